@@ -1,7 +1,7 @@
 //! Who may ask the admin: whoever means it and shows the token, and nobody who was lured. Tokens are kept in
 //! `larder_config::token`; which endpoints need none is said in `table`. See docs/decisions/0091-admin-access.md.
 
-use super::{Admin, Answer, Asked, problem, problem_at};
+use super::{Admin, AdminRequest, AdminResponse, problem, problem_at};
 use larder_config::token::Token;
 use larder_counters::Counters;
 use larder_semantics::field::FieldList;
@@ -32,7 +32,7 @@ const GUESS_SECONDS: u64 = 1;
 
 /// Who asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Who {
+pub enum Requester {
     /// Somebody who showed nothing.
     Nobody,
     /// Who has the token.
@@ -43,20 +43,20 @@ pub enum Who {
     Socket,
 }
 
-impl fmt::Display for Who {
+impl fmt::Display for Requester {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Who::Nobody => f.write_str("nobody"),
-            Who::Token => f.write_str("token"),
-            Who::Session(number) => write!(f, "session-{number}"),
-            Who::Socket => f.write_str("socket"),
+            Requester::Nobody => f.write_str("nobody"),
+            Requester::Token => f.write_str("token"),
+            Requester::Session(number) => write!(f, "session-{number}"),
+            Requester::Socket => f.write_str("socket"),
         }
     }
 }
 
 /// Why somebody is not let in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum AccessRefusal {
     /// The `Host` is not the admin's: a web page that was lured here by a name of its own (DNS rebinding).
     Host,
     /// It came through a route of this very larder, whatever name its origin has there: that is open to all its clients.
@@ -71,38 +71,38 @@ pub enum Refusal {
     TooMany,
 }
 
-impl Refusal {
+impl AccessRefusal {
     /// Status, sentence, and the field that it is about.
     fn told(self) -> (u16, &'static str, &'static str) {
         match self {
-            Refusal::Host => (
+            AccessRefusal::Host => (
                 421,
                 "The Host of this request is not the address of this admin; add the name of a proxy in front of it \
                  to admin.hosts.",
                 "Host",
             ),
-            Refusal::Circle => (
+            AccessRefusal::Circle => (
                 403,
                 "This request came through a route of this larder; a route must not have the admin as its origin.",
                 "CDN-Loop",
             ),
-            Refusal::Origin => (
+            AccessRefusal::Origin => (
                 403,
                 "This request was made by a page of another web origin (Origin or Sec-Fetch-Site).",
                 "Origin",
             ),
-            Refusal::NoToken => (
+            AccessRefusal::NoToken => (
                 401,
                 "This request requires the admin's token: send \"Authorization: Bearer TOKEN\"; for the page, \
                  `larder login` prints a link.",
                 "Authorization",
             ),
-            Refusal::WrongToken => (
+            AccessRefusal::WrongToken => (
                 401,
                 "This is not the admin's token, or the session has expired; `larder login` prints a new link.",
                 "Authorization",
             ),
-            Refusal::TooMany => (
+            AccessRefusal::TooMany => (
                 429,
                 "Too many requests with a wrong token; a request with the correct token is accepted at any \
                        time.",
@@ -112,21 +112,21 @@ impl Refusal {
     }
 }
 
-impl From<Refusal> for Answer {
-    fn from(it: Refusal) -> Self {
+impl From<AccessRefusal> for AdminResponse {
+    fn from(it: AccessRefusal) -> Self {
         let (status, sentence, field) = it.told();
         problem_at(status, sentence, field)
     }
 }
 
 /// A one-time way in for a browser.
-struct Link {
+struct LoginLink {
     code: Token,
     until: u64,
 }
 
 /// A browser that came in.
-struct Session {
+struct BrowserSession {
     number: u64,
     token: Token,
     /// When it was used last.
@@ -134,20 +134,20 @@ struct Session {
     born: u64,
 }
 
-impl Session {
+impl BrowserSession {
     fn until(&self) -> u64 {
         (self.used + SESSION_IDLE).min(self.born + SESSION_LIFE)
     }
 }
 
 /// What is known of those who may ask.
-pub struct Access {
+pub struct AdminAccess {
     token: Token,
     /// Where the page is for a browser on this machine: `http://127.0.0.1:9180`.
     page: String,
-    links: RefCell<VecDeque<Link>>,
+    links: RefCell<VecDeque<LoginLink>>,
     /// In the order of their last use.
-    sessions: RefCell<VecDeque<Session>>,
+    sessions: RefCell<VecDeque<BrowserSession>>,
     /// How many there were.
     numbered: Cell<u64>,
     /// Wrong tokens that may still come, and since when.
@@ -155,7 +155,7 @@ pub struct Access {
     counters: Arc<Counters>,
 }
 
-impl Access {
+impl AdminAccess {
     /// Lets in who shows `token`. `first` is the first address of the admin.
     pub fn new(token: Token, first: Option<SocketAddr>, counters: Arc<Counters>) -> Self {
         let page = first.map_or_else(|| "http://localhost".to_owned(), |it| format!("http://{}", near(it)));
@@ -174,24 +174,28 @@ impl Access {
     ///
     /// # Errors
     /// Nobody who is let in.
-    pub fn who(&self, request: &Request, client: &Client) -> Result<Who, Refusal> {
+    pub fn who(&self, request: &Request, client: &Client) -> Result<Requester, AccessRefusal> {
         let mut shown = request.fields.get_all("authorization");
         let (Some(first), None) = (shown.next(), shown.next()) else {
-            return if is_direct(request, client) { Ok(Who::Socket) } else { Err(Refusal::NoToken) };
+            return if is_direct(request, client) {
+                Ok(Requester::Socket)
+            } else {
+                Err(AccessRefusal::NoToken)
+            };
         };
         let first = String::from_utf8_lossy(first);
         let Some(shown) = first.split_once(' ').filter(|it| it.0.eq_ignore_ascii_case("bearer")) else {
-            return Err(Refusal::NoToken);
+            return Err(AccessRefusal::NoToken);
         };
         // The right one first: no number of wrong ones locks it out.
         let shown = shown.1.trim();
         match self.token.is(shown) {
-            true => Ok(Who::Token),
+            true => Ok(Requester::Token),
             false => self.session(shown).ok_or_else(|| self.wrong()),
         }
     }
 
-    fn session(&self, shown: &str) -> Option<Who> {
+    fn session(&self, shown: &str) -> Option<Requester> {
         let now = clock::wall().0;
         let mut sessions = self.sessions.borrow_mut();
         sessions.retain(|it| now < it.until());
@@ -202,13 +206,13 @@ impl Access {
             .fold(None, |found, (at, it)| if it.token.is(shown) { Some(at) } else { found })?;
         let mut session = sessions.remove(found)?;
         session.used = now;
-        let who = Who::Session(session.number);
+        let who = Requester::Session(session.number);
         sessions.push_back(session);
         Some(who)
     }
 
     /// One more wrong token.
-    fn wrong(&self) -> Refusal {
+    fn wrong(&self) -> AccessRefusal {
         self.counters.admin_wrong_tokens.add_shared(1);
         let now = clock::wall().0;
         let (left, since) = self.guesses.get();
@@ -218,9 +222,9 @@ impl Access {
         match left {
             0 => {
                 self.counters.admin_throttled.add_shared(1);
-                Refusal::TooMany
+                AccessRefusal::TooMany
             }
-            _ => Refusal::WrongToken,
+            _ => AccessRefusal::WrongToken,
         }
     }
 
@@ -236,7 +240,7 @@ impl Access {
             links.pop_front();
             self.counters.admin_links_full.add_shared(1);
         }
-        links.push_back(Link { code, until });
+        links.push_back(LoginLink { code, until });
         Ok((text, until))
     }
 
@@ -246,7 +250,7 @@ impl Access {
     }
 
     /// Takes a code: it works once. The new session's token, and until when it lasts unless it is used.
-    fn login(&self, code: &str) -> Result<std::io::Result<(String, u64, u64)>, Refusal> {
+    fn login(&self, code: &str) -> Result<std::io::Result<(String, u64, u64)>, AccessRefusal> {
         let now = clock::wall().0;
         let mut links = self.links.borrow_mut();
         links.retain(|it| now < it.until);
@@ -270,15 +274,15 @@ impl Access {
         }
         let number = self.numbered.get() + 1;
         self.numbered.set(number);
-        let session = Session { number, token, used: now, born: now };
+        let session = BrowserSession { number, token, used: now, born: now };
         let made = (session.token.text().to_owned(), session.until(), number);
         sessions.push_back(session);
         Ok(Ok(made))
     }
 
     /// Whether whoever was let in would still be.
-    pub fn lives(&self, who: &Who) -> bool {
-        let Who::Session(number) = who else { return true };
+    pub fn lives(&self, who: &Requester) -> bool {
+        let Requester::Session(number) = who else { return true };
         let now = clock::wall().0;
         self.sessions.borrow().iter().any(|it| it.number == *number && now < it.until())
     }
@@ -313,12 +317,12 @@ fn is_direct(request: &Request, client: &Client) -> bool {
 ///
 /// # Errors
 /// What is foreign in it.
-pub fn is_for_us(request: &Request, client: &Client, hosts: &[String]) -> Result<(), Refusal> {
+pub fn is_for_us(request: &Request, client: &Client, hosts: &[String]) -> Result<(), AccessRefusal> {
     let local = client.local;
     if let Some(local) = local
         && !names_us(&request.authority, local, hosts)
     {
-        return Err(Refusal::Host);
+        return Err(AccessRefusal::Host);
     }
     let same = |it: &[u8]| {
         let it = String::from_utf8_lossy(it);
@@ -332,14 +336,14 @@ pub fn is_for_us(request: &Request, client: &Client, hosts: &[String]) -> Result
         }
     };
     if !request.fields.get_all("origin").all(same) {
-        return Err(Refusal::Origin);
+        return Err(AccessRefusal::Origin);
     }
     // Browsers say of every request where it is from; of reading, a link to the page may come from anywhere.
     let reads = matches!(&*request.method, "GET" | "HEAD");
     let from_us = |it: &[u8]| matches!(it, b"same-origin" | b"none");
     match reads || request.fields.get_all("sec-fetch-site").all(from_us) {
         true => Ok(()),
-        false => Err(Refusal::Origin),
+        false => Err(AccessRefusal::Origin),
     }
 }
 
@@ -372,16 +376,16 @@ fn parts(authority: &str) -> Option<(&str, Option<u16>)> {
 
 impl Admin {
     /// `POST /api/v1/login`.
-    pub(super) fn login(&self, asked: Asked<'_>) -> Answer {
+    pub(super) fn login(&self, asked: AdminRequest<'_>) -> AdminResponse {
         match self.access.login(asked.json["code"].as_str().unwrap_or_default()) {
             Ok(Ok((token, expires, session))) => {
-                Answer::Json(200, json!({ "token": token, "expires": expires, "session": session }))
+                AdminResponse::Json(200, json!({ "token": token, "expires": expires, "session": session }))
             }
             Ok(Err(error)) => problem(
                 503,
                 format!("The system provides no random bytes: {}.", larder_stdx::error::plain(&error)),
             ),
-            Err(Refusal::TooMany) => Refusal::TooMany.into(),
+            Err(AccessRefusal::TooMany) => AccessRefusal::TooMany.into(),
             Err(_) => problem_at(
                 403,
                 "This login link was already used, or is older than 10 minutes; `larder login` prints a new one.",
@@ -391,7 +395,7 @@ impl Admin {
     }
 
     /// `POST /api/v1/login-links`.
-    pub(super) fn login_link(&self, asked: Asked<'_>) -> Answer {
+    pub(super) fn login_link(&self, asked: AdminRequest<'_>) -> AdminResponse {
         let (code, expires) = match self.access.link() {
             Ok(it) => it,
             Err(error) => {
@@ -409,18 +413,18 @@ impl Admin {
             }
             Some(_) => format!("http://{authority}"),
         };
-        Answer::Json(
+        AdminResponse::Json(
             200,
             json!({ "link": format!("{page}/#login={code}"), "code": code, "expires": expires }),
         )
     }
 
     /// `POST /api/v1/logout`.
-    pub(super) fn logout(&self, asked: Asked<'_>) -> Answer {
+    pub(super) fn logout(&self, asked: AdminRequest<'_>) -> AdminResponse {
         match asked.who {
-            Who::Session(number) => {
+            Requester::Session(number) => {
                 self.access.logout(*number);
-                Answer::Json(200, json!({ "ended": number }))
+                AdminResponse::Json(200, json!({ "ended": number }))
             }
             _ => problem_at(
                 409,

@@ -4,24 +4,24 @@
 
 mod storm;
 
-use super::access::Who;
-use super::table::{Effect, Endpoint, Needs};
+use super::access::Requester;
+use super::table::{Effect, Endpoint, EndpointAccess};
 use larder_counters::Counters;
-use larder_observe::log::{Closed, ErrorLog, Level, Subsystem, Teller};
+use larder_observe::log::{Closed, ErrorLog, Level, Subsystem, SubsystemLog};
 use larder_stdx::clock;
 use larder_transport::Client;
 use larder_wire::http1::request::Request;
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
-use storm::{Kind, LeftOut, Storm};
+use storm::{LeftOut, RefusalKind, Storm};
 
 /// Bytes of a body or a path that are told at most.
 const TOLD: usize = 200;
 
 /// Where it is written.
 pub struct Audit {
-    log: Teller,
+    log: SubsystemLog,
     /// Goes nowhere where no file is named.
     file: ErrorLog,
     counters: Arc<Counters>,
@@ -32,9 +32,9 @@ pub struct Audit {
 }
 
 /// One request, as the log tells it.
-pub struct Entry<'a> {
+pub struct AuditEntry<'a> {
     /// Who asked, as far as it is known.
-    pub who: &'a Who,
+    pub who: &'a Requester,
     /// From where.
     pub client: &'a Client,
     /// Its head.
@@ -62,7 +62,7 @@ impl Audit {
     }
 
     /// Tells of a request that was answered, if it changed something or was refused.
-    pub fn answered(&self, entry: &Entry<'_>) {
+    pub fn answered(&self, entry: &AuditEntry<'_>) {
         let writes = entry.endpoint.is_some_and(|it| it.effect == Effect::Writes);
         match entry.status {
             400.. => self.refused(entry),
@@ -73,25 +73,25 @@ impl Audit {
 
     /// Tells of a head that could not be read: what was asked is not known then.
     pub fn rejected(&self, client: &Client, status: u16, why: &str) {
-        if self.admits(&Who::Nobody, client, status) {
+        if self.admits(&Requester::Nobody, client, status) {
             let (from, status) = (from(client), status.to_string());
             let values = [("who", "nobody"), ("from", from.as_str()), ("status", &status), ("why", why)];
             self.event(Level::Warn, "admin-refused", &values);
         }
     }
 
-    fn refused(&self, entry: &Entry<'_>) {
+    fn refused(&self, entry: &AuditEntry<'_>) {
         if self.admits(entry.who, entry.client, entry.status) {
             self.tell(Level::Warn, "admin-refused", entry);
         }
     }
 
     /// Counts a refusal; whether it is told whole.
-    fn admits(&self, who: &Who, client: &Client, status: u16) -> bool {
+    fn admits(&self, who: &Requester, client: &Client, status: u16) -> bool {
         self.counters.admin_refusals.add_shared(1);
         self.look();
-        let storm = if matches!(who, Who::Nobody) { &self.strangers } else { &self.operators };
-        let admits = storm.borrow_mut().admits(Kind::of(client.peer.map(|it| it.ip()), status));
+        let storm = if matches!(who, Requester::Nobody) { &self.strangers } else { &self.operators };
+        let admits = storm.borrow_mut().admits(RefusalKind::of(client.peer.map(|it| it.ip()), status));
         if !admits {
             self.counters.admin_refusals_unlogged.add_shared(1);
         }
@@ -115,8 +115,8 @@ impl Audit {
     fn tell_left_out(&self, LeftOut { kind, count }: &LeftOut) {
         let from = match kind {
             None => "others".to_owned(),
-            Some(Kind { from: None, .. }) => "unix".to_owned(),
-            Some(Kind { from: Some(it), .. }) => it.to_string(),
+            Some(RefusalKind { from: None, .. }) => "unix".to_owned(),
+            Some(RefusalKind { from: Some(it), .. }) => it.to_string(),
         };
         let (status, count) = (kind.map(|it| it.status.to_string()), count.to_string());
         let mut values = vec![("from", from.as_str()), ("left_out", count.as_str())];
@@ -126,7 +126,7 @@ impl Audit {
         self.event(Level::Warn, "admin-refused-summary", &values);
     }
 
-    fn tell(&self, level: Level, event: &str, entry: &Entry<'_>) {
+    fn tell(&self, level: Level, event: &str, entry: &AuditEntry<'_>) {
         let from = from(entry.client);
         let who = entry.who.to_string();
         let (path, query) = entry.request.target.split_once('?').unwrap_or((&entry.request.target, ""));
@@ -168,8 +168,8 @@ fn from(client: &Client) -> String {
 }
 
 /// A body in a few words: itself where it is short JSON of somebody who was let in, and never a login code.
-fn what(entry: &Entry<'_>) -> String {
-    let is_open = entry.endpoint.is_none_or(|it| it.needs == Needs::Nothing);
+fn what(entry: &AuditEntry<'_>) -> String {
+    let is_open = entry.endpoint.is_none_or(|it| it.needs == EndpointAccess::Nothing);
     match std::str::from_utf8(entry.body) {
         Ok("") => String::new(),
         Ok(text) if !is_open && text.len() <= TOLD && text.trim_start().starts_with('{') => text.to_owned(),

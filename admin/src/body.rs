@@ -1,10 +1,10 @@
 //! The body of a request to the admin: JSON, held against the schema of the endpoint's row, so that every endpoint refuses
 //! the same things in the same words, and what is described is what is taken. What a value means is asked by the endpoint.
 
-use super::once::{self, Unread};
+use super::once::{self, UnreadBody};
 use super::table::{Content, Endpoint};
 use larder_config::problem::nearest;
-use larder_server::wrong::Wrong;
+use larder_server::input_error::InputError;
 use serde_json::{Map, Value};
 use std::cmp::Ordering;
 use std::fmt::Write as _;
@@ -16,7 +16,7 @@ const TOLD: usize = 60;
 ///
 /// # Errors
 /// It is not what the row says: the key, and what it would be.
-pub fn read(endpoint: &Endpoint, body: &[u8]) -> Result<Value, Wrong> {
+pub fn read(endpoint: &Endpoint, body: &[u8]) -> Result<Value, InputError> {
     let schema = match endpoint.takes {
         Some(Content::Json(schema)) => schema,
         Some(_) => return Ok(Value::Null),
@@ -29,7 +29,7 @@ pub fn read(endpoint: &Endpoint, body: &[u8]) -> Result<Value, Wrong> {
                 endpoint.path,
                 body.len()
             );
-            return Err(Wrong::at("body", detail));
+            return Err(InputError::at("body", detail));
         }
     };
     let value = json(body)?;
@@ -39,30 +39,30 @@ pub fn read(endpoint: &Endpoint, body: &[u8]) -> Result<Value, Wrong> {
     Ok(value)
 }
 
-fn json(body: &[u8]) -> Result<Value, Wrong> {
+fn json(body: &[u8]) -> Result<Value, InputError> {
     once::read(body).map_err(|it| match it {
-        Unread::Twice(at) => {
+        UnreadBody::Twice(at) => {
             let at = short(&at);
             let detail = format!("{at:?} is duplicate; send it once.");
-            Wrong::at(at, detail)
+            InputError::at(at, detail)
         }
-        Unread::NoJson(it) => {
+        UnreadBody::NoJson(it) => {
             let place = if body.is_empty() {
                 "body".to_owned()
             } else {
                 format!("line {}, column {}", it.line(), it.column())
             };
-            Wrong::at(place, format!("The body is not JSON: {it}."))
+            InputError::at(place, format!("The body is not JSON: {it}."))
         }
     })
 }
 
 /// Holds a value against a schema, as far as the rows use JSON Schema; `at` is empty for the whole body.
-fn check(schema: &Value, value: &Value, at: &str) -> Result<(), Wrong> {
+fn check(schema: &Value, value: &Value, at: &str) -> Result<(), InputError> {
     if !fits(schema, value) {
         let name = if at.is_empty() { "The body".to_owned() } else { format!("{at:?}") };
         let detail = format!("{name} is {}, not {}.", allowed(schema), found(value));
-        return Err(Wrong::at(if at.is_empty() { "body" } else { at }, detail));
+        return Err(InputError::at(if at.is_empty() { "body" } else { at }, detail));
     }
     match value {
         Value::Object(members) => check_members(schema, members, at),
@@ -76,14 +76,14 @@ fn check(schema: &Value, value: &Value, at: &str) -> Result<(), Wrong> {
     }
 }
 
-fn check_members(schema: &Value, members: &Map<String, Value>, at: &str) -> Result<(), Wrong> {
+fn check_members(schema: &Value, members: &Map<String, Value>, at: &str) -> Result<(), InputError> {
     let Some(known) = schema["properties"].as_object() else { return Ok(()) };
     let below = |name: &str| if at.is_empty() { name.to_owned() } else { format!("{at}.{name}") };
     for (name, value) in members {
         match known.get(name) {
             Some(schema) => check(schema, value, &below(name))?,
             None if schema["additionalProperties"] == false => {
-                return Err(Wrong::at(below(&short(name)), unknown(name, known)));
+                return Err(InputError::at(below(&short(name)), unknown(name, known)));
             }
             None => {}
         }
@@ -95,7 +95,7 @@ fn check_members(schema: &Value, members: &Map<String, Value>, at: &str) -> Resu
             let what = what.map_or_else(|| allowed(&known[missing]), str::to_owned);
             let at = below(missing);
             let detail = format!("{at:?} is missing: {what}.");
-            Err(Wrong::at(at, detail))
+            Err(InputError::at(at, detail))
         }
         None => Ok(()),
     }
@@ -188,13 +188,13 @@ fn short(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::table::{self, ENDPOINTS, Found};
+    use super::super::table::{self, ENDPOINTS, EndpointMatch};
     use super::*;
 
     #[track_caller]
     fn check(row: &str, body: &str, expect: Result<(), (&str, &str)>) {
         let (method, path) = row.split_once(' ').unwrap();
-        let Found::Endpoint(endpoint, _) = table::find(method, path) else { panic!("no {row}") };
+        let EndpointMatch::Endpoint(endpoint, _) = table::find(method, path) else { panic!("no {row}") };
         let found = read(endpoint, body.as_bytes());
         let found = found.as_ref().map(|_| ()).map_err(|it| (it.at.as_str(), it.detail.as_str()));
         assert_eq!(expect, found, "{row} {body}");
@@ -273,7 +273,9 @@ mod tests {
     #[test]
     fn what_is_told_of_a_value_is_short() {
         let long = format!("{{\"tag\":{}}}", "1".repeat(300));
-        let Found::Endpoint(endpoint, _) = table::find("POST", "/cache/purge") else { panic!("no purge") };
+        let EndpointMatch::Endpoint(endpoint, _) = table::find("POST", "/cache/purge") else {
+            panic!("no purge")
+        };
         for body in [long, format!("{{\"{}\":1}}", "ü".repeat(300))] {
             let wrong = read(endpoint, body.as_bytes()).unwrap_err();
             assert!(wrong.detail.len() < 250 && wrong.at.len() < 130, "{wrong:?}");

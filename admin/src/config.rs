@@ -1,12 +1,12 @@
 //! The endpoints of the configuration: the text of the file with its keys, what a change would do, edits as a form makes
 //! them, and putting a text in force. The same file that a person edits; taken over by the same reload as after SIGHUP.
 
-use super::{Admin, Answer, Asked, problem, problem_at};
-use larder_config::diff::{self, Line};
-use larder_config::edit::{self, Edit, Sections, Step};
-use larder_config::kind::Kind;
+use super::{Admin, AdminRequest, AdminResponse, problem, problem_at};
+use larder_config::diff::{self, DiffLine};
+use larder_config::edit::{self, Edit, PathStep, Sections};
+use larder_config::kind::ValueKind;
 use larder_config::plan::Plan;
-use larder_config::store::{Store, hash};
+use larder_config::store::{ConfigFile, hash};
 use larder_config::table::{self, Takes};
 use larder_config::{Config, Problem, Source, dotted};
 use larder_server::reload;
@@ -15,16 +15,16 @@ use serde_json::{Value, json};
 use tokio::sync::{Mutex, mpsc, oneshot};
 
 /// An order to the main loop about the file, which has another text now.
-pub struct Order {
+pub struct ConfigOrder {
     /// What becomes of it.
-    pub deed: Deed,
+    pub deed: ConfigDeed,
     /// Where the outcome is told: one sentence where it is refused.
     pub outcome: oneshot::Sender<Result<(), String>>,
 }
 
 /// What becomes of a text that was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Deed {
+pub enum ConfigDeed {
     /// It is taken over at once.
     TakeOver,
     /// It stays as it is until the next start takes it over.
@@ -82,7 +82,7 @@ pub struct Configuring {
     /// How larder was started.
     plan: Plan,
     /// To the main loop, which reloads.
-    orders: mpsc::Sender<Order>,
+    orders: mpsc::Sender<ConfigOrder>,
     /// Held while a text is put in force: one after the other.
     turn: Mutex<()>,
 }
@@ -99,20 +99,20 @@ enum NotSwapped {
 impl Configuring {
     /// For a larder that was started by `plan`; what `orders` receives is to be reloaded.
     #[must_use]
-    pub fn new(plan: Plan, orders: mpsc::Sender<Order>) -> Self {
+    pub fn new(plan: Plan, orders: mpsc::Sender<ConfigOrder>) -> Self {
         Self { plan, orders, turn: Mutex::new(()) }
     }
 
     /// The file, or why there is none to edit.
-    fn store(&self) -> Result<Store, String> {
+    fn store(&self) -> Result<ConfigFile, String> {
         let file = self.plan.file().ok_or(
             "larder was started without a configuration file; create one and start larder with `larder run -c FILE`.",
         )?;
-        Ok(Store::at(&file))
+        Ok(ConfigFile::at(&file))
     }
 
     /// The file, if it can be edited.
-    fn editable(&self) -> Result<Store, String> {
+    fn editable(&self) -> Result<ConfigFile, String> {
         let store = self.store()?;
         store.why_not().map_or(Ok(store), Err)
     }
@@ -120,11 +120,11 @@ impl Configuring {
     /// Puts `text` in the place of `old` and has done with it what `deed` says; where that is refused, `old` is there again.
     async fn swap(
         &self,
-        store: &Store,
+        store: &ConfigFile,
         old: &str,
         text: &str,
         by: &str,
-        deed: Deed,
+        deed: ConfigDeed,
     ) -> Result<(), NotSwapped> {
         let kept = store.keep(old, by, clock::wall().0).map_err(NotSwapped::Write)?;
         if let Err(why) = store.replace(text) {
@@ -141,20 +141,20 @@ impl Configuring {
     }
 
     /// Tells the main loop what to do with the file.
-    async fn order(&self, deed: Deed) -> Result<(), String> {
+    async fn order(&self, deed: ConfigDeed) -> Result<(), String> {
         let (sender, outcome) = oneshot::channel();
         let stopping = "larder is stopping.";
-        self.orders.send(Order { deed, outcome: sender }).await.map_err(|_| stopping)?;
+        self.orders.send(ConfigOrder { deed, outcome: sender }).await.map_err(|_| stopping)?;
         outcome.await.map_err(|_| stopping)?
     }
 }
 
 impl Admin {
     /// `GET /api/v1/config`.
-    pub(super) fn config(&self) -> Answer {
+    pub(super) fn config(&self) -> AdminResponse {
         let plan = &self.configuring.plan;
         let store = self.configuring.store();
-        let text = store.as_ref().map(Store::read).unwrap_or(Ok(String::new()));
+        let text = store.as_ref().map(ConfigFile::read).unwrap_or(Ok(String::new()));
         let why = match (&self.configuring.editable(), &text) {
             (Err(why), _) | (_, Err(why)) => Some(why.clone()),
             _ => None,
@@ -171,7 +171,7 @@ impl Admin {
             .iter()
             .map(|it| json!({ "key": it.path, "flag": it.flag, "value": it.text }))
             .collect();
-        Answer::Json(
+        AdminResponse::Json(
             200,
             json!({
                 "path": plan.file().map(|it| std::path::absolute(&it).unwrap_or(it)),
@@ -186,7 +186,7 @@ impl Admin {
     }
 
     /// `POST /api/v1/config/check`.
-    pub(super) fn check_config(&self, asked: &Asked<'_>) -> Answer {
+    pub(super) fn check_config(&self, asked: &AdminRequest<'_>) -> AdminResponse {
         let past;
         let text = match (asked.json["text"].as_str(), &asked.json["to"]) {
             (Some(text), Value::Null) => text,
@@ -205,7 +205,7 @@ impl Admin {
         let now = self.configuring.store().and_then(|it| it.read()).unwrap_or_default();
         let checked = self.checked(text);
         let lines: Vec<Value> = diff::lines(&now, text).into_iter().map(line_json).collect();
-        Answer::Json(
+        AdminResponse::Json(
             200,
             json!({
                 "ok": checked.problems.is_empty(), "problems": checked.problems, "warnings": checked.warnings,
@@ -215,18 +215,20 @@ impl Admin {
     }
 
     /// `POST /api/v1/config/edit`.
-    pub(super) fn edit_config(&self, asked: &Asked<'_>) -> Answer {
+    pub(super) fn edit_config(&self, asked: &AdminRequest<'_>) -> AdminResponse {
         let text = asked.json["text"].as_str().unwrap_or_default();
         let edits = asked.json["set"].as_array().into_iter().flatten();
         let edits: Result<Vec<Edit>, String> = edits.map(Edit::read).collect();
         match edits.and_then(|it| edit::apply(text, &it)) {
-            Ok(text) => Answer::Json(200, json!({ "text": text, "document": edit::as_json(&text).ok() })),
+            Ok(text) => {
+                AdminResponse::Json(200, json!({ "text": text, "document": edit::as_json(&text).ok() }))
+            }
             Err(detail) => problem_at(400, detail, "set"),
         }
     }
 
     /// `PUT /api/v1/config`.
-    pub(super) async fn put_config(&self, asked: Asked<'_>) -> Answer {
+    pub(super) async fn put_config(&self, asked: AdminRequest<'_>) -> AdminResponse {
         let by = asked.by();
         let text = asked.json["text"].as_str().unwrap_or_default();
         match needing_start(asked.json) {
@@ -236,7 +238,7 @@ impl Admin {
     }
 
     /// `POST /api/v1/config/rollback`.
-    pub(super) async fn roll_back(&self, asked: Asked<'_>) -> Answer {
+    pub(super) async fn roll_back(&self, asked: AdminRequest<'_>) -> AdminResponse {
         let by = asked.by();
         let then = match needing_start(asked.json) {
             Ok(then) => then,
@@ -252,7 +254,7 @@ impl Admin {
     ///
     /// # Errors
     /// There is none.
-    fn past(&self, to: &Value) -> Result<String, Answer> {
+    fn past(&self, to: &Value) -> Result<String, AdminResponse> {
         let id = match to {
             Value::String(it) => it.parse().ok(),
             it => it.as_u64(),
@@ -269,7 +271,13 @@ impl Admin {
 
     /// Replaces the file's text, if it is `base` still, and has it taken over, or left for the next start where it needs one
     /// and `then` allows that. Where that is refused, the old text is there again.
-    async fn put_in_force(&self, text: &str, base: Option<&str>, by: &str, then: NeedingStart) -> Answer {
+    async fn put_in_force(
+        &self,
+        text: &str,
+        base: Option<&str>,
+        by: &str,
+        then: NeedingStart,
+    ) -> AdminResponse {
         let _turn = self.configuring.turn.lock().await;
         let read = self.configuring.editable().and_then(|it| it.read().map(|text| (it, text)));
         let (store, old) = match read {
@@ -279,21 +287,21 @@ impl Admin {
         if base.is_some_and(|it| it != hash(&old)) {
             let detail =
                 "The file was changed in the meantime; read it again and apply the change to the new text.";
-            return Answer::Json(
+            return AdminResponse::Json(
                 409,
                 json!({ "status": 409, "detail": detail, "where": "base", "hash": hash(&old) }),
             );
         }
         let checked = self.checked(text);
         let deed = match (checked.problems.is_empty(), checked.restart.is_empty(), then) {
-            (true, true, _) => Deed::TakeOver,
-            (true, false, NeedingStart::Waits) => Deed::LeaveForStart,
+            (true, true, _) => ConfigDeed::TakeOver,
+            (true, false, NeedingStart::Waits) => ConfigDeed::LeaveForStart,
             _ => return checked.refusal(text),
         };
         match self.configuring.swap(&store, &old, text, by, deed).await {
             Ok(()) => {
-                let reloaded = deed == Deed::TakeOver;
-                Answer::Json(
+                let reloaded = deed == ConfigDeed::TakeOver;
+                AdminResponse::Json(
                     200,
                     json!({ "hash": hash(text), "reloaded": reloaded, "pending": checked.restart }),
                 )
@@ -301,27 +309,30 @@ impl Admin {
             Err(NotSwapped::Write(why)) => problem(500, why),
             Err(NotSwapped::Reload(why)) => {
                 let row = json!({ "line": null, "column": null, "key": null, "within": [], "message": why });
-                Answer::Json(422, json!({ "status": 422, "detail": why, "where": "text", "problems": [row] }))
+                AdminResponse::Json(
+                    422,
+                    json!({ "status": 422, "detail": why, "where": "text", "problems": [row] }),
+                )
             }
         }
     }
 
     /// Reads a text as the reload would.
-    fn checked(&self, text: &str) -> Checked {
+    fn checked(&self, text: &str) -> CheckedConfig {
         let live = self.live.borrow().clone();
         let sections = Sections::of(text);
         let told = |it: &Problem| problem_json(it, &sections);
         match self.configuring.plan.read(text) {
             Ok(new) => {
                 let restart = reload::at_start(&live.config, &new);
-                Checked {
+                CheckedConfig {
                     problems: Vec::new(),
                     warnings: new.warnings.iter().map(told).collect(),
                     sources: restart.iter().map(|it| source_of(&new, it)).collect(),
                     restart,
                 }
             }
-            Err(rejected) => Checked {
+            Err(rejected) => CheckedConfig {
                 problems: rejected.0.iter().map(told).collect(),
                 warnings: Vec::new(),
                 restart: Vec::new(),
@@ -341,7 +352,7 @@ enum NeedingStart {
 }
 
 /// What `when` says.
-fn needing_start(asked: &Value) -> Result<NeedingStart, Answer> {
+fn needing_start(asked: &Value) -> Result<NeedingStart, AdminResponse> {
     match asked.get("when").map(Value::as_str) {
         None | Some(Some("now")) => Ok(NeedingStart::Refused),
         Some(Some("restart")) => Ok(NeedingStart::Waits),
@@ -355,7 +366,7 @@ fn needing_start(asked: &Value) -> Result<NeedingStart, Answer> {
 }
 
 /// What is to be said of a text.
-struct Checked {
+struct CheckedConfig {
     problems: Vec<Value>,
     warnings: Vec<Value>,
     /// Keys that only a start takes over, and that would change.
@@ -364,9 +375,9 @@ struct Checked {
     sources: Vec<Source>,
 }
 
-impl Checked {
+impl CheckedConfig {
     /// The answer where it cannot be put in force.
-    fn refusal(self, text: &str) -> Answer {
+    fn refusal(self, text: &str) -> AdminResponse {
         let sections = Sections::of(text);
         let of_start = |(key, source): (&&'static str, Source)| {
             let text = "cannot change while larder runs: write it to the file for the next start \
@@ -389,7 +400,10 @@ impl Checked {
             (Some(first), count) => format!("{first} (and {} more)", count - 1),
             (None, _) => "The text is not a valid configuration.".to_owned(),
         };
-        Answer::Json(422, json!({ "status": 422, "detail": detail, "where": place, "problems": problems }))
+        AdminResponse::Json(
+            422,
+            json!({ "status": 422, "detail": detail, "where": place, "problems": problems }),
+        )
     }
 }
 
@@ -412,18 +426,18 @@ fn problem_json(it: &Problem, sections: &Sections) -> Value {
     json!({ "line": line, "column": column, "key": key, "within": steps, "message": message })
 }
 
-fn step_json(it: &Step) -> Value {
+fn step_json(it: &PathStep) -> Value {
     match it {
-        Step::Name(name) => name.as_str().into(),
-        Step::At(number) => (*number).into(),
+        PathStep::Name(name) => name.as_str().into(),
+        PathStep::At(number) => (*number).into(),
     }
 }
 
-fn line_json(it: Line<'_>) -> Value {
+fn line_json(it: DiffLine<'_>) -> Value {
     let (op, text) = match it {
-        Line::Same(it) => (" ", it),
-        Line::Gone(it) => ("-", it),
-        Line::New(it) => ("+", it),
+        DiffLine::Same(it) => (" ", it),
+        DiffLine::Gone(it) => ("-", it),
+        DiffLine::New(it) => ("+", it),
     };
     json!({ "op": op, "text": text })
 }
@@ -445,25 +459,25 @@ fn keys() -> Vec<Value> {
 }
 
 /// What the value of a key may be: its kind as a word, the sentence of messages, and bounds or words where it has some.
-fn kind_json(kind: Kind) -> Value {
+fn kind_json(kind: ValueKind) -> Value {
     let name = match kind {
-        Kind::Bool => "bool",
-        Kind::Integer { .. } => "integer",
-        Kind::Size { .. } => "size",
-        Kind::SizeOrOff { .. } => "size-or-off",
-        Kind::Time { .. } => "time",
-        Kind::TimeOrOff { .. } => "time-or-off",
-        Kind::Seconds { .. } => "seconds",
-        Kind::SecondsOrOff { .. } => "seconds-or-off",
-        Kind::OneOf(_) => "one-of",
-        Kind::One(_) => "text",
-        Kind::List(_) => "list",
-        Kind::StatusTtls { .. } => "status-ttls",
+        ValueKind::Bool => "bool",
+        ValueKind::Integer { .. } => "integer",
+        ValueKind::Size { .. } => "size",
+        ValueKind::SizeOrOff { .. } => "size-or-off",
+        ValueKind::Time { .. } => "time",
+        ValueKind::TimeOrOff { .. } => "time-or-off",
+        ValueKind::Seconds { .. } => "seconds",
+        ValueKind::SecondsOrOff { .. } => "seconds-or-off",
+        ValueKind::OneOf(_) => "one-of",
+        ValueKind::One(_) => "text",
+        ValueKind::List(_) => "list",
+        ValueKind::StatusTtls { .. } => "status-ttls",
     };
     let mut told = json!({ "key": "", "kind": name, "allowed": kind.allowed() });
     match kind {
-        Kind::Integer { least, most } => (told["least"], told["most"]) = (least.into(), most.into()),
-        Kind::OneOf(words) => told["words"] = words.into(),
+        ValueKind::Integer { least, most } => (told["least"], told["most"]) = (least.into(), most.into()),
+        ValueKind::OneOf(words) => told["words"] = words.into(),
         _ => {}
     }
     told
@@ -472,19 +486,22 @@ fn kind_json(kind: Kind) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use larder_config::plan::Base;
+    use larder_config::plan::PlanBase;
 
     /// What becomes of a file when the reload answers `outcome`; and what the reload found in it.
-    fn swapped(deed: Deed, outcome: Result<(), String>) -> (Result<(), NotSwapped>, String, String, usize) {
+    fn swapped(
+        deed: ConfigDeed,
+        outcome: Result<(), String>,
+    ) -> (Result<(), NotSwapped>, String, String, usize) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("larder.toml");
         std::fs::write(&path, "old").unwrap();
-        let plan = Plan::new(Base::File(path.clone()), Vec::new());
+        let plan = Plan::new(PlanBase::File(path.clone()), Vec::new());
         let (orders, mut inbox) = mpsc::channel(1);
         let configuring = Configuring::new(plan, orders);
         let store = configuring.editable().unwrap();
         let reload = async {
-            let order: Order = inbox.recv().await.unwrap();
+            let order: ConfigOrder = inbox.recv().await.unwrap();
             assert_eq!(deed, order.deed);
             let met = store.read().unwrap();
             order.outcome.send(outcome).unwrap();
@@ -499,7 +516,7 @@ mod tests {
     #[test]
     fn what_the_reload_refuses_is_taken_back() {
         let taken = (Ok(()), "new".to_owned(), "new".to_owned(), 1);
-        for deed in [Deed::TakeOver, Deed::LeaveForStart] {
+        for deed in [ConfigDeed::TakeOver, ConfigDeed::LeaveForStart] {
             assert_eq!(taken, swapped(deed, Ok(())));
             let why = NotSwapped::Reload("No. The file is unchanged.".to_owned());
             assert_eq!(

@@ -2,23 +2,23 @@
 
 use super::overlay::overlay_json;
 use super::stats::origin_json;
-use super::{Admin, Answer, Asked, problem_at};
+use super::{Admin, AdminRequest, AdminResponse, problem_at};
 use larder_config::Decided;
 use larder_config::tiers::PurgeMethod;
-use larder_gateway::explain::{self, Explanation, Holds, TierHolds, Verdict};
-use larder_observe::ids::Id;
-use larder_observe::recent::{KEPT, Kept};
+use larder_gateway::explain::{self, CacheVerdict, Explanation, Holds, TierHolds};
+use larder_observe::ids::RequestId;
+use larder_observe::recent::{KEPT, RecentRequest};
 use larder_semantics::date;
 use larder_semantics::field::FieldList;
 use larder_semantics::scheme::Scheme;
-use larder_semantics::trace::{Outcome, Rule};
-use larder_server::overlay::Told;
+use larder_semantics::trace::{RuleOutcome, TriedRule};
+use larder_server::input_error::InputError;
+use larder_server::overlay::OverlayReport;
 use larder_server::purge::method;
-use larder_server::router::{Matched, Target};
-use larder_server::wrong::Wrong;
+use larder_server::router::{Matched, RouteTarget};
 use larder_transport::listener::PLAIN_SENTENCE;
 use larder_wire::http1::Version;
-use larder_wire::http1::request::{self, Limits, Parsed, Reject, Request, Storage};
+use larder_wire::http1::request::{self, HeadLimits, ParsedRequest, Reject, Request, Storage};
 use serde_json::{Value, json};
 
 impl Admin {
@@ -34,9 +34,9 @@ impl Admin {
     }
 
     /// `POST /cache/explain`.
-    pub(super) async fn explain(&self, asked: Asked<'_>) -> Answer {
+    pub(super) async fn explain(&self, asked: AdminRequest<'_>) -> AdminResponse {
         let client = self.live.borrow().config.limits.client;
-        let limits = Limits { head: client.head_size, target: client.target_size, scheme: Scheme::Http };
+        let limits = HeadLimits { head: client.head_size, target: client.target_size, scheme: Scheme::Http };
         if !asked.json["id"].is_null() {
             return self.explain_past(asked.json, &limits).await;
         }
@@ -45,7 +45,7 @@ impl Admin {
                 Some(other) => self.explain_misdirected(request, other).await,
                 None => self.explain_request(request).await,
             },
-            Ok(Err(reject)) => Answer::Json(200, refused(reject.status(), reject.sentence())),
+            Ok(Err(reject)) => AdminResponse::Json(200, refused(reject.status(), reject.sentence())),
             Err(wrong) => wrong.into(),
         }
     }
@@ -62,13 +62,13 @@ impl Admin {
 
     /// Explains a request whose URL is of a scheme that is not spoken where it goes: that is all that is seen of it. Who copies
     /// the URL of a page from a browser, which a proxy before larder serves by TLS, means `other`; it is named where it is served.
-    async fn explain_misdirected(&self, mut request: Request, other: String) -> Answer {
+    async fn explain_misdirected(&self, mut request: Request, other: String) -> AdminResponse {
         let mut told = match request.scheme {
             Scheme::Https => refused(Reject::NotSecured.status(), Reject::NotSecured.sentence()),
             Scheme::Http => refused(400, PLAIN_SENTENCE),
         };
         request.scheme = if request.scheme == Scheme::Http { Scheme::Https } else { Scheme::Http };
-        if let Answer::Json(200, answer) = self.explain_request(request).await
+        if let AdminResponse::Json(200, answer) = self.explain_request(request).await
             && let Some(name) = answer["verdict"]["name"].as_str().filter(|it| *it != "refused")
         {
             let why = match other.starts_with("http:") {
@@ -77,11 +77,11 @@ impl Admin {
             };
             told["change"] = format!("Explain {other} instead, {why}: {name}.").into();
         }
-        Answer::Json(200, told)
+        AdminResponse::Json(200, told)
     }
 
     /// Explains a request that was answered before, as it would be answered now, with what was told of it then.
-    async fn explain_past(&self, asked: &Value, limits: &Limits) -> Answer {
+    async fn explain_past(&self, asked: &Value, limits: &HeadLimits) -> AdminResponse {
         if ["url", "method", "headers"].iter().any(|it| !asked[*it].is_null()) {
             return problem_at(
                 400,
@@ -89,7 +89,7 @@ impl Admin {
                 "id",
             );
         }
-        let Some(id) = asked["id"].as_str().and_then(Id::parse) else {
+        let Some(id) = asked["id"].as_str().and_then(RequestId::parse) else {
             return problem_at(400, "\"id\" must be eight letters and digits, as in the live stream.", "id");
         };
         let Some(kept) = self.recent.find(id) else {
@@ -104,11 +104,11 @@ impl Admin {
         };
         let then: Value = serde_json::from_slice(&kept.then).unwrap_or(Value::Null);
         let mut answer = match (kept.refused, again(&kept, limits)) {
-            (Some(reject), _) => Answer::Json(200, refused_then(reject)),
+            (Some(reject), _) => AdminResponse::Json(200, refused_then(reject)),
             (None, Ok(request)) => self.explain_request(request).await,
-            (None, Err(reject)) => Answer::Json(200, refused(reject.status(), reject.sentence())),
+            (None, Err(reject)) => AdminResponse::Json(200, refused(reject.status(), reject.sentence())),
         };
-        if let Answer::Json(200, told) = &mut answer {
+        if let AdminResponse::Json(200, told) = &mut answer {
             told["then"] = then;
             told["withheld"] = json!(kept.withheld);
         }
@@ -116,11 +116,11 @@ impl Admin {
     }
 
     /// Explains a request that was read.
-    async fn explain_request(&self, request: Request) -> Answer {
+    async fn explain_request(&self, request: Request) -> AdminResponse {
         if request.method == "CONNECT" {
             let mut told = refused(405, explain::error_sentence(405));
             told["change"] = EXTENDED_CONNECT.into();
-            return Answer::Json(200, told);
+            return AdminResponse::Json(200, told);
         }
         let router = self.router.borrow().clone();
         if let Some(overlay) = self.overlays.over(
@@ -129,7 +129,7 @@ impl Admin {
             &request.target,
         ) {
             let beneath = router.find(&request.method, &request.authority, &request.target);
-            return Answer::Json(200, laid_over(&overlay.told(), beneath.map(|it| it.0.name())));
+            return AdminResponse::Json(200, laid_over(&overlay.told(), beneath.map(|it| it.0.name())));
         }
         let Some((target, site, route)) = router.find(&request.method, &request.authority, &request.target)
         else {
@@ -137,11 +137,11 @@ impl Admin {
             return problem_at(404, detail, "url");
         };
         if let Some(matched) = method::route(&router, &request) {
-            return Answer::Json(200, purges(matched));
+            return AdminResponse::Json(200, purges(matched));
         }
         let settings = self.settings(site, route);
         match target {
-            Target::Files(files) => Answer::Json(
+            RouteTarget::Files(files) => AdminResponse::Json(
                 200,
                 json!({
                     "site": site, "route": files.name, "verdict": {
@@ -151,7 +151,7 @@ impl Admin {
                     "settings": settings,
                 }),
             ),
-            Target::Proxy(proxied) => {
+            RouteTarget::Proxy(proxied) => {
                 let mut explanation = self.gateway.explain(proxied, &request).await;
                 let (authority, target) = (&request.authority, &request.target);
                 if let Some(told) =
@@ -166,7 +166,7 @@ impl Admin {
                 let mut told = explanation_json(&proxied.name, site, &explanation, settings, &row.decided);
                 told["nodes"] = self.nodes.as_ref().map(|it| it.standing()).into();
                 told["origins"] = live.scopes.origins_of((site, route)).map(origin_json).collect();
-                Answer::Json(200, told)
+                AdminResponse::Json(200, told)
             }
         }
     }
@@ -199,7 +199,7 @@ const EXTENDED_CONNECT: &str = "An extended CONNECT of HTTP/2 requests an upgrad
 
 /// The answer where no route is asked: larder refuses the request itself.
 fn refused(status: u16, sentence: &str) -> Value {
-    let verdict = Verdict::refused(status, sentence);
+    let verdict = CacheVerdict::refused(status, sentence);
     json!({ "verdict": { "name": verdict.name, "sentence": verdict.sentence, "status": verdict.status } })
 }
 
@@ -213,7 +213,7 @@ fn refused_then(reject: Reject) -> Value {
 }
 
 /// The answer about what has an overlay, of which the route beneath is not asked.
-fn laid_over(overlay: &Told, route: Option<&str>) -> Value {
+fn laid_over(overlay: &OverlayReport, route: Option<&str>) -> Value {
     let until = match overlay.expires {
         Some(it) => format!("until {}", date::format(it)),
         None => "until it is removed".to_owned(),
@@ -249,18 +249,18 @@ fn purges(matched: &Matched) -> Value {
 ///
 /// # Errors
 /// The question is malformed.
-fn question(asked: &Value, limits: &Limits) -> Result<Result<Request, Reject>, Wrong> {
+fn question(asked: &Value, limits: &HeadLimits) -> Result<Result<Request, Reject>, InputError> {
     let url = asked["url"]
         .as_str()
-        .ok_or_else(|| Wrong::at("url", "\"url\" is missing: http://HOST[:PORT]/PATH."))?;
+        .ok_or_else(|| InputError::at("url", "\"url\" is missing: http://HOST[:PORT]/PATH."))?;
     let (scheme, rest) = Scheme::split(url).ok_or_else(|| {
-        Wrong::at("url", format!("{url:?} is not a URL of this server; write http://HOST[:PORT]/PATH."))
+        InputError::at("url", format!("{url:?} is not a URL of this server; write http://HOST[:PORT]/PATH."))
     })?;
     let at = rest.find(['/', '?']).unwrap_or(rest.len());
     let (authority, target) = rest.split_at(at);
     if authority.contains('*') {
         let detail = format!("{url:?} is a pattern, not a URL; write the URL of one page.");
-        return Err(Wrong::at("url", detail));
+        return Err(InputError::at("url", detail));
     }
     let target = if target.starts_with('/') { target.to_owned() } else { format!("/{target}") };
     let method = asked["method"].as_str().unwrap_or("GET").to_owned();
@@ -273,14 +273,14 @@ fn question(asked: &Value, limits: &Limits) -> Result<Result<Request, Reject>, W
     }
     for pair in pairs {
         let (Some(name), Some(value)) = (pair[0].as_str(), pair[1].as_str()) else {
-            return Err(Wrong::at("headers", "\"headers\" is a list of [name, value]."));
+            return Err(InputError::at("headers", "\"headers\" is a list of [name, value]."));
         };
         if value.bytes().any(|it| matches!(it, b'\r' | b'\n' | 0)) {
             let detail = format!(
                 "The value of {name:?} in \"headers\" contains a line break or a NUL, which is not valid in a \
                  request."
             );
-            return Err(Wrong::at("headers", detail));
+            return Err(InputError::at("headers", detail));
         }
         fields.push(name, value);
     }
@@ -290,27 +290,27 @@ fn question(asked: &Value, limits: &Limits) -> Result<Result<Request, Reject>, W
     text.extend_from_slice(b"\r\n");
     // Read by the server's own parser, so that what it would refuse is refused here.
     let mut storage = Storage::new();
-    match request::parse(&text, &Limits { scheme, ..*limits }, &mut storage) {
-        Ok(Parsed::Head(head, _)) => Ok(Ok(Request { version: Version::Http11, ..head.to_owned() })),
-        Ok(Parsed::Partial) => Err(Wrong::at("url", "The request is not complete.")),
+    match request::parse(&text, &HeadLimits { scheme, ..*limits }, &mut storage) {
+        Ok(ParsedRequest::Head(head, _)) => Ok(Ok(Request { version: Version::Http11, ..head.to_owned() })),
+        Ok(ParsedRequest::Partial) => Err(InputError::at("url", "The request is not complete.")),
         Err(reject) => Ok(Err(reject)),
     }
 }
 
 /// A request of the past, read again: the limits may be others by now.
-fn again(kept: &Kept, limits: &Limits) -> Result<Request, Reject> {
+fn again(kept: &RecentRequest, limits: &HeadLimits) -> Result<Request, Reject> {
     // Without a host it was HTTP/1.0.
     let version = if kept.fields.contains("host") { 1 } else { 0 };
     let mut text = format!("{} {} HTTP/1.{version}\r\n", kept.method, kept.target).into_bytes();
     text.extend_from_slice(kept.fields.text());
     text.extend_from_slice(b"\r\n");
     let mut storage = Storage::new();
-    match request::parse(&text, &Limits { scheme: kept.scheme, ..*limits }, &mut storage)? {
-        Parsed::Head(head, _) => {
+    match request::parse(&text, &HeadLimits { scheme: kept.scheme, ..*limits }, &mut storage)? {
+        ParsedRequest::Head(head, _) => {
             let (authority, protocol) = (kept.authority.clone(), kept.protocol.clone());
             Ok(Request { version: Version::Http11, authority, protocol, ..head.to_owned() })
         }
-        Parsed::Partial => Err(Reject::HeadTooLarge),
+        ParsedRequest::Partial => Err(Reject::HeadTooLarge),
     }
 }
 
@@ -329,13 +329,13 @@ fn deciders(evidence: &str, decided: &Decided) -> Vec<String> {
     known.map(|key| format!("{key}: {}", decided.by(key))).collect()
 }
 
-fn rules_json(rules: &[Rule], decided: &Decided) -> Value {
+fn rules_json(rules: &[TriedRule], decided: &Decided) -> Value {
     rules
         .iter()
         .map(|it| {
             let outcome = match it.outcome {
-                Outcome::Passed => "passed",
-                Outcome::Decided => "decided",
+                RuleOutcome::Passed => "passed",
+                RuleOutcome::Decided => "decided",
             };
             let deciders = deciders(&it.evidence, decided);
             json!({

@@ -24,11 +24,11 @@ mod table;
 mod top;
 mod traces;
 
-pub use access::Access;
-use access::{Refusal, Who};
+pub use access::AdminAccess;
+use access::{AccessRefusal, Requester};
 pub use audit::Audit;
 use bytes::Bytes;
-pub use config::{Configuring, Deed, Order as ReloadOrder};
+pub use config::{ConfigDeed, ConfigOrder as ReloadOrder, Configuring};
 use larder_counters::Counters;
 use larder_gateway::Gateway;
 use larder_observe::log::ErrorLog;
@@ -38,25 +38,25 @@ use larder_observe::top::Tops;
 use larder_observe::traces::Traces;
 use larder_semantics::date;
 use larder_semantics::field::FieldList;
-use larder_server::nodes::Nodes;
+use larder_server::cluster::Cluster;
+use larder_server::counter_sum::CounterSums;
+use larder_server::input_error::InputError;
 use larder_server::overlay::Overlays;
-use larder_server::purge::{Desk, Order, asked};
+use larder_server::purge::{PurgeOrder, PurgeQueue, asked};
 use larder_server::resident::Heap;
 use larder_server::router::Router;
-use larder_server::totals::Totals;
 use larder_server::worker::Live;
-use larder_server::wrong::Wrong;
 use larder_stdx::clock;
-use larder_transport::body::Piece;
-use larder_transport::{Client, ClientGone, Handler, Now, Reply, RequestBody, ResponseBody};
+use larder_transport::body::BodyPiece;
+use larder_transport::{AnswerNow, Client, ClientGone, Handler, Reply, RequestBody, ResponseBody};
 use larder_wire::http1::Framing;
 use larder_wire::http1::request::{Reject, Request, RequestHead};
-pub use objects::Turns;
+pub use objects::ListingTurns;
 use serde_json::{Value, json};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
-use table::{Endpoint, Found, Needs};
+use table::{Endpoint, EndpointAccess, EndpointMatch};
 use tokio::sync::mpsc;
 
 /// Bytes of bodies that may be read at a time, beside those that overlays may take.
@@ -65,7 +65,7 @@ const BODIES: usize = 4 << 20;
 /// Answers the admin's requests.
 pub struct Admin {
     /// Who is let in.
-    pub access: Access,
+    pub access: AdminAccess,
     /// Bytes of bodies that are in memory.
     pub held: Rc<Cell<usize>>,
     /// Who was.
@@ -79,11 +79,11 @@ pub struct Admin {
     /// Where clients are served, as printed at the start.
     pub public: Vec<String>,
     /// All counters.
-    pub totals: Arc<Totals>,
+    pub totals: Arc<CounterSums>,
     /// Those of the admin's own gateway.
     pub counters: Arc<Counters>,
     /// Where purges are brought.
-    pub purges: Desk,
+    pub purges: PurgeQueue,
     /// Traces of all workers.
     pub traces: Arc<Traces>,
     /// Which URLs weigh most.
@@ -93,7 +93,7 @@ pub struct Admin {
     /// Who listens to the live stream.
     pub stream: Arc<Hub>,
     /// The other nodes of the fleet.
-    pub nodes: Option<Rc<Nodes>>,
+    pub nodes: Option<Rc<Cluster>>,
     /// What lies over everything.
     pub overlays: Arc<Overlays>,
     /// What the allocator has, and has handed out.
@@ -101,18 +101,18 @@ pub struct Admin {
     /// How the configuration is changed.
     pub configuring: Configuring,
     /// Who lists what is stored.
-    pub listing: Turns,
+    pub listing: ListingTurns,
     /// Whether tests may move the clock.
     pub clock_moves: bool,
 }
 
 /// A request to the admin, as an endpoint sees it.
 #[allow(dead_code, reason = "for the endpoints that come next")]
-pub struct Asked<'a> {
+pub struct AdminRequest<'a> {
     /// Its head.
     pub request: &'a Request,
     /// Who asks ...
-    pub who: &'a Who,
+    pub who: &'a Requester,
     /// ... and from where.
     pub client: &'a Client,
     /// What stands for the `{…}` of the endpoint's path, as it was sent.
@@ -126,7 +126,7 @@ pub struct Asked<'a> {
 }
 
 #[allow(dead_code, reason = "for the endpoints that come next")]
-impl Asked<'_> {
+impl AdminRequest<'_> {
     /// A parameter of the query, decoded; its row says what it can be.
     pub fn query_value(&self, name: &str) -> Option<String> {
         query::pairs(self.query).ok()?.into_iter().find(|it| it.0 == name).map(|it| it.1)
@@ -143,7 +143,7 @@ impl Asked<'_> {
 
 /// An answer in the making.
 #[allow(dead_code, reason = "for the endpoints that come next")]
-pub enum Answer {
+pub enum AdminResponse {
     /// Status and JSON.
     Json(u16, Value),
     /// Anything else, which is there as a whole.
@@ -159,31 +159,31 @@ pub enum Answer {
     Events(mpsc::Receiver<Bytes>),
 }
 
-impl Answer {
+impl AdminResponse {
     /// Status, and the sentence of a problem.
     fn told(&self) -> (u16, &str) {
         match self {
-            Answer::Json(status, value) => (*status, value["detail"].as_str().unwrap_or("")),
-            Answer::Whole { status, .. } => (*status, ""),
-            Answer::Events(_) => (200, ""),
+            AdminResponse::Json(status, value) => (*status, value["detail"].as_str().unwrap_or("")),
+            AdminResponse::Whole { status, .. } => (*status, ""),
+            AdminResponse::Events(_) => (200, ""),
         }
     }
 }
 
 /// A problem of larder's own as JSON: one sentence says what is wrong, and what would help.
-pub(crate) fn problem(status: u16, detail: impl Into<String>) -> Answer {
+pub(crate) fn problem(status: u16, detail: impl Into<String>) -> AdminResponse {
     debug_assert!(!(400..500).contains(&status), "who asked is to be told where: use problem_at");
-    Answer::Json(status, json!({ "status": status, "detail": detail.into() }))
+    AdminResponse::Json(status, json!({ "status": status, "detail": detail.into() }))
 }
 
 /// A problem of what was asked: one sentence says what is wrong and what would be right; and where in what was sent: a
 /// key of the body, a parameter, a field, a line and column.
-pub(crate) fn problem_at(status: u16, detail: impl Into<String>, at: impl Into<String>) -> Answer {
-    Answer::Json(status, json!({ "status": status, "detail": detail.into(), "where": at.into() }))
+pub(crate) fn problem_at(status: u16, detail: impl Into<String>, at: impl Into<String>) -> AdminResponse {
+    AdminResponse::Json(status, json!({ "status": status, "detail": detail.into(), "where": at.into() }))
 }
 
-impl From<Wrong> for Answer {
-    fn from(it: Wrong) -> Self {
+impl From<InputError> for AdminResponse {
+    fn from(it: InputError) -> Self {
         problem_at(400, it.detail, it.at)
     }
 }
@@ -193,18 +193,23 @@ struct Let<'a> {
     endpoint: &'static Endpoint,
     /// What stands for the `{...}` of its path.
     named: Option<&'a str>,
-    who: Who,
+    who: Requester,
 }
 
 /// A request that is not.
-struct Refused {
-    who: Who,
-    answer: Answer,
+struct RefusedRequest {
+    who: Requester,
+    answer: AdminResponse,
 }
 
 impl Handler for Admin {
-    fn answer_now(&self, _: &RequestHead<'_>, _: &Client, _: &mut larder_transport::Answer<'_>) -> Now {
-        Now::Later
+    fn answer_now(
+        &self,
+        _: &RequestHead<'_>,
+        _: &Client,
+        _: &mut larder_transport::ResponseWriter<'_>,
+    ) -> AnswerNow {
+        AnswerNow::Later
     }
 
     async fn answer<'c>(
@@ -221,7 +226,7 @@ impl Handler for Admin {
         let most = found.as_ref().map_or(table::BODY, |it| it.endpoint.body).min(overlays.max(table::CONFIG));
         let read = match request.framing {
             Framing::Length(length) if length > most as u64 => Read::TooLarge,
-            _ => read(&mut body, most, Held::none(&self.held, BODIES + overlays)).await,
+            _ => read(&mut body, most, BodyMemory::none(&self.held, BODIES + overlays)).await,
         };
         if !matches!(read, Read::Whole(_)) {
             reply.close_after();
@@ -246,8 +251,15 @@ impl Handler for Admin {
                 let body = &body.bytes;
                 let answer = match body::read(endpoint, body) {
                     Ok(json) => {
-                        let asked =
-                            Asked { request: &request, who: &who, client, named, query, body, json: &json };
+                        let asked = AdminRequest {
+                            request: &request,
+                            who: &who,
+                            client,
+                            named,
+                            query,
+                            body,
+                            json: &json,
+                        };
                         (endpoint.run)(self, asked).await
                     }
                     Err(wrong) => wrong.into(),
@@ -257,7 +269,7 @@ impl Handler for Admin {
         };
         let (status, why) = answer.told();
         let (who, request) = (&who, &request);
-        self.audit.answered(&audit::Entry { who, client, request, endpoint, body, status, why });
+        self.audit.answered(&audit::AuditEntry { who, client, request, endpoint, body, status, why });
         let lives = || self.access.lives(who);
         if send(&mut reply, request, answer, lives).await.is_ok() {
             let _ = reply.finish(None).await;
@@ -276,7 +288,7 @@ impl Handler for Admin {
 /// What came of reading a body.
 enum Read {
     /// All of it.
-    Whole(Held),
+    Whole(BodyMemory),
     /// It is over the bound; the rest was not read.
     TooLarge,
     /// Too many others are being read at the time.
@@ -288,13 +300,13 @@ enum Read {
 }
 
 /// A body in memory; what all of them take together is bounded.
-struct Held {
+struct BodyMemory {
     bytes: Vec<u8>,
     of_all: Rc<Cell<usize>>,
     most: usize,
 }
 
-impl Held {
+impl BodyMemory {
     fn none(of_all: &Rc<Cell<usize>>, most: usize) -> Self {
         Self { bytes: Vec::new(), of_all: of_all.clone(), most }
     }
@@ -311,13 +323,13 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for BodyMemory {
     fn drop(&mut self) {
         self.of_all.set(self.of_all.get() - self.bytes.len());
     }
 }
 
-async fn read(body: &mut RequestBody<'_>, most: usize, mut held: Held) -> Read {
+async fn read(body: &mut RequestBody<'_>, most: usize, mut held: BodyMemory) -> Read {
     loop {
         match body.next().await {
             Ok(Some(more)) if held.bytes.len() + more.len() > most => return Read::TooLarge,
@@ -336,23 +348,23 @@ async fn read(body: &mut RequestBody<'_>, most: usize, mut held: Held) -> Read {
 async fn send(
     reply: &mut Reply<'_>,
     request: &Request,
-    answer: Answer,
+    answer: AdminResponse,
     lives: impl Fn() -> bool,
 ) -> Result<(), ClientGone> {
     let mut fields = access::guards();
     fields.push("Date", date::format(clock::wall()));
     let (status, body) = match answer {
-        Answer::Json(status, value) => {
+        AdminResponse::Json(status, value) => {
             fields.push("Content-Type", "application/json");
             (status, serde_json::to_vec(&value).unwrap_or_default().into())
         }
-        Answer::Whole { status, fields: own, body } => {
+        AdminResponse::Whole { status, fields: own, body } => {
             for it in own.view().iter() {
                 fields.set(it.name, it.value);
             }
             (status, body)
         }
-        Answer::Events(mut events) => {
+        AdminResponse::Events(mut events) => {
             fields.push("Content-Type", "text/event-stream");
             reply.head(200, &fields, ResponseBody::Stream).await?;
             reply.flush().await?;
@@ -363,7 +375,7 @@ async fn send(
                     () = reply.gone() => return Err(ClientGone::Closed),
                 };
                 let Some(event) = event.filter(|_| lives()) else { return Ok(()) };
-                reply.piece(Piece::Bytes(event)).await?;
+                reply.piece(BodyPiece::Bytes(event)).await?;
                 reply.flush().await?;
             }
         }
@@ -379,7 +391,7 @@ async fn send(
     if request.method == "HEAD" || status == 304 {
         return Ok(());
     }
-    reply.piece(Piece::Bytes(body)).await
+    reply.piece(BodyPiece::Bytes(body)).await
 }
 
 impl Admin {
@@ -396,52 +408,53 @@ impl Admin {
         client: &Client,
         path: &'a str,
         query: &str,
-    ) -> Result<Let<'a>, Refused> {
-        let refuse = |refusal: Refusal| Refused { who: Who::Nobody, answer: refusal.into() };
+    ) -> Result<Let<'a>, RefusedRequest> {
+        let refuse =
+            |refusal: AccessRefusal| RefusedRequest { who: Requester::Nobody, answer: refusal.into() };
         if self.gateway.has_passed(&request.fields.view()) {
-            return Err(refuse(Refusal::Circle));
+            return Err(refuse(AccessRefusal::Circle));
         }
         access::is_for_us(request, client, &self.live.borrow().config.admin.hosts).map_err(refuse)?;
         let found = table::find(&request.method, path);
         let who = match found {
-            Found::Endpoint(it, _) if it.needs == Needs::Nothing => Who::Nobody,
+            EndpointMatch::Endpoint(it, _) if it.needs == EndpointAccess::Nothing => Requester::Nobody,
             _ => self.access.who(request, client).map_err(refuse)?,
         };
         let (endpoint, named) = match found {
-            Found::Endpoint(it, named) if !it.for_tests || self.clock_moves => (it, named),
-            Found::OtherMethod => {
+            EndpointMatch::Endpoint(it, named) if !it.for_tests || self.clock_moves => (it, named),
+            EndpointMatch::OtherMethod => {
                 let detail = format!("{} is not a method of {path}.", request.method);
                 let answer = problem_at(405, detail, "method");
-                return Err(Refused { who, answer });
+                return Err(RefusedRequest { who, answer });
             }
             _ => {
                 let detail =
                     format!("No endpoint exists at {path}; /api/v1/openapi.json lists the endpoints.");
                 let answer = problem_at(404, detail, "path");
-                return Err(Refused { who, answer });
+                return Err(RefusedRequest { who, answer });
             }
         };
         match query::check(endpoint, query) {
             Ok(()) => Ok(Let { endpoint, named, who }),
-            Err(wrong) => Err(Refused { who, answer: wrong.into() }),
+            Err(wrong) => Err(RefusedRequest { who, answer: wrong.into() }),
         }
     }
 
     /// Purges; the answer comes when the purge is in force on every tier.
-    async fn purge(&self, asked: Asked<'_>) -> Answer {
+    async fn purge(&self, asked: AdminRequest<'_>) -> AdminResponse {
         let router = self.router.borrow().clone();
         let by = asked.by();
         let (asked, wait) = match asked::read(asked.json, &router) {
             Ok(it) => it,
             Err(wrong) => return wrong.into(),
         };
-        match self.purges.purge(Order { asked, by, wait, here: None }).await {
-            Ok(done) => Answer::Json(200, done.json()),
+        match self.purges.purge(PurgeOrder { asked, by, wait, here: None }).await {
+            Ok(done) => AdminResponse::Json(200, done.json()),
             Err(detail) => problem(503, detail),
         }
     }
 
-    fn move_clock(&self, asked: Asked<'_>) -> Answer {
+    fn move_clock(&self, asked: AdminRequest<'_>) -> AdminResponse {
         let uptime = asked.query_value("uptime").and_then(|it| it.parse().ok());
         match asked.query_value("advance").and_then(|it| it.parse().ok()) {
             Some(seconds) => {
@@ -452,7 +465,7 @@ impl Admin {
                     None => {}
                 }
                 uptime.iter().for_each(|it| clock::pass(*it));
-                Answer::Json(200, json!({ "now": clock::wall().0 }))
+                AdminResponse::Json(200, json!({ "now": clock::wall().0 }))
             }
             None => problem_at(400, "advance=SECONDS is missing.", "advance"),
         }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 /// What memory one part takes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Part {
+pub(super) struct MemoryPart {
     /// The tier that it belongs to, or `server`.
     pub tier: &'static str,
     /// What it is for.
@@ -19,14 +19,14 @@ pub(super) struct Part {
 }
 
 /// What is resident, and its parts.
-pub(super) struct Memory {
+pub(super) struct ResidentMemory {
     /// All of it, the arena included.
     pub resident: u64,
     /// What it is used for.
-    pub parts: Vec<Part>,
+    pub parts: Vec<MemoryPart>,
 }
 
-impl Memory {
+impl ResidentMemory {
     /// The sum of the parts.
     pub fn attributed(&self) -> u64 {
         self.parts.iter().map(|it| it.bytes).sum()
@@ -34,7 +34,7 @@ impl Memory {
 
     /// `memory` of the statistics.
     pub fn json(&self) -> Value {
-        let part = |it: &Part| json!({ "tier": it.tier, "purpose": it.purpose, "bytes": it.bytes });
+        let part = |it: &MemoryPart| json!({ "tier": it.tier, "purpose": it.purpose, "bytes": it.bytes });
         json!({
             "rss_bytes": self.resident,
             "parts": self.parts.iter().map(part).collect::<Vec<_>>(),
@@ -45,8 +45,8 @@ impl Memory {
 
 impl Admin {
     /// What the process takes now.
-    pub(super) fn memory(&self) -> Memory {
-        let part = |tier, purpose, bytes| Part { tier, purpose, bytes };
+    pub(super) fn memory(&self) -> ResidentMemory {
+        let part = |tier, purpose, bytes| MemoryPart { tier, purpose, bytes };
         let store = &self.gateway.store;
         let ram = store.memory();
         let disk = self.gateway.tiers.disk.as_ref().map_or((0, 0), |it| (it.memory(), it.held()));
@@ -83,6 +83,6 @@ impl Admin {
             part("server", "program", now.file + heap.beside),
         ];
         // The kernel counts the pages of the arena and of copies for nobody, and those that are mapped for us: once is enough.
-        Memory { resident: now.anonymous + now.file + ram.arena.max(now.shared) + copies, parts }
+        ResidentMemory { resident: now.anonymous + now.file + ram.arena.max(now.shared) + copies, parts }
     }
 }

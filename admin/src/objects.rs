@@ -5,16 +5,16 @@
 mod question;
 
 use super::table::{Parameter, integer, one_of, text};
-use super::{Admin, Answer, Asked, problem, problem_at};
+use super::{Admin, AdminRequest, AdminResponse, problem, problem_at};
 use larder_semantics::coding::Coding;
 use larder_semantics::secret;
 use larder_semantics::tags;
 use larder_stdx::clock::{self, WallTime, precise_micros};
 use larder_store::disk::listing as below;
-use larder_store::listing::{Listed, MOST, Page};
+use larder_store::listing::{Listed, ListingPage, MOST};
 use larder_store::ram::KeyHash;
-use larder_store::{Body, Disk, Stored};
-use question::{Id, Question, Tier};
+use larder_store::{DiskTier, Stored, StoredBody};
+use question::{ListedTier, ObjectId, Question};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -80,15 +80,15 @@ pub const OBJECT: &str = r#"{"type":"object","required":["id","url","key","hits"
 /// Who lists: one walk at a time over each tier, so that however many ask, one core is left to hits. A walk over a disk
 /// that does not answer keeps the disk's turn, not that of RAM.
 #[derive(Default)]
-pub struct Turns {
-    ram: Turn,
-    disk: Turn,
+pub struct ListingTurns {
+    ram: ListingTurn,
+    disk: ListingTurn,
 }
 
 /// The turn of one tier.
-struct Turn(Arc<Semaphore>);
+struct ListingTurn(Arc<Semaphore>);
 
-impl Default for Turn {
+impl Default for ListingTurn {
     fn default() -> Self {
         Self(Arc::new(Semaphore::new(1)))
     }
@@ -98,7 +98,7 @@ impl Default for Turn {
 #[derive(Debug)]
 struct Slow;
 
-impl Turn {
+impl ListingTurn {
     /// Begins work that may take long, once nobody else's is under way. Whoever asks in a crowd is told so when `patience` is
     /// over, and does not wait for all that came before. The turn is the work's, which goes on where nobody waits for it any more.
     async fn begin<T: Send + 'static>(
@@ -119,13 +119,13 @@ impl Turn {
 
 impl Admin {
     /// `GET /api/v1/objects`.
-    pub(super) async fn objects(&self, asked: Asked<'_>) -> Answer {
+    pub(super) async fn objects(&self, asked: AdminRequest<'_>) -> AdminResponse {
         let began = precise_micros();
         let Question { tier, ram, mut disk, room, sort } = match Question::read(asked.query) {
             Ok(it) => it,
             Err(wrong) => return wrong.into(),
         };
-        let mut told = Told::default();
+        let mut told = KnownPage::default();
         if let Some(query) = ram {
             let store = self.gateway.store.clone();
             let Ok(walk) = self.listing.ram.begin(PATIENCE, move || store.list(&query)).await else {
@@ -136,7 +136,7 @@ impl Admin {
             };
             self.tell_ram(&mut told, &page, sort);
         }
-        if tier != Tier::Ram {
+        if tier != ListedTier::Ram {
             disk.limit = room - told.objects.len();
             if let Err(Slow) = self.list_disk(&mut told, disk, began).await {
                 return problem(
@@ -145,10 +145,10 @@ impl Admin {
                 );
             }
         }
-        Answer::Json(200, told.json(precise_micros() - began))
+        AdminResponse::Json(200, told.json(precise_micros() - began))
     }
 
-    fn tell_ram(&self, told: &mut Told, page: &Page, sort: question::Sort) {
+    fn tell_ram(&self, told: &mut KnownPage, page: &ListingPage, sort: question::ListingSort) {
         let now = clock::wall();
         let listed = |it: &Listed| Object::in_ram(it.hash, &it.shelf, self.disk()).listed(now);
         told.objects = page.listed.iter().map(listed).collect();
@@ -157,7 +157,12 @@ impl Admin {
     }
 
     /// What the page has room for of what is on the disk.
-    async fn list_disk(&self, told: &mut Told, query: below::Query, began: u64) -> Result<(), Slow> {
+    async fn list_disk(
+        &self,
+        told: &mut KnownPage,
+        query: below::DiskListingQuery,
+        began: u64,
+    ) -> Result<(), Slow> {
         let Some(disk) = self.gateway.tiers.disk.clone() else { return Ok(()) };
         let (sort, after, is_all) = (query.sort, query.after, told.total == 0);
         if told.next.is_some() || query.limit == 0 {
@@ -174,7 +179,7 @@ impl Admin {
             // What RAM has is an answer all the same.
             Err(Slow) => {
                 let keys = disk.keys();
-                below::Page { keys, looked_at: 0, left: keys, listed: Vec::new(), next: after }
+                below::DiskListingPage { keys, looked_at: 0, left: keys, listed: Vec::new(), next: after }
             }
         };
         let now = clock::wall();
@@ -186,10 +191,10 @@ impl Admin {
 
     async fn page_of_disk(
         &self,
-        disk: Arc<Disk>,
-        query: below::Query,
+        disk: Arc<DiskTier>,
+        query: below::DiskListingQuery,
         until: u64,
-    ) -> Result<below::Page, Slow> {
+    ) -> Result<below::DiskListingPage, Slow> {
         let store = self.gateway.store.clone();
         self.reading_disk(move || disk.list(&store, &query, until)).await
     }
@@ -207,11 +212,11 @@ impl Admin {
     }
 
     /// `GET /api/v1/objects/{id}`.
-    pub(super) async fn object(&self, asked: Asked<'_>) -> Answer {
+    pub(super) async fn object(&self, asked: AdminRequest<'_>) -> AdminResponse {
         const GONE: &str = "The object does not exist, or was removed in the meantime; ids of objects in RAM are valid \
                      until larder restarts.";
         let id = asked.named.unwrap_or_default();
-        match Id::read(id) {
+        match ObjectId::read(id) {
             None => problem_at(
                 400,
                 format!(
@@ -219,15 +224,15 @@ impl Admin {
                 ),
                 "id",
             ),
-            Some(Id::Ram(hash)) => match self.gateway.store.inspect(hash) {
-                Some(shelf) => Answer::Json(200, Object::in_ram(hash, &shelf, self.disk()).in_full()),
+            Some(ObjectId::Ram(hash)) => match self.gateway.store.inspect(hash) {
+                Some(shelf) => AdminResponse::Json(200, Object::in_ram(hash, &shelf, self.disk()).in_full()),
                 None => problem_at(404, GONE, "id"),
             },
-            Some(Id::Disk(id)) => {
+            Some(ObjectId::Disk(id)) => {
                 let Some(disk) = self.gateway.tiers.disk.clone() else { return problem_at(404, GONE, "id") };
                 let store = self.gateway.store.clone();
                 match self.reading_disk(move || disk.inspect(&store, id)).await {
-                    Ok(Some(found)) => Answer::Json(200, self.on_disk(&found).in_full()),
+                    Ok(Some(found)) => AdminResponse::Json(200, self.on_disk(&found).in_full()),
                     Ok(None) => problem_at(404, GONE, "id"),
                     Err(Slow) => problem(503, "The disk does not respond; retry."),
                 }
@@ -235,24 +240,24 @@ impl Admin {
         }
     }
 
-    fn disk(&self) -> Option<&Disk> {
+    fn disk(&self) -> Option<&DiskTier> {
         self.gateway.tiers.disk.as_deref()
     }
 
-    fn on_disk<'a>(&self, found: &'a below::Found) -> Object<'a> {
+    fn on_disk<'a>(&self, found: &'a below::DiskKeyEntries) -> Object<'a> {
         let store = &self.gateway.store;
         let tiers = match store.inspect(store.hash(&found.key)) {
             Some(_) => vec!["ram", "disk"],
             None => vec!["disk"],
         };
-        let id = question::text_of(Id::Disk(found.id));
+        let id = question::text_of(ObjectId::Disk(found.id));
         Object { id, key: &found.key, hits: found.hits, tiers, variants: found.variants.iter().collect() }
     }
 }
 
 /// A page of a listing as far as it is known.
 #[derive(Default)]
-struct Told {
+struct KnownPage {
     total: usize,
     matched: usize,
     objects: Vec<Value>,
@@ -260,7 +265,7 @@ struct Told {
     next: Option<String>,
 }
 
-impl Told {
+impl KnownPage {
     fn json(self, took: u64) -> Value {
         json!({
             "total": self.total,
@@ -284,12 +289,12 @@ struct Object<'a> {
 }
 
 impl<'a> Object<'a> {
-    fn in_ram(hash: KeyHash, shelf: &'a larder_store::Shelf, disk: Option<&Disk>) -> Self {
+    fn in_ram(hash: KeyHash, shelf: &'a larder_store::Entry, disk: Option<&DiskTier>) -> Self {
         let mut tiers = vec!["ram"];
         if disk.is_some_and(|it| it.knows(&shelf.key)) {
             tiers.push("disk");
         }
-        let (id, hits) = (question::text_of(Id::Ram(hash)), u64::from(shelf.hits()));
+        let (id, hits) = (question::text_of(ObjectId::Ram(hash)), u64::from(shelf.hits()));
         Object { id, key: &shelf.key, hits, tiers, variants: shelf.variants.iter().map(|it| &**it).collect() }
     }
 
@@ -379,9 +384,9 @@ fn variant_json(stored: &Stored, now: WallTime) -> Value {
         "tags": stored.marks.tags.len(),
         "forms": forms,
         "body": match stored.body {
-            Body::Heap(_) => "heap",
-            Body::Arena(_) => "arena",
-            Body::Disk(_) => "disk",
+            StoredBody::Heap(_) => "heap",
+            StoredBody::Arena(_) => "arena",
+            StoredBody::Disk(_) => "disk",
         },
     })
 }
@@ -397,7 +402,7 @@ mod tests {
 
     #[tokio::test]
     async fn in_a_crowd_nobody_waits_longer_than_his_patience() {
-        let (turn, (end, ends)) = (Turn::default(), mpsc::channel::<()>());
+        let (turn, (end, ends)) = (ListingTurn::default(), mpsc::channel::<()>());
         let walk = turn.begin(Duration::ZERO, move || ends.recv().is_ok()).await.unwrap();
         for _ in 0..100 {
             assert!(turn.begin(Duration::ZERO, || ()).await.is_err());

@@ -8,7 +8,7 @@ use std::fmt;
 
 /// Why it was not read.
 #[derive(Debug)]
-pub enum Unread {
+pub enum UnreadBody {
     /// Where a name stands that stood in its object before: names with dots, places in lists in brackets.
     Twice(String),
     /// It is no JSON.
@@ -19,29 +19,29 @@ pub enum Unread {
 ///
 /// # Errors
 /// It is none, or a name comes twice in an object.
-pub fn read(text: &[u8]) -> Result<Value, Unread> {
+pub fn read(text: &[u8]) -> Result<Value, UnreadBody> {
     let place = RefCell::new(Vec::new());
     let mut json = serde_json::Deserializer::from_slice(text);
     let found = Once(&place).deserialize(&mut json).and_then(|it| json.end().map(|()| it));
     found.map_err(|it| match place.take() {
-        steps if steps.is_empty() => Unread::NoJson(it),
-        steps => Unread::Twice(spell(&steps)),
+        steps if steps.is_empty() => UnreadBody::NoJson(it),
+        steps => UnreadBody::Twice(spell(&steps)),
     })
 }
 
 /// A step from a value to one within it.
-enum Step {
+enum JsonStep {
     Name(String),
     Number(usize),
 }
 
-fn spell(steps: &[Step]) -> String {
+fn spell(steps: &[JsonStep]) -> String {
     let mut text = String::new();
     for it in steps.iter().rev() {
         match it {
-            Step::Name(name) if text.is_empty() => text.push_str(name),
-            Step::Name(name) => text.extend([".", name]),
-            Step::Number(number) => {
+            JsonStep::Name(name) if text.is_empty() => text.push_str(name),
+            JsonStep::Name(name) => text.extend([".", name]),
+            JsonStep::Number(number) => {
                 let whole = if text.is_empty() { "body" } else { "" };
                 text.push_str(&format!("{whole}[{number}]"));
             }
@@ -53,10 +53,10 @@ fn spell(steps: &[Step]) -> String {
 /// A value; where something within it comes twice, the steps to that, the last first: told on the way out, so that what is
 /// well costs nothing.
 #[derive(Clone, Copy)]
-struct Once<'a>(&'a RefCell<Vec<Step>>);
+struct Once<'a>(&'a RefCell<Vec<JsonStep>>);
 
 impl Once<'_> {
-    fn pass(self, step: Step) {
+    fn pass(self, step: JsonStep) {
         let mut place = self.0.borrow_mut();
         if !place.is_empty() {
             place.push(step);
@@ -106,7 +106,7 @@ impl<'de> Visitor<'de> for Once<'_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut members: A) -> Result<Value, A::Error> {
         let mut all = Vec::new();
         while let Some(it) =
-            members.next_element_seed(self).inspect_err(|_| self.pass(Step::Number(all.len())))?
+            members.next_element_seed(self).inspect_err(|_| self.pass(JsonStep::Number(all.len())))?
         {
             all.push(it);
         }
@@ -117,10 +117,11 @@ impl<'de> Visitor<'de> for Once<'_> {
         let mut all = Map::new();
         while let Some(name) = members.next_key::<String>()? {
             if all.contains_key(&name) {
-                self.0.borrow_mut().push(Step::Name(name));
+                self.0.borrow_mut().push(JsonStep::Name(name));
                 return Err(A::Error::custom("a name comes twice"));
             }
-            let value = members.next_value_seed(self).inspect_err(|_| self.pass(Step::Name(name.clone())))?;
+            let value =
+                members.next_value_seed(self).inspect_err(|_| self.pass(JsonStep::Name(name.clone())))?;
             all.insert(name, value);
         }
         Ok(all.into())
@@ -139,7 +140,7 @@ mod tests {
         assert_eq!(serde_json::from_str::<Value>(text).unwrap(), found);
         for text in ["", "{", "[1,]", "{\"a\"}", "1 2", "nul", "\"\\ud800\"", "1e999"] {
             let plain = serde_json::from_str::<Value>(text).unwrap_err();
-            let Err(Unread::NoJson(own)) = read(text.as_bytes()) else { panic!("{text}") };
+            let Err(UnreadBody::NoJson(own)) = read(text.as_bytes()) else { panic!("{text}") };
             assert_eq!((plain.line(), plain.column()), (own.line(), own.column()), "{text}: {plain}, {own}");
         }
     }

@@ -1,21 +1,21 @@
 //! The description of the admin's endpoints as OpenAPI 3.1, made of the rows of `table`.
 
-use super::table::{Content, ENDPOINTS, Endpoint, Kind, Needs, Parameter};
-use super::{Admin, Answer};
+use super::table::{Content, ENDPOINTS, Endpoint, EndpointAccess, Parameter, ParameterKind};
+use super::{Admin, AdminResponse};
 use larder_semantics::field::FieldList;
 use serde_json::{Map, Value, json};
 
 impl Admin {
     /// `GET /api/v1/openapi.json`.
-    pub(super) fn openapi(&self) -> Answer {
-        Answer::Json(200, describe())
+    pub(super) fn openapi(&self) -> AdminResponse {
+        AdminResponse::Json(200, describe())
     }
 
     /// `GET /healthz`: everybody may know that larder runs, and nothing else.
-    pub(super) fn healthz(&self) -> Answer {
+    pub(super) fn healthz(&self) -> AdminResponse {
         let mut fields = FieldList::new();
         fields.push("Content-Type", "text/plain");
-        Answer::Whole { status: 200, fields, body: "ok\n".into() }
+        AdminResponse::Whole { status: 200, fields, body: "ok\n".into() }
     }
 }
 
@@ -63,7 +63,7 @@ fn operation(it: &Endpoint) -> Value {
     let name = it.path.trim_start_matches("/api/v1").replace(['/', '.', '-'], "_").replace(['{', '}'], "");
     operation.insert("operationId".to_owned(), format!("{}{name}", it.method.to_lowercase()).into());
     operation.insert("summary".to_owned(), it.summary.into());
-    if it.needs == Needs::Nothing {
+    if it.needs == EndpointAccess::Nothing {
         operation.insert("security".to_owned(), json!([]));
     }
     let mut parameters: Vec<Value> = it.query.iter().map(parameter).collect();
@@ -100,9 +100,11 @@ fn operation(it: &Endpoint) -> Value {
 
 fn parameter(it: &Parameter) -> Value {
     let schema = match it.kind {
-        Kind::Text => json!({ "type": "string" }),
-        Kind::Integer(least, most) => json!({ "type": "integer", "minimum": least, "maximum": most }),
-        Kind::OneOf(words) => json!({ "type": "string", "enum": words }),
+        ParameterKind::Text => json!({ "type": "string" }),
+        ParameterKind::Integer(least, most) => {
+            json!({ "type": "integer", "minimum": least, "maximum": most })
+        }
+        ParameterKind::OneOf(words) => json!({ "type": "string", "enum": words }),
     };
     json!({ "name": it.name, "in": "query", "required": it.required, "description": it.help, "schema": schema })
 }

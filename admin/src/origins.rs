@@ -2,23 +2,23 @@
 //! `larder_origin`.
 
 use super::stats::origin_json;
-use super::{Admin, Answer, Asked, problem_at};
-use larder_config::Member;
-use larder_server::scopes::{Drained, Origin, Scopes};
-use larder_server::wrong::Wrong;
+use super::{Admin, AdminRequest, AdminResponse, problem_at};
+use larder_config::OriginMember;
+use larder_server::input_error::InputError;
+use larder_server::route_stats::{ConfigScopes, Drained, OriginScopes};
 use larder_stdx::clock;
 use serde_json::{Value, json};
 
 impl Admin {
     /// `GET /api/v1/origins`.
-    pub(super) fn origins(&self) -> Answer {
+    pub(super) fn origins(&self) -> AdminResponse {
         let live = self.live.borrow();
         let all: Vec<Value> = live.scopes.origins.iter().map(origin_json).collect();
-        Answer::Json(200, json!({ "origins": all }))
+        AdminResponse::Json(200, json!({ "origins": all }))
     }
 
     /// `PUT /api/v1/origins/drain?origin=…`: what is under way ends, and nothing new begins.
-    pub(super) fn drain_origin(&self, asked: &Asked<'_>) -> Answer {
+    pub(super) fn drain_origin(&self, asked: &AdminRequest<'_>) -> AdminResponse {
         let live = self.live.borrow();
         match named(&live.scopes, asked) {
             Ok(origin) => {
@@ -30,7 +30,7 @@ impl Admin {
     }
 
     /// `DELETE /api/v1/origins/drain?origin=…`.
-    pub(super) fn restore_origin(&self, asked: &Asked<'_>) -> Answer {
+    pub(super) fn restore_origin(&self, asked: &AdminRequest<'_>) -> AdminResponse {
         let live = self.live.borrow();
         match named(&live.scopes, asked) {
             Ok(origin) if origin.drained_by() == Some(Drained::ByConfiguration) => {
@@ -50,11 +50,11 @@ impl Admin {
 }
 
 /// The origin that is asked about, spelt as in a configuration.
-fn named<'a>(scopes: &'a Scopes, asked: &Asked<'_>) -> Result<&'a Origin, Answer> {
+fn named<'a>(scopes: &'a ConfigScopes, asked: &AdminRequest<'_>) -> Result<&'a OriginScopes, AdminResponse> {
     let spelt = asked.query_value("origin").unwrap_or_default();
-    let member = Member::parse(&spelt).map_err(|_| {
+    let member = OriginMember::parse(&spelt).map_err(|_| {
         let allowed = "its address as in proxy.to, such as http://10.0.0.2:8000";
-        Wrong::at("origin", format!("origin: found {spelt:?}; allowed: {allowed}."))
+        InputError::at("origin", format!("origin: found {spelt:?}; allowed: {allowed}."))
     })?;
     let name = member.name();
     let found = scopes.origins.iter().find(|it| it.name == name);
@@ -64,12 +64,12 @@ fn named<'a>(scopes: &'a Scopes, asked: &Asked<'_>) -> Result<&'a Origin, Answer
 }
 
 /// How it is now, and which of its routes have no origin left that may be asked.
-fn told(scopes: &Scopes, origin: &Origin) -> Answer {
+fn told(scopes: &ConfigScopes, origin: &OriginScopes) -> AdminResponse {
     let is_drained = |it: &usize| scopes.origins[*it].drained_by().is_some();
     let routes = origin.routes.iter().map(|it| &scopes.routes[*it]);
     let without: Vec<&str> =
         routes.filter(|it| it.origins.iter().all(is_drained)).map(|it| it.name.as_str()).collect();
     let mut told = origin_json(origin);
     told["routes_without"] = json!(without);
-    Answer::Json(200, told)
+    AdminResponse::Json(200, told)
 }

@@ -1,37 +1,37 @@
 //! The endpoints of overlays: listing them, putting one over a URI, taking it away. What a request gets of one is not
 //! here, but in `server::overlay`.
 
-use super::{Admin, Answer, Asked, problem_at, query};
+use super::{Admin, AdminRequest, AdminResponse, problem_at, query};
 use larder_semantics::policy::LONGEST_LIFETIME;
 use larder_semantics::scheme::Scheme;
-use larder_server::overlay::{self, Now, Page, Place, Told};
-use larder_server::wrong::Wrong;
+use larder_server::input_error::InputError;
+use larder_server::overlay::{self, OverlayPage, OverlayReport, OverlayTarget, OverlayTime};
 use larder_stdx::clock;
-use larder_wire::http1::request::{self, Limits, Parsed, Storage};
+use larder_wire::http1::request::{self, HeadLimits, ParsedRequest, Storage};
 use serde_json::{Value, json};
 
 impl Admin {
     /// `GET /api/v1/overlays`.
-    pub(super) fn overlays(&self) -> Answer {
+    pub(super) fn overlays(&self) -> AdminResponse {
         let (told, bytes) = self.overlays.list(clock::monotonic_now());
         let told: Vec<Value> = told.iter().map(overlay_json).collect();
         let most = self.live.borrow().config.admin.overlay_size;
-        Answer::Json(200, json!({ "overlays": told, "bytes": bytes, "limit_bytes": most }))
+        AdminResponse::Json(200, json!({ "overlays": told, "bytes": bytes, "limit_bytes": most }))
     }
 
     /// `PUT /api/v1/overlays?uri=…` and `POST /cache/add/…`.
-    pub(super) fn put_overlay(&self, asked: &Asked<'_>) -> Answer {
-        let order = match Order::read(asked) {
+    pub(super) fn put_overlay(&self, asked: &AdminRequest<'_>) -> AdminResponse {
+        let order = match OverlayOrder::read(asked) {
             Ok(order) => order,
             Err(wrong) => return wrong.into(),
         };
         let client = self.live.borrow().config.limits.client;
-        let limits = Limits { head: client.head_size, target: client.target_size, scheme: Scheme::Http };
+        let limits = HeadLimits { head: client.head_size, target: client.target_size, scheme: Scheme::Http };
         if let Err(wrong) = can_be_met(&order.place, &limits) {
             return wrong.into();
         }
         let by = asked.by();
-        let page = Page {
+        let page = OverlayPage {
             status: order.status,
             content_type: asked.request.fields.get("content-type"),
             body: asked.body,
@@ -39,24 +39,24 @@ impl Admin {
             by: &by,
         };
         let most = self.live.borrow().config.admin.overlay_size;
-        match self.overlays.put(order.place, &page, most, Now::read()) {
-            Ok(told) => Answer::Json(200, overlay_json(&told)),
+        match self.overlays.put(order.place, &page, most, OverlayTime::read()) {
+            Ok(told) => AdminResponse::Json(200, overlay_json(&told)),
             Err(refused) => {
                 // One more may not be; or this one may, but for its bytes.
-                let at = if refused == overlay::Refused::TooMany { "uri" } else { "body" };
+                let at = if refused == overlay::OverlayRefusal::TooMany { "uri" } else { "body" };
                 problem_at(507, refused.sentence(), at)
             }
         }
     }
 
     /// `DELETE /api/v1/overlays?uri=…` and `/cache/reset/…`.
-    pub(super) fn remove_overlay(&self, asked: &Asked<'_>) -> Answer {
-        let place = match Order::read(asked) {
+    pub(super) fn remove_overlay(&self, asked: &AdminRequest<'_>) -> AdminResponse {
+        let place = match OverlayOrder::read(asked) {
             Ok(order) => order.place,
             Err(wrong) => return wrong.into(),
         };
         match self.overlays.remove(&place, clock::monotonic_now()) {
-            Some(told) => Answer::Json(200, overlay_json(&told)),
+            Some(told) => AdminResponse::Json(200, overlay_json(&told)),
             None => {
                 let detail = format!("No overlay is set for {place}; GET /api/v1/overlays lists them.");
                 problem_at(404, detail, "uri")
@@ -69,22 +69,25 @@ impl Admin {
 ///
 /// # Errors
 /// Why none can.
-fn can_be_met(place: &Place, limits: &Limits) -> Result<(), Wrong> {
+fn can_be_met(place: &OverlayTarget, limits: &HeadLimits) -> Result<(), InputError> {
     let host = place.host.as_deref().unwrap_or("h");
     let text = format!("GET {} HTTP/1.1\r\nHost: {host}\r\n\r\n", place.target);
     let never = |why: &str| {
-        Wrong::at("uri", format!("No request can be for {}, so nothing would show it: {why}", short(place)))
+        InputError::at(
+            "uri",
+            format!("No request can be for {}, so nothing would show it: {why}", short(place)),
+        )
     };
     let mut storage = Storage::new();
     match request::parse(text.as_bytes(), limits, &mut storage) {
-        Ok(Parsed::Head(head, _)) if head.target == place.target => Ok(()),
+        Ok(ParsedRequest::Head(head, _)) if head.target == place.target => Ok(()),
         Ok(_) => Err(never("it would be read as another.")),
         Err(reject) => Err(never(reject.sentence())),
     }
 }
 
 /// The beginning of a place, for a sentence.
-fn short(place: &Place) -> String {
+fn short(place: &OverlayTarget) -> String {
     let text = place.to_string();
     match text.char_indices().nth(100) {
         Some((at, _)) => format!("{}…", &text[..at]),
@@ -93,19 +96,19 @@ fn short(place: &Place) -> String {
 }
 
 /// What is asked of an overlay.
-struct Order {
-    place: Place,
+struct OverlayOrder {
+    place: OverlayTarget,
     ttl: Option<u64>,
     status: u16,
 }
 
-impl Order {
+impl OverlayOrder {
     /// Reads the path of a short form, or the query of the others.
     ///
     /// # Errors
     /// What is wrong, where, and what would be right.
-    fn read(asked: &Asked<'_>) -> Result<Self, Wrong> {
-        let uri = |it: &str| Place::read(it).map_err(|detail| Wrong::at("uri", detail));
+    fn read(asked: &AdminRequest<'_>) -> Result<Self, InputError> {
+        let uri = |it: &str| OverlayTarget::read(it).map_err(|detail| InputError::at("uri", detail));
         if let Some(named) = asked.named {
             // All of it is the URI, its query included.
             let mark = if asked.query.is_empty() { "" } else { "?" };
@@ -114,8 +117,9 @@ impl Order {
         }
         let (mut place, mut ttl, mut status) = (None, None, 200);
         for (name, value) in query::pairs(asked.query)? {
-            let bad =
-                |allowed: &str| Wrong::at(&name, format!("{name}: found {value:?}; allowed: {allowed}."));
+            let bad = |allowed: &str| {
+                InputError::at(&name, format!("{name}: found {value:?}; allowed: {allowed}."))
+            };
             match name.as_str() {
                 "uri" => place = Some(uri(&value)?),
                 "ttl" => {
@@ -132,7 +136,7 @@ impl Order {
             }
         }
         let missing = || {
-            Wrong::at(
+            InputError::at(
                 "uri",
                 "uri is missing: /PATH for every host, or http://HOST/PATH for one, by both schemes.",
             )
@@ -143,7 +147,7 @@ impl Order {
 }
 
 /// An overlay as the API tells of it.
-pub(super) fn overlay_json(it: &Told) -> Value {
+pub(super) fn overlay_json(it: &OverlayReport) -> Value {
     json!({
         "uri": it.uri, "status": it.status, "bytes": it.bytes, "content_type": it.content_type, "etag": it.etag,
         "set_at": it.set_at.0, "expires": it.expires.map(|it| it.0), "hits": it.hits, "by": it.by,

@@ -1,15 +1,15 @@
 //! The page: files that `ui/` was built into, and that `build.rs` put into this binary. They are public: what they show, they
 //! ask for with a token. Without a built page there is a note instead (`note`).
 
-use super::{Admin, Answer, Asked, note, problem_at};
+use super::{Admin, AdminRequest, AdminResponse, note, problem_at};
 use bytes::Bytes;
-use larder_semantics::coding::{Accepted, Coding};
+use larder_semantics::coding::{AcceptedCodings, Coding};
 use larder_semantics::field::FieldList;
 use larder_semantics::validator;
 use larder_wire::http1::request::Request;
 
 /// A file of the page.
-struct File {
+struct PageFile {
     /// Its name within the page, such as `index.html` or `assets/index-Cq1dU2.js`.
     name: &'static str,
     /// Its media type.
@@ -25,7 +25,7 @@ struct File {
 }
 
 /// Every file of the page; none where it was not built.
-static FILES: &[File] = include!(concat!(env!("OUT_DIR"), "/page.rs"));
+static FILES: &[PageFile] = include!(concat!(env!("OUT_DIR"), "/page.rs"));
 
 /// What the page may do: load what this listener serves and ask it, and nothing else; be in no frame.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
@@ -33,7 +33,7 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 
 impl Admin {
     /// `GET /`.
-    pub(super) fn page(&self, asked: Asked<'_>) -> Answer {
+    pub(super) fn page(&self, asked: AdminRequest<'_>) -> AdminResponse {
         match FILES.iter().find(|it| it.name == "index.html") {
             Some(file) => file.answer(asked.request),
             None => note::answer(),
@@ -41,7 +41,7 @@ impl Admin {
     }
 
     /// `GET /assets/{name}`.
-    pub(super) fn asset(&self, asked: Asked<'_>) -> Answer {
+    pub(super) fn asset(&self, asked: AdminRequest<'_>) -> AdminResponse {
         let named = asked.named.unwrap_or("");
         match FILES.iter().find(|it| it.name.strip_prefix("assets/") == Some(named)) {
             Some(file) => file.answer(asked.request),
@@ -50,8 +50,8 @@ impl Admin {
     }
 }
 
-impl File {
-    fn answer(&self, request: &Request) -> Answer {
+impl PageFile {
+    fn answer(&self, request: &Request) -> AdminResponse {
         let (coding, bytes) = self.form(request);
         let etag = format!("\"{}{}\"", self.etag, coding.unwrap_or(""));
         let mut fields = FieldList::new();
@@ -67,13 +67,13 @@ impl File {
         fields.push("Referrer-Policy", "no-referrer");
         let known = request.fields.get("if-none-match").unwrap_or_default();
         if validator::entity_tags(known).any(|it| validator::weak_eq(it, etag.as_bytes())) {
-            return Answer::Whole { status: 304, fields, body: Bytes::new() };
+            return AdminResponse::Whole { status: 304, fields, body: Bytes::new() };
         }
         fields.push("Content-Type", self.content_type);
         if let Some(coding) = coding {
             fields.push("Content-Encoding", coding);
         }
-        Answer::Whole { status: 200, fields, body: Bytes::from_static(bytes) }
+        AdminResponse::Whole { status: 200, fields, body: Bytes::from_static(bytes) }
     }
 
     /// The smallest form that the client reads, and its coding.
@@ -81,7 +81,7 @@ impl File {
         if !request.fields.contains("accept-encoding") {
             return (None, self.plain);
         }
-        let accepted = Accepted::read(&request.fields.view());
+        let accepted = AcceptedCodings::read(&request.fields.view());
         let reads = |coding, bytes: &[u8]| !bytes.is_empty() && accepted.quality(coding) > 0;
         match () {
             () if reads(Coding::Brotli, self.br) => (Some("br"), self.br),
@@ -116,7 +116,7 @@ mod tests {
     }
 
     /// A file in all its forms, so that these tests hold without a built page, too.
-    const FILE: File = File {
+    const FILE: PageFile = PageFile {
         name: "assets/a-1.js",
         content_type: "text/javascript; charset=utf-8",
         etag: "1",
@@ -126,8 +126,8 @@ mod tests {
     };
 
     /// Status, body and, where it is there, `Content-Encoding`.
-    fn answer(file: &File, fields: &[(&str, &str)]) -> (u16, String, Option<String>) {
-        let Answer::Whole { status, fields, body } = file.answer(&request(fields)) else {
+    fn answer(file: &PageFile, fields: &[(&str, &str)]) -> (u16, String, Option<String>) {
+        let AdminResponse::Whole { status, fields, body } = file.answer(&request(fields)) else {
             panic!("is whole")
         };
         assert!(
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn a_form_that_was_not_made_is_not_sent() {
-        let file = File { br: b"", ..FILE };
+        let file = PageFile { br: b"", ..FILE };
         assert_eq!("gzip", answer(&file, &[("Accept-Encoding", "br, gzip")]).1);
     }
 
@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn only_a_name_that_has_a_hash_is_kept_for_good() {
         let control = |name| {
-            let Answer::Whole { fields, .. } = File { name, ..FILE }.answer(&request(&[])) else {
+            let AdminResponse::Whole { fields, .. } = PageFile { name, ..FILE }.answer(&request(&[])) else {
                 panic!("is whole")
             };
             String::from_utf8(fields.get("cache-control").unwrap().to_vec()).unwrap()

@@ -1,11 +1,11 @@
 //! The statistics for Prometheus: its text format, version 0.0.4. Every number is one of the JSON's; names end as
 //! Prometheus wants them (the unit, and `_total` where it is a counter), durations are in seconds.
 
-use super::{Admin, Answer};
-use larder_counters::{Counters, Describe, OriginCounters, RouteCounters, Snapshot, TierCounters, Unit};
-use larder_origin::State;
+use super::{Admin, AdminResponse};
+use larder_counters::{CounterRow, Counters, OriginCounters, RouteCounters, Snapshot, TierCounters, Unit};
+use larder_origin::OriginState;
 use larder_semantics::field::FieldList;
-use larder_server::scopes::{Kind, Route, Scopes, Sums};
+use larder_server::route_stats::{ConfigScopes, RouteScopes, ScopeSums, ServiceKind};
 use std::fmt::{Display, Write as _};
 
 /// The type of what is answered.
@@ -18,16 +18,16 @@ type Labels<'a> = &'a [(&'a str, &'a str)];
 
 impl Admin {
     /// `GET /metrics`.
-    pub(super) async fn metrics(&self) -> Answer {
+    pub(super) async fn metrics(&self) -> AdminResponse {
         self.heap.ask(self.gateway.store.used_of_heap()).await;
         let mut fields = FieldList::new();
         fields.push("Content-Type", CONTENT_TYPE);
-        Answer::Whole { status: 200, fields, body: self.metrics_text().into() }
+        AdminResponse::Whole { status: 200, fields, body: self.metrics_text().into() }
     }
 
     fn metrics_text(&self) -> String {
         let live = self.live.borrow().clone();
-        let mut out = Text::default();
+        let mut out = MetricsText::default();
         for (row, value) in Counters::TABLE.iter().zip(self.totals.sums()) {
             out.counter("larder", row, &[(&[], value)]);
         }
@@ -39,7 +39,7 @@ impl Admin {
         out.0
     }
 
-    fn tiers_text(&self, scopes: &Scopes, out: &mut Text) {
+    fn tiers_text(&self, scopes: &ConfigScopes, out: &mut MetricsText) {
         let tiers = scopes.tiers();
         for (at, row) in TierCounters::TABLE.iter().enumerate() {
             let [ram, disk, fleet] = &tiers;
@@ -70,7 +70,7 @@ impl Admin {
         }
     }
 
-    fn memory_text(&self, out: &mut Text) {
+    fn memory_text(&self, out: &mut MetricsText) {
         let memory = self.memory();
         out.head("larder_resident_bytes", "Resident memory of the process, the arena included.", "gauge");
         out.sample("larder_resident_bytes", &[], memory.resident);
@@ -83,9 +83,9 @@ impl Admin {
 
 /// The text in the making.
 #[derive(Default)]
-struct Text(String);
+struct MetricsText(String);
 
-impl Text {
+impl MetricsText {
     fn head(&mut self, name: &str, help: &str, kind: &str) {
         let help = help.replace('\\', "\\\\").replace('\n', "\\n");
         let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
@@ -104,7 +104,7 @@ impl Text {
     }
 
     /// One row of a table, for each of its scopes.
-    fn counter(&mut self, prefix: &str, row: &Describe, samples: &[(Labels<'_>, u64)]) {
+    fn counter(&mut self, prefix: &str, row: &CounterRow, samples: &[(Labels<'_>, u64)]) {
         let (name, kind) = named(prefix, row);
         match row.unit {
             // Its help begins with the unit: the tables' test.
@@ -113,17 +113,17 @@ impl Text {
         }
         for (labels, value) in samples {
             match row.unit {
-                Unit::Micros => self.sample(&name, labels, Seconds(*value)),
+                Unit::Micros => self.sample(&name, labels, MicrosAsSeconds(*value)),
                 _ => self.sample(&name, labels, value),
             }
         }
     }
 
-    fn routes(&mut self, scopes: &Scopes) {
-        let sums: Vec<Sums> = (0..scopes.routes.len()).map(|it| scopes.of_route(it)).collect();
+    fn routes(&mut self, scopes: &ConfigScopes) {
+        let sums: Vec<ScopeSums> = (0..scopes.routes.len()).map(|it| scopes.of_route(it)).collect();
         let methods: Vec<String> = scopes.routes.iter().map(|it| it.methods.join(",")).collect();
-        let labels = |at: usize, it: &'_ Route| {
-            let kind = if it.kind == Kind::Files { "files" } else { "proxy" };
+        let labels = |at: usize, it: &'_ RouteScopes| {
+            let kind = if it.kind == ServiceKind::Files { "files" } else { "proxy" };
             [
                 ("site".to_owned(), scopes.sites[it.site].name.clone()),
                 ("route".to_owned(), it.name.clone()),
@@ -144,8 +144,8 @@ impl Text {
         labels.iter().zip(&sums).for_each(|(labels, sums)| self.histogram(name, labels, &sums.latency));
     }
 
-    fn origins(&mut self, scopes: &Scopes) {
-        let sums: Vec<Sums> = (0..scopes.origins.len()).map(|it| scopes.of_origin(it)).collect();
+    fn origins(&mut self, scopes: &ConfigScopes) {
+        let sums: Vec<ScopeSums> = (0..scopes.origins.len()).map(|it| scopes.of_origin(it)).collect();
         let labels: Vec<[(&str, &str); 1]> =
             scopes.origins.iter().map(|it| [("origin", it.name.as_str())]).collect();
         for (at, row) in OriginCounters::TABLE.iter().enumerate() {
@@ -161,7 +161,7 @@ impl Text {
             "gauge",
         );
         for (it, labels) in all.clone() {
-            self.sample(name, labels, u8::from(matches!(it.state(), State::Up | State::Slow)));
+            self.sample(name, labels, u8::from(matches!(it.state(), OriginState::Up | OriginState::Slow)));
         }
         let name = "larder_origin_server_in_flight";
         self.head(name, "Requests to an origin in progress or waiting for a connection.", "gauge");
@@ -178,7 +178,7 @@ impl Text {
         labels.iter().zip(&sums).for_each(|(labels, sums)| self.histogram(name, labels, &sums.latency));
     }
 
-    fn times(&mut self, scopes: &Scopes) {
+    fn times(&mut self, scopes: &ConfigScopes) {
         let name = "larder_request_duration_seconds";
         self.head(name, "Duration of requests by cache result; fast responses are sampled.", "histogram");
         for (cache, times) in ["hit", "miss", "pass", "other"].iter().zip(scopes.times()) {
@@ -198,16 +198,16 @@ impl Text {
             self.sample(&bucket, &labels, count);
         };
         for bits in BOUNDS {
-            sample(&Seconds(1 << bits).to_string(), it.below_power(bits));
+            sample(&MicrosAsSeconds(1 << bits).to_string(), it.below_power(bits));
         }
         sample("+Inf", it.count());
-        self.sample(&format!("{name}_sum"), labels, Seconds(it.sum()));
+        self.sample(&format!("{name}_sum"), labels, MicrosAsSeconds(it.sum()));
         self.sample(&format!("{name}_count"), labels, it.count());
     }
 }
 
 /// What a row is called here, and its type: the unit stands behind the rest of the name, `_total` behind a counter's.
-fn named(prefix: &str, row: &Describe) -> (String, &'static str) {
+fn named(prefix: &str, row: &CounterRow) -> (String, &'static str) {
     let is = |unit, word: &str| row.unit == unit && matches!(word, "bytes" | "us" | "micros");
     let words = row.name.split('_').filter(|it| !is(Unit::Bytes, it) && !is(Unit::Micros, it));
     let mut name = words.fold(prefix.to_owned(), |name, it| name + "_" + it);
@@ -222,9 +222,9 @@ fn named(prefix: &str, row: &Describe) -> (String, &'static str) {
 }
 
 /// Microseconds as seconds, exactly.
-struct Seconds(u64);
+struct MicrosAsSeconds(u64);
 
-impl Display for Seconds {
+impl Display for MicrosAsSeconds {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}.{:06}", self.0 / 1_000_000, self.0 % 1_000_000)
     }
@@ -241,8 +241,8 @@ mod tests {
 
     #[test]
     fn labels_are_escaped_and_counters_named() {
-        let mut text = Text::default();
-        let row = Describe { name: "origin_us", unit: Unit::Micros, help: "Microseconds \\ of it." };
+        let mut text = MetricsText::default();
+        let row = CounterRow { name: "origin_us", unit: Unit::Micros, help: "Microseconds \\ of it." };
         text.counter("larder_route", &row, &[(&[("route", "/a\"b\\c\nd")], 1_500_000)]);
         assert_eq!(
             "# HELP larder_route_origin_seconds_total Seconds \\\\ of it.\n# TYPE larder_route_origin_seconds_total counter\n\
@@ -255,7 +255,7 @@ mod tests {
     fn the_unit_stands_at_the_end() {
         #[track_caller]
         fn check(unit: Unit, name: &'static str, expect: (&str, &str)) {
-            let found = named("larder", &Describe { name, unit, help: "" });
+            let found = named("larder", &CounterRow { name, unit, help: "" });
             assert_eq!(expect, (found.0.as_str(), found.1));
         }
         check(Unit::Bytes, "client_bytes_sent", ("larder_client_sent_bytes_total", "counter"));
@@ -269,7 +269,7 @@ mod tests {
     fn buckets_are_cumulative() {
         let histogram = larder_counters::Histogram::default();
         [3, 20, 5000, 200_000_000].iter().for_each(|it| histogram.record(*it, 2));
-        let mut text = Text::default();
+        let mut text = MetricsText::default();
         text.histogram("x", &[("cache", "hit")], &Snapshot::of([&histogram]));
         let line = |le: &str| {
             let start = format!("x_bucket{{cache=\"hit\",le=\"{le}\"}} ");

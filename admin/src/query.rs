@@ -1,19 +1,19 @@
 //! The query of a request to the admin: names and values, held against what the endpoint's row declares.
 
-use super::table::{Endpoint, Kind, Parameter};
+use super::table::{Endpoint, Parameter, ParameterKind};
 use larder_config::problem::nearest;
-use larder_server::wrong::Wrong;
+use larder_server::input_error::InputError;
 
 /// The parameters in order: name and value, decoded (`+` is a space).
 ///
 /// # Errors
 /// One sentence: which one is not valid.
-pub fn pairs(query: &str) -> Result<Vec<(String, String)>, Wrong> {
+pub fn pairs(query: &str) -> Result<Vec<(String, String)>, InputError> {
     let pair = |it: &str| {
         let (name, value) = it.split_once('=').unwrap_or((it, ""));
         let bad = || {
             let detail = format!("The query contains {it:?}: %XX must decode to valid UTF-8.");
-            Wrong::at("query", detail)
+            InputError::at("query", detail)
         };
         Ok((decoded(name).ok_or_else(bad)?, decoded(value).ok_or_else(bad)?))
     };
@@ -24,7 +24,7 @@ pub fn pairs(query: &str) -> Result<Vec<(String, String)>, Wrong> {
 ///
 /// # Errors
 /// The first parameter that the endpoint does not know, does not take as it is, or misses.
-pub fn check(endpoint: &Endpoint, query: &str) -> Result<(), Wrong> {
+pub fn check(endpoint: &Endpoint, query: &str) -> Result<(), InputError> {
     let mut seen: Vec<String> = Vec::new();
     if endpoint.free_query {
         return Ok(());
@@ -35,31 +35,31 @@ pub fn check(endpoint: &Endpoint, query: &str) -> Result<(), Wrong> {
             return Err(unknown(endpoint, name));
         };
         if seen.contains(&name) {
-            return Err(Wrong { detail: format!("The parameter {name} is duplicate."), at: name });
+            return Err(InputError { detail: format!("The parameter {name} is duplicate."), at: name });
         }
         if let Err(allowed) = fits(parameter, &value) {
             let detail = format!("The parameter {name}: found {value:?}; allowed: {allowed}.");
-            return Err(Wrong { detail, at: name });
+            return Err(InputError { detail, at: name });
         }
         seen.push(name);
     }
     match endpoint.query.iter().find(|it| it.required && !seen.iter().any(|name| name == it.name)) {
         Some(missing) => {
             let detail = format!("The parameter {} is missing: {}.", missing.name, missing.help);
-            Err(Wrong { detail, at: missing.name.to_owned() })
+            Err(InputError { detail, at: missing.name.to_owned() })
         }
         None => Ok(()),
     }
 }
 
-fn unknown(endpoint: &Endpoint, name: String) -> Wrong {
+fn unknown(endpoint: &Endpoint, name: String) -> InputError {
     let known: Vec<&str> = endpoint.query.iter().map(|it| it.name).collect();
     let what = match (&known[..], nearest(&name, known.iter().copied())) {
         ([], _) => "this endpoint has no parameters.".to_owned(),
         (_, Some(near)) => format!("did you mean {near}?"),
         (known, None) => format!("known here: {}.", known.join(", ")),
     };
-    Wrong { detail: format!("The parameter {name:?} is unknown; {what}"), at: name }
+    InputError { detail: format!("The parameter {name:?} is unknown; {what}"), at: name }
 }
 
 /// Whether a value is what its parameter takes.
@@ -68,13 +68,13 @@ fn unknown(endpoint: &Endpoint, name: String) -> Wrong {
 /// What would be.
 fn fits(parameter: &Parameter, value: &str) -> Result<(), String> {
     match parameter.kind {
-        Kind::Text => Ok(()),
-        Kind::Integer(least, most) => match value.parse::<i64>() {
+        ParameterKind::Text => Ok(()),
+        ParameterKind::Integer(least, most) => match value.parse::<i64>() {
             Ok(it) if (least..=most).contains(&it) => Ok(()),
             _ => Err(format!("a whole number from {least} to {most}")),
         },
-        Kind::OneOf(words) if words.contains(&value) => Ok(()),
-        Kind::OneOf(words) => Err(words.join(", ")),
+        ParameterKind::OneOf(words) if words.contains(&value) => Ok(()),
+        ParameterKind::OneOf(words) => Err(words.join(", ")),
     }
 }
 
@@ -98,12 +98,14 @@ fn decoded(text: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::table::{self, Found};
+    use super::super::table::{self, EndpointMatch};
     use super::*;
 
     #[track_caller]
     fn check_clock(query: &str, expect: Result<(), &str>) {
-        let Found::Endpoint(endpoint, _) = table::find("POST", "/test/clock") else { panic!("no clock") };
+        let EndpointMatch::Endpoint(endpoint, _) = table::find("POST", "/test/clock") else {
+            panic!("no clock")
+        };
         assert_eq!(expect, check(endpoint, query).as_ref().map(|_| ()).map_err(|it| &*it.detail), "{query}");
     }
 
@@ -124,7 +126,9 @@ mod tests {
             "zzzzzzzzzz",
             Err("The parameter \"zzzzzzzzzz\" is unknown; known here: advance, uptime, hold."),
         );
-        let Found::Endpoint(stats, _) = table::find("HEAD", "/cache/stats") else { panic!("no stats") };
+        let EndpointMatch::Endpoint(stats, _) = table::find("HEAD", "/cache/stats") else {
+            panic!("no stats")
+        };
         assert_eq!(
             "The parameter \"a\" is unknown; this endpoint has no parameters.",
             check(stats, "a").unwrap_err().detail

@@ -1,10 +1,10 @@
 //! The statistics as JSON: everything that is counted, by all that it is counted of. What memory is used for is in `memory`,
 //! the same for Prometheus in `prometheus`; what the names mean, in docs/statistics.md.
 
-use super::{Admin, Answer};
-use larder_counters::{Counters, Describe, OriginCounters, RouteCounters, Snapshot, TierCounters};
-use larder_origin::State;
-use larder_server::scopes::{Drained, Kind, Origin, Scopes, Sums};
+use super::{Admin, AdminResponse};
+use larder_counters::{CounterRow, Counters, OriginCounters, RouteCounters, Snapshot, TierCounters};
+use larder_origin::OriginState;
+use larder_server::route_stats::{ConfigScopes, Drained, OriginScopes, ScopeSums, ServiceKind};
 use larder_stdx::clock;
 use larder_store::disk;
 use serde_json::{Map, Value, json};
@@ -14,15 +14,15 @@ const VERSION: u64 = 2;
 
 impl Admin {
     /// `GET /api/v1/stats`, and `GET /cache/stats`.
-    pub(super) async fn stats(&self) -> Answer {
+    pub(super) async fn stats(&self) -> AdminResponse {
         self.heap.ask(self.gateway.store.used_of_heap()).await;
-        Answer::Json(200, self.stats_json())
+        AdminResponse::Json(200, self.stats_json())
     }
 
     fn stats_json(&self) -> Value {
         let live = self.live.borrow().clone();
         let scopes = &live.scopes;
-        let routes: Vec<Sums> = (0..scopes.routes.len()).map(|it| scopes.of_route(it)).collect();
+        let routes: Vec<ScopeSums> = (0..scopes.routes.len()).map(|it| scopes.of_route(it)).collect();
         let (now, now_us) = (clock::wall().0, clock::precise_micros());
         json!({
             "version": VERSION,
@@ -49,7 +49,7 @@ impl Admin {
         })
     }
 
-    fn tiers_json(&self, scopes: &Scopes) -> Vec<Value> {
+    fn tiers_json(&self, scopes: &ConfigScopes) -> Vec<Value> {
         let live = self.live.borrow();
         let [ram, disk, fleet] = scopes.tiers();
         let store = &self.gateway.store;
@@ -66,8 +66,8 @@ impl Admin {
             None => tier("disk", "off", &disk, Value::Null),
             Some(it) => {
                 let (state, why) = match it.state() {
-                    disk::State::On => ("on", None),
-                    disk::State::Off(why) => ("failed", Some(why)),
+                    disk::DiskState::On => ("on", None),
+                    disk::DiskState::Off(why) => ("failed", Some(why)),
                 };
                 let budget = live.config.disk.as_ref().map_or(0, |it| it.size);
                 let own = json!({
@@ -90,7 +90,7 @@ impl Admin {
 }
 
 /// Values under the names of their table.
-fn named(table: &[Describe], values: &[u64]) -> Map<String, Value> {
+fn named(table: &[CounterRow], values: &[u64]) -> Map<String, Value> {
     table.iter().zip(values).map(|(row, value)| (row.name.to_owned(), Value::from(*value))).collect()
 }
 
@@ -108,7 +108,7 @@ fn histogram(it: &Snapshot) -> Value {
     })
 }
 
-fn latencies(scopes: &Scopes) -> Value {
+fn latencies(scopes: &ConfigScopes) -> Value {
     let times = scopes.times();
     let mut all = Snapshot::default();
     times.iter().for_each(|it| all.add(it));
@@ -119,8 +119,8 @@ fn latencies(scopes: &Scopes) -> Value {
     })
 }
 
-fn sites(scopes: &Scopes, routes: &[Sums]) -> Vec<Value> {
-    let one = |it: &larder_server::scopes::Site| {
+fn sites(scopes: &ConfigScopes, routes: &[ScopeSums]) -> Vec<Value> {
+    let one = |it: &larder_server::route_stats::SiteScope| {
         let mut numbers = it.routes.clone();
         numbers.sort_unstable();
         numbers.dedup();
@@ -138,9 +138,9 @@ fn sites(scopes: &Scopes, routes: &[Sums]) -> Vec<Value> {
     scopes.sites.iter().map(one).collect()
 }
 
-fn routes_json(scopes: &Scopes, routes: &[Sums]) -> Vec<Value> {
-    let one = |(it, sums): (&larder_server::scopes::Route, &Sums)| {
-        let kind = if it.kind == Kind::Files { "files" } else { "proxy" };
+fn routes_json(scopes: &ConfigScopes, routes: &[ScopeSums]) -> Vec<Value> {
+    let one = |(it, sums): (&larder_server::route_stats::RouteScopes, &ScopeSums)| {
+        let kind = if it.kind == ServiceKind::Files { "files" } else { "proxy" };
         json!({
             "name": it.name, "path": it.path, "methods": it.methods, "site": it.site, "kind": kind,
             "origin": it.origins.first(), "origins": it.origins,
@@ -151,8 +151,8 @@ fn routes_json(scopes: &Scopes, routes: &[Sums]) -> Vec<Value> {
     scopes.routes.iter().zip(routes).map(one).collect()
 }
 
-fn origins(scopes: &Scopes) -> Vec<Value> {
-    let one = |(at, it): (usize, &Origin)| {
+fn origins(scopes: &ConfigScopes) -> Vec<Value> {
+    let one = |(at, it): (usize, &OriginScopes)| {
         let sums = scopes.of_origin(at);
         let mut told = origin_json(it);
         told["routes"] = json!(it.routes);
@@ -164,10 +164,10 @@ fn origins(scopes: &Scopes) -> Vec<Value> {
 }
 
 /// How one origin is.
-pub(super) fn origin_json(it: &Origin) -> Value {
+pub(super) fn origin_json(it: &OriginScopes) -> Value {
     let state = it.state();
     let left = match state {
-        State::Ejected(left) => u64::try_from(left.as_millis()).ok(),
+        OriginState::Ejected(left) => u64::try_from(left.as_millis()).ok(),
         _ => None,
     };
     json!({
@@ -177,6 +177,6 @@ pub(super) fn origin_json(it: &Origin) -> Value {
 }
 
 /// One value, by its name; zero where the table has none of it.
-fn value(table: &[Describe], values: &[u64], name: &str) -> u64 {
+fn value(table: &[CounterRow], values: &[u64], name: &str) -> u64 {
     table.iter().zip(values).find(|it| it.0.name == name).map_or(0, |it| *it.1)
 }

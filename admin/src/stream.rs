@@ -1,11 +1,11 @@
 //! `GET /api/v1/stream`: sends the live stream of finished requests to one who listens, as server-sent events. What is
 //! told, and to whom, is in `observe/stream`.
 
-use super::{Admin, Answer, Asked, problem_at};
+use super::{Admin, AdminRequest, AdminResponse, problem_at};
 use bytes::Bytes;
-use larder_observe::counted::Sum;
+use larder_observe::counted::HeapSum;
 use larder_observe::stream::{LISTENERS, Listening};
-use larder_semantics::expression::{Expression, Subject};
+use larder_semantics::expression::{Expression, ExpressionSubject};
 use std::time::Duration;
 use tokio::sync::mpsc;
 
@@ -17,11 +17,11 @@ const PIECE: usize = 16 << 10;
 
 impl Admin {
     /// Listens for whoever asked.
-    pub(super) fn stream(&self, asked: Asked<'_>) -> Answer {
+    pub(super) fn stream(&self, asked: AdminRequest<'_>) -> AdminResponse {
         let filter = match asked.query_value("filter") {
             None => None,
             Some(text) if text.trim().is_empty() => None,
-            Some(text) => match Expression::parse_about(Subject::Finished, &text) {
+            Some(text) => match Expression::parse_about(ExpressionSubject::Finished, &text) {
                 Ok(filter) => Some(filter),
                 Err(wrong) => {
                     let place = format!("column {}", wrong.column);
@@ -38,12 +38,12 @@ impl Admin {
         };
         let (sender, events) = mpsc::channel(4);
         tokio::task::spawn_local(send(listening, sender, self.stream.sum().clone()));
-        Answer::Events(events)
+        AdminResponse::Events(events)
     }
 }
 
 /// Sends what is told, until either side ends it.
-async fn send(mut from: Listening, to: mpsc::Sender<Bytes>, sum: Sum) {
+async fn send(mut from: Listening, to: mpsc::Sender<Bytes>, sum: HeapSum) {
     let mut heartbeat = tokio::time::interval(HEARTBEAT);
     let mut over = from.over.clone();
     loop {

@@ -23,8 +23,8 @@ use super::schemas::{
     SESSION, STATS, TRACES,
 };
 use super::top::{TOP, TOP_RESET};
-use super::{Admin, Answer, Asked, config};
-use larder_counters::top::By;
+use super::{Admin, AdminRequest, AdminResponse, config};
+use larder_counters::top::TopOrder;
 use larder_semantics::policy::LONGEST_LIFETIME;
 use std::future::Future;
 use std::pin::Pin;
@@ -38,7 +38,7 @@ pub const OVERLAY: usize = 32 << 20;
 /// Bytes of a request about a configuration at most.
 pub const CONFIG: usize = 1 << 20;
 
-type Running<'a> = Pin<Box<dyn Future<Output = Answer> + 'a>>;
+type Running<'a> = Pin<Box<dyn Future<Output = AdminResponse> + 'a>>;
 
 /// One row of the table.
 pub struct Endpoint {
@@ -53,7 +53,7 @@ pub struct Endpoint {
     /// Whether it is there only where tests move the clock.
     pub for_tests: bool,
     /// Who is answered.
-    pub needs: Needs,
+    pub needs: EndpointAccess,
     /// What it does to larder.
     pub effect: Effect,
     /// What the query may hold.
@@ -67,12 +67,12 @@ pub struct Endpoint {
     /// A query and a body that are well-formed.
     pub example: Option<(&'static str, &'static str)>,
     /// Does it.
-    pub run: for<'a> fn(&'a Admin, Asked<'a>) -> Running<'a>,
+    pub run: for<'a> fn(&'a Admin, AdminRequest<'a>) -> Running<'a>,
 }
 
 /// Who is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Needs {
+pub enum EndpointAccess {
     /// Whoever shows the token or a session's.
     Token,
     /// Everybody.
@@ -105,7 +105,7 @@ pub struct Parameter {
     /// Its name.
     pub name: &'static str,
     /// What it may be.
-    pub kind: Kind,
+    pub kind: ParameterKind,
     /// Whether the endpoint does nothing without it.
     pub required: bool,
     /// A few words: what it is for.
@@ -115,7 +115,7 @@ pub struct Parameter {
 /// What a parameter may be.
 #[allow(dead_code, reason = "for the endpoints that come next")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ParameterKind {
     /// Any text.
     Text,
     /// A whole number from the first to the second.
@@ -136,22 +136,22 @@ impl Parameter {
 /// A parameter that is any text.
 #[allow(dead_code, reason = "for the endpoints that come next")]
 pub const fn text(name: &'static str, help: &'static str) -> Parameter {
-    Parameter { name, kind: Kind::Text, required: false, help }
+    Parameter { name, kind: ParameterKind::Text, required: false, help }
 }
 
 /// A parameter that is a whole number.
 pub const fn integer(name: &'static str, least: i64, most: i64, help: &'static str) -> Parameter {
-    Parameter { name, kind: Kind::Integer(least, most), required: false, help }
+    Parameter { name, kind: ParameterKind::Integer(least, most), required: false, help }
 }
 
 /// A parameter that is one of a few words.
 #[allow(dead_code, reason = "for the endpoints that come next")]
 pub const fn one_of(name: &'static str, words: &'static [&'static str], help: &'static str) -> Parameter {
-    Parameter { name, kind: Kind::OneOf(words), required: false, help }
+    Parameter { name, kind: ParameterKind::OneOf(words), required: false, help }
 }
 
 /// What a path and a method lead to.
-pub enum Found<'a> {
+pub enum EndpointMatch<'a> {
     /// This row, with what stands for its `{name}`.
     Endpoint(&'static Endpoint, Option<&'a str>),
     /// The path has endpoints, but none of this method.
@@ -179,7 +179,7 @@ const fn row(
     method: &'static str,
     path: &'static str,
     summary: &'static str,
-    run: for<'a> fn(&'a Admin, Asked<'a>) -> Running<'a>,
+    run: for<'a> fn(&'a Admin, AdminRequest<'a>) -> Running<'a>,
 ) -> Endpoint {
     let effect = match method.as_bytes() {
         b"GET" => Effect::Reads,
@@ -191,7 +191,7 @@ const fn row(
         summary,
         body: BODY,
         for_tests: false,
-        needs: Needs::Token,
+        needs: EndpointAccess::Token,
         effect,
         query: &[],
         free_query: false,
@@ -206,7 +206,7 @@ const fn row(
 impl Endpoint {
     /// Needs no token.
     const fn open(mut self) -> Self {
-        self.needs = Needs::Nothing;
+        self.needs = EndpointAccess::Nothing;
         self
     }
 
@@ -320,7 +320,7 @@ pub static ENDPOINTS: &[Endpoint] = &[
     row("GET", "/api/v1/traces/stream", "Streams traces as server-sent events.", |it, asked| Box::pin(async move { it.stream_traces(&asked) }))
         .query(&[text("route", "only of this route")]).events("`trace`: a trace; `lost`: number of dropped traces."),
     row("GET", "/api/v1/top", "Lists the top URLs.", |it, asked| Box::pin(it.top(asked)))
-        .query(&[one_of("by", &By::NAMES, "sort column"), integer("limit", 1, 1000, "maximum number of entries")])
+        .query(&[one_of("by", &TopOrder::NAMES, "sort column"), integer("limit", 1, 1000, "maximum number of entries")])
         .gives(TOP).example("by=bytes&limit=2", ""),
     row("POST", "/api/v1/top/reset", "Resets the counts of top URLs.", |it, _| Box::pin(it.forget_top())).gives(TOP_RESET).example("", ""),
     row("GET", "/api/v1/stream", "Streams finished requests as server-sent events; `filter` selects requests.", |it, asked| Box::pin(async move { it.stream(asked) }))
@@ -340,13 +340,13 @@ pub static ENDPOINTS: &[Endpoint] = &[
 ];
 
 /// Finds the endpoint for a method and a path.
-pub fn find<'a>(method: &str, path: &'a str) -> Found<'a> {
+pub fn find<'a>(method: &str, path: &'a str) -> EndpointMatch<'a> {
     let method = if method == "HEAD" { "GET" } else { method };
-    let mut found = Found::Nothing;
+    let mut found = EndpointMatch::Nothing;
     for it in ENDPOINTS {
         match fits(it.path, path) {
-            Some(named) if it.method == method => return Found::Endpoint(it, named),
-            Some(_) => found = Found::OtherMethod,
+            Some(named) if it.method == method => return EndpointMatch::Endpoint(it, named),
+            Some(_) => found = EndpointMatch::OtherMethod,
             None => {}
         }
     }

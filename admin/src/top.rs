@@ -1,7 +1,7 @@
 //! `GET /api/v1/top` and `POST /api/v1/top/reset`: the URLs that weigh most. How they are counted is in `observe/top`.
 
-use super::{Admin, Answer, Asked, problem};
-use larder_counters::top::{self, By, Heavy};
+use super::{Admin, AdminRequest, AdminResponse, problem};
+use larder_counters::top::{self, Heavy, TopOrder};
 use larder_observe::top::HTTPS;
 use serde_json::{Value, json};
 
@@ -20,14 +20,14 @@ pub const TOP_RESET: &str =
 
 impl Admin {
     /// The heaviest.
-    pub(super) async fn top(&self, asked: Asked<'_>) -> Answer {
+    pub(super) async fn top(&self, asked: AdminRequest<'_>) -> AdminResponse {
         // What they may be was held against the row in `table`.
-        let by = asked.query_value("by").and_then(|it| By::named(&it)).unwrap_or(By::Requests);
+        let by = asked.query_value("by").and_then(|it| TopOrder::named(&it)).unwrap_or(TopOrder::Requests);
         let limit = asked.query_value("limit").and_then(|it| it.parse().ok()).unwrap_or(LIMIT);
         let copies = self.tops.copies(by).await;
         let entries: Vec<Value> = top::heaviest(&copies.parts, limit).iter().map(entry).collect();
         let total: u64 = copies.parts.iter().map(|it| it.total()).fold(0, u64::saturating_add);
-        Answer::Json(
+        AdminResponse::Json(
             200,
             json!({
                 "by": by.name(), "total": total, "since": self.tops.since(), "complete": copies.complete,
@@ -37,9 +37,9 @@ impl Admin {
     }
 
     /// Counts anew.
-    pub(super) async fn forget_top(&self) -> Answer {
+    pub(super) async fn forget_top(&self) -> AdminResponse {
         match self.tops.forget().await {
-            true => Answer::Json(200, json!({ "since": self.tops.since() })),
+            true => AdminResponse::Json(200, json!({ "since": self.tops.since() })),
             false => problem(503, "A worker did not answer in time; its counts were not reset."),
         }
     }

@@ -1,10 +1,10 @@
 //! Traces: the latest, as they come, and how often they are taken.
 
-use super::{Admin, Answer, Asked, problem, problem_at, query};
+use super::{Admin, AdminRequest, AdminResponse, problem, problem_at, query};
 use bytes::Bytes;
-use larder_gateway::stages::Stage;
-use larder_observe::counted::Sum;
-use larder_observe::sampling::{Lease, Leased, OWNERS, Rate};
+use larder_gateway::stages::RequestStage;
+use larder_observe::counted::HeapSum;
+use larder_observe::sampling::{Leased, OWNERS, TraceLease, TraceRate};
 use larder_observe::traces::Following;
 use larder_stdx::clock::{self, Monotonic};
 use serde_json::{Value, json};
@@ -25,7 +25,7 @@ const EVENTS: usize = 16;
 
 impl Admin {
     /// `GET /api/v1/traces`.
-    pub(super) fn traces(&self, asked: &Asked<'_>) -> Answer {
+    pub(super) fn traces(&self, asked: &AdminRequest<'_>) -> AdminResponse {
         let pairs = match query::pairs(asked.query) {
             Ok(pairs) => pairs,
             Err(wrong) => return wrong.into(),
@@ -43,12 +43,12 @@ impl Admin {
         }
         let latest = self.traces.latest(route, limit);
         let traces: Vec<Value> = latest.iter().map(|it| it.json()).collect();
-        let stages: Vec<&str> = Stage::ALL.iter().map(|it| it.name()).collect();
-        Answer::Json(200, json!({ "sampling": self.sampling(), "stages": stages, "traces": traces }))
+        let stages: Vec<&str> = RequestStage::ALL.iter().map(|it| it.name()).collect();
+        AdminResponse::Json(200, json!({ "sampling": self.sampling(), "stages": stages, "traces": traces }))
     }
 
     /// `PUT /api/v1/traces/sampling`: holds until the next reload or restart; or, beside that, for as many seconds as it says.
-    pub(super) fn set_sampling(&self, asked: &Asked<'_>) -> Answer {
+    pub(super) fn set_sampling(&self, asked: &AdminRequest<'_>) -> AdminResponse {
         let route = asked.json["route"].as_str().unwrap_or_default();
         let every = asked.json["every"].as_u64().and_then(|it| u32::try_from(it).ok()).unwrap_or(0);
         if route != "*"
@@ -83,18 +83,19 @@ impl Admin {
                 let until = Monotonic(clock::monotonic_now().0.saturating_add(seconds.saturating_mul(1000)));
                 // What is over takes no place.
                 sampling.look(clock::monotonic_now());
-                if sampling.lease(route, &Lease { owner: owner.into(), every, until }) == Leased::NoRoom {
+                if sampling.lease(route, &TraceLease { owner: owner.into(), every, until }) == Leased::NoRoom
+                {
                     let detail = format!("{OWNERS} record {route} already; end one of them.");
                     return problem(503, detail);
                 }
                 format!("{seconds} s from now")
             }
         };
-        Answer::Json(200, json!({ "sampling": self.sampling(), "until": until }))
+        AdminResponse::Json(200, json!({ "sampling": self.sampling(), "until": until }))
     }
 
     /// `GET /api/v1/traces/stream`.
-    pub(super) fn stream_traces(&self, asked: &Asked<'_>) -> Answer {
+    pub(super) fn stream_traces(&self, asked: &AdminRequest<'_>) -> AdminResponse {
         let pairs = match query::pairs(asked.query) {
             Ok(pairs) => pairs,
             Err(wrong) => return wrong.into(),
@@ -108,11 +109,11 @@ impl Admin {
         };
         let (events, receiver) = mpsc::channel(EVENTS);
         tokio::task::spawn_local(forward(following, events, self.stream.sum().clone()));
-        Answer::Events(receiver)
+        AdminResponse::Events(receiver)
     }
 
     /// The refusal of a route that there is not.
-    fn unknown_route(&self, route: &str) -> Option<Answer> {
+    fn unknown_route(&self, route: &str) -> Option<AdminResponse> {
         let names: Vec<String> = self.traces.sampling.rates().into_iter().map(|it| it.route).collect();
         let known = names.iter().any(|it| it == route);
         let detail = || format!("Unknown route {route:?}; the routes are {}.", names.join(", "));
@@ -122,7 +123,7 @@ impl Admin {
     fn sampling(&self) -> Value {
         let now = clock::monotonic_now();
         self.traces.sampling.look(now);
-        let told = |it: Rate| {
+        let told = |it: TraceRate| {
             let mut told = json!({ "route": it.route, "every": it.now() });
             if let Some(until) = it.until() {
                 told["for"] = until.0.saturating_sub(now.0).div_ceil(1000).into();
@@ -135,7 +136,7 @@ impl Admin {
 }
 
 /// Makes events of what comes, until the client is gone.
-async fn forward(mut following: Following, events: mpsc::Sender<Bytes>, sum: Sum) {
+async fn forward(mut following: Following, events: mpsc::Sender<Bytes>, sum: HeapSum) {
     let mut beat = tokio::time::interval(HEARTBEAT);
     loop {
         let event = tokio::select! {

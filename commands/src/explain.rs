@@ -1,7 +1,7 @@
 //! `larder explain URL`: asks a running larder, and tells a person what it said. The deciding is done there, by
 //! the functions that serve.
 
-use crate::ask;
+use crate::admin_client;
 use crate::cli::Explain;
 use crate::tail;
 use crate::terminal::{Ink, Screen, harmless, wrapped};
@@ -19,13 +19,13 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// One sentence: nobody listens there, the question is malformed, or the answer is.
 pub fn ask(question: &Explain) -> Result<Value, String> {
     if let Some(id) = &question.id {
-        let admin = ask::admin(question.ask.as_ref(), None)?;
-        return ask::post(&admin, "/cache/explain", &json!({ "id": id }), PATIENCE);
+        let admin = admin_client::admin(question.ask.as_ref(), None)?;
+        return admin_client::post(&admin, "/cache/explain", &json!({ "id": id }), PATIENCE);
     }
-    let admin = ask::admin(question.ask.as_ref(), Some(&question.authority))?;
+    let admin = admin_client::admin(question.ask.as_ref(), Some(&question.authority))?;
     let url = format!("{}://{}{}", question.scheme, question.authority, question.target);
     let body = json!({ "url": url, "method": question.method, "headers": question.fields });
-    ask::post(&admin, "/cache/explain", &body, PATIENCE)
+    admin_client::post(&admin, "/cache/explain", &body, PATIENCE)
 }
 
 /// How `larder explain`, called as `called`, asks the larder whose admin is `admin`, as that was printed: `--admin` is
@@ -50,7 +50,7 @@ pub fn command(called: &str, admin: &str) -> String {
 /// The answer as a person reads it.
 #[must_use]
 pub fn tell(answer: &Value, screen: Screen) -> String {
-    let mut out = Teller { screen, out: String::new() };
+    let mut out = ExplainWriter { screen, out: String::new() };
     if answer["then"].is_object() {
         out.row("then", &tail::line(&answer["then"], Screen::NONE));
         for name in list(&answer["withheld"]) {
@@ -154,12 +154,12 @@ const RULES: usize = SOURCE + 27;
 const WIDE: usize = 76;
 
 /// Puts the answer together, as wide as the terminal.
-struct Teller {
+struct ExplainWriter {
     screen: Screen,
     out: String,
 }
 
-impl Teller {
+impl ExplainWriter {
     fn title(&mut self, text: &str) {
         let text = wrapped(text, 0, 3, self.screen);
         let _ = writeln!(self.out, "\n{}", self.screen.paint(Ink::Bold, &text));

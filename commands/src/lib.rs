@@ -1,6 +1,6 @@
 //! The command line, and every command that talks to a running larder or needs none. The server is not here.
 
-pub mod ask;
+pub mod admin_client;
 pub mod bench;
 pub mod cli;
 pub mod demo;

@@ -1,6 +1,6 @@
 //! `larder login`: has a running larder make a link that opens its admin page once.
 
-use crate::ask;
+use crate::admin_client;
 use crate::cli::Login;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -13,8 +13,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// # Errors
 /// One sentence: nobody answers, or does not let us in.
 pub fn ask(order: &Login) -> Result<Value, String> {
-    let admin = ask::admin(order.ask.as_ref(), None)?;
-    ask::post(&admin, "/api/v1/login-links", &json!({}), PATIENCE)
+    let admin = admin_client::admin(order.ask.as_ref(), None)?;
+    admin_client::post(&admin, "/api/v1/login-links", &json!({}), PATIENCE)
 }
 
 /// The answer as a person reads it: the link alone, so that it can be handed to a program.

@@ -1,7 +1,7 @@
 //! `larder objects`: asks a running larder what it has stored, and shows it to a person as a table. What is found, and
 //! in which order, is decided there.
 
-use crate::ask;
+use crate::admin_client;
 use crate::cli::Objects;
 use crate::terminal::{Screen, bytes, harmless, url_within};
 use larder_stdx::clock;
@@ -30,11 +30,12 @@ const LEAST: usize = 16;
 /// # Errors
 /// One sentence: nobody answers, or what is asked for is malformed.
 pub fn ask(asked: &Objects) -> Result<Value, String> {
-    let admin = ask::admin(asked.ask.as_ref(), None)?;
+    let admin = admin_client::admin(asked.ask.as_ref(), None)?;
     let limit =
         asked.query.iter().find(|it| it.0 == "limit").and_then(|it| it.1.parse().ok()).unwrap_or(LIMIT);
-    let page_of =
-        |query: &[(&str, String)]| ask::get(&admin, &format!("/api/v1/objects{}", written(query)), PATIENCE);
+    let page_of = |query: &[(&str, String)]| {
+        admin_client::get(&admin, &format!("/api/v1/objects{}", written(query)), PATIENCE)
+    };
     let mut page = page_of(&asked.query)?;
     let until = clock::precise_micros() + u64::try_from(LOOKING.as_micros()).unwrap_or(u64::MAX);
     while let (Some(next), Some(room)) = (page["next"].as_str(), room(&page, limit)) {

@@ -1,6 +1,6 @@
 //! `larder origin`: takes an origin of a running larder out of use, puts it back, and tells how all of them are.
 
-use crate::ask;
+use crate::admin_client;
 use crate::cli::{OriginOrder, OriginWhat};
 use crate::terminal::harmless;
 use serde_json::{Value, json};
@@ -15,14 +15,14 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// # Errors
 /// One sentence: nobody answers, or has no such origin.
 pub fn ask(order: &OriginOrder) -> Result<Value, String> {
-    let admin = ask::admin(order.ask.as_ref(), None)?;
+    let admin = admin_client::admin(order.ask.as_ref(), None)?;
     let (method, origin, deed) = match &order.what {
-        OriginWhat::List => return ask::get(&admin, "/api/v1/origins", PATIENCE),
+        OriginWhat::List => return admin_client::get(&admin, "/api/v1/origins", PATIENCE),
         OriginWhat::Drain(origin) => ("PUT", origin, "drained"),
         OriginWhat::Restore(origin) => ("DELETE", origin, "restored"),
     };
-    let path = format!("/api/v1/origins/drain?origin={}", ask::encoded(origin));
-    let told = ask::send(&admin, (method, &path), ask::NO_TYPE, b"", PATIENCE)?;
+    let path = format!("/api/v1/origins/drain?origin={}", admin_client::encoded(origin));
+    let told = admin_client::send(&admin, (method, &path), admin_client::NO_TYPE, b"", PATIENCE)?;
     Ok(json!({ deed: told }))
 }
 

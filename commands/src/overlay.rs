@@ -1,7 +1,7 @@
 //! `larder overlay`: has a running larder put a page over another or take it away, and tells what lies there.
 
-use crate::ask;
-use crate::cli::{Overlay, OverlayWhat};
+use crate::admin_client;
+use crate::cli::{OverlayCommand, OverlayWhat};
 use larder_files::media_type;
 use larder_semantics::date;
 use larder_stdx::clock::WallTime;
@@ -21,26 +21,28 @@ const LARGEST: u64 = 32 << 20;
 ///
 /// # Errors
 /// One sentence: the file cannot be read, nobody answers, or the overlay is refused.
-pub fn ask(order: &Overlay) -> Result<Value, String> {
+pub fn ask(order: &OverlayCommand) -> Result<Value, String> {
     const PATH: &str = "/api/v1/overlays";
-    let query = |uri: &str| format!("{PATH}?uri={}", ask::encoded(uri));
+    let query = |uri: &str| format!("{PATH}?uri={}", admin_client::encoded(uri));
     let page = match &order.what {
         OverlayWhat::Add { file, .. } => read(file)?,
         _ => Vec::new(),
     };
-    let admin = ask::admin(order.ask.as_ref(), None)?;
+    let admin = admin_client::admin(order.ask.as_ref(), None)?;
     match &order.what {
-        OverlayWhat::List => ask::get(&admin, PATH, PATIENCE),
+        OverlayWhat::List => admin_client::get(&admin, PATH, PATIENCE),
         OverlayWhat::Remove(uri) => {
-            let gone = ask::send(&admin, ("DELETE", &query(uri)), ask::NO_TYPE, b"", PATIENCE)?;
+            let gone =
+                admin_client::send(&admin, ("DELETE", &query(uri)), admin_client::NO_TYPE, b"", PATIENCE)?;
             Ok(json!({ "removed": gone }))
         }
         OverlayWhat::Add { uri, file, ttl, status, media } => {
             let mut path = query(uri);
             ttl.map(|it| write!(path, "&ttl={it}"));
             status.map(|it| write!(path, "&status={it}"));
-            let media = media.clone().or_else(|| by_name(file)).unwrap_or_else(|| ask::NO_TYPE.to_owned());
-            let set = ask::send(&admin, ("PUT", &path), &media, &page, PATIENCE)?;
+            let media =
+                media.clone().or_else(|| by_name(file)).unwrap_or_else(|| admin_client::NO_TYPE.to_owned());
+            let set = admin_client::send(&admin, ("PUT", &path), &media, &page, PATIENCE)?;
             Ok(json!({ "added": set }))
         }
     }

@@ -1,7 +1,7 @@
 //! `larder purge`: has a running larder purge, and tells a person what each tier said. The purging is done there.
 
-use crate::ask;
-use crate::cli::Purge;
+use crate::admin_client;
+use crate::cli::PurgeCommand;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -13,11 +13,11 @@ const PATIENCE: Duration = Duration::from_secs(120);
 ///
 /// # Errors
 /// One sentence: nobody answers, or a purge is malformed. Those before it are done.
-pub fn ask(order: &Purge) -> Result<Value, String> {
-    let admin = ask::admin(order.ask.as_ref(), order.authority.as_deref())?;
+pub fn ask(order: &PurgeCommand) -> Result<Value, String> {
+    let admin = admin_client::admin(order.ask.as_ref(), order.authority.as_deref())?;
     let mut answers = Vec::new();
     for asked in &order.asked {
-        let answer = ask::post(&admin, "/cache/purge", asked, PATIENCE);
+        let answer = admin_client::post(&admin, "/cache/purge", asked, PATIENCE);
         answers.push(answer.map_err(|sentence| match answers.len() {
             0 => sentence,
             done => format!("{sentence} The {done} before it were purged."),

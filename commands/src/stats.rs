@@ -1,7 +1,7 @@
 //! `larder stats`: what a running larder has counted since its start, for a person or as JSON. Counting is done there;
 //! what changes from second to second is shown by `larder top`.
 
-use crate::ask;
+use crate::admin_client;
 use crate::cli::Stats;
 use crate::terminal::{Ink, Screen, bytes, count, harmless, micros, share, within, wrapped};
 use larder_counters::{Counters, Unit};
@@ -17,8 +17,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// # Errors
 /// One sentence: nobody answers, or does not let us in.
 pub fn ask(order: &Stats) -> Result<Value, String> {
-    let admin = ask::admin(order.ask.as_ref(), None)?;
-    ask::get(&admin, "/api/v1/stats", PATIENCE)
+    let admin = admin_client::admin(order.ask.as_ref(), None)?;
+    admin_client::get(&admin, "/api/v1/stats", PATIENCE)
 }
 
 /// The statistics as a person reads them.

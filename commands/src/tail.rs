@@ -1,16 +1,16 @@
 //! `larder tail`: one line for each request that a running larder finishes, as it does. Which requests is decided there,
 //! by the filter.
 
-use crate::ask::{self, Events};
-use crate::cli::{Output, Tail};
-use crate::terminal::{Ink, Line, Screen, bytes, harmless, micros, url_within};
+use crate::admin_client::{self, ServerEvents};
+use crate::cli::{Output, TailCommand};
+use crate::terminal::{Ink, Screen, TerminalLine, bytes, harmless, micros, url_within};
 use larder_observe::log::escape;
 use serde_json::Value;
 use std::io::Write;
 
 /// How it ended without a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum TailEnded {
     /// The server stopped.
     Stopped,
     /// Nobody reads what is printed any more.
@@ -19,7 +19,7 @@ pub enum Ended {
 
 /// Why it did not.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Failed {
+pub enum TailFailure {
     /// The filter is wrong; nothing was printed.
     Filter(String),
     /// No larder answers, or it went away without a word.
@@ -30,13 +30,13 @@ pub enum Failed {
 ///
 /// # Errors
 /// One sentence.
-pub fn run(order: &Tail, to: &mut impl Write) -> Result<Ended, Failed> {
-    let admin = ask::admin(order.ask.as_ref(), None).map_err(Failed::Lost)?;
+pub fn run(order: &TailCommand, to: &mut impl Write) -> Result<TailEnded, TailFailure> {
+    let admin = admin_client::admin(order.ask.as_ref(), None).map_err(TailFailure::Lost)?;
     let filter: String = order.filter.bytes().map(|it| format!("%{it:02X}")).collect();
     let path = format!("/api/v1/stream?filter={filter}");
-    let mut events = Events::open(&admin, &path).map_err(|refused| match refused {
-        ask::Refused::Asked(sentence) => Failed::Filter(sentence),
-        ask::Refused::Other(sentence) => Failed::Lost(sentence),
+    let mut events = ServerEvents::open(&admin, &path).map_err(|refused| match refused {
+        admin_client::StreamRefusal::Asked(sentence) => TailFailure::Filter(sentence),
+        admin_client::StreamRefusal::Other(sentence) => TailFailure::Lost(sentence),
     })?;
     while let Some((event, data)) = events.next_event() {
         match &*event {
@@ -49,18 +49,18 @@ pub fn run(order: &Tail, to: &mut impl Write) -> Result<Ended, Failed> {
                     },
                 };
                 if writeln!(to, "{line}").and_then(|()| to.flush()).is_err() {
-                    return Ok(Ended::Unread);
+                    return Ok(TailEnded::Unread);
                 }
             }
             "lost" => {
                 let count = serde_json::from_str::<Value>(&data).ok().and_then(|it| it["count"].as_u64());
                 eprintln!("larder: {} requests were skipped: the output was too slow", count.unwrap_or(0));
             }
-            "end" => return Ok(Ended::Stopped),
+            "end" => return Ok(TailEnded::Stopped),
             _ => {}
         }
     }
-    Err(Failed::Lost("The connection to larder was lost.".to_owned()))
+    Err(TailFailure::Lost("The connection to larder was lost.".to_owned()))
 }
 
 /// One request as a person reads it: when (UTC), status, what the cache did, bytes, time, method, route and URL.
@@ -89,7 +89,7 @@ pub fn line(record: &Value, screen: Screen) -> String {
     let route = text("route");
     // The narrower the terminal, the more goes for the URL: size and route first, then the time.
     let width = screen.width.unwrap_or(usize::MAX);
-    let mut line = Line::new(screen);
+    let mut line = TerminalLine::new(screen);
     if width >= SMALL {
         line = line.put(Ink::Dim, &format!("{time} "));
     }

@@ -76,11 +76,11 @@ impl Screen {
 }
 
 /// A terminal that shows one picture and gives single keys; as it was before once this is dropped.
-pub struct Full {
+pub struct FullScreen {
     before: Option<Termios>,
 }
 
-impl Full {
+impl FullScreen {
     /// Takes the terminal.
     #[must_use]
     pub fn take() -> Self {
@@ -101,7 +101,7 @@ impl Full {
     }
 }
 
-impl Drop for Full {
+impl Drop for FullScreen {
     fn drop(&mut self) {
         show("\x1b[?25h\x1b[?1049l");
         if let Some(before) = &self.before {
@@ -253,13 +253,13 @@ pub fn spark(
 }
 
 /// A line that is put together from left to right and is never wider than the terminal.
-pub struct Line {
+pub struct TerminalLine {
     screen: Screen,
     text: String,
     used: usize,
 }
 
-impl Line {
+impl TerminalLine {
     /// An empty one.
     #[must_use]
     pub fn new(screen: Screen) -> Self {
@@ -362,7 +362,7 @@ mod tests {
     fn a_line_is_never_wider_than_the_terminal() {
         for (colour, width) in [(false, 12), (true, 12), (false, 3), (false, 0)] {
             let screen = Screen { colour, width: Some(width), height: None };
-            let line = Line::new(screen)
+            let line = TerminalLine::new(screen)
                 .put(Ink::Bold, "requests ")
                 .group(&[(Ink::Dim, "far too "), (Ink::Red, "long")]);
             let line = line.put(Ink::Green, "12 345");

@@ -6,25 +6,25 @@ mod proxy;
 mod tiers;
 mod tls;
 
-use super::itself::{LOOP, SENTENCE, is_admin, is_listener};
-use super::kind::{self, HostPattern, PathPattern, Value};
+use super::kind::{self, ConfigValue, HostPattern, PathPattern};
+use super::loop_check::{LOOP, SENTENCE, is_admin, is_listener};
 use super::presets;
 use super::problem::{Problem, Rejected, Source};
 use super::read::{Values, dotted};
-use super::table::{self, Scope, TABLE, Takes};
+use super::table::{self, KeyScope, TABLE, Takes};
 use super::{
-    Admin, AdminListen, Config, Decided, Files, Format, Limits, Log, Methods, OriginHost, Route, Service,
-    Site, Symlinks, Target,
+    AdminConfig, AdminListen, Config, Decided, FilesConfig, LogConfig, LogFormat, LogTarget, Methods,
+    OriginHost, RouteConfig, ServerLimits, Service, SiteConfig, SymlinkSetting,
 };
 use larder_gateway::coding::{codec, pool};
 use larder_gateway::upgrade::Upgrades;
-use larder_observe::log::error::{Level, Levels};
+use larder_observe::log::error::{Level, LogLevels};
 use larder_observe::telemetry::Collector;
 use larder_semantics::coding::Coding;
 use larder_semantics::forwarded::Telling;
 use larder_semantics::policy::{GetBodies, OnAbort, Policy, RequestDirectivePolicy, StaleIfError, TagPolicy};
 use larder_semantics::tiers::TierSet;
-use larder_semantics::transcode::{Compress, Order};
+use larder_semantics::transcode::{CodingPreference, Compress};
 use larder_stdx::size::ByteSize;
 use larder_store::ram;
 use larder_transport::worker;
@@ -37,7 +37,7 @@ use std::time::Duration;
 /// Makes the configuration, or tells everything that is wrong; `base` is what relative paths of the
 /// file are beneath, `whole` is where a problem of the file as a whole is said to stand.
 pub fn check(values: Values, base: &Path, whole: Source) -> Result<Config, Rejected> {
-    let mut it = Check { values, base: base.to_owned(), warnings: Vec::new() };
+    let mut it = ConfigCheck { values, base: base.to_owned(), warnings: Vec::new() };
     let config = it.config(&whole);
     if it.values.problems.is_empty() {
         return Ok(Config { warnings: it.warnings, ..config });
@@ -50,7 +50,7 @@ pub fn check(values: Values, base: &Path, whole: Source) -> Result<Config, Rejec
     Err(Rejected(problems))
 }
 
-struct Check {
+struct ConfigCheck {
     values: Values,
     base: PathBuf,
     warnings: Vec<Problem>,
@@ -59,7 +59,7 @@ struct Check {
 /// The paths under which a route's value is looked for, in order: `site[0].route[1].`.
 struct RoutePath(String);
 
-impl Check {
+impl ConfigCheck {
     fn config(&mut self, whole: &Source) -> Config {
         let (hosts, warnings) = (HashMap::new(), Vec::new());
         let listen = self.listen();
@@ -81,7 +81,7 @@ impl Check {
             limits: self.limits(),
             ram: self.ram(),
             idle: match self.value("cache.ram.idle") {
-                Value::Time(it) => Some(it),
+                ConfigValue::Time(it) => Some(it),
                 _ => None,
             },
             coding: self.coding(),
@@ -110,7 +110,7 @@ impl Check {
         let AdminListen::At(admin) = config.admin.listen else { return };
         let routes = config.sites.iter().flat_map(|it| &it.routes);
         let socket = config.admin.socket.as_deref();
-        let leads = |it: &&Route| it.origins().any(|it| is_admin(&it.at, Some(admin), socket));
+        let leads = |it: &&RouteConfig| it.origins().any(|it| is_admin(&it.at, Some(admin), socket));
         for route in routes.filter(leads).filter(|_| admin.port() != 0) {
             self.problem(route.source.clone(), "site.route.proxy.to", &format!("the origin {SENTENCE}"));
         }
@@ -118,7 +118,7 @@ impl Check {
 
     /// With another `Host` a request that comes back may mean another site; with the client's it means the same route.
     fn refuse_loops(&mut self, config: &Config) {
-        let comes_back = |it: &&Route| {
+        let comes_back = |it: &&RouteConfig| {
             matches!(&it.service, Service::Proxy(proxy) if proxy.host == OriginHost::Client)
                 && it
                     .origins()
@@ -135,8 +135,8 @@ impl Check {
         Some(Collector { to, sample, follow: self.flag("telemetry.follow") })
     }
 
-    fn limits(&self) -> Limits {
-        let client = worker::Limits {
+    fn limits(&self) -> ServerLimits {
+        let client = worker::ClientLimits {
             head_size: self.usize("limits.head_size"),
             target_size: self.usize("limits.target_size"),
             body_size: self.number("limits.body_size"),
@@ -149,29 +149,29 @@ impl Check {
             http2_streams: u32::try_from(self.number("limits.http2_streams")).unwrap_or(u32::MAX),
             upgrades: false,
         };
-        Limits { client, drain_timeout: self.time("limits.drain_timeout") }
+        ServerLimits { client, drain_timeout: self.time("limits.drain_timeout") }
     }
 
-    fn coding(&self) -> pool::Settings {
+    fn coding(&self) -> pool::CoderSettings {
         let level = |name: &str| {
             u8::try_from(self.number(&format!("cache.compress.{name}_level"))).unwrap_or(u8::MAX)
         };
-        pool::Settings {
+        pool::CoderSettings {
             workers: self.usize("cache.compress.workers"),
             queue: self.usize("cache.compress.queue"),
-            levels: codec::Levels { gzip: level("gzip"), brotli: level("br"), zstd: level("zstd") },
+            levels: codec::CodecLevels { gzip: level("gzip"), brotli: level("br"), zstd: level("zstd") },
         }
     }
 
-    fn ram(&self) -> ram::Settings {
-        ram::Settings {
+    fn ram(&self) -> ram::RamSettings {
+        ram::RamSettings {
             budget: self.number("cache.ram.size"),
             heap_line: self.usize("cache.ram.heap_line"),
             fills: self.usize("limits.fills"),
         }
     }
 
-    fn admin(&self) -> Admin {
+    fn admin(&self) -> AdminConfig {
         let address = kind::socket_address(&self.text("admin.listen"));
         let listen = match address {
             Some(address) if self.flag("admin.enabled") => match self.source("admin.listen") {
@@ -183,10 +183,10 @@ impl Check {
         let overlay_size = self.number("admin.overlay_size").min(self.number("cache.ram.size") / 4);
         let (socket, token_file) = (self.path("admin.socket"), self.path("admin.token_file"));
         let audit = self.path("admin.audit");
-        Admin { listen, socket, token_file, audit, hosts: self.texts("admin.hosts"), overlay_size }
+        AdminConfig { listen, socket, token_file, audit, hosts: self.texts("admin.hosts"), overlay_size }
     }
 
-    fn warn_admin(&mut self, admin: &Admin) {
+    fn warn_admin(&mut self, admin: &AdminConfig) {
         if let AdminListen::At(address) = admin.listen
             && !address.ip().to_canonical().is_loopback()
         {
@@ -196,38 +196,38 @@ impl Check {
         }
     }
 
-    fn log(&self) -> Log {
-        Log {
+    fn log(&self) -> LogConfig {
+        LogConfig {
             access: self.target("log.access"),
-            format: self.text("log.format").parse().unwrap_or(Format::Combined),
+            format: self.text("log.format").parse().unwrap_or(LogFormat::Combined),
             error: self.target("log.error"),
             levels: self.levels(),
         }
     }
 
     /// The least level of each subsystem, in the order of [`Subsystem::ALL`].
-    fn levels(&self) -> Levels {
-        Levels::new(|subsystem| {
+    fn levels(&self) -> LogLevels {
+        LogLevels::new(|subsystem| {
             let level = self.text(&format!("log.levels.{}", subsystem.name()));
             Level::ALL.into_iter().find(|it| it.name() == level)
         })
     }
 
     /// The values that only a start takes over.
-    fn at_start(&self) -> Vec<(&'static str, Value)> {
+    fn at_start(&self) -> Vec<(&'static str, ConfigValue)> {
         let keys = TABLE.iter().filter(|it| it.takes == Takes::AtStart);
         keys.map(|it| (it.path, self.value(it.path))).collect()
     }
 
-    fn target(&self, key: &str) -> Target {
+    fn target(&self, key: &str) -> LogTarget {
         match self.text(key).as_str() {
-            "off" | "" => Target::Off,
-            "-" => Target::Standard,
-            _ => self.path(key).map_or(Target::Off, Target::File),
+            "off" | "" => LogTarget::Off,
+            "-" => LogTarget::Standard,
+            _ => self.path(key).map_or(LogTarget::Off, LogTarget::File),
         }
     }
 
-    fn sites(&mut self, mut hosts: HashMap<HostPattern, Source>) -> Vec<Site> {
+    fn sites(&mut self, mut hosts: HashMap<HostPattern, Source>) -> Vec<SiteConfig> {
         let (mut sites, mut names) = (Vec::new(), HashMap::new());
         for index in 0..self.values.count("site") {
             let prefix = format!("site[{index}]");
@@ -245,7 +245,7 @@ impl Check {
                 self.problem(source.clone(), "site.route", text);
             }
             self.warn_unreachable(&routes);
-            sites.push(Site { hosts: own, routes, source });
+            sites.push(SiteConfig { hosts: own, routes, source });
         }
         sites
     }
@@ -286,7 +286,7 @@ impl Check {
         }
     }
 
-    fn route(&mut self, at: &RoutePath, host: Option<&HostPattern>) -> Option<Route> {
+    fn route(&mut self, at: &RoutePath, host: Option<&HostPattern>) -> Option<RouteConfig> {
         self.take_preset(at);
         let section = at.0.trim_end_matches('.').to_owned();
         let source = self.values.sections.get(&section).cloned().unwrap_or_default();
@@ -306,7 +306,7 @@ impl Check {
             }
         };
         let methods = match self.values.given.get(&at.key("methods")) {
-            Some((Value::Texts(these), _)) => Methods::Only(these.clone()),
+            Some((ConfigValue::Texts(these), _)) => Methods::Only(these.clone()),
             _ => Methods::Any,
         };
         let cache = self.policy(at);
@@ -316,7 +316,7 @@ impl Check {
         let own = Some(self.text(&at.key("name"))).filter(|it| !it.is_empty());
         let name =
             own.unwrap_or_else(|| format!("{}{path}", host.map_or(String::new(), ToString::to_string)));
-        Some(Route {
+        Some(RouteConfig {
             name,
             path,
             methods,
@@ -347,20 +347,20 @@ impl Check {
         self.values.sections.contains_key(&path) || first_below.is_some_and(|it| it.0.starts_with(&below))
     }
 
-    fn files(&mut self, at: &RoutePath, route: &Source) -> Option<Files> {
+    fn files(&mut self, at: &RoutePath, route: &Source) -> Option<FilesConfig> {
         let key = |name: &str| at.key(&format!("files.{name}"));
         let root = self.root(&key("root"), route)?;
         let given = |name: &str| Some(self.text(&key(name))).filter(|it| !it.is_empty());
-        Some(Files {
+        Some(FilesConfig {
             root,
             strip: given("strip").map(|it| it.trim_end_matches('/').to_owned()).filter(|it| !it.is_empty()),
             index: self.texts(&key("index")),
             listing: self.flag(&key("listing")),
             dotfiles: self.flag(&key("dotfiles")),
             symlinks: match self.text(&key("symlinks")).as_str() {
-                "never" => Symlinks::Never,
-                "follow" => Symlinks::Follow,
-                _ => Symlinks::Beneath,
+                "never" => SymlinkSetting::Never,
+                "follow" => SymlinkSetting::Follow,
+                _ => SymlinkSetting::Beneath,
             },
             cache_control: given("cache_control"),
             precompressed: self.flag(&key("precompressed")),
@@ -393,7 +393,7 @@ impl Check {
         let key = |name: &str| self.cache_key(at, name);
         let seconds = |name: &str| u32::try_from(self.time(&key(name)).as_secs()).unwrap_or(u32::MAX);
         let or_off = |name: &str| match self.value(&key(name)) {
-            Value::Time(it) => u32::try_from(it.as_secs()).ok(),
+            ConfigValue::Time(it) => u32::try_from(it.as_secs()).ok(),
             _ => None,
         };
         let small = |name: &str, most: u64| self.number(&key(name)).min(most);
@@ -403,7 +403,7 @@ impl Check {
             override_ttl: or_off("override_ttl"),
             max_ttl: seconds("max_ttl"),
             status_ttl: match self.value(&key("status_ttl")) {
-                Value::StatusTtls(pairs) => pairs,
+                ConfigValue::StatusTtls(pairs) => pairs,
                 _ => Vec::new(),
             },
             heuristic_percent: u8::try_from(small("heuristic_percent", 100)).unwrap_or(100),
@@ -448,7 +448,7 @@ impl Check {
                 .map(|it| self.cache_key(at, &format!("compress.{it}")));
         let named = self.texts(&codings);
         let compress = Compress {
-            codings: Order::of(named.iter().map(|it| Coding::of(it.as_bytes()))),
+            codings: CodingPreference::of(named.iter().map(|it| Coding::of(it.as_bytes()))),
             min_size: self.number(&min_size),
             max_size: self.number(&max_size),
             types: self.texts(&types),
@@ -485,7 +485,7 @@ impl Check {
     }
 
     /// Warns of a route all of whose requests an earlier one takes.
-    fn warn_unreachable(&mut self, routes: &[Route]) {
+    fn warn_unreachable(&mut self, routes: &[RouteConfig]) {
         for (index, route) in routes.iter().enumerate() {
             if route.path.to_string().split('/').any(|it| matches!(it, "." | "..")) {
                 let text = format!(
@@ -496,7 +496,7 @@ impl Check {
                 let key = "site.route.path".to_owned();
                 self.warnings.push(Problem { source: route.source.clone(), key, text });
             }
-            let takes_all = |it: &&Route| {
+            let takes_all = |it: &&RouteConfig| {
                 let methods = match (&it.methods, &route.methods) {
                     (Methods::Any, _) => true,
                     (Methods::Only(_), Methods::Any) => false,
@@ -542,11 +542,11 @@ impl Check {
 
     fn decided(&self, at: Option<&RoutePath>) -> Decided {
         let path_of = |key: &table::Key| match (at, key.scope, key.path.strip_prefix("site[].route[].")) {
-            (Some(at), Scope::EveryRoute, _) => {
+            (Some(at), KeyScope::EveryRoute, _) => {
                 Some(self.cache_key(at, key.path.strip_prefix("cache.").unwrap_or(key.path)))
             }
-            (Some(at), Scope::Once, Some(rest)) => Some(at.key(rest)),
-            (None, Scope::Once, None) => Some(key.path.to_owned()),
+            (Some(at), KeyScope::Once, Some(rest)) => Some(at.key(rest)),
+            (None, KeyScope::Once, None) => Some(key.path.to_owned()),
             _ => None,
         };
         let given = TABLE.iter().filter_map(|key| {
@@ -565,7 +565,7 @@ impl Check {
     }
 
     fn is_wrong(&self, key: &str) -> bool {
-        matches!(self.values.given.get(key), Some((Value::Wrong, _)))
+        matches!(self.values.given.get(key), Some((ConfigValue::Wrong, _)))
     }
 
     fn source(&self, key: &str) -> Source {
@@ -573,31 +573,34 @@ impl Check {
     }
 
     /// The value of a key, or its default; `Wrong` where there is neither.
-    fn value(&self, key: &str) -> Value {
+    fn value(&self, key: &str) -> ConfigValue {
         if let Some((value, _)) = self.values.given.get(key)
-            && *value != Value::Wrong
+            && *value != ConfigValue::Wrong
         {
             return value.clone();
         }
         let pattern = super::read::pattern_of(key);
         let row = table::find(&pattern);
         debug_assert!(row.is_some(), "no row for {pattern}");
-        row.and_then(|row| row.kind.parse(row.default?).ok()).unwrap_or(Value::Wrong)
+        row.and_then(|row| row.kind.parse(row.default?).ok()).unwrap_or(ConfigValue::Wrong)
     }
 
     fn flag(&self, key: &str) -> bool {
-        self.value(key) == Value::Bool(true)
+        self.value(key) == ConfigValue::Bool(true)
     }
 
     fn number(&self, key: &str) -> u64 {
         match self.value(key) {
-            Value::Number(it) => it,
+            ConfigValue::Number(it) => it,
             _ => 0,
         }
     }
 
     fn given_number(&self, key: &str) -> Option<u64> {
-        self.values.given.get(key).and_then(|it| if let Value::Number(it) = it.0 { Some(it) } else { None })
+        self.values
+            .given
+            .get(key)
+            .and_then(|it| if let ConfigValue::Number(it) = it.0 { Some(it) } else { None })
     }
 
     fn usize(&self, key: &str) -> usize {
@@ -606,21 +609,21 @@ impl Check {
 
     fn time(&self, key: &str) -> Duration {
         match self.value(key) {
-            Value::Time(it) => it,
+            ConfigValue::Time(it) => it,
             _ => Duration::ZERO,
         }
     }
 
     fn text(&self, key: &str) -> String {
         match self.value(key) {
-            Value::Text(it) => it,
+            ConfigValue::Text(it) => it,
             _ => String::new(),
         }
     }
 
     fn texts(&self, key: &str) -> Vec<String> {
         match self.value(key) {
-            Value::Texts(it) => it,
+            ConfigValue::Texts(it) => it,
             _ => Vec::new(),
         }
     }

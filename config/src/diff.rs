@@ -2,7 +2,7 @@
 
 /// A line of both texts together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Line<'t> {
+pub enum DiffLine<'t> {
     /// It is in both.
     Same(&'t str),
     /// Only in the old one.
@@ -16,23 +16,23 @@ const CELLS: usize = 4 << 20;
 
 /// The fewest lines that make `new` of `old`, in order: what is gone before what is new.
 #[must_use]
-pub fn lines<'t>(old: &'t str, new: &'t str) -> Vec<Line<'t>> {
+pub fn lines<'t>(old: &'t str, new: &'t str) -> Vec<DiffLine<'t>> {
     let (old, new): (Vec<&str>, Vec<&str>) = (old.lines().collect(), new.lines().collect());
     let start = old.iter().zip(&new).take_while(|it| it.0 == it.1).count();
     let rest = || old[start..].iter().rev().zip(new[start..].iter().rev());
     let end = rest().take_while(|it| it.0 == it.1).count();
-    let mut out: Vec<Line<'t>> = old[..start].iter().map(|it| Line::Same(it)).collect();
+    let mut out: Vec<DiffLine<'t>> = old[..start].iter().map(|it| DiffLine::Same(it)).collect();
     between(&old[start..old.len() - end], &new[start..new.len() - end], &mut out);
-    out.extend(old[old.len() - end..].iter().map(|it| Line::Same(it)));
+    out.extend(old[old.len() - end..].iter().map(|it| DiffLine::Same(it)));
     out
 }
 
 /// By the longest common subsequence.
-fn between<'t>(old: &[&'t str], new: &[&'t str], out: &mut Vec<Line<'t>>) {
+fn between<'t>(old: &[&'t str], new: &[&'t str], out: &mut Vec<DiffLine<'t>>) {
     let width = new.len() + 1;
     if (old.len() + 1).saturating_mul(width) > CELLS {
-        out.extend(old.iter().map(|it| Line::Gone(it)));
-        out.extend(new.iter().map(|it| Line::New(it)));
+        out.extend(old.iter().map(|it| DiffLine::Gone(it)));
+        out.extend(new.iter().map(|it| DiffLine::New(it)));
         return;
     }
     // How long the longest is from here on.
@@ -49,13 +49,13 @@ fn between<'t>(old: &[&'t str], new: &[&'t str], out: &mut Vec<Line<'t>>) {
     while i < old.len() || j < new.len() {
         let both = i < old.len() && j < new.len();
         if both && old[i] == new[j] {
-            out.push(Line::Same(old[i]));
+            out.push(DiffLine::Same(old[i]));
             (i, j) = (i + 1, j + 1);
         } else if i < old.len() && (!both || longest[(i + 1) * width + j] >= longest[i * width + j + 1]) {
-            out.push(Line::Gone(old[i]));
+            out.push(DiffLine::Gone(old[i]));
             i += 1;
         } else {
-            out.push(Line::New(new[j]));
+            out.push(DiffLine::New(new[j]));
             j += 1;
         }
     }
@@ -67,10 +67,10 @@ mod tests {
     use proptest::prelude::*;
 
     fn told(old: &str, new: &str) -> String {
-        let tell = |it: &Line<'_>| match it {
-            Line::Same(it) => format!(" {it}"),
-            Line::Gone(it) => format!("-{it}"),
-            Line::New(it) => format!("+{it}"),
+        let tell = |it: &DiffLine<'_>| match it {
+            DiffLine::Same(it) => format!(" {it}"),
+            DiffLine::Gone(it) => format!("-{it}"),
+            DiffLine::New(it) => format!("+{it}"),
         };
         lines(old, new).iter().map(tell).collect::<Vec<_>>().join("|")
     }
@@ -96,10 +96,10 @@ mod tests {
         fn both_can_be_read_from_it(old in "([abc]\n){0,12}", new in "([abc]\n){0,12}") {
             let all = lines(&old, &new);
             let side = |old_side: bool| -> String {
-                let keep = |it: &Line<'_>| match it {
-                    Line::Same(it) => Some(format!("{it}\n")),
-                    Line::Gone(it) => old_side.then(|| format!("{it}\n")),
-                    Line::New(it) => (!old_side).then(|| format!("{it}\n")),
+                let keep = |it: &DiffLine<'_>| match it {
+                    DiffLine::Same(it) => Some(format!("{it}\n")),
+                    DiffLine::Gone(it) => old_side.then(|| format!("{it}\n")),
+                    DiffLine::New(it) => (!old_side).then(|| format!("{it}\n")),
                 };
                 all.iter().filter_map(keep).collect()
             };

@@ -5,13 +5,13 @@
 mod node;
 mod text;
 
-use node::Node;
+use node::TomlNode;
 use serde_json::Value as Json;
 use toml_edit::Document;
 
 /// One step of a path: into a section, or to a member of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum PathStep {
     /// By name.
     Name(String),
     /// By position, counted from 0.
@@ -20,7 +20,7 @@ pub enum Step {
 
 /// What is to become of what a path names.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Change {
+pub enum EditChange {
     /// It gets this value; what is not there is made, and a list gets one member more at its end.
     Set(Json),
     /// It goes; where it is not there, nothing happens.
@@ -33,9 +33,9 @@ pub enum Change {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Edit {
     /// What is edited; not empty.
-    pub path: Vec<Step>,
+    pub path: Vec<PathStep>,
     /// What becomes of it.
-    pub change: Change,
+    pub change: EditChange,
 }
 
 impl Edit {
@@ -49,18 +49,19 @@ impl Edit {
                 .to_owned()
         };
         let step = |it: &Json| match it {
-            Json::String(name) => Some(Step::Name(name.clone())),
-            Json::Number(at) => at.as_u64().and_then(|it| usize::try_from(it).ok()).map(Step::At),
+            Json::String(name) => Some(PathStep::Name(name.clone())),
+            Json::Number(at) => at.as_u64().and_then(|it| usize::try_from(it).ok()).map(PathStep::At),
             _ => None,
         };
-        let path: Option<Vec<Step>> = json["path"].as_array().and_then(|it| it.iter().map(step).collect());
+        let path: Option<Vec<PathStep>> =
+            json["path"].as_array().and_then(|it| it.iter().map(step).collect());
         let path = path.filter(|it| !it.is_empty()).ok_or_else(bad)?;
         let change = match (json.get("value"), json.get("to")) {
-            (Some(Json::Null), None) => Change::Remove,
-            (Some(value), None) => Change::Set(value.clone()),
+            (Some(Json::Null), None) => EditChange::Remove,
+            (Some(value), None) => EditChange::Set(value.clone()),
             (None, Some(to)) => {
                 let to = to.as_u64().and_then(|it| usize::try_from(it).ok());
-                Change::Move(to.ok_or_else(bad)?)
+                EditChange::Move(to.ok_or_else(bad)?)
             }
             _ => return Err(bad()),
         };
@@ -71,20 +72,21 @@ impl Edit {
 /// Which lines of a text are in which site and route.
 pub struct Sections {
     /// The line of each header, and what it is within.
-    starts: Vec<(u32, Vec<Step>)>,
+    starts: Vec<(u32, Vec<PathStep>)>,
 }
 
 impl Sections {
     /// Of this text; of one that is not TOML, nothing is known.
     #[must_use]
     pub fn of(text: &str) -> Self {
-        let headers = Document::parse(text).map(|it| Node::Table(it.as_table()).headers());
+        let headers = Document::parse(text).map(|it| TomlNode::Table(it.as_table()).headers());
         let (mut line, mut at, mut starts) = (1u32, 0, Vec::new());
         for header in headers.unwrap_or_default() {
             let lines = text[at..header.start].matches('\n').count();
             line = line.saturating_add(u32::try_from(lines).unwrap_or(u32::MAX));
             at = header.start;
-            let last = header.path.iter().rposition(|it| matches!(it, Step::At(_))).map_or(0, |it| it + 1);
+            let last =
+                header.path.iter().rposition(|it| matches!(it, PathStep::At(_))).map_or(0, |it| it + 1);
             starts.push((line, header.path[..last].to_vec()));
         }
         Self { starts }
@@ -92,7 +94,7 @@ impl Sections {
 
     /// The site, or the route of a site, whose section has this line, counted from 1; empty where it is in none.
     #[must_use]
-    pub fn with(&self, line: u32) -> &[Step] {
+    pub fn with(&self, line: u32) -> &[PathStep] {
         let next = self.starts.partition_point(|it| it.0 <= line);
         next.checked_sub(1).map_or(&[], |it| &self.starts[it].1)
     }
@@ -121,16 +123,16 @@ pub fn apply(text: &str, edits: &[Edit]) -> Result<String, String> {
 pub fn as_json(text: &str) -> Result<Json, String> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let document = Document::parse(text).map_err(|it| format!("The text is not TOML: {}.", it.message()))?;
-    Ok(Node::Table(document.as_table()).json())
+    Ok(TomlNode::Table(document.as_table()).json())
 }
 
 fn one(text: String, edit: &Edit) -> Result<String, String> {
     let mut expected = as_json(&text)?;
     expect(&mut expected, edit)?;
     let edited = match &edit.change {
-        Change::Set(value) => text::set(text, &edit.path, value)?,
-        Change::Remove => text::remove(text, &edit.path)?,
-        Change::Move(to) => text::move_to(text, &edit.path, *to)?,
+        EditChange::Set(value) => text::set(text, &edit.path, value)?,
+        EditChange::Remove => text::remove(text, &edit.path)?,
+        EditChange::Move(to) => text::move_to(text, &edit.path, *to)?,
     };
     // Whatever the text looked like: what was not meant does not leave here.
     let found = as_json(&edited).ok();
@@ -150,40 +152,40 @@ fn expect(root: &mut Json, edit: &Edit) -> Result<(), String> {
     for (depth, step) in way.iter().enumerate() {
         let nothing = || format!("{} does not exist.", spell(&edit.path[..=depth]));
         let fresh = match edit.path.get(depth + 1) {
-            Some(Step::At(_)) => Json::Array(Vec::new()),
+            Some(PathStep::At(_)) => Json::Array(Vec::new()),
             _ => Json::Object(serde_json::Map::new()),
         };
         at = match (step, at) {
-            (Step::Name(name), Json::Object(map)) => match edit.change {
-                Change::Set(_) => map.entry(name.clone()).or_insert(fresh),
+            (PathStep::Name(name), Json::Object(map)) => match edit.change {
+                EditChange::Set(_) => map.entry(name.clone()).or_insert(fresh),
                 _ => match map.get_mut(name) {
                     Some(it) => it,
-                    None if edit.change == Change::Remove => return Ok(()),
+                    None if edit.change == EditChange::Remove => return Ok(()),
                     None => return Err(nothing()),
                 },
             },
-            (Step::At(number), Json::Array(list)) => list.get_mut(*number).ok_or_else(nothing)?,
+            (PathStep::At(number), Json::Array(list)) => list.get_mut(*number).ok_or_else(nothing)?,
             _ => return Err(nothing()),
         };
     }
     let nothing = || format!("{} does not exist.", spell(&edit.path));
     match (&edit.change, last, at) {
-        (Change::Set(value), Step::Name(name), Json::Object(map)) => {
+        (EditChange::Set(value), PathStep::Name(name), Json::Object(map)) => {
             map.insert(name.clone(), value.clone());
         }
-        (Change::Set(value), Step::At(number), Json::Array(list)) if *number == list.len() => {
+        (EditChange::Set(value), PathStep::At(number), Json::Array(list)) if *number == list.len() => {
             list.push(value.clone());
         }
-        (Change::Set(value), Step::At(number), Json::Array(list)) => {
+        (EditChange::Set(value), PathStep::At(number), Json::Array(list)) => {
             *list.get_mut(*number).ok_or_else(nothing)? = value.clone();
         }
-        (Change::Remove, Step::Name(name), Json::Object(map)) => {
+        (EditChange::Remove, PathStep::Name(name), Json::Object(map)) => {
             map.remove(name);
         }
-        (Change::Remove, Step::At(number), Json::Array(list)) if *number < list.len() => {
+        (EditChange::Remove, PathStep::At(number), Json::Array(list)) if *number < list.len() => {
             list.remove(*number);
         }
-        (Change::Move(to), Step::At(number), Json::Array(list))
+        (EditChange::Move(to), PathStep::At(number), Json::Array(list))
             if *number < list.len() && *to < list.len() =>
         {
             let it = list.remove(*number);
@@ -208,13 +210,13 @@ fn pruned(json: Json) -> Json {
 
 /// A path as messages spell it: `site[0].route[1].path`.
 #[must_use]
-pub fn spell(path: &[Step]) -> String {
+pub fn spell(path: &[PathStep]) -> String {
     let mut out = String::new();
     for step in path {
         match step {
-            Step::Name(name) if out.is_empty() => out.push_str(name),
-            Step::Name(name) => out.push_str(&format!(".{name}")),
-            Step::At(number) => out.push_str(&format!("[{number}]")),
+            PathStep::Name(name) if out.is_empty() => out.push_str(name),
+            PathStep::Name(name) => out.push_str(&format!(".{name}")),
+            PathStep::At(number) => out.push_str(&format!("[{number}]")),
         }
     }
     out

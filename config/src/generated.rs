@@ -1,8 +1,8 @@
 //! What is generated from the table: the manual of keys and the JSON schema for editors.
 
-use super::kind::{CODINGS, Form, Kind, TIERS};
+use super::kind::{CODINGS, TIERS, TextForm, ValueKind};
 use super::presets::{PRESETS, Preset};
-use super::table::{self, Key, Scope, TABLE, Takes};
+use super::table::{self, Key, KeyScope, TABLE, Takes};
 use larder_stdx::size::ByteSize;
 use serde_json::{Map, Value as Json, json};
 use std::fmt::Write as _;
@@ -49,7 +49,7 @@ fn presets(out: &mut String) {
          a page private.\n\n| preset | key | value |\n|---|---|---|\n",
     );
     let row = |preset: &'static Preset, (key, text): &(&str, &str)| {
-        let kind = table::find(&format!("{}{key}", table::ROUTE_CACHE)).map_or(Kind::Bool, |it| it.kind);
+        let kind = table::find(&format!("{}{key}", table::ROUTE_CACHE)).map_or(ValueKind::Bool, |it| it.kind);
         format!("| `{}` | `cache.{key}` | `{}` |\n", preset.name, literal(kind, text))
     };
     for preset in &PRESETS {
@@ -68,13 +68,13 @@ fn section_of(path: &str) -> &str {
     }
 }
 
-fn heading(section: &str, scope: Scope) -> String {
+fn heading(section: &str, scope: KeyScope) -> String {
     match section {
         "site[]" => "`[[site]]`".to_owned(),
         "site[].route[]" => "`[[site.route]]`".to_owned(),
         _ => match section.strip_prefix("site[].route[].") {
             Some(rest) => format!("`{rest} = {{ … }}` of a route"),
-            None if scope == Scope::EveryRoute => {
+            None if scope == KeyScope::EveryRoute => {
                 format!("`[{section}]`, and `{section} = {{ … }}` of a route")
             }
             None => format!("`[{section}]`"),
@@ -83,10 +83,10 @@ fn heading(section: &str, scope: Scope) -> String {
 }
 
 /// A default as it would stand in a file.
-pub fn literal(kind: Kind, text: &str) -> String {
+pub fn literal(kind: ValueKind, text: &str) -> String {
     match kind {
-        Kind::Bool | Kind::Integer { .. } | Kind::StatusTtls { .. } => text.to_owned(),
-        Kind::List(_) => {
+        ValueKind::Bool | ValueKind::Integer { .. } | ValueKind::StatusTtls { .. } => text.to_owned(),
+        ValueKind::List(_) => {
             let each: Vec<_> = text.split(',').map(|it| format!("\"{it}\"")).collect();
             format!("[{}]", each.join(", "))
         }
@@ -100,7 +100,7 @@ pub fn schema() -> String {
     let mut root = section("larder.toml");
     for key in TABLE {
         insert(&mut root, key.path, key);
-        if key.scope == Scope::EveryRoute
+        if key.scope == KeyScope::EveryRoute
             && let Some(rest) = key.path.strip_prefix("cache.")
         {
             insert(&mut root, &format!("{}{rest}", table::ROUTE_CACHE), key);
@@ -146,32 +146,34 @@ fn insert(root: &mut Json, path: &str, key: &Key) {
 fn schema_of(key: &Key) -> Json {
     let duration = r"^(0|([0-9]+(ms|s|m|h|d|w))+)$";
     let mut schema = match key.kind {
-        Kind::Bool => json!({ "type": "boolean" }),
-        Kind::Integer { least, most } => json!({ "type": "integer", "minimum": least, "maximum": most }),
-        Kind::Size { least, most } => json!({
+        ValueKind::Bool => json!({ "type": "boolean" }),
+        ValueKind::Integer { least, most } => json!({ "type": "integer", "minimum": least, "maximum": most }),
+        ValueKind::Size { least, most } => json!({
             "anyOf": [
                 { "type": "string", "pattern": r"^[0-9]+(\.[0-9]+)? ?([kKMGT](i?B)?|B)?$" },
                 { "type": "integer", "minimum": least, "maximum": most },
             ],
             "$comment": format!("from {} to {}", ByteSize(least), ByteSize(most)),
         }),
-        Kind::SizeOrOff { least, most } => json!({
+        ValueKind::SizeOrOff { least, most } => json!({
             "anyOf": [
                 { "type": "string", "pattern": r"^([0-9]+(\.[0-9]+)? ?([kKMGT](i?B)?|B)?|off)$" },
                 { "type": "integer", "minimum": least, "maximum": most },
             ],
             "$comment": format!("from {} to {}", ByteSize(least), ByteSize(most)),
         }),
-        Kind::Time { .. } | Kind::Seconds { .. } => json!({ "type": "string", "pattern": duration }),
-        Kind::SecondsOrOff { .. } | Kind::TimeOrOff { .. } => {
+        ValueKind::Time { .. } | ValueKind::Seconds { .. } => {
+            json!({ "type": "string", "pattern": duration })
+        }
+        ValueKind::SecondsOrOff { .. } | ValueKind::TimeOrOff { .. } => {
             json!({ "anyOf": [{ "type": "string", "pattern": duration }, { "const": "off" }] })
         }
-        Kind::OneOf(words) => json!({ "enum": words }),
-        Kind::One(form) => text_schema(form),
-        Kind::List(form) => json!({
+        ValueKind::OneOf(words) => json!({ "enum": words }),
+        ValueKind::One(form) => text_schema(form),
+        ValueKind::List(form) => json!({
             "anyOf": [{ "type": "array", "items": text_schema(form) }, text_schema(form)],
         }),
-        Kind::StatusTtls { .. } => json!({
+        ValueKind::StatusTtls { .. } => json!({
             "type": "object",
             "propertyNames": { "pattern": "^[2-5][0-9][0-9]$" },
             "additionalProperties": { "type": "string", "pattern": duration },
@@ -186,34 +188,36 @@ fn schema_of(key: &Key) -> Json {
     schema
 }
 
-fn default_of(kind: Kind, text: &str) -> Json {
+fn default_of(kind: ValueKind, text: &str) -> Json {
     match kind {
-        Kind::Bool => json!(text == "true"),
-        Kind::Integer { .. } => text.parse::<u64>().map_or(Json::Null, |it| json!(it)),
-        Kind::List(_) => json!(text.split(',').collect::<Vec<_>>()),
+        ValueKind::Bool => json!(text == "true"),
+        ValueKind::Integer { .. } => text.parse::<u64>().map_or(Json::Null, |it| json!(it)),
+        ValueKind::List(_) => json!(text.split(',').collect::<Vec<_>>()),
         _ => json!(text),
     }
 }
 
-fn text_schema(form: Form) -> Json {
+fn text_schema(form: TextForm) -> Json {
     match form {
-        Form::Origin => json!({ "type": "string", "pattern": "^(http://|unix:|[^/]*:[0-9]+$)" }),
-        Form::Member => {
+        TextForm::Origin => json!({ "type": "string", "pattern": "^(http://|unix:|[^/]*:[0-9]+$)" }),
+        TextForm::Member => {
             json!({ "type": "string", "pattern": "^(https?://|h2c://|(h2c[+])?unix:|[^/]*:[0-9]+)[^ ]*( (weight=[0-9]+|drain))*$" })
         }
-        Form::HashBy => json!({ "type": "string", "pattern": "^(target|client|(header|cookie):.+)$" }),
-        Form::FailureStatus => json!({ "anyOf": [
+        TextForm::HashBy => json!({ "type": "string", "pattern": "^(target|client|(header|cookie):.+)$" }),
+        TextForm::FailureStatus => json!({ "anyOf": [
             { "type": "integer", "minimum": 400, "maximum": 599 },
             { "type": "string", "pattern": "^[45][0-9][0-9]$" },
         ] }),
-        Form::RouteName => json!({ "type": "string", "pattern": "^[A-Za-z0-9._-]{1,64}$" }),
-        Form::PathPattern | Form::PathPrefix => json!({ "type": "string", "pattern": "^/" }),
-        Form::Tier => json!({ "enum": TIERS }),
-        Form::Coding => json!({ "enum": CODINGS }),
-        Form::MediaType => {
+        TextForm::RouteName => json!({ "type": "string", "pattern": "^[A-Za-z0-9._-]{1,64}$" }),
+        TextForm::PathPattern | TextForm::PathPrefix => json!({ "type": "string", "pattern": "^/" }),
+        TextForm::Tier => json!({ "enum": TIERS }),
+        TextForm::Coding => json!({ "enum": CODINGS }),
+        TextForm::MediaType => {
             json!({ "type": "string", "pattern": "^([a-z0-9.+-]+/([a-z0-9.+-]+|\\*)|\\+[a-z0-9.+-]+)$" })
         }
-        Form::Path | Form::LogTarget | Form::FileName => json!({ "type": "string", "minLength": 1 }),
+        TextForm::Path | TextForm::LogTarget | TextForm::FileName => {
+            json!({ "type": "string", "minLength": 1 })
+        }
         _ => json!({ "type": "string" }),
     }
 }

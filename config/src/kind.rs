@@ -1,10 +1,10 @@
 //! What the value of a key may be: types, units and ranges, and the reading of one value from text.
 
-use super::Format;
-use super::member::{self, Member, Spoken};
-use super::place::Server;
+use super::LogFormat;
+use super::member::{self, MemberProtocol, OriginMember};
+use super::place::FleetServer;
 use larder_observe::log::form;
-use larder_origin::Address;
+use larder_origin::OriginAddress;
 use larder_semantics::network::{Network, Peers};
 use larder_semantics::scheme::Scheme;
 use larder_stdx::size::ByteSize;
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// The type of a key's value, with its range.
 #[derive(Clone, Copy, Debug)]
-pub enum Kind {
+pub enum ValueKind {
     /// `true` or `false`.
     Bool,
     /// A whole number within the range.
@@ -66,9 +66,9 @@ pub enum Kind {
     /// One of these words.
     OneOf(&'static [&'static str]),
     /// One text of a form.
-    One(Form),
+    One(TextForm),
     /// A list of texts of a form; one text stands for a list of one.
-    List(Form),
+    List(TextForm),
     /// A table from status to lifetime.
     StatusTtls {
         /// Most allowed, seconds.
@@ -78,7 +78,7 @@ pub enum Kind {
 
 /// The form of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum TextForm {
     /// `ADDR:PORT` or `unix:PATH`.
     Listen,
     /// `ADDR:PORT`.
@@ -139,60 +139,62 @@ pub enum Form {
 
 /// A value that its key's kind has checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Value {
-    /// Of [`Kind::Bool`].
+pub enum ConfigValue {
+    /// Of [`ValueKind::Bool`].
     Bool(bool),
-    /// Of [`Kind::Integer`] and, in bytes, [`Kind::Size`].
+    /// Of [`ValueKind::Integer`] and, in bytes, [`ValueKind::Size`].
     Number(u64),
-    /// Of [`Kind::Time`] and [`Kind::Seconds`].
+    /// Of [`ValueKind::Time`] and [`ValueKind::Seconds`].
     Time(Duration),
     /// `off`.
     Off,
-    /// Of [`Kind::OneOf`] and [`Kind::One`].
+    /// Of [`ValueKind::OneOf`] and [`ValueKind::One`].
     Text(String),
-    /// Of [`Kind::List`].
+    /// Of [`ValueKind::List`].
     Texts(Vec<String>),
-    /// Of [`Kind::StatusTtls`].
+    /// Of [`ValueKind::StatusTtls`].
     StatusTtls(Vec<(u16, u32)>),
     /// It was given, was wrong, and has been reported.
     Wrong,
 }
 
-impl Kind {
+impl ValueKind {
     /// Reads a value as a flag or a default spells it: lists are separated by commas.
     ///
     /// # Errors
     /// What is allowed.
-    pub fn parse(&self, text: &str) -> Result<Value, String> {
+    pub fn parse(&self, text: &str) -> Result<ConfigValue, String> {
         let value = match *self {
-            Kind::Bool => text.parse().ok().map(Value::Bool),
-            Kind::Integer { least, most } => {
-                text.parse().ok().filter(|it| (least..=most).contains(it)).map(Value::Number)
+            ValueKind::Bool => text.parse().ok().map(ConfigValue::Bool),
+            ValueKind::Integer { least, most } => {
+                text.parse().ok().filter(|it| (least..=most).contains(it)).map(ConfigValue::Number)
             }
-            Kind::SizeOrOff { .. } | Kind::TimeOrOff { .. } if text == "off" => Some(Value::Off),
-            Kind::Size { least, most } | Kind::SizeOrOff { least, most } => {
+            ValueKind::SizeOrOff { .. } | ValueKind::TimeOrOff { .. } if text == "off" => {
+                Some(ConfigValue::Off)
+            }
+            ValueKind::Size { least, most } | ValueKind::SizeOrOff { least, most } => {
                 let bytes = text.parse::<ByteSize>().ok().map(|it| it.0);
-                bytes.filter(|it| (least..=most).contains(it)).map(Value::Number)
+                bytes.filter(|it| (least..=most).contains(it)).map(ConfigValue::Number)
             }
-            Kind::Time { least, most } | Kind::TimeOrOff { least, most } => {
+            ValueKind::Time { least, most } | ValueKind::TimeOrOff { least, most } => {
                 larder_stdx::duration::parse(text)
                     .ok()
                     .filter(|it| (u128::from(least)..=u128::from(most)).contains(&it.as_millis()))
-                    .map(Value::Time)
+                    .map(ConfigValue::Time)
             }
-            Kind::SecondsOrOff { .. } if text == "off" => Some(Value::Off),
-            Kind::Seconds { most } | Kind::SecondsOrOff { most } => {
-                seconds(text, most).map(|it| Value::Time(Duration::from_secs(it.into())))
+            ValueKind::SecondsOrOff { .. } if text == "off" => Some(ConfigValue::Off),
+            ValueKind::Seconds { most } | ValueKind::SecondsOrOff { most } => {
+                seconds(text, most).map(|it| ConfigValue::Time(Duration::from_secs(it.into())))
             }
-            Kind::OneOf(words) => words.contains(&text).then(|| Value::Text(text.to_owned())),
-            Kind::One(form) => return form.check(text).map(|()| Value::Text(text.to_owned())),
-            Kind::List(form) => return list(form, text.split(',').map(str::trim)),
-            Kind::StatusTtls { most } => {
+            ValueKind::OneOf(words) => words.contains(&text).then(|| ConfigValue::Text(text.to_owned())),
+            ValueKind::One(form) => return form.check(text).map(|()| ConfigValue::Text(text.to_owned())),
+            ValueKind::List(form) => return list(form, text.split(',').map(str::trim)),
+            ValueKind::StatusTtls { most } => {
                 let pairs = text.split(',').map(|it| {
                     let (status, lifetime) = it.split_once('=')?;
                     status_ttl(status.trim(), lifetime.trim(), most)
                 });
-                pairs.collect::<Option<Vec<_>>>().map(Value::StatusTtls)
+                pairs.collect::<Option<Vec<_>>>().map(ConfigValue::StatusTtls)
             }
         };
         value.ok_or_else(|| self.allowed())
@@ -202,18 +204,18 @@ impl Kind {
     ///
     /// # Errors
     /// What is allowed.
-    pub fn parse_list<'a>(&self, texts: impl Iterator<Item = &'a str>) -> Result<Value, String> {
+    pub fn parse_list<'a>(&self, texts: impl Iterator<Item = &'a str>) -> Result<ConfigValue, String> {
         match *self {
-            Kind::List(form) => list(form, texts),
+            ValueKind::List(form) => list(form, texts),
             _ => Err(self.allowed()),
         }
     }
 
-    /// One row of a [`Kind::StatusTtls`] table; `None` where it is neither a status nor a lifetime.
+    /// One row of a [`ValueKind::StatusTtls`] table; `None` where it is neither a status nor a lifetime.
     #[must_use]
     pub fn parse_status_ttl(&self, status: &str, lifetime: &str) -> Option<(u16, u32)> {
         match *self {
-            Kind::StatusTtls { most } => status_ttl(status, lifetime, most),
+            ValueKind::StatusTtls { most } => status_ttl(status, lifetime, most),
             _ => None,
         }
     }
@@ -222,34 +224,34 @@ impl Kind {
     #[must_use]
     pub fn allowed(&self) -> String {
         match *self {
-            Kind::Bool => "true or false".to_owned(),
-            Kind::Integer { least, most } => format!("a whole number from {least} to {most}"),
-            Kind::Size { least, most } => {
+            ValueKind::Bool => "true or false".to_owned(),
+            ValueKind::Integer { least, most } => format!("a whole number from {least} to {most}"),
+            ValueKind::Size { least, most } => {
                 format!("a size from \"{}\" to \"{}\"", ByteSize(least), ByteSize(most))
             }
-            Kind::Time { least, most } => {
+            ValueKind::Time { least, most } => {
                 format!("a duration from \"{}\" to \"{}\"", spell_millis(least), spell_millis(most))
             }
-            Kind::SizeOrOff { least, most } => {
+            ValueKind::SizeOrOff { least, most } => {
                 format!("a size from \"{}\" to \"{}\", or \"off\"", ByteSize(least), ByteSize(most))
             }
-            Kind::TimeOrOff { least, most } => {
+            ValueKind::TimeOrOff { least, most } => {
                 let (least, most) = (spell_millis(least), spell_millis(most));
                 format!("a duration from \"{least}\" to \"{most}\", or \"off\"")
             }
-            Kind::Seconds { most } => {
+            ValueKind::Seconds { most } => {
                 format!("a duration in whole seconds up to \"{}\"", spell_millis(most * 1000))
             }
-            Kind::SecondsOrOff { most } => {
+            ValueKind::SecondsOrOff { most } => {
                 format!("a duration in whole seconds up to \"{}\", or \"off\"", spell_millis(most * 1000))
             }
-            Kind::OneOf(words) => {
+            ValueKind::OneOf(words) => {
                 let quoted: Vec<_> = words.iter().map(|it| format!("\"{it}\"")).collect();
                 format!("one of {}", quoted.join(", "))
             }
-            Kind::One(form) => form.allowed().to_owned(),
-            Kind::List(form) => format!("a list, each {}", form.allowed()),
-            Kind::StatusTtls { most } => format!(
+            ValueKind::One(form) => form.allowed().to_owned(),
+            ValueKind::List(form) => format!("a list, each {}", form.allowed()),
+            ValueKind::StatusTtls { most } => format!(
                 "a table of statuses and durations up to \"{}\", such as {{ 404 = \"10s\" }}",
                 spell_millis(most * 1000)
             ),
@@ -272,48 +274,50 @@ fn status_ttl(status: &str, lifetime: &str, most: u64) -> Option<(u16, u32)> {
     Some((status, seconds(lifetime, most)?))
 }
 
-fn list<'a>(form: Form, texts: impl Iterator<Item = &'a str>) -> Result<Value, String> {
+fn list<'a>(form: TextForm, texts: impl Iterator<Item = &'a str>) -> Result<ConfigValue, String> {
     let texts = texts.map(|it| form.check(it).map(|()| it.to_owned()));
-    texts.collect::<Result<_, _>>().map(Value::Texts)
+    texts.collect::<Result<_, _>>().map(ConfigValue::Texts)
 }
 
-impl Form {
+impl TextForm {
     fn check(self, text: &str) -> Result<(), String> {
-        if text.contains("${") && self != Form::LogFormat {
+        if text.contains("${") && self != TextForm::LogFormat {
             return Err(format!("{}, written out: \"${{NAME}}\" is not expanded", self.allowed()));
         }
         let fits = match self {
-            Form::Origin => return origin(text).map(drop),
-            Form::Member => return Member::parse(text).map(drop),
-            Form::HashBy => member::hash_by(text).is_some(),
-            Form::FailureStatus => {
+            TextForm::Origin => return origin(text).map(drop),
+            TextForm::Member => return OriginMember::parse(text).map(drop),
+            TextForm::HashBy => member::hash_by(text).is_some(),
+            TextForm::FailureStatus => {
                 text.len() == 3 && text.parse().is_ok_and(|it: u16| (400..=599).contains(&it))
             }
-            Form::LogFormat => return text.parse::<Format>().map(drop),
-            Form::Listen => entrance(text).is_some(),
-            Form::SocketAddress => socket_address(text).is_some(),
-            Form::Host => HostPattern::parse(text).is_some(),
-            Form::HostName => !text.starts_with('*') && HostPattern::parse(text).is_some(),
-            Form::PathPattern => PathPattern::parse(text).is_some(),
-            Form::PathPrefix => text.starts_with('/') && !text.contains('*'),
-            Form::RouteName => is_route_name(text),
-            Form::Path | Form::LogTarget => !text.is_empty() && !text.contains('\0'),
-            Form::FileName => !text.is_empty() && text != "." && text != ".." && !text.contains(['/', '\0']),
-            Form::Method | Form::FieldName | Form::CookieName => is_token(text),
-            Form::FieldValue => {
+            TextForm::LogFormat => return text.parse::<LogFormat>().map(drop),
+            TextForm::Listen => entrance(text).is_some(),
+            TextForm::SocketAddress => socket_address(text).is_some(),
+            TextForm::Host => HostPattern::parse(text).is_some(),
+            TextForm::HostName => !text.starts_with('*') && HostPattern::parse(text).is_some(),
+            TextForm::PathPattern => PathPattern::parse(text).is_some(),
+            TextForm::PathPrefix => text.starts_with('/') && !text.contains('*'),
+            TextForm::RouteName => is_route_name(text),
+            TextForm::Path | TextForm::LogTarget => !text.is_empty() && !text.contains('\0'),
+            TextForm::FileName => {
+                !text.is_empty() && text != "." && text != ".." && !text.contains(['/', '\0'])
+            }
+            TextForm::Method | TextForm::FieldName | TextForm::CookieName => is_token(text),
+            TextForm::FieldValue => {
                 !text.is_empty() && text.trim() == text && text.bytes().all(|it| (b' '..=b'~').contains(&it))
             }
-            Form::CookieGlob => is_token(&text.replacen('*', "", 1)) && text.matches('*').count() <= 1,
-            Form::Tier => TIERS.contains(&text),
-            Form::Coding => CODINGS.contains(&text),
-            Form::MediaType => is_media_type(text),
-            Form::Memcached => Server::parse(text).is_some(),
-            Form::KeyText => {
+            TextForm::CookieGlob => is_token(&text.replacen('*', "", 1)) && text.matches('*').count() <= 1,
+            TextForm::Tier => TIERS.contains(&text),
+            TextForm::Coding => CODINGS.contains(&text),
+            TextForm::MediaType => is_media_type(text),
+            TextForm::Memcached => FleetServer::parse(text).is_some(),
+            TextForm::KeyText => {
                 (1..=MAX_KEY_TEXT).contains(&text.len()) && text.bytes().all(|it| it.is_ascii_graphic())
             }
-            Form::Network => Network::parse(text).is_some(),
-            Form::Peer => Peers::is_one(text),
-            Form::ParameterGlob => {
+            TextForm::Network => Network::parse(text).is_some(),
+            TextForm::Peer => Peers::is_one(text),
+            TextForm::ParameterGlob => {
                 let name = text.strip_suffix('*').unwrap_or(text);
                 !text.is_empty() && !name.contains(['*', '&', '=', '#', ' '])
             }
@@ -325,42 +329,42 @@ impl Form {
     #[must_use]
     pub fn allowed(self) -> &'static str {
         match self {
-            Form::Listen => {
+            TextForm::Listen => {
                 "ADDR:PORT such as \"0.0.0.0:8080\", \"https://ADDR:PORT\", or \"unix:/PATH\"; with a PROXY protocol \
                  header, \"http+proxy://ADDR:PORT\", \"https+proxy://ADDR:PORT\" or \"unix+proxy:/PATH\""
             }
-            Form::SocketAddress => "ADDR:PORT such as \"127.0.0.1:9180\"",
-            Form::Origin => "\"http://HOST:PORT\", \"HOST:PORT\" or \"unix:/PATH\"",
-            Form::Member => {
+            TextForm::SocketAddress => "ADDR:PORT such as \"127.0.0.1:9180\"",
+            TextForm::Origin => "\"http://HOST:PORT\", \"HOST:PORT\" or \"unix:/PATH\"",
+            TextForm::Member => {
                 "\"http://HOST:PORT\", \"https://HOST:PORT\", \"h2c://HOST:PORT\", \"HOST:PORT\", \"unix:/PATH\" or \
                  \"h2c+unix:/PATH\", optionally followed by a space and \"weight=N\" from 1 to 1000, or \"drain\""
             }
-            Form::HashBy => "\"target\", \"client\", \"header:NAME\" or \"cookie:NAME\"",
-            Form::FailureStatus => "a status from 400 to 599",
-            Form::Host => "a host name without port, \"*.NAME\" for any subdomain, or \"*\"",
-            Form::HostName => "a host name without port, such as \"ops.example.com\"",
-            Form::PathPattern => "a path that begins with \"/\", exact or with one \"*\" at its end",
-            Form::PathPrefix => "a path that begins with \"/\"",
-            Form::RouteName => "a name of letters, digits, \"-\", \"_\" and \".\", 64 bytes at most",
-            Form::Path => "a path",
-            Form::LogTarget => "a path, \"-\" or \"off\"",
-            Form::LogFormat => form::ALLOWED,
-            Form::FileName => "the name of a file, without \"/\"",
-            Form::Method => "a method such as \"GET\"",
-            Form::FieldName => "the name of a header field",
-            Form::FieldValue => "the value of a header field, in ASCII",
-            Form::CookieName => "the name of a cookie",
-            Form::CookieGlob => "the name of a cookie, with at most one \"*\" for any text",
-            Form::ParameterGlob => "the name of a query parameter, or a prefix and \"*\"",
-            Form::Tier => "\"ram\", \"disk\" or \"fleet\"",
-            Form::Coding => "\"zstd\", \"br\" or \"gzip\"",
-            Form::MediaType => "a media type such as text/html, text/* or +xml, in lower case",
-            Form::Memcached => {
+            TextForm::HashBy => "\"target\", \"client\", \"header:NAME\" or \"cookie:NAME\"",
+            TextForm::FailureStatus => "a status from 400 to 599",
+            TextForm::Host => "a host name without port, \"*.NAME\" for any subdomain, or \"*\"",
+            TextForm::HostName => "a host name without port, such as \"ops.example.com\"",
+            TextForm::PathPattern => "a path that begins with \"/\", exact or with one \"*\" at its end",
+            TextForm::PathPrefix => "a path that begins with \"/\"",
+            TextForm::RouteName => "a name of letters, digits, \"-\", \"_\" and \".\", 64 bytes at most",
+            TextForm::Path => "a path",
+            TextForm::LogTarget => "a path, \"-\" or \"off\"",
+            TextForm::LogFormat => form::ALLOWED,
+            TextForm::FileName => "the name of a file, without \"/\"",
+            TextForm::Method => "a method such as \"GET\"",
+            TextForm::FieldName => "the name of a header field",
+            TextForm::FieldValue => "the value of a header field, in ASCII",
+            TextForm::CookieName => "the name of a cookie",
+            TextForm::CookieGlob => "the name of a cookie, with at most one \"*\" for any text",
+            TextForm::ParameterGlob => "the name of a query parameter, or a prefix and \"*\"",
+            TextForm::Tier => "\"ram\", \"disk\" or \"fleet\"",
+            TextForm::Coding => "\"zstd\", \"br\" or \"gzip\"",
+            TextForm::MediaType => "a media type such as text/html, text/* or +xml, in lower case",
+            TextForm::Memcached => {
                 "\"HOST:PORT\" or \"unix:/PATH\", optionally followed by a space and \"weight=N\" from 1 to 1000"
             }
-            Form::KeyText => "1 to 100 printable ASCII characters without spaces",
-            Form::Network => "a network such as \"10.0.0.0/8\", or an IP address",
-            Form::Peer => "a network such as \"10.0.0.0/8\", an IP address, or \"unix\"",
+            TextForm::KeyText => "1 to 100 printable ASCII characters without spaces",
+            TextForm::Network => "a network such as \"10.0.0.0/8\", or an IP address",
+            TextForm::Peer => "a network such as \"10.0.0.0/8\", an IP address, or \"unix\"",
         }
     }
 }
@@ -448,11 +452,11 @@ pub(super) fn port(digits: &str) -> Option<u16> {
 ///
 /// # Errors
 /// What is allowed, or what this form would need.
-pub fn origin(text: &str) -> Result<Address, String> {
-    let bad = || Form::Origin.allowed().to_owned();
+pub fn origin(text: &str) -> Result<OriginAddress, String> {
+    let bad = || TextForm::Origin.allowed().to_owned();
     if let Some(path) = text.strip_prefix("unix:") {
         let path = path.strip_prefix("//").unwrap_or(path);
-        return if path.is_empty() { Err(bad()) } else { Ok(Address::Unix(PathBuf::from(path))) };
+        return if path.is_empty() { Err(bad()) } else { Ok(OriginAddress::Unix(PathBuf::from(path))) };
     }
     let (rest, default_port) = match text.strip_prefix("http://") {
         Some(rest) => (rest, Some(80)),
@@ -465,22 +469,22 @@ pub fn origin(text: &str) -> Result<Address, String> {
 ///
 /// # Errors
 /// What is allowed.
-pub fn upstream(text: &str) -> Result<(Address, Spoken), String> {
+pub fn upstream(text: &str) -> Result<(OriginAddress, MemberProtocol), String> {
     let read = if let Some(rest) = text.strip_prefix("https://") {
-        authority_of(text, rest, Some(443)).map(|it| (it, Spoken::Https))
+        authority_of(text, rest, Some(443)).map(|it| (it, MemberProtocol::Https))
     } else if let Some(rest) = text.strip_prefix("h2c://") {
-        authority_of(text, rest, Some(80)).map(|it| (it, Spoken::H2c))
+        authority_of(text, rest, Some(80)).map(|it| (it, MemberProtocol::H2c))
     } else if let Some(path) = text.strip_prefix("h2c+").filter(|it| it.starts_with("unix:")) {
-        origin(path).map(|it| (it, Spoken::H2c))
+        origin(path).map(|it| (it, MemberProtocol::H2c))
     } else {
-        origin(text).map(|it| (it, Spoken::Http))
+        origin(text).map(|it| (it, MemberProtocol::Http))
     };
     // What is allowed here is more than what is for other origins.
-    read.map_err(|why| why.replacen(Form::Origin.allowed(), Form::Member.allowed(), 1))
+    read.map_err(|why| why.replacen(TextForm::Origin.allowed(), TextForm::Member.allowed(), 1))
 }
 
-fn authority_of(text: &str, rest: &str, default_port: Option<u16>) -> Result<Address, String> {
-    let bad = || Form::Origin.allowed().to_owned();
+fn authority_of(text: &str, rest: &str, default_port: Option<u16>) -> Result<OriginAddress, String> {
+    let bad = || TextForm::Origin.allowed().to_owned();
     let authority = rest.strip_suffix('/').unwrap_or(rest);
     if authority.contains('/') {
         return Err(format!("{}, without a path", bad()));
@@ -491,14 +495,14 @@ fn authority_of(text: &str, rest: &str, default_port: Option<u16>) -> Result<Add
     };
     let port = port.filter(|it| *it != 0).ok_or_else(bad)?;
     if host.is_empty() && authority.len() == text.len() {
-        return Ok(Address::Tcp("127.0.0.1".to_owned(), port));
+        return Ok(OriginAddress::Tcp("127.0.0.1".to_owned(), port));
     }
     let literal = host.strip_prefix('[').and_then(|it| it.strip_suffix(']'));
     match literal {
         Some(inner) if inner.parse::<std::net::Ipv6Addr>().is_ok() => {
-            Ok(Address::Tcp(inner.to_owned(), port))
+            Ok(OriginAddress::Tcp(inner.to_owned(), port))
         }
-        None if is_host(host) => Ok(Address::Tcp(host.to_ascii_lowercase(), port)),
+        None if is_host(host) => Ok(OriginAddress::Tcp(host.to_ascii_lowercase(), port)),
         _ => Err(bad()),
     }
 }
@@ -622,8 +626,8 @@ mod tests {
         #[track_caller]
         fn check(text: &str, expect: &str) {
             let found = match origin(text) {
-                Ok(Address::Tcp(host, port)) => format!("{host} {port}"),
-                Ok(Address::Unix(path)) => format!("unix {}", path.display()),
+                Ok(OriginAddress::Tcp(host, port)) => format!("{host} {port}"),
+                Ok(OriginAddress::Unix(path)) => format!("unix {}", path.display()),
                 Err(_) => "wrong".to_owned(),
             };
             assert_eq!(expect, found, "{text}");

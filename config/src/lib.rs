@@ -9,8 +9,8 @@ mod check;
 pub mod diff;
 pub mod edit;
 pub mod generated;
-pub mod itself;
 pub mod kind;
+pub mod loop_check;
 mod machine;
 pub mod member;
 pub mod names;
@@ -35,14 +35,14 @@ pub use problem::{Problem, Rejected, Source};
 pub use read::{Values, dotted, plain_list};
 
 use larder_gateway::upgrade::Upgrades;
-use larder_observe::log::error::Levels;
-use larder_observe::log::form::Format;
-use larder_observe::log::sink::Target;
+use larder_observe::log::error::LogLevels;
+use larder_observe::log::form::LogFormat;
+use larder_observe::log::sink::LogTarget;
 use larder_observe::sampling::TraceRates;
 use larder_observe::telemetry::Collector;
-use larder_origin::Limits as OriginLimits;
+use larder_origin::OriginLimits;
 use larder_semantics::field::Field;
-use larder_semantics::forwarded::{self, Believed, Seen, Telling};
+use larder_semantics::forwarded::{self, Believed, ClientChain, Telling};
 use larder_semantics::network::Peers;
 use larder_semantics::policy::Policy;
 use larder_stdx::error::plain;
@@ -51,7 +51,7 @@ use larder_store::ram;
 use larder_transport::Client;
 use larder_transport::listener::Entrance;
 use larder_transport::worker;
-pub use member::{Member, Origins, Spoken};
+pub use member::{MemberProtocol, OriginMember, Origins};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -79,39 +79,39 @@ pub struct Config {
     /// Where clients are served; never empty.
     pub listen: Vec<Entrance>,
     /// TLS, where an address wants it.
-    pub tls: Option<tls::Tls>,
+    pub tls: Option<tls::TlsConfig>,
     /// Worker threads; `None` is one for each core.
     pub workers: Option<NonZeroUsize>,
     /// Who is believed to say who asks.
     pub clients: Clients,
     /// Bounds of clients and of the server.
-    pub limits: Limits,
+    pub limits: ServerLimits,
     /// Size and shape of the RAM tier.
-    pub ram: ram::Settings,
+    pub ram: ram::RamSettings,
     /// Unused for how long, RAM is given back though there is room.
     pub idle: Option<Duration>,
     /// How the forms of stored responses are made.
-    pub coding: larder_gateway::coding::pool::Settings,
+    pub coding: larder_gateway::coding::pool::CoderSettings,
     /// Where slow readers of what is too large to keep find it, unless they are left behind.
-    pub spool: Option<tiers::Spool>,
+    pub spool: Option<tiers::SpoolConfig>,
     /// The disk tier, where there is one.
-    pub disk: Option<tiers::Disk>,
+    pub disk: Option<tiers::DiskConfig>,
     /// The memcached fleet, where there is one.
-    pub fleet: Option<tiers::Fleet>,
+    pub fleet: Option<tiers::FleetConfig>,
     /// The admin interface.
-    pub admin: Admin,
+    pub admin: AdminConfig,
     /// Whether requests are counted by route and origin, and timed.
     pub statistics: bool,
     /// The logs.
-    pub log: Log,
+    pub log: LogConfig,
     /// The OpenTelemetry collector, where there is one.
     pub telemetry: Option<Collector>,
     /// The sites; never empty, and no two share a host.
-    pub sites: Vec<Site>,
+    pub sites: Vec<SiteConfig>,
     /// Where each value came from that is not of a route.
     pub decided: Decided,
     /// The values of the keys that only a start takes over, in the order of the table.
-    pub at_start: Vec<(&'static str, kind::Value)>,
+    pub at_start: Vec<(&'static str, kind::ConfigValue)>,
     /// What is allowed but surely not meant. To be shown, once.
     pub warnings: Vec<Problem>,
     /// Where the directory of the disk tier stands.
@@ -164,7 +164,7 @@ impl Clients {
             return Cow::Borrowed(client);
         }
         let peer = client.peer.map(|it| it.ip());
-        let Seen { client: found, hops } = forwarded::seen(self.believed, peer, fields, &self.trusted);
+        let ClientChain { client: found, hops } = forwarded::seen(self.believed, peer, fields, &self.trusted);
         if hops.is_empty() {
             return Cow::Borrowed(client);
         }
@@ -174,16 +174,16 @@ impl Clients {
 
 /// Bounds of clients and of the server.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct ServerLimits {
     /// As the transport takes them; see also [`Config::limits_of_clients`].
-    pub client: worker::Limits,
+    pub client: worker::ClientLimits,
     /// How long a stop waits for requests in progress.
     pub drain_timeout: Duration,
 }
 
 /// The admin interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Admin {
+pub struct AdminConfig {
     /// Its address.
     pub listen: AdminListen,
     /// A Unix socket beside it, for this user alone. Unused where `listen` is `Off`.
@@ -211,31 +211,31 @@ pub enum AdminListen {
 
 /// The logs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Log {
+pub struct LogConfig {
     /// Where access lines go; `Standard` is standard output.
-    pub access: Target,
+    pub access: LogTarget,
     /// Their form.
-    pub format: Format,
+    pub format: LogFormat,
     /// Where error lines go; `Standard` is standard error.
-    pub error: Target,
+    pub error: LogTarget,
     /// What is told there of which subsystem.
-    pub levels: Levels,
+    pub levels: LogLevels,
 }
 
 /// Some hosts and their routes.
 #[derive(Clone, Debug)]
-pub struct Site {
+pub struct SiteConfig {
     /// The hosts; never empty.
     pub hosts: Vec<HostPattern>,
     /// The routes, in the order in which they are tried; never empty.
-    pub routes: Vec<Route>,
+    pub routes: Vec<RouteConfig>,
     /// Where it was declared.
     pub source: Source,
 }
 
 /// Some paths of a site, and who answers for them.
 #[derive(Clone, Debug)]
-pub struct Route {
+pub struct RouteConfig {
     /// What it is called: the name that it was given, or else its site's first host and its path.
     pub name: String,
     /// The paths.
@@ -247,9 +247,9 @@ pub struct Route {
     /// What is cached, and how.
     pub cache: Policy,
     /// Where it is kept, of the tiers that there are.
-    pub tiers: tiers::Tiers,
+    pub tiers: tiers::TierChoice,
     /// Who may purge.
-    pub purge: tiers::Purge,
+    pub purge: tiers::PurgeAccess,
     /// One in so many requests is traced; 0 is none.
     pub trace: u32,
     /// Whether responses say where their time went.
@@ -266,9 +266,9 @@ pub struct Route {
     pub source: Source,
 }
 
-impl Route {
+impl RouteConfig {
     /// The origins that it leads to.
-    pub fn origins(&self) -> impl Iterator<Item = &Member> {
+    pub fn origins(&self) -> impl Iterator<Item = &OriginMember> {
         let members = match &self.service {
             Service::Proxy(proxy) => &proxy.to.members[..],
             Service::Files(_) => &[],
@@ -303,7 +303,7 @@ pub enum Service {
     /// Origins.
     Proxy(Box<Proxy>),
     /// The file system.
-    Files(Files),
+    Files(FilesConfig),
 }
 
 /// One or more origins, as a route uses them.
@@ -328,7 +328,7 @@ pub enum OriginHost {
 
 /// A directory, as a route serves it.
 #[derive(Clone, Debug)]
-pub struct Files {
+pub struct FilesConfig {
     /// The directory; absolute, and it existed when the configuration was checked.
     pub root: PathBuf,
     /// Prefix removed from the request path.
@@ -340,7 +340,7 @@ pub struct Files {
     /// Names that begin with a dot are served.
     pub dotfiles: bool,
     /// Symbolic links.
-    pub symlinks: Symlinks,
+    pub symlinks: SymlinkSetting,
     /// Precompressed siblings are used.
     pub precompressed: bool,
     /// `Cache-Control` of every file; `None` sends none.
@@ -353,7 +353,7 @@ pub struct Files {
 
 /// What is done with symbolic links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Symlinks {
+pub enum SymlinkSetting {
     /// Refused.
     Never,
     /// Followed where they stay beneath the root.
@@ -404,11 +404,11 @@ impl Config {
 
     /// The bounds of clients, with what the routes let them be told.
     #[must_use]
-    pub fn limits_of_clients(&self) -> worker::Limits {
+    pub fn limits_of_clients(&self) -> worker::ClientLimits {
         let mut routes = self.sites.iter().flat_map(|it| &it.routes);
         let upgrades =
             routes.any(|it| matches!(it.service, Service::Proxy(_)) && !it.upgrades.protocols.is_empty());
-        worker::Limits { upgrades, ..self.limits.client }
+        worker::ClientLimits { upgrades, ..self.limits.client }
     }
 
     /// Reads and checks a file, with `flags` over it.
@@ -447,9 +447,10 @@ impl Config {
         let mut values = Values::default();
         values.sections.insert("site[0]".to_owned(), Source::Default);
         values.sections.insert("site[0].route[0]".to_owned(), Source::Default);
-        values
-            .given
-            .insert("site[0].hosts".to_owned(), (kind::Value::Texts(vec!["*".to_owned()]), Source::Default));
+        values.given.insert(
+            "site[0].hosts".to_owned(),
+            (kind::ConfigValue::Texts(vec!["*".to_owned()]), Source::Default),
+        );
         for it in flags {
             values.set(&it.path, &it.text, &it.flag);
         }

@@ -2,7 +2,9 @@
 
 use super::kind;
 use larder_gateway::HashBy;
-use larder_origin::{Address, Check, Ejection, Http2, Rules, Speaks, Tls};
+use larder_origin::{
+    GroupRules, HealthCheck, Http2, OriginAddress, OriginSecurity, OriginTls, OutlierEjection,
+};
 use std::fmt;
 
 /// The largest weight of an origin.
@@ -10,11 +12,11 @@ const MAX_WEIGHT: u32 = 1000;
 
 /// One origin of a route.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Member {
+pub struct OriginMember {
     /// Where it is.
-    pub at: Address,
+    pub at: OriginAddress,
     /// What it speaks.
-    pub scheme: Spoken,
+    pub scheme: MemberProtocol,
     /// Its part of the requests, beside those of the others: 1 to 1000.
     pub weight: u32,
     /// It gets no new requests.
@@ -23,7 +25,7 @@ pub struct Member {
 
 /// What an origin speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Spoken {
+pub enum MemberProtocol {
     /// HTTP/1.1.
     Http,
     /// TLS, and in it HTTP/1.1, or HTTP/2 where the route offers that.
@@ -36,24 +38,24 @@ pub enum Spoken {
 #[derive(Clone, Debug)]
 pub struct Origins {
     /// Each; never empty, and none twice.
-    pub members: Vec<Member>,
+    pub members: Vec<OriginMember>,
     /// How they are used.
-    pub rules: Rules,
+    pub rules: GroupRules,
     /// When one is left alone.
-    pub ejection: Ejection,
+    pub ejection: OutlierEjection,
     /// What decides which of them gets a request, where a hash does.
     pub hash_by: HashBy,
     /// How they are asked whether they are well, `host` aside; `None` where they are not.
-    pub health: Option<Check>,
+    pub health: Option<HealthCheck>,
     /// How those are known that speak TLS; `None` where none does.
-    pub tls: Option<Tls>,
+    pub tls: Option<OriginTls>,
     /// The name that their certificates are for, if it is not their own.
     pub tls_name: Option<String>,
     /// Those that speak TLS are offered HTTP/2.
     pub offers_http2: bool,
 }
 
-impl Member {
+impl OriginMember {
     /// Reads an address, with ` weight=N` and ` drain` behind it or without.
     ///
     /// # Errors
@@ -72,7 +74,7 @@ impl Member {
                     })?;
                 }
                 None if word == "drain" => member.drained = true,
-                None => return Err(kind::Form::Member.allowed().to_owned()),
+                None => return Err(kind::TextForm::Member.allowed().to_owned()),
             }
         }
         Ok(member)
@@ -83,10 +85,10 @@ impl Member {
     pub fn name(&self) -> String {
         let name = self.at.to_string();
         match (self.scheme, &self.at) {
-            (Spoken::Http, _) => name,
-            (Spoken::Https, _) => name.replacen("http://", "https://", 1),
-            (Spoken::H2c, Address::Tcp(..)) => name.replacen("http://", "h2c://", 1),
-            (Spoken::H2c, Address::Unix(_)) => format!("h2c+{name}"),
+            (MemberProtocol::Http, _) => name,
+            (MemberProtocol::Https, _) => name.replacen("http://", "https://", 1),
+            (MemberProtocol::H2c, OriginAddress::Tcp(..)) => name.replacen("http://", "h2c://", 1),
+            (MemberProtocol::H2c, OriginAddress::Unix(_)) => format!("h2c+{name}"),
         }
     }
 
@@ -94,20 +96,20 @@ impl Member {
     #[must_use]
     pub fn host(&self) -> &str {
         match &self.at {
-            Address::Tcp(host, _) => host,
-            Address::Unix(_) => "localhost",
+            OriginAddress::Tcp(host, _) => host,
+            OriginAddress::Unix(_) => "localhost",
         }
     }
 
     /// Its own authority, as in `Host`.
     #[must_use]
     pub fn authority(&self) -> String {
-        let default_port = if self.scheme == Spoken::Https { 443 } else { 80 };
+        let default_port = if self.scheme == MemberProtocol::Https { 443 } else { 80 };
         match &self.at {
-            Address::Tcp(host, port) if host.contains(':') => format!("[{host}]:{port}"),
-            Address::Tcp(host, port) if *port == default_port => host.clone(),
-            Address::Tcp(host, port) => format!("{host}:{port}"),
-            Address::Unix(_) => "localhost".to_owned(),
+            OriginAddress::Tcp(host, port) if host.contains(':') => format!("[{host}]:{port}"),
+            OriginAddress::Tcp(host, port) if *port == default_port => host.clone(),
+            OriginAddress::Tcp(host, port) => format!("{host}:{port}"),
+            OriginAddress::Unix(_) => "localhost".to_owned(),
         }
     }
 }
@@ -115,24 +117,24 @@ impl Member {
 impl Origins {
     /// TLS with one of them, if it speaks that.
     #[must_use]
-    pub fn speaks(&self, member: &Member) -> Option<Speaks> {
-        let tls = self.tls.clone().filter(|_| member.scheme == Spoken::Https)?;
+    pub fn speaks(&self, member: &OriginMember) -> Option<OriginSecurity> {
+        let tls = self.tls.clone().filter(|_| member.scheme == MemberProtocol::Https)?;
         let name = self.tls_name.clone().unwrap_or_else(|| member.host().to_owned());
-        Some(Speaks { tls, name })
+        Some(OriginSecurity { tls, name })
     }
 
     /// Whether HTTP/2 is spoken with one of them.
     #[must_use]
-    pub fn http2(&self, member: &Member) -> Http2 {
+    pub fn http2(&self, member: &OriginMember) -> Http2 {
         match member.scheme {
-            Spoken::H2c => Http2::Known,
-            Spoken::Https if self.offers_http2 => Http2::Offered,
-            Spoken::Http | Spoken::Https => Http2::Never,
+            MemberProtocol::H2c => Http2::Known,
+            MemberProtocol::Https if self.offers_http2 => Http2::Offered,
+            MemberProtocol::Http | MemberProtocol::Https => Http2::Never,
         }
     }
 }
 
-impl fmt::Display for Member {
+impl fmt::Display for OriginMember {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name())?;
         if self.weight != 1 {
@@ -160,7 +162,7 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, expect: &str) {
-        match Member::parse(text) {
+        match OriginMember::parse(text) {
             Ok(it) => assert_eq!(expect, it.to_string(), "{text}"),
             Err(why) => assert!(!expect.is_empty() && why.contains(expect), "{text}: {why}"),
         }

@@ -1,16 +1,16 @@
 //! Origins and servers of the fleet whose names are not known when larder takes over a configuration: told, not refused, for a name may come
 //! later. The lookups of requests are not here.
 
-use crate::place::Place;
+use crate::place::ServerAddress;
 use crate::{Config, Problem, Source};
-use larder_origin::Address;
+use larder_origin::OriginAddress;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, ToSocketAddrs};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 /// A name that an origin has, or a server of the fleet.
-struct Named {
+struct NamedHost {
     /// Who says so.
     source: Source,
     key: &'static str,
@@ -58,12 +58,12 @@ pub fn unknown_of(config: &Config) -> Vec<String> {
 }
 
 /// Each name once; what is an address needs no lookup.
-fn names(config: &Config) -> Vec<Named> {
-    let mut names: Vec<Named> = Vec::new();
+fn names(config: &Config) -> Vec<NamedHost> {
+    let mut names: Vec<NamedHost> = Vec::new();
     for route in config.sites.iter().flat_map(|it| &it.routes) {
         for member in route.origins() {
-            let Address::Tcp(host, port) = &member.at else { continue };
-            names.push(Named {
+            let OriginAddress::Tcp(host, port) = &member.at else { continue };
+            names.push(NamedHost {
                 source: route.decided.by("site[].route[].proxy.to"),
                 key: "site.route.proxy.to",
                 until_then: "its requests are answered with 502",
@@ -73,8 +73,8 @@ fn names(config: &Config) -> Vec<Named> {
         }
     }
     for server in config.fleet.iter().flat_map(|it| &it.servers) {
-        let Place::Tcp(host, port) = &server.place else { continue };
-        names.push(Named {
+        let ServerAddress::Tcp(host, port) = &server.place else { continue };
+        names.push(NamedHost {
             source: config.decided.by("cache.fleet.servers"),
             key: "cache.fleet.servers",
             until_then: "it counts as a failed server",
@@ -88,7 +88,7 @@ fn names(config: &Config) -> Vec<Named> {
     names
 }
 
-fn unknown(names: Vec<Named>, look_up: impl Fn(&str, u16) -> Result<(), String>, tell: impl Fn(Problem)) {
+fn unknown(names: Vec<NamedHost>, look_up: impl Fn(&str, u16) -> Result<(), String>, tell: impl Fn(Problem)) {
     for it in names {
         let Err(why) = look_up(&it.host, it.port) else { continue };
         let text =

@@ -10,23 +10,23 @@ const MAX_WEIGHT: u32 = 1000;
 
 /// One memcached server of the fleet.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Server {
+pub struct FleetServer {
     /// Where it is.
-    pub place: Place,
+    pub place: ServerAddress,
     /// Its share of the keys relative to others, where it was named: 1 to 1000.
     pub weight: Option<u32>,
 }
 
 /// Where a memcached server is.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Place {
+pub enum ServerAddress {
     /// Host (a name or an IP address, IPv6 without brackets, as it was spelt: it is hashed) and port.
     Tcp(String, u16),
     /// A Unix socket.
     Unix(PathBuf),
 }
 
-impl Server {
+impl FleetServer {
     /// Reads `HOST`, `HOST:PORT` or `unix:PATH`, with ` weight=N` behind it or without.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
@@ -38,28 +38,28 @@ impl Server {
         };
         if let Some(path) = place.strip_prefix("unix:") {
             let sound = !path.is_empty() && !path.contains(['\0', ' ']);
-            return sound.then(|| Self { place: Place::Unix(path.into()), weight });
+            return sound.then(|| Self { place: ServerAddress::Unix(path.into()), weight });
         }
         if let Some((inner, rest)) = place.strip_prefix('[').and_then(|it| it.split_once(']')) {
             inner.parse::<std::net::Ipv6Addr>().ok()?;
             let port =
                 if rest.is_empty() { MEMCACHED_PORT } else { super::kind::port(rest.strip_prefix(':')?)? };
-            return (port != 0).then(|| Self { place: Place::Tcp(inner.to_owned(), port), weight });
+            return (port != 0).then(|| Self { place: ServerAddress::Tcp(inner.to_owned(), port), weight });
         }
         let (host, port) = match place.rsplit_once(':') {
             Some((host, digits)) => (host, super::kind::port(digits).filter(|it| *it != 0)?),
             None => (place, MEMCACHED_PORT),
         };
-        super::kind::is_host(host).then(|| Self { place: Place::Tcp(host.to_owned(), port), weight })
+        super::kind::is_host(host).then(|| Self { place: ServerAddress::Tcp(host.to_owned(), port), weight })
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for ServerAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Place::Tcp(host, port) if host.contains(':') => write!(f, "[{host}]:{port}"),
-            Place::Tcp(host, port) => write!(f, "{host}:{port}"),
-            Place::Unix(path) => write!(f, "unix:{}", path.display()),
+            ServerAddress::Tcp(host, port) if host.contains(':') => write!(f, "[{host}]:{port}"),
+            ServerAddress::Tcp(host, port) => write!(f, "{host}:{port}"),
+            ServerAddress::Unix(path) => write!(f, "unix:{}", path.display()),
         }
     }
 }
@@ -78,7 +78,7 @@ mod tests {
     fn servers() {
         #[track_caller]
         fn check(text: &str, expect: &str) {
-            let found = Server::parse(text).map_or("wrong".to_owned(), |it| {
+            let found = FleetServer::parse(text).map_or("wrong".to_owned(), |it| {
                 it.weight.map_or(it.place.to_string(), |weight| format!("{} x{weight}", it.place))
             });
             assert_eq!(expect, found, "{text}");

@@ -6,13 +6,13 @@ use std::path::PathBuf;
 /// Where a server's configuration comes from. Loading it again gives what has changed since: a reload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    base: Base,
+    base: PlanBase,
     settings: Vec<Setting>,
 }
 
 /// What the flags of a plan stand over.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Base {
+pub enum PlanBase {
     /// No file: the flags say everything.
     Flags,
     /// This file.
@@ -27,7 +27,7 @@ pub const PLACES: [&str; 2] = ["larder.toml", "/etc/larder/larder.toml"];
 impl Plan {
     /// A plan with what flags say over a base.
     #[must_use]
-    pub fn new(base: Base, settings: Vec<Setting>) -> Self {
+    pub fn new(base: PlanBase, settings: Vec<Setting>) -> Self {
         Self { base, settings }
     }
 
@@ -37,7 +37,7 @@ impl Plan {
     /// Everything that is wrong with it.
     pub fn load(&self) -> Result<Config, Rejected> {
         match (&self.base, self.file()) {
-            (Base::Flags, _) => Config::from_flags(&self.settings),
+            (PlanBase::Flags, _) => Config::from_flags(&self.settings),
             (_, Some(file)) => Config::load(&file, &self.settings),
             (_, None) => {
                 let text = format!(
@@ -55,9 +55,9 @@ impl Plan {
     #[must_use]
     pub fn file(&self) -> Option<PathBuf> {
         match &self.base {
-            Base::Flags => None,
-            Base::File(file) => Some(file.clone()),
-            Base::Search => PLACES.iter().map(PathBuf::from).find(|it| it.exists()),
+            PlanBase::Flags => None,
+            PlanBase::File(file) => Some(file.clone()),
+            PlanBase::Search => PLACES.iter().map(PathBuf::from).find(|it| it.exists()),
         }
     }
 
@@ -91,7 +91,7 @@ impl Plan {
     /// The plan with this file beneath its flags, for `demo`.
     #[must_use]
     pub fn upon(self, file: &std::path::Path) -> Plan {
-        Plan { base: Base::File(file.to_owned()), ..self }
+        Plan { base: PlanBase::File(file.to_owned()), ..self }
     }
 
     /// Gives a key a value unless a flag does already, for `demo`.

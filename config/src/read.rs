@@ -1,7 +1,7 @@
 //! From the text of a file to checked values by key: types, ranges and names. How values belong together
 //! is not here.
 
-use super::kind::{Form, Kind, Value};
+use super::kind::{ConfigValue, TextForm, ValueKind};
 use super::problem::{Problem, Source, nearest};
 use super::table;
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use toml_edit::{Array, Document, Item, TableLike};
 #[derive(Debug, Default)]
 pub struct Values {
     /// The values. Sections are not among them.
-    pub given: BTreeMap<String, (Value, Source)>,
+    pub given: BTreeMap<String, (ConfigValue, Source)>,
     /// Where each section begins, by its path (`site[0].route[1]`).
     pub sections: BTreeMap<String, Source>,
     /// What was wrong.
@@ -23,7 +23,7 @@ impl Values {
     /// Reads the text of a file; `file` is its name as messages show it.
     #[must_use]
     pub fn read(text: &str, file: &str) -> Values {
-        let mut walk = Walk { text, file: Arc::from(file), values: Values::default() };
+        let mut walk = ValueWalk { text, file: Arc::from(file), values: Values::default() };
         match Document::parse(text) {
             Ok(document) => walk.table("", "", document.as_table()),
             Err(error) => {
@@ -43,7 +43,7 @@ impl Values {
             return;
         };
         // A form of the access log has braces, too, and is no table.
-        let fits = |it: &Item| !(matches!(key.kind, Kind::One(_)) && it.is_inline_table());
+        let fits = |it: &Item| !(matches!(key.kind, ValueKind::One(_)) && it.is_inline_table());
         let read = match as_in_a_file(text).filter(fits).map(|it| check(&key.kind, &it)) {
             Some(read) => read,
             None => key.kind.parse(text),
@@ -52,7 +52,7 @@ impl Values {
             let hint = without_unit(&key.kind, text);
             let text = format!("found {text:?}{hint}; allowed: {allowed}");
             self.problems.push(Problem { source: source.clone(), key: key.path.to_owned(), text });
-            Value::Wrong
+            ConfigValue::Wrong
         });
         self.given.insert(path.to_owned(), (value, source));
     }
@@ -111,13 +111,13 @@ fn position(text: &str, at: usize) -> (u32, u32) {
     (number(line), number(column))
 }
 
-struct Walk<'t> {
+struct ValueWalk<'t> {
     text: &'t str,
     file: Arc<str>,
     values: Values,
 }
 
-impl Walk<'_> {
+impl ValueWalk<'_> {
     fn source(&self, at: usize) -> Source {
         let (line, column) = position(self.text, at);
         Source::Line { file: self.file.clone(), line, column }
@@ -145,7 +145,7 @@ impl Walk<'_> {
                 let found = self.found(item);
                 let hint = without_unit(&key.kind, found.trim_matches('"'));
                 self.report(at, pattern, format!("found {found}{hint}; allowed: {allowed}"));
-                Value::Wrong
+                ConfigValue::Wrong
             });
             self.values.given.insert(path.to_owned(), (value, source));
         } else if table::is_section(&format!("{pattern}[]")) {
@@ -225,43 +225,44 @@ fn span_start(value: &toml_edit::Value, or: usize) -> usize {
 }
 
 /// Reads a TOML item as its key's kind.
-fn check(kind: &Kind, item: &Item) -> Result<Value, String> {
+fn check(kind: &ValueKind, item: &Item) -> Result<ConfigValue, String> {
     let allowed = || kind.allowed();
     match (kind, item) {
-        (Kind::Bool, Item::Value(value)) => value.as_bool().map(Value::Bool).ok_or_else(allowed),
-        (Kind::Integer { .. }, Item::Value(value)) => {
+        (ValueKind::Bool, Item::Value(value)) => value.as_bool().map(ConfigValue::Bool).ok_or_else(allowed),
+        (ValueKind::Integer { .. }, Item::Value(value)) => {
             kind.parse(&value.as_integer().ok_or_else(allowed)?.to_string())
         }
-        (Kind::Size { .. }, Item::Value(value)) => match value.as_integer() {
+        (ValueKind::Size { .. }, Item::Value(value)) => match value.as_integer() {
             Some(bytes) => kind.parse(&bytes.to_string()),
             None => kind.parse(value.as_str().ok_or_else(allowed)?),
         },
-        (Kind::List(Form::FailureStatus), Item::Value(toml_edit::Value::Array(array))) => {
+        (ValueKind::List(TextForm::FailureStatus), Item::Value(toml_edit::Value::Array(array))) => {
             let numbers: Option<Vec<_>> = array.iter().map(status).collect();
             kind.parse_list(numbers.ok_or_else(allowed)?.iter().map(String::as_str))
         }
-        (Kind::List(_), Item::Value(toml_edit::Value::Array(array))) => {
+        (ValueKind::List(_), Item::Value(toml_edit::Value::Array(array))) => {
             kind.parse_list(texts(array).ok_or_else(allowed)?.into_iter())
         }
-        (Kind::List(_), Item::Value(value)) => {
+        (ValueKind::List(_), Item::Value(value)) => {
             kind.parse_list(std::iter::once(value.as_str().ok_or_else(allowed)?))
         }
-        (Kind::StatusTtls { .. }, item) => {
+        (ValueKind::StatusTtls { .. }, item) => {
             let table = item.as_table_like().ok_or_else(allowed)?;
             let pair = |(status, item): (&str, &Item)| kind.parse_status_ttl(status, item.as_str()?);
             let pairs: Option<Vec<_>> = table.iter().map(pair).collect();
-            pairs.map(Value::StatusTtls).ok_or_else(allowed)
+            pairs.map(ConfigValue::StatusTtls).ok_or_else(allowed)
         }
         (_, item) => kind.parse(item.as_str().ok_or_else(allowed)?),
     }
 }
 
 /// Where a duration is a number alone, what would be right, to be put behind "found 5"; empty otherwise.
-fn without_unit(kind: &Kind, text: &str) -> String {
+fn without_unit(kind: &ValueKind, text: &str) -> String {
     match kind {
-        Kind::Time { .. } | Kind::TimeOrOff { .. } | Kind::Seconds { .. } | Kind::SecondsOrOff { .. } => {
-            larder_stdx::duration::without_unit(text)
-        }
+        ValueKind::Time { .. }
+        | ValueKind::TimeOrOff { .. }
+        | ValueKind::Seconds { .. }
+        | ValueKind::SecondsOrOff { .. } => larder_stdx::duration::without_unit(text),
         _ => String::new(),
     }
 }

@@ -6,7 +6,7 @@
 
 use crate::kind;
 use crate::spelling::spell_listen;
-use crate::token::{self, Kept, Token};
+use crate::token::{self, Token, TokenPlace};
 use larder_stdx::error::plain;
 use larder_transport::listener::Listen;
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
@@ -39,7 +39,7 @@ impl Drop for RunFile {
 
 /// A larder that runs on this machine, as its run file says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Running {
+pub struct RunFileEntry {
     /// Where its admin listens; never empty.
     pub admin: Vec<Listen>,
     /// Where it serves clients, as it printed it.
@@ -52,7 +52,7 @@ pub struct Running {
     owner: u32,
 }
 
-impl Running {
+impl RunFileEntry {
     /// Its token, if this user may have it.
     ///
     /// # Errors
@@ -88,7 +88,7 @@ pub fn write(
     admin: &[Listen],
     serves: &[String],
     configuration: Option<&Path>,
-    kept: &Kept,
+    kept: &TokenPlace,
 ) -> Result<Option<RunFile>, String> {
     let variable = |it: &str| std::env::var_os(it);
     let Some(folder) = folder_of_server(variable, rustix::process::geteuid().is_root()) else {
@@ -102,8 +102,8 @@ pub fn write(
         "listen": serves,
         "configuration": configuration.map(absolute),
         "token_file": match kept {
-            Kept::File(file) => Some(absolute(file)),
-            Kept::Variable | Kept::Nowhere(_) => None,
+            TokenPlace::File(file) => Some(absolute(file)),
+            TokenPlace::Variable | TokenPlace::Nowhere(_) => None,
         },
     });
     write_into(&folder, &format!("{text:#}\n"))
@@ -146,11 +146,11 @@ fn sweep(folder: &Path) {
 
 /// Every larder whose run file this user may believe: of the user's own, and of root's; root believes all.
 #[must_use]
-pub fn find() -> Vec<Running> {
+pub fn find() -> Vec<RunFileEntry> {
     folders_of_client(|it| std::env::var_os(it)).iter().flat_map(|it| read_all(it)).collect()
 }
 
-fn read_all(folder: &Path) -> Vec<Running> {
+fn read_all(folder: &Path) -> Vec<RunFileEntry> {
     files(folder).iter().filter_map(|it| read(it)).collect()
 }
 
@@ -167,7 +167,7 @@ fn open(path: &Path) -> Option<File> {
     rustix::fs::open(path, flags, Mode::empty()).ok().map(File::from)
 }
 
-fn read(path: &Path) -> Option<Running> {
+fn read(path: &Path) -> Option<RunFileEntry> {
     let file = open(path)?;
     let about = file.metadata().ok()?;
     let us = rustix::process::geteuid().as_raw();
@@ -188,7 +188,7 @@ fn read(path: &Path) -> Option<Running> {
     };
     let admin: Vec<Listen> = texts("admin").iter().filter_map(|it| kind::listen(it)).collect();
     let path = |name: &str| value[name].as_str().map(PathBuf::from);
-    (!admin.is_empty()).then(|| Running {
+    (!admin.is_empty()).then(|| RunFileEntry {
         admin,
         serves: texts("listen"),
         configuration: path("configuration"),
@@ -226,7 +226,7 @@ mod tests {
     fn what_runs_is_found_and_what_has_ended_is_not() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path().join("larder");
-        assert_eq!(Vec::<Running>::new(), read_all(&folder));
+        assert_eq!(Vec::<RunFileEntry>::new(), read_all(&folder));
         let running = written(&folder);
         assert_eq!(0o600, running.path.metadata().unwrap().permissions().mode() & 0o777);
         let found = read_all(&folder);
@@ -250,7 +250,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let running = written(folder.path());
         std::fs::set_permissions(&running.path, std::fs::Permissions::from_mode(0o622)).unwrap();
-        assert_eq!(Vec::<Running>::new(), read_all(folder.path()));
+        assert_eq!(Vec::<RunFileEntry>::new(), read_all(folder.path()));
         let link = folder.path().join("link.json");
         std::fs::set_permissions(&running.path, std::fs::Permissions::from_mode(0o600)).unwrap();
         std::os::unix::fs::symlink(&running.path, link).unwrap();

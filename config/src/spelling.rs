@@ -1,6 +1,6 @@
 //! Addresses as a person writes them. Reading them is in `kind`.
 
-use crate::{Member, Spoken};
+use crate::{MemberProtocol, OriginMember};
 use larder_transport::listener::{Entrance, Listen, Preamble};
 
 /// A listening address as a person writes it.
@@ -24,20 +24,20 @@ pub fn spell_entrance(it: &Entrance) -> String {
 
 /// An origin as a person writes it.
 #[must_use]
-pub fn spell_origin(it: &Member) -> String {
+pub fn spell_origin(it: &OriginMember) -> String {
     let scheme = match it.scheme {
-        Spoken::Http => "http",
-        Spoken::Https => "https",
-        Spoken::H2c => "h2c",
+        MemberProtocol::Http => "http",
+        MemberProtocol::Https => "https",
+        MemberProtocol::H2c => "h2c",
     };
     match &it.at {
-        larder_origin::Address::Tcp(host, port) if host.contains(':') => {
+        larder_origin::OriginAddress::Tcp(host, port) if host.contains(':') => {
             format!("{scheme}://[{host}]:{port}")
         }
-        larder_origin::Address::Tcp(host, port) => format!("{scheme}://{host}:{port}"),
-        larder_origin::Address::Unix(path) if it.scheme == Spoken::H2c => {
+        larder_origin::OriginAddress::Tcp(host, port) => format!("{scheme}://{host}:{port}"),
+        larder_origin::OriginAddress::Unix(path) if it.scheme == MemberProtocol::H2c => {
             format!("h2c+unix:{}", path.display())
         }
-        larder_origin::Address::Unix(path) => format!("unix:{}", path.display()),
+        larder_origin::OriginAddress::Unix(path) => format!("unix:{}", path.display()),
     }
 }

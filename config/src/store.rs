@@ -17,7 +17,7 @@ use xxhash_rust::xxh3::xxh3_128;
 pub const PAST: usize = 50;
 
 /// The file of a running larder.
-pub struct Store {
+pub struct ConfigFile {
     path: PathBuf,
 }
 
@@ -38,7 +38,7 @@ pub fn hash(text: &str) -> String {
     format!("{:032x}", xxh3_128(text.as_bytes()))
 }
 
-impl Store {
+impl ConfigFile {
     /// The file at `path`; a link leads to what is meant.
     #[must_use]
     pub fn at(path: &Path) -> Self {
@@ -186,7 +186,7 @@ mod tests {
         fs::write(&real, "one").unwrap();
         fs::set_permissions(&real, fs::Permissions::from_mode(0o640)).unwrap();
         std::os::unix::fs::symlink("real.toml", &link).unwrap();
-        let store = Store::at(&link);
+        let store = ConfigFile::at(&link);
         assert_eq!(None, store.why_not());
         store.replace("two").unwrap();
         assert_eq!(Ok("two".to_owned()), store.read());
@@ -199,7 +199,7 @@ mod tests {
     #[test]
     fn a_file_that_cannot_be_replaced_stays() {
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::at(&folder.path().join("none.toml"));
+        let store = ConfigFile::at(&folder.path().join("none.toml"));
         assert!(
             store.why_not().unwrap().ends_with("none.toml cannot be written: no such file or directory.")
         );
@@ -213,7 +213,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("larder.toml");
         fs::write(&path, "now").unwrap();
-        let store = Store::at(&path);
+        let store = ConfigFile::at(&path);
         assert!(store.history().is_empty());
         for number in 1..=60 {
             assert_eq!(Ok(number), store.keep(&format!("text {number}"), "me", 1000 + number));

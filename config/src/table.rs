@@ -1,13 +1,13 @@
 //! The table of configuration keys. A row gives the check, the default, the suggestion for a misspelt key, the
 //! manual (`docs/generated/config.md`) and the JSON schema for editors. Reading a file is not here.
 
-use super::kind::{Form, Kind};
+use super::kind::{TextForm, ValueKind};
 use super::presets;
 use larder_semantics::policy::LONGEST_LIFETIME;
 
 /// Where a key may stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
+pub enum KeyScope {
     /// Only at its path.
     Once,
     /// At `cache.NAME` as the default of every route, and at `site[].route[].cache.NAME` for one.
@@ -20,9 +20,9 @@ pub struct Key {
     /// Its path; `[]` stands for "each of the list".
     pub path: &'static str,
     /// Where it may stand.
-    pub scope: Scope,
+    pub scope: KeyScope,
     /// What its value is: type, unit, range.
-    pub kind: Kind,
+    pub kind: ValueKind,
     /// The value where none is given, as a flag would spell it; `None` where there is none.
     pub default: Option<&'static str>,
     /// What it does, for the manual.
@@ -50,7 +50,7 @@ pub const ROUTE_CACHE: &str = "site[].route[].cache.";
 pub fn find(pattern: &str) -> Option<&'static Key> {
     match pattern.strip_prefix(ROUTE_CACHE) {
         Some(rest) => TABLE.iter().find(|it| {
-            it.scope == Scope::EveryRoute && it.path.strip_prefix("cache.").is_some_and(|it| it == rest)
+            it.scope == KeyScope::EveryRoute && it.path.strip_prefix("cache.").is_some_and(|it| it == rest)
         }),
         None => TABLE.iter().find(|it| it.path == pattern),
     }
@@ -66,7 +66,7 @@ pub fn is_section(pattern: &str) -> bool {
 
 /// Every pattern under which a key may be written, the per-route ones included.
 pub fn patterns() -> impl Iterator<Item = String> {
-    let routes = TABLE.iter().filter(|it| it.scope == Scope::EveryRoute);
+    let routes = TABLE.iter().filter(|it| it.scope == KeyScope::EveryRoute);
     let routes =
         routes.filter_map(|it| it.path.strip_prefix("cache.").map(|rest| format!("{ROUTE_CACHE}{rest}")));
     TABLE.iter().map(|it| it.path.to_owned()).chain(routes)
@@ -74,33 +74,33 @@ pub fn patterns() -> impl Iterator<Item = String> {
 
 const fn once(
     path: &'static str,
-    kind: Kind,
+    kind: ValueKind,
     default: Option<&'static str>,
     help: &'static str,
     example: &'static str,
 ) -> Key {
-    Key { path, scope: Scope::Once, kind, default, help, example, takes: Takes::AtReload }
+    Key { path, scope: KeyScope::Once, kind, default, help, example, takes: Takes::AtReload }
 }
 
 /// The row of a key that is read at the start only.
 const fn start(
     path: &'static str,
-    kind: Kind,
+    kind: ValueKind,
     default: Option<&'static str>,
     help: &'static str,
     example: &'static str,
 ) -> Key {
-    Key { path, scope: Scope::Once, kind, default, help, example, takes: Takes::AtStart }
+    Key { path, scope: KeyScope::Once, kind, default, help, example, takes: Takes::AtStart }
 }
 
 const fn each(
     path: &'static str,
-    kind: Kind,
+    kind: ValueKind,
     default: Option<&'static str>,
     help: &'static str,
     example: &'static str,
 ) -> Key {
-    Key { path, scope: Scope::EveryRoute, kind, default, help, example, takes: Takes::AtReload }
+    Key { path, scope: KeyScope::EveryRoute, kind, default, help, example, takes: Takes::AtReload }
 }
 
 /// Text, and formats without compression of their own. Pictures, sound, video, archives, WOFF and unknown types are
@@ -119,51 +119,51 @@ const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
 const LONGEST: u64 = LONGEST_LIFETIME as u64;
 
-const fn size(least: u64, most: u64) -> Kind {
-    Kind::Size { least, most }
+const fn size(least: u64, most: u64) -> ValueKind {
+    ValueKind::Size { least, most }
 }
-const fn time(least: u64, most: u64) -> Kind {
-    Kind::Time { least, most }
+const fn time(least: u64, most: u64) -> ValueKind {
+    ValueKind::Time { least, most }
 }
-const fn integer(least: u64, most: u64) -> Kind {
-    Kind::Integer { least, most }
+const fn integer(least: u64, most: u64) -> ValueKind {
+    ValueKind::Integer { least, most }
 }
-const fn seconds(most: u64) -> Kind {
-    Kind::Seconds { most }
+const fn seconds(most: u64) -> ValueKind {
+    ValueKind::Seconds { most }
 }
 /// What memcached takes as seconds from now: a larger number is a date to it.
 const MEMCACHED_LONGEST: u64 = 30 * 86_400;
-const LEVEL: Kind = Kind::OneOf(&["debug", "info", "warn", "error", "off"]);
-const LIFETIME: Kind = Kind::Seconds { most: LONGEST };
-const LIFETIME_OR_OFF: Kind = Kind::SecondsOrOff { most: LONGEST };
+const LEVEL: ValueKind = ValueKind::OneOf(&["debug", "info", "warn", "error", "off"]);
+const LIFETIME: ValueKind = ValueKind::Seconds { most: LONGEST };
+const LIFETIME_OR_OFF: ValueKind = ValueKind::SecondsOrOff { most: LONGEST };
 
 /// The table, in the order of the manual.
 #[rustfmt::skip]
 pub const TABLE: &[Key] = &[
-    start("listen", Kind::List(Form::Listen), Some("127.0.0.1:8080"),
+    start("listen", ValueKind::List(TextForm::Listen), Some("127.0.0.1:8080"),
         "Addresses for clients: `http://ADDR:PORT` or `ADDR:PORT` (port 0 takes a free port), `https://ADDR:PORT` for TLS, or `unix:PATH`. A relative path starts at the working directory of the process. `http+proxy://ADDR:PORT`, `https+proxy://ADDR:PORT` and `unix+proxy:PATH` require a PROXY protocol header, version 1 or 2, before any other byte. The client address is then taken from that header. All other addresses read no such header.", r#"["0.0.0.0:8080", "unix:/run/larder.sock"]"#),
     start("workers", integer(1, 1024), None,
         "Worker threads. Default: one per core.", "4"),
 
-    once("clients.trusted", Kind::List(Form::Peer), None,
+    once("clients.trusted", ValueKind::List(TextForm::Peer), None,
         "Reverse proxies in front of larder whose `clients.header` field is trusted. The client address is the rightmost address in it that is not one of these. `\"unix\"` means every connection to a Unix socket.", r#"["10.0.0.0/8"]"#),
-    once("clients.header", Kind::OneOf(&["X-Forwarded-For", "Forwarded"]), Some("X-Forwarded-For"),
+    once("clients.header", ValueKind::OneOf(&["X-Forwarded-For", "Forwarded"]), Some("X-Forwarded-For"),
         "The header field from which the client address is read. Every proxy of `clients.trusted` must overwrite or extend it, whatever its own client sent.", r#""Forwarded""#),
-    once("clients.proxies", Kind::List(Form::Peer), None,
+    once("clients.proxies", ValueKind::List(TextForm::Peer), None,
         "Networks that may connect to the addresses of `listen` that require a PROXY protocol header. Other connections are closed at once. Default: every network. `\"unix\"` means every connection to a Unix socket.", r#"["10.0.0.0/8", "unix"]"#),
-    once("tls.certificates[].cert", Kind::One(Form::Path), None,
+    once("tls.certificates[].cert", ValueKind::One(TextForm::Path), None,
         "The certificate and its chain, PEM. It is sent to clients that request one of its names by SNI (`*` matches one label). The first certificate also serves clients without SNI or with an unknown name. A changed file is reloaded while larder runs.", r#""chain.pem""#),
-    once("tls.certificates[].key", Kind::One(Form::Path), None,
+    once("tls.certificates[].key", ValueKind::One(TextForm::Path), None,
         "The private key of the certificate, PEM without a passphrase: PKCS#8, PKCS#1 or SEC1; RSA, P-256, P-384 or Ed25519.", r#""key.pem""#),
-    once("tls.certificates[].ocsp", Kind::One(Form::Path), None,
+    once("tls.certificates[].ocsp", ValueKind::One(TextForm::Path), None,
         "The OCSP response for the certificate, DER, stapled for clients that request it. larder does not fetch it: an external job replaces the file.", r#""ocsp.der""#),
-    once("tls.min_version", Kind::OneOf(&["1.2", "1.3"]), Some("1.2"),
+    once("tls.min_version", ValueKind::OneOf(&["1.2", "1.3"]), Some("1.2"),
         "The lowest TLS version that larder accepts. The highest is 1.3.", r#""1.3""#),
-    once("tls.client_auth", Kind::OneOf(&["off", "optional", "required"]), Some("off"),
+    once("tls.client_auth", ValueKind::OneOf(&["off", "optional", "required"]), Some("off"),
         "Whether clients must present a certificate. `required` rejects connections without one. `optional` accepts them. Both reject an invalid certificate.", r#""required""#),
-    once("tls.client_ca", Kind::One(Form::Path), None,
+    once("tls.client_ca", ValueKind::One(TextForm::Path), None,
         "The CA certificates that sign client certificates, PEM.", r#""clients.pem""#),
-    start("tls.self_signed", Kind::Bool, Some("false"),
+    start("tls.self_signed", ValueKind::Bool, Some("false"),
         "Generate a self-signed certificate in memory at the start, for trials: clients do not trust it by default. Addresses of `listen` without a scheme, the default one included, then speak TLS. `http://ADDR:PORT` stays clear text.", "true"),
 
     once("limits.head_size", size(KIB, MIB), Some("16KiB"),
@@ -195,14 +195,14 @@ pub const TABLE: &[Key] = &[
 
     start("cache.ram.size", size(MIB, 64 * TIB), Some("256MiB"),
         "Size of the RAM tier: bodies, heads, index and fills in flight.", r#""1GiB""#),
-    once("cache.ram.idle", Kind::TimeOrOff { least: 10 * SECOND, most: 365 * DAY }, Some("off"),
+    once("cache.ram.idle", ValueKind::TimeOrOff { least: 10 * SECOND, most: 365 * DAY }, Some("off"),
         "Evict entries from RAM that no request used for this time, even without memory pressure. The memory returns to the operating system.", r#""10m""#),
     start("cache.ram.heap_line", size(0, MIB), Some("16KiB"),
         "Bodies above this size are stored in the arena and sent with `sendfile`. Smaller ones are stored on the heap.", r#""16KiB""#),
 
-    start("cache.spool.size", Kind::SizeOrOff { least: MIB, most: 64 * TIB }, Some("1GiB"),
+    start("cache.spool.size", ValueKind::SizeOrOff { least: MIB, most: 64 * TIB }, Some("1GiB"),
         "Maximum size of the spool: unnamed files that buffer a shared body, too large to store, for clients slower than the others. Without room, or with `off`, a slow client falls behind and its rest is fetched separately or cut.", r#""4GiB""#),
-    start("cache.spool.directory", Kind::One(Form::Path), None,
+    start("cache.spool.directory", ValueKind::One(TextForm::Path), None,
         "Directory of the spool files; do not use a tmpfs. Default: `$TMPDIR`, otherwise /var/tmp. If no file can be created there, the spool is off and the error log gives the reason.", r#""/var/lib/larder""#),
 
     start("cache.compress.workers", integer(0, 64), Some("1"),
@@ -216,7 +216,7 @@ pub const TABLE: &[Key] = &[
     start("cache.compress.zstd_level", integer(1, 19), Some("9"),
         "Compression level of zstd.", "15"),
 
-    start("cache.disk.path", Kind::One(Form::Path), None,
+    start("cache.disk.path", ValueKind::One(TextForm::Path), None,
         "Directory of the disk tier, created if missing. Without it, there is no disk tier. One process may use a directory at a time.", r#""/var/cache/larder""#),
     start("cache.disk.size", size(16 * MIB, 1024 * TIB), Some("10GiB"),
         "Maximum size of the disk tier. The oldest segment is dropped when it is reached.", r#""50GiB""#),
@@ -233,33 +233,33 @@ pub const TABLE: &[Key] = &[
     start("cache.disk.retry", time(100, DAY), Some("10s"),
         "How long the disk tier stays off after an I/O error.", r#""1m""#),
 
-    start("cache.fleet.servers", Kind::List(Form::Memcached), None,
+    start("cache.fleet.servers", ValueKind::List(TextForm::Memcached), None,
         "The memcached servers, in the same order on every node and client: `HOST:PORT` or `unix:PATH`, optionally followed by a space and `weight=N`. A relative path starts at the working directory of the process. Without servers, there is no fleet.", r#"["10.0.0.1:11211", "10.0.0.2:11211"]"#),
-    start("cache.fleet.protocol", Kind::OneOf(&["meta", "binary"]), Some("meta"),
+    start("cache.fleet.protocol", ValueKind::OneOf(&["meta", "binary"]), Some("meta"),
         "The memcached protocol: meta commands (memcached 1.6 or newer) or binary.", r#""binary""#),
-    start("cache.fleet.distribution", Kind::OneOf(&["ketama", "ketama_weighted", "modula"]), Some("ketama"),
+    start("cache.fleet.distribution", ValueKind::OneOf(&["ketama", "ketama_weighted", "modula"]), Some("ketama"),
         "How keys are distributed over the servers, compatible with libmemcached. Only `ketama_weighted` uses weights.", r#""modula""#),
-    start("cache.fleet.hash", Kind::OneOf(&["default", "md5", "crc", "fnv1_32", "fnv1_64", "fnv1a_32", "fnv1a_64", "murmur", "one_at_a_time"]), Some("default"),
+    start("cache.fleet.hash", ValueKind::OneOf(&["default", "md5", "crc", "fnv1_32", "fnv1_64", "fnv1a_32", "fnv1a_64", "murmur", "one_at_a_time"]), Some("default"),
         "The hash function for keys, with the names and results of libmemcached.", r#""md5""#),
-    start("cache.fleet.namespace", Kind::One(Form::KeyText), None,
+    start("cache.fleet.namespace", ValueKind::One(TextForm::KeyText), None,
         "Replaces the host in fleet keys. Default: the host. With it, all hosts share fleet entries, and a purge by URL or prefix covers all hosts.", r#""shop""#),
-    start("cache.fleet.key_prefix", Kind::One(Form::KeyText), None,
+    start("cache.fleet.key_prefix", ValueKind::One(TextForm::KeyText), None,
         "Prefix of every key that larder writes.", r#""larder:""#),
-    start("cache.fleet.md5_keys", Kind::Bool, Some("false"),
+    start("cache.fleet.md5_keys", ValueKind::Bool, Some("false"),
         "Hash every key: the prefix, followed by the MD5 of the rest. By default only keys that memcached rejects are hashed.", "true"),
     start("cache.fleet.expire", seconds(MEMCACHED_LONGEST), Some("1d"),
         "Maximum expiry of an item, which is otherwise its lifetime plus `stale_grace`. 0 leaves eviction to the server for up to 30 days, beyond that lifetime.", r#""6h""#),
-    start("cache.fleet.put", Kind::Bool, Some("true"),
+    start("cache.fleet.put", ValueKind::Bool, Some("true"),
         "Write responses of the origin to the fleet. With `false`, the fleet is read only. If applications write (`filled_by`), larder never writes.", "false"),
-    start("cache.fleet.no_block", Kind::Bool, Some("true"),
+    start("cache.fleet.no_block", ValueKind::Bool, Some("true"),
         "Write to the fleet in the background. With `false`, the last byte of a response waits for the write, at most `timeout`.", "false"),
     start("cache.fleet.timeout", time(1, MINUTE), Some("50ms"),
         "Timeout of one memcached operation. The operation then counts as a failure of the server.", r#""20ms""#),
     start("cache.fleet.connect_timeout", time(1, MINUTE), Some("250ms"),
         "Timeout for a connection to a server.", r#""100ms""#),
-    start("cache.fleet.hedge", Kind::TimeOrOff { least: 1, most: MINUTE }, Some("off"),
+    start("cache.fleet.hedge", ValueKind::TimeOrOff { least: 1, most: MINUTE }, Some("off"),
         "Hedge slow reads: after this time the read is repeated on another connection, and the first answer is used.", r#""10ms""#),
-    start("cache.fleet.auto_eject", Kind::Bool, Some("true"),
+    start("cache.fleet.auto_eject", ValueKind::Bool, Some("true"),
         "Eject a server that failed `failures` times in a row until `retry` has passed, and move its keys to the other servers. With `false`, its keys are misses for that time.", "false"),
     start("cache.fleet.failures", integer(1, 1000), Some("3"),
         "Consecutive failures after which a server is ejected.", "5"),
@@ -267,15 +267,15 @@ pub const TABLE: &[Key] = &[
         "Time after which an ejected server is tried again.", r#""30s""#),
     start("cache.fleet.max_item", size(KIB, GIB), Some("1MiB"),
         "Maximum item size of the servers (their `-I` option).", r#""8MiB""#),
-    start("cache.fleet.large", Kind::OneOf(&["split", "skip"]), Some("split"),
+    start("cache.fleet.large", ValueKind::OneOf(&["split", "skip"]), Some("split"),
         "Responses larger than `max_item` are split over several items, or not stored in the fleet.", r#""skip""#),
-    start("cache.fleet.compress_above", Kind::SizeOrOff { least: 64, most: GIB }, Some("off"),
+    start("cache.fleet.compress_above", ValueKind::SizeOrOff { least: 64, most: GIB }, Some("off"),
         "Bodies of at least this size are compressed before they are written to the servers.", r#""4KiB""#),
     start("cache.fleet.local_ttl", LIFETIME, Some("5s"),
         "How long a copy in RAM is used before the fleet is checked for a newer one. If applications write to the fleet, also the maximum time that an unstorable response is remembered.", r#""2s""#),
-    start("cache.fleet.filled_by", Kind::OneOf(&["larder", "applications", "older"]), Some("larder"),
+    start("cache.fleet.filled_by", ValueKind::OneOf(&["larder", "applications", "older"]), Some("larder"),
         "Writers of the fleet besides larder: none, applications that use larder's envelope, or applications that use the older form (content type, NUL, body).", r#""applications""#),
-    start("cache.fleet.recompute_once", Kind::Bool, Some("true"),
+    start("cache.fleet.recompute_once", ValueKind::Bool, Some("true"),
         "One node fetches a missing or stale key from the origin; the other nodes wait for it, each at most `cache.collapse_wait` (`meta` only).", "false"),
     start("cache.fleet.stale_grace", LIFETIME, Some("60s"),
         "How long a replaced or removed item may be served stale while one node fetches it from the origin.", r#""10s""#),
@@ -283,16 +283,16 @@ pub const TABLE: &[Key] = &[
         "Connections of each worker to each server.", "4"),
     start("cache.fleet.queue", size(64 * KIB, GIB), Some("16MiB"),
         "Maximum size of the write queue, per server and worker. What does not fit is not stored in the fleet.", r#""64MiB""#),
-    start("cache.fleet.purge_log", Kind::Bool, Some("true"),
+    start("cache.fleet.purge_log", ValueKind::Bool, Some("true"),
         "Write purges to a log in the servers that every node follows.", "false"),
     start("cache.fleet.poll", time(10, MINUTE), Some("100ms"),
         "Interval at which a node reads the purge log.", r#""50ms""#),
     start("cache.fleet.lease", time(100, MINUTE), Some("2s"),
         "How long a node trusts its entries without having read the purge log. After that, every entry is validated with the origin.", r#""5s""#),
 
-    each("cache.enabled", Kind::Bool, Some("true"),
+    each("cache.enabled", ValueKind::Bool, Some("true"),
         "Use the cache.", "false"),
-    each("cache.preset", Kind::OneOf(&presets::NAMES), None,
+    each("cache.preset", ValueKind::OneOf(&presets::NAMES), None,
         "Default values of the keys below for a well-known application. A key that is set for the route or for all routes overrides the preset.", r#""wordpress""#),
     each("cache.default_ttl", LIFETIME_OR_OFF, Some("off"),
         "Lifetime of storable responses that declare none. Replaces the heuristic.", r#""60s""#),
@@ -300,7 +300,7 @@ pub const TABLE: &[Key] = &[
         "Lifetime of every storable response, whatever the origin declares. `no-store`, `private` and `Set-Cookie` still prevent storing.", r#""5m""#),
     each("cache.max_ttl", LIFETIME, Some("365d"),
         "Upper limit of every lifetime.", r#""7d""#),
-    each("cache.status_ttl", Kind::StatusTtls { most: LONGEST }, None,
+    each("cache.status_ttl", ValueKind::StatusTtls { most: LONGEST }, None,
         "Lifetimes by status for responses that declare none (negative caching).", r#"{ 404 = "10s", 410 = "1h" }"#),
     each("cache.heuristic_percent", integer(0, 100), Some("10"),
         "Heuristic lifetime, in percent of the time since `Last-Modified` (RFC 9111 section 4.2.2), for requests without credentials: `Authorization`, or a cookie that is neither in the key nor removed by `cache.private_cookies`. 0 disables it.", "0"),
@@ -310,29 +310,29 @@ pub const TABLE: &[Key] = &[
         "How long a stale response is served while it is validated in the background, unless the response declares it itself (RFC 5861 section 3).", r#""30s""#),
     each("cache.stale_if_error", LIFETIME, Some("1d"),
         "How long a stale response is served if the origin disconnects or answers 5xx, unless the response declares it itself (RFC 5861 section 4). The default does not apply to responses whose lifetime is zero.", r#""1h""#),
-    each("cache.request_directives", Kind::OneOf(&["obey", "harmless", "ignore"]), Some("obey"),
+    each("cache.request_directives", ValueKind::OneOf(&["obey", "harmless", "ignore"]), Some("obey"),
         "Which Cache-Control directives of requests are obeyed: all, only those that cause no load on the origin (`only-if-cached`, `max-stale`), or none.", r#""harmless""#),
-    each("cache.targets", Kind::List(Form::FieldName), Some("CDN-Cache-Control"),
+    each("cache.targets", ValueKind::List(TextForm::FieldName), Some("CDN-Cache-Control"),
         "Targeted Cache-Control fields to obey, most specific first (RFC 9213 section 2.2).", r#"["Larder-Cache-Control", "CDN-Cache-Control"]"#),
-    each("cache.store_set_cookie", Kind::Bool, Some("false"),
+    each("cache.store_set_cookie", ValueKind::Bool, Some("false"),
         "Store responses with `Set-Cookie`, without that field.", "true"),
-    each("cache.private_cookies", Kind::List(Form::CookieGlob), None,
+    each("cache.private_cookies", ValueKind::List(TextForm::CookieGlob), None,
         "A request with one of these cookies bypasses the cache. All other cookies are then ignored for the key and for `Vary: Cookie`, and are not sent to the origin. `*` matches any text.", r#"["session*", "wordpress_logged_in_*"]"#),
-    each("cache.key.query", Kind::OneOf(&["all", "none"]), Some("all"),
+    each("cache.key.query", ValueKind::OneOf(&["all", "none"]), Some("all"),
         "Include the query in the cache key.", r#""none""#),
-    each("cache.key.drop", Kind::List(Form::ParameterGlob), None,
+    each("cache.key.drop", ValueKind::List(TextForm::ParameterGlob), None,
         "Query parameters that are removed from the cache key and from requests to the origin. A `*` at the end matches any suffix.", r#"["utm_*", "fbclid"]"#),
-    each("cache.key.keep", Kind::List(Form::ParameterGlob), None,
+    each("cache.key.keep", ValueKind::List(TextForm::ParameterGlob), None,
         "The only query parameters in the cache key. A `*` at the end matches any suffix.", r#"["page", "q"]"#),
-    each("cache.key.sort", Kind::Bool, Some("false"),
+    each("cache.key.sort", ValueKind::Bool, Some("false"),
         "Sort query parameters by name in the cache key and in requests to the origin.", "true"),
-    each("cache.key.headers", Kind::List(Form::FieldName), None,
+    each("cache.key.headers", ValueKind::List(TextForm::FieldName), None,
         "Request header fields whose values are part of the cache key. Fields such as `X-Forwarded-Proto` are then trusted and forwarded.", r#"["X-Country"]"#),
-    each("cache.key.cookies", Kind::List(Form::CookieName), None,
+    each("cache.key.cookies", ValueKind::List(TextForm::CookieName), None,
         "Cookies whose values are part of the cache key.", r#"["currency"]"#),
-    each("cache.key.ignore_host", Kind::Bool, Some("false"),
+    each("cache.key.ignore_host", ValueKind::Bool, Some("false"),
         "All hosts of the site share one cache. Keys contain `*` and the first host of the site.", "true"),
-    each("cache.key.strict", Kind::Bool, Some("false"),
+    each("cache.key.strict", ValueKind::Bool, Some("false"),
         "Send only what is in the cache key to the origin: no client header field except those of `cache.key.headers`, and no client address. `User-Agent`, `Accept-Language` and `Referer` are removed. Any other field (`Authorization`, `Origin`, a `Cookie` without `cache.private_cookies`) makes the request bypass the cache.", "true"),
     each("cache.max_variants", integer(1, 1000), Some("32"),
         "Maximum number of variants (by `Vary`) per cache key.", "8"),
@@ -342,58 +342,58 @@ pub const TABLE: &[Key] = &[
         "How long larder remembers that responses of a key cannot be shared. Requests for such a key do not wait for each other (hit-for-miss).", r#""1m""#),
     each("cache.collapse_wait", time(0, HOUR), Some("10s"),
         "How long a request waits for the response head of another request's fetch of the same key. One of the waiting requests then begins a second fetch for all of them.", r#""2s""#),
-    each("cache.on_abort", Kind::OneOf(&["finish", "cancel"]), Some("finish"),
+    each("cache.on_abort", ValueKind::OneOf(&["finish", "cancel"]), Some("finish"),
         "After the last client of a fetch has closed its connection, the fetch is finished and stored, or cancelled.", r#""cancel""#),
-    each("cache.get_bodies", Kind::OneOf(&["drop", "pass"]), Some("drop"),
+    each("cache.get_bodies", ValueKind::OneOf(&["drop", "pass"]), Some("drop"),
         "Body of a GET or HEAD request: dropped, or forwarded to the origin, as Elasticsearch needs it. The request bypasses the cache in both cases.", r#""pass""#),
-    each("cache.compress.enabled", Kind::Bool, Some("false"),
+    each("cache.compress.enabled", ValueKind::Bool, Some("false"),
         "Store compressed encodings of responses and send each client the encoding that it prefers. Requests to the origin carry a normalised `Accept-Encoding`. Compressed responses are decoded for clients that do not accept the coding.", "true"),
-    each("cache.compress.codings", Kind::List(Form::Coding), Some("zstd,br,gzip"),
+    each("cache.compress.codings", ValueKind::List(TextForm::Coding), Some("zstd,br,gzip"),
         "The content codings to produce. The first one wins if a client prefers several equally.", r#"["br", "gzip"]"#),
     each("cache.compress.min_size", size(1, GIB), Some("1KiB"),
         "Minimum size of a body that is compressed.", r#""256B""#),
     each("cache.compress.max_size", size(KIB, GIB), Some("8MiB"),
         "Maximum size of a body that is compressed, or stored decoded.", r#""1MiB""#),
-    each("cache.compress.types", Kind::List(Form::MediaType), Some(COMPRESSIBLE),
+    each("cache.compress.types", ValueKind::List(TextForm::MediaType), Some(COMPRESSIBLE),
         "The media types that are compressed: exact, `text/*` for all subtypes, or `+xml` for all types with that suffix.", r#"["text/*", "application/json", "+xml"]"#),
-    each("cache.cache_status", Kind::Bool, Some("true"),
+    each("cache.cache_status", ValueKind::Bool, Some("true"),
         "Send `Cache-Status` (RFC 9211) with every response from the cache or the origin, and with the 502, 503 and 504 of larder in their place. Files, and errors before the cache lookup (400, 404, 405, 508 and similar), do not carry it.", "false"),
-    each("cache.x_cache", Kind::Bool, Some("false"),
+    each("cache.x_cache", ValueKind::Bool, Some("false"),
         "Also send the older `X-Cache: HIT` or `X-Cache: MISS`.", "true"),
 
-    each("cache.tiers", Kind::List(Form::Tier), Some("ram,disk,fleet"),
+    each("cache.tiers", ValueKind::List(TextForm::Tier), Some("ram,disk,fleet"),
         "The tiers that the route uses, among the configured ones.", r#"["ram", "disk"]"#),
-    each("cache.tags.headers", Kind::List(Form::FieldName), Some("Surrogate-Key,Cache-Tag"),
+    each("cache.tags.headers", ValueKind::List(TextForm::FieldName), Some("Surrogate-Key,Cache-Tag"),
         "Response fields that carry purge tags, separated by spaces and commas. `Cache-Groups` (RFC 9875) is always read as well.", r#"["Surrogate-Key"]"#),
-    each("cache.tags.send", Kind::Bool, Some("false"),
+    each("cache.tags.send", ValueKind::Bool, Some("false"),
         "Send these tag fields to clients. By default they are removed (`Cache-Groups` is always sent).", "true"),
-    each("cache.purge.method", Kind::Bool, None,
+    each("cache.purge.method", ValueKind::Bool, None,
         "Whether a `PURGE` request purges the URL. With `false`, it is rejected with 405. Default: `PURGE` is an unknown method and is forwarded to the origin.", "true"),
-    each("cache.purge.from", Kind::List(Form::Network), Some("127.0.0.1/32,::1/128"),
+    each("cache.purge.from", ValueKind::List(TextForm::Network), Some("127.0.0.1/32,::1/128"),
         "Networks whose clients may send `PURGE`. Others receive 403. Clients of a Unix socket may always purge.", r#"["127.0.0.1/32", "10.0.0.0/8"]"#),
 
-    start("admin.enabled", Kind::Bool, Some("true"),
+    start("admin.enabled", ValueKind::Bool, Some("true"),
         "Open the admin listener and the admin socket.", "false"),
-    start("admin.listen", Kind::One(Form::SocketAddress), Some("127.0.0.1:9180"),
+    start("admin.listen", ValueKind::One(TextForm::SocketAddress), Some("127.0.0.1:9180"),
         "Address of the admin listener. By default this port or the next free one, printed at the start.", r#""127.0.0.1:9180""#),
-    start("admin.socket", Kind::One(Form::Path), None,
+    start("admin.socket", ValueKind::One(TextForm::Path), None,
         "Unix socket of the admin, for the user that runs larder only (mode 0600). Default: none.", r#""/run/larder/admin.sock""#),
-    start("admin.token_file", Kind::One(Form::Path), None,
+    start("admin.token_file", ValueKind::One(TextForm::Path), None,
         "File of the admin token (mode 0600), created at the first start. Default: `larder/admin-token` in `$XDG_STATE_HOME` or `~/.local/state`; for root, in /var/lib. The environment variable `LARDER_ADMIN_TOKEN` overrides it.", r#""/etc/larder/admin-token""#),
-    start("admin.audit", Kind::One(Form::Path), None,
+    start("admin.audit", ValueKind::One(TextForm::Path), None,
         "File of the audit log: every change through the admin and every rejected request. The error log contains the same events.", r#""/var/log/larder/audit.log""#),
-    once("admin.hosts", Kind::List(Form::HostName), None,
+    once("admin.hosts", ValueKind::List(TextForm::HostName), None,
         "Host names of a TLS proxy in front of the admin. Requests with a name other than these and the admin's own address are rejected.", r#"["ops.example.com"]"#),
     once("admin.overlay_size", size(0, 64 * GIB), Some("16MiB"),
         "Maximum size of all overlays together (pages that replace a URL). It is part of `cache.ram.size` and limited to a quarter of it.", r#""64MiB""#),
-    once("admin.statistics", Kind::Bool, Some("true"),
+    once("admin.statistics", ValueKind::Bool, Some("true"),
         "Collect counters and latencies by site, route and origin. The totals under `counters` are always collected.", "false"),
 
-    start("log.access", Kind::One(Form::LogTarget), Some("off"),
+    start("log.access", ValueKind::One(TextForm::LogTarget), Some("off"),
         "Access log: a file, `-` for standard output, or `off`.", r#""/var/log/larder/access.log""#),
-    start("log.format", Kind::One(Form::LogFormat), Some("combined"),
+    start("log.format", ValueKind::One(TextForm::LogFormat), Some("combined"),
         "Format of an access-log line; docs/generated/log.md lists the fields.", r#""json""#),
-    start("log.error", Kind::One(Form::LogTarget), Some("-"),
+    start("log.error", ValueKind::One(TextForm::LogTarget), Some("-"),
         "Error log: a file, `-` for standard error, or `off`.", r#""/var/log/larder/error.log""#),
 
     once("log.levels.server", LEVEL, Some("info"),
@@ -413,44 +413,44 @@ pub const TABLE: &[Key] = &[
     once("log.levels.audit", LEVEL, Some("info"),
         "Minimum level of audit events in the error log: changes through the admin (`info`) and rejected requests (`warn`). The file of `admin.audit` always has both.", r#""warn""#),
 
-    start("telemetry.otlp", Kind::One(Form::Origin), None,
+    start("telemetry.otlp", ValueKind::One(TextForm::Origin), None,
         "OpenTelemetry collector that receives traces by OTLP over HTTP, at `/v1/traces`. Without it, no traces are exported.", r#""http://127.0.0.1:4318""#),
     start("telemetry.sample", integer(0, u32::MAX as u64), Some("100"),
         "Export a span for one of this many requests, per worker. 0 exports none by sampling.", "10"),
-    start("telemetry.follow", Kind::Bool, Some("false"),
+    start("telemetry.follow", ValueKind::Bool, Some("false"),
         "Also export a span for each request whose `traceparent` is marked as sampled. Enable it only behind trusted clients: each of them can have every request of its own measured and exported.", "true"),
 
-    once("site[].hosts", Kind::List(Form::Host), None,
+    once("site[].hosts", ValueKind::List(TextForm::Host), None,
         "Host names of the site: exact, `*.example.com` for any subdomain, or `*` for every other host.", r#"["www.example.com", "*.example.org"]"#),
-    once("site[].route[].path", Kind::One(Form::PathPattern), Some("/*"),
+    once("site[].route[].path", ValueKind::One(TextForm::PathPattern), Some("/*"),
         "Path of the route: exact, or a prefix with `*` at the end. Routes are tried in file order; the first match wins.", r#""/static/*""#),
-    once("site[].route[].name", Kind::One(Form::RouteName), None,
+    once("site[].route[].name", ValueKind::One(TextForm::RouteName), None,
         "Name of the route in logs, statistics and filters (`route == \"api\"`), unique in the file. Default: the first host of the site and the path of the route.", r#""api""#),
-    once("site[].route[].methods", Kind::List(Form::Method), None,
+    once("site[].route[].methods", ValueKind::List(TextForm::Method), None,
         "Methods of the route. Default: all.", r#"["GET", "HEAD"]"#),
 
     once("site[].route[].trace", integer(0, u32::MAX as u64), Some("0"),
         "Trace one of this many requests: measure its stages and keep them (`larder trace`, `GET /api/v1/traces`). 0 disables tracing. The rate can be changed while larder runs.", "100"),
-    once("site[].route[].forwarded", Kind::OneOf(&["x-forwarded", "forwarded", "both", "off"]), Some("x-forwarded"),
+    once("site[].route[].forwarded", ValueKind::OneOf(&["x-forwarded", "forwarded", "both", "off"]), Some("x-forwarded"),
         "Fields that tell the origin the client address, scheme and host: `X-Forwarded-For`, `-Proto` and `-Host`, or `Forwarded` (RFC 7239). The same fields of clients are removed.", r#""both""#),
-    once("site[].route[].client_cert", Kind::Bool, Some("false"),
+    once("site[].route[].client_cert", ValueKind::Bool, Some("false"),
         "Send the client certificate (`tls.client_auth`) to the origin in `Client-Cert` (RFC 9440). The same field of clients is then removed. Requests with a certificate bypass the cache unless `cache.key.headers` contains \"Client-Cert\".", "true"),
-    once("site[].route[].upgrade", Kind::List(Form::FieldName), Some("websocket"),
+    once("site[].route[].upgrade", ValueKind::List(TextForm::FieldName), Some("websocket"),
         "Protocols, without version, that a client may upgrade to if the origin agrees. An empty list allows none. Upgrade requests bypass the cache. `h2c` is not allowed here.", r#"["websocket", "SPDY"]"#),
-    once("site[].route[].server_timing", Kind::Bool, Some("false"),
+    once("site[].route[].server_timing", ValueKind::Bool, Some("false"),
         "Send `Server-Timing` with every response: the stages finished before its head is sent, in milliseconds.", "true"),
 
-    once("site[].route[].proxy.to", Kind::List(Form::Member), None,
+    once("site[].route[].proxy.to", ValueKind::List(TextForm::Member), None,
         "The origins: `http://HOST:PORT`, `https://HOST:PORT`, `h2c://HOST:PORT` (HTTP/2 in clear text), `unix:PATH` or `h2c+unix:PATH`. A relative path starts at the working directory of the process. Each may be followed by `weight=N` (default 1). An origin with `drain` receives no new requests.", r#"["http://10.0.0.1:8000", "http://10.0.0.2:8000 weight=3"]"#),
-    once("site[].route[].proxy.balance", Kind::OneOf(&["round_robin", "least_requests", "power_of_two", "hash", "consistent_hash"]), Some("power_of_two"),
+    once("site[].route[].proxy.balance", ValueKind::OneOf(&["round_robin", "least_requests", "power_of_two", "hash", "consistent_hash"]), Some("power_of_two"),
         "Load balancing: in turn; fewest active requests per weight; the less loaded of two random origins; or a hash of `hash_by`, by remainder or consistent. The consistent hash moves few requests when an origin is added or removed.", r#""least_requests""#),
-    once("site[].route[].proxy.hash_by", Kind::One(Form::HashBy), Some("target"),
+    once("site[].route[].proxy.hash_by", ValueKind::One(TextForm::HashBy), Some("target"),
         "Input of the hash for `balance`: host and target, the client address, or the value of a field or cookie. Requests without that value are balanced by load.", r#""cookie:session""#),
     once("site[].route[].proxy.tries", integer(1, 64), Some("3"),
         "Maximum number of origins tried per request. A request is retried if no connection was established. If the origin failed before its response began, only idempotent methods are retried (RFC 9110 section 9.2.2). At most 64 KiB of their body may have been sent; larder buffers them until the response begins.", "2"),
     once("site[].route[].proxy.retry_budget", integer(0, 100), Some("20"),
         "Maximum retries, in percent of requests, of requests that the first origin may have received. Unused retries accumulate up to the number of concurrent requests of one origin.", "10"),
-    once("site[].route[].proxy.failure_statuses", Kind::List(Form::FailureStatus), None,
+    once("site[].route[].proxy.failure_statuses", ValueKind::List(TextForm::FailureStatus), None,
         "Statuses that count as a failure of the origin: for `eject_after`, and for a retry on another origin.", "[502, 503]"),
     once("site[].route[].proxy.eject_after", integer(0, 1000), Some("5"),
         "Consecutive failures (no connection, no response, `failure_statuses`) after which an origin is ejected. 0 disables ejection. The only origin of a route is ejected if `all_ejected` is `refuse`.", "3"),
@@ -460,9 +460,9 @@ pub const TABLE: &[Key] = &[
         "Duration of the first ejection; one request then probes the origin. The duration doubles if the probe fails or the origin soon fails again.", r#""1s""#),
     once("site[].route[].proxy.eject_max", time(1, 7 * DAY), Some("5m"),
         "Maximum duration of an ejection.", r#""1m""#),
-    once("site[].route[].proxy.all_ejected", Kind::OneOf(&["try", "refuse"]), Some("try"),
+    once("site[].route[].proxy.all_ejected", ValueKind::OneOf(&["try", "refuse"]), Some("try"),
         "What happens while all origins are ejected: requests are sent to them anyway (`try`), or rejected with 503 at once (`refuse`, a circuit breaker) except for the probe.", r#""refuse""#),
-    once("site[].route[].proxy.health.path", Kind::One(Form::PathPrefix), None,
+    once("site[].route[].proxy.health.path", ValueKind::One(TextForm::PathPrefix), None,
         "Path of the health check, sent to each origin by one of the workers. An origin without a status from 200 to 399 receives no requests. Default: no health check.", r#""/health""#),
     once("site[].route[].proxy.health.interval", time(10, DAY), Some("5s"),
         "Interval of the health check, with a jitter of 10 %.", r#""1s""#),
@@ -474,21 +474,21 @@ pub const TABLE: &[Key] = &[
         "Consecutive successful health checks after which an origin is marked healthy.", "1"),
     once("site[].route[].proxy.slow_start", time(0, DAY), Some("10s"),
         "Slow start: how long the share of a recovered origin grows from a tenth to its full share. 0 disables it. It does not apply if `balance` is a hash.", r#""1m""#),
-    once("site[].route[].proxy.tls.ca", Kind::One(Form::Path), None,
+    once("site[].route[].proxy.tls.ca", ValueKind::One(TextForm::Path), None,
         "CA certificates, PEM, for the verification of `https://` origins. Default: the trust store of the system.", r#""ca.pem""#),
-    once("site[].route[].proxy.tls.name", Kind::One(Form::HostName), None,
+    once("site[].route[].proxy.tls.name", ValueKind::One(TextForm::HostName), None,
         "Host name for SNI and for the verification of the certificate. Default: the host of each origin in `to`.", r#""app.internal""#),
-    once("site[].route[].proxy.tls.verify", Kind::Bool, Some("true"),
+    once("site[].route[].proxy.tls.verify", ValueKind::Bool, Some("true"),
         "Verify the certificate of the origin. Without verification, an attacker on the network path can read and change everything.", "false"),
-    once("site[].route[].proxy.tls.client_cert", Kind::One(Form::Path), None,
+    once("site[].route[].proxy.tls.client_cert", ValueKind::One(TextForm::Path), None,
         "Client certificate that larder presents to the origin, PEM, followed by its intermediate certificates.", r#""client.pem""#),
-    once("site[].route[].proxy.tls.client_key", Kind::One(Form::Path), None,
+    once("site[].route[].proxy.tls.client_key", ValueKind::One(TextForm::Path), None,
         "Private key of the client certificate, PEM.", r#""client.key""#),
     once("site[].route[].proxy.tls.timeout", time(1, HOUR), Some("5s"),
         "Timeout of the TLS handshake, after the connection is established.", r#""2s""#),
-    once("site[].route[].proxy.http2", Kind::Bool, Some("false"),
+    once("site[].route[].proxy.http2", ValueKind::Bool, Some("false"),
         "Offer HTTP/2 and HTTP/1.1 to `https://` origins by ALPN; the origin chooses. gRPC requires it. `h2c://` origins always use HTTP/2.", "true"),
-    once("site[].route[].proxy.preserve_host", Kind::Bool, Some("true"),
+    once("site[].route[].proxy.preserve_host", ValueKind::Bool, Some("true"),
         "Send the `Host` of the client to the origin. With `false`, the host of the origin is sent.", "false"),
     once("site[].route[].proxy.connect_timeout", time(1, HOUR), Some("5s"),
         "Timeout for a connection to the origin.", r#""1s""#),
@@ -513,21 +513,21 @@ pub const TABLE: &[Key] = &[
     once("site[].route[].proxy.head_size", size(KIB, MIB), Some("64KiB"),
         "Maximum size of a response head of the origin.", r#""32KiB""#),
 
-    once("site[].route[].files.root", Kind::One(Form::Path), None,
+    once("site[].route[].files.root", ValueKind::One(TextForm::Path), None,
         "Directory of the files, relative to the directory of the configuration file.", r#""public""#),
-    once("site[].route[].files.strip", Kind::One(Form::PathPrefix), None,
+    once("site[].route[].files.strip", ValueKind::One(TextForm::PathPrefix), None,
         "Prefix that is removed from the request path before the lookup in `root`.", r#""/static""#),
-    once("site[].route[].files.index", Kind::List(Form::FileName), Some("index.html"),
+    once("site[].route[].files.index", ValueKind::List(TextForm::FileName), Some("index.html"),
         "Index files of a directory, tried in this order.", r#"["index.html", "index.htm"]"#),
-    once("site[].route[].files.listing", Kind::Bool, Some("false"),
+    once("site[].route[].files.listing", ValueKind::Bool, Some("false"),
         "List directories without an index file.", "true"),
-    once("site[].route[].files.dotfiles", Kind::Bool, Some("false"),
+    once("site[].route[].files.dotfiles", ValueKind::Bool, Some("false"),
         "Serve names that begin with a dot.", "true"),
-    once("site[].route[].files.symlinks", Kind::OneOf(&["never", "beneath", "follow"]), Some("beneath"),
+    once("site[].route[].files.symlinks", ValueKind::OneOf(&["never", "beneath", "follow"]), Some("beneath"),
         "Symbolic links: rejected, followed inside `root` only, or followed everywhere.", r#""never""#),
-    once("site[].route[].files.precompressed", Kind::Bool, Some("true"),
+    once("site[].route[].files.precompressed", ValueKind::Bool, Some("true"),
         "Serve `FILE.br`, `FILE.zst` or `FILE.gz` instead of `FILE` to clients that accept the coding.", "false"),
-    once("site[].route[].files.cache_control", Kind::One(Form::FieldValue), None,
+    once("site[].route[].files.cache_control", ValueKind::One(TextForm::FieldValue), None,
         "`Cache-Control` that is sent with every file. Default: none.", r#""max-age=3600""#),
     once("site[].route[].files.cache_for", time(0, HOUR), Some("1s"),
         "How long an open file is reused before the file system is checked. A change is visible within this time.", r#""10s""#),

@@ -354,7 +354,7 @@ fn every_example_and_every_default_is_accepted() {
         let default = key.default.map(|it| generated::literal(key.kind, it));
         let in_route = format!("{}{}", table::ROUTE_CACHE, key.path.strip_prefix("cache.").unwrap_or(""));
         let paths = [key.path, &in_route];
-        let places = if key.scope == table::Scope::EveryRoute { &paths[..] } else { &paths[..1] };
+        let places = if key.scope == table::KeyScope::EveryRoute { &paths[..] } else { &paths[..1] };
         for (value, path) in [Some(key.example.to_owned()), default]
             .iter()
             .flatten()

@@ -1,14 +1,14 @@
 //! The tiers below RAM as the configuration describes them, already checked. What becomes of these settings is not
 //! here: the store knows nothing of files and flags.
 
-use super::place::Server;
+use super::place::FleetServer;
 use larder_semantics::network::Network;
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// The disk tier: `cache.disk`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Disk {
+pub struct DiskConfig {
     /// Its directory, which need not exist yet.
     pub path: PathBuf,
     /// Bytes at most; at least four segments.
@@ -29,7 +29,7 @@ pub struct Disk {
 
 /// Where slow readers of what is too large to keep find it: `cache.spool`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Spool {
+pub struct SpoolConfig {
     /// A directory; `None` is the system's for such files.
     pub directory: Option<PathBuf>,
     /// Bytes at most.
@@ -38,15 +38,15 @@ pub struct Spool {
 
 /// The memcached fleet: `cache.fleet`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fleet {
+pub struct FleetConfig {
     /// The servers; never empty, no two alike.
-    pub servers: Vec<Server>,
+    pub servers: Vec<FleetServer>,
     /// What is spoken.
-    pub protocol: Protocol,
+    pub protocol: FleetProtocol,
     /// How keys are spread.
-    pub distribution: Distribution,
+    pub distribution: DistributionSetting,
     /// The hash of keys.
-    pub hash: Hash,
+    pub hash: HashSetting,
     /// What stands in place of the host.
     pub namespace: Option<String>,
     /// What every key begins with; may be empty.
@@ -74,13 +74,13 @@ pub struct Fleet {
     /// Bytes of the largest item; no more than `queue`.
     pub max_item: u64,
     /// What becomes of larger ones.
-    pub large: Large,
+    pub large: OversizeSetting,
     /// Bytes from which on bodies are compressed for the servers.
     pub compress_above: Option<u64>,
     /// Seconds for which a copy in RAM is used without asking.
     pub local_ttl: u32,
     /// Who else writes.
-    pub filled_by: FilledBy,
+    pub filled_by: FilledBySetting,
     /// Whether one node recomputes for all; `false` where the protocol cannot.
     pub recompute_once: bool,
     /// Seconds for which what was replaced may be served.
@@ -99,7 +99,7 @@ pub struct Fleet {
 
 /// What is spoken with memcached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Protocol {
+pub enum FleetProtocol {
     /// The meta commands.
     Meta,
     /// The binary protocol.
@@ -108,7 +108,7 @@ pub enum Protocol {
 
 /// How keys are spread over the servers, in libmemcached's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Distribution {
+pub enum DistributionSetting {
     /// A ring on which all servers have the same share.
     Ketama,
     /// A ring on which shares are as weights.
@@ -119,7 +119,7 @@ pub enum Distribution {
 
 /// A hash of keys, in libmemcached's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hash {
+pub enum HashSetting {
     /// Jenkins' one-at-a-time.
     Default,
     /// Four bytes of MD5.
@@ -142,7 +142,7 @@ pub enum Hash {
 
 /// What becomes of responses that no item holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Large {
+pub enum OversizeSetting {
     /// Several items.
     Split,
     /// Not kept in the fleet.
@@ -151,7 +151,7 @@ pub enum Large {
 
 /// Who writes pages to the fleet beside larder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FilledBy {
+pub enum FilledBySetting {
     /// Nobody.
     Larder,
     /// Applications, in the documented envelope.
@@ -162,7 +162,7 @@ pub enum FilledBy {
 
 /// Which tiers a route uses, of those that there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tiers {
+pub struct TierChoice {
     /// RAM.
     pub ram: bool,
     /// Disk.
@@ -173,7 +173,7 @@ pub struct Tiers {
 
 /// Who may purge with the `PURGE` method: `cache.purge`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Purge {
+pub struct PurgeAccess {
     /// What the method is on this route.
     pub method: PurgeMethod,
     /// Clients that may use it.

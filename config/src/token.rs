@@ -76,7 +76,7 @@ impl Token {
 
 /// Where a server has its token from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kept {
+pub enum TokenPlace {
     /// [`VARIABLE`].
     Variable,
     /// This file.
@@ -90,24 +90,27 @@ pub enum Kept {
 /// # Errors
 /// One sentence: the variable's value is none, the file that the configuration names cannot be had, or a file is there
 /// that others may read or that is not ours.
-pub fn of_server(file: Option<&Path>) -> Result<(Token, Kept), String> {
+pub fn of_server(file: Option<&Path>) -> Result<(Token, TokenPlace), String> {
     if let Some(text) = std::env::var_os(VARIABLE).filter(|it| !it.is_empty()) {
         let token = Token::read(&text.to_string_lossy()).map_err(|it| format!("{VARIABLE}: {it}."))?;
-        return Ok((token, Kept::Variable));
+        return Ok((token, TokenPlace::Variable));
     }
     let place = match file {
         Some(it) => it.to_owned(),
         None => match default_place(|it| std::env::var_os(it), rustix::process::geteuid().is_root()) {
             Some(it) => it,
             None => {
-                return Ok((fresh()?, Kept::Nowhere("neither HOME nor XDG_STATE_HOME is set".to_owned())));
+                return Ok((
+                    fresh()?,
+                    TokenPlace::Nowhere("neither HOME nor XDG_STATE_HOME is set".to_owned()),
+                ));
             }
         },
     };
     match keep(&place) {
-        Ok(token) => Ok((token, Kept::File(place))),
+        Ok(token) => Ok((token, TokenPlace::File(place))),
         Err(NotKept::Refused(sentence)) => Err(sentence),
-        Err(NotKept::Impossible(why)) if file.is_none() => Ok((fresh()?, Kept::Nowhere(why))),
+        Err(NotKept::Impossible(why)) if file.is_none() => Ok((fresh()?, TokenPlace::Nowhere(why))),
         Err(NotKept::Impossible(why)) => Err(format!(
             "admin.token_file: {why}; set it to a file that larder can write, or set {VARIABLE}."
         )),
@@ -130,7 +133,7 @@ pub fn of_client(file: Option<&Path>) -> Result<Token, String> {
     };
     let place = place.ok_or_else(|| format!("Neither HOME nor {VARIABLE} is set."))?;
     // Root may read everything: a service that runs as a user of its own has its own file.
-    let reader = if root { Reader::Anybody } else { Reader::Owner };
+    let reader = if root { TokenReader::Anybody } else { TokenReader::Owner };
     match look(&place, reader) {
         Ok(Some(token)) => Ok(token),
         Ok(None) => Err(format!("{} does not exist.", place.display())),
@@ -166,7 +169,7 @@ enum NotKept {
 
 /// Whose file a token may be in.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Reader {
+enum TokenReader {
     /// Only one of this user.
     Owner,
     /// Anybody's.
@@ -175,7 +178,7 @@ enum Reader {
 
 /// The token of a file; made there if there is none. Of several who make one at once, the first one's is everybody's.
 fn keep(place: &Path) -> Result<Token, NotKept> {
-    if let Some(token) = look(place, Reader::Owner)? {
+    if let Some(token) = look(place, TokenReader::Owner)? {
         return Ok(token);
     }
     let cannot = |error: &std::io::Error| {
@@ -195,7 +198,7 @@ fn keep(place: &Path) -> Result<Token, NotKept> {
     match written {
         Ok(()) => Ok(token),
         // Another larder was faster: a link, unlike a rename, takes nobody's token away.
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => match look(place, Reader::Owner)? {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => match look(place, TokenReader::Owner)? {
             Some(token) => Ok(token),
             None => Err(cannot(&error)),
         },
@@ -211,7 +214,7 @@ fn write(draft: &Path, token: &Token) -> std::io::Result<()> {
 }
 
 /// The token of a file; `None` where there is no file.
-fn look(place: &Path, reader: Reader) -> Result<Option<Token>, NotKept> {
+fn look(place: &Path, reader: TokenReader) -> Result<Option<Token>, NotKept> {
     let shown = place.display();
     let cannot =
         |error: std::io::Error| NotKept::Impossible(format!("{shown} cannot be read: {}", plain(&error)));
@@ -252,7 +255,7 @@ fn look(place: &Path, reader: Reader) -> Result<Option<Token>, NotKept> {
         )));
     }
     let own = rustix::process::geteuid().as_raw();
-    if about.uid() != own && reader == Reader::Owner {
+    if about.uid() != own && reader == TokenReader::Owner {
         return Err(NotKept::Refused(format!(
             "The admin token file {shown} belongs to user {}, but larder runs as user {own}; remove it, or set \
              admin.token_file to another file.",
@@ -352,7 +355,7 @@ mod tests {
         std::fs::write(&place, format!("  {}\n", "k".repeat(32))).unwrap();
         assert!(keep(&place).unwrap().is(&"k".repeat(32)));
         assert!(matches!(keep(&folder.path().join("admin-token/x")), Err(NotKept::Impossible(_))));
-        assert!(matches!(look(folder.path(), Reader::Owner), Err(NotKept::Refused(_))));
+        assert!(matches!(look(folder.path(), TokenReader::Owner), Err(NotKept::Refused(_))));
     }
 
     #[test]
@@ -364,7 +367,7 @@ mod tests {
             place
         };
         let check = |place: &Path, expect: &str| {
-            for found in [keep(place).err(), look(place, Reader::Anybody).err()] {
+            for found in [keep(place).err(), look(place, TokenReader::Anybody).err()] {
                 let Some(NotKept::Refused(sentence)) = found else { panic!("{place:?}: {found:?}") };
                 assert!(sentence.contains(expect), "{sentence}");
             }

@@ -9,4 +9,4 @@ pub mod top;
 pub use histogram::{Histogram, Snapshot};
 pub use manual::manual;
 pub use scopes::{Lately, OriginCounters, OriginScope, RouteCounters, RouteScope, TierCounters, WorkerScope};
-pub use table::{Counters, Describe, Unit};
+pub use table::{CounterRow, Counters, Unit};

@@ -1,6 +1,6 @@
 //! The manual of counters, made from the tables. The tables are not here.
 
-use crate::{Counters, Describe, OriginCounters, RouteCounters, TierCounters, Unit};
+use crate::{CounterRow, Counters, OriginCounters, RouteCounters, TierCounters, Unit};
 use std::fmt::Write as _;
 
 /// The manual of counters: `docs/generated/counters.md`.
@@ -31,7 +31,7 @@ pub fn manual() -> String {
     out
 }
 
-fn rows(out: &mut String, table: &[Describe]) {
+fn rows(out: &mut String, table: &[CounterRow]) {
     for row in table {
         let unit = match row.unit {
             Unit::Count => "count",

@@ -2,7 +2,7 @@
 //! counts are not here.
 
 use crate::histogram::Histogram;
-use crate::table::{Counter, Describe, Unit, counters};
+use crate::table::{Counter, CounterRow, Unit, counters};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

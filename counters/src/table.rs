@@ -22,7 +22,7 @@ pub enum Unit {
 
 /// One row of the table.
 #[derive(Clone, Copy, Debug)]
-pub struct Describe {
+pub struct CounterRow {
     /// Its name in JSON: a stable interface.
     pub name: &'static str,
     /// What one unit of it is.
@@ -105,7 +105,7 @@ macro_rules! counters {
 
         impl $table {
             /// The table, in the order it is shown.
-            pub const TABLE: &'static [Describe] = &[$(Describe {
+            pub const TABLE: &'static [CounterRow] = &[$(CounterRow {
                 name: stringify!($name), unit: Unit::$unit, help: $help,
             },)*];
 

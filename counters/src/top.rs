@@ -23,7 +23,7 @@ const WORDS: usize = 3 * WAYS;
 
 /// What URLs are ordered by: each has a sketch of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum By {
+pub enum TopOrder {
     /// Requests for it.
     Requests,
     /// Those for which nothing usable was stored.
@@ -34,9 +34,10 @@ pub enum By {
     OriginTime,
 }
 
-impl By {
+impl TopOrder {
     /// All, in the order of sketches, keys and lists.
-    pub const ALL: [By; 4] = [By::Requests, By::Misses, By::Bytes, By::OriginTime];
+    pub const ALL: [TopOrder; 4] =
+        [TopOrder::Requests, TopOrder::Misses, TopOrder::Bytes, TopOrder::OriginTime];
 
     /// Their names in the API, in the same order.
     pub const NAMES: [&'static str; 4] = ["requests", "misses", "bytes", "origin_time"];
@@ -53,7 +54,7 @@ impl By {
         Self::ALL.into_iter().find(|it| it.name() == name)
     }
 
-    /// Its place in [`By::ALL`].
+    /// Its place in [`TopOrder::ALL`].
     #[must_use]
     pub fn place(self) -> usize {
         self as usize
@@ -62,7 +63,7 @@ impl By {
 
 /// A sketch: for one that writes.
 #[derive(Clone, Debug)]
-pub struct Top {
+pub struct TopSketch {
     /// How many sets there are; at least one.
     sets: usize,
     /// Hashes, weights and errors of each set. A hash of 0 is a free place.
@@ -85,7 +86,7 @@ pub struct Heavy {
     pub error: u64,
 }
 
-impl Top {
+impl TopSketch {
     /// A sketch that takes `bytes` at most, and room for one set at least. Its memory is resident from now on, so that a process
     /// does not grow by what is asked of it, and is as large at rest as it was at first.
     #[must_use]
@@ -196,7 +197,7 @@ impl Top {
 
 /// The heaviest `most` of several sketches together, the heaviest first; of equal weight in the order of their texts.
 #[must_use]
-pub fn heaviest(parts: &[Top], most: usize) -> Vec<Heavy> {
+pub fn heaviest(parts: &[TopSketch], most: usize) -> Vec<Heavy> {
     let mut sums: HashMap<u64, (u64, usize, usize)> = HashMap::new();
     for (part, top) in parts.iter().enumerate() {
         for (hash, weight, place) in top.places() {

@@ -2,35 +2,36 @@
 
 use bytes::Bytes;
 use larder_semantics::field::FieldList;
-use larder_transport::body::Piece;
+use larder_transport::body::BodyPiece;
 
 /// What to send. `Date`, `Connection` and framing are the sender's to add.
 #[derive(Clone)]
-pub struct Answer {
+pub struct FileResponse {
     /// The status code.
     pub status: u16,
     /// End-to-end fields; `Content-Length` is among them except for 204 and 304.
     pub fields: FieldList,
     /// The body in order; empty for HEAD, 204 and 304 whatever `Content-Length` says.
-    pub pieces: Vec<Piece>,
+    pub pieces: Vec<BodyPiece>,
 }
 
-impl Answer {
+impl FileResponse {
     /// A response with a body from memory. The body is dropped for HEAD.
     #[must_use]
-    pub(crate) fn text(status: u16, media_type: &str, body: impl Into<Bytes>, method: &str) -> Answer {
+    pub(crate) fn text(status: u16, media_type: &str, body: impl Into<Bytes>, method: &str) -> FileResponse {
         let body = body.into();
         let mut fields = FieldList::new();
         fields.push("Content-Type", media_type);
         fields.push("Content-Length", body.len().to_string());
-        let pieces = if method == "HEAD" || body.is_empty() { Vec::new() } else { vec![Piece::Bytes(body)] };
-        Answer { status, fields, pieces }
+        let pieces =
+            if method == "HEAD" || body.is_empty() { Vec::new() } else { vec![BodyPiece::Bytes(body)] };
+        FileResponse { status, fields, pieces }
     }
 
     /// Bytes of body that follow the head.
     #[must_use]
     pub fn length(&self) -> u64 {
-        self.pieces.iter().map(Piece::len).sum()
+        self.pieces.iter().map(BodyPiece::len).sum()
     }
 }
 
@@ -39,11 +40,11 @@ pub(crate) const ALLOW: &str = "GET, HEAD, OPTIONS";
 
 /// The answer to a method that is neither GET nor HEAD, if it is one: 204 to OPTIONS, else 405 (RFC 9110
 /// §9.3.7, §15.5.6).
-pub(crate) fn to_other_method(method: &str) -> Option<Answer> {
+pub(crate) fn to_other_method(method: &str) -> Option<FileResponse> {
     let mut answer = match method {
         "GET" | "HEAD" => return None,
-        "OPTIONS" => Answer { status: 204, fields: FieldList::new(), pieces: Vec::new() },
-        _ => Answer::text(405, PLAIN, "This resource is a file; the method is not allowed.\n", method),
+        "OPTIONS" => FileResponse { status: 204, fields: FieldList::new(), pieces: Vec::new() },
+        _ => FileResponse::text(405, PLAIN, "This resource is a file; the method is not allowed.\n", method),
     };
     answer.fields.push("Allow", ALLOW);
     Some(answer)
@@ -101,8 +102,8 @@ impl NotServed {
 
     /// A short page. The router may rather write its own.
     #[must_use]
-    pub fn answer(self, method: &str) -> Answer {
-        let mut answer = Answer::text(self.status(), PLAIN, format!("{}\n", self.sentence()), method);
+    pub fn answer(self, method: &str) -> FileResponse {
+        let mut answer = FileResponse::text(self.status(), PLAIN, format!("{}\n", self.sentence()), method);
         if self.status() == 503 {
             answer.fields.push("Retry-After", "1");
         }

@@ -3,7 +3,7 @@
 //! Half of that time after a look, the first request to come is chosen to look again while all others are
 //! still served; so a busy file is checked without anybody waiting for it, and its change is seen in time.
 
-use crate::negotiate::{self, Coding};
+use crate::negotiate::{self, SiblingCoding};
 use crate::open_file::OpenFile;
 use larder_semantics::field::Field;
 use larder_stdx::clock::Monotonic;
@@ -14,13 +14,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 /// A file and its precompressed siblings under one path.
-pub struct Entry {
+pub struct OpenFileEntry {
     /// The whole decoded path, compared on every lookup.
     pub path: Box<[u8]>,
     /// The file as it is.
     pub plain: Arc<OpenFile>,
-    /// Its siblings, in the order of [`Coding::ALL`].
-    pub coded: Vec<(Coding, Arc<OpenFile>)>,
+    /// Its siblings, in the order of [`SiblingCoding::ALL`].
+    pub coded: Vec<(SiblingCoding, Arc<OpenFile>)>,
     /// When it was last found unchanged, monotonic milliseconds.
     checked: AtomicU64,
     /// Somebody is looking again.
@@ -29,17 +29,17 @@ pub struct Entry {
     used: AtomicBool,
 }
 
-impl Entry {
+impl OpenFileEntry {
     /// An entry that was looked at `now`.
     pub fn new(
         path: &[u8],
         plain: Arc<OpenFile>,
-        coded: Vec<(Coding, Arc<OpenFile>)>,
+        coded: Vec<(SiblingCoding, Arc<OpenFile>)>,
         now: Monotonic,
-    ) -> Entry {
+    ) -> OpenFileEntry {
         let (checked, claimed, used) =
             (AtomicU64::new(now.0), AtomicBool::new(false), AtomicBool::new(false));
-        Entry { path: path.into(), plain, coded, checked, claimed, used }
+        OpenFileEntry { path: path.into(), plain, coded, checked, claimed, used }
     }
 
     /// It was found unchanged at `now`.
@@ -73,17 +73,17 @@ impl Entry {
         uses.peek().is_some() && !uses.any(|it| it)
     }
 
-    fn size(&self) -> Size {
+    fn size(&self) -> CacheSize {
         let bodies = std::iter::once(&self.plain).chain(self.coded.iter().map(|it| &it.1));
         let memory = bodies.map(|it| it.memory()).sum::<u64>() + self.path.len() as u64;
         let bodies = std::iter::once(&self.plain).chain(self.coded.iter().map(|it| &it.1));
-        Size { files: 1 + self.coded.len(), memory, copied: bodies.map(|it| it.copied()).sum() }
+        CacheSize { files: 1 + self.coded.len(), memory, copied: bodies.map(|it| it.copied()).sum() }
     }
 }
 
 /// What entries take, or may take.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Size {
+pub struct CacheSize {
     /// Files, siblings included: each is a descriptor or a body in memory.
     pub files: usize,
     /// Bytes of heads and of bodies in memory.
@@ -92,58 +92,58 @@ pub struct Size {
     pub copied: u64,
 }
 
-impl Size {
-    fn add(&mut self, more: Size) {
+impl CacheSize {
+    fn add(&mut self, more: CacheSize) {
         self.files += more.files;
         self.memory += more.memory;
         self.copied += more.copied;
     }
 
-    fn sub(&mut self, less: Size) {
+    fn sub(&mut self, less: CacheSize) {
         self.files -= less.files;
         self.memory -= less.memory;
         self.copied -= less.copied;
     }
 
-    fn exceeds(self, room: Size) -> bool {
+    fn exceeds(self, room: CacheSize) -> bool {
         self.files > room.files || self.memory > room.memory
     }
 }
 
 /// What a lookup found.
-pub enum Look {
+pub enum CacheLook {
     /// Use it.
-    Fresh(Arc<Entry>),
+    Fresh(Arc<OpenFileEntry>),
     /// Use it only if it is unchanged: look.
-    Stale(Arc<Entry>),
+    Stale(Arc<OpenFileEntry>),
     /// Nothing.
     Missing,
 }
 
 /// All entries, in shards so that workers seldom meet at a lock.
 pub struct Cache {
-    shards: Box<[RwLock<Shard>]>,
+    shards: Box<[RwLock<FileShard>]>,
     /// What a shard may hold.
-    room: Size,
+    room: CacheSize,
     /// Milliseconds in which a change is seen.
     cache_for: u64,
     seed: RandomState,
 }
 
 #[derive(Default)]
-struct Shard {
+struct FileShard {
     /// By the hash of the path; two paths of one hash share a place, and only one of them has it.
-    entries: HashMap<u64, Arc<Entry>, BuildHasherDefault<AsIs>>,
+    entries: HashMap<u64, Arc<OpenFileEntry>, BuildHasherDefault<FileHashAsIs>>,
     /// The clock: from the oldest to the newest, those passed over again at the end.
     clock: VecDeque<u64>,
-    size: Size,
+    size: CacheSize,
 }
 
 /// Its keys are hashes already.
 #[derive(Default)]
-struct AsIs(u64);
+struct FileHashAsIs(u64);
 
-impl Hasher for AsIs {
+impl Hasher for FileHashAsIs {
     fn finish(&self) -> u64 {
         self.0
     }
@@ -157,12 +157,12 @@ impl Hasher for AsIs {
 
 impl Cache {
     /// An empty cache that holds at most `room`.
-    pub fn new(room: Size, cache_for: u64) -> Cache {
+    pub fn new(room: CacheSize, cache_for: u64) -> Cache {
         // No shard so small that a few files, or one large one, would be all it holds.
         let by_memory = usize::try_from(room.memory >> 20).unwrap_or(usize::MAX);
         let shards = (room.files / 64).min(by_memory).clamp(1, 16).next_power_of_two();
         let room =
-            Size { files: (room.files / shards).max(1), memory: room.memory / shards as u64, copied: 0 };
+            CacheSize { files: (room.files / shards).max(1), memory: room.memory / shards as u64, copied: 0 };
         Cache {
             shards: (0..shards).map(|_| RwLock::default()).collect(),
             room,
@@ -186,21 +186,25 @@ impl Cache {
         entry.select(fields).cloned()
     }
 
-    /// Looks `path` up; who gets [`Look::Stale`] before the time is over is the only one who does.
-    pub fn get(&self, path: &[u8], now: Monotonic) -> Look {
+    /// Looks `path` up; who gets [`CacheLook::Stale`] before the time is over is the only one who does.
+    pub fn get(&self, path: &[u8], now: Monotonic) -> CacheLook {
         let (hash, shard) = self.place(path);
         let shard = shard.read();
         let Some(entry) = shard.entries.get(&hash).filter(|it| *it.path == *path) else {
-            return Look::Missing;
+            return CacheLook::Missing;
         };
         entry.used.store(true, Relaxed);
         let age = now.0.saturating_sub(entry.checked.load(Relaxed));
         let due = age >= self.cache_for / 2 && !entry.claimed.swap(true, Relaxed);
-        if due || age >= self.cache_for { Look::Stale(entry.clone()) } else { Look::Fresh(entry.clone()) }
+        if due || age >= self.cache_for {
+            CacheLook::Stale(entry.clone())
+        } else {
+            CacheLook::Fresh(entry.clone())
+        }
     }
 
     /// Puts an entry in place of that of the same path; says how many others had to go.
-    pub fn insert(&self, entry: Arc<Entry>) -> usize {
+    pub fn insert(&self, entry: Arc<OpenFileEntry>) -> usize {
         let (hash, shard) = self.place(&entry.path);
         let mut gone = Vec::new(); // Descriptors are closed after the lock is given back.
         {
@@ -241,20 +245,20 @@ impl Cache {
             let rest: Vec<u64> =
                 shard.entries.iter().filter(|it| it.1.holds_at_rest()).map(|it| *it.0).collect();
             gone.extend(rest.iter().filter_map(|it| shard.take(*it)));
-            let Shard { entries, clock, .. } = &mut *shard;
+            let FileShard { entries, clock, .. } = &mut *shard;
             clock.retain(|it| entries.contains_key(it));
         }
         !gone.is_empty()
     }
 
     /// What all entries take now.
-    pub fn size(&self) -> Size {
-        let mut sum = Size::default();
+    pub fn size(&self) -> CacheSize {
+        let mut sum = CacheSize::default();
         self.shards.iter().for_each(|it| sum.add(it.read().size));
         sum
     }
 
-    fn place(&self, path: &[u8]) -> (u64, &RwLock<Shard>) {
+    fn place(&self, path: &[u8]) -> (u64, &RwLock<FileShard>) {
         let hash = self.seed.hash_one(path);
         #[allow(clippy::cast_possible_truncation, reason = "any bits will do")]
         let at = (hash >> 32) as usize & (self.shards.len() - 1);
@@ -262,9 +266,9 @@ impl Cache {
     }
 }
 
-impl Shard {
+impl FileShard {
     /// Moves the hand of the clock by one: an entry that was used since stays, and so does `keep`.
-    fn evict(&mut self, keep: u64) -> Option<Arc<Entry>> {
+    fn evict(&mut self, keep: u64) -> Option<Arc<OpenFileEntry>> {
         let hash = self.clock.pop_front()?;
         if hash == keep || self.entries.get(&hash)?.used.swap(false, Relaxed) {
             self.clock.push_back(hash);
@@ -274,7 +278,7 @@ impl Shard {
     }
 
     /// Takes an entry out, and leaves its place in the clock.
-    fn take(&mut self, hash: u64) -> Option<Arc<Entry>> {
+    fn take(&mut self, hash: u64) -> Option<Arc<OpenFileEntry>> {
         let old = self.entries.remove(&hash)?;
         self.size.sub(old.size());
         Some(old)

@@ -24,9 +24,9 @@ mod resolve;
 mod respond;
 mod root;
 
-pub use answer::{Answer, NotServed};
+pub use answer::{FileResponse, NotServed};
 pub use media::media_type;
-pub use negotiate::Coding;
+pub use negotiate::SiblingCoding;
 pub use open_file::OpenFile;
 pub use respond::{is_plain, respond};
-pub use root::{Dotfiles, Found, Listing, Options, Root, Symlinks};
+pub use root::{Dotfiles, FileLookup, Listing, Root, RootOptions, SymlinkPolicy};

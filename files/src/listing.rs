@@ -1,10 +1,10 @@
 //! The listing of a directory, as HTML or JSON: only names that a request could reach, and every name
 //! escaped. Directories first, then by name.
 
-use crate::answer::{Answer, NotServed};
+use crate::answer::{FileResponse, NotServed};
 use crate::load::join;
 use crate::path;
-use crate::resolve::{self, Identity, Node};
+use crate::resolve::{self, FileNode, Identity};
 use crate::root::Root;
 use larder_semantics::date;
 use larder_stdx::clock::WallTime;
@@ -17,7 +17,7 @@ pub const MAX_LISTED: usize = 10_000;
 
 /// How a listing is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub enum ListingFormat {
     /// A page.
     Html,
     /// An array of objects: `name`, `type`, `size` (files), `mtime`.
@@ -26,11 +26,11 @@ pub enum Format {
 
 /// One line of a listing.
 #[derive(Serialize)]
-struct Line {
+struct ListingLine {
     /// Lossy where it is not UTF-8: `href` is exact.
     name: String,
     #[serde(rename = "type")]
-    kind: Kind,
+    kind: ListedKind,
     #[serde(skip_serializing_if = "Option::is_none")]
     size: Option<u64>,
     mtime: String,
@@ -39,7 +39,7 @@ struct Line {
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-enum Kind {
+enum ListedKind {
     Directory,
     File,
 }
@@ -48,18 +48,24 @@ enum Kind {
 ///
 /// # Errors
 /// It cannot be read.
-pub fn make(root: &Root, path: &[u8], directory: &[u8], format: Format) -> Result<Answer, NotServed> {
+pub fn make(
+    root: &Root,
+    path: &[u8],
+    directory: &[u8],
+    format: ListingFormat,
+) -> Result<FileResponse, NotServed> {
     let (lines, cut) = read(root, directory)?;
     let mut answer = match format {
-        Format::Html => {
-            let mut answer = Answer::text(200, "text/html; charset=utf-8", html(path, &lines, cut), "GET");
+        ListingFormat::Html => {
+            let mut answer =
+                FileResponse::text(200, "text/html; charset=utf-8", html(path, &lines, cut), "GET");
             let policy = "default-src 'none'; style-src 'unsafe-inline'";
             answer.fields.push("Content-Security-Policy", policy);
             answer
         }
-        Format::Json => {
+        ListingFormat::Json => {
             let text = serde_json::to_vec(&lines).map_err(|_| NotServed::Failed)?;
-            Answer::text(200, "application/json", text, "GET")
+            FileResponse::text(200, "application/json", text, "GET")
         }
     };
     answer.fields.push("Vary", "Accept");
@@ -69,19 +75,19 @@ pub fn make(root: &Root, path: &[u8], directory: &[u8], format: Format) -> Resul
 
 /// Whether names were left out for their number.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Cut {
+enum ListingCut {
     Whole,
     Short,
 }
 
-fn read(root: &Root, directory: &[u8]) -> Result<(Vec<Line>, Cut), NotServed> {
+fn read(root: &Root, directory: &[u8]) -> Result<(Vec<ListingLine>, ListingCut), NotServed> {
     let fd = resolve::open_directory(root.directory(), directory, root.options.symlinks)?;
     let mut lines = Vec::new();
-    let mut cut = Cut::Whole;
+    let mut cut = ListingCut::Whole;
     for it in Dir::read_from(&fd).map_err(resolve::refusal)? {
         let it = it.map_err(resolve::refusal)?;
         if lines.len() == MAX_LISTED {
-            cut = Cut::Short;
+            cut = ListingCut::Short;
             break;
         }
         let name = it.file_name().to_bytes();
@@ -94,16 +100,16 @@ fn read(root: &Root, directory: &[u8]) -> Result<(Vec<Line>, Cut), NotServed> {
 }
 
 /// Nothing for what could not be served: a FIFO, a link that leads outside.
-fn line(root: &Root, directory: &[u8], name: &[u8]) -> Option<Line> {
+fn line(root: &Root, directory: &[u8], name: &[u8]) -> Option<ListingLine> {
     let node = resolve::look(root.directory(), &join(directory, name), root.options.symlinks).ok()?;
     let (kind, size, modified) = match node {
-        Node::File(it) => (Kind::File, Some(it.size), it.modified.0),
-        Node::Directory(fd) => (Kind::Directory, None, Identity::of(&fstat(fd).ok()?).modified.0),
+        FileNode::File(it) => (ListedKind::File, Some(it.size), it.modified.0),
+        FileNode::Directory(fd) => (ListedKind::Directory, None, Identity::of(&fstat(fd).ok()?).modified.0),
     };
-    let slash = if kind == Kind::Directory { "/" } else { "" };
+    let slash = if kind == ListedKind::Directory { "/" } else { "" };
     let mut href = String::new();
     path::encode(name, &mut href);
-    Some(Line {
+    Some(ListingLine {
         name: format!("{}{slash}", String::from_utf8_lossy(name)),
         kind,
         size,
@@ -117,7 +123,7 @@ table{width:100%;border-collapse:collapse}td{padding:.15rem .5rem;white-space:no
 td:first-child{width:100%;white-space:normal;overflow-wrap:anywhere}td+td{text-align:right;color:GrayText}\
 :root{color-scheme:light dark}";
 
-fn html(path: &[u8], lines: &[Line], cut: Cut) -> String {
+fn html(path: &[u8], lines: &[ListingLine], cut: ListingCut) -> String {
     let title = escape(&String::from_utf8_lossy(path));
     let mut page = String::with_capacity(1024 + lines.len() * 160);
     let _ = write!(
@@ -139,7 +145,7 @@ fn html(path: &[u8], lines: &[Line], cut: Cut) -> String {
         );
     }
     page.push_str("</table>\n");
-    if cut == Cut::Short {
+    if cut == ListingCut::Short {
         let _ = writeln!(page, "<p>The listing is limited to {MAX_LISTED} entries.</p>");
     }
     page.push_str("</body></html>\n");

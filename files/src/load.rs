@@ -1,14 +1,14 @@
 //! What a lookup does where it may wait for a disk: find the file, its siblings or the directory's index,
 //! read what is small. Runs on the pool only; everything in here blocks.
 
-use crate::answer::{Answer, NotServed};
-use crate::cache::Entry;
-use crate::listing::{self, Format};
+use crate::answer::{FileResponse, NotServed};
+use crate::cache::OpenFileEntry;
+use crate::listing::{self, ListingFormat};
 use crate::media::media_type;
-use crate::negotiate::Coding;
-use crate::open_file::{self, Contents, Dress, OpenFile};
-use crate::resolve::{self, Identity, Node};
-use crate::root::{Listing, Options, Root};
+use crate::negotiate::SiblingCoding;
+use crate::open_file::{self, Dress, FileContents, OpenFile};
+use crate::resolve::{self, FileNode, Identity};
+use crate::root::{Listing, Root, RootOptions};
 use bytes::Bytes;
 use larder_stdx::clock::{self, Monotonic};
 use rustix::fs::{MemfdFlags, fstat, memfd_create};
@@ -25,7 +25,7 @@ const TRIES: usize = 5;
 const CHUNK: usize = 64 << 10;
 
 /// One lookup, with all that it needs.
-pub struct Job {
+pub struct LookupJob {
     /// The decoded path, prefix included: the key of the cache.
     pub path: Box<[u8]>,
     /// Where the path beneath the root begins in it.
@@ -33,9 +33,9 @@ pub struct Job {
     /// The query with its question mark, for redirects.
     pub query: Box<str>,
     /// What a listing would look like.
-    pub format: Format,
+    pub format: ListingFormat,
     /// What the cache had, to be kept if nothing changed.
-    pub previous: Option<Arc<Entry>>,
+    pub previous: Option<Arc<OpenFileEntry>>,
     /// Monotonic milliseconds.
     pub now: Monotonic,
 }
@@ -43,41 +43,41 @@ pub struct Job {
 /// What a lookup found.
 pub enum Loaded {
     /// A file, new or unchanged.
-    Entry(Arc<Entry>),
+    Entry(Arc<OpenFileEntry>),
     /// A redirect to the directory, or its listing.
-    Answer(Answer),
+    Answer(FileResponse),
 }
 
 /// Does the work of one lookup.
 ///
 /// # Errors
 /// Why nothing is served.
-pub fn load(root: &Root, job: &Job) -> Result<Loaded, NotServed> {
+pub fn load(root: &Root, job: &LookupJob) -> Result<Loaded, NotServed> {
     let symlinks = root.options.symlinks;
     let beneath = &job.path[job.skip..];
     let beneath = beneath.strip_prefix(b"/").unwrap_or(beneath);
     let Some(directory) = beneath.strip_suffix(b"/").or_else(|| (beneath.is_empty()).then_some(beneath))
     else {
         return match resolve::look(root.directory(), beneath, symlinks)? {
-            Node::File(identity) => entry(root, job, beneath, identity),
-            Node::Directory(_) => Ok(Loaded::Answer(to_directory(job))),
+            FileNode::File(identity) => entry(root, job, beneath, identity),
+            FileNode::Directory(_) => Ok(Loaded::Answer(to_directory(job))),
         };
     };
     if !job.path.ends_with(b"/") {
         return Ok(Loaded::Answer(to_directory(job))); // The stripped prefix itself.
     }
     match resolve::look(root.directory(), directory, symlinks)? {
-        Node::File(_) => Err(NotServed::NotFound),
-        Node::Directory(_) => index_or_listing(root, job, directory),
+        FileNode::File(_) => Err(NotServed::NotFound),
+        FileNode::Directory(_) => index_or_listing(root, job, directory),
     }
 }
 
-fn index_or_listing(root: &Root, job: &Job, directory: &[u8]) -> Result<Loaded, NotServed> {
+fn index_or_listing(root: &Root, job: &LookupJob, directory: &[u8]) -> Result<Loaded, NotServed> {
     for name in &root.options.index {
         let path = join(directory, name.as_bytes());
         match resolve::look(root.directory(), &path, root.options.symlinks) {
-            Ok(Node::File(identity)) => return entry(root, job, &path, identity),
-            Ok(Node::Directory(_)) | Err(NotServed::NotFound) => {}
+            Ok(FileNode::File(identity)) => return entry(root, job, &path, identity),
+            Ok(FileNode::Directory(_)) | Err(NotServed::NotFound) => {}
             Err(other) => return Err(other),
         }
     }
@@ -89,21 +89,22 @@ fn index_or_listing(root: &Root, job: &Job, directory: &[u8]) -> Result<Loaded, 
 
 /// 301 to the same path with a slash, so that relative links in the index work. The path has no empty
 /// segment, so that this can never be read as another host.
-fn to_directory(job: &Job) -> Answer {
+fn to_directory(job: &LookupJob) -> FileResponse {
     let mut location = String::with_capacity(job.path.len() + job.query.len() + 1);
     crate::path::encode(&job.path, &mut location);
     location.push('/');
     location.push_str(&job.query);
-    let mut answer = Answer::text(301, "text/plain; charset=utf-8", "This resource is a directory.\n", "GET");
+    let mut answer =
+        FileResponse::text(301, "text/plain; charset=utf-8", "This resource is a directory.\n", "GET");
     answer.fields.push("Location", location);
     answer
 }
 
 /// The entry for a file whose state is `identity`: what is unchanged is taken from the previous one.
-fn entry(root: &Root, job: &Job, file: &[u8], identity: Identity) -> Result<Loaded, NotServed> {
+fn entry(root: &Root, job: &LookupJob, file: &[u8], identity: Identity) -> Result<Loaded, NotServed> {
     let previous = job.previous.as_deref();
     let found = if root.options.precompressed { siblings(root, file, &identity) } else { Vec::new() };
-    let unchanged = |it: &Entry| {
+    let unchanged = |it: &OpenFileEntry| {
         let states = it.coded.iter().map(|it| (it.0, it.1.identity));
         it.plain.identity == identity && states.eq(found.iter().copied())
     };
@@ -132,20 +133,20 @@ fn entry(root: &Root, job: &Job, file: &[u8], identity: Identity) -> Result<Load
             coded.push((coding, sibling));
         }
     }
-    Ok(Loaded::Entry(Arc::new(Entry::new(&job.path, plain, coded, job.now))))
+    Ok(Loaded::Entry(Arc::new(OpenFileEntry::new(&job.path, plain, coded, job.now))))
 }
 
 /// The siblings that may stand for a file: regular, and not older than it.
-fn siblings(root: &Root, file: &[u8], original: &Identity) -> Vec<(Coding, Identity)> {
+fn siblings(root: &Root, file: &[u8], original: &Identity) -> Vec<(SiblingCoding, Identity)> {
     let state =
         |coding| match resolve::look(root.directory(), &with_suffix(file, coding), root.options.symlinks) {
-            Ok(Node::File(it)) if it.modified >= original.modified && it.size > 0 => Some((coding, it)),
+            Ok(FileNode::File(it)) if it.modified >= original.modified && it.size > 0 => Some((coding, it)),
             _ => None,
         };
-    Coding::ALL.into_iter().filter_map(state).collect()
+    SiblingCoding::ALL.into_iter().filter_map(state).collect()
 }
 
-fn with_suffix(file: &[u8], coding: Coding) -> Vec<u8> {
+fn with_suffix(file: &[u8], coding: SiblingCoding) -> Vec<u8> {
     [file, coding.suffix().as_bytes()].concat()
 }
 
@@ -165,17 +166,17 @@ fn open(root: &Root, path: &[u8], dress: &Dress<'_>) -> Result<Arc<OpenFile>, No
 fn read_whole(
     file: File,
     mut identity: Identity,
-    options: &Options,
-) -> Result<(Contents, Identity), NotServed> {
+    options: &RootOptions,
+) -> Result<(FileContents, Identity), NotServed> {
     for _ in 0..TRIES {
         let size = identity.size;
         let taken = if size <= options.small_file {
-            read_at_most(&file, size).map(|it| (it.len() as u64, Contents::Bytes(it)))
+            read_at_most(&file, size).map(|it| (it.len() as u64, FileContents::Bytes(it)))
         } else if size <= options.copied_file {
-            copy_at_most(&file, size).map(|(length, copy)| (length, Contents::Copy(copy)))
+            copy_at_most(&file, size).map(|(length, copy)| (length, FileContents::Copy(copy)))
         } else {
             let ends = open_file::ends(file.as_fd(), size).map_err(|it| not_taken(&it.into()))?;
-            return Ok((Contents::Descriptor(file.into(), ends), identity));
+            return Ok((FileContents::Descriptor(file.into(), ends), identity));
         };
         let (length, contents) = taken.map_err(|it| not_taken(&it))?;
         let after = Identity::of(&fstat(&file).map_err(resolve::refusal)?);
@@ -190,11 +191,11 @@ fn read_whole(
 }
 
 /// Whether the file begins with what was taken of it.
-fn holds(file: &File, contents: &Contents) -> std::io::Result<bool> {
+fn holds(file: &File, contents: &FileContents) -> std::io::Result<bool> {
     let copy = match contents {
-        Contents::Bytes(bytes) => return Ok(read_at_most(file, bytes.len() as u64)? == *bytes),
-        Contents::Copy(copy) => copy,
-        Contents::Descriptor(..) => return Ok(true),
+        FileContents::Bytes(bytes) => return Ok(read_at_most(file, bytes.len() as u64)? == *bytes),
+        FileContents::Copy(copy) => copy,
+        FileContents::Descriptor(..) => return Ok(true),
     };
     let (mut at, mut room, mut again) = (0, vec![0; CHUNK], vec![0; CHUNK]);
     loop {

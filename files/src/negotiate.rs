@@ -1,12 +1,12 @@
 //! Which form of a file a request prefers: a precompressed sibling (RFC 9110 §12.5.3), and for listings
 //! HTML or JSON (§12.5.1).
 
-use larder_semantics::coding::{self, Accepted, Quality};
+use larder_semantics::coding::{self, AcceptedCodings, Quality};
 use larder_semantics::field::{self, Field};
 
 /// A content coding that a sibling file may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Coding {
+pub enum SiblingCoding {
     /// `br`, from `NAME.br` (RFC 7932).
     Brotli,
     /// `zstd`, from `NAME.zst` (RFC 8878).
@@ -15,15 +15,15 @@ pub enum Coding {
     Gzip,
 }
 
-impl Coding {
+impl SiblingCoding {
     /// All of them, the preferred one first where a client likes several equally.
-    pub const ALL: [Coding; 3] = [Coding::Brotli, Coding::Zstd, Coding::Gzip];
+    pub const ALL: [SiblingCoding; 3] = [SiblingCoding::Brotli, SiblingCoding::Zstd, SiblingCoding::Gzip];
 
     fn in_general(self) -> coding::Coding {
         match self {
-            Coding::Brotli => coding::Coding::Brotli,
-            Coding::Zstd => coding::Coding::Zstd,
-            Coding::Gzip => coding::Coding::Gzip,
+            SiblingCoding::Brotli => coding::Coding::Brotli,
+            SiblingCoding::Zstd => coding::Coding::Zstd,
+            SiblingCoding::Gzip => coding::Coding::Gzip,
         }
     }
 
@@ -31,9 +31,9 @@ impl Coding {
     #[must_use]
     pub fn token(self) -> &'static str {
         match self {
-            Coding::Brotli => "br",
-            Coding::Zstd => "zstd",
-            Coding::Gzip => "gzip",
+            SiblingCoding::Brotli => "br",
+            SiblingCoding::Zstd => "zstd",
+            SiblingCoding::Gzip => "gzip",
         }
     }
 
@@ -41,9 +41,9 @@ impl Coding {
     #[must_use]
     pub fn suffix(self) -> &'static str {
         match self {
-            Coding::Brotli => ".br",
-            Coding::Zstd => ".zst",
-            Coding::Gzip => ".gz",
+            SiblingCoding::Brotli => ".br",
+            SiblingCoding::Zstd => ".zst",
+            SiblingCoding::Gzip => ".gz",
         }
     }
 }
@@ -51,9 +51,9 @@ impl Coding {
 /// The position in `available` of the coding the client likes best, `None` for the file as it is. The file
 /// as it is wins only where the client likes it better than all that are there, or names no coding at all
 /// (RFC 9110 §12.5.3 would allow any without the field; few clients that send none can read one).
-pub fn choose(fields: &[Field<'_>], available: impl Iterator<Item = Coding>) -> Option<usize> {
+pub fn choose(fields: &[Field<'_>], available: impl Iterator<Item = SiblingCoding>) -> Option<usize> {
     field::first(fields, "accept-encoding")?;
-    let accepted = Accepted::read(fields);
+    let accepted = AcceptedCodings::read(fields);
     let least = accepted.quality(coding::Coding::Identity).max(1);
     let mut best: Option<(usize, Quality)> = None;
     for (at, it) in available.enumerate() {
@@ -89,15 +89,15 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(accept_encoding: &str, expect: Option<Coding>) {
+    fn check(accept_encoding: &str, expect: Option<SiblingCoding>) {
         let fields = [Field { name: "Accept-Encoding", value: accept_encoding.as_bytes() }];
-        let chosen = choose(&fields, Coding::ALL.into_iter()).map(|it| Coding::ALL[it]);
+        let chosen = choose(&fields, SiblingCoding::ALL.into_iter()).map(|it| SiblingCoding::ALL[it]);
         assert_eq!(expect, chosen, "{accept_encoding}");
     }
 
     #[test]
     fn codings() {
-        use Coding::{Brotli, Gzip, Zstd};
+        use SiblingCoding::{Brotli, Gzip, Zstd};
         check("", None);
         check("gzip", Some(Gzip));
         check("x-gzip", Some(Gzip));
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn no_field_is_as_it_is() {
-        assert_eq!(None, choose(&[], Coding::ALL.into_iter()));
+        assert_eq!(None, choose(&[], SiblingCoding::ALL.into_iter()));
         assert!(!prefers_json(&[]));
     }
 }

@@ -7,8 +7,8 @@ use larder_semantics::field::FieldList;
 use larder_semantics::freshness::{Lifetime, LifetimeSource};
 use larder_semantics::stored::Meta;
 use larder_stdx::clock::WallTime;
-use larder_stdx::descriptors::Held;
-use larder_transport::body::{FileOwner, FileSlice, Kept, Piece};
+use larder_stdx::descriptors::HeldDescriptor;
+use larder_transport::body::{BodyPiece, FileOwner, FileSlice, FileWritableBy};
 use larder_wire::http2::ready::ReadyHead;
 use parking_lot::Mutex;
 use rustix::fs::fstat;
@@ -27,7 +27,7 @@ pub struct OpenFile {
     pub meta: Meta,
     /// The whole body: bytes up to `Options::small_file`, else a slice of a copy (up to
     /// `Options::copied_file`) or of the file itself.
-    pub body: Piece,
+    pub body: BodyPiece,
     /// The state of the file that all of the above was read from.
     pub(crate) identity: Identity,
     /// Present where the body is the file itself.
@@ -47,7 +47,7 @@ pub(crate) struct Dress<'a> {
 }
 
 /// Where the bytes of a file are.
-pub(crate) enum Contents {
+pub(crate) enum FileContents {
     /// Read whole.
     Bytes(bytes::Bytes),
     /// Copied whole into a `memfd` that nobody else can write to.
@@ -58,7 +58,12 @@ pub(crate) enum Contents {
 
 impl OpenFile {
     /// Makes everything that a hit sends; `now` is when the file was looked at.
-    pub(crate) fn new(contents: Contents, identity: Identity, dress: &Dress<'_>, now: WallTime) -> OpenFile {
+    pub(crate) fn new(
+        contents: FileContents,
+        identity: Identity,
+        dress: &Dress<'_>,
+        now: WallTime,
+    ) -> OpenFile {
         let etag = entity_tag(&identity, &contents, dress.coding);
         // An origin must not claim a modification in the future (RFC 9110 §8.8.2.1).
         let modified = u64::try_from(identity.modified.0).ok().map(WallTime).filter(|it| *it <= now);
@@ -81,11 +86,14 @@ impl OpenFile {
         }
         fields.shrink();
         let (body, descriptor) = match contents {
-            Contents::Bytes(bytes) => (Piece::Bytes(bytes), None),
-            Contents::Copy(fd) => (whole(Arc::new(Copy { fd, _held: Held::for_clients() }), &identity), None),
-            Contents::Descriptor(fd, ends) => {
+            FileContents::Bytes(bytes) => (BodyPiece::Bytes(bytes), None),
+            FileContents::Copy(fd) => {
+                (whole(Arc::new(Copy { fd, _held: HeldDescriptor::for_clients() }), &identity), None)
+            }
+            FileContents::Descriptor(fd, ends) => {
                 let grown = Mutex::new(identity);
-                let owner = Arc::new(Descriptor { fd, identity, ends, grown, _held: Held::for_clients() });
+                let owner =
+                    Arc::new(Descriptor { fd, identity, ends, grown, _held: HeldDescriptor::for_clients() });
                 (whole(owner.clone(), &identity), Some(owner))
             }
         };
@@ -97,7 +105,7 @@ impl OpenFile {
     /// Something that is sent as a file is and lies in none. `status_line` ends with its CRLF; `fields` go with it,
     /// `Content-Length`, `ETag` and `Last-Modified` among them, of which `meta` says the same.
     #[must_use]
-    pub fn held(status_line: &[u8], mut fields: FieldList, meta: Meta, body: Piece) -> OpenFile {
+    pub fn held(status_line: &[u8], mut fields: FieldList, meta: Meta, body: BodyPiece) -> OpenFile {
         fields.shrink();
         let identity = Identity { place: (0, 0), size: body.len(), modified: (0, 0), changed: (0, 0) };
         let head = ReadyHead::new(&[status_line, fields.text()].concat());
@@ -120,7 +128,7 @@ impl OpenFile {
     /// Whether something is being sent from its descriptor; `None` where it has none.
     #[must_use]
     pub(crate) fn in_use(&self) -> Option<bool> {
-        let Piece::File(slice) = &self.body else { return None };
+        let BodyPiece::File(slice) = &self.body else { return None };
         let own = if self.descriptor.is_some() { 2 } else { 1 };
         Some(Arc::strong_count(&slice.owner) > own)
     }
@@ -129,7 +137,7 @@ impl OpenFile {
     #[must_use]
     pub fn copied(&self) -> u64 {
         match &self.body {
-            Piece::File(_) if self.descriptor.is_none() => self.body.len().next_multiple_of(4096),
+            BodyPiece::File(_) if self.descriptor.is_none() => self.body.len().next_multiple_of(4096),
             _ => 0,
         }
     }
@@ -149,18 +157,18 @@ impl OpenFile {
     }
 }
 
-fn whole(owner: Arc<dyn FileOwner>, identity: &Identity) -> Piece {
-    Piece::File(FileSlice { owner, offset: 0, length: identity.size })
+fn whole(owner: Arc<dyn FileOwner>, identity: &Identity) -> BodyPiece {
+    BodyPiece::File(FileSlice { owner, offset: 0, length: identity.size })
 }
 
 /// Strong, and the same on every node that has the same file: time of change, size, and a hash of the bytes where these are
 /// at hand. (Builds that set all times to one constant, and replace files by others of the same size, are common.)
-fn entity_tag(identity: &Identity, contents: &Contents, coding: Option<&str>) -> String {
+fn entity_tag(identity: &Identity, contents: &FileContents, coding: Option<&str>) -> String {
     let (seconds, nanos) = identity.modified;
     let hash = match contents {
-        Contents::Bytes(bytes) => Some(xxh3_64(bytes)),
-        Contents::Copy(fd) => hash(fd.as_fd(), identity.size).ok(),
-        Contents::Descriptor(..) => None,
+        FileContents::Bytes(bytes) => Some(xxh3_64(bytes)),
+        FileContents::Copy(fd) => hash(fd.as_fd(), identity.size).ok(),
+        FileContents::Descriptor(..) => None,
     };
     let hash = hash.map_or(String::new(), |it| format!("-{it:x}"));
     let suffix = coding.map_or(String::new(), |it| format!("-{it}"));
@@ -224,7 +232,7 @@ fn facts(etag: Box<[u8]>, modified: Option<WallTime>, varies: bool, now: WallTim
 /// A copy in memory: the kernel sends it like a file, and no edit reaches it.
 struct Copy {
     fd: OwnedFd,
-    _held: Held,
+    _held: HeldDescriptor,
 }
 
 impl FileOwner for Copy {
@@ -245,7 +253,7 @@ struct Descriptor {
     ends: u64,
     /// The last state in which these were found unchanged.
     grown: Mutex<Identity>,
-    _held: Held,
+    _held: HeldDescriptor,
 }
 
 impl Descriptor {
@@ -277,8 +285,8 @@ impl FileOwner for Descriptor {
         None
     }
 
-    fn kept(&self) -> Kept {
-        Kept::Theirs
+    fn kept(&self) -> FileWritableBy {
+        FileWritableBy::Theirs
     }
 
     /// A log or a recording grows while it is sent: the length that was promised is sent of it.

@@ -11,7 +11,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 
 /// Which symbolic links are followed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Symlinks {
+pub enum SymlinkPolicy {
     /// Relative ones that stay beneath the root all the way; absolute ones never.
     #[default]
     Beneath,
@@ -21,14 +21,14 @@ pub enum Symlinks {
     Anywhere,
 }
 
-impl Symlinks {
+impl SymlinkPolicy {
     fn flags(self) -> ResolveFlags {
         match self {
-            Symlinks::Beneath => ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS,
-            Symlinks::Never => {
+            SymlinkPolicy::Beneath => ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS,
+            SymlinkPolicy::Never => {
                 ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_SYMLINKS
             }
-            Symlinks::Anywhere => ResolveFlags::NO_MAGICLINKS,
+            SymlinkPolicy::Anywhere => ResolveFlags::NO_MAGICLINKS,
         }
     }
 }
@@ -72,7 +72,7 @@ impl Identity {
 }
 
 /// What a path names.
-pub enum Node {
+pub enum FileNode {
     /// A regular file, not yet opened.
     File(Identity),
     /// A directory, opened with `O_PATH`.
@@ -86,12 +86,12 @@ const TRIES: usize = 8;
 ///
 /// # Errors
 /// Neither file nor directory, absent, or outside: [`NotServed::NotFound`]; see [`refusal`].
-pub fn look(dir: BorrowedFd<'_>, path: &[u8], symlinks: Symlinks) -> Result<Node, NotServed> {
+pub fn look(dir: BorrowedFd<'_>, path: &[u8], symlinks: SymlinkPolicy) -> Result<FileNode, NotServed> {
     let fd = open(dir, path, OFlags::PATH, symlinks)?;
     let stat = fstat(&fd).map_err(refusal)?;
     match FileType::from_raw_mode(stat.st_mode) {
-        FileType::RegularFile => Ok(Node::File(Identity::of(&stat))),
-        FileType::Directory => Ok(Node::Directory(fd)),
+        FileType::RegularFile => Ok(FileNode::File(Identity::of(&stat))),
+        FileType::Directory => Ok(FileNode::Directory(fd)),
         _ => Err(NotServed::NotFound),
     }
 }
@@ -103,7 +103,7 @@ pub fn look(dir: BorrowedFd<'_>, path: &[u8], symlinks: Symlinks) -> Result<Node
 pub fn open_file(
     dir: BorrowedFd<'_>,
     path: &[u8],
-    symlinks: Symlinks,
+    symlinks: SymlinkPolicy,
 ) -> Result<(OwnedFd, Identity), NotServed> {
     let fd = open(dir, path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY, symlinks)?;
     let stat = fstat(&fd).map_err(refusal)?;
@@ -117,11 +117,20 @@ pub fn open_file(
 ///
 /// # Errors
 /// As [`look`].
-pub fn open_directory(dir: BorrowedFd<'_>, path: &[u8], symlinks: Symlinks) -> Result<OwnedFd, NotServed> {
+pub fn open_directory(
+    dir: BorrowedFd<'_>,
+    path: &[u8],
+    symlinks: SymlinkPolicy,
+) -> Result<OwnedFd, NotServed> {
     open(dir, path, OFlags::RDONLY | OFlags::DIRECTORY, symlinks)
 }
 
-fn open(dir: BorrowedFd<'_>, path: &[u8], flags: OFlags, symlinks: Symlinks) -> Result<OwnedFd, NotServed> {
+fn open(
+    dir: BorrowedFd<'_>,
+    path: &[u8],
+    flags: OFlags,
+    symlinks: SymlinkPolicy,
+) -> Result<OwnedFd, NotServed> {
     let path = if path.is_empty() { b"." } else { path };
     let mut last = Errno::AGAIN;
     for _ in 0..TRIES {

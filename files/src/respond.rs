@@ -1,19 +1,19 @@
 //! What a request gets of an open file: preconditions, ranges, methods (RFC 9110 §13, §14). Pure: the
 //! decisions are `semantics`', this only makes the response that they call for.
 
-use crate::answer::{self, Answer};
+use crate::answer::{self, FileResponse};
 use crate::open_file::OpenFile;
 use bytes::Bytes;
 use larder_semantics::conditional::{self, Precondition};
 use larder_semantics::field::{self, Field, FieldList};
 use larder_semantics::range::{self, Selection};
-use larder_transport::body::Piece;
+use larder_transport::body::BodyPiece;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::OnceLock;
 
 /// The response to `method` with these request fields. HEAD has the fields of GET and no pieces.
 #[must_use]
-pub fn respond(file: &OpenFile, method: &str, fields: &[Field<'_>]) -> Answer {
+pub fn respond(file: &OpenFile, method: &str, fields: &[Field<'_>]) -> FileResponse {
     if let Some(answer) = answer::to_other_method(method) {
         return answer;
     }
@@ -60,22 +60,22 @@ fn selection(file: &OpenFile, method: &str, fields: &[Field<'_>]) -> Selection {
     }
 }
 
-fn whole(file: &OpenFile, method: &str) -> Answer {
+fn whole(file: &OpenFile, method: &str) -> FileResponse {
     let send = method != "HEAD" && !file.body.is_empty();
     let pieces = if send { vec![file.body.clone()] } else { Vec::new() };
-    Answer { status: file.meta.status, fields: file.fields.clone(), pieces }
+    FileResponse { status: file.meta.status, fields: file.fields.clone(), pieces }
 }
 
-fn one(file: &OpenFile, first: u64, last: u64) -> Answer {
+fn one(file: &OpenFile, first: u64, last: u64) -> FileResponse {
     let length = last - first + 1;
     let mut fields = file.fields.clone();
     fields.set("Content-Length", length.to_string());
     fields.push("Content-Range", format!("bytes {first}-{last}/{}", file.length()));
-    Answer { status: 206, fields, pieces: vec![file.body.slice(first, length)] }
+    FileResponse { status: 206, fields, pieces: vec![file.body.slice(first, length)] }
 }
 
 /// `multipart/byteranges` (RFC 9110 §14.6): each part's own head says what it is.
-fn many(file: &OpenFile, ranges: &[(u64, u64)]) -> Answer {
+fn many(file: &OpenFile, ranges: &[(u64, u64)]) -> FileResponse {
     let boundary = boundary(file);
     let media_type = file.fields.get("content-type").unwrap_or(b"application/octet-stream");
     let mut pieces = Vec::with_capacity(ranges.len() * 2 + 1);
@@ -85,12 +85,12 @@ fn many(file: &OpenFile, ranges: &[(u64, u64)]) -> Answer {
         head.extend_from_slice(media_type);
         let place = format!("\r\nContent-Range: bytes {first}-{last}/{}\r\n\r\n", file.length());
         head.extend_from_slice(place.as_bytes());
-        pieces.push(Piece::Bytes(Bytes::from(head)));
+        pieces.push(BodyPiece::Bytes(Bytes::from(head)));
         pieces.push(file.body.slice(first, last - first + 1));
         line_end = "\r\n";
     }
-    pieces.push(Piece::Bytes(Bytes::from(format!("\r\n--{boundary}--\r\n"))));
-    let mut answer = Answer { status: 206, fields: file.fields.clone(), pieces };
+    pieces.push(BodyPiece::Bytes(Bytes::from(format!("\r\n--{boundary}--\r\n"))));
+    let mut answer = FileResponse { status: 206, fields: file.fields.clone(), pieces };
     let length = answer.length().to_string();
     answer.fields.set("Content-Length", length);
     answer.fields.set("Content-Type", format!("multipart/byteranges; boundary={boundary}"));
@@ -105,15 +105,15 @@ fn boundary(file: &OpenFile) -> String {
 }
 
 /// 304 has the fields that a cache may need to update, and no others (RFC 9110 §15.4.5).
-fn not_modified(file: &OpenFile) -> Answer {
+fn not_modified(file: &OpenFile) -> FileResponse {
     let kept = ["etag", "last-modified", "vary", "cache-control"];
     let mut fields = file.fields.clone();
     fields.retain(|it| kept.iter().any(|name| it.is(name)));
-    Answer { status: 304, fields, pieces: Vec::new() }
+    FileResponse { status: 304, fields, pieces: Vec::new() }
 }
 
-fn failed(file: &OpenFile, method: &str) -> Answer {
-    let mut answer = Answer::text(
+fn failed(file: &OpenFile, method: &str) -> FileResponse {
+    let mut answer = FileResponse::text(
         412,
         "text/plain; charset=utf-8",
         "A precondition of the request failed for this file.\n",
@@ -123,9 +123,9 @@ fn failed(file: &OpenFile, method: &str) -> Answer {
     answer
 }
 
-fn unsatisfiable(file: &OpenFile, method: &str) -> Answer {
+fn unsatisfiable(file: &OpenFile, method: &str) -> FileResponse {
     let sentence = "The requested range is outside the file.\n";
-    let mut answer = Answer::text(416, "text/plain; charset=utf-8", sentence, method);
+    let mut answer = FileResponse::text(416, "text/plain; charset=utf-8", sentence, method);
     answer.fields.push("Content-Range", format!("bytes */{}", file.length()));
     copy(&file.fields, "ETag", &mut answer.fields);
     answer

@@ -1,9 +1,9 @@
 //! A directory that is served: its options, its open-file cache, and the way of a lookup.
 
-use crate::answer::{self, Answer, NotServed};
-use crate::cache::{Cache, Look, Size};
-use crate::listing::Format;
-use crate::load::{self, Job, Loaded};
+use crate::answer::{self, FileResponse, NotServed};
+use crate::cache::{Cache, CacheLook, CacheSize};
+use crate::listing::ListingFormat;
+use crate::load::{self, Loaded, LookupJob};
 use crate::negotiate;
 use crate::open_file::OpenFile;
 use crate::path;
@@ -21,7 +21,7 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 pub use crate::path::Dotfiles;
-pub use crate::resolve::Symlinks;
+pub use crate::resolve::SymlinkPolicy;
 
 /// What a directory without index shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub enum Listing {
 
 /// How a directory is served.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct RootOptions {
     /// Removed from the front of every path, such as `/static`; what does not begin with it is not found.
     /// Without a slash at the end; empty removes nothing.
     pub strip: String,
@@ -46,7 +46,7 @@ pub struct Options {
     /// Whether names that begin with a dot exist.
     pub dotfiles: Dotfiles,
     /// Which symbolic links are followed.
-    pub symlinks: Symlinks,
+    pub symlinks: SymlinkPolicy,
     /// `NAME.br`, `NAME.zst`, `NAME.gz` stand for `NAME` where the client takes them and they are not older.
     pub precompressed: bool,
     /// `Cache-Control` of every file; `None` sends none.
@@ -70,14 +70,14 @@ pub struct Options {
     pub queue: usize,
 }
 
-impl Default for Options {
+impl Default for RootOptions {
     fn default() -> Self {
-        Options {
+        RootOptions {
             strip: String::new(),
             index: vec!["index.html".to_owned()],
             listing: Listing::default(),
             dotfiles: Dotfiles::default(),
-            symlinks: Symlinks::default(),
+            symlinks: SymlinkPolicy::default(),
             precompressed: true,
             cache_control: None,
             media_types: Vec::new(),
@@ -102,7 +102,7 @@ const PATIENT: usize = 1500;
 /// A directory that is served. Shared by all workers.
 pub struct Root {
     directory: OwnedFd,
-    pub(crate) options: Options,
+    pub(crate) options: RootOptions,
     cache: Cache,
     turns: Arc<Semaphore>,
     waiting: AtomicUsize,
@@ -110,11 +110,11 @@ pub struct Root {
 }
 
 /// What a lookup found.
-pub enum Found {
+pub enum FileLookup {
     /// A file: see [`respond`].
     File(Arc<OpenFile>),
     /// A redirect or a listing, as GET gets it.
-    Answer(Answer),
+    Answer(FileResponse),
 }
 
 impl Root {
@@ -122,7 +122,7 @@ impl Root {
     ///
     /// # Errors
     /// It is none or cannot be opened, or the kernel has no `openat2` (Linux before 5.6).
-    pub fn open(path: &Path, options: Options, counters: Arc<Counters>) -> std::io::Result<Arc<Root>> {
+    pub fn open(path: &Path, options: RootOptions, counters: Arc<Counters>) -> std::io::Result<Arc<Root>> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = rustix::fs::open(path, flags, Mode::empty())?;
         let probe = rustix::fs::ResolveFlags::BENEATH;
@@ -130,7 +130,10 @@ impl Root {
         let cache_for = u64::try_from(options.cache_for.as_millis()).unwrap_or(u64::MAX);
         Ok(Arc::new(Root {
             directory,
-            cache: Cache::new(Size { files: options.entries, memory: options.memory, copied: 0 }, cache_for),
+            cache: Cache::new(
+                CacheSize { files: options.entries, memory: options.memory, copied: 0 },
+                cache_for,
+            ),
             turns: Arc::new(Semaphore::new(options.concurrency.max(1))),
             waiting: AtomicUsize::new(0),
             counters,
@@ -162,7 +165,7 @@ impl Root {
         target: &str,
         fields: &[Field<'_>],
         now: Monotonic,
-    ) -> Result<Found, NotServed> {
+    ) -> Result<FileLookup, NotServed> {
         let (raw, query) = path::split(target);
         let path: Box<[u8]> = {
             let mut buffer = [0; path::MAX];
@@ -170,27 +173,27 @@ impl Root {
         };
         let skip = self.stripped(&path)?;
         let previous = match self.look(&path, fields, now) {
-            Ok(file) => return Ok(Found::File(file)),
+            Ok(file) => return Ok(FileLookup::File(file)),
             Err(previous) => previous,
         };
-        let format = if negotiate::prefers_json(fields) { Format::Json } else { Format::Html };
+        let format = if negotiate::prefers_json(fields) { ListingFormat::Json } else { ListingFormat::Html };
         let (turn, waited) = self.turn().await?;
-        if waited == Waited::Yes
+        if waited == TurnWait::Yes
             && let Ok(file) = self.look(&path, fields, now)
         {
-            return Ok(Found::File(file)); // Somebody before us in the queue has looked.
+            return Ok(FileLookup::File(file)); // Somebody before us in the queue has looked.
         }
         let now = now.max(clock::monotonic());
-        self.load(Job { path, skip, query: query.into(), format, previous, now }, turn, fields).await
+        self.load(LookupJob { path, skip, query: query.into(), format, previous, now }, turn, fields).await
     }
 
     /// Asks the disk, again and again where that may help.
     async fn load(
         self: &Arc<Self>,
-        job: Job,
+        job: LookupJob,
         mut turn: OwnedSemaphorePermit,
         fields: &[Field<'_>],
-    ) -> Result<Found, NotServed> {
+    ) -> Result<FileLookup, NotServed> {
         let job = Arc::new(job);
         let mut tried = 0;
         loop {
@@ -203,10 +206,10 @@ impl Root {
             });
             tried += 1;
             match work.await.map_err(|_| NotServed::Failed)? {
-                Ok(Loaded::Answer(answer)) => return Ok(Found::Answer(answer)),
+                Ok(Loaded::Answer(answer)) => return Ok(FileLookup::Answer(answer)),
                 // Changed again in the meantime: the client tries again, the next look sees it.
                 Ok(Loaded::Entry(it)) => {
-                    return it.select_loaded(fields).cloned().map(Found::File).ok_or(NotServed::Busy);
+                    return it.select_loaded(fields).cloned().map(FileLookup::File).ok_or(NotServed::Busy);
                 }
                 Err(NotServed::Busy) if tried < TRIES => {}
                 Err(NotServed::NoDescriptor) if tried < PATIENT => descriptors::miss(),
@@ -219,7 +222,7 @@ impl Root {
             tokio::time::sleep(PAUSE).await;
             turn = self.turn().await?.0;
             if let Ok(file) = self.look(&path, fields, clock::monotonic()) {
-                return Ok(Found::File(file));
+                return Ok(FileLookup::File(file));
             }
         }
     }
@@ -231,13 +234,13 @@ impl Root {
         target: &str,
         fields: &[Field<'_>],
         now: Monotonic,
-    ) -> Answer {
+    ) -> FileResponse {
         if let Some(answer) = answer::to_other_method(method) {
             return answer;
         }
         let mut answer = match self.lookup(target, fields, now).await {
-            Ok(Found::File(file)) => respond(&file, method, fields),
-            Ok(Found::Answer(answer)) => answer,
+            Ok(FileLookup::File(file)) => respond(&file, method, fields),
+            Ok(FileLookup::Answer(answer)) => answer,
             Err(refusal) => refusal.answer(method),
         };
         if method == "HEAD" {
@@ -288,34 +291,34 @@ impl Root {
         path: &[u8],
         fields: &[Field<'_>],
         now: Monotonic,
-    ) -> Result<Arc<OpenFile>, Option<Arc<crate::cache::Entry>>> {
+    ) -> Result<Arc<OpenFile>, Option<Arc<crate::cache::OpenFileEntry>>> {
         match self.cache.get(path, now) {
-            Look::Fresh(entry) => match entry.select(fields) {
+            CacheLook::Fresh(entry) => match entry.select(fields) {
                 Some(file) => Ok(file.clone()),
                 None => Err(Some(entry)),
             },
-            Look::Stale(entry) => Err(Some(entry)),
-            Look::Missing => Err(None),
+            CacheLook::Stale(entry) => Err(Some(entry)),
+            CacheLook::Missing => Err(None),
         }
     }
 
     /// Waits for a turn at the disk.
-    async fn turn(&self) -> Result<(OwnedSemaphorePermit, Waited), NotServed> {
+    async fn turn(&self) -> Result<(OwnedSemaphorePermit, TurnWait), NotServed> {
         if let Ok(turn) = self.turns.clone().try_acquire_owned() {
-            return Ok((turn, Waited::No));
+            return Ok((turn, TurnWait::No));
         }
         if self.waiting.fetch_add(1, Relaxed) >= self.options.queue {
             self.waiting.fetch_sub(1, Relaxed);
             self.counters.files_busy.add_shared(1);
             return Err(NotServed::Busy);
         }
-        let _place = Place(&self.waiting); // Given back also when the client goes away.
+        let _place = RequestedPath(&self.waiting); // Given back also when the client goes away.
         let turn = self.turns.clone().acquire_owned().await.map_err(|_| NotServed::Failed)?;
-        Ok((turn, Waited::Yes))
+        Ok((turn, TurnWait::Yes))
     }
 
     /// A lookup's part on the pool. The cache is changed here, so that it is even if the client is gone.
-    fn work(&self, job: &Job) -> Result<Loaded, NotServed> {
+    fn work(&self, job: &LookupJob) -> Result<Loaded, NotServed> {
         self.counters.files_loads.add_shared(1);
         let mut loaded = load::load(self, job);
         // Those that are kept for later are given back, and it is tried once more.
@@ -339,14 +342,14 @@ impl Root {
 
 /// Whether a turn was had at once.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Waited {
+enum TurnWait {
     No,
     Yes,
 }
 
-struct Place<'a>(&'a AtomicUsize);
+struct RequestedPath<'a>(&'a AtomicUsize);
 
-impl Drop for Place<'_> {
+impl Drop for RequestedPath<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Relaxed);
     }

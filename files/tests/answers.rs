@@ -2,7 +2,7 @@
 
 mod support;
 
-use larder_files::{Coding, Listing, Options};
+use larder_files::{Listing, RootOptions, SiblingCoding};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
@@ -198,7 +198,7 @@ fn an_index_may_be_a_link_within_the_root() {
 #[test]
 fn the_first_index_wins_and_a_directory_is_none() {
     let index = vec!["index.htm".to_owned(), "index.html".to_owned()];
-    let site = Site::with(Options { index, ..Options::default() }, &[("index.html", "second")]);
+    let site = Site::with(RootOptions { index, ..RootOptions::default() }, &[("index.html", "second")]);
     fs::create_dir(site.path("index.htm")).unwrap();
     assert_eq!("second", site.get("/").text());
     fs::remove_dir(site.path("index.htm")).unwrap();
@@ -208,7 +208,7 @@ fn the_first_index_wins_and_a_directory_is_none() {
 
 #[test]
 fn a_prefix_is_removed() {
-    let options = Options { strip: "/static".to_owned(), ..Options::default() };
+    let options = RootOptions { strip: "/static".to_owned(), ..RootOptions::default() };
     let site = Site::with(options, &[("a.txt", "a"), ("index.html", "home"), ("static/a.txt", "twice")]);
     let check = |target: &str, expect: u16, text: &str| {
         let got = site.get(target);
@@ -229,7 +229,7 @@ const HOSTILE: &[&[u8]] =
 
 fn hostile() -> Site {
     let site = Site::with(
-        Options { listing: Listing::On, ..Options::default() },
+        RootOptions { listing: Listing::On, ..RootOptions::default() },
         &[("dir/b.txt", "bb"), ("dir/sub/x", "x"), ("dir/.hidden", "x"), ("dir/back\\slash", "x")],
     );
     for name in HOSTILE {
@@ -286,7 +286,7 @@ fn a_listing_is_escaped() {
 
 #[test]
 fn a_listing_says_where_it_was_cut() {
-    let site = Site::with(Options { listing: Listing::On, ..Options::default() }, &[]);
+    let site = Site::with(RootOptions { listing: Listing::On, ..RootOptions::default() }, &[]);
     for it in 0..10_001 {
         fs::write(site.path(&format!("{it}")), "").unwrap();
     }
@@ -325,7 +325,8 @@ fn precompressed_siblings() {
         assert_eq!((200, expect), (got.status, got.text().as_str()), "{target} {accept}");
         assert_eq!("Accept-Encoding", got.field("vary"));
         assert_eq!(expect.len().to_string(), got.field("content-length"));
-        let coding = Coding::ALL.into_iter().map(Coding::token).find(|it| expect.starts_with(&it[..2]));
+        let coding =
+            SiblingCoding::ALL.into_iter().map(SiblingCoding::token).find(|it| expect.starts_with(&it[..2]));
         assert_eq!(coding, got.find("content-encoding"), "{target} {accept}");
     };
     check("/a.js", "gzip, deflate, br, zstd", "brotli");
@@ -375,7 +376,7 @@ fn an_older_or_irregular_sibling_is_not_used() {
     let got = accepting(&site, "/a.js", "br, zstd, gzip");
     assert_eq!(("plain", None), (got.text().as_str(), got.find("vary")));
     let off = Site::with(
-        Options { precompressed: false, ..Options::default() },
+        RootOptions { precompressed: false, ..RootOptions::default() },
         &[("a.js", "plain"), ("a.js.gz", "gzip")],
     );
     assert_eq!("plain", accepting(&off, "/a.js", "gzip").text());
@@ -383,10 +384,10 @@ fn an_older_or_irregular_sibling_is_not_used() {
 
 #[test]
 fn options_of_fields() {
-    let options = Options {
+    let options = RootOptions {
         cache_control: Some("public, max-age=60".to_owned()),
         media_types: vec![("x".to_owned(), "text/x-x".to_owned())],
-        ..Options::default()
+        ..RootOptions::default()
     };
     let got = Site::with(options, &[("a.x", "x")]).get("/a.x");
     assert_eq!(("public, max-age=60", "text/x-x"), (got.field("cache-control"), got.field("content-type")));

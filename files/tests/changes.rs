@@ -3,9 +3,9 @@
 
 mod support;
 
-use larder_files::{Found, OpenFile, Options};
+use larder_files::{FileLookup, OpenFile, RootOptions};
 use larder_stdx::clock::Monotonic;
-use larder_transport::body::Piece;
+use larder_transport::body::BodyPiece;
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::os::unix::fs::FileExt;
@@ -24,21 +24,21 @@ fn check(site: &Site, now: u64, expect: &str) {
 }
 
 /// Files are sent as they are on the disk.
-fn uncopied() -> Options {
-    Options { copied_file: 0, ..Options::default() }
+fn uncopied() -> RootOptions {
+    RootOptions { copied_file: 0, ..RootOptions::default() }
 }
 
 fn file(site: &Site, now: u64) -> Arc<OpenFile> {
     match site.block_on(site.root.lookup("/f", &[], Monotonic(now))) {
-        Ok(Found::File(file)) => file,
+        Ok(FileLookup::File(file)) => file,
         _ => panic!("a file"),
     }
 }
 
 fn is_intact(file: &OpenFile) -> bool {
     match &file.body {
-        Piece::Bytes(_) => true,
-        Piece::File(slice) => slice.owner.intact(),
+        BodyPiece::Bytes(_) => true,
+        BodyPiece::File(slice) => slice.owner.intact(),
     }
 }
 
@@ -101,7 +101,7 @@ fn the_validator_changes_with_the_file() {
 #[test]
 fn a_removed_file_is_gone_within_the_time() {
     let large = "l".repeat(LARGE);
-    for (text, options) in [("small", uncopied()), (&large, uncopied()), (&large, Options::default())] {
+    for (text, options) in [("small", uncopied()), (&large, uncopied()), (&large, RootOptions::default())] {
         let site = Site::with(options, &[("f", text)]);
         check(&site, 1000, text);
         fs::remove_file(site.path("f")).unwrap();
@@ -154,7 +154,7 @@ fn siblings_come_and_go() {
 fn a_send_never_mixes() {
     let old = "o".repeat(LARGE);
     let sends = |name: &str, change: &dyn Fn(&Site), expect: bool| {
-        for (options, expect) in [(uncopied(), expect), (Options::default(), true)] {
+        for (options, expect) in [(uncopied(), expect), (RootOptions::default(), true)] {
             let site = Site::with(options, &[("f", &old)]);
             let file = file(&site, 1000);
             let first = read(&file.body.slice(0, 1000));
@@ -206,8 +206,11 @@ fn append(site: &Site, text: &[u8]) {
 /// A log: whoever asks gets it as long as it is then, and is not cut because of what is written meanwhile.
 #[test]
 fn a_file_that_grows_is_never_busy() {
-    for (size, options) in [(1000, Options::default()), (LARGE, Options::default()), (LARGE, uncopied())] {
-        let site = Site::with(Options { cache_for: Duration::ZERO, ..options }, &[("f", &"o".repeat(size))]);
+    for (size, options) in
+        [(1000, RootOptions::default()), (LARGE, RootOptions::default()), (LARGE, uncopied())]
+    {
+        let site =
+            Site::with(RootOptions { cache_for: Duration::ZERO, ..options }, &[("f", &"o".repeat(size))]);
         let path = site.path("f");
         let (stop, stopped) = std::sync::mpsc::channel::<()>();
         std::thread::scope(|scope| {
@@ -237,7 +240,8 @@ fn a_file_that_grows_is_never_busy() {
 #[test]
 fn nodes_agree_on_the_validator() {
     let large = "l".repeat(LARGE);
-    for (text, options) in [("small", Options::default()), (&large, Options::default()), (&large, uncopied())]
+    for (text, options) in
+        [("small", RootOptions::default()), (&large, RootOptions::default()), (&large, uncopied())]
     {
         let tag = || {
             let site = Site::with(options.clone(), &[("beside", "x"), ("f", text)]);
@@ -260,7 +264,7 @@ fn a_file_in_memory_is_never_two_halves() {
 
 /// One thread rewrites a file in place as fast as it can, the other reads it.
 fn never_two_halves(texts: [String; 2]) {
-    let site = Site::with(Options { cache_for: Duration::ZERO, ..Options::default() }, &[("f", "")]);
+    let site = Site::with(RootOptions { cache_for: Duration::ZERO, ..RootOptions::default() }, &[("f", "")]);
     let path = site.path("f");
     let (stop, stopped) = std::sync::mpsc::channel::<()>();
     std::thread::scope(|scope| {
@@ -330,7 +334,7 @@ async fn poll_once<T>(mut future: std::pin::Pin<&mut impl Future<Output = T>>) {
 
 #[test]
 fn the_cache_is_bounded() {
-    let options = Options { entries: 10, ..Options::default() };
+    let options = RootOptions { entries: 10, ..RootOptions::default() };
     let site = Site::with(options, &[("hot", "hot")]);
     for it in 0..100 {
         let name = format!("f{it}");
@@ -346,7 +350,7 @@ fn the_cache_is_bounded() {
 
 #[test]
 fn memory_is_bounded() {
-    let options = Options { memory: 100_000, ..Options::default() };
+    let options = RootOptions { memory: 100_000, ..RootOptions::default() };
     let site = Site::with(options, &[]);
     for it in 0..50 {
         site.write(&format!("f{it}"), &"x".repeat(16_000));
@@ -358,7 +362,7 @@ fn memory_is_bounded() {
 
 #[test]
 fn descriptors_come_back() {
-    let site = Site::with(Options { entries: 8, ..uncopied() }, &[]);
+    let site = Site::with(RootOptions { entries: 8, ..uncopied() }, &[]);
     let open = || {
         fs::read_dir("/proc/self/fd")
             .unwrap()
@@ -378,7 +382,8 @@ fn descriptors_come_back() {
 
 #[test]
 fn a_full_queue_is_busy_and_drains() {
-    let options = Options { concurrency: 1, queue: 2, cache_for: Duration::ZERO, ..Options::default() };
+    let options =
+        RootOptions { concurrency: 1, queue: 2, cache_for: Duration::ZERO, ..RootOptions::default() };
     let site = Site::with(options, &[("f", "text")]);
     let root = &site.root;
     let lookup = || root.answer("GET", "/f", &[], Monotonic(1000));

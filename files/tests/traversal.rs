@@ -3,7 +3,7 @@
 
 mod support;
 
-use larder_files::{Dotfiles, Listing, Options, Symlinks};
+use larder_files::{Dotfiles, Listing, RootOptions, SymlinkPolicy};
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;
@@ -97,7 +97,7 @@ const CORPUS: &[&str] = &[
     "/a.txt#x",
 ];
 
-fn site(options: Options) -> Site {
+fn site(options: RootOptions) -> Site {
     let site = Site::with(
         options,
         &[
@@ -150,13 +150,13 @@ fn disclose_nothing(site: &Site) {
 
 #[test]
 fn the_corpus_discloses_nothing() {
-    disclose_nothing(&site(Options::default()));
-    disclose_nothing(&site(Options { listing: Listing::On, ..Options::default() }));
+    disclose_nothing(&site(RootOptions::default()));
+    disclose_nothing(&site(RootOptions { listing: Listing::On, ..RootOptions::default() }));
 }
 
 #[test]
 fn what_is_beside_the_corpus_is_served() {
-    let site = site(Options::default());
+    let site = site(RootOptions::default());
     for (target, expect) in [
         ("/a.txt", "a"),
         ("/%61.txt", "a"),
@@ -179,24 +179,24 @@ fn what_is_beside_the_corpus_is_served() {
 #[test]
 fn links_by_policy() {
     let check = |symlinks, target: &str, expect| {
-        let site = site(Options { symlinks, ..Options::default() });
+        let site = site(RootOptions { symlinks, ..RootOptions::default() });
         assert_eq!(expect, site.get(target).status, "{symlinks:?} {target}");
     };
-    check(Symlinks::Never, "/inside", 404);
-    check(Symlinks::Never, "/dir/b.txt", 200);
-    check(Symlinks::Beneath, "/inside", 200);
-    check(Symlinks::Beneath, "/absolute", 404);
-    check(Symlinks::Anywhere, "/absolute", 200);
-    check(Symlinks::Anywhere, "/absolute-inside", 200);
-    check(Symlinks::Anywhere, "/up", 200);
-    check(Symlinks::Anywhere, "/null", 404);
-    check(Symlinks::Anywhere, "/loop", 404);
-    check(Symlinks::Anywhere, "/../secret", 404);
+    check(SymlinkPolicy::Never, "/inside", 404);
+    check(SymlinkPolicy::Never, "/dir/b.txt", 200);
+    check(SymlinkPolicy::Beneath, "/inside", 200);
+    check(SymlinkPolicy::Beneath, "/absolute", 404);
+    check(SymlinkPolicy::Anywhere, "/absolute", 200);
+    check(SymlinkPolicy::Anywhere, "/absolute-inside", 200);
+    check(SymlinkPolicy::Anywhere, "/up", 200);
+    check(SymlinkPolicy::Anywhere, "/null", 404);
+    check(SymlinkPolicy::Anywhere, "/loop", 404);
+    check(SymlinkPolicy::Anywhere, "/../secret", 404);
 }
 
 #[test]
 fn shown_dotfiles_are_served() {
-    let site = site(Options { dotfiles: Dotfiles::Shown, ..Options::default() });
+    let site = site(RootOptions { dotfiles: Dotfiles::Shown, ..RootOptions::default() });
     assert_eq!(SECRET, site.get("/.env").text());
     assert_eq!(404, site.get("/../secret").status);
 }
@@ -205,7 +205,7 @@ fn shown_dotfiles_are_served() {
 #[test]
 fn a_writer_that_waits_at_a_fifo_is_not_woken() {
     use rustix::fs::{Mode, OFlags, open};
-    let site = site(Options::default());
+    let site = site(RootOptions::default());
     assert_eq!(404, site.get("/fifo").status);
     let writer = open(site.path("fifo"), OFlags::WRONLY | OFlags::NONBLOCK, Mode::empty());
     assert_eq!(Some(rustix::io::Errno::NXIO), writer.err(), "nobody reads");
@@ -213,14 +213,14 @@ fn a_writer_that_waits_at_a_fifo_is_not_woken() {
 
 #[test]
 fn a_root_that_is_renamed_is_still_the_root() {
-    let site = site(Options::default());
+    let site = site(RootOptions::default());
     fs::rename(site.path(""), site.outside().join("elsewhere")).unwrap();
     assert_eq!("a", site.get("/a.txt").text());
 }
 
 #[test]
 fn a_directory_swapped_for_a_link_does_not_lead_out() {
-    let site = site(Options::default());
+    let site = site(RootOptions::default());
     fs::create_dir(site.outside().join("outside")).unwrap();
     fs::write(site.outside().join("outside/b.txt"), SECRET).unwrap();
     assert_eq!("b", site.get("/dir/b.txt").text());
@@ -235,7 +235,7 @@ fn a_file_that_may_not_be_read_is_forbidden() {
     if rustix::process::geteuid().is_root() {
         return; // Root reads everything.
     }
-    let site = site(Options::default());
+    let site = site(RootOptions::default());
     fs::set_permissions(site.path("a.txt"), fs::Permissions::from_mode(0o0)).unwrap();
     assert_eq!(403, site.get("/a.txt").status);
 }

@@ -2,17 +2,20 @@
 
 use larder_semantics::policy::Policy;
 use larder_stdx::clock::WallTime;
-use larder_wire::envelope::{Broken, Envelope, MAGIC, Mark, PartHead, head_length, older, sum};
+use larder_wire::envelope::{Envelope, EnvelopeError, MAGIC, Mark, PartHead, head_length, older, sum};
 
 /// Panics where a law is broken.
 pub fn check(raw: &[u8]) {
     let _ = one(raw);
     // No noise has the right checksum: give it one, so that what lies behind it is reached.
     if let Some(sealed) = sealed(raw) {
-        assert!(!matches!(one(&sealed), Err(Broken::HeadSum | Broken::Short | Broken::Foreign)));
+        assert!(!matches!(
+            one(&sealed),
+            Err(EnvelopeError::HeadSum | EnvelopeError::Short | EnvelopeError::Foreign)
+        ));
     }
     if let Ok(mark) = Mark::read(raw) {
-        assert_eq!(Err(Broken::Mark), Envelope::read(raw), "a mark is no response");
+        assert_eq!(Err(EnvelopeError::Mark), Envelope::read(raw), "a mark is no response");
         let mut again = Vec::new();
         mark.write(&mut again);
         if again.len() <= larder_wire::envelope::MAX_HEAD {
@@ -42,7 +45,7 @@ fn sealed(raw: &[u8]) -> Option<Vec<u8>> {
     Some(raw)
 }
 
-fn one(raw: &[u8]) -> Result<usize, Broken> {
+fn one(raw: &[u8]) -> Result<usize, EnvelopeError> {
     let read = Envelope::read(raw);
     let filled = Envelope::read_filled(raw, &Policy::default(), WallTime(1_000_000_000));
     match &read {
@@ -50,7 +53,7 @@ fn one(raw: &[u8]) -> Result<usize, Broken> {
             assert_eq!(read, filled);
             obeys(raw, envelope, *length);
         }
-        Err(Broken::NoFacts) => {}
+        Err(EnvelopeError::NoFacts) => {}
         Err(why) => {
             assert_eq!(Err(*why), filled);
             assert!(!why.to_string().is_empty());

@@ -1,7 +1,7 @@
 //! What must hold for any bytes that come as a chunked body. Run by the fuzzer, and small as a test of `wire`.
 
 use larder_wire::http1::chunked::{
-    BadChunk, Decoder, MAX_TRAILERS, Step, is_allowed_trailer, write_end, write_size,
+    BadChunk, ChunkStep, ChunkedDecoder, MAX_TRAILERS, is_allowed_trailer, write_end, write_size,
 };
 
 /// Data, trailers as text, and the bytes that were read; or why not, `None` for "not whole".
@@ -27,19 +27,19 @@ pub fn check(raw: &[u8]) {
 
 /// Decodes `raw`, of which `piece` bytes arrive at a time.
 fn decode(raw: &[u8], piece: usize) -> Outcome {
-    let mut decoder = Decoder::default();
+    let mut decoder = ChunkedDecoder::default();
     let mut data = Vec::new();
     let mut at = 0;
     for part in raw.chunks(piece.max(1)) {
         let mut rest = part;
         loop {
             match decoder.step(rest).map_err(Some)? {
-                Step::More { consumed } => {
+                ChunkStep::More { consumed } => {
                     assert_eq!(rest.len(), consumed);
                     at += consumed;
                     break;
                 }
-                Step::Data { consumed, data: left } => {
+                ChunkStep::Data { consumed, data: left } => {
                     rest = &rest[consumed..];
                     let taken = rest.len().min(usize::try_from(left).unwrap_or(usize::MAX));
                     data.extend_from_slice(&rest[..taken]);
@@ -50,7 +50,7 @@ fn decode(raw: &[u8], piece: usize) -> Outcome {
                         break;
                     }
                 }
-                Step::End { consumed } => {
+                ChunkStep::End { consumed } => {
                     assert!(decoder.is_at_end());
                     let trailers = decoder.trailers().unwrap_or_default();
                     assert!(trailers.iter().all(|it| is_allowed_trailer(it.name)));

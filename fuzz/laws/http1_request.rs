@@ -2,10 +2,10 @@
 
 use larder_semantics::field::{Field, FieldList};
 use larder_semantics::scheme::Scheme;
-use larder_wire::http1::request::{Limits, Parsed, Reject, Request, Storage, parse};
+use larder_wire::http1::request::{HeadLimits, ParsedRequest, Reject, Request, Storage, parse};
 use larder_wire::http1::{MAX_FIELDS, write};
 
-const LIMITS: Limits = Limits { head: 4096, target: 1024, scheme: Scheme::Http };
+const LIMITS: HeadLimits = HeadLimits { head: 4096, target: 1024, scheme: Scheme::Http };
 
 /// Panics where a law is broken.
 pub fn check(raw: &[u8]) {
@@ -34,8 +34,8 @@ pub fn check(raw: &[u8]) {
 fn read(raw: &[u8]) -> Result<Option<(Request, usize)>, Reject> {
     let mut storage = Storage::new();
     Ok(match parse(raw, &LIMITS, &mut storage)? {
-        Parsed::Head(head, length) => Some((head.to_owned(), length)),
-        Parsed::Partial => None,
+        ParsedRequest::Head(head, length) => Some((head.to_owned(), length)),
+        ParsedRequest::Partial => None,
     })
 }
 
@@ -66,9 +66,9 @@ fn is_read_again(head: &Request) {
     raw.extend_from_slice(head.fields.text());
     raw.extend_from_slice(b"\r\n");
     let mut storage = Storage::new();
-    let roomy = Limits { head: raw.len() + 1, target: LIMITS.target, scheme: Scheme::Http };
+    let roomy = HeadLimits { head: raw.len() + 1, target: LIMITS.target, scheme: Scheme::Http };
     match parse(&raw, &roomy, &mut storage) {
-        Ok(Parsed::Head(again, length)) => {
+        Ok(ParsedRequest::Head(again, length)) => {
             assert_eq!(length, raw.len());
             assert_eq!(
                 (&*head.method, &*head.target, head.framing),

@@ -1,6 +1,6 @@
 //! What must hold for any bytes that an origin sends as a head. Run by the fuzzer, and small as a test of `wire`.
 
-use larder_wire::http1::response::{BadResponse, Parsed, Response, parse};
+use larder_wire::http1::response::{BadResponse, ParsedResponse, ResponseHead, parse};
 use larder_wire::http1::{Framing, MAX_FIELDS, write};
 
 const LIMIT: usize = 4096;
@@ -40,21 +40,21 @@ pub fn check(raw: &[u8]) {
     }
 }
 
-fn read(raw: &[u8], method: &str) -> Result<Option<(Response, usize)>, BadResponse> {
+fn read(raw: &[u8], method: &str) -> Result<Option<(ResponseHead, usize)>, BadResponse> {
     Ok(match parse(raw, LIMIT, method)? {
-        Parsed::Head(head, length) => Some((head, length)),
-        Parsed::Partial => None,
+        ParsedResponse::Head(head, length) => Some((head, length)),
+        ParsedResponse::Partial => None,
     })
 }
 
 /// What is sent on reads as what was understood.
-fn is_read_again(head: &Response) {
+fn is_read_again(head: &ResponseHead) {
     let mut raw = Vec::new();
     write::status_line(head.status, &mut raw);
     raw.extend_from_slice(head.fields.text());
     raw.extend_from_slice(b"\r\n");
     match parse(&raw, raw.len(), "GET") {
-        Ok(Parsed::Head(again, length)) => {
+        Ok(ParsedResponse::Head(again, length)) => {
             assert_eq!(length, raw.len());
             assert_eq!((head.status, head.framing), (again.status, again.framing));
             assert_eq!(head.fields, again.fields);

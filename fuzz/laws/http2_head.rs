@@ -1,18 +1,18 @@
 //! What must hold for any bytes that a client sends as field sections. Run by the fuzzer, and small as a test of `wire`.
 
 use larder_semantics::scheme::Scheme;
-use larder_wire::http1::request::{Limits, Storage};
+use larder_wire::http1::request::{HeadLimits, Storage};
 use larder_wire::http1::{Framing, MAX_FIELDS};
 use larder_wire::http2::head::{parse, trailers};
-use larder_wire::http2::hpack::{Decoder, Section, TABLE, encode};
+use larder_wire::http2::hpack::{HpackDecoder, Section, TABLE, encode};
 
-const LIMITS: Limits = Limits { head: 4096, target: 1024, scheme: Scheme::Http };
+const LIMITS: HeadLimits = HeadLimits { head: 4096, target: 1024, scheme: Scheme::Http };
 
 /// Panics where a law is broken. The first byte says how long the first section is, of two over one connection.
 pub fn check(raw: &[u8]) {
     let Some((first, rest)) = raw.split_first() else { return };
     let (one, other) = rest.split_at(usize::from(*first).min(rest.len()));
-    let (mut decoder, mut section) = (Decoder::new(TABLE), Section::default());
+    let (mut decoder, mut section) = (HpackDecoder::new(TABLE), Section::default());
     for block in [one, other] {
         section.begin(LIMITS.head);
         if decoder.decode(block, &mut section).is_err() {
@@ -58,6 +58,6 @@ fn is_decoded_again(section: &Section) {
     section.iter().for_each(|(name, value)| encode::field(name, value, &mut block));
     let mut again = Section::default();
     again.begin(usize::MAX);
-    Decoder::new(0).decode(&block, &mut again).unwrap();
+    HpackDecoder::new(0).decode(&block, &mut again).unwrap();
     assert!(section.iter().eq(again.iter()));
 }

@@ -1,22 +1,22 @@
 //! What must hold for any bytes with which somebody begins where a header of the PROXY protocol is to be. Run by the fuzzer,
 //! and small as a test of `wire`.
 
-use larder_wire::proxy::{MOST, Parsed, parse};
+use larder_wire::proxy::{MOST, ParsedPreamble, parse};
 
 /// Panics where a law is broken.
 pub fn check(raw: &[u8]) {
     let whole = parse(raw);
     // Each byte more changes nothing once it is known what it is, and until then it is not known.
-    let known = (0..=raw.len()).find(|it| parse(&raw[..*it]) != Ok(Parsed::Partial));
+    let known = (0..=raw.len()).find(|it| parse(&raw[..*it]) != Ok(ParsedPreamble::Partial));
     let Some(known) = known else {
-        assert_eq!(Ok(Parsed::Partial), whole);
+        assert_eq!(Ok(ParsedPreamble::Partial), whole);
         assert!(raw.len() < MOST, "a beginning has an end");
         return;
     };
     for it in [known, known + 1, known + 107, raw.len()] {
         assert_eq!(whole, parse(&raw[..it.min(raw.len())]), "{known} {it}");
     }
-    if let Ok(Parsed::Header(_, length)) = whole {
+    if let Ok(ParsedPreamble::Header(_, length)) = whole {
         assert_eq!(known, length, "its last byte ends it");
         assert!(length <= MOST);
     }

@@ -2,23 +2,23 @@
 //! The seeds stand at offset 64 of file 1, under the seed 0.
 
 use larder_wire::segment::{
-    ENTRY, File, HEADER, Header, Place, ReadRule, RuleEntry, START, TAIL, Tail, could_be_record, is_start,
-    start, write_footer,
+    ENTRY, FooterTail, HEADER, ReadRule, RecordHeader, RecordPart, RuleEntry, START, SegmentFile, TAIL,
+    could_be_record, is_start, start, write_footer,
 };
 
-const PLACE: Place = Place { seed: 0, file: 1, offset: 64 };
+const PLACE: RecordPart = RecordPart { seed: 0, file: 1, offset: 64 };
 
 /// Panics where a law is broken.
 pub fn check(raw: &[u8]) {
-    for kind in [File::Segment, File::Journal] {
+    for kind in [SegmentFile::Segment, SegmentFile::Journal] {
         assert_eq!(raw.starts_with(&start(kind, PLACE)), is_start(kind, PLACE, raw));
     }
-    assert!(!is_start(File::Segment, PLACE, &raw[..raw.len().min(START - 1)]));
-    if let Some(header) = Header::read(raw, PLACE) {
+    assert!(!is_start(SegmentFile::Segment, PLACE, &raw[..raw.len().min(START - 1)]));
+    if let Some(header) = RecordHeader::read(raw, PLACE) {
         assert!(could_be_record(raw));
         assert!(header.length() >= HEADER as u64);
-        assert_eq!(Some(header), Header::read(&header.write(PLACE), PLACE));
-        assert_eq!(None, Header::read(raw, Place { offset: 80, ..PLACE }), "elsewhere");
+        assert_eq!(Some(header), RecordHeader::read(&header.write(PLACE), PLACE));
+        assert_eq!(None, RecordHeader::read(raw, RecordPart { offset: 80, ..PLACE }), "elsewhere");
     }
     if let ReadRule::Entry(rule, length) = RuleEntry::read(raw, PLACE) {
         assert!(length <= raw.len());
@@ -32,17 +32,17 @@ pub fn check(raw: &[u8]) {
 fn check_footer(raw: &[u8]) {
     let Some((entries, tail)) = raw.len().checked_sub(TAIL).map(|it| raw.split_at(it)) else { return };
     let length = PLACE.offset + raw.len() as u64;
-    let Some(tail) = Tail::read(tail, PLACE.seed, PLACE.file, length) else { return };
+    let Some(tail) = FooterTail::read(tail, PLACE.seed, PLACE.file, length) else { return };
     let size = usize::try_from(tail.count).unwrap() * ENTRY;
     let from = usize::try_from(length - TAIL as u64 - tail.offset).unwrap();
     assert_eq!(size, from);
     let Some(entries) = entries.len().checked_sub(size).map(|it| &entries[it..]) else { return };
     if let Some(entries) = tail.entries(entries, PLACE.seed, PLACE.file) {
-        let place = Place { offset: tail.offset, ..PLACE };
+        let place = RecordPart { offset: tail.offset, ..PLACE };
         let mut again = Vec::new();
         write_footer(&entries, place, &mut again);
         let (sorted, end) = again.split_at(again.len() - TAIL);
-        let tail = Tail::read(end, PLACE.seed, PLACE.file, length).unwrap();
+        let tail = FooterTail::read(end, PLACE.seed, PLACE.file, length).unwrap();
         assert_eq!(Some(entries), tail.entries(sorted, PLACE.seed, PLACE.file));
     }
 }

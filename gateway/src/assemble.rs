@@ -8,7 +8,7 @@ use larder_semantics::partial::{self, Combine};
 use larder_semantics::policy::TagPolicy;
 use larder_semantics::stored::Meta;
 use larder_semantics::tags;
-use larder_store::{Body, Marks, Store, Stored};
+use larder_store::{Marks, Store, Stored, StoredBody};
 
 /// Makes a stored response: its head is written once, here, without the fields that clients do not see, and made ready for either
 /// protocol by [`Store::keep`].
@@ -16,7 +16,7 @@ pub(crate) fn assemble(
     meta: Meta,
     mut fields: FieldList,
     trailers: Option<FieldList>,
-    body: Body,
+    body: StoredBody,
     variant: Box<[u8]>,
     marks: Marks,
     policy: &TagPolicy,
@@ -76,10 +76,10 @@ pub(crate) fn join(store: &Store, old: &Stored, new: &Stored, policy: &TagPolicy
 }
 
 /// The bytes of a stored body, wherever they are.
-pub(crate) fn contents(body: &Body) -> Option<Bytes> {
+pub(crate) fn contents(body: &StoredBody) -> Option<Bytes> {
     match body {
-        Body::Heap(bytes) => Some(bytes.bytes()),
-        Body::Arena(slice) | Body::Disk(slice) => {
+        StoredBody::Heap(bytes) => Some(bytes.bytes()),
+        StoredBody::Arena(slice) | StoredBody::Disk(slice) => {
             slice.owner.mapped(slice.offset, slice.length).map(Bytes::copy_from_slice)
         }
     }

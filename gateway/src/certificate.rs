@@ -1,7 +1,7 @@
 //! What an application is told of the certificate that a client showed: `Client-Cert` (RFC 9440), where the route wants that. Whether
 //! certificates are asked for, and who signs them, is in `transport::tls`.
 
-use crate::route::Route;
+use crate::route::GatewayRoute;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use larder_semantics::field::{Field, FieldList};
@@ -15,7 +15,7 @@ fn is_of_family(name: &str) -> bool {
 }
 
 /// Whether a request waits for [`tell`] to have changed its fields, as the key may be made of them.
-pub(crate) fn is_told(route: &Route, client: &Client, fields: &[Field<'_>]) -> bool {
+pub(crate) fn is_told(route: &GatewayRoute, client: &Client, fields: &[Field<'_>]) -> bool {
     route.tells_certificate && (shown(client).is_some() || fields.iter().any(|it| is_of_family(it.name)))
 }
 

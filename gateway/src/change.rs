@@ -2,8 +2,8 @@
 //! request use the cache, be answered without an origin, or reach one. Nothing here decides: each proposal is tried by
 //! deciding again, and only what flips the decision is returned.
 
-use crate::forward::{self, Bypass};
-use crate::way;
+use crate::request_headers::{self, Bypass};
+use crate::trusted_headers;
 use larder_semantics::field::FieldList;
 use larder_semantics::flip;
 use larder_semantics::policy::Policy;
@@ -17,7 +17,7 @@ use larder_wire::http1::request::Request;
 
 /// A request and the policy of its route, as far as they decide: with some changes applied.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct ChangedRequest {
     /// Its method.
     pub method: String,
     /// Its target.
@@ -74,7 +74,7 @@ impl Remedy {
         }
     }
 
-    fn apply(self, to: &mut Asked) {
+    fn apply(self, to: &mut ChangedRequest) {
         match self {
             Remedy::Enable => to.policy.enabled = true,
             Remedy::Disable => to.policy.enabled = false,
@@ -83,8 +83,10 @@ impl Remedy {
             Remedy::NoCookie => to.remove(&["cookie"]),
             Remedy::NoOverride => {
                 let policy = &to.policy;
-                to.fields.retain(|it| !way::overrides(it.name) && !forward::is_unkeyed(policy, &it));
-                to.remove(&forward::METHODS);
+                to.fields.retain(|it| {
+                    !trusted_headers::overrides(it.name) && !request_headers::is_unkeyed(policy, &it)
+                });
+                to.remove(&request_headers::METHODS);
             }
             Remedy::NoMaxForwards => to.remove(&["max-forwards"]),
             Remedy::NoOnlyIfCached => {
@@ -104,7 +106,7 @@ impl Remedy {
     }
 }
 
-impl Asked {
+impl ChangedRequest {
     /// A request to a route with this policy.
     #[must_use]
     pub fn of(request: &Request, policy: &Policy) -> Self {
@@ -128,13 +130,18 @@ impl Asked {
     #[must_use]
     pub fn bypass(&self) -> Option<Bypass> {
         let fields = self.fields.view();
-        forward::bypass(&self.policy, &RequestFacts::read(&self.method, &fields), &self.target, &fields)
+        request_headers::bypass(
+            &self.policy,
+            &RequestFacts::read(&self.method, &fields),
+            &self.target,
+            &fields,
+        )
     }
 
     /// Whether larder refuses its method.
     #[must_use]
     pub fn is_refused(&self) -> bool {
-        forward::refuses_method(&self.method)
+        request_headers::refuses_method(&self.method)
     }
 
     /// What would be done with it where `stored` is what it selects.
@@ -149,23 +156,27 @@ impl Asked {
     }
 
     /// The fewest of `candidates` after which `flips` holds; none where it holds already.
-    fn first_that_flips(&self, candidates: &[Remedy], flips: impl Fn(&Asked) -> bool) -> Option<Vec<Remedy>> {
+    fn first_that_flips(
+        &self,
+        candidates: &[Remedy],
+        flips: impl Fn(&ChangedRequest) -> bool,
+    ) -> Option<Vec<Remedy>> {
         flip::fewest(self, candidates, |it, remedy| it.with(&[*remedy]), flips)
     }
 }
 
 /// What would let a request use the cache that does not, or is refused for its method.
 #[must_use]
-pub fn into_the_cache(asked: &Asked) -> Option<Vec<Remedy>> {
+pub fn into_the_cache(asked: &ChangedRequest) -> Option<Vec<Remedy>> {
     asked.first_that_flips(&INTO_THE_CACHE, |it| !it.is_refused() && it.bypass().is_none())
 }
 
 /// What [`Remedy::NoOverride`] is for a request: with the names of its fields.
 #[must_use]
-pub fn without_overriding(asked: &Asked) -> String {
+pub fn without_overriding(asked: &ChangedRequest) -> String {
     let fields = asked.fields.view();
     let (mut all, mut of_keys): (Vec<&str>, Vec<&str>) = Default::default();
-    for (it, may_be_in_key) in forward::overriding(&asked.policy, &fields) {
+    for (it, may_be_in_key) in request_headers::overriding(&asked.policy, &fields) {
         if !all.iter().any(|name| name.eq_ignore_ascii_case(it.name)) {
             all.push(it.name);
             of_keys.extend(may_be_in_key.then_some(it.name));
@@ -181,16 +192,16 @@ pub fn without_overriding(asked: &Asked) -> String {
 
 /// What would have a request travel on that larder answers itself because of `Max-Forwards`.
 #[must_use]
-pub fn onwards(asked: &Asked) -> Option<Vec<Remedy>> {
+pub fn onwards(asked: &ChangedRequest) -> Option<Vec<Remedy>> {
     asked.first_that_flips(&[Remedy::NoMaxForwards], |it| {
-        forward::max_forwards(&it.method, &it.fields.view()) != Some(0)
+        request_headers::max_forwards(&it.method, &it.fields.view()) != Some(0)
     })
 }
 
 /// What would have the origin asked for what the store answers: the request, where its directives count; else the
 /// configuration.
 #[must_use]
-pub fn to_the_origin(asked: &Asked, stored: &Meta, now: WallTime) -> Option<Vec<Remedy>> {
+pub fn to_the_origin(asked: &ChangedRequest, stored: &Meta, now: WallTime) -> Option<Vec<Remedy>> {
     asked.first_that_flips(&[Remedy::NoCache, Remedy::Disable], |it| {
         it.bypass().is_some() || matches!(it.reuse(Ok(stored), now), Reuse::Validate(_) | Reuse::Forward(_))
     })
@@ -202,22 +213,22 @@ pub enum First {
     /// It would be stored, and answer the same request from then on.
     Answers,
     /// It would be stored, and answer the same request once this is changed, too.
-    AnswersWith(Vec<flip::Change>),
+    AnswersWith(Vec<flip::FlipChange>),
     /// It would be stored after these changes.
-    With(Vec<flip::Change>),
+    With(Vec<flip::FlipChange>),
     /// Nothing is known that would help.
     Nothing,
 }
 
 /// What an ordinary response, fresh for a minute, would change: by the exchange that it would make.
 #[must_use]
-pub fn first_time(asked: &Asked, now: WallTime) -> First {
+pub fn first_time(asked: &ChangedRequest, now: WallTime) -> First {
     let mut response = FieldList::new();
     response.push("Cache-Control", "max-age=60");
     let (fields, lines) = (asked.fields.view(), response.view());
     let facts = RequestFacts::read(&asked.method, &fields);
     if storable::decide(&facts, 200, &lines, &asked.policy, now, now, &mut Silent) != Storable::Store {
-        let exchange = flip::Exchange {
+        let exchange = flip::OriginExchange {
             method: &asked.method,
             request: &fields,
             answered: &fields,

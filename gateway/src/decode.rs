@@ -1,20 +1,20 @@
 //! Sending what the origin coded to a client that does not accept it: decoded on its way, piece by piece. Most such
 //! clients are served the decoded form that `coding` keeps; here is what is larger, or still arriving.
 
-use crate::along::Along;
-use crate::coding::codec::Progress;
+use crate::coding::codec::DecodeProgress;
 use crate::coding::{Decoding, pool};
-use crate::deliver::{Cut, Sent, flush_while_waiting};
+use crate::deliver::{DeliveryCut, Sent, flush_while_waiting};
+use crate::fill_reader::FillReading;
 use crate::run::Machine;
 use bytes::Bytes;
-use larder_semantics::cache_status::Report;
-use larder_semantics::coding::{Accepted, Coding};
+use larder_semantics::cache_status::CacheReport;
+use larder_semantics::coding::{AcceptedCodings, Coding};
 use larder_semantics::conditional::Precondition;
 use larder_semantics::field::FieldList;
 use larder_semantics::transcode;
 use larder_store::fill::SharedHead;
 use larder_store::{FillEnd, FillReader, Stored};
-use larder_transport::body::Piece;
+use larder_transport::body::BodyPiece;
 use larder_transport::{Reply, ResponseBody};
 use std::sync::Arc;
 
@@ -24,15 +24,17 @@ const PART: u64 = 64 << 10;
 impl<'c> Machine<'_, 'c> {
     /// The coding that must be undone for this client, if the response is one that is shared. What is passed on goes as
     /// it came: the origin was asked for what this client accepts.
-    pub fn must_decode(&self, fields: &FieldList, status: u16, report: Report) -> Option<Coding> {
-        if !matches!(report, Report::Forwarded { stored: true, .. }) || self.facts.directives.no_transform {
+    pub fn must_decode(&self, fields: &FieldList, status: u16, report: CacheReport) -> Option<Coding> {
+        if !matches!(report, CacheReport::Forwarded { stored: true, .. })
+            || self.facts.directives.no_transform
+        {
             return None;
         }
         if self.undecodable {
             return None; // The origin insists on bytes that could not be decoded before.
         }
         let coding = transcode::handled(status, &fields.view(), &self.route.policy)?;
-        (!transcode::suits(coding, Accepted::read(self.fields))).then_some(coding)
+        (!transcode::suits(coding, AcceptedCodings::read(self.fields))).then_some(coding)
     }
 
     /// Decodes a stored body while it is sent.
@@ -41,7 +43,7 @@ impl<'c> Machine<'_, 'c> {
         reply: &mut Reply<'c>,
         stored: &Stored,
         coding: Coding,
-        report: Report,
+        report: CacheReport,
     ) -> Sent {
         let mut fields = self.fields_of(stored.fields(), stored, report);
         transcode::mark(&mut fields);
@@ -60,14 +62,14 @@ impl<'c> Machine<'_, 'c> {
         self.head(reply, stored.meta.status, fields, ResponseBody::Stream, Some(report)).await?;
         loop {
             send(reply, &decoding).await?;
-            if progress == Progress::Fed {
+            if progress == DecodeProgress::Fed {
                 match part(stored, &mut at) {
                     Some(bytes) => decoding.feed(bytes),
-                    None if at < stored.body.len() => return Err(Cut::Origin),
+                    None if at < stored.body.len() => return Err(DeliveryCut::Origin),
                     None => return self.end(&decoding, stored.trailers.as_deref().cloned().map(Arc::new)),
                 }
             }
-            progress = decoding.step(self.gateway).map_err(|_| Cut::Origin)?;
+            progress = decoding.step(self.gateway).map_err(|_| DeliveryCut::Origin)?;
         }
     }
 
@@ -79,7 +81,7 @@ impl<'c> Machine<'_, 'c> {
         head: &SharedHead,
         coding: Coding,
         mut fields: FieldList,
-        report: Report,
+        report: CacheReport,
     ) -> Sent {
         transcode::mark(&mut fields);
         match self.precondition(&transcode::form_meta(&head.meta)) {
@@ -87,7 +89,7 @@ impl<'c> Machine<'_, 'c> {
             early => return self.send_precondition(reply, early, fields, report).await,
         }
         let stages = self.stages;
-        let mut along = Along::new(reader, head);
+        let mut along = FillReading::new(reader, head);
         let room = reply.room().await?;
         let mut next = flush_while_waiting(stages, reply, along.next(self, room, reply)).await?;
         let Some((mut decoding, mut progress)) = self.begin(coding, next.as_ref().ok().cloned()) else {
@@ -95,9 +97,9 @@ impl<'c> Machine<'_, 'c> {
             self.head(reply, head.status, fields, body, Some(report)).await?;
             loop {
                 match next {
-                    Ok(bytes) => reply.piece(Piece::Bytes(bytes)).await?,
+                    Ok(bytes) => reply.piece(BodyPiece::Bytes(bytes)).await?,
                     Err(FillEnd::Complete(trailers)) => return Ok(trailers),
-                    Err(FillEnd::Failed | FillEnd::LeftBehind) => return Err(Cut::Origin),
+                    Err(FillEnd::Failed | FillEnd::LeftBehind) => return Err(DeliveryCut::Origin),
                 }
                 let room = reply.room().await?;
                 next = flush_while_waiting(stages, reply, along.next(self, room, reply)).await?;
@@ -107,21 +109,21 @@ impl<'c> Machine<'_, 'c> {
         self.head(reply, head.status, fields, ResponseBody::Stream, Some(report)).await?;
         loop {
             send(reply, &decoding).await?;
-            if progress == Progress::Fed {
+            if progress == DecodeProgress::Fed {
                 let room = reply.room().await?;
                 match flush_while_waiting(stages, reply, along.next(self, room, reply)).await? {
                     Ok(bytes) => decoding.feed(bytes),
                     Err(FillEnd::Complete(trailers)) => return self.end(&decoding, trailers),
-                    Err(FillEnd::Failed | FillEnd::LeftBehind) => return Err(Cut::Origin),
+                    Err(FillEnd::Failed | FillEnd::LeftBehind) => return Err(DeliveryCut::Origin),
                 }
             }
-            progress = decoding.step(self.gateway).map_err(|_| Cut::Origin)?;
+            progress = decoding.step(self.gateway).map_err(|_| DeliveryCut::Origin)?;
         }
     }
 
     /// Decodes the beginning. `None` where that fails: then it is not what it says it is, and goes as it came, under
     /// the name that it came with.
-    fn begin(&self, coding: Coding, first: Option<Bytes>) -> Option<(Decoding, Progress)> {
+    fn begin(&self, coding: Coding, first: Option<Bytes>) -> Option<(Decoding, DecodeProgress)> {
         let mut decoding = Decoding::new(coding, self.route.policy.max_object)?;
         decoding.feed(first?);
         let progress = decoding.step(self.gateway).ok()?;
@@ -131,7 +133,7 @@ impl<'c> Machine<'_, 'c> {
 
     /// The end of a decoded body. One that ends early must be seen to: its client has no length to compare with.
     fn end(&self, decoding: &Decoding, trailers: Option<Arc<FieldList>>) -> Sent {
-        decoding.finish(self.gateway).map_err(|_| Cut::Origin)?;
+        decoding.finish(self.gateway).map_err(|_| DeliveryCut::Origin)?;
         Ok(trailers)
     }
 }
@@ -143,8 +145,8 @@ fn part(stored: &Stored, at: &mut u64) -> Option<Bytes> {
         return None;
     }
     let bytes = match stored.body.piece().slice(*at, length) {
-        Piece::Bytes(bytes) => bytes,
-        Piece::File(slice) => match slice.owner.mapped(slice.offset, slice.length) {
+        BodyPiece::Bytes(bytes) => bytes,
+        BodyPiece::File(slice) => match slice.owner.mapped(slice.offset, slice.length) {
             Some(bytes) => Bytes::copy_from_slice(bytes),
             None => pool::read(&slice)?.into(),
         },
@@ -153,9 +155,9 @@ fn part(stored: &Stored, at: &mut u64) -> Option<Bytes> {
     Some(bytes)
 }
 
-async fn send(reply: &mut Reply<'_>, decoding: &Decoding) -> Result<(), Cut> {
+async fn send(reply: &mut Reply<'_>, decoding: &Decoding) -> Result<(), DeliveryCut> {
     if !decoding.plain().is_empty() {
-        reply.piece(Piece::Bytes(Bytes::copy_from_slice(decoding.plain()))).await?;
+        reply.piece(BodyPiece::Bytes(Bytes::copy_from_slice(decoding.plain()))).await?;
     }
     // A step takes about a tenth of a millisecond; a client that takes everything at once must not make others wait for
     // all of them.

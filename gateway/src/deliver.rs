@@ -1,18 +1,18 @@
 //! Sending the response that the machine arrived at: from the store, along with a fill, straight from the
 //! origin, or made here. Preconditions and ranges are applied here, by the functions of `semantics`.
 
-use crate::along::Along;
 use crate::coding::{self, Face};
-use crate::hit::in_not_modified;
+use crate::fast_path::in_not_modified;
+use crate::fill_reader::FillReading;
 use crate::machine::Step;
+use crate::origin_pressure;
 use crate::pass::{Halted, Upload, with_upload};
-use crate::pressed;
 use crate::run::Machine;
-use crate::stages::{Stage, Stages};
+use crate::stages::{RequestStage, Stages};
 use crate::upgrade::Switched;
-use crate::{explain, forward};
+use crate::{explain, request_headers};
 use larder_origin::{Exchange, OriginError};
-use larder_semantics::cache_status::{self, Report};
+use larder_semantics::cache_status::{self, CacheReport};
 use larder_semantics::conditional::{self, Precondition};
 use larder_semantics::field::{Field, FieldList};
 use larder_semantics::policy::Policy;
@@ -24,11 +24,11 @@ use larder_semantics::transcode::{self, Serve};
 use larder_semantics::{date, method, partial, storable};
 use larder_stdx::clock;
 use larder_store::fill::SharedHead;
-use larder_store::{FillEnd, FillReader, Form, Stored};
-use larder_transport::body::Piece;
+use larder_store::{Encoding, FillEnd, FillReader, Stored};
+use larder_transport::body::BodyPiece;
 use larder_transport::{ClientGone, Reply, ResponseBody};
 use larder_wire::http1::Framing;
-use larder_wire::http1::response::Response;
+use larder_wire::http1::response::ResponseHead;
 use std::future::Future;
 use std::pin::pin;
 use std::rc::Rc;
@@ -41,17 +41,17 @@ use std::time::Duration;
 const SOON: u64 = 1 << 20;
 
 /// The response that is to be sent.
-pub(crate) enum Answer<'c> {
+pub(crate) enum Delivery<'c> {
     /// From the store.
-    Stored { stored: Arc<Stored>, report: Report },
+    Stored { stored: Arc<Stored>, report: CacheReport },
     /// Along with a fill.
-    Reading { reader: FillReader, head: Arc<SharedHead>, status: u16, fields: FieldList, report: Report },
+    Reading { reader: FillReader, head: Arc<SharedHead>, status: u16, fields: FieldList, report: CacheReport },
     /// Straight from the origin.
     Direct(Direct<'c>),
     /// No response, but the end of HTTP on this connection.
     Switched(Switched),
     /// Made here.
-    Own { status: u16, sentence: &'static str, report: Option<Report> },
+    Own { status: u16, sentence: &'static str, report: Option<CacheReport> },
 }
 
 /// A response that nobody else gets.
@@ -62,21 +62,21 @@ pub(crate) struct Direct<'c> {
     body: ResponseBody,
     /// The request body that is still on its way to the origin.
     upload: Option<Upload<'c>>,
-    report: Option<Report>,
+    report: Option<CacheReport>,
 }
 
-impl<'c> Answer<'c> {
+impl<'c> Delivery<'c> {
     pub fn direct(
         exchange: Rc<Exchange>,
-        response: Response,
+        response: ResponseHead,
         upload: Option<Upload<'c>>,
-        report: Option<Report>,
+        report: Option<CacheReport>,
         method: &str,
     ) -> Self {
         let bodyless = method == "HEAD" || response.status == 304;
-        Answer::Direct(Direct {
+        Delivery::Direct(Direct {
             status: response.status,
-            fields: forward::returned_final(&response.fields, response.version, bodyless),
+            fields: request_headers::returned_final(&response.fields, response.version, bodyless),
             body: body_of(&response, method),
             exchange,
             upload,
@@ -85,7 +85,7 @@ impl<'c> Answer<'c> {
     }
 }
 
-fn body_of(response: &Response, method: &str) -> ResponseBody {
+fn body_of(response: &ResponseHead, method: &str) -> ResponseBody {
     match response.framing {
         Framing::Length(length) => ResponseBody::Length(length),
         Framing::Empty if method == "HEAD" || matches!(response.status, 204 | 304) => ResponseBody::None,
@@ -95,20 +95,20 @@ fn body_of(response: &Response, method: &str) -> ResponseBody {
 }
 
 /// Why a response was not sent to its end.
-pub(crate) enum Cut {
+pub(crate) enum DeliveryCut {
     Client,
     Origin,
 }
 
-impl From<ClientGone> for Cut {
+impl From<ClientGone> for DeliveryCut {
     fn from(_: ClientGone) -> Self {
-        Cut::Client
+        DeliveryCut::Client
     }
 }
 
-impl From<Halted> for Cut {
+impl From<Halted> for DeliveryCut {
     fn from(_: Halted) -> Self {
-        Cut::Client
+        DeliveryCut::Client
     }
 }
 
@@ -164,15 +164,15 @@ impl<'c> Machine<'_, 'c> {
         let (Some(answer), Some(mut reply)) = (self.answer.take(), self.reply.take()) else {
             return Step::Finish;
         };
-        self.stages.enter(Stage::Write);
+        self.stages.enter(RequestStage::Write);
         let sent = match answer {
-            Answer::Stored { stored, report } => self.send_stored(&mut reply, &stored, report).await,
-            Answer::Reading { reader, head, status, fields, report } => {
+            Delivery::Stored { stored, report } => self.send_stored(&mut reply, &stored, report).await,
+            Delivery::Reading { reader, head, status, fields, report } => {
                 self.send_along(&mut reply, reader, &head, status, fields, report).await
             }
-            Answer::Direct(direct) => self.send_direct(&mut reply, direct).await,
-            Answer::Switched(switched) => return self.tunnel(reply, switched).await,
-            Answer::Own { status, sentence, report } => {
+            Delivery::Direct(direct) => self.send_direct(&mut reply, direct).await,
+            Delivery::Switched(switched) => return self.tunnel(reply, switched).await,
+            Delivery::Own { status, sentence, report } => {
                 self.send_own(&mut reply, status, sentence, report).await
             }
         };
@@ -190,18 +190,18 @@ impl<'c> Machine<'_, 'c> {
         status: u16,
         mut fields: FieldList,
         body: ResponseBody,
-        report: Option<Report>,
-    ) -> Result<(), Cut> {
+        report: Option<CacheReport>,
+    ) -> Result<(), DeliveryCut> {
         let report = match report {
-            Some(Report::Forwarded { reason, status, collapsed, .. }) if self.has_no_room => {
-                Some(Report::Forwarded { reason, status, stored: false, collapsed })
+            Some(CacheReport::Forwarded { reason, status, collapsed, .. }) if self.has_no_room => {
+                Some(CacheReport::Forwarded { reason, status, stored: false, collapsed })
             }
             other => other,
         };
         self.summary.status = status;
         // What is logged and counted is what the client is told, whoever made the page.
         self.summary.report = report;
-        if let Some(it @ Report::Forwarded { .. }) = report {
+        if let Some(it @ CacheReport::Forwarded { .. }) = report {
             let counters = &self.gateway.counters;
             if it.is_pass() {
                 counters.cache_passes.add(1)
@@ -238,7 +238,12 @@ impl<'c> Machine<'_, 'c> {
         precondition(meta, self.facts, self.fields)
     }
 
-    async fn send_stored(&mut self, reply: &mut Reply<'c>, stored: &Arc<Stored>, report: Report) -> Sent {
+    async fn send_stored(
+        &mut self,
+        reply: &mut Reply<'c>,
+        stored: &Arc<Stored>,
+        report: CacheReport,
+    ) -> Sent {
         let policy = &self.route.policy;
         let patience = Duration::from_millis(u64::from(policy.collapse_wait_ms));
         let stages = self.stages;
@@ -250,9 +255,9 @@ impl<'c> Machine<'_, 'c> {
     }
 
     /// The fields of a response from the store, with what is not stored.
-    pub fn fields_of(&self, mut fields: FieldList, stored: &Stored, report: Report) -> FieldList {
+    pub fn fields_of(&self, mut fields: FieldList, stored: &Stored, report: CacheReport) -> FieldList {
         for cookie in
-            self.local.cookies.borrow().iter().filter(|_| matches!(report, Report::Forwarded { .. }))
+            self.local.cookies.borrow().iter().filter(|_| matches!(report, CacheReport::Forwarded { .. }))
         {
             fields.push(cookie.name, cookie.value);
         }
@@ -265,8 +270,8 @@ impl<'c> Machine<'_, 'c> {
         &mut self,
         reply: &mut Reply<'c>,
         stored: &Stored,
-        form: &Form,
-        report: Report,
+        form: &Encoding,
+        report: CacheReport,
     ) -> Sent {
         let fields = self.fields_of(form.fields.clone(), stored, report);
         match self.precondition(&transcode::form_meta(&stored.meta)) {
@@ -279,7 +284,7 @@ impl<'c> Machine<'_, 'c> {
         Ok(None)
     }
 
-    async fn send_own_form(&mut self, reply: &mut Reply<'c>, stored: &Stored, report: Report) -> Sent {
+    async fn send_own_form(&mut self, reply: &mut Reply<'c>, stored: &Stored, report: CacheReport) -> Sent {
         let mut fields = self.fields_of(stored.fields(), stored, report);
         match self.precondition(&stored.meta) {
             Precondition::Proceed => {}
@@ -288,7 +293,7 @@ impl<'c> Machine<'_, 'c> {
         let whole = stored.body.piece();
         if let Some(part) = stored.meta.partial {
             let asked = self.facts.range.and_then(|it| partial::answers(&stored.meta, it));
-            let Some((first, last, complete)) = asked else { return Err(Cut::Origin) };
+            let Some((first, last, complete)) = asked else { return Err(DeliveryCut::Origin) };
             let complete = complete.map_or_else(|| "*".to_owned(), |it| it.to_string());
             fields.set("Content-Range", format!("bytes {first}-{last}/{complete}"));
             let piece = whole.slice(first - part.first, last - first + 1);
@@ -325,7 +330,7 @@ impl<'c> Machine<'_, 'c> {
         reply: &mut Reply<'c>,
         mut fields: FieldList,
         length: u64,
-        report: Report,
+        report: CacheReport,
     ) -> Sent {
         fields.retain(|it| {
             ["date", "via", "vary", "cache-status", "accept-ranges"].iter().any(|name| it.is(name))
@@ -338,9 +343,9 @@ impl<'c> Machine<'_, 'c> {
         &mut self,
         reply: &mut Reply<'c>,
         mut fields: FieldList,
-        whole: &Piece,
+        whole: &BodyPiece,
         ranges: &[(u64, u64)],
-        report: Report,
+        report: CacheReport,
     ) -> Sent {
         let content_type = fields.get("content-type").map(<[u8]>::to_vec);
         // Nobody outside knows the seed of the hash, so no document can be made to hold its own boundary.
@@ -355,12 +360,12 @@ impl<'c> Machine<'_, 'c> {
                 whole.len(),
                 &mut head,
             );
-            pieces.push(Piece::Bytes(head.into()));
+            pieces.push(BodyPiece::Bytes(head.into()));
             pieces.push(whole.slice(*first, last - first + 1));
         }
         let mut end = Vec::new();
         range::write_multipart_end(&boundary, &mut end);
-        pieces.push(Piece::Bytes(end.into()));
+        pieces.push(BodyPiece::Bytes(end.into()));
         fields.set("Content-Type", format!("multipart/byteranges; boundary={boundary}"));
         self.send_pieces(reply, 206, fields, pieces, report).await
     }
@@ -370,10 +375,10 @@ impl<'c> Machine<'_, 'c> {
         reply: &mut Reply<'c>,
         status: u16,
         fields: FieldList,
-        pieces: Vec<Piece>,
-        report: Report,
+        pieces: Vec<BodyPiece>,
+        report: CacheReport,
     ) -> Sent {
-        let length = pieces.iter().map(Piece::len).sum();
+        let length = pieces.iter().map(BodyPiece::len).sum();
         self.head(reply, status, fields, ResponseBody::Length(length), Some(report)).await?;
         for piece in pieces {
             reply.piece(piece).await?;
@@ -386,7 +391,7 @@ impl<'c> Machine<'_, 'c> {
         reply: &mut Reply<'c>,
         precondition: Precondition,
         mut fields: FieldList,
-        report: Report,
+        report: CacheReport,
     ) -> Sent {
         if precondition == Precondition::Failed {
             fields.retain(|it| ["date", "via", "vary", "cache-status"].iter().any(|name| it.is(name)));
@@ -404,10 +409,10 @@ impl<'c> Machine<'_, 'c> {
         head: &SharedHead,
         status: u16,
         mut fields: FieldList,
-        report: Report,
+        report: CacheReport,
     ) -> Sent {
         // The client that asked gets the origin's own `Age`, if it has one; others get a stored response's.
-        if let Report::Forwarded { collapsed: true, .. } = report {
+        if let CacheReport::Forwarded { collapsed: true, .. } = report {
             fields.push("Age", head.meta.age(clock::wall()).to_string());
         }
         // The origin was asked without the client's conditions and range, or has disregarded them.
@@ -443,13 +448,13 @@ impl<'c> Machine<'_, 'c> {
             return Ok(None); // Nothing of the body is waited for.
         }
         let stages = self.stages;
-        let (mut along, mut at) = (Along::new(reader, head), 0);
+        let (mut along, mut at) = (FillReading::new(reader, head), 0);
         loop {
             let room = reply.room().await?;
             let next = along.next(self, room, reply);
             match flush_while_waiting(stages, reply, next).await? {
                 Ok(bytes) => {
-                    let piece = Piece::Bytes(bytes);
+                    let piece = BodyPiece::Bytes(bytes);
                     let (start, end) = (at, at + piece.len());
                     at = end;
                     match window {
@@ -466,7 +471,7 @@ impl<'c> Machine<'_, 'c> {
                     }
                 }
                 Err(FillEnd::Complete(trailers)) => return Ok(trailers),
-                Err(FillEnd::Failed | FillEnd::LeftBehind) => return Err(Cut::Origin),
+                Err(FillEnd::Failed | FillEnd::LeftBehind) => return Err(DeliveryCut::Origin),
             }
         }
     }
@@ -478,7 +483,7 @@ impl<'c> Machine<'_, 'c> {
             return true;
         }
         let (reason, status) = (self.reason, None);
-        let report = Report::Forwarded { reason, status, stored: true, collapsed: true };
+        let report = CacheReport::Forwarded { reason, status, stored: true, collapsed: true };
         if self.must_decode(&head.fields, head.status, report).is_some() {
             return false; // A part of another form; a length of another form.
         }
@@ -515,7 +520,7 @@ impl<'c> Machine<'_, 'c> {
             let (exchange, uploads) = (direct.exchange.clone(), direct.upload.is_some());
             let next = async {
                 match is_own && !uploads {
-                    true => pressed::next_for(reply, &exchange, is_endless, counters).await,
+                    true => origin_pressure::next_for(reply, &exchange, is_endless, counters).await,
                     false => exchange.next().await,
                 }
             };
@@ -523,14 +528,14 @@ impl<'c> Machine<'_, 'c> {
             let next = flush_while_waiting(self.stages, reply, next).await??;
             match next {
                 // Both sides speak at once: a place is not given up in the middle of that.
-                Ok(Some(bytes)) if direct.upload.is_some() => reply.piece(Piece::Bytes(bytes)).await?,
+                Ok(Some(bytes)) if direct.upload.is_some() => reply.piece(BodyPiece::Bytes(bytes)).await?,
                 Ok(Some(bytes)) => {
-                    if let Some(reader) = pressed::send(self.gateway, exchange, reply, bytes).await? {
-                        return pressed::send_rest(reply, reader).await;
+                    if let Some(reader) = origin_pressure::send(self.gateway, exchange, reply, bytes).await? {
+                        return origin_pressure::send_rest(reply, reader).await;
                     }
                 }
                 Ok(None) => break,
-                Err(OriginError::Timeout | OriginError::Disconnected | _) => return Err(Cut::Origin),
+                Err(OriginError::Timeout | OriginError::Disconnected | _) => return Err(DeliveryCut::Origin),
             }
         }
         Ok(direct.exchange.trailers().map(Arc::new))
@@ -541,7 +546,7 @@ impl<'c> Machine<'_, 'c> {
         reply: &mut Reply<'c>,
         status: u16,
         sentence: &'static str,
-        report: Option<Report>,
+        report: Option<CacheReport>,
     ) -> Sent {
         let mut fields = FieldList::new();
         fields.push("Date", date::format(clock::wall()));
@@ -559,12 +564,12 @@ impl<'c> Machine<'_, 'c> {
         let text = explain::error_page(status, sentence);
         let length = text.len() as u64;
         self.head(reply, status, fields, ResponseBody::Length(length), report).await?;
-        reply.piece(Piece::Bytes(text.into())).await?;
+        reply.piece(BodyPiece::Bytes(text.into())).await?;
         Ok(None)
     }
 }
 
-pub(crate) type Sent = Result<Option<Arc<FieldList>>, Cut>;
+pub(crate) type Sent = Result<Option<Arc<FieldList>>, DeliveryCut>;
 
 /// Waits for `work`; if it is not there at once, what is held back is sent first.
 pub(crate) async fn flush_while_waiting<T>(
@@ -582,8 +587,8 @@ pub(crate) async fn flush_while_waiting<T>(
         return Ok(out);
     }
     reply.flush().await?;
-    stages.enter(Stage::Body);
+    stages.enter(RequestStage::Body);
     let out = work.await;
-    stages.enter(Stage::Write);
+    stages.enter(RequestStage::Write);
     Ok(out)
 }

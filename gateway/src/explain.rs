@@ -1,19 +1,19 @@
 //! Why a request would, or would not, be answered from the cache: the functions that serve, asked to tell what
 //! they look at. Nothing is sent to an origin, nothing in the store is changed.
 
-use crate::change::{self, Asked};
+use crate::change::{self, ChangedRequest};
 use crate::coding;
 use crate::deliver;
-use crate::forward::{self, Bypass};
-use crate::hit;
-use crate::proposal::{Known, Proposal, exchange, of_exchange};
-use crate::refusals::Refused;
-use crate::route::{Gateway, Route};
+use crate::fast_path;
+use crate::proposal::{PageKnowledge, Proposal, exchange, of_exchange};
+use crate::refusals::RefusedStorage;
+use crate::request_headers::{self, Bypass};
+use crate::route::{Gateway, GatewayRoute};
 use crate::upgrade;
 use larder_origin::{Group, OriginError};
-use larder_semantics::cache_status::Tier;
+use larder_semantics::cache_status::AnsweringTier;
 use larder_semantics::field::Field;
-use larder_semantics::flip::Change;
+use larder_semantics::flip::FlipChange;
 use larder_semantics::freshness::Freshness;
 use larder_semantics::policy::Policy;
 use larder_semantics::request::RequestFacts;
@@ -21,7 +21,7 @@ use larder_semantics::reuse::{self, ForwardReason, Reuse};
 use larder_semantics::secret;
 use larder_semantics::storable::{self, Storable};
 use larder_semantics::tiers;
-use larder_semantics::trace::{Outcome, Record, Rule};
+use larder_semantics::trace::{RuleOutcome, RuleRecord, TriedRule};
 use larder_semantics::vary;
 use larder_stdx::clock::{self, WallTime};
 use larder_store::Stored;
@@ -43,9 +43,9 @@ pub struct Explanation {
     /// What is known of the stored response that was selected.
     pub stored: Option<StoredFacts>,
     /// Each rule of the decision, in order.
-    pub rules: Vec<Rule>,
+    pub rules: Vec<TriedRule>,
     /// What the server would do with this request now.
-    pub verdict: Verdict,
+    pub verdict: CacheVerdict,
     /// Why the last response under this key was not stored, or did not come, if so.
     pub refusal: Option<RefusalFacts>,
     /// The smallest change that would flip the verdict.
@@ -56,7 +56,7 @@ pub struct Explanation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TierHolds {
     /// Which.
-    pub tier: Tier,
+    pub tier: AnsweringTier,
     /// What.
     pub holds: Holds,
 }
@@ -108,7 +108,7 @@ pub struct StoredFacts {
 
 /// What would be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Verdict {
+pub struct CacheVerdict {
     /// A stable name: `hit`, `stale-hit`, `revalidate`, `miss`, `pass`, `gateway-timeout`, `refused`,
     /// `answered`.
     pub name: &'static str,
@@ -126,7 +126,7 @@ pub struct RefusalFacts {
     /// Status of that response.
     pub status: u16,
     /// Each rule of the decision, in order.
-    pub rules: Vec<Rule>,
+    pub rules: Vec<TriedRule>,
     /// One sentence.
     pub sentence: String,
     /// What the origin or the configuration would have to change, verified by deciding again.
@@ -135,7 +135,7 @@ pub struct RefusalFacts {
 
 /// Why a request does not use the cache, if it does not.
 fn passes(
-    route: &Route,
+    route: &GatewayRoute,
     upgrade: bool,
     facts: &RequestFacts<'_>,
     target: &str,
@@ -144,28 +144,28 @@ fn passes(
     match route.two_ways {
         true => Some(Bypass::TwoWays),
         false if upgrade => Some(Bypass::Upgrade),
-        false => forward::bypass(&route.policy, facts, target, fields),
+        false => request_headers::bypass(&route.policy, facts, target, fields),
     }
 }
 
 impl Gateway {
     /// Explains what would be done with `request` on `route`, now.
-    pub async fn explain(&self, route: &Route, request: &Request) -> Explanation {
+    pub async fn explain(&self, route: &GatewayRoute, request: &Request) -> Explanation {
         let upgrade = upgrade::asked(&route.upgrades, request).is_some();
         let mut request = request.clone();
-        forward::drop_nominated(&mut request.fields);
+        request_headers::drop_nominated(&mut request.fields);
         let request = &request;
         let fields = request.fields.view();
         let facts = RequestFacts::read(&request.method, &fields);
         let now = clock::wall();
         let mut key = Vec::new();
         let (scheme, authority) = (request.scheme, &request.authority);
-        hit::write_key(&route.policy, scheme, authority, &request.target, &fields, &mut key);
+        fast_path::write_key(&route.policy, scheme, authority, &request.target, &fields, &mut key);
         let hash = self.store.hash(&key);
         let looked = self.store.lookup(hash, &key, crate::route::misses_clock());
         let (holds, mut selected) = select(&looked, &fields);
-        let mut tiers = vec![TierHolds { tier: Tier::Ram, holds }];
-        let (mut tier, mut doubted) = (Tier::Ram, false);
+        let mut tiers = vec![TierHolds { tier: AnsweringTier::Ram, holds }];
+        let (mut tier, mut doubted) = (AnsweringTier::Ram, false);
         let peeked = self.peek(route, request, &key, selected.as_ref().ok()).await;
         if holds == Holds::HitForMiss {
             // A request would not look there; but why this is remembered may stand there.
@@ -178,7 +178,7 @@ impl Gateway {
             }
         }
         let mut bypass = passes(route, upgrade, &facts, &request.target, &fields);
-        let mut record = Record::default();
+        let mut record = RuleRecord::default();
         let mut verdict = match bypass {
             Some(bypass) => pass(bypass, &route.policy, &fields, &mut record),
             None => {
@@ -187,23 +187,24 @@ impl Gateway {
                 verdict.in_tier(tier).unshared(&tiers)
             }
         };
-        let refused = forward::refused(self, &request.method, &fields)
+        let refused = request_headers::refused(self, &request.method, &fields)
             .filter(|_| !is_answered_at_once(&verdict, tier, selected.as_ref().ok(), &facts));
         if let Some(status) = refused {
             (verdict, bypass, record) =
-                (Verdict::refused(status, refusal_sentence(status)), None, Record::default());
+                (CacheVerdict::refused(status, refusal_sentence(status)), None, RuleRecord::default());
         }
         verdict.tell_of(&route.origins);
-        let ends_here = refused.is_none() && forward::max_forwards(&request.method, &fields) == Some(0);
+        let ends_here =
+            refused.is_none() && request_headers::max_forwards(&request.method, &fields) == Some(0);
         if ends_here {
             let sentence = "larder answers itself: Max-Forwards: 0 forbids forwarding.".to_owned();
-            verdict = Verdict { name: "answered", sentence, status: Some(200) };
-            (bypass, record) = (None, Record::default());
+            verdict = CacheVerdict { name: "answered", sentence, status: Some(200) };
+            (bypass, record) = (None, RuleRecord::default());
         }
         let refused_lately = self.refusals.get(hash);
         let refusal = refused_lately.as_ref().map(|it| refusal(it, route, now));
-        let asked = Asked::of(request, &route.policy);
-        let known = Known { holds, refused: refused_lately, stored: selected.as_ref().ok().cloned() };
+        let asked = ChangedRequest::of(request, &route.policy);
+        let known = PageKnowledge { holds, refused: refused_lately, stored: selected.as_ref().ok().cloned() };
         let change = match (refused, bypass) {
             (Some(405), _) => self.what_uses_the_cache(&asked, (scheme, authority), known, &key, now),
             // Nothing about the request is wrong: it was sent to the wrong place.
@@ -245,7 +246,12 @@ pub(crate) fn select(looked: &Lookup, fields: &[Field<'_>]) -> (Holds, Result<Ar
 const NAMED: usize = 3;
 
 /// Where only the variant is missing: which fields select it, what the request says in them, and what is stored.
-fn tell_variants(looked: &Lookup, missed: Option<ForwardReason>, fields: &[Field<'_>], record: &mut Record) {
+fn tell_variants(
+    looked: &Lookup,
+    missed: Option<ForwardReason>,
+    fields: &[Field<'_>],
+    record: &mut RuleRecord,
+) {
     let (Lookup::Shelf(shelf), Some(ForwardReason::VaryMiss)) = (looked, missed) else { return };
     let Some(newest) = shelf.variants.first() else { return };
     let Some(rule) = record.0.iter_mut().find(|it| it.name == "stored") else { return };
@@ -260,18 +266,23 @@ fn tell_variants(looked: &Lookup, missed: Option<ForwardReason>, fields: &[Field
     rule.evidence.push_str(&format!(" This request has {}; stored: {stored}.", fields_of(&own)));
 }
 
-fn pass(bypass: Bypass, policy: &Policy, fields: &[Field<'_>], record: &mut Record) -> Verdict {
+fn pass(bypass: Bypass, policy: &Policy, fields: &[Field<'_>], record: &mut RuleRecord) -> CacheVerdict {
     let sentence = bypass.sentence();
     let is_of_a_field = matches!(bypass, Bypass::Override | Bypass::Unkeyed);
-    let evidence = match forward::overriding(policy, fields).next().filter(|_| is_of_a_field) {
+    let evidence = match request_headers::overriding(policy, fields).next().filter(|_| is_of_a_field) {
         Some((it, _)) => {
             format!("{}: {} ({sentence})", it.name, beginning(&secret::shown(it.name, it.value)))
         }
         None => sentence.to_owned(),
     };
     let told = format!("Bypasses the cache: {evidence}.");
-    record.0.push(Rule { source: "RFC 9111 §4", name: "bypass", evidence, outcome: Outcome::Decided });
-    Verdict { name: "pass", sentence: told, status: None }
+    record.0.push(TriedRule {
+        source: "RFC 9111 §4",
+        name: "bypass",
+        evidence,
+        outcome: RuleOutcome::Decided,
+    });
+    CacheVerdict { name: "pass", sentence: told, status: None }
 }
 
 /// A value as far as a sentence has room for it: a certificate has two thousand characters.
@@ -286,20 +297,20 @@ fn beginning(value: &[u8]) -> String {
 
 /// Whether a request is a hit before anything else is looked at: the fast path does not ask whether it goes in circles.
 fn is_answered_at_once(
-    verdict: &Verdict,
-    tier: Tier,
+    verdict: &CacheVerdict,
+    tier: AnsweringTier,
     stored: Option<&Arc<Stored>>,
     facts: &RequestFacts<'_>,
 ) -> bool {
     let is_whole = stored.is_some_and(|it| it.meta.partial.is_none() && it.trailers.is_none());
     verdict.name == "hit"
-        && tier == Tier::Ram
+        && tier == AnsweringTier::Ram
         && facts.range.is_none()
         && is_whole
         && verdict.status != Some(412)
 }
 
-impl Verdict {
+impl CacheVerdict {
     /// Says so where the origin is to be asked, and none may be.
     fn tell_of(&mut self, origins: &Group) {
         let is_asked = matches!(self.name, "miss" | "revalidate" | "pass");
@@ -333,10 +344,10 @@ impl Verdict {
     }
 
     /// With where it lies, if it is not in RAM.
-    fn in_tier(mut self, tier: Tier) -> Self {
+    fn in_tier(mut self, tier: AnsweringTier) -> Self {
         self.sentence.push_str(match (tier, self.name) {
-            (Tier::Disk, "hit" | "stale-hit") => " It is stored on disk.",
-            (Tier::Fleet, "hit" | "stale-hit") => " It is stored in the fleet.",
+            (AnsweringTier::Disk, "hit" | "stale-hit") => " It is stored on disk.",
+            (AnsweringTier::Fleet, "hit" | "stale-hit") => " It is stored in the fleet.",
             _ => "",
         });
         self
@@ -346,12 +357,12 @@ impl Verdict {
 fn decide(
     selected: Result<&Arc<Stored>, &ForwardReason>,
     doubted: bool,
-    route: &Route,
+    route: &GatewayRoute,
     facts: &RequestFacts<'_>,
     fields: &[Field<'_>],
     now: WallTime,
-    record: &mut Record,
-) -> Verdict {
+    record: &mut RuleRecord,
+) -> CacheVerdict {
     let usable = match selected {
         Ok(stored) => Ok(&stored.meta),
         Err(reason) => Err(*reason),
@@ -359,12 +370,12 @@ fn decide(
     let mut reuse = reuse::decide(usable, facts, &route.policy, now, record);
     if let (true, Ok(meta), true) = (doubted, usable, reuse.reason().is_none()) {
         reuse = tiers::doubted(meta, facts, &route.policy);
-        record.0.push(Rule {
+        record.0.push(TriedRule {
             source: "config",
             name: "local-ttl",
             evidence: "cache.fleet.local_ttl has expired, and the fleet no longer has the response"
                 .to_owned(),
-            outcome: Outcome::Decided,
+            outcome: RuleOutcome::Decided,
         });
     }
     let name = match reuse {
@@ -387,7 +398,7 @@ fn decide(
         Some(416) => " The response is 416: the range is not satisfiable.",
         _ => "",
     });
-    Verdict { name, sentence, status }
+    CacheVerdict { name, sentence, status }
 }
 
 fn stored_facts(
@@ -414,7 +425,7 @@ fn stored_facts(
     }
 }
 
-fn refusal(refused: &Refused, route: &Route, now: WallTime) -> RefusalFacts {
+fn refusal(refused: &RefusedStorage, route: &GatewayRoute, now: WallTime) -> RefusalFacts {
     let seconds_ago = now.seconds_since(refused.response_time);
     if let Some(failure) = &refused.failure {
         let (status, sentence) = (refused.status, format!("No valid response: {failure}."));
@@ -422,7 +433,7 @@ fn refusal(refused: &Refused, route: &Route, now: WallTime) -> RefusalFacts {
     }
     let (request, response) = (refused.request.view(), refused.response.view());
     let facts = RequestFacts::read(&refused.method, &request);
-    let mut record = Record::default();
+    let mut record = RuleRecord::default();
     let verdict = storable::decide(
         &facts,
         refused.status,
@@ -444,7 +455,7 @@ fn refusal(refused: &Refused, route: &Route, now: WallTime) -> RefusalFacts {
         status: refused.status,
         rules: record.0,
         sentence: sentence.to_owned(),
-        change: of_exchange(&exchange, |it| change::sentences(it.iter().map(Change::sentence))),
+        change: of_exchange(&exchange, |it| change::sentences(it.iter().map(FlipChange::sentence))),
     }
 }
 

@@ -19,11 +19,11 @@ const CAPACITY: usize = 256;
 #[derive(Default)]
 pub struct Failing {
     /// Oldest first.
-    known: Mutex<VecDeque<Failure>>,
+    known: Mutex<VecDeque<RecentFailure>>,
     count: AtomicUsize,
 }
 
-struct Failure {
+struct RecentFailure {
     page: KeyHash,
     request: KeyHash,
     status: u16,
@@ -50,7 +50,7 @@ impl Failing {
             if known.len() == CAPACITY {
                 known.pop_front();
             }
-            known.push_back(Failure { page, request, status, until: Monotonic(now.0 + MEMORY) });
+            known.push_back(RecentFailure { page, request, status, until: Monotonic(now.0 + MEMORY) });
         }
         self.count.store(known.len(), Relaxed);
     }

@@ -3,36 +3,36 @@
 
 use crate::assemble::{assemble, contents};
 use crate::coding;
-use crate::descend::{Below, Descended};
 use crate::failing;
-use crate::forward::{self, Ask};
-use crate::hit;
-use crate::judge::Judge;
-use crate::large::{self, Large, Nowhere};
-use crate::pressed;
-use crate::route::{Gateway, Route};
+use crate::fast_path;
+use crate::large::{self, LargeProgress, Nowhere};
+use crate::origin_pressure;
+use crate::request_headers::{self, OriginRequest};
+use crate::route::{Gateway, GatewayRoute};
 use crate::run::OriginTold;
-use crate::stages::{self, Stage, Told};
+use crate::stages::{self, FillStages, RequestStage};
+use crate::storability::StorabilityCheck;
+use crate::tier_lookup::{TierLookup, TierLookupResult};
 use bytes::Bytes;
-use larder_origin::{Exchange, OriginError, Wait};
+use larder_origin::{Exchange, OriginError, PermitWait};
 use larder_semantics::field::FieldList;
-use larder_semantics::freshen::After;
+use larder_semantics::freshen::AfterFreshen;
 use larder_semantics::freshness::{AgeInputs, Freshness};
-use larder_semantics::partial::{self, Combine, Part};
+use larder_semantics::partial::{self, Combine, HeldRange};
 use larder_semantics::request::RequestFacts;
-use larder_semantics::storable::{Refusal, Storable};
+use larder_semantics::storable::{NotStorable, Storable};
 use larder_semantics::stored::{self, Meta};
 use larder_semantics::trace::Silent;
 use larder_semantics::{freshen, resume, reuse, tags, transcode, vary};
 use larder_stdx::clock::{self, WallTime};
-use larder_store::fill::{SharedHead, Spent};
-use larder_store::fleet::{Unshared, Win};
+use larder_store::fill::{SharedHead, SpentLifetime};
+use larder_store::fleet::{RecomputeLease, Unshared};
 use larder_store::ram::{KeyHash, NotStored};
 use larder_store::{Born, Exchanged, FillEnd, FillHead, FillWriter, Marks, Stored};
 use larder_transport::Client;
 use larder_wire::http1::Framing;
 use larder_wire::http1::request::Request;
-use larder_wire::http1::response::Response;
+use larder_wire::http1::response::ResponseHead;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::pin::pin;
@@ -41,9 +41,9 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 
 /// What one fill works on. Owned: the client that began it may go away.
-pub(crate) struct Job {
+pub(crate) struct FillJob {
     pub gateway: Rc<Gateway>,
-    pub route: Rc<Route>,
+    pub route: Rc<GatewayRoute>,
     pub request: Rc<Request>,
     pub client: Client,
     pub key: Vec<u8>,
@@ -53,24 +53,24 @@ pub(crate) struct Job {
     /// Whether `stored` has a validator and is to be asked about.
     pub validate: bool,
     /// What it does about the tiers below RAM.
-    pub below: Below,
+    pub below: TierLookup,
     /// Nobody waits for it: it goes on without readers (stale-while-revalidate).
     pub background: bool,
     /// The store remembers already that answers under this key are not shared; when it forgets, one request finds out
     /// for all.
     pub remembered: bool,
     /// What only the client that began it gets to see.
-    pub local: Rc<Local>,
-    pub told: Told,
+    pub local: Rc<FillStarter>,
+    pub told: FillStages,
     /// This node's turn to ask the origin, of all nodes; given back when it is dropped.
-    pub win: Cell<Option<Win>>,
+    pub win: Cell<Option<RecomputeLease>>,
 }
 
 /// What the fill tells the client that began it, on the same worker.
 #[derive(Default)]
-pub(crate) struct Local {
+pub(crate) struct FillStarter {
     /// Interim responses, to be passed on.
-    pub interim: RefCell<VecDeque<Response>>,
+    pub interim: RefCell<VecDeque<ResponseHead>>,
     /// The final head as received, end-to-end: with `Set-Cookie`, and what qualified directives name.
     pub own: RefCell<Option<(u16, FieldList)>>,
     /// The freshened response after a 304.
@@ -89,19 +89,19 @@ pub(crate) struct Local {
     pub rung: Notify,
 }
 
-impl Local {
+impl FillStarter {
     /// Notes that the origin was asked at `started` and had answered at `answered`, by the precise clock, with this head.
-    pub fn took(&self, started: u64, answered: u64, head: &Response) {
+    pub fn took(&self, started: u64, answered: u64, head: &ResponseHead) {
         let micros = answered.saturating_sub(started);
         self.origin_told.set(Some(OriginTold { micros, version: head.version }));
     }
 }
 
 /// A response whose head is there, and when.
-pub(crate) struct Arrived {
+pub(crate) struct ArrivedHead {
     /// Behind a pointer: it is large, and handed on often.
     pub exchange: Rc<Exchange>,
-    pub response: Response,
+    pub response: ResponseHead,
     pub request_time: WallTime,
     pub response_time: WallTime,
     /// The same more exactly.
@@ -110,7 +110,7 @@ pub(crate) struct Arrived {
     pub born: Born,
 }
 
-impl Job {
+impl FillJob {
     /// Has a task run the fill to its end. Its future lies in a room: the runtime moves an address.
     pub fn spawn(self, writer: FillWriter) {
         let rooms = self.gateway.fills.clone();
@@ -119,23 +119,23 @@ impl Job {
 
     /// Runs the fill to its end.
     async fn run(mut self, mut writer: FillWriter) {
-        if self.below != Below::Skip {
+        if self.below != TierLookup::Skip {
             match self.look_below(&writer).await {
-                Descended::Found(stored, tier, turn) => {
+                TierLookupResult::Found(stored, tier, turn) => {
                     writer.head(FillHead::Found(stored.clone(), tier), false);
                     writer.finish(FillEnd::Complete(None));
                     return self.make_anew(stored, turn);
                 }
-                Descended::Unshared => {
+                TierLookupResult::Unshared => {
                     self.local.unshared.set(true);
                     writer.head(FillHead::LookAgain, false);
                     return writer.finish(FillEnd::Complete(None));
                 }
-                Descended::Nothing if self.below == Below::Only => {
+                TierLookupResult::Nothing if self.below == TierLookup::Only => {
                     writer.head(FillHead::LookAgain, false);
                     return writer.finish(FillEnd::Complete(None));
                 }
-                Descended::Nothing => {}
+                TierLookupResult::Nothing => {}
             }
         }
         self.ask_origin(writer).await;
@@ -144,9 +144,9 @@ impl Job {
     async fn ask_origin(self, mut writer: FillWriter) {
         let rest = self.rest();
         let started = clock::precise_micros();
-        self.told.enter(Stage::Connect);
+        self.told.enter(RequestStage::Connect);
         let Some(reserved) = self.in_line(&writer).await else { return self.given_up(writer) };
-        if !matches!(&reserved, Ok(it) if it.wait() == Wait::None)
+        if !matches!(&reserved, Ok(it) if it.wait() == PermitWait::None)
             && let Some((stored, tier)) = Box::pin(self.came_meanwhile(&writer)).await
         {
             writer.head(FillHead::Found(stored, tier), false);
@@ -173,7 +173,7 @@ impl Job {
                 if let Some(new) = self.freshen(&arrived, &writer).await {
                     self.gateway.counters.cache_validated.add(1);
                     *self.local.freshened.borrow_mut() = Some(new.clone());
-                    let is_spent = self.spent(&arrived, &new.meta, true) != Spent::No;
+                    let is_spent = self.spent(&arrived, &new.meta, true) != SpentLifetime::No;
                     let head = if is_spent { FillHead::Validated(new) } else { FillHead::LookAgain };
                     writer.head(head, false);
                     return writer.finish(FillEnd::Complete(None));
@@ -192,7 +192,7 @@ impl Job {
     /// Asks without condition, once, after an answer that could not be used.
     async fn ask_whole(self, writer: FillWriter) {
         let asked = {
-            let asking = pin!(self.ask(Ask::Whole, &writer));
+            let asking = pin!(self.ask(OriginRequest::Whole, &writer));
             self.watched(&writer, asking).await.flatten()
         };
         match asked {
@@ -202,9 +202,9 @@ impl Job {
         }
     }
 
-    async fn receive_or_fail(self, arrived: Arrived, writer: FillWriter) {
-        if forward::is_unasked(&self.request, false, arrived.response.status) {
-            let why = forward::unasked(arrived.response.status);
+    async fn receive_or_fail(self, arrived: ArrivedHead, writer: FillWriter) {
+        if request_headers::is_unasked(&self.request, false, arrived.response.status) {
+            let why = request_headers::unasked(arrived.response.status);
             self.gateway.refusals.note_failure(self.hash, &self.request, 502, why);
             return self.fail(writer, FillHead::Failed(502));
         }
@@ -240,7 +240,7 @@ impl Job {
     }
 
     /// Freshens what is stored after a 304 (RFC 9111 §4.3.4); `None` if it was about something else.
-    async fn freshen(&self, arrived: &Arrived, writer: &FillWriter) -> Option<Arc<Stored>> {
+    async fn freshen(&self, arrived: &ArrivedHead, writer: &FillWriter) -> Option<Arc<Stored>> {
         let old = self.stored.as_ref()?;
         if !freshen::selects(&old.meta, &arrived.response.fields.view(), true) {
             return None;
@@ -253,7 +253,7 @@ impl Job {
     pub async fn update(
         &self,
         old: &Arc<Stored>,
-        arrived: &Arrived,
+        arrived: &ArrivedHead,
         removed: impl Fn() -> bool,
     ) -> Arc<Stored> {
         let fields = arrived.response.fields.view();
@@ -264,7 +264,7 @@ impl Job {
         let request = self.request.fields.view();
         let facts = RequestFacts::read(&self.request.method, &request);
         match freshen::after(&facts, &new.fields(), &new.meta, policy) {
-            After::Update => {
+            AfterFreshen::Update => {
                 // If it was purged or replaced meanwhile it stays so; this client may still be answered with it.
                 let stands = self.gateway.store.replace(self.hash, &self.key, old, new.clone());
                 self.gateway.refusals.forget(self.hash);
@@ -272,8 +272,8 @@ impl Job {
                     self.keep_below(&new, true, &removed).await;
                 }
             }
-            After::Leave => {}
-            After::Drop => {
+            AfterFreshen::Leave => {}
+            AfterFreshen::Drop => {
                 self.gateway.remove(policy, self.hash, &self.key).await;
                 self.judge(None, |it| it.remember_miss(&arrived.born));
             }
@@ -285,14 +285,14 @@ impl Job {
         new
     }
 
-    fn freshened(&self, old: &Stored, arrived: &Arrived) -> Stored {
+    fn freshened(&self, old: &Stored, arrived: &ArrivedHead) -> Stored {
         let update = arrived.response.fields.view();
         let (request_time, response_time) = (arrived.request_time, arrived.response_time);
         let policy = &self.route.policy;
         let (mut fields, meta) =
             freshen::apply(&old.fields(), &old.meta, &update, policy, request_time, response_time);
         if update.iter().any(|it| it.is("via")) {
-            forward::mark_stored(&mut fields, arrived.response.version, policy);
+            request_headers::mark_stored(&mut fields, arrived.response.version, policy);
         }
         let marks = self.marks(&fields, arrived.born.clone());
         let (trailers, body, variant) =
@@ -304,10 +304,10 @@ impl Job {
     }
 
     /// Decides whether the response is kept, and carries its bytes to the store and to the readers.
-    pub async fn receive(self, arrived: Arrived, mut writer: FillWriter) {
+    pub async fn receive(self, arrived: ArrivedHead, mut writer: FillWriter) {
         let bodyless = arrived.response.framing == Framing::Empty;
         let version = arrived.response.version;
-        let own = forward::returned_final(
+        let own = request_headers::returned_final(
             &arrived.response.fields,
             version,
             bodyless && self.request.method == "HEAD",
@@ -337,26 +337,26 @@ impl Job {
                 variant: Box::default(),
                 meta,
                 marks: Marks::default(),
-                spent: Spent::No,
+                spent: SpentLifetime::No,
             };
             writer.head(FillHead::Private(Arc::new(head)), false);
             drop(fields);
-            return pressed::pour(arrived.exchange, writer, &self.gateway.counters).await;
+            return origin_pressure::pour(arrived.exchange, writer, &self.gateway.counters).await;
         }
         if meta.no_cache || matches!(meta.freshness(arrived.response_time), Freshness::Stale { .. }) {
-            if spent == Spent::No {
+            if spent == SpentLifetime::No {
                 // Every request will have to ask: nobody should queue behind another.
                 self.judge(None, |it| it.remember_miss(&arrived.born));
             }
             if !meta.has_validator() {
                 // And there is nothing to ask about.
-                let says = if spent == Spent::No { Unshared::Page } else { Unshared::Answer };
+                let says = if spent == SpentLifetime::No { Unshared::Page } else { Unshared::Answer };
                 self.leave_turn(&meta, &arrived.born, says);
             }
         }
         let mut kept = stored::stored_fields(&fields, policy, arrived.response_time);
         stages::drop_ours(&mut kept);
-        forward::mark_stored(&mut kept, version, policy);
+        request_headers::mark_stored(&mut kept, version, policy);
         if transcode::plan(meta.status, &fields, length, policy).is_some() {
             // Others will get it in other codings.
             transcode::mark(&mut kept);
@@ -384,14 +384,14 @@ impl Job {
     }
 
     /// What a response that came stale is good for: for those who waited for it before it came, where its lifetime ran out on its way.
-    fn spent(&self, arrived: &Arrived, meta: &Meta, is_stored: bool) -> Spent {
+    fn spent(&self, arrived: &ArrivedHead, meta: &Meta, is_stored: bool) -> SpentLifetime {
         let fields = arrived.response.fields.view();
         let ages = AgeInputs::read(&fields, arrived.request_time, arrived.response_time);
         let is_stale = matches!(meta.freshness(arrived.response_time), Freshness::Stale { .. });
         match is_stale && !meta.no_cache && ages.answers_collapsed(meta.lifetime, meta.must_revalidate) {
-            true if is_stored => Spent::Stored,
-            true => Spent::Passing,
-            false => Spent::No,
+            true if is_stored => SpentLifetime::Stored,
+            true => SpentLifetime::Passing,
+            false => SpentLifetime::No,
         }
     }
 
@@ -400,18 +400,18 @@ impl Job {
     fn not_for_others(
         &self,
         verdict: Storable,
-        spent: Spent,
-        arrived: &Arrived,
+        spent: SpentLifetime,
+        arrived: &ArrivedHead,
         meta: &Meta,
         length: Option<u64>,
         writer: &FillWriter,
     ) -> Option<Unshared> {
         match verdict {
-            Storable::Refuse(Refusal::Late) if spent == Spent::Passing => {}
+            Storable::Refuse(NotStorable::Late) if spent == SpentLifetime::Passing => {}
             Storable::Refuse(refusal) => {
-                let of_the_page =
-                    refusal == Refusal::Late || self.judge(None, |it| it.is_about_the_page(arrived, refusal));
-                if refusal == Refusal::Late && !self.remembered {
+                let of_the_page = refusal == NotStorable::Late
+                    || self.judge(None, |it| it.is_about_the_page(arrived, refusal));
+                if refusal == NotStorable::Late && !self.remembered {
                     self.judge(None, |it| it.remember_miss(&arrived.born));
                 }
                 return Some(if of_the_page { Unshared::Page } else { Unshared::Answer });
@@ -430,13 +430,13 @@ impl Job {
         Some(Unshared::Page)
     }
 
-    /// Whether [`Job::receive`] would store: asked first by those who would rather pass the bytes on themselves.
-    pub fn would_store(&self, arrived: &Arrived) -> bool {
+    /// Whether [`FillJob::receive`] would store: asked first by those who would rather pass the bytes on themselves.
+    pub fn would_store(&self, arrived: &ArrivedHead) -> bool {
         self.decide(arrived) == Storable::Store
     }
 
     /// What a 206 that was asked for makes of the part that is held: the whole, if it fits and may be kept.
-    fn completion(&self, arrived: &Arrived) -> Option<Completion> {
+    fn completion(&self, arrived: &ArrivedHead) -> Option<Completion> {
         let old = self.stored.as_ref()?;
         let fields = arrived.response.fields.view();
         let policy = &self.route.policy;
@@ -444,7 +444,7 @@ impl Job {
             Meta::of(arrived.response.status, &fields, policy, arrived.request_time, arrived.response_time);
         let (held, came) = (old.meta.partial?, meta.partial?);
         let Combine::Into { part, whole: true } = partial::combine(&old.meta, &meta) else { return None };
-        let follows = |a: Part, b: Part| a.last.checked_add(1) == Some(b.first);
+        let follows = |a: HeldRange, b: HeldRange| a.last.checked_add(1) == Some(b.first);
         let exact = !matches!(arrived.response.framing, Framing::Length(it) if it != came.length());
         if !exact || !(follows(held, came) || follows(came, held)) {
             return None;
@@ -457,7 +457,7 @@ impl Job {
         let mut kept = stored::stored_fields(&fields, policy, arrived.response_time);
         kept.remove("content-range");
         kept.remove("content-length");
-        forward::mark_stored(&mut kept, arrived.response.version, policy);
+        request_headers::mark_stored(&mut kept, arrived.response.version, policy);
         (meta.status, meta.partial) = (200, None);
         // As old as the part that was held.
         let marks = self.marks(&kept, old.marks.born.clone());
@@ -469,13 +469,13 @@ impl Job {
             variant: old.variant.clone(),
             meta,
             marks,
-            spent: Spent::No,
+            spent: SpentLifetime::No,
         };
         Some(Completion { head: Arc::new(head), held: contents(&old.body)?, held_first: held.first == 0 })
     }
 
     /// Carries the whole to the readers and to the store: what is held and what comes, in the order of the bytes.
-    async fn complete(self, arrived: Arrived, it: Completion, mut writer: FillWriter) {
+    async fn complete(self, arrived: ArrivedHead, it: Completion, mut writer: FillWriter) {
         *self.local.own.borrow_mut() = None;
         writer.head(FillHead::Shared(it.head.clone()), true);
         let before = if it.held_first { it.held.clone() } else { Bytes::new() };
@@ -484,17 +484,17 @@ impl Job {
     }
 
     /// Asks the judge, with everything that it may want to know; `range` is a `Range` of our own making.
-    fn judge<T>(&self, range: Option<&[u8]>, ask: impl FnOnce(&Judge<'_>) -> T) -> T {
+    fn judge<T>(&self, range: Option<&[u8]>, ask: impl FnOnce(&StorabilityCheck<'_>) -> T) -> T {
         let fields = self.request.fields.view();
         let scheme = self.request.scheme;
-        let authority = hit::normal(scheme, &self.request.authority);
+        let authority = fast_path::normal(scheme, &self.request.authority);
         let mut facts = RequestFacts::read(&self.request.method, &fields).with_uri(
             scheme.name(),
             &authority,
             &self.request.target,
         );
         facts.range = facts.range.or(range);
-        ask(&Judge {
+        ask(&StorabilityCheck {
             gateway: &self.gateway,
             route: &self.route,
             request: &self.request,
@@ -504,7 +504,7 @@ impl Job {
         })
     }
 
-    fn decide(&self, arrived: &Arrived) -> Storable {
+    fn decide(&self, arrived: &ArrivedHead) -> Storable {
         self.judge(None, |it| it.decide(arrived))
     }
 
@@ -516,7 +516,7 @@ impl Job {
     }
 
     /// Carries a body to the readers and, after its verified end, into the store.
-    async fn keep(self, arrived: Arrived, head: Arc<SharedHead>, writer: FillWriter) {
+    async fn keep(self, arrived: ArrivedHead, head: Arc<SharedHead>, writer: FillWriter) {
         self.keep_between(Bytes::new(), arrived, Bytes::new(), head, writer).await;
     }
 
@@ -524,7 +524,7 @@ impl Job {
     async fn keep_between(
         self,
         before: Bytes,
-        arrived: Arrived,
+        arrived: ArrivedHead,
         after: Bytes,
         head: Arc<SharedHead>,
         mut writer: FillWriter,
@@ -537,10 +537,10 @@ impl Job {
         // The bytes with which the readers have all: whoever has them may ask again, anywhere, and finds what is stored.
         let holds_last = after.is_empty();
         let mut last = Bytes::new();
-        let mut large = Large::NotYet;
+        let mut large = LargeProgress::NotYet;
         let exchange = &arrived.exchange;
         loop {
-            if pressed::wanted(exchange, &mut writer).await.is_err() {
+            if origin_pressure::wanted(exchange, &mut writer).await.is_err() {
                 return;
             }
             let next = if self.cancels() {
@@ -564,7 +564,7 @@ impl Job {
                     large.note(&self, &head, &writer, &bytes).await;
                     if holds_last && head.length == Some(length) && length <= most {
                         last = bytes;
-                    } else if pressed::push(exchange, &mut writer, bytes, most).await.is_err() {
+                    } else if origin_pressure::push(exchange, &mut writer, bytes, most).await.is_err() {
                         return;
                     }
                 }
@@ -583,7 +583,7 @@ impl Job {
         if writer.may_store() {
             match self.store(&head, arrived.exchanged, trailers.clone(), &writer, &last) {
                 Ok(Some(stored)) => {
-                    large = Large::Never; // It had room after all.
+                    large = LargeProgress::Never; // It had room after all.
                     self.keep_below(&stored, false, || writer.was_removed()).await;
                 }
                 Ok(None) => {}

@@ -3,13 +3,13 @@
 
 use crate::assemble::assemble;
 use crate::coding;
-use crate::fetch::Job;
+use crate::fetch::FillJob;
 use bytes::Bytes;
 use larder_semantics::field::FieldList;
 use larder_semantics::stored::Meta;
 use larder_semantics::tiers;
 use larder_stdx::clock;
-use larder_store::fill::{SharedHead, WINDOW, Watch};
+use larder_store::fill::{RemovalWatch, SharedHead, WINDOW};
 use larder_store::{FillWriter, disk};
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ pub(crate) enum Nowhere {
 
 /// Whether it is certain with the head of a response that its body, of `length` bytes, will be kept in no tier. Not asked of
 /// what is not larger than the window in which any body is shared.
-pub(crate) fn kept_nowhere(job: &Job, meta: &Meta, length: u64, writer: &FillWriter) -> Option<Nowhere> {
+pub(crate) fn kept_nowhere(job: &FillJob, meta: &Meta, length: u64, writer: &FillWriter) -> Option<Nowhere> {
     if length <= WINDOW || job.gateway.store.has_room_for(length) {
         return None;
     }
@@ -37,52 +37,58 @@ pub(crate) fn kept_nowhere(job: &Job, meta: &Meta, length: u64, writer: &FillWri
 }
 
 /// How far it is.
-pub(crate) enum Large {
+pub(crate) enum LargeProgress {
     /// RAM may hold it yet.
     NotYet,
     /// It is on its way to the disk.
-    OnItsWay(disk::Large),
+    OnItsWay(disk::LargeWrite),
     /// It is kept nowhere: there is no disk for it, or it was given up.
     Never,
 }
 
-impl Large {
+impl LargeProgress {
     /// Takes note of the next bytes, before they are pushed; begins with the first that show that RAM cannot hold it. The
     /// readers may wait for the disk a little, as `disk::Large::push` says.
-    pub async fn note(&mut self, job: &Job, head: &SharedHead, writer: &FillWriter, bytes: &Bytes) {
+    pub async fn note(&mut self, job: &FillJob, head: &SharedHead, writer: &FillWriter, bytes: &Bytes) {
         if bytes.is_empty() {
             return;
         }
-        if matches!(self, Large::NotYet) && writer.outgrows_ram(bytes.len() as u64, head.length) {
-            *self = Large::begin(job, head, writer).await;
+        if matches!(self, LargeProgress::NotYet) && writer.outgrows_ram(bytes.len() as u64, head.length) {
+            *self = LargeProgress::begin(job, head, writer).await;
         }
-        if let Large::OnItsWay(large) = self
+        if let LargeProgress::OnItsWay(large) = self
             && large.push(bytes.clone()).await.is_err()
         {
-            *self = Large::Never;
+            *self = LargeProgress::Never;
         }
     }
 
-    async fn begin(job: &Job, head: &SharedHead, writer: &FillWriter) -> Large {
+    async fn begin(job: &FillJob, head: &SharedHead, writer: &FillWriter) -> LargeProgress {
         let policy = &job.route.policy;
         let fits = head.length.is_none_or(|it| it <= policy.max_object);
         let disk = job.gateway.disk_of(policy).filter(|_| fits && writer.may_store());
         let Some(disk) = disk.filter(|_| tiers::goes_down(&head.meta, clock::wall())) else {
-            return Large::Never;
+            return LargeProgress::Never;
         };
-        let Some(mut large) = disk.begin_large(head.length) else { return Large::Never };
+        let Some(mut large) = disk.begin_large(head.length) else { return LargeProgress::Never };
         // What has come of a body whose length nobody knew; the fill holds it until it is in its file.
         for held in writer.chunks() {
             if large.push(held).await.is_err() {
-                return Large::Never;
+                return LargeProgress::Never;
             }
         }
-        Large::OnItsWay(large)
+        LargeProgress::OnItsWay(large)
     }
 
     /// It has come whole: it becomes a response of the disk tier's, unless its key was removed since it was asked for.
-    pub async fn keep(self, job: &Job, head: &SharedHead, trailers: Option<FieldList>, watch: &Watch) {
-        let Large::OnItsWay(large) = self else { return };
+    pub async fn keep(
+        self,
+        job: &FillJob,
+        head: &SharedHead,
+        trailers: Option<FieldList>,
+        watch: &RemovalWatch,
+    ) {
+        let LargeProgress::OnItsWay(large) = self else { return };
         let policy = &job.route.policy;
         let Some(disk) = job.gateway.disk_of(policy) else { return };
         // The fleet gets nothing of it: another node may have its turn.

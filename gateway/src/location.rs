@@ -1,8 +1,8 @@
 //! `Location` and `Content-Location` of an origin that is asked by its own name: they are written back to the scheme and
 //! authority that the client asked, which may know no way to the origin. Other fields stay as they came.
 
-use crate::route::Route;
-use larder_origin::Address;
+use crate::route::GatewayRoute;
+use larder_origin::OriginAddress;
 use larder_semantics::field::FieldList;
 use larder_semantics::scheme::Scheme;
 use larder_wire::http1::request::Request;
@@ -11,7 +11,7 @@ use larder_wire::http1::request::Request;
 const FIELDS: [&str; 2] = ["Location", "Content-Location"];
 
 /// Writes them back, where the route's origins get their own `Host`.
-pub(crate) fn write_back(route: &Route, request: &Request, fields: &mut FieldList) {
+pub(crate) fn write_back(route: &GatewayRoute, request: &Request, fields: &mut FieldList) {
     if route.own.is_empty() {
         return;
     }
@@ -33,7 +33,7 @@ pub(crate) fn write_back(route: &Route, request: &Request, fields: &mut FieldLis
 
 /// The reference as the client is to read it; `None` where it names no address of `own`, and stays. Without an authority it
 /// becomes a path: the response is kept for whatever host is asked.
-fn written_back(own: &[Address], scheme: Scheme, authority: &str, value: &[u8]) -> Option<String> {
+fn written_back(own: &[OriginAddress], scheme: Scheme, authority: &str, value: &[u8]) -> Option<String> {
     let reference = std::str::from_utf8(value).ok()?;
     let (named, rest) = match reference.strip_prefix("//") {
         Some(rest) => (scheme, rest),
@@ -67,11 +67,11 @@ fn host_and_port(authority: &str, scheme: Scheme) -> Option<(&str, u16)> {
     Some((host, port.parse().ok()?))
 }
 
-fn is_at(address: &Address, host: &str, port: u16) -> bool {
+fn is_at(address: &OriginAddress, host: &str, port: u16) -> bool {
     match address {
-        Address::Tcp(own, at) => host.eq_ignore_ascii_case(own) && port == *at,
+        OriginAddress::Tcp(own, at) => host.eq_ignore_ascii_case(own) && port == *at,
         // What such an origin gets as `Host`.
-        Address::Unix(_) => host.eq_ignore_ascii_case("localhost") && matches!(port, 80 | 443),
+        OriginAddress::Unix(_) => host.eq_ignore_ascii_case("localhost") && matches!(port, 80 | 443),
     }
 }
 

@@ -1,27 +1,27 @@
 //! The step `Pass`: the request as it is, body and all, and its response; and what an unsafe method invalidates.
 
-use crate::deliver::Answer;
-use crate::descend::Below;
-use crate::fetch::Arrived;
-use crate::forward::{self, Ask};
-use crate::hit;
+use crate::deliver::Delivery;
+use crate::fast_path;
+use crate::fetch::ArrivedHead;
 use crate::location;
 use crate::machine::Step;
-use crate::pressed;
+use crate::origin_pressure;
+use crate::request_headers::{self, OriginRequest};
 use crate::run::Machine;
-use crate::stages::Stage;
+use crate::stages::RequestStage;
+use crate::tier_lookup::TierLookup;
 use crate::upgrade::{self, Switched};
 use bytes::Bytes;
 use larder_counters::Counters;
 use larder_origin::{Exchange, Paced};
-use larder_semantics::cache_status::Report;
+use larder_semantics::cache_status::CacheReport;
 use larder_semantics::policy::GetBodies;
 use larder_semantics::{invalidate, method, tags};
 use larder_stdx::clock;
-use larder_store::{Exchanged, Rule, Scope, Strength};
+use larder_store::{Exchanged, PurgeRule, PurgeScope, Strength};
 use larder_transport::{ClientGone, Reply, RequestBody};
 use larder_wire::http1::Framing;
-use larder_wire::http1::response::Response;
+use larder_wire::http1::response::ResponseHead;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -56,14 +56,14 @@ impl<'c> Machine<'_, 'c> {
             Ok(beginning) => beginning,
             Err(gone) => return self.halted(Halted::Client(gone)),
         };
-        let mut outgoing = forward::outgoing(
+        let mut outgoing = request_headers::outgoing(
             self.gateway,
             self.request,
             self.fields,
             self.route,
             self.client,
             framing,
-            Ask::Passed,
+            OriginRequest::Passed,
         );
         let born = self.gateway.store.born();
         let (request_time, started) = (clock::wall(), clock::precise_micros());
@@ -71,7 +71,7 @@ impl<'c> Machine<'_, 'c> {
         if let Some(asked) = &self.upgrade {
             asked.write(&mut outgoing.fields);
         }
-        self.stages.enter(Stage::Connect);
+        self.stages.enter(RequestStage::Connect);
         let mut asked = self.route.asked(self.request, self.fields, self.client, framing);
         if !beginning.is_whole {
             asked.paced = Paced::ByClient;
@@ -94,16 +94,16 @@ impl<'c> Machine<'_, 'c> {
             }
             _ => None,
         };
-        self.stages.enter(Stage::FirstByte);
+        self.stages.enter(RequestStage::FirstByte);
         let mut response = match self.final_head(&exchange, &mut upload).await {
             Ok(response) => response,
             Err(step) => return step,
         };
         location::write_back(self.route, self.request, &mut response.fields);
         self.local.took(started, exchange.answered(), &response);
-        self.stages.enter(Stage::Lookup);
+        self.stages.enter(RequestStage::Lookup);
         // A 304 is the client's to make sense of: the request went as it came, and nothing is kept of the answer.
-        if forward::is_unasked(self.request, true, response.status)
+        if request_headers::is_unasked(self.request, true, response.status)
             || upgrade::is_mistakable(self.request, response.status)
         {
             self.error = 502;
@@ -112,7 +112,7 @@ impl<'c> Machine<'_, 'c> {
         self.invalidate(&response).await;
         let response_time = clock::wall();
         let exchanged = Exchanged { asked: started, answered: exchange.answered() };
-        let arrived = Arrived { exchange, response, request_time, response_time, exchanged, born };
+        let arrived = ArrivedHead { exchange, response, request_time, response_time, exchanged, born };
         self.pass_or_keep(upload, arrived).await
     }
 
@@ -122,7 +122,7 @@ impl<'c> Machine<'_, 'c> {
         &mut self,
         exchange: &Rc<Exchange>,
         upload: &mut Option<Upload<'c>>,
-    ) -> Result<Response, Step> {
+    ) -> Result<ResponseHead, Step> {
         // What changes nothing may be given up for others, once its client may be gone.
         let is_safe = method::is_safe(&self.request.method) && upload.is_none();
         loop {
@@ -162,10 +162,10 @@ impl<'c> Machine<'_, 'c> {
     }
 
     /// The origin has taken the connection out of HTTP, as it was asked, or says so unasked.
-    fn switched(&mut self, exchange: &Rc<Exchange>, response: &Response) -> Step {
+    fn switched(&mut self, exchange: &Rc<Exchange>, response: &ResponseHead) -> Step {
         self.local.origin_status.set(Some(101));
         match self.upgrade.as_ref().and_then(|it| Switched::of(it, exchange, response)) {
-            Some(switched) => self.answer = Some(Answer::Switched(switched)),
+            Some(switched) => self.answer = Some(Delivery::Switched(switched)),
             None => {
                 self.error = 502;
                 return Step::Error;
@@ -191,21 +191,21 @@ impl<'c> Machine<'_, 'c> {
 
     /// A POST whose response says for how long it holds, and for which target, is kept for GET
     /// (RFC 9110 §9.3.3); everything else is passed on.
-    async fn pass_or_keep(&mut self, upload: Option<Upload<'c>>, arrived: Arrived) -> Step {
+    async fn pass_or_keep(&mut self, upload: Option<Upload<'c>>, arrived: ArrivedHead) -> Step {
         let report = self.forwarded(Some(arrived.response.status));
         if upload.is_some() {
             // The request is still on its way: what comes back is this client's alone.
             self.answer = Some(self.direct(arrived, upload, Some(report)));
             return Step::Deliver;
         }
-        if forward::may_keep_post(&self.route.policy, self.facts, &self.request.target, self.fields) {
+        if request_headers::may_keep_post(&self.route.policy, self.facts, &self.request.target, self.fields) {
             self.make_key();
-            if self.job(false, Below::Skip, false).would_store(&arrived) {
+            if self.job(false, TierLookup::Skip, false).would_store(&arrived) {
                 // Not before: the POST itself has just removed what was there.
                 let store = &self.gateway.store;
                 let (writer, reader) = store.begin_alone(self.hash, &self.key, store.removals(self.hash));
                 tokio::task::spawn_local(Box::pin(
-                    self.job(false, Below::Skip, false).receive(arrived, writer),
+                    self.job(false, TierLookup::Skip, false).receive(arrived, writer),
                 ));
                 return match self.lead(reader).await {
                     Step::Pass => Step::Deliver,
@@ -217,14 +217,19 @@ impl<'c> Machine<'_, 'c> {
         Step::Deliver
     }
 
-    pub fn direct(&self, arrived: Arrived, upload: Option<Upload<'c>>, report: Option<Report>) -> Answer<'c> {
+    pub fn direct(
+        &self,
+        arrived: ArrivedHead,
+        upload: Option<Upload<'c>>,
+        report: Option<CacheReport>,
+    ) -> Delivery<'c> {
         let method = &self.request.method;
-        Answer::direct(arrived.exchange, arrived.response, upload, report, method)
+        Delivery::direct(arrived.exchange, arrived.response, upload, report, method)
     }
 
     /// RFC 9111 §4.4: an unsafe method that did not fail makes what is stored under its targets unusable; and what is
     /// of the groups that its response names (RFC 9875 §3).
-    async fn invalidate(&mut self, response: &Response) {
+    async fn invalidate(&mut self, response: &ResponseHead) {
         let request = self.request;
         let targets = invalidate::targets(
             &request.method,
@@ -237,7 +242,7 @@ impl<'c> Machine<'_, 'c> {
         for target in targets {
             let mut key = Vec::new();
             let policy = &self.route.policy;
-            hit::write_key(policy, request.scheme, &request.authority, &target, self.fields, &mut key);
+            fast_path::write_key(policy, request.scheme, &request.authority, &target, self.fields, &mut key);
             let hash = self.gateway.store.hash(&key);
             if self.gateway.remove(&self.route.policy, hash, &key).await {
                 self.gateway.counters.cache_invalidations.add(1);
@@ -245,12 +250,12 @@ impl<'c> Machine<'_, 'c> {
         }
         let mut key = Vec::new();
         let (scheme, authority) = (request.scheme, &request.authority);
-        hit::write_key(&self.route.policy, scheme, authority, &request.target, self.fields, &mut key);
+        fast_path::write_key(&self.route.policy, scheme, authority, &request.target, self.fields, &mut key);
         let mut spreading = Vec::new();
         for tag in tags::invalidated(&request.method, response.status, &response.fields.view(), &key) {
             // Who has a validator for it may find that it still holds.
-            let (scope, strength) = (Scope::Tag(tag.into()), Strength::Validate);
-            let rule = Rule { scope, strength, positions: Vec::new() };
+            let (scope, strength) = (PurgeScope::Tag(tag.into()), Strength::Validate);
+            let rule = PurgeRule { scope, strength, positions: Vec::new() };
             let seq = self.gateway.store.purge(rule.clone());
             match (self.gateway.spread.get(), &self.gateway.tiers.disk) {
                 (Some(spread), _) => spreading.push(spread(rule, seq)),
@@ -273,10 +278,10 @@ fn carry<'c>(
         if let Some(bytes) = first {
             exchange.write(bytes).await.map_err(|_| UploadFailed::Origin)?;
         }
-        while let Some(bytes) = pressed::more(&mut body, &exchange, &counters).await? {
+        while let Some(bytes) = origin_pressure::more(&mut body, &exchange, &counters).await? {
             exchange.write(bytes).await.map_err(|_| UploadFailed::Origin)?;
         }
-        let trailers = body.trailers().map(forward::trailers);
+        let trailers = body.trailers().map(request_headers::trailers);
         exchange.write_end(trailers.as_ref()).await.map_err(|_| UploadFailed::Origin)
     })
 }

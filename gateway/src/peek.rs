@@ -1,18 +1,18 @@
 //! A look into every tier for `explain`: what lies there, and what a request would be answered with. Nothing is moved,
 //! no turn is taken.
 
-use crate::below;
 use crate::explain::{Holds, TierHolds};
-use crate::route::{Gateway, Route};
-use larder_semantics::cache_status::Tier;
+use crate::lower_tiers;
+use crate::route::{Gateway, GatewayRoute};
+use larder_semantics::cache_status::AnsweringTier;
 use larder_semantics::policy::Policy;
 use larder_semantics::request::RequestFacts;
 use larder_semantics::reuse::{self, Reuse};
 use larder_semantics::tiers::{self, Compared, Descent};
 use larder_semantics::trace::Silent;
 use larder_stdx::clock::{self, WallTime};
-use larder_store::fleet::{Ask, Got, Want};
-use larder_store::{Shared, Stored};
+use larder_store::fleet::{FleetQuery, FleetResult, Want};
+use larder_store::{FleetCopy, Stored};
 use larder_wire::http1::request::Request;
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub(crate) struct Peeked {
     /// Each tier that the route has, and what it holds.
     pub tiers: Vec<TierHolds>,
     /// What the request would be answered with, or the origin asked about.
-    pub chosen: Option<(Arc<Stored>, Tier)>,
+    pub chosen: Option<(Arc<Stored>, AnsweringTier)>,
     /// What RAM holds is to be validated: the fleet has lost it.
     pub doubted: bool,
 }
@@ -30,7 +30,7 @@ impl Gateway {
     /// Looks below for what RAM does not answer with `held`.
     pub(crate) async fn peek(
         &self,
-        route: &Route,
+        route: &GatewayRoute,
         request: &Request,
         key: &[u8],
         held: Option<&Arc<Stored>>,
@@ -38,7 +38,7 @@ impl Gateway {
         let policy = &route.policy;
         let (fields, now) = (request.fields.view(), clock::wall());
         let mut tiers = Vec::new();
-        let mut chosen = held.map(|it| (it.clone(), Tier::Ram));
+        let mut chosen = held.map(|it| (it.clone(), AnsweringTier::Ram));
         let facts = RequestFacts::read(&request.method, &fields);
         let serves =
             |it: &Stored| reuse::decide(Ok(&it.meta), &facts, policy, now, &mut Silent).reason().is_none();
@@ -50,29 +50,29 @@ impl Gateway {
                 false => None,
             };
             let holds = if found.is_some() { Holds::Response } else { Holds::Nothing };
-            tiers.push(TierHolds { tier: Tier::Disk, holds });
+            tiers.push(TierHolds { tier: AnsweringTier::Disk, holds });
             if chosen.as_ref().is_none_or(|it| is_part(&it.0)) {
-                chosen = found.map(|it| (it, Tier::Disk)).or(chosen);
+                chosen = found.map(|it| (it, AnsweringTier::Disk)).or(chosen);
             }
         }
         let (mut doubted, mut removed) = (false, None);
         if let Some(fleet) = self.fleet_of(policy) {
             let holds = match fleet
-                .get(Ask { key, request: &fields, policy, want: Want::Look, is_purged: &|_, _| false })
+                .get(FleetQuery { key, request: &fields, policy, want: Want::Look, is_purged: &|_, _| false })
                 .await
             {
-                Got::Unavailable => Holds::Unknown,
-                Got::Unshared { status, seconds, .. } => {
+                FleetResult::Unavailable => Holds::Unknown,
+                FleetResult::Unshared { status, seconds, .. } => {
                     removed = Some(now);
                     Holds::Unshared { status, seconds }
                 }
-                Got::Miss { removed: at, .. } => {
+                FleetResult::Miss { removed: at, .. } => {
                     removed = at;
                     Holds::Nothing
                 }
-                Got::Hit { found, .. } => {
+                FleetResult::Hit { found, .. } => {
                     let compared = chosen.as_ref().filter(|it| !is_part(&it.0)).map(|(it, _)| {
-                        tiers::compare(&found.envelope.meta, &it.meta, || below::is_same(&found, it))
+                        tiers::compare(&found.envelope.meta, &it.meta, || lower_tiers::is_same(&found, it))
                     });
                     let found = self.of_fleet(policy, request, *found);
                     let is_kept = found.is_some();
@@ -84,7 +84,7 @@ impl Gateway {
                             if compared.is_none_or(|it| it == Compared::Newer)
                                 || compared == Some(Compared::Same) && !held_serves && serves(&found)
                             {
-                                chosen = Some((Arc::new(found), Tier::Fleet));
+                                chosen = Some((Arc::new(found), AnsweringTier::Fleet));
                             }
                             Holds::Response
                         }
@@ -94,15 +94,17 @@ impl Gateway {
             let went = |it: &Stored| removed.is_some_and(|at| at >= it.meta.response_time);
             doubted = matches!(holds, Holds::Nothing | Holds::Purged | Holds::Unshared { .. })
                 && match &chosen {
-                    Some((it, Tier::Ram)) => it.is_due(now.0) && (it.is_shared() == Shared::Yes || went(it)),
+                    Some((it, AnsweringTier::Ram)) => {
+                        it.is_due(now.0) && (it.is_shared() == FleetCopy::Yes || went(it))
+                    }
                     Some((it, _)) => self.is_shared(it) || went(it),
                     None => false,
                 };
-            tiers.push(TierHolds { tier: Tier::Fleet, holds });
+            tiers.push(TierHolds { tier: AnsweringTier::Fleet, holds });
         }
-        let chosen = chosen.filter(|it| below::fits(&it.0, &fields));
+        let chosen = chosen.filter(|it| lower_tiers::fits(&it.0, &fields));
         if !self.descends(held, &facts, policy, now) {
-            return Peeked { tiers, chosen: held.map(|it| (it.clone(), Tier::Ram)), doubted: false };
+            return Peeked { tiers, chosen: held.map(|it| (it.clone(), AnsweringTier::Ram)), doubted: false };
         }
         Peeked { tiers, chosen, doubted }
     }

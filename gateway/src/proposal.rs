@@ -1,13 +1,13 @@
 //! What `explain` tells of how a verdict is flipped: which of the searches is asked, by what is known of the page, and in which
 //! words. The searches are in `change` and in `semantics::flip`; what is told is no more than what is known.
 
-use crate::change::{self, Asked, First, Remedy};
+use crate::change::{self, ChangedRequest, First, Remedy};
 use crate::explain::{self, Holds};
-use crate::hit;
-use crate::refusals::Refused;
+use crate::fast_path;
+use crate::refusals::RefusedStorage;
 use crate::route::{self, Gateway};
 use larder_semantics::field::{self, Field};
-use larder_semantics::flip::{self, Change, Exchange};
+use larder_semantics::flip::{self, FlipChange, OriginExchange};
 use larder_semantics::policy::Policy;
 use larder_semantics::request::RequestFacts;
 use larder_semantics::reuse::{self, ForwardReason, Reuse};
@@ -19,11 +19,11 @@ use larder_store::Stored;
 use std::sync::Arc;
 
 /// What is known of the page that a request asks for.
-pub(crate) struct Known {
+pub(crate) struct PageKnowledge {
     /// What RAM holds under its key.
     pub holds: Holds,
     /// Why its last response was not stored, or did not come.
-    pub refused: Option<Arc<Refused>>,
+    pub refused: Option<Arc<RefusedStorage>>,
     /// The stored response that the request selects.
     pub stored: Option<Arc<Stored>>,
 }
@@ -82,9 +82,9 @@ impl Gateway {
     /// there: all of it, as far as the page is known.
     pub(crate) fn what_uses_the_cache(
         &self,
-        asked: &Asked,
+        asked: &ChangedRequest,
         at: (Scheme, &str),
-        known: Known,
+        known: PageKnowledge,
         key: &[u8],
         now: WallTime,
     ) -> Option<String> {
@@ -97,10 +97,16 @@ impl Gateway {
 
     /// What is known of the page that a changed request asks for: it may be another one, or another variant, than that of
     /// the request as it was, which selected `stored` under the key `was`.
-    fn known_of(&self, asked: &Asked, at: (Scheme, &str), stored: Option<Arc<Stored>>, was: &[u8]) -> Known {
+    fn known_of(
+        &self,
+        asked: &ChangedRequest,
+        at: (Scheme, &str),
+        stored: Option<Arc<Stored>>,
+        was: &[u8],
+    ) -> PageKnowledge {
         let fields = asked.fields.view();
         let mut key = Vec::new();
-        hit::write_key(&asked.policy, at.0, at.1, &asked.target, &fields, &mut key);
+        fast_path::write_key(&asked.policy, at.0, at.1, &asked.target, &fields, &mut key);
         let hash = self.store.hash(&key);
         let (holds, in_ram) = explain::select(&self.store.lookup(hash, &key, route::misses_clock()), &fields);
         let still_selected = |it: &Arc<Stored>| {
@@ -109,7 +115,7 @@ impl Gateway {
             key == was && it.variant[..] == variant[..]
         };
         let stored = stored.filter(still_selected).or(in_ram.ok());
-        Known { holds, refused: self.refusals.get(hash), stored }
+        PageKnowledge { holds, refused: self.refusals.get(hash), stored }
     }
 }
 
@@ -120,18 +126,18 @@ pub(crate) struct Proposal {
     /// What one of these is called, which depends on the request as it was: [`Remedy::NoOverride`].
     without: String,
     /// The request, changed so far.
-    asked: Asked,
+    asked: ChangedRequest,
     now: WallTime,
 }
 
 impl Proposal {
     /// Of a request that uses the cache as it is.
-    pub(crate) fn new(asked: Asked, now: WallTime) -> Self {
+    pub(crate) fn new(asked: ChangedRequest, now: WallTime) -> Self {
         Self { before: Vec::new(), without: String::new(), asked, now }
     }
 
     /// What makes the store answer, or not answer where it does.
-    pub(crate) fn of(self, verdict: &str, known: &Known) -> Option<String> {
+    pub(crate) fn of(self, verdict: &str, known: &PageKnowledge) -> Option<String> {
         let Some(stored) = &known.stored else { return self.of_nothing_stored(known) };
         if matches!(verdict, "hit" | "stale-hit") {
             return None; // There is nothing to mend.
@@ -151,7 +157,7 @@ impl Proposal {
 
     /// The same of a request that did not use the cache before it was changed so far. What is stored and only too old is
     /// renewed by it.
-    fn of_one_outside(mut self, known: &Known) -> Option<String> {
+    fn of_one_outside(mut self, known: &PageKnowledge) -> Option<String> {
         let Some(stored) = &known.stored else { return self.of_nothing_stored(known) };
         if self.is_for_others(&stored.meta) {
             return Some(ONE_VISITORS.to_owned());
@@ -170,7 +176,7 @@ impl Proposal {
     }
 
     /// By what is known best: the last exchange whose response was not stored, or nothing.
-    fn of_nothing_stored(self, known: &Known) -> Option<String> {
+    fn of_nothing_stored(self, known: &PageKnowledge) -> Option<String> {
         match known.refused.as_deref() {
             None => self.first_time(Unknown::of(known.holds)),
             Some(it) if it.failure.is_some() => Some(self.failed().to_owned()),
@@ -189,12 +195,12 @@ impl Proposal {
 
     /// What would have a response such as the one that was refused stored, and this request answered with it. It was
     /// refused to another request, where this one says other things.
-    fn after(mut self, refused: &Refused) -> Option<String> {
+    fn after(mut self, refused: &RefusedStorage) -> Option<String> {
         self.with_get();
         let (own, theirs) = (self.asked.fields.view(), refused.request.view());
         let response = refused.response.view();
         let theirs = exchange(refused, &theirs, &response, &self.asked.policy);
-        let own = Exchange { method: &self.asked.method, request: &own, ..theirs };
+        let own = OriginExchange { method: &self.asked.method, request: &own, ..theirs };
         match (flip::is_a_hit_again(&own), self.before.is_empty()) {
             (false, _) => of_exchange(&own, |it| self.told(it)),
             (true, true) => (!flip::is_a_hit_again(&theirs)).then(|| ANOTHER.sentence()),
@@ -233,7 +239,7 @@ impl Proposal {
     }
 
     /// What makes a stored response answer that does not.
-    fn for_reuse(&self, stored: &Stored) -> Option<Vec<Change>> {
+    fn for_reuse(&self, stored: &Stored) -> Option<Vec<FlipChange>> {
         let (asked, fields) = (&self.asked, self.asked.fields.view());
         flip::smallest_for_reuse(
             &stored.meta,
@@ -263,21 +269,24 @@ impl Proposal {
     }
 
     /// What was changed so far, and these.
-    fn told(&self, changes: &[Change]) -> String {
+    fn told(&self, changes: &[FlipChange]) -> String {
         let before = self.before.iter().map(|it| match it {
             Remedy::NoOverride => self.without.clone(),
             it => it.sentence().to_owned(),
         });
-        change::sentences(before.chain(changes.iter().map(Change::sentence)))
+        change::sentences(before.chain(changes.iter().map(FlipChange::sentence)))
     }
 
-    fn if_the_response_allows(&self, changes: &[Change], why: &str) -> String {
+    fn if_the_response_allows(&self, changes: &[FlipChange], why: &str) -> String {
         format!("{} The result then depends on the response: {why}", self.told(changes))
     }
 }
 
 /// What would have the response stored and answer again, in words; of one visitor's that nothing should.
-pub(crate) fn of_exchange(exchange: &Exchange<'_>, told: impl FnOnce(&[Change]) -> String) -> Option<String> {
+pub(crate) fn of_exchange(
+    exchange: &OriginExchange<'_>,
+    told: impl FnOnce(&[FlipChange]) -> String,
+) -> Option<String> {
     if !flip::is_a_hit_again(exchange) && flip::is_one_visitors(exchange) {
         return Some(ONE_VISITORS.to_owned());
     }
@@ -285,19 +294,19 @@ pub(crate) fn of_exchange(exchange: &Exchange<'_>, told: impl FnOnce(&[Change]) 
 }
 
 /// Whether it is the answer to a request for a part, where the whole is asked for: nobody would be answered so.
-fn is_of_a_part(refused: &Refused, fields: &[Field<'_>]) -> bool {
+fn is_of_a_part(refused: &RefusedStorage, fields: &[Field<'_>]) -> bool {
     let for_part = |it: &[Field<'_>]| field::first(it, "range").is_some();
     matches!(refused.status, 206 | 416) && for_part(&refused.request.view()) && !for_part(fields)
 }
 
 /// An exchange whose response was not stored, as it would be decided under a policy.
 pub(crate) fn exchange<'e>(
-    refused: &'e Refused,
+    refused: &'e RefusedStorage,
     request: &'e [Field<'e>],
     response: &'e [Field<'e>],
     policy: &'e Policy,
-) -> Exchange<'e> {
-    Exchange {
+) -> OriginExchange<'e> {
+    OriginExchange {
         method: &refused.method,
         request,
         answered: request,

@@ -15,7 +15,7 @@ const MAX_FIELDS_BYTES: usize = 4096;
 
 /// One exchange whose response was not stored, or that brought none.
 #[derive(Clone, Debug)]
-pub struct Refused {
+pub struct RefusedStorage {
     /// The request's method.
     pub method: String,
     /// The request's fields.
@@ -35,28 +35,28 @@ pub struct Refused {
 /// The last [`CAPACITY`] keys whose response was not stored.
 #[derive(Default)]
 pub struct Refusals {
-    inner: Mutex<Inner>,
+    inner: Mutex<RefusalsInner>,
     /// Pages whose origin fails those who wait for them.
     pub failing: Failing,
 }
 
 #[derive(Default)]
-struct Inner {
+struct RefusalsInner {
     /// `None` of those that were stored since: they keep their place in `order`.
-    map: HashMap<u128, Option<Arc<Refused>>>,
+    map: HashMap<u128, Option<Arc<RefusedStorage>>>,
     order: VecDeque<u128>,
 }
 
 impl Refusals {
     /// Remembers one, unless the same key was remembered within this second.
-    pub fn note(&self, hash: KeyHash, now: WallTime, make: impl FnOnce() -> Refused) {
+    pub fn note(&self, hash: KeyHash, now: WallTime, make: impl FnOnce() -> RefusedStorage) {
         self.keep(hash, now, false, make);
     }
 
     /// Remembers that `request` was answered with `status` because no valid response came; as [`Refusals::note`].
     pub fn note_failure(&self, hash: KeyHash, request: &Request, status: u16, why: &str) {
         let now = clock::wall();
-        self.keep(hash, now, true, || Refused {
+        self.keep(hash, now, true, || RefusedStorage {
             method: request.method.clone(),
             request: request.fields.clone(),
             failure: Some(why.to_owned()),
@@ -67,9 +67,9 @@ impl Refusals {
         });
     }
 
-    fn keep(&self, hash: KeyHash, now: WallTime, failed: bool, make: impl FnOnce() -> Refused) {
+    fn keep(&self, hash: KeyHash, now: WallTime, failed: bool, make: impl FnOnce() -> RefusedStorage) {
         let Ok(mut inner) = self.inner.lock() else { return };
-        let is_known = |it: &Arc<Refused>| it.response_time == now && it.failure.is_some() == failed;
+        let is_known = |it: &Arc<RefusedStorage>| it.response_time == now && it.failure.is_some() == failed;
         if inner.map.get(&hash.0).is_some_and(|it| it.as_ref().is_some_and(is_known)) {
             return;
         }
@@ -89,7 +89,7 @@ impl Refusals {
 
     /// The last one of a key.
     #[must_use]
-    pub fn get(&self, hash: KeyHash) -> Option<Arc<Refused>> {
+    pub fn get(&self, hash: KeyHash) -> Option<Arc<RefusedStorage>> {
         self.inner.lock().ok()?.map.get(&hash.0).cloned().flatten()
     }
 
@@ -107,8 +107,8 @@ impl Refusals {
 mod tests {
     use super::*;
 
-    fn refused(second: u64) -> Refused {
-        Refused {
+    fn refused(second: u64) -> RefusedStorage {
+        RefusedStorage {
             method: "GET".to_owned(),
             request: FieldList::new(),
             failure: None,

@@ -1,18 +1,18 @@
 //! What a worker knows: the store, the counters, and for each route its policy and its origins.
 
-use crate::below::{SharedUses, Tiers};
 use crate::coding::pool::Coders;
+use crate::lower_tiers::{LowerTiers, SharedUses};
 use crate::refusals::Refusals;
 use crate::upgrade::Upgrades;
 use larder_counters::Counters;
-use larder_origin::{Address, Asked, Group, Paced, is_idempotent};
+use larder_origin::{BalanceKey, Group, OriginAddress, Paced, is_idempotent};
 use larder_semantics::cookies;
 use larder_semantics::field::{self, Field};
 use larder_semantics::forwarded::Telling;
 use larder_semantics::policy::Policy;
-use larder_store::{Rule, Seq, Store};
+use larder_store::{PurgeRule, Seq, Store};
 use larder_transport::Client;
-use larder_transport::room::Rooms;
+use larder_transport::future_pool::FuturePool;
 use larder_wire::http1::Framing;
 use larder_wire::http1::request::Request;
 use std::cell::{Cell, OnceCell, RefCell};
@@ -30,7 +30,7 @@ pub struct Gateway {
     /// Why responses were not stored, lately; shared by all workers.
     pub refusals: Arc<Refusals>,
     /// The tiers below RAM.
-    pub tiers: Tiers,
+    pub tiers: LowerTiers,
     /// Uses of what lies on disk.
     pub(crate) uses: SharedUses,
     /// What this process calls itself to other gateways, and to itself (RFC 8586).
@@ -38,7 +38,7 @@ pub struct Gateway {
     /// Buffers, reused from request to request.
     pub(crate) scratch: RefCell<Scratch>,
     /// Where its fills lie.
-    pub(crate) fills: Rc<Rooms>,
+    pub(crate) fills: Rc<FuturePool>,
     /// Bytes of small request bodies that are being read before an origin is asked.
     pub(crate) small_bodies: Cell<u64>,
     /// Who makes forms of stored responses; without them none are made. Shared by all workers.
@@ -50,7 +50,7 @@ pub struct Gateway {
 
 /// Brings a rule to every tier of every node: it is on its way at once, and what is returned is ready when the disk and
 /// enough servers of the fleet have it. It is in force in this node's RAM already, by that number.
-pub type Spread = Box<dyn Fn(Rule, Seq) -> Spreading>;
+pub type Spread = Box<dyn Fn(PurgeRule, Seq) -> Spreading>;
 
 /// What [`Spread`] returns; dropping it changes nothing.
 pub type Spreading = Pin<Box<dyn Future<Output = ()>>>;
@@ -77,7 +77,7 @@ impl Gateway {
         store: Arc<Store>,
         counters: Arc<Counters>,
         refusals: Arc<Refusals>,
-        tiers: Tiers,
+        tiers: LowerTiers,
     ) -> Rc<Self> {
         // The hash is seeded at random for each process, and shared by all its workers.
         let id = format!("larder-{:032x}", store.hash(b"this process").0);
@@ -120,7 +120,7 @@ impl HostSent {
 }
 
 /// One proxied route as a worker runs it.
-pub struct Route {
+pub struct GatewayRoute {
     /// Its name in logs: the site's first host and the path pattern.
     pub name: String,
     /// What the configuration says about caching.
@@ -128,7 +128,7 @@ pub struct Route {
     /// Where requests go.
     pub origins: Rc<Group>,
     /// Where they are, if they get their own `Host`: what they say of these addresses is written back to the client's.
-    pub own: Vec<Address>,
+    pub own: Vec<OriginAddress>,
     /// What of a request decides which of them, where the rule of the choice wants that.
     pub hash_by: HashBy,
     /// Which `Host` the origin gets.
@@ -159,7 +159,7 @@ pub enum HashBy {
     Cookie(String),
 }
 
-impl Route {
+impl GatewayRoute {
     /// A route over one or more origins.
     #[must_use]
     pub fn new(name: String, policy: Policy, origins: Rc<Group>, host: HostSent) -> Rc<Self> {
@@ -210,12 +210,12 @@ impl Route {
         fields: &[Field<'_>],
         client: &Client,
         framing: Framing,
-    ) -> Asked {
+    ) -> BalanceKey {
         let repeatable =
             is_idempotent(&request.method) && matches!(framing, Framing::Empty | Framing::Length(0));
         let key = self.origins.needs_key().then(|| self.hash_by.key(request, fields, client)).flatten();
         let paced = Paced::ByOrigin;
-        Asked { key, repeatable, paced }
+        BalanceKey { key, repeatable, paced }
     }
 }
 

@@ -1,15 +1,15 @@
 //! The steps of the request machine: one function a step. What is sent, and how, is in `deliver`; what a fill
 //! does for itself is in `fetch`; what may be cached is decided in `semantics`.
 
-use crate::deliver::Answer;
-use crate::descend::Below;
-use crate::fetch::{Job, Local};
-use crate::forward::{self, Bypass};
+use crate::deliver::Delivery;
+use crate::fetch::{FillJob, FillStarter};
 use crate::machine::Step;
-use crate::route::{self, Gateway, Route};
-use crate::stages::{Stages, Told};
-use crate::{coding, explain, hit, upgrade};
-use larder_semantics::cache_status::{Report, Tier};
+use crate::request_headers::{self, Bypass};
+use crate::route::{self, Gateway, GatewayRoute};
+use crate::stages::{FillStages, Stages};
+use crate::tier_lookup::TierLookup;
+use crate::{coding, explain, fast_path, upgrade};
+use larder_semantics::cache_status::{AnsweringTier, CacheReport};
 use larder_semantics::field::Field;
 use larder_semantics::request::RequestFacts;
 use larder_semantics::reuse::{self, ForwardReason, Reuse};
@@ -19,7 +19,7 @@ use larder_semantics::trace::Silent;
 use larder_semantics::vary;
 use larder_stdx::clock::{self, WallTime};
 use larder_store::fill::SharedHead;
-use larder_store::ram::{KeyHash, Lookup, Shelf};
+use larder_store::ram::{Entry, KeyHash, Lookup};
 use larder_store::{Begin, FillEnd, FillHead, FillReader, Stored};
 use larder_transport::{Client, Reply, RequestBody};
 use larder_wire::http1::Version;
@@ -38,13 +38,13 @@ const KEY_ROOM: usize = 24;
 
 /// What a request came to, for the log.
 #[derive(Clone, Debug)]
-pub struct Summary {
+pub struct RequestSummary {
     /// The status that was sent; 0 if none was.
     pub status: u16,
     /// Bytes of body sent.
     pub body: u64,
     /// What `Cache-Status` said, where the cache had a part.
-    pub report: Option<Report>,
+    pub report: Option<CacheReport>,
     /// The response was sent to its end.
     pub complete: bool,
     /// The origin's part; `None` where it was not asked for this request, or did not answer.
@@ -62,7 +62,7 @@ pub struct OriginTold {
 
 /// Whether this request may wait for, and share, another's fetch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Company {
+pub(crate) enum Coalescing {
     Shared,
     /// It wants the head alone, and may begin nothing for others: it asks as the GET would that might.
     Head,
@@ -71,31 +71,31 @@ pub(crate) enum Company {
 
 pub(crate) struct Machine<'a, 'c> {
     pub gateway: &'a Rc<Gateway>,
-    pub route: &'a Rc<Route>,
+    pub route: &'a Rc<GatewayRoute>,
     pub request: &'a Rc<Request>,
     pub fields: &'a [Field<'a>],
     pub facts: &'a RequestFacts<'a>,
     pub client: &'c Client,
     pub body: Option<RequestBody<'c>>,
     pub reply: Option<Reply<'c>>,
-    pub answer: Option<Answer<'c>>,
-    pub summary: Summary,
+    pub answer: Option<Delivery<'c>>,
+    pub summary: RequestSummary,
     pub key: Vec<u8>,
     pub hash: KeyHash,
     /// What was found and may not be served as it is: to validate, complete, or serve when the origin fails.
     pub found: Option<Arc<Stored>>,
     pub validate: bool,
-    pub company: Company,
+    pub company: Coalescing,
     pub reason: ForwardReason,
     pub reader: Option<FillReader>,
-    pub local: Rc<Local>,
+    pub local: Rc<FillStarter>,
     /// Where its time goes.
     pub stages: &'a Stages,
     pub looks: u8,
     /// Where `found` lay.
-    pub tier: Tier,
+    pub tier: AnsweringTier,
     /// What a tier below had, to be looked at in place of what RAM has.
-    pub brought: Option<(Arc<Stored>, Tier)>,
+    pub brought: Option<(Arc<Stored>, AnsweringTier)>,
     /// The tiers below were asked for this request.
     pub descended: bool,
     /// What RAM holds is to be validated although it is fresh: the fleet has it no more.
@@ -119,23 +119,23 @@ pub(crate) struct Machine<'a, 'c> {
     /// A fetch that this request waits for beside the one that its reader reads: that had taken too long.
     pub earlier: Option<FillReader>,
     /// The protocol that it asks to go on in, where the route passes that on.
-    pub upgrade: Option<upgrade::Asked>,
+    pub upgrade: Option<upgrade::UpgradeRequest>,
 }
 
 impl Gateway {
     /// Drives a request from its head to its last byte; `stages` is told where its time goes.
     pub async fn run<'c>(
         self: &Rc<Self>,
-        route: &Rc<Route>,
+        route: &Rc<GatewayRoute>,
         mut request: Rc<Request>,
         client: &'c Client,
         body: RequestBody<'c>,
         reply: Reply<'c>,
         stages: &Stages,
-    ) -> Summary {
+    ) -> RequestSummary {
         let upgrade = upgrade::asked(&route.upgrades, &request);
-        if forward::nominates_some(&request.fields) {
-            forward::drop_nominated(&mut Rc::make_mut(&mut request).fields);
+        if request_headers::nominates_some(&request.fields) {
+            request_headers::drop_nominated(&mut Rc::make_mut(&mut request).fields);
         }
         let fields = request.fields.view();
         let facts = RequestFacts::read(&request.method, &fields);
@@ -149,18 +149,18 @@ impl Gateway {
             body: Some(body),
             reply: Some(reply),
             answer: None,
-            summary: Summary { status: 0, body: 0, report: None, complete: false, origin: None },
+            summary: RequestSummary { status: 0, body: 0, report: None, complete: false, origin: None },
             key: Vec::new(),
             hash: KeyHash(0),
             found: None,
             validate: false,
-            company: Company::Shared,
+            company: Coalescing::Shared,
             reason: ForwardReason::UriMiss,
             reader: None,
             local: Rc::default(),
             stages,
             looks: 0,
-            tier: Tier::Ram,
+            tier: AnsweringTier::Ram,
             brought: None,
             descended: false,
             doubted: false,
@@ -196,7 +196,7 @@ impl Gateway {
     }
 
     /// Starts the validation of a stale response that is being served (RFC 5861 §3).
-    pub(crate) fn validate_in_background(self: &Rc<Self>, job: Job, flight: KeyHash) {
+    pub(crate) fn validate_in_background(self: &Rc<Self>, job: FillJob, flight: KeyHash) {
         // Nobody reads it: what is not kept is not read to its end either.
         if let Begin::Lead(writer, _) = self.store.begin(job.hash, flight, &job.key) {
             self.counters.background_validations.add(1);
@@ -207,13 +207,13 @@ impl Gateway {
 
 impl<'c> Machine<'_, 'c> {
     fn receive(&mut self) -> Step {
-        if let Some(status) = forward::refused(self.gateway, &self.request.method, self.fields) {
+        if let Some(status) = request_headers::refused(self.gateway, &self.request.method, self.fields) {
             self.error = status;
             return Step::Error;
         }
-        if forward::max_forwards(&self.request.method, self.fields) == Some(0) {
+        if request_headers::max_forwards(&self.request.method, self.fields) == Some(0) {
             let sentence = "This server answers the request itself: Max-Forwards: 0 forbids forwarding.";
-            self.answer = Some(Answer::Own { status: 200, sentence, report: None });
+            self.answer = Some(Delivery::Own { status: 200, sentence, report: None });
             return Step::Deliver;
         }
         if self.upgrade.is_some() {
@@ -225,7 +225,7 @@ impl<'c> Machine<'_, 'c> {
             return Step::Error;
         }
         self.gateway.counters.cache_ambiguous_paths.add(u64::from(self.route.two_ways));
-        match forward::bypass(&self.route.policy, self.facts, &self.request.target, self.fields) {
+        match request_headers::bypass(&self.route.policy, self.facts, &self.request.target, self.fields) {
             Some(Bypass::Method) => {
                 self.reason = ForwardReason::Method;
                 Step::Pass
@@ -250,7 +250,14 @@ impl<'c> Machine<'_, 'c> {
         let request = self.request;
         self.key.reserve(request.authority.len() + request.target.len() + KEY_ROOM);
         let (scheme, authority) = (request.scheme, &request.authority);
-        hit::write_key(&self.route.policy, scheme, authority, &request.target, self.fields, &mut self.key);
+        fast_path::write_key(
+            &self.route.policy,
+            scheme,
+            authority,
+            &request.target,
+            self.fields,
+            &mut self.key,
+        );
         self.hash = self.gateway.store.hash(&self.key);
     }
 
@@ -262,7 +269,7 @@ impl<'c> Machine<'_, 'c> {
                 (Ok(stored), flight)
             }
             None => {
-                self.tier = Tier::Ram;
+                self.tier = AnsweringTier::Ram;
                 self.look_in_ram()
             }
         };
@@ -280,7 +287,7 @@ impl<'c> Machine<'_, 'c> {
     fn act(&mut self, decision: Reuse, now: WallTime, flight: KeyHash) -> Step {
         let policy = &self.route.policy;
         let held = self.found.as_ref().map(|it| &it.meta);
-        let again = self.found.as_ref().is_some_and(|it| it.is_due(now.0)) && self.tier == Tier::Ram;
+        let again = self.found.as_ref().is_some_and(|it| it.is_due(now.0)) && self.tier == AnsweringTier::Ram;
         let worth = match self.may_descend() {
             true => tiers::descent(decision, held, again, self.facts, policy),
             false => Descent::InVain,
@@ -291,14 +298,16 @@ impl<'c> Machine<'_, 'c> {
             Some(meta) if due || self.doubted => tiers::doubted(meta, self.facts, policy),
             _ => decision,
         };
-        let below = if due || worth == Descent::Worthwhile { Below::First } else { Below::Skip };
+        let below = if due || worth == Descent::Worthwhile { TierLookup::First } else { TierLookup::Skip };
         match decision {
-            _ if below == Below::First && self.descends_alone(decision) => self.begin_descent(flight, due),
+            _ if below == TierLookup::First && self.descends_alone(decision) => {
+                self.begin_descent(flight, due)
+            }
             Reuse::Serve | Reuse::ServeStale => self.serve_found(now),
             Reuse::ServeWhileRevalidating => {
                 // What the fleet had is made anew by one node: by the fill that brought it, or by another's.
-                if self.tier != Tier::Fleet {
-                    let job = self.job(true, Below::First, true);
+                if self.tier != AnsweringTier::Fleet {
+                    let job = self.job(true, TierLookup::First, true);
                     self.gateway.validate_in_background(job, flight);
                 }
                 self.serve_found(now)
@@ -323,7 +332,7 @@ impl<'c> Machine<'_, 'c> {
             }
             Lookup::HitForMiss => {
                 self.gateway.counters.hit_for_miss.add(1);
-                self.company = Company::Alone;
+                self.company = Coalescing::Alone;
                 self.remembered = true;
                 Err(ForwardReason::UriMiss)
             }
@@ -337,7 +346,7 @@ impl<'c> Machine<'_, 'c> {
     }
 
     /// The variant that this request selects, if it can be brought into a form that the client accepts.
-    fn select(&self, shelf: &Shelf) -> Option<Arc<Stored>> {
+    fn select(&self, shelf: &Entry) -> Option<Arc<Stored>> {
         let stored = shelf.select(self.fields, &mut Vec::new())?;
         (!coding::is_of_no_use(stored, self.fields)).then(|| stored.clone())
     }
@@ -358,22 +367,22 @@ impl<'c> Machine<'_, 'c> {
             self.error = 500;
             return Step::Error;
         };
-        let ttl = hit::ttl(&stored.meta, now);
+        let ttl = fast_path::ttl(&stored.meta, now);
         let counters = &self.gateway.counters;
         counters.cache_hits.add(1);
         counters.cache_stale_hits.add(u64::from(ttl <= 0));
         self.gateway.store.note_hit(self.hash, &self.key);
         match self.tier {
-            Tier::Ram => {}
-            Tier::Disk => counters.cache_hits_disk.add(1),
-            Tier::Fleet => counters.cache_hits_fleet.add(1),
+            AnsweringTier::Ram => {}
+            AnsweringTier::Disk => counters.cache_hits_disk.add(1),
+            AnsweringTier::Fleet => counters.cache_hits_fleet.add(1),
         }
-        self.answer = Some(Answer::Stored { stored, report: Report::Hit { ttl, tier: self.tier } });
+        self.answer = Some(Delivery::Stored { stored, report: CacheReport::Hit { ttl, tier: self.tier } });
         Step::Hit
     }
 
     /// Goes to the origin: as leader or follower of a shared fetch, or alone.
-    fn join(&mut self, reason: ForwardReason, validate: bool, flight: KeyHash, below: Below) -> Step {
+    fn join(&mut self, reason: ForwardReason, validate: bool, flight: KeyHash, below: TierLookup) -> Step {
         self.reason = reason;
         self.validate = validate;
         let step = if validate { Step::Validate } else { Step::Fetch };
@@ -387,7 +396,7 @@ impl<'c> Machine<'_, 'c> {
                 return Step::Wait;
             }
             let is_for_head = self.facts.method == "HEAD" && self.may_follow();
-            self.company = if is_for_head { Company::Head } else { Company::Alone };
+            self.company = if is_for_head { Coalescing::Head } else { Coalescing::Alone };
             return step;
         }
         if let Some(status) = self.failed_lately() {
@@ -398,7 +407,7 @@ impl<'c> Machine<'_, 'c> {
     }
 
     /// Leads the fetch that was begun, follows the one that is there, or asks alone.
-    pub fn take_part(&mut self, begun: Begin, below: Below) -> Step {
+    pub fn take_part(&mut self, begun: Begin, below: TierLookup) -> Step {
         let step = if self.validate { Step::Validate } else { Step::Fetch };
         match begun {
             Begin::Lead(mut writer, reader) => {
@@ -417,7 +426,7 @@ impl<'c> Machine<'_, 'c> {
                 Step::Wait
             }
             Begin::Full => {
-                self.company = Company::Alone;
+                self.company = Coalescing::Alone;
                 step
             }
         }
@@ -437,7 +446,7 @@ impl<'c> Machine<'_, 'c> {
             it.no_cache || it.lifetime.is_zero() || reuse::is_for_others(it, facts, &self.route.policy)
         };
         let always_asks = self.found.as_ref().is_some_and(|it| is_alone(&it.meta));
-        let alone = self.company == Company::Alone
+        let alone = self.company == Coalescing::Alone
             || facts.authorization
             || facts.directives.no_store
             || always_asks
@@ -457,12 +466,12 @@ impl<'c> Machine<'_, 'c> {
             return None;
         }
         self.found = Some(stored);
-        self.tier = Tier::Ram;
+        self.tier = AnsweringTier::Ram;
         Some(self.serve_found(now))
     }
 
-    pub fn job(&self, validate: bool, below: Below, background: bool) -> Job {
-        Job {
+    pub fn job(&self, validate: bool, below: TierLookup, background: bool) -> FillJob {
+        FillJob {
             gateway: self.gateway.clone(),
             route: self.route.clone(),
             request: self.request.clone(),
@@ -475,14 +484,14 @@ impl<'c> Machine<'_, 'c> {
             background,
             remembered: self.remembered,
             local: self.local.clone(),
-            told: if background { Told::default() } else { self.stages.told() },
+            told: if background { FillStages::default() } else { self.stages.told() },
             win: Cell::new(None),
         }
     }
 
     pub fn read_along(&mut self, reader: FillReader, head: Arc<SharedHead>, collapsed: bool) {
         self.has_no_room = head.length.is_some_and(|it| !self.gateway.store.has_room_for(it));
-        let report = Report::Forwarded {
+        let report = CacheReport::Forwarded {
             reason: self.reason,
             status: if collapsed { None } else { self.local.origin_status.get() },
             stored: true,
@@ -492,7 +501,7 @@ impl<'c> Machine<'_, 'c> {
             Some(own) if !collapsed => own,
             _ => (head.status, head.fields.clone()),
         };
-        self.answer = Some(Answer::Reading { reader, head, status, fields, report });
+        self.answer = Some(Delivery::Reading { reader, head, status, fields, report });
     }
 
     /// The origin failed: stale if allowed, else an error.
@@ -513,23 +522,23 @@ impl<'c> Machine<'_, 'c> {
             .found
             .clone()
             .filter(|it| reuse::on_error(&it.meta, self.facts, &self.route.policy, now, &mut Silent))?;
-        self.gateway.counters.cache_stale_hits.add(u64::from(hit::ttl(&stored.meta, now) <= 0));
+        self.gateway.counters.cache_stale_hits.add(u64::from(fast_path::ttl(&stored.meta, now) <= 0));
         let (reason, status) = (self.reason, self.local.origin_status.get());
-        let report = Report::Forwarded { reason, status, stored: false, collapsed };
-        self.answer = Some(Answer::Stored { stored, report });
+        let report = CacheReport::Forwarded { reason, status, stored: false, collapsed };
+        self.answer = Some(Delivery::Stored { stored, report });
         Some(Step::Hit)
     }
 
     fn error(&mut self) -> Step {
         let (status, asked) = (self.error, self.local.origin_status.get());
         let (sentence, report) = match status {
-            _ if self.only_if_cached => (explain::ONLY_IF_CACHED, Some(Report::OnlyIfCached)),
+            _ if self.only_if_cached => (explain::ONLY_IF_CACHED, Some(CacheReport::OnlyIfCached)),
             503 if self.route.origins.is_drained() => (explain::DRAINED, Some(self.forwarded(asked))),
             // It was the origin's to answer.
             502..=504 => (explain::error_sentence(status), Some(self.forwarded(asked))),
             _ => (explain::error_sentence(status), None),
         };
-        self.answer = Some(Answer::Own { status, sentence, report });
+        self.answer = Some(Delivery::Own { status, sentence, report });
         Step::Deliver
     }
 }

@@ -4,14 +4,14 @@
 
 use larder_semantics::field::FieldList;
 use larder_stdx::clock;
-use larder_transport::Answer;
+use larder_transport::ResponseWriter;
 use std::cell::Cell;
 use std::rc::Rc;
 
 /// What a request can be busy with, or wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Stage {
+pub enum RequestStage {
     /// From the first byte of its head, over HTTP/2 of its first frame, until the head was whole; and for a small body that is read
     /// before the origin is asked.
     Parse,
@@ -36,53 +36,53 @@ pub enum Stage {
 /// How many stages there are.
 pub const COUNT: usize = 9;
 
-impl Stage {
+impl RequestStage {
     /// All, in the order in which a request meets them.
-    pub const ALL: [Stage; COUNT] = [
-        Stage::Parse,
-        Stage::Lookup,
-        Stage::Wait,
-        Stage::Queue,
-        Stage::Read,
-        Stage::Connect,
-        Stage::FirstByte,
-        Stage::Body,
-        Stage::Write,
+    pub const ALL: [RequestStage; COUNT] = [
+        RequestStage::Parse,
+        RequestStage::Lookup,
+        RequestStage::Wait,
+        RequestStage::Queue,
+        RequestStage::Read,
+        RequestStage::Connect,
+        RequestStage::FirstByte,
+        RequestStage::Body,
+        RequestStage::Write,
     ];
 
     /// Its name in JSON, in files of traces and in `Server-Timing`: a stable interface, and a token (RFC 9110 §5.6.2).
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
-            Stage::Parse => "parse",
-            Stage::Lookup => "lookup",
-            Stage::Wait => "wait",
-            Stage::Queue => "queue",
-            Stage::Read => "read",
-            Stage::Connect => "connect",
-            Stage::FirstByte => "first_byte",
-            Stage::Body => "body",
-            Stage::Write => "write",
+            RequestStage::Parse => "parse",
+            RequestStage::Lookup => "lookup",
+            RequestStage::Wait => "wait",
+            RequestStage::Queue => "queue",
+            RequestStage::Read => "read",
+            RequestStage::Connect => "connect",
+            RequestStage::FirstByte => "first_byte",
+            RequestStage::Body => "body",
+            RequestStage::Write => "write",
         }
     }
 
     /// The stage of this name.
     #[must_use]
-    pub fn named(name: &str) -> Option<Stage> {
+    pub fn named(name: &str) -> Option<RequestStage> {
         Self::ALL.into_iter().find(|it| it.name() == name)
     }
 }
 
 /// Microseconds by stage, of those stages that were met.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Spent {
+pub struct SpentTimes {
     micros: [u64; COUNT],
     met: u16,
 }
 
-impl Spent {
+impl SpentTimes {
     /// Adds `micros` to a stage, which is met by that.
-    pub fn add(&mut self, stage: Stage, micros: u64) {
+    pub fn add(&mut self, stage: RequestStage, micros: u64) {
         let sum = &mut self.micros[stage as usize];
         *sum = sum.saturating_add(micros);
         self.met |= 1 << stage as u16;
@@ -90,13 +90,13 @@ impl Spent {
 
     /// What a stage took; `None` where it was not met.
     #[must_use]
-    pub fn of(&self, stage: Stage) -> Option<u64> {
+    pub fn of(&self, stage: RequestStage) -> Option<u64> {
         (self.met & 1 << stage as u16 != 0).then_some(self.micros[stage as usize])
     }
 
     /// The stages that were met, in their order.
-    pub fn iter(&self) -> impl Iterator<Item = (Stage, u64)> + '_ {
-        Stage::ALL.into_iter().filter_map(|it| self.of(it).map(|micros| (it, micros)))
+    pub fn iter(&self) -> impl Iterator<Item = (RequestStage, u64)> + '_ {
+        RequestStage::ALL.into_iter().filter_map(|it| self.of(it).map(|micros| (it, micros)))
     }
 
     /// All of it.
@@ -110,7 +110,7 @@ impl Spent {
 pub const SERVER_TIMING_PREFIX: &str = "larder-";
 
 /// Appends the value of a `Server-Timing` field (W3C Server Timing §3): milliseconds, with three places.
-pub fn write_server_timing(spent: &Spent, out: &mut Vec<u8>) {
+pub fn write_server_timing(spent: &SpentTimes, out: &mut Vec<u8>) {
     for (at, (stage, micros)) in spent.iter().enumerate() {
         if at > 0 {
             out.extend_from_slice(b", ");
@@ -126,9 +126,9 @@ pub fn write_server_timing(spent: &Spent, out: &mut Vec<u8>) {
 }
 
 /// Appends a line of `Server-Timing` for a fast answer that was begun at `began`, by the precise clock.
-pub fn tell_lookup_since(began: u64, answer: &mut Answer<'_>) {
-    let mut spent = Spent::default();
-    spent.add(Stage::Lookup, clock::precise_micros().saturating_sub(began));
+pub fn tell_lookup_since(began: u64, answer: &mut ResponseWriter<'_>) {
+    let mut spent = SpentTimes::default();
+    spent.add(RequestStage::Lookup, clock::precise_micros().saturating_sub(began));
     answer.field_with("Server-Timing", |text| write_server_timing(&spent, text));
 }
 
@@ -144,19 +144,19 @@ pub fn drop_ours(kept: &mut FieldList) {
 }
 
 /// The stop watch of one request.
-struct Watch {
+struct StopWatch {
     /// The first microsecond of the request, by the precise clock.
     began: u64,
     /// Since when it is in `stage`.
     since: Cell<u64>,
-    stage: Cell<Stage>,
-    spent: Cell<Spent>,
+    stage: Cell<RequestStage>,
+    spent: Cell<SpentTimes>,
     /// Changes when the request itself goes on, whatever others did for it.
     turn: Cell<u32>,
 }
 
-impl Watch {
-    fn enter(&self, stage: Stage) {
+impl StopWatch {
+    fn enter(&self, stage: RequestStage) {
         let now = clock::precise_micros();
         let mut spent = self.spent.get();
         spent.add(self.stage.get(), now.saturating_sub(self.since.get()));
@@ -168,7 +168,7 @@ impl Watch {
 
 /// The stop watch of one request, or none: then nothing is measured, and no clock is read.
 #[derive(Clone, Default)]
-pub struct Stages(Option<Rc<Watch>>);
+pub struct Stages(Option<Rc<StopWatch>>);
 
 impl Stages {
     /// Measures nothing.
@@ -182,14 +182,14 @@ impl Stages {
     #[must_use]
     pub fn begin(began: u64) -> Self {
         let now = clock::precise_micros();
-        let mut spent = Spent::default();
+        let mut spent = SpentTimes::default();
         if began != 0 {
-            spent.add(Stage::Parse, now.saturating_sub(began));
+            spent.add(RequestStage::Parse, now.saturating_sub(began));
         }
-        Self(Some(Rc::new(Watch {
+        Self(Some(Rc::new(StopWatch {
             began: if began == 0 { now } else { began.min(now) },
             since: Cell::new(now),
-            stage: Cell::new(Stage::Lookup),
+            stage: Cell::new(RequestStage::Lookup),
             spent: Cell::new(spent),
             turn: Cell::new(0),
         })))
@@ -202,7 +202,7 @@ impl Stages {
     }
 
     /// From now on the request is in `stage`, whatever those who work for it say.
-    pub fn enter(&self, stage: Stage) {
+    pub fn enter(&self, stage: RequestStage) {
         if let Some(watch) = &self.0 {
             watch.turn.set(watch.turn.get().wrapping_add(1));
             watch.enter(stage);
@@ -220,13 +220,13 @@ impl Stages {
 
     /// For somebody who works for this request while it waits: what it tells counts until the request goes on by itself.
     #[must_use]
-    pub fn told(&self) -> Told {
-        Told(self.0.as_ref().map(|it| (it.clone(), it.turn.get())))
+    pub fn told(&self) -> FillStages {
+        FillStages(self.0.as_ref().map(|it| (it.clone(), it.turn.get())))
     }
 
     /// When the request began, by the precise clock, and what it spent until now; `None` where nothing is measured.
     #[must_use]
-    pub fn reading(&self) -> Option<(u64, Spent)> {
+    pub fn reading(&self) -> Option<(u64, SpentTimes)> {
         let watch = self.0.as_ref()?;
         watch.enter(watch.stage.get());
         Some((watch.began, watch.spent.get()))
@@ -235,11 +235,11 @@ impl Stages {
 
 /// A fill's end of the stop watch of the request that began it; or of none.
 #[derive(Clone, Default)]
-pub struct Told(Option<(Rc<Watch>, u32)>);
+pub struct FillStages(Option<(Rc<StopWatch>, u32)>);
 
-impl Told {
+impl FillStages {
     /// The request waits for this from now on.
-    pub fn enter(&self, stage: Stage) {
+    pub fn enter(&self, stage: RequestStage) {
         if let Some((watch, turn)) = &self.0
             && watch.turn.get() == *turn
         {
@@ -251,18 +251,18 @@ impl Told {
     pub fn has_read(&self, queued: u64) {
         if let Some((watch, turn)) = &self.0
             && watch.turn.get() == *turn
-            && watch.stage.get() == Stage::Queue
+            && watch.stage.get() == RequestStage::Queue
         {
             let now = clock::precise_micros();
             let took = now.saturating_sub(watch.since.get());
             let mut spent = watch.spent.get();
             if queued > 0 {
-                spent.add(Stage::Queue, took.min(queued));
+                spent.add(RequestStage::Queue, took.min(queued));
             }
-            spent.add(Stage::Read, took.saturating_sub(queued));
+            spent.add(RequestStage::Read, took.saturating_sub(queued));
             watch.spent.set(spent);
             watch.since.set(now);
-            watch.stage.set(Stage::Lookup);
+            watch.stage.set(RequestStage::Lookup);
         }
     }
 }
@@ -274,8 +274,8 @@ mod tests {
     #[test]
     fn what_is_not_measured_is_not_read() {
         let stages = Stages::off();
-        stages.enter(Stage::Wait);
-        stages.told().enter(Stage::Read);
+        stages.enter(RequestStage::Wait);
+        stages.told().enter(RequestStage::Read);
         assert!(!stages.is_on() && stages.reading().is_none());
     }
 
@@ -284,51 +284,54 @@ mod tests {
         let began = clock::precise_micros().max(1);
         let stages = Stages::begin(began);
         let told = stages.told();
-        told.enter(Stage::Queue);
+        told.enter(RequestStage::Queue);
         while clock::precise_micros() < began + 3_000 {}
         told.has_read(1_000);
-        told.enter(Stage::Connect);
-        stages.enter(Stage::Write);
+        told.enter(RequestStage::Connect);
+        stages.enter(RequestStage::Write);
         let written = clock::precise_micros() + 1_000;
         while clock::precise_micros() < written {}
         let (first, spent) = stages.reading().unwrap();
         assert_eq!(began, first);
         let since = clock::precise_micros() - began;
         assert!((4_000..=since).contains(&spent.total()), "{spent:?} of {since}");
-        assert_eq!(Some(1_000), spent.of(Stage::Queue));
-        assert!(spent.of(Stage::Read) >= Some(1_500) && spent.of(Stage::Write) >= Some(500), "{spent:?}");
-        assert_eq!(None, spent.of(Stage::Body), "was not met");
+        assert_eq!(Some(1_000), spent.of(RequestStage::Queue));
+        assert!(
+            spent.of(RequestStage::Read) >= Some(1_500) && spent.of(RequestStage::Write) >= Some(500),
+            "{spent:?}"
+        );
+        assert_eq!(None, spent.of(RequestStage::Body), "was not met");
     }
 
     #[test]
     fn a_fill_that_is_left_alone_tells_nothing() {
         let stages = Stages::begin(0);
         let told = stages.told();
-        stages.enter(Stage::Write);
-        told.enter(Stage::Body);
+        stages.enter(RequestStage::Write);
+        told.enter(RequestStage::Body);
         told.has_read(5);
         let (_, spent) = stages.reading().unwrap();
-        assert_eq!(None, spent.of(Stage::Body));
-        assert_eq!(None, spent.of(Stage::Read));
+        assert_eq!(None, spent.of(RequestStage::Body));
+        assert_eq!(None, spent.of(RequestStage::Read));
     }
 
     #[test]
     fn names_are_found_again() {
-        for it in Stage::ALL {
-            assert_eq!(Some(it), Stage::named(it.name()));
+        for it in RequestStage::ALL {
+            assert_eq!(Some(it), RequestStage::named(it.name()));
             assert!(it.name().bytes().all(|it| it.is_ascii_lowercase() || it == b'_'), "a token");
         }
-        assert_eq!(None, Stage::named("Parse"));
+        assert_eq!(None, RequestStage::named("Parse"));
     }
 
     #[test]
     fn server_timing() {
-        let mut spent = Spent::default();
+        let mut spent = SpentTimes::default();
         let mut out = Vec::new();
         write_server_timing(&spent, &mut out);
         assert_eq!(b"", &*out);
-        spent.add(Stage::FirstByte, 12_345);
-        spent.add(Stage::Lookup, 7);
+        spent.add(RequestStage::FirstByte, 12_345);
+        spent.add(RequestStage::Lookup, 7);
         write_server_timing(&spent, &mut out);
         assert_eq!(
             "larder-lookup;dur=0.007, larder-first_byte;dur=12.345",

@@ -2,7 +2,7 @@
 //! stored itself or not. Which answers do so is decided in `semantics::supersede`; how a tier forgets is in `store`.
 
 use crate::assemble::join;
-use crate::fetch::{Arrived, Job};
+use crate::fetch::{ArrivedHead, FillJob};
 use crate::route::Gateway;
 use larder_semantics::field::Field;
 use larder_semantics::partial::{self, Beside};
@@ -11,10 +11,10 @@ use larder_semantics::request::RequestFacts;
 use larder_semantics::stored::Meta;
 use larder_semantics::supersede;
 use larder_stdx::clock::{self, WallTime};
-use larder_store::disk::Written;
+use larder_store::disk::DiskWrite;
 use larder_store::fleet::{Instead, Removed, Unshared};
 use larder_store::ram::{KeyHash, Lookup};
-use larder_store::{Born, Rule, Scope, Stored, Strength};
+use larder_store::{Born, PurgeRule, PurgeScope, Stored, Strength};
 
 impl Gateway {
     /// Takes what is stored for a request out of every tier, since the origin has answered it otherwise: in RAM the variant that it
@@ -38,8 +38,8 @@ impl Gateway {
                 on_disk = self.supersede_here(policy, hash, key, request).1.or(on_disk);
                 if removed == Removed::Perhaps {
                     // A server that comes back may have it still: this node at least does not take it.
-                    let scope = Scope::Url(key.into());
-                    self.store.purge(Rule { scope, strength: Strength::Hard, positions: Vec::new() });
+                    let scope = PurgeScope::Url(key.into());
+                    self.store.purge(PurgeRule { scope, strength: Strength::Hard, positions: Vec::new() });
                 }
             }
             Some(fleet) => fleet.supersede_soon(key, instead),
@@ -57,7 +57,7 @@ impl Gateway {
         hash: KeyHash,
         key: &[u8],
         request: &[Field<'_>],
-    ) -> (bool, Option<Written>) {
+    ) -> (bool, Option<DiskWrite>) {
         let in_ram = self.store.supersede(hash, key, request);
         let on_disk = self.disk_of(policy).and_then(|it| it.supersede(key));
         // A fill that began between may have found it on the disk.
@@ -71,7 +71,7 @@ impl Gateway {
         policy: &Policy,
         (hash, key): (KeyHash, &[u8]),
         (facts, request): (&RequestFacts<'_>, &[Field<'_>]),
-        (meta, arrived): (&Meta, &Arrived),
+        (meta, arrived): (&Meta, &ArrivedHead),
         says: Unshared,
     ) -> bool {
         if !supersede::supersedes(facts, meta.status) {
@@ -84,7 +84,7 @@ impl Gateway {
     }
 }
 
-impl Job {
+impl FillJob {
     /// A part joined with what is stored meanwhile, as RFC 9111 §3.4 allows; `None` where that is better alone.
     pub(crate) fn with_what_is_stored(&self, new: Stored) -> Option<Stored> {
         if new.meta.partial.is_none() {
@@ -104,7 +104,7 @@ impl Job {
     }
 
     /// [`Gateway::refused`] of what this fill brought; the turn to bring it ends then.
-    pub(crate) async fn supersede(&self, meta: &Meta, arrived: &Arrived, says: Unshared) -> bool {
+    pub(crate) async fn supersede(&self, meta: &Meta, arrived: &ArrivedHead, says: Unshared) -> bool {
         let request = self.request.fields.view();
         let facts = RequestFacts::read(&self.request.method, &request);
         let (policy, of) = (&self.route.policy, (self.hash, &self.key[..]));

@@ -1,8 +1,8 @@
 //! Connections and streams that stop being HTTP (RFC 9110 §7.8, RFC 8441): which upgrades are passed on, and the copying behind a 101. What a socket
 //! is told is in `transport` and `origin`.
 
-use crate::forward;
 use crate::machine::Step;
+use crate::request_headers;
 use crate::run::Machine;
 use crate::websocket::Challenge;
 use larder_origin::{Exchange, OriginError};
@@ -10,7 +10,7 @@ use larder_semantics::field::{self, Field, FieldList};
 use larder_stdx::clock;
 use larder_transport::{ClientGone, Reply, Tunnel};
 use larder_wire::http1::request::Request;
-use larder_wire::http1::response::Response;
+use larder_wire::http1::response::ResponseHead;
 use larder_wire::http1::{Framing, Version};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -27,14 +27,14 @@ pub struct Upgrades {
 
 /// What a request asks for and its route passes on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Asked {
+pub(crate) struct UpgradeRequest {
     /// With the version that was written behind it.
     pub protocol: Box<str>,
     /// What the application has to answer by, where the client asked over HTTP/2 and so has none of its own.
     pub challenge: Option<Challenge>,
 }
 
-impl Asked {
+impl UpgradeRequest {
     /// Adds what asks an application over HTTP/1.1.
     pub fn write(&self, fields: &mut FieldList) {
         fields.push("Upgrade", self.protocol.as_bytes());
@@ -47,12 +47,12 @@ impl Asked {
 /// The protocol that a request asks for and the route passes on. Looked for before fields that `Connection` names are dropped:
 /// this is one of them. Any other `Upgrade` is ignored, as RFC 9110 allows; it never reaches an origin. HTTP/2 over
 /// clear text above all (`h2c`): RFC 9113 has it no more, and what follows it could not be looked at.
-pub(crate) fn asked(upgrades: &Upgrades, request: &Request) -> Option<Asked> {
+pub(crate) fn asked(upgrades: &Upgrades, request: &Request) -> Option<UpgradeRequest> {
     let is_passed =
         |name: &[u8]| upgrades.protocols.iter().any(|it| it.as_bytes().eq_ignore_ascii_case(name));
     if let Some(protocol) = request.protocol.as_ref().filter(|it| is_passed(it.as_bytes())) {
         let challenge = protocol.eq_ignore_ascii_case("websocket").then(Challenge::new);
-        return Some(Asked { protocol: protocol.clone(), challenge });
+        return Some(UpgradeRequest { protocol: protocol.clone(), challenge });
     }
     if upgrades.protocols.is_empty()
         || request.version != Version::Http11
@@ -69,7 +69,7 @@ pub(crate) fn asked(upgrades: &Upgrades, request: &Request) -> Option<Asked> {
         it.iter().all(is_plain) && is_passed(name)
     })?;
     let protocol = std::str::from_utf8(protocol).ok()?.into();
-    Some(Asked { protocol, challenge: None })
+    Some(UpgradeRequest { protocol, challenge: None })
 }
 
 /// Whether a response to an extended CONNECT would be taken by its client for the other protocol's beginning, which it is not
@@ -84,7 +84,7 @@ fn members<'f>(fields: &'f [Field<'f>], name: &'f str) -> impl Iterator<Item = &
 }
 
 /// Whether a 101 is what was asked for: the same protocol and no other, from somebody who read the question.
-fn is_agreed(asked: &Asked, response: &Response) -> bool {
+fn is_agreed(asked: &UpgradeRequest, response: &ResponseHead) -> bool {
     let fields = response.fields.view();
     let mut upgrade = members(&fields, "upgrade");
     upgrade.next().is_some_and(|it| it.eq_ignore_ascii_case(asked.protocol.as_bytes()))
@@ -102,11 +102,11 @@ pub(crate) struct Switched {
 
 impl Switched {
     /// Of a 101 to a request that asked for this; `None` where it says something else.
-    pub fn of(asked: &Asked, exchange: &Rc<Exchange>, response: &Response) -> Option<Self> {
+    pub fn of(asked: &UpgradeRequest, exchange: &Rc<Exchange>, response: &ResponseHead) -> Option<Self> {
         if !is_agreed(asked, response) {
             return None;
         }
-        let mut fields = forward::returned(&response.fields, response.version, false);
+        let mut fields = request_headers::returned(&response.fields, response.version, false);
         if asked.challenge.is_some() {
             fields.remove("sec-websocket-accept"); // The question was ours (RFC 8441 §5.1).
         }
@@ -115,21 +115,21 @@ impl Switched {
 }
 
 /// Why the copying ended before both sides had.
-enum Broken {
+enum TunnelError {
     Client,
     Origin,
     Idle,
 }
 
-impl From<ClientGone> for Broken {
+impl From<ClientGone> for TunnelError {
     fn from(_: ClientGone) -> Self {
-        Broken::Client
+        TunnelError::Client
     }
 }
 
-impl From<OriginError> for Broken {
+impl From<OriginError> for TunnelError {
     fn from(_: OriginError) -> Self {
-        Broken::Origin
+        TunnelError::Origin
     }
 }
 
@@ -151,8 +151,8 @@ impl<'c> Machine<'_, 'c> {
                 tunnel.close().await;
                 self.summary.complete = true;
             }
-            Err(Broken::Idle) => counters.upgrades_idle.add(1),
-            Err(Broken::Client | Broken::Origin) => {}
+            Err(TunnelError::Idle) => counters.upgrades_idle.add(1),
+            Err(TunnelError::Client | TunnelError::Origin) => {}
         }
         Step::Finish
     }
@@ -165,14 +165,14 @@ async fn copy(
     exchange: &Exchange,
     idle: Duration,
     down: &Cell<u64>,
-) -> Result<(), Broken> {
+) -> Result<(), TunnelError> {
     let moved = Cell::new(clock::monotonic().0);
     let to_origin = async {
         while let Some(bytes) = tunnel.read().await? {
             moved.set(clock::monotonic().0);
             exchange.write(bytes).await?;
         }
-        exchange.shut().await.map_err(Broken::from)
+        exchange.shut().await.map_err(TunnelError::from)
     };
     let to_client = async {
         while let Some(bytes) = exchange.next().await? {
@@ -197,8 +197,8 @@ async fn copy(
     tokio::select! {
         biased;
         copied = both => copied,
-        () = tunnel.gone() => Err(Broken::Client),
-        () = silent => Err(Broken::Idle),
+        () = tunnel.gone() => Err(TunnelError::Client),
+        () = silent => Err(TunnelError::Idle),
     }
 }
 

@@ -3,18 +3,18 @@
 //! However many wait for a page, its origin is asked by few at a time: by one of them after each failure, and by one more for each
 //! `cache.collapse_wait` that an answer takes.
 
-use crate::below;
-use crate::descend::Below;
+use crate::lower_tiers;
 use crate::machine::Step;
-use crate::run::{Company, LOOKS, Machine};
-use crate::stages::Stage;
-use crate::{deliver::Answer, failing};
-use larder_semantics::cache_status::Report;
+use crate::run::{Coalescing, LOOKS, Machine};
+use crate::stages::RequestStage;
+use crate::tier_lookup::TierLookup;
+use crate::{deliver::Delivery, failing};
+use larder_semantics::cache_status::CacheReport;
 use larder_semantics::reuse::{self, ForwardReason, Reuse};
 use larder_semantics::trace::Silent;
 use larder_semantics::vary;
 use larder_stdx::clock;
-use larder_store::fill::{SharedHead, Spent};
+use larder_store::fill::{SharedHead, SpentLifetime};
 use larder_store::ram::KeyHash;
 use larder_store::{FillHead, FillReader, Stored};
 use std::sync::Arc;
@@ -34,7 +34,7 @@ impl Machine<'_, '_> {
     /// `Wait`: for the head of another's fetch.
     pub async fn wait(&mut self) -> Step {
         self.gateway.counters.requests_collapsed.add(1);
-        self.stages.enter(Stage::Wait);
+        self.stages.enter(RequestStage::Wait);
         let (reader, head) = loop {
             let Some(reader) = self.reader.take() else { return Step::Lookup };
             match self.wait_for_head(reader).await {
@@ -43,13 +43,13 @@ impl Machine<'_, '_> {
                 Waited::TooLong(reader) => match self.relieve(reader) {
                     Step::Wait => {}
                     step => {
-                        self.stages.enter(Stage::Lookup);
+                        self.stages.enter(RequestStage::Lookup);
                         return step;
                     }
                 },
             }
         };
-        self.stages.enter(Stage::Lookup);
+        self.stages.enter(RequestStage::Lookup);
         self.earlier = None;
         match head {
             FillHead::Failed(status) => return self.another_failed(&reader, status),
@@ -83,7 +83,7 @@ impl Machine<'_, '_> {
     }
 
     fn alone(&mut self) -> Step {
-        self.company = Company::Alone;
+        self.company = Coalescing::Alone;
         if self.validate { Step::Validate } else { Step::Fetch }
     }
 
@@ -136,7 +136,7 @@ impl Machine<'_, '_> {
             None => self.flight(&self.vary),
         };
         let begun = self.gateway.store.relieve(self.hash, flight, &self.key, &reader);
-        let step = self.take_part(begun, Below::Skip);
+        let step = self.take_part(begun, TierLookup::Skip);
         match step {
             // The first is nearest to its answer.
             Step::Wait => self.earlier = self.earlier.take().or(Some(reader)),
@@ -178,7 +178,7 @@ impl Machine<'_, '_> {
 
     /// What a 304 freshened for those who waited, and is stale again: theirs all the same.
     fn take_validated(&mut self, stored: Arc<Stored>) -> Step {
-        if !below::fits(&stored, self.fields) || crate::coding::is_of_no_use(&stored, self.fields) {
+        if !lower_tiers::fits(&stored, self.fields) || crate::coding::is_of_no_use(&stored, self.fields) {
             self.vary.clone_from(&stored.meta.vary);
             return Step::Lookup;
         }
@@ -189,8 +189,8 @@ impl Machine<'_, '_> {
             | Reuse::ServeWhileRevalidating
             | Reuse::Validate(ForwardReason::Stale) => {
                 let (reason, status) = (self.reason, Some(304));
-                let report = Report::Forwarded { reason, status, stored: false, collapsed: true };
-                self.answer = Some(Answer::Stored { stored, report });
+                let report = CacheReport::Forwarded { reason, status, stored: false, collapsed: true };
+                self.answer = Some(Delivery::Stored { stored, report });
                 Step::Hit
             }
             _ => self.alone(),
@@ -214,7 +214,7 @@ impl Machine<'_, '_> {
         let may = match decision {
             Reuse::Serve | Reuse::ServeStale | Reuse::ServeWhileRevalidating => true,
             Reuse::Validate(ForwardReason::Stale) | Reuse::Forward(ForwardReason::Stale) => {
-                head.spent != Spent::No && reader.has_waited()
+                head.spent != SpentLifetime::No && reader.has_waited()
             }
             _ => false,
         };

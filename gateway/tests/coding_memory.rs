@@ -1,7 +1,7 @@
 //! What an encoder takes while it works: never more than `codec::memory` says, for which the budget makes room; and not so much
 //! less that forms would push out what there is room for. zstd allocates in C: its own count is checked in `codec/tests`.
 
-use larder_gateway::coding::codec::{self, Levels};
+use larder_gateway::coding::codec::{self, CodecLevels};
 use larder_semantics::coding::Coding;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -68,8 +68,8 @@ fn no_encoder_takes_more_than_is_said() {
         let plain = text(length);
         for level in [1_u8, 5, 9, 11] {
             for (coding, levels) in [
-                (Coding::Gzip, Levels { gzip: level.clamp(1, 9), brotli: 5, zstd: 3 }),
-                (Coding::Brotli, Levels { gzip: 6, brotli: level, zstd: 3 }),
+                (Coding::Gzip, CodecLevels { gzip: level.clamp(1, 9), brotli: 5, zstd: 3 }),
+                (Coding::Brotli, CodecLevels { gzip: 6, brotli: level, zstd: 3 }),
             ] {
                 let patience = if level > 9 { 20_000 } else { 300_000 };
                 if length > patience && coding == Coding::Brotli && level != 5 {

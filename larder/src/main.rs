@@ -102,7 +102,7 @@ fn show(plan: Plan) -> ExitCode {
         Ok(address) => address,
         Err(error) => return fail(NOT_STARTED, &format!("The demo site failed to start: {error}.")),
     };
-    let file = demo::File::beneath(&std::env::temp_dir(), site);
+    let file = demo::DemoFile::beneath(&std::env::temp_dir(), site);
     let plan = match &file {
         Ok(file) => plan.upon(file.path()),
         Err(error) => {
@@ -115,22 +115,22 @@ fn show(plan: Plan) -> ExitCode {
     let called = std::env::args().next().unwrap_or_else(|| "larder".to_owned());
     serve(plan, |larder, admin| {
         let explain = admin.map(|it| explain::command(&called, it));
-        let file = file.as_ref().ok().map(demo::File::path);
+        let file = file.as_ref().ok().map(demo::DemoFile::path);
         demo::what_to_try(larder, site, explain.as_deref(), file)
     })
 }
 
 /// Records traces, or draws them; what came of it is told on standard error.
-fn traced(what: &cli::Trace) -> ExitCode {
+fn traced(what: &cli::TraceCommand) -> ExitCode {
     match what {
-        cli::Trace::Record(order) => match trace::record::run(order) {
+        cli::TraceCommand::Record(order) => match trace::record::run(order) {
             Ok(summary) => {
                 tell(&summary.tell(&order.out));
                 ExitCode::SUCCESS
             }
             Err(sentence) => fail(FAILED, &sentence),
         },
-        cli::Trace::Plot(order) => match trace::plot::run(order) {
+        cli::TraceCommand::Plot(order) => match trace::plot::run(order) {
             Ok(sentence) => {
                 eprintln!("larder: {sentence}");
                 ExitCode::SUCCESS
@@ -150,15 +150,15 @@ fn answered(answer: Result<Value, String>, output: Output, tell: impl Fn(&Value)
 }
 
 /// Prints requests as they are finished.
-fn follow(order: &cli::Tail) -> ExitCode {
+fn follow(order: &cli::TailCommand) -> ExitCode {
     match tail::run(order, &mut std::io::stdout().lock()) {
-        Ok(tail::Ended::Unread) => ExitCode::SUCCESS,
-        Ok(tail::Ended::Stopped) => {
+        Ok(tail::TailEnded::Unread) => ExitCode::SUCCESS,
+        Ok(tail::TailEnded::Stopped) => {
             eprintln!("larder: the server is stopping; the stream ends");
             ExitCode::SUCCESS
         }
-        Err(tail::Failed::Filter(sentence)) => fail(NOT_STARTED, &sentence),
-        Err(tail::Failed::Lost(sentence)) => fail(FAILED, &sentence),
+        Err(tail::TailFailure::Filter(sentence)) => fail(NOT_STARTED, &sentence),
+        Err(tail::TailFailure::Lost(sentence)) => fail(FAILED, &sentence),
     }
 }
 
@@ -176,7 +176,7 @@ fn measure(asked: &cli::Bench) -> ExitCode {
 }
 
 fn serve(plan: Plan, after: impl FnOnce(&str, Option<&str>) -> String) -> ExitCode {
-    let watch = plan.file().map(supervisor::Watch::new);
+    let watch = plan.file().map(supervisor::FileWatch::new);
     let config = match plan.load().and_then(Config::fit) {
         Ok(config) => config,
         Err(rejected) => return fail(NOT_STARTED, &rejected.to_string()),

@@ -2,7 +2,7 @@
 
 use larder_config::plan::Plan;
 use larder_config::run_file::{self, RunFile};
-use larder_config::token::Kept;
+use larder_config::token::TokenPlace;
 use larder_observe::log::{ErrorLog, Level};
 use larder_server::worker::Orders;
 use larder_transport::listener::{Bound, Listen};
@@ -33,7 +33,7 @@ pub fn write_run_file(
     public: &[String],
     admin_at: Option<SocketAddr>,
     orders: &watch::Sender<Orders>,
-    kept: &Kept,
+    kept: &TokenPlace,
 ) -> Option<RunFile> {
     let socket = orders.borrow().live.config.admin.socket.clone();
     let mut admin = vec![Listen::Tcp(run_file::reachable(admin_at?))];

@@ -2,32 +2,32 @@
 //! What a request meets is in `front`; what a configuration may say is in `larder_config`.
 
 use crate::started;
-use larder_admin::{Access, Admin, Audit, Configuring, Deed, ReloadOrder};
+use larder_admin::{Admin, AdminAccess, Audit, ConfigDeed, Configuring, ReloadOrder};
 use larder_config::plan::Plan;
 use larder_config::run_file::RunFile;
-use larder_config::token::{self, Kept, Token};
+use larder_config::token::{self, Token, TokenPlace};
 use larder_config::{AdminListen, Config, Problem};
 use larder_gateway::Gateway;
 use larder_gateway::coding::pool::Coders;
-use larder_observe::log::{AccessLog, Closed, ErrorLog, Level, LimitWatch, Subsystem, Target};
+use larder_observe::log::{AccessLog, Closed, ErrorLog, Level, LimitWatch, LogTarget, Subsystem};
 use larder_observe::stream::Hub;
 use larder_observe::telemetry::Telemetry;
 use larder_observe::traces::Traces;
+use larder_server::cluster::Cluster;
+use larder_server::counter_sum::CounterSums;
 use larder_server::descriptors::Shares;
-use larder_server::nodes::Nodes;
 use larder_server::overlay::Overlays;
-use larder_server::purge::{Clerk, Desk};
+use larder_server::purge::{PurgeQueue, PurgeWorker};
 use larder_server::quiet::Quiet;
-pub use larder_server::reload::Watch;
+pub use larder_server::reload::FileWatch;
 use larder_server::resident::Heap;
 use larder_server::tiers::{DiskWatch, Lower};
-use larder_server::totals::Totals;
-use larder_server::worker::{Live, Orders, Own, Shared};
-use larder_server::{itself, nodes, purge, quiet, reload, tiers, tls, worker};
+use larder_server::worker::{Live, Orders, Own, WorkerShared};
+use larder_server::{cluster, loop_check, purge, quiet, reload, tiers, tls, worker};
 use larder_stdx::error::plain;
 use larder_store::Store;
 use larder_transport::listener::{self, Bound, Listen};
-use larder_transport::worker::Worker;
+use larder_transport::worker::TransportWorker;
 use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
@@ -65,7 +65,7 @@ pub enum Stopped {
 pub fn run(
     config: Config,
     plan: Plan,
-    watch: Option<Watch>,
+    watch: Option<FileWatch>,
     after: impl FnOnce(&str, Option<&str>) -> String,
 ) -> Result<(), Stopped> {
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -92,9 +92,9 @@ pub fn run(
     let tasks = LocalSet::new();
     {
         let _within = (runtime.enter(), tasks.enter());
-        let Shared { lower, store, own, .. } = &house.shared;
+        let WorkerShared { lower, store, own, .. } = &house.shared;
         let teller = house.errors.of(Subsystem::Purge);
-        house.nodes = nodes.and_then(|it| Nodes::start(it, lower, store.clone(), own.clone(), &teller));
+        house.nodes = nodes.and_then(|it| Cluster::start(it, lower, store.clone(), own.clone(), &teller));
     }
     tasks.spawn_local(clerk.work(house.nodes.clone(), house.shared.room_to_give.clone()));
     tasks.block_on(&runtime, house.keep(signals, watch, (admin, access, audit), inbox, threads))
@@ -107,12 +107,12 @@ fn test_clock() -> Option<u64> {
 
 /// What [`start`] has opened.
 struct Started {
-    house: House,
-    clerk: Clerk,
-    nodes: Option<nodes::Plan>,
+    house: Supervisor,
+    clerk: PurgeWorker,
+    nodes: Option<cluster::NodesPlan>,
     threads: Vec<JoinHandle<()>>,
     admin: Vec<Bound>,
-    access: Access,
+    access: AdminAccess,
     audit: Audit,
     inbox: watch::Receiver<Orders>,
     /// Removed when larder stops.
@@ -130,29 +130,30 @@ fn start(
     // Sockets first: they are what fails most, and what is dropped again leaves nothing behind.
     let sockets = bind_all(&config, workers)?;
     let admin = bind_admin(&config)?;
-    let totals = Arc::new(Totals::default());
+    let totals = Arc::new(CounterSums::default());
     let own = totals.add_part();
     let admin_at = admin.first().and_then(Bound::tcp);
-    itself::check(&config, admin_at)?;
+    loop_check::check(&config, admin_at)?;
     let (token, kept) = match admin.is_empty() {
-        true => (Token::random::<32>().map_err(|it| plain(&it))?, Kept::Variable),
+        true => (Token::random::<32>().map_err(|it| plain(&it))?, TokenPlace::Variable),
         false => token::of_server(config.admin.token_file.as_deref())?,
     };
-    let access = Access::new(token.clone(), admin_at, own.clone());
+    let access = AdminAccess::new(token.clone(), admin_at, own.clone());
     let errors = open_errors(&config)?;
     let log =
         AccessLog::open(&config.log.access, config.log.format.clone(), totals.add_part(), errors.clone())
             .map_err(|it| cannot("access log", &config.log.access, &it))?;
-    let file = config.admin.audit.clone().filter(|_| admin_at.is_some()).map_or(Target::Off, Target::File);
+    let file =
+        config.admin.audit.clone().filter(|_| admin_at.is_some()).map_or(LogTarget::Off, LogTarget::File);
     let audit = ErrorLog::open(&file).map_err(|it| cannot("audit log", &file, &it))?;
     let audit = Audit::new(&errors, audit, own.clone());
-    let keeper = tls::Keeper::open(&config, &errors)?;
+    let keeper = tls::CertificateStore::open(&config, &errors)?;
     let store = Store::new(config.ram, totals.add_part()).map_err(|it| no_ram(&it))?;
     tiers::open_spool(&config, &store, &errors);
     let lower = Lower::open(&config, &store, || totals.add_part(), &errors)?;
     let coders = Coders::new(store.clone(), totals.add_part(), config.coding);
     let public: Vec<String> = sockets[0].iter().map(Bound::to_string).collect();
-    let nodes = nodes::Plan::new(config.fleet.as_ref(), public.first().map(String::as_str), &store);
+    let nodes = cluster::NodesPlan::new(config.fleet.as_ref(), public.first().map(String::as_str), &store);
     let live = Live::open(config, &own, workers, None)?;
     let telemetry = Telemetry::of(live.config.telemetry.as_ref(), || totals.add_part())?;
     let traces = Traces::of(live.config.trace_rates());
@@ -161,7 +162,7 @@ fn start(
     let overlays = Overlays::new(store.clone(), own.clone());
     let (refusals, heap) = (Arc::default(), Heap::new(workers));
     let (ids, tops, recent) = Default::default();
-    let shared = Shared {
+    let shared = WorkerShared {
         recent,
         tops,
         stream: Hub::new(own.clone()),
@@ -179,7 +180,7 @@ fn start(
         places: Arc::default(),
         shares,
         heap,
-        room_to_give: quiet::Room::default(),
+        room_to_give: quiet::ReleaseSignal::default(),
     };
     shared.store.allow_beside(larder_store::ram::OUTSIDE_OF_A_WORKER * workers.get() as u64);
     let (orders, inbox) = watch::channel(Orders { live, drain: false });
@@ -189,7 +190,7 @@ fn start(
         .map(|(number, sockets)| {
             let counters = shared.totals.add_part();
             let (log, purges) = (log.worker(counters.clone()), desk.clone());
-            let tls = keeper.as_ref().map(tls::Keeper::tls);
+            let tls = keeper.as_ref().map(tls::CertificateStore::tls);
             let own = Own { sockets, tls, counters, log, purges, errors: errors.clone() };
             worker::start(number, shared.clone(), own, inbox.clone())
         })
@@ -197,10 +198,10 @@ fn start(
         .map_err(|it| format!("A worker cannot be started: {}.", plain(&it)))?;
     started::tell(&errors, &plan, &public, &admin, workers);
     let run_file = started::write_run_file(&errors, &plan, &public, admin_at, &orders, &kept);
-    let certificate = keeper.as_ref().map_or_else(String::new, tls::Keeper::tell);
+    let certificate = keeper.as_ref().map_or_else(String::new, tls::CertificateStore::tell);
     let way_in = WayIn { link: access.link_here(), kept: &kept };
     announce(&public, &certificate, &admin, &way_in, after);
-    let house = House { shared, orders, log, errors, plan, public, admin_at, desk, nodes: None, keeper };
+    let house = Supervisor { shared, orders, log, errors, plan, public, admin_at, desk, nodes: None, keeper };
     Ok(Started { house, clerk, nodes, threads, admin, access, audit, inbox, run_file })
 }
 
@@ -216,9 +217,9 @@ fn no_ram(error: &std::io::Error) -> String {
 }
 
 /// Why a log cannot be opened, and what would help.
-fn cannot(what: &str, target: &Target, error: &std::io::Error) -> String {
+fn cannot(what: &str, target: &LogTarget, error: &std::io::Error) -> String {
     match target {
-        Target::File(path) => {
+        LogTarget::File(path) => {
             let help = match error.kind() {
                 std::io::ErrorKind::NotFound => "; its directory must exist",
                 std::io::ErrorKind::PermissionDenied => {
@@ -228,7 +229,7 @@ fn cannot(what: &str, target: &Target, error: &std::io::Error) -> String {
             };
             format!("The {what} {} cannot be opened: {}{help}.", path.display(), plain(error))
         }
-        Target::Standard | Target::Off => format!("The {what} cannot be opened: {}.", plain(error)),
+        LogTarget::Standard | LogTarget::Off => format!("The {what} cannot be opened: {}.", plain(error)),
     }
 }
 
@@ -238,7 +239,7 @@ fn open_errors(config: &Config) -> Result<ErrorLog, String> {
     let errors = ErrorLog::open(target).map_err(|it| cannot("error log", target, &it))?;
     errors.set_levels(config.log.levels);
     // On standard error they are already.
-    if *target != Target::Standard {
+    if *target != LogTarget::Standard {
         tell_warnings(&errors, config);
     }
     Ok(errors)
@@ -256,7 +257,7 @@ fn tell_warning(errors: &ErrorLog, it: &Problem) {
 /// How somebody gets into the admin.
 struct WayIn<'a> {
     link: Option<String>,
-    kept: &'a Kept,
+    kept: &'a TokenPlace,
 }
 
 impl WayIn<'_> {
@@ -267,7 +268,7 @@ impl WayIn<'_> {
         if let Some(link) = &self.link {
             text.push_str(&format!("log in at {link} (once, within 10 minutes)\n"));
         }
-        if let Kept::Nowhere(why) = self.kept {
+        if let TokenPlace::Nowhere(why) = self.kept {
             eprintln!(
                 "larder: The admin token cannot be kept ({why}), so commands cannot log in; set admin.token_file to a file that larder can \
                  write, or set {}.",
@@ -354,8 +355,8 @@ fn bind_admin_address(config: &Config) -> Result<Option<Bound>, String> {
 }
 
 /// The main thread's own: it keeps the workers, and does everything that is not about one request.
-struct House {
-    shared: Shared,
+struct Supervisor {
+    shared: WorkerShared,
     orders: watch::Sender<Orders>,
     log: AccessLog,
     errors: ErrorLog,
@@ -365,15 +366,15 @@ struct House {
     /// Where the admin listens.
     admin_at: Option<SocketAddr>,
     /// Where purges are brought.
-    desk: Desk,
+    desk: PurgeQueue,
     /// The certificates.
-    keeper: Option<tls::Keeper>,
+    keeper: Option<tls::CertificateStore>,
     /// The other nodes of the fleet.
-    nodes: Option<Rc<Nodes>>,
+    nodes: Option<Rc<Cluster>>,
 }
 
 /// What the main thread wakes up for.
-enum Event {
+enum Wakeup {
     Reload(&'static str),
     Ordered(ReloadOrder),
     Reopen,
@@ -381,12 +382,12 @@ enum Event {
     Look,
 }
 
-impl House {
+impl Supervisor {
     async fn keep(
         self,
         mut signals: Signals,
-        mut file: Option<Watch>,
-        admin: (Vec<Bound>, Access, Audit),
+        mut file: Option<FileWatch>,
+        admin: (Vec<Bound>, AdminAccess, Audit),
         inbox: watch::Receiver<Orders>,
         threads: Vec<JoinHandle<()>>,
     ) -> Result<(), Stopped> {
@@ -402,20 +403,20 @@ impl House {
         loop {
             let event = tokio::select! {
                 event = signals.next() => event,
-                Some(order) = reloads.recv() => Event::Ordered(order),
+                Some(order) = reloads.recv() => Wakeup::Ordered(order),
             };
             match event {
-                Event::Stop => break,
-                Event::Reopen => {
+                Wakeup::Stop => break,
+                Wakeup::Reopen => {
                     self.log.reopen();
                     self.errors.reopen();
                     admin.iter().for_each(|it| it.audit.reopen());
                 }
-                Event::Reload(why) => drop(self.reload(why, admin.as_deref())),
-                Event::Ordered(order) => {
+                Wakeup::Reload(why) => drop(self.reload(why, admin.as_deref())),
+                Wakeup::Ordered(order) => {
                     let outcome = match order.deed {
-                        Deed::TakeOver => self.reload("requested through the admin", admin.as_deref()),
-                        Deed::LeaveForStart => self.leave_for_start(),
+                        ConfigDeed::TakeOver => self.reload("requested through the admin", admin.as_deref()),
+                        ConfigDeed::LeaveForStart => self.leave_for_start(),
                     };
                     if let Some(file) = &mut file {
                         file.taken();
@@ -423,8 +424,8 @@ impl House {
                     // Whoever asked may be gone; it is done all the same.
                     let _ = order.outcome.send(outcome);
                 }
-                Event::Look => {
-                    if file.as_mut().is_some_and(Watch::changed) {
+                Wakeup::Look => {
+                    if file.as_mut().is_some_and(FileWatch::changed) {
                         let _ = self.reload("the file changed", admin.as_deref());
                     }
                     self.look_at_certificates();
@@ -448,7 +449,7 @@ impl House {
     fn open_admin(
         &self,
         bound: Vec<Bound>,
-        access: Access,
+        access: AdminAccess,
         audit: Audit,
         inbox: watch::Receiver<Orders>,
         configuring: Configuring,
@@ -480,14 +481,14 @@ impl House {
             overlays: shared.overlays.clone(),
             heap: shared.heap.clone(),
             configuring,
-            listing: larder_admin::Turns::default(),
+            listing: larder_admin::ListingTurns::default(),
             clock_moves: test_clock().is_some(),
         });
         // Its own counters: what the admin answers is not part of what clients asked.
         let mut limits = live.config.limits.client;
         // Its own share, so that a crowd of clients does not keep the operator out.
         limits.connections = limits.connections.min(shared.shares.for_admin);
-        let worker = Worker::new(Arc::default(), limits);
+        let worker = TransportWorker::new(Arc::default(), limits);
         tokio::task::spawn_local(worker.clone().watch());
         for bound in bound {
             tokio::task::spawn_local(listener::serve(bound, worker.clone(), admin.clone()));
@@ -506,7 +507,7 @@ impl House {
         let old = self.orders.borrow().live.clone();
         let compatible = |new: Config| {
             reload::compatible(&old.config, &new)?;
-            itself::check(&new, self.admin_at).map(|()| new)
+            loop_check::check(&new, self.admin_at).map(|()| new)
         };
         let secure = |new: Config| match &self.keeper {
             Some(keeper) => keeper.take_over(&new, &self.errors).map(|()| new),
@@ -562,7 +563,7 @@ impl House {
     /// Checks what the next start will read, as far as that can be known now; the running one stays.
     fn leave_for_start(&self) -> Result<(), String> {
         let read = self.plan.load().map_err(|it| it.to_string())?;
-        itself::check(&read, self.admin_at)?;
+        loop_check::check(&read, self.admin_at)?;
         let file = self.plan.file().map_or(String::new(), |it| it.display().to_string());
         self.errors.event(
             Level::Info,
@@ -613,7 +614,7 @@ impl House {
     }
 }
 
-impl House {
+impl Supervisor {
     /// Tells those who listen to the live stream that nothing more comes; they have a moment to be told.
     async fn end_streams(&self) {
         self.shared.stream.close();
@@ -629,7 +630,7 @@ impl House {
 
 /// Has the store look what the process takes: see docs/decisions/0020-resident-memory.md.
 /// While it takes too much, all threads are told to give back what they can.
-async fn mind_memory(store: Arc<Store>, room: quiet::Room) {
+async fn mind_memory(store: Arc<Store>, room: quiet::ReleaseSignal) {
     let mut looks = 0_u32;
     let mut tick = tokio::time::interval(MIND);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -667,13 +668,13 @@ impl Signals {
         })
     }
 
-    async fn next(&mut self) -> Event {
+    async fn next(&mut self) -> Wakeup {
         tokio::select! {
-            _ = self.hangup.recv() => Event::Reload("SIGHUP"),
-            _ = self.reopen.recv() => Event::Reopen,
-            _ = self.terminate.recv() => Event::Stop,
-            _ = self.interrupt.recv() => Event::Stop,
-            _ = self.look.tick() => Event::Look,
+            _ = self.hangup.recv() => Wakeup::Reload("SIGHUP"),
+            _ = self.reopen.recv() => Wakeup::Reopen,
+            _ = self.terminate.recv() => Wakeup::Stop,
+            _ = self.interrupt.recv() => Wakeup::Stop,
+            _ = self.look.tick() => Wakeup::Look,
         }
     }
 }

@@ -8,16 +8,16 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// A sum of bytes on the heap.
 #[derive(Clone, Default)]
-pub struct Sum(Arc<AtomicU64>);
+pub struct HeapSum(Arc<AtomicU64>);
 
 /// Something that is in a sum until it is dropped.
-pub struct Counted<T> {
+pub struct CountedBytes<T> {
     it: T,
     weight: u64,
-    sum: Sum,
+    sum: HeapSum,
 }
 
-impl Sum {
+impl HeapSum {
     /// What there is now.
     #[must_use]
     pub fn bytes(&self) -> u64 {
@@ -25,10 +25,10 @@ impl Sum {
     }
 
     /// Enters `it`, which takes so many bytes elsewhere; shared by pointers that count.
-    pub fn enter<T>(&self, it: T, elsewhere: u64) -> Counted<T> {
-        let weight = elsewhere + on_heap(size_of::<Counted<T>>() + 2 * size_of::<usize>());
+    pub fn enter<T>(&self, it: T, elsewhere: u64) -> CountedBytes<T> {
+        let weight = elsewhere + on_heap(size_of::<CountedBytes<T>>() + 2 * size_of::<usize>());
         self.0.fetch_add(weight, Relaxed);
-        Counted { it, weight, sum: self.clone() }
+        CountedBytes { it, weight, sum: self.clone() }
     }
 
     /// Enters a copy of a text. The buffer in which it was made has up to twice its size, and mimalloc leaves one that is shrunk
@@ -40,7 +40,7 @@ impl Sum {
     }
 }
 
-impl<T> Deref for Counted<T> {
+impl<T> Deref for CountedBytes<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -48,13 +48,13 @@ impl<T> Deref for Counted<T> {
     }
 }
 
-impl AsRef<[u8]> for Counted<Box<[u8]>> {
+impl AsRef<[u8]> for CountedBytes<Box<[u8]>> {
     fn as_ref(&self) -> &[u8] {
         &self.it
     }
 }
 
-impl<T> Drop for Counted<T> {
+impl<T> Drop for CountedBytes<T> {
     fn drop(&mut self) {
         self.sum.0.fetch_sub(self.weight, Relaxed);
     }
@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn a_text_counts_as_long_as_a_part_of_it_is_held() {
-        let sum = Sum::default();
+        let sum = HeapSum::default();
         let text = sum.text(&[b'x'; 1000]);
         let weight = sum.bytes();
         assert!((1024..1200).contains(&weight), "the text, and a little: {weight}");

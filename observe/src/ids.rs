@@ -16,10 +16,10 @@ const DIGITS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 
 /// The id of one finished request: unique in the life of this process, later ones are larger. Eight characters as text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Id(u64);
+pub struct RequestId(u64);
 
-impl Id {
-    /// Reads what [`Id`] writes; `None` for anything else.
+impl RequestId {
+    /// Reads what [`RequestId`] writes; `None` for anything else.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         if text.len() != 8 {
@@ -30,11 +30,11 @@ impl Id {
                 let digit = DIGITS.iter().position(|digit| *digit == it.to_ascii_lowercase())?;
                 Some(sum << 5 | digit as u64)
             })
-            .map(Id)
+            .map(RequestId)
     }
 }
 
-impl fmt::Display for Id {
+impl fmt::Display for RequestId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let digit = |at: u32| char::from(DIGITS[(self.0 >> (at * 5) & 31) as usize]);
         (0..8).rev().try_for_each(|at| fmt::Write::write_char(f, digit(at)))
@@ -54,8 +54,8 @@ impl Default for Ids {
 
 impl Ids {
     /// The next one.
-    pub fn next(&self) -> Id {
-        Id(self.0.fetch_add(1, Relaxed) & ((1 << BITS) - 1))
+    pub fn next(&self) -> RequestId {
+        RequestId(self.0.fetch_add(1, Relaxed) & ((1 << BITS) - 1))
     }
 }
 
@@ -66,12 +66,12 @@ mod tests {
     #[test]
     fn ids_are_read_as_they_are_written_and_sort_as_text() {
         let numbers = [0, 1, 31, 32, 1 << 20, (1 << 35) - 1, 1 << 35, (1 << BITS) - 1];
-        let texts: Vec<String> = numbers.iter().map(|it| Id(*it).to_string()).collect();
+        let texts: Vec<String> = numbers.iter().map(|it| RequestId(*it).to_string()).collect();
         assert!(texts.is_sorted() && texts.iter().all(|it| it.len() == 8), "{texts:?}");
-        let read: Vec<_> = texts.iter().map(|it| Id::parse(it)).collect();
-        assert_eq!(numbers.map(|it| Some(Id(it))).to_vec(), read);
-        assert_eq!(None, Id::parse("0000000u"));
-        assert_eq!(None, Id::parse(""));
+        let read: Vec<_> = texts.iter().map(|it| RequestId::parse(it)).collect();
+        assert_eq!(numbers.map(|it| Some(RequestId(it))).to_vec(), read);
+        assert_eq!(None, RequestId::parse("0000000u"));
+        assert_eq!(None, RequestId::parse(""));
     }
 
     #[test]

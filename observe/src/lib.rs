@@ -14,20 +14,20 @@ mod traceparent;
 pub mod tracer;
 pub mod traces;
 
-use crate::log::{End, Entry, ErrorLog, Level, LogHandle, Subsystem};
+use crate::log::{ErrorLog, Level, LogEntry, LogHandle, ResponseEnd, Subsystem};
 use ids::Ids;
 use larder_counters::WorkerScope;
 use larder_gateway::OriginTold;
-use larder_gateway::stages::Spent;
-use larder_semantics::cache_status::{Report, Tier};
+use larder_gateway::stages::SpentTimes;
+use larder_semantics::cache_status::{AnsweringTier, CacheReport};
 use larder_semantics::field::Field;
 use larder_semantics::invalidate;
 use larder_stdx::clock;
-use larder_transport::{Client, Unintroduced};
+use larder_transport::{Client, MissingPreamble};
 use larder_wire::http1::Version;
 use larder_wire::http1::request::Reject;
-use recent::Keeper;
-pub use scopes::Scopes;
+use recent::RecentKeeper;
+pub use scopes::WorkerScopes;
 use std::cell::OnceCell;
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -38,39 +38,39 @@ use top::Feed;
 use tracer::Tracer;
 
 /// What came of a request.
-pub struct Outcome {
+pub struct RequestOutcome {
     /// The status that was sent; 0 if none was.
     pub status: u16,
     /// Bytes of body.
     pub body: u64,
     /// What `Cache-Status` says, where the cache had a part.
-    pub report: Option<Report>,
+    pub report: Option<CacheReport>,
     /// Whether the response was sent to its last byte.
-    pub end: End,
+    pub end: ResponseEnd,
     /// The origin's part; `None` where it was not asked.
     pub origin: Option<OriginTold>,
 }
 
-impl Outcome {
+impl RequestOutcome {
     /// An answer that needed nobody else, sent to its last byte.
     #[must_use]
-    pub fn whole(status: u16, body: u64, report: Option<Report>) -> Self {
-        Self { status, body, report, end: End::Whole, origin: None }
+    pub fn whole(status: u16, body: u64, report: Option<CacheReport>) -> Self {
+        Self { status, body, report, end: ResponseEnd::Whole, origin: None }
     }
 
     /// What the cache did, in the words of the access log; empty where it had no part.
     #[must_use]
     pub fn cache(&self) -> &'static str {
         match self.report {
-            Some(Report::Hit { ttl, tier }) => match (ttl > 0, tier) {
-                (true, Tier::Ram) => "hit",
-                (true, Tier::Disk) => "hit-disk",
-                (true, Tier::Fleet) => "hit-fleet",
+            Some(CacheReport::Hit { ttl, tier }) => match (ttl > 0, tier) {
+                (true, AnsweringTier::Ram) => "hit",
+                (true, AnsweringTier::Disk) => "hit-disk",
+                (true, AnsweringTier::Fleet) => "hit-fleet",
                 (false, _) => "hit-stale",
             },
-            Some(Report::Overlay) => "overlay",
-            Some(Report::Forwarded { reason, .. }) => reason.name(),
-            Some(Report::OnlyIfCached) => "only-if-cached",
+            Some(CacheReport::Overlay) => "overlay",
+            Some(CacheReport::Forwarded { reason, .. }) => reason.name(),
+            Some(CacheReport::OnlyIfCached) => "only-if-cached",
             None => "",
         }
     }
@@ -103,9 +103,9 @@ pub struct Finished<'a> {
     /// clock's reading would.
     pub micros: Option<u64>,
     /// What came of it.
-    pub outcome: &'a Outcome,
+    pub outcome: &'a RequestOutcome,
     /// When it began, by the precise clock, and where its time went; of those that are measured.
-    pub spent: Option<(u64, Spent)>,
+    pub spent: Option<(u64, SpentTimes)>,
     /// Whether it is to be kept as a trace.
     pub traced: bool,
     /// What it is in OpenTelemetry, if it becomes a span.
@@ -123,7 +123,7 @@ pub struct Observer {
     /// The error log, which is told what each request cost where somebody follows that.
     errors: ErrorLog,
     /// What is counted of each request; told by itself, since it needs to know when a request began.
-    pub scopes: Scopes,
+    pub scopes: WorkerScopes,
     /// Which URLs weigh most; told by itself, while statistics are on.
     pub top: Rc<Feed>,
     /// The live stream.
@@ -131,7 +131,7 @@ pub struct Observer {
     /// Numbers those that somebody was told of.
     ids: Arc<Ids>,
     /// And keeps them for a while.
-    keeper: Keeper,
+    keeper: RecentKeeper,
 }
 
 impl Observer {
@@ -148,9 +148,9 @@ impl Observer {
         top: Rc<Feed>,
         stream: Tap,
         ids: Arc<Ids>,
-        keeper: Keeper,
+        keeper: RecentKeeper,
     ) -> Self {
-        Self { log, errors, tracer, scopes: Scopes::new(own, statistics), top, stream, ids, keeper }
+        Self { log, errors, tracer, scopes: WorkerScopes::new(own, statistics), top, stream, ids, keeper }
     }
 
     /// Whether somebody hears of fast answers.
@@ -210,7 +210,7 @@ impl Observer {
             at: None,
             fields: &[],
             micros: None,
-            outcome: &Outcome::whole(reject.status(), body, None),
+            outcome: &RequestOutcome::whole(reject.status(), body, None),
             spent: None,
             traced: false,
             span: None,
@@ -220,7 +220,7 @@ impl Observer {
 
     /// Tells the error log of a connection that was closed for want of a header of the PROXY protocol: at most once a second
     /// for each reason.
-    pub fn unintroduced(&self, why: Unintroduced, peer: Option<SocketAddr>) {
+    pub fn unintroduced(&self, why: MissingPreamble, peer: Option<SocketAddr>) {
         let (why, from) = (why.name(), peer.map_or("unix".to_owned(), |it| it.to_string()));
         let teller = self.errors.of(Subsystem::Server);
         teller.seldom_of(Level::Warn, "proxy-header", why, &[("why", why), ("from", &from)]);
@@ -242,14 +242,14 @@ impl Observer {
     /// Tells whoever follows the subsystem that answered.
     fn follow(&self, it: &Finished<'_>) {
         let outcome = it.outcome;
-        let is_forwarded = matches!(outcome.report, Some(Report::Forwarded { .. }));
+        let is_forwarded = matches!(outcome.report, Some(CacheReport::Forwarded { .. }));
         if is_forwarded && invalidate::is_due(it.method, outcome.status) {
             self.follow_one(it, Subsystem::Purge, "invalidated", "");
         }
         let (subsystem, event, why) = match outcome.report {
-            Some(Report::Hit { tier: Tier::Disk, .. }) => (Subsystem::Disk, "disk-hit", ""),
-            Some(Report::Hit { tier: Tier::Fleet, .. }) => (Subsystem::Fleet, "fleet-hit", ""),
-            Some(Report::Forwarded { reason, .. }) => (Subsystem::Origin, "origin-asked", reason.name()),
+            Some(CacheReport::Hit { tier: AnsweringTier::Disk, .. }) => (Subsystem::Disk, "disk-hit", ""),
+            Some(CacheReport::Hit { tier: AnsweringTier::Fleet, .. }) => (Subsystem::Fleet, "fleet-hit", ""),
+            Some(CacheReport::Forwarded { reason, .. }) => (Subsystem::Origin, "origin-asked", reason.name()),
             _ => return,
         };
         self.follow_one(it, subsystem, event, why);
@@ -273,7 +273,7 @@ impl Observer {
     /// One line of the access log.
     fn record(&self, it: &Finished<'_>) {
         let outcome = it.outcome;
-        self.log.record(&Entry {
+        self.log.record(&LogEntry {
             time: clock::wall(),
             client: it.client.peer.map(|it| it.ip()),
             method: it.method.as_bytes(),

@@ -5,7 +5,7 @@
 //! the names of its cookies.
 
 use super::Finished;
-use super::ids::Id;
+use super::ids::RequestId;
 use bytes::Bytes;
 use larder_semantics::field::{Field, FieldList};
 use larder_semantics::scheme::Scheme;
@@ -24,9 +24,9 @@ const BYTES: usize = 8 << 20;
 const MARK: &[u8] = b"-";
 
 /// A request with what came of it.
-pub struct Kept {
+pub struct RecentRequest {
     /// Its id.
-    pub id: Id,
+    pub id: RequestId,
     /// Its method; `-` where its head was refused.
     pub method: String,
     /// The protocol that it asked for by an extended CONNECT, where it is one.
@@ -48,8 +48,8 @@ pub struct Kept {
 }
 
 #[derive(Default)]
-struct Ring {
-    kept: VecDeque<Arc<Kept>>,
+struct RecentRing {
+    kept: VecDeque<Arc<RecentRequest>>,
     bytes: usize,
     /// Those of the records among them, which the stream has counted.
     told: usize,
@@ -57,37 +57,37 @@ struct Ring {
 
 /// What is kept, of all workers: each writes into a ring of its own, so that none waits for another.
 #[derive(Default)]
-pub struct Recent(Mutex<Vec<Arc<Mutex<Ring>>>>);
+pub struct Recent(Mutex<Vec<Arc<Mutex<RecentRing>>>>);
 
 /// One worker's end.
-pub struct Keeper {
-    ring: Arc<Mutex<Ring>>,
+pub struct RecentKeeper {
+    ring: Arc<Mutex<RecentRing>>,
     most: (usize, usize),
 }
 
 impl Recent {
     /// The end of one of `workers`.
     #[must_use]
-    pub fn worker(&self, workers: usize) -> Keeper {
-        let ring: Arc<Mutex<Ring>> = Arc::default();
+    pub fn worker(&self, workers: usize) -> RecentKeeper {
+        let ring: Arc<Mutex<RecentRing>> = Arc::default();
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(ring.clone());
-        Keeper { ring, most: (KEPT / workers.max(1), BYTES / workers.max(1)) }
+        RecentKeeper { ring, most: (KEPT / workers.max(1), BYTES / workers.max(1)) }
     }
 
     /// Bytes of all that is kept, without the records that were told.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         let rings = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let bytes = |it: &Arc<Mutex<Ring>>| {
+        let bytes = |it: &Arc<Mutex<RecentRing>>| {
             let ring = it.lock().unwrap_or_else(PoisonError::into_inner);
-            ring.bytes - ring.told + ring.kept.capacity() * size_of::<Arc<Kept>>()
+            ring.bytes - ring.told + ring.kept.capacity() * size_of::<Arc<RecentRequest>>()
         };
         rings.iter().map(bytes).sum::<usize>() as u64
     }
 
     /// The request of this id, if it is still known.
     #[must_use]
-    pub fn find(&self, id: Id) -> Option<Arc<Kept>> {
+    pub fn find(&self, id: RequestId) -> Option<Arc<RecentRequest>> {
         let rings = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         rings.iter().find_map(|it| {
             let ring = it.lock().unwrap_or_else(PoisonError::into_inner);
@@ -96,11 +96,11 @@ impl Recent {
     }
 }
 
-impl Keeper {
+impl RecentKeeper {
     /// Keeps a request, in place of the oldest where there is no room.
-    pub fn keep(&self, it: &Finished<'_>, id: Id, then: Bytes) {
+    pub fn keep(&self, it: &Finished<'_>, id: RequestId, then: Bytes) {
         let (fields, withheld) = without_secrets(it.fields);
-        let kept = Kept {
+        let kept = RecentRequest {
             id,
             method: it.method.to_owned(),
             protocol: it.protocol.map(Into::into),
@@ -125,11 +125,11 @@ impl Keeper {
     }
 }
 
-fn weight(it: &Kept) -> usize {
+fn weight(it: &RecentRequest) -> usize {
     let protocol = it.protocol.as_ref().map_or(0, |it| it.len());
     let texts = [it.method.len(), it.target.len(), it.authority.len(), protocol];
     let blocks = texts.iter().chain(&it.fields.blocks()).map(|it| on_heap(*it)).sum::<u64>();
-    let own = blocks + on_heap(size_of::<Kept>() + 2 * size_of::<usize>());
+    let own = blocks + on_heap(size_of::<RecentRequest>() + 2 * size_of::<usize>());
     usize::try_from(own).unwrap_or(usize::MAX) + it.then.len()
 }
 
@@ -191,7 +191,7 @@ mod tests {
         let (recent, ids) = (Recent::default(), Ids::default());
         let (one, other) = (recent.worker(2), recent.worker(2));
         let outcome = hit();
-        let keep = |keeper: &Keeper| {
+        let keep = |keeper: &RecentKeeper| {
             let id = ids.next();
             with_request(&outcome, |it| keeper.keep(it, id, Bytes::from_static(b"{}")));
             id

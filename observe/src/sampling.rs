@@ -11,18 +11,18 @@ pub const OWNERS: usize = 64;
 
 /// How often the requests of one route are traced.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rate {
+pub struct TraceRate {
     /// The route's name, as it is in logs.
     pub route: String,
     /// What the configuration says, or an operator since: one in so many; 0 is none.
     pub every: u32,
     /// What others want beside it for a while: one of each owner.
-    leases: Vec<Lease>,
+    leases: Vec<TraceLease>,
 }
 
 /// A rate that ends by itself, so that whoever asked for it may be gone without a word.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lease {
+pub struct TraceLease {
     /// Who asked: says it anew, or ends it, by the same name.
     pub owner: Arc<str>,
     /// One in so many.
@@ -31,7 +31,7 @@ pub struct Lease {
     pub until: Monotonic,
 }
 
-impl Rate {
+impl TraceRate {
     /// The one that holds now: one in so many; 0 is none. The densest that anybody wants, so that nobody who follows a route
     /// takes anything from another.
     #[must_use]
@@ -59,7 +59,7 @@ pub enum Leased {
 }
 
 /// The rates of all routes: by site, by route.
-type Rates = Vec<Vec<Rate>>;
+type Rates = Vec<Vec<TraceRate>>;
 
 /// What a configuration says of tracing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -91,10 +91,10 @@ impl Sampling {
 
     fn take_over(&self, routes: Vec<Vec<(String, u32)>>) {
         self.change(|all| {
-            let before: Vec<Rate> = all.iter().flatten().cloned().collect();
+            let before: Vec<TraceRate> = all.iter().flatten().cloned().collect();
             let rate = |(route, every): (String, u32)| {
                 let same = before.iter().find(|it| it.route == route);
-                Rate { route, every, leases: same.map_or_else(Vec::new, |it| it.leases.clone()) }
+                TraceRate { route, every, leases: same.map_or_else(Vec::new, |it| it.leases.clone()) }
             };
             *all = routes.into_iter().map(|it| it.into_iter().map(rate).collect()).collect();
         });
@@ -115,10 +115,10 @@ impl Sampling {
 
     /// Has the routes of this name, or all, traced so often at least until the lease ends, in place of what its owner wanted
     /// before. What is over takes its end at the next [`Sampling::look`].
-    pub fn lease(&self, route: &str, lease: &Lease) -> Leased {
+    pub fn lease(&self, route: &str, lease: &TraceLease) -> Leased {
         let mut leased = Leased::Yes;
         self.change(|all| {
-            let others = |it: &Rate| it.leases.iter().filter(|it| it.owner != lease.owner).count();
+            let others = |it: &TraceRate| it.leases.iter().filter(|it| it.owner != lease.owner).count();
             if of_name(all, route).any(|it| others(it) >= OWNERS) {
                 leased = Leased::NoRoom;
                 return;
@@ -138,7 +138,7 @@ impl Sampling {
 
     /// Ends the leases that are over; to be called about once a second.
     pub fn look(&self, now: Monotonic) {
-        let is_over = |it: &Lease| it.until <= now;
+        let is_over = |it: &TraceLease| it.until <= now;
         let rates = self.rates.lock().unwrap_or_else(PoisonError::into_inner);
         let any = rates.iter().flatten().flat_map(|it| &it.leases).any(is_over);
         drop(rates);
@@ -148,14 +148,14 @@ impl Sampling {
     }
 
     /// The rates now, in the order of the configuration.
-    pub fn rates(&self) -> Vec<Rate> {
+    pub fn rates(&self) -> Vec<TraceRate> {
         self.rates.lock().unwrap_or_else(PoisonError::into_inner).iter().flatten().cloned().collect()
     }
 
     fn change(&self, change: impl FnOnce(&mut Rates)) {
         let mut rates = self.rates.lock().unwrap_or_else(PoisonError::into_inner);
         let holds = |it: &Rates| -> Vec<Vec<u32>> {
-            it.iter().map(|it| it.iter().map(Rate::now).collect()).collect()
+            it.iter().map(|it| it.iter().map(TraceRate::now).collect()).collect()
         };
         let before = holds(&rates);
         change(&mut rates);
@@ -169,26 +169,26 @@ impl Sampling {
 }
 
 /// The routes of a name, or all where it is `*`.
-fn of_name<'a>(all: &'a mut Rates, route: &'a str) -> impl Iterator<Item = &'a mut Rate> {
+fn of_name<'a>(all: &'a mut Rates, route: &'a str) -> impl Iterator<Item = &'a mut TraceRate> {
     all.iter_mut().flatten().filter(move |it| route == "*" || it.route == route)
 }
 
 /// One route as a worker counts.
-struct Turn {
+struct RouteSample {
     every: u32,
     /// Requests until the next that is traced, itself included.
     left: Cell<u32>,
 }
 
 /// One worker's counting.
-pub struct Sampler {
+pub struct TraceSampler {
     shared: Arc<Sampling>,
     seen: Cell<u64>,
     any: Cell<bool>,
-    turns: RefCell<Vec<Vec<Turn>>>,
+    turns: RefCell<Vec<Vec<RouteSample>>>,
 }
 
-impl Sampler {
+impl TraceSampler {
     /// Counts by what `shared` says.
     pub fn new(shared: Arc<Sampling>) -> Self {
         Self { shared, seen: Cell::new(u64::MAX), any: Cell::new(false), turns: RefCell::default() }
@@ -217,7 +217,7 @@ impl Sampler {
 
     /// A reload may have made routes fewer than a request that is under way knows.
     #[inline]
-    fn with(&self, (site, route): (usize, usize), ask: impl FnOnce(&Turn) -> bool) -> bool {
+    fn with(&self, (site, route): (usize, usize), ask: impl FnOnce(&RouteSample) -> bool) -> bool {
         self.turns.borrow().get(site).and_then(|it| it.get(route)).is_some_and(ask)
     }
 
@@ -226,7 +226,7 @@ impl Sampler {
         let rates = self.shared.rates.lock().unwrap_or_else(PoisonError::into_inner);
         self.seen.set(self.shared.generation.load(Relaxed));
         self.any.set(rates.iter().flatten().any(|it| it.now() > 0));
-        let turn = |it: &Rate| Turn { every: it.now(), left: Cell::new(it.now()) };
+        let turn = |it: &TraceRate| RouteSample { every: it.now(), left: Cell::new(it.now()) };
         *self.turns.borrow_mut() = rates.iter().map(|it| it.iter().map(turn).collect()).collect();
     }
 }
@@ -243,16 +243,16 @@ mod tests {
 
     /// What holds, of each route.
     fn hold(sampling: &Sampling) -> Vec<u32> {
-        sampling.rates().iter().map(Rate::now).collect()
+        sampling.rates().iter().map(TraceRate::now).collect()
     }
 
     /// Has one who is called so lease.
     fn lease(sampling: &Sampling, route: &str, owner: &str, every: u32, until: u64) {
-        let lease = Lease { owner: owner.into(), every, until: Monotonic(until) };
+        let lease = TraceLease { owner: owner.into(), every, until: Monotonic(until) };
         assert_eq!(Leased::Yes, sampling.lease(route, &lease));
     }
 
-    fn take(sampler: &Sampler, route: usize) -> bool {
+    fn take(sampler: &TraceSampler, route: usize) -> bool {
         let due = sampler.is_due((0, route));
         sampler.count((0, route));
         due
@@ -261,7 +261,7 @@ mod tests {
     #[test]
     fn one_in_so_many_of_each_route() {
         let sampling = sampling(&[("a", 3), ("b", 0), ("c", 1)]);
-        let sampler = Sampler::new(sampling.clone());
+        let sampler = TraceSampler::new(sampling.clone());
         let taken = |route| (0..7).map(|_| u32::from(take(&sampler, route))).collect::<Vec<_>>();
         assert_eq!(vec![0, 0, 1, 0, 0, 1, 0], taken(0));
         assert_eq!(vec![0; 7], taken(1));
@@ -273,7 +273,7 @@ mod tests {
     #[test]
     fn is_changed_while_running() {
         let sampling = sampling(&[("a", 0), ("b", 0), ("a", 0)]);
-        let sampler = Sampler::new(sampling.clone());
+        let sampler = TraceSampler::new(sampling.clone());
         assert!(!take(&sampler, 0) && !sampling.any.load(Relaxed));
         assert_eq!(2, sampling.set("a", 1));
         assert!(take(&sampler, 0) && !take(&sampler, 1) && take(&sampler, 2));
@@ -339,7 +339,7 @@ mod tests {
     fn there_is_an_end_to_owners() {
         let sampling = sampling(&[("a", 0), ("b", 0)]);
         (0..OWNERS).for_each(|it| lease(&sampling, "a", &it.to_string(), 7, 1000));
-        let one_more = Lease { owner: "more".into(), every: 1, until: Monotonic(1000) };
+        let one_more = TraceLease { owner: "more".into(), every: 1, until: Monotonic(1000) };
         assert_eq!(Leased::NoRoom, sampling.lease("*", &one_more));
         assert_eq!(vec![7, 0], hold(&sampling), "nothing of it is done");
         lease(&sampling, "a", "0", 3, 1000); // Who has one may say it anew.
@@ -362,7 +362,7 @@ mod tests {
     #[test]
     fn who_says_the_same_again_keeps_nobody_from_the_nth() {
         let sampling = sampling(&[("a", 0)]);
-        let sampler = Sampler::new(sampling.clone());
+        let sampler = TraceSampler::new(sampling.clone());
         let taken = (1..=6).map(|it| {
             lease(&sampling, "a", "x", 3, 1000 * it);
             take(&sampler, 0)

@@ -5,9 +5,9 @@
 //! worth, so that of those the first few of each second are timed, and of the rest one in [`EACH`], which then stands for
 //! all of them. The second is the coarse clock's. So a quiet server's times are exact, and a busy one's cost nothing.
 
-use super::Outcome;
+use super::RequestOutcome;
 use larder_counters::{Histogram, RouteScope, WorkerScope};
-use larder_semantics::cache_status::{Report, Tier};
+use larder_semantics::cache_status::{AnsweringTier, CacheReport};
 use larder_semantics::reuse::ForwardReason;
 use larder_stdx::clock;
 use std::cell::Cell;
@@ -26,17 +26,17 @@ pub struct Timed {
 }
 
 /// What one worker counts into.
-pub struct Scopes {
+pub struct WorkerScopes {
     is_on: Cell<bool>,
     own: Arc<WorkerScope>,
-    sampler: Sampler,
+    sampler: TimingSampler,
 }
 
-impl Scopes {
+impl WorkerScopes {
     /// Counts into `own`, and into the scopes of the routes.
     #[must_use]
     pub fn new(own: Arc<WorkerScope>, is_on: bool) -> Self {
-        Self { is_on: Cell::new(is_on), own, sampler: Sampler::default() }
+        Self { is_on: Cell::new(is_on), own, sampler: TimingSampler::default() }
     }
 
     /// Whether anything is counted from now on.
@@ -56,7 +56,7 @@ impl Scopes {
 
     /// It was.
     #[inline]
-    pub fn fast(&self, scope: Option<&RouteScope>, outcome: &Outcome, timed: Option<Timed>) {
+    pub fn fast(&self, scope: Option<&RouteScope>, outcome: &RequestOutcome, timed: Option<Timed>) {
         if !self.is_on.get() {
             return;
         }
@@ -66,13 +66,13 @@ impl Scopes {
         }
     }
 
-    /// Whether the other answers are timed: [`Scopes::slow`] wants to know when they began.
+    /// Whether the other answers are timed: [`WorkerScopes::slow`] wants to know when they began.
     pub fn is_on(&self) -> bool {
         self.is_on.get()
     }
 
     /// A request was answered at the slow speed, in `micros` from its head to its last byte.
-    pub fn slow(&self, scope: Option<&RouteScope>, outcome: &Outcome, micros: u64) {
+    pub fn slow(&self, scope: Option<&RouteScope>, outcome: &RequestOutcome, micros: u64) {
         if !self.is_on.get() {
             return;
         }
@@ -80,12 +80,12 @@ impl Scopes {
         self.time(scope, outcome, micros, 1);
     }
 
-    fn count(&self, scope: Option<&RouteScope>, outcome: &Outcome) {
-        if let Some(Report::Hit { tier, .. }) = outcome.report {
+    fn count(&self, scope: Option<&RouteScope>, outcome: &RequestOutcome) {
+        if let Some(CacheReport::Hit { tier, .. }) = outcome.report {
             let tier = match tier {
-                Tier::Ram => &self.own.ram,
-                Tier::Disk => &self.own.disk,
-                Tier::Fleet => &self.own.fleet,
+                AnsweringTier::Ram => &self.own.ram,
+                AnsweringTier::Disk => &self.own.disk,
+                AnsweringTier::Fleet => &self.own.fleet,
             };
             tier.hits.add(1);
             tier.bytes_served.add(outcome.body);
@@ -96,25 +96,25 @@ impl Scopes {
         }
     }
 
-    fn time(&self, scope: Option<&RouteScope>, outcome: &Outcome, micros: u64, weight: u64) {
+    fn time(&self, scope: Option<&RouteScope>, outcome: &RequestOutcome, micros: u64, weight: u64) {
         self.histogram(outcome.report).record(micros, weight);
         if let Some(scope) = scope {
             scope.latency.record(micros, weight);
         }
     }
 
-    fn histogram(&self, report: Option<Report>) -> &Histogram {
+    fn histogram(&self, report: Option<CacheReport>) -> &Histogram {
         match report {
-            Some(Report::Hit { .. }) => &self.own.hit,
+            Some(CacheReport::Hit { .. }) => &self.own.hit,
             Some(it) if it.is_pass() => &self.own.pass,
-            Some(Report::Forwarded { .. }) => &self.own.miss,
-            Some(Report::Overlay | Report::OnlyIfCached) | None => &self.own.other,
+            Some(CacheReport::Forwarded { .. }) => &self.own.miss,
+            Some(CacheReport::Overlay | CacheReport::OnlyIfCached) | None => &self.own.other,
         }
     }
 }
 
 /// Counts one request.
-fn count(scope: &RouteScope, outcome: &Outcome) {
+fn count(scope: &RouteScope, outcome: &RequestOutcome) {
     let into = &scope.counters;
     into.requests.add(1);
     into.bytes_sent.add(outcome.body);
@@ -124,34 +124,34 @@ fn count(scope: &RouteScope, outcome: &Outcome) {
         _ => {}
     }
     match outcome.report {
-        Some(Report::Hit { ttl, tier }) => {
+        Some(CacheReport::Hit { ttl, tier }) => {
             into.hits.add(1);
             into.saved_us.add(scope.lately.micros());
             into.stale.add(u64::from(ttl <= 0));
             match tier {
-                Tier::Ram => into.hits_ram.add(1),
-                Tier::Disk => into.hits_disk.add(1),
-                Tier::Fleet => into.hits_fleet.add(1),
+                AnsweringTier::Ram => into.hits_ram.add(1),
+                AnsweringTier::Disk => into.hits_disk.add(1),
+                AnsweringTier::Fleet => into.hits_fleet.add(1),
             }
         }
         Some(it) if it.is_pass() => into.passes.add(1),
-        Some(Report::Forwarded { status, reason, .. }) => {
+        Some(CacheReport::Forwarded { status, reason, .. }) => {
             into.misses.add(1);
             into.revalidated.add(u64::from(status == Some(304) && reason != ForwardReason::UriMiss));
         }
-        Some(Report::Overlay | Report::OnlyIfCached) | None => {}
+        Some(CacheReport::Overlay | CacheReport::OnlyIfCached) | None => {}
     }
 }
 
 /// Chooses what is timed.
 #[derive(Default)]
-struct Sampler {
+struct TimingSampler {
     second: Cell<u64>,
     /// Of this second.
     seen: Cell<u32>,
 }
 
-impl Sampler {
+impl TimingSampler {
     /// For how many a request of this second stands; `None` where it is not timed.
     #[inline]
     fn weight(&self, second: u64) -> Option<u64> {
@@ -175,13 +175,13 @@ impl Sampler {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::End;
+    use crate::log::ResponseEnd;
     use larder_counters::{RouteCounters, Snapshot};
 
     #[track_caller]
-    fn check(status: u16, report: Option<Report>, expect: &[&str]) {
-        let (scope, all) = (RouteScope::default(), Scopes::new(Arc::default(), true));
-        let outcome = Outcome { status, body: 1, report, end: End::Whole, origin: None };
+    fn check(status: u16, report: Option<CacheReport>, expect: &[&str]) {
+        let (scope, all) = (RouteScope::default(), WorkerScopes::new(Arc::default(), true));
+        let outcome = RequestOutcome { status, body: 1, report, end: ResponseEnd::Whole, origin: None };
         all.slow(Some(&scope), &outcome, 5);
         let values = RouteCounters::TABLE.iter().zip(scope.counters.values());
         let counted: Vec<&str> = values.filter(|it| it.1 == 1).map(|it| it.0.name).collect();
@@ -192,29 +192,29 @@ mod tests {
 
     #[test]
     fn a_request_is_counted_for_what_it_was() {
-        let hit = |ttl, tier| Some(Report::Hit { ttl, tier });
+        let hit = |ttl, tier| Some(CacheReport::Hit { ttl, tier });
         let asked =
-            |reason, status| Some(Report::Forwarded { reason, status, stored: true, collapsed: false });
+            |reason, status| Some(CacheReport::Forwarded { reason, status, stored: true, collapsed: false });
         let own = &["requests", "bytes_sent"];
         let with = |more: &[&'static str]| [own, more].concat();
-        check(200, hit(3, Tier::Ram), &with(&["hits", "hits_ram"]));
-        check(200, hit(0, Tier::Disk), &with(&["hits", "hits_disk", "stale"]));
-        check(404, hit(1, Tier::Fleet), &with(&["hits", "hits_fleet", "errors_4xx"]));
+        check(200, hit(3, AnsweringTier::Ram), &with(&["hits", "hits_ram"]));
+        check(200, hit(0, AnsweringTier::Disk), &with(&["hits", "hits_disk", "stale"]));
+        check(404, hit(1, AnsweringTier::Fleet), &with(&["hits", "hits_fleet", "errors_4xx"]));
         check(200, asked(ForwardReason::UriMiss, Some(200)), &with(&["misses"]));
         check(200, asked(ForwardReason::Stale, Some(304)), &with(&["misses", "revalidated"]));
         check(304, asked(ForwardReason::UriMiss, Some(304)), &with(&["misses"]));
         check(502, asked(ForwardReason::Bypass, None), &with(&["passes", "errors_5xx"]));
         check(200, asked(ForwardReason::Method, Some(200)), &with(&["passes"]));
-        check(200, Some(Report::Overlay), own);
+        check(200, Some(CacheReport::Overlay), own);
         check(200, None, own);
     }
 
     /// Each hit saves what the origin took when it was hit: what was saved stays saved when the origin grows quick.
     #[test]
     fn what_was_saved_never_falls() {
-        let (scope, all) = (RouteScope::default(), Scopes::new(Arc::default(), true));
+        let (scope, all) = (RouteScope::default(), WorkerScopes::new(Arc::default(), true));
         let saved = || (scope.counters.saved_us.get(), all.own.disk.saved_us.get());
-        let hit = || all.slow(Some(&scope), &Outcome::whole(200, 1, hit_of(Tier::Disk)), 5);
+        let hit = || all.slow(Some(&scope), &RequestOutcome::whole(200, 1, hit_of(AnsweringTier::Disk)), 5);
         hit();
         assert_eq!((0, 0), saved(), "the origin was not asked yet");
         scope.lately.note(800);
@@ -223,17 +223,17 @@ mod tests {
         scope.lately.note(0);
         hit();
         assert_eq!((1500, 1500), saved());
-        all.slow(Some(&scope), &Outcome::whole(200, 1, None), 5);
+        all.slow(Some(&scope), &RequestOutcome::whole(200, 1, None), 5);
         assert_eq!((1500, 1500), saved(), "it was no hit");
     }
 
-    fn hit_of(tier: Tier) -> Option<Report> {
-        Some(Report::Hit { ttl: 3, tier })
+    fn hit_of(tier: AnsweringTier) -> Option<CacheReport> {
+        Some(CacheReport::Hit { ttl: 3, tier })
     }
 
     #[test]
     fn of_many_in_a_second_some_stand_for_the_others() {
-        let sampler = Sampler::default();
+        let sampler = TimingSampler::default();
         let weights =
             |second, count: u64| (0..count).filter_map(|_| sampler.weight(second)).collect::<Vec<_>>();
         assert_eq!(vec![1; 64], weights(1, 64));
@@ -245,8 +245,8 @@ mod tests {
 
     #[test]
     fn what_is_off_counts_nothing() {
-        let (scope, all) = (RouteScope::default(), Scopes::new(Arc::default(), false));
-        let outcome = Outcome::whole(200, 1, None);
+        let (scope, all) = (RouteScope::default(), WorkerScopes::new(Arc::default(), false));
+        let outcome = RequestOutcome::whole(200, 1, None);
         assert!(all.begin().is_none());
         all.fast(Some(&scope), &outcome, Some(Timed { started: 0, weight: 1 }));
         all.slow(Some(&scope), &outcome, 1);

@@ -3,12 +3,12 @@
 //! loses records, is told how many, and makes no worker wait.
 
 use super::Finished;
-use super::counted::Sum;
-use super::ids::Id;
+use super::counted::HeapSum;
+use super::ids::RequestId;
 use bytes::Bytes;
 use larder_counters::Counters;
-use larder_semantics::cache_status::Report;
-use larder_semantics::expression::{Expression, Facts, Number, Text};
+use larder_semantics::cache_status::CacheReport;
+use larder_semantics::expression::{Expression, ExpressionFacts, Number, TextName};
 use larder_semantics::field;
 use larder_stdx::clock;
 use serde_json::{Value, json};
@@ -37,7 +37,7 @@ pub struct Hub {
     over: watch::Sender<bool>,
     counters: Arc<Counters>,
     /// Records that wait for somebody, or are kept, and what is made of them for a connection.
-    sum: Sum,
+    sum: HeapSum,
 }
 
 /// One that listens, as the workers see it.
@@ -68,7 +68,7 @@ impl Hub {
             listeners: Mutex::default(),
             over: watch::Sender::new(false),
             counters,
-            sum: Sum::default(),
+            sum: HeapSum::default(),
         })
     }
 
@@ -98,7 +98,7 @@ impl Hub {
 
     /// Where all that is on its way is counted.
     #[must_use]
-    pub fn sum(&self) -> &Sum {
+    pub fn sum(&self) -> &HeapSum {
         &self.sum
     }
 
@@ -155,11 +155,11 @@ impl Tap {
 
     /// Tells those whose filter is true of `it`, and whether there is one. The record is made for the first of them, and
     /// given to `keep` before anybody hears of it.
-    pub fn tell(&self, it: &Finished<'_>, id: impl Fn() -> Id, keep: impl Fn(Bytes)) -> bool {
+    pub fn tell(&self, it: &Finished<'_>, id: impl Fn() -> RequestId, keep: impl Fn(Bytes)) -> bool {
         self.look();
         let mut made: Option<Bytes> = None;
         for listener in self.listeners.borrow().iter() {
-            if listener.filter.as_ref().is_some_and(|filter| !filter.holds(&Seen(it))) {
+            if listener.filter.as_ref().is_some_and(|filter| !filter.holds(&FilterFacts(it))) {
                 continue;
             }
             if made.is_none() {
@@ -176,7 +176,7 @@ impl Tap {
     }
 
     /// What is told of a request, counted as long as it is somewhere.
-    pub fn record(&self, it: &Finished<'_>, id: Id) -> Option<Bytes> {
+    pub fn record(&self, it: &Finished<'_>, id: RequestId) -> Option<Bytes> {
         told(it, id).map(|it| self.hub.sum.text(&it))
     }
 
@@ -192,27 +192,27 @@ impl Tap {
 }
 
 /// A finished request as a filter sees it.
-struct Seen<'a>(&'a Finished<'a>);
+struct FilterFacts<'a>(&'a Finished<'a>);
 
-impl Facts for Seen<'_> {
-    fn text(&self, name: Text, test: &mut dyn FnMut(&[u8]) -> bool) -> bool {
+impl ExpressionFacts for FilterFacts<'_> {
+    fn text(&self, name: TextName, test: &mut dyn FnMut(&[u8]) -> bool) -> bool {
         let it = self.0;
         let (path, query) = it.target.split_once('?').unwrap_or((it.target, ""));
         match name {
-            Text::Route => test(it.route.as_bytes()),
-            Text::Site => test(it.site.as_bytes()),
-            Text::Method => test(it.method.as_bytes()),
-            Text::Host => test(host(it.authority).as_bytes()),
-            Text::Path => test(path.as_bytes()),
-            Text::Query => test(query.as_bytes()),
-            Text::Url => test(url(it).as_bytes()),
-            Text::Scheme => test(it.client.scheme.name().as_bytes()),
-            Text::Cache => test(it.outcome.cache().as_bytes()),
-            Text::Client => it.client.peer.is_some_and(|it| test(it.ip().to_string().as_bytes())),
-            Text::UserAgent => field::first(it.fields, "user-agent").is_some_and(test),
-            Text::Referer => field::first(it.fields, "referer").is_some_and(test),
-            Text::End => test(it.outcome.end.name().as_bytes()),
-            Text::Key => false,
+            TextName::Route => test(it.route.as_bytes()),
+            TextName::Site => test(it.site.as_bytes()),
+            TextName::Method => test(it.method.as_bytes()),
+            TextName::Host => test(host(it.authority).as_bytes()),
+            TextName::Path => test(path.as_bytes()),
+            TextName::Query => test(query.as_bytes()),
+            TextName::Url => test(url(it).as_bytes()),
+            TextName::Scheme => test(it.client.scheme.name().as_bytes()),
+            TextName::Cache => test(it.outcome.cache().as_bytes()),
+            TextName::Client => it.client.peer.is_some_and(|it| test(it.ip().to_string().as_bytes())),
+            TextName::UserAgent => field::first(it.fields, "user-agent").is_some_and(test),
+            TextName::Referer => field::first(it.fields, "referer").is_some_and(test),
+            TextName::End => test(it.outcome.end.name().as_bytes()),
+            TextName::Key => false,
         }
     }
 
@@ -239,12 +239,12 @@ impl Facts for Seen<'_> {
 }
 
 /// What is told of a request, as JSON.
-pub fn told(it: &Finished<'_>, id: Id) -> Option<Vec<u8>> {
+pub fn told(it: &Finished<'_>, id: RequestId) -> Option<Vec<u8>> {
     serde_json::to_vec(&record(it, id)).ok()
 }
 
 /// What is told of a request: the RECORD of the API.
-fn record(it: &Finished<'_>, id: Id) -> Value {
+fn record(it: &Finished<'_>, id: RequestId) -> Value {
     let outcome = it.outcome;
     let field = |name| field::first(it.fields, name).map(|it| short(String::from_utf8_lossy(it)));
     let path = it.target.split('?').next().unwrap_or(it.target);
@@ -295,9 +295,9 @@ fn host(authority: &str) -> Cow<'_, str> {
     }
 }
 
-fn ttl(report: Option<Report>) -> Option<i64> {
+fn ttl(report: Option<CacheReport>) -> Option<i64> {
     match report {
-        Some(Report::Hit { ttl, .. }) => Some(ttl),
+        Some(CacheReport::Hit { ttl, .. }) => Some(ttl),
         _ => None,
     }
 }

@@ -7,7 +7,7 @@ use super::Finished;
 use super::traceparent::TraceParent;
 use super::traces::start_us;
 use larder_counters::Counters;
-use larder_gateway::stages::Spent;
+use larder_gateway::stages::SpentTimes;
 use larder_semantics::field::{self, Field, FieldList};
 use larder_semantics::scheme::Scheme;
 use std::cell::Cell;
@@ -25,7 +25,7 @@ const QUEUE: usize = 4096;
 pub struct Span {
     context: Context,
     start_us: u64,
-    spent: Spent,
+    spent: SpentTimes,
     method: String,
     scheme: Scheme,
     path: String,
@@ -53,7 +53,7 @@ impl Context {
     }
 }
 
-enum Item {
+enum SpanItem {
     Span(Box<Span>),
     /// Asks to be told once all before it is sent.
     Flush(SyncSender<()>),
@@ -63,7 +63,7 @@ enum Item {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Collector {
     /// The address on which it listens.
-    pub to: larder_origin::Address,
+    pub to: larder_origin::OriginAddress,
     /// One in this many requests is sent; 0 sends none.
     pub sample: u32,
     /// Whether requests whose `traceparent` says that they are recorded are sent as well.
@@ -74,7 +74,7 @@ pub struct Collector {
 pub struct Telemetry {
     every: u32,
     follow: bool,
-    queue: SyncSender<Item>,
+    queue: SyncSender<SpanItem>,
 }
 
 impl Telemetry {
@@ -92,7 +92,7 @@ impl Telemetry {
     /// Starts the thread that sends; counts into `counters`.
     fn start(settings: &Collector, counters: Arc<Counters>) -> Result<Arc<Self>, String> {
         let (queue, items) = mpsc::sync_channel(QUEUE);
-        let sender = export::Sender::new(&settings.to, counters)
+        let sender = export::SpanSender::new(&settings.to, counters)
             .map_err(|why| format!("The telemetry exporter cannot start: {why}."))?;
         std::thread::Builder::new()
             .name("telemetry".to_owned())
@@ -104,7 +104,7 @@ impl Telemetry {
     /// Waits until what is queued is sent, but not longer than `patience`.
     pub fn flush(&self, patience: Duration) {
         let (told, done) = mpsc::sync_channel(1);
-        if self.queue.try_send(Item::Flush(told)).is_ok() {
+        if self.queue.try_send(SpanItem::Flush(told)).is_ok() {
             let _ = done.recv_timeout(patience);
         }
     }
@@ -184,7 +184,7 @@ impl Spans {
             status: it.outcome.status,
             cache: it.outcome.cache(),
         };
-        if telemetry.queue.try_send(Item::Span(Box::new(span))).is_err() {
+        if telemetry.queue.try_send(SpanItem::Span(Box::new(span))).is_err() {
             self.counters.telemetry_dropped.add(1);
         }
     }

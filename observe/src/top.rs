@@ -2,9 +2,9 @@
 //! which it writes without a lock; whoever reads asks each worker for a copy. The sketch is `larder_counters::top`; how
 //! it is told is in `admin/top`.
 
-use super::Outcome;
-use larder_counters::top::{By, PLACE, Top};
-use larder_semantics::cache_status::Report;
+use super::RequestOutcome;
+use larder_counters::top::{PLACE, TopOrder, TopSketch};
+use larder_semantics::cache_status::CacheReport;
 use larder_semantics::scheme::Scheme;
 use larder_stdx::clock;
 use std::cell::RefCell;
@@ -29,14 +29,14 @@ pub const HTTPS: &str = "https://";
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// What is asked of a worker.
-enum Ask {
-    Copy(By, oneshot::Sender<Top>),
+enum TopQuery {
+    Copy(TopOrder, oneshot::Sender<TopSketch>),
     Forget(oneshot::Sender<()>),
 }
 
 /// Every worker's sketches, as a reader reaches them.
 pub struct Tops {
-    workers: Mutex<Vec<mpsc::Sender<Ask>>>,
+    workers: Mutex<Vec<mpsc::Sender<TopQuery>>>,
     /// Not to be known outside: else somebody could have URLs counted as one.
     seed: u64,
     since: AtomicU64,
@@ -58,7 +58,7 @@ impl Default for Tops {
 /// Copies of what the workers have.
 pub struct Copies {
     /// One of each worker that answered.
-    pub parts: Vec<Top>,
+    pub parts: Vec<TopSketch>,
     /// Whether all did.
     pub complete: bool,
 }
@@ -69,8 +69,8 @@ impl Tops {
     pub fn worker(self: &Arc<Self>, workers: usize) -> Rc<Feed> {
         let (sender, asked) = mpsc::channel(4);
         self.workers.lock().unwrap_or_else(PoisonError::into_inner).push(sender);
-        let bytes = (BYTES / (By::ALL.len() * workers.max(1))).min(PLACES * PLACE);
-        let tops = By::ALL.map(|_| Top::new(bytes));
+        let bytes = (BYTES / (TopOrder::ALL.len() * workers.max(1))).min(PLACES * PLACE);
+        let tops = TopOrder::ALL.map(|_| TopSketch::new(bytes));
         self.bytes.fetch_add(tops.iter().map(|it| it.bytes() as u64).sum(), Relaxed);
         let feed = Rc::new(Feed { seed: self.seed, tops: RefCell::new(tops) });
         tokio::task::spawn_local(feed.clone().serve(asked));
@@ -78,16 +78,16 @@ impl Tops {
     }
 
     /// What is counted by `by`, of every worker.
-    pub async fn copies(&self, by: By) -> Copies {
-        let answers = self.ask(|reply| Ask::Copy(by, reply)).await;
+    pub async fn copies(&self, by: TopOrder) -> Copies {
+        let answers = self.ask(|reply| TopQuery::Copy(by, reply)).await;
         let all = answers.len();
-        let parts: Vec<Top> = answers.into_iter().flatten().collect();
+        let parts: Vec<TopSketch> = answers.into_iter().flatten().collect();
         Copies { complete: parts.len() == all, parts }
     }
 
     /// Has everything be counted anew; whether every worker does.
     pub async fn forget(&self) -> bool {
-        let answers = self.ask(Ask::Forget).await;
+        let answers = self.ask(TopQuery::Forget).await;
         self.since.store(clock::wall().0, Relaxed);
         answers.iter().all(Option::is_some)
     }
@@ -104,10 +104,10 @@ impl Tops {
         self.since.load(Relaxed)
     }
 
-    async fn ask<T>(&self, ask: impl Fn(oneshot::Sender<T>) -> Ask) -> Vec<Option<T>> {
+    async fn ask<T>(&self, ask: impl Fn(oneshot::Sender<T>) -> TopQuery) -> Vec<Option<T>> {
         let asked: Vec<Option<oneshot::Receiver<T>>> = {
             let workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
-            let each = |it: &mpsc::Sender<Ask>| {
+            let each = |it: &mpsc::Sender<TopQuery>| {
                 let (reply, answer) = oneshot::channel();
                 it.try_send(ask(reply)).is_ok().then_some(answer)
             };
@@ -133,10 +133,10 @@ fn mark(scheme: Scheme) -> &'static [u8] {
     }
 }
 
-/// One worker's sketches, in the order of [`By::ALL`].
+/// One worker's sketches, in the order of [`TopOrder::ALL`].
 pub struct Feed {
     seed: u64,
-    tops: RefCell<[Top; 4]>,
+    tops: RefCell<[TopSketch; 4]>,
 }
 
 impl Feed {
@@ -153,8 +153,8 @@ impl Feed {
     }
 
     /// Counts any other.
-    pub fn slow(&self, scheme: Scheme, authority: &str, target: &str, outcome: &Outcome) {
-        let missed = matches!(outcome.report, Some(it @ Report::Forwarded { .. }) if !it.is_pass());
+    pub fn slow(&self, scheme: Scheme, authority: &str, target: &str, outcome: &RequestOutcome) {
+        let missed = matches!(outcome.report, Some(it @ CacheReport::Forwarded { .. }) if !it.is_pass());
         let text: &[&[u8]] = &[mark(scheme), authority.as_bytes(), target.as_bytes()];
         let hash = self.hash(scheme, authority, target);
         let tops = &mut *self.tops.borrow_mut();
@@ -174,14 +174,14 @@ impl Feed {
         xxh3_64_with_seed(target.as_bytes(), xxh3_64_with_seed(authority.as_bytes(), seed))
     }
 
-    async fn serve(self: Rc<Self>, mut asked: mpsc::Receiver<Ask>) {
+    async fn serve(self: Rc<Self>, mut asked: mpsc::Receiver<TopQuery>) {
         while let Some(it) = asked.recv().await {
             match it {
-                Ask::Copy(by, reply) => {
+                TopQuery::Copy(by, reply) => {
                     let _ = reply.send(self.tops.borrow()[by.place()].clone());
                 }
-                Ask::Forget(reply) => {
-                    self.tops.borrow_mut().iter_mut().for_each(Top::clear);
+                TopQuery::Forget(reply) => {
+                    self.tops.borrow_mut().iter_mut().for_each(TopSketch::clear);
                     let _ = reply.send(());
                 }
             }

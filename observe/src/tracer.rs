@@ -1,15 +1,15 @@
 //! One worker's traces: decides which of its requests are traced, and hands over what came of them.
 
 use super::Finished;
-use super::sampling::Sampler;
+use super::sampling::TraceSampler;
 use super::telemetry::{Spans, Telemetry};
-use super::traces::{Trace, Traces, start_us, url};
+use super::traces::{RequestTrace, Traces, start_us, url};
 use larder_counters::Counters;
 use std::sync::Arc;
 
 /// One worker's end of [`Traces`].
 pub struct Tracer {
-    sampler: Sampler,
+    sampler: TraceSampler,
     /// This worker's end of the telemetry.
     pub spans: Spans,
     traces: Arc<Traces>,
@@ -21,7 +21,7 @@ impl Tracer {
     pub fn new(traces: Arc<Traces>, telemetry: Option<Arc<Telemetry>>, counters: Arc<Counters>) -> Self {
         Self {
             spans: Spans::new(telemetry, counters.clone()),
-            sampler: Sampler::new(traces.sampling.clone()),
+            sampler: TraceSampler::new(traces.sampling.clone()),
             traces,
             counters,
         }
@@ -51,7 +51,7 @@ impl Tracer {
     pub fn finished(&self, it: &Finished<'_>, id: String) {
         let Some((began, spent)) = it.spent else { return };
         let start_us = start_us(began);
-        let trace = Trace {
+        let trace = RequestTrace {
             id,
             start_us,
             route: it.route.to_owned(),

@@ -1,10 +1,10 @@
 //! Finished traces: the latest of all workers in a ring, and whoever follows them as they come. Neither makes a worker wait:
 //! what finds the door closed is lost, and counted. Which requests are traced is in `sampling`.
 
-use super::counted::{Counted, Sum};
+use super::counted::{CountedBytes, HeapSum};
 use super::sampling::{Sampling, TraceRates};
 use larder_counters::Counters;
-use larder_gateway::stages::Spent;
+use larder_gateway::stages::SpentTimes;
 use larder_semantics::scheme::Scheme;
 use larder_stdx::clock;
 use larder_store::memory::on_heap;
@@ -25,7 +25,7 @@ const URL: usize = 2048;
 
 /// One traced request, from its first byte to its last.
 #[derive(Clone, Debug)]
-pub struct Trace {
+pub struct RequestTrace {
     /// Different for each.
     pub id: String,
     /// When it began, microseconds since the Unix epoch.
@@ -43,10 +43,10 @@ pub struct Trace {
     /// What the cache did, in the words of the access log.
     pub cache: &'static str,
     /// Where the time went.
-    pub spent: Spent,
+    pub spent: SpentTimes,
 }
 
-impl Trace {
+impl RequestTrace {
     /// Bytes of its texts, and of its place in the ring.
     fn elsewhere(&self) -> u64 {
         let texts = [&self.id, &self.route, &self.method, &self.url];
@@ -84,26 +84,26 @@ pub fn url(scheme: Scheme, authority: &str, target: &str) -> String {
 }
 
 /// One who follows.
-struct Follower {
+struct TraceFollower {
     route: Option<String>,
-    queue: mpsc::Sender<Arc<Counted<Trace>>>,
+    queue: mpsc::Sender<Arc<CountedBytes<RequestTrace>>>,
     lost: Arc<AtomicU64>,
 }
 
 /// A follower's end.
 pub struct Following {
     /// What comes.
-    pub traces: mpsc::Receiver<Arc<Counted<Trace>>>,
+    pub traces: mpsc::Receiver<Arc<CountedBytes<RequestTrace>>>,
     /// How many did not find room since this was last set to 0.
     pub lost: Arc<AtomicU64>,
 }
 
 #[derive(Default)]
-struct Kept {
-    ring: VecDeque<Arc<Counted<Trace>>>,
+struct KeptTraces {
+    ring: VecDeque<Arc<CountedBytes<RequestTrace>>>,
     /// How many of the ring's newest nobody has read.
     unread: usize,
-    followers: Vec<Follower>,
+    followers: Vec<TraceFollower>,
 }
 
 /// The traces of all workers.
@@ -111,9 +111,9 @@ struct Kept {
 pub struct Traces {
     /// Which requests are traced.
     pub sampling: Arc<Sampling>,
-    kept: Mutex<Kept>,
+    kept: Mutex<KeptTraces>,
     /// Those that are kept, or wait for somebody.
-    sum: Sum,
+    sum: HeapSum,
 }
 
 impl Traces {
@@ -125,7 +125,7 @@ impl Traces {
     }
 
     /// Keeps a trace, and gives it to those who follow. Never waits.
-    pub fn add(&self, trace: Trace, counters: &Counters) {
+    pub fn add(&self, trace: RequestTrace, counters: &Counters) {
         counters.traces.add(1);
         let elsewhere = trace.elsewhere();
         let trace = Arc::new(self.sum.enter(trace, elsewhere));
@@ -158,10 +158,10 @@ impl Traces {
     }
 
     /// The latest of a route or of all, at most `limit`, the newest first. All that is kept counts as read by that.
-    pub fn latest(&self, route: Option<&str>, limit: usize) -> Vec<Arc<Counted<Trace>>> {
+    pub fn latest(&self, route: Option<&str>, limit: usize) -> Vec<Arc<CountedBytes<RequestTrace>>> {
         let mut kept = self.kept();
         kept.unread = 0;
-        let of_route = |it: &&Arc<Counted<Trace>>| route.is_none_or(|route| it.route == route);
+        let of_route = |it: &&Arc<CountedBytes<RequestTrace>>| route.is_none_or(|route| it.route == route);
         kept.ring.iter().rev().filter(of_route).take(limit).cloned().collect()
     }
 
@@ -179,11 +179,11 @@ impl Traces {
         }
         let (queue, traces) = mpsc::channel(AHEAD);
         let lost = Arc::new(AtomicU64::new(0));
-        kept.followers.push(Follower { route, queue, lost: lost.clone() });
+        kept.followers.push(TraceFollower { route, queue, lost: lost.clone() });
         Some(Following { traces, lost })
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn kept(&self) -> MutexGuard<'_, KeptTraces> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -196,13 +196,13 @@ pub fn start_us(began: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use larder_gateway::stages::Stage;
+    use larder_gateway::stages::RequestStage;
 
-    fn trace(number: u64, route: &str) -> Trace {
-        let mut spent = Spent::default();
-        spent.add(Stage::Lookup, 3);
-        spent.add(Stage::Write, number);
-        Trace {
+    fn trace(number: u64, route: &str) -> RequestTrace {
+        let mut spent = SpentTimes::default();
+        spent.add(RequestStage::Lookup, 3);
+        spent.add(RequestStage::Write, number);
+        RequestTrace {
             id: number.to_string(),
             start_us: 1_000 + number,
             route: route.to_owned(),

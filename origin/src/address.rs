@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 /// Where an origin is.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Address {
+pub enum OriginAddress {
     /// Host name or IP address (IPv6 without its brackets), and port.
     Tcp(String, u16),
     /// `unix:PATH`.
@@ -19,7 +19,7 @@ const MAX_UNIX_PATH: usize = 107;
 /// Longest host name (RFC 1035 §2.3.4).
 const MAX_HOST: usize = 253;
 
-impl FromStr for Address {
+impl FromStr for OriginAddress {
     type Err = String;
 
     /// Reads `http://HOST[:PORT]`, `http://[IPV6][:PORT]`, `unix:PATH`, and `http://unix:PATH:` as others write it.
@@ -51,7 +51,7 @@ impl FromStr for Address {
     }
 }
 
-fn unix(path: &str) -> Result<Address, &'static str> {
+fn unix(path: &str) -> Result<OriginAddress, &'static str> {
     let path = path.strip_suffix(':').unwrap_or(path);
     if path.is_empty() {
         return Err("the path of the socket is missing");
@@ -62,10 +62,10 @@ fn unix(path: &str) -> Result<Address, &'static str> {
     if path.contains('\0') {
         return Err("the path of the socket contains a NUL byte");
     }
-    Ok(Address::Unix(PathBuf::from(path)))
+    Ok(OriginAddress::Unix(PathBuf::from(path)))
 }
 
-fn tcp(authority: &str) -> Result<Address, &'static str> {
+fn tcp(authority: &str) -> Result<OriginAddress, &'static str> {
     if authority.contains(['/', '?', '#']) {
         return Err("an origin must not have a path");
     }
@@ -79,7 +79,7 @@ fn tcp(authority: &str) -> Result<Address, &'static str> {
             "" => None,
             _ => Some(after.strip_prefix(':').ok_or("the bracket must be followed by a colon and the port")?),
         };
-        return Ok(Address::Tcp(host.to_string(), port_of(port)?));
+        return Ok(OriginAddress::Tcp(host.to_string(), port_of(port)?));
     }
     let (host, port) = match authority.split_once(':') {
         Some((host, port)) => (host, Some(port)),
@@ -95,7 +95,7 @@ fn tcp(authority: &str) -> Result<Address, &'static str> {
     if host.len() > MAX_HOST || !host.bytes().all(is_name) {
         return Err("the host name is invalid");
     }
-    Ok(Address::Tcp(host.to_owned(), port_of(port)?))
+    Ok(OriginAddress::Tcp(host.to_owned(), port_of(port)?))
 }
 
 fn port_of(text: Option<&str>) -> Result<u16, &'static str> {
@@ -109,25 +109,25 @@ fn port_of(text: Option<&str>) -> Result<u16, &'static str> {
     }
 }
 
-impl fmt::Display for Address {
+impl fmt::Display for OriginAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Address::Tcp(host, port) if host.parse::<Ipv6Addr>().is_ok() => {
+            OriginAddress::Tcp(host, port) if host.parse::<Ipv6Addr>().is_ok() => {
                 write!(f, "http://[{host}]:{port}")
             }
-            Address::Tcp(host, port) => write!(f, "http://{host}:{port}"),
-            Address::Unix(path) => write!(f, "unix:{}", path.display()),
+            OriginAddress::Tcp(host, port) => write!(f, "http://{host}:{port}"),
+            OriginAddress::Unix(path) => write!(f, "unix:{}", path.display()),
         }
     }
 }
 
-impl Address {
+impl OriginAddress {
     /// The IP address, where it is written as one and needs no resolver.
     #[must_use]
     pub fn ip(&self) -> Option<IpAddr> {
         match self {
-            Address::Tcp(host, _) => host.parse().ok().or_else(|| old_ipv4(host).map(IpAddr::V4)),
-            Address::Unix(_) => None,
+            OriginAddress::Tcp(host, _) => host.parse().ok().or_else(|| old_ipv4(host).map(IpAddr::V4)),
+            OriginAddress::Unix(_) => None,
         }
     }
 }
@@ -158,7 +158,7 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, expect: &str) {
-        match text.parse::<Address>() {
+        match text.parse::<OriginAddress>() {
             Ok(it) => assert_eq!(expect, it.to_string(), "{text}"),
             Err(why) => assert!(!expect.is_empty() && why.contains(expect), "{text}: {why}"),
         }
@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn numeric_addresses_need_no_resolver() {
-        let ip = |text: &str| text.parse::<Address>().unwrap().ip().is_some();
+        let ip = |text: &str| text.parse::<OriginAddress>().unwrap().ip().is_some();
         assert!(ip("http://127.0.0.1:1") && ip("http://[::1]:1"));
         assert!(!ip("http://localhost:1") && !ip("unix:/127.0.0.1"));
     }

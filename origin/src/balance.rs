@@ -51,7 +51,7 @@ pub const MOST_ORIGINS: usize = 64;
 
 /// What a rule knows of one origin.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Member {
+pub(crate) struct BalanceMember {
     /// Its weight, or less while it starts slowly; above zero.
     pub share: u64,
     /// Requests under way.
@@ -76,7 +76,7 @@ impl Chooser {
 
     /// One of `set`, which is not empty; `of` tells of each. A request without `key` is balanced by load, where the rule would
     /// want one.
-    pub(crate) fn choose(&self, set: Set, key: Option<u64>, of: impl Fn(usize) -> Member) -> usize {
+    pub(crate) fn choose(&self, set: Set, key: Option<u64>, of: impl Fn(usize) -> BalanceMember) -> usize {
         if set.is_power_of_two() {
             return set.trailing_zeros() as usize;
         }
@@ -90,7 +90,7 @@ impl Chooser {
     }
 
     /// Smooth weighted round robin: each is owed its share every time, and who is owed most pays for all.
-    fn in_turn(&self, set: Set, of: impl Fn(usize) -> Member) -> usize {
+    fn in_turn(&self, set: Set, of: impl Fn(usize) -> BalanceMember) -> usize {
         let mut all = 0;
         let mut best = set.trailing_zeros() as usize;
         for at in each(set) {
@@ -106,8 +106,8 @@ impl Chooser {
     }
 
     /// Those who have as little to do are taken in turn: by weight, where nobody has anything.
-    fn least(&self, set: Set, of: impl Fn(usize) -> Member) -> usize {
-        let mut least: Option<Member> = None;
+    fn least(&self, set: Set, of: impl Fn(usize) -> BalanceMember) -> usize {
+        let mut least: Option<BalanceMember> = None;
         let mut ties: Set = 0;
         for at in each(set) {
             let it = of(at);
@@ -120,14 +120,14 @@ impl Chooser {
         self.in_turn(ties, of)
     }
 
-    fn better_of_two(&self, set: Set, of: impl Fn(usize) -> Member) -> usize {
+    fn better_of_two(&self, set: Set, of: impl Fn(usize) -> BalanceMember) -> usize {
         let first = self.at_random(set, &of);
         let second = self.at_random(set & !(1 << first), &of);
         let (a, b) = (of(first), of(second));
         if load_of(&b, &a) < load_of(&a, &b) { second } else { first }
     }
 
-    fn at_random(&self, set: Set, of: impl Fn(usize) -> Member) -> usize {
+    fn at_random(&self, set: Set, of: impl Fn(usize) -> BalanceMember) -> usize {
         let all: u64 = each(set).map(|it| of(it).share).sum();
         // xorshift64*: nobody gains by guessing it.
         let mut it = self.random.get();
@@ -140,12 +140,12 @@ impl Chooser {
 }
 
 /// What `it` has to do, to be compared with `load_of(other, it)`: without a division.
-fn load_of(it: &Member, other: &Member) -> u128 {
+fn load_of(it: &BalanceMember, other: &BalanceMember) -> u128 {
     u128::from(it.load) * u128::from(other.share)
 }
 
 /// Who has the share that `at` falls into, of the sum of all shares.
-fn nth_share(set: Set, at: u64, of: impl Fn(usize) -> Member) -> usize {
+fn nth_share(set: Set, at: u64, of: impl Fn(usize) -> BalanceMember) -> usize {
     let mut left = at;
     for it in each(set) {
         match left.checked_sub(of(it).share) {
@@ -158,7 +158,7 @@ fn nth_share(set: Set, at: u64, of: impl Fn(usize) -> Member) -> usize {
 
 /// By remainder among all, so that what those have that may be asked stays where it is; what the others have is spread by
 /// another hash.
-fn remainder(set: Set, members: usize, key: u64, of: impl Fn(usize) -> Member) -> usize {
+fn remainder(set: Set, members: usize, key: u64, of: impl Fn(usize) -> BalanceMember) -> usize {
     let everybody = if members >= MOST_ORIGINS { Set::MAX } else { (1 << members) - 1 };
     let pick = |among: Set, key: u64| {
         let all: u64 = each(among).map(|it| of(it).share).sum();
@@ -173,7 +173,7 @@ fn remainder(set: Set, members: usize, key: u64, of: impl Fn(usize) -> Member) -
 /// Weighted rendezvous: each draws a number from the key, and the weights stretch it so that the highest is each one's by
 /// its share.
 #[allow(clippy::cast_precision_loss, reason = "a hash becomes a number between 0 and 1")]
-fn highest(set: Set, key: u64, of: impl Fn(usize) -> Member) -> usize {
+fn highest(set: Set, key: u64, of: impl Fn(usize) -> BalanceMember) -> usize {
     let mut best = (f64::NEG_INFINITY, set.trailing_zeros() as usize);
     for at in each(set) {
         let it = of(at);
@@ -216,8 +216,8 @@ mod tests {
         counts
     }
 
-    fn idle(at: usize) -> Member {
-        Member { share: [100, 200, 500][at], load: 0, name: hash(&[b'a' + at as u8]) }
+    fn idle(at: usize) -> BalanceMember {
+        BalanceMember { share: [100, 200, 500][at], load: 0, name: hash(&[b'a' + at as u8]) }
     }
 
     #[test]
@@ -242,7 +242,7 @@ mod tests {
 
     #[test]
     fn who_has_less_to_do_for_its_weight_is_asked() {
-        let busy = |loads: [u32; 3]| move |at: usize| Member { load: loads[at], ..idle(at) };
+        let busy = |loads: [u32; 3]| move |at: usize| BalanceMember { load: loads[at], ..idle(at) };
         let least = Chooser::new(Balance::LeastRequests, 3);
         assert_eq!(1, least.choose(0b111, None, busy([1, 1, 3])));
         assert_eq!(2, least.choose(0b111, None, busy([1, 2, 4])));
@@ -275,7 +275,7 @@ mod tests {
     #[test]
     fn one_more_takes_only_its_share_of_consistent_keys() {
         let chooser = Chooser::new(Balance::ConsistentHash, 4);
-        let of = |at: usize| Member { share: 100, load: 0, name: hash(&[at as u8]) };
+        let of = |at: usize| BalanceMember { share: 100, load: 0, name: hash(&[at as u8]) };
         let moved = (0..1000u64).filter(|it| {
             let key = Some(hash(&it.to_le_bytes()));
             let (three, four) = (chooser.choose(0b0111, key, of), chooser.choose(0b1111, key, of));

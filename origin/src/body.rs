@@ -3,22 +3,22 @@
 use crate::OriginError;
 use bytes::{Buf, Bytes, BytesMut};
 use larder_semantics::field::FieldList;
-use larder_wire::http1::chunked::{Decoder, Step};
+use larder_wire::http1::chunked::{ChunkStep, ChunkedDecoder};
 
 /// What is left of a body.
 #[derive(Debug)]
-pub(crate) enum Body {
+pub(crate) enum RemainingBody {
     /// This many bytes, above zero.
     Length(u64),
     /// Until the decoder says so.
-    Chunked(Box<Decoder>),
+    Chunked(Box<ChunkedDecoder>),
     /// Until the connection closes.
     Close,
 }
 
 /// What the buffer held.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Taken {
+pub(crate) enum TakenBytes {
     /// Some of the body; more follows, or its end is not seen yet.
     Some(Bytes),
     /// All the rest of the body; may be empty.
@@ -36,53 +36,53 @@ pub(crate) enum AtClose {
     Truncated,
 }
 
-impl Body {
+impl RemainingBody {
     /// Takes as much as the buffer has.
     ///
     /// # Errors
     /// [`OriginError::BadBody`].
-    pub(crate) fn take(&mut self, buffer: &mut BytesMut) -> Result<Taken, OriginError> {
+    pub(crate) fn take(&mut self, buffer: &mut BytesMut) -> Result<TakenBytes, OriginError> {
         match self {
-            Body::Length(left) => {
+            RemainingBody::Length(left) => {
                 let length = usize::try_from(*left).unwrap_or(usize::MAX).min(buffer.len());
                 if length == 0 {
-                    return Ok(Taken::Nothing);
+                    return Ok(TakenBytes::Nothing);
                 }
                 *left -= length as u64;
                 let bytes = buffer.split_to(length).freeze();
-                Ok(if *left == 0 { Taken::Last(bytes, None) } else { Taken::Some(bytes) })
+                Ok(if *left == 0 { TakenBytes::Last(bytes, None) } else { TakenBytes::Some(bytes) })
             }
-            Body::Chunked(decoder) => take_chunks(decoder, buffer),
-            Body::Close if buffer.is_empty() => Ok(Taken::Nothing),
-            Body::Close => Ok(Taken::Some(buffer.split().freeze())),
+            RemainingBody::Chunked(decoder) => take_chunks(decoder, buffer),
+            RemainingBody::Close if buffer.is_empty() => Ok(TakenBytes::Nothing),
+            RemainingBody::Close => Ok(TakenBytes::Some(buffer.split().freeze())),
         }
     }
 
     /// What it means that the connection was closed, without an error, and the buffer is used up.
     pub(crate) fn at_close(&self) -> AtClose {
         match self {
-            Body::Close => AtClose::Complete,
-            Body::Length(_) | Body::Chunked(_) => AtClose::Truncated,
+            RemainingBody::Close => AtClose::Complete,
+            RemainingBody::Length(_) | RemainingBody::Chunked(_) => AtClose::Truncated,
         }
     }
 
     /// How many more bytes there are at least: a hint for the size of the next read.
     pub(crate) fn expects(&self) -> u64 {
         match self {
-            Body::Length(left) => *left,
-            Body::Chunked(_) | Body::Close => 0,
+            RemainingBody::Length(left) => *left,
+            RemainingBody::Chunked(_) | RemainingBody::Close => 0,
         }
     }
 }
 
 /// Takes every chunk of the buffer as one piece: the data is moved together over the framing between, so that
 /// an origin that writes many small chunks does not cost a piece each.
-fn take_chunks(decoder: &mut Decoder, buffer: &mut BytesMut) -> Result<Taken, OriginError> {
+fn take_chunks(decoder: &mut ChunkedDecoder, buffer: &mut BytesMut) -> Result<TakenBytes, OriginError> {
     let mut read = 0; // framing and data up to here have been read
     let (mut start, mut end) = (0, 0); // the data, moved together
     let is_last = loop {
         match decoder.step(&buffer[read..]).map_err(|_| OriginError::BadBody)? {
-            Step::Data { consumed, data } => {
+            ChunkStep::Data { consumed, data } => {
                 read += consumed;
                 let length = usize::try_from(data).unwrap_or(usize::MAX).min(buffer.len() - read);
                 if length == 0 {
@@ -97,11 +97,11 @@ fn take_chunks(decoder: &mut Decoder, buffer: &mut BytesMut) -> Result<Taken, Or
                 decoder.took(length as u64);
                 read += length;
             }
-            Step::More { consumed } => {
+            ChunkStep::More { consumed } => {
                 read += consumed;
                 break false;
             }
-            Step::End { consumed } => {
+            ChunkStep::End { consumed } => {
                 read += consumed;
                 break true;
             }
@@ -116,9 +116,9 @@ fn take_chunks(decoder: &mut Decoder, buffer: &mut BytesMut) -> Result<Taken, Or
         rest.freeze()
     };
     Ok(match (is_last, data.is_empty()) {
-        (true, _) => Taken::Last(data, decoder.trailers()),
-        (false, true) => Taken::Nothing,
-        (false, false) => Taken::Some(data),
+        (true, _) => TakenBytes::Last(data, decoder.trailers()),
+        (false, true) => TakenBytes::Nothing,
+        (false, false) => TakenBytes::Some(data),
     })
 }
 
@@ -127,19 +127,19 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn chunked() -> Body {
-        Body::Chunked(Box::default())
+    fn chunked() -> RemainingBody {
+        RemainingBody::Chunked(Box::default())
     }
 
     /// Feeds `input` in pieces of `size` bytes; the body, `!` where it ended, then what is left of the input.
-    fn run(mut body: Body, input: &[u8], size: usize) -> Result<String, OriginError> {
+    fn run(mut body: RemainingBody, input: &[u8], size: usize) -> Result<String, OriginError> {
         let mut buffer = BytesMut::new();
         let mut out = Vec::new();
         let mut pieces = input.chunks(size.max(1));
         loop {
             match body.take(&mut buffer)? {
-                Taken::Some(bytes) => out.extend_from_slice(&bytes),
-                Taken::Last(bytes, trailers) => {
+                TakenBytes::Some(bytes) => out.extend_from_slice(&bytes),
+                TakenBytes::Last(bytes, trailers) => {
                     out.extend_from_slice(&bytes);
                     out.push(b'!');
                     out.extend_from_slice(trailers.unwrap_or_default().text());
@@ -147,7 +147,7 @@ mod tests {
                     out.extend(pieces.flatten());
                     return Ok(String::from_utf8(out).unwrap());
                 }
-                Taken::Nothing => match pieces.next() {
+                TakenBytes::Nothing => match pieces.next() {
                     Some(piece) => buffer.extend_from_slice(piece),
                     None => return Ok(String::from_utf8(out).unwrap()),
                 },
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(body: fn() -> Body, input: &str, expect: &str) {
+    fn check(body: fn() -> RemainingBody, input: &str, expect: &str) {
         for size in [1, 2, 3, 7, 1000] {
             let found = run(body(), input.as_bytes(), size);
             assert_eq!(expect, found.unwrap_or_else(|it| format!("{it:?}")), "{input:?} by {size}");
@@ -165,10 +165,10 @@ mod tests {
 
     #[test]
     fn bodies() {
-        check(|| Body::Length(5), "hello", "hello!");
-        check(|| Body::Length(5), "hello, world", "hello!, world");
-        check(|| Body::Length(5), "hell", "hell");
-        check(|| Body::Close, "hello", "hello");
+        check(|| RemainingBody::Length(5), "hello", "hello!");
+        check(|| RemainingBody::Length(5), "hello, world", "hello!, world");
+        check(|| RemainingBody::Length(5), "hell", "hell");
+        check(|| RemainingBody::Close, "hello", "hello");
         check(chunked, "5\r\nhello\r\n0\r\n\r\n", "hello!");
         check(chunked, "3\r\nhel\r\n1\r\nl\r\n1\r\no\r\n0\r\n\r\nmore", "hello!more");
         check(chunked, "0\r\nX: 1\r\n\r\n", "!X: 1\r\n");

@@ -1,10 +1,10 @@
 //! One connection to an origin: its socket, its read buffer, its alarms. What the bytes mean is not here.
 
 use crate::deadline::Alarm;
-use crate::dial::Stream;
+use crate::dial::OriginSocket;
 use crate::tls::Unasked;
 use bytes::BytesMut;
-use larder_stdx::descriptors::Held;
+use larder_stdx::descriptors::HeldDescriptor;
 use std::cell::RefCell;
 use std::future::Future;
 use std::io::{self, Read as _};
@@ -33,7 +33,7 @@ pub(crate) enum History {
 
 /// What is seen of an unused connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Idle {
+pub(crate) enum IdleState {
     /// Open, and nothing came.
     Quiet,
     /// Closed, or broken.
@@ -43,8 +43,8 @@ pub(crate) enum Idle {
 }
 
 /// One connection.
-pub(crate) struct Connection {
-    stream: Stream,
+pub(crate) struct OriginConnection {
+    stream: OriginSocket,
     /// Received and not yet taken.
     pub(crate) buffer: BytesMut,
     /// Whether it comes from the pool.
@@ -55,11 +55,11 @@ pub(crate) struct Connection {
     most: usize,
     pub(crate) read_alarm: Alarm,
     pub(crate) write_alarm: Alarm,
-    _held: Held,
+    _held: HeldDescriptor,
 }
 
-impl Connection {
-    pub(crate) fn new(stream: Stream) -> Self {
+impl OriginConnection {
+    pub(crate) fn new(stream: OriginSocket) -> Self {
         Self {
             stream,
             buffer: BytesMut::new(),
@@ -68,7 +68,7 @@ impl Connection {
             most: LARGE_READ,
             read_alarm: Alarm::default(),
             write_alarm: Alarm::default(),
-            _held: Held::for_clients(),
+            _held: HeldDescriptor::for_clients(),
         }
     }
 
@@ -76,23 +76,23 @@ impl Connection {
     ///
     /// This asks the kernel and not the readiness that the runtime has seen so far: what arrived a moment ago
     /// would otherwise become the response to the next request.
-    pub(crate) fn look(&mut self) -> Idle {
+    pub(crate) fn look(&mut self) -> IdleState {
         let socket = match &mut self.stream {
-            Stream::Plain(socket) => socket,
+            OriginSocket::Plain(socket) => socket,
             // TLS has something to say by itself: above all tickets, behind the handshake.
-            Stream::Tls(it) => {
+            OriginSocket::Tls(it) => {
                 return match it.look(|socket, bytes| socket.as_socket(|it| (&*it).read(bytes))) {
-                    Unasked::Nothing => Idle::Quiet,
-                    Unasked::Bytes => Idle::Spoiled,
-                    Unasked::End => Idle::Gone,
+                    Unasked::Nothing => IdleState::Quiet,
+                    Unasked::Bytes => IdleState::Spoiled,
+                    Unasked::End => IdleState::Gone,
                 };
             }
         };
         let mut byte = [MaybeUninit::uninit()];
         match socket.as_socket(|it| it.peek(&mut byte)) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Idle::Quiet,
-            Ok(0) | Err(_) => Idle::Gone,
-            Ok(_) => Idle::Spoiled,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => IdleState::Quiet,
+            Ok(0) | Err(_) => IdleState::Gone,
+            Ok(_) => IdleState::Spoiled,
         }
     }
 
@@ -191,8 +191,9 @@ mod tests {
         let (ours, mut origin) = UnixStream::pair().unwrap();
         ours.set_nonblocking(true).unwrap();
         let socket = tokio::net::UnixStream::from_std(ours).unwrap();
-        let (mut it, spares) = (Connection::new(Stream::Plain(Socket::Unix(socket))), Spares::default());
-        let mut read = async |it: &mut Connection| {
+        let (mut it, spares) =
+            (OriginConnection::new(OriginSocket::Plain(Socket::Unix(socket))), Spares::default());
+        let mut read = async |it: &mut OriginConnection| {
             origin.write_all(&[b'x'; LARGE_READ]).unwrap();
             let mut sizes = Vec::new();
             while sizes.iter().sum::<usize>() < LARGE_READ {

@@ -1,6 +1,6 @@
 //! Deadlines of an exchange, and the alarms that ring at them. Which wait has which deadline is said in `exchange`.
 
-use crate::Limits;
+use crate::OriginLimits;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -24,12 +24,12 @@ pub(crate) struct Deadlines {
 
 impl Deadlines {
     /// Until when to wait for bytes; `silence` is the longest wait of this phase, if it has one.
-    pub(crate) fn read(&mut self, silence: Option<Duration>, limits: &Limits) -> Option<Instant> {
+    pub(crate) fn read(&mut self, silence: Option<Duration>, limits: &OriginLimits) -> Option<Instant> {
         earlier(&mut self.read, silence, &mut self.total, limits)
     }
 
     /// Until when to wait for the origin to take bytes.
-    pub(crate) fn write(&mut self, limits: &Limits) -> Option<Instant> {
+    pub(crate) fn write(&mut self, limits: &OriginLimits) -> Option<Instant> {
         earlier(&mut self.write, Some(limits.between_bytes), &mut self.total, limits)
     }
 
@@ -44,7 +44,7 @@ fn earlier(
     phase: &mut Option<Instant>,
     limit: Option<Duration>,
     total: &mut Option<Instant>,
-    limits: &Limits,
+    limits: &OriginLimits,
 ) -> Option<Instant> {
     let limit = limit.filter(|_| phase.is_none());
     let whole = Some(limits.total).filter(|it| !it.is_zero() && total.is_none());

@@ -2,7 +2,7 @@
 
 use crate::deadline::now;
 use crate::tls::TlsStream;
-use crate::{Address, OriginError};
+use crate::{OriginAddress, OriginError};
 use larder_stdx::clock::{self, Monotonic};
 use rustix::io::Errno;
 use socket2::{Domain, SockRef, Type};
@@ -23,7 +23,7 @@ const KEPT: u64 = 10_000;
 const OF_A_RESOLVER: usize = 4;
 
 /// A connection: its socket, or TLS over it.
-pub(crate) enum Stream {
+pub(crate) enum OriginSocket {
     Plain(Socket),
     Tls(Box<TlsStream>),
 }
@@ -35,22 +35,22 @@ pub(crate) enum Socket {
 }
 
 /// The resolver's last answer.
-struct Answer {
+struct ResolvedName {
     addresses: Rc<[SocketAddr]>,
     until: Monotonic,
 }
 
 /// Opens sockets to one address.
 pub(crate) struct Dialer {
-    address: Address,
-    answer: RefCell<Option<Answer>>,
+    address: OriginAddress,
+    answer: RefCell<Option<ResolvedName>>,
     /// Held while the resolver is asked: a resolver that hangs is asked by one request at a time, so that it
     /// cannot take up the threads that ask.
     asking: tokio::sync::Mutex<()>,
 }
 
 impl Dialer {
-    pub(crate) fn new(address: Address) -> Self {
+    pub(crate) fn new(address: OriginAddress) -> Self {
         Self { address, answer: RefCell::new(None), asking: tokio::sync::Mutex::new(()) }
     }
 
@@ -64,8 +64,8 @@ impl Dialer {
 
     async fn try_all(&self, deadline: Instant) -> Result<Socket, OriginError> {
         let (host, port) = match &self.address {
-            Address::Tcp(host, port) => (host, *port),
-            Address::Unix(path) => {
+            OriginAddress::Tcp(host, port) => (host, *port),
+            OriginAddress::Unix(path) => {
                 return UnixStream::connect(path).await.map(Socket::Unix).map_err(|it| refused(&it));
             }
         };
@@ -156,7 +156,7 @@ impl Dialer {
             }
         };
         let until = Monotonic(clock::monotonic().0 + KEPT);
-        *self.answer.borrow_mut() = Some(Answer { addresses: addresses.clone(), until });
+        *self.answer.borrow_mut() = Some(ResolvedName { addresses: addresses.clone(), until });
         Ok((addresses, true))
     }
 
@@ -280,7 +280,7 @@ macro_rules! through_either {
     };
 }
 
-through_either!(Stream: Plain, Tls);
+through_either!(OriginSocket: Plain, Tls);
 through_either!(Socket: Tcp, Unix);
 
 #[cfg(test)]
@@ -292,10 +292,10 @@ mod tests {
 
     /// A dialer to a listener, whose name led to this address until now.
     async fn moved_from(old: Ipv4Addr, port: u16, time: Duration) -> Result<Socket, OriginError> {
-        let dialer = Dialer::new(Address::Tcp("localhost".to_owned(), port));
+        let dialer = Dialer::new(OriginAddress::Tcp("localhost".to_owned(), port));
         let until = Monotonic(clock::monotonic().0 + KEPT);
         let addresses = Rc::from([SocketAddr::from((old, port))]);
-        *dialer.answer.borrow_mut() = Some(Answer { addresses, until });
+        *dialer.answer.borrow_mut() = Some(ResolvedName { addresses, until });
         dialer.dial(now() + time).await
     }
 

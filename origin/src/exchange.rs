@@ -18,23 +18,23 @@ mod ends;
 mod hurried;
 mod shared;
 
-use crate::body::{AtClose, Body, Taken};
-use crate::connection::Connection;
+use crate::body::{AtClose, RemainingBody, TakenBytes};
+use crate::channel::Channel;
+use crate::connection::OriginConnection;
 use crate::deadline::Deadlines;
-use crate::group::Turn;
-use crate::http2::Strand;
-use crate::pool::{Place, Trust};
-use crate::resting::Rested;
-use crate::unsent::{Keeps, SLICES, Unsent};
-use crate::way::Way;
-use crate::{Limits, Origin, OriginError, Outgoing};
-use again::{Next, Opening};
+use crate::group::GroupAttempt;
+use crate::http2::H2Stream;
+use crate::pool::{Permit, ReuseDelay};
+use crate::send_buffer::{Keeps, SLICES, SendBuffer};
+use crate::stalled_exchanges::StallRecord;
+use crate::{OriginError, OriginLimits, OriginPool, OutgoingRequest};
+use again::{Opening, RetryDecision};
 use bytes::{Buf, Bytes};
 use larder_semantics::field::FieldList;
 use larder_semantics::storable::is_endless;
 use larder_stdx::clock;
 use larder_wire::http1::Framing;
-use larder_wire::http1::response::{BadResponse, Parsed, Response, parse};
+use larder_wire::http1::response::{BadResponse, ParsedResponse, ResponseHead, parse};
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::io::IoSlice;
@@ -50,28 +50,33 @@ const SCRATCH: usize = 64 * 1024;
 ///
 /// Its futures may be awaited side by side by one task (`select!`, `join!`): one that writes, one that reads.
 pub struct Exchange {
-    state: RefCell<State>,
+    state: RefCell<ExchangeState>,
     /// When it was asked for, by the precise clock, until its final head has come; `None` where nobody measures.
     asked: Cell<Option<u64>>,
     /// When that came, where it was measured.
     answered: Cell<Option<u64>>,
-    pub(crate) rested: Rested,
+    pub(crate) rested: StallRecord,
 }
 
 impl Exchange {
     /// An exchange over `way` of which nothing is written yet.
     pub(crate) fn new(
-        place: Place,
-        way: Way,
-        request: Outgoing,
+        place: Permit,
+        way: Channel,
+        request: OutgoingRequest,
         asked: Option<u64>,
-        turn: Option<Turn>,
+        turn: Option<GroupAttempt>,
     ) -> Rc<Self> {
         let measured = place.origin().measures.get().is_some();
         let asked = measured.then(|| asked.unwrap_or_else(clock::precise_micros));
-        let state = RefCell::new(State::new(place, way, request, turn));
+        let state = RefCell::new(ExchangeState::new(place, way, request, turn));
         // Where it stays: it is large, and handed on often.
-        Rc::new(Self { state, asked: Cell::new(asked), answered: Cell::new(None), rested: Rested::default() })
+        Rc::new(Self {
+            state,
+            asked: Cell::new(asked),
+            answered: Cell::new(None),
+            rested: StallRecord::default(),
+        })
     }
 
     /// Begins by writing the head.
@@ -133,7 +138,7 @@ impl Exchange {
     ///
     /// # Errors
     /// See [`OriginError`].
-    pub async fn head(&self) -> Result<Response, OriginError> {
+    pub async fn head(&self) -> Result<ResponseHead, OriginError> {
         let head = poll_fn(|cx| self.state.borrow_mut().poll_head(cx)).await;
         head.inspect(|it| self.measure_head(it)).inspect_err(|it| self.tell(it))
     }
@@ -166,7 +171,7 @@ impl Exchange {
     /// Ends it where it is, whoever holds it still: the connection is closed, and its place is another's.
     pub fn give_up(&self) {
         let mut state = self.state.borrow_mut();
-        state.reading = Reading::Failed(OriginError::Busy);
+        state.reading = ResponsePhase::Failed(OriginError::Busy);
         state.close();
     }
 
@@ -179,7 +184,7 @@ impl Exchange {
     }
 
     /// Counts how long the origin took, once its final head is there.
-    fn measure_head(&self, response: &Response) {
+    fn measure_head(&self, response: &ResponseHead) {
         let Some(asked) = self.asked.get().filter(|_| response.status >= 200) else { return };
         self.asked.set(None);
         if let Some(it) = self.state.borrow().origin.measures.get() {
@@ -200,10 +205,10 @@ impl Exchange {
 }
 
 /// Marks that a future writes, so that `head` leaves the writing, and its waker, to it.
-struct Writing<'a>(&'a RefCell<State>);
+struct Writing<'a>(&'a RefCell<ExchangeState>);
 
 impl<'a> Writing<'a> {
-    fn start(state: &'a RefCell<State>) -> Self {
+    fn start(state: &'a RefCell<ExchangeState>) -> Self {
         state.borrow_mut().writers += 1;
         Self(state)
     }
@@ -216,10 +221,10 @@ impl Drop for Writing<'_> {
 }
 
 /// The connection.
-enum Link {
-    Open(Connection),
+enum ExchangeLink {
+    Open(OriginConnection),
     /// A stream of a connection that others use, too.
-    Shared(Box<Strand>),
+    Shared(Box<H2Stream>),
     /// A fresh one is being opened, in place of one that died.
     Opening {
         opening: Opening,
@@ -230,11 +235,11 @@ enum Link {
     Closed,
 }
 
-impl From<Way> for Link {
-    fn from(way: Way) -> Self {
+impl From<Channel> for ExchangeLink {
+    fn from(way: Channel) -> Self {
         match way {
-            Way::Alone(connection) => Link::Open(connection),
-            Way::Shared(strand) => Link::Shared(strand),
+            Channel::Alone(connection) => ExchangeLink::Open(connection),
+            Channel::Shared(strand) => ExchangeLink::Shared(strand),
         }
     }
 }
@@ -255,9 +260,9 @@ enum Sending {
 }
 
 /// What of the response comes next.
-enum Reading {
+enum ResponsePhase {
     Head,
-    Body(Body),
+    Body(RemainingBody),
     Done,
     Failed(OriginError),
 }
@@ -276,18 +281,18 @@ enum Filled {
     End,
 }
 
-struct State {
-    origin: Rc<Origin>,
-    request: Outgoing,
-    place: Option<Place>,
+struct ExchangeState {
+    origin: Rc<OriginPool>,
+    request: OutgoingRequest,
+    place: Option<Permit>,
     /// The way through the group, where there is one to go.
-    turn: Option<Turn>,
+    turn: Option<GroupAttempt>,
     /// Its failure has been told.
     is_told: Cell<bool>,
-    link: Link,
-    unsent: Unsent,
+    link: ExchangeLink,
+    unsent: SendBuffer,
     sending: Sending,
-    reading: Reading,
+    reading: ResponsePhase,
     after_body: AfterBody,
     trailers: Option<FieldList>,
     /// Those of the request, where they are not said in `unsent`: HTTP/2 has no chunks.
@@ -310,20 +315,20 @@ struct State {
     reader: Option<Waker>,
 }
 
-impl State {
-    fn new(place: Place, way: Way, request: Outgoing, turn: Option<Turn>) -> Self {
+impl ExchangeState {
+    fn new(place: Permit, way: Channel, request: OutgoingRequest, turn: Option<GroupAttempt>) -> Self {
         Self {
             origin: place.origin().clone(),
             place: Some(place),
             turn,
             is_told: Cell::new(false),
-            unsent: Unsent::default(),
+            unsent: SendBuffer::default(),
             sending: match request.framing {
                 Framing::Empty | Framing::Length(0) => Sending::Done,
                 Framing::Length(length) => Sending::Length(length),
                 Framing::Chunked | Framing::Close => Sending::Chunked,
             },
-            reading: Reading::Head,
+            reading: ResponsePhase::Head,
             after_body: AfterBody::Close,
             trailers: None,
             our_trailers: None,
@@ -334,7 +339,7 @@ impl State {
             repeats: 0,
             writers: 0,
             switched: false,
-            is_shared: matches!(way, Way::Shared(_)),
+            is_shared: matches!(way, Channel::Shared(_)),
             awaits_continue: request.expects_continue(),
             reader: None,
             request,
@@ -342,7 +347,7 @@ impl State {
         }
     }
 
-    fn limits(&self) -> Limits {
+    fn limits(&self) -> OriginLimits {
         self.origin.limits
     }
 
@@ -358,21 +363,22 @@ impl State {
 
     /// Gives the connection back, or closes it, if the response is whole.
     fn settle(&mut self) {
-        if self.switched || !matches!(self.reading, Reading::Done) {
+        if self.switched || !matches!(self.reading, ResponsePhase::Done) {
             return;
         }
-        let trust = if self.request.line.method() == "HEAD" { Trust::AfterSweep } else { Trust::Now };
-        match mem::replace(&mut self.link, Link::Closed) {
-            Link::Shared(it) if !self.is_sent_over(&it) => {
-                self.link = Link::Shared(it); // as below
+        let trust =
+            if self.request.line.method() == "HEAD" { ReuseDelay::AfterSweep } else { ReuseDelay::Now };
+        match mem::replace(&mut self.link, ExchangeLink::Closed) {
+            ExchangeLink::Shared(it) if !self.is_sent_over(&it) => {
+                self.link = ExchangeLink::Shared(it); // as below
                 return;
             }
-            Link::Open(it) if !it.buffer.is_empty() => self.origin.note_surplus(trust),
-            Link::Open(it) if self.after_body == AfterBody::Keep => {
+            ExchangeLink::Open(it) if !it.buffer.is_empty() => self.origin.note_surplus(trust),
+            ExchangeLink::Open(it) if self.after_body == AfterBody::Keep => {
                 if self.is_sent() {
                     self.origin.keep(it, trust);
                 } else if self.sending != Sending::Failed {
-                    self.link = Link::Open(it); // the rest of the request may follow
+                    self.link = ExchangeLink::Open(it); // the rest of the request may follow
                     return;
                 }
             }
@@ -386,9 +392,9 @@ impl State {
     /// Writes the head, and leaves to `poll_flush` what does not go out at once.
     fn send_head(&mut self, cx: &mut Context<'_>) {
         let connection = match &mut self.link {
-            Link::Open(connection) => connection,
-            Link::Shared(_) => return self.share_head(),
-            Link::Opening { .. } | Link::Closed => return,
+            ExchangeLink::Open(connection) => connection,
+            ExchangeLink::Shared(_) => return self.share_head(),
+            ExchangeLink::Opening { .. } | ExchangeLink::Closed => return,
         };
         let mut head = self.origin.scratch.take();
         head.clear();
@@ -421,7 +427,7 @@ impl State {
             match ready!(self.poll_write(cx)) {
                 Ok(()) => {}
                 Err(OriginError::Refused) if self.may_repeat_refused() => self.repeat(),
-                Err(OriginError::Disconnected) if ready!(self.poll_again(cx)) == Next::Again => {}
+                Err(OriginError::Disconnected) if ready!(self.poll_again(cx)) == RetryDecision::Again => {}
                 Err(OriginError::Disconnected) => {
                     self.unsent.clear();
                     self.sending = Sending::Failed;
@@ -429,7 +435,7 @@ impl State {
                     self.settle();
                     return Poll::Ready(Err(self.failure()));
                 }
-                Err(error) if self.next_after(&error) == Next::Fail => {
+                Err(error) if self.next_after(&error) == RetryDecision::Fail => {
                     return Poll::Ready(Err(self.fail(error)));
                 }
                 Err(_) => {}
@@ -440,9 +446,11 @@ impl State {
     /// Writes once of what is unsent, or rings one of the alarms.
     fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), OriginError>> {
         let connection = match &mut self.link {
-            Link::Open(connection) => connection,
-            Link::Shared(_) => return self.poll_share(cx),
-            Link::Opening { .. } | Link::Closed => return Poll::Ready(Err(OriginError::Disconnected)),
+            ExchangeLink::Open(connection) => connection,
+            ExchangeLink::Shared(_) => return self.poll_share(cx),
+            ExchangeLink::Opening { .. } | ExchangeLink::Closed => {
+                return Poll::Ready(Err(OriginError::Disconnected));
+            }
         };
         let mut slices = [IoSlice::new(&[]); SLICES];
         let count = self.unsent.slices(&mut slices);
@@ -465,7 +473,7 @@ impl State {
     }
 
     fn poll_shut(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), OriginError>> {
-        let Link::Open(connection) = &mut self.link else { return Poll::Ready(Ok(())) };
+        let ExchangeLink::Open(connection) = &mut self.link else { return Poll::Ready(Ok(())) };
         connection.poll_shut(cx).map_err(|_| OriginError::Disconnected)
     }
 
@@ -477,10 +485,10 @@ impl State {
 
     // ---- the response ----
 
-    fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<Response, OriginError>> {
+    fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<ResponseHead, OriginError>> {
         loop {
             ready!(self.poll_open(cx))?;
-            if !matches!(self.reading, Reading::Head) {
+            if !matches!(self.reading, ResponsePhase::Head) {
                 return Poll::Ready(Err(self.failure()));
             }
             if self.writers == 0 && !self.has_handed_over() {
@@ -492,12 +500,12 @@ impl State {
                 ready!(self.poll_open(cx))?;
             }
             let taken = match self.link {
-                Link::Shared(_) => ready!(self.poll_shared_head(cx)),
+                ExchangeLink::Shared(_) => ready!(self.poll_shared_head(cx)),
                 _ => self.take_head(),
             };
             let error = match taken {
                 Ok(Some(response)) => return Poll::Ready(Ok(response)),
-                Ok(None) if matches!(self.link, Link::Opening { .. }) => continue,
+                Ok(None) if matches!(self.link, ExchangeLink::Opening { .. }) => continue,
                 Ok(None) => match ready!(self.poll_fill(0, cx)) {
                     Ok(Filled::Bytes) => continue,
                     Ok(Filled::End) | Err(OriginError::Disconnected) if self.may_repeat() => {
@@ -509,16 +517,16 @@ impl State {
                 },
                 Err(error) => error,
             };
-            if self.next_after(&error) == Next::Fail {
+            if self.next_after(&error) == RetryDecision::Fail {
                 return Poll::Ready(Err(self.fail(error)));
             }
         }
     }
 
     /// The next head, if the buffer holds a whole one.
-    fn take_head(&mut self) -> Result<Option<Response>, OriginError> {
+    fn take_head(&mut self) -> Result<Option<ResponseHead>, OriginError> {
         let limits = self.limits();
-        let Link::Open(connection) = &mut self.link else {
+        let ExchangeLink::Open(connection) = &mut self.link else {
             return Ok(None);
         };
         let buffer = &mut connection.buffer;
@@ -529,18 +537,18 @@ impl State {
             return Ok(None);
         }
         let (response, length) = match parse(buffer, limits.head_size, self.request.line.method()) {
-            Ok(Parsed::Head(response, length)) => (response, length),
-            Ok(Parsed::Partial) => {
+            Ok(ParsedResponse::Head(response, length)) => (response, length),
+            Ok(ParsedResponse::Partial) => {
                 self.partial = buffer.len();
                 return Ok(None);
             }
             Err(bad) => return Err(OriginError::BadHead(bad)),
         };
         self.unsent.forget();
-        if response.status >= 200 && self.judge(response.status) == Next::Again {
+        if response.status >= 200 && self.judge(response.status) == RetryDecision::Again {
             return Ok(None);
         }
-        let Link::Open(connection) = &mut self.link else {
+        let ExchangeLink::Open(connection) = &mut self.link else {
             return Ok(None);
         };
         connection.buffer.advance(length);
@@ -550,7 +558,7 @@ impl State {
     }
 
     /// What a head changes.
-    fn begin_response(&mut self, response: &Response) -> Result<(), OriginError> {
+    fn begin_response(&mut self, response: &ResponseHead) -> Result<(), OriginError> {
         let limits = self.limits();
         match response.status {
             101 if !self.request.asks_for_upgrade() => {
@@ -568,7 +576,7 @@ impl State {
                 // A hundred that watch would leave no connection for pages.
                 let (fields, has_body) = (&response.fields, response.framing != Framing::Empty);
                 if has_body && is_endless(fields.get("content-type"), fields.get("content-length")) {
-                    self.place.iter().for_each(Place::begins_events);
+                    self.place.iter().for_each(Permit::begins_events);
                 }
                 self.begin_body(response);
             }
@@ -579,58 +587,64 @@ impl State {
     /// HTTP ends on this connection: bytes in both directions, until each has ended. It is none of those any more that requests
     /// wait for.
     fn switch(&mut self) {
-        self.place.iter().for_each(Place::answered);
-        (self.sending, self.reading) = (Sending::Raw, Reading::Body(Body::Close));
+        self.place.iter().for_each(Permit::answered);
+        (self.sending, self.reading) = (Sending::Raw, ResponsePhase::Body(RemainingBody::Close));
         (self.switched, self.place) = (true, None);
         self.deadlines.read = None;
     }
 
-    fn begin_body(&mut self, response: &Response) {
+    fn begin_body(&mut self, response: &ResponseHead) {
         self.after_body = if response.keep_alive { AfterBody::Keep } else { AfterBody::Close };
         self.deadlines.read = None;
-        if let Link::Shared(strand) = &self.link {
-            self.reading = if strand.has_come() { Reading::Done } else { Reading::Body(Body::Close) };
+        if let ExchangeLink::Shared(strand) = &self.link {
+            self.reading = if strand.has_come() {
+                ResponsePhase::Done
+            } else {
+                ResponsePhase::Body(RemainingBody::Close)
+            };
             return self.settle();
         }
         self.reading = match response.framing {
-            Framing::Empty | Framing::Length(0) => Reading::Done,
-            Framing::Length(length) => Reading::Body(Body::Length(length)),
-            Framing::Chunked => Reading::Body(Body::Chunked(Box::default())),
+            Framing::Empty | Framing::Length(0) => ResponsePhase::Done,
+            Framing::Length(length) => ResponsePhase::Body(RemainingBody::Length(length)),
+            Framing::Chunked => ResponsePhase::Body(RemainingBody::Chunked(Box::default())),
             Framing::Close => {
                 self.after_body = AfterBody::Close;
-                Reading::Body(Body::Close)
+                ResponsePhase::Body(RemainingBody::Close)
             }
         };
         self.settle();
     }
 
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, OriginError>> {
-        if matches!((&self.reading, &self.link), (Reading::Body(_), Link::Shared(_))) {
+        if matches!((&self.reading, &self.link), (ResponsePhase::Body(_), ExchangeLink::Shared(_))) {
             return self.poll_shared_next(cx);
         }
         loop {
-            let (Reading::Body(body), Link::Open(connection)) = (&mut self.reading, &mut self.link) else {
+            let (ResponsePhase::Body(body), ExchangeLink::Open(connection)) =
+                (&mut self.reading, &mut self.link)
+            else {
                 return Poll::Ready(match self.reading {
-                    Reading::Done => Ok(None),
+                    ResponsePhase::Done => Ok(None),
                     _ => Err(self.failure()),
                 });
             };
             match body.take(&mut connection.buffer) {
-                Ok(Taken::Some(bytes)) => return Poll::Ready(Ok(Some(bytes))),
-                Ok(Taken::Last(bytes, trailers)) => {
+                Ok(TakenBytes::Some(bytes)) => return Poll::Ready(Ok(Some(bytes))),
+                Ok(TakenBytes::Last(bytes, trailers)) => {
                     self.trailers = trailers;
-                    self.reading = Reading::Done;
+                    self.reading = ResponsePhase::Done;
                     self.settle();
                     return Poll::Ready(Ok(Some(bytes).filter(|it| !it.is_empty())));
                 }
-                Ok(Taken::Nothing) => {}
+                Ok(TakenBytes::Nothing) => {}
                 Err(error) => return Poll::Ready(Err(self.fail(error))),
             }
             let (expects, at_close) = (body.expects(), body.at_close());
             match ready!(self.poll_fill(expects, cx)) {
                 Ok(Filled::Bytes) => {}
                 Ok(Filled::End) if at_close == AtClose::Complete => {
-                    self.reading = Reading::Done;
+                    self.reading = ResponsePhase::Done;
                     if !self.switched {
                         self.close();
                     }
@@ -647,12 +661,12 @@ impl State {
         let limits = self.limits();
         let is_sent = self.is_sent();
         let silence = match self.reading {
-            Reading::Head if is_sent || self.awaits_continue => Some(limits.first_byte),
-            Reading::Head => None,
+            ResponsePhase::Head if is_sent || self.awaits_continue => Some(limits.first_byte),
+            ResponsePhase::Head => None,
             _ if self.switched => None,
             _ => Some(limits.between_bytes),
         };
-        let Link::Open(connection) = &mut self.link else {
+        let ExchangeLink::Open(connection) = &mut self.link else {
             return Poll::Ready(Err(OriginError::Disconnected));
         };
         match connection.poll_read(expects, &self.origin.spares, cx) {
@@ -660,7 +674,7 @@ impl State {
             Poll::Ready(Ok(length)) => {
                 self.received += length as u64;
                 self.origin.counters.origin_bytes_received.add(length as u64);
-                if !matches!(self.reading, Reading::Head) {
+                if !matches!(self.reading, ResponsePhase::Head) {
                     self.deadlines.read = None;
                 }
                 // An origin that always has a byte ready never makes us wait, and is bounded all the same.

@@ -1,14 +1,14 @@
 //! The origins of one route, as one worker asks them: who is asked first, who next where one fails, and when that is enough.
 //! The rules of the choice are in `balance`, who is left alone in `standing`; what of a request may be repeated, in `exchange`.
 
-use crate::balance::{Balance, Chooser, Member, Set, each, hash};
+use crate::balance::{Balance, BalanceMember, Chooser, Set, each, hash};
+use crate::channel::Channel;
 use crate::exchange::Exchange;
-use crate::http2::Needs;
-use crate::line::Wait;
-use crate::pool::{Load, Onward, Place, Reserved};
-use crate::standing::{Admission, Sent};
-use crate::way::Way;
-use crate::{Origin, OriginError, Outgoing};
+use crate::http2::ChannelNeeds;
+use crate::outlier_state::{OriginAdmission, SentIn};
+use crate::pool::{EventPermit, OriginLoad, Permit, ReservedPermit};
+use crate::wait_queue::PermitWait;
+use crate::{OriginError, OriginPool, OutgoingRequest};
 use larder_stdx::clock;
 use std::cell::Cell;
 use std::rc::Rc;
@@ -16,7 +16,7 @@ use std::time::Duration;
 
 /// How the origins of a route are used.
 #[derive(Clone, Debug)]
-pub struct Rules {
+pub struct GroupRules {
     /// Who is chosen.
     pub balance: Balance,
     /// For how long one that is back gets less than its share.
@@ -43,7 +43,7 @@ pub enum AllEjected {
 
 /// What the choice of an origin needs to know of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Asked {
+pub struct BalanceKey {
     /// The [`hash`](crate::hash) of what the route is balanced by, where it has that.
     pub key: Option<u64>,
     /// Whether it is one for which it is no matter that the origin does not answer: idempotent, and without a body.
@@ -67,18 +67,18 @@ pub enum Paced {
 /// request pays a share of a retry in, and at most as many are saved up as one origin can have under way, since all of those
 /// fail at once when it dies. Where no connection could be had, a retry costs nothing: nobody has had any work.
 pub struct Group {
-    members: Vec<Rc<Origin>>,
+    members: Vec<Rc<OriginPool>>,
     names: Box<[u64]>,
-    rules: Rules,
+    rules: GroupRules,
     chooser: Chooser,
     /// Hundredths of retries.
     budget: Cell<u64>,
 }
 
 /// One request's way through a group.
-pub(crate) struct Turn {
+pub(crate) struct GroupAttempt {
     group: Rc<Group>,
-    asked: Asked,
+    asked: BalanceKey,
     tried: Set,
     tries: u32,
 }
@@ -89,7 +89,7 @@ impl Group {
     /// # Panics
     /// With none, or more: the configuration has checked that.
     #[must_use]
-    pub fn new(members: Vec<Rc<Origin>>, rules: Rules) -> Rc<Self> {
+    pub fn new(members: Vec<Rc<OriginPool>>, rules: GroupRules) -> Rc<Self> {
         assert!((1..=crate::MOST_ORIGINS).contains(&members.len()), "a group has from 1 to 64 origins");
         let names = members.iter().map(|it| hash(it.name().as_bytes())).collect();
         let chooser = Chooser::new(rules.balance, members.len());
@@ -100,8 +100,8 @@ impl Group {
 
     /// A group of this one.
     #[must_use]
-    pub fn of_one(origin: Rc<Origin>) -> Rc<Self> {
-        let rules = Rules {
+    pub fn of_one(origin: Rc<OriginPool>) -> Rc<Self> {
+        let rules = GroupRules {
             balance: Balance::default(),
             slow_start: Duration::ZERO,
             all_ejected: AllEjected::Try,
@@ -114,7 +114,7 @@ impl Group {
 
     /// Its origins.
     #[must_use]
-    pub fn members(&self) -> &[Rc<Origin>] {
+    pub fn members(&self) -> &[Rc<OriginPool>] {
         &self.members
     }
 
@@ -124,14 +124,14 @@ impl Group {
         self.members.len() > 1 && matches!(self.rules.balance, Balance::Hash | Balance::ConsistentHash)
     }
 
-    /// Waits for a place with one of the origins: see [`Origin::reserve`].
+    /// Waits for a place with one of the origins: see [`OriginPool::reserve`].
     ///
     /// # Errors
     /// [`OriginError::Busy`], or where none may be asked [`OriginError::Ejected`] or [`OriginError::Drained`].
-    pub async fn reserve(self: &Rc<Self>, asked: Asked) -> Result<Reserved, OriginError> {
+    pub async fn reserve(self: &Rc<Self>, asked: BalanceKey) -> Result<ReservedPermit, OriginError> {
         let mut turn = self.turn(asked);
         let (place, deadline, wait) = turn.reserve().await?;
-        Ok(Reserved { place, deadline, wait, turn: Some(turn) })
+        Ok(ReservedPermit { place, deadline, wait, turn: Some(turn) })
     }
 
     /// How many stand in the lines for a place.
@@ -140,19 +140,23 @@ impl Group {
         self.members.iter().map(|it| it.places.waiting()).sum()
     }
 
-    /// [`Group::reserve`] and [`Reserved::send`].
+    /// [`Group::reserve`] and [`ReservedPermit::send`].
     ///
     /// # Errors
     /// As there.
-    pub async fn send(self: &Rc<Self>, asked: Asked, request: Outgoing) -> Result<Rc<Exchange>, OriginError> {
+    pub async fn send(
+        self: &Rc<Self>,
+        asked: BalanceKey,
+        request: OutgoingRequest,
+    ) -> Result<Rc<Exchange>, OriginError> {
         self.reserve(asked).await?.send(request).await
     }
 
-    /// [`Origin::onward`] of one of the origins.
+    /// [`OriginPool::onward`] of one of the origins.
     ///
     /// # Errors
     /// As there, and what [`Group::reserve`] has where none may be asked.
-    pub async fn onward(self: &Rc<Self>, asked: Asked) -> Result<Onward, OriginError> {
+    pub async fn onward(self: &Rc<Self>, asked: BalanceKey) -> Result<EventPermit, OriginError> {
         let (at, _) = self.choose(0, asked).ok_or_else(|| self.refusal())?;
         self.members[at].onward().await
     }
@@ -161,7 +165,7 @@ impl Group {
     #[must_use]
     pub fn is_drained(&self) -> bool {
         let now = clock::monotonic();
-        self.members.iter().all(|it| it.admission(now) == Admission::Drained)
+        self.members.iter().all(|it| it.admission(now) == OriginAdmission::Drained)
     }
 
     /// Whether none may be asked at the moment, and why.
@@ -169,10 +173,10 @@ impl Group {
     pub fn out_of_use(&self) -> Option<OriginError> {
         let now = clock::monotonic();
         let refuses = self.rules.all_ejected == AllEjected::Refuse;
-        let is_out = |it: &Rc<Origin>| match it.admission(now) {
-            Admission::Go | Admission::Try => false,
-            Admission::Ejected => refuses,
-            Admission::Drained => true,
+        let is_out = |it: &Rc<OriginPool>| match it.admission(now) {
+            OriginAdmission::Go | OriginAdmission::Try => false,
+            OriginAdmission::Ejected => refuses,
+            OriginAdmission::Drained => true,
         };
         self.members.iter().all(is_out).then(|| self.refusal())
     }
@@ -182,10 +186,10 @@ impl Group {
         if self.is_drained() { OriginError::Drained } else { OriginError::Ejected }
     }
 
-    fn turn(self: &Rc<Self>, asked: Asked) -> Turn {
+    fn turn(self: &Rc<Self>, asked: BalanceKey) -> GroupAttempt {
         let paid = self.budget.get() + u64::from(self.rules.budget);
         self.budget.set(paid.min(self.most_saved()));
-        Turn { group: self.clone(), asked, tried: 0, tries: self.rules.tries.max(1) }
+        GroupAttempt { group: self.clone(), asked, tried: 0, tries: self.rules.tries.max(1) }
     }
 
     fn most_saved(&self) -> u64 {
@@ -205,7 +209,7 @@ impl Group {
     }
 
     /// Who is asked, of those not in `tried`, and how it stands; `None` where none may be.
-    fn choose(&self, tried: Set, asked: Asked) -> Option<(usize, Sent)> {
+    fn choose(&self, tried: Set, asked: BalanceKey) -> Option<(usize, SentIn)> {
         let now = clock::monotonic();
         if let [one] = &self.members[..] {
             return self.choose_only(one, tried, now);
@@ -213,52 +217,52 @@ impl Group {
         let (mut up, mut due, mut ejected): (Set, Set, Set) = (0, 0, 0);
         for (at, it) in self.members.iter().enumerate().filter(|it| tried & (1 << it.0) == 0) {
             match it.admission(now) {
-                Admission::Go => up |= 1 << at,
-                Admission::Try => due |= 1 << at,
-                Admission::Ejected => ejected |= 1 << at,
-                Admission::Drained => {}
+                OriginAdmission::Go => up |= 1 << at,
+                OriginAdmission::Try => due |= 1 << at,
+                OriginAdmission::Ejected => ejected |= 1 << at,
+                OriginAdmission::Drained => {}
             }
         }
         // One that may come back is tried by the first request that does not mind, whoever else could answer it.
         if asked.repeatable || up == 0 {
             let tries = |it: &usize| self.members[*it].standing.begin_trying();
             if let Some(at) = each(due).find(tries) {
-                return Some((at, Sent::Trying));
+                return Some((at, SentIn::Trying));
             }
         }
         let (set, sent) = match up {
             0 if self.rules.all_ejected == AllEjected::Refuse => return None,
-            0 => (due | ejected, Sent::Anyway),
-            _ => (up, Sent::Up),
+            0 => (due | ejected, SentIn::Anyway),
+            _ => (up, SentIn::Up),
         };
         // A hash means the same origin for all of this time: it knows no slow start.
         let slow_start = if self.needs_key() { Duration::ZERO } else { self.rules.slow_start };
         let of = |at: usize| {
             let it = &self.members[at];
             let (share, load) = (it.standing.share(it.weight, slow_start, now), it.standing.in_flight());
-            Member { share, load, name: self.names[at] }
+            BalanceMember { share, load, name: self.names[at] }
         };
         (set != 0).then(|| (self.chooser.choose(set, asked.key, of), sent))
     }
 
-    fn choose_only(&self, one: &Origin, tried: Set, now: clock::Monotonic) -> Option<(usize, Sent)> {
+    fn choose_only(&self, one: &OriginPool, tried: Set, now: clock::Monotonic) -> Option<(usize, SentIn)> {
         let refuses = self.rules.all_ejected == AllEjected::Refuse;
         match one.admission(now) {
             _ if tried != 0 => None,
-            Admission::Drained => None,
-            Admission::Go => Some((0, Sent::Up)),
-            Admission::Try if one.standing.begin_trying() => Some((0, Sent::Trying)),
-            Admission::Try | Admission::Ejected => (!refuses).then_some((0, Sent::Anyway)),
+            OriginAdmission::Drained => None,
+            OriginAdmission::Go => Some((0, SentIn::Up)),
+            OriginAdmission::Try if one.standing.begin_trying() => Some((0, SentIn::Trying)),
+            OriginAdmission::Try | OriginAdmission::Ejected => (!refuses).then_some((0, SentIn::Anyway)),
         }
     }
 }
 
-type Reservation = (Place, Cell<Option<tokio::time::Instant>>, Wait);
+type Reservation = (Permit, Cell<Option<tokio::time::Instant>>, PermitWait);
 
-impl Turn {
+impl GroupAttempt {
     /// A place with the next origin that has one.
     pub(crate) async fn reserve(&mut self) -> Result<Reservation, OriginError> {
-        let mut waited = Wait::None;
+        let mut waited = PermitWait::None;
         loop {
             let Some((at, sent)) = self.group.choose(self.tried, self.asked) else {
                 let it = &self.group.members[0];
@@ -273,14 +277,14 @@ impl Turn {
             self.tried |= 1 << at;
             self.tries -= 1;
             let origin = self.group.members[at].clone();
-            let load = Load::new(origin.clone(), sent);
+            let load = OriginLoad::new(origin.clone(), sent);
             match origin.reserve_by(load, self.asked.paced).await {
                 Ok((place, deadline, wait)) => {
-                    let wait = if waited == Wait::Some { waited } else { wait };
+                    let wait = if waited == PermitWait::Some { waited } else { wait };
                     return Ok((place, deadline, wait));
                 }
                 Err(error) if !self.may_go_on(&error) => return Err(error),
-                Err(_) => waited = Wait::Some,
+                Err(_) => waited = PermitWait::Some,
             }
         }
     }
@@ -308,10 +312,10 @@ impl Turn {
 
     fn has_other(&self) -> bool {
         let now = clock::monotonic();
-        let may = |it: &Origin| match it.admission(now) {
-            Admission::Go | Admission::Try => true,
-            Admission::Ejected => self.group.rules.all_ejected == AllEjected::Try,
-            Admission::Drained => false,
+        let may = |it: &OriginPool| match it.admission(now) {
+            OriginAdmission::Go | OriginAdmission::Try => true,
+            OriginAdmission::Ejected => self.group.rules.all_ejected == AllEjected::Try,
+            OriginAdmission::Drained => false,
         };
         self.group.members.iter().enumerate().any(|(at, it)| self.tried & (1 << at) == 0 && may(it))
     }
@@ -322,7 +326,10 @@ impl Turn {
     }
 
     /// A connection to another origin, after one has failed. Every failure is told here.
-    pub(crate) async fn again(mut self, needs: Needs) -> Result<(Place, Turn, Way), OriginError> {
+    pub(crate) async fn again(
+        mut self,
+        needs: ChannelNeeds,
+    ) -> Result<(Permit, GroupAttempt, Channel), OriginError> {
         loop {
             let (place, deadline, _) = self.reserve().await?;
             match place.connect(needs, &deadline).await {

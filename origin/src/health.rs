@@ -1,6 +1,6 @@
 //! Asking an origin from time to time whether it is well. One task does so for all workers; what follows from it is in `standing`.
 
-use crate::{Line, Origin, Outgoing, Standing};
+use crate::{OriginPool, OutgoingRequest, OutlierState, RequestLine};
 use larder_semantics::field::FieldList;
 use larder_stdx::clock;
 use larder_wire::http1::Framing;
@@ -11,7 +11,7 @@ use tokio::time::{sleep, timeout};
 
 /// How an origin is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Check {
+pub struct HealthCheck {
     /// What for.
     pub path: String,
     /// By which name.
@@ -28,7 +28,7 @@ pub struct Check {
 
 /// What a check found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum CheckResult {
     /// It answered as it should; and is used again, if it was not.
     Well,
     /// It did not: why.
@@ -37,20 +37,20 @@ pub enum Found {
 
 /// Asks for ever. `told` hears of each answer, and whether that changed whether the origin is used.
 pub async fn watch(
-    origin: Rc<Origin>,
-    check: Check,
-    standing: Arc<Standing>,
-    told: impl Fn(&Found, Changes),
+    origin: Rc<OriginPool>,
+    check: HealthCheck,
+    standing: Arc<OutlierState>,
+    told: impl Fn(&CheckResult, Changes),
 ) -> std::convert::Infallible {
     let (mut well, mut unwell) = (0u32, 0u32);
     loop {
         let found = match timeout(check.timeout, ask(&origin, &check)).await {
             Ok(found) => found,
-            Err(_) => Found::Unwell("it timed out".to_owned()),
+            Err(_) => CheckResult::Unwell("it timed out".to_owned()),
         };
         (well, unwell) = match found {
-            Found::Well => (well.saturating_add(1), 0),
-            Found::Unwell(_) => (0, unwell.saturating_add(1)),
+            CheckResult::Well => (well.saturating_add(1), 0),
+            CheckResult::Unwell(_) => (0, unwell.saturating_add(1)),
         };
         let changes = match standing.is_sick() {
             true if well >= check.rise => standing.found_well(clock::monotonic()),
@@ -74,12 +74,12 @@ pub enum Changes {
     Use,
 }
 
-async fn ask(origin: &Rc<Origin>, check: &Check) -> Found {
+async fn ask(origin: &Rc<OriginPool>, check: &HealthCheck) -> CheckResult {
     let mut fields = FieldList::new();
     fields.push("Host", &check.host);
     fields.push("User-Agent", concat!("larder-health/", env!("CARGO_PKG_VERSION")));
-    let line = Line::Own { method: "GET".to_owned(), target: check.path.clone() };
-    let request = Outgoing { line, fields, framing: Framing::Empty, asked: None };
+    let line = RequestLine::Own { method: "GET".to_owned(), target: check.path.clone() };
+    let request = OutgoingRequest { line, fields, framing: Framing::Empty, asked: None };
     let answer = async {
         let exchange = origin.send(request).await?;
         let status = loop {
@@ -92,8 +92,8 @@ async fn ask(origin: &Rc<Origin>, check: &Check) -> Found {
         Ok::<u16, crate::OriginError>(status)
     };
     match answer.await {
-        Ok(200..=399) => Found::Well,
-        Ok(status) => Found::Unwell(format!("it answered {status}")),
-        Err(error) => Found::Unwell(error.sentence().into_owned()),
+        Ok(200..=399) => CheckResult::Well,
+        Ok(status) => CheckResult::Unwell(format!("it answered {status}")),
+        Err(error) => CheckResult::Unwell(error.sentence().into_owned()),
     }
 }

@@ -1,12 +1,13 @@
 //! Talking to origins. The clients of HTTP/1.1 and HTTP/2, their pool, their deadlines; who of several is asked. What the answer means is not here.
 //!
-//! An [`Origin`] is one worker's connections to one address; [`Origin::send`] starts an [`Exchange`], which is one
+//! An [`OriginPool`] is one worker's connections to one address; [`OriginPool::send`] starts an [`Exchange`], which is one
 //! request and its response. A [`Group`] is the origins of a route: its exchanges go from one that fails to another. All of it
-//! lives on one thread, inside a `LocalSet`; what workers share of an origin is its [`Standing`].
+//! lives on one thread, inside a `LocalSet`; what workers share of an origin is its [`OutlierState`].
 
 mod address;
 mod balance;
 mod body;
+mod channel;
 mod connection;
 mod deadline;
 mod dial;
@@ -15,35 +16,36 @@ mod exchange;
 mod group;
 mod health;
 mod http2;
-mod kept;
-mod line;
+mod outlier_state;
 mod pool;
+mod replay_buffer;
 mod request;
-mod resting;
-mod standing;
+mod send_buffer;
+mod stalled_exchanges;
 mod tls;
-mod unsent;
-mod way;
+mod wait_queue;
 
-pub use address::Address;
+pub use address::OriginAddress;
 pub use balance::{Balance, MOST_ORIGINS, hash};
 pub use error::{Blame, OriginError};
 pub use exchange::Exchange;
-pub use group::{AllEjected, Asked, Group, Paced, Rules};
-pub use health::{Changes, Check, Found, watch};
+pub use group::{AllEjected, BalanceKey, Group, GroupRules, Paced};
+pub use health::{Changes, CheckResult, HealthCheck, watch};
 pub use http2::Http2;
-pub use line::Wait;
-pub use pool::{Changed, Measures, Membership, Onward, Origin, Reserved, Speaks, Told};
-pub use request::{Line, Outgoing, is_idempotent};
-pub use resting::{Pressed, Rests, others_wait};
-pub use standing::{Change, Ejection, Standing, State};
-pub use tls::{Tls, TlsSettings};
+pub use outlier_state::{OriginChange, OriginState, OutlierEjection, OutlierState};
+pub use pool::{
+    EventPermit, FailureReport, Measures, Membership, OriginPool, OriginSecurity, ReservedPermit, StateReport,
+};
+pub use request::{OutgoingRequest, RequestLine, is_idempotent};
+pub use stalled_exchanges::{PermitWanted, StallCause, others_wait};
+pub use tls::{OriginTls, TlsSettings};
+pub use wait_queue::PermitWait;
 
 use std::time::Duration;
 
 /// Deadlines and bounds of one origin, from the configuration.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct OriginLimits {
     /// Until a connection stands, the wait for a free place among `connections` included.
     pub connect: Duration,
     /// The handshake of TLS, once the connection stands.

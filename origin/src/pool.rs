@@ -3,18 +3,18 @@
 //! Whoever may ask for itself only because it was too slow for what others share first waits for one of half of the places,
 //! and then with everybody: such exchanges last as long as slow clients take, and may be many.
 
-use crate::connection::{Connection, Idle, Spares};
+use crate::channel::Channel;
+use crate::connection::{IdleState, OriginConnection, Spares};
 use crate::deadline::{after, now};
 use crate::dial::Dialer;
-use crate::group::{Paced, Turn};
-use crate::http2::{Needs, Sessions};
-use crate::line::{Jam, Line, Wait};
+use crate::group::{GroupAttempt, Paced};
+use crate::http2::{ChannelNeeds, Sessions};
+use crate::outlier_state::{OriginAdmission, OriginChange, OutlierEjection, OutlierState, SentIn};
 use crate::request::Persistence;
-use crate::resting::{Resters, Rests};
-use crate::standing::{Admission, Change, Ejection, Sent, Standing};
-use crate::tls::Tls;
-use crate::way::Way;
-use crate::{Address, Exchange, Http2, Limits, OriginError, Outgoing};
+use crate::stalled_exchanges::{StallCause, StalledExchanges};
+use crate::tls::OriginTls;
+use crate::wait_queue::{PermitWait, QueueOrder, WaitQueue};
+use crate::{Exchange, Http2, OriginAddress, OriginError, OriginLimits, OutgoingRequest};
 use larder_counters::{Counters, OriginScope, RouteScope};
 use larder_stdx::clock::{self, Monotonic};
 use larder_stdx::descriptors;
@@ -36,19 +36,19 @@ const SLOWEST_SWEEP: Duration = Duration::from_secs(1);
 const FASTEST_SWEEP: Duration = Duration::from_millis(10);
 
 /// The connections of one worker to one origin.
-pub struct Origin {
-    address: Address,
+pub struct OriginPool {
+    address: OriginAddress,
     name: String,
     /// How it is known, where it speaks TLS.
-    pub(crate) tls: Option<Speaks>,
+    pub(crate) tls: Option<OriginSecurity>,
     pub(crate) http2: Http2,
     /// Shared by all workers.
-    pub(crate) standing: Arc<Standing>,
+    pub(crate) standing: Arc<OutlierState>,
     /// Its part of what a group has to do, beside those of the others.
     pub(crate) weight: u32,
-    ejection: Ejection,
+    ejection: OutlierEjection,
     drained: bool,
-    pub(crate) limits: Limits,
+    pub(crate) limits: OriginLimits,
     pub(crate) counters: Arc<Counters>,
     pub(crate) spares: Spares,
     /// The room in which a request head is written before it is sent.
@@ -58,13 +58,13 @@ pub struct Origin {
     pub(crate) sessions: Sessions,
     /// One place for each exchange under way. Since a connection is opened only by an exchange that found none
     /// unused, or none with room, this also bounds the open connections. Who is served first is said in `line`.
-    pub(crate) places: Line,
+    pub(crate) places: WaitQueue,
     /// Half as many.
-    onward: Line,
+    onward: WaitQueue,
     /// Those that are not kept for requests which are here as a whole: see [`whole`].
-    pub(crate) uploads: Line,
+    pub(crate) uploads: WaitQueue,
     /// Whose exchanges wait for others than the origin.
-    pub(crate) resters: Resters,
+    pub(crate) resters: StalledExchanges,
     /// Streams of events under way.
     events: Cell<usize>,
     /// The last used at the back, where the next request takes it: those at the front grow old and go.
@@ -72,14 +72,14 @@ pub struct Origin {
     /// Counts sweeps: the clock of the unused connections.
     sweep: Cell<u64>,
     sweeper: Cell<Sweeper>,
-    /// Until when it is taken for one that sends more than its responses: see [`Origin::note_surplus`].
+    /// Until when it is taken for one that sends more than its responses: see [`OriginPool::note_surplus`].
     surplus_until: Cell<Option<Instant>>,
     /// The same of its responses to HEAD alone.
     head_surplus_until: Cell<Option<Instant>>,
     /// Who is told of failures.
-    told: OnceCell<Told>,
+    told: OnceCell<FailureReport>,
     /// Who is told that it is left alone, or used again.
-    changed: OnceCell<Changed>,
+    changed: OnceCell<StateReport>,
     /// What is counted beside `counters`.
     pub(crate) measures: OnceCell<Measures>,
 }
@@ -93,16 +93,16 @@ pub struct Measures {
 }
 
 /// Who is told of each exchange that failed, and why.
-pub type Told = Box<dyn Fn(&OriginError)>;
+pub type FailureReport = Box<dyn Fn(&OriginError)>;
 
 /// Who is told that the origin is left alone, or used again.
-pub type Changed = Box<dyn Fn(Change)>;
+pub type StateReport = Box<dyn Fn(OriginChange)>;
 
 /// TLS, and who the origin has to be.
 #[derive(Clone, Debug)]
-pub struct Speaks {
+pub struct OriginSecurity {
     /// Whom to trust.
-    pub tls: Tls,
+    pub tls: OriginTls,
     /// The name that its certificate is for.
     pub name: String,
 }
@@ -113,28 +113,28 @@ pub struct Membership {
     /// What it is called in logs and statistics.
     pub name: String,
     /// TLS, if it speaks that.
-    pub tls: Option<Speaks>,
+    pub tls: Option<OriginSecurity>,
     /// Whether HTTP/2 is spoken with it.
     pub http2: Http2,
     /// How it is, for all workers.
-    pub standing: Arc<Standing>,
+    pub standing: Arc<OutlierState>,
     /// Its part of what the group has to do, beside those of the others; above zero.
     pub weight: u32,
     /// When it is left alone.
-    pub ejection: Ejection,
+    pub ejection: OutlierEjection,
     /// It gets no new requests of this group, whatever its standing.
     pub drained: bool,
 }
 
 struct Unused {
-    connection: Connection,
+    connection: OriginConnection,
     since: u64,
-    trust: Trust,
+    trust: ReuseDelay,
 }
 
 /// How soon an unused connection may be used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Trust {
+pub(crate) enum ReuseDelay {
     /// At once.
     Now,
     /// Once a sweep has found it quiet. So it is after a response to HEAD: there are origins that send the
@@ -149,26 +149,26 @@ enum Sweeper {
 }
 
 /// A request that an origin has to do with, from when it waits for a place.
-pub(crate) struct Load {
-    origin: Rc<Origin>,
-    sent: Cell<Sent>,
+pub(crate) struct OriginLoad {
+    origin: Rc<OriginPool>,
+    sent: Cell<SentIn>,
 }
 
-impl Load {
-    /// One more for `origin`. Of [`Sent::Trying`] there is one: it ends with this.
-    pub(crate) fn new(origin: Rc<Origin>, sent: Sent) -> Self {
+impl OriginLoad {
+    /// One more for `origin`. Of [`SentIn::Trying`] there is one: it ends with this.
+    pub(crate) fn new(origin: Rc<OriginPool>, sent: SentIn) -> Self {
         origin.standing.add();
         Self { origin, sent: Cell::new(sent) }
     }
 
     fn end_trying(&self) {
-        if self.sent.replace(Sent::Up) == Sent::Trying {
+        if self.sent.replace(SentIn::Up) == SentIn::Trying {
             self.origin.standing.end_trying();
         }
     }
 }
 
-impl Drop for Load {
+impl Drop for OriginLoad {
     fn drop(&mut self) {
         self.end_trying();
         self.origin.standing.remove();
@@ -176,16 +176,16 @@ impl Drop for Load {
 }
 
 /// The right to one exchange, and to one open connection for it.
-pub(crate) struct Place {
-    load: Load,
-    events: Cell<Events>,
+pub(crate) struct Permit {
+    load: OriginLoad,
+    events: Cell<EventStream>,
     /// Where a client says how long it takes.
-    _upload: Option<Upload>,
+    _upload: Option<UploadPermit>,
 }
 
 /// Whether an exchange has become a stream of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Events {
+enum EventStream {
     No,
     /// Its place is one of those for such streams, and none that others wait for.
     Own,
@@ -194,9 +194,9 @@ enum Events {
 }
 
 /// The right to a request of which some is to come yet.
-struct Upload(Rc<Origin>);
+struct UploadPermit(Rc<OriginPool>);
 
-impl Drop for Upload {
+impl Drop for UploadPermit {
     fn drop(&mut self) {
         self.0.uploads.give_back();
     }
@@ -207,48 +207,48 @@ fn whole(places: usize) -> usize {
     (places / 8).max(1).min(places)
 }
 
-impl Drop for Place {
+impl Drop for Permit {
     fn drop(&mut self) {
         match self.events.get() {
-            Events::Own => self.load.origin.events.set(self.load.origin.events.get() - 1),
-            Events::No | Events::Beyond => self.load.origin.places.give_back(),
+            EventStream::Own => self.load.origin.events.set(self.load.origin.events.get() - 1),
+            EventStream::No | EventStream::Beyond => self.load.origin.places.give_back(),
         }
     }
 }
 
 /// The right to one exchange that goes on, for one client, with what that was too slow for: there are half as many as places.
 /// It is no place yet.
-pub struct Onward(Rc<Origin>);
+pub struct EventPermit(Rc<OriginPool>);
 
-impl Drop for Onward {
+impl Drop for EventPermit {
     fn drop(&mut self) {
         self.0.onward.give_back();
     }
 }
 
 /// A place for one request.
-pub struct Reserved {
-    pub(crate) place: Place,
+pub struct ReservedPermit {
+    pub(crate) place: Permit,
     /// For the wait and the connect, where it came to that.
     pub(crate) deadline: Cell<Option<Instant>>,
-    pub(crate) wait: Wait,
+    pub(crate) wait: PermitWait,
     /// The way through the group, where it was one.
-    pub(crate) turn: Option<Turn>,
+    pub(crate) turn: Option<GroupAttempt>,
 }
 
-impl Reserved {
+impl ReservedPermit {
     /// Whether it had to be waited for.
     #[must_use]
-    pub fn wait(&self) -> Wait {
+    pub fn wait(&self) -> PermitWait {
         self.wait
     }
 
-    /// [`Origin::send`] by this place; where that gets no connection, by one with another origin of the group.
+    /// [`OriginPool::send`] by this place; where that gets no connection, by one with another origin of the group.
     ///
     /// # Errors
     /// As there.
-    pub async fn send(self, request: Outgoing) -> Result<Rc<Exchange>, OriginError> {
-        let Reserved { mut place, deadline, mut turn, .. } = self;
+    pub async fn send(self, request: OutgoingRequest) -> Result<Rc<Exchange>, OriginError> {
+        let ReservedPermit { mut place, deadline, mut turn, .. } = self;
         let needs = request.needs();
         let way = match place.connect(needs, &deadline).await {
             Ok(way) => way,
@@ -267,17 +267,17 @@ impl Reserved {
     }
 }
 
-impl Origin {
+impl OriginPool {
     /// An origin without connections yet.
     #[must_use]
-    pub fn new(address: Address, limits: Limits, counters: Arc<Counters>) -> Rc<Self> {
+    pub fn new(address: OriginAddress, limits: OriginLimits, counters: Arc<Counters>) -> Rc<Self> {
         let membership = Membership {
             name: address.to_string(),
             tls: None,
             http2: Http2::Never,
             standing: Arc::default(),
             weight: 1,
-            ejection: Ejection::OFF,
+            ejection: OutlierEjection::OFF,
             drained: false,
         };
         Self::in_group(address, limits, counters, membership)
@@ -286,8 +286,8 @@ impl Origin {
     /// The same, for a group.
     #[must_use]
     pub fn in_group(
-        address: Address,
-        limits: Limits,
+        address: OriginAddress,
+        limits: OriginLimits,
         counters: Arc<Counters>,
         membership: Membership,
     ) -> Rc<Self> {
@@ -303,10 +303,14 @@ impl Origin {
             weight: weight.max(1),
             ejection,
             drained,
-            places: Line::new(limits.connections, limits.queue, Jam::NewestFirst),
-            onward: Line::new(limits.connections / 2, limits.queue, Jam::InOrder),
-            uploads: Line::new(limits.connections - whole(limits.connections), limits.queue, Jam::InOrder),
-            resters: Resters::default(),
+            places: WaitQueue::new(limits.connections, limits.queue, QueueOrder::NewestFirst),
+            onward: WaitQueue::new(limits.connections / 2, limits.queue, QueueOrder::InOrder),
+            uploads: WaitQueue::new(
+                limits.connections - whole(limits.connections),
+                limits.queue,
+                QueueOrder::InOrder,
+            ),
+            resters: StalledExchanges::default(),
             events: Cell::new(0),
             limits,
             counters,
@@ -324,12 +328,12 @@ impl Origin {
     }
 
     /// Has `told` called from now on for each exchange that failed, whatever is made of it; later calls change nothing.
-    pub fn on_failure(&self, told: Told) {
+    pub fn on_failure(&self, told: FailureReport) {
         let _ = self.told.set(told);
     }
 
     /// Has `changed` called from now on when a request of this worker has it left alone, or used again; later calls change nothing.
-    pub fn on_change(&self, changed: Changed) {
+    pub fn on_change(&self, changed: StateReport) {
         let _ = self.changed.set(changed);
     }
 
@@ -355,19 +359,19 @@ impl Origin {
 
     /// How it is, for all workers.
     #[must_use]
-    pub fn standing(&self) -> &Arc<Standing> {
+    pub fn standing(&self) -> &Arc<OutlierState> {
         &self.standing
     }
 
-    pub(crate) fn admission(&self, now: Monotonic) -> Admission {
-        if self.drained { Admission::Drained } else { self.standing.admission(now) }
+    pub(crate) fn admission(&self, now: Monotonic) -> OriginAdmission {
+        if self.drained { OriginAdmission::Drained } else { self.standing.admission(now) }
     }
 
-    fn became(&self, change: Option<Change>) {
+    fn became(&self, change: Option<OriginChange>) {
         let Some(change) = change else { return };
         match change {
-            Change::Ejected(_) => self.counters.origin_ejections.add(1),
-            Change::Back => self.counters.origin_readmissions.add(1),
+            OriginChange::Ejected(_) => self.counters.origin_ejections.add(1),
+            OriginChange::Back => self.counters.origin_readmissions.add(1),
         }
         if let Some(changed) = self.changed.get() {
             changed(change);
@@ -376,7 +380,7 @@ impl Origin {
 
     /// Where it is.
     #[must_use]
-    pub fn address(&self) -> &Address {
+    pub fn address(&self) -> &OriginAddress {
         &self.address
     }
 
@@ -386,7 +390,7 @@ impl Origin {
     /// # Errors
     /// [`OriginError::Busy`], [`OriginError::Connect`], [`OriginError::ConnectTimeout`], or
     /// [`OriginError::Timeout`] where the origin does not take the head.
-    pub async fn send(self: &Rc<Self>, request: Outgoing) -> Result<Rc<Exchange>, OriginError> {
+    pub async fn send(self: &Rc<Self>, request: OutgoingRequest) -> Result<Rc<Exchange>, OriginError> {
         self.reserve().await?.send(request).await
     }
 
@@ -394,31 +398,35 @@ impl Origin {
     ///
     /// # Errors
     /// [`OriginError::Busy`].
-    pub async fn reserve(self: &Rc<Self>) -> Result<Reserved, OriginError> {
-        let load = Load::new(self.clone(), Sent::Up);
+    pub async fn reserve(self: &Rc<Self>) -> Result<ReservedPermit, OriginError> {
+        let load = OriginLoad::new(self.clone(), SentIn::Up);
         let (place, deadline, wait) = self.reserve_by(load, Paced::ByOrigin).await?;
-        Ok(Reserved { place, deadline, wait, turn: None })
+        Ok(ReservedPermit { place, deadline, wait, turn: None })
     }
 
     pub(crate) async fn reserve_by(
         &self,
-        load: Load,
+        load: OriginLoad,
         paced: Paced,
-    ) -> Result<(Place, Cell<Option<Instant>>, Wait), OriginError> {
+    ) -> Result<(Permit, Cell<Option<Instant>>, PermitWait), OriginError> {
         let deadline = Cell::new(None); // the clock is read if it comes to that
         let upload = match paced {
             Paced::ByOrigin => None,
             Paced::ByClient => {
                 self.stand(&self.uploads, &deadline).await?;
-                Some(Upload(load.origin.clone()))
+                Some(UploadPermit(load.origin.clone()))
             }
         };
         let wait = self.stand(&self.places, &deadline).await?;
-        Ok((Place { load, events: Cell::new(Events::No), _upload: upload }, deadline, wait))
+        Ok((Permit { load, events: Cell::new(EventStream::No), _upload: upload }, deadline, wait))
     }
 
     /// Stands in one of the lines.
-    async fn stand(&self, line: &Line, deadline: &Cell<Option<Instant>>) -> Result<Wait, OriginError> {
+    async fn stand(
+        &self,
+        line: &WaitQueue,
+        deadline: &Cell<Option<Instant>>,
+    ) -> Result<PermitWait, OriginError> {
         let taking = line.take(|| self.wait_until(deadline));
         let taken = if line.free() > 0 { taking.await } else { self.pressing(pin!(taking)).await };
         taken.ok_or_else(|| self.is_busy()).inspect_err(|it| self.tell(it))
@@ -437,10 +445,10 @@ impl Origin {
     ///
     /// # Errors
     /// [`OriginError::Busy`].
-    pub async fn onward(self: &Rc<Self>) -> Result<Onward, OriginError> {
+    pub async fn onward(self: &Rc<Self>) -> Result<EventPermit, OriginError> {
         let taking = pin!(self.onward.take(|| after(now(), self.limits.between_bytes)));
         let taken = self.pressing(taking).await;
-        taken.map(|_| Onward(self.clone())).ok_or_else(|| self.is_busy())
+        taken.map(|_| EventPermit(self.clone())).ok_or_else(|| self.is_busy())
     }
 
     fn is_busy(&self) -> OriginError {
@@ -450,11 +458,11 @@ impl Origin {
 
     async fn begin(
         &self,
-        place: Place,
-        way: Way,
-        request: Outgoing,
+        place: Permit,
+        way: Channel,
+        request: OutgoingRequest,
         deadline: &Cell<Option<Instant>>,
-        turn: Option<Turn>,
+        turn: Option<GroupAttempt>,
     ) -> Result<Rc<Exchange>, OriginError> {
         self.count_request();
         // What was waited for until here is not the origin's doing.
@@ -480,12 +488,12 @@ impl Origin {
     }
 
     /// The last used of the unused connections that is still good.
-    pub(crate) fn reuse(&self) -> Option<Connection> {
+    pub(crate) fn reuse(&self) -> Option<OriginConnection> {
         let mut idle = self.idle.borrow_mut();
         let sweep = self.sweep.get();
-        let may_be_used = |it: &Unused| it.trust == Trust::Now || it.since < sweep;
+        let may_be_used = |it: &Unused| it.trust == ReuseDelay::Now || it.since < sweep;
         while let Some(at) = idle.iter().rposition(may_be_used) {
-            if self.sends_surplus(Trust::Now) {
+            if self.sends_surplus(ReuseDelay::Now) {
                 idle.clear();
             } else if let Some(unused) =
                 idle.remove(at).and_then(|mut it| self.is_quiet(&mut it).then_some(it))
@@ -512,7 +520,7 @@ impl Origin {
     }
 
     /// Takes a connection back whose exchange ended well.
-    pub(crate) fn keep(self: &Rc<Self>, mut connection: Connection, trust: Trust) {
+    pub(crate) fn keep(self: &Rc<Self>, mut connection: OriginConnection, trust: ReuseDelay) {
         if self.persistence() == Persistence::Close || self.sends_surplus(trust) {
             return;
         }
@@ -545,29 +553,29 @@ impl Origin {
 
     fn is_quiet(&self, unused: &mut Unused) -> bool {
         let seen = unused.connection.look();
-        if seen == Idle::Spoiled {
+        if seen == IdleState::Spoiled {
             self.note_surplus(unused.trust);
         }
-        seen == Idle::Quiet
+        seen == IdleState::Quiet
     }
 
     /// Bytes came that belong to no request (RFC 9112 section 9.2). Such bytes can arrive at any time, also right after
     /// the next request was sent, and would be read as its response: for a while no connection to this origin is used twice.
     /// Where it was the body of a response to HEAD, none after HEAD: a client that asks so of an origin which sends it
     /// would else make everybody's requests slower, for as long as it likes.
-    pub(crate) fn note_surplus(&self, trust: Trust) {
+    pub(crate) fn note_surplus(&self, trust: ReuseDelay) {
         self.suspicion(trust).set(Some(now() + WARY));
         self.counters.origin_surplus.add(1);
     }
 
-    fn suspicion(&self, trust: Trust) -> &Cell<Option<Instant>> {
+    fn suspicion(&self, trust: ReuseDelay) -> &Cell<Option<Instant>> {
         match trust {
-            Trust::Now => &self.surplus_until,
-            Trust::AfterSweep => &self.head_surplus_until,
+            ReuseDelay::Now => &self.surplus_until,
+            ReuseDelay::AfterSweep => &self.head_surplus_until,
         }
     }
 
-    fn sends_surplus(&self, trust: Trust) -> bool {
+    fn sends_surplus(&self, trust: ReuseDelay) -> bool {
         let is_on = |it: &Cell<Option<Instant>>| it.get().is_some_and(|it| now() < it);
         is_on(&self.surplus_until) || is_on(self.suspicion(trust))
     }
@@ -580,7 +588,7 @@ impl Origin {
 }
 
 /// Sweeps until a sweep finds nothing to do: an origin without connections costs no timer.
-async fn sweep(origin: Weak<Origin>, period: Duration) {
+async fn sweep(origin: Weak<OriginPool>, period: Duration) {
     loop {
         tokio::time::sleep(period).await;
         let Some(origin) = origin.upgrade() else {
@@ -594,45 +602,45 @@ async fn sweep(origin: Weak<Origin>, period: Duration) {
     }
 }
 
-impl Place {
+impl Permit {
     /// A stream of events has begun, which may go on for ever: what others wait for is given back. Of such streams there are as many
     /// as there are places; what is beyond has been done, and goes on for as long as nobody waits.
     pub(crate) fn begins_events(&self) {
         let origin = &self.load.origin;
         if origin.events.get() >= origin.limits.connections {
-            return self.events.set(Events::Beyond);
+            return self.events.set(EventStream::Beyond);
         }
         origin.events.set(origin.events.get() + 1);
-        self.events.set(Events::Own);
+        self.events.set(EventStream::Own);
         origin.places.give_back();
     }
 
     /// Whether others may wait for it, while it is somebody's who rests so.
-    pub(crate) fn is_waited_for(&self, whose: Rests) -> bool {
+    pub(crate) fn is_waited_for(&self, whose: StallCause) -> bool {
         match self.events.get() {
-            Events::No => whose != Rests::Listens,
-            Events::Own => false,
-            Events::Beyond => true,
+            EventStream::No => whose != StallCause::Listens,
+            EventStream::Own => false,
+            EventStream::Beyond => true,
         }
     }
 
     /// The origin it belongs to.
-    pub(crate) fn origin(&self) -> &Rc<Origin> {
+    pub(crate) fn origin(&self) -> &Rc<OriginPool> {
         &self.load.origin
     }
 
     /// A connection for it, or a stream of one.
     pub(crate) async fn connect(
         &self,
-        needs: Needs,
+        needs: ChannelNeeds,
         deadline: &Cell<Option<Instant>>,
-    ) -> Result<Way, OriginError> {
+    ) -> Result<Channel, OriginError> {
         self.origin().way(needs, deadline).await.inspect_err(|it| self.failed(it))
     }
 
     /// The origin answered.
     pub(crate) fn answered(&self) {
-        let Load { origin, sent } = &self.load;
+        let OriginLoad { origin, sent } = &self.load;
         origin.became(origin.standing.answered(sent.get(), clock::monotonic()));
         self.load.end_trying();
     }
@@ -654,7 +662,7 @@ impl Place {
             | OriginError::InterimFlood => false,
         };
         if counts {
-            let Load { origin, sent } = &self.load;
+            let OriginLoad { origin, sent } = &self.load;
             origin.became(origin.standing.failed(sent.get(), &origin.ejection, clock::monotonic()));
             self.load.end_trying();
         }

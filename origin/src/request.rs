@@ -1,6 +1,6 @@
 //! A request as it goes out, and its head as bytes: made anew from what was understood, never copied.
 
-use crate::http2::Needs;
+use crate::http2::ChannelNeeds;
 use larder_semantics::field::{Field, FieldList};
 use larder_wire::http1::request::Request;
 use larder_wire::http1::{Framing, write};
@@ -8,9 +8,9 @@ use std::rc::Rc;
 
 /// The request as it goes out: end-to-end fields only, `Host` included, framing fields not.
 #[derive(Clone, Debug)]
-pub struct Outgoing {
+pub struct OutgoingRequest {
     /// Method and target.
-    pub line: Line,
+    pub line: RequestLine,
     /// End-to-end fields; and `TE` with `trailers`, where the client wants those, which is for HTTP/2.
     pub fields: FieldList,
     /// `Empty`, `Length` or `Chunked`; `Close` is written as `Chunked`, since a request cannot end by closing.
@@ -21,7 +21,7 @@ pub struct Outgoing {
 
 /// The method, and the target in origin-form or `*`.
 #[derive(Clone, Debug)]
-pub enum Line {
+pub enum RequestLine {
     /// Those of a request that is kept anyway.
     Of(Rc<Request>),
     /// These.
@@ -33,18 +33,18 @@ pub enum Line {
     },
 }
 
-impl Line {
+impl RequestLine {
     pub(crate) fn method(&self) -> &str {
         match self {
-            Line::Of(request) => &request.method,
-            Line::Own { method, .. } => method,
+            RequestLine::Of(request) => &request.method,
+            RequestLine::Own { method, .. } => method,
         }
     }
 
     pub(crate) fn target(&self) -> &str {
         match self {
-            Line::Of(request) => &request.target,
-            Line::Own { target, .. } => target,
+            RequestLine::Of(request) => &request.target,
+            RequestLine::Own { target, .. } => target,
         }
     }
 }
@@ -58,7 +58,7 @@ pub(crate) enum Persistence {
     Close,
 }
 
-impl Outgoing {
+impl OutgoingRequest {
     /// Appends the head. Framing and `Connection` are ours: lines that would say otherwise are left out.
     pub(crate) fn write_head(&self, persistence: Persistence, out: &mut Vec<u8>) {
         write::request_line(self.line.method(), self.line.target(), out);
@@ -95,8 +95,8 @@ impl Outgoing {
     }
 
     /// What it needs of its connection.
-    pub(crate) fn needs(&self) -> Needs {
-        if self.asks_for_upgrade() { Needs::Http1 } else { Needs::Any }
+    pub(crate) fn needs(&self) -> ChannelNeeds {
+        if self.asks_for_upgrade() { ChannelNeeds::Http1 } else { ChannelNeeds::Any }
     }
 
     /// Whether doing it twice is like doing it once (RFC 9110 §9.2.2).
@@ -138,17 +138,17 @@ fn is_ours(field: &Field<'_>) -> bool {
 mod tests {
     use super::*;
 
-    fn request(method: &str, framing: Framing, lines: &[(&str, &str)]) -> Outgoing {
+    fn request(method: &str, framing: Framing, lines: &[(&str, &str)]) -> OutgoingRequest {
         let mut fields = FieldList::new();
         for (name, value) in lines {
             fields.push(name, value);
         }
-        let line = Line::Own { method: method.to_owned(), target: "/a".to_owned() };
-        Outgoing { line, fields, framing, asked: None }
+        let line = RequestLine::Own { method: method.to_owned(), target: "/a".to_owned() };
+        OutgoingRequest { line, fields, framing, asked: None }
     }
 
     #[track_caller]
-    fn check(request: &Outgoing, expect: &str) {
+    fn check(request: &OutgoingRequest, expect: &str) {
         let mut out = Vec::new();
         request.write_head(Persistence::Keep, &mut out);
         assert_eq!(expect, String::from_utf8(out).unwrap());

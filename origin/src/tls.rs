@@ -44,7 +44,7 @@ pub struct TlsSettings {
 
 /// What connections to origins need: read once, used by all workers, which resume each other's sessions.
 #[derive(Clone, Debug)]
-pub struct Tls {
+pub struct OriginTls {
     http1: Arc<ClientConfig>,
     /// The same, with HTTP/2 offered first.
     both: Arc<ClientConfig>,
@@ -59,7 +59,7 @@ pub(crate) enum Offers {
     Both,
 }
 
-impl Tls {
+impl OriginTls {
     /// Reads the files.
     ///
     /// # Errors
@@ -232,7 +232,7 @@ impl TlsStream {
                 Ok(_) => {}
                 Err(_) => return Unasked::End,
             }
-            let mut from = Reader(|bytes: &mut [u8]| read(&self.socket, bytes));
+            let mut from = TlsReader(|bytes: &mut [u8]| read(&self.socket, bytes));
             match self.session.read_tls(&mut from) {
                 Ok(0) => return Unasked::End,
                 Ok(_) => {}
@@ -256,7 +256,7 @@ impl TlsStream {
     fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while self.session.wants_write() {
             let socket = &mut self.socket;
-            let mut to = Writer(|bytes: &[u8]| waiting(Pin::new(&mut *socket).poll_write(cx, bytes)));
+            let mut to = TlsWriter(|bytes: &[u8]| waiting(Pin::new(&mut *socket).poll_write(cx, bytes)));
             match self.session.write_tls(&mut to) {
                 Ok(0) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
                 Ok(_) => {}
@@ -270,7 +270,7 @@ impl TlsStream {
     /// Brings what the socket has to rustls; 0 is the end.
     fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let socket = &mut self.socket;
-        let mut from = Reader(|bytes: &mut [u8]| {
+        let mut from = TlsReader(|bytes: &mut [u8]| {
             let mut buffer = ReadBuf::new(bytes);
             let read = Pin::new(&mut *socket).poll_read(cx, &mut buffer);
             waiting(read.map_ok(|()| buffer.filled().len()))
@@ -360,17 +360,17 @@ fn waiting<T>(polled: Poll<io::Result<T>>) -> io::Result<T> {
     }
 }
 
-struct Reader<F>(F);
+struct TlsReader<F>(F);
 
-impl<F: FnMut(&mut [u8]) -> io::Result<usize>> Read for Reader<F> {
+impl<F: FnMut(&mut [u8]) -> io::Result<usize>> Read for TlsReader<F> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         (self.0)(into)
     }
 }
 
-struct Writer<F>(F);
+struct TlsWriter<F>(F);
 
-impl<F: FnMut(&[u8]) -> io::Result<usize>> Write for Writer<F> {
+impl<F: FnMut(&[u8]) -> io::Result<usize>> Write for TlsWriter<F> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         (self.0)(bytes)
     }

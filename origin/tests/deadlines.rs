@@ -3,7 +3,7 @@
 mod scripted;
 
 use bytes::Bytes;
-use larder_origin::{Limits, OriginError};
+use larder_origin::{OriginError, OriginLimits};
 use larder_wire::http1::Framing;
 use scripted::{Peer, Scripted, client, fetch, get, limits, request, run, told};
 use std::time::Duration;
@@ -13,7 +13,7 @@ const SHORT: Duration = Duration::from_millis(30);
 /// Connection 0 behaves as `script` says; others answer `200 ok`. Expects `first` of a GET, one timeout
 /// counted, and a right answer to the next GET.
 #[track_caller]
-fn check(limits: Limits, script: fn(&mut Peer), first: &str) {
+fn check(limits: OriginLimits, script: fn(&mut Peer), first: &str) {
     let scripted = Scripted::tcp(move |number, mut peer| {
         peer.head();
         if number == 0 {
@@ -35,20 +35,20 @@ fn check(limits: Limits, script: fn(&mut Peer), first: &str) {
 
 #[test]
 fn no_head() {
-    let limits = Limits { first_byte: SHORT, ..limits() };
+    let limits = OriginLimits { first_byte: SHORT, ..limits() };
     check(limits, |_| {}, "Timeout");
     check(limits, |peer| assert!(peer.send("HTTP/1.1 200 OK\r\nContent-Len")), "Timeout");
 }
 
 #[test]
 fn interim_responses_are_no_head() {
-    let limits = Limits { first_byte: SHORT, ..limits() };
+    let limits = OriginLimits { first_byte: SHORT, ..limits() };
     check(limits, |peer| assert!(peer.send("HTTP/1.1 103 Early Hints\r\n\r\n")), "103 Timeout");
 }
 
 #[test]
 fn silence_within_the_body() {
-    let limits = Limits { between_bytes: SHORT, ..limits() };
+    let limits = OriginLimits { between_bytes: SHORT, ..limits() };
     check(
         limits,
         |peer| assert!(peer.send("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhel")),
@@ -71,7 +71,7 @@ fn drip(peer: &mut Peer) {
 
 #[test]
 fn a_drip_is_cut_by_the_total() {
-    let limits = Limits { total: Duration::from_millis(100), ..limits() };
+    let limits = OriginLimits { total: Duration::from_millis(100), ..limits() };
     let scripted = Scripted::tcp(|_, mut peer| {
         peer.head();
         peer.send("HTTP/1.1 200 OK\r\n\r\n");
@@ -89,7 +89,7 @@ fn a_drip_is_cut_by_the_total() {
 
 #[test]
 fn a_drip_within_the_head_is_cut() {
-    let limits = Limits { first_byte: Duration::from_millis(60), ..limits() };
+    let limits = OriginLimits { first_byte: Duration::from_millis(60), ..limits() };
     check(limits, |peer| assert!(peer.send("HTTP/1.1 200 OK\r\nX: ")), "Timeout");
     check(
         limits,
@@ -104,7 +104,7 @@ fn a_drip_within_the_head_is_cut() {
 /// It never makes us wait, and never ends.
 #[test]
 fn a_flood_is_cut_by_the_total() {
-    let limits = Limits { total: Duration::from_millis(100), ..limits() };
+    let limits = OriginLimits { total: Duration::from_millis(100), ..limits() };
     let scripted = Scripted::tcp(|_, mut peer| {
         peer.head();
         peer.send("HTTP/1.1 200 OK\r\n\r\n");
@@ -132,7 +132,7 @@ fn an_origin_that_takes_no_body_is_cut() {
         peer.head();
         peer.wait();
     });
-    let (origin, counters) = client(&scripted, Limits { between_bytes: SHORT, ..limits() });
+    let (origin, counters) = client(&scripted, OriginLimits { between_bytes: SHORT, ..limits() });
     run(async {
         let exchange = origin.send(request("POST", Framing::Length(64 << 20))).await.unwrap();
         let written = exchange.write(Bytes::from(vec![b'x'; 64 << 20])).await;
@@ -152,7 +152,7 @@ fn a_reader_learns_that_the_writer_gave_up() {
             peer.send(answer);
             peer.wait();
         });
-        let short = Limits { between_bytes: SHORT, first_byte: SHORT, ..limits() };
+        let short = OriginLimits { between_bytes: SHORT, first_byte: SHORT, ..limits() };
         let (origin, counters) = client(&scripted, short);
         run(async {
             let exchange = origin.send(request("POST", Framing::Length(64 << 20))).await.unwrap();
@@ -177,7 +177,7 @@ fn a_whole_response_outlives_the_failure_of_its_request() {
         peer.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
         peer.wait();
     });
-    let (origin, _) = client(&scripted, Limits { between_bytes: SHORT, ..limits() });
+    let (origin, _) = client(&scripted, OriginLimits { between_bytes: SHORT, ..limits() });
     run(async {
         let exchange = origin.send(request("POST", Framing::Length(64 << 20))).await.unwrap();
         assert_eq!(200, exchange.head().await.unwrap().status);
@@ -196,7 +196,7 @@ fn the_first_byte_is_awaited_from_the_end_of_the_request() {
         peer.head();
         peer.rest();
     });
-    let (origin, _) = client(&scripted, Limits { first_byte: SHORT, ..limits() });
+    let (origin, _) = client(&scripted, OriginLimits { first_byte: SHORT, ..limits() });
     run(async {
         let exchange = origin.send(request("POST", Framing::Chunked)).await.unwrap();
         let waited = tokio::time::timeout(3 * SHORT, exchange.head()).await;
@@ -218,7 +218,7 @@ fn a_100_that_does_not_come_is_not_awaited_for_ever() {
         peer.head();
         peer.rest();
     });
-    let (origin, _) = client(&scripted, Limits { first_byte: SHORT, ..limits() });
+    let (origin, _) = client(&scripted, OriginLimits { first_byte: SHORT, ..limits() });
     run(async {
         let mut request = request("POST", Framing::Length(5));
         request.fields.push("Expect", "100-continue");
@@ -236,9 +236,12 @@ fn no_connection_in_time() {
     let address = listener.local_addr().unwrap().as_socket().unwrap();
     let _first = std::net::TcpStream::connect(address).unwrap();
     let counters = std::sync::Arc::<larder_counters::Counters>::default();
-    let limits = Limits { connect: SHORT, ..limits() };
-    let origin =
-        larder_origin::Origin::new(format!("http://{address}").parse().unwrap(), limits, counters.clone());
+    let limits = OriginLimits { connect: SHORT, ..limits() };
+    let origin = larder_origin::OriginPool::new(
+        format!("http://{address}").parse().unwrap(),
+        limits,
+        counters.clone(),
+    );
     run(async { assert_eq!("ConnectTimeout", fetch(&origin).await) });
     assert_eq!((1, 1), (counters.origin_connect_failures.get(), counters.origin_timeouts.get()));
 }

@@ -4,8 +4,8 @@ mod scripted;
 
 use larder_counters::Counters;
 use larder_origin::{
-    AllEjected, Asked, Balance, Change, Ejection, Group, Http2, Limits, Membership, Origin, OriginError,
-    Paced, Rules, State,
+    AllEjected, Balance, BalanceKey, Group, GroupRules, Http2, Membership, OriginChange, OriginError,
+    OriginLimits, OriginPool, OriginState, OutlierEjection, Paced,
 };
 use larder_stdx::clock;
 use larder_wire::http1::Framing;
@@ -18,18 +18,18 @@ use std::time::Duration;
 /// Longer than any test moves the clock, which all tests have together.
 const LONG: Duration = Duration::from_secs(1 << 20);
 
-const EJECTION: Ejection =
-    Ejection { failures: 2, window: LONG, time: LONG, most: LONG, slow_start: Duration::ZERO };
+const EJECTION: OutlierEjection =
+    OutlierEjection { failures: 2, window: LONG, time: LONG, most: LONG, slow_start: Duration::ZERO };
 
 /// For those who move the clock, one at a time.
-const SHORT: Ejection = Ejection { time: Duration::from_secs(5), ..EJECTION };
+const SHORT: OutlierEjection = OutlierEjection { time: Duration::from_secs(5), ..EJECTION };
 static MOVED: Mutex<()> = Mutex::new(());
 
-const SAFE: Asked = Asked { key: None, repeatable: true, paced: Paced::ByOrigin };
-const UNSAFE: Asked = Asked { key: None, repeatable: false, paced: Paced::ByOrigin };
+const SAFE: BalanceKey = BalanceKey { key: None, repeatable: true, paced: Paced::ByOrigin };
+const UNSAFE: BalanceKey = BalanceKey { key: None, repeatable: false, paced: Paced::ByOrigin };
 
-fn rules() -> Rules {
-    Rules {
+fn rules() -> GroupRules {
+    GroupRules {
         balance: Balance::RoundRobin,
         slow_start: Duration::ZERO,
         all_ejected: AllEjected::Try,
@@ -45,11 +45,11 @@ struct All {
     changes: Rc<RefCell<Vec<String>>>,
 }
 
-fn group_with(all: &[&Scripted], limits: Limits, rules: Rules) -> All {
+fn group_with(all: &[&Scripted], limits: OriginLimits, rules: GroupRules) -> All {
     group_of(all, limits, rules, EJECTION)
 }
 
-fn group_of(all: &[&Scripted], limits: Limits, rules: Rules, ejection: Ejection) -> All {
+fn group_of(all: &[&Scripted], limits: OriginLimits, rules: GroupRules, ejection: OutlierEjection) -> All {
     let (counters, changes) = (Arc::new(Counters::default()), Rc::new(RefCell::new(Vec::new())));
     let members = all.iter().enumerate().map(|(at, it)| {
         let name = it.address.to_string();
@@ -63,10 +63,10 @@ fn group_of(all: &[&Scripted], limits: Limits, rules: Rules, ejection: Ejection)
             ejection,
             drained: false,
         };
-        let origin = Origin::in_group(it.address.clone(), limits, counters.clone(), membership);
+        let origin = OriginPool::in_group(it.address.clone(), limits, counters.clone(), membership);
         let changes = changes.clone();
         origin.on_change(Box::new(move |it| {
-            let became = if it == Change::Back { "back" } else { "away" };
+            let became = if it == OriginChange::Back { "back" } else { "away" };
             changes.borrow_mut().push(format!("{at} {became}"));
         }));
         origin
@@ -116,7 +116,7 @@ fn gone() -> Scripted {
     let mut it = says("gone");
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
-    it.address = larder_origin::Address::Tcp("127.0.0.1".to_owned(), port);
+    it.address = larder_origin::OriginAddress::Tcp("127.0.0.1".to_owned(), port);
     it
 }
 
@@ -162,7 +162,7 @@ fn who_is_silent_costs_a_request_one_deadline_and_no_answer() {
         peer.wait();
     });
     let a = says("a");
-    let short = Limits { first_byte: Duration::from_millis(30), ..limits() };
+    let short = OriginLimits { first_byte: Duration::from_millis(30), ..limits() };
     let all = group_with(&[&silent, &a], short, rules());
     run(async {
         for _ in 0..8 {
@@ -400,8 +400,8 @@ fn a_status_of_failure_is_given_on_where_nobody_else_is() {
 #[test]
 fn retries_have_a_budget_where_an_origin_may_have_seen_the_request() {
     let (bad, worse) = (resets(), resets());
-    let few = Limits { connections: 2, ..limits() };
-    let all = group_with(&[&bad, &worse], few, Rules { budget: 10, ..rules() });
+    let few = OriginLimits { connections: 2, ..limits() };
+    let all = group_with(&[&bad, &worse], few, GroupRules { budget: 10, ..rules() });
     run(async {
         for _ in 0..12 {
             assert_eq!("Disconnected", all.fetch().await);
@@ -424,7 +424,7 @@ fn one_request_tries_who_was_left_alone_and_all_are_tried_where_none_is_left() {
     assert_eq!(vec!["ejected", "ejected"], all.states());
     assert_eq!(8, all.counters.origin_connect_failures.get(), "each is tried all the same");
     let _alone = MOVED.lock().unwrap();
-    let refuse = Rules { all_ejected: AllEjected::Refuse, ..rules() };
+    let refuse = GroupRules { all_ejected: AllEjected::Refuse, ..rules() };
     let all = group_of(&[&a, &b], limits(), refuse, SHORT);
     run(async {
         for _ in 0..2 {
@@ -440,7 +440,7 @@ fn one_request_tries_who_was_left_alone_and_all_are_tried_where_none_is_left() {
     clock::tick();
     assert_eq!(vec!["trying", "trying"], all.states(), "half-open");
     run(async { assert!(all.fetch().await.starts_with("Connect(")) });
-    let longer = State::Ejected(Duration::from_secs(10));
+    let longer = OriginState::Ejected(Duration::from_secs(10));
     let state = all.group.members()[0].standing().state(Duration::ZERO, clock::monotonic());
     assert_eq!(longer, state);
 }
@@ -493,7 +493,7 @@ fn who_has_no_place_sends_the_next_one_elsewhere() {
         peer.send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nslow");
     });
     let a = says("a");
-    let one = Limits { connections: 1, queue: 0, ..limits() };
+    let one = OriginLimits { connections: 1, queue: 0, ..limits() };
     let all = group_with(&[&slow, &a], one, rules());
     run(async {
         let first = all.group.send(SAFE, get()).await.unwrap();

@@ -2,7 +2,7 @@
 
 mod scripted;
 
-use larder_origin::{Limits, Line};
+use larder_origin::{OriginLimits, RequestLine};
 use proptest::prelude::*;
 use scripted::{Scripted, client, limits, run, told};
 use std::sync::{Arc, Mutex};
@@ -60,7 +60,7 @@ fn whatever_comes_the_next_response_is_right() {
     });
     // Most of them leave something to wait for: the wait is short.
     let short = Duration::from_millis(5);
-    let limits = Limits { first_byte: short, between_bytes: short, ..limits() };
+    let limits = OriginLimits { first_byte: short, between_bytes: short, ..limits() };
     let cases = (prop::sample::select(SEEDS.to_vec()), prop::collection::vec(change(), 0..4));
     proptest!(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(200) }, |((seed, changes) in cases)| {
         let mut bytes = seed.as_bytes().to_vec();
@@ -70,7 +70,7 @@ fn whatever_comes_the_next_response_is_right() {
         run(async {
             told(origin.send(scripted::get()).await).await;
             let mut next = scripted::get();
-            next.line = Line::Own { method: "GET".to_owned(), target: "/next".to_owned() };
+            next.line = RequestLine::Own { method: "GET".to_owned(), target: "/next".to_owned() };
             // A machine that is busy may be late by itself; anything but that is wrong.
             let told = told(origin.send(next).await).await;
             assert!(told == "200 next" || told == "Timeout", "{told}");

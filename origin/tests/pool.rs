@@ -2,7 +2,7 @@
 
 mod scripted;
 
-use larder_origin::{Address, Limits, Origin, OriginError};
+use larder_origin::{OriginAddress, OriginError, OriginLimits, OriginPool};
 use larder_wire::http1::Framing;
 use scripted::{Peer, Scripted, client, fetch, get, limits, request, run, told};
 use std::sync::Arc;
@@ -58,7 +58,7 @@ fn over_a_unix_socket() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("app.sock");
     let scripted = Scripted::unix(&path, obliging);
-    let address: Address = format!("unix:{}:", path.display()).parse().unwrap();
+    let address: OriginAddress = format!("unix:{}:", path.display()).parse().unwrap();
     assert_eq!(scripted.address, address);
     let (origin, counters) = client(&scripted, limits());
     run(async {
@@ -72,9 +72,9 @@ fn over_a_unix_socket() {
 #[test]
 fn by_name() {
     let scripted = Scripted::tcp(obliging);
-    let Address::Tcp(_, port) = scripted.address else { unreachable!() };
-    let address: Address = format!("http://localhost:{port}").parse().unwrap();
-    let origin = Origin::new(address, limits(), Arc::default());
+    let OriginAddress::Tcp(_, port) = scripted.address else { unreachable!() };
+    let address: OriginAddress = format!("http://localhost:{port}").parse().unwrap();
+    let origin = OriginPool::new(address, limits(), Arc::default());
     run(async { assert_eq!("200 ok", fetch(&origin).await) });
 }
 
@@ -180,7 +180,7 @@ fn what_nobody_could_connect_to() {
         ("http://name.invalid:80".to_owned(), "the name name.invalid cannot be resolved"),
     ] {
         let counters = Arc::<larder_counters::Counters>::default();
-        let origin = Origin::new(address.parse().unwrap(), limits(), counters.clone());
+        let origin = OriginPool::new(address.parse().unwrap(), limits(), counters.clone());
         run(async {
             match origin.send(get()).await.map(|_| ()) {
                 Err(OriginError::Connect(why)) => assert!(why.starts_with(expect), "{address}: {why}"),
@@ -200,7 +200,7 @@ fn connections_are_bounded_and_waiters_served_in_order() {
             peer.send(OK);
         }
     });
-    let (origin, counters) = client(&scripted, Limits { connections: 1, queue: 16, ..limits() });
+    let (origin, counters) = client(&scripted, OriginLimits { connections: 1, queue: 16, ..limits() });
     run(async {
         let order = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
         let tasks: Vec<_> = (0..3)
@@ -226,7 +226,7 @@ fn connections_are_bounded_and_waiters_served_in_order() {
 #[test]
 fn a_wait_for_a_place_is_bounded() {
     let scripted = Scripted::tcp(obliging);
-    let short = Limits { connections: 1, connect: Duration::from_millis(20), ..limits() };
+    let short = OriginLimits { connections: 1, connect: Duration::from_millis(20), ..limits() };
     let (origin, counters) = client(&scripted, short);
     run(async {
         let first = origin.send(get()).await.unwrap();
@@ -240,7 +240,7 @@ fn a_wait_for_a_place_is_bounded() {
 #[test]
 fn so_is_the_number_of_those_who_wait() {
     let scripted = Scripted::tcp(obliging);
-    let (origin, counters) = client(&scripted, Limits { connections: 1, queue: 16, ..limits() });
+    let (origin, counters) = client(&scripted, OriginLimits { connections: 1, queue: 16, ..limits() });
     run(async {
         let first = origin.send(get()).await.unwrap();
         let waiters: Vec<_> = (0..20)
@@ -273,7 +273,7 @@ fn a_dropped_exchange_closes_its_connection_and_frees_its_place() {
             peer.send("ok");
         }
     });
-    let (origin, _) = client(&scripted, Limits { connections: 1, queue: 16, ..limits() });
+    let (origin, _) = client(&scripted, OriginLimits { connections: 1, queue: 16, ..limits() });
     run(async {
         let exchange = origin.send(get()).await.unwrap();
         exchange.head().await.unwrap();
@@ -287,7 +287,7 @@ fn a_dropped_exchange_closes_its_connection_and_frees_its_place() {
 #[test]
 fn unused_connections_are_bounded() {
     let scripted = Scripted::tcp(obliging);
-    let (origin, _) = client(&scripted, Limits { idle_connections: 2, ..limits() });
+    let (origin, _) = client(&scripted, OriginLimits { idle_connections: 2, ..limits() });
     run(async {
         let mut exchanges = Vec::new();
         for _ in 0..5 {
@@ -309,7 +309,7 @@ fn a_resting_connection_makes_room_for_one_that_is_needed() {
         }
         peer.report(format!("{number} closed"));
     });
-    let (origin, counters) = client(&scripted, Limits { connections: 1, queue: 16, ..limits() });
+    let (origin, counters) = client(&scripted, OriginLimits { connections: 1, queue: 16, ..limits() });
     run(async {
         assert_eq!("204 ", told(origin.send(request("HEAD", Framing::Empty)).await).await);
         assert_eq!("204 ", fetch(&origin).await);
@@ -326,7 +326,7 @@ fn connections_that_would_not_be_kept_say_so() {
         peer.rest();
         peer.report(head);
     });
-    let (origin, _) = client(&scripted, Limits { idle: Duration::ZERO, ..limits() });
+    let (origin, _) = client(&scripted, OriginLimits { idle: Duration::ZERO, ..limits() });
     run(async {
         assert_eq!("200 ok", fetch(&origin).await);
         assert!(scripted.reported().contains("\r\nConnection: close\r\n"));
@@ -341,7 +341,7 @@ fn unused_connections_are_closed_in_time() {
         peer.rest();
         peer.report("closed");
     });
-    let (origin, _) = client(&scripted, Limits { idle: Duration::from_millis(40), ..limits() });
+    let (origin, _) = client(&scripted, OriginLimits { idle: Duration::from_millis(40), ..limits() });
     run(async {
         assert_eq!("200 ok", fetch(&origin).await);
         assert_eq!(1, origin.idle_connections());

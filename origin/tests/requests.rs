@@ -3,7 +3,7 @@
 mod scripted;
 
 use bytes::Bytes;
-use larder_origin::{Limits, Origin, OriginError};
+use larder_origin::{OriginError, OriginLimits, OriginPool};
 use larder_semantics::field::FieldList;
 use larder_wire::http1::Framing;
 use scripted::{Peer, Scripted, client, fetch, get, limits, request, run, told};
@@ -195,7 +195,7 @@ fn a_repeat_that_meets_the_same_fate_is_the_last() {
 }
 
 /// Sends a large body while waiting for the head, as the gateway does, until the answer is there.
-async fn upload(origin: &Rc<Origin>, size: usize) -> String {
+async fn upload(origin: &Rc<OriginPool>, size: usize) -> String {
     let exchange = origin.send(request("POST", Framing::Length(size as u64))).await.unwrap();
     let piece = Bytes::from(vec![b'x'; 64 * 1024]);
     let mut left = size;
@@ -312,7 +312,7 @@ fn a_dropped_write_loses_nothing() {
         peer.send(OK);
         peer.rest();
     });
-    let (origin, _) = client(&scripted, Limits { connections: 1, ..limits() });
+    let (origin, _) = client(&scripted, OriginLimits { connections: 1, ..limits() });
     run(async {
         let size = 32_usize << 20;
         let exchange = origin.send(request("PUT", Framing::Length(size as u64))).await.unwrap();

@@ -2,7 +2,7 @@
 
 mod scripted;
 
-use larder_origin::Limits;
+use larder_origin::OriginLimits;
 use scripted::{Scripted, client, fetch, limits, run, told};
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use std::time::Duration;
 /// answered with `200 next`. Expects `first` of the first request, and that the next is answered rightly.
 #[track_caller]
 fn check_with(
-    limits: Limits,
+    limits: OriginLimits,
     method: &'static str,
     answer: &'static str,
     first: &str,
@@ -110,7 +110,7 @@ fn garbage() {
 fn heads_are_bounded() {
     let long = format!("HTTP/1.1 200 OK\r\nX: {}\r\n\r\n", "x".repeat(2000)).leak();
     check(long, "200 ");
-    check_with(Limits { head_size: 2000, ..limits() }, "GET", long, "BadHead(TooLarge)");
+    check_with(OriginLimits { head_size: 2000, ..limits() }, "GET", long, "BadHead(TooLarge)");
     let endless = format!("HTTP/1.1 200 OK\r\nX: {}", "x".repeat(100_000)).leak();
     check(endless, "BadHead(TooLarge)");
 }
@@ -128,7 +128,8 @@ fn interim_responses_come_in_order() {
 #[test]
 fn interim_responses_are_bounded() {
     let flood = "HTTP/1.1 103 Early Hints\r\n\r\n".repeat(1000).leak();
-    let counters = check_with(Limits { interim: 3, ..limits() }, "GET", flood, "103 103 103 InterimFlood");
+    let counters =
+        check_with(OriginLimits { interim: 3, ..limits() }, "GET", flood, "103 103 103 InterimFlood");
     assert_eq!(1, counters.origin_interim_flood.get());
 }
 
@@ -278,7 +279,8 @@ fn a_large_body_arrives_whole_however_it_is_framed() {
                 }
             };
         });
-        let (origin, _) = client(&scripted, Limits { between_bytes: Duration::from_secs(5), ..limits() });
+        let (origin, _) =
+            client(&scripted, OriginLimits { between_bytes: Duration::from_secs(5), ..limits() });
         run(async {
             let exchange = origin.send(scripted::get()).await.unwrap();
             exchange.head().await.unwrap();

@@ -4,7 +4,8 @@ mod scripted;
 
 use larder_counters::Counters;
 use larder_origin::{
-    Address, Ejection, Http2, Limits, Membership, Origin, OriginError, Speaks, Tls, TlsSettings,
+    Http2, Membership, OriginAddress, OriginError, OriginLimits, OriginPool, OriginSecurity, OriginTls,
+    OutlierEjection, TlsSettings,
 };
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::pki_types::PrivateKeyDer;
@@ -146,20 +147,20 @@ impl Server {
         host: &str,
         name: &str,
         settings: &TlsSettings,
-        limits: Limits,
-    ) -> (Rc<Origin>, Arc<Counters>) {
+        limits: OriginLimits,
+    ) -> (Rc<OriginPool>, Arc<Counters>) {
         let counters = Arc::new(Counters::default());
         let membership = Membership {
             name: "it".to_owned(),
-            tls: Some(Speaks { tls: Tls::new(settings).unwrap(), name: name.to_owned() }),
+            tls: Some(OriginSecurity { tls: OriginTls::new(settings).unwrap(), name: name.to_owned() }),
             http2: Http2::Never,
             standing: Arc::default(),
             weight: 1,
-            ejection: Ejection::OFF,
+            ejection: OutlierEjection::OFF,
             drained: false,
         };
-        let address = Address::Tcp(host.to_owned(), self.port);
-        (Origin::in_group(address, limits, counters.clone(), membership), counters)
+        let address = OriginAddress::Tcp(host.to_owned(), self.port);
+        (OriginPool::in_group(address, limits, counters.clone(), membership), counters)
     }
 }
 
@@ -171,8 +172,8 @@ fn obliging(_: usize, peer: &mut Peer) {
     }
 }
 
-fn long() -> Limits {
-    Limits { handshake: Duration::from_secs(10), ..limits() }
+fn long() -> OriginLimits {
+    OriginLimits { handshake: Duration::from_secs(10), ..limits() }
 }
 
 #[test]
@@ -330,7 +331,7 @@ fn who_shakes_no_hands_costs_the_time_for_that() {
     let authority = Authority::new();
     let mut server = Server::obliging(&authority, "app.test");
     server.port = port;
-    let short = Limits { handshake: Duration::from_millis(30), ..limits() };
+    let short = OriginLimits { handshake: Duration::from_millis(30), ..limits() };
     let (origin, counters) = server.origin("127.0.0.1", "app.test", &authority.settings(), short);
     run(async { assert_eq!(Some(OriginError::ConnectTimeout), origin.send(scripted::get()).await.err()) });
     assert_eq!(1, counters.origin_timeouts.get());
@@ -342,7 +343,7 @@ fn who_speaks_no_tls_is_told_so() {
         peer.send("HTTP/1.1 400 Bad Request\r\n\r\n");
         peer.rest();
     });
-    let Address::Tcp(_, port) = plain.address else { unreachable!() };
+    let OriginAddress::Tcp(_, port) = plain.address else { unreachable!() };
     let authority = Authority::new();
     let mut server = Server::obliging(&authority, "app.test");
     server.port = port;
@@ -363,7 +364,7 @@ fn files_that_are_none_are_named() {
     let empty = authority.file("empty.pem");
     std::fs::write(&empty, "").unwrap();
     let wrong = |settings: TlsSettings, expect: &str| {
-        let why = Tls::new(&settings).unwrap_err();
+        let why = OriginTls::new(&settings).unwrap_err();
         assert!(why.contains(expect), "{why}");
     };
     let of = |ca: &str| TlsSettings { ca: Some(authority.file(ca)), ..TlsSettings::default() };

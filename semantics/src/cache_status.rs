@@ -4,7 +4,7 @@ use crate::reuse::ForwardReason;
 
 /// Which tier answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tier {
+pub enum AnsweringTier {
     /// The memory of this process.
     Ram,
     /// The disk of this machine.
@@ -13,27 +13,27 @@ pub enum Tier {
     Fleet,
 }
 
-impl Tier {
+impl AnsweringTier {
     /// Its name in the configuration, in `detail` and in the log.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Tier::Ram => "ram",
-            Tier::Disk => "disk",
-            Tier::Fleet => "fleet",
+            AnsweringTier::Ram => "ram",
+            AnsweringTier::Disk => "disk",
+            AnsweringTier::Fleet => "fleet",
         }
     }
 }
 
 /// What happened, as it is told downstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Report {
+pub enum CacheReport {
     /// Answered from the store; `ttl` is remaining freshness, negative when stale.
     Hit {
         /// Seconds.
         ttl: i64,
         /// Where it lay. Only what does not lie in RAM is told, as `detail`.
-        tier: Tier,
+        tier: AnsweringTier,
     },
     /// Answered by a page that the operator put over whatever is there.
     Overlay,
@@ -52,11 +52,11 @@ pub enum Report {
     },
 }
 
-impl Report {
+impl CacheReport {
     /// Whether the cache had no part in it: the request went past it.
     #[must_use]
     pub fn is_pass(self) -> bool {
-        let Report::Forwarded { reason, .. } = self else { return false };
+        let CacheReport::Forwarded { reason, .. } = self else { return false };
         matches!(reason, ForwardReason::Bypass | ForwardReason::BrokenEscape | ForwardReason::Method)
     }
 }
@@ -65,20 +65,20 @@ impl Report {
 const LARGEST: i64 = 999_999_999_999_999;
 
 /// Appends the member `larder; …` without field name and line end. No allocation.
-pub fn write(report: Report, out: &mut Vec<u8>) {
+pub fn write(report: CacheReport, out: &mut Vec<u8>) {
     match report {
-        Report::Hit { ttl, tier } => {
+        CacheReport::Hit { ttl, tier } => {
             out.extend_from_slice(b"larder; hit; ttl=");
             out.extend_from_slice(itoa::Buffer::new().format(ttl.clamp(-LARGEST, LARGEST)).as_bytes());
-            if tier != Tier::Ram {
+            if tier != AnsweringTier::Ram {
                 out.extend_from_slice(b"; detail=");
                 out.extend_from_slice(tier.name().as_bytes());
             }
         }
-        Report::Overlay => out.extend_from_slice(b"larder; hit; detail=overlay"),
+        CacheReport::Overlay => out.extend_from_slice(b"larder; hit; detail=overlay"),
         // Neither `hit` nor `fwd`: the cache made the answer itself.
-        Report::OnlyIfCached => out.extend_from_slice(b"larder; detail=only-if-cached"),
-        Report::Forwarded { reason, status, stored, collapsed } => {
+        CacheReport::OnlyIfCached => out.extend_from_slice(b"larder; detail=only-if-cached"),
+        CacheReport::Forwarded { reason, status, stored, collapsed } => {
             out.extend_from_slice(b"larder; fwd=");
             out.extend_from_slice(reason.name().as_bytes());
             if let Some(status) = status {
@@ -101,10 +101,10 @@ pub fn write(report: Report, out: &mut Vec<u8>) {
 
 /// The value of the older `X-Cache`: `HIT` only where the origin was not asked.
 #[must_use]
-pub fn x_cache(report: Report) -> &'static str {
+pub fn x_cache(report: CacheReport) -> &'static str {
     match report {
-        Report::Hit { .. } | Report::Overlay => "HIT",
-        Report::Forwarded { .. } | Report::OnlyIfCached => "MISS",
+        CacheReport::Hit { .. } | CacheReport::Overlay => "HIT",
+        CacheReport::Forwarded { .. } | CacheReport::OnlyIfCached => "MISS",
     }
 }
 
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(report: Report, expect: &str, x_cache_expect: &str) {
+    fn check(report: CacheReport, expect: &str, x_cache_expect: &str) {
         let mut out = Vec::new();
         write(report, &mut out);
         assert_eq!((expect, x_cache_expect), (std::str::from_utf8(&out).unwrap(), x_cache(report)));
@@ -121,15 +121,27 @@ mod tests {
 
     #[test]
     fn members() {
-        check(Report::Hit { ttl: 30, tier: Tier::Ram }, "larder; hit; ttl=30", "HIT");
-        check(Report::Hit { ttl: -3, tier: Tier::Ram }, "larder; hit; ttl=-3", "HIT");
-        check(Report::Hit { ttl: i64::MIN, tier: Tier::Ram }, "larder; hit; ttl=-999999999999999", "HIT");
-        check(Report::Hit { ttl: 3, tier: Tier::Disk }, "larder; hit; ttl=3; detail=disk", "HIT");
-        check(Report::Hit { ttl: -3, tier: Tier::Fleet }, "larder; hit; ttl=-3; detail=fleet", "HIT");
-        check(Report::OnlyIfCached, "larder; detail=only-if-cached", "MISS");
-        check(Report::Overlay, "larder; hit; detail=overlay", "HIT");
+        check(CacheReport::Hit { ttl: 30, tier: AnsweringTier::Ram }, "larder; hit; ttl=30", "HIT");
+        check(CacheReport::Hit { ttl: -3, tier: AnsweringTier::Ram }, "larder; hit; ttl=-3", "HIT");
+        check(
+            CacheReport::Hit { ttl: i64::MIN, tier: AnsweringTier::Ram },
+            "larder; hit; ttl=-999999999999999",
+            "HIT",
+        );
+        check(
+            CacheReport::Hit { ttl: 3, tier: AnsweringTier::Disk },
+            "larder; hit; ttl=3; detail=disk",
+            "HIT",
+        );
+        check(
+            CacheReport::Hit { ttl: -3, tier: AnsweringTier::Fleet },
+            "larder; hit; ttl=-3; detail=fleet",
+            "HIT",
+        );
+        check(CacheReport::OnlyIfCached, "larder; detail=only-if-cached", "MISS");
+        check(CacheReport::Overlay, "larder; hit; detail=overlay", "HIT");
         let forwarded =
-            |reason, status, stored, collapsed| Report::Forwarded { reason, status, stored, collapsed };
+            |reason, status, stored, collapsed| CacheReport::Forwarded { reason, status, stored, collapsed };
         check(forwarded(ForwardReason::Bypass, None, false, false), "larder; fwd=bypass", "MISS");
         check(
             forwarded(ForwardReason::BrokenEscape, Some(200), false, false),
@@ -157,7 +169,7 @@ mod tests {
     fn writing_into_room_does_not_grow() {
         let mut out = Vec::with_capacity(128);
         let before = out.as_ptr();
-        write(Report::Hit { ttl: i64::MAX, tier: Tier::Fleet }, &mut out);
+        write(CacheReport::Hit { ttl: i64::MAX, tier: AnsweringTier::Fleet }, &mut out);
         assert_eq!(before, out.as_ptr());
     }
 }

@@ -97,7 +97,7 @@ impl Coding {
 
 /// What a request's `Accept-Encoding` says of each coding. Copy it: it owns nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Accepted {
+pub struct AcceptedCodings {
     identity: Quality,
     gzip: Quality,
     brotli: Quality,
@@ -106,14 +106,14 @@ pub struct Accepted {
     other: Quality,
 }
 
-impl Accepted {
+impl AcceptedCodings {
     /// Reads every `Accept-Encoding` line in one pass. Without the field every coding is acceptable; a
     /// malformed member is passed over, as is all after the 64th.
     #[must_use]
-    pub fn read(fields: &[Field<'_>]) -> Accepted {
+    pub fn read(fields: &[Field<'_>]) -> AcceptedCodings {
         let mut lines = field::all(fields, "accept-encoding").peekable();
         if lines.peek().is_none() {
-            return Accepted {
+            return AcceptedCodings {
                 identity: BEST,
                 gzip: BEST,
                 brotli: BEST,
@@ -137,7 +137,7 @@ impl Accepted {
             *slot = Some(slot.map_or(quality, |it: Quality| it.max(quality)));
         }
         let rest = any.unwrap_or(0);
-        Accepted {
+        AcceptedCodings {
             // Identity is acceptable unless it, or `*` without it, is excluded (RFC 9110 §12.5.3).
             identity: named[0].unwrap_or(any.unwrap_or(1)),
             gzip: named[1].unwrap_or(rest),
@@ -213,7 +213,7 @@ mod tests {
     fn check(lines: &[&str], expect: [Quality; 5]) {
         let fields: Vec<_> =
             lines.iter().map(|it| Field { name: "Accept-Encoding", value: it.as_bytes() }).collect();
-        let it = Accepted::read(&fields);
+        let it = AcceptedCodings::read(&fields);
         let all = [Coding::Identity, Coding::Gzip, Coding::Brotli, Coding::Zstd, Coding::Other];
         assert_eq!(expect, all.map(|coding| it.quality(coding)), "{lines:?}");
     }
@@ -246,7 +246,7 @@ mod tests {
         check(&[Gzip, Gzip, Gzip, Gzip], None);
         check(&[Gzip, Other], None);
         let fields = [Field { name: "accept-encoding", value: b"gzip, br;q=0.5, deflate;q=0" }];
-        let accepted = Accepted::read(&fields);
+        let accepted = AcceptedCodings::read(&fields);
         let quality = |all: &[Coding]| accepted.quality(Coding::over(all.iter().copied()));
         assert_eq!((500, 0), (quality(&[Gzip, Brotli]), quality(&[Deflate, Gzip])));
     }
@@ -277,7 +277,7 @@ mod tests {
         #[test]
         fn never_panics(value in proptest::collection::vec(any::<u8>(), 0..60)) {
             let _ = weighted(&value);
-            let _ = Accepted::read(&[Field { name: "accept-encoding", value: &value }]);
+            let _ = AcceptedCodings::read(&[Field { name: "accept-encoding", value: &value }]);
         }
     }
 }

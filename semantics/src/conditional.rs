@@ -91,7 +91,7 @@ fn only_date(fields: &[Field<'_>], name: &str) -> Option<WallTime> {
 pub(crate) mod tests {
     use super::*;
     use crate::freshness::{Lifetime, LifetimeSource};
-    use crate::partial::Part;
+    use crate::partial::HeldRange;
     use proptest::prelude::*;
 
     /// A stored response: `204` status, `e:TAG`, `lm:SECONDS`, `date:SECONDS` (else 1000), `p:FIRST-LAST/LENGTH`.
@@ -120,7 +120,7 @@ pub(crate) mod tests {
                 Some(("date", time)) => meta.date = WallTime(time.parse().unwrap()),
                 Some(("p", part)) => {
                     let value = format!("bytes {part}");
-                    meta.partial = Part::of(&[Field { name: "Content-Range", value: value.as_bytes() }]);
+                    meta.partial = HeldRange::of(&[Field { name: "Content-Range", value: value.as_bytes() }]);
                 }
                 _ => meta.status = word.parse().unwrap(),
             }

@@ -34,7 +34,7 @@ use std::sync::Arc;
 
 /// What a condition is about, which says what names it may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Subject {
+pub enum ExpressionSubject {
     /// Responses that are stored.
     Stored,
     /// Requests that were finished, with what came of them.
@@ -42,10 +42,10 @@ pub enum Subject {
 }
 
 /// What a condition is true of, or not.
-pub trait Facts {
+pub trait ExpressionFacts {
     /// Whether `test` says yes to the text of this name; no where it is not known. Of a stored response these are
     /// [`part_of_key`].
-    fn text(&self, name: Text, test: &mut dyn FnMut(&[u8]) -> bool) -> bool;
+    fn text(&self, name: TextName, test: &mut dyn FnMut(&[u8]) -> bool) -> bool;
     /// A number; `None` where it is not known.
     fn number(&self, name: Number) -> Option<i64>;
     /// Whether it has this tag.
@@ -75,7 +75,7 @@ pub enum Number {
 
 /// The names that stand for text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Text {
+pub enum TextName {
     /// The cache key.
     Key,
     /// `http` or `https`.
@@ -108,11 +108,11 @@ pub enum Text {
 
 /// A condition that was parsed. Cheap to clone; equal where the text is.
 #[derive(Clone)]
-pub struct Expression(Arc<Parsed>);
+pub struct Expression(Arc<ParsedExpression>);
 
-struct Parsed {
+struct ParsedExpression {
     text: Box<str>,
-    root: Node,
+    root: ExpressionNode,
     weight: usize,
 }
 
@@ -125,11 +125,11 @@ pub struct ExpressionError {
     pub sentence: String,
 }
 
-enum Node {
-    Any(Vec<Node>),
-    All(Vec<Node>),
-    Not(Box<Node>),
-    Text(Text, Match),
+enum ExpressionNode {
+    Any(Vec<ExpressionNode>),
+    All(Vec<ExpressionNode>),
+    Not(Box<ExpressionNode>),
+    Text(TextName, Match),
     Header(Box<str>, Match),
     Number(Number, Compare, i64),
     Tag(Box<str>),
@@ -161,21 +161,21 @@ impl Expression {
     /// # Errors
     /// It is no condition, or too long or too deep; the error names the column.
     pub fn parse(text: &str) -> Result<Expression, ExpressionError> {
-        Self::parse_about(Subject::Stored, text)
+        Self::parse_about(ExpressionSubject::Stored, text)
     }
 
     /// Parses a condition about `subject`.
     ///
     /// # Errors
     /// As [`Expression::parse`]; a name that `subject` does not have is answered with those that it has.
-    pub fn parse_about(subject: Subject, text: &str) -> Result<Expression, ExpressionError> {
+    pub fn parse_about(subject: ExpressionSubject, text: &str) -> Result<Expression, ExpressionError> {
         let (root, weight) = parse::parse(subject, text)?;
-        Ok(Expression(Arc::new(Parsed { text: text.into(), root, weight })))
+        Ok(Expression(Arc::new(ParsedExpression { text: text.into(), root, weight })))
     }
 
     /// Whether it is true.
     #[must_use]
-    pub fn holds(&self, facts: &impl Facts) -> bool {
+    pub fn holds(&self, facts: &impl ExpressionFacts) -> bool {
         self.0.root.holds(facts)
     }
 
@@ -189,11 +189,11 @@ impl Expression {
     #[must_use]
     pub fn needed_tag(&self) -> Option<&str> {
         let together = match &self.0.root {
-            Node::All(all) => all,
+            ExpressionNode::All(all) => all,
             one => std::slice::from_ref(one),
         };
         together.iter().find_map(|it| match it {
-            Node::Tag(tag) => Some(&**tag),
+            ExpressionNode::Tag(tag) => Some(&**tag),
             _ => None,
         })
     }
@@ -205,18 +205,18 @@ impl Expression {
     }
 }
 
-impl Node {
-    fn holds(&self, facts: &impl Facts) -> bool {
+impl ExpressionNode {
+    fn holds(&self, facts: &impl ExpressionFacts) -> bool {
         match self {
-            Node::Any(all) => all.iter().any(|it| it.holds(facts)),
-            Node::All(all) => all.iter().all(|it| it.holds(facts)),
-            Node::Not(it) => !it.holds(facts),
-            Node::Text(name, test) => facts.text(*name, &mut |it| test.holds(it)),
-            Node::Header(name, test) => facts.header(name, &mut |it| test.holds(it)),
-            Node::Number(name, compare, than) => {
+            ExpressionNode::Any(all) => all.iter().any(|it| it.holds(facts)),
+            ExpressionNode::All(all) => all.iter().all(|it| it.holds(facts)),
+            ExpressionNode::Not(it) => !it.holds(facts),
+            ExpressionNode::Text(name, test) => facts.text(*name, &mut |it| test.holds(it)),
+            ExpressionNode::Header(name, test) => facts.header(name, &mut |it| test.holds(it)),
+            ExpressionNode::Number(name, compare, than) => {
                 facts.number(*name).is_some_and(|it| compare.holds(it, *than))
             }
-            Node::Tag(tag) => facts.has_tag(tag),
+            ExpressionNode::Tag(tag) => facts.has_tag(tag),
         }
     }
 }
@@ -249,20 +249,20 @@ impl Compare {
 
 /// The text that `name` stands for where a response is stored under `key`; `None` where the key does not tell it.
 #[must_use]
-pub fn part_of_key(key: &[u8], name: Text) -> Option<&[u8]> {
-    let parts = || Parts::of(key);
+pub fn part_of_key(key: &[u8], name: TextName) -> Option<&[u8]> {
+    let parts = || KeyParts::of(key);
     Some(match name {
-        Text::Key => key,
-        Text::Scheme => parts().scheme,
-        Text::Host => parts().host,
-        Text::Path => parts().path,
-        Text::Query => parts().query,
+        TextName::Key => key,
+        TextName::Scheme => parts().scheme,
+        TextName::Host => parts().host,
+        TextName::Path => parts().path,
+        TextName::Query => parts().query,
         _ => return None,
     })
 }
 
 /// The parts of a key, as [`crate::key`] writes it.
-struct Parts<'k> {
+struct KeyParts<'k> {
     scheme: &'k [u8],
     /// Without a port.
     host: &'k [u8],
@@ -272,7 +272,7 @@ struct Parts<'k> {
     query: &'k [u8],
 }
 
-impl<'k> Parts<'k> {
+impl<'k> KeyParts<'k> {
     fn of(key: &'k [u8]) -> Self {
         let (scheme, rest) = split(key, b"://");
         let until =
@@ -283,7 +283,7 @@ impl<'k> Parts<'k> {
         let (path, query) = split(target, b"?");
         let port =
             authority.iter().rposition(|it| *it == b':').filter(|at| !authority[*at..].contains(&b']'));
-        Parts { scheme, host: &authority[..port.unwrap_or(authority.len())], path, query }
+        KeyParts { scheme, host: &authority[..port.unwrap_or(authority.len())], path, query }
     }
 }
 

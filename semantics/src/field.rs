@@ -76,15 +76,15 @@ pub fn trim(value: &[u8]) -> &[u8] {
 ///
 /// Not for lists of entity tags, in which a backslash escapes nothing (see `validator`).
 pub fn members(value: &[u8]) -> impl Iterator<Item = &[u8]> + Clone {
-    Members { rest: value }.filter(|it| !it.is_empty())
+    FieldMembers { rest: value }.filter(|it| !it.is_empty())
 }
 
 #[derive(Clone)]
-struct Members<'a> {
+struct FieldMembers<'a> {
     rest: &'a [u8],
 }
 
-impl<'a> Iterator for Members<'a> {
+impl<'a> Iterator for FieldMembers<'a> {
     type Item = &'a [u8];
 
     fn next(&mut self) -> Option<&'a [u8]> {
@@ -126,11 +126,11 @@ impl Quotes {
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct FieldList {
     text: Vec<u8>,
-    index: Vec<Line>,
+    index: Vec<QuotedLine>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Line {
+struct QuotedLine {
     start: u32,
     name_len: u32,
     value_len: u32,
@@ -184,7 +184,7 @@ impl FieldList {
         }
         self.text.extend_from_slice(b"\r\n");
         let small = |it: usize| u32::try_from(it).expect("a head is bounded far below 4 GiB");
-        self.index.push(Line {
+        self.index.push(QuotedLine {
             start: small(start),
             name_len: small(name.len()),
             value_len: small(value.len()),
@@ -196,7 +196,7 @@ impl FieldList {
         self.index.iter().map(|it| self.at(*it))
     }
 
-    fn at(&self, line: Line) -> Field<'_> {
+    fn at(&self, line: QuotedLine) -> Field<'_> {
         let start = line.start as usize;
         let name_end = start + line.name_len as usize;
         let value_start = name_end + 2;
@@ -222,7 +222,7 @@ impl FieldList {
 
     /// The lines of one name: most others differ from it in length, which is asked first.
     fn named<'s, 'n>(&'s self, name: &'n str) -> impl Iterator<Item = Field<'s>> + use<'s, 'n> {
-        let is_as_long = move |it: &&Line| it.name_len as usize == name.len();
+        let is_as_long = move |it: &&QuotedLine| it.name_len as usize == name.len();
         self.index.iter().filter(is_as_long).map(|it| self.at(*it)).filter(move |it| it.is(name))
     }
 
@@ -292,7 +292,7 @@ impl FieldList {
     /// The bytes of each block that it has on the heap, for the RAM budget.
     #[must_use]
     pub fn blocks(&self) -> [usize; 2] {
-        [self.text.capacity(), self.index.capacity() * size_of::<Line>()]
+        [self.text.capacity(), self.index.capacity() * size_of::<QuotedLine>()]
     }
 
     /// Gives back what capacity is over, before the list is kept for long. By a copy: an allocator that is asked to make

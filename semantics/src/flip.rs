@@ -23,7 +23,7 @@ const DIRECTIVES: usize = 16;
 
 /// One change, to a request, a response or the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum FlipChange {
     /// The client leaves out every line of this name.
     RemoveRequestHeader {
         /// As in the request.
@@ -44,12 +44,12 @@ pub enum Change {
         value: String,
     },
     /// The operator sets this key of the route.
-    SetConfig(Setting),
+    SetConfig(FlipSetting),
 }
 
 /// One configuration key of a route with a value that may flip a verdict. Seconds, bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Setting {
+pub enum FlipSetting {
     /// `cache.enabled = true`
     Enabled,
     /// `cache.request_directives = "ignore"`
@@ -68,19 +68,19 @@ pub enum Setting {
     StaleWhileRevalidate(u32),
 }
 
-impl Setting {
+impl FlipSetting {
     /// Such as `cache.default_ttl`.
     #[must_use]
     pub fn key(self) -> &'static str {
         match self {
-            Setting::Enabled => "cache.enabled",
-            Setting::IgnoreRequestDirectives => "cache.request_directives",
-            Setting::MaxObject(_) => "cache.max_object",
-            Setting::DefaultTtl(_) => "cache.default_ttl",
-            Setting::StatusTtl(..) => "cache.status_ttl",
-            Setting::OverrideTtl(_) => "cache.override_ttl",
-            Setting::MaxTtl(_) => "cache.max_ttl",
-            Setting::StaleWhileRevalidate(_) => "cache.stale_while_revalidate",
+            FlipSetting::Enabled => "cache.enabled",
+            FlipSetting::IgnoreRequestDirectives => "cache.request_directives",
+            FlipSetting::MaxObject(_) => "cache.max_object",
+            FlipSetting::DefaultTtl(_) => "cache.default_ttl",
+            FlipSetting::StatusTtl(..) => "cache.status_ttl",
+            FlipSetting::OverrideTtl(_) => "cache.override_ttl",
+            FlipSetting::MaxTtl(_) => "cache.max_ttl",
+            FlipSetting::StaleWhileRevalidate(_) => "cache.stale_while_revalidate",
         }
     }
 
@@ -88,57 +88,57 @@ impl Setting {
     #[must_use]
     pub fn value(self) -> String {
         match self {
-            Setting::Enabled => "true".to_owned(),
-            Setting::IgnoreRequestDirectives => "\"ignore\"".to_owned(),
-            Setting::MaxObject(bytes) => format!("\"{bytes}B\""),
-            Setting::StatusTtl(status, seconds) => format!("{{ {status} = \"{seconds}s\" }}"),
-            Setting::DefaultTtl(seconds)
-            | Setting::OverrideTtl(seconds)
-            | Setting::MaxTtl(seconds)
-            | Setting::StaleWhileRevalidate(seconds) => format!("\"{seconds}s\""),
+            FlipSetting::Enabled => "true".to_owned(),
+            FlipSetting::IgnoreRequestDirectives => "\"ignore\"".to_owned(),
+            FlipSetting::MaxObject(bytes) => format!("\"{bytes}B\""),
+            FlipSetting::StatusTtl(status, seconds) => format!("{{ {status} = \"{seconds}s\" }}"),
+            FlipSetting::DefaultTtl(seconds)
+            | FlipSetting::OverrideTtl(seconds)
+            | FlipSetting::MaxTtl(seconds)
+            | FlipSetting::StaleWhileRevalidate(seconds) => format!("\"{seconds}s\""),
         }
     }
 
     fn apply(self, policy: &mut Policy) {
         match self {
-            Setting::Enabled => policy.enabled = true,
-            Setting::IgnoreRequestDirectives => {
+            FlipSetting::Enabled => policy.enabled = true,
+            FlipSetting::IgnoreRequestDirectives => {
                 policy.request_directives = RequestDirectivePolicy::Ignore;
             }
-            Setting::MaxObject(bytes) => policy.max_object = bytes,
-            Setting::DefaultTtl(seconds) => policy.default_ttl = Some(seconds),
-            Setting::StatusTtl(status, seconds) => {
+            FlipSetting::MaxObject(bytes) => policy.max_object = bytes,
+            FlipSetting::DefaultTtl(seconds) => policy.default_ttl = Some(seconds),
+            FlipSetting::StatusTtl(status, seconds) => {
                 policy.status_ttl.retain(|it| it.0 != status);
                 policy.status_ttl.push((status, seconds));
             }
-            Setting::MaxTtl(seconds) => policy.max_ttl = seconds,
-            Setting::OverrideTtl(seconds) => policy.override_ttl = Some(seconds),
-            Setting::StaleWhileRevalidate(seconds) => policy.stale_while_revalidate = seconds,
+            FlipSetting::MaxTtl(seconds) => policy.max_ttl = seconds,
+            FlipSetting::OverrideTtl(seconds) => policy.override_ttl = Some(seconds),
+            FlipSetting::StaleWhileRevalidate(seconds) => policy.stale_while_revalidate = seconds,
         }
     }
 }
 
-impl Change {
+impl FlipChange {
     /// One sentence for people.
     #[must_use]
     pub fn sentence(&self) -> String {
         match self {
-            Change::RemoveRequestHeader { name } => format!("Send the request without {name}."),
-            Change::RemoveRequestBody => "Send the request without a body.".to_owned(),
-            Change::RemoveResponseHeader { name } => {
+            FlipChange::RemoveRequestHeader { name } => format!("Send the request without {name}."),
+            FlipChange::RemoveRequestBody => "Send the request without a body.".to_owned(),
+            FlipChange::RemoveResponseHeader { name } => {
                 format!("Configure the origin to respond without {name}.")
             }
-            Change::SetResponseHeader { name, value } => {
+            FlipChange::SetResponseHeader { name, value } => {
                 format!("Configure the origin to respond with {name}: {value}.")
             }
-            Change::SetConfig(it) => format!("Set {} = {} for the route.", it.key(), it.value()),
+            FlipChange::SetConfig(it) => format!("Set {} = {} for the route.", it.key(), it.value()),
         }
     }
 }
 
 /// One exchange with an origin, as [`storable::decide`] saw it.
 #[derive(Clone, Copy, Debug)]
-pub struct Exchange<'e> {
+pub struct OriginExchange<'e> {
     /// The request's method.
     pub method: &'e str,
     /// The request's fields.
@@ -162,8 +162,8 @@ pub struct Exchange<'e> {
 /// Whether the response is one visitor's, so that nothing may be proposed to share it: it says `private` or `no-store`, in a targeted field or
 /// beside one, it sets a cookie, or it answers credentials and does not say that it may be shared (RFC 9111 §3, §3.5).
 #[must_use]
-pub fn is_one_visitors(exchange: &Exchange<'_>) -> bool {
-    let Exchange { response, policy, .. } = *exchange;
+pub fn is_one_visitors(exchange: &OriginExchange<'_>) -> bool {
+    let OriginExchange { response, policy, .. } = *exchange;
     let said = crate::targeted::directives(response, policy).0;
     let implicit =
         Meta::of(exchange.status, response, policy, exchange.request_time, exchange.response_time).implicit;
@@ -192,7 +192,7 @@ fn is_forbidden(response: &[Field<'_>], policy: &Policy) -> bool {
 /// The fewest changes that make the response storable, and the same request, asked again, a hit. `None` where it is so already, where
 /// nothing that is known suffices, or where the response [`is_one_visitors`].
 #[must_use]
-pub fn smallest(exchange: &Exchange<'_>) -> Option<Vec<Change>> {
+pub fn smallest(exchange: &OriginExchange<'_>) -> Option<Vec<FlipChange>> {
     if is_one_visitors(exchange) {
         return None;
     }
@@ -203,7 +203,7 @@ pub fn smallest(exchange: &Exchange<'_>) -> Option<Vec<Change>> {
 /// Like [`smallest`], where no response is known and the one of the exchange is imagined: changes of the request and the configuration only.
 /// It is nobody's, so that a request with credentials may be advised to do without them.
 #[must_use]
-pub fn smallest_before_a_response(exchange: &Exchange<'_>) -> Option<Vec<Change>> {
+pub fn smallest_before_a_response(exchange: &OriginExchange<'_>) -> Option<Vec<FlipChange>> {
     let was = Trial::of(exchange);
     let mut candidates = was.request_changes();
     candidates.extend(was.config_changes(exchange.status, 0));
@@ -212,7 +212,7 @@ pub fn smallest_before_a_response(exchange: &Exchange<'_>) -> Option<Vec<Change>
 
 /// Whether the response is stored, and the same request, asked again, a hit, with nothing changed.
 #[must_use]
-pub fn is_a_hit_again(exchange: &Exchange<'_>) -> bool {
+pub fn is_a_hit_again(exchange: &OriginExchange<'_>) -> bool {
     Trial::of(exchange).hits_again(exchange)
 }
 
@@ -228,7 +228,7 @@ pub fn smallest_for_reuse(
     request: &[Field<'_>],
     policy: &Policy,
     now: WallTime,
-) -> Option<Vec<Change>> {
+) -> Option<Vec<FlipChange>> {
     let facts = RequestFacts::read(method, request);
     if reuse::is_for_others(meta, &facts, policy) {
         return None;
@@ -246,7 +246,7 @@ pub fn smallest_for_reuse(
     let of_the_request = was.candidates_of_the_request();
     fewest(&was, &of_the_request, Trial::with, answers_now).or_else(|| {
         let response = stored.view();
-        let exchange = Exchange {
+        let exchange = OriginExchange {
             method,
             request,
             answered: request,
@@ -276,7 +276,7 @@ struct Trial {
 }
 
 impl Trial {
-    fn of(exchange: &Exchange<'_>) -> Self {
+    fn of(exchange: &OriginExchange<'_>) -> Self {
         Self {
             request: FieldList::from_fields(exchange.request),
             response: FieldList::from_fields(exchange.response),
@@ -285,21 +285,21 @@ impl Trial {
         }
     }
 
-    fn with(&self, change: &Change) -> Self {
+    fn with(&self, change: &FlipChange) -> Self {
         let mut it = self.clone();
         match change {
-            Change::RemoveRequestHeader { name } => it.request.remove(name),
-            Change::RemoveRequestBody => it.body = false,
-            Change::RemoveResponseHeader { name } => it.response.remove(name),
-            Change::SetResponseHeader { name, value } => it.response.set(name, value),
-            Change::SetConfig(setting) => setting.apply(&mut it.policy),
+            FlipChange::RemoveRequestHeader { name } => it.request.remove(name),
+            FlipChange::RemoveRequestBody => it.body = false,
+            FlipChange::RemoveResponseHeader { name } => it.response.remove(name),
+            FlipChange::SetResponseHeader { name, value } => it.response.set(name, value),
+            FlipChange::SetConfig(setting) => setting.apply(&mut it.policy),
         }
         it
     }
 
     /// The decision itself: nothing keeps the request from the origin at first, the response is stored, and then the same
     /// request is a hit.
-    fn hits_again(&self, exchange: &Exchange<'_>) -> bool {
+    fn hits_again(&self, exchange: &OriginExchange<'_>) -> bool {
         let (request, response) = (self.request.view(), self.response.view());
         let mut facts = RequestFacts::read(exchange.method, &request);
         facts.has_body = self.body;
@@ -332,7 +332,7 @@ impl Trial {
     }
 
     /// What may make a response storable, the smallest first.
-    fn candidates_to_store(&self, exchange: &Exchange<'_>) -> Vec<Change> {
+    fn candidates_to_store(&self, exchange: &OriginExchange<'_>) -> Vec<FlipChange> {
         let mut found = self.request_changes();
         let response = self.response.view();
         let age =
@@ -344,22 +344,22 @@ impl Trial {
     }
 
     /// What may make a response such as the stored one answer, the smallest first.
-    fn candidates_to_reuse(&self, status: u16) -> Vec<Change> {
+    fn candidates_to_reuse(&self, status: u16) -> Vec<FlipChange> {
         let mut found = self.request_changes();
         found.extend(self.response_changes(0));
         found.extend(self.config_changes(status, 0));
-        found.push(Change::SetConfig(Setting::StaleWhileRevalidate(LIFETIME)));
+        found.push(FlipChange::SetConfig(FlipSetting::StaleWhileRevalidate(LIFETIME)));
         found
     }
 
     /// What lets the stored response answer as it is.
-    fn candidates_of_the_request(&self) -> Vec<Change> {
+    fn candidates_of_the_request(&self) -> Vec<FlipChange> {
         let mut found = self.request_changes();
-        found.push(Change::SetConfig(Setting::IgnoreRequestDirectives));
+        found.push(FlipChange::SetConfig(FlipSetting::IgnoreRequestDirectives));
         found
     }
 
-    fn request_changes(&self) -> Vec<Change> {
+    fn request_changes(&self) -> Vec<FlipChange> {
         const NAMES: [&str; 7] = [
             "Cache-Control",
             "Pragma",
@@ -371,15 +371,15 @@ impl Trial {
         ];
         let present = NAMES.iter().filter(|it| self.request.contains(it));
         let mut found: Vec<_> =
-            present.map(|it| Change::RemoveRequestHeader { name: (*it).to_owned() }).collect();
+            present.map(|it| FlipChange::RemoveRequestHeader { name: (*it).to_owned() }).collect();
         if self.body {
-            found.push(Change::RemoveRequestBody);
+            found.push(FlipChange::RemoveRequestBody);
         }
         found
     }
 
     /// A directive less, a field less, or a line in another's place.
-    fn response_changes(&self, age: u32) -> Vec<Change> {
+    fn response_changes(&self, age: u32) -> Vec<FlipChange> {
         let mut found = Vec::new();
         let response = self.response.view();
         let (_, targeted) = crate::targeted::directives(&response, &self.policy);
@@ -394,7 +394,7 @@ impl Trial {
         let all_removable = (0..said.len()).all(removable);
         for name in ["Vary", "Expires", "Age", "Date", field] {
             if self.response.contains(name) && (name != field || all_removable) {
-                found.push(Change::RemoveResponseHeader { name: name.to_owned() });
+                found.push(FlipChange::RemoveResponseHeader { name: name.to_owned() });
             }
         }
         let max_age = format!("max-age={}", age.saturating_add(LIFETIME));
@@ -408,21 +408,21 @@ impl Trial {
         found
     }
 
-    fn config_changes(&self, status: u16, age: u32) -> Vec<Change> {
+    fn config_changes(&self, status: u16, age: u32) -> Vec<FlipChange> {
         let ttl = age.saturating_add(LIFETIME).min(LONGEST_LIFETIME);
         let length = self.response.get("content-length").and_then(storable::decimal);
         let too_large = length.filter(|it| *it > self.policy.max_object);
         let obeys = self.policy.request_directives != RequestDirectivePolicy::Ignore;
         let settings = [
-            (!self.policy.enabled).then_some(Setting::Enabled),
-            obeys.then_some(Setting::IgnoreRequestDirectives),
-            too_large.map(Setting::MaxObject),
-            Some(Setting::DefaultTtl(ttl)),
-            Some(Setting::StatusTtl(status, ttl)),
-            Some(Setting::OverrideTtl(ttl)),
-            (self.policy.max_ttl < ttl).then_some(Setting::MaxTtl(ttl)),
+            (!self.policy.enabled).then_some(FlipSetting::Enabled),
+            obeys.then_some(FlipSetting::IgnoreRequestDirectives),
+            too_large.map(FlipSetting::MaxObject),
+            Some(FlipSetting::DefaultTtl(ttl)),
+            Some(FlipSetting::StatusTtl(status, ttl)),
+            Some(FlipSetting::OverrideTtl(ttl)),
+            (self.policy.max_ttl < ttl).then_some(FlipSetting::MaxTtl(ttl)),
         ];
-        settings.into_iter().flatten().map(Change::SetConfig).collect()
+        settings.into_iter().flatten().map(FlipChange::SetConfig).collect()
     }
 }
 
@@ -453,12 +453,12 @@ fn is_about_privacy(directive: &str) -> bool {
     is("private") || is("no-store") || (is("no-cache") && has_fields)
 }
 
-fn set_or_remove(name: &str, value: &str) -> Change {
+fn set_or_remove(name: &str, value: &str) -> FlipChange {
     let name = name.to_owned();
     if value.is_empty() {
-        Change::RemoveResponseHeader { name }
+        FlipChange::RemoveResponseHeader { name }
     } else {
-        Change::SetResponseHeader { name, value: value.to_owned() }
+        FlipChange::SetResponseHeader { name, value: value.to_owned() }
     }
 }
 

@@ -46,7 +46,7 @@ impl Telling {
 
 /// The client, and through whom it came: from the one next to the client to the peer. One of a Unix socket has no address.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Seen {
+pub struct ClientChain {
     /// The rightmost address that is nobody's whom we believe; the leftmost of all where every one is.
     pub client: Option<IpAddr>,
     /// Proxies that are believed.
@@ -55,8 +55,8 @@ pub struct Seen {
 
 /// Who asks, where `peer` is the other end of the connection. What stands left of the client is the client's own word. What is no
 /// address (`unknown`, `_hidden`) ends the search: whoever wrote it is the last that is known.
-pub fn seen(believed: Believed, peer: Option<IpAddr>, fields: &[Field<'_>], trusted: &Peers) -> Seen {
-    let mut seen = Seen { client: peer.map(|it| it.to_canonical()), hops: Vec::new() };
+pub fn seen(believed: Believed, peer: Option<IpAddr>, fields: &[Field<'_>], trusted: &Peers) -> ClientChain {
+    let mut seen = ClientChain { client: peer.map(|it| it.to_canonical()), hops: Vec::new() };
     if !trusted.has(seen.client) {
         return seen;
     }
@@ -173,7 +173,7 @@ mod tests {
             .collect();
         let it = seen(believed, node(peer), &fields, &ours());
         let hops = hops.iter().map(|it| node(it)).collect();
-        assert_eq!(Seen { client: node(client), hops }, it, "{peer} {lines:?}");
+        assert_eq!(ClientChain { client: node(client), hops }, it, "{peer} {lines:?}");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::field::{Field, FieldList, all, first};
 use crate::freshness;
 use crate::policy::Policy;
 use crate::request::RequestFacts;
-use crate::storable::{self, Refusal, Storable};
+use crate::storable::{self, NotStorable, Storable};
 use crate::stored::{Meta, etag, is_kept};
 use crate::trace::Silent;
 use crate::validator::{strong_eq, weak_eq};
@@ -64,7 +64,7 @@ pub fn apply(
 /// What becomes of a stored response when it was freshened. The client that asked is answered with the
 /// freshened head in every case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum After {
+pub enum AfterFreshen {
     /// The freshened head takes the place of the stored one.
     Update,
     /// The stored one stays as it was: the request's answers may not be shared (`Authorization`,
@@ -76,7 +76,7 @@ pub enum After {
 
 /// Decides RFC 9111 §3 again for what [`apply`] returned. `request` is the one that was answered.
 #[must_use]
-pub fn after(request: &RequestFacts<'_>, fields: &FieldList, meta: &Meta, policy: &Policy) -> After {
+pub fn after(request: &RequestFacts<'_>, fields: &FieldList, meta: &Meta, policy: &Policy) -> AfterFreshen {
     let lines = fields.view();
     let decide = |facts: &RequestFacts<'_>| {
         storable::decide(
@@ -93,17 +93,18 @@ pub fn after(request: &RequestFacts<'_>, fields: &FieldList, meta: &Meta, policy
     let mut plain = RequestFacts::read("GET", &[]);
     plain.range = Some(b"bytes=0-");
     match decide(&plain) {
-        Storable::Store | Storable::Refuse(Refusal::Useless | Refusal::Late | Refusal::NoLifetime) => {}
-        Storable::Refuse(_) => return After::Drop,
+        Storable::Store
+        | Storable::Refuse(NotStorable::Useless | NotStorable::Late | NotStorable::NoLifetime) => {}
+        Storable::Refuse(_) => return AfterFreshen::Drop,
     }
     plain.directives = request.directives;
     plain.authorization = request.authorization;
     plain.cookies = request.cookies;
     match decide(&plain) {
-        Storable::Refuse(Refusal::Authorization | Refusal::Credentials | Refusal::RequestNoStore) => {
-            After::Leave
-        }
-        _ => After::Update,
+        Storable::Refuse(
+            NotStorable::Authorization | NotStorable::Credentials | NotStorable::RequestNoStore,
+        ) => AfterFreshen::Leave,
+        _ => AfterFreshen::Update,
     }
 }
 

@@ -7,7 +7,7 @@ use crate::cache_control::{MAX_DELTA, ResponseDirectives, delta_seconds};
 use crate::date;
 use crate::field::{Field, all, first, lines};
 use crate::policy::Policy;
-use crate::trace::{Outcome, Trace};
+use crate::trace::{RuleOutcome, RuleTrace};
 use larder_stdx::clock::WallTime;
 
 /// Where a lifetime came from, in order of precedence (RFC 9111 §4.2.1, RFC 9213 §2.2).
@@ -307,7 +307,7 @@ impl<'r> LifetimeInputs<'r> {
     /// How long the response is fresh (RFC 9111 §4.2.1), at most `cache.max_ttl`. Every source is told to
     /// `trace` in order of precedence, up to the one that decided.
     #[must_use]
-    pub fn lifetime(&self, policy: &Policy, trace: &mut impl Trace) -> Lifetime {
+    pub fn lifetime(&self, policy: &Policy, trace: &mut impl RuleTrace) -> Lifetime {
         let found = self.explicit(policy, trace).or_else(|| self.implicit(policy, trace));
         let Some(it) = found else {
             return Lifetime { seconds: 0, source: LifetimeSource::None };
@@ -315,14 +315,14 @@ impl<'r> LifetimeInputs<'r> {
         if it.seconds <= policy.max_ttl {
             return it;
         }
-        trace.rule("config", "max-ttl", Outcome::Decided, || {
+        trace.rule("config", "max-ttl", RuleOutcome::Decided, || {
             format!("cache.max_ttl = {} s, less than {} s", policy.max_ttl, it.seconds)
         });
         Lifetime { seconds: policy.max_ttl, source: it.source }
     }
 
     /// What the operator put in place of everything, and what the response says by itself.
-    fn explicit(&self, policy: &Policy, trace: &mut impl Trace) -> Option<Lifetime> {
+    fn explicit(&self, policy: &Policy, trace: &mut impl RuleTrace) -> Option<Lifetime> {
         let found = policy.override_ttl.filter(|_| takes_route_ttl(self.status));
         let found = found.map(|seconds| Lifetime { seconds, source: LifetimeSource::Override });
         tell(trace, "config", "override-ttl", found, || {
@@ -360,7 +360,7 @@ impl<'r> LifetimeInputs<'r> {
     }
 
     /// Where the response says nothing: the operator's defaults, then the heuristic.
-    fn implicit(&self, policy: &Policy, trace: &mut impl Trace) -> Option<Lifetime> {
+    fn implicit(&self, policy: &Policy, trace: &mut impl RuleTrace) -> Option<Lifetime> {
         let status_ttl = policy.status_ttl.iter().find(|it| it.0 == self.status).map(|it| it.1);
         let found = status_ttl.map(|seconds| Lifetime { seconds, source: LifetimeSource::StatusDefault });
         tell(trace, "config", "status-ttl", found, || {
@@ -444,13 +444,13 @@ impl<'r> LifetimeInputs<'r> {
 }
 
 fn tell(
-    trace: &mut impl Trace,
+    trace: &mut impl RuleTrace,
     source: &'static str,
     name: &'static str,
     found: Option<Lifetime>,
     evidence: impl FnOnce() -> String,
 ) {
-    let outcome = if found.is_some() { Outcome::Decided } else { Outcome::Passed };
+    let outcome = if found.is_some() { RuleOutcome::Decided } else { RuleOutcome::Passed };
     trace.rule(source, name, outcome, evidence);
 }
 

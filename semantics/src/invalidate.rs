@@ -32,7 +32,7 @@ pub fn targets(
     if !is_due(method, status) || !target.starts_with('/') {
         return Vec::new();
     }
-    let base = Base { scheme, authority, target };
+    let base = BaseUri { scheme, authority, target };
     let mut targets = vec![target.to_owned()];
     for name in ["location", "content-location"] {
         for reference in field::all(response, name).take(MAX_LINES) {
@@ -46,18 +46,18 @@ pub fn targets(
 /// another origin or is no URI.
 #[must_use]
 pub fn resolve(scheme: &str, authority: &str, target: &str, reference: &[u8]) -> Option<String> {
-    target.starts_with('/').then_some(Base { scheme, authority, target })?.resolve(reference)
+    target.starts_with('/').then_some(BaseUri { scheme, authority, target })?.resolve(reference)
 }
 
 /// The request's own URI, against which references are resolved (RFC 3986 §5.2).
-struct Base<'a> {
+struct BaseUri<'a> {
     scheme: &'a str,
     authority: &'a str,
     /// Begins with a slash.
     target: &'a str,
 }
 
-impl Base<'_> {
+impl BaseUri<'_> {
     /// The origin-form that `reference` comes to, as a request for the same text is stored under; `None` where it is on
     /// another origin or is no URI: under a broken escape nothing is stored.
     fn resolve(&self, reference: &[u8]) -> Option<String> {

@@ -13,9 +13,9 @@ use std::cmp::Ordering;
 
 /// How the key is made from a request (row G13). The default is the exact target.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Recipe {
+pub struct KeyRecipe {
     /// What happens to the query's parameters.
-    pub query: Query,
+    pub query: QueryPolicy,
     /// Whether parameters are sorted by name (stable for equal names).
     pub sort_query: bool,
     /// Request header fields whose values are part of the key, lower case. A value is normalised as
@@ -38,7 +38,7 @@ pub struct Recipe {
 /// Whatever is kept is kept byte for byte, but empty parameters (`&&`) are left out; and so is the `?`
 /// where nothing stands behind it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Query {
+pub enum QueryPolicy {
     /// All, byte for byte.
     #[default]
     All,
@@ -50,7 +50,7 @@ pub enum Query {
     Keep(Vec<String>),
 }
 
-impl Recipe {
+impl KeyRecipe {
     /// Appends the key of a request to `out`: readable, and equal for two requests only if the recipe
     /// says so (parts are length- or separator-safe against forged boundaries).
     ///
@@ -101,14 +101,14 @@ impl Recipe {
 
     /// The recipe without what requests add to the target: its keys are those that a purge of a URL names.
     #[must_use]
-    pub fn of_url(&self) -> Recipe {
-        Recipe { headers: Vec::new(), cookies: Vec::new(), ..self.clone() }
+    pub fn of_url(&self) -> KeyRecipe {
+        KeyRecipe { headers: Vec::new(), cookies: Vec::new(), ..self.clone() }
     }
 
     /// Appends what every key of this recipe begins with whose target begins with `target`, whatever the rest of it:
-    /// parameters that a key leaves out must not stand there. `authority` as for [`Recipe::write`].
+    /// parameters that a key leaves out must not stand there. `authority` as for [`KeyRecipe::write`].
     pub fn write_prefix(&self, scheme: &str, authority: &str, target: &str, out: &mut Vec<u8>) {
-        let all = Recipe { any_host_of: self.any_host_of.clone(), ..Recipe::default() };
+        let all = KeyRecipe { any_host_of: self.any_host_of.clone(), ..KeyRecipe::default() };
         all.write(scheme, authority, target, &[], out);
     }
 
@@ -128,7 +128,7 @@ impl Recipe {
     }
 
     fn keeps_targets(&self) -> bool {
-        self.query == Query::All && !self.sort_query
+        self.query == QueryPolicy::All && !self.sort_query
     }
 
     fn write_target(&self, target: &str, out: &mut Vec<u8>) {
@@ -163,10 +163,10 @@ impl Recipe {
     fn keeps(&self, parameter: &str) -> bool {
         let named = |it: &String| matches_decoded(it, name_of(parameter));
         match &self.query {
-            Query::All => true,
-            Query::None => false,
-            Query::Drop(names) => !names.iter().any(named),
-            Query::Keep(names) => names.iter().any(named),
+            QueryPolicy::All => true,
+            QueryPolicy::None => false,
+            QueryPolicy::Drop(names) => !names.iter().any(named),
+            QueryPolicy::Keep(names) => names.iter().any(named),
         }
     }
 
@@ -176,15 +176,15 @@ impl Recipe {
         let mut text = "The key is the scheme, ".to_owned();
         text.push_str(if self.any_host_of.is_some() { "the site for any of its hosts" } else { "the host" });
         text.push_str(match &self.query {
-            Query::All => " and the target with its whole query",
-            Query::None => " and the path without its query",
-            Query::Drop(_) => " and the target with its query except ",
-            Query::Keep(_) => " and the path with, of its query, only ",
+            QueryPolicy::All => " and the target with its whole query",
+            QueryPolicy::None => " and the path without its query",
+            QueryPolicy::Drop(_) => " and the target with its query except ",
+            QueryPolicy::Keep(_) => " and the path with, of its query, only ",
         });
-        if let Query::Drop(names) | Query::Keep(names) = &self.query {
+        if let QueryPolicy::Drop(names) | QueryPolicy::Keep(names) = &self.query {
             text.push_str(&listed(names));
         }
-        if self.sort_query && self.query != Query::None {
+        if self.sort_query && self.query != QueryPolicy::None {
             text.push_str(", the parameters sorted by name");
         }
         for (what, names) in [("header", &self.headers), ("cookie", &self.cookies)] {

@@ -10,7 +10,7 @@ use larder_stdx::clock::WallTime;
 
 /// Which part of a representation is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct HeldRange {
     /// Offset of the first byte that is held.
     pub first: u64,
     /// Offset of the last byte that is held, inclusive.
@@ -19,15 +19,15 @@ pub struct Part {
     pub complete: Option<u64>,
 }
 
-impl Part {
+impl HeldRange {
     /// What a 206 with these fields holds: its only `Content-Range`, if that is valid. A multipart has
     /// none.
     #[must_use]
-    pub fn of(fields: &[Field<'_>]) -> Option<Part> {
+    pub fn of(fields: &[Field<'_>]) -> Option<HeldRange> {
         let mut lines = field::all(fields, "content-range");
         let (value, further) = (lines.next()?, lines.next());
         let (first, last, complete) = range::content_range(value)?;
-        further.is_none().then_some(Part { first, last, complete })
+        further.is_none().then_some(HeldRange { first, last, complete })
     }
 
     /// How many bytes are held; one at least.
@@ -53,7 +53,7 @@ impl Part {
 /// validator as `If-Range`: `bytes=500-`. `None` where it lacks nothing, or bytes on both sides, which
 /// would come as a multipart: then ask without `Range`.
 #[must_use]
-pub fn missing(part: &Part) -> Option<String> {
+pub fn missing(part: &HeldRange) -> Option<String> {
     let has_end = part.complete == Some(part.last.saturating_add(1));
     match (part.first, has_end) {
         (0, false) => Some(format!("bytes={}-", part.last.saturating_add(1))),
@@ -104,7 +104,7 @@ pub enum Combine {
     /// They touch or overlap: one part, and whether it is the whole now.
     Into {
         /// The union.
-        part: Part,
+        part: HeldRange,
         /// Every byte is held.
         whole: bool,
     },
@@ -120,7 +120,7 @@ pub fn combine(old: &Meta, new: &Meta) -> Combine {
     let touch = a.first <= b.last.saturating_add(1) && b.first <= a.last.saturating_add(1);
     let complete = a.complete.or(b.complete);
     let agree = b.complete.is_none() || b.complete == complete;
-    let part = Part { first: a.first.min(b.first), last: a.last.max(b.last), complete };
+    let part = HeldRange { first: a.first.min(b.first), last: a.last.max(b.last), complete };
     let within = complete.is_none_or(|it| part.last < it);
     if touch && agree && within && validator::same_strong(old, new) {
         Combine::Into { part, whole: part.is_whole() }
@@ -164,17 +164,17 @@ mod tests {
     use crate::conditional::tests::meta;
     use proptest::prelude::*;
 
-    fn part(spec: &str) -> Part {
+    fn part(spec: &str) -> HeldRange {
         meta(&format!("p:{spec}")).partial.expect(spec)
     }
 
     #[test]
     fn only_one_valid_content_range_makes_a_part() {
         let line = |value| Field { name: "content-range", value };
-        assert_eq!(Some(part("0-1/5")), Part::of(&[line(b"bytes 0-1/5")]));
-        assert_eq!(None, Part::of(&[line(b"bytes 0-1/5"), line(b"bytes 0-1/5")]));
-        assert_eq!(None, Part::of(&[line(b"bytes */5")]));
-        assert_eq!(None, Part::of(&[]));
+        assert_eq!(Some(part("0-1/5")), HeldRange::of(&[line(b"bytes 0-1/5")]));
+        assert_eq!(None, HeldRange::of(&[line(b"bytes 0-1/5"), line(b"bytes 0-1/5")]));
+        assert_eq!(None, HeldRange::of(&[line(b"bytes */5")]));
+        assert_eq!(None, HeldRange::of(&[]));
     }
 
     #[track_caller]

@@ -19,7 +19,7 @@ pub enum Decode {
 
 /// One way to read a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reading {
+pub struct PathReading {
     /// Percent-encoded bytes.
     pub decode: Decode,
     /// A backslash is a slash.
@@ -33,12 +33,12 @@ pub struct Reading {
 }
 
 /// The path as it is spelled.
-pub const SPELLED: Reading =
-    Reading { decode: Decode::No, backslash: false, merge: false, dots: false, parameters: false };
+pub const SPELLED: PathReading =
+    PathReading { decode: Decode::No, backslash: false, merge: false, dots: false, parameters: false };
 
 /// The normal form, by which routes are chosen.
-pub const NORMAL: Reading =
-    Reading { decode: Decode::All, backslash: true, merge: true, dots: true, parameters: false };
+pub const NORMAL: PathReading =
+    PathReading { decode: Decode::All, backslash: true, merge: true, dots: true, parameters: false };
 
 /// Whether a path can be read in one way only, which is as it is spelled: no `%`, no backslash, no `;`, no empty
 /// segment before the last, no segment `.` or `..`.
@@ -62,7 +62,7 @@ fn is_dots(segment: &[u8]) -> bool {
 
 /// Reads `path`, which begins with a slash, into `out`, whose content is dropped. What comes out begins with a slash
 /// and is not longer.
-pub fn read(path: &[u8], way: Reading, out: &mut Vec<u8>) {
+pub fn read(path: &[u8], way: PathReading, out: &mut Vec<u8>) {
     out.clear();
     out.reserve(path.len());
     let mut rest = path;
@@ -90,7 +90,7 @@ fn hex(digit: u8) -> Option<u8> {
 }
 
 /// Rewrites a path in its place, segment by segment: what is written is never longer than what was read.
-fn join_segments(way: Reading, path: &mut Vec<u8>) {
+fn join_segments(way: PathReading, path: &mut Vec<u8>) {
     let (mut from, mut to) = (0, 0);
     while from < path.len() {
         // A slash stands at `from`.
@@ -127,9 +127,9 @@ fn join_segments(way: Reading, path: &mut Vec<u8>) {
 /// and how percent-encoded bytes were taken. A path that is long and odd beyond measure is not looked at: `false`.
 pub fn holds_for_all(path: &[u8], room: &mut Vec<u8>, mut holds: impl FnMut(&[u8], Decode) -> bool) -> bool {
     // Everything resolved but the segments shows which parts there are, encoded or not.
-    read(path, Reading { merge: false, dots: false, ..NORMAL }, room);
+    read(path, PathReading { merge: false, dots: false, ..NORMAL }, room);
     let parameters = room.contains(&b';');
-    read(path, Reading { merge: false, dots: false, parameters: true, ..NORMAL }, room);
+    read(path, PathReading { merge: false, dots: false, parameters: true, ..NORMAL }, room);
     let segments = !is_plain_but_escapes(room);
     let escapes = path.contains(&b'%');
     let slash = |it: &[u8]| matches!(it, [b'%', b'2', b'f' | b'F'] | [b'%', b'5', b'c' | b'C']);
@@ -150,7 +150,7 @@ pub fn holds_for_all(path: &[u8], room: &mut Vec<u8>, mut holds: impl FnMut(&[u8
             for parameters in both(parameters) {
                 for merge in both(segments) {
                     for dots in both(segments) {
-                        let way = Reading {
+                        let way = PathReading {
                             decode: *decode,
                             backslash: *backslash,
                             merge: *merge,
@@ -186,7 +186,7 @@ fn is_plain_but_escapes(path: &[u8]) -> bool {
 }
 
 fn room_has_backslash(path: &[u8], room: &mut Vec<u8>) -> bool {
-    read(path, Reading { decode: Decode::All, ..SPELLED }, room);
+    read(path, PathReading { decode: Decode::All, ..SPELLED }, room);
     room.contains(&b'\\')
 }
 
@@ -195,13 +195,13 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn bytes_as(path: &str, way: Reading) -> Vec<u8> {
+    fn bytes_as(path: &str, way: PathReading) -> Vec<u8> {
         let mut out = Vec::new();
         read(path.as_bytes(), way, &mut out);
         out
     }
 
-    fn read_as(path: &str, way: Reading) -> String {
+    fn read_as(path: &str, way: PathReading) -> String {
         String::from_utf8(bytes_as(path, way)).unwrap()
     }
 
@@ -242,16 +242,16 @@ mod tests {
     #[test]
     fn other_readings() {
         #[track_caller]
-        fn check(path: &str, way: Reading, expect: &str) {
+        fn check(path: &str, way: PathReading, expect: &str) {
             assert_eq!(expect, read_as(path, way), "{path}");
         }
         check(
             "/static/..%2faccount%41",
-            Reading { decode: Decode::NotSlashes, ..NORMAL },
+            PathReading { decode: Decode::NotSlashes, ..NORMAL },
             "/static/..%2faccountA",
         );
-        check("/a/..;x/b;y", Reading { parameters: true, ..NORMAL }, "/b");
-        check("/a//../b", Reading { dots: true, ..SPELLED }, "/a/b");
+        check("/a/..;x/b;y", PathReading { parameters: true, ..NORMAL }, "/b");
+        check("/a//../b", PathReading { dots: true, ..SPELLED }, "/a/b");
         check("/%61//./b", SPELLED, "/%61//./b");
     }
 
@@ -281,7 +281,7 @@ mod tests {
         /// No dimension is left out because a path seems not to have it.
         #[test]
         fn every_way_is_among_those_that_are_looked_at(path in oddities(), bits in 0_u8..48) {
-            let way = Reading {
+            let way = PathReading {
                 decode: [Decode::No, Decode::NotSlashes, Decode::All][usize::from(bits / 16)],
                 backslash: bits & 1 != 0,
                 merge: bits & 2 != 0,

@@ -41,7 +41,7 @@ pub struct Policy {
     /// ignored; a `*` in a name matches any part of it. Empty: cookies are treated as RFC 9111 treats them.
     pub private_cookies: Vec<String>,
     /// `cache.key`: how the key is made.
-    pub key: crate::key::Recipe,
+    pub key: crate::key::KeyRecipe,
     /// `cache.tags`: what names the tags that a response can be purged by.
     pub tags: TagPolicy,
     /// `cache.max_variants`: most variants under one key.
@@ -147,7 +147,7 @@ impl Default for Policy {
             targets: vec!["CDN-Cache-Control".to_owned()],
             store_set_cookie: false,
             private_cookies: Vec::new(),
-            key: crate::key::Recipe::default(),
+            key: crate::key::KeyRecipe::default(),
             tags: TagPolicy::default(),
             max_variants: 32,
             max_object: 64 << 20,

@@ -7,7 +7,7 @@ use larder_stdx::clock::WallTime;
 
 /// What becomes of a response, given the purges that match it. Ordered: the later outweigh the earlier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Verdict {
+pub enum PurgeVerdict {
     /// Nothing.
     Keep,
     /// Stale since then; used as a stale response may be.
@@ -18,13 +18,13 @@ pub enum Verdict {
     Hard,
 }
 
-impl Verdict {
+impl PurgeVerdict {
     /// Both together: the stronger; of two alike, what holds for longer already.
     #[must_use]
-    pub fn and(self, other: Verdict) -> Verdict {
+    pub fn and(self, other: PurgeVerdict) -> PurgeVerdict {
         match (self, other) {
-            (Verdict::Soft(a), Verdict::Soft(b)) => Verdict::Soft(a.min(b)),
-            (Verdict::Validate(a), Verdict::Validate(b)) => Verdict::Validate(a.min(b)),
+            (PurgeVerdict::Soft(a), PurgeVerdict::Soft(b)) => PurgeVerdict::Soft(a.min(b)),
+            (PurgeVerdict::Validate(a), PurgeVerdict::Validate(b)) => PurgeVerdict::Validate(a.min(b)),
             (a, b) => a.max(b),
         }
     }
@@ -33,10 +33,10 @@ impl Verdict {
     #[must_use]
     pub fn apply(self, meta: &Meta) -> Option<Meta> {
         match self {
-            Verdict::Keep => Some(meta.clone()),
-            Verdict::Soft(since) => Some(ended(meta, since)),
-            Verdict::Validate(since) => Some(Meta { must_revalidate: true, ..ended(meta, since) }),
-            Verdict::Hard => None,
+            PurgeVerdict::Keep => Some(meta.clone()),
+            PurgeVerdict::Soft(since) => Some(ended(meta, since)),
+            PurgeVerdict::Validate(since) => Some(Meta { must_revalidate: true, ..ended(meta, since) }),
+            PurgeVerdict::Hard => None,
         }
     }
 }
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(verdict: Verdict, now: u64, age: u32, freshness: Freshness) {
+    fn check(verdict: PurgeVerdict, now: u64, age: u32, freshness: Freshness) {
         let meta = verdict.apply(&meta()).unwrap();
         assert_eq!((age, freshness), (meta.age(WallTime(now)), meta.freshness(WallTime(now))), "{verdict:?}");
     }
@@ -76,35 +76,39 @@ mod tests {
     #[test]
     fn a_purge_ends_the_lifetime_and_leaves_the_age() {
         let stale = |staleness| Freshness::Stale { staleness };
-        check(Verdict::Keep, 1020, 30, Freshness::Fresh { remaining: 30 });
-        check(Verdict::Soft(WallTime(1020)), 1020, 30, stale(0));
-        check(Verdict::Soft(WallTime(1020)), 1025, 35, stale(5));
-        check(Verdict::Validate(WallTime(1000)), 1007, 17, stale(7));
+        check(PurgeVerdict::Keep, 1020, 30, Freshness::Fresh { remaining: 30 });
+        check(PurgeVerdict::Soft(WallTime(1020)), 1020, 30, stale(0));
+        check(PurgeVerdict::Soft(WallTime(1020)), 1025, 35, stale(5));
+        check(PurgeVerdict::Validate(WallTime(1000)), 1007, 17, stale(7));
         // It was stale before: since 1050.
-        check(Verdict::Soft(WallTime(1070)), 1071, 81, stale(21));
+        check(PurgeVerdict::Soft(WallTime(1070)), 1071, 81, stale(21));
         // A clock that went back.
-        check(Verdict::Soft(WallTime(900)), 1000, 10, stale(0));
+        check(PurgeVerdict::Soft(WallTime(900)), 1000, 10, stale(0));
     }
 
     #[test]
     fn what_must_be_validated_is_told_apart() {
         assert!(!is_doubted(&meta()));
-        assert!(!is_doubted(&Verdict::Soft(WallTime(1000)).apply(&meta()).unwrap()));
-        assert!(is_doubted(&Verdict::Validate(WallTime(1000)).apply(&meta()).unwrap()));
+        assert!(!is_doubted(&PurgeVerdict::Soft(WallTime(1000)).apply(&meta()).unwrap()));
+        assert!(is_doubted(&PurgeVerdict::Validate(WallTime(1000)).apply(&meta()).unwrap()));
         assert!(is_doubted(&Meta { no_cache: true, ..meta() }));
-        assert_eq!(None, Verdict::Hard.apply(&meta()));
+        assert_eq!(None, PurgeVerdict::Hard.apply(&meta()));
     }
 
     #[test]
     fn the_stronger_outweighs_and_the_longer_of_two_alike() {
         let (early, late) = (WallTime(1), WallTime(2));
-        let all = [Verdict::Keep, Verdict::Soft(late), Verdict::Validate(late), Verdict::Hard];
+        let all =
+            [PurgeVerdict::Keep, PurgeVerdict::Soft(late), PurgeVerdict::Validate(late), PurgeVerdict::Hard];
         for (at, a) in all.into_iter().enumerate() {
             for b in &all[at..] {
                 assert_eq!((*b, *b), (a.and(*b), b.and(a)));
             }
         }
-        assert_eq!(Verdict::Soft(early), Verdict::Soft(late).and(Verdict::Soft(early)));
-        assert_eq!(Verdict::Validate(early), Verdict::Validate(early).and(Verdict::Validate(late)));
+        assert_eq!(PurgeVerdict::Soft(early), PurgeVerdict::Soft(late).and(PurgeVerdict::Soft(early)));
+        assert_eq!(
+            PurgeVerdict::Validate(early),
+            PurgeVerdict::Validate(early).and(PurgeVerdict::Validate(late))
+        );
     }
 }

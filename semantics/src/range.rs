@@ -41,7 +41,7 @@ pub enum Spec {
 #[must_use]
 pub fn select(value: &[u8], length: u64) -> Selection {
     let Some(specs) = specs(value) else { return Selection::Whole };
-    let mut parts = Parts { list: [(0, 0); MAX_PENDING], len: 0 };
+    let mut parts = RangeSet { list: [(0, 0); MAX_PENDING], len: 0 };
     let mut total = 0u64;
     let (mut any, mut any_empty) = (false, false);
     for spec in specs {
@@ -67,12 +67,12 @@ pub fn select(value: &[u8], length: u64) -> Selection {
 }
 
 /// Disjoint ranges that do not touch, in the order asked for. Owns no heap.
-struct Parts {
+struct RangeSet {
     list: [(u64, u64); MAX_PENDING],
     len: usize,
 }
 
-impl Parts {
+impl RangeSet {
     /// Adds a range, joined with all that it overlaps or touches, at the place of the first of them.
     /// False where there is no room.
     fn add(&mut self, first: u64, last: u64) -> bool {

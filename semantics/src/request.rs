@@ -77,7 +77,7 @@ impl<'a> RequestFacts<'a> {
             provoking: false,
             uri: None,
         };
-        let mut seen = Seen::default();
+        let mut seen = FieldsSeen::default();
         let mut bytes = 0;
         for it in fields {
             bytes += it.name.len() + it.value.len();
@@ -117,7 +117,7 @@ impl<'a> RequestFacts<'a> {
 
     /// One field: told apart by its name's length first, so that most cost one comparison of a number.
     #[inline]
-    fn add(&mut self, it: &Field<'a>, seen: &mut Seen) {
+    fn add(&mut self, it: &Field<'a>, seen: &mut FieldsSeen) {
         match it.name.len() {
             5 if it.is("range") => {
                 self.range = Some(it.value);
@@ -151,7 +151,7 @@ impl<'a> RequestFacts<'a> {
         }
     }
 
-    fn add_13(&mut self, it: &Field<'a>, seen: &mut Seen) {
+    fn add_13(&mut self, it: &Field<'a>, seen: &mut FieldsSeen) {
         if it.is("cache-control") {
             seen.cache_control = true;
             self.directives.add_line(it.value);
@@ -167,7 +167,7 @@ impl<'a> RequestFacts<'a> {
 
 /// What is settled only when every field has been seen.
 #[derive(Default)]
-struct Seen {
+struct FieldsSeen {
     cache_control: bool,
     pragma_no_cache: bool,
     ranges: u32,

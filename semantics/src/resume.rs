@@ -6,7 +6,7 @@
 //! and what its client then has is that answer and never a mixture, whatever became of the page meanwhile.
 
 use crate::field::{self, Field};
-use crate::partial::Part;
+use crate::partial::HeldRange;
 use crate::stored::{self, Meta};
 use crate::validator;
 
@@ -43,7 +43,7 @@ pub fn range(at: u64) -> String {
 
 /// A response of which some has been sent.
 #[derive(Clone, Copy, Debug)]
-pub struct Begun<'a> {
+pub struct BegunResponse<'a> {
     /// Its facts.
     pub meta: &'a Meta,
     /// Its fields.
@@ -74,7 +74,7 @@ pub enum Proof {
     Bytes,
 }
 
-impl Begun<'_> {
+impl BegunResponse<'_> {
     /// Whether an answer has the bytes that follow, to the last. To a request with [`range`] and `If-Range`: a 206 of the same
     /// strong tag that begins there and ends where the whole does. To any: the whole once more, of that tag; or one whose
     /// head says the same of its body, if its bytes turn out to be the same so far. `length` is that of its body, where its
@@ -100,7 +100,7 @@ impl Begun<'_> {
     }
 
     fn part(&self, fields: &[Field<'_>], length: Option<u64>) -> Option<Resumes> {
-        let part = Part::of(fields)?;
+        let part = HeldRange::of(fields)?;
         let ends = part.last.checked_add(1)?;
         let known = [self.length, part.complete];
         let to_the_end = known.iter().any(Option::is_some) && known.iter().flatten().all(|it| *it == ends);
@@ -167,7 +167,7 @@ mod tests {
         let (status, rest) = answer.split_once(' ').unwrap();
         let (mut sent, came) = (fields(begun.to_owned().leak()), fields(rest.to_owned().leak()));
         sent.push(Field { name: "ETag", value: b"\"a\"" });
-        let begun = Begun { meta: &meta("e:\"a\""), fields: &sent, length: whole, at: 4 };
+        let begun = BegunResponse { meta: &meta("e:\"a\""), fields: &sent, length: whole, at: 4 };
         let expect = expect.map(|(skip, length)| Resumes { skip, length, proof: Proof::Tag });
         assert_eq!(
             expect,
@@ -249,7 +249,7 @@ mod tests {
         meta.status = status;
         meta.etag = stored::etag(&view(&sent)).map(Into::into);
         let sent = view(&sent);
-        let begun_with = |length| Begun { meta: &meta, fields: &sent, length, at: 4 };
+        let begun_with = |length| BegunResponse { meta: &meta, fields: &sent, length, at: 4 };
         let resumes = |whole, length| begun_with(whole).resumes(new, &view(&came), length);
         for (whole, length) in [(None, None), (Some(10), Some(10)), (None, Some(4)), (Some(4), None)] {
             let all = whole.or(length);

@@ -3,11 +3,11 @@
 use crate::cache_control::RequestDirectives;
 use crate::field::Field;
 use crate::freshness::Freshness;
-use crate::partial::Part;
+use crate::partial::HeldRange;
 use crate::policy::Policy;
 use crate::request::RequestFacts;
 use crate::stored::Meta;
-use crate::trace::{Outcome, Trace};
+use crate::trace::{RuleOutcome, RuleTrace};
 use larder_stdx::clock::WallTime;
 
 /// Why a request was forwarded to the origin, in the words of RFC 9211 §2.2 (`fwd`).
@@ -137,7 +137,7 @@ pub fn decide(
     request: &RequestFacts<'_>,
     policy: &Policy,
     now: WallTime,
-    trace: &mut impl Trace,
+    trace: &mut impl RuleTrace,
 ) -> Reuse {
     if !tell(trace, "config", "enabled", !policy.enabled, || format!("cache.enabled = {}", policy.enabled)) {
         return Reuse::Forward(ForwardReason::Bypass);
@@ -166,13 +166,13 @@ pub fn decide(
 /// Tells one rule, and returns whether the next one is to be tried.
 #[inline]
 fn tell(
-    trace: &mut impl Trace,
+    trace: &mut impl RuleTrace,
     source: &'static str,
     name: &'static str,
     decides: bool,
     evidence: impl FnOnce() -> String,
 ) -> bool {
-    trace.rule(source, name, if decides { Outcome::Decided } else { Outcome::Passed }, evidence);
+    trace.rule(source, name, if decides { RuleOutcome::Decided } else { RuleOutcome::Passed }, evidence);
     !decides
 }
 
@@ -182,7 +182,7 @@ fn of_stored(
     asked: RequestDirectives,
     policy: &Policy,
     now: WallTime,
-    trace: &mut impl Trace,
+    trace: &mut impl RuleTrace,
 ) -> Reuse {
     if let Some(part) = meta.partial {
         let held = holds(meta, request);
@@ -257,7 +257,12 @@ fn credentials_evidence(meta: &Meta, request: &RequestFacts<'_>, policy: &Policy
 }
 
 /// Whether a stale response may be served at once; `None` if the origin must be asked (RFC 9111 §4.2.4).
-fn of_stale(meta: &Meta, staleness: u32, asked: RequestDirectives, trace: &mut impl Trace) -> Option<Reuse> {
+fn of_stale(
+    meta: &Meta,
+    staleness: u32,
+    asked: RequestDirectives,
+    trace: &mut impl RuleTrace,
+) -> Option<Reuse> {
     if !tell(trace, "RFC 9111 §4.2.4", "must-revalidate", meta.must_revalidate, || {
         let has = if meta.must_revalidate { "has" } else { "has none of" };
         format!("the stored response {has} must-revalidate, proxy-revalidate or s-maxage")
@@ -295,7 +300,7 @@ pub fn on_error(
     request: &RequestFacts<'_>,
     policy: &Policy,
     now: WallTime,
-    trace: &mut impl Trace,
+    trace: &mut impl RuleTrace,
 ) -> bool {
     if let Some(part) = stored.partial {
         let held = holds(stored, request);
@@ -377,7 +382,7 @@ fn request_evidence(name: &str, present: bool, obeyed: bool) -> String {
     }
 }
 
-fn part_evidence(part: Part, request: &RequestFacts<'_>) -> String {
+fn part_evidence(part: HeldRange, request: &RequestFacts<'_>) -> String {
     let complete = part.complete.map_or_else(|| "*".to_owned(), |it| it.to_string());
     let asked = request.range.map_or_else(|| "the whole".into(), String::from_utf8_lossy);
     format!("bytes {}-{}/{complete} are stored, {asked} is requested", part.first, part.last)

@@ -3,11 +3,11 @@
 use crate::cache_control::ResponseDirectives;
 use crate::field::{Field, all, first, lines, trim};
 use crate::freshness::{AgeInputs, Expires, Lifetime, LifetimeInputs, LifetimeSource, is_heuristic_status};
-use crate::partial::Part;
+use crate::partial::HeldRange;
 use crate::policy::Policy;
 use crate::request::{ORDINARY_HEAD, RequestFacts, Uri};
 use crate::stored::{always_validated, etag, is_implicit, vary};
-use crate::trace::{Outcome, Trace};
+use crate::trace::{RuleOutcome, RuleTrace};
 use larder_stdx::clock::WallTime;
 
 /// What becomes of a response.
@@ -16,12 +16,12 @@ pub enum Storable {
     /// It may be stored and shared.
     Store,
     /// It may not, and why.
-    Refuse(Refusal),
+    Refuse(NotStorable),
 }
 
 /// Why a response is not stored. Each is one sentence of RFC 9111 §3 or one line of configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum NotStorable {
     /// The route does not use the cache.
     Disabled,
     /// The request method is not understood as cacheable (RFC 9111 §3): neither GET, nor a POST whose answer
@@ -80,29 +80,29 @@ impl Storable {
     }
 }
 
-impl Refusal {
+impl NotStorable {
     /// Whether the next request for the same page will most likely fare the same, so that nobody should wait for
     /// another's fetch. Not what one request brought about by its own fields, and not an error of the moment.
     #[must_use]
     pub fn is_about_the_page(self, status: u16) -> bool {
         match self {
-            Refusal::Disabled
-            | Refusal::NoStore
-            | Refusal::Private
-            | Refusal::Credentials
-            | Refusal::SetCookie
-            | Refusal::VaryStar
-            | Refusal::NoLifetime
-            | Refusal::Useless
-            | Refusal::TooLarge
-            | Refusal::Endless => status < 500,
-            Refusal::Status => matches!(status, 401 | 407),
-            Refusal::Method
-            | Refusal::RequestBody
-            | Refusal::RequestNoStore
-            | Refusal::Authorization
-            | Refusal::Late
-            | Refusal::Partial => false,
+            NotStorable::Disabled
+            | NotStorable::NoStore
+            | NotStorable::Private
+            | NotStorable::Credentials
+            | NotStorable::SetCookie
+            | NotStorable::VaryStar
+            | NotStorable::NoLifetime
+            | NotStorable::Useless
+            | NotStorable::TooLarge
+            | NotStorable::Endless => status < 500,
+            NotStorable::Status => matches!(status, 401 | 407),
+            NotStorable::Method
+            | NotStorable::RequestBody
+            | NotStorable::RequestNoStore
+            | NotStorable::Authorization
+            | NotStorable::Late
+            | NotStorable::Partial => false,
         }
     }
 
@@ -110,23 +110,23 @@ impl Refusal {
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Refusal::Disabled => "disabled",
-            Refusal::Method => "method",
-            Refusal::RequestBody => "request-body",
-            Refusal::RequestNoStore => "request-no-store",
-            Refusal::Status => "status",
-            Refusal::NoStore => "no-store",
-            Refusal::Private => "private",
-            Refusal::Authorization => "authorization",
-            Refusal::Credentials => "credentials",
-            Refusal::SetCookie => "set-cookie",
-            Refusal::VaryStar => "vary-star",
-            Refusal::NoLifetime => "no-lifetime",
-            Refusal::Useless => "useless",
-            Refusal::Late => "late",
-            Refusal::TooLarge => "too-large",
-            Refusal::Endless => "endless",
-            Refusal::Partial => "partial",
+            NotStorable::Disabled => "disabled",
+            NotStorable::Method => "method",
+            NotStorable::RequestBody => "request-body",
+            NotStorable::RequestNoStore => "request-no-store",
+            NotStorable::Status => "status",
+            NotStorable::NoStore => "no-store",
+            NotStorable::Private => "private",
+            NotStorable::Authorization => "authorization",
+            NotStorable::Credentials => "credentials",
+            NotStorable::SetCookie => "set-cookie",
+            NotStorable::VaryStar => "vary-star",
+            NotStorable::NoLifetime => "no-lifetime",
+            NotStorable::Useless => "useless",
+            NotStorable::Late => "late",
+            NotStorable::TooLarge => "too-large",
+            NotStorable::Endless => "endless",
+            NotStorable::Partial => "partial",
         }
     }
 
@@ -134,31 +134,31 @@ impl Refusal {
     #[must_use]
     pub fn sentence(self) -> &'static str {
         match self {
-            Refusal::Disabled => "The route does not use the cache.",
-            Refusal::Method => "Responses to this method are not stored.",
-            Refusal::RequestBody => "The request had a body, which is not part of the cache key.",
-            Refusal::RequestNoStore => "The request has no-store.",
-            Refusal::Status => "Responses with this status are not stored.",
-            Refusal::NoStore => "The response has no-store.",
-            Refusal::Private => "The response has private: it is for one client.",
-            Refusal::Authorization => {
+            NotStorable::Disabled => "The route does not use the cache.",
+            NotStorable::Method => "Responses to this method are not stored.",
+            NotStorable::RequestBody => "The request had a body, which is not part of the cache key.",
+            NotStorable::RequestNoStore => "The request has no-store.",
+            NotStorable::Status => "Responses with this status are not stored.",
+            NotStorable::NoStore => "The response has no-store.",
+            NotStorable::Private => "The response has private: it is for one client.",
+            NotStorable::Authorization => {
                 "The request has Authorization, and the response does not allow sharing."
             }
-            Refusal::Credentials => {
+            NotStorable::Credentials => {
                 "The request had a cookie or Authorization, and neither the response nor the route says that it may be shared."
             }
-            Refusal::SetCookie => "The response has Set-Cookie, which is for one client.",
-            Refusal::VaryStar => {
+            NotStorable::SetCookie => "The response has Set-Cookie, which is for one client.",
+            NotStorable::VaryStar => {
                 "The response cannot be matched to requests (Vary: *, or Vary on a field that larder writes)."
             }
-            Refusal::NoLifetime => {
+            NotStorable::NoLifetime => {
                 "The response declares no lifetime, and its status has no default lifetime."
             }
-            Refusal::Useless => "The response is stale on arrival and cannot be validated.",
-            Refusal::Late => "The response became stale during the transfer and cannot be validated.",
-            Refusal::TooLarge => "The response exceeds the maximum size of a stored object.",
-            Refusal::Endless => "An event stream never ends and is individual for each client.",
-            Refusal::Partial => "The partial response does not declare its byte range.",
+            NotStorable::Useless => "The response is stale on arrival and cannot be validated.",
+            NotStorable::Late => "The response became stale during the transfer and cannot be validated.",
+            NotStorable::TooLarge => "The response exceeds the maximum size of a stored object.",
+            NotStorable::Endless => "An event stream never ends and is individual for each client.",
+            NotStorable::Partial => "The partial response does not declare its byte range.",
         }
     }
 }
@@ -174,10 +174,10 @@ pub fn decide(
     policy: &Policy,
     request_time: WallTime,
     response_time: WallTime,
-    trace: &mut impl Trace,
+    trace: &mut impl RuleTrace,
 ) -> Storable {
     let (directives, targeted) = crate::targeted::directives(fields, policy);
-    let response = Response { status, fields, policy, directives, targeted };
+    let response = ResponseFacts { status, fields, policy, directives, targeted };
     let verdict = request_allows(request, policy, trace)
         .and_then(|()| status_allows(request, &response, trace))
         .and_then(|()| directives_allow(request, &response, trace))
@@ -193,7 +193,7 @@ pub fn decide(
         });
     match verdict {
         Ok(()) => {
-            trace.rule("RFC 9111 §3", "store", Outcome::Decided, || "every condition holds".to_owned());
+            trace.rule("RFC 9111 §3", "store", RuleOutcome::Decided, || "every condition holds".to_owned());
             Storable::Store
         }
         Err(why) => Storable::Refuse(why),
@@ -201,7 +201,7 @@ pub fn decide(
 }
 
 /// A response as this decision sees it.
-struct Response<'r> {
+struct ResponseFacts<'r> {
     status: u16,
     fields: &'r [Field<'r>],
     policy: &'r Policy,
@@ -211,7 +211,7 @@ struct Response<'r> {
     targeted: Option<&'r str>,
 }
 
-impl<'r> Response<'r> {
+impl<'r> ResponseFacts<'r> {
     fn said(&self) -> &ResponseDirectives {
         &self.directives
     }
@@ -228,24 +228,24 @@ impl<'r> Response<'r> {
 
 /// Tells one rule; `refused` decides against storing.
 fn rule(
-    trace: &mut impl Trace,
+    trace: &mut impl RuleTrace,
     source: &'static str,
-    why: Refusal,
+    why: NotStorable,
     refused: bool,
     evidence: impl FnOnce() -> String,
-) -> Result<(), Refusal> {
+) -> Result<(), NotStorable> {
     named_rule(trace, (source, why.name()), why, refused, evidence)
 }
 
 /// Tells one rule whose name is not its refusal's.
 fn named_rule(
-    trace: &mut impl Trace,
+    trace: &mut impl RuleTrace,
     (source, name): (&'static str, &'static str),
-    why: Refusal,
+    why: NotStorable,
     refused: bool,
     evidence: impl FnOnce() -> String,
-) -> Result<(), Refusal> {
-    trace.rule(source, name, if refused { Outcome::Decided } else { Outcome::Passed }, evidence);
+) -> Result<(), NotStorable> {
+    trace.rule(source, name, if refused { RuleOutcome::Decided } else { RuleOutcome::Passed }, evidence);
     if refused { Err(why) } else { Ok(()) }
 }
 
@@ -253,22 +253,22 @@ fn named_rule(
 fn request_allows(
     request: &RequestFacts<'_>,
     policy: &Policy,
-    trace: &mut impl Trace,
-) -> Result<(), Refusal> {
-    rule(trace, "config", Refusal::Disabled, !policy.enabled, || {
+    trace: &mut impl RuleTrace,
+) -> Result<(), NotStorable> {
+    rule(trace, "config", NotStorable::Disabled, !policy.enabled, || {
         format!("cache.enabled = {}", policy.enabled)
     })?;
     let understood = matches!(request.method, "GET" | "POST") && !request.method_override;
-    rule(trace, "RFC 9111 §3", Refusal::Method, !understood, || {
+    rule(trace, "RFC 9111 §3", NotStorable::Method, !understood, || {
         let overridden = if request.method_override { ", and a field that overrides it" } else { "" };
         format!("method {}{overridden}", request.method)
     })?;
     let body = request.has_body && request.method == "GET";
-    rule(trace, "RFC 9110 §9.3.1", Refusal::RequestBody, body, || {
+    rule(trace, "RFC 9110 §9.3.1", NotStorable::RequestBody, body, || {
         (if request.has_body { "the request has a body" } else { "the request has no body" }).to_owned()
     })?;
     let no_store = request.directives.obeyed(policy.request_directives).no_store;
-    rule(trace, "RFC 9111 §5.2.1.5", Refusal::RequestNoStore, no_store, || {
+    rule(trace, "RFC 9111 §5.2.1.5", NotStorable::RequestNoStore, no_store, || {
         asked("no-store", request.directives.no_store, no_store)
     })
 }
@@ -276,9 +276,9 @@ fn request_allows(
 /// Whether an answer with this status may be stored, given what was asked.
 fn status_allows(
     request: &RequestFacts<'_>,
-    response: &Response<'_>,
-    trace: &mut impl Trace,
-) -> Result<(), Refusal> {
+    response: &ResponseFacts<'_>,
+    trace: &mut impl RuleTrace,
+) -> Result<(), NotStorable> {
     let status = response.status;
     let kind = StatusKind::of(status);
     let refused = match kind {
@@ -286,7 +286,7 @@ fn status_allows(
         StatusKind::Error => request.provoking,
         StatusKind::Ordinary => false,
     };
-    rule(trace, "RFC 9111 §3", Refusal::Status, refused, || match kind {
+    rule(trace, "RFC 9111 §3", NotStorable::Status, refused, || match kind {
         StatusKind::Never => format!("status {status} is not final, or is about this one request"),
         StatusKind::Error if request.provoking => {
             format!("status {status} answers a request head of more than {ORDINARY_HEAD} bytes")
@@ -336,26 +336,30 @@ pub fn is_never_stored(status: u16) -> bool {
 /// `no-store`, `private`, `Authorization`, `Set-Cookie`, `Vary: *`.
 fn directives_allow(
     request: &RequestFacts<'_>,
-    response: &Response<'_>,
-    trace: &mut impl Trace,
-) -> Result<(), Refusal> {
+    response: &ResponseFacts<'_>,
+    trace: &mut impl RuleTrace,
+) -> Result<(), NotStorable> {
     let (said, fields, policy) = (response.said(), response.fields, response.policy);
     let status = response.status;
     let not_understood = said.must_understand && !is_understood(status);
-    named_rule(trace, ("RFC 9111 §5.2.2.3", "must-understand"), Refusal::Status, not_understood, || {
-        format!("{}; status {status}", response.in_force())
-    })?;
+    named_rule(
+        trace,
+        ("RFC 9111 §5.2.2.3", "must-understand"),
+        NotStorable::Status,
+        not_understood,
+        || format!("{}; status {status}", response.in_force()),
+    )?;
     let no_store = said.no_store && !said.must_understand;
-    rule(trace, "RFC 9111 §5.2.2.5", Refusal::NoStore, no_store, || {
+    rule(trace, "RFC 9111 §5.2.2.5", NotStorable::NoStore, no_store, || {
         if said.no_store && !no_store {
             format!("{}: must-understand, and status {status} is understood", response.in_force())
         } else {
             response.in_force()
         }
     })?;
-    rule(trace, "RFC 9111 §5.2.2.7", Refusal::Private, said.private.is_whole(), || response.in_force())?;
+    rule(trace, "RFC 9111 §5.2.2.7", NotStorable::Private, said.private.is_whole(), || response.in_force())?;
     let unshared = request.authorization && !said.shares_authorized();
-    rule(trace, "RFC 9111 §3.5", Refusal::Authorization, unshared, || {
+    rule(trace, "RFC 9111 §3.5", NotStorable::Authorization, unshared, || {
         if request.authorization {
             format!("Authorization in the request; {}", response.in_force())
         } else {
@@ -364,38 +368,38 @@ fn directives_allow(
     })?;
     // Not `Set-Cookie2`, which no living client reads: an ordinary field (RFC 6265 §9.4).
     let sets_cookie = first(fields, "set-cookie").is_some() && said.keeps("set-cookie");
-    rule(trace, "config", Refusal::SetCookie, sets_cookie && !policy.store_set_cookie, || {
+    rule(trace, "config", NotStorable::SetCookie, sets_cookie && !policy.store_set_cookie, || {
         format!("{}; cache.store_set_cookie = {}", lines(fields, "Set-Cookie"), policy.store_set_cookie)
     })?;
-    rule(trace, "RFC 9111 §4.1", Refusal::VaryStar, vary(fields).is_none(), || lines(fields, "Vary"))
+    rule(trace, "RFC 9111 §4.1", NotStorable::VaryStar, vary(fields).is_none(), || lines(fields, "Vary"))
 }
 
 /// Partial responses and sizes.
 fn content_allows(
     request: &RequestFacts<'_>,
-    response: &Response<'_>,
-    trace: &mut impl Trace,
-) -> Result<(), Refusal> {
+    response: &ResponseFacts<'_>,
+    trace: &mut impl RuleTrace,
+) -> Result<(), NotStorable> {
     let fields = response.fields;
     if response.status == 206 {
         // Without a strong validator a part may still be kept and answer for its own bytes; only
         // `partial::combine` needs one (RFC 9111 §3.4).
         let declared = first(fields, "content-length").and_then(decimal);
-        let fits = |part: Part| declared.is_none_or(|it| it == part.length());
-        let placed = Part::of(fields).is_some_and(fits) && request.range.is_some();
-        rule(trace, "RFC 9111 §3.3", Refusal::Partial, !placed, || {
+        let fits = |part: HeldRange| declared.is_none_or(|it| it == part.length());
+        let placed = HeldRange::of(fields).is_some_and(fits) && request.range.is_some();
+        rule(trace, "RFC 9111 §3.3", NotStorable::Partial, !placed, || {
             let asked = if request.range.is_some() { "a Range" } else { "no Range" };
             let length = lines(fields, "Content-Length");
             format!("{}; {length}; {asked} in the request", lines(fields, "Content-Range"))
         })?;
     }
     let is_endless = is_endless(first(fields, "content-type"), first(fields, "content-length"));
-    rule(trace, "larder", Refusal::Endless, is_endless, || {
+    rule(trace, "larder", NotStorable::Endless, is_endless, || {
         format!("{}; {}", lines(fields, "Content-Type"), lines(fields, "Content-Length"))
     })?;
     let length = first(fields, "content-length").and_then(decimal);
     let too_large = length.is_some_and(|it| it > response.policy.max_object);
-    rule(trace, "config", Refusal::TooLarge, too_large, || {
+    rule(trace, "config", NotStorable::TooLarge, too_large, || {
         format!(
             "{}; cache.max_object = {} bytes",
             lines(fields, "Content-Length"),
@@ -407,10 +411,10 @@ fn content_allows(
 /// The last list of RFC 9111 §3, and for POST RFC 9110 §9.3.3.
 fn explicitly_storable(
     request: &RequestFacts<'_>,
-    response: &Response<'_>,
+    response: &ResponseFacts<'_>,
     inputs: &LifetimeInputs<'_>,
-    trace: &mut impl Trace,
-) -> Result<(), Refusal> {
+    trace: &mut impl RuleTrace,
+) -> Result<(), NotStorable> {
     let (policy, status) = (response.policy, response.status);
     let said = &inputs.directives;
     let fresh_by_itself =
@@ -419,16 +423,16 @@ fn explicitly_storable(
     if request.method == "POST" {
         // Elsewhere `Content-Location` says nothing of the target: what one client's POST met with is no page for others.
         let failed = !(200..300).contains(&status);
-        rule(trace, "RFC 9110 §8.7", Refusal::Status, failed, || {
+        rule(trace, "RFC 9110 §8.7", NotStorable::Status, failed, || {
             format!("status {status}: a response to POST is reusable for GET only if the POST succeeded")
         })?;
         let own = names_own_target(request.uri, response.fields);
-        rule(trace, "RFC 9110 §9.3.3", Refusal::Method, !(fresh_by_itself && own), || {
+        rule(trace, "RFC 9110 §9.3.3", NotStorable::Method, !(fresh_by_itself && own), || {
             format!("method POST; {}; {}", response.in_force(), lines(response.fields, "Content-Location"))
         })?;
     }
     let storable = fresh_by_itself || said.public || by_config || is_heuristic_status(status);
-    rule(trace, "RFC 9111 §3", Refusal::NoLifetime, !storable, || {
+    rule(trace, "RFC 9111 §3", NotStorable::NoLifetime, !storable, || {
         format!("status {status}; {}; {}", response.in_force(), lines(response.fields, "Expires"))
     })
 }
@@ -437,14 +441,14 @@ fn explicitly_storable(
 /// lifetime nor a validator says that.
 fn not_one_visitors(
     request: &RequestFacts<'_>,
-    response: &Response<'_>,
+    response: &ResponseFacts<'_>,
     lifetime: Lifetime,
-    trace: &mut impl Trace,
-) -> Result<(), Refusal> {
+    trace: &mut impl RuleTrace,
+) -> Result<(), NotStorable> {
     let no_cache = always_validated(response.said(), response.status, response.policy);
     let has_credentials = request.has_credentials(response.policy);
     let implicit = has_credentials && is_implicit(response.said(), lifetime, no_cache);
-    rule(trace, "larder", Refusal::Credentials, implicit, || {
+    rule(trace, "larder", NotStorable::Credentials, implicit, || {
         let from = lifetime.source.name();
         format!(
             "{}; {}; lifetime {} s ({from})",
@@ -459,12 +463,12 @@ fn not_one_visitors(
 /// served stale by a directive or the route. (`cache.stale_if_error`, which is on by default, does not
 /// count: it would keep every page that nobody may reuse.)
 fn useful(
-    response: &Response<'_>,
+    response: &ResponseFacts<'_>,
     inputs: &LifetimeInputs<'_>,
     lifetime: Lifetime,
     ages: AgeInputs,
-    trace: &mut impl Trace,
-) -> Result<(), Refusal> {
+    trace: &mut impl RuleTrace,
+) -> Result<(), NotStorable> {
     let policy = response.policy;
     let said = &inputs.directives;
     let age = ages.corrected_initial_age();
@@ -477,7 +481,7 @@ fn useful(
     // How long after arrival it may answer without the origin, where it may at all.
     let allowance = if said.forbids_stale() { 0 } else { allowance };
     let answers = !no_cache && lifetime.seconds.saturating_add(allowance) > age;
-    let why = if !no_cache && ages.came_late(lifetime) { Refusal::Late } else { Refusal::Useless };
+    let why = if !no_cache && ages.came_late(lifetime) { NotStorable::Late } else { NotStorable::Useless };
     rule(trace, "RFC 9111 §4.2", why, !answers && !validator, || {
         let validator = if validator { "a validator" } else { "no validator" };
         let from = match lifetime.source {

@@ -5,7 +5,7 @@ use crate::cache_control::{ResponseDirectives, directives};
 use crate::date;
 use crate::field::{Field, FieldList, all, first};
 use crate::freshness::{AgeInputs, Freshness, Lifetime, LifetimeInputs, clamp};
-use crate::partial::Part;
+use crate::partial::HeldRange;
 use crate::policy::Policy;
 use crate::trace::Silent;
 use crate::transcode;
@@ -45,7 +45,7 @@ pub struct Meta {
     pub vary: Vec<Box<str>>,
     /// What was held is only a part of the representation (a 206, or a body that was cut but may be
     /// completed): see `partial`.
-    pub partial: Option<crate::partial::Part>,
+    pub partial: Option<crate::partial::HeldRange>,
 }
 
 impl Meta {
@@ -107,7 +107,7 @@ impl Meta {
                 ),
                 policy,
             ),
-            partial: if status == 206 { Part::of(fields) } else { None },
+            partial: if status == 206 { HeldRange::of(fields) } else { None },
         }
     }
 }

@@ -127,17 +127,17 @@ struct Strings {
     most: usize,
 }
 
-struct Member<'s>(&'s mut Strings);
+struct TagMember<'s>(&'s mut Strings);
 
 impl<'input> ListVisitor<'input> for Strings {
     type Error = Infallible;
 
     fn entry(&mut self) -> Result<impl EntryVisitor<'input>, Infallible> {
-        Ok(Member(self))
+        Ok(TagMember(self))
     }
 }
 
-impl<'input> ItemVisitor<'input> for Member<'_> {
+impl<'input> ItemVisitor<'input> for TagMember<'_> {
     type Error = Infallible;
 
     fn bare_item(self, item: BareItemFromInput<'input>) -> Result<impl ParameterVisitor<'input>, Infallible> {
@@ -150,7 +150,7 @@ impl<'input> ItemVisitor<'input> for Member<'_> {
     }
 }
 
-impl<'input> EntryVisitor<'input> for Member<'_> {
+impl<'input> EntryVisitor<'input> for TagMember<'_> {
     fn inner_list(self) -> Result<impl InnerListVisitor<'input>, Infallible> {
         Ok(Ignored)
     }

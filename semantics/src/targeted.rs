@@ -32,7 +32,7 @@ pub fn directives<'p>(fields: &[Field<'_>], policy: &'p Policy) -> (ResponseDire
 pub fn read(fields: &[Field<'_>], name: &str) -> Option<ResponseDirectives> {
     let mut lines = all(fields, name);
     let first = lines.next()?;
-    let mut members = Members::default();
+    let mut members = DirectiveMembers::default();
     // Several lines are one list (RFC 9651 §4.2); joining them allocates, but hardly ever happens.
     let parsed = match lines.next() {
         None => Parser::new(first).parse_dictionary_with_visitor(&mut members),
@@ -47,7 +47,7 @@ pub fn read(fields: &[Field<'_>], name: &str) -> Option<ResponseDirectives> {
 
 /// What was found so far. Duplicate keys: the last one wins (RFC 9651 §4.2.2).
 #[derive(Default)]
-struct Members {
+struct DirectiveMembers {
     found: ResponseDirectives,
     any: bool,
     usable: bool,
@@ -55,14 +55,14 @@ struct Members {
 }
 
 /// One directive that is known, waiting for its value.
-struct Member<'m> {
-    members: &'m mut Members,
-    name: Name,
+struct PendingDirective<'m> {
+    members: &'m mut DirectiveMembers,
+    name: DirectiveName,
     list: Vec<u8>,
 }
 
 #[derive(Clone, Copy)]
-enum Name {
+enum DirectiveName {
     MaxAge,
     SMaxAge,
     StaleWhileRevalidate,
@@ -78,45 +78,45 @@ enum Name {
     Immutable,
 }
 
-impl Name {
-    fn of(key: &str) -> Option<Name> {
+impl DirectiveName {
+    fn of(key: &str) -> Option<DirectiveName> {
         Some(match key {
-            "max-age" => Name::MaxAge,
-            "s-maxage" => Name::SMaxAge,
-            "stale-while-revalidate" => Name::StaleWhileRevalidate,
-            "stale-if-error" => Name::StaleIfError,
-            "no-cache" => Name::NoCache,
-            "private" => Name::Private,
-            "no-store" => Name::NoStore,
-            "no-transform" => Name::NoTransform,
-            "public" => Name::Public,
-            "must-revalidate" => Name::MustRevalidate,
-            "proxy-revalidate" => Name::ProxyRevalidate,
-            "must-understand" => Name::MustUnderstand,
-            "immutable" => Name::Immutable,
+            "max-age" => DirectiveName::MaxAge,
+            "s-maxage" => DirectiveName::SMaxAge,
+            "stale-while-revalidate" => DirectiveName::StaleWhileRevalidate,
+            "stale-if-error" => DirectiveName::StaleIfError,
+            "no-cache" => DirectiveName::NoCache,
+            "private" => DirectiveName::Private,
+            "no-store" => DirectiveName::NoStore,
+            "no-transform" => DirectiveName::NoTransform,
+            "public" => DirectiveName::Public,
+            "must-revalidate" => DirectiveName::MustRevalidate,
+            "proxy-revalidate" => DirectiveName::ProxyRevalidate,
+            "must-understand" => DirectiveName::MustUnderstand,
+            "immutable" => DirectiveName::Immutable,
             _ => return None,
         })
     }
 }
 
-impl Members {
+impl DirectiveMembers {
     /// Takes a value for `name`; false if its type is not the directive's.
-    fn set(&mut self, name: Name, value: &BareItemFromInput<'_>) -> bool {
+    fn set(&mut self, name: DirectiveName, value: &BareItemFromInput<'_>) -> bool {
         let it = &mut self.found;
         let slot = match name {
-            Name::MaxAge => &mut it.max_age,
-            Name::SMaxAge => &mut it.s_maxage,
-            Name::StaleWhileRevalidate => &mut it.stale_while_revalidate,
-            Name::StaleIfError => &mut it.stale_if_error,
-            Name::NoCache => return qualify(&mut it.no_cache, value),
-            Name::Private => return qualify(&mut it.private, value),
-            Name::NoStore => return flag(&mut it.no_store, value),
-            Name::NoTransform => return flag(&mut it.no_transform, value),
-            Name::Public => return flag(&mut it.public, value),
-            Name::MustRevalidate => return flag(&mut it.must_revalidate, value),
-            Name::ProxyRevalidate => return flag(&mut it.proxy_revalidate, value),
-            Name::MustUnderstand => return flag(&mut it.must_understand, value),
-            Name::Immutable => return flag(&mut it.immutable, value),
+            DirectiveName::MaxAge => &mut it.max_age,
+            DirectiveName::SMaxAge => &mut it.s_maxage,
+            DirectiveName::StaleWhileRevalidate => &mut it.stale_while_revalidate,
+            DirectiveName::StaleIfError => &mut it.stale_if_error,
+            DirectiveName::NoCache => return qualify(&mut it.no_cache, value),
+            DirectiveName::Private => return qualify(&mut it.private, value),
+            DirectiveName::NoStore => return flag(&mut it.no_store, value),
+            DirectiveName::NoTransform => return flag(&mut it.no_transform, value),
+            DirectiveName::Public => return flag(&mut it.public, value),
+            DirectiveName::MustRevalidate => return flag(&mut it.must_revalidate, value),
+            DirectiveName::ProxyRevalidate => return flag(&mut it.proxy_revalidate, value),
+            DirectiveName::MustUnderstand => return flag(&mut it.must_understand, value),
+            DirectiveName::Immutable => return flag(&mut it.immutable, value),
         };
         *slot = None;
         let BareItemFromInput::Integer(seconds) = value else { return false };
@@ -155,16 +155,20 @@ fn qualify(slot: &mut Qualified, value: &BareItemFromInput<'_>) -> bool {
     true
 }
 
-impl<'de> DictionaryVisitor<'de> for Members {
+impl<'de> DictionaryVisitor<'de> for DirectiveMembers {
     type Error = Infallible;
 
     fn entry(&mut self, key: &'de KeyRef) -> Result<impl EntryVisitor<'de>, Infallible> {
         self.any = true;
-        Ok(Name::of(key.as_str()).map(|name| Member { members: self, name, list: Vec::new() }))
+        Ok(DirectiveName::of(key.as_str()).map(|name| PendingDirective {
+            members: self,
+            name,
+            list: Vec::new(),
+        }))
     }
 }
 
-impl<'de> ItemVisitor<'de> for Member<'_> {
+impl<'de> ItemVisitor<'de> for PendingDirective<'_> {
     type Error = Infallible;
 
     fn bare_item(self, value: BareItemFromInput<'de>) -> Result<impl ParameterVisitor<'de>, Infallible> {
@@ -174,14 +178,14 @@ impl<'de> ItemVisitor<'de> for Member<'_> {
     }
 }
 
-impl<'de> EntryVisitor<'de> for Member<'_> {
+impl<'de> EntryVisitor<'de> for PendingDirective<'_> {
     /// `no-cache=("a" "b")`: an inner list of names.
     fn inner_list(self) -> Result<impl InnerListVisitor<'de>, Infallible> {
         Ok(self)
     }
 }
 
-impl<'de> InnerListVisitor<'de> for Member<'_> {
+impl<'de> InnerListVisitor<'de> for PendingDirective<'_> {
     type Error = Infallible;
 
     fn item(&mut self) -> Result<impl ItemVisitor<'de>, Infallible> {
@@ -190,8 +194,8 @@ impl<'de> InnerListVisitor<'de> for Member<'_> {
 
     fn finish(self) -> Result<impl ParameterVisitor<'de>, Infallible> {
         let slot = match self.name {
-            Name::NoCache => Some(&mut self.members.found.no_cache),
-            Name::Private => Some(&mut self.members.found.private),
+            DirectiveName::NoCache => Some(&mut self.members.found.no_cache),
+            DirectiveName::Private => Some(&mut self.members.found.private),
             _ => None,
         };
         let fits = slot.is_some();

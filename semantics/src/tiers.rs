@@ -123,7 +123,7 @@ pub fn compare(found: &Meta, held: &Meta, is_same: impl FnOnce() -> bool) -> Com
 mod tests {
     use super::*;
     use crate::field::Field;
-    use crate::purged::Verdict;
+    use crate::purged::PurgeVerdict;
     use crate::request::RequestFacts;
     use crate::trace::Silent;
 
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn what_a_purge_ended_may_lie_below_anew() {
-        for strength in [Verdict::Soft, Verdict::Validate] {
+        for strength in [PurgeVerdict::Soft, PurgeVerdict::Validate] {
             // In its first second.
             let held = strength(THEN).apply(&stored("max-age=60")).unwrap();
             assert_eq!(0, held.lifetime.seconds);

@@ -1,11 +1,11 @@
 //! How a decision tells what it did, so that the code that decides is the code that explains.
 //!
-//! A decision calls [`Trace::rule`] once for every rule that it tries, in order. The server passes
-//! [`Silent`], which compiles to nothing; `explain` passes a [`Record`].
+//! A decision calls [`RuleTrace::rule`] once for every rule that it tries, in order. The server passes
+//! [`Silent`], which compiles to nothing; `explain` passes a [`RuleRecord`].
 
 /// What came of one rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum RuleOutcome {
     /// The rule does not apply here; the next one is tried.
     Passed,
     /// The rule decided.
@@ -14,7 +14,7 @@ pub enum Outcome {
 
 /// One rule as it was tried.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rule {
+pub struct TriedRule {
     /// Where the rule is written: `RFC 9111 §3`, or `config`.
     pub source: &'static str,
     /// A stable, short name: `no-store`, `freshness`, `vary`.
@@ -22,17 +22,17 @@ pub struct Rule {
     /// What was looked at: a header with its value, a config key, the arithmetic.
     pub evidence: String,
     /// What came of it.
-    pub outcome: Outcome,
+    pub outcome: RuleOutcome,
 }
 
 /// Receives the rules of a decision in the order in which they are tried.
-pub trait Trace {
+pub trait RuleTrace {
     /// `evidence` is called only if somebody listens.
     fn rule(
         &mut self,
         source: &'static str,
         name: &'static str,
-        outcome: Outcome,
+        outcome: RuleOutcome,
         evidence: impl FnOnce() -> String,
     );
 }
@@ -41,23 +41,23 @@ pub trait Trace {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silent;
 
-impl Trace for Silent {
+impl RuleTrace for Silent {
     #[inline(always)]
-    fn rule(&mut self, _: &'static str, _: &'static str, _: Outcome, _: impl FnOnce() -> String) {}
+    fn rule(&mut self, _: &'static str, _: &'static str, _: RuleOutcome, _: impl FnOnce() -> String) {}
 }
 
 /// Keeps everything: what `explain` passes.
 #[derive(Clone, Debug, Default)]
-pub struct Record(pub Vec<Rule>);
+pub struct RuleRecord(pub Vec<TriedRule>);
 
-impl Trace for Record {
+impl RuleTrace for RuleRecord {
     fn rule(
         &mut self,
         source: &'static str,
         name: &'static str,
-        outcome: Outcome,
+        outcome: RuleOutcome,
         evidence: impl FnOnce() -> String,
     ) {
-        self.0.push(Rule { source, name, evidence: evidence(), outcome });
+        self.0.push(TriedRule { source, name, evidence: evidence(), outcome });
     }
 }

@@ -6,7 +6,7 @@
 //! suits is known here, so `Vary: Accept-Encoding` selects no variant on such a route.
 
 use crate::cache_control::directives;
-use crate::coding::{Accepted, BEST, Coding, Quality};
+use crate::coding::{AcceptedCodings, BEST, Coding, Quality};
 use crate::field::{self, Field, FieldList};
 use crate::policy::Policy;
 use crate::stored::Meta;
@@ -15,7 +15,7 @@ use crate::stored::Meta;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Compress {
     /// `cache.compress.codings`: what is made, the preferred one first where a client likes several equally.
-    pub codings: Order,
+    pub codings: CodingPreference,
     /// `cache.compress.min_size`: bytes of the smallest body that is coded.
     pub min_size: u64,
     /// `cache.compress.max_size`: bytes of the largest plain form, coded or decoded.
@@ -27,15 +27,16 @@ pub struct Compress {
 
 /// Codings in order of preference: at most the three that are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Order([Option<Coding>; 3]);
+pub struct CodingPreference([Option<Coding>; 3]);
 
-impl Order {
+impl CodingPreference {
     /// The smallest result first.
-    pub const DEFAULT: Order = Order([Some(Coding::Zstd), Some(Coding::Brotli), Some(Coding::Gzip)]);
+    pub const DEFAULT: CodingPreference =
+        CodingPreference([Some(Coding::Zstd), Some(Coding::Brotli), Some(Coding::Gzip)]);
 
     /// Those of `codings` that can be made, each once, in their order.
     #[must_use]
-    pub fn of(codings: impl IntoIterator<Item = Coding>) -> Order {
+    pub fn of(codings: impl IntoIterator<Item = Coding>) -> CodingPreference {
         let mut order = [None; 3];
         let mut free = order.iter_mut();
         let mut seen = Codings::NONE;
@@ -48,7 +49,7 @@ impl Order {
                 }
             }
         }
-        Order(order)
+        CodingPreference(order)
     }
 
     fn iter(self) -> impl Iterator<Item = Coding> {
@@ -118,7 +119,7 @@ pub const PLACES: usize = 5;
 
 /// Which forms there may be of one stored response. Made once, when it is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Plan {
+pub struct EncodingPlan {
     /// The coding in which it is stored.
     pub own: Coding,
     /// The codings into which it may be brought.
@@ -126,7 +127,7 @@ pub struct Plan {
     /// Those into which what came in another coding is brought for clients that accept neither that nor the plain form.
     pub recodes: Codings,
     /// Which is taken where a client likes several equally.
-    order: Order,
+    order: CodingPreference,
     /// Bytes of the largest plain form.
     pub max_size: u64,
 }
@@ -161,7 +162,7 @@ pub fn coding_of(fields: &[Field<'_>]) -> Coding {
 /// Which forms there may be of a response whose plain or coded body has `length` bytes; `None` where it stays the
 /// only one. What is not known to be too small or too large may have forms.
 #[must_use]
-pub fn plan(status: u16, fields: &[Field<'_>], length: Option<u64>, policy: &Policy) -> Option<Plan> {
+pub fn plan(status: u16, fields: &[Field<'_>], length: Option<u64>, policy: &Policy) -> Option<EncodingPlan> {
     let own = handled(status, fields, policy)?;
     let compress = policy.compress.as_ref()?;
     let codes = compress.codings.iter().fold(Codings::NONE, Codings::with);
@@ -176,7 +177,7 @@ pub fn plan(status: u16, fields: &[Field<'_>], length: Option<u64>, policy: &Pol
         // What the origin coded is not coded anew for who accepts it: it is kept as it came, and plain for those that need it.
         _ => (Codings::NONE.with(Coding::Identity), codes.without(Codings::NONE.with(own))),
     };
-    Some(Plan { own, makes, recodes, order: compress.codings, max_size: compress.max_size })
+    Some(EncodingPlan { own, makes, recodes, order: compress.codings, max_size: compress.max_size })
 }
 
 fn is_compressible(fields: &[Field<'_>], types: &[String]) -> bool {
@@ -213,7 +214,7 @@ pub enum Serve {
 /// Whether the route stopped making forms since a response was stored: nothing is coded any more then. What the origin
 /// coded is still decoded, since its `Vary` does not keep those apart who accept it and those who do not.
 #[must_use]
-pub fn is_switched_off(plan: Plan, policy: &Policy) -> bool {
+pub fn is_switched_off(plan: EncodingPlan, policy: &Policy) -> bool {
     policy.compress.is_none() && plan.own == Coding::Identity
 }
 
@@ -233,7 +234,13 @@ pub struct Choice {
 /// coded anew only where nothing else will do. Whoever accepts everything alike (no `Accept-Encoding`, or a lone `*`) gets the plain form: few such clients can decode.
 /// A request that is about exact bytes (`exact`: see [`is_exact`]) is answered from a plain stored form.
 #[must_use]
-pub fn choose(plan: Plan, made: Codings, refused: Codings, accepted: Accepted, exact: bool) -> Choice {
+pub fn choose(
+    plan: EncodingPlan,
+    made: Codings,
+    refused: Codings,
+    accepted: AcceptedCodings,
+    exact: bool,
+) -> Choice {
     let quality = |it| if accepted.is_indifferent() { plain_only(it) } else { accepted.quality(it) };
     if exact && plan.own == Coding::Identity && quality(Coding::Identity) > 0 {
         return Choice { serve: Serve::Own, make: None };
@@ -286,7 +293,7 @@ pub fn is_exact(fields: &[Field<'_>], no_transform: bool) -> bool {
 /// Whether a response in `own` coding may go as it is to a client that is served while it arrives, when nothing else
 /// can be chosen yet; otherwise it is decoded on its way.
 #[must_use]
-pub fn suits(own: Coding, accepted: Accepted) -> bool {
+pub fn suits(own: Coding, accepted: AcceptedCodings) -> bool {
     match own {
         Coding::Other | Coding::Identity => true,
         _ if accepted.is_indifferent() => false,
@@ -299,7 +306,7 @@ pub fn suits(own: Coding, accepted: Accepted) -> bool {
 /// be validated: it is asked for alone where the client accepts it, since another form has another tag.
 #[must_use]
 pub fn ask(request: &[Field<'_>], stored: Option<Coding>) -> &'static str {
-    let accepted = Accepted::read(request);
+    let accepted = AcceptedCodings::read(request);
     let likes = |it| !accepted.is_indifferent() && accepted.quality(it) > 0;
     match stored {
         Some(Coding::Identity) if accepted.quality(Coding::Identity) > 0 => return "identity",

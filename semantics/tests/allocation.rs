@@ -1,9 +1,9 @@
 //! What a hit passes through does not allocate, shown by an allocator that counts.
 
-use larder_semantics::cache_status::{self, Report, Tier};
-use larder_semantics::coding::Accepted;
+use larder_semantics::cache_status::{self, AnsweringTier, CacheReport};
+use larder_semantics::coding::AcceptedCodings;
 use larder_semantics::field::Field;
-use larder_semantics::key::Recipe;
+use larder_semantics::key::KeyRecipe;
 use larder_semantics::policy::Policy;
 use larder_semantics::range::{self, Selection};
 use larder_semantics::request::RequestFacts;
@@ -55,25 +55,27 @@ fn a_hit_does_not_allocate() {
     ];
     let names: Vec<Box<str>> =
         ["accept-encoding", "accept-language", "cookie", "x-device", "x-none"].map(Box::from).into();
-    let chosen = Recipe {
+    let chosen = KeyRecipe {
         headers: vec!["x-device".to_owned()],
         cookies: vec!["a*".to_owned()],
-        query: larder_semantics::key::Query::Drop(vec!["utm_*".to_owned()]),
-        ..Recipe::default()
+        query: larder_semantics::key::QueryPolicy::Drop(vec!["utm_*".to_owned()]),
+        ..KeyRecipe::default()
     };
     let mut out = Vec::with_capacity(4096);
     let out = &mut out;
-    check("the default key", || Recipe::default().write("https", "a.example", "/a?b=c", &fields, out));
+    check("the default key", || KeyRecipe::default().write("https", "a.example", "/a?b=c", &fields, out));
     check("a chosen key", || chosen.write("https", "a.example", "/a?utm_x=1&b=c", &fields, out));
     check("a variant key without names", || vary::write_key(&[], &fields, out));
     check("a variant key", || vary::write_key(&names, &fields, out));
     check("Accept-Encoding", || {
-        assert!(Accepted::read(&fields).quality(larder_semantics::coding::Coding::Zstd) > 0)
+        assert!(AcceptedCodings::read(&fields).quality(larder_semantics::coding::Coding::Zstd) > 0)
     });
     check("one range", || assert_eq!(Selection::One(2, 5), range::select(b"bytes=2-3,4-5", 10)));
-    check("a hit's Cache-Status", || cache_status::write(Report::Hit { ttl: 30, tier: Tier::Fleet }, out));
+    check("a hit's Cache-Status", || {
+        cache_status::write(CacheReport::Hit { ttl: 30, tier: AnsweringTier::Fleet }, out)
+    });
     let reason = ForwardReason::UriMiss;
-    let report = Report::Forwarded { reason, status: Some(200), stored: true, collapsed: false };
+    let report = CacheReport::Forwarded { reason, status: Some(200), stored: true, collapsed: false };
     check("a miss's Cache-Status", || cache_status::write(report, out));
     check("a date", || date::write(larder_stdx::clock::WallTime(784_111_777), out));
 }

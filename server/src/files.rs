@@ -1,15 +1,15 @@
 //! A route that serves files: between the connection and the `files` crate, which knows the rest.
 
 use larder_counters::Counters;
-use larder_files::{Answer, Dotfiles, Listing, Options, Root, Symlinks};
-use larder_gateway::stages::{self, Stage, Stages};
-use larder_observe::Outcome;
-use larder_observe::log::End;
+use larder_files::{Dotfiles, FileResponse, Listing, Root, RootOptions, SymlinkPolicy};
+use larder_gateway::stages::{self, RequestStage, Stages};
+use larder_observe::RequestOutcome;
+use larder_observe::log::ResponseEnd;
 use larder_semantics::date;
 use larder_semantics::field::{Field, FieldList};
 use larder_stdx::clock;
-use larder_transport::Answer as FastAnswer;
-use larder_transport::body::Piece;
+use larder_transport::ResponseWriter as FastAnswer;
+use larder_transport::body::BodyPiece;
 use larder_transport::{Reply, ResponseBody};
 use larder_wire::http1::request::{Request, RequestHead};
 use std::cell::RefCell;
@@ -19,22 +19,22 @@ use std::sync::Arc;
 ///
 /// # Errors
 /// One sentence: it cannot be opened.
-pub fn open(files: &larder_config::Files, counters: Arc<Counters>) -> Result<Arc<Root>, String> {
-    let options = Options {
+pub fn open(files: &larder_config::FilesConfig, counters: Arc<Counters>) -> Result<Arc<Root>, String> {
+    let options = RootOptions {
         strip: files.strip.clone().unwrap_or_default(),
         index: files.index.clone(),
         listing: if files.listing { Listing::On } else { Listing::Off },
         dotfiles: if files.dotfiles { Dotfiles::Shown } else { Dotfiles::Hidden },
         symlinks: match files.symlinks {
-            larder_config::Symlinks::Never => Symlinks::Never,
-            larder_config::Symlinks::Beneath => Symlinks::Beneath,
-            larder_config::Symlinks::Follow => Symlinks::Anywhere,
+            larder_config::SymlinkSetting::Never => SymlinkPolicy::Never,
+            larder_config::SymlinkSetting::Beneath => SymlinkPolicy::Beneath,
+            larder_config::SymlinkSetting::Follow => SymlinkPolicy::Anywhere,
         },
         precompressed: files.precompressed,
         cache_for: files.cache_for,
         cache_control: files.cache_control.clone(),
         small_file: files.small_file,
-        ..Options::default()
+        ..RootOptions::default()
     };
     Root::open(&files.root, options, counters).map_err(|it| {
         format!("{} cannot be served: {}.", files.root.display(), larder_stdx::error::plain(&it))
@@ -75,7 +75,7 @@ impl FileRoute {
             return Some((200, 0));
         }
         match &file.body {
-            Piece::Bytes(bytes) => answer.end_with(bytes),
+            BodyPiece::Bytes(bytes) => answer.end_with(bytes),
             body => answer.end_with_piece(body.clone()),
         }
         Some((200, file.length()))
@@ -92,12 +92,12 @@ impl FileRoute {
     }
 
     /// Answers anything else; the disk may have to be asked. `stages` is told where the time goes.
-    pub async fn answer(&self, request: &Request, reply: Reply<'_>, stages: &Stages) -> Outcome {
-        stages.enter(Stage::Read);
+    pub async fn answer(&self, request: &Request, reply: Reply<'_>, stages: &Stages) -> RequestOutcome {
+        stages.enter(RequestStage::Read);
         let fields = request.fields.view();
         let now = clock::monotonic();
         let mut answer = self.root.answer(&request.method, &request.target, &fields, now).await;
-        stages.enter(Stage::Write);
+        stages.enter(RequestStage::Write);
         if self.server_timing {
             stages.tell(&mut answer.fields);
         }
@@ -106,7 +106,7 @@ impl FileRoute {
 }
 
 /// Sends an answer of the files crate, with its `Date`.
-pub async fn send_whole(mut answer: Answer, request: &Request, mut reply: Reply<'_>) -> Outcome {
+pub async fn send_whole(mut answer: FileResponse, request: &Request, mut reply: Reply<'_>) -> RequestOutcome {
     answer.fields.push("Date", date::format(clock::wall()));
     let body = match answer.status {
         204 | 304 => ResponseBody::None,
@@ -115,8 +115,9 @@ pub async fn send_whole(mut answer: Answer, request: &Request, mut reply: Reply<
     };
     let complete = send(&mut reply, answer.status, &answer.fields, body, answer.pieces).await;
     let sent = reply.body_bytes();
-    let end = if complete && reply.finish(None).await.is_ok() { End::Whole } else { End::Cut };
-    Outcome { status: answer.status, body: sent, report: None, end, origin: None }
+    let end =
+        if complete && reply.finish(None).await.is_ok() { ResponseEnd::Whole } else { ResponseEnd::Cut };
+    RequestOutcome { status: answer.status, body: sent, report: None, end, origin: None }
 }
 
 async fn send(
@@ -124,7 +125,7 @@ async fn send(
     status: u16,
     fields: &FieldList,
     body: ResponseBody,
-    pieces: Vec<Piece>,
+    pieces: Vec<BodyPiece>,
 ) -> bool {
     if reply.head(status, fields, body).await.is_err() {
         return false;

@@ -1,10 +1,12 @@
 //! Who asks the origins whether they are well: one task for each, on the first worker. How it asks is in `larder_origin::health`.
 
 use super::worker::Live;
-use larder_config::{HostPattern, Member, OriginHost, Origins, Service, Site};
+use larder_config::{HostPattern, OriginHost, OriginMember, Origins, Service, SiteConfig};
 use larder_counters::Counters;
 use larder_observe::log::{ErrorLog, Level, Subsystem};
-use larder_origin::{Changes, Check, Ejection, Found, Limits, Membership, Origin, watch};
+use larder_origin::{
+    Changes, CheckResult, HealthCheck, Membership, OriginLimits, OriginPool, OutlierEjection, watch,
+};
 use std::collections::HashSet;
 use std::sync::Arc;
 use tokio::task::JoinHandle;
@@ -29,7 +31,7 @@ impl Watches {
             let Some(check) = &proxy.to.health else { continue };
             for member in &proxy.to.members {
                 if asked.insert(member.name()) {
-                    let check = Check { host: host(site, proxy.host, member), ..check.clone() };
+                    let check = HealthCheck { host: host(site, proxy.host, member), ..check.clone() };
                     tasks.push(begin(live, &proxy.to, member, check, proxy.limits, counters, errors));
                 }
             }
@@ -43,7 +45,7 @@ impl Watches {
 
 /// The `Host` of a check: that of requests, by the first host that the site names whole. Applications turn away names that they do
 /// not know (`ALLOWED_HOSTS` of Django).
-fn host(site: &Site, sent: OriginHost, member: &Member) -> String {
+fn host(site: &SiteConfig, sent: OriginHost, member: &OriginMember) -> String {
     let named = site.hosts.iter().find_map(|it| match it {
         HostPattern::Exact(name) => Some(name.clone()),
         HostPattern::Below(_) | HostPattern::Any => None,
@@ -54,13 +56,13 @@ fn host(site: &Site, sent: OriginHost, member: &Member) -> String {
 fn begin(
     live: &Live,
     origins: &Origins,
-    member: &Member,
-    check: Check,
-    limits: Limits,
+    member: &OriginMember,
+    check: HealthCheck,
+    limits: OriginLimits,
     counters: &Arc<Counters>,
     errors: &ErrorLog,
 ) -> JoinHandle<()> {
-    let limits = Limits { connections: 1, queue: 1, queue_wait: None, idle_connections: 1, ..limits };
+    let limits = OriginLimits { connections: 1, queue: 1, queue_wait: None, idle_connections: 1, ..limits };
     // Its own standing and counters: what it asks is no request of anybody.
     let own = Membership {
         name: member.name(),
@@ -68,24 +70,24 @@ fn begin(
         http2: origins.http2(member),
         standing: Arc::default(),
         weight: 1,
-        ejection: Ejection::OFF,
+        ejection: OutlierEjection::OFF,
         drained: false,
     };
-    let origin = Origin::in_group(member.at.clone(), limits, Arc::default(), own);
+    let origin = OriginPool::in_group(member.at.clone(), limits, Arc::default(), own);
     let standing = live.scopes.standing(&member.name());
     let (teller, counters, name) = (errors.of(Subsystem::Origin), counters.clone(), member.name());
-    let told = move |found: &Found, changes: Changes| {
+    let told = move |found: &CheckResult, changes: Changes| {
         counters.origin_health_checks.add(1);
-        if let Found::Unwell(_) = found {
+        if let CheckResult::Unwell(_) = found {
             counters.origin_health_failures.add(1);
         }
         match (found, changes) {
             (_, Changes::Nothing) => {}
-            (Found::Unwell(why), Changes::Use) if teller.tells(Level::Warn) => {
+            (CheckResult::Unwell(why), Changes::Use) if teller.tells(Level::Warn) => {
                 let values = [("origin", name.as_str()), ("why", why)];
                 teller.seldom_of(Level::Warn, "origin-unhealthy", &name, &values);
             }
-            (Found::Well, Changes::Use) if teller.tells(Level::Info) => {
+            (CheckResult::Well, Changes::Use) if teller.tells(Level::Info) => {
                 teller.seldom_of(Level::Info, "origin-healthy", &name, &[("origin", name.as_str())]);
             }
             _ => {}

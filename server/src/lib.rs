@@ -1,21 +1,21 @@
 //! What runs in a worker and beside it: the handler of requests, routes, live settings, overlays, purges, the other nodes.
 //! The main thread, its signals and its reloads are in `larder`; what a configuration may say is in `larder_config`.
 
+pub mod cluster;
+pub mod counter_sum;
 pub mod descriptors;
 pub mod files;
-pub mod front;
+pub mod handler;
 pub mod health;
-pub mod itself;
-pub mod nodes;
+pub mod input_error;
+pub mod loop_check;
 pub mod overlay;
 pub mod purge;
 pub mod quiet;
 pub mod reload;
 pub mod resident;
+pub mod route_stats;
 pub mod router;
-pub mod scopes;
 pub mod tiers;
 pub mod tls;
-pub mod totals;
 pub mod worker;
-pub mod wrong;

@@ -9,8 +9,8 @@ use super::worker::Orders;
 use larder_counters::Counters;
 use larder_stdx::clock;
 use larder_store::Store;
+use larder_store::deferred_free::ThreadFreeList;
 use larder_store::idle::Swept;
-use larder_store::yards::Yard;
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -40,9 +40,9 @@ const PART: u64 = 16;
 
 /// Tells every thread that there is memory to be given back.
 #[derive(Clone, Default)]
-pub struct Room(Arc<AtomicU64>);
+pub struct ReleaseSignal(Arc<AtomicU64>);
 
-impl Room {
+impl ReleaseSignal {
     /// Has every thread give back what it can at its next look.
     pub fn tell(&self) {
         self.0.fetch_add(1, Relaxed);
@@ -51,7 +51,7 @@ impl Room {
 
 /// Counts what a sweep takes out of what other threads have allocated, and tells them in time.
 pub struct Freed {
-    room: Room,
+    room: ReleaseSignal,
     /// What of it was freed by others than them, and is not told yet.
     abroad: u64,
     /// All that was taken out since the end of a sweep was told.
@@ -61,7 +61,7 @@ pub struct Freed {
 impl Freed {
     /// Nothing so far.
     #[must_use]
-    pub fn new(room: Room) -> Self {
+    pub fn new(room: ReleaseSignal) -> Self {
         Self { room, abroad: 0, bytes: 0 }
     }
 
@@ -101,9 +101,9 @@ fn enough(used: u64) -> u64 {
 
 /// What one thread knows of its own quiet.
 pub struct Quiet {
-    room: Room,
+    room: ReleaseSignal,
     /// What it has to free; `None` where it stores nothing.
-    yard: Option<Yard>,
+    yard: Option<ThreadFreeList>,
     /// Looks to come soon.
     soon: Cell<u32>,
     /// Its counters: a worker is quiet where nobody sends requests.
@@ -116,7 +116,7 @@ pub struct Quiet {
 impl Quiet {
     /// Of this thread, which has these counters.
     #[must_use]
-    pub fn new(room: Room, counters: Arc<Counters>, yard: Option<Yard>) -> Self {
+    pub fn new(room: ReleaseSignal, counters: Arc<Counters>, yard: Option<ThreadFreeList>) -> Self {
         let zero = || Cell::new(0);
         let (soon, looks) = (Cell::new(0), Cell::new(QUIET));
         Self { told: zero(), requests: zero(), soon, looks, yard, room, counters }
@@ -171,7 +171,7 @@ fn collect(which: Pages) {
 }
 
 /// Evicts what is idle, as the configuration in force says; runs as long as the process. On the main thread.
-pub async fn sweep(store: Arc<Store>, orders: watch::Receiver<Orders>, room: Room, own: Quiet) {
+pub async fn sweep(store: Arc<Store>, orders: watch::Receiver<Orders>, room: ReleaseSignal, own: Quiet) {
     let mut freed = Freed::new(room);
     let mut tick = tokio::time::interval(LOOK);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 /// What a file looks like from outside; asked once a second, which also works where the file is a link that an
 /// orchestrator swaps, or on a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Look {
+struct FileLook {
     device: u64,
     inode: u64,
     size: u64,
@@ -15,13 +15,13 @@ struct Look {
 }
 
 /// Watches one file.
-pub struct Watch {
+pub struct FileWatch {
     path: PathBuf,
-    taken: Option<Look>,
-    seen: Option<Look>,
+    taken: Option<FileLook>,
+    seen: Option<FileLook>,
 }
 
-impl Watch {
+impl FileWatch {
     /// Watches from now on.
     #[must_use]
     pub fn new(path: PathBuf) -> Self {
@@ -49,9 +49,14 @@ impl Watch {
     }
 }
 
-fn look(path: &PathBuf) -> Option<Look> {
+fn look(path: &PathBuf) -> Option<FileLook> {
     let it = std::fs::metadata(path).ok()?;
-    Some(Look { device: it.dev(), inode: it.ino(), size: it.size(), changed: (it.mtime(), it.mtime_nsec()) })
+    Some(FileLook {
+        device: it.dev(),
+        inode: it.ino(),
+        size: it.size(),
+        changed: (it.mtime(), it.mtime_nsec()),
+    })
 }
 
 /// The keys that only a start takes over, and that are not as they were.
@@ -85,7 +90,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("larder.toml");
         std::fs::write(&path, "a").unwrap();
-        let mut watch = Watch::new(path.clone());
+        let mut watch = FileWatch::new(path.clone());
         assert!(!watch.changed());
         std::fs::write(&path, "ab").unwrap();
         assert!(!watch.changed(), "just seen");

@@ -46,7 +46,7 @@ const LOOKED_THROUGH: u64 = 256 << 20;
 
 /// What the allocator has, and has handed out.
 pub struct Heap {
-    workers: Vec<Worker>,
+    workers: Vec<WorkerHeap>,
     /// Anonymous memory that is not the allocator's, as it was when that was last looked up: stacks, and data of the
     /// program and its libraries. It hardly changes.
     beside: AtomicU64,
@@ -56,7 +56,7 @@ pub struct Heap {
 
 #[derive(Default)]
 #[repr(align(128))]
-struct Worker {
+struct WorkerHeap {
     /// A worker that begins is asked once.
     has_looked: AtomicBool,
     /// Tells it that somebody asks.
@@ -70,7 +70,7 @@ struct Worker {
 
 /// What [`Heap::look`] found, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Looked {
+pub struct HeapReading {
     /// What the workers and the main thread had been handed out before the first request: the configuration, routes,
     /// runtimes.
     pub base: u64,
@@ -86,7 +86,7 @@ impl Heap {
     #[must_use]
     pub fn new(workers: NonZeroUsize) -> Arc<Self> {
         // The last is the main thread.
-        let workers = (0..=workers.get()).map(|_| Worker::default()).collect();
+        let workers = (0..=workers.get()).map(|_| WorkerHeap::default()).collect();
         Arc::new(Self { workers, beside: AtomicU64::new(0), looked: Notify::new() })
     }
 
@@ -130,12 +130,14 @@ impl Heap {
     /// One that has much to free, after a purge, may have looked a while ago. What the store's `books` have lost or won
     /// since is taken as of its heap, by its part of all heaps.
     #[must_use]
-    pub fn look(&self, anonymous: u64, untouched: u64, books: u64) -> Looked {
-        let sum =
-            |of: fn(&Worker) -> &AtomicU64| self.workers.iter().map(|it| of(it).load(Relaxed)).sum::<u64>();
+    pub fn look(&self, anonymous: u64, untouched: u64, books: u64) -> HeapReading {
+        let sum = |of: fn(&WorkerHeap) -> &AtomicU64| {
+            self.workers.iter().map(|it| of(it).load(Relaxed)).sum::<u64>()
+        };
         let (used, base) = (sum(|it| &it.used), sum(|it| &it.base));
-        let then =
-            |it: &Worker| it.books.load(Relaxed) as f64 * it.used.load(Relaxed) as f64 / used.max(1) as f64;
+        let then = |it: &WorkerHeap| {
+            it.books.load(Relaxed) as f64 * it.used.load(Relaxed) as f64 / used.max(1) as f64
+        };
         let since = books as f64 - self.workers.iter().map(then).sum::<f64>();
         let used = used.saturating_add_signed(since as i64);
         if anonymous < LOOKED_THROUGH || self.beside.load(Relaxed) == 0 {
@@ -144,7 +146,7 @@ impl Heap {
         }
         let beside = self.beside.load(Relaxed);
         let used = used.saturating_sub(untouched);
-        Looked { base, unused: anonymous.saturating_sub(beside + used), beside }
+        HeapReading { base, unused: anonymous.saturating_sub(beside + used), beside }
     }
 }
 

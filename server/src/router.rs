@@ -1,10 +1,10 @@
 //! From host and path to what answers there. Built anew by each worker for each configuration; nothing of a
 //! request is kept here, and no string is made while looking up.
 
-use larder_config::tiers::Purge;
+use larder_config::tiers::PurgeAccess;
 use larder_config::{HostPattern, Methods, PathPattern};
 use larder_counters::RouteScope;
-use larder_gateway::Route;
+use larder_gateway::GatewayRoute;
 use larder_semantics::path::{self, Decode};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -12,20 +12,20 @@ use std::sync::Arc;
 
 /// What answers on a route.
 #[derive(Clone)]
-pub enum Target {
+pub enum RouteTarget {
     /// An application, through the cache.
-    Proxy(Rc<Route>),
+    Proxy(Rc<GatewayRoute>),
     /// Files beneath a root.
     Files(Rc<super::files::FileRoute>),
 }
 
-impl Target {
+impl RouteTarget {
     /// Whether its responses say where their time went (`site.route.server_timing`).
     #[must_use]
     pub fn tells_time(&self) -> bool {
         match self {
-            Target::Proxy(route) => route.server_timing,
-            Target::Files(files) => files.server_timing,
+            RouteTarget::Proxy(route) => route.server_timing,
+            RouteTarget::Files(files) => files.server_timing,
         }
     }
 
@@ -33,14 +33,14 @@ impl Target {
     #[must_use]
     pub fn name(&self) -> &str {
         match self {
-            Target::Proxy(route) => &route.name,
-            Target::Files(files) => &files.name,
+            RouteTarget::Proxy(route) => &route.name,
+            RouteTarget::Files(files) => &files.name,
         }
     }
 }
 
 /// One site: its hosts, and its routes in the order of the file.
-pub struct Site {
+pub struct LiveSite {
     /// What it is called.
     pub name: String,
     /// Any of these.
@@ -58,11 +58,11 @@ pub struct Matched {
     /// The methods.
     pub methods: Methods,
     /// What answers.
-    pub target: Target,
+    pub target: RouteTarget,
     /// What answers where the path can be read in two ways: the same without the cache.
-    two_ways: Target,
+    two_ways: RouteTarget,
     /// Who may purge with the `PURGE` method.
-    pub purge: Purge,
+    pub purge: PurgeAccess,
     /// Where this worker counts its requests; `None` where nobody counts.
     pub scope: Option<Arc<RouteScope>>,
 }
@@ -70,10 +70,10 @@ pub struct Matched {
 impl Matched {
     /// A route for `path` and `methods`.
     #[must_use]
-    pub fn new(path: PathPattern, methods: Methods, target: Target, purge: Purge) -> Self {
+    pub fn new(path: PathPattern, methods: Methods, target: RouteTarget, purge: PurgeAccess) -> Self {
         let two_ways = match &target {
-            Target::Proxy(route) => Target::Proxy(route.for_two_ways()),
-            Target::Files(files) => Target::Files(files.clone()),
+            RouteTarget::Proxy(route) => RouteTarget::Proxy(route.for_two_ways()),
+            RouteTarget::Files(files) => RouteTarget::Files(files.clone()),
         };
         Self { normal: Normal::of(&path), path, methods, target, two_ways, purge, scope: None }
     }
@@ -120,7 +120,7 @@ impl Normal {
 /// All sites. An exact host wins over a suffix, a longer suffix over a shorter, and any over none.
 #[derive(Default)]
 pub struct Router {
-    sites: Vec<Site>,
+    sites: Vec<LiveSite>,
     /// Room for a path that is read in another way than it is spelled.
     room: RefCell<Vec<u8>>,
 }
@@ -136,7 +136,7 @@ struct Chosen {
 impl Router {
     /// A router over `sites`.
     #[must_use]
-    pub fn new(sites: Vec<Site>) -> Self {
+    pub fn new(sites: Vec<LiveSite>) -> Self {
         Self { sites, room: RefCell::default() }
     }
 
@@ -144,7 +144,7 @@ impl Router {
     /// positions of site and route in the configuration. It is the route of the path's normal form, and one that does
     /// not use the cache where the path can be read in a way of which another route answers.
     #[must_use]
-    pub fn find(&self, method: &str, authority: &str, target: &str) -> Option<(&Target, usize, usize)> {
+    pub fn find(&self, method: &str, authority: &str, target: &str) -> Option<(&RouteTarget, usize, usize)> {
         let at = self.site(without_port(authority))?;
         let routes = &self.sites[at].routes;
         let Chosen { route, sure } = self.choose(routes, Some(method), path_of(target))?;
@@ -188,7 +188,7 @@ impl Router {
 
     /// All sites, in the order of the configuration.
     #[must_use]
-    pub fn sites(&self) -> &[Site] {
+    pub fn sites(&self) -> &[LiveSite] {
         &self.sites
     }
 
@@ -245,15 +245,15 @@ impl Matched {
     /// Whether an application answers, through the cache.
     #[must_use]
     pub fn proxies(&self) -> bool {
-        matches!(self.target, Target::Proxy(_))
+        matches!(self.target, RouteTarget::Proxy(_))
     }
 
     /// What stands in its keys for all hosts of the site (`cache.key.ignore_host`).
     #[must_use]
     pub fn any_host_of(&self) -> Option<&str> {
         match &self.target {
-            Target::Proxy(route) => route.policy.key.any_host_of.as_deref(),
-            Target::Files(_) => None,
+            RouteTarget::Proxy(route) => route.policy.key.any_host_of.as_deref(),
+            RouteTarget::Files(_) => None,
         }
     }
 
@@ -292,7 +292,7 @@ mod tests {
     use proptest::strategy::Strategy;
 
     fn router(spec: &[(&str, &[&str])]) -> Router {
-        let limits = larder_origin::Limits {
+        let limits = larder_origin::OriginLimits {
             connect: std::time::Duration::from_secs(1),
             handshake: std::time::Duration::from_secs(1),
             first_byte: std::time::Duration::from_secs(1),
@@ -306,26 +306,26 @@ mod tests {
             idle_connections: 1,
             interim: 1,
         };
-        let origin = larder_origin::Origin::new(
-            larder_origin::Address::Tcp("h".to_owned(), 1),
+        let origin = larder_origin::OriginPool::new(
+            larder_origin::OriginAddress::Tcp("h".to_owned(), 1),
             limits,
             Default::default(),
         );
         let host = || larder_gateway::HostSent::Own("h".to_owned());
         let target = |name: &str| {
-            Target::Proxy(Route::new(
+            RouteTarget::Proxy(GatewayRoute::new(
                 name.to_owned(),
                 Policy::default(),
                 larder_origin::Group::of_one(origin.clone()),
                 host(),
             ))
         };
-        let site = |(hosts, paths): &(&str, &[&str])| Site {
+        let site = |(hosts, paths): &(&str, &[&str])| LiveSite {
             name: (*hosts).to_owned(),
             hosts: hosts.split(' ').map(HostPattern::of).collect(),
             routes: paths
                 .iter()
-                .map(|it| Matched::new(PathPattern::of(it), Methods::Any, target(it), Purge::default()))
+                .map(|it| Matched::new(PathPattern::of(it), Methods::Any, target(it), PurgeAccess::default()))
                 .collect(),
         };
         Router::new(spec.iter().map(site).collect())
@@ -366,8 +366,8 @@ mod tests {
     fn check_read(paths: &[&str], target: &str, expect: Option<(&str, bool)>) {
         let router = router(&[("*", paths)]);
         let found = router.find("GET", "h", target).map(|it| match it.0 {
-            Target::Proxy(route) => (paths[it.2], !route.two_ways && route.policy.enabled),
-            Target::Files(_) => unreachable!("all are proxied"),
+            RouteTarget::Proxy(route) => (paths[it.2], !route.two_ways && route.policy.enabled),
+            RouteTarget::Files(_) => unreachable!("all are proxied"),
         });
         assert_eq!(expect, found, "{target}");
         let told = router.two_ways("GET", "h", target);
@@ -443,7 +443,7 @@ mod tests {
             let spelled = paths.iter().position(|it| covers(it, path.as_bytes()));
             let found = router.find("GET", "h", &path);
             proptest::prop_assert_eq!(expect, found.map(|it| it.2), "{} {:?}", path, paths);
-            if let Some((Target::Proxy(route), ..)) = found {
+            if let Some((RouteTarget::Proxy(route), ..)) = found {
                 let cached = route.policy.enabled;
                 proptest::prop_assert!(!cached || spelled == expect, "{} {:?}", path, paths);
                 proptest::prop_assert!(cached || path.as_bytes() != normal || path.contains(';'), "{} {:?}", path, paths);

@@ -1,15 +1,15 @@
 //! The tiers below RAM of a running server: opened as the configuration describes them, handed to each worker, and
 //! looked after by the main thread's timer. When they are asked is in `larder_gateway`.
 
-use larder_config::place::Place;
+use larder_config::place::ServerAddress;
 use larder_config::{Config, tiers};
 use larder_counters::Counters;
-use larder_gateway::Tiers;
-use larder_observe::log::{ErrorLog, Level, Subsystem, Teller};
+use larder_gateway::LowerTiers;
+use larder_observe::log::{ErrorLog, Level, Subsystem, SubsystemLog};
 use larder_stdx::error::plain;
-use larder_store::disk::{self, State};
-use larder_store::fleet::{self, Change, Fleet, Health};
-use larder_store::{Disk, Store, spool};
+use larder_store::disk::{self, DiskState};
+use larder_store::fleet::{self, Fleet, Health, ServerChange};
+use larder_store::{DiskTier, Store, spool};
 use std::cell::{Cell, RefCell};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -18,9 +18,9 @@ use std::sync::Arc;
 /// What all workers share of the tiers below RAM.
 #[derive(Clone)]
 pub struct Lower {
-    disk: Option<Arc<Disk>>,
+    disk: Option<Arc<DiskTier>>,
     promote_after: u32,
-    fleet: Option<(Arc<fleet::Settings>, Arc<Health>)>,
+    fleet: Option<(Arc<fleet::FleetSettings>, Arc<Health>)>,
 }
 
 impl Lower {
@@ -46,7 +46,8 @@ impl Lower {
             Some(it) => {
                 let settings = Arc::new(fleet_settings(it)?);
                 let teller = errors.of(Subsystem::Fleet);
-                let told = Box::new(move |server: &fleet::Address, change| tell(&teller, server, change));
+                let told =
+                    Box::new(move |server: &fleet::FleetAddress, change| tell(&teller, server, change));
                 let health = Health::new(&settings, counters(), Some(told));
                 health.follow(follower(errors.of(Subsystem::Fleet)));
                 Some((settings, health))
@@ -62,8 +63,8 @@ impl Lower {
 
     /// The tiers as one worker has them. Within its `LocalSet`.
     #[must_use]
-    pub fn of_worker(&self, store: &Arc<Store>, counters: &Arc<Counters>) -> Tiers {
-        Tiers {
+    pub fn of_worker(&self, store: &Arc<Store>, counters: &Arc<Counters>) -> LowerTiers {
+        LowerTiers {
             disk: self.disk.clone(),
             promote_after: self.promote_after,
             fleet: self.fleet(store, counters),
@@ -72,7 +73,7 @@ impl Lower {
 
     /// The disk tier.
     #[must_use]
-    pub fn disk(&self) -> Option<Arc<Disk>> {
+    pub fn disk(&self) -> Option<Arc<DiskTier>> {
         self.disk.clone()
     }
 
@@ -92,9 +93,9 @@ impl Lower {
 
 /// Looks after the disk tier about once a second, and tells when its state changes.
 pub struct DiskWatch {
-    disk: Option<Arc<Disk>>,
-    teller: Teller,
-    last: RefCell<State>,
+    disk: Option<Arc<DiskTier>>,
+    teller: SubsystemLog,
+    last: RefCell<DiskState>,
     /// Whether reads leave the device alone, and whether it is full, as anybody was told.
     alone: Cell<bool>,
     cramped: Cell<bool>,
@@ -111,7 +112,7 @@ impl DiskWatch {
     pub fn new(lower: &Lower, errors: &ErrorLog) -> Self {
         let teller = errors.of(Subsystem::Disk);
         let (alone, cramped, doubted, corrupt, entered) = Default::default();
-        let last = RefCell::new(State::On);
+        let last = RefCell::new(DiskState::On);
         Self { disk: lower.disk.clone(), teller, last, alone, cramped, doubted, corrupt, entered }
     }
 
@@ -128,8 +129,10 @@ impl DiskWatch {
         let last = self.last.replace(now.clone());
         match now {
             _ if now == last => {}
-            State::On => self.teller.event(Level::Info, "disk-on", &[("now", "the disk tier writes again")]),
-            State::Off(why) => {
+            DiskState::On => {
+                self.teller.event(Level::Info, "disk-on", &[("now", "the disk tier writes again")])
+            }
+            DiskState::Off(why) => {
                 let now = match disk.objects() {
                     0 => "the disk tier neither reads nor writes",
                     _ => "the disk tier does not write; stored responses are still read",
@@ -143,7 +146,7 @@ impl DiskWatch {
 
 impl DiskWatch {
     /// What was found damaged: since the last look, and when the tier was opened.
-    fn tell_of_damage(&self, disk: &Disk) {
+    fn tell_of_damage(&self, disk: &DiskTier) {
         let path = disk.path().display().to_string();
         if !self.doubted.replace(true)
             && let Some(why) = disk.doubted()
@@ -171,7 +174,7 @@ impl DiskWatch {
     }
 
     /// What is not well with the device though the tier is on.
-    fn tell_of_device(&self, disk: &Disk) {
+    fn tell_of_device(&self, disk: &DiskTier) {
         let alone = disk.leaves_reads_alone();
         match (self.alone.replace(alone), alone) {
             (false, true) => {
@@ -202,7 +205,7 @@ impl DiskWatch {
 pub fn open_spool(config: &Config, store: &Store, errors: &ErrorLog) {
     let Some(it) = &config.spool else { return };
     let directory = it.directory.clone().unwrap_or_else(|| for_files(std::env::var_os("TMPDIR")));
-    let settings = spool::Settings { directory: directory.clone(), size: it.size };
+    let settings = spool::SpoolSettings { directory: directory.clone(), size: it.size };
     if let Err(error) = store.spool_to(settings) {
         let why = format!("{}: {}", directory.display(), plain(&error));
         let now = "slow clients of a shared body that is too large to store fall behind";
@@ -216,12 +219,12 @@ fn for_files(variable: Option<OsString>) -> PathBuf {
 }
 
 fn open_disk(
-    it: &tiers::Disk,
+    it: &tiers::DiskConfig,
     heap_line: usize,
     store: &Store,
     counters: Arc<Counters>,
-) -> Result<Arc<Disk>, String> {
-    let settings = disk::Settings {
+) -> Result<Arc<DiskTier>, String> {
+    let settings = disk::DiskSettings {
         path: it.path.clone(),
         size: it.size,
         segment_size: it.segment_size,
@@ -231,7 +234,7 @@ fn open_disk(
         queue: it.queue,
         retry: it.retry,
     };
-    let disk = Disk::open(settings, counters).map_err(|error| not_opened(&it.path, &plain(&error)))?;
+    let disk = DiskTier::open(settings, counters).map_err(|error| not_opened(&it.path, &plain(&error)))?;
     let restored = disk.restored();
     store.restore(restored.last_seq, restored.rules);
     store.evict_to(&disk);
@@ -245,18 +248,18 @@ fn not_opened(path: &Path, why: &str) -> String {
     format!("The disk tier{beneath} cannot be opened: {why}.")
 }
 
-fn fleet_settings(it: &tiers::Fleet) -> Result<fleet::Settings, String> {
-    let keys = fleet::Keys::new(&it.key_prefix, it.namespace.as_deref(), it.md5_keys);
-    Ok(fleet::Settings {
+fn fleet_settings(it: &tiers::FleetConfig) -> Result<fleet::FleetSettings, String> {
+    let keys = fleet::FleetKeys::new(&it.key_prefix, it.namespace.as_deref(), it.md5_keys);
+    Ok(fleet::FleetSettings {
         servers: it.servers.iter().map(address).collect(),
         protocol: match it.protocol {
-            tiers::Protocol::Meta => fleet::Protocol::Meta,
-            tiers::Protocol::Binary => fleet::Protocol::Binary,
+            tiers::FleetProtocol::Meta => fleet::MemcachedProtocol::Meta,
+            tiers::FleetProtocol::Binary => fleet::MemcachedProtocol::Binary,
         },
         distribution: match it.distribution {
-            tiers::Distribution::Ketama => fleet::Distribution::Ketama,
-            tiers::Distribution::KetamaWeighted => fleet::Distribution::KetamaWeighted,
-            tiers::Distribution::Modula => fleet::Distribution::Modula,
+            tiers::DistributionSetting::Ketama => fleet::RingDistribution::Ketama,
+            tiers::DistributionSetting::KetamaWeighted => fleet::RingDistribution::KetamaWeighted,
+            tiers::DistributionSetting::Modula => fleet::RingDistribution::Modula,
         },
         hash: hash(it.hash),
         keys: keys.map_err(|error| format!("cache.fleet: {error}."))?,
@@ -271,15 +274,15 @@ fn fleet_settings(it: &tiers::Fleet) -> Result<fleet::Settings, String> {
         retry: it.retry,
         max_item: it.max_item,
         large: match it.large {
-            tiers::Large::Split => fleet::Large::Split,
-            tiers::Large::Skip => fleet::Large::Skip,
+            tiers::OversizeSetting::Split => fleet::OversizePolicy::Split,
+            tiers::OversizeSetting::Skip => fleet::OversizePolicy::Skip,
         },
         compress_above: it.compress_above,
         local_ttl: std::time::Duration::from_secs(it.local_ttl.into()),
         filled_by: match it.filled_by {
-            tiers::FilledBy::Larder => fleet::FilledBy::Larder,
-            tiers::FilledBy::Applications => fleet::FilledBy::Applications,
-            tiers::FilledBy::Older => fleet::FilledBy::Older,
+            tiers::FilledBySetting::Larder => fleet::FilledBy::Larder,
+            tiers::FilledBySetting::Applications => fleet::FilledBy::Applications,
+            tiers::FilledBySetting::Older => fleet::FilledBy::Older,
         },
         recompute_once: it.recompute_once,
         stale_grace: std::time::Duration::from_secs(it.stale_grace.into()),
@@ -288,32 +291,32 @@ fn fleet_settings(it: &tiers::Fleet) -> Result<fleet::Settings, String> {
     })
 }
 
-fn hash(it: tiers::Hash) -> fleet::Hash {
+fn hash(it: tiers::HashSetting) -> fleet::KeyHashFunction {
     match it {
-        tiers::Hash::Default => fleet::Hash::Default,
-        tiers::Hash::Md5 => fleet::Hash::Md5,
-        tiers::Hash::Crc => fleet::Hash::Crc,
-        tiers::Hash::Fnv32 => fleet::Hash::Fnv1_32,
-        tiers::Hash::Fnv64 => fleet::Hash::Fnv1_64,
-        tiers::Hash::Fnv32a => fleet::Hash::Fnv1a32,
-        tiers::Hash::Fnv64a => fleet::Hash::Fnv1a64,
-        tiers::Hash::Murmur => fleet::Hash::Murmur,
-        tiers::Hash::OneAtATime => fleet::Hash::OneAtATime,
+        tiers::HashSetting::Default => fleet::KeyHashFunction::Default,
+        tiers::HashSetting::Md5 => fleet::KeyHashFunction::Md5,
+        tiers::HashSetting::Crc => fleet::KeyHashFunction::Crc,
+        tiers::HashSetting::Fnv32 => fleet::KeyHashFunction::Fnv1_32,
+        tiers::HashSetting::Fnv64 => fleet::KeyHashFunction::Fnv1_64,
+        tiers::HashSetting::Fnv32a => fleet::KeyHashFunction::Fnv1a32,
+        tiers::HashSetting::Fnv64a => fleet::KeyHashFunction::Fnv1a64,
+        tiers::HashSetting::Murmur => fleet::KeyHashFunction::Murmur,
+        tiers::HashSetting::OneAtATime => fleet::KeyHashFunction::OneAtATime,
     }
 }
 
-fn address(it: &larder_config::place::Server) -> fleet::Address {
+fn address(it: &larder_config::place::FleetServer) -> fleet::FleetAddress {
     let at = match &it.place {
-        Place::Tcp(host, port) => fleet::At::Tcp(host.clone(), *port),
-        Place::Unix(path) => fleet::At::Unix(path.clone()),
+        ServerAddress::Tcp(host, port) => fleet::MemcachedAddress::Tcp(host.clone(), *port),
+        ServerAddress::Unix(path) => fleet::MemcachedAddress::Unix(path.clone()),
     };
-    fleet::Address { at, weight: it.weight.unwrap_or(1) }
+    fleet::FleetAddress { at, weight: it.weight.unwrap_or(1) }
 }
 
 /// Tells of each operation, while the subsystem's level says so.
-fn follower(teller: Teller) -> fleet::Follower {
+fn follower(teller: SubsystemLog) -> fleet::OperationFollower {
     let follows = teller.clone();
-    let tell = move |it: &fleet::Step<'_>| {
+    let tell = move |it: &fleet::OperationResult<'_>| {
         let (server, micros) = (it.server.to_string(), it.micros.to_string());
         let values = [
             ("server", server.as_str()),
@@ -324,22 +327,24 @@ fn follower(teller: Teller) -> fleet::Follower {
         ];
         teller.event(Level::Debug, "fleet-operation", &values);
     };
-    fleet::Follower { follows: Box::new(move || follows.tells(Level::Debug)), tell: Box::new(tell) }
+    fleet::OperationFollower { follows: Box::new(move || follows.tells(Level::Debug)), tell: Box::new(tell) }
 }
 
-fn tell(teller: &Teller, server: &fleet::Address, change: Change) {
+fn tell(teller: &SubsystemLog, server: &fleet::FleetAddress, change: ServerChange) {
     let server = server.to_string();
     match change {
-        Change::Ejected => {
+        ServerChange::Ejected => {
             let values = [("server", server.as_str()), ("why", "too many consecutive failures")];
             teller.event(Level::Warn, "fleet-server-ejected", &values);
         }
-        Change::LeftAlone => {
+        ServerChange::LeftAlone => {
             let why = "too many consecutive failures; its keys are misses until it responds";
             teller.event(Level::Warn, "fleet-server-failing", &[("server", &server), ("why", why)]);
         }
-        Change::Readmitted => teller.event(Level::Info, "fleet-server-readmitted", &[("server", &server)]),
-        Change::Back => teller.event(Level::Info, "fleet-server-recovered", &[("server", &server)]),
+        ServerChange::Readmitted => {
+            teller.event(Level::Info, "fleet-server-readmitted", &[("server", &server)])
+        }
+        ServerChange::Back => teller.event(Level::Info, "fleet-server-recovered", &[("server", &server)]),
     }
 }
 
@@ -359,7 +364,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("file");
         std::fs::write(&file, "").unwrap();
-        let settings = disk::Settings {
+        let settings = disk::DiskSettings {
             path: file.clone(),
             size: 1 << 30,
             segment_size: 64 << 20,
@@ -369,7 +374,7 @@ mod tests {
             queue: 1 << 20,
             retry: std::time::Duration::from_secs(1),
         };
-        let error = Disk::open(settings, Arc::default()).err().expect("a file is no directory");
+        let error = DiskTier::open(settings, Arc::default()).err().expect("a file is no directory");
         let expect = format!(
             "The disk tier cannot be opened: cache.disk.path: {} is not a directory, or is below a path that is not a directory.",
             file.display()

@@ -1,12 +1,12 @@
 //! The certificates of the running server: read at the start, read again when their files change, told of before they expire.
 
-use super::reload::Watch;
+use super::reload::FileWatch;
 use larder_config::Config;
-use larder_config::tls::Tls as Settings;
+use larder_config::tls::TlsConfig as Settings;
 use larder_counters::Counters;
 use larder_observe::log::{ErrorLog, Level};
 use larder_stdx::clock;
-use larder_transport::tls::Tls;
+use larder_transport::tls::ServerTls;
 use larder_transport::tls::certificates::Certificate;
 use rcgen::{CertificateParams, DnType, KeyPair};
 use std::cell::RefCell;
@@ -22,16 +22,16 @@ const TRIAL: Duration = Duration::from_secs(90 * 86_400);
 const DAY: i64 = 86_400;
 
 /// What is needed for TLS, kept by the main thread.
-pub struct Keeper {
-    tls: Arc<Tls>,
+pub struct CertificateStore {
+    tls: Arc<ServerTls>,
     /// The one of our own making.
     own: Option<Certificate>,
     /// What is shown now, with the days that were left when that was last told.
     shown: RefCell<Vec<(Certificate, Option<i64>)>>,
-    watches: RefCell<HashMap<PathBuf, Watch>>,
+    watches: RefCell<HashMap<PathBuf, FileWatch>>,
 }
 
-impl Keeper {
+impl CertificateStore {
     /// Reads what the configuration names; `None` where nothing wants TLS. Warnings go to the error log.
     ///
     /// # Errors
@@ -41,13 +41,13 @@ impl Keeper {
         let own = settings.self_signed.then(self_signed).transpose()?;
         let watches = RefCell::new(watches(settings));
         let certificates = read(settings, own.as_ref(), errors)?;
-        let tls = Tls::new(&certificates, settings.least, &settings.client)?;
+        let tls = ServerTls::new(&certificates, settings.least, &settings.client)?;
         let shown = RefCell::new(certificates.into_iter().map(|it| (it, None)).collect());
         Ok(Some(Self { tls, own, shown, watches }))
     }
 
     /// What workers take connections with.
-    pub fn tls(&self) -> Arc<Tls> {
+    pub fn tls(&self) -> Arc<ServerTls> {
         self.tls.clone()
     }
 
@@ -98,12 +98,12 @@ fn now() -> i64 {
     i64::try_from(clock::wall().0).unwrap_or(i64::MAX)
 }
 
-fn watches(settings: &Settings) -> HashMap<PathBuf, Watch> {
+fn watches(settings: &Settings) -> HashMap<PathBuf, FileWatch> {
     let files = settings.certificates.iter().flat_map(|it| {
         [Some(&it.cert), Some(&it.key), it.ocsp.as_ref()].into_iter().flatten().cloned().collect::<Vec<_>>()
     });
     let files = files.chain(settings.client.file().map(Path::to_owned));
-    files.map(|it| (it.clone(), Watch::new(it))).collect()
+    files.map(|it| (it.clone(), FileWatch::new(it))).collect()
 }
 
 fn read(

@@ -1,41 +1,43 @@
 //! One worker: a thread with a runtime of its own, its listeners, its gateway, its origins. Workers share the
 //! store, and how many clients they have; they are told what to do through one channel.
 
+use super::counter_sum::CounterSums;
 use super::descriptors::Shares;
 use super::files::FileRoute;
-use super::front::Front;
+use super::handler::RequestHandler;
 use super::health::Watches;
 use super::overlay::Overlays;
-use super::purge::asked::Asked;
-use super::purge::{Desk, Order};
+use super::purge::asked::PurgeRequest;
+use super::purge::{PurgeOrder, PurgeQueue};
 use super::quiet::{self, Quiet};
 use super::resident::Heap;
-use super::router::{Matched, Router, Site, Target};
-use super::scopes::{Part, Scopes};
+use super::route_stats::{ConfigScopes, RoutePart};
+use super::router::{LiveSite, Matched, RouteTarget, Router};
 use super::tiers::Lower;
-use super::totals::Totals;
-use larder_config::{Config, Member, OriginHost, Service};
+use larder_config::{Config, OriginHost, OriginMember, Service};
 use larder_counters::Counters;
 use larder_files::Root;
 use larder_gateway::coding::pool::Coders;
 use larder_gateway::refusals::Refusals;
-use larder_gateway::{Gateway, HostSent, Route};
+use larder_gateway::{Gateway, GatewayRoute, HostSent};
 use larder_observe::Observer;
 use larder_observe::ids::Ids;
-use larder_observe::log::{ErrorLog, Level, LogHandle, Subsystem, Teller};
+use larder_observe::log::{ErrorLog, Level, LogHandle, Subsystem, SubsystemLog};
 use larder_observe::recent::Recent;
 use larder_observe::stream::{Hub, Tap};
 use larder_observe::telemetry::Telemetry;
 use larder_observe::top::Tops;
 use larder_observe::tracer::Tracer;
 use larder_observe::traces::Traces;
-use larder_origin::{Blame, Change, Changed, Group, Measures, Membership, Origin, Told};
+use larder_origin::{
+    Blame, FailureReport, Group, Measures, Membership, OriginChange, OriginPool, StateReport,
+};
 use larder_semantics::tiers::TierSet;
 use larder_stdx::duration::spell;
-use larder_store::{Rule, Store};
+use larder_store::{PurgeRule, Store};
 use larder_transport::listener::{self, Bound};
-use larder_transport::tls::Tls;
-use larder_transport::worker::{Places, Worker, runtime};
+use larder_transport::tls::ServerTls;
+use larder_transport::worker::{ConnectionLimit, TransportWorker, runtime};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
@@ -51,7 +53,7 @@ pub struct Live {
     /// The directories of its file routes, by site and route.
     roots: HashMap<(usize, usize), Arc<Root>>,
     /// What is counted of its routes and origins.
-    pub scopes: Scopes,
+    pub scopes: ConfigScopes,
 }
 
 impl Live {
@@ -73,7 +75,7 @@ impl Live {
                 }
             }
         }
-        let scopes = Scopes::new(&config, workers, before.map(|it| &it.scopes));
+        let scopes = ConfigScopes::new(&config, workers, before.map(|it| &it.scopes));
         Ok(Arc::new(Self { config, roots, scopes }))
     }
 
@@ -95,7 +97,7 @@ impl Live {
     #[must_use]
     pub fn router(&self, counters: &Arc<Counters>, errors: &ErrorLog, worker: Option<usize>) -> Router {
         let worker = worker.filter(|_| self.config.statistics);
-        let sites = self.config.sites.iter().enumerate().map(|(at, site)| Site {
+        let sites = self.config.sites.iter().enumerate().map(|(at, site)| LiveSite {
             name: site.hosts.first().map_or_else(String::new, ToString::to_string),
             hosts: site.hosts.clone(),
             routes: site
@@ -116,11 +118,11 @@ impl Live {
     fn target(
         &self,
         at: (usize, usize),
-        route: &larder_config::Route,
+        route: &larder_config::RouteConfig,
         counters: &Arc<Counters>,
         errors: &ErrorLog,
-        part: Option<&Part>,
-    ) -> Target {
+        part: Option<&RoutePart>,
+    ) -> RouteTarget {
         let name = route.name.clone();
         match &route.service {
             Service::Proxy(proxy) => {
@@ -133,7 +135,7 @@ impl Live {
                 let mut policy = route.cache.clone();
                 let used = route.tiers;
                 policy.tiers = TierSet { ram: used.ram, disk: used.disk, fleet: used.fleet };
-                let mut proxied = Route::new(name, policy, origins, host);
+                let mut proxied = GatewayRoute::new(name, policy, origins, host);
                 if let Some(new) = Rc::get_mut(&mut proxied) {
                     if proxy.host == OriginHost::Own {
                         new.own = proxy.to.members.iter().map(|it| it.at.clone()).collect();
@@ -144,11 +146,11 @@ impl Live {
                     new.telling = route.telling;
                     new.tells_certificate = route.tells_certificate;
                 }
-                Target::Proxy(proxied)
+                RouteTarget::Proxy(proxied)
             }
             Service::Files(_) => {
                 let root = self.roots[&at].clone();
-                Target::Files(Rc::new(FileRoute::new(name, root, route.server_timing)))
+                RouteTarget::Files(Rc::new(FileRoute::new(name, root, route.server_timing)))
             }
         }
     }
@@ -162,20 +164,20 @@ impl Live {
         proxy: &larder_config::Proxy,
         counters: &Arc<Counters>,
         errors: &ErrorLog,
-        part: Option<&Part>,
+        part: Option<&RoutePart>,
     ) -> Rc<Group> {
         let larder_config::Origins { members, rules, ejection, .. } = &proxy.to;
-        let one = |(at, member): (usize, &Member)| {
+        let one = |(at, member): (usize, &OriginMember)| {
             let standing = self.scopes.standing(&member.name());
             let (weight, drained) = (member.weight, member.drained);
             let (tls, http2) = (proxy.to.speaks(member), proxy.to.http2(member));
             let (name, ejection) = (member.name(), *ejection);
             let membership = Membership { name, tls, http2, standing, weight, ejection, drained };
-            let origin = Origin::in_group(member.at.clone(), proxy.limits, counters.clone(), membership);
+            let origin = OriginPool::in_group(member.at.clone(), proxy.limits, counters.clone(), membership);
             let teller = || errors.of(Subsystem::Origin);
             origin.on_failure(told(teller(), route, origin.name()));
             origin.on_change(changed(teller(), route, origin.name()));
-            if let Some(Part { route, origins }) = part {
+            if let Some(RoutePart { route, origins }) = part {
                 origin.measure(Measures { route: route.clone(), origin: origins[at].clone() });
             }
             origin
@@ -195,7 +197,7 @@ pub struct Orders {
 
 /// What all workers share.
 #[derive(Clone)]
-pub struct Shared {
+pub struct WorkerShared {
     /// The store.
     pub store: Arc<Store>,
     /// The tiers below it.
@@ -211,13 +213,13 @@ pub struct Shared {
     /// Where spans are sent.
     pub telemetry: Option<Arc<Telemetry>>,
     /// All counters.
-    pub totals: Arc<Totals>,
+    pub totals: Arc<CounterSums>,
     /// The main thread's own counters, and those of what all workers share.
     pub own: Arc<Counters>,
     /// How many workers there are.
     pub workers: NonZeroUsize,
     /// How many clients they have.
-    pub places: Arc<Places>,
+    pub places: Arc<ConnectionLimit>,
     /// Which URLs weigh most.
     pub tops: Arc<Tops>,
     /// Who listens to the live stream.
@@ -227,7 +229,7 @@ pub struct Shared {
     /// And keeps them for a while.
     pub recent: Arc<Recent>,
     /// Tells all threads that there is memory to be given back.
-    pub room_to_give: quiet::Room,
+    pub room_to_give: quiet::ReleaseSignal,
     /// Who may have how many descriptors.
     pub shares: Shares,
     /// What the allocator has, and has handed out.
@@ -239,13 +241,13 @@ pub struct Own {
     /// Its listening sockets.
     pub sockets: Vec<Bound>,
     /// What it takes connections to `https` addresses with.
-    pub tls: Option<Arc<Tls>>,
+    pub tls: Option<Arc<ServerTls>>,
     /// Its counters.
     pub counters: Arc<Counters>,
     /// Its end of the access log.
     pub log: LogHandle,
     /// Where purges are brought.
-    pub purges: Desk,
+    pub purges: PurgeQueue,
     /// The error log.
     pub errors: ErrorLog,
 }
@@ -256,7 +258,7 @@ pub struct Own {
 /// The system gives no thread.
 pub fn start(
     number: usize,
-    shared: Shared,
+    shared: WorkerShared,
     own: Own,
     orders: watch::Receiver<Orders>,
 ) -> std::io::Result<JoinHandle<()>> {
@@ -266,19 +268,20 @@ pub fn start(
     })
 }
 
-async fn run(number: usize, shared: Shared, own: Own, mut orders: watch::Receiver<Orders>) {
+async fn run(number: usize, shared: WorkerShared, own: Own, mut orders: watch::Receiver<Orders>) {
     let Own { sockets, tls, counters, log, purges, errors } = own;
     let live = orders.borrow_and_update().live.clone();
-    let worker = Worker::among(shared.places.clone(), counters.clone(), live.config.limits_of_clients());
+    let worker =
+        TransportWorker::among(shared.places.clone(), counters.clone(), live.config.limits_of_clients());
     worker.keep_within();
     tls.into_iter().for_each(|it| worker.secure(it));
     let lower = shared.lower.of_worker(&shared.store, &counters);
     let gateway = Gateway::new(shared.store.clone(), counters.clone(), shared.refusals.clone(), lower);
     let _ = gateway.coders.set(shared.coders.clone());
     let desk = purges.clone();
-    let _ = gateway.spread.set(Box::new(move |Rule { scope, strength, .. }, here| {
-        let done = desk.bring(Order {
-            asked: Asked { scope, strength },
+    let _ = gateway.spread.set(Box::new(move |PurgeRule { scope, strength, .. }, here| {
+        let done = desk.bring(PurgeOrder {
+            asked: PurgeRequest { scope, strength },
             by: "a response's groups".to_owned(),
             wait: false,
             here: Some(here),
@@ -296,7 +299,7 @@ async fn run(number: usize, shared: Shared, own: Own, mut orders: watch::Receive
     let overlays = shared.overlays.clone();
     let clients = RefCell::new(Rc::new(live.config.clients.clone()));
     worker.set_proxies(live.config.clients.proxies.clone());
-    let front = Rc::new(Front { gateway, router, clients, observer, purges, overlays });
+    let front = Rc::new(RequestHandler { gateway, router, clients, observer, purges, overlays });
     tokio::task::spawn_local(worker.clone().watch());
     for bound in sockets {
         tokio::task::spawn_local(listener::serve(bound, worker.clone(), front.clone()));
@@ -326,7 +329,7 @@ async fn run(number: usize, shared: Shared, own: Own, mut orders: watch::Receive
 
 /// What a worker does from time to time: lines of the log wait at most this long in a quiet one, and so does memory
 /// that is to be given back.
-async fn look_after(front: Rc<Front>, quiet: Quiet, heap: Arc<Heap>, number: usize) {
+async fn look_after(front: Rc<RequestHandler>, quiet: Quiet, heap: Arc<Heap>, number: usize) {
     let (mut flush, mut look) = (tokio::time::interval(quiet::LOOK), tokio::time::interval(quiet::LOOK));
     flush.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
@@ -340,7 +343,7 @@ async fn look_after(front: Rc<Front>, quiet: Quiet, heap: Arc<Heap>, number: usi
 }
 
 /// Tells the error log of failures of `origin`.
-fn told(teller: Teller, route: &str, origin: &str) -> Told {
+fn told(teller: SubsystemLog, route: &str, origin: &str) -> FailureReport {
     let (route, origin) = (route.to_owned(), origin.to_string());
     Box::new(move |error| {
         let level = match error.blame() {
@@ -356,12 +359,12 @@ fn told(teller: Teller, route: &str, origin: &str) -> Told {
 }
 
 /// Tells the error log when `origin` is left alone, and used again.
-fn changed(teller: Teller, route: &str, origin: &str) -> Changed {
+fn changed(teller: SubsystemLog, route: &str, origin: &str) -> StateReport {
     let (route, origin) = (route.to_owned(), origin.to_owned());
     Box::new(move |change| {
         let (level, what, time) = match change {
-            Change::Ejected(time) => (Level::Warn, "origin-ejected", spell(time)),
-            Change::Back => (Level::Info, "origin-readmitted", String::new()),
+            OriginChange::Ejected(time) => (Level::Warn, "origin-ejected", spell(time)),
+            OriginChange::Back => (Level::Info, "origin-readmitted", String::new()),
         };
         if teller.tells(level) {
             let values = [("route", route.as_str()), ("origin", &origin), ("for", &time)];

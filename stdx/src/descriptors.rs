@@ -21,52 +21,52 @@ const MINDED: u64 = 1_000;
 
 /// One that is held, or may be needed, for as long as this lives.
 #[derive(Debug)]
-pub struct Held(Who);
+pub struct HeldDescriptor(DescriptorUser);
 
 #[derive(Clone, Copy, Debug)]
-enum Who {
+enum DescriptorUser {
     Client,
     Asking,
     ForClients,
 }
 
-impl Held {
+impl HeldDescriptor {
     /// By a client: its connection.
     #[must_use]
     pub fn by_client() -> Self {
-        Self::new(Who::Client)
+        Self::new(DescriptorUser::Client)
     }
 
     /// Not yet held, but a client may need it any moment for what it asks.
     #[must_use]
     pub fn soon() -> Self {
-        Self::new(Who::Asking)
+        Self::new(DescriptorUser::Asking)
     }
 
     /// For what clients ask: a file, a connection to an origin.
     #[must_use]
     pub fn for_clients() -> Self {
-        Self::new(Who::ForClients)
+        Self::new(DescriptorUser::ForClients)
     }
 
-    fn new(who: Who) -> Self {
+    fn new(who: DescriptorUser) -> Self {
         who.count().fetch_add(1, Relaxed);
         Self(who)
     }
 }
 
-impl Drop for Held {
+impl Drop for HeldDescriptor {
     fn drop(&mut self) {
         self.0.count().fetch_sub(1, Relaxed);
     }
 }
 
-impl Who {
+impl DescriptorUser {
     fn count(self) -> &'static AtomicUsize {
         match self {
-            Who::Client => &CLIENTS,
-            Who::Asking => &ASKING,
-            Who::ForClients => &FOR_CLIENTS,
+            DescriptorUser::Client => &CLIENTS,
+            DescriptorUser::Asking => &ASKING,
+            DescriptorUser::ForClients => &FOR_CLIENTS,
         }
     }
 }
@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn what_is_held_is_given_back() {
         let before = FOR_CLIENTS.load(Relaxed);
-        let held = Held::for_clients();
+        let held = HeldDescriptor::for_clients();
         assert_eq!(before + 1, FOR_CLIENTS.load(Relaxed));
         drop(held);
         assert_eq!(before, FOR_CLIENTS.load(Relaxed));

@@ -5,9 +5,9 @@ use bytes::Bytes;
 use larder_counters::Counters;
 use larder_semantics::stored::Meta;
 use larder_stdx::clock::{WallTime, precise_micros};
-use larder_store::listing::{Order, Pattern, Query, Sort};
+use larder_store::listing::{ListingQuery, ListingSort, Pattern, SortDirection};
 use larder_store::ram::Lookup;
-use larder_store::{Body, Settings, Store, sample};
+use larder_store::{RamSettings, Store, StoredBody, sample};
 use std::hint::black_box;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -29,7 +29,7 @@ const TURNS: usize = 5;
 
 fn main() {
     let objects: usize = std::env::args().nth(1).map_or(1_000_000, |it| it.parse().expect("a number"));
-    let settings = Settings { budget: 8 << 30, heap_line: 16 * 1024, fills: 100 };
+    let settings = RamSettings { budget: 8 << 30, heap_line: 16 * 1024, fills: 100 };
     let store = Store::new(settings, Arc::new(Counters::default())).expect("a memfd");
     // In an order that is not that of their numbers.
     (0..objects).for_each(|n| put(&store, n.wrapping_mul(7_654_321) % objects));
@@ -86,27 +86,29 @@ fn told(what: &str, times: &mut [u64]) {
 }
 
 fn all(store: &Store, when: &str) {
-    for sort in [Sort::Key, Sort::Size, Sort::Age, Sort::Hits, Sort::Expires] {
-        for order in [Order::Ascending, Order::Descending] {
+    for sort in
+        [ListingSort::Key, ListingSort::Size, ListingSort::Age, ListingSort::Hits, ListingSort::Expires]
+    {
+        for order in [SortDirection::Ascending, SortDirection::Descending] {
             time(store, &format!("{when}: by {sort:?}, {order:?}"), || query(sort, order));
         }
     }
     let found = |text: &str| Pattern::new(text);
-    time(store, &format!("{when}: search for a part"), || Query {
+    time(store, &format!("{when}: search for a part"), || ListingQuery {
         pattern: found("77777"),
-        ..query(Sort::Key, Order::Ascending)
+        ..query(ListingSort::Key, SortDirection::Ascending)
     });
-    time(store, &format!("{when}: search for a pattern"), || Query {
+    time(store, &format!("{when}: search for a pattern"), || ListingQuery {
         pattern: found("*/articles/*7.html"),
-        ..query(Sort::Size, Order::Descending)
+        ..query(ListingSort::Size, SortDirection::Descending)
     });
-    time(store, &format!("{when}: search for everything"), || Query {
+    time(store, &format!("{when}: search for everything"), || ListingQuery {
         pattern: found("*"),
-        ..query(Sort::Size, Order::Descending)
+        ..query(ListingSort::Size, SortDirection::Descending)
     });
-    time(store, &format!("{when}: with a tag"), || Query {
+    time(store, &format!("{when}: with a tag"), || ListingQuery {
         tag: Some("tag-7".to_owned()),
-        ..query(Sort::Size, Order::Descending)
+        ..query(ListingSort::Size, SortDirection::Descending)
     });
 }
 
@@ -116,11 +118,11 @@ fn own_micros() -> u64 {
     text.split(' ').next().and_then(|it| it.parse::<u64>().ok()).expect("nanoseconds") / 1000
 }
 
-fn query(sort: Sort, order: Order) -> Query {
-    Query { pattern: None, tag: None, status: None, sort, order, limit: 100, after: None }
+fn query(sort: ListingSort, order: SortDirection) -> ListingQuery {
+    ListingQuery { pattern: None, tag: None, status: None, sort, order, limit: 100, after: None }
 }
 
-fn time(store: &Store, what: &str, query: impl Fn() -> Query) {
+fn time(store: &Store, what: &str, query: impl Fn() -> ListingQuery) {
     if std::env::args().nth(2).is_some_and(|only| !what.contains(&only)) {
         return;
     }
@@ -155,7 +157,7 @@ fn key(n: usize) -> String {
 fn put(store: &Store, n: usize) {
     let key = key(n);
     let made = WallTime(n as u64);
-    let mut stored = sample::stored(Body::Heap(Bytes::from(vec![b'x'; n % 700]).into()));
+    let mut stored = sample::stored(StoredBody::Heap(Bytes::from(vec![b'x'; n % 700]).into()));
     stored.meta = Meta { request_time: made, response_time: made, date: made, ..stored.meta };
     let mut fields = stored.fields();
     fields.push("Content-Type", "text/html; charset=utf-8");

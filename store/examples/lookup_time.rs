@@ -5,7 +5,7 @@ use larder_counters::Counters;
 use larder_stdx::clock::precise_micros;
 use larder_store::ram::Lookup;
 use larder_store::sample::plain;
-use larder_store::{Settings, Store};
+use larder_store::{RamSettings, Store};
 use std::hint::black_box;
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ const KEYS: usize = 100_000;
 const ROUNDS: usize = 20;
 
 fn main() {
-    let settings = Settings { budget: 1 << 30, heap_line: 16 * 1024, fills: 100 };
+    let settings = RamSettings { budget: 1 << 30, heap_line: 16 * 1024, fills: 100 };
     let store = Store::new(settings, Arc::new(Counters::default())).expect("a memfd");
     let keys: Vec<_> =
         (0..KEYS).map(|n| format!("http://www.example.com/articles/2024/page-{n:010}.html")).collect();

@@ -5,7 +5,7 @@ use larder_counters::Counters;
 use larder_stdx::clock::precise_micros;
 use larder_store::idle::Swept;
 use larder_store::ram::Lookup;
-use larder_store::{Rule, Scope, Settings, Store, Stored, Strength, sample};
+use larder_store::{PurgeRule, PurgeScope, RamSettings, Store, Stored, Strength, sample};
 use std::hint::black_box;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -18,7 +18,7 @@ const STEPS: usize = 16;
 
 fn main() {
     let objects: usize = std::env::args().nth(1).map_or(1_000_000, |it| it.parse().expect("a number"));
-    let settings = Settings { budget: 8 << 30, heap_line: 16 * 1024, fills: 100 };
+    let settings = RamSettings { budget: 8 << 30, heap_line: 16 * 1024, fills: 100 };
     let store = Store::new(settings, Arc::new(Counters::default())).expect("a memfd");
     for n in 0..objects {
         put(&store, &format!("http://www.example.com/articles/{n:010}.html"), "purged");
@@ -49,8 +49,8 @@ fn main() {
         }
         report("before", precise_micros() - start);
         let start = precise_micros();
-        let (tag, strength) = (Scope::Tag("purged".into()), Strength::Hard);
-        store.purge(Rule { scope: tag, strength, positions: Vec::new() });
+        let (tag, strength) = (PurgeScope::Tag("purged".into()), Strength::Hard);
+        store.purge(PurgeRule { scope: tag, strength, positions: Vec::new() });
         println!("the purge: {} us", precise_micros() - start);
         let start = precise_micros();
         let mut longest = 0;

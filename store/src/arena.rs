@@ -5,7 +5,7 @@
 //! Bytes are written with `pwrite`, not through a mapping: then they are pages of the file and of nobody's address
 //! space, and count once. Only [`FileOwner::mapped`] maps, and what is read through it is unmapped by the hole.
 
-use crate::ledger::Ledger;
+use crate::memory_budget::MemoryBudget;
 use crate::room::{self, Room};
 use bytes::Bytes;
 use larder_transport::body::{FileOwner, FileSlice};
@@ -37,7 +37,7 @@ pub(crate) struct Arena {
     space: u64,
     free: Mutex<FreeRanges>,
     mapping: OnceLock<Option<Mapping>>,
-    ledger: Arc<Ledger>,
+    ledger: Arc<MemoryBudget>,
 }
 
 /// No pages: the space is used up, or the kernel has no memory.
@@ -46,7 +46,7 @@ pub(crate) struct NoPages;
 
 impl Arena {
     /// An empty arena for `budget` bytes; what it holds is entered in `ledger`.
-    pub fn new(budget: u64, ledger: Arc<Ledger>) -> io::Result<Arc<Self>> {
+    pub fn new(budget: u64, ledger: Arc<MemoryBudget>) -> io::Result<Arc<Self>> {
         let page = rustix::param::page_size() as u64;
         let space = budget.saturating_mul(SPARSE).clamp(page, MOST_SPACE).next_multiple_of(page);
         let file = memfd_create("larder-arena", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
@@ -97,14 +97,14 @@ impl Arena {
     }
 
     /// A new extent for `length` bytes.
-    fn extent(self: &Arc<Self>, length: u64) -> Result<Extent, NoPages> {
+    fn extent(self: &Arc<Self>, length: u64) -> Result<ArenaExtent, NoPages> {
         let size = length.next_multiple_of(self.page);
         let Some(offset) = self.free.lock().take(size) else {
             self.ledger.release(self.cost(length));
             return Err(NoPages);
         };
         self.ledger.enter_arena(self.cost(length));
-        Ok(Extent { arena: self.clone(), offset, size, length, cost: self.cost(length) })
+        Ok(ArenaExtent { arena: self.clone(), offset, size, length, cost: self.cost(length) })
     }
 
     fn write_all(&self, mut bytes: &[u8], mut at: u64) -> Result<(), Errno> {
@@ -129,7 +129,7 @@ impl Arena {
 }
 
 /// A part of the arena that belongs to one body.
-struct Extent {
+struct ArenaExtent {
     arena: Arc<Arena>,
     offset: u64,
     size: u64,
@@ -137,7 +137,7 @@ struct Extent {
     cost: u64,
 }
 
-impl FileOwner for Extent {
+impl FileOwner for ArenaExtent {
     fn fd(&self) -> BorrowedFd<'_> {
         self.arena.file.as_fd()
     }
@@ -158,7 +158,7 @@ impl FileOwner for Extent {
     }
 }
 
-impl Drop for Extent {
+impl Drop for ArenaExtent {
     fn drop(&mut self) {
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         loop {

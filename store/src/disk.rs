@@ -1,7 +1,7 @@
 //! The disk tier: a log of segment files with an index in RAM. What is asked of it is here; how it is written is in
 //! `log`, what is known of it in `index`, how it is found again in `recovery`. Which tier is asked when is not here.
 
-pub(crate) mod calls;
+mod breaker;
 mod directory;
 mod head;
 mod heads;
@@ -11,25 +11,25 @@ mod large;
 pub mod listing;
 mod log;
 mod parts;
-mod patience;
 pub mod pool;
 mod queue;
 mod read;
 mod recovery;
 mod segment;
+pub(crate) mod syscalls;
 #[cfg(test)]
 pub(crate) mod tests;
-mod trust;
+mod verified;
 mod writer;
 
-pub use large::{GivenUp, Large};
+pub use large::{GivenUp, LargeWrite};
 
-use crate::ledger::{Leaving, Ledger};
-use crate::purges::{Rule, Scope, Seq, Strength};
+use crate::entry::{Offered, Stored, StoredBody};
+use crate::memory_budget::{LeavingBytes, MemoryBudget};
+use crate::purges::{PurgeRule, PurgeScope, Seq, Strength};
 use crate::ram::Store;
-use crate::shelf::{Body, Offered, Stored};
-use calls::{Calls, Failed};
-use directory::{Directory, Refused};
+use breaker::DiskBreaker;
+use directory::{Directory, DirectoryRefusal};
 pub use directory::{Prospect, look};
 use heads::Heads;
 use index::Index;
@@ -39,12 +39,11 @@ use larder_semantics::field::Field;
 use larder_stdx::clock;
 use larder_transport::body::FileSlice;
 use larder_wire::segment::VERSION;
-use log::Log;
+use log::SegmentLog;
 use parking_lot::RwLock;
-use patience::Patience;
 use pool::Pool;
-use queue::{Finish, Op, Push, Queue};
-use read::Reader;
+use queue::{Finish, Op, Push, WriteQueue};
+use read::DiskReader;
 use segment::{Segment, Space};
 use std::collections::BTreeMap;
 use std::io;
@@ -55,16 +54,17 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::task::{Context, Poll};
 use std::time::Duration;
+use syscalls::{FailedCall, Syscalls};
 use tokio::sync::oneshot;
-use trust::Trust;
-use writer::{Status, Writer};
+use verified::VerifiedParts;
+use writer::{SegmentWriter, Status};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// How long a read waited for a free reader, which is not the device's time.
 #[derive(Debug, Default)]
-pub struct Waited(AtomicU64);
+pub struct ReadWait(AtomicU64);
 
-impl Waited {
+impl ReadWait {
     /// Microseconds, of all that had to be read.
     #[must_use]
     pub fn micros(&self) -> u64 {
@@ -78,7 +78,7 @@ impl Waited {
 
 /// Where the disk tier lies and how large it may become.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct DiskSettings {
     /// A directory that is empty, missing (its parent is there), or a disk tier already.
     pub path: PathBuf,
     /// Bytes that all of its files may take together, what is being written included.
@@ -99,7 +99,7 @@ pub struct Settings {
 
 /// Whether the tier takes what it is given.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum DiskState {
     /// All is well.
     On,
     /// The last write failed, and this is what it said; nothing is written until `retry` has passed. What is there is
@@ -113,13 +113,13 @@ pub struct Restored {
     /// No number up to this one may be given to another purge: something on the disk was born then.
     pub last_seq: Seq,
     /// The purges that something on the disk may still have to obey, oldest first.
-    pub rules: Vec<(Seq, Rule)>,
+    pub rules: Vec<(Seq, PurgeRule)>,
 }
 
 /// Becomes ready when something is in its file, and on the device where that is promised.
-pub struct Written(oneshot::Receiver<io::Result<()>>);
+pub struct DiskWrite(oneshot::Receiver<io::Result<()>>);
 
-impl Future for Written {
+impl Future for DiskWrite {
     type Output = io::Result<()>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -128,7 +128,7 @@ impl Future for Written {
     }
 }
 
-impl Written {
+impl DiskWrite {
     /// Waits on this thread. Not within a runtime.
     ///
     /// # Errors
@@ -145,8 +145,8 @@ const LAST_PATIENCE: Duration = Duration::from_secs(5);
 const LEAST_SEGMENT: u64 = 64 << 10;
 
 /// What all parts of a tier share.
-struct Base {
-    calls: Calls,
+struct DiskShared {
+    calls: Syscalls,
     /// The directory's secret.
     seed: u64,
     size: u64,
@@ -161,7 +161,7 @@ struct Base {
     listed: AtomicU64,
 }
 
-impl Base {
+impl DiskShared {
     fn hash(&self, key: &[u8]) -> u64 {
         xxh3_64_with_seed(key, self.seed)
     }
@@ -169,9 +169,9 @@ impl Base {
 
 /// The disk tier of this process: shared by all workers. When the last owner is gone what was queued is written (for
 /// some seconds at most) and the files are closed.
-pub struct Disk {
-    reader: Reader,
-    queue: Arc<Queue>,
+pub struct DiskTier {
+    reader: DiskReader,
+    queue: Arc<WriteQueue>,
     status: Arc<Status>,
     restored: Restored,
     doubted: Option<&'static str>,
@@ -180,33 +180,37 @@ pub struct Disk {
     /// Bodies that RAM cannot hold: how many are on their way.
     on_their_way: Arc<AtomicUsize>,
     /// The RAM tier's books.
-    ledger: OnceLock<Arc<Ledger>>,
+    ledger: OnceLock<Arc<MemoryBudget>>,
 }
 
-impl Disk {
+impl DiskTier {
     /// Opens the directory and finds what is in it: reads footers, not bodies. May take some seconds. No runtime is
-    /// needed. A device that is full or broken is no error here: the tier then begins as [`State::Off`], and what is
+    /// needed. A device that is full or broken is no error here: the tier then begins as [`DiskState::Off`], and what is
     /// in the directory is given up.
     ///
     /// # Errors
     /// One sentence for the operator: the directory holds something else, another process uses it, another version
     /// wrote it, or it cannot be made.
-    pub fn open(settings: Settings, counters: Arc<Counters>) -> io::Result<Arc<Disk>> {
-        Self::open_with(settings, counters, Calls::default())
+    pub fn open(settings: DiskSettings, counters: Arc<Counters>) -> io::Result<Arc<DiskTier>> {
+        Self::open_with(settings, counters, Syscalls::default())
     }
 
-    fn open_with(settings: Settings, counters: Arc<Counters>, calls: Calls) -> io::Result<Arc<Disk>> {
+    fn open_with(
+        settings: DiskSettings,
+        counters: Arc<Counters>,
+        calls: Syscalls,
+    ) -> io::Result<Arc<DiskTier>> {
         let opened = match Directory::open(&calls, &settings.path, None) {
             Ok(directory) => Ok(directory),
-            Err(Refused::Wrong(why)) => return Err(why),
-            Err(Refused::Failed(failed)) => Err(failed),
+            Err(DirectoryRefusal::Wrong(why)) => return Err(why),
+            Err(DirectoryRefusal::Failed(failed)) => Err(failed),
         };
         let seed = match &opened {
             Ok(directory) => directory.seed,
             Err(_) => directory::secret()?,
         };
         let most = (settings.size / 4).max(LEAST_SEGMENT);
-        let base = Arc::new(Base {
+        let base = Arc::new(DiskShared {
             calls,
             seed,
             size: settings.size,
@@ -222,15 +226,15 @@ impl Disk {
             listed: AtomicU64::new(0),
         });
         let status = Arc::new(Status::new());
-        let found = opened.and_then(|it| Found::of(&base, it));
+        let found = opened.and_then(|it| DirectoryContents::of(&base, it));
         let (found, failed) = match found {
             Ok(found) => (found, None),
-            Err(failed) => (Found::nothing(&base), Some(failed)),
+            Err(failed) => (DirectoryContents::nothing(&base), Some(failed)),
         };
         let restored = Restored { last_seq: found.journal.last(), rules: found.journal.rules().to_vec() };
         let doubted = found.doubted;
-        let queue = Arc::new(Queue::new(settings.queue, found.stamp));
-        let mut writer = Writer {
+        let queue = Arc::new(WriteQueue::new(settings.queue, found.stamp));
+        let mut writer = SegmentWriter {
             base: base.clone(),
             queue: queue.clone(),
             status: status.clone(),
@@ -250,12 +254,12 @@ impl Disk {
             let _finish = finish;
             writer.run();
         })?;
-        let patience = Patience::new(settings.retry, counters.clone());
+        let patience = DiskBreaker::new(settings.retry, counters.clone());
         let pool = Pool::new("disk-read", settings.readers, counters);
-        let (heads, trust) = (Heads::new(), Trust::new());
+        let (heads, trust) = (Heads::new(), VerifiedParts::new());
         let (heap_line, probe) = (settings.heap_line as u64, parking_lot::Mutex::default());
-        let reader = Reader { base, pool, patience, heads, trust, heap_line, probe };
-        Ok(Arc::new(Disk {
+        let reader = DiskReader { base, pool, patience, heads, trust, heap_line, probe };
+        Ok(Arc::new(DiskTier {
             reader,
             queue,
             status,
@@ -291,22 +295,22 @@ impl Disk {
     }
 
     /// The newest kept response that `request` selects. Its bytes are those that were written, checked; a small body
-    /// is on the heap, a larger one a slice of its segment ([`crate::Body::Disk`]) that was resident a moment ago;
+    /// is on the heap, a larger one a slice of its segment ([`crate::StoredBody::DiskTier`]) that was resident a moment ago;
     /// `marks.born` is what it was when it was written. Purges are not asked: see `Store::admit`.
     ///
     /// `None` also where the device is too busy or too slow. May be dropped at any point. Within a tokio runtime with
     /// time.
     pub async fn read(&self, key: &[u8], request: &[Field<'_>]) -> Option<Stored> {
-        self.reader.read(key, request, &Waited::default()).await
+        self.reader.read(key, request, &ReadWait::default()).await
     }
 
     /// The same; tells `waited` how much of the time was waiting for a free reader.
-    pub async fn read_timed(&self, key: &[u8], request: &[Field<'_>], waited: &Waited) -> Option<Stored> {
+    pub async fn read_timed(&self, key: &[u8], request: &[Field<'_>], waited: &ReadWait) -> Option<Stored> {
         self.reader.read(key, request, waited).await
     }
 
     /// The same without waiting for anything: `None` also where that would be needed. Within the event loop, for what
-    /// lies in the page cache: some microseconds. A look that has to be repeated with [`Disk::read`] is not counted.
+    /// lies in the page cache: some microseconds. A look that has to be repeated with [`DiskTier::read`] is not counted.
     pub fn read_now(&self, key: &[u8], request: &[Field<'_>]) -> Option<Stored> {
         self.reader.read_now(key, request)
     }
@@ -314,7 +318,7 @@ impl Disk {
     /// The bytes of a slice of this disk's as a body in RAM, copied by a reader of the pool: what was resident when it was
     /// looked at may not be any more, and a large body takes its time. `None` where there is no room for it, it cannot be
     /// read, or the readers are too busy.
-    pub async fn copy_in(&self, store: &Arc<Store>, slice: &FileSlice) -> Option<Body> {
+    pub async fn copy_in(&self, store: &Arc<Store>, slice: &FileSlice) -> Option<StoredBody> {
         self.reader.copy_in(store, slice).await
     }
 
@@ -339,7 +343,7 @@ impl Disk {
         &self,
         key: &[u8],
         stored: &Arc<Stored>,
-        leaving: Option<Leaving>,
+        leaving: Option<LeavingBytes>,
         too_late: impl FnOnce() -> bool,
     ) {
         let base = self.base();
@@ -376,7 +380,7 @@ impl Disk {
         };
         let hash = self.base().hash(key);
         let name = head::variant_name(hash, &stored.meta.vary, &stored.variant);
-        let answers = |it: &index::Known| it.variant == name.variant || it.names == 0;
+        let answers = |it: &index::KnownRecord| it.variant == name.variant || it.names == 0;
         !self.base().index.find(hash).iter().any(|it| it.stamp >= stamp && answers(it))
     }
 
@@ -385,35 +389,35 @@ impl Disk {
         self.status.is_on()
     }
 
-    /// Forgets everything under a key: at once for [`Disk::read`] and for what is queued to be written. Ready when the
+    /// Forgets everything under a key: at once for [`DiskTier::read`] and for what is queued to be written. Ready when the
     /// next process knows it too, should this one be killed: the removal is in the log, ahead of what is queued, or the
     /// journal is gone and everything will be validated. Not brought to the device: a power cut may lose it. Dropping
     /// what is returned changes nothing.
     ///
     /// An error says that more removals wait than can be remembered, or that the tier has stopped.
-    pub fn remove(&self, key: &[u8]) -> Written {
+    pub fn remove(&self, key: &[u8]) -> DiskWrite {
         let base = self.base();
         let hash = base.hash(key);
         let (done, written) = oneshot::channel();
         self.queue.remove(hash, 0, done, |stamp, _| {
             base.index.remove(hash, stamp);
         });
-        Written(written)
+        DiskWrite(written)
     }
 
-    /// [`Disk::remove`] where anything is kept under the key or waits to be written there; `None`, and nothing to wait for, where not.
-    pub fn supersede(&self, key: &[u8]) -> Option<Written> {
+    /// [`DiskTier::remove`] where anything is kept under the key or waits to be written there; `None`, and nothing to wait for, where not.
+    pub fn supersede(&self, key: &[u8]) -> Option<DiskWrite> {
         let hash = self.base().hash(key);
         (self.base().index.knows(hash) || self.queue.has(hash)).then(|| self.remove(key))
     }
 
-    /// Forgets the older records that a response takes the place of, whether it is written itself or not, as [`Disk::remove`] does;
+    /// Forgets the older records that a response takes the place of, whether it is written itself or not, as [`DiskTier::remove`] does;
     /// `None` where there are none.
-    pub fn displace(&self, key: &[u8], stored: &Stored) -> Option<Written> {
+    pub fn displace(&self, key: &[u8], stored: &Stored) -> Option<DiskWrite> {
         let base = self.base();
         let hash = base.hash(key);
         let variant = head::variant_name(hash, &stored.meta.vary, &stored.variant).displaces();
-        let is_older = |it: &index::Known| variant == 0 || it.variant == variant;
+        let is_older = |it: &index::KnownRecord| variant == 0 || it.variant == variant;
         if !self.queue.has(hash) && !base.index.find(hash).iter().any(is_older) {
             return None;
         }
@@ -421,28 +425,28 @@ impl Disk {
         self.queue.remove(hash, variant, done, |stamp, waits| {
             base.index.remove_variant(hash, variant, stamp, waits);
         });
-        Some(Written(written))
+        Some(DiskWrite(written))
     }
 
     /// Writes a purge down, ahead of what is queued; ready when it is on the device (fdatasync).
     ///
     /// An error says that it is not, and why. This process obeys it all the same, and so does the next one, if anything
     /// at all can be changed in the directory: it then has everything validated that is older.
-    pub fn purged(&self, seq: Seq, rule: &Rule) -> Written {
-        if matches!(rule.scope, Scope::All) && rule.strength == Strength::Hard {
+    pub fn purged(&self, seq: Seq, rule: &PurgeRule) -> DiskWrite {
+        if matches!(rule.scope, PurgeScope::All) && rule.strength == Strength::Hard {
             // Nothing of it is ever used: no reads in vain, no room in the index, and nothing that is said to be kept.
             self.base().index.clear();
         }
         let (done, written) = oneshot::channel();
         self.queue.push(Op::Rule { seq, rule: Box::new(rule.clone()), done });
-        Written(written)
+        DiskWrite(written)
     }
 
     /// Ready when everything that was queued before is in its file; an error where the tier is off then.
-    pub fn flush(&self) -> Written {
+    pub fn flush(&self) -> DiskWrite {
         let (done, written) = oneshot::channel();
         self.queue.push(Op::Flush(done));
-        Written(written)
+        DiskWrite(written)
     }
 
     /// The purges that were found when the directory was opened.
@@ -461,7 +465,7 @@ impl Disk {
 
     /// Whether the tier takes what it is given, and what went wrong: for the log, which is told when it changes.
     #[must_use]
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> DiskState {
         self.status.get()
     }
 
@@ -521,7 +525,7 @@ impl Disk {
     /// those responses are in the RAM tier, or were a moment ago, and `queue` bounds them.
     #[must_use]
     pub fn memory(&self) -> u64 {
-        self.base().index.memory() + self.base().listed.load(Relaxed) + trust::MEMORY
+        self.base().index.memory() + self.base().listed.load(Relaxed) + verified::MEMORY
     }
 
     /// Bytes on the heap of responses that wait to be written and are not in the RAM tier any more.
@@ -536,28 +540,28 @@ impl Disk {
         self.queue.bytes()
     }
 
-    fn base(&self) -> &Base {
+    fn base(&self) -> &DiskShared {
         &self.reader.base
     }
 }
 
-impl Drop for Disk {
+impl Drop for DiskTier {
     fn drop(&mut self) {
         self.queue.stop(LAST_PATIENCE);
     }
 }
 
 /// What a directory held.
-struct Found {
-    log: Option<Log>,
+struct DirectoryContents {
+    log: Option<SegmentLog>,
     journal: Journal,
     stamp: u64,
     /// Why it is doubted: for the log.
     doubted: Option<&'static str>,
 }
 
-impl Found {
-    fn of(base: &Arc<Base>, directory: Directory) -> Result<Found, Failed> {
+impl DirectoryContents {
+    fn of(base: &Arc<DiskShared>, directory: Directory) -> Result<DirectoryContents, FailedCall> {
         let is_new = !directory.names.iter().any(|it| Segment::number(it).is_some());
         let (mut journal, is_whole) =
             Journal::load(&base.calls, &base.space, &directory.file, base.seed, is_new);
@@ -577,11 +581,11 @@ impl Found {
         };
         let mut log = recovered.log;
         log.purged = recovered.born;
-        Ok(Found { log: Some(log), journal, stamp: recovered.stamp, doubted })
+        Ok(DirectoryContents { log: Some(log), journal, stamp: recovered.stamp, doubted })
     }
 
-    fn nothing(base: &Arc<Base>) -> Found {
+    fn nothing(base: &Arc<DiskShared>) -> DirectoryContents {
         let journal = Journal::new(&base.calls, &base.space, base.seed);
-        Found { log: None, journal, stamp: 0, doubted: None }
+        DirectoryContents { log: None, journal, stamp: 0, doubted: None }
     }
 }

@@ -7,17 +7,17 @@
 //! looks, so that none is missed. The reading end is in `reader`; what goes to the spool rather than that somebody is left
 //! behind, in `spooling`; by what one that was left behind can go on, in `sums`.
 
-pub use self::head::{FillEnd, FillHead, SharedHead, Spent};
-use self::hurry::Hurry;
-pub use self::hurry::Otherwise;
-use self::pace::Pace;
-use self::reader::Place;
-pub use self::reader::{FillReader, Left};
+use self::drain::DrainPolicy;
+pub use self::drain::WithoutSpool;
+pub use self::head::{FillEnd, FillHead, SharedHead, SpentLifetime};
+use self::prefix_hash::PrefixSums;
+pub use self::prefix_hash::{PrefixSum, RunningPrefixSum};
+use self::reader::ReaderRole;
+pub use self::reader::{FillReader, LeftFill};
+use self::slow_reader::WriterPace;
 use self::spooling::{InSpool, Spooling};
-use self::sums::Sums;
-pub use self::sums::{Sum, Summing};
-use crate::flights::{Flight, FlightId, Joined};
-use crate::ledger::on_heap;
+use crate::in_flight::{FetchNumber, FillId, Joined};
+use crate::memory_budget::on_heap;
 use crate::purges::Seq;
 use crate::ram::{KeyHash, NotStored, Removals, Store, Stored};
 use crate::spool::Spooled;
@@ -38,12 +38,12 @@ const PIECE: u64 = 64 * 1024;
 /// that there is no second one.
 const FIRST: u64 = 8 * 1024;
 
+mod drain;
 mod head;
-mod hurry;
-mod pace;
+mod prefix_hash;
 mod reader;
+mod slow_reader;
 mod spooling;
-mod sums;
 
 /// A pushed slice below this is copied: it may be a small part of a large buffer, which it would keep from going.
 /// Larger ones are kept as they are: their reader's buffers are filled to the end before the next is made.
@@ -73,14 +73,14 @@ pub enum Begin {
 
 /// One fetch in flight.
 pub struct Fill {
-    pub(crate) id: FlightId,
+    pub(crate) id: FillId,
     pub(crate) key: Box<[u8]>,
     /// The last purge that was in force when it began.
     begun: Seq,
     /// What had been removed then.
     since: Removals,
     store: Arc<Store>,
-    state: Mutex<State>,
+    state: Mutex<FillState>,
     /// Something removed the key: what arrives is not stored. Changes only while the store's books are held.
     detached: AtomicBool,
     /// Rung for readers: a head, bytes or the end came.
@@ -89,7 +89,7 @@ pub struct Fill {
     drained: Notify,
 }
 
-struct State {
+struct FillState {
     head: Option<FillHead>,
     keeping: Keeping,
     chunks: VecDeque<Chunk>,
@@ -112,7 +112,7 @@ struct State {
     /// Bytes that may lie here for the reader that asked last.
     ahead: u64,
     /// The sums of what was read by those who stood there when the body ceased to be kept.
-    early: BTreeMap<u64, Sum>,
+    early: BTreeMap<u64, PrefixSum>,
     /// The file of those chunks that are in the spool.
     spooled: Option<Arc<Spooled>>,
     /// See [`FillWriter::provoked_by`].
@@ -131,22 +131,22 @@ enum Keeping {
 struct Chunk {
     start: u64,
     length: usize,
-    held: Held,
+    held: ChunkBytes,
     copied: bool,
     /// The sum of the body to its end, where that is known.
-    sum: Option<Sum>,
+    sum: Option<PrefixSum>,
 }
 
 /// Where the bytes of a chunk are.
-enum Held {
+enum ChunkBytes {
     Here(Bytes),
     /// In the spool; by this they are known again. Only the oldest are there.
     Spooled(u64),
 }
 
 impl Chunk {
-    fn new(start: u64, bytes: Bytes, copied: bool, sum: Option<Sum>) -> Self {
-        Self { start, length: bytes.len(), held: Held::Here(bytes), copied, sum }
+    fn new(start: u64, bytes: Bytes, copied: bool, sum: Option<PrefixSum>) -> Self {
+        Self { start, length: bytes.len(), held: ChunkBytes::Here(bytes), copied, sum }
     }
 
     fn end(&self) -> u64 {
@@ -155,8 +155,8 @@ impl Chunk {
 
     fn bytes(&self) -> Option<&Bytes> {
         match &self.held {
-            Held::Here(bytes) => Some(bytes),
-            Held::Spooled(_) => None,
+            ChunkBytes::Here(bytes) => Some(bytes),
+            ChunkBytes::Spooled(_) => None,
         }
     }
 
@@ -175,9 +175,9 @@ pub fn part(bytes: &mut Bytes, most: u64) -> Bytes {
 }
 
 /// What there is for a reader.
-enum Next {
+enum NextBytes {
     /// Bytes to the end of a chunk, and the sum of the body to there.
-    Here(Bytes, Option<Sum>),
+    Here(Bytes, Option<PrefixSum>),
     /// They are in the spool.
     Spooled(InSpool),
     Nothing,
@@ -203,8 +203,8 @@ impl Store {
         key: &[u8],
         waits: Option<&FillReader>,
     ) -> Begin {
-        let id = FlightId { primary, flight: Flight::Shared(flight) };
-        let mut place = Place::Follower;
+        let id = FillId { primary, flight: FetchNumber::Shared(flight) };
+        let mut place = ReaderRole::Follower;
         let join = |it: &Fill| {
             let other = waits.is_none_or(|reader| !reader.reads(it));
             other && self.join(it, key).map(|it| place = it).is_some()
@@ -225,8 +225,8 @@ impl Store {
     /// Joins the fetch in flight for `flight` as [`Store::begin`] does, where there is one that may be joined; begins
     /// none.
     pub fn follow(&self, primary: KeyHash, flight: KeyHash, key: &[u8]) -> Option<FillReader> {
-        let id = FlightId { primary, flight: Flight::Shared(flight) };
-        let mut place = Place::Follower;
+        let id = FillId { primary, flight: FetchNumber::Shared(flight) };
+        let mut place = ReaderRole::Follower;
         let join = |it: &Fill| self.join(it, key).map(|it| place = it).is_some();
         let fill = self.flights.join(id, key, join)?;
         Some(FillReader::new(fill, place))
@@ -234,7 +234,7 @@ impl Store {
 
     /// Makes the fill's state know of one more reader, unless a purge forbids it. Called while nobody can remove it from
     /// the flights.
-    fn join(&self, fill: &Fill, key: &[u8]) -> Option<Place> {
+    fn join(&self, fill: &Fill, key: &[u8]) -> Option<ReaderRole> {
         let head = fill.state.lock().shared_head();
         let may = self.purges.may_join(key, fill.begun, head.as_deref());
         may.then(|| fill.state.lock().join())
@@ -253,11 +253,11 @@ impl Store {
 }
 
 impl Fill {
-    fn new(store: &Store, id: FlightId, key: &[u8]) -> Arc<Fill> {
+    fn new(store: &Store, id: FillId, key: &[u8]) -> Arc<Fill> {
         let store = store.me.upgrade().expect("a store is only ever in the Arc that `Store::new` made");
         store.ledger.charge(FILL_COST + on_heap(key.len()));
         store.ledger.fills.add(FILL_COST + on_heap(key.len()));
-        let state = State {
+        let state = FillState {
             head: None,
             keeping: Keeping::Whole,
             chunks: VecDeque::new(),
@@ -289,9 +289,9 @@ impl Fill {
     }
 
     fn ends(fill: Arc<Fill>) -> (FillWriter, FillReader) {
-        let reader = FillReader::new(fill.clone(), Place::Leader);
-        let (pace, spooling, sums) = (Pace::default(), Spooling::NotYet, Sums::NotYet);
-        let (hurry, spent) = (Hurry::No, Spent::No);
+        let reader = FillReader::new(fill.clone(), ReaderRole::Leader);
+        let (pace, spooling, sums) = (WriterPace::default(), Spooling::NotYet, PrefixSums::NotYet);
+        let (hurry, spent) = (DrainPolicy::No, SpentLifetime::No);
         (FillWriter { fill, pace, spooling, sums, hurry, spent, finished: false }, reader)
     }
 
@@ -301,7 +301,7 @@ impl Fill {
 
     /// Changes the state and rings `bell`. The ledger has `ahead` for the change already; what the state then holds
     /// less than that goes out of the ledger.
-    fn change<T>(&self, ahead: u64, bell: &Notify, change: impl FnOnce(&mut State) -> T) -> T {
+    fn change<T>(&self, ahead: u64, bell: &Notify, change: impl FnOnce(&mut FillState) -> T) -> T {
         let mut state = self.state.lock();
         let before = state.charged + ahead;
         let result = change(&mut state);
@@ -324,11 +324,11 @@ impl Drop for Fill {
     }
 }
 
-impl State {
-    fn join(&mut self) -> Place {
+impl FillState {
+    fn join(&mut self) -> ReaderRole {
         debug_assert_eq!(Keeping::Whole, self.keeping, "it left the flights before it stopped being kept");
         self.stand(0);
-        if self.head.is_some() { Place::Follower } else { Place::Waiting }
+        if self.head.is_some() { ReaderRole::Follower } else { ReaderRole::Waiting }
     }
 
     fn shared_head(&self) -> Option<Arc<SharedHead>> {
@@ -348,7 +348,7 @@ impl State {
     }
 
     /// Takes in bytes whose cost is in the ledger already, as one chunk's; with the sum of the body to their end.
-    fn add(&mut self, bytes: Bytes, sum: Option<Sum>) {
+    fn add(&mut self, bytes: Bytes, sum: Option<PrefixSum>) {
         let copied = bytes.len() < COPY_BELOW;
         let bytes = if copied { Bytes::copy_from_slice(&bytes) } else { bytes };
         self.charged += bytes.len() as u64 + CHUNK_COST;
@@ -417,16 +417,18 @@ impl State {
     }
 
     /// What follows `at`, to the end of a chunk.
-    fn read(&self, at: u64) -> Next {
+    fn read(&self, at: u64) -> NextBytes {
         let after = self.chunks.partition_point(|it| it.start <= at);
         let Some(chunk) = after.checked_sub(1).and_then(|it| self.chunks.get(it)) else {
-            return Next::Nothing;
+            return NextBytes::Nothing;
         };
         let from = usize::try_from(at - chunk.start).unwrap_or(usize::MAX);
         match &chunk.held {
-            _ if from >= chunk.length => Next::Nothing,
-            Held::Here(bytes) => Next::Here(bytes.slice(from..), chunk.sum),
-            Held::Spooled(check) => self.in_spool(chunk, *check).map_or(Next::Nothing, Next::Spooled),
+            _ if from >= chunk.length => NextBytes::Nothing,
+            ChunkBytes::Here(bytes) => NextBytes::Here(bytes.slice(from..), chunk.sum),
+            ChunkBytes::Spooled(check) => {
+                self.in_spool(chunk, *check).map_or(NextBytes::Nothing, NextBytes::Spooled)
+            }
         }
     }
 }
@@ -434,11 +436,11 @@ impl State {
 /// The writing end. Dropping it before [`FillWriter::finish`] fails the fill.
 pub struct FillWriter {
     fill: Arc<Fill>,
-    pace: Pace,
+    pace: WriterPace,
     spooling: Spooling,
-    sums: Sums,
-    hurry: Hurry,
-    spent: Spent,
+    sums: PrefixSums,
+    hurry: DrainPolicy,
+    spent: SpentLifetime,
     finished: bool,
 }
 
@@ -453,14 +455,14 @@ impl FillWriter {
     pub fn head(&mut self, head: FillHead, keep: bool) {
         let keeps = keep && matches!(head, FillHead::Shared(_));
         if matches!(head, FillHead::Private(_)) {
-            self.sums = Sums::Never;
+            self.sums = PrefixSums::Never;
         }
         if let FillHead::Shared(head) = &head {
             self.spent = head.spent;
         }
         if !keeps {
             self.fill.store.flights.leave(&self.fill);
-        } else if self.spent != Spent::No {
+        } else if self.spent != SpentLifetime::No {
             self.fill.store.flights.displace(&self.fill);
         }
         self.fill.change(0, &self.fill.arrived, |state| {
@@ -545,7 +547,7 @@ impl FillWriter {
 
     /// From here on only a window is held.
     async fn keep_no_more(&mut self) {
-        if !matches!(self.sums, Sums::NotYet) {
+        if !matches!(self.sums, PrefixSums::NotYet) {
             return;
         }
         // First nobody may join any more, then the beginning may go.
@@ -561,7 +563,7 @@ impl FillWriter {
     #[must_use]
     pub fn may_store(&self) -> bool {
         let state = self.fill.state.lock();
-        let shared = matches!(state.head, Some(FillHead::Shared(_))) && self.spent != Spent::Passing;
+        let shared = matches!(state.head, Some(FillHead::Shared(_))) && self.spent != SpentLifetime::Passing;
         shared && state.keeping == Keeping::Whole && !self.fill.detached.load(Relaxed)
     }
 
@@ -601,8 +603,8 @@ impl FillWriter {
 
     /// Knows of removals after this writer has finished.
     #[must_use]
-    pub fn watch(&self) -> Watch {
-        Watch(self.fill.clone())
+    pub fn watch(&self) -> RemovalWatch {
+        RemovalWatch(self.fill.clone())
     }
 
     /// The kept body so far.
@@ -642,9 +644,9 @@ impl Drop for FillWriter {
 }
 
 /// What was removed since a fill began, whether others still find the fill or not.
-pub struct Watch(Arc<Fill>);
+pub struct RemovalWatch(Arc<Fill>);
 
-impl Watch {
+impl RemovalWatch {
     /// Whether the key was removed since, or a neighbour of it.
     #[must_use]
     pub fn was_removed(&self) -> bool {

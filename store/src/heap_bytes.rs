@@ -1,6 +1,6 @@
 //! Small bodies: bytes on the heap, in one block with the count of those that share it.
 
-use crate::ledger::on_heap;
+use crate::memory_budget::on_heap;
 use bytes::Bytes;
 use std::borrow::Borrow;
 use std::ops::Deref;

@@ -18,14 +18,14 @@ const BATCH: usize = 32;
 
 /// How far it has come.
 #[derive(Default)]
-pub(crate) struct Idle {
+pub(crate) struct IdleProgress {
     /// When the last tick was.
     last: Option<WallTime>,
-    walk: Option<Walk>,
+    walk: Option<IdleWalk>,
 }
 
 /// A walk over all shards.
-struct Walk {
+struct IdleWalk {
     shard: usize,
     /// Of this shard, what was idle and is still there.
     rest: Vec<PackedHash>,
@@ -66,7 +66,7 @@ impl Store {
             // However much time has passed since the last look: what was used just before that is not idle yet.
             let ticks = u8::try_from(ticks).unwrap_or(u8::MAX).min(TICKS);
             self.purges.tick_on(ticks);
-            state.walk = Some(Walk { shard: 0, rest: self.idle_of(0), gone: 0 });
+            state.walk = Some(IdleWalk { shard: 0, rest: self.idle_of(0), gone: 0 });
         }
         for _ in 0..steps {
             if self.yards.are_full() {
@@ -87,12 +87,12 @@ impl Store {
     /// Nothing is idle now, however long it lies: for a timer, in place of [`Store::sweep_idle`].
     pub fn sweep_nothing_idle(&self) {
         if let Some(mut state) = self.idle.try_lock() {
-            *state = Idle::default();
+            *state = IdleProgress::default();
         }
     }
 
     /// One step; says whether there is another.
-    fn idle_step(&self, walk: &mut Walk) -> bool {
+    fn idle_step(&self, walk: &mut IdleWalk) -> bool {
         if walk.rest.is_empty() {
             self.fit(walk.shard);
             walk.shard += 1;
@@ -125,7 +125,7 @@ impl Store {
         let tick = self.purges.tick();
         let still_idle = |it: &KeyHash| {
             let used =
-                |shard: &crate::ram::Shard| shard.slots.get(&it.packed()).map(|it| it.used.load(Relaxed));
+                |shard: &crate::ram::RamShard| shard.slots.get(&it.packed()).map(|it| it.used.load(Relaxed));
             self.with_shard(*it, used).is_some_and(|used| is_idle(used, tick))
         };
         let mut out = |hash| {

@@ -2,33 +2,33 @@
 //! Whether something may be kept or used is decided in `semantics`; nothing here knows HTTP.
 
 mod arena;
+pub mod deferred_free;
 pub mod disk;
+pub mod encodings;
+mod entry;
 mod evicted;
 pub mod fill;
 pub mod fleet;
-mod flights;
-pub mod forms;
 mod heap_bytes;
+mod hit_for_miss;
 pub mod idle;
-mod ledger;
+mod in_flight;
 pub mod listing;
 pub mod memory;
-mod misses;
+mod memory_budget;
 pub mod purges;
 pub mod ram;
 mod room;
 pub mod s3fifo;
 #[doc(hidden)]
 pub mod sample;
-mod shelf;
 pub mod spool;
 mod supersede;
 mod tiers;
-pub mod yards;
 
-pub use disk::{Disk, Waited};
-pub use fill::{Begin, Fill, FillEnd, FillHead, FillReader, FillWriter, Otherwise};
-pub use forms::{Form, Forms, NotMade};
+pub use disk::{DiskTier, ReadWait};
+pub use encodings::{Encoding, Encodings, NotMade};
+pub use fill::{Begin, Fill, FillEnd, FillHead, FillReader, FillWriter, WithoutSpool};
 pub use heap_bytes::HeapBytes;
-pub use purges::{Born, Marks, Position, Positions, Rule, Scope, Seq, Strength};
-pub use ram::{Body, Exchanged, OnDisk, Settings, Shared, Shelf, Store, Stored};
+pub use purges::{Born, Marks, Position, Positions, PurgeRule, PurgeScope, Seq, Strength};
+pub use ram::{DiskOffer, Entry, Exchanged, FleetCopy, RamSettings, Store, Stored, StoredBody};

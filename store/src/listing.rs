@@ -7,9 +7,9 @@
 
 mod pattern;
 
+use crate::entry::{Entry, Stored};
 use crate::purges::Seq;
-use crate::ram::{KeyHash, PackedHash, Shard, Store};
-use crate::shelf::{Shelf, Stored};
+use crate::ram::{KeyHash, PackedHash, RamShard, Store};
 use larder_semantics::tags;
 use parking_lot::RwLock;
 pub use pattern::Pattern;
@@ -33,7 +33,7 @@ pub const MOST: usize = 1000;
 
 /// What lies beside a shelf's key for listings, so that they do not go to its responses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Facts {
+pub(crate) struct ShelfFacts {
     /// Bytes of the bodies of all variants.
     bytes: u64,
     /// When the newest was made by the origin, wall seconds.
@@ -51,11 +51,11 @@ fn bit(tag: u64) -> u32 {
     if tag == tags::EVERY { u32::MAX } else { 1 << (tag >> 59) }
 }
 
-impl Facts {
-    pub fn of(variants: &[Arc<Stored>]) -> Facts {
+impl ShelfFacts {
+    pub fn of(variants: &[Arc<Stored>]) -> ShelfFacts {
         let bytes = variants.iter().map(|it| it.body.len()).sum();
         let Some(newest) = variants.first() else {
-            return Facts { bytes, born: 0, expires: 0, status: 0, tags: 0 };
+            return ShelfFacts { bytes, born: 0, expires: 0, status: 0, tags: 0 };
         };
         let meta = &newest.meta;
         let born = meta.response_time.0.saturating_sub(u64::from(meta.initial_age));
@@ -63,13 +63,13 @@ impl Facts {
         let expires = seconds(born.saturating_add(u64::from(meta.lifetime.seconds)));
         let all = variants.iter().flat_map(|it| it.marks.tags.iter());
         let tags = all.fold(0, |bits, it| bits | bit(*it));
-        Facts { bytes, born: seconds(born), expires, status: meta.status, tags }
+        ShelfFacts { bytes, born: seconds(born), expires, status: meta.status, tags }
     }
 }
 
 /// By what a listing is sorted; what is equal there, by the hash of the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sort {
+pub enum ListingSort {
     /// The key's bytes.
     Key,
     /// Bytes of the bodies of all variants.
@@ -84,7 +84,7 @@ pub enum Sort {
 
 /// Which end comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
+pub enum SortDirection {
     /// The smallest, the youngest, the one that expires first.
     Ascending,
     /// The other end.
@@ -92,7 +92,7 @@ pub enum Order {
 }
 
 /// What is to be listed.
-pub struct Query {
+pub struct ListingQuery {
     /// Of which keys; `None` of all.
     pub pattern: Option<Pattern>,
     /// With a variant that has this tag.
@@ -100,18 +100,18 @@ pub struct Query {
     /// Whose newest variant has such a status.
     pub status: Option<RangeInclusive<u16>>,
     /// By what.
-    pub sort: Sort,
+    pub sort: ListingSort,
     /// Which end first.
-    pub order: Order,
+    pub order: SortDirection,
     /// How many, [`MOST`] at most.
     pub limit: usize,
     /// Only what comes behind this.
-    pub after: Option<Place>,
+    pub after: Option<ListingCursor>,
 }
 
 /// A place in a sorted listing: it means the same after anything was stored or removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct ListingCursor {
     /// What it was sorted by, where that is a number.
     pub rank: u64,
     /// The key, where it was sorted by that.
@@ -121,7 +121,7 @@ pub struct Place {
 }
 
 /// A page of a listing.
-pub struct Page {
+pub struct ListingPage {
     /// Shelves that were met.
     pub total: usize,
     /// Of them, those that were asked for, on this page or another.
@@ -129,7 +129,7 @@ pub struct Page {
     /// The page.
     pub listed: Vec<Listed>,
     /// Behind what the next one begins; `None` where there is nothing more.
-    pub next: Option<Place>,
+    pub next: Option<ListingCursor>,
 }
 
 /// One shelf of a page.
@@ -137,7 +137,7 @@ pub struct Listed {
     /// Names it in this process.
     pub hash: KeyHash,
     /// What is there.
-    pub shelf: Arc<Shelf>,
+    pub shelf: Arc<Entry>,
     rank: u64,
 }
 
@@ -162,18 +162,18 @@ impl Rank<'_> {
 }
 
 impl Listed {
-    fn rank(&self, sort: Sort) -> Rank<'_> {
+    fn rank(&self, sort: ListingSort) -> Rank<'_> {
         rank(sort, self.rank, &self.shelf.key, self.hash.0)
     }
 
-    fn place(&self, sort: Sort) -> Place {
-        let key = if sort == Sort::Key { self.shelf.key.clone() } else { Box::default() };
-        Place { rank: self.rank, key, hash: self.hash }
+    fn place(&self, sort: ListingSort) -> ListingCursor {
+        let key = if sort == ListingSort::Key { self.shelf.key.clone() } else { Box::default() };
+        ListingCursor { rank: self.rank, key, hash: self.hash }
     }
 }
 
-fn rank(sort: Sort, number: u64, key: &[u8], hash: u128) -> Rank<'_> {
-    if sort == Sort::Key { Rank { number: 0, key, hash } } else { Rank { number, key: &[], hash } }
+fn rank(sort: ListingSort, number: u64, key: &[u8], hash: u128) -> Rank<'_> {
+    if sort == ListingSort::Key { Rank { number: 0, key, hash } } else { Rank { number, key: &[], hash } }
 }
 
 impl Store {
@@ -183,15 +183,22 @@ impl Store {
     ///
     /// What does not change while page after page is asked for stands on exactly one of them.
     #[must_use]
-    pub fn list(&self, query: &Query) -> Page {
+    pub fn list(&self, query: &ListingQuery) -> ListingPage {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let is_long = self.books.lock().objects() >= ALONE;
-        self.list_by(query, if is_long && (cores >= CORES || is_one_idle(cores)) { By::Two } else { By::One })
+        self.list_by(
+            query,
+            if is_long && (cores >= CORES || is_one_idle(cores)) {
+                WalkThreads::Two
+            } else {
+                WalkThreads::One
+            },
+        )
     }
 
-    fn list_by(&self, query: &Query, threads: By) -> Page {
-        let walk = |shards: &[RwLock<Shard>]| {
-            let mut walk = Walk::new(self, query);
+    fn list_by(&self, query: &ListingQuery, threads: WalkThreads) -> ListingPage {
+        let walk = |shards: &[RwLock<RamShard>]| {
+            let mut walk = ShardWalk::new(self, query);
             for shard in shards {
                 walk.shard(&shard.read());
                 walk.keep_best();
@@ -199,7 +206,7 @@ impl Store {
             walk
         };
         let (one, other) = self.shards.split_at(self.shards.len() / 2);
-        if threads == By::One {
+        if threads == WalkThreads::One {
             return walk(one).with(walk(other)).page();
         }
         std::thread::scope(|scope| {
@@ -214,14 +221,14 @@ impl Store {
 
     /// What is under a hash in RAM, as far as purges leave it; no use is noted.
     #[must_use]
-    pub fn inspect(&self, hash: KeyHash) -> Option<Arc<Shelf>> {
+    pub fn inspect(&self, hash: KeyHash) -> Option<Arc<Entry>> {
         self.purges.left_of(self.any_standing(hash)?)
     }
 }
 
 /// How many threads walk.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum By {
+enum WalkThreads {
     One,
     Two,
 }
@@ -238,16 +245,16 @@ fn running(load: &str) -> Option<usize> {
 }
 
 /// A walk over the shards.
-struct Walk<'a> {
+struct ShardWalk<'a> {
     store: &'a Store,
-    query: &'a Query,
+    query: &'a ListingQuery,
     /// The last purge, where something may not have met it.
     unswept: Option<Seq>,
     tag: Option<u64>,
     limit: usize,
     total: usize,
     matched: usize,
-    /// Of those, how many come behind [`Query::after`].
+    /// Of those, how many come behind [`ListingQuery::after`].
     behind: usize,
     /// The best of what was met, and what came since they were chosen.
     best: Vec<Listed>,
@@ -255,8 +262,8 @@ struct Walk<'a> {
     chosen: bool,
 }
 
-impl<'a> Walk<'a> {
-    fn new(store: &'a Store, query: &'a Query) -> Self {
+impl<'a> ShardWalk<'a> {
+    fn new(store: &'a Store, query: &'a ListingQuery) -> Self {
         let limit = query.limit.clamp(1, MOST);
         let tag = query.tag.as_deref().map(tags::hash);
         let unswept = store.purges.unswept();
@@ -274,8 +281,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn shard(&mut self, shard: &Shard) {
-        let mut batch: Vec<(PackedHash, &Arc<Shelf>)> = Vec::with_capacity(BATCH);
+    fn shard(&mut self, shard: &RamShard) {
+        let mut batch: Vec<(PackedHash, &Arc<Entry>)> = Vec::with_capacity(BATCH);
         self.total += shard.slots.len();
         for (hash, shelf) in &shard.slots {
             batch.push((*hash, shelf));
@@ -287,7 +294,7 @@ impl<'a> Walk<'a> {
         self.batch(&mut batch);
     }
 
-    fn batch(&mut self, batch: &mut Vec<(PackedHash, &Arc<Shelf>)>) {
+    fn batch(&mut self, batch: &mut Vec<(PackedHash, &Arc<Entry>)>) {
         self.touch(batch);
         for (hash, shelf) in batch {
             if !self.is_asked_for(shelf) {
@@ -313,13 +320,13 @@ impl<'a> Walk<'a> {
 
     /// Has what will be read of these brought from memory, all at the same time: nothing here waits for the one before. Those whose
     /// facts say that they are not asked for are left out.
-    fn touch(&self, batch: &mut Vec<(PackedHash, &Arc<Shelf>)>) {
-        let Query { sort, pattern, .. } = self.query;
+    fn touch(&self, batch: &mut Vec<(PackedHash, &Arc<Entry>)>) {
+        let ListingQuery { sort, pattern, .. } = self.query;
         // Both: they lie in two lines of the processor's cache.
         black_box(batch.iter().map(|it| it.1.hits()).fold(0, |a, b| a ^ b));
         black_box(batch.iter().map(|it| it.1.facts.bytes).fold(0, |a, b| a ^ b));
         batch.retain(|it| self.may_be_asked_for(&it.1.facts));
-        let by_key = *sort == Sort::Key || pattern.is_some();
+        let by_key = *sort == ListingSort::Key || pattern.is_some();
         if by_key {
             let ends = |key: &[u8]| key.first().zip(key.last()).map_or(0, |it| usize::from(*it.0 ^ *it.1));
             black_box(batch.iter().map(|it| ends(&it.1.key)).sum::<usize>());
@@ -333,38 +340,38 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn number(&self, shelf: &Shelf) -> u64 {
+    fn number(&self, shelf: &Entry) -> u64 {
         match self.query.sort {
-            Sort::Key => 0,
-            Sort::Size => shelf.facts.bytes,
+            ListingSort::Key => 0,
+            ListingSort::Size => shelf.facts.bytes,
             // The younger, the smaller.
-            Sort::Age => u64::from(u32::MAX - shelf.facts.born),
-            Sort::Hits => u64::from(shelf.hits.load(Relaxed)),
-            Sort::Expires => u64::from(shelf.facts.expires),
+            ListingSort::Age => u64::from(u32::MAX - shelf.facts.born),
+            ListingSort::Hits => u64::from(shelf.hits.load(Relaxed)),
+            ListingSort::Expires => u64::from(shelf.facts.expires),
         }
     }
 
     /// As far as the index knows.
-    fn may_be_asked_for(&self, facts: &Facts) -> bool {
+    fn may_be_asked_for(&self, facts: &ShelfFacts) -> bool {
         self.query.status.as_ref().is_none_or(|it| it.contains(&facts.status))
             && self.tag.is_none_or(|it| facts.tags & bit(it) != 0)
     }
 
-    fn is_asked_for(&self, shelf: &Arc<Shelf>) -> bool {
-        let Query { pattern, .. } = self.query;
+    fn is_asked_for(&self, shelf: &Arc<Entry>) -> bool {
+        let ListingQuery { pattern, .. } = self.query;
         self.unswept.is_none_or(|it| self.is_left(shelf, it))
             && pattern.as_ref().is_none_or(|it| it.is_in(&shelf.key))
             && self.tag.is_none_or(|it| has_tag(shelf, it))
     }
 
     /// Whether purges leave anything of it.
-    fn is_left(&self, shelf: &Arc<Shelf>, seq: Seq) -> bool {
+    fn is_left(&self, shelf: &Arc<Entry>, seq: Seq) -> bool {
         shelf.has_met(seq) || self.store.purges.left_of(shelf.clone()).is_some()
     }
 
     fn is_before(&self, one: Rank<'_>, other: Rank<'_>) -> bool {
         one.cmp(&other)
-            == if self.query.order == Order::Ascending { Ordering::Less } else { Ordering::Greater }
+            == if self.query.order == SortDirection::Ascending { Ordering::Less } else { Ordering::Greater }
     }
 
     /// Lets go of what will not be on the page. Under no lock: it may be the last to hold it.
@@ -372,7 +379,7 @@ impl<'a> Walk<'a> {
         if self.best.len() < 2 * self.limit {
             return;
         }
-        let Query { sort, order, .. } = *self.query;
+        let ListingQuery { sort, order, .. } = *self.query;
         self.best.select_nth_unstable_by(self.limit - 1, |a, b| compare(sort, order, a, b));
         self.best.truncate(self.limit);
         self.chosen = true;
@@ -387,25 +394,25 @@ impl<'a> Walk<'a> {
         self
     }
 
-    fn page(self) -> Page {
-        let Walk { store, mut best, limit, .. } = self;
-        let Query { sort, order, .. } = *self.query;
+    fn page(self) -> ListingPage {
+        let ShardWalk { store, mut best, limit, .. } = self;
+        let ListingQuery { sort, order, .. } = *self.query;
         best.sort_unstable_by(|a, b| compare(sort, order, a, b));
         best.truncate(limit);
         let next = best.last().filter(|_| self.behind > best.len()).map(|it| it.place(sort));
         // What was purged since it was met is not shown.
         let left = |it: Listed| Some(Listed { shelf: store.purges.left_of(it.shelf)?, ..it });
         let listed = best.into_iter().filter_map(left).collect();
-        Page { total: self.total, matched: self.matched, listed, next }
+        ListingPage { total: self.total, matched: self.matched, listed, next }
     }
 }
 
-fn compare(sort: Sort, order: Order, one: &Listed, other: &Listed) -> Ordering {
+fn compare(sort: ListingSort, order: SortDirection, one: &Listed, other: &Listed) -> Ordering {
     let ascending = one.rank(sort).cmp(&other.rank(sort));
-    if order == Order::Ascending { ascending } else { ascending.reverse() }
+    if order == SortDirection::Ascending { ascending } else { ascending.reverse() }
 }
 
-fn has_tag(shelf: &Shelf, tag: u64) -> bool {
+fn has_tag(shelf: &Entry, tag: u64) -> bool {
     shelf.variants.iter().any(|it| {
         let tags = &it.marks.tags;
         tags.binary_search(&tag).is_ok() || tags::are_every(tags)

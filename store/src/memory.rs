@@ -1,12 +1,12 @@
 //! What the RAM tier takes, by purpose: for the statistics. What of it there may be is in `ledger`.
 
-use crate::ledger::Charge;
-pub use crate::ledger::on_heap;
+use crate::memory_budget::BudgetCharge;
+pub use crate::memory_budget::on_heap;
 use crate::ram::{OverBudget, Store, Stored};
 
 /// Bytes of memory, each counted by itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Memory {
+pub struct StoreMemory {
     /// Responses on the heap: heads, fields, keys, and bodies up to the heap line; with what the allocator's size classes
     /// waste (see docs/decisions/0020).
     pub responses: u64,
@@ -27,14 +27,14 @@ pub struct Memory {
 }
 
 /// Memory beside what is stored, which is in the store's books until this is dropped.
-pub struct Work(#[allow(dead_code, reason = "held, not read")] Charge);
+pub struct Work(#[allow(dead_code, reason = "held, not read")] BudgetCharge);
 
 impl Store {
     /// What the tier takes now.
     #[must_use]
-    pub fn memory(&self) -> Memory {
+    pub fn memory(&self) -> StoreMemory {
         let (index, untouched) = self.tables();
-        Memory {
+        StoreMemory {
             responses: self.ledger.responses.get(),
             arena: self.arena.resident(),
             index,
@@ -61,7 +61,7 @@ impl Store {
             return Err(OverBudget);
         }
         self.reserve(bytes)?;
-        Ok(Work(Charge::of(&self.ledger, bytes, |it| &it.coders)))
+        Ok(Work(BudgetCharge::of(&self.ledger, bytes, |it| &it.coders)))
     }
 
     /// Whether there could ever be room for `bytes` that a codec takes: half of the budget at most.
@@ -73,14 +73,14 @@ impl Store {
     /// Enters `bytes` that wait for a codec; the next fill makes room for them.
     #[must_use]
     pub fn note_work(&self, bytes: u64) -> Work {
-        Work(Charge::new(&self.ledger, bytes, |it| &it.orders))
+        Work(BudgetCharge::new(&self.ledger, bytes, |it| &it.orders))
     }
 
     /// Enters a response that is on its way to another tier, and that RAM may let go of meanwhile: the next fill makes room for it. What of
     /// it is in the arena is in the books as long as anybody has it.
     #[must_use]
     pub(crate) fn note_leaving(&self, stored: &Stored) -> Work {
-        Work(Charge::new(&self.ledger, stored.heap_cost(), |it| &it.fills))
+        Work(BudgetCharge::new(&self.ledger, stored.heap_cost(), |it| &it.fills))
     }
 
     /// Makes room for a body of `bytes` that comes from another tier, until it has its place.
@@ -92,7 +92,7 @@ impl Store {
             return Err(OverBudget);
         }
         self.reserve(bytes)?;
-        Ok(Work(Charge::of(&self.ledger, bytes, |it| &it.fills)))
+        Ok(Work(BudgetCharge::of(&self.ledger, bytes, |it| &it.fills)))
     }
 
     /// Whether a body of so many bytes might be kept. `false` is certain, as far as what is being sent and fetched now

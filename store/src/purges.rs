@@ -77,7 +77,7 @@ impl Positions {
 
 /// What a purge is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Scope {
+pub enum PurgeScope {
     /// One key: it alone, or with what its recipe adds after a space.
     Url(Box<[u8]>),
     /// Every key that begins so.
@@ -103,9 +103,9 @@ pub enum Strength {
 
 /// One purge.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rule {
+pub struct PurgeRule {
     /// What it is about.
-    pub scope: Scope,
+    pub scope: PurgeScope,
     /// What becomes of that.
     pub strength: Strength,
     /// Where it stands in the fleet's logs: what was born at or after one of these knows of it. Empty for a purge of

@@ -6,21 +6,21 @@
 //! index, policy and detached fills never disagree. Order: books, shard, flights, fill. Nothing is freed under a lock.
 
 use crate::arena::Arena;
-use crate::disk::Disk;
+use crate::deferred_free::DeferredFree;
+use crate::disk::DiskTier;
+use crate::encodings::EncodedResponses;
+use crate::entry::EntryBounds;
 use crate::evicted::Evicted;
-use crate::flights::Flights;
-use crate::forms::Formed;
-use crate::idle::{Idle, Swept};
-use crate::ledger::{Ledger, on_heap};
-use crate::misses::{MISS_COST, Misses};
+use crate::hit_for_miss::{HitForMissTable, MISS_COST};
+use crate::idle::{IdleProgress, Swept};
+use crate::in_flight::InFlight;
+use crate::memory_budget::{MemoryBudget, on_heap};
 use crate::purges::Purges;
-use crate::s3fifo::{Place, S3Fifo, table_bytes};
-use crate::shelf::Bounds;
+use crate::s3fifo::{S3Fifo, WalkPosition, table_bytes};
 use crate::spool::Spool;
-use crate::yards::Yards;
 use bytes::Bytes;
 use larder_counters::Counters;
-use larder_semantics::purged::Verdict;
+use larder_semantics::purged::PurgeVerdict;
 use larder_wire::http2::ready::Templates;
 use parking_lot::{Mutex, RwLock};
 use std::collections::HashMap;
@@ -33,7 +33,7 @@ use std::sync::atomic::{
 use std::sync::{Arc, OnceLock, Weak};
 use xxhash_rust::xxh3::xxh3_128_with_secret;
 
-pub use crate::shelf::{Body, Exchanged, OnDisk, Shared, Shelf, Stored, Variants};
+pub use crate::entry::{DiskOffer, Entry, Exchanged, FleetCopy, Stored, StoredBody, Variants};
 
 /// Bytes of the budget for which there is one shard of the index: so few that a walk over one, which keeps writers of
 /// the shard waiting and hits behind them, is over in some 50 us (`listing`).
@@ -67,7 +67,7 @@ const BATCH: usize = 32;
 
 /// Size and shape of the RAM tier.
 #[derive(Clone, Copy, Debug)]
-pub struct Settings {
+pub struct RamSettings {
     /// Bytes that everything kept and everything in flight may take, metadata included.
     pub budget: u64,
     /// Bodies above this many bytes live in the arena; others on the heap. 16 KiB was measured best.
@@ -117,7 +117,7 @@ impl Hash for PackedHash {
 /// What a lookup found.
 pub enum Lookup {
     /// Responses under this key.
-    Shelf(Arc<Shelf>),
+    Shelf(Arc<Entry>),
     /// Nothing, and answers are known not to be shared: do not wait for each other.
     HitForMiss,
     /// Nothing.
@@ -147,36 +147,36 @@ impl From<OverBudget> for NotStored {
 
 /// The store of this process: shared by all workers.
 pub struct Store {
-    pub(crate) shards: Box<[RwLock<Shard>]>,
+    pub(crate) shards: Box<[RwLock<RamShard>]>,
     pub(crate) secret: Box<[u8; 192]>,
     heap_line: usize,
     outside: AtomicU64,
     /// Bytes that were ever taken in, to look at the process's memory once for each [`MIND_EACH`].
     taken_in: AtomicU64,
-    pub(crate) books: Mutex<Books>,
+    pub(crate) books: Mutex<ShardBooks>,
     pub(crate) purges: Purges,
     pub(crate) arena: Arc<Arena>,
-    pub(crate) ledger: Arc<Ledger>,
-    pub(crate) flights: Flights,
+    pub(crate) ledger: Arc<MemoryBudget>,
+    pub(crate) flights: InFlight,
     /// What the heads of many responses share.
     pub(crate) heads: Templates,
-    pub(crate) formed: Formed,
-    pub(crate) idle: Mutex<Idle>,
-    pub(crate) yards: Yards,
+    pub(crate) formed: EncodedResponses,
+    pub(crate) idle: Mutex<IdleProgress>,
+    pub(crate) yards: DeferredFree,
     /// How often something was removed, by shard of the key: see [`Store::removals`].
     pub(crate) removed: Box<[AtomicU64]>,
     pub(crate) counters: Arc<Counters>,
     /// Where what is evicted goes.
-    pub(crate) below: OnceLock<Weak<Disk>>,
+    pub(crate) below: OnceLock<Weak<DiskTier>>,
     /// Where bytes wait that are not kept, for readers who are too slow for the others.
     pub(crate) spool: OnceLock<Arc<Spool>>,
     pub(crate) me: Weak<Store>,
 }
 
 #[derive(Default)]
-pub(crate) struct Shard {
-    pub(crate) slots: HashMap<PackedHash, Arc<Shelf>, BuildHasherDefault<AsIs>>,
-    pub(crate) misses: Misses,
+pub(crate) struct RamShard {
+    pub(crate) slots: HashMap<PackedHash, Arc<Entry>, BuildHasherDefault<KeyHashAsIs>>,
+    pub(crate) misses: HitForMissTable,
     /// What the ledger has for the table.
     footprint: u64,
 }
@@ -186,30 +186,35 @@ impl Store {
     ///
     /// # Errors
     /// The kernel gives no memfd.
-    pub fn new(settings: Settings, counters: Arc<Counters>) -> std::io::Result<Arc<Store>> {
+    pub fn new(settings: RamSettings, counters: Arc<Counters>) -> std::io::Result<Arc<Store>> {
         let mut secret = Box::new([0; 192]);
         // 256 bytes and less come whole (getrandom(2)).
         rustix::rand::getrandom(&mut secret[..], rustix::rand::GetRandomFlags::empty())?;
-        let ledger = Arc::new(Ledger::new(settings.budget));
+        let ledger = Arc::new(MemoryBudget::new(settings.budget));
         let arena = Arena::new(settings.budget, ledger.clone())?;
         let shards = shards(settings.budget);
         let most = usize::try_from(settings.budget / (64 * MISS_COST)).unwrap_or(usize::MAX) / shards;
-        let shard = |_| RwLock::new(Shard { misses: Misses::new(most.clamp(16, 1024)), ..Shard::default() });
+        let shard = |_| {
+            RwLock::new(RamShard {
+                misses: HitForMissTable::new(most.clamp(16, 1024)),
+                ..RamShard::default()
+            })
+        };
         Ok(Arc::new_cyclic(|me| Store {
             shards: (0..shards).map(shard).collect(),
             secret,
             heap_line: settings.heap_line,
             outside: AtomicU64::new(own_memory().unwrap_or(0) + OUTSIDE),
             taken_in: AtomicU64::new(0),
-            books: Mutex::new(Books { policy: S3Fifo::new(settings.budget), footprint: 0 }),
+            books: Mutex::new(ShardBooks { policy: S3Fifo::new(settings.budget), footprint: 0 }),
             purges: Purges::new(settings.budget),
             arena,
             ledger,
-            flights: Flights::new(settings.fills),
+            flights: InFlight::new(settings.fills),
             heads: Templates::default(),
-            formed: Formed::default(),
+            formed: EncodedResponses::default(),
             idle: Mutex::default(),
-            yards: Yards::default(),
+            yards: DeferredFree::default(),
             removed: (0..REMOVALS).map(|_| AtomicU64::new(0)).collect(),
             counters,
             below: OnceLock::new(),
@@ -255,17 +260,17 @@ impl Store {
     ///
     /// # Errors
     /// No room could be made, or the body alone exceeds a quarter of the budget.
-    pub fn make_body(&self, chunks: &[Bytes]) -> Result<Body, OverBudget> {
+    pub fn make_body(&self, chunks: &[Bytes]) -> Result<StoredBody, OverBudget> {
         let length: u64 = chunks.iter().map(|it| it.len() as u64).sum();
         if length <= self.heap_line as u64 {
-            return Ok(Body::on_the_heap(chunks));
+            return Ok(StoredBody::on_the_heap(chunks));
         }
         let cost = self.arena.cost(length);
         if cost > self.ledger.most_for_one() {
             return Err(OverBudget);
         }
         self.reserve(cost)?;
-        self.arena.write(chunks, length).map(|it| Body::Arena(Box::new(it))).map_err(|_| OverBudget)
+        self.arena.write(chunks, length).map(|it| StoredBody::Arena(Box::new(it))).map_err(|_| OverBudget)
     }
 
     /// Makes a body of `length` bytes, which `read` brings one piece after another; on the way there is never more of it on the heap
@@ -277,11 +282,11 @@ impl Store {
         &self,
         length: u64,
         mut read: impl FnMut(&mut [u8]) -> io::Result<()>,
-    ) -> Result<Body, OverBudget> {
+    ) -> Result<StoredBody, OverBudget> {
         if length <= self.heap_line as u64 {
             let mut bytes = vec![0; usize::try_from(length).map_err(|_| OverBudget)?];
             read(&mut bytes).map_err(|_| OverBudget)?;
-            return Ok(Body::on_the_heap(&[bytes]));
+            return Ok(StoredBody::on_the_heap(&[bytes]));
         }
         let cost = self.arena.cost(length);
         if cost > self.ledger.most_for_one() {
@@ -289,7 +294,7 @@ impl Store {
         }
         self.reserve(cost)?;
         let slice = self.arena.write_from(length, read).map_err(|_| OverBudget)?;
-        Ok(Body::Arena(Box::new(slice)))
+        Ok(StoredBody::Arena(Box::new(slice)))
     }
 
     /// Whether RAM could hold a body of this length, if there were room: a quarter of the budget at most.
@@ -350,7 +355,7 @@ impl Store {
             drop((gone, standing));
             return Err(NotStored::Overtaken);
         }
-        if verdict != Verdict::Keep {
+        if verdict != PurgeVerdict::Keep {
             // What stands there may be purged, and not met since.
             standing = standing.and_then(|it| self.purges.left_of(it));
             if standing.as_ref().is_some_and(|it| it.has_newer(&stored)) {
@@ -359,7 +364,7 @@ impl Store {
             }
         }
         let bounds = self.bounds(max_variants);
-        let (shelf, dropped) = Shelf::with(standing.as_deref(), key, stored, None, bounds, met);
+        let (shelf, dropped) = Entry::with(standing.as_deref(), key, stored, None, bounds, met);
         let old = self.put(&mut books, hash, Arc::new(shelf));
         drop(books);
         drop(standing);
@@ -376,12 +381,12 @@ impl Store {
         let Some(standing) = self.standing(hash, key) else { return false };
         let Some(there) = standing.variants.iter().find(|it| it.is_one_with(old)) else { return false };
         // What is gone by a purge is not brought back by a validation, nor what was validated before one.
-        if self.purges.verdict(key, old, standing.met()).0 == Verdict::Hard {
+        if self.purges.verdict(key, old, standing.met()).0 == PurgeVerdict::Hard {
             return false;
         }
         let (verdict, met) = self.purges.verdict(key, &new, 0);
         let Some(new) = new.after(verdict) else { return false };
-        let shelf = Shelf::with(Some(&standing), key, new, Some(there), self.bounds(usize::MAX), met).0;
+        let shelf = Entry::with(Some(&standing), key, new, Some(there), self.bounds(usize::MAX), met).0;
         let gone = self.put(&mut books, hash, Arc::new(shelf));
         drop(books);
         drop((gone, standing));
@@ -413,17 +418,17 @@ impl Store {
     }
 
     /// The shelf of a key.
-    pub(crate) fn standing(&self, hash: KeyHash, key: &[u8]) -> Option<Arc<Shelf>> {
+    pub(crate) fn standing(&self, hash: KeyHash, key: &[u8]) -> Option<Arc<Entry>> {
         self.any_standing(hash).filter(|it| *it.key == *key)
     }
 
     /// The shelf in the place of this hash, whatever its key.
-    pub(crate) fn any_standing(&self, hash: KeyHash) -> Option<Arc<Shelf>> {
+    pub(crate) fn any_standing(&self, hash: KeyHash) -> Option<Arc<Entry>> {
         self.shard(hash).read().slots.get(&hash.packed()).cloned()
     }
 
     /// Looks into a shard, under its shared lock.
-    pub(crate) fn with_shard<T>(&self, hash: KeyHash, look: impl FnOnce(&Shard) -> T) -> T {
+    pub(crate) fn with_shard<T>(&self, hash: KeyHash, look: impl FnOnce(&RamShard) -> T) -> T {
         look(&self.shard(hash).read())
     }
 
@@ -451,7 +456,7 @@ impl Store {
     }
 
     /// Takes a shelf out of the index; returns it, to be dropped after the books are let go.
-    pub(crate) fn take_out(&self, books: &mut Books, hash: KeyHash) -> Option<Arc<Shelf>> {
+    pub(crate) fn take_out(&self, books: &mut ShardBooks, hash: KeyHash) -> Option<Arc<Entry>> {
         let shelf = self.shard(hash).write().take(hash.packed(), &self.ledger)?;
         books.policy.remove(shelf.handle());
         Some(shelf)
@@ -477,7 +482,7 @@ impl Store {
     /// What index and policy take now, and what is remembered of hit-for-miss; and what they were given beyond that and have
     /// not touched.
     pub(crate) fn tables(&self) -> (u64, u64) {
-        let of = |it: &RwLock<Shard>| {
+        let of = |it: &RwLock<RamShard>| {
             let shard = it.read();
             shard.footprint + shard.misses.cost()
         };
@@ -521,16 +526,16 @@ impl Store {
         }
     }
 
-    fn bounds(&self, variants: usize) -> Bounds {
-        Bounds { variants, bytes: self.ledger.most_for_one() }
+    fn bounds(&self, variants: usize) -> EntryBounds {
+        EntryBounds { variants, bytes: self.ledger.most_for_one() }
     }
 
-    pub(crate) fn shard(&self, hash: KeyHash) -> &RwLock<Shard> {
+    pub(crate) fn shard(&self, hash: KeyHash) -> &RwLock<RamShard> {
         &self.shards[hash.place(self.shards.len())]
     }
 
     /// Puts a shelf into the index; returns the one that stood there, to be dropped after the books are let go.
-    pub(crate) fn put(&self, books: &mut Books, hash: KeyHash, shelf: Arc<Shelf>) -> Option<Arc<Shelf>> {
+    pub(crate) fn put(&self, books: &mut ShardBooks, hash: KeyHash, shelf: Arc<Entry>) -> Option<Arc<Entry>> {
         let charged = u64::from(shelf.charged);
         let size = charged + SLOT_COST + shelf.arena_bytes();
         self.ledger.charge(charged);
@@ -627,15 +632,20 @@ fn own_memory() -> Option<u64> {
 }
 
 /// What only one at a time may change.
-pub(crate) struct Books {
-    policy: S3Fifo<PackedHash, BuildHasherDefault<AsIs>>,
+pub(crate) struct ShardBooks {
+    policy: S3Fifo<PackedHash, BuildHasherDefault<KeyHashAsIs>>,
     /// What the ledger has for the policy.
     footprint: u64,
 }
 
-impl Books {
+impl ShardBooks {
     /// Names the next shelves of a walk over all: see [`S3Fifo::walk`].
-    pub(crate) fn walk(&self, from: Place, places: usize, mut each: impl FnMut(KeyHash)) -> Option<Place> {
+    pub(crate) fn walk(
+        &self,
+        from: WalkPosition,
+        places: usize,
+        mut each: impl FnMut(KeyHash),
+    ) -> Option<WalkPosition> {
         self.policy.walk(from, places, |hash| each(hash.whole()))
     }
 
@@ -645,15 +655,15 @@ impl Books {
     }
 
     /// Enters in the ledger what the policy takes now.
-    fn settle(&mut self, ledger: &Ledger) {
+    fn settle(&mut self, ledger: &MemoryBudget) {
         let now = self.policy.footprint();
         ledger.settle(&mut self.footprint, now);
     }
 }
 
-impl Shard {
+impl RamShard {
     /// Takes a shelf out, and gives back the table's memory where little of it is used.
-    fn take(&mut self, hash: PackedHash, ledger: &Ledger) -> Option<Arc<Shelf>> {
+    fn take(&mut self, hash: PackedHash, ledger: &MemoryBudget) -> Option<Arc<Entry>> {
         let shelf = self.slots.remove(&hash)?;
         ledger.responses.take(u64::from(shelf.charged));
         ledger.release(u64::from(shelf.charged));
@@ -665,17 +675,17 @@ impl Shard {
     }
 
     /// Enters in the ledger what the table takes now.
-    fn settle(&mut self, ledger: &Ledger) {
-        let now = on_heap(table_bytes::<(PackedHash, Arc<Shelf>)>(self.slots.capacity()));
+    fn settle(&mut self, ledger: &MemoryBudget) {
+        let now = on_heap(table_bytes::<(PackedHash, Arc<Entry>)>(self.slots.capacity()));
         ledger.settle(&mut self.footprint, now);
     }
 }
 
 /// A hasher for what is a hash already.
 #[derive(Default)]
-pub(crate) struct AsIs(u64);
+pub(crate) struct KeyHashAsIs(u64);
 
-impl Hasher for AsIs {
+impl Hasher for KeyHashAsIs {
     fn finish(&self) -> u64 {
         self.0
     }

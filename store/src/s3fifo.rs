@@ -10,7 +10,7 @@
 //! Yang et al., "FIFO queues are all you need for cache eviction" (SOSP 2023), with one difference: one eviction
 //! looks at no more than [`LOOKS`] objects, since under a lock a whole round over a hot cache takes too long.
 
-use crate::ledger::on_heap;
+use crate::memory_budget::on_heap;
 use std::collections::hash_map::RandomState;
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, Hash};
@@ -34,7 +34,7 @@ const NIL: u32 = u32::MAX;
 
 /// Memory that is not needed any more.
 pub struct Unneeded<Id, S> {
-    _nodes: Vec<Node<Id>>,
+    _nodes: Vec<QueueNode<Id>>,
     _ghosts: Option<Ghosts<Id, S>>,
 }
 
@@ -44,7 +44,7 @@ pub struct Handle(pub(crate) u32);
 
 /// How far a walk over all objects has come: see [`S3Fifo::walk`]. By default at its beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct WalkPosition {
     at: usize,
     fits: u32,
 }
@@ -70,19 +70,19 @@ impl Count {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Queue {
+enum FifoQueue {
     Small,
     Main,
     Free,
 }
 
-struct Node<Id> {
+struct QueueNode<Id> {
     id: Id,
     /// What is larger counts as that large.
     size: u32,
     newer: u32,
     older: u32,
-    queue: Queue,
+    queue: FifoQueue,
 }
 
 #[derive(Clone, Copy)]
@@ -98,7 +98,7 @@ impl List {
 
 /// The queues. `Id` is cheap to copy: a hash, not a key.
 pub struct S3Fifo<Id, S = RandomState> {
-    nodes: Vec<Node<Id>>,
+    nodes: Vec<QueueNode<Id>>,
     free: u32,
     live: usize,
     small: List,
@@ -129,12 +129,12 @@ impl<Id: Copy + Eq + Hash, S: BuildHasher + Default> S3Fifo<Id, S> {
 
     /// Takes in an object of `size` bytes that is in no queue; its use count starts at zero.
     pub fn insert(&mut self, id: Id, size: u64) -> Handle {
-        let queue = if self.ghosts.take(&id) { Queue::Main } else { Queue::Small };
+        let queue = if self.ghosts.take(&id) { FifoQueue::Main } else { FifoQueue::Small };
         self.take_in(id, size, queue)
     }
 
-    fn take_in(&mut self, id: Id, size: u64, queue: Queue) -> Handle {
-        let node = Node { id, size: narrow(size), newer: NIL, older: NIL, queue: Queue::Free };
+    fn take_in(&mut self, id: Id, size: u64, queue: FifoQueue) -> Handle {
+        let node = QueueNode { id, size: narrow(size), newer: NIL, older: NIL, queue: FifoQueue::Free };
         let at = if self.free == NIL {
             self.nodes.push(node);
             u32::try_from(self.nodes.len() - 1)
@@ -156,9 +156,9 @@ impl<Id: Copy + Eq + Hash, S: BuildHasher + Default> S3Fifo<Id, S> {
         let size = narrow(size);
         let old = std::mem::replace(&mut node.size, size);
         let list = match node.queue {
-            Queue::Small => &mut self.small,
-            Queue::Main => &mut self.main,
-            Queue::Free => return,
+            FifoQueue::Small => &mut self.small,
+            FifoQueue::Main => &mut self.main,
+            FifoQueue::Free => return,
         };
         list.bytes = list.bytes - u64::from(old) + u64::from(size);
     }
@@ -179,14 +179,14 @@ impl<Id: Copy + Eq + Hash, S: BuildHasher + Default> S3Fifo<Id, S> {
             if at == NIL {
                 return None;
             }
-            let Node { id, size, .. } = self.nodes[at as usize];
+            let QueueNode { id, size, .. } = self.nodes[at as usize];
             let used = match from_small {
                 true => uses(id, Count::Clear) >= PROMOTE,
                 false => uses(id, Count::Lower) > 0,
             };
             self.unlink(at);
             if used && look < LOOKS {
-                self.link(at, Queue::Main);
+                self.link(at, FifoQueue::Main);
                 continue;
             }
             self.release(at);
@@ -207,7 +207,7 @@ impl<Id: Copy + Eq + Hash, S: BuildHasher + Default> S3Fifo<Id, S> {
         }
         self.fits = self.fits.wrapping_add(1);
         let old = std::mem::take(&mut self.nodes);
-        let lists = [(Queue::Small, self.small.oldest), (Queue::Main, self.main.oldest)];
+        let lists = [(FifoQueue::Small, self.small.oldest), (FifoQueue::Main, self.main.oldest)];
         self.free = NIL;
         self.nodes = Vec::with_capacity(self.live);
         (self.small, self.main, self.live) = (List::EMPTY, List::EMPTY, 0);
@@ -231,12 +231,12 @@ impl<Id: Copy + Eq + Hash, S: BuildHasher + Default> S3Fifo<Id, S> {
     /// keeps its place until it goes, and what comes takes that of what went: so the order is that of coming, about. What
     /// comes during a walk may be met or not; where [`S3Fifo::fit`] has moved all, the walk begins anew.
     #[must_use]
-    pub fn walk(&self, from: Place, places: usize, mut each: impl FnMut(Id)) -> Option<Place> {
+    pub fn walk(&self, from: WalkPosition, places: usize, mut each: impl FnMut(Id)) -> Option<WalkPosition> {
         let at = if from.fits == self.fits { from.at } else { 0 };
         let rest = self.nodes.get(at..).unwrap_or_default();
         let next = &rest[..places.min(rest.len())];
-        next.iter().filter(|it| it.queue != Queue::Free).for_each(|it| each(it.id));
-        (next.len() < rest.len()).then_some(Place { at: at + next.len(), fits: self.fits })
+        next.iter().filter(|it| it.queue != FifoQueue::Free).for_each(|it| each(it.id));
+        (next.len() < rest.len()).then_some(WalkPosition { at: at + next.len(), fits: self.fits })
     }
 
     /// Objects in the queues.
@@ -261,7 +261,7 @@ impl<Id: Copy + Eq + Hash, S: BuildHasher + Default> S3Fifo<Id, S> {
     #[must_use]
     pub fn footprint(&self) -> u64 {
         let Ghosts { known, order, .. } = &self.ghosts;
-        (self.nodes.len() * size_of::<Node<Id>>()) as u64
+        (self.nodes.len() * size_of::<QueueNode<Id>>()) as u64
             + on_heap(table_bytes::<(Id, Ghost)>(known.capacity()))
             + on_heap(order.capacity() * size_of::<(Id, u32)>())
     }
@@ -269,18 +269,18 @@ impl<Id: Copy + Eq + Hash, S: BuildHasher + Default> S3Fifo<Id, S> {
     /// Bytes that the queues have been given beyond that, and have not touched: they are not resident.
     #[must_use]
     pub fn untouched(&self) -> u64 {
-        on_heap(self.nodes.capacity() * size_of::<Node<Id>>())
-            - (self.nodes.len() * size_of::<Node<Id>>()) as u64
+        on_heap(self.nodes.capacity() * size_of::<QueueNode<Id>>())
+            - (self.nodes.len() * size_of::<QueueNode<Id>>()) as u64
     }
 
-    fn list(&mut self, queue: Queue) -> &mut List {
-        if queue == Queue::Small { &mut self.small } else { &mut self.main }
+    fn list(&mut self, queue: FifoQueue) -> &mut List {
+        if queue == FifoQueue::Small { &mut self.small } else { &mut self.main }
     }
 
-    fn link(&mut self, at: u32, queue: Queue) {
+    fn link(&mut self, at: u32, queue: FifoQueue) {
         let newest = self.list(queue).newest;
         let node = &mut self.nodes[at as usize];
-        debug_assert_eq!(Queue::Free, node.queue);
+        debug_assert_eq!(FifoQueue::Free, node.queue);
         (node.queue, node.older, node.newer) = (queue, newest, NIL);
         let size = u64::from(node.size);
         if newest != NIL {
@@ -297,8 +297,8 @@ impl<Id: Copy + Eq + Hash, S: BuildHasher + Default> S3Fifo<Id, S> {
     fn unlink(&mut self, at: u32) {
         let node = &mut self.nodes[at as usize];
         let (queue, newer, older, size) = (node.queue, node.newer, node.older, u64::from(node.size));
-        assert_ne!(Queue::Free, queue, "a handle was used after its object had gone");
-        node.queue = Queue::Free;
+        assert_ne!(FifoQueue::Free, queue, "a handle was used after its object had gone");
+        node.queue = FifoQueue::Free;
         if newer != NIL {
             self.nodes[newer as usize].older = older;
         }

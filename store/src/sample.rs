@@ -2,7 +2,7 @@
 //! [`stored`], and of what is to be different about it.
 
 use crate::purges::Marks;
-use crate::ram::{Body, Settings, Store, Stored};
+use crate::ram::{RamSettings, Store, Stored, StoredBody};
 use larder_counters::Counters;
 use larder_semantics::field::{Field, FieldList};
 use larder_semantics::freshness::{Lifetime, LifetimeSource};
@@ -18,7 +18,7 @@ use std::sync::Arc;
 /// The kernel gives no memfd.
 #[must_use]
 pub fn store(budget: u64) -> Arc<Store> {
-    let settings = Settings { budget, heap_line: 16 * 1024, fills: 1000 };
+    let settings = RamSettings { budget, heap_line: 16 * 1024, fills: 1000 };
     Store::new(settings, Arc::new(Counters::default())).unwrap()
 }
 
@@ -46,14 +46,14 @@ pub fn meta(vary: &[&str]) -> Meta {
 
 /// A response that does not vary.
 #[must_use]
-pub fn stored(body: Body) -> Stored {
+pub fn stored(body: StoredBody) -> Stored {
     let fields = FieldList::from_fields(&[Field { name: "ETag", value: b"\"a\"" }]);
     Stored::new(meta(&[]), ReadyHead::new(b"HTTP/1.1 200 OK\r\n"), fields, body)
 }
 
 /// A response that does not vary, to be shared.
 #[must_use]
-pub fn plain(body: Body) -> Arc<Stored> {
+pub fn plain(body: StoredBody) -> Arc<Stored> {
     Arc::new(stored(body))
 }
 
@@ -65,7 +65,7 @@ pub fn tagged(tag: &str) -> Marks {
 
 /// A response whose `Vary` names `names`, to a request with `request`.
 #[must_use]
-pub fn varied(names: &[&str], request: &[Field<'_>], body: Body) -> Arc<Stored> {
+pub fn varied(names: &[&str], request: &[Field<'_>], body: StoredBody) -> Arc<Stored> {
     let mut variant = Vec::new();
     let meta = meta(names);
     vary::write_key(&meta.vary, request, &mut variant);
@@ -74,8 +74,8 @@ pub fn varied(names: &[&str], request: &[Field<'_>], body: Body) -> Arc<Stored> 
 
 /// A body on the heap.
 #[must_use]
-pub fn text(body: &str) -> Body {
-    Body::on_the_heap(&[body.as_bytes()])
+pub fn text(body: &str) -> StoredBody {
+    StoredBody::on_the_heap(&[body.as_bytes()])
 }
 
 /// The body's bytes, wherever they are.
@@ -83,9 +83,11 @@ pub fn text(body: &str) -> Body {
 /// # Panics
 /// Nothing is mapped there.
 #[must_use]
-pub fn read(body: &Body) -> Vec<u8> {
+pub fn read(body: &StoredBody) -> Vec<u8> {
     match body {
-        Body::Heap(bytes) => bytes.to_vec(),
-        Body::Arena(it) | Body::Disk(it) => it.owner.mapped(it.offset, it.length).unwrap().to_vec(),
+        StoredBody::Heap(bytes) => bytes.to_vec(),
+        StoredBody::Arena(it) | StoredBody::Disk(it) => {
+            it.owner.mapped(it.offset, it.length).unwrap().to_vec()
+        }
     }
 }

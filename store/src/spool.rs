@@ -2,14 +2,14 @@
 //! bound for the process. They are written and read by threads of their own, so that no event loop waits for the device.
 //! What is read is what was written, or nothing. Which bytes go there, and who reads them, is in `fill`.
 
-use crate::disk::calls::{Calls, Failed};
 use crate::disk::pool::Pool;
-use crate::ledger::Charge;
+use crate::disk::syscalls::{FailedCall, Syscalls};
+use crate::memory_budget::BudgetCharge;
 use crate::ram::Store;
 use bytes::Bytes;
 use larder_counters::Counters;
 use larder_stdx::clock;
-use larder_stdx::descriptors::Held;
+use larder_stdx::descriptors::HeldDescriptor;
 use parking_lot::Mutex;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -42,7 +42,7 @@ const GIVEN_BACK: u64 = 16 << 20;
 
 /// Where the spool lies and how large it may become.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub struct SpoolSettings {
     /// A directory that is there.
     pub directory: PathBuf,
     /// Bytes that all bodies may take there together.
@@ -51,8 +51,8 @@ pub struct Settings {
 
 /// The spool of this process.
 pub(crate) struct Spool {
-    settings: Settings,
-    calls: Calls,
+    settings: SpoolSettings,
+    calls: Syscalls,
     used: AtomicU64,
     names: AtomicU64,
     pool: OnceLock<Pool>,
@@ -65,16 +65,16 @@ pub(crate) struct Spool {
 
 /// Why bytes are not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refused {
+pub(crate) enum SpoolRefusal {
     /// The spool has no room for them.
     Full,
     /// The device failed, or took too long.
     Failed,
 }
 
-impl From<Failed> for Refused {
-    fn from(_: Failed) -> Self {
-        Refused::Failed
+impl From<FailedCall> for SpoolRefusal {
+    fn from(_: FailedCall) -> Self {
+        SpoolRefusal::Failed
     }
 }
 
@@ -83,11 +83,11 @@ impl Store {
     ///
     /// # Errors
     /// No file can be made in its directory; there is no spool then.
-    pub fn spool_to(&self, settings: Settings) -> io::Result<()> {
-        self.spool_with(settings, Calls::default())
+    pub fn spool_to(&self, settings: SpoolSettings) -> io::Result<()> {
+        self.spool_with(settings, Syscalls::default())
     }
 
-    pub(crate) fn spool_with(&self, settings: Settings, calls: Calls) -> io::Result<()> {
+    pub(crate) fn spool_with(&self, settings: SpoolSettings, calls: Syscalls) -> io::Result<()> {
         let spool = Spool {
             settings,
             calls,
@@ -115,7 +115,7 @@ impl Spool {
         self.rests_until.store(clock::monotonic().0 + REST, Relaxed);
     }
 
-    fn open(&self) -> Result<OwnedFd, Failed> {
+    fn open(&self) -> Result<OwnedFd, FailedCall> {
         let number = self.names.fetch_add(1, Relaxed);
         let name = format!(".larder-spool.{}.{number}", std::process::id());
         self.calls.open_unnamed(&self.settings.directory, &name)
@@ -147,17 +147,17 @@ impl Spool {
 }
 
 /// Bytes of the spool's size that are taken, until this is dropped.
-struct Room {
+struct SpoolReservation {
     spool: Arc<Spool>,
     bytes: u64,
 }
 
-impl Room {
-    fn grow(&mut self, bytes: u64) -> Result<(), Refused> {
+impl SpoolReservation {
+    fn grow(&mut self, bytes: u64) -> Result<(), SpoolRefusal> {
         let Spool { used, settings, counters, .. } = &*self.spool;
-        let most = settings.size.checked_sub(bytes).ok_or(Refused::Full)?;
+        let most = settings.size.checked_sub(bytes).ok_or(SpoolRefusal::Full)?;
         let grown = |it: u64| (it <= most).then(|| it + bytes);
-        used.fetch_update(Relaxed, Relaxed, grown).map_err(|_| Refused::Full)?;
+        used.fetch_update(Relaxed, Relaxed, grown).map_err(|_| SpoolRefusal::Full)?;
         counters.fill_spool_bytes.add_shared(bytes);
         self.bytes += bytes;
         Ok(())
@@ -170,7 +170,7 @@ impl Room {
     }
 }
 
-impl Drop for Room {
+impl Drop for SpoolReservation {
     fn drop(&mut self) {
         self.shrink(self.bytes);
     }
@@ -181,22 +181,22 @@ pub(crate) struct Spooled {
     spool: Arc<Spool>,
     /// Where in the body the file begins.
     base: u64,
-    file: OnceLock<(OwnedFd, Held)>,
-    extent: Mutex<Extent>,
+    file: OnceLock<(OwnedFd, HeldDescriptor)>,
+    extent: Mutex<SpoolExtent>,
 }
 
 /// What of the body is in the file: for whoever writes.
-struct Extent {
+struct SpoolExtent {
     from: u64,
     to: u64,
-    room: Room,
+    room: SpoolReservation,
 }
 
 impl Spooled {
     /// A file that begins with the byte `base` of a body. It is opened with the first write.
     pub fn new(spool: &Arc<Spool>, base: u64) -> Arc<Spooled> {
-        let room = Room { spool: spool.clone(), bytes: 0 };
-        let extent = Mutex::new(Extent { from: base, to: base, room });
+        let room = SpoolReservation { spool: spool.clone(), bytes: 0 };
+        let extent = Mutex::new(SpoolExtent { from: base, to: base, room });
         Arc::new(Spooled { spool: spool.clone(), base, file: OnceLock::new(), extent })
     }
 
@@ -210,23 +210,23 @@ impl Spooled {
         at: u64,
         pieces: Vec<Bytes>,
         needed: u64,
-    ) -> Result<Vec<u64>, Refused> {
+    ) -> Result<Vec<u64>, SpoolRefusal> {
         let (file, turns) = (self.clone(), &self.spool.writes);
         let done = self.spool.run(turns, PATIENCE, move || file.append_now(at, &pieces, needed)).await;
-        let done = done.unwrap_or(Err(Refused::Failed));
-        if done == Err(Refused::Failed) {
+        let done = done.unwrap_or(Err(SpoolRefusal::Failed));
+        if done == Err(SpoolRefusal::Failed) {
             self.spool.rest();
         }
         done
     }
 
-    fn append_now(&self, at: u64, pieces: &[Bytes], needed: u64) -> Result<Vec<u64>, Refused> {
+    fn append_now(&self, at: u64, pieces: &[Bytes], needed: u64) -> Result<Vec<u64>, SpoolRefusal> {
         let mut extent = self.extent.lock();
         let calls = &self.spool.calls;
         if self.file.get().is_none() {
-            let _ = self.file.set((self.spool.open()?, Held::for_clients()));
+            let _ = self.file.set((self.spool.open()?, HeldDescriptor::for_clients()));
         }
-        let Some((file, _)) = self.file.get() else { return Err(Refused::Failed) };
+        let Some((file, _)) = self.file.get() else { return Err(SpoolRefusal::Failed) };
         let unneeded = needed.min(extent.to).saturating_sub(extent.from);
         if unneeded >= GIVEN_BACK && calls.punch(file, extent.from - self.base, unneeded).is_ok() {
             extent.room.shrink(unneeded);
@@ -244,9 +244,9 @@ impl Spooled {
     /// The piece of this length that was appended at `at`; `None` where the device has another, or none. It is in the books
     /// for as long as it is held.
     pub async fn read(self: &Arc<Self>, store: &Store, at: u64, length: usize, check: u64) -> Option<Bytes> {
-        let charge = Charge::new(&store.ledger, length as u64, |it| &it.fills);
+        let charge = BudgetCharge::new(&store.ledger, length as u64, |it| &it.fills);
         store.trim();
-        let mut piece = Piece { bytes: vec![0; length], _charge: charge };
+        let mut piece = SpooledBytes { bytes: vec![0; length], _charge: charge };
         let it = self.clone();
         let work = move || {
             let (file, _) = it.file.get()?;
@@ -261,7 +261,7 @@ impl Drop for Spooled {
     /// The last close of a large file takes its time.
     fn drop(&mut self) {
         let spool = self.spool.clone();
-        let none = Room { spool: spool.clone(), bytes: 0 };
+        let none = SpoolReservation { spool: spool.clone(), bytes: 0 };
         let room = std::mem::replace(&mut self.extent.get_mut().room, none);
         if let Some(file) = self.file.take() {
             // Nobody waits for it: whatever the thread does not call it drops, the file first.
@@ -272,12 +272,12 @@ impl Drop for Spooled {
 }
 
 /// Bytes that were read.
-struct Piece {
+struct SpooledBytes {
     bytes: Vec<u8>,
-    _charge: Charge,
+    _charge: BudgetCharge,
 }
 
-impl AsRef<[u8]> for Piece {
+impl AsRef<[u8]> for SpooledBytes {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
@@ -293,7 +293,7 @@ mod tests {
 
     fn spool(size: u64) -> (tempfile::TempDir, Arc<Store>, Arc<Spool>) {
         let (directory, store) = (tempfile::tempdir().unwrap(), store(8 << 20));
-        store.spool_to(Settings { directory: directory.path().into(), size }).unwrap();
+        store.spool_to(SpoolSettings { directory: directory.path().into(), size }).unwrap();
         let spool = store.spool.get().unwrap().clone();
         (directory, store, spool)
     }
@@ -332,8 +332,8 @@ mod tests {
             at += MIB as u64;
         }
         let more = |needed| file.append(at, vec![piece(20)], needed);
-        assert_eq!(Err(Refused::Full), more(0).await);
-        assert_eq!(Err(Refused::Full), more(GIVEN_BACK - 1).await, "not for so little");
+        assert_eq!(Err(SpoolRefusal::Full), more(0).await);
+        assert_eq!(Err(SpoolRefusal::Full), more(GIVEN_BACK - 1).await, "not for so little");
         let checks = more(GIVEN_BACK).await.unwrap();
         // Whose writer gave up waiting writes it again.
         assert_eq!(checks, more(GIVEN_BACK).await.unwrap());
@@ -354,7 +354,7 @@ mod tests {
     fn there_is_no_spool_without_a_directory() {
         let store = store(8 << 20);
         let directory = tempfile::tempdir().unwrap().path().join("none");
-        assert!(store.spool_to(Settings { directory, size: 1 << 30 }).is_err());
+        assert!(store.spool_to(SpoolSettings { directory, size: 1 << 30 }).is_err());
         assert!(store.spool.get().is_none());
     }
 }

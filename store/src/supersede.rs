@@ -1,8 +1,8 @@
 //! What is stored goes when the origin has answered the same request with another full response: RFC 9111 section 4.3.3. Whether an
 //! answer is such a one is decided in `semantics::supersede`; the tiers below are told by `gateway`.
 
-use crate::ram::{Books, KeyHash, Removals, Store};
-use crate::shelf::{Shelf, Stored};
+use crate::entry::{Entry, Stored};
+use crate::ram::{KeyHash, Removals, ShardBooks, Store};
 use larder_semantics::field::Field;
 use larder_semantics::vary;
 use std::sync::Arc;
@@ -43,11 +43,11 @@ impl Store {
     /// Takes responses off a shelf; returns what stood there, to be dropped after the books are let go, if any of it went.
     pub(crate) fn take_where(
         &self,
-        books: &mut Books,
+        books: &mut ShardBooks,
         hash: KeyHash,
         key: &[u8],
         goes: impl Fn(&Stored) -> bool,
-    ) -> Option<Arc<Shelf>> {
+    ) -> Option<Arc<Entry>> {
         let shelf = self.standing(hash, key)?;
         if !shelf.variants.iter().any(|it| goes(it)) {
             return None;

@@ -1,13 +1,13 @@
 //! Between the tiers: a body of the disk's is copied into RAM. Who is asked in which order is in `gateway`.
 
-use crate::ram::{Body, Store};
+use crate::ram::{Store, StoredBody};
 use larder_transport::body::FileSlice;
 
 impl Store {
     /// The bytes of a slice as a body in RAM; `None` where there is no room for it, or where they cannot be read.
     /// It reads on this thread, which waits for the device: see `Disk::copy_in`.
     #[must_use]
-    pub(crate) fn copy_in(&self, slice: &FileSlice) -> Option<Body> {
+    pub(crate) fn copy_in(&self, slice: &FileSlice) -> Option<StoredBody> {
         if !self.could_hold(slice.length) {
             return None;
         }
@@ -56,10 +56,12 @@ mod tests {
         FileSlice { owner: Arc::new(Plain(file)), offset, length }
     }
 
-    fn bytes_of(body: &Body) -> Vec<u8> {
+    fn bytes_of(body: &StoredBody) -> Vec<u8> {
         match body {
-            Body::Heap(bytes) => bytes.to_vec(),
-            Body::Arena(it) | Body::Disk(it) => it.owner.mapped(it.offset, it.length).unwrap().to_vec(),
+            StoredBody::Heap(bytes) => bytes.to_vec(),
+            StoredBody::Arena(it) | StoredBody::Disk(it) => {
+                it.owner.mapped(it.offset, it.length).unwrap().to_vec()
+            }
         }
     }
 
@@ -68,9 +70,9 @@ mod tests {
         let store = store(16 << 20);
         let all: Vec<u8> = (0..700_000_u32).map(|it| (it % 251) as u8).collect();
         let body = store.copy_in(&slice(&all, 100, 600_000)).unwrap();
-        assert!(matches!(body, Body::Arena(_)) && bytes_of(&body) == all[100..600_100]);
+        assert!(matches!(body, StoredBody::Arena(_)) && bytes_of(&body) == all[100..600_100]);
         let small = store.copy_in(&slice(&all, 1, 10)).unwrap();
-        assert!(matches!(small, Body::Heap(_)) && bytes_of(&small) == all[1..11]);
+        assert!(matches!(small, StoredBody::Heap(_)) && bytes_of(&small) == all[1..11]);
     }
 
     #[test]

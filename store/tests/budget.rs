@@ -4,7 +4,7 @@
 mod support;
 
 use larder_counters::Counters;
-use larder_store::{Settings, Store};
+use larder_store::{RamSettings, Store};
 use std::os::unix::fs::MetadataExt;
 use std::sync::{Arc, Condvar, Mutex};
 use support::Random;
@@ -104,7 +104,7 @@ impl Drop for Turn<'_> {
 #[test]
 fn memory_stays_within_the_budget_while_fills_churn() {
     without_purge_delay();
-    let settings = Settings { budget: BUDGET, heap_line: 16 * 1024, fills: 100 };
+    let settings = RamSettings { budget: BUDGET, heap_line: 16 * 1024, fills: 100 };
     let (base, _) = resident();
     let store = Store::new(settings, Arc::new(Counters::default())).unwrap();
     let turns = Turns::default();

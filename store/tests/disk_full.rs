@@ -4,7 +4,7 @@
 mod support;
 
 use larder_counters::Counters;
-use larder_store::disk::{Disk, Settings, State};
+use larder_store::disk::{DiskSettings, DiskState, DiskTier};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -37,10 +37,10 @@ impl Drop for Small {
     }
 }
 
-fn open(path: &Path) -> (Arc<Disk>, Arc<Counters>) {
+fn open(path: &Path) -> (Arc<DiskTier>, Arc<Counters>) {
     let counters = Arc::new(Counters::default());
-    let settings = Settings { heap_line: 16 << 10, ..settings(path, 64 << 20) };
-    (Disk::open(settings, counters.clone()).unwrap(), counters)
+    let settings = DiskSettings { heap_line: 16 << 10, ..settings(path, 64 << 20) };
+    (DiskTier::open(settings, counters.clone()).unwrap(), counters)
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn a_file_system_that_is_full_goes_round() {
         let stored = runtime.block_on(disk.read(key.to_string().as_bytes(), &[])).unwrap();
         assert_eq!(1, version(key, &contents(&stored.body).unwrap()));
     }
-    assert_eq!((State::On, 0), (disk.state(), counters.disk_failures.get()));
+    assert_eq!((DiskState::On, 0), (disk.state(), counters.disk_failures.get()));
     assert!(counters.disk_device_full_drops.get() > 0, "the oldest have gone");
     let found = (0..WRITTEN).filter(|key| disk.knows(key.to_string().as_bytes())).count();
     assert!(found > 10 && (found as u64) < WRITTEN, "{found}");
@@ -77,7 +77,7 @@ fn a_start_on_a_full_file_system_is_no_error() {
     // As much as goes in.
     let _ = std::fs::write(&ballast, vec![1; 256 << 10]);
     let (disk, _) = open(&small.path());
-    assert_ne!(State::On, disk.state());
+    assert_ne!(DiskState::On, disk.state());
     std::fs::remove_file(&ballast).unwrap();
     heal(&disk);
     disk.write(b"new", &stored(body(1, 1)));

@@ -4,8 +4,8 @@
 mod support;
 
 use larder_counters::Counters;
-use larder_store::disk::Disk;
-use larder_store::purges::{Rule, Scope, Strength};
+use larder_store::disk::DiskTier;
+use larder_store::purges::{PurgeRule, PurgeScope, Strength};
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -18,9 +18,9 @@ const KEYS: u64 = 40;
 /// Versions and purges of one round; it is killed long before.
 const MOST: u64 = 1_000_000;
 
-fn open(path: &Path) -> Arc<Disk> {
+fn open(path: &Path) -> Arc<DiskTier> {
     let settings = settings(path, 2 << 20);
-    Disk::open(settings, Arc::new(Counters::default())).unwrap()
+    DiskTier::open(settings, Arc::new(Counters::default())).unwrap()
 }
 
 fn name(key: u64) -> String {
@@ -28,13 +28,17 @@ fn name(key: u64) -> String {
 }
 
 /// The version of a key that is found; panics where its bytes are not that version's.
-fn found(disk: &Disk, runtime: &tokio::runtime::Runtime, key: u64) -> Option<u64> {
+fn found(disk: &DiskTier, runtime: &tokio::runtime::Runtime, key: u64) -> Option<u64> {
     let stored = runtime.block_on(disk.read(name(key).as_bytes(), &[]))?;
     Some(version(key, &contents(&stored.body).unwrap()))
 }
 
-fn rule(key: u64) -> Rule {
-    Rule { scope: Scope::Url(name(key).into_bytes().into()), strength: Strength::Hard, positions: Vec::new() }
+fn rule(key: u64) -> PurgeRule {
+    PurgeRule {
+        scope: PurgeScope::Url(name(key).into_bytes().into()),
+        strength: Strength::Hard,
+        positions: Vec::new(),
+    }
 }
 
 /// Not a test: the process that is killed.

@@ -3,7 +3,7 @@
 mod support;
 
 use larder_counters::Counters;
-use larder_store::disk::{Disk, Settings};
+use larder_store::disk::{DiskSettings, DiskTier};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -34,12 +34,12 @@ static ALLOCATOR: Counting = Counting;
 #[test]
 fn a_response_takes_a_hundred_bytes_at_most() {
     let directory = tempfile::tempdir().unwrap();
-    let settings = Settings {
+    let settings = DiskSettings {
         segment_size: 1 << 20,
         queue: 16 << 20,
         ..settings(&directory.path().join("tier"), 256 << 20)
     };
-    let open = || Disk::open(settings.clone(), Arc::new(Counters::default())).unwrap();
+    let open = || DiskTier::open(settings.clone(), Arc::new(Counters::default())).unwrap();
     let one = stored(b"x".to_vec());
     let objects = 60_000;
     let before = HELD.load(Relaxed);
@@ -51,7 +51,7 @@ fn a_response_takes_a_hundred_bytes_at_most() {
         }
     }
     disk.flush().wait().unwrap();
-    let check = |disk: &Disk, what: &str| {
+    let check = |disk: &DiskTier, what: &str| {
         assert_eq!(objects, disk.objects());
         let held = (HELD.load(Relaxed) - before) as u64;
         // What does not grow: the list of removals, threads, the entries of one segment.

@@ -3,7 +3,7 @@
 mod support;
 
 use larder_counters::Counters;
-use larder_store::disk::{Disk, State};
+use larder_store::disk::{DiskState, DiskTier};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use support::{Random, body, contents, runtime, settings, stored, version};
@@ -15,7 +15,7 @@ const STEPS: u64 = 3000;
 fn right_bytes_whatever_happens_at_once() {
     let directory = tempfile::tempdir().unwrap();
     let counters = Arc::new(Counters::default());
-    let disk = Disk::open(settings(&directory.path().join("tier"), 1 << 20), counters.clone()).unwrap();
+    let disk = DiskTier::open(settings(&directory.path().join("tier"), 1 << 20), counters.clone()).unwrap();
     let next = AtomicU64::new(1);
     // Versions up to this one were removed before anybody looks for the key.
     let removed: Vec<AtomicU64> = (0..KEYS).map(|_| AtomicU64::new(0)).collect();
@@ -54,7 +54,7 @@ fn right_bytes_whatever_happens_at_once() {
         }
     });
     disk.flush().wait().unwrap();
-    assert_eq!(State::On, disk.state());
+    assert_eq!(DiskState::On, disk.state());
     assert!(counters.disk_hits.get() > 500 && counters.disk_segments_dropped.get() > 5);
     assert_eq!(0, counters.disk_corrupt.get() + counters.disk_failures.get());
 }

@@ -7,7 +7,7 @@ use larder_counters::Counters;
 use larder_semantics::field::FieldList;
 use larder_semantics::stored::Meta;
 use larder_stdx::clock::WallTime;
-use larder_store::{Settings, Store, Stored, sample};
+use larder_store::{RamSettings, Store, Stored, sample};
 use larder_wire::http2::ready::ReadyHead;
 use std::sync::Arc;
 use support::fills::without_purge_delay;
@@ -52,7 +52,7 @@ fn response(store: &Store, number: u64) -> Stored {
 #[test]
 fn a_page_of_a_hundred_bytes_takes_no_more_than_it_may() {
     without_purge_delay();
-    let settings = Settings { budget: 2 << 30, heap_line: 16 * 1024, fills: 100 };
+    let settings = RamSettings { budget: 2 << 30, heap_line: 16 * 1024, fills: 100 };
     let store = Store::new(settings, Arc::new(Counters::default())).unwrap();
     let before = resident();
     for number in 0..COUNT {

@@ -2,9 +2,11 @@
 //! worked example of `docs/fleet-envelope.md` is an envelope.
 
 use larder_semantics::policy::Policy;
-use larder_store::fleet::keys::Keys;
-use larder_wire::envelope::{Broken, Envelope};
-use larder_wire::memcached::{Expected, FleetKey, Kind, Parsed, Protocol, Reply, Request};
+use larder_store::fleet::keys::FleetKeys;
+use larder_wire::envelope::{Envelope, EnvelopeError};
+use larder_wire::memcached::{
+    Expected, FleetKey, MemcachedProtocol, MemcachedReply, MemcachedRequest, ParsedReply, ReplyKind,
+};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -52,25 +54,25 @@ impl Memcached {
 
     /// The value under a key, in both protocols.
     fn get(&self, key: &FleetKey) -> Option<Vec<u8>> {
-        let mut values = [Protocol::Meta, Protocol::Binary].map(|it| self.get_by(it, key));
+        let mut values = [MemcachedProtocol::Meta, MemcachedProtocol::Binary].map(|it| self.get_by(it, key));
         assert!(values[0] == values[1]);
         values[0].take()
     }
 
-    fn get_by(&self, protocol: Protocol, key: &FleetKey) -> Option<Vec<u8>> {
+    fn get_by(&self, protocol: MemcachedProtocol, key: &FleetKey) -> Option<Vec<u8>> {
         let mut socket = UnixStream::connect(self.socket()).unwrap();
         socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         let mut out = Vec::new();
-        protocol.write(&Request::Get { key, named: true, vivify: None, recache: None }, 9, &mut out);
+        protocol.write(&MemcachedRequest::Get { key, named: true, vivify: None, recache: None }, 9, &mut out);
         socket.write_all(&out).unwrap();
-        let expected = Expected { opaque: 9, kind: Kind::Get, key: Some(key), most: 1 << 20 };
+        let expected = Expected { opaque: 9, kind: ReplyKind::Get, key: Some(key), most: 1 << 20 };
         let mut buffer = Vec::new();
         loop {
             match protocol.parse(&buffer, &expected).unwrap() {
-                Parsed::Reply(Reply::Hit(hit), _) => return Some(buffer[hit.value].to_vec()),
-                Parsed::Reply(Reply::Miss, _) => return None,
-                Parsed::Reply(other, _) => panic!("{other:?}"),
-                Parsed::More(_) => {}
+                ParsedReply::Reply(MemcachedReply::Hit(hit), _) => return Some(buffer[hit.value].to_vec()),
+                ParsedReply::Reply(MemcachedReply::Miss, _) => return None,
+                ParsedReply::Reply(other, _) => panic!("{other:?}"),
+                ParsedReply::More(_) => {}
             }
             let mut some = [0; 4096];
             let count = socket.read(&mut some).unwrap();
@@ -96,15 +98,15 @@ fn what_the_example_fills_is_found_and_read() {
     let memcached = Memcached::start();
     let long = format!("http://example.com/{}", "x".repeat(300));
     let with_header = "http://example.com/ h:x-device=phone";
-    let cases: [(&str, Keys, &[&str]); 6] = [
-        ("http://example.com/a?b=c", Keys::default(), &[]),
-        (&long, Keys::default(), &[]),
-        (with_header, Keys::default(), &[]),
-        ("http://example.com/#a", Keys::default(), &[]),
-        ("https://example.com/a", Keys::new("app:", None, false).unwrap(), &["--prefix", "app:"]),
+    let cases: [(&str, FleetKeys, &[&str]); 6] = [
+        ("http://example.com/a?b=c", FleetKeys::default(), &[]),
+        (&long, FleetKeys::default(), &[]),
+        (with_header, FleetKeys::default(), &[]),
+        ("http://example.com/#a", FleetKeys::default(), &[]),
+        ("https://example.com/a", FleetKeys::new("app:", None, false).unwrap(), &["--prefix", "app:"]),
         (
             "https://example.com:8443/a",
-            Keys::new("p-", Some("shop"), false).unwrap(),
+            FleetKeys::new("p-", Some("shop"), false).unwrap(),
             &["--namespace", "shop", "--prefix", "p-"],
         ),
     ];
@@ -112,7 +114,7 @@ fn what_the_example_fills_is_found_and_read() {
     for (key, keys, more) in cases {
         memcached.fill(key, &body, &[more, &["--max-age", "120", "--type", "image/png"]].concat());
         let value = memcached.get(&keys.key(key.as_bytes())).expect(key);
-        assert_eq!(Err(Broken::NoFacts), Envelope::read(&value));
+        assert_eq!(Err(EnvelopeError::NoFacts), Envelope::read(&value));
         let now = larder_stdx::clock::wall();
         let (envelope, length) = Envelope::read_filled(&value, &Policy::default(), now).unwrap();
         assert_eq!(*keys.full(key.as_bytes()), *envelope.key);

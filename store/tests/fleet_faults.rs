@@ -9,8 +9,10 @@ use fleet::pages::{get, get_as, hit, page, put, text};
 use fleet::{patient, run};
 use larder_counters::Counters;
 use larder_stdx::clock;
-use larder_store::fleet::{Fleet, Got, Health, Removed, Settings, Settled, Standing, Want};
-use larder_store::{Body, Stored};
+use larder_store::fleet::{
+    Fleet, FleetResult, FleetSettings, Health, Removed, ServerStanding, Settled, Want,
+};
+use larder_store::{Stored, StoredBody};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -34,30 +36,30 @@ fn clock_is_ours() -> MutexGuard<'static, ()> {
     OURS.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-fn settings(server: &Faulty) -> Settings {
-    Settings {
+fn settings(server: &Faulty) -> FleetSettings {
+    FleetSettings {
         servers: vec![server.address.clone()],
         timeout: LONG,
         connect_timeout: LONG,
         no_block: false,
         connections: 1,
-        ..Settings::default()
+        ..FleetSettings::default()
     }
 }
 
 /// A get that ends in time, and brings the right bytes or none.
-async fn get_in_time(fleet: &Rc<Fleet>, url: &str, body: &[u8]) -> Got {
+async fn get_in_time(fleet: &Rc<Fleet>, url: &str, body: &[u8]) -> FleetResult {
     let begin = Instant::now();
     let got = get(fleet, url).await;
     assert!(begin.elapsed() < fleet.settings().timeout + BUSY, "{:?}", begin.elapsed());
-    if let Got::Hit { found, .. } = &got {
+    if let FleetResult::Hit { found, .. } = &got {
         assert_eq!(body, &found.body[..]);
     }
     got
 }
 
 fn is_ejected(fleet: &Fleet, server: usize) -> bool {
-    fleet.health().standing(server) == Standing::Ejected
+    fleet.health().standing(server) == ServerStanding::Ejected
 }
 
 /// Asks until the server that was ejected is back: it is tried beside what is asked.
@@ -84,7 +86,7 @@ async fn put_surely(fleet: &Rc<Fleet>, url: &str, stored: &Arc<Stored>) {
 /// Gets until it is a hit; the first tries may still meet a connection that went wrong.
 async fn get_surely(fleet: &Rc<Fleet>, url: &str, body: &[u8]) {
     for _ in 0..TRIES {
-        if matches!(get_in_time(fleet, url, body).await, Got::Hit { .. }) {
+        if matches!(get_in_time(fleet, url, body).await, FleetResult::Hit { .. }) {
             return;
         }
     }
@@ -98,9 +100,9 @@ fn check(fault: Fault, ejected: bool) -> Arc<Counters> {
         let server = Faulty::start().await;
         let lets_it_pass = matches!(fault, Fault::Hang | Fault::Deaf | Fault::Slow(_) | Fault::Long);
         let timeout = if lets_it_pass { SHORT } else { LONG };
-        let (fleet, counters) = fleet::fleet(Settings { timeout, ..settings(&server) });
+        let (fleet, counters) = fleet::fleet(FleetSettings { timeout, ..settings(&server) });
         let body = fleet::pages::noise(50_000);
-        let stored = page(&[("Cache-Control", "max-age=6000")], &[], Body::Heap(body.clone().into()));
+        let stored = page(&[("Cache-Control", "max-age=6000")], &[], StoredBody::Heap(body.clone().into()));
         put_surely(&fleet, URL, &stored).await;
         put_surely(&fleet, "http://b/", &text("another")).await;
         get_surely(&fleet, URL, &body).await;
@@ -108,18 +110,21 @@ fn check(fault: Fault, ejected: bool) -> Arc<Counters> {
         server.does(fault);
         for _ in 0..3 {
             let got = get_in_time(&fleet, URL, &body).await;
-            assert!(!matches!(got, Got::Hit { .. }), "{fault:?}");
+            assert!(!matches!(got, FleetResult::Hit { .. }), "{fault:?}");
         }
         assert_eq!(ejected, is_ejected(&fleet, 0), "{fault:?}");
         if ejected {
             let before = server.connections();
             for _ in 0..50 {
                 let got = get_in_time(&fleet, URL, &body).await;
-                assert!(matches!(got, Got::Unavailable), "{got:?}");
+                assert!(matches!(got, FleetResult::Unavailable), "{got:?}");
             }
             assert_eq!(before, server.connections(), "{fault:?}: it is left alone");
             server.does(Fault::None);
-            assert!(matches!(get_in_time(&fleet, URL, &body).await, Got::Unavailable), "not before its time");
+            assert!(
+                matches!(get_in_time(&fleet, URL, &body).await, FleetResult::Unavailable),
+                "not before its time"
+            );
             until_back(&fleet, 0).await;
             assert!(counters.fleet_ejections.get() > 0 && counters.fleet_readmissions.get() > 0);
         } else {
@@ -192,10 +197,10 @@ fn what_one_worker_finds_out_spares_the_others() {
         get_surely(&b, URL, b"a").await;
         server.does(Fault::Drop);
         for _ in 0..3 {
-            assert!(matches!(get_in_time(&a, URL, b"a").await, Got::Unavailable));
+            assert!(matches!(get_in_time(&a, URL, b"a").await, FleetResult::Unavailable));
         }
         let before = server.connections();
-        assert!(matches!(get_in_time(&b, URL, b"a").await, Got::Unavailable));
+        assert!(matches!(get_in_time(&b, URL, b"a").await, FleetResult::Unavailable));
         assert_eq!((true, before), (is_ejected(&b, 0), server.connections()));
         server.does(Fault::None);
         // One of them tries; both are back, and only one attempt was made.
@@ -248,7 +253,7 @@ fn a_late_answer_is_not_taken_for_anothers() {
     let _ours = clock_is_ours();
     run(async {
         let server = Faulty::start().await;
-        let settings = Settings { failures: 1000, timeout: SHORT, ..settings(&server) };
+        let settings = FleetSettings { failures: 1000, timeout: SHORT, ..settings(&server) };
         let (fleet, _) = fleet::fleet(settings);
         for at in 0..10 {
             put_surely(&fleet, &format!("http://{at}/"), &text(&at.to_string())).await;
@@ -268,7 +273,7 @@ fn without_auto_eject_its_keys_stay_where_they_are() {
     run(async {
         let (a, b) = (Faulty::start().await, Faulty::start().await);
         let servers = vec![a.address.clone(), b.address.clone()];
-        let (fleet, _) = fleet::fleet(Settings { servers, auto_eject: false, ..settings(&a) });
+        let (fleet, _) = fleet::fleet(FleetSettings { servers, auto_eject: false, ..settings(&a) });
         let urls: Vec<String> = (0..40).map(|it| format!("http://a/{it}")).collect();
         for url in &urls {
             assert_eq!(Settled::Stored, put(&fleet, url, &text("x")).await);
@@ -277,8 +282,8 @@ fn without_auto_eject_its_keys_stay_where_they_are() {
         let mut unavailable = 0;
         for url in urls.iter().chain(&urls) {
             match get_in_time(&fleet, url, b"x").await {
-                Got::Hit { .. } => {}
-                Got::Unavailable => unavailable += 1,
+                FleetResult::Hit { .. } => {}
+                FleetResult::Unavailable => unavailable += 1,
                 got => panic!("{got:?}"),
             }
         }
@@ -293,7 +298,7 @@ fn a_slow_connection_is_hedged_by_the_other() {
     run(async {
         let server = Faulty::start().await;
         let hedge = Some(Duration::from_millis(5));
-        let hedged = Settings { hedge, connections: 2, ..settings(&server) };
+        let hedged = FleetSettings { hedge, connections: 2, ..settings(&server) };
         let (fleet, counters) = fleet::fleet(hedged);
         put(&fleet, URL, &text("a")).await;
         assert_eq!(1, server.connections());
@@ -314,7 +319,7 @@ fn what_waits_is_bounded() {
     let _ours = clock_is_ours();
     run(async {
         let server = Faulty::start().await;
-        let (fleet, counters) = fleet::fleet(Settings {
+        let (fleet, counters) = fleet::fleet(FleetSettings {
             queue: 1 << 20,
             failures: 1_000_000,
             timeout: SHORT,
@@ -322,7 +327,7 @@ fn what_waits_is_bounded() {
         });
         put_surely(&fleet, URL, &text("a")).await;
         server.does(Fault::Deaf);
-        let stored = page(&[("Cache-Control", "max-age=60")], &[], Body::Heap(vec![1; 100_000].into()));
+        let stored = page(&[("Cache-Control", "max-age=60")], &[], StoredBody::Heap(vec![1; 100_000].into()));
         let puts: Vec<_> = (0..50).map(|it| fleet.put(format!("http://{it}/").as_bytes(), &stored)).collect();
         assert!(counters.fleet_puts_full.get() >= 39, "{}", counters.fleet_puts_full.get());
         let begin = Instant::now();
@@ -333,7 +338,7 @@ fn what_waits_is_bounded() {
             })
             .collect();
         for it in gets {
-            assert!(matches!(it.await.unwrap(), Got::Unavailable));
+            assert!(matches!(it.await.unwrap(), FleetResult::Unavailable));
         }
         assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
         assert!(counters.fleet_queue_full.get() > 0);
@@ -349,12 +354,12 @@ fn one_of_three_that_stops_does_not_hold_up_the_others() {
     let servers: Vec<_> = (0..3).map(|_| Memcached::start(On::Tcp, &[])).collect();
     run(async {
         let addresses: Vec<_> = servers.iter().map(Memcached::address).collect();
-        let (filler, _) = fleet::fleet(Settings { no_block: false, ..patient(addresses.clone()) });
+        let (filler, _) = fleet::fleet(FleetSettings { no_block: false, ..patient(addresses.clone()) });
         let urls: Vec<String> = (0..300).map(|it| format!("http://a/{it}")).collect();
         for url in &urls {
             assert_eq!(Settled::Stored, put(&filler, url, &text(url)).await);
         }
-        let settings = Settings { timeout: 5 * SHORT, no_block: false, ..patient(addresses) };
+        let settings = FleetSettings { timeout: 5 * SHORT, no_block: false, ..patient(addresses) };
         let (fleet, counters) = fleet::fleet(settings);
         for url in &urls {
             get_surely(&fleet, url, url.as_bytes()).await;
@@ -370,7 +375,7 @@ fn one_of_three_that_stops_does_not_hold_up_the_others() {
             .collect();
         let mut hits = 0;
         for it in gets {
-            hits += usize::from(matches!(it.await.unwrap(), Got::Hit { .. }));
+            hits += usize::from(matches!(it.await.unwrap(), FleetResult::Hit { .. }));
         }
         assert!((150..290).contains(&hits), "{hits}");
         for url in &urls {
@@ -379,7 +384,7 @@ fn one_of_three_that_stops_does_not_hold_up_the_others() {
         assert!(is_ejected(&fleet, 1) && counters.fleet_timeouts.get() > 0);
         // Its keys are the others' now.
         for url in &urls {
-            if !matches!(get_in_time(&fleet, url, url.as_bytes()).await, Got::Hit { .. }) {
+            if !matches!(get_in_time(&fleet, url, url.as_bytes()).await, FleetResult::Hit { .. }) {
                 put_surely(&fleet, url, &text(url)).await;
                 get_surely(&fleet, url, url.as_bytes()).await;
             }
@@ -391,7 +396,7 @@ fn one_of_three_that_stops_does_not_hold_up_the_others() {
             get_surely(&fleet, url, url.as_bytes()).await;
         }
         assert_eq!(Removed::Everywhere, fleet.remove(urls[0].as_bytes()).await);
-        assert!(!matches!(get_in_time(&fleet, &urls[0], b"").await, Got::Hit { .. }));
+        assert!(!matches!(get_in_time(&fleet, &urls[0], b"").await, FleetResult::Hit { .. }));
     });
 }
 
@@ -401,7 +406,7 @@ fn one_of_three_that_is_killed_is_absorbed() {
     let mut servers: Vec<_> = (0..3).map(|_| Memcached::start(On::Unix, &[])).collect();
     run(async {
         let addresses: Vec<_> = servers.iter().map(Memcached::address).collect();
-        let settings = Settings { no_block: false, ..patient(addresses) };
+        let settings = FleetSettings { no_block: false, ..patient(addresses) };
         let (fleet, counters) = fleet::fleet(settings);
         let urls: Vec<String> = (0..60).map(|it| format!("http://a/{it}")).collect();
         for url in &urls {
@@ -413,7 +418,7 @@ fn one_of_three_that_is_killed_is_absorbed() {
         }
         assert_eq!((true, 1), (is_ejected(&fleet, 0), counters.fleet_ejections.get()));
         for url in &urls {
-            if !matches!(get_in_time(&fleet, url, url.as_bytes()).await, Got::Hit { .. }) {
+            if !matches!(get_in_time(&fleet, url, url.as_bytes()).await, FleetResult::Hit { .. }) {
                 assert_eq!(Settled::Stored, put(&fleet, url, &text(url)).await);
             }
             hit(get_in_time(&fleet, url, url.as_bytes()).await);
@@ -457,7 +462,7 @@ fn through_any_mix_of_faults_bytes_are_right_and_what_is_removed_is_gone() {
     run(async {
         let servers = [Faulty::start().await, Faulty::start().await, Faulty::start().await];
         let addresses: Vec<_> = servers.iter().map(|it| it.address.clone()).collect();
-        let settings = Settings { servers: addresses, max_item: 4096, ..settings(&servers[0]) };
+        let settings = FleetSettings { servers: addresses, max_item: 4096, ..settings(&servers[0]) };
         let nodes: Vec<_> = (0..3).map(|_| fleet::fleet(settings.clone())).collect();
         // What each key was removed up to, and the versions so far.
         let (mut removed, mut version) = ([0; 12], 0);
@@ -488,7 +493,7 @@ fn through_any_mix_of_faults_bytes_are_right_and_what_is_removed_is_gone() {
                     let begin = Instant::now();
                     let got = get(node, &url).await;
                     assert!(begin.elapsed() < LONG, "{:?}", begin.elapsed());
-                    let Got::Hit { found, .. } = got else { continue };
+                    let FleetResult::Hit { found, .. } = got else { continue };
                     hits += 1;
                     let body = std::str::from_utf8(&found.body).unwrap();
                     let mut words = body.split(' ').map(|it| it.parse::<usize>().ok());

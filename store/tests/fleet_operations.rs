@@ -4,7 +4,10 @@ mod fleet;
 
 use fleet::memcached::{Memcached, On, nowhere};
 use fleet::{key, patient, run};
-use larder_store::fleet::{Added, Address, At, Failed, Follower, Protocol, Settings};
+use larder_store::fleet::{
+    Added, FleetAddress, FleetSettings, MemcachedAddress, MemcachedProtocol, OperationFailure,
+    OperationFollower,
+};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -12,12 +15,12 @@ use std::time::Duration;
 const WITHIN: Duration = Duration::from_secs(5);
 
 /// Every protocol on every kind of socket.
-fn each(test: impl AsyncFn(std::rc::Rc<larder_store::fleet::Server>)) {
+fn each(test: impl AsyncFn(std::rc::Rc<larder_store::fleet::MemcachedServer>)) {
     for on in [On::Tcp, On::Unix] {
-        for protocol in [Protocol::Meta, Protocol::Binary] {
+        for protocol in [MemcachedProtocol::Meta, MemcachedProtocol::Binary] {
             let server = Memcached::start(on, &[]);
             run(async {
-                let settings = Settings { protocol, ..patient(vec![server.address()]) };
+                let settings = FleetSettings { protocol, ..patient(vec![server.address()]) };
                 let (fleet, _) = fleet::fleet(settings);
                 test(fleet.server(0).clone()).await;
             });
@@ -54,7 +57,7 @@ fn numbers_are_added_to() {
         assert_eq!(Ok(Some(7)), server.increment(&key("n"), 1, Some((7, 0)), WITHIN).await);
         assert_eq!(Ok(Some(10)), server.increment(&key("n"), 3, Some((7, 0)), WITHIN).await);
         server.set(&key("t"), b"text", 0, WITHIN).await.unwrap();
-        assert_eq!(Err(Failed::Refused), server.increment(&key("t"), 1, None, WITHIN).await);
+        assert_eq!(Err(OperationFailure::Refused), server.increment(&key("t"), 1, None, WITHIN).await);
     });
 }
 
@@ -112,7 +115,7 @@ fn a_stopped_server_is_waited_for_until_the_deadline() {
         it.set(&key("a"), b"1", 0, WITHIN).await.unwrap();
         server.signal("STOP");
         let late = it.get_many(&[key("a")], Duration::from_millis(20)).await;
-        assert_eq!(Err(Failed::Late), late);
+        assert_eq!(Err(OperationFailure::Late), late);
         assert_eq!(1, counters.fleet_timeouts.get());
         server.signal("CONT");
         // The late answer is thrown away, and nobody takes it for another's.
@@ -124,13 +127,14 @@ fn a_stopped_server_is_waited_for_until_the_deadline() {
 fn a_server_is_found_by_its_name() {
     let server = Memcached::start(On::Tcp, &[]);
     run(async {
-        let At::Tcp(_, port) = server.at.clone() else { panic!("TCP") };
-        let address = Address { at: At::Tcp("localhost".into(), port), weight: 1 };
+        let MemcachedAddress::Tcp(_, port) = server.at.clone() else { panic!("TCP") };
+        let address = FleetAddress { at: MemcachedAddress::Tcp("localhost".into(), port), weight: 1 };
         let (fleet, _) = fleet::fleet(patient(vec![address]));
         assert_eq!(Ok(vec![None]), fleet.server(0).get_many(&[key("a")], WITHIN).await);
-        let address = Address { at: At::Tcp("no-such-host.invalid".into(), port), weight: 1 };
+        let address =
+            FleetAddress { at: MemcachedAddress::Tcp("no-such-host.invalid".into(), port), weight: 1 };
         let (fleet, _) = fleet::fleet(patient(vec![address]));
-        assert_eq!(Err(Failed::Broken), fleet.server(0).get_many(&[key("a")], WITHIN).await);
+        assert_eq!(Err(OperationFailure::Broken), fleet.server(0).get_many(&[key("a")], WITHIN).await);
     });
 }
 
@@ -153,8 +157,8 @@ fn a_server_may_have_an_ipv6_address() {
 #[test]
 fn where_nobody_listens_it_fails_at_once() {
     run(async {
-        let (fleet, counters) = fleet::fleet(patient(vec![Address { at: nowhere(), weight: 1 }]));
-        assert_eq!(Err(Failed::Broken), fleet.server(0).get_many(&[key("a")], WITHIN).await);
+        let (fleet, counters) = fleet::fleet(patient(vec![FleetAddress { at: nowhere(), weight: 1 }]));
+        assert_eq!(Err(OperationFailure::Broken), fleet.server(0).get_many(&[key("a")], WITHIN).await);
         assert_eq!(1, counters.fleet_failures.get());
     });
 }
@@ -167,7 +171,7 @@ fn each_operation_is_told_to_whoever_follows() {
         let told: Arc<Mutex<Vec<String>>> = Arc::default();
         let follows = Arc::new(AtomicBool::new(false));
         let (tell, wants) = (told.clone(), follows.clone());
-        fleet.health().follow(Follower {
+        fleet.health().follow(OperationFollower {
             follows: Box::new(move || wants.load(Relaxed)),
             tell: Box::new(move |it| {
                 tell.lock().unwrap().push(format!("{} {} {}", it.what, it.key, it.came))

@@ -9,9 +9,10 @@ use fleet::pages::{assert_miss, get, get_as, hit, noise, page, put, text};
 use fleet::{key, patient, run};
 use larder_counters::Counters;
 use larder_store::fleet::{
-    FilledBy, Fleet, Got, Keys, Large, Protocol, Removed, Settings, Settled, Turn, Want,
+    FilledBy, Fleet, FleetKeys, FleetResult, FleetSettings, MemcachedProtocol, OversizePolicy, RecomputeTurn,
+    Removed, Settled, Want,
 };
-use larder_store::{Body, Store, ram};
+use larder_store::{Store, StoredBody, ram};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -20,17 +21,17 @@ use std::time::Duration;
 const WITHIN: Duration = Duration::from_secs(5);
 
 /// Settings under which a test sees what became of a write.
-fn settings(servers: &[Memcached]) -> Settings {
-    Settings { no_block: false, ..patient(servers.iter().map(Memcached::address).collect()) }
+fn settings(servers: &[Memcached]) -> FleetSettings {
+    FleetSettings { no_block: false, ..patient(servers.iter().map(Memcached::address).collect()) }
 }
 
 /// Two nodes of three servers, in every protocol on every kind of socket.
-fn each(change: impl Fn(&mut Settings), test: impl AsyncFn(Rc<Fleet>, Rc<Fleet>, Arc<Counters>)) {
+fn each(change: impl Fn(&mut FleetSettings), test: impl AsyncFn(Rc<Fleet>, Rc<Fleet>, Arc<Counters>)) {
     for (on, protocol) in [
-        (On::Tcp, Protocol::Meta),
-        (On::Unix, Protocol::Meta),
-        (On::Tcp, Protocol::Binary),
-        (On::Unix, Protocol::Binary),
+        (On::Tcp, MemcachedProtocol::Meta),
+        (On::Unix, MemcachedProtocol::Meta),
+        (On::Tcp, MemcachedProtocol::Binary),
+        (On::Unix, MemcachedProtocol::Binary),
     ] {
         let servers: Vec<_> = (0..3).map(|_| Memcached::start(on, &[])).collect();
         let mut settings = settings(&servers);
@@ -45,7 +46,7 @@ fn each(change: impl Fn(&mut Settings), test: impl AsyncFn(Rc<Fleet>, Rc<Fleet>,
 }
 
 /// Two nodes of one server.
-fn pair(change: impl Fn(&mut Settings), test: impl AsyncFn(Rc<Fleet>, Rc<Fleet>, Arc<Counters>)) {
+fn pair(change: impl Fn(&mut FleetSettings), test: impl AsyncFn(Rc<Fleet>, Rc<Fleet>, Arc<Counters>)) {
     let servers = [Memcached::start(On::Unix, &[])];
     let mut settings = settings(&servers);
     change(&mut settings);
@@ -56,7 +57,7 @@ fn pair(change: impl Fn(&mut Settings), test: impl AsyncFn(Rc<Fleet>, Rc<Fleet>,
     });
 }
 
-fn as_it_is(_: &mut Settings) {}
+fn as_it_is(_: &mut FleetSettings) {}
 
 #[test]
 fn what_one_node_puts_another_gets() {
@@ -69,7 +70,7 @@ fn what_one_node_puts_another_gets() {
             ("Link", "</b>; rel=preload"),
             ("X-Latin", "caf\u{e9}"),
         ];
-        let stored = page(&fields, &[], Body::Heap(Bytes::from_static(b"hello").into()));
+        let stored = page(&fields, &[], StoredBody::Heap(Bytes::from_static(b"hello").into()));
         assert_eq!(Settled::Stored, put(&a, "http://example.com/", &stored).await);
         let found = hit(get(&b, "http://example.com/").await);
         assert_eq!(b"hello"[..], found.body);
@@ -123,7 +124,7 @@ fn bodies_of_every_type_and_size_are_equal() {
         for (at, size) in sizes.into_iter().enumerate() {
             let body = noise(size);
             let fields = [("Cache-Control", "max-age=60"), ("Content-Type", types[at % types.len()])];
-            let stored = page(&fields, &[], Body::Heap(body.clone().into()));
+            let stored = page(&fields, &[], StoredBody::Heap(body.clone().into()));
             let url = format!("http://a/{at}");
             assert_eq!(Settled::Stored, put(&a, &url, &stored).await, "{size}");
             let found = hit(get(&b, &url).await);
@@ -137,12 +138,12 @@ fn bodies_of_every_type_and_size_are_equal() {
 #[test]
 fn a_body_of_the_arena_is_equal() {
     pair(as_it_is, async |a, b, _| {
-        let settings = ram::Settings { budget: 64 << 20, heap_line: 1024, fills: 10 };
+        let settings = ram::RamSettings { budget: 64 << 20, heap_line: 1024, fills: 10 };
         let store = Store::new(settings, Arc::default()).unwrap();
         for size in [2000, 300_000, 3 << 20] {
             let body = noise(size);
             let kept = store.make_body(std::slice::from_ref(&body)).unwrap();
-            assert!(matches!(kept, Body::Arena(_)));
+            assert!(matches!(kept, StoredBody::Arena(_)));
             let stored = page(&[("Cache-Control", "max-age=60")], &[], kept);
             assert_eq!(Settled::Stored, put(&a, "http://a/", &stored).await);
             assert!(body == hit(get(&b, "http://a/").await).body, "{size}");
@@ -167,7 +168,7 @@ fn a_body_of_a_file_is_equal() {
         let body = noise(400_000);
         std::io::Write::write_all(&mut file, &body).unwrap();
         let slice = |offset, length| {
-            Body::Disk(Box::new(FileSlice {
+            StoredBody::Disk(Box::new(FileSlice {
                 owner: Arc::new(Segment(file.try_clone().unwrap())),
                 offset,
                 length,
@@ -190,7 +191,7 @@ fn each_variant_is_found_and_a_removal_takes_all() {
         let url = "http://a/";
         for (request, body) in [(&de, "Guten Tag"), (&en, "Good day")] {
             let turn = get_as(&a, url, request, Want::Recompute).await;
-            let stored = page(&fields, request, Body::Heap(Bytes::from_static(body.as_bytes()).into()));
+            let stored = page(&fields, request, StoredBody::Heap(Bytes::from_static(body.as_bytes()).into()));
             assert_eq!(Settled::Stored, put(&a, url, &stored).await);
             drop(turn);
         }
@@ -199,7 +200,7 @@ fn each_variant_is_found_and_a_removal_takes_all() {
         assert_miss(get_as(&b, url, &fr, Want::Look).await);
         // The other node adds one, and it belongs with the others.
         let turn = get_as(&b, url, &fr, Want::Recompute).await;
-        let stored = page(&fields, &fr, Body::Heap(Bytes::from_static(b"Bonjour").into()));
+        let stored = page(&fields, &fr, StoredBody::Heap(Bytes::from_static(b"Bonjour").into()));
         assert_eq!(Settled::Stored, put(&b, url, &stored).await);
         drop(turn);
         assert_eq!(b"Guten Tag"[..], hit(get_as(&a, url, &de, Want::Look).await).body);
@@ -207,7 +208,7 @@ fn each_variant_is_found_and_a_removal_takes_all() {
         assert_eq!(Removed::Everywhere, b.remove(url.as_bytes()).await);
         assert_miss(get_as(&b, url, &fr, Want::Look).await);
         let turn = get_as(&b, url, &en, Want::Recompute).await;
-        let stored = page(&fields, &en, Body::Heap(Bytes::from_static(b"Good evening").into()));
+        let stored = page(&fields, &en, StoredBody::Heap(Bytes::from_static(b"Good evening").into()));
         assert_eq!(Settled::Stored, put(&b, url, &stored).await);
         drop(turn);
         assert_eq!(b"Good evening"[..], hit(get_as(&a, url, &en, Want::Look).await).body);
@@ -235,8 +236,11 @@ fn what_was_removed_while_it_was_on_its_way_does_not_come_back() {
         async |a, b, _| {
             for at in 0..20 {
                 // Large enough to be packed by another thread, so that the removal overtakes it.
-                let stored =
-                    page(&[("Cache-Control", "max-age=60")], &[], Body::Heap(vec![b'x'; 600_000].into()));
+                let stored = page(
+                    &[("Cache-Control", "max-age=60")],
+                    &[],
+                    StoredBody::Heap(vec![b'x'; 600_000].into()),
+                );
                 let url = format!("http://a/{at}");
                 let on_its_way = a.put(url.as_bytes(), &stored);
                 assert_eq!(Removed::Everywhere, a.remove(url.as_bytes()).await);
@@ -274,21 +278,23 @@ fn nothing_is_written_where_nothing_is_to_be() {
         },
     );
     pair(
-        |it| it.large = Large::Skip,
+        |it| it.large = OversizePolicy::Skip,
         async |a, b, _| {
-            let large = page(&[("Cache-Control", "max-age=60")], &[], Body::Heap(noise(2 << 20).into()));
+            let large =
+                page(&[("Cache-Control", "max-age=60")], &[], StoredBody::Heap(noise(2 << 20).into()));
             assert_eq!(Settled::NotStored, put(&a, "http://a/", &large).await);
             assert_miss(get(&b, "http://a/").await);
             assert_eq!(Settled::Stored, put(&a, "http://a/", &text("x")).await);
         },
     );
     pair(as_it_is, async |a, b, _| {
-        let without = page(&[("Cache-Control", "max-age=0")], &[], Body::Heap(Bytes::new().into()));
+        let without = page(&[("Cache-Control", "max-age=0")], &[], StoredBody::Heap(Bytes::new().into()));
         assert_eq!(Settled::NotStored, put(&a, "http://a/", &without).await, "no lifetime and no validator");
         let part = [("Cache-Control", "max-age=60"), ("Content-Range", "bytes 0-4/10")];
         let mut part =
-            Arc::into_inner(page(&part, &[], Body::Heap(Bytes::from_static(b"01234").into()))).unwrap();
-        part.meta.partial = Some(larder_semantics::partial::Part { first: 0, last: 4, complete: Some(10) });
+            Arc::into_inner(page(&part, &[], StoredBody::Heap(Bytes::from_static(b"01234").into()))).unwrap();
+        part.meta.partial =
+            Some(larder_semantics::partial::HeldRange { first: 0, last: 4, complete: Some(10) });
         assert_eq!(Settled::NotStored, put(&a, "http://a/", &Arc::new(part)).await);
         assert_miss(get(&b, "http://a/").await);
     });
@@ -296,7 +302,7 @@ fn nothing_is_written_where_nothing_is_to_be() {
 
 #[test]
 fn bodies_are_compressed_where_that_is_smaller() {
-    let change = |it: &mut Settings| it.compress_above = Some(1000);
+    let change = |it: &mut FleetSettings| it.compress_above = Some(1000);
     pair(change, async |a, b, counters| {
         let server = a.server(0);
         for (url, body, is_packed) in [
@@ -311,7 +317,7 @@ fn bodies_are_compressed_where_that_is_smaller() {
             // So empty that it would be taken for a bomb.
             ("http://a/zeros", Bytes::from(vec![0; 3_000_000]), false),
         ] {
-            let stored = page(&[("Cache-Control", "max-age=60")], &[], Body::Heap(body.clone().into()));
+            let stored = page(&[("Cache-Control", "max-age=60")], &[], StoredBody::Heap(body.clone().into()));
             assert_eq!(Settled::Stored, put(&a, url, &stored).await);
             let kept = server.get_many(&[key(url)], WITHIN).await.unwrap()[0].clone().unwrap();
             let (envelope, _) = larder_wire::envelope::Envelope::read(&kept).unwrap();
@@ -388,11 +394,11 @@ fn what_is_cut_or_changed_anywhere_is_a_miss() {
 
 #[test]
 fn a_body_without_all_its_own_parts_is_a_miss() {
-    let change = |it: &mut Settings| it.max_item = 20_000;
+    let change = |it: &mut FleetSettings| it.max_item = 20_000;
     pair(change, async |a, b, counters| {
         let server = a.server(0);
         let body = noise(100_000);
-        let large = page(&[("Cache-Control", "max-age=60")], &[], Body::Heap(body.clone().into()));
+        let large = page(&[("Cache-Control", "max-age=60")], &[], StoredBody::Heap(body.clone().into()));
         put(&a, "http://a/", &large).await;
         put(&a, "http://b/", &large).await;
         let read = async |url: &str| server.get_many(&[key(url)], WITHIN).await.unwrap()[0].clone().unwrap();
@@ -401,8 +407,8 @@ fn a_body_without_all_its_own_parts_is_a_miss() {
             envelope.body.parts.unwrap()
         };
         let (mine, others) = (parts(&read("http://a/").await), parts(&read("http://b/").await));
-        let name = |parts: &larder_wire::envelope::Parts, it: u32| {
-            Keys::default().part(parts.generation, it).as_str().to_owned()
+        let name = |parts: &larder_wire::envelope::BodySplit, it: u32| {
+            FleetKeys::default().part(parts.generation, it).as_str().to_owned()
         };
         assert!(mine.count > 4, "{mine:?}");
         let first = name(&mine, 0);
@@ -461,7 +467,7 @@ fn what_applications_write_is_read_where_it_may_be() {
                 server.set(&key("http://a/"), &record, 0, WITHIN).await.unwrap();
                 server.set(&key("http://a/old"), b"text/css; charset=utf-8\0a{}", 0, WITHIN).await.unwrap();
                 match get(&b, "http://a/").await {
-                    Got::Hit { found, .. } => {
+                    FleetResult::Hit { found, .. } => {
                         assert!(new && found.by_application);
                         assert_eq!(
                             (70, &b"<p>by Python"[..]),
@@ -471,7 +477,7 @@ fn what_applications_write_is_read_where_it_may_be() {
                     got => assert!(!new, "{got:?}"),
                 }
                 match get(&b, "http://a/old").await {
-                    Got::Hit { found, .. } => {
+                    FleetResult::Hit { found, .. } => {
                         assert!(old && found.by_application);
                         assert_eq!(
                             Some(&b"text/css; charset=utf-8"[..]),
@@ -493,7 +499,7 @@ fn the_older_form_is_not_taken_under_a_sum() {
         |it| it.filled_by = FilledBy::Older,
         async |a, b, _| {
             let url = format!("http://a/{}", "x".repeat(300));
-            let sum = Keys::default().key(url.as_bytes());
+            let sum = FleetKeys::default().key(url.as_bytes());
             a.server(0).set(&sum, b"text/html\0whose?", 0, WITHIN).await.unwrap();
             assert_miss(get(&b, &url).await);
         },
@@ -508,8 +514,11 @@ fn without_an_expiry_a_server_keeps_pages_as_long_as_it_has_room() {
             assert_eq!(Settled::Stored, put(&a, "http://a/", &text("hello")).await);
             assert_eq!(b"hello"[..], hit(get(&b, "http://a/").await).body);
             // Also behind its lifetime there is something to validate, and one node whose turn that is.
-            let stale =
-                page(&[("Cache-Control", "max-age=0"), ("ETag", "\"a\"")], &[], Body::Heap("old".into()));
+            let stale = page(
+                &[("Cache-Control", "max-age=0"), ("ETag", "\"a\"")],
+                &[],
+                StoredBody::Heap("old".into()),
+            );
             assert_eq!(Settled::Stored, put(&a, "http://b/", &stale).await);
             assert_eq!(b"old"[..], hit(get(&b, "http://b/").await).body);
         },
@@ -527,8 +536,8 @@ fn one_node_of_four_recomputes() {
         let mut wins = Vec::new();
         for node in &nodes {
             match get_as(node, url, &[], Want::Recompute).await {
-                Got::Miss { turn: Turn::Ours(win), .. } => wins.push((node, win)),
-                Got::Miss { turn: Turn::Theirs(_), .. } => {}
+                FleetResult::Miss { turn: RecomputeTurn::Ours(win), .. } => wins.push((node, win)),
+                FleetResult::Miss { turn: RecomputeTurn::Theirs(_), .. } => {}
                 got => panic!("{got:?}"),
             }
         }
@@ -545,29 +554,29 @@ fn one_node_of_four_recomputes() {
 /// A page whose lifetime was over ten seconds ago.
 fn expired(body: &'static str) -> Arc<larder_store::Stored> {
     let fields = [("Cache-Control", "max-age=60"), ("Age", "70"), ("ETag", "\"1\"")];
-    page(&fields, &[], Body::Heap(Bytes::from_static(body.as_bytes()).into()))
+    page(&fields, &[], StoredBody::Heap(Bytes::from_static(body.as_bytes()).into()))
 }
 
 #[test]
 fn one_node_of_four_recomputes_what_has_expired() {
     let servers = [Memcached::start(On::Unix, &[])];
-    let settings = Settings { connections: 1, ..settings(&servers) };
+    let settings = FleetSettings { connections: 1, ..settings(&servers) };
     run(async {
         let nodes: Vec<_> = (0..4).map(|_| fleet::fleet(settings.clone()).0).collect();
         let url = "http://a/";
         assert_eq!(Settled::Stored, put(&nodes[0], url, &expired("old")).await);
         assert!(
-            matches!(get(&nodes[0], url).await, Got::Hit { turn: Turn::Free, .. }),
+            matches!(get(&nodes[0], url).await, FleetResult::Hit { turn: RecomputeTurn::Free, .. }),
             "who only looks takes no turn"
         );
         let mut wins = Vec::new();
         for node in &nodes {
             match get_as(node, url, &[], Want::Recompute).await {
-                Got::Hit { found, turn: Turn::Ours(win) } => {
+                FleetResult::Hit { found, turn: RecomputeTurn::Ours(win) } => {
                     assert_eq!(b"old"[..], found.body);
                     wins.push((node, win));
                 }
-                Got::Hit { turn: Turn::Theirs(_), .. } => {}
+                FleetResult::Hit { turn: RecomputeTurn::Theirs(_), .. } => {}
                 got => panic!("{got:?}"),
             }
         }
@@ -579,14 +588,14 @@ fn one_node_of_four_recomputes_what_has_expired() {
         // Behind what was told and not waited for.
         assert_eq!(Removed::Everywhere, node.remove(b"http://other/").await);
         let (found, win) = match get_as(&nodes[3], url, &[], Want::Recompute).await {
-            Got::Hit { found, turn: Turn::Ours(win) } => (found, win),
+            FleetResult::Hit { found, turn: RecomputeTurn::Ours(win) } => (found, win),
             got => panic!("{got:?}"),
         };
         assert_eq!(b"old"[..], found.body);
         assert_eq!(Settled::Stored, put(&nodes[3], url, &text("new")).await);
         drop(win);
         let got = get_as(&nodes[0], url, &[], Want::Recompute).await;
-        assert!(matches!(got, Got::Hit { turn: Turn::Free, .. }));
+        assert!(matches!(got, FleetResult::Hit { turn: RecomputeTurn::Free, .. }));
         assert_eq!(b"new"[..], hit(got).body);
     });
 }
@@ -598,17 +607,17 @@ fn a_turn_that_comes_to_nothing_is_given_back() {
         async |a, b, _| {
             let url = "http://a/";
             let got = get_as(&a, url, &[], Want::Recompute).await;
-            assert!(matches!(got, Got::Miss { turn: Turn::Ours(_), .. }));
+            assert!(matches!(got, FleetResult::Miss { turn: RecomputeTurn::Ours(_), .. }));
             assert!(matches!(
                 get_as(&b, url, &[], Want::Recompute).await,
-                Got::Miss { turn: Turn::Theirs(_), .. }
+                FleetResult::Miss { turn: RecomputeTurn::Theirs(_), .. }
             ));
             drop(got);
             // Behind what was told and not waited for.
             assert_eq!(Removed::Everywhere, a.remove(b"http://other/").await);
             assert!(matches!(
                 get_as(&b, url, &[], Want::Recompute).await,
-                Got::Miss { turn: Turn::Ours(_), .. }
+                FleetResult::Miss { turn: RecomputeTurn::Ours(_), .. }
             ));
         },
     );
@@ -619,7 +628,7 @@ fn what_was_removed_by_another_node_is_not_filled_by_the_turn_of_before() {
     pair(as_it_is, async |a, b, _| {
         let url = "http://a/";
         let got = get_as(&a, url, &[], Want::Recompute).await;
-        assert!(matches!(got, Got::Miss { turn: Turn::Ours(_), .. }));
+        assert!(matches!(got, FleetResult::Miss { turn: RecomputeTurn::Ours(_), .. }));
         assert_eq!(Removed::Everywhere, b.remove(url.as_bytes()).await);
         assert_eq!(Settled::NotStored, put(&a, url, &text("from before")).await);
         drop(got);
@@ -629,15 +638,16 @@ fn what_was_removed_by_another_node_is_not_filled_by_the_turn_of_before() {
 
 #[test]
 fn what_was_removed_by_another_node_is_not_brought_back_by_what_replaces_it() {
-    for protocol in [Protocol::Meta, Protocol::Binary] {
+    for protocol in [MemcachedProtocol::Meta, MemcachedProtocol::Binary] {
         for recompute_once in [true, false] {
-            let change = |it: &mut Settings| (it.protocol, it.recompute_once) = (protocol, recompute_once);
+            let change =
+                |it: &mut FleetSettings| (it.protocol, it.recompute_once) = (protocol, recompute_once);
             pair(change, async |a, b, _| {
                 // One that has expired, and one of another variant, when they are computed anew by one node.
                 let (de, en) = ([("accept-language", "de")], [("accept-language", "en")]);
                 let varies = [("Cache-Control", "max-age=60"), ("Vary", "Accept-Language")];
-                let german = page(&varies, &de, Body::Heap(Bytes::from_static(b"Guten Tag").into()));
-                let english = page(&varies, &en, Body::Heap(Bytes::from_static(b"Good day").into()));
+                let german = page(&varies, &de, StoredBody::Heap(Bytes::from_static(b"Guten Tag").into()));
+                let english = page(&varies, &en, StoredBody::Heap(Bytes::from_static(b"Good day").into()));
                 for (url, old, request, new) in [
                     ("http://a/", expired("old"), &[][..], text("new")),
                     ("http://b/", german.clone(), &en[..], english.clone()),
@@ -675,7 +685,8 @@ fn of_two_that_compute_the_same_the_first_stays_and_both_variants_do() {
             let varies = [("Cache-Control", "max-age=60"), ("Vary", "Accept-Language")];
             let languages =
                 [[("accept-language", "de")], [("accept-language", "en")], [("accept-language", "fr")]];
-            let variant = |at: usize| page(&varies, &languages[at], Body::Heap(languages[at][0].1.into()));
+            let variant =
+                |at: usize| page(&varies, &languages[at], StoredBody::Heap(languages[at][0].1.into()));
             let url = "http://b/";
             assert_eq!(Settled::Stored, put(&a, url, &variant(0)).await);
             assert_miss(get_as(&a, url, &languages[1], Want::Recompute).await);
@@ -691,11 +702,10 @@ fn of_two_that_compute_the_same_the_first_stays_and_both_variants_do() {
 
 #[test]
 fn there_are_no_turns_where_there_cannot_be() {
-    for change in
-        [(|it: &mut Settings| it.protocol = Protocol::Binary) as fn(&mut Settings), |it: &mut Settings| {
-            it.recompute_once = false
-        }]
-    {
+    for change in [
+        (|it: &mut FleetSettings| it.protocol = MemcachedProtocol::Binary) as fn(&mut FleetSettings),
+        |it: &mut FleetSettings| it.recompute_once = false,
+    ] {
         pair(change, async |a, b, _| {
             for node in [&a, &b] {
                 assert_miss(get_as(node, "http://a/", &[], Want::Recompute).await);
@@ -706,7 +716,7 @@ fn there_are_no_turns_where_there_cannot_be() {
 
 #[test]
 fn a_namespace_is_shared_by_hosts() {
-    let change = |it: &mut Settings| it.keys = Keys::new("p:", Some("shop"), false).unwrap();
+    let change = |it: &mut FleetSettings| it.keys = FleetKeys::new("p:", Some("shop"), false).unwrap();
     pair(change, async |a, b, _| {
         assert_eq!(Settled::Stored, put(&a, "http://a.example/x", &text("x")).await);
         assert_eq!(b"x"[..], hit(get(&b, "http://b.example/x").await).body);

@@ -7,8 +7,10 @@ use fleet::memcached::{Memcached, On};
 use fleet::pages::{assert_miss, get, get_as, hit, page, put, text};
 use fleet::{key, patient, run};
 use larder_semantics::policy::Policy;
-use larder_store::fleet::{Ask, Fleet, Got, Protocol, Removed, Settings, Settled, Turn, Want};
-use larder_store::{Body, Shared};
+use larder_store::fleet::{
+    Fleet, FleetQuery, FleetResult, FleetSettings, MemcachedProtocol, RecomputeTurn, Removed, Settled, Want,
+};
+use larder_store::{FleetCopy, StoredBody};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -18,16 +20,16 @@ const WITHIN: Duration = Duration::from_secs(5);
 /// Three nodes of one server, in every way in which nodes may share.
 fn each(test: impl AsyncFn(&[Rc<Fleet>; 3])) {
     for (protocol, recompute_once) in
-        [(Protocol::Meta, true), (Protocol::Meta, false), (Protocol::Binary, true)]
+        [(MemcachedProtocol::Meta, true), (MemcachedProtocol::Meta, false), (MemcachedProtocol::Binary, true)]
     {
         nodes(|it| (it.protocol, it.recompute_once) = (protocol, recompute_once), &test);
     }
 }
 
-fn nodes(change: impl Fn(&mut Settings), test: impl AsyncFn(&[Rc<Fleet>; 3])) {
+fn nodes(change: impl Fn(&mut FleetSettings), test: impl AsyncFn(&[Rc<Fleet>; 3])) {
     let server = Memcached::start(On::Unix, &[]);
     // One connection each: what was told and not waited for is done before what is asked next.
-    let mut settings = Settings { no_block: false, connections: 1, ..patient(vec![server.address()]) };
+    let mut settings = FleetSettings { no_block: false, connections: 1, ..patient(vec![server.address()]) };
     change(&mut settings);
     run(async {
         let node = || fleet::fleet(settings.clone()).0;
@@ -35,7 +37,7 @@ fn nodes(change: impl Fn(&mut Settings), test: impl AsyncFn(&[Rc<Fleet>; 3])) {
     });
 }
 
-async fn ask(node: &Rc<Fleet>) -> Got {
+async fn ask(node: &Rc<Fleet>) -> FleetResult {
     get_as(node, URL, &[], Want::Recompute).await
 }
 
@@ -51,7 +53,7 @@ fn what_was_on_its_way_when_it_was_removed_is_not_written() {
         for node in [a, b, c] {
             assert_miss(get(node, URL).await);
         }
-        assert_eq!(Shared::Yes, old.is_shared(), "what is in B's memory is asked about");
+        assert_eq!(FleetCopy::Yes, old.is_shared(), "what is in B's memory is asked about");
         assert!(old.is_due(larder_stdx::clock::wall().0 + 60));
         // Who asks from now on writes, and what was on its way before is not written over that either.
         let turn = ask(c).await;
@@ -80,9 +82,9 @@ fn who_did_not_get_the_turn_writes_over_no_removal() {
         |_| {},
         async |[a, b, c]| {
             let ours = ask(a).await;
-            assert!(matches!(ours, Got::Miss { turn: Turn::Ours(_), .. }));
+            assert!(matches!(ours, FleetResult::Miss { turn: RecomputeTurn::Ours(_), .. }));
             // B waits in vain, and asks the origin itself.
-            assert!(matches!(ask(b).await, Got::Miss { turn: Turn::Theirs(_), .. }));
+            assert!(matches!(ask(b).await, FleetResult::Miss { turn: RecomputeTurn::Theirs(_), .. }));
             assert_eq!(Removed::Everywhere, c.remove(URL.as_bytes()).await);
             assert_eq!(Settled::NotStored, put(b, URL, &text("old")).await);
             assert_miss(get(c, URL).await);
@@ -97,7 +99,7 @@ fn who_did_not_get_the_turn_may_be_the_first_that_writes() {
         |_| {},
         async |[a, b, c]| {
             let ours = ask(a).await;
-            assert!(matches!(ask(b).await, Got::Miss { turn: Turn::Theirs(_), .. }));
+            assert!(matches!(ask(b).await, FleetResult::Miss { turn: RecomputeTurn::Theirs(_), .. }));
             assert_eq!(Settled::Stored, put(b, URL, &text("b's")).await);
             assert_eq!(Settled::NotStored, put(a, URL, &text("a's")).await);
             drop(ours);
@@ -123,7 +125,7 @@ fn of_the_variants_none_is_brought_back() {
     each(async |[a, b, c]| {
         let german = [("accept-language", "de")];
         let fields = [("Cache-Control", "max-age=60"), ("Vary", "Accept-Language")];
-        let stored = page(&fields, &german, Body::Heap("Guten Tag".into()));
+        let stored = page(&fields, &german, StoredBody::Heap("Guten Tag".into()));
         let turn = get_as(b, URL, &german, Want::Recompute).await;
         assert_eq!(Removed::Everywhere, a.remove(URL.as_bytes()).await);
         assert_eq!(Settled::NotStored, put(b, URL, &stored).await);
@@ -147,8 +149,11 @@ fn after_a_removal_one_node_has_the_turn() {
                 for node in all {
                     turns.push(ask(node).await);
                 }
-                let ours = |it: &&Got| matches!(it, Got::Miss { turn: Turn::Ours(_), .. });
-                let theirs = |it: &&Got| matches!(it, Got::Miss { turn: Turn::Theirs(_), .. });
+                let ours =
+                    |it: &&FleetResult| matches!(it, FleetResult::Miss { turn: RecomputeTurn::Ours(_), .. });
+                let theirs = |it: &&FleetResult| {
+                    matches!(it, FleetResult::Miss { turn: RecomputeTurn::Theirs(_), .. })
+                };
                 assert_eq!((1, 2), (turns.iter().filter(ours).count(), turns.iter().filter(theirs).count()));
                 // Given back, the next has it; and what was removed stays so.
                 drop(turns);
@@ -180,21 +185,30 @@ fn what_was_written_between_two_looks_is_left_alone() {
     nodes(
         |it| it.stale_grace = Duration::from_secs(3),
         async |[a, b, c]| {
-            let hour = || page(&[("Cache-Control", "max-age=3600")], &[], Body::Heap("page".into()));
+            let hour = || page(&[("Cache-Control", "max-age=3600")], &[], StoredBody::Heap("page".into()));
             assert_eq!(Settled::Stored, put(a, URL, &hour()).await);
             // The first look finds it purged; before the second the new one is there, and is not.
             let looks = std::cell::Cell::new(0);
             let is_purged = |_: &_, _| looks.replace(looks.get() + 1) == 0;
             let policy = Policy::default();
             let want = Want::Recompute;
-            let ask = Ask { key: URL.as_bytes(), request: &[], policy: &policy, want, is_purged: &is_purged };
+            let ask = FleetQuery {
+                key: URL.as_bytes(),
+                request: &[],
+                policy: &policy,
+                want,
+                is_purged: &is_purged,
+            };
             let got = b.get(ask).await;
-            assert!(matches!(got, Got::Hit { turn: Turn::Free, .. }), "{got:?}");
+            assert!(matches!(got, FleetResult::Hit { turn: RecomputeTurn::Free, .. }), "{got:?}");
             drop(got);
             // Behind what was told and not waited for.
             assert_eq!(Removed::Everywhere, b.remove(b"http://other/").await);
             let got = get_as(c, URL, &[], Want::Recompute).await;
-            assert!(matches!(got, Got::Hit { turn: Turn::Free, .. }), "it is not stale: {got:?}");
+            assert!(
+                matches!(got, FleetResult::Hit { turn: RecomputeTurn::Free, .. }),
+                "it is not stale: {got:?}"
+            );
         },
     );
 }

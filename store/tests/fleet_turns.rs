@@ -7,8 +7,8 @@ use bytes::Bytes;
 use fleet::memcached::{Memcached, On};
 use fleet::pages::{get_as, hit, page, put};
 use fleet::{patient, run};
-use larder_store::fleet::{Fleet, Got, Removed, Settings, Settled, Turn, Want};
-use larder_store::{Body, Stored};
+use larder_store::fleet::{Fleet, FleetResult, FleetSettings, RecomputeTurn, Removed, Settled, Want};
+use larder_store::{Stored, StoredBody};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -19,9 +19,9 @@ const URL: &str = "http://a/";
 fn given_back(test: impl AsyncFn(&[Rc<Fleet>; 4])) {
     let server = Memcached::start(On::Unix, &[]);
     // One connection each: what was told and not waited for is done before what is asked next.
-    let settings = Settings { no_block: false, connections: 1, ..patient(vec![server.address()]) };
+    let settings = FleetSettings { no_block: false, connections: 1, ..patient(vec![server.address()]) };
     run(async {
-        let node = |recompute_once| fleet::fleet(Settings { recompute_once, ..settings.clone() }).0;
+        let node = |recompute_once| fleet::fleet(FleetSettings { recompute_once, ..settings.clone() }).0;
         let nodes = [node(true), node(true), node(true), node(false)];
         for (language, body) in [("en", "Good day"), ("de", "Guten Tag")] {
             let turn = ask(&nodes[0], language, Want::Recompute).await;
@@ -38,17 +38,21 @@ fn given_back(test: impl AsyncFn(&[Rc<Fleet>; 4])) {
 fn expired(language: &str, body: &'static str) -> Arc<Stored> {
     let fields =
         [("Cache-Control", "max-age=60"), ("Age", "70"), ("ETag", "\"1\""), ("Vary", "Accept-Language")];
-    page(&fields, &[("Accept-Language", language)], Body::Heap(Bytes::from_static(body.as_bytes()).into()))
+    page(
+        &fields,
+        &[("Accept-Language", language)],
+        StoredBody::Heap(Bytes::from_static(body.as_bytes()).into()),
+    )
 }
 
-async fn ask(node: &Rc<Fleet>, language: &str, want: Want) -> Got {
+async fn ask(node: &Rc<Fleet>, language: &str, want: Want) -> FleetResult {
     get_as(node, URL, &[("Accept-Language", language)], want).await
 }
 
 #[track_caller]
-fn ours(got: Got) -> larder_store::fleet::Win {
+fn ours(got: FleetResult) -> larder_store::fleet::RecomputeLease {
     match got {
-        Got::Hit { turn: Turn::Ours(win), .. } => win,
+        FleetResult::Hit { turn: RecomputeTurn::Ours(win), .. } => win,
         other => panic!("{other:?}"),
     }
 }
@@ -63,7 +67,7 @@ fn who_only_looks_leaves_the_turn_to_others() {
     given_back(async |[_, b, c, _]| {
         for _ in 0..2 {
             let got = ask(b, "de", Want::Look).await;
-            assert!(matches!(got, Got::Hit { turn: Turn::Free, .. }), "{got:?}");
+            assert!(matches!(got, FleetResult::Hit { turn: RecomputeTurn::Free, .. }), "{got:?}");
             assert_eq!(b"Guten Tag"[..], hit(got).body);
         }
         is_done(b).await;
@@ -78,7 +82,10 @@ fn who_wants_another_variant_leaves_the_turn_to_others() {
         for want in [Want::Look, Want::Recompute] {
             assert_eq!(b"Good day"[..], hit(ask(b, "en", want).await).body);
         }
-        assert!(matches!(ask(b, "fr", Want::Recompute).await, Got::Miss { turn: Turn::Ours(_), .. }));
+        assert!(matches!(
+            ask(b, "fr", Want::Recompute).await,
+            FleetResult::Miss { turn: RecomputeTurn::Ours(_), .. }
+        ));
         is_done(b).await;
         ours(ask(c, "de", Want::Recompute).await);
     });

@@ -1,9 +1,9 @@
 //! The server of a key is the one that libmemcached chooses: a small program in C, made with the real library, says
 //! which, for every hash, distribution and kind of server.
 
-use larder_store::fleet::hash::Hash;
-use larder_store::fleet::ring::{Distribution, Ring};
-use larder_store::fleet::{Address, At};
+use larder_store::fleet::hash::KeyHashFunction;
+use larder_store::fleet::ring::{RingDistribution, ServerRing};
+use larder_store::fleet::{FleetAddress, MemcachedAddress};
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -12,24 +12,24 @@ use std::process::{Command, Stdio};
 const KEYS: usize = 100_000;
 
 /// The number of a hash in libmemcached.
-fn number(hash: Hash) -> u32 {
+fn number(hash: KeyHashFunction) -> u32 {
     match hash {
-        Hash::Default | Hash::OneAtATime => 0,
-        Hash::Md5 => 1,
-        Hash::Crc => 2,
-        Hash::Fnv1_64 => 3,
-        Hash::Fnv1a64 => 4,
-        Hash::Fnv1_32 => 5,
-        Hash::Fnv1a32 => 6,
-        Hash::Murmur => 8,
+        KeyHashFunction::Default | KeyHashFunction::OneAtATime => 0,
+        KeyHashFunction::Md5 => 1,
+        KeyHashFunction::Crc => 2,
+        KeyHashFunction::Fnv1_64 => 3,
+        KeyHashFunction::Fnv1a64 => 4,
+        KeyHashFunction::Fnv1_32 => 5,
+        KeyHashFunction::Fnv1a32 => 6,
+        KeyHashFunction::Murmur => 8,
     }
 }
 
 /// One setting, and how many keys are compared.
 struct Setting {
-    distribution: (&'static str, Distribution),
-    hash: (&'static str, Hash),
-    servers: Vec<Address>,
+    distribution: (&'static str, RingDistribution),
+    hash: (&'static str, KeyHashFunction),
+    servers: Vec<FleetAddress>,
     prefix: Option<&'static str>,
     is_prefix_hashed: bool,
     keys: usize,
@@ -40,26 +40,26 @@ impl Setting {
         let (name, hash, keys) = (self.distribution.0, number(self.hash.1), self.keys);
         let (prefix, hashed) = (self.prefix.unwrap_or("-"), u8::from(self.is_prefix_hashed));
         let mut line = format!("{name} {hash} {keys} {prefix} {hashed}");
-        for Address { at, weight } in &self.servers {
+        for FleetAddress { at, weight } in &self.servers {
             match at {
-                At::Tcp(host, port) => write!(line, " {host} {port} {weight}").unwrap(),
-                At::Unix(path) => write!(line, " {} 0 {weight}", path.display()).unwrap(),
+                MemcachedAddress::Tcp(host, port) => write!(line, " {host} {port} {weight}").unwrap(),
+                MemcachedAddress::Unix(path) => write!(line, " {} 0 {weight}", path.display()).unwrap(),
             }
         }
         line
     }
 }
 
-fn tcp(host: &str, port: u16, weight: u32) -> Address {
-    Address { at: At::Tcp(host.to_owned(), port), weight }
+fn tcp(host: &str, port: u16, weight: u32) -> FleetAddress {
+    FleetAddress { at: MemcachedAddress::Tcp(host.to_owned(), port), weight }
 }
 
-fn unix(path: &str, weight: u32) -> Address {
-    Address { at: At::Unix(PathBuf::from(path)), weight }
+fn unix(path: &str, weight: u32) -> FleetAddress {
+    FleetAddress { at: MemcachedAddress::Unix(PathBuf::from(path)), weight }
 }
 
 /// 1 to 9 servers: the default port and others, names, addresses, sockets.
-fn servers(count: usize) -> Vec<Address> {
+fn servers(count: usize) -> Vec<FleetAddress> {
     let all = [
         tcp("127.0.0.1", 11211, 1),
         tcp("10.0.0.2", 11211, 1),
@@ -75,7 +75,7 @@ fn servers(count: usize) -> Vec<Address> {
 }
 
 /// The same with weights.
-fn weighted(weights: &[u32]) -> Vec<Address> {
+fn weighted(weights: &[u32]) -> Vec<FleetAddress> {
     let mut servers = servers(weights.len());
     servers.iter_mut().zip(weights).for_each(|(it, weight)| it.weight = *weight);
     servers
@@ -91,13 +91,13 @@ fn settings() -> Vec<Setting> {
         keys,
     };
     let mut settings = Vec::new();
-    for distribution in Distribution::ALL {
-        for hash in Hash::ALL {
+    for distribution in RingDistribution::ALL {
+        for hash in KeyHashFunction::ALL {
             settings.push(plain(distribution, hash, servers(5), KEYS));
             for count in 1..=9 {
                 settings.push(plain(distribution, hash, servers(count), 2000));
             }
-            if distribution.1 != Distribution::Ketama {
+            if distribution.1 != RingDistribution::Ketama {
                 // With weights, libmemcached makes a plain ring a weighted one by itself.
                 for weights in [&[2, 1, 1][..], &[1, 2, 3, 4, 5], &[7, 1, 100, 3], &[1, 1000], &[9; 9]] {
                     settings.push(plain(distribution, hash, weighted(weights), 2000));
@@ -155,7 +155,7 @@ fn every_key_goes_to_the_server_that_libmemcached_chooses() {
     let said = String::from_utf8(said.stdout).unwrap();
     assert_eq!(settings.len(), said.lines().count());
     for (setting, theirs) in settings.iter().zip(said.lines()) {
-        let ring = Ring::new(&setting.servers, setting.distribution.1, setting.hash.1, |_| true);
+        let ring = ServerRing::new(&setting.servers, setting.distribution.1, setting.hash.1, |_| true);
         assert_eq!(setting.keys, theirs.len());
         let mut used = [false; 9];
         for (key, theirs) in keys.iter().zip(theirs.bytes()) {
@@ -165,7 +165,8 @@ fn every_key_goes_to_the_server_that_libmemcached_chooses() {
             used[ours] = true;
         }
         // All fifteen bits of a CRC lie beside the first point of a ring; and of a small share there may be no point.
-        let spreads = setting.distribution.1 == Distribution::Modula || setting.hash.1 != Hash::Crc;
+        let spreads =
+            setting.distribution.1 == RingDistribution::Modula || setting.hash.1 != KeyHashFunction::Crc;
         let spreads = spreads && setting.servers.iter().all(|it| it.weight < 100);
         assert!(
             !spreads || used.iter().filter(|it| **it).count() == setting.servers.len(),

@@ -5,7 +5,7 @@ use larder_counters::Counters;
 use larder_stdx::clock::precise_micros;
 use larder_store::idle::Swept;
 use larder_store::ram::Lookup;
-use larder_store::{Rule, Scope, Settings, Shelf, Store, Stored, Strength, sample};
+use larder_store::{Entry, PurgeRule, PurgeScope, RamSettings, Store, Stored, Strength, sample};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
@@ -16,7 +16,7 @@ fn put(store: &Store, key: &str, tag: &str) {
     store.insert(store.hash(key.as_bytes()), key.as_bytes(), Arc::new(stored), 1).unwrap();
 }
 
-fn find(store: &Store, key: &str) -> Option<Arc<Shelf>> {
+fn find(store: &Store, key: &str) -> Option<Arc<Entry>> {
     match store.lookup(store.hash(key.as_bytes()), key.as_bytes(), 0) {
         Lookup::Shelf(shelf) => Some(shelf),
         Lookup::HitForMiss | Lookup::Nothing => None,
@@ -25,7 +25,7 @@ fn find(store: &Store, key: &str) -> Option<Arc<Shelf>> {
 
 #[test]
 fn a_purge_by_tag_takes_no_longer_for_many() {
-    let settings = Settings { budget: 1 << 30, heap_line: 16 * 1024, fills: 100 };
+    let settings = RamSettings { budget: 1 << 30, heap_line: 16 * 1024, fills: 100 };
     let store = Store::new(settings, Arc::new(Counters::default())).unwrap();
     for n in 0..MANY {
         put(&store, &format!("http://a/{n}"), "purged");
@@ -44,8 +44,8 @@ fn a_purge_by_tag_takes_no_longer_for_many() {
             std::thread::yield_now();
         }
         let start = precise_micros();
-        let scope = Scope::Tag("purged".into());
-        store.purge(Rule { scope, strength: Strength::Hard, positions: Vec::new() });
+        let scope = PurgeScope::Tag("purged".into());
+        store.purge(PurgeRule { scope, strength: Strength::Hard, positions: Vec::new() });
         let took = precise_micros() - start;
         let left =
             (0..MANY).step_by(997).filter(|n| find(&store, &format!("http://a/{n}")).is_some()).count();

@@ -4,7 +4,7 @@
 mod support;
 
 use larder_counters::Counters;
-use larder_store::{Settings, Store};
+use larder_store::{RamSettings, Store};
 use std::ffi::c_void;
 use std::sync::Arc;
 use support::Random;
@@ -50,7 +50,7 @@ struct Load {
 fn check(load: &Load) {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let mut random = Random(0x5EED);
-    let settings = Settings { budget: load.budget, heap_line: 16 * 1024, fills: 100 };
+    let settings = RamSettings { budget: load.budget, heap_line: 16 * 1024, fills: 100 };
     let store = Store::new(settings, Arc::new(Counters::default())).unwrap();
     let before = handed_out();
     for number in 1..=load.fills {

@@ -7,11 +7,11 @@ use larder_semantics::expression::Expression;
 use larder_semantics::field::FieldList;
 use larder_semantics::freshness::LifetimeSource;
 use larder_semantics::tags;
-use larder_store::fill::{SharedHead, Spent};
+use larder_store::fill::{SharedHead, SpentLifetime};
 use larder_store::ram::Lookup;
 use larder_store::{
-    Begin, Body, FillEnd, FillHead, FillReader, FillWriter, Marks, Rule, Scope, Settings, Store, Stored,
-    Strength, sample,
+    Begin, FillEnd, FillHead, FillReader, FillWriter, Marks, PurgeRule, PurgeScope, RamSettings, Store,
+    Stored, StoredBody, Strength, sample,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -109,7 +109,7 @@ async fn fetch(world: &World, store: &Store, page: usize, mut writer: FillWriter
         variant: Box::default(),
         marks: marks.clone(),
         meta: sample::meta(&[]),
-        spent: Spent::No,
+        spent: SpentLifetime::No,
     };
     writer.head(FillHead::Shared(Arc::new(head)), mood != Mood::Pass);
     for (n, start) in (0..body.len()).step_by(9_000).enumerate() {
@@ -150,8 +150,8 @@ async fn request(world: &World, store: &Store, page: usize, mood: Mood) {
         world.hits.fetch_add(1, SeqCst);
         let body = &shelf.variants[0].body;
         return match body {
-            Body::Heap(bytes) => check(page, bytes, floor),
-            Body::Arena(it) | Body::Disk(it) => {
+            StoredBody::Heap(bytes) => check(page, bytes, floor),
+            StoredBody::Arena(it) | StoredBody::Disk(it) => {
                 check(page, it.owner.mapped(it.offset, it.length).unwrap(), floor)
             }
         };
@@ -190,23 +190,23 @@ fn tag(page: usize) -> String {
 fn change(world: &World, store: &Store, page: usize, way: u64) {
     let key = [page as u8];
     let scope = match way % 6 {
-        0 => Some(Scope::Url(key.into())),
-        1 => Some(Scope::Prefix(key.into())),
-        2 => Some(Scope::Tag(tag(page).into())),
+        0 => Some(PurgeScope::Url(key.into())),
+        1 => Some(PurgeScope::Prefix(key.into())),
+        2 => Some(PurgeScope::Tag(tag(page).into())),
         3 => {
             let condition = format!("key == \"{}\" && status == 200", char::from(page as u8));
-            Some(Scope::Where(Expression::parse(&condition).unwrap()))
+            Some(PurgeScope::Where(Expression::parse(&condition).unwrap()))
         }
-        4 => Some(Scope::All),
+        4 => Some(PurgeScope::All),
         _ => None,
     };
-    let pages = if scope == Some(Scope::All) { 0..KEYS } else { page..page + 1 };
+    let pages = if scope == Some(PurgeScope::All) { 0..KEYS } else { page..page + 1 };
     let new = |it: &Page| it.origin.fetch_add(1, SeqCst) + 1;
     let versions: Vec<_> = world.pages[pages].iter().map(|it| (it, new(it))).collect();
     match scope {
         Some(scope) => {
             let strength = [Strength::Hard, Strength::Validate, Strength::Soft][(way / 6 % 3) as usize];
-            store.purge(Rule { scope, strength, positions: Vec::new() });
+            store.purge(PurgeRule { scope, strength, positions: Vec::new() });
         }
         None => drop(store.remove(store.hash(&key), &key)),
     }
@@ -217,7 +217,7 @@ fn change(world: &World, store: &Store, page: usize, way: u64) {
 
 #[test]
 fn nothing_torn_and_nothing_older_than_a_removal_or_purge_is_read() {
-    let settings = Settings { budget: 1 << 20, heap_line: 16 * 1024, fills: 100 };
+    let settings = RamSettings { budget: 1 << 20, heap_line: 16 * 1024, fills: 100 };
     let counters = Arc::new(Counters::default());
     let store = Store::new(settings, counters.clone()).unwrap();
     let world = World::default();

@@ -2,7 +2,7 @@
 //! server's codec does not judge itself.
 
 use super::{Larder, PATIENCE};
-use larder_wire::http2::hpack::{Decoder, Section};
+use larder_wire::http2::hpack::{HpackDecoder, Section};
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -434,6 +434,6 @@ fn text(rest: &mut &[u8]) -> String {
 fn huffman(string: &[u8]) -> Vec<u8> {
     let mut section = Section::default();
     section.begin(1 << 20);
-    Decoder::new(0).decode(&[b"\0\x01x", string].concat(), &mut section).unwrap();
+    HpackDecoder::new(0).decode(&[b"\0\x01x", string].concat(), &mut section).unwrap();
     section.iter().next().unwrap().1.to_vec()
 }

@@ -5,7 +5,7 @@ use super::PATIENCE;
 use super::http2::{ACK, DATA, END_HEADERS, END_STREAM, Frame, GOAWAY, HEADERS, PING, RST_STREAM, SETTINGS};
 use super::http2::{WINDOW_UPDATE, block, frame};
 use super::origin::Behind;
-use larder_wire::http2::hpack::{Decoder, Section, TABLE};
+use larder_wire::http2::hpack::{HpackDecoder, Section, TABLE};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -63,7 +63,7 @@ pub struct Peer {
     pub stream: TcpStream,
     /// Which of the origin's connections, from 0.
     pub number: usize,
-    decoder: Decoder,
+    decoder: HpackDecoder,
     shared: Arc<Shared>,
     uploads: BTreeMap<u32, Upload>,
     /// Answers PING.
@@ -101,7 +101,7 @@ impl Http2Origin {
                         return;
                     }
                     assert_eq!(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", &preface);
-                    let (decoder, uploads) = (Decoder::new(TABLE), BTreeMap::new());
+                    let (decoder, uploads) = (HpackDecoder::new(TABLE), BTreeMap::new());
                     let mut peer = Peer { stream, number, decoder, shared, uploads, is_alive: true };
                     peer.send(frame(SETTINGS, 0, 0, &payload));
                     script(&mut peer);

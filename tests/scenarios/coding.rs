@@ -7,11 +7,11 @@ mod lies;
 
 use crate::harness::origin::{Gate, Received, Script};
 use crate::harness::{Client, Larder, Memcached, Origin, Response, tiers, until};
-use larder_gateway::coding::codec::{self, Levels};
+use larder_gateway::coding::codec::{self, CodecLevels};
 use larder_semantics::coding::Coding;
 use std::sync::Arc;
 
-const LEVELS: Levels = Levels { gzip: 6, brotli: 5, zstd: 3 };
+const LEVELS: CodecLevels = CodecLevels { gzip: 6, brotli: 5, zstd: 3 };
 
 const COMPRESS: &str = "compress = { enabled = true }";
 

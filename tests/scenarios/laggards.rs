@@ -4,7 +4,7 @@
 
 use crate::harness::origin::{Gate, Received, Script, response};
 use crate::harness::{Client, Larder, Origin, Response, until};
-use larder_gateway::coding::codec::{self, Levels};
+use larder_gateway::coding::codec::{self, CodecLevels};
 use larder_semantics::coding::Coding;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -271,7 +271,7 @@ fn a_range_goes_on_to_its_end() {
 #[test]
 fn a_body_that_is_decoded_goes_on() {
     let plain = body(2 * LENGTH);
-    let levels = Levels { gzip: 1, brotli: 1, zstd: 1 };
+    let levels = CodecLevels { gzip: 1, brotli: 1, zstd: 1 };
     let coded = codec::encode(Coding::Gzip, levels, &plain).unwrap().unwrap();
     let gate = Gate::new();
     let fields = "ETag: \"a\"\nContent-Encoding: gzip\n";

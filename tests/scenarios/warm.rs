@@ -5,7 +5,7 @@ use crate::harness::origin::{Gate, Received, Script, response};
 use crate::harness::secure::Authority;
 use crate::harness::server::Setup;
 use crate::harness::{Larder, Origin, server, until};
-use larder_gateway::coding::codec::{self, Levels};
+use larder_gateway::coding::codec::{self, CodecLevels};
 use larder_semantics::coding::Coding;
 use serde_json::Value;
 use std::process::{Command, Stdio};
@@ -90,7 +90,7 @@ fn a_log_by_how_often() {
 fn an_index_of_sitemaps_one_of_them_compressed() {
     let inner = "<urlset><url><loc>https://h/a</loc></url><url><loc>https://h/b?x=1&amp;y=2</loc></url>\
                  <url><loc>https://elsewhere.example/c</loc></url></urlset>";
-    let levels = Levels { gzip: 6, brotli: 5, zstd: 3 };
+    let levels = CodecLevels { gzip: 6, brotli: 5, zstd: 3 };
     let packed = codec::encode(Coding::Gzip, levels, inner.as_bytes()).unwrap().unwrap();
     let origin = Origin::scripted(move |it: &Received| {
         let whole = |kind: &str, body: &[u8]| {
@@ -241,7 +241,7 @@ fn each_url_is_asked_for_by_its_own_scheme() {
 #[test]
 fn of_a_sitemap_that_was_cut_short_what_is_there_is_warmed_and_the_rest_missed() {
     let text = b"<urlset><url><loc>http://h/c</loc></url></urlset>";
-    let levels = Levels { gzip: 6, brotli: 1, zstd: 1 };
+    let levels = CodecLevels { gzip: 6, brotli: 1, zstd: 1 };
     let gz = codec::encode_within(Coding::Gzip, levels, text, 1 << 20).unwrap().unwrap();
     let origin = Origin::scripted(move |it: &Received| {
         let sitemap = |name: &str| format!("<sitemap><loc>http://h/{name}</loc></sitemap>");

@@ -4,11 +4,11 @@
 
 use larder_counters::Counters;
 use larder_stdx::clock;
-use larder_transport::Answer;
-use larder_transport::body::{FileOwner, FileSlice, Piece};
+use larder_transport::ResponseWriter;
+use larder_transport::body::{BodyPiece, FileOwner, FileSlice};
 use larder_transport::listener::{self, Listen};
-use larder_transport::worker::{self, Limits, Worker};
-use larder_transport::{Client, Handler, Now, Reply, RequestBody};
+use larder_transport::worker::{self, ClientLimits, TransportWorker};
+use larder_transport::{AnswerNow, Client, Handler, Reply, RequestBody};
 use larder_wire::http1::request::{Reject, Request, RequestHead};
 use larder_wire::http2::ready::ReadyHead;
 use std::fs::File;
@@ -21,7 +21,7 @@ use std::time::Duration;
 /// The response.
 struct Canned {
     head: ReadyHead,
-    body: Piece,
+    body: BodyPiece,
 }
 
 struct Memory(File);
@@ -43,22 +43,22 @@ impl Canned {
         let body = if size > 16 * 1024 {
             let mut memory = File::from(rustix::fs::memfd_create("canned", rustix::fs::MemfdFlags::CLOEXEC)?);
             memory.write_all(&content)?;
-            Piece::File(FileSlice { owner: Arc::new(Memory(memory)), offset: 0, length: size as u64 })
+            BodyPiece::File(FileSlice { owner: Arc::new(Memory(memory)), offset: 0, length: size as u64 })
         } else {
-            Piece::Bytes(content.into())
+            BodyPiece::Bytes(content.into())
         };
         Ok(Self { head: ReadyHead::new(head.as_bytes()), body })
     }
 }
 
 impl Handler for Canned {
-    fn answer_now(&self, _: &RequestHead<'_>, _: &Client, answer: &mut Answer<'_>) -> Now {
+    fn answer_now(&self, _: &RequestHead<'_>, _: &Client, answer: &mut ResponseWriter<'_>) -> AnswerNow {
         answer.ready(&self.head);
         match &self.body {
-            Piece::Bytes(bytes) => answer.end_with(bytes),
+            BodyPiece::Bytes(bytes) => answer.end_with(bytes),
             file => answer.end_with_piece(file.clone()),
         }
-        Now::Answered
+        AnswerNow::Answered
     }
 
     async fn answer<'c>(&'c self, _: Rc<Request>, _: &'c Client, _: RequestBody<'c>, _: Reply<'c>) {}
@@ -71,7 +71,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let address = arguments.next().unwrap_or_else(|| "127.0.0.1:8080".to_owned()).parse()?;
     let size = arguments.next().map_or(Ok(1795), |it| it.parse())?;
     clock::tick();
-    let limits = Limits {
+    let limits = ClientLimits {
         head_size: 32 * 1024,
         target_size: 8 * 1024,
         body_size: 1 << 30,
@@ -88,7 +88,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("listening on {bound}");
     let canned = Rc::new(Canned::new(size)?);
     let work = async move {
-        let worker = Worker::new(Arc::new(Counters::default()), limits);
+        let worker = TransportWorker::new(Arc::new(Counters::default()), limits);
         tokio::task::spawn_local(worker.clone().watch());
         listener::serve(bound, worker, canned).await;
     };

@@ -1,23 +1,23 @@
 //! What an answer at the fast speed is written to, whatever the client speaks: a head, then a body or none. Slow answers
 //! have a `Reply`.
 
-use crate::body::Piece;
+use crate::body::BodyPiece;
 use crate::outbox::Outbox;
 use bytes::Bytes;
 use larder_wire::http1::{Version, write};
-use larder_wire::http2::frame::{self, End, MAX_SIZE};
+use larder_wire::http2::frame::{self, EndFlag, MAX_SIZE};
 use larder_wire::http2::hpack::{Encoder, encode};
 use larder_wire::http2::ready::ReadyHead;
 
 /// An answer that is being written, behind whatever waits in its connection's outbox already. The order is: one of
-/// [`Answer::ready`] and [`Answer::status`], fields, and one of the ends.
-pub struct Answer<'o> {
+/// [`ResponseWriter::ready`] and [`ResponseWriter::status`], fields, and one of the ends.
+pub struct ResponseWriter<'o> {
     out: &'o mut Outbox,
-    form: Form<'o>,
+    form: WireForm<'o>,
 }
 
 /// How it is written.
-enum Form<'o> {
+enum WireForm<'o> {
     /// As text, with these lines at the end of its head.
     Http1 { last_lines: &'static [u8] },
     /// As frames of a stream.
@@ -34,13 +34,13 @@ struct Frames<'o> {
     /// Bytes of body that may be sent.
     window: u64,
     sent: u64,
-    rest: Option<Piece>,
+    rest: Option<BodyPiece>,
 }
 
 /// Bytes of body that are sent at once at most: others have their turn.
 const MOST: i64 = 128 * 1024;
 
-impl<'o> Answer<'o> {
+impl<'o> ResponseWriter<'o> {
     /// For a client of HTTP/1, whose connection closes after this answer if it is the `last`.
     #[inline]
     pub(crate) fn http1(version: Version, last: bool, out: &'o mut Outbox) -> Self {
@@ -49,7 +49,7 @@ impl<'o> Answer<'o> {
             (false, Version::Http10) => b"Connection: keep-alive\r\n\r\n",
             (false, _) => b"\r\n",
         };
-        Self { out, form: Form::Http1 { last_lines } }
+        Self { out, form: WireForm::Http1 { last_lines } }
     }
 
     /// For a client of HTTP/2, which lets `window` bytes of body be sent.
@@ -58,12 +58,12 @@ impl<'o> Answer<'o> {
         let at = frame::begin_headers(out.text());
         let window = window.clamp(0, MOST).cast_unsigned();
         let frames = Frames { stream, encoder, has_begun: false, at, window, sent: 0, rest: None };
-        Self { out, form: Form::Http2(frames) }
+        Self { out, form: WireForm::Http2(frames) }
     }
 
     /// Nothing is sent of it.
     pub(crate) fn take_back(self) {
-        if let Form::Http2(frames) = self.form {
+        if let WireForm::Http2(frames) = self.form {
             self.out.text().truncate(frames.at);
             if frames.has_begun {
                 frames.encoder.forget();
@@ -72,10 +72,10 @@ impl<'o> Answer<'o> {
     }
 
     /// How much of the body was sent, and what was not.
-    pub(crate) fn into_rest(self) -> (u64, Option<Piece>) {
+    pub(crate) fn into_rest(self) -> (u64, Option<BodyPiece>) {
         match self.form {
-            Form::Http1 { .. } => (0, None),
-            Form::Http2(frames) => (frames.sent, frames.rest),
+            WireForm::Http1 { .. } => (0, None),
+            WireForm::Http2(frames) => (frames.sent, frames.rest),
         }
     }
 
@@ -84,8 +84,8 @@ impl<'o> Answer<'o> {
     pub fn ready(&mut self, head: &ReadyHead) {
         let out = self.out.text();
         match &mut self.form {
-            Form::Http1 { .. } => head.write_text(out),
-            Form::Http2(frames) => {
+            WireForm::Http1 { .. } => head.write_text(out),
+            WireForm::Http2(frames) => {
                 frames.begin(out);
                 head.encode(frames.encoder, out);
             }
@@ -96,8 +96,8 @@ impl<'o> Answer<'o> {
     pub fn status(&mut self, status: u16) {
         let out = self.out.text();
         match &mut self.form {
-            Form::Http1 { .. } => write::status_line(status, out),
-            Form::Http2(frames) => {
+            WireForm::Http1 { .. } => write::status_line(status, out),
+            WireForm::Http2(frames) => {
                 frames.begin(out);
                 encode::status(status, out);
             }
@@ -115,27 +115,27 @@ impl<'o> Answer<'o> {
     pub fn field_with(&mut self, name: &str, write: impl FnOnce(&mut Vec<u8>)) {
         let text = self.out.text();
         match &mut self.form {
-            Form::Http1 { .. } => {
+            WireForm::Http1 { .. } => {
                 text.extend_from_slice(name.as_bytes());
                 text.extend_from_slice(b": ");
                 write(text);
                 text.extend_from_slice(b"\r\n");
             }
-            Form::Http2(frames) => frames.encoder.field_with(name.as_bytes(), write, text),
+            WireForm::Http2(frames) => frames.encoder.field_with(name.as_bytes(), write, text),
         }
     }
 
     /// Ends it without a body.
     #[inline]
     pub fn end(&mut self) {
-        self.end_head(End::Stream);
+        self.end_head(EndFlag::Stream);
     }
 
     #[inline]
-    fn end_head(&mut self, end: End) {
+    fn end_head(&mut self, end: EndFlag) {
         match &self.form {
-            Form::Http1 { last_lines } => self.out.text().extend_from_slice(last_lines),
-            Form::Http2(frames) => frame::end_headers(frames.at, frames.stream, end, self.out.text()),
+            WireForm::Http1 { last_lines } => self.out.text().extend_from_slice(last_lines),
+            WireForm::Http2(frames) => frame::end_headers(frames.at, frames.stream, end, self.out.text()),
         }
     }
 
@@ -151,28 +151,28 @@ impl<'o> Answer<'o> {
         if body.is_empty() {
             return self.end();
         }
-        self.end_head(End::Open);
+        self.end_head(EndFlag::Open);
         match &mut self.form {
-            Form::Http1 { .. } => self.out.text().extend_from_slice(body),
+            WireForm::Http1 { .. } => self.out.text().extend_from_slice(body),
             // The most usual case: one frame.
-            Form::Http2(frames) if body.len() <= MAX_SIZE && body.len() as u64 <= frames.window => {
+            WireForm::Http2(frames) if body.len() <= MAX_SIZE && body.len() as u64 <= frames.window => {
                 frames.sent = body.len() as u64;
-                frame::write_data_header(frames.stream, body.len(), End::Stream, self.out.text());
+                frame::write_data_header(frames.stream, body.len(), EndFlag::Stream, self.out.text());
                 self.out.text().extend_from_slice(body);
             }
-            Form::Http2(frames) => frames.send(Piece::Bytes(shared()), self.out),
+            WireForm::Http2(frames) => frames.send(BodyPiece::Bytes(shared()), self.out),
         }
     }
 
     /// Ends it with a body.
-    pub fn end_with_piece(&mut self, body: Piece) {
+    pub fn end_with_piece(&mut self, body: BodyPiece) {
         if body.is_empty() {
             return self.end();
         }
-        self.end_head(End::Open);
+        self.end_head(EndFlag::Open);
         match &mut self.form {
-            Form::Http1 { .. } => self.out.push(body),
-            Form::Http2(frames) => frames.send(body, self.out),
+            WireForm::Http1 { .. } => self.out.push(body),
+            WireForm::Http2(frames) => frames.send(body, self.out),
         }
     }
 }
@@ -185,13 +185,13 @@ impl Frames<'_> {
     }
 
     /// Sends what may be sent of a body, and keeps the rest.
-    fn send(&mut self, body: Piece, out: &mut Outbox) {
+    fn send(&mut self, body: BodyPiece, out: &mut Outbox) {
         let length = body.len();
         while self.sent < length && self.sent < self.window {
             let part = (self.window.min(length) - self.sent).min(MAX_SIZE as u64);
             let piece = body.slice(self.sent, part);
             self.sent += part;
-            let end = if self.sent == length { End::Stream } else { End::Open };
+            let end = if self.sent == length { EndFlag::Stream } else { EndFlag::Open };
             frame::write_data_header(self.stream, usize::try_from(part).unwrap_or(0), end, out.text());
             out.push_frame(piece);
         }

@@ -14,7 +14,7 @@ pub trait FileOwner: Send + Sync {
     fn mapped(&self, offset: u64, length: u64) -> Option<&[u8]>;
 
     /// Lends some bytes from `offset` on, at least one and not many more than `most`, which are those that were promised: where the owner
-    /// has sums of them ([`Kept::Checked`]), they were checked where they lie now.
+    /// has sums of them ([`FileWritableBy::Checked`]), they were checked where they lie now.
     ///
     /// # Errors
     /// They cannot be read, there are none, or they are others.
@@ -30,12 +30,12 @@ pub trait FileOwner: Send + Sync {
     }
 
     /// Whose the bytes are, and so how they are sent.
-    fn kept(&self) -> Kept {
-        Kept::Ours
+    fn kept(&self) -> FileWritableBy {
+        FileWritableBy::Ours
     }
 
-    /// Whether the bytes are still those that were promised; asked of [`Kept::Theirs`] after each read, and of
-    /// [`Kept::Ours`] before the sending of a range goes on. A `false` cuts the connection, so that no client takes a mix of two
+    /// Whether the bytes are still those that were promised; asked of [`FileWritableBy::Theirs`] after each read, and of
+    /// [`FileWritableBy::Ours`] before the sending of a range goes on. A `false` cuts the connection, so that no client takes a mix of two
     /// versions for one.
     fn intact(&self) -> bool {
         true
@@ -47,7 +47,7 @@ pub trait FileOwner: Send + Sync {
 
 /// Who may change the bytes of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kept {
+pub enum FileWritableBy {
     /// Nobody: `sendfile` hands the kernel the pages themselves.
     Ours,
     /// Anybody who may write to the file. They are copied on their way: the kernel sends pages as they are when they
@@ -74,20 +74,20 @@ pub struct FileSlice {
 
 /// One piece of a body.
 #[derive(Clone)]
-pub enum Piece {
+pub enum BodyPiece {
     /// On the heap.
     Bytes(Bytes),
     /// In a file or in the arena.
     File(FileSlice),
 }
 
-impl Piece {
+impl BodyPiece {
     /// Bytes.
     #[must_use]
     pub fn len(&self) -> u64 {
         match self {
-            Piece::Bytes(bytes) => bytes.len() as u64,
-            Piece::File(slice) => slice.length,
+            BodyPiece::Bytes(bytes) => bytes.len() as u64,
+            BodyPiece::File(slice) => slice.length,
         }
     }
 
@@ -99,13 +99,13 @@ impl Piece {
 
     /// The part of `length` bytes from `from`; both within the piece.
     #[must_use]
-    pub fn slice(&self, from: u64, length: u64) -> Piece {
+    pub fn slice(&self, from: u64, length: u64) -> BodyPiece {
         debug_assert!(from + length <= self.len());
         match self {
             #[allow(clippy::cast_possible_truncation, reason = "within a buffer in memory")]
-            Piece::Bytes(bytes) => Piece::Bytes(bytes.slice(from as usize..(from + length) as usize)),
-            Piece::File(it) => {
-                Piece::File(FileSlice { owner: it.owner.clone(), offset: it.offset + from, length })
+            BodyPiece::Bytes(bytes) => BodyPiece::Bytes(bytes.slice(from as usize..(from + length) as usize)),
+            BodyPiece::File(it) => {
+                BodyPiece::File(FileSlice { owner: it.owner.clone(), offset: it.offset + from, length })
             }
         }
     }

@@ -1,9 +1,9 @@
 //! What answers requests, and what it is given for that: the same whatever protocol the client speaks.
 
-use crate::body::Piece;
-use crate::introduction::Unintroduced;
-use crate::link::ClientGone;
-use crate::{Answer, http1, http2};
+use crate::body::BodyPiece;
+use crate::client_socket::ClientGone;
+use crate::proxy_protocol::MissingPreamble;
+use crate::{ResponseWriter, http1, http2};
 use bytes::Bytes;
 use larder_semantics::field::FieldList;
 use larder_semantics::scheme::Scheme;
@@ -37,7 +37,7 @@ pub struct Client {
 
 /// What [`Handler::answer_now`] did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Now {
+pub enum AnswerNow {
     /// The whole response is written.
     Answered,
     /// Not answered, nothing written: take the slow speed.
@@ -47,9 +47,14 @@ pub enum Now {
 /// Answers requests. One instance per worker; `&self` because one thread runs many connections.
 pub trait Handler: 'static {
     /// Answers at once and without waiting, or declines. Called only for requests without a body.
-    fn answer_now(&self, head: &RequestHead<'_>, client: &Client, answer: &mut Answer<'_>) -> Now;
+    fn answer_now(
+        &self,
+        head: &RequestHead<'_>,
+        client: &Client,
+        answer: &mut ResponseWriter<'_>,
+    ) -> AnswerNow;
 
-    /// Answers in its own time. Returning without [`Reply::finish`] closes the connection hard, or resets
+    /// Answers in its own time. Returning without [`Http2Reply::finish`] closes the connection hard, or resets
     /// the stream, so that the client sees a truncated response as one.
     fn answer<'c>(
         &'c self,
@@ -63,7 +68,7 @@ pub trait Handler: 'static {
     fn rejected(&self, reject: Reject, client: &Client, body: u64);
 
     /// A connection on which a header of the PROXY protocol is to come first was closed without one. For logs.
-    fn unintroduced(&self, why: Unintroduced, peer: Option<SocketAddr>) {
+    fn unintroduced(&self, why: MissingPreamble, peer: Option<SocketAddr>) {
         let _ = (why, peer);
     }
 
@@ -86,33 +91,33 @@ pub enum ResponseBody {
 
 /// What a client is to be given of a body of which the rest need not be here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Room {
+pub struct ClientDemand {
     /// Bytes, now. More would wait for it here.
     pub now: u64,
     /// Bytes of the rest that may be fetched meanwhile: the fewer, the more the client has asked for at once.
     pub ahead: u64,
 }
 
-impl Room {
+impl ClientDemand {
     /// For a client that has one answer at a time, which waits where it lies.
-    pub const ALL: Room = Room { now: u64::MAX, ahead: u64::MAX };
+    pub const ALL: ClientDemand = ClientDemand { now: u64::MAX, ahead: u64::MAX };
 }
 
 /// The body of a request.
-pub struct RequestBody<'c>(Incoming<'c>);
+pub struct RequestBody<'c>(TunnelIncoming<'c>);
 
-enum Incoming<'c> {
-    Http1(http1::RequestBody<'c>),
-    Http2(http2::RequestBody),
+enum TunnelIncoming<'c> {
+    Http1(http1::Http1RequestBody<'c>),
+    Http2(http2::Http2RequestBody),
 }
 
 impl<'c> RequestBody<'c> {
-    pub(crate) fn http1(body: http1::RequestBody<'c>) -> Self {
-        Self(Incoming::Http1(body))
+    pub(crate) fn http1(body: http1::Http1RequestBody<'c>) -> Self {
+        Self(TunnelIncoming::Http1(body))
     }
 
-    pub(crate) fn http2(body: http2::RequestBody) -> Self {
-        Self(Incoming::Http2(body))
+    pub(crate) fn http2(body: http2::Http2RequestBody) -> Self {
+        Self(TunnelIncoming::Http2(body))
     }
 
     /// The next bytes; `None` after the last. Sends `100 Continue` before the first read, if the client
@@ -122,8 +127,8 @@ impl<'c> RequestBody<'c> {
     /// The body did not arrive whole: what was forwarded must not look complete.
     pub async fn next(&mut self) -> Result<Option<Bytes>, ClientGone> {
         match &mut self.0 {
-            Incoming::Http1(it) => it.next().await,
-            Incoming::Http2(it) => it.next().await,
+            TunnelIncoming::Http1(it) => it.next().await,
+            TunnelIncoming::Http2(it) => it.next().await,
         }
     }
 
@@ -131,11 +136,11 @@ impl<'c> RequestBody<'c> {
     /// none. A body that is announced as too large is refused here as well.
     ///
     /// # Errors
-    /// As [`RequestBody::next`].
+    /// As [`Http2RequestBody::next`].
     pub fn arrived(&mut self) -> Result<Option<Bytes>, ClientGone> {
         match &mut self.0 {
-            Incoming::Http1(it) => it.arrived(),
-            Incoming::Http2(it) => it.arrived(),
+            TunnelIncoming::Http1(it) => it.arrived(),
+            TunnelIncoming::Http2(it) => it.arrived(),
         }
     }
 
@@ -143,35 +148,35 @@ impl<'c> RequestBody<'c> {
     #[must_use]
     pub fn is_whole(&self) -> bool {
         match &self.0 {
-            Incoming::Http1(it) => it.is_whole(),
-            Incoming::Http2(it) => it.is_whole(),
+            TunnelIncoming::Http1(it) => it.is_whole(),
+            TunnelIncoming::Http2(it) => it.is_whole(),
         }
     }
 
-    /// The trailer section, after [`RequestBody::next`] returned `None`.
+    /// The trailer section, after [`Http2RequestBody::next`] returned `None`.
     pub fn trailers(&mut self) -> Option<FieldList> {
         match &mut self.0 {
-            Incoming::Http1(it) => it.trailers(),
-            Incoming::Http2(it) => it.trailers(),
+            TunnelIncoming::Http1(it) => it.trailers(),
+            TunnelIncoming::Http2(it) => it.trailers(),
         }
     }
 }
 
 /// Writes the response to a request.
-pub struct Reply<'c>(Outgoing<'c>);
+pub struct Reply<'c>(TunnelOutgoing<'c>);
 
-enum Outgoing<'c> {
-    Http1(http1::Reply<'c>),
-    Http2(http2::Reply),
+enum TunnelOutgoing<'c> {
+    Http1(http1::Http1Reply<'c>),
+    Http2(http2::Http2Reply),
 }
 
 impl<'c> Reply<'c> {
-    pub(crate) fn http1(reply: http1::Reply<'c>) -> Self {
-        Self(Outgoing::Http1(reply))
+    pub(crate) fn http1(reply: http1::Http1Reply<'c>) -> Self {
+        Self(TunnelOutgoing::Http1(reply))
     }
 
-    pub(crate) fn http2(reply: http2::Reply) -> Self {
-        Self(Outgoing::Http2(reply))
+    pub(crate) fn http2(reply: http2::Http2Reply) -> Self {
+        Self(TunnelOutgoing::Http2(reply))
     }
 
     /// Sends a 1xx response other than 101; dropped silently for HTTP/1.0 clients.
@@ -180,14 +185,14 @@ impl<'c> Reply<'c> {
     /// The client is gone.
     pub async fn interim(&mut self, status: u16, fields: &FieldList) -> Result<(), ClientGone> {
         match &mut self.0 {
-            Outgoing::Http1(it) => it.interim(status, fields).await,
-            Outgoing::Http2(it) => it.interim(status, fields),
+            TunnelOutgoing::Http1(it) => it.interim(status, fields).await,
+            TunnelOutgoing::Http2(it) => it.interim(status, fields),
         }
     }
 
     /// Sends the final head. `fields` are end-to-end fields only: `Connection`, `Transfer-Encoding` and
     /// (for [`ResponseBody::Length`]) `Content-Length` are the reply's to write. Held back to leave
-    /// together with the first piece; see [`Reply::flush`].
+    /// together with the first piece; see [`Http2Reply::flush`].
     ///
     /// # Errors
     /// The client is gone.
@@ -198,8 +203,8 @@ impl<'c> Reply<'c> {
         body: ResponseBody,
     ) -> Result<(), ClientGone> {
         match &mut self.0 {
-            Outgoing::Http1(it) => it.head(status, fields, body).await,
-            Outgoing::Http2(it) => it.head(status, fields, body),
+            TunnelOutgoing::Http1(it) => it.head(status, fields, body).await,
+            TunnelOutgoing::Http2(it) => it.head(status, fields, body),
         }
     }
 
@@ -207,10 +212,10 @@ impl<'c> Reply<'c> {
     ///
     /// # Errors
     /// The client is gone.
-    pub async fn piece(&mut self, piece: Piece) -> Result<(), ClientGone> {
+    pub async fn piece(&mut self, piece: BodyPiece) -> Result<(), ClientGone> {
         match &mut self.0 {
-            Outgoing::Http1(it) => it.piece(piece).await,
-            Outgoing::Http2(it) => it.piece(piece).await,
+            TunnelOutgoing::Http1(it) => it.piece(piece).await,
+            TunnelOutgoing::Http2(it) => it.piece(piece).await,
         }
     }
 
@@ -219,10 +224,10 @@ impl<'c> Reply<'c> {
     ///
     /// # Errors
     /// The client is gone.
-    pub async fn room(&self) -> Result<Room, ClientGone> {
+    pub async fn room(&self) -> Result<ClientDemand, ClientGone> {
         match &self.0 {
-            Outgoing::Http1(_) => Ok(Room::ALL),
-            Outgoing::Http2(it) => it.room().await,
+            TunnelOutgoing::Http1(_) => Ok(ClientDemand::ALL),
+            TunnelOutgoing::Http2(it) => it.room().await,
         }
     }
 
@@ -232,8 +237,8 @@ impl<'c> Reply<'c> {
     /// The client is gone.
     pub async fn flush(&self) -> Result<(), ClientGone> {
         match &self.0 {
-            Outgoing::Http1(it) => it.flush().await,
-            Outgoing::Http2(it) => it.check(),
+            TunnelOutgoing::Http1(it) => it.flush().await,
+            TunnelOutgoing::Http2(it) => it.check(),
         }
     }
 
@@ -241,16 +246,16 @@ impl<'c> Reply<'c> {
     /// request meanwhile over HTTP/1 this waits for ever, and sending tells.
     pub async fn gone(&self) {
         match &self.0 {
-            Outgoing::Http1(it) => it.gone().await,
-            Outgoing::Http2(it) => it.gone().await,
+            TunnelOutgoing::Http1(it) => it.gone().await,
+            TunnelOutgoing::Http2(it) => it.gone().await,
         }
     }
 
     /// Waits until the client has taken its request back. Over HTTP/1 it cannot say so: there this waits for ever.
     pub async fn taken_back(&self) {
         match &self.0 {
-            Outgoing::Http1(_) => std::future::pending().await,
-            Outgoing::Http2(it) => it.gone().await,
+            TunnelOutgoing::Http1(_) => std::future::pending().await,
+            TunnelOutgoing::Http2(it) => it.gone().await,
         }
     }
 
@@ -261,17 +266,19 @@ impl<'c> Reply<'c> {
     /// The client is gone, or over HTTP/2 had not asked for any.
     pub async fn switch(&mut self, protocol: &[u8], fields: &FieldList) -> Result<Tunnel<'c>, ClientGone> {
         match &mut self.0 {
-            Outgoing::Http1(it) => it.switch(protocol, fields).await.map(|it| Tunnel(Side::Http1(it))),
-            Outgoing::Http2(it) => it.switch(fields).map(|it| Tunnel(Side::Http2(it))),
+            TunnelOutgoing::Http1(it) => {
+                it.switch(protocol, fields).await.map(|it| Tunnel(ReplySide::Http1(it)))
+            }
+            TunnelOutgoing::Http2(it) => it.switch(fields).map(|it| Tunnel(ReplySide::Http2(it))),
         }
     }
 
-    /// The status with which [`Reply::switch`] agrees.
+    /// The status with which [`Http2Reply::switch`] agrees.
     #[must_use]
     pub fn agreement(&self) -> u16 {
         match &self.0 {
-            Outgoing::Http1(_) => 101,
-            Outgoing::Http2(_) => 200,
+            TunnelOutgoing::Http1(_) => 101,
+            TunnelOutgoing::Http2(_) => 200,
         }
     }
 
@@ -281,8 +288,8 @@ impl<'c> Reply<'c> {
     /// The client is gone, or the body was short.
     pub async fn finish(self, trailers: Option<&FieldList>) -> Result<(), ClientGone> {
         match self.0 {
-            Outgoing::Http1(it) => it.finish(trailers).await,
-            Outgoing::Http2(it) => it.finish(trailers).await,
+            TunnelOutgoing::Http1(it) => it.finish(trailers).await,
+            TunnelOutgoing::Http2(it) => it.finish(trailers).await,
         }
     }
 
@@ -290,8 +297,8 @@ impl<'c> Reply<'c> {
     #[must_use]
     pub fn started(&self) -> bool {
         match &self.0 {
-            Outgoing::Http1(it) => it.started(),
-            Outgoing::Http2(it) => it.started(),
+            TunnelOutgoing::Http1(it) => it.started(),
+            TunnelOutgoing::Http2(it) => it.started(),
         }
     }
 
@@ -299,14 +306,14 @@ impl<'c> Reply<'c> {
     #[must_use]
     pub fn body_bytes(&self) -> u64 {
         match &self.0 {
-            Outgoing::Http1(it) => it.body_bytes(),
-            Outgoing::Http2(it) => it.body_bytes(),
+            TunnelOutgoing::Http1(it) => it.body_bytes(),
+            TunnelOutgoing::Http2(it) => it.body_bytes(),
         }
     }
 
     /// The connection closes after this response, where it has no other to bring.
     pub fn close_after(&mut self) {
-        if let Outgoing::Http1(it) = &mut self.0 {
+        if let TunnelOutgoing::Http1(it) = &mut self.0 {
             it.close_after();
         }
     }
@@ -314,11 +321,11 @@ impl<'c> Reply<'c> {
 
 /// The client's side of what is no longer HTTP: bytes in both directions, each with an end of its own. Unless it is closed in an
 /// orderly way, it is cut. Reading and writing may be awaited side by side by one task.
-pub struct Tunnel<'c>(Side<'c>);
+pub struct Tunnel<'c>(ReplySide<'c>);
 
-enum Side<'c> {
-    Http1(http1::Tunnel<'c>),
-    Http2(http2::Tunnel),
+enum ReplySide<'c> {
+    Http1(http1::Http1Tunnel<'c>),
+    Http2(http2::Http2Tunnel),
 }
 
 impl Tunnel<'_> {
@@ -328,8 +335,8 @@ impl Tunnel<'_> {
     /// The client is gone.
     pub async fn read(&self) -> Result<Option<Bytes>, ClientGone> {
         match &self.0 {
-            Side::Http1(it) => it.read().await,
-            Side::Http2(it) => it.read().await,
+            ReplySide::Http1(it) => it.read().await,
+            ReplySide::Http2(it) => it.read().await,
         }
     }
 
@@ -339,16 +346,16 @@ impl Tunnel<'_> {
     /// The client is gone, or takes nothing.
     pub async fn write(&self, bytes: Bytes) -> Result<(), ClientGone> {
         match &self.0 {
-            Side::Http1(it) => it.write(bytes).await,
-            Side::Http2(it) => it.write(bytes).await,
+            ReplySide::Http1(it) => it.write(bytes).await,
+            ReplySide::Http2(it) => it.write(bytes).await,
         }
     }
 
     /// Ends our side; what the client still sends is still read.
     pub fn end(&self) {
         match &self.0 {
-            Side::Http1(it) => it.end(),
-            Side::Http2(it) => it.end(),
+            ReplySide::Http1(it) => it.end(),
+            ReplySide::Http2(it) => it.end(),
         }
     }
 
@@ -356,16 +363,16 @@ impl Tunnel<'_> {
     /// written to: there this waits for ever.
     pub async fn gone(&self) {
         match &self.0 {
-            Side::Http1(_) => std::future::pending().await,
-            Side::Http2(it) => it.gone().await,
+            ReplySide::Http1(_) => std::future::pending().await,
+            ReplySide::Http2(it) => it.gone().await,
         }
     }
 
     /// Both sides have ended.
     pub async fn close(self) {
         match self.0 {
-            Side::Http1(it) => it.close(),
-            Side::Http2(it) => it.close().await,
+            ReplySide::Http1(it) => it.close(),
+            ReplySide::Http2(it) => it.close().await,
         }
     }
 }

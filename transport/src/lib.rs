@@ -2,20 +2,20 @@
 
 mod answer;
 pub mod body;
+mod body_length;
+mod client_socket;
+mod eager_read;
+pub mod future_pool;
 mod handler;
-mod haste;
 mod http1;
 mod http2;
-mod introduction;
-mod link;
 pub mod listener;
 mod outbox;
-mod rest;
-pub mod room;
+mod proxy_protocol;
 pub mod tls;
 pub mod worker;
 
-pub use answer::Answer;
-pub use handler::{Client, Handler, Now, Reply, RequestBody, ResponseBody, Room, Tunnel};
-pub use introduction::Unintroduced;
-pub use link::ClientGone;
+pub use answer::ResponseWriter;
+pub use client_socket::ClientGone;
+pub use handler::{AnswerNow, Client, ClientDemand, Handler, Reply, RequestBody, ResponseBody, Tunnel};
+pub use proxy_protocol::MissingPreamble;

@@ -1,15 +1,15 @@
 //! Listening addresses: TCP with `SO_REUSEPORT` per worker, or a Unix socket shared by all; and the accept
 //! loop, which survives the want of descriptors.
 
+use crate::client_socket::{ClientSocket, Unsecured};
 use crate::handler::{Client, Handler};
-use crate::introduction::Unintroduced;
-use crate::link::{Link, Unsecured};
-use crate::tls::{Protocol, Tls};
-use crate::worker::{Place, SHED, Worker};
+use crate::proxy_protocol::MissingPreamble;
+use crate::tls::{AlpnProtocol, ServerTls};
+use crate::worker::{ConnectionPermit, SHED, TransportWorker};
 use crate::{http1, http2};
 use larder_semantics::scheme::Scheme;
 use larder_stdx::descriptors;
-use larder_wire::proxy::Source;
+use larder_wire::proxy::ConnectionSource;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
@@ -162,7 +162,7 @@ pub fn bind(listen: &Listen) -> Result<Bound, String> {
             Ok(Bound { socket, listen: listen.at(actual), preamble: Preamble::None, file: None })
         }
         Listen::Unix(path) => {
-            let socket = unix(path, Access::Anyone).map_err(|it| refused(listen, &it))?;
+            let socket = unix(path, SocketAccess::Anyone).map_err(|it| refused(listen, &it))?;
             Ok(Bound { socket, listen: listen.clone(), preamble: Preamble::None, file: SocketFile::of(path) })
         }
     }
@@ -174,7 +174,7 @@ pub fn bind(listen: &Listen) -> Result<Bound, String> {
 /// One sentence: what was refused, why, and what to do.
 pub fn bind_private(path: &Path) -> Result<Bound, String> {
     let listen = Listen::Unix(path.to_owned());
-    let socket = unix(path, Access::Owner).map_err(|it| refused(&listen, &it))?;
+    let socket = unix(path, SocketAccess::Owner).map_err(|it| refused(&listen, &it))?;
     Ok(Bound { socket, listen, preamble: Preamble::None, file: SocketFile::of(path) })
 }
 
@@ -250,7 +250,7 @@ fn local(socket: &Socket) -> Option<SocketAddr> {
 
 /// Who may connect to a Unix socket.
 #[derive(Clone, Copy)]
-enum Access {
+enum SocketAccess {
     /// Whoever may reach the directory, as with a port on loopback.
     Anyone,
     /// The user who runs the server.
@@ -258,7 +258,7 @@ enum Access {
 }
 
 /// A socket file that nobody listens on any more is replaced; anything else in the way stays.
-fn unix(path: &Path, access: Access) -> io::Result<Socket> {
+fn unix(path: &Path, access: SocketAccess) -> io::Result<Socket> {
     let length = path.as_os_str().len();
     if length > MAX_UNIX_PATH {
         let why = format!("its path has {length} bytes; the maximum for a Unix socket is {MAX_UNIX_PATH}");
@@ -279,8 +279,8 @@ fn unix(path: &Path, access: Access) -> io::Result<Socket> {
     let socket = Socket::new(Domain::UNIX, Type::STREAM.nonblocking().cloexec(), None)?;
     socket.bind(&address)?;
     let mode = match access {
-        Access::Anyone => 0o666,
-        Access::Owner => 0o600,
+        SocketAccess::Anyone => 0o666,
+        SocketAccess::Owner => 0o600,
     };
     // Before it listens: nobody can have connected yet.
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))?;
@@ -316,7 +316,7 @@ fn refused(listen: &Listen, error: &io::Error) -> String {
 
 /// Accepts connections and serves each, until the worker drains. What waits in the queue then is still served:
 /// closing the socket would reset it.
-pub async fn serve<H: Handler>(bound: Bound, worker: Rc<Worker>, handler: Rc<H>) {
+pub async fn serve<H: Handler>(bound: Bound, worker: Rc<TransportWorker>, handler: Rc<H>) {
     let local = bound.tcp();
     let _file = bound.file.clone();
     let Ok(listener) = crate::worker::watch(OwnedFd::from(bound.socket)) else {
@@ -335,22 +335,22 @@ pub async fn serve<H: Handler>(bound: Bound, worker: Rc<Worker>, handler: Rc<H>)
         };
         let Ok(mut ready) = ready else { return };
         match door.accept_batch() {
-            Accepted::All => ready.clear_ready(),
-            Accepted::Batch => tokio::task::yield_now().await,
-            Accepted::Want => tokio::time::sleep(REST).await,
-            Accepted::Full => {
+            AcceptResult::All => ready.clear_ready(),
+            AcceptResult::Batch => tokio::task::yield_now().await,
+            AcceptResult::Want => tokio::time::sleep(REST).await,
+            AcceptResult::Full => {
                 let makes_room = door.worker.makes_room().await;
                 door.to_refuse.set(if makes_room { 0 } else { BACKLOG });
             }
         }
     }
     door.to_refuse.set(i32::MAX);
-    while door.accept_batch() == Accepted::Batch {}
+    while door.accept_batch() == AcceptResult::Batch {}
 }
 
 /// What accepting ended with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Accepted {
+enum AcceptResult {
     /// Nobody waits any more.
     All,
     /// More may wait; others have their turn first.
@@ -365,16 +365,16 @@ enum Accepted {
 struct Door<H> {
     listener: AsyncFd<OwnedFd>,
     local: Option<SocketAddr>,
-    tls: Option<Arc<Tls>>,
+    tls: Option<Arc<ServerTls>>,
     preamble: Preamble,
-    worker: Rc<Worker>,
+    worker: Rc<TransportWorker>,
     handler: Rc<H>,
     /// So many of those who wait may be turned away: nobody made room for them.
     to_refuse: Cell<i32>,
 }
 
 impl<H: Handler> Door<H> {
-    fn accept_batch(&self) -> Accepted {
+    fn accept_batch(&self) -> AcceptResult {
         for at in 0..BATCH {
             let lacks_room = self.worker.lacks_room();
             let place = self.worker.take_place();
@@ -386,7 +386,7 @@ impl<H: Handler> Door<H> {
                 return self.want();
             }
             if place.is_none() && self.to_refuse.get() <= 0 {
-                return Accepted::Full;
+                return AcceptResult::Full;
             }
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
             match rustix::net::acceptfrom_with(self.listener.get_ref().as_fd(), flags) {
@@ -400,13 +400,13 @@ impl<H: Handler> Door<H> {
                 Err(_) => return self.want(),
             }
         }
-        Accepted::Batch
+        AcceptResult::Batch
     }
 
     /// Nobody waits any more: who comes next may find that somebody rests.
-    fn all(&self) -> Accepted {
+    fn all(&self) -> AcceptResult {
         self.to_refuse.set(0);
-        Accepted::All
+        AcceptResult::All
     }
 
     /// Whether somebody else waits, or may: an `accept` that finds nobody makes a socket and a file first, and takes ten
@@ -416,17 +416,17 @@ impl<H: Handler> Door<H> {
         poll(&mut asked, Some(&Timespec::default())) != Ok(0)
     }
 
-    fn want(&self) -> Accepted {
+    fn want(&self) -> AcceptResult {
         self.worker.counters.accept_errors.add(1);
         if self.worker.shed(SHED) > 0 {
-            return Accepted::Batch; // As soon as these are gone.
+            return AcceptResult::Batch; // As soon as these are gone.
         }
         // Those of other workers may have some.
         descriptors::miss();
-        Accepted::Want
+        AcceptResult::Want
     }
 
-    fn begin(&self, socket: OwnedFd, peer: Option<SocketAddr>, place: Option<Place>) {
+    fn begin(&self, socket: OwnedFd, peer: Option<SocketAddr>, place: Option<ConnectionPermit>) {
         let local = match self.local {
             Some(any) if any.ip().is_unspecified() => {
                 rustix::net::getsockname(&socket).ok().and_then(|it| it.try_into().ok()).or(self.local)
@@ -434,14 +434,14 @@ impl<H: Handler> Door<H> {
             one => one,
         };
         if self.preamble == Preamble::Proxy && !self.worker.lets_introduce(peer.map(|it| it.ip())) {
-            Unintroduced::Refused.count(&self.worker.counters);
-            return self.handler.unintroduced(Unintroduced::Refused, peer);
+            MissingPreamble::Refused.count(&self.worker.counters);
+            return self.handler.unintroduced(MissingPreamble::Refused, peer);
         }
         let Some(place) = place else {
             self.to_refuse.update(|it| it - 1);
             return self.worker.counters.connections_refused.add(1);
         };
-        let link = Link::new(self.worker.admit(socket, place), self.worker.clone());
+        let link = ClientSocket::new(self.worker.admit(socket, place), self.worker.clone());
         let scheme = if self.tls.is_some() { Scheme::Https } else { Scheme::Http };
         let client = Client { peer, hops: Vec::new(), local, scheme, tls: None, began: Cell::default() };
         let (tls, handler) = (self.tls.clone(), self.handler.clone());
@@ -455,7 +455,7 @@ impl<H: Handler> Door<H> {
 }
 
 /// Begins to serve a client, by TLS where that is spoken.
-fn begin_served<H: Handler>(link: Link, tls: Option<Arc<Tls>>, client: Client, handler: Rc<H>) {
+fn begin_served<H: Handler>(link: ClientSocket, tls: Option<Arc<ServerTls>>, client: Client, handler: Rc<H>) {
     match tls {
         None => tokio::task::spawn_local(http1::serve(link, client, handler)),
         Some(tls) => tokio::task::spawn_local(serve_secured(link, tls, client, handler)),
@@ -463,15 +463,20 @@ fn begin_served<H: Handler>(link: Link, tls: Option<Arc<Tls>>, client: Client, h
 }
 
 /// Waits for the header of a proxy, and has its client served by a task of its own: this one's room is for the header alone.
-async fn serve_introduced<H: Handler>(link: Link, tls: Option<Arc<Tls>>, mut client: Client, handler: Rc<H>) {
+async fn serve_introduced<H: Handler>(
+    link: ClientSocket,
+    tls: Option<Arc<ServerTls>>,
+    mut client: Client,
+    handler: Rc<H>,
+) {
     match link.introduced().await {
         Ok(source) => {
-            if let Source::Client(address) = source {
+            if let ConnectionSource::Client(address) = source {
                 client.peer = Some(address);
             }
             begin_served(link, tls, client, handler);
         }
-        Err(Unintroduced::Nothing) => {}
+        Err(MissingPreamble::Nothing) => {}
         Err(why) => handler.unintroduced(why, client.peer),
     }
 }
@@ -480,16 +485,21 @@ async fn serve_introduced<H: Handler>(link: Link, tls: Option<Arc<Tls>>, mut cli
 pub const PLAIN_SENTENCE: &str = "This port requires HTTPS: use https:// instead of http://.";
 
 /// Greets a client by TLS, and serves it by the protocol that it chose.
-async fn serve_secured<H: Handler>(link: Link, tls: Arc<Tls>, mut client: Client, handler: Rc<H>) {
+async fn serve_secured<H: Handler>(
+    link: ClientSocket,
+    tls: Arc<ServerTls>,
+    mut client: Client,
+    handler: Rc<H>,
+) {
     match link.greet(&tls).await {
         Ok(secured) => {
             let protocol = secured.protocol;
             client.tls = Some(Rc::new(secured));
             drop(tls);
             match protocol {
-                Protocol::Http1 => http1::serve(link, client, handler).await,
+                AlpnProtocol::Http1 => http1::serve(link, client, handler).await,
                 // Boxed: the others have no room for it.
-                Protocol::Http2 => Box::pin(http2::serve(link, Vec::new(), client, handler)).await,
+                AlpnProtocol::Http2 => Box::pin(http2::serve(link, Vec::new(), client, handler)).await,
             }
         }
         Err(Unsecured::Plain) => {

@@ -1,7 +1,7 @@
 //! What is to be written, in order: text, larger pieces of memory, and file ranges; and the sending of it with
 //! as few system calls as it takes.
 
-use crate::body::{FileSlice, Kept, Piece};
+use crate::body::{BodyPiece, FileSlice, FileWritableBy};
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags};
 use std::collections::VecDeque;
@@ -46,7 +46,7 @@ pub struct Outbox {
     /// Where the text began.
     start: usize,
     /// Pieces, none of them empty, each with the length of the text before it.
-    pieces: VecDeque<(usize, Piece)>,
+    pieces: VecDeque<(usize, BodyPiece)>,
     /// Bytes of the pieces.
     waiting: u64,
     /// Some of the first piece is sent.
@@ -55,7 +55,7 @@ pub struct Outbox {
 
 /// How far [`Outbox::send`] came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sent {
+pub(crate) enum SendProgress {
     /// Everything is with the kernel.
     All,
     /// The socket takes no more now.
@@ -72,16 +72,16 @@ impl Outbox {
     }
 
     /// Appends a piece; file pieces are sent by `sendfile` after the text before them.
-    pub fn push(&mut self, piece: Piece) {
+    pub fn push(&mut self, piece: BodyPiece) {
         self.push_or_copy(piece, COPY);
     }
 
     /// Appends a piece of [`COPY`] bytes at most that is one of many.
-    pub fn push_frame(&mut self, piece: Piece) {
+    pub fn push_frame(&mut self, piece: BodyPiece) {
         self.push_or_copy(piece, COPY_FRAME);
     }
 
-    fn push_or_copy(&mut self, piece: Piece, copied: usize) {
+    fn push_or_copy(&mut self, piece: BodyPiece, copied: usize) {
         if piece.len() <= copied as u64
             && let Some(bytes) = in_memory(&piece)
         {
@@ -109,10 +109,10 @@ impl Outbox {
     ///
     /// # Errors
     /// `EIO` for a file that is not what it was; else the socket's.
-    pub(crate) fn send(&mut self, socket: BorrowedFd<'_>, moved: &mut u64) -> Result<Sent, Errno> {
+    pub(crate) fn send(&mut self, socket: BorrowedFd<'_>, moved: &mut u64) -> Result<SendProgress, Errno> {
         while !self.is_empty() {
             if *moved >= TURN {
-                return Ok(Sent::Turn);
+                return Ok(SendProgress::Turn);
             }
             let begun = self.begun;
             let step = match self.pieces.front_mut() {
@@ -127,13 +127,13 @@ impl Outbox {
                     *moved += count as u64;
                     self.advance(count);
                 }
-                Err(Errno::AGAIN) => return Ok(Sent::Blocked),
+                Err(Errno::AGAIN) => return Ok(SendProgress::Blocked),
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(error),
             }
         }
         self.rest();
-        Ok(Sent::All)
+        Ok(SendProgress::All)
     }
 
     /// Lends the next bytes that lie in one place, at most `most`, to `take`; they are gone then. Those of files are read
@@ -156,9 +156,9 @@ impl Outbox {
             let Some((_, piece)) = self.pieces.front() else { return Ok(0) };
             let count = usize::try_from(piece.len()).unwrap_or(usize::MAX).min(most);
             match piece {
-                Piece::Bytes(bytes) => take(&bytes[..count])?,
-                Piece::File(slice) => {
-                    if slice.owner.kept() == Kept::Ours && self.begun && !slice.owner.intact() {
+                BodyPiece::Bytes(bytes) => take(&bytes[..count])?,
+                BodyPiece::File(slice) => {
+                    if slice.owner.kept() == FileWritableBy::Ours && self.begun && !slice.owner.intact() {
                         return Err(Errno::IO);
                     }
                     match slice.owner.mapped(slice.offset, count as u64) {
@@ -257,22 +257,24 @@ impl Outbox {
 }
 
 /// What lies in memory of a piece: of one in a file only where it is short, since for longer ones `sendfile` costs less.
-fn in_memory(piece: &Piece) -> Option<&[u8]> {
+fn in_memory(piece: &BodyPiece) -> Option<&[u8]> {
     match piece {
-        Piece::Bytes(bytes) => Some(bytes),
-        Piece::File(slice) if slice.length <= COPY as u64 => slice.owner.mapped(slice.offset, slice.length),
-        Piece::File(_) => None,
+        BodyPiece::Bytes(bytes) => Some(bytes),
+        BodyPiece::File(slice) if slice.length <= COPY as u64 => {
+            slice.owner.mapped(slice.offset, slice.length)
+        }
+        BodyPiece::File(_) => None,
     }
 }
 
-fn send_from_file(socket: BorrowedFd<'_>, piece: &Piece, begun: bool) -> Result<usize, Errno> {
+fn send_from_file(socket: BorrowedFd<'_>, piece: &BodyPiece, begun: bool) -> Result<usize, Errno> {
     match piece {
-        Piece::Bytes(bytes) => rustix::net::send(socket, bytes, SendFlags::NOSIGNAL),
-        Piece::File(slice) => match slice.owner.kept() {
-            Kept::Ours if begun && !slice.owner.intact() => Err(Errno::IO),
-            Kept::Ours => send_file(socket, slice),
-            Kept::Theirs => copy_file(socket, slice),
-            Kept::Checked => copy_checked(socket, slice),
+        BodyPiece::Bytes(bytes) => rustix::net::send(socket, bytes, SendFlags::NOSIGNAL),
+        BodyPiece::File(slice) => match slice.owner.kept() {
+            FileWritableBy::Ours if begun && !slice.owner.intact() => Err(Errno::IO),
+            FileWritableBy::Ours => send_file(socket, slice),
+            FileWritableBy::Theirs => copy_file(socket, slice),
+            FileWritableBy::Checked => copy_checked(socket, slice),
         },
     }
 }
@@ -321,7 +323,7 @@ fn copy_file(socket: BorrowedFd<'_>, slice: &FileSlice) -> Result<usize, Errno> 
 
 /// Reads the next of a file, and makes sure that it is still what it was.
 fn read_file(slice: &FileSlice, most: usize, room: &mut Vec<u8>) -> Result<usize, Errno> {
-    if slice.owner.kept() == Kept::Checked {
+    if slice.owner.kept() == FileWritableBy::Checked {
         let mut count = 0;
         let lent = slice.owner.lend(slice.offset, most, &mut |bytes| {
             count = bytes.len().min(most);
@@ -343,7 +345,7 @@ fn read_file(slice: &FileSlice, most: usize, room: &mut Vec<u8>) -> Result<usize
     if count == 0 {
         slice.owner.failed();
     }
-    match count == 0 || slice.owner.kept() == Kept::Theirs && !slice.owner.intact() {
+    match count == 0 || slice.owner.kept() == FileWritableBy::Theirs && !slice.owner.intact() {
         true => Err(Errno::IO),
         false => Ok(count),
     }
@@ -372,7 +374,7 @@ mod tests {
             outbox.text().extend_from_slice(&text);
             expect.extend_from_slice(&text);
             expect.extend_from_slice(&piece);
-            outbox.push(Piece::Bytes(Bytes::from(piece)));
+            outbox.push(BodyPiece::Bytes(Bytes::from(piece)));
         }
         assert_eq!(expect.len() as u64, outbox.len());
         let mut got = Vec::new();
@@ -382,7 +384,7 @@ mod tests {
             let before = outbox.len();
             let sent = outbox.send(ours.as_fd(), &mut moved).unwrap();
             assert_eq!(before - moved, outbox.len());
-            if sent == Sent::All {
+            if sent == SendProgress::All {
                 break;
             }
             outbox.compact();
@@ -427,8 +429,8 @@ mod tests {
             None
         }
 
-        fn kept(&self) -> Kept {
-            Kept::Checked
+        fn kept(&self) -> FileWritableBy {
+            FileWritableBy::Checked
         }
 
         fn lend(&self, offset: u64, _: usize, take: &mut dyn FnMut(&[u8])) -> std::io::Result<()> {
@@ -447,7 +449,7 @@ mod tests {
             let mut outbox = Outbox::default();
             outbox.text().extend_from_slice(b"head");
             let owner = Arc::new(Known(tempfile::tempfile().unwrap(), known));
-            outbox.push(Piece::File(FileSlice { owner: owner.clone(), offset: 0, length: 3000 }));
+            outbox.push(BodyPiece::File(FileSlice { owner: owner.clone(), offset: 0, length: 3000 }));
             assert_eq!(whole, outbox.send(ours.as_fd(), &mut 0).is_ok());
             drop(ours);
             let mut got = Vec::new();
@@ -456,7 +458,7 @@ mod tests {
             assert!(got == [&b"head"[..], &vec![b'o'; bytes]].concat(), "{known}: {} bytes", got.len());
             // By TLS the bytes are put into records.
             let mut outbox = Outbox::default();
-            outbox.push(Piece::File(FileSlice { owner, offset: 0, length: 3000 }));
+            outbox.push(BodyPiece::File(FileSlice { owner, offset: 0, length: 3000 }));
             let (mut room, mut lent) = (Vec::new(), Vec::new());
             let take = |bytes: &[u8], lent: &mut Vec<u8>| lent.extend_from_slice(bytes);
             while lent.len() < 3000
@@ -481,8 +483,8 @@ mod tests {
             file.set_len(LENGTH).unwrap();
             let owner = Arc::new(Changing { file, changed: AtomicBool::new(false) });
             let mut outbox = Outbox::default();
-            outbox.push(Piece::File(FileSlice { owner: owner.clone(), offset: 0, length: LENGTH }));
-            assert_eq!(Ok(Sent::Blocked), outbox.send(ours.as_fd(), &mut 0));
+            outbox.push(BodyPiece::File(FileSlice { owner: owner.clone(), offset: 0, length: LENGTH }));
+            assert_eq!(Ok(SendProgress::Blocked), outbox.send(ours.as_fd(), &mut 0));
             let left = outbox.len();
             assert!(left < LENGTH, "it has begun");
             owner.changed.store(changes, Relaxed);
@@ -491,7 +493,7 @@ mod tests {
             let sent = outbox.send(ours.as_fd(), &mut 0);
             match changes {
                 true => assert_eq!((Err(Errno::IO), left), (sent, outbox.len())),
-                false => assert!(sent == Ok(Sent::Blocked) && outbox.len() < left),
+                false => assert!(sent == Ok(SendProgress::Blocked) && outbox.len() < left),
             }
         }
     }
@@ -505,7 +507,7 @@ mod tests {
             let text = vec![b'a' + turn % 26; 1 + usize::from(turn) * 37];
             outbox.text().extend_from_slice(&text);
             assert_eq!(text.len() as u64, outbox.len());
-            assert_eq!(Ok(Sent::All), outbox.send(ours.as_fd(), &mut 0));
+            assert_eq!(Ok(SendProgress::All), outbox.send(ours.as_fd(), &mut 0));
             assert_eq!((true, 0), (outbox.is_empty(), outbox.len()));
             let count = theirs.read(&mut part).unwrap();
             assert!(text == part[..count], "turn {turn}: {count} bytes");
@@ -522,7 +524,7 @@ mod tests {
         for at in 0..10_u8 {
             for length in [16_384, 10_126] {
                 outbox.text().extend_from_slice(&[at; 9]);
-                outbox.push_frame(Piece::Bytes(Bytes::from(vec![b'a' + at; length])));
+                outbox.push_frame(BodyPiece::Bytes(Bytes::from(vec![b'a' + at; length])));
                 expect.extend_from_slice(&[at; 9]);
                 expect.resize(expect.len() + length, b'a' + at);
             }
@@ -530,7 +532,7 @@ mod tests {
         assert_eq!((180, 265_280), (outbox.text.len(), outbox.len()));
         let mut got = Vec::new();
         let mut part = [0; 7001];
-        while outbox.send(ours.as_fd(), &mut 0).unwrap() != Sent::All {
+        while outbox.send(ours.as_fd(), &mut 0).unwrap() != SendProgress::All {
             let count = theirs.read(&mut part).unwrap();
             got.extend_from_slice(&part[..count]);
         }

@@ -1,16 +1,16 @@
 //! What the connections of one worker thread share: limits, counters, scratch buffers, the sweep of
 //! deadlines, and the word that the worker is draining. One per thread, never shared between threads.
 
-use crate::haste::Haste;
+use crate::eager_read::EagerRead;
+use crate::future_pool::FuturePool;
 use crate::outbox::Outbox;
-use crate::room::Rooms;
-use crate::tls::Tls;
-use crate::tls::session::Room;
+use crate::tls::ServerTls;
+use crate::tls::session::TlsBuffers;
 use larder_counters::Counters;
 use larder_semantics::network::Peers;
 use larder_semantics::scheme::Scheme;
 use larder_stdx::clock;
-use larder_stdx::descriptors::{self, Held};
+use larder_stdx::descriptors::{self, HeldDescriptor};
 use larder_wire::http1::request;
 use larder_wire::http2::hpack::Section;
 use rustix::net::Shutdown;
@@ -26,7 +26,7 @@ use tokio::sync::Notify;
 
 /// Bounds of client connections, from the configuration; replaced as a whole on reload.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct ClientLimits {
     /// Bytes of a request head.
     pub head_size: usize,
     /// Bytes of a request target.
@@ -44,7 +44,7 @@ pub struct Limits {
     /// Least bytes per second of body and response over any ten seconds in which the client is waited for; 0 is
     /// off.
     pub min_rate: u64,
-    /// Open client connections of all workers that share their [`Places`].
+    /// Open client connections of all workers that share their [`ConnectionLimit`].
     pub connections: usize,
     /// Streams at once of one HTTP/2 connection.
     pub http2_streams: u32,
@@ -88,15 +88,15 @@ mod drain;
 mod places;
 mod shedding;
 
-pub(crate) use places::Place;
-pub use places::Places;
+pub use places::ConnectionLimit;
+pub(crate) use places::ConnectionPermit;
 pub(crate) use shedding::SHED;
 
 /// The state of one worker.
-pub struct Worker {
+pub struct TransportWorker {
     /// Its counters; only this worker writes.
     pub counters: Arc<Counters>,
-    limits: Cell<Limits>,
+    limits: Cell<ClientLimits>,
     times: Cell<Times>,
     draining: Cell<bool>,
     /// How long an idle connection is read from while it drains, milliseconds.
@@ -105,13 +105,13 @@ pub struct Worker {
     free: RefCell<Vec<usize>>,
     open: Cell<usize>,
     /// Where its connections are counted, and the streams of HTTP/2 that go on, or ask to go on, in another protocol.
-    places: Arc<Places>,
+    places: Arc<ConnectionLimit>,
     swept: Cell<u64>,
-    /// Whether its clients wait at the door while descriptors are short: see [`Worker::keep_within`].
+    /// Whether its clients wait at the door while descriptors are short: see [`TransportWorker::keep_within`].
     within: Cell<bool>,
-    /// Whether somebody measures: see [`Worker::stamp_when`].
+    /// Whether somebody measures: see [`TransportWorker::stamp_when`].
     stamped: OnceCell<Arc<AtomicBool>>,
-    pub(crate) tls: OnceCell<Arc<Tls>>,
+    pub(crate) tls: OnceCell<Arc<ServerTls>>,
     /// Who may introduce connections of others; `None` is whoever connects.
     pub(crate) proxies: RefCell<Option<Peers>>,
     pub(crate) input: RefCell<Vec<u8>>,
@@ -120,9 +120,9 @@ pub struct Worker {
     pub(crate) output: Cell<Option<Box<Outbox>>>,
     /// Sealed bytes that came, and what is needed for opening and sealing: empty where nobody speaks TLS.
     pub(crate) sealed: RefCell<Vec<u8>>,
-    pub(crate) seals: RefCell<Room>,
-    pub(crate) rooms: Rooms,
-    pub(crate) haste: Haste,
+    pub(crate) seals: RefCell<TlsBuffers>,
+    pub(crate) rooms: FuturePool,
+    pub(crate) haste: EagerRead,
     stop: Notify,
     empty: Notify,
 }
@@ -137,7 +137,7 @@ pub(crate) struct Times {
 }
 
 impl Times {
-    fn new(limits: &Limits) -> Self {
+    fn new(limits: &ClientLimits) -> Self {
         let millis = |it: Duration| match u64::try_from(it.as_millis()) {
             Ok(0) | Err(_) => NEVER,
             Ok(it) => it,
@@ -153,7 +153,7 @@ impl Times {
 
 /// What a connection is read for; each has its own limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reading {
+pub(crate) enum ReadPhase {
     /// The first request, of which nothing has come.
     First,
     /// The next request, of which nothing has come.
@@ -173,7 +173,7 @@ pub(crate) enum Reading {
 pub(crate) enum Expired {
     No,
     /// Something that was to be read did not come: the client can still be answered.
-    Reading(Reading),
+    Reading(ReadPhase),
     /// The client did not take its response.
     Writing,
 }
@@ -184,7 +184,7 @@ pub(crate) struct Watched {
     io: OnceCell<AsyncFd<RawFd>>,
     socket: OwnedFd,
     read_once: Cell<bool>,
-    reading: Cell<Reading>,
+    reading: Cell<ReadPhase>,
     /// Monotonic milliseconds.
     read_by: Cell<u64>,
     write_by: Cell<u64>,
@@ -203,23 +203,23 @@ pub(crate) struct Watched {
     /// It is told by its own protocol that the worker drains, and closed by that.
     says_goodbye: Cell<bool>,
     /// Among those of all workers.
-    _taken: Place,
+    _taken: ConnectionPermit,
     /// Where such are counted.
-    held: Option<Held>,
+    held: Option<HeldDescriptor>,
     /// Present while the client may need another descriptor for what it asks.
-    soon: Cell<Option<Held>>,
+    soon: Cell<Option<HeldDescriptor>>,
 }
 
-impl Worker {
-    /// A worker without connections, and without others. [`Worker::watch`] must run beside it.
+impl TransportWorker {
+    /// A worker without connections, and without others. [`TransportWorker::watch`] must run beside it.
     #[must_use]
-    pub fn new(counters: Arc<Counters>, limits: Limits) -> Rc<Self> {
+    pub fn new(counters: Arc<Counters>, limits: ClientLimits) -> Rc<Self> {
         Self::among(Arc::default(), counters, limits)
     }
 
     /// The same, one of several that share `places`.
     #[must_use]
-    pub fn among(places: Arc<Places>, counters: Arc<Counters>, limits: Limits) -> Rc<Self> {
+    pub fn among(places: Arc<ConnectionLimit>, counters: Arc<Counters>, limits: ClientLimits) -> Rc<Self> {
         Rc::new(Self {
             places,
             counters,
@@ -240,8 +240,8 @@ impl Worker {
             output: Cell::new(None),
             sealed: RefCell::default(),
             seals: RefCell::default(),
-            rooms: Rooms::new(),
-            haste: Haste::new(),
+            rooms: FuturePool::new(),
+            haste: EagerRead::new(),
             stop: Notify::new(),
             empty: Notify::new(),
         })
@@ -249,7 +249,7 @@ impl Worker {
 
     /// The limits in force.
     #[must_use]
-    pub fn limits(&self) -> Limits {
+    pub fn limits(&self) -> ClientLimits {
         self.limits.get()
     }
 
@@ -272,7 +272,7 @@ impl Worker {
     }
 
     /// Puts other limits in force; deadlines that run already stay.
-    pub fn set_limits(&self, limits: Limits) {
+    pub fn set_limits(&self, limits: ClientLimits) {
         self.times.set(Times::new(&limits));
         self.limits.set(limits);
     }
@@ -282,13 +282,13 @@ impl Worker {
     }
 
     /// The limits of a head, and the scratch that requests are read into: longer than a head may be.
-    pub(crate) fn size_input(&self, input: &mut Vec<u8>) -> request::Limits {
+    pub(crate) fn size_input(&self, input: &mut Vec<u8>) -> request::HeadLimits {
         let limits = self.limits.get();
         let size = SCRATCH.max(limits.head_size + SCRATCH / 4);
         if input.len() < size {
             input.resize(size, 0);
         }
-        request::Limits { head: limits.head_size, target: limits.target_size, scheme: Scheme::Http }
+        request::HeadLimits { head: limits.head_size, target: limits.target_size, scheme: Scheme::Http }
     }
 
     /// Open client connections.
@@ -345,18 +345,18 @@ impl Worker {
             let counters = &self.counters;
             match why {
                 Expired::Writing => counters.client_write_timeouts.add(1),
-                Expired::Reading(Reading::First | Reading::Idle) if self.draining.get() => {}
-                Expired::Reading(Reading::First | Reading::Idle) => counters.client_idle_timeouts.add(1),
-                Expired::Reading(Reading::Head) => counters.client_head_timeouts.add(1),
-                Expired::Reading(Reading::Body) => counters.client_body_timeouts.add(1),
-                Expired::Reading(Reading::Linger | Reading::Nothing) | Expired::No => {}
+                Expired::Reading(ReadPhase::First | ReadPhase::Idle) if self.draining.get() => {}
+                Expired::Reading(ReadPhase::First | ReadPhase::Idle) => counters.client_idle_timeouts.add(1),
+                Expired::Reading(ReadPhase::Head) => counters.client_head_timeouts.add(1),
+                Expired::Reading(ReadPhase::Body) => counters.client_body_timeouts.add(1),
+                Expired::Reading(ReadPhase::Linger | ReadPhase::Nothing) | Expired::No => {}
             }
             it.shut(if why == Expired::Writing { Shutdown::Both } else { Shutdown::Read });
         }
     }
 
     /// Takes a connection on.
-    pub(crate) fn admit(&self, socket: OwnedFd, taken: Place) -> Rc<Watched> {
+    pub(crate) fn admit(&self, socket: OwnedFd, taken: ConnectionPermit) -> Rc<Watched> {
         let place = self.free.borrow_mut().pop();
         let mut watched = self.watched.borrow_mut();
         let place = place.unwrap_or(watched.len());
@@ -364,7 +364,7 @@ impl Worker {
             io: OnceCell::new(),
             socket,
             read_once: Cell::new(false),
-            reading: Cell::new(Reading::Nothing),
+            reading: Cell::new(ReadPhase::Nothing),
             read_by: Cell::new(NEVER),
             write_by: Cell::new(NEVER),
             sent: Cell::new(0),
@@ -377,7 +377,7 @@ impl Worker {
             place: Cell::new(place),
             says_goodbye: Cell::new(false),
             _taken: taken,
-            held: self.within.get().then(Held::by_client),
+            held: self.within.get().then(HeldDescriptor::by_client),
             soon: Cell::default(),
         });
         it.asks();
@@ -386,7 +386,7 @@ impl Worker {
         } else {
             self.times.get().head
         };
-        it.read_for(Reading::First, limit);
+        it.read_for(ReadPhase::First, limit);
         if place == watched.len() {
             watched.push(Some(it.clone()));
         } else {
@@ -414,7 +414,7 @@ impl Watched {
     /// The client may need a descriptor for what it asks: it is new, or its request is no plain hit.
     pub fn asks(&self) {
         if self.held.is_some() {
-            let soon = self.soon.take().unwrap_or_else(Held::soon);
+            let soon = self.soon.take().unwrap_or_else(HeldDescriptor::soon);
             self.soon.set(Some(soon));
         }
     }
@@ -425,8 +425,8 @@ impl Watched {
     }
 
     /// Begins to wait for something from the client, at most `limit` milliseconds from now.
-    pub fn read_for(&self, reading: Reading, limit: u64) {
-        if reading == Reading::Idle {
+    pub fn read_for(&self, reading: ReadPhase, limit: u64) {
+        if reading == ReadPhase::Idle {
             self.has_asked();
         }
         self.reading.set(reading);
@@ -434,16 +434,16 @@ impl Watched {
     }
 
     /// The same, until the answer is dropped: for waits that may be given up.
-    pub fn read_while(&self, reading: Reading, limit: u64) -> Wait<'_> {
+    pub fn read_while(&self, reading: ReadPhase, limit: u64) -> DeadlineGuard<'_> {
         self.read_for(reading, limit);
-        Wait { watched: self, side: Side::Read }
+        DeadlineGuard { watched: self, side: WaitSide::Read }
     }
 
     /// Begins to wait for the client to take bytes, until the answer is dropped.
-    pub fn write_while(&self, limit: u64) -> Wait<'_> {
+    pub fn write_while(&self, limit: u64) -> DeadlineGuard<'_> {
         self.has_asked();
         self.write_for(limit);
-        Wait { watched: self, side: Side::Write }
+        DeadlineGuard { watched: self, side: WaitSide::Write }
     }
 
     /// The client took some: it has another `limit` milliseconds for the next, or as long as is due to one like it.
@@ -488,7 +488,7 @@ impl Watched {
     }
 
     /// What is waited for.
-    pub fn reading(&self) -> Reading {
+    pub fn reading(&self) -> ReadPhase {
         self.reading.get()
     }
 
@@ -510,7 +510,7 @@ impl Watched {
 
     /// The client owes nothing.
     pub fn rest(&self) {
-        self.reading.set(Reading::Nothing);
+        self.reading.set(ReadPhase::Nothing);
         self.read_by.set(NEVER);
     }
 
@@ -533,7 +533,7 @@ impl Watched {
     /// Counts time in which the client was waited for; once it makes a window, the bytes are held against it. A window in which it
     /// was silent goes on until it is not: for silence there are the other limits, and who takes in steps is judged by whole ones.
     fn is_too_slow(&self, passed: u64, min_rate: u64) -> bool {
-        if self.reading.get() != Reading::Body && self.write_by.get() == NEVER {
+        if self.reading.get() != ReadPhase::Body && self.write_by.get() == NEVER {
             return false;
         }
         let waited = self.waited.get().saturating_add(passed);
@@ -574,22 +574,22 @@ impl Watched {
     }
 }
 
-enum Side {
+enum WaitSide {
     Read,
     Write,
 }
 
 /// A deadline that is in force for as long as this lives.
-pub(crate) struct Wait<'a> {
+pub(crate) struct DeadlineGuard<'a> {
     watched: &'a Watched,
-    side: Side,
+    side: WaitSide,
 }
 
-impl Drop for Wait<'_> {
+impl Drop for DeadlineGuard<'_> {
     fn drop(&mut self) {
         match self.side {
-            Side::Read => self.watched.rest(),
-            Side::Write => self.watched.write_by.set(NEVER),
+            WaitSide::Read => self.watched.rest(),
+            WaitSide::Write => self.watched.write_by.set(NEVER),
         }
     }
 }
@@ -611,10 +611,10 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     /// Moves `bytes` in every second, in which the client is waited for as `wait` has it; how it ends.
-    fn rate(min_rate: u64, bytes: u64, wait: impl Fn(&Watched) -> Option<Wait<'_>>) -> Expired {
-        let limits = Limits { min_rate, ..hours(1) };
+    fn rate(min_rate: u64, bytes: u64, wait: impl Fn(&Watched) -> Option<DeadlineGuard<'_>>) -> Expired {
+        let limits = ClientLimits { min_rate, ..hours(1) };
         runtime().unwrap().block_on(async {
-            let worker = Worker::new(Arc::default(), limits);
+            let worker = TransportWorker::new(Arc::default(), limits);
             let (ours, _theirs) = UnixStream::pair().unwrap();
             ours.set_nonblocking(true).unwrap();
             let it = worker.admit(ours.into(), worker.take_place().unwrap());
@@ -631,16 +631,16 @@ mod tests {
         })
     }
 
-    fn body(it: &Watched) -> Option<Wait<'_>> {
-        Some(it.read_while(Reading::Body, NEVER))
+    fn body(it: &Watched) -> Option<DeadlineGuard<'_>> {
+        Some(it.read_while(ReadPhase::Body, NEVER))
     }
 
-    fn write(it: &Watched) -> Option<Wait<'_>> {
+    fn write(it: &Watched) -> Option<DeadlineGuard<'_>> {
         Some(it.write_while(3_600_000))
     }
 
-    fn given_up(it: &Watched) -> Option<Wait<'_>> {
-        drop(it.read_while(Reading::Body, 1));
+    fn given_up(it: &Watched) -> Option<DeadlineGuard<'_>> {
+        drop(it.read_while(ReadPhase::Body, 1));
         drop(it.write_while(1));
         None
     }
@@ -669,7 +669,7 @@ mod tests {
 
     #[test]
     fn a_client_that_drips_is_too_slow_and_one_that_is_not_waited_for_is_not() {
-        assert_eq!(Expired::Reading(Reading::Body), rate(128, 127, body));
+        assert_eq!(Expired::Reading(ReadPhase::Body), rate(128, 127, body));
         assert_eq!(Expired::No, rate(128, 128, body));
         assert_eq!(Expired::No, rate(0, 0, body));
         assert_eq!(Expired::Writing, rate(128, 1, write));

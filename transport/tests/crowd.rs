@@ -4,7 +4,7 @@
 mod support;
 
 use larder_stdx::descriptors;
-use larder_transport::worker::Limits;
+use larder_transport::worker::ClientLimits;
 use support::Server;
 
 /// At a second for each few of the crowd, this would take half a minute.
@@ -31,7 +31,7 @@ fn alone(name: &str, test: impl Fn()) {
 #[test]
 fn who_rests_makes_room_where_all_connections_are_taken() {
     alone("who_rests_makes_room_where_all_connections_are_taken", || {
-        let server = Server::with(Limits { connections: 2, ..support::limits() });
+        let server = Server::with(ClientLimits { connections: 2, ..support::limits() });
         let mut kept: Vec<_> = (0..2).map(|_| server.connect()).collect();
         let ask = |peer: &mut support::Peer| {
             peer.say("GET /fast HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -51,7 +51,7 @@ fn who_rests_makes_room_where_all_connections_are_taken() {
 fn who_rests_at_another_worker_makes_room() {
     alone("who_rests_at_another_worker_makes_room", || {
         let places = std::sync::Arc::default();
-        let limits = Limits { connections: 3, ..support::limits() };
+        let limits = ClientLimits { connections: 3, ..support::limits() };
         let servers: [Server; 2] = std::array::from_fn(|_| Server::among(&places, limits));
         let asks = |server: &Server| {
             let mut peer = server.connect();

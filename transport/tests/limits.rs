@@ -4,7 +4,7 @@
 mod support;
 
 use larder_transport::listener::{self, Listen};
-use larder_transport::worker::Limits;
+use larder_transport::worker::ClientLimits;
 use std::io::Read;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
@@ -27,7 +27,7 @@ fn undated(said: &str) -> String {
 
 #[test]
 fn a_head_that_takes_too_long_is_answered_and_cut_off() {
-    let server = Server::with(Limits { head_timeout: SHORT, ..limits() });
+    let server = Server::with(ClientLimits { head_timeout: SHORT, ..limits() });
     let mut peer = server.connect();
     peer.say(GET.to_owned() + "GET /fast HTTP");
     assert_eq!(PAGE.to_owned() + LATE, undated(&peer.rest()));
@@ -38,7 +38,7 @@ fn a_head_that_takes_too_long_is_answered_and_cut_off() {
 
 #[test]
 fn a_head_that_drips_is_cut_off_all_the_same() {
-    let server = Server::with(Limits { head_timeout: SHORT, ..limits() });
+    let server = Server::with(ClientLimits { head_timeout: SHORT, ..limits() });
     let mut peer = server.connect();
     let mut speaker = peer.stream.try_clone().unwrap();
     let writer = std::thread::spawn(move || {
@@ -58,7 +58,7 @@ fn a_head_that_drips_is_cut_off_all_the_same() {
 
 #[test]
 fn an_idle_connection_is_closed_without_a_word() {
-    let server = Server::with(Limits { idle_timeout: SHORT, ..limits() });
+    let server = Server::with(ClientLimits { idle_timeout: SHORT, ..limits() });
     let mut peer = server.connect();
     peer.say(GET);
     assert_eq!(PAGE, peer.rest());
@@ -70,7 +70,7 @@ fn an_idle_connection_is_closed_without_a_word() {
 
 #[test]
 fn a_body_that_stops_is_given_up() {
-    let server = Server::with(Limits { body_timeout: SHORT, ..limits() });
+    let server = Server::with(ClientLimits { body_timeout: SHORT, ..limits() });
     let mut peer = server.connect();
     peer.say("POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhell");
     let expect = "HTTP/1.1 400 Bad Request\r\nContent-Length: 8\r\nConnection: close\r\n\r\nTimedOut";
@@ -80,7 +80,7 @@ fn a_body_that_stops_is_given_up() {
 
 #[test]
 fn a_client_that_does_not_read_is_reset() {
-    let server = Server::with(Limits { write_timeout: SHORT, ..limits() });
+    let server = Server::with(ClientLimits { write_timeout: SHORT, ..limits() });
     let mut peer = server.connect();
     peer.say("GET /file HTTP/1.1\r\nHost: a\r\n\r\n");
     while server.counters.connections_open.get() > 0 || server.counters.connections_accepted.get() == 0 {
@@ -97,7 +97,7 @@ fn a_client_that_does_not_read_is_reset() {
 fn who_read_fast_may_be_silent_for_longer() {
     // Long enough that this thread, waiting for a processor, is not taken for a client that pauses.
     const LIMIT: Duration = Duration::from_secs(1);
-    let server = Server::with(Limits { write_timeout: LIMIT, ..limits() });
+    let server = Server::with(ClientLimits { write_timeout: LIMIT, ..limits() });
     let mut peer = server.connect();
     let begun = std::time::Instant::now();
     peer.say("GET /file HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -112,7 +112,7 @@ fn who_read_fast_may_be_silent_for_longer() {
 
 #[test]
 fn connections_over_the_limit_are_closed_at_once() {
-    let server = Server::with(Limits { connections: 2, ..limits() });
+    let server = Server::with(ClientLimits { connections: 2, ..limits() });
     let mut kept: Vec<_> = (0..2).map(|_| server.connect()).collect();
     for it in &mut kept {
         it.say(GET);

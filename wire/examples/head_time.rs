@@ -4,7 +4,7 @@
 #![allow(clippy::disallowed_methods, reason = "a measurement reads the clock")]
 
 use larder_semantics::scheme::Scheme;
-use larder_wire::http1::request::{Limits, Parsed, Storage, parse};
+use larder_wire::http1::request::{HeadLimits, ParsedRequest, Storage, parse};
 use std::hint::black_box;
 use std::time::Instant;
 
@@ -17,7 +17,7 @@ const BROWSER: &str = "GET /static/app.css?v=17 HTTP/1.1\r\nHost: www.example.co
 
 fn main() {
     const HEADS: u32 = 200_000;
-    let limits = Limits { head: 32 * 1024, target: 8 * 1024, scheme: Scheme::Http };
+    let limits = HeadLimits { head: 32 * 1024, target: 8 * 1024, scheme: Scheme::Http };
     for raw in [SHORT, BROWSER] {
         let mut rounds: Vec<f64> = (0..21)
             .map(|_| {
@@ -25,7 +25,7 @@ fn main() {
                 for _ in 0..HEADS {
                     let mut storage = Storage::new();
                     match parse(black_box(raw.as_bytes()), &limits, &mut storage) {
-                        Ok(Parsed::Head(head, length)) => {
+                        Ok(ParsedRequest::Head(head, length)) => {
                             black_box((head, length));
                         }
                         other => panic!("{other:?}"),

@@ -133,7 +133,7 @@ pub struct Envelope {
 
 /// An envelope that is about to be written, borrowed from where its parts are.
 #[derive(Clone, Copy, Debug)]
-pub struct Head<'a> {
+pub struct EnvelopeHead<'a> {
     /// [`Envelope::key`].
     pub key: &'a [u8],
     /// [`Envelope::variant`].
@@ -159,10 +159,10 @@ pub struct Head<'a> {
 pub struct BodyInfo {
     /// Bytes as they are kept: behind the head, or in all parts together.
     pub length: u64,
-    /// Their CRC-32, as [`sum`] and [`Sum`] make it.
+    /// Their CRC-32, as [`sum`] and [`EnvelopeSum`] make it.
     pub sum: u32,
     /// They are kept in several values.
-    pub parts: Option<Parts>,
+    pub parts: Option<BodySplit>,
     /// They are compressed for keeping (zstd); the response has this many bytes.
     pub packed: Option<u64>,
 }
@@ -177,18 +177,18 @@ impl BodyInfo {
     /// Whether `body` is the body that is meant: its length and its checksum.
     ///
     /// # Errors
-    /// [`Broken::BodyLength`], [`Broken::BodySum`].
-    pub fn check(&self, body: &[u8]) -> Result<(), Broken> {
+    /// [`EnvelopeError::BodyLength`], [`EnvelopeError::BodySum`].
+    pub fn check(&self, body: &[u8]) -> Result<(), EnvelopeError> {
         if body.len() as u64 != self.length {
-            return Err(Broken::BodyLength);
+            return Err(EnvelopeError::BodyLength);
         }
-        if sum(body) == self.sum { Ok(()) } else { Err(Broken::BodySum) }
+        if sum(body) == self.sum { Ok(()) } else { Err(EnvelopeError::BodySum) }
     }
 }
 
 /// How a body is cut into several values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Parts {
+pub struct BodySplit {
     /// The random name of this generation: every part carries it, so that parts of two are never mixed.
     pub generation: u64,
     /// Bytes of every part but the last, without its [`PartHead`]; above zero.
@@ -197,20 +197,20 @@ pub struct Parts {
     pub count: u32,
 }
 
-impl Parts {
+impl BodySplit {
     /// The cut of a body of `length` bytes into parts of `size`; `None` where that needs too many, or none.
     #[must_use]
-    pub fn of(generation: u64, length: u64, size: u64) -> Option<Parts> {
+    pub fn of(generation: u64, length: u64, size: u64) -> Option<BodySplit> {
         let count = length.checked_add(size.checked_sub(1)?)?.checked_div(size)?;
         let count = u32::try_from(count).ok().filter(|it| (1..=MAX_PARTS).contains(it))?;
-        Some(Parts { generation, size, count })
+        Some(BodySplit { generation, size, count })
     }
 }
 
 /// What each part of a cut body begins with: 16 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PartHead {
-    /// [`Parts::generation`].
+    /// [`BodySplit::generation`].
     pub generation: u64,
     /// Which part, from zero.
     pub index: u32,
@@ -232,7 +232,7 @@ impl PartHead {
 
 /// Why bytes are not an envelope, or not one that can be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Broken {
+pub enum EnvelopeError {
     /// It does not begin as an envelope does.
     Foreign,
     /// Of another version.
@@ -265,33 +265,35 @@ pub enum Broken {
     ForeignPart,
 }
 
-impl std::fmt::Display for Broken {
+impl std::fmt::Display for EnvelopeError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Broken::Foreign => f.write_str("the bytes do not start with the magic number of an envelope"),
-            Broken::Version(it) => write!(f, "the envelope has version {it}; supported is {VERSION}"),
-            Broken::Short => f.write_str("the envelope is truncated"),
-            Broken::TooLarge => write!(f, "the envelope head exceeds {MAX_HEAD} bytes"),
-            Broken::HeadSum => f.write_str("the checksum of the envelope head does not match"),
-            Broken::Flags(it) => write!(f, "the envelope has unknown flags {it:#04x}"),
-            Broken::Status(it) => {
+            EnvelopeError::Foreign => {
+                f.write_str("the bytes do not start with the magic number of an envelope")
+            }
+            EnvelopeError::Version(it) => write!(f, "the envelope has version {it}; supported is {VERSION}"),
+            EnvelopeError::Short => f.write_str("the envelope is truncated"),
+            EnvelopeError::TooLarge => write!(f, "the envelope head exceeds {MAX_HEAD} bytes"),
+            EnvelopeError::HeadSum => f.write_str("the checksum of the envelope head does not match"),
+            EnvelopeError::Flags(it) => write!(f, "the envelope has unknown flags {it:#04x}"),
+            EnvelopeError::Status(it) => {
                 write!(f, "the envelope has status {it}, which cannot be stored")
             }
-            Broken::Section(it) => {
+            EnvelopeError::Section(it) => {
                 write!(f, "section {it} of the envelope is unknown, misplaced or malformed")
             }
-            Broken::NoKey => f.write_str("the envelope has no key"),
-            Broken::Mark => f.write_str("the envelope is a hit-for-miss marker, not a response"),
-            Broken::NoFacts => f.write_str("the envelope has no metadata of its response"),
-            Broken::NoVariant => f.write_str("the envelope has Vary but no variant key"),
-            Broken::BodyLength => f.write_str("the body length differs from the envelope"),
-            Broken::BodySum => f.write_str("the checksum of the body does not match"),
-            Broken::ForeignPart => f.write_str("a part belongs to a different body"),
+            EnvelopeError::NoKey => f.write_str("the envelope has no key"),
+            EnvelopeError::Mark => f.write_str("the envelope is a hit-for-miss marker, not a response"),
+            EnvelopeError::NoFacts => f.write_str("the envelope has no metadata of its response"),
+            EnvelopeError::NoVariant => f.write_str("the envelope has Vary but no variant key"),
+            EnvelopeError::BodyLength => f.write_str("the body length differs from the envelope"),
+            EnvelopeError::BodySum => f.write_str("the checksum of the body does not match"),
+            EnvelopeError::ForeignPart => f.write_str("a part belongs to a different body"),
         }
     }
 }
 
-impl std::error::Error for Broken {}
+impl std::error::Error for EnvelopeError {}
 
 /// The CRC-32 of `bytes`: zlib's.
 #[must_use]
@@ -301,9 +303,9 @@ pub fn sum(bytes: &[u8]) -> u32 {
 
 /// [`sum`] of bytes that come in pieces.
 #[derive(Clone, Debug, Default)]
-pub struct Sum(crc32fast::Hasher);
+pub struct EnvelopeSum(crc32fast::Hasher);
 
-impl Sum {
+impl EnvelopeSum {
     /// Takes the next bytes.
     pub fn update(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
@@ -319,8 +321,8 @@ impl Sum {
 impl Envelope {
     /// Its parts, borrowed.
     #[must_use]
-    pub fn head(&self) -> Head<'_> {
-        Head {
+    pub fn head(&self) -> EnvelopeHead<'_> {
+        EnvelopeHead {
             key: &self.key,
             variant: &self.variant,
             meta: &self.meta,
@@ -339,7 +341,7 @@ impl Envelope {
     }
 }
 
-impl Head<'_> {
+impl EnvelopeHead<'_> {
     /// Appends the head as bytes; the body follows it, unless it lies in parts.
     ///
     /// What is larger than [`MAX_HEAD`], or has a field section of more than [`MAX_LINES`], is written and will not be
@@ -348,7 +350,7 @@ impl Head<'_> {
         self.write_with(out, |_| {});
     }
 
-    /// [`Head::write`] with more sections behind its own.
+    /// [`EnvelopeHead::write`] with more sections behind its own.
     fn write_with(&self, out: &mut Vec<u8>, more: impl FnOnce(&mut Vec<u8>)) {
         let start = out.len();
         out.extend_from_slice(&MAGIC);

@@ -80,7 +80,7 @@ pub enum About {
 
 /// What becomes of what is purged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Deed {
+pub enum PurgeEffect {
     /// Stale.
     Soft,
     /// To be validated before use.
@@ -91,13 +91,13 @@ pub enum Deed {
 
 /// One purge.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct PurgeEntry {
     /// Random: the same in every server's log.
     pub id: u128,
     /// When it was asked for, in seconds since the epoch by the clock of the node that was asked. For people.
     pub wall: u64,
     /// What becomes of it.
-    pub deed: Deed,
+    pub deed: PurgeEffect,
     /// What it is about.
     pub about: About,
 }
@@ -112,7 +112,7 @@ impl std::fmt::Display for TooLong {
     }
 }
 
-impl Entry {
+impl PurgeEntry {
     /// What stands in the server.
     ///
     /// # Errors
@@ -129,9 +129,9 @@ impl Entry {
             return Err(TooLong(text.len()));
         }
         let deed = match self.deed {
-            Deed::Soft => 0,
-            Deed::Validate => 1,
-            Deed::Hard => 2,
+            PurgeEffect::Soft => 0,
+            PurgeEffect::Validate => 1,
+            PurgeEffect::Hard => 2,
         };
         let mut out = Vec::with_capacity(32 + text.len());
         out.extend_from_slice(ENTRY);
@@ -150,9 +150,9 @@ impl Entry {
         let wall = u64::from_le_bytes(take(&mut rest)?);
         let [deed, kind] = take(&mut rest)?;
         let deed = match deed {
-            0 => Deed::Soft,
-            1 => Deed::Validate,
-            2 => Deed::Hard,
+            0 => PurgeEffect::Soft,
+            1 => PurgeEffect::Validate,
+            2 => PurgeEffect::Hard,
             _ => return None,
         };
         if rest.len() > MOST_TEXT {
@@ -173,7 +173,7 @@ impl Entry {
 
 /// One node, as it tells of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Node {
+pub struct NodeReport {
     /// Random, of this run.
     pub id: u64,
     /// How many servers it follows: nodes that follow others cannot agree.
@@ -188,7 +188,7 @@ pub struct Node {
     pub followed: Vec<(u64, u64)>,
 }
 
-impl Node {
+impl NodeReport {
     /// What stands in the server. A longer name is cut, logs beyond the bound are left out.
     #[must_use]
     pub fn write(&self) -> Vec<u8> {
@@ -265,9 +265,9 @@ mod tests {
     #[test]
     fn what_is_too_long_is_said() {
         let about = About::Tag("x".repeat(MOST_TEXT + 1).into());
-        let entry = Entry { id: 1, wall: 2, deed: Deed::Hard, about };
+        let entry = PurgeEntry { id: 1, wall: 2, deed: PurgeEffect::Hard, about };
         assert_eq!(Err(TooLong(MOST_TEXT + 1)), entry.write());
-        let node = Node {
+        let node = NodeReport {
             id: 1,
             servers: 2,
             wall: 3,
@@ -275,7 +275,7 @@ mod tests {
             name: "é".repeat(100).into(),
             followed: vec![(1, 2); 70],
         };
-        let read = Node::read(&node.write()).unwrap();
+        let read = NodeReport::read(&node.write()).unwrap();
         assert_eq!((128, MOST_LOGS), (read.name.len(), read.followed.len()));
     }
 }

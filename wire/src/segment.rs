@@ -42,7 +42,7 @@ const RECORD: &[u8; 4] = b"LRDR";
 
 /// Where bytes stand: their sums hold nowhere else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct RecordPart {
     /// The directory's secret.
     pub seed: u64,
     /// The number of the file.
@@ -51,7 +51,7 @@ pub struct Place {
     pub offset: u64,
 }
 
-impl Place {
+impl RecordPart {
     fn sum(self, bytes: &[u8]) -> u64 {
         let place = u64::from(self.file).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ self.offset.rotate_left(32);
         xxh3_64_with_seed(bytes, self.seed ^ place)
@@ -60,7 +60,7 @@ impl Place {
 
 /// What a file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum File {
+pub enum SegmentFile {
     /// A segment of the log.
     Segment,
     /// The journal of purges.
@@ -69,25 +69,25 @@ pub enum File {
 
 /// The first [`START`] bytes of a file; `place.offset` is not looked at.
 #[must_use]
-pub fn start(kind: File, place: Place) -> [u8; START] {
+pub fn start(kind: SegmentFile, place: RecordPart) -> [u8; START] {
     let mut out = [0; START];
-    out[..8].copy_from_slice(if kind == File::Segment { SEGMENT } else { JOURNAL });
+    out[..8].copy_from_slice(if kind == SegmentFile::Segment { SEGMENT } else { JOURNAL });
     out[8..12].copy_from_slice(&VERSION.to_le_bytes());
     out[12..16].copy_from_slice(&place.file.to_le_bytes());
-    let sum = Place { offset: 0, ..place }.sum(&out[..START - 8]);
+    let sum = RecordPart { offset: 0, ..place }.sum(&out[..START - 8]);
     out[START - 8..].copy_from_slice(&sum.to_le_bytes());
     out
 }
 
 /// Whether a file begins as it must there.
 #[must_use]
-pub fn is_start(kind: File, place: Place, bytes: &[u8]) -> bool {
+pub fn is_start(kind: SegmentFile, place: RecordPart, bytes: &[u8]) -> bool {
     bytes.get(..START) == Some(&start(kind, place))
 }
 
 /// What a record is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum RecordKind {
     /// A response: head and body follow.
     Response,
     /// Everything under this hash with a lower stamp is removed: of this variant, or of all where that is zero. Nothing follows. With stamp zero it removes nothing: it only
@@ -97,9 +97,9 @@ pub enum Kind {
 
 /// A record's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Header {
+pub struct RecordHeader {
     /// What follows.
-    pub kind: Kind,
+    pub kind: RecordKind,
     /// Of the key.
     pub hash: u64,
     /// Its number among all records that were ever written here; below 2^40.
@@ -120,12 +120,12 @@ pub struct Header {
     pub body_sum: u64,
 }
 
-impl Header {
+impl RecordHeader {
     /// The note that the purge with this number was acknowledged: a journal that does not have it is damaged.
     #[must_use]
-    pub fn note(purge: u64) -> Header {
-        Header {
-            kind: Kind::Removal,
+    pub fn note(purge: u64) -> RecordHeader {
+        RecordHeader {
+            kind: RecordKind::Removal,
             hash: 0,
             stamp: 0,
             born: purge,
@@ -146,11 +146,11 @@ impl Header {
 
     /// Its bytes.
     #[must_use]
-    pub fn write(&self, place: Place) -> [u8; HEADER] {
+    pub fn write(&self, place: RecordPart) -> [u8; HEADER] {
         let mut out = [0; HEADER];
         out[..4].copy_from_slice(RECORD);
         out[4] = u8::try_from(VERSION).unwrap_or(u8::MAX);
-        out[5] = u8::from(self.kind == Kind::Removal);
+        out[5] = u8::from(self.kind == RecordKind::Removal);
         out[6..8].copy_from_slice(&self.names.to_le_bytes());
         out[8..12].copy_from_slice(&self.head.to_le_bytes());
         out[12..16].copy_from_slice(&self.variant.to_le_bytes());
@@ -167,17 +167,17 @@ impl Header {
 
     /// The header that `bytes` begin with; `None` where there is none, or not one of this place.
     #[must_use]
-    pub fn read(bytes: &[u8], place: Place) -> Option<Header> {
+    pub fn read(bytes: &[u8], place: RecordPart) -> Option<RecordHeader> {
         let bytes = bytes.get(..HEADER)?;
         if !could_be_record(bytes) || place.sum(&bytes[..HEADER - 8]) != number(bytes, HEADER - 8) {
             return None;
         }
         let kind = match bytes[5] {
-            0 => Kind::Response,
-            1 => Kind::Removal,
+            0 => RecordKind::Response,
+            1 => RecordKind::Removal,
             _ => return None,
         };
-        let header = Header {
+        let header = RecordHeader {
             kind,
             names: u16::from_le_bytes([bytes[6], bytes[7]]),
             head: half(bytes, 8),
@@ -207,7 +207,7 @@ pub fn sum(seed: u64, bytes: &[u8]) -> u64 {
 
 /// One record, as a footer names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct FooterEntry {
     /// Of the key.
     pub hash: u64,
     /// The record's number.
@@ -224,7 +224,7 @@ pub struct Entry {
     pub names: u16,
 }
 
-impl Entry {
+impl FooterEntry {
     /// Whether it is a response: not a removal, and not a note of a purge.
     #[must_use]
     pub fn is_response(&self) -> bool {
@@ -239,7 +239,7 @@ impl Entry {
 }
 
 /// Appends a footer for a file of `place.offset` bytes: the entries, and the end by which it is found.
-pub fn write_footer(entries: &[Entry], place: Place, out: &mut Vec<u8>) {
+pub fn write_footer(entries: &[FooterEntry], place: RecordPart, out: &mut Vec<u8>) {
     let from = out.len();
     for it in entries {
         out.extend_from_slice(&it.hash.to_le_bytes());
@@ -259,13 +259,13 @@ pub fn write_footer(entries: &[Entry], place: Place, out: &mut Vec<u8>) {
     out.extend_from_slice(&(entries.len() as u64).to_le_bytes());
     out.extend_from_slice(&place.offset.to_le_bytes());
     out.extend_from_slice(&entries_sum.to_le_bytes());
-    let sum = Place { offset: 0, ..place }.sum(&out[tail..]);
+    let sum = RecordPart { offset: 0, ..place }.sum(&out[tail..]);
     out.extend_from_slice(&sum.to_le_bytes());
 }
 
 /// The end of a footer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tail {
+pub struct FooterTail {
     /// Entries before it.
     pub count: u64,
     /// Where they begin in the file.
@@ -273,30 +273,30 @@ pub struct Tail {
     sum: u64,
 }
 
-impl Tail {
+impl FooterTail {
     /// Reads the last [`TAIL`] bytes of a file of `length` bytes; `None` where they end no footer of that file.
     #[must_use]
-    pub fn read(bytes: &[u8], seed: u64, file: u32, length: u64) -> Option<Tail> {
+    pub fn read(bytes: &[u8], seed: u64, file: u32, length: u64) -> Option<FooterTail> {
         let bytes = bytes.get(..TAIL)?;
-        let place = Place { seed, file, offset: 0 };
+        let place = RecordPart { seed, file, offset: 0 };
         let is_ours = bytes.starts_with(FOOTER) && half(bytes, 8) == VERSION && half(bytes, 12) == file;
         if !is_ours || place.sum(&bytes[..TAIL - 8]) != number(bytes, TAIL - 8) {
             return None;
         }
-        let tail = Tail { count: number(bytes, 16), offset: number(bytes, 24), sum: number(bytes, 32) };
+        let tail = FooterTail { count: number(bytes, 16), offset: number(bytes, 24), sum: number(bytes, 32) };
         let entries = tail.count.checked_mul(ENTRY as u64)?;
         (tail.offset.checked_add(entries)?.checked_add(TAIL as u64)? == length).then_some(tail)
     }
 
-    /// The entries, out of the bytes between [`Tail::offset`] and the tail; `None` where they are not those that were
+    /// The entries, out of the bytes between [`FooterTail::offset`] and the tail; `None` where they are not those that were
     /// written.
     #[must_use]
-    pub fn entries(&self, bytes: &[u8], seed: u64, file: u32) -> Option<Vec<Entry>> {
+    pub fn entries(&self, bytes: &[u8], seed: u64, file: u32) -> Option<Vec<FooterEntry>> {
         let is_whole = (bytes.len() as u64) == self.count.checked_mul(ENTRY as u64)?;
-        if !is_whole || (Place { seed, file, offset: self.offset }).sum(bytes) != self.sum {
+        if !is_whole || (RecordPart { seed, file, offset: self.offset }).sum(bytes) != self.sum {
             return None;
         }
-        let entry = |it: &[u8]| Entry {
+        let entry = |it: &[u8]| FooterEntry {
             hash: number(it, 0),
             stamp: number(it, 8),
             born: number(it, 16),
@@ -326,7 +326,7 @@ pub struct RuleEntry {
 
 impl RuleEntry {
     /// Appends it as it stands at `place`. False, and nothing, where it is larger than [`MAX_RULE`].
-    pub fn write(&self, place: Place, out: &mut Vec<u8>) -> bool {
+    pub fn write(&self, place: RecordPart, out: &mut Vec<u8>) -> bool {
         let length = RULE + self.text.len() + 16 * self.positions.len();
         let (Ok(whole), Ok(positions)) = (u32::try_from(length), u16::try_from(self.positions.len())) else {
             return false;
@@ -353,7 +353,7 @@ impl RuleEntry {
 
     /// The entry that `bytes` begin with.
     #[must_use]
-    pub fn read(bytes: &[u8], place: Place) -> ReadRule {
+    pub fn read(bytes: &[u8], place: RecordPart) -> ReadRule {
         if bytes.is_empty() {
             return ReadRule::End;
         }
@@ -417,11 +417,11 @@ fn half(bytes: &[u8], at: usize) -> u32 {
 mod tests {
     use super::*;
 
-    const PLACE: Place = Place { seed: 7, file: 3, offset: 64 };
+    const PLACE: RecordPart = RecordPart { seed: 7, file: 3, offset: 64 };
 
-    fn header() -> Header {
-        Header {
-            kind: Kind::Response,
+    fn header() -> RecordHeader {
+        RecordHeader {
+            kind: RecordKind::Response,
             hash: 1,
             stamp: 2,
             born: 3,
@@ -436,16 +436,20 @@ mod tests {
 
     #[test]
     fn a_header_comes_back() {
-        assert_eq!(Some(header()), Header::read(&header().write(PLACE), PLACE));
-        let removal = Header { kind: Kind::Removal, ..header() };
-        assert_eq!(Some(removal), Header::read(&removal.write(PLACE), PLACE));
+        assert_eq!(Some(header()), RecordHeader::read(&header().write(PLACE), PLACE));
+        let removal = RecordHeader { kind: RecordKind::Removal, ..header() };
+        assert_eq!(Some(removal), RecordHeader::read(&removal.write(PLACE), PLACE));
     }
 
     #[test]
     fn a_header_holds_nowhere_else() {
         let bytes = header().write(PLACE);
-        for other in [Place { seed: 8, ..PLACE }, Place { file: 4, ..PLACE }, Place { offset: 80, ..PLACE }] {
-            assert_eq!(None, Header::read(&bytes, other), "{other:?}");
+        for other in [
+            RecordPart { seed: 8, ..PLACE },
+            RecordPart { file: 4, ..PLACE },
+            RecordPart { offset: 80, ..PLACE },
+        ] {
+            assert_eq!(None, RecordHeader::read(&bytes, other), "{other:?}");
         }
     }
 
@@ -454,21 +458,21 @@ mod tests {
         for bit in 0..HEADER * 8 {
             let mut bytes = header().write(PLACE);
             bytes[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(None, Header::read(&bytes, PLACE), "bit {bit}");
+            assert_eq!(None, RecordHeader::read(&bytes, PLACE), "bit {bit}");
         }
     }
 
     #[test]
     fn a_footer_comes_back_and_no_bit_of_it_can_turn() {
-        let entry = Entry { hash: 1, stamp: 2, born: 3, offset: 4, size: 5, variant: 6, names: 7 };
-        let entries = [entry, Entry { hash: 9, ..entry }];
-        let place = Place { offset: 640, ..PLACE };
+        let entry = FooterEntry { hash: 1, stamp: 2, born: 3, offset: 4, size: 5, variant: 6, names: 7 };
+        let entries = [entry, FooterEntry { hash: 9, ..entry }];
+        let place = RecordPart { offset: 640, ..PLACE };
         let mut footer = Vec::new();
         write_footer(&entries, place, &mut footer);
         let length = 640 + footer.len() as u64;
         let read = |bytes: &[u8]| {
             let (entries, tail) = bytes.split_at(bytes.len() - TAIL);
-            Tail::read(tail, PLACE.seed, PLACE.file, length)?.entries(entries, PLACE.seed, PLACE.file)
+            FooterTail::read(tail, PLACE.seed, PLACE.file, length)?.entries(entries, PLACE.seed, PLACE.file)
         };
         assert_eq!(Some(entries.to_vec()), read(&footer));
         for bit in 0..footer.len() * 8 {

@@ -3,12 +3,14 @@
 
 use larder_semantics::field::FieldList;
 use larder_semantics::freshness::{Lifetime, LifetimeSource};
-use larder_semantics::partial::Part;
+use larder_semantics::partial::HeldRange;
 use larder_semantics::policy::Policy;
 use larder_semantics::storable::is_never_stored;
 use larder_semantics::stored::Meta;
 use larder_stdx::clock::WallTime;
-use larder_wire::envelope::{BodyInfo, Broken, Envelope, Head, MAX_HEAD, Mark, Parts, Unshared};
+use larder_wire::envelope::{
+    BodyInfo, BodySplit, Envelope, EnvelopeError, EnvelopeHead, MAX_HEAD, Mark, Unshared,
+};
 use proptest::prelude::*;
 use std::path::{Path, PathBuf};
 
@@ -71,7 +73,7 @@ fn full() -> Envelope {
             etag: Some(b"W/\"a\xffb\"".as_slice().into()),
             last_modified: Some(WallTime(1_600_000_000)),
             vary: vec!["accept-encoding".into(), "x-device".into()],
-            partial: Some(Part { first: 10, last: 24, complete: Some(100) }),
+            partial: Some(HeldRange { first: 10, last: 24, complete: Some(100) }),
             ..meta()
         },
         fields: list(&[("Content-Type", "image/png"), ("ETag", "W/\"a\"")]),
@@ -80,7 +82,7 @@ fn full() -> Envelope {
         known: vec![(0xfeed, 7), (1, 2)],
         seq: 99,
         body: BodyInfo {
-            parts: Parts::of(0x1122_3344_5566_7788, BODY.len() as u64, 4),
+            parts: BodySplit::of(0x1122_3344_5566_7788, BODY.len() as u64, 4),
             packed: Some(20),
             ..BodyInfo::of(BODY)
         },
@@ -128,7 +130,7 @@ fn no_variant_is_read_that_larder_tells_the_origin_of() {
         let mut bytes = Vec::new();
         envelope.write(&mut bytes);
         bytes.extend_from_slice(BODY);
-        assert!(matches!(Envelope::read(&bytes), Err(Broken::Section(_))), "{name}");
+        assert!(matches!(Envelope::read(&bytes), Err(EnvelopeError::Section(_))), "{name}");
     }
 }
 
@@ -157,10 +159,10 @@ fn check_golden_mark(name: &str, mark: &Mark) {
     let kept = golden(name);
     assert_eq!(Ok(mark), Mark::read(&kept).as_ref());
     assert!(bytes == kept, "it would be written otherwise now");
-    assert_eq!(Err(Broken::Mark), Envelope::read(&kept));
-    assert_eq!(Err(Broken::Mark), Envelope::read_filled(&kept, &Policy::default(), WallTime(1)));
-    assert_eq!(Err(Broken::BodyLength), Mark::read(&[&kept[..], b"x"].concat()));
-    assert_eq!(Err(Broken::Section(14)), Mark::read(&golden("envelope-1-plain.bin")));
+    assert_eq!(Err(EnvelopeError::Mark), Envelope::read(&kept));
+    assert_eq!(Err(EnvelopeError::Mark), Envelope::read_filled(&kept, &Policy::default(), WallTime(1)));
+    assert_eq!(Err(EnvelopeError::BodyLength), Mark::read(&[&kept[..], b"x"].concat()));
+    assert_eq!(Err(EnvelopeError::Section(14)), Mark::read(&golden("envelope-1-plain.bin")));
     for at in 0..kept.len() {
         assert!(Mark::read(&kept[..at]).is_err(), "cut at {at}");
         let mut changed = kept.clone();
@@ -172,7 +174,7 @@ fn check_golden_mark(name: &str, mark: &Mark) {
 #[test]
 fn what_an_application_left_out_is_computed() {
     let raw = golden("envelope-1-application.bin");
-    assert_eq!(Err(Broken::NoFacts), Envelope::read(&raw));
+    assert_eq!(Err(EnvelopeError::NoFacts), Envelope::read(&raw));
     let now = WallTime(1_700_000_031);
     let (envelope, length) = Envelope::read_filled(&raw, &Policy::default(), now).unwrap();
     assert_eq!(Ok(()), envelope.body.check(&raw[length..]));
@@ -192,7 +194,7 @@ fn an_application_names_no_variant_without_its_key() {
     let fields = [("Vary", "Accept-Language"), ("Date", "Tue, 14 Nov 2023 22:13:21 GMT")];
     let raw = by_hand(&[(1, b"http://a/"), (2, list(&fields).text())]);
     let read = |raw: &[u8]| Envelope::read_filled(raw, &Policy::default(), WallTime(1_700_000_001));
-    assert_eq!(Err(Broken::NoVariant), read(&raw));
+    assert_eq!(Err(EnvelopeError::NoVariant), read(&raw));
     let raw = by_hand(&[(1, b"http://a/"), (2, list(&fields).text()), (6, b"accept-language=de\n")]);
     assert_eq!(b"accept-language=de\n", &*read(&raw).unwrap().0.variant);
 }
@@ -213,7 +215,7 @@ fn by_hand(sections: &[(u8, &[u8])]) -> Vec<u8> {
 }
 
 #[track_caller]
-fn check_refused(expect: Broken, sections: &[(u8, &[u8])]) {
+fn check_refused(expect: EnvelopeError, sections: &[(u8, &[u8])]) {
     let read = Envelope::read_filled(&by_hand(sections), &Policy::default(), WallTime(1));
     assert_eq!(Err(expect), read.map(|it| it.0), "{sections:?}");
 }
@@ -221,11 +223,11 @@ fn check_refused(expect: Broken, sections: &[(u8, &[u8])]) {
 #[test]
 fn sections_that_cannot_be_meant_are_refused() {
     let key: (u8, &[u8]) = (1, b"http://a/");
-    check_refused(Broken::NoKey, &[]);
-    check_refused(Broken::NoKey, &[(1, b"")]);
-    check_refused(Broken::Section(1), &[key, key]);
-    check_refused(Broken::Section(1), &[(2, b""), key]);
-    check_refused(Broken::Section(99), &[key, (99, b"")]);
+    check_refused(EnvelopeError::NoKey, &[]);
+    check_refused(EnvelopeError::NoKey, &[(1, b"")]);
+    check_refused(EnvelopeError::Section(1), &[key, key]);
+    check_refused(EnvelopeError::Section(1), &[(2, b""), key]);
+    check_refused(EnvelopeError::Section(99), &[key, (99, b"")]);
     for bad in [
         &b"a"[..],
         b"A: b\n",
@@ -236,39 +238,39 @@ fn sections_that_cannot_be_meant_are_refused() {
         b"A: \0\r\n",
         b"\xc3\xa4: b\r\n",
     ] {
-        check_refused(Broken::Section(2), &[key, (2, bad)]);
-        check_refused(Broken::Section(8), &[key, (8, bad)]);
+        check_refused(EnvelopeError::Section(2), &[key, (2, bad)]);
+        check_refused(EnvelopeError::Section(8), &[key, (8, bad)]);
     }
-    check_refused(Broken::Section(2), &[key, (2, &b"A: b\r\n".repeat(257))]);
+    check_refused(EnvelopeError::Section(2), &[key, (2, &b"A: b\r\n".repeat(257))]);
     for bad in [
         [0u8; 49].to_vec(),
         [0xff; 50].to_vec(),
         [&[0; 49][..], &[16]].concat(),
         [&[0; 48][..], &[10, 0]].concat(),
     ] {
-        check_refused(Broken::Section(3), &[key, (3, &bad)]);
+        check_refused(EnvelopeError::Section(3), &[key, (3, &bad)]);
     }
     for bad in [&b""[..], b"a", b"\"a b\""] {
-        check_refused(Broken::Section(4), &[key, (4, bad)]);
+        check_refused(EnvelopeError::Section(4), &[key, (4, bad)]);
     }
     for bad in [&b""[..], b"A", b"b,a", b"a,a", b"a,", b"a b"] {
-        check_refused(Broken::Section(5), &[key, (5, bad)]);
+        check_refused(EnvelopeError::Section(5), &[key, (5, bad)]);
     }
     let part = |first: u64, last: u64| [first.to_le_bytes(), last.to_le_bytes(), 9u64.to_le_bytes()].concat();
     for bad in [part(2, 1), part(0, 9), [0; 8].to_vec(), [0; 32].to_vec(), [0; 17].to_vec()] {
-        check_refused(Broken::Section(7), &[key, (7, &bad)]);
+        check_refused(EnvelopeError::Section(7), &[key, (7, &bad)]);
     }
-    check_refused(Broken::Section(9), &[key, (9, &[0; 7])]);
-    check_refused(Broken::Section(10), &[key, (10, &[0; 24])]);
-    check_refused(Broken::Section(11), &[key, (11, &[0; 16])]);
+    check_refused(EnvelopeError::Section(9), &[key, (9, &[0; 7])]);
+    check_refused(EnvelopeError::Section(10), &[key, (10, &[0; 24])]);
+    check_refused(EnvelopeError::Section(11), &[key, (11, &[0; 16])]);
     // A body of no bytes has no parts.
-    check_refused(Broken::Section(12), &[key, (12, &[1; 24])]);
-    check_refused(Broken::Section(13), &[key, (13, &[1; 9])]);
+    check_refused(EnvelopeError::Section(12), &[key, (12, &[1; 24])]);
+    check_refused(EnvelopeError::Section(13), &[key, (13, &[1; 9])]);
     for bad in [&b""[..], &[0], &[4], &[1, 1]] {
-        check_refused(Broken::Section(14), &[key, (14, bad)]);
+        check_refused(EnvelopeError::Section(14), &[key, (14, bad)]);
     }
     let no_facts = by_hand(&[key, (14, &[1])]);
-    assert_eq!(Err(Broken::NoFacts), Mark::read(&no_facts), "nobody but larder leaves marks");
+    assert_eq!(Err(EnvelopeError::NoFacts), Mark::read(&no_facts), "nobody but larder leaves marks");
     let raw = by_hand(&[key, (3, &[0; 50]), (14, &[2])]);
     assert_eq!(Unshared::Answer, Mark::read(&raw).unwrap().says);
     let with_more = by_hand(&[key, (3, &[0; 50]), (200, b"of a later version")]);
@@ -287,21 +289,21 @@ fn heads_that_cannot_be_meant_are_refused() {
         raw[end..].copy_from_slice(&sum);
         Envelope::read(&raw).map(|it| it.0).unwrap_err()
     };
-    assert_eq!(Broken::Foreign, with(0, b"HTTP"));
-    assert_eq!(Broken::Version(2), with(4, &[2]));
-    assert_eq!(Broken::Flags(1), with(5, &[1]));
-    assert_eq!(Broken::Status(99), with(6, &[99, 0]));
-    assert_eq!(Broken::Status(600), with(6, &[0x58, 2]));
+    assert_eq!(EnvelopeError::Foreign, with(0, b"HTTP"));
+    assert_eq!(EnvelopeError::Version(2), with(4, &[2]));
+    assert_eq!(EnvelopeError::Flags(1), with(5, &[1]));
+    assert_eq!(EnvelopeError::Status(99), with(6, &[99, 0]));
+    assert_eq!(EnvelopeError::Status(600), with(6, &[0x58, 2]));
     for never in [100u16, 101, 103, 199, 304, 401, 412, 416] {
-        assert_eq!(Broken::Status(never), with(6, &never.to_le_bytes()), "nobody has ever stored it");
+        assert_eq!(EnvelopeError::Status(never), with(6, &never.to_le_bytes()), "nobody has ever stored it");
     }
-    assert_eq!(Broken::Section(7), with(6, &206u16.to_le_bytes()), "which part it is stands nowhere");
+    assert_eq!(EnvelopeError::Section(7), with(6, &206u16.to_le_bytes()), "which part it is stands nowhere");
     let with_body = [&204u16.to_le_bytes()[..], &sound[8..16], &1u64.to_le_bytes()].concat();
-    assert_eq!(Broken::BodyLength, with(6, &with_body), "it has none");
-    assert_eq!(Broken::Short, with(8, &[27, 0, 0, 0]));
-    assert_eq!(Broken::Short, with(8, &[0, 1, 0, 0]));
-    assert_eq!(Broken::TooLarge, with(8, &[0xff; 4]));
-    assert_eq!(Broken::Section(1), with(25, &[0xff; 4]));
+    assert_eq!(EnvelopeError::BodyLength, with(6, &with_body), "it has none");
+    assert_eq!(EnvelopeError::Short, with(8, &[27, 0, 0, 0]));
+    assert_eq!(EnvelopeError::Short, with(8, &[0, 1, 0, 0]));
+    assert_eq!(EnvelopeError::TooLarge, with(8, &[0xff; 4]));
+    assert_eq!(EnvelopeError::Section(1), with(25, &[0xff; 4]));
 }
 
 fn fields() -> impl Strategy<Value = FieldList> {
@@ -351,7 +353,7 @@ prop_compose! {
             etag: etag.map(|it| it.into_bytes().into()),
             last_modified: last_modified.map(WallTime),
             vary: vary.into_iter().map(Into::into).collect(),
-            partial: partial.map(|(first, more, rest)| Part {
+            partial: partial.map(|(first, more, rest)| HeldRange {
                 first,
                 last: first + more,
                 complete: rest.map(|it| first + more + it),
@@ -373,7 +375,7 @@ prop_compose! {
         (length, sum, packed) in (1u64..1 << 40, any::<u32>(), any::<Option<u64>>()),
         cut in prop::option::of((any::<u64>(), 1u64..1 << 40)),
     ) -> Envelope {
-        let parts = cut.and_then(|(generation, size)| Parts::of(generation, length, size));
+        let parts = cut.and_then(|(generation, size)| BodySplit::of(generation, length, size));
         let body = BodyInfo { length, sum, parts, packed };
         Envelope {
             key: key.into(), variant: variant.into(), meta, fields, trailers, tags: tags.into(), known, seq, body,
@@ -408,6 +410,6 @@ fn a_head_that_is_too_large_is_refused_without_being_read() {
     let key = vec![b'a'; MAX_HEAD];
     let envelope = plain();
     let mut raw = Vec::new();
-    Head { key: &key, ..envelope.head() }.write(&mut raw);
-    assert_eq!(Err(Broken::TooLarge), Envelope::read(&raw));
+    EnvelopeHead { key: &key, ..envelope.head() }.write(&mut raw);
+    assert_eq!(Err(EnvelopeError::TooLarge), Envelope::read(&raw));
 }

@@ -1,7 +1,7 @@
 //! The laws that `fuzz/` feeds at length, run small: over its seeds, and over what they become when parts are cut,
 //! moved and changed.
 
-use larder_wire::memcached::Protocol;
+use larder_wire::memcached::MemcachedProtocol;
 use proptest::prelude::*;
 use std::path::Path;
 
@@ -82,8 +82,8 @@ fn seeds_obey() {
     seeds("http2_frame").iter().for_each(|it| http2_frame::check(it));
     seeds("http2_head").iter().for_each(|it| http2_head::check(it));
     seeds("envelope").iter().for_each(|it| envelope::check(it));
-    seeds("memcached_meta").iter().for_each(|it| memcached::check(Protocol::Meta, it));
-    seeds("memcached_binary").iter().for_each(|it| memcached::check(Protocol::Binary, it));
+    seeds("memcached_meta").iter().for_each(|it| memcached::check(MemcachedProtocol::Meta, it));
+    seeds("memcached_binary").iter().for_each(|it| memcached::check(MemcachedProtocol::Binary, it));
     seeds("segment").iter().for_each(|it| segment::check(it));
     seeds("proxy").iter().for_each(|it| proxy::check(it));
     seeds("purge_entry").iter().for_each(|it| purge_entry::check(it));
@@ -127,12 +127,12 @@ proptest! {
 
     #[test]
     fn meta_replies_obey(raw in mixed("memcached_meta")) {
-        memcached::check(Protocol::Meta, &raw);
+        memcached::check(MemcachedProtocol::Meta, &raw);
     }
 
     #[test]
     fn binary_replies_obey(raw in mixed("memcached_binary")) {
-        memcached::check(Protocol::Binary, &raw);
+        memcached::check(MemcachedProtocol::Binary, &raw);
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Both of memcached's protocols against a real memcached, and what no sound server says.
 
 use larder_wire::memcached::{
-    BadReply, Expected, FleetKey, Hit, Kind, Lease, Parsed, Protocol, Refusal, Reply, Request, Ttl, Value,
+    BadReply, Expected, FleetKey, Hit, MemcachedLease, MemcachedProtocol, MemcachedRefusal, MemcachedReply,
+    MemcachedRequest, MemcachedValue, ParsedReply, ReplyKind, Ttl,
 };
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -23,7 +24,7 @@ impl Server {
         Server { process, folder }
     }
 
-    fn connect(&self, protocol: Protocol) -> Connection {
+    fn connect(&self, protocol: MemcachedProtocol) -> Connection {
         // It has no way to say that it listens: asked again and again, for 20 seconds at most.
         for _ in 0..2000 {
             if let Ok(socket) = UnixStream::connect(self.folder.path().join("socket")) {
@@ -45,7 +46,7 @@ impl Drop for Server {
 
 struct Connection {
     socket: UnixStream,
-    protocol: Protocol,
+    protocol: MemcachedProtocol,
     buffer: Vec<u8>,
     opaque: u32,
 }
@@ -54,12 +55,12 @@ const MOST: usize = 1 << 20;
 
 impl Connection {
     /// The reply to one request, and the value that it brought.
-    fn ask(&mut self, request: &Request<'_>) -> (Reply, Vec<u8>) {
+    fn ask(&mut self, request: &MemcachedRequest<'_>) -> (MemcachedReply, Vec<u8>) {
         self.ask_all(&[*request]).remove(0)
     }
 
     /// The reply to a request that is sent with the last bytes of its value behind it.
-    fn ask_with(&mut self, request: &Request<'_>, rest: &[u8]) -> (Reply, Vec<u8>) {
+    fn ask_with(&mut self, request: &MemcachedRequest<'_>, rest: &[u8]) -> (MemcachedReply, Vec<u8>) {
         let opaque = self.opaque;
         let mut out = Vec::new();
         self.protocol.write(request, opaque, &mut out);
@@ -69,7 +70,7 @@ impl Connection {
     }
 
     /// The replies to requests that were sent together.
-    fn ask_all(&mut self, requests: &[Request<'_>]) -> Vec<(Reply, Vec<u8>)> {
+    fn ask_all(&mut self, requests: &[MemcachedRequest<'_>]) -> Vec<(MemcachedReply, Vec<u8>)> {
         let first = self.opaque;
         let mut out = Vec::new();
         for request in requests {
@@ -81,23 +82,23 @@ impl Connection {
         requests.iter().zip(numbers).map(|(it, opaque)| self.reply(it, opaque)).collect()
     }
 
-    fn reply(&mut self, request: &Request<'_>, opaque: u32) -> (Reply, Vec<u8>) {
+    fn reply(&mut self, request: &MemcachedRequest<'_>, opaque: u32) -> (MemcachedReply, Vec<u8>) {
         let key = match request {
-            Request::Get { key, named: true, .. } => Some(*key),
+            MemcachedRequest::Get { key, named: true, .. } => Some(*key),
             _ => None,
         };
         let expected = Expected { opaque, kind: request.kind(), key, most: MOST };
         loop {
             match self.protocol.parse(&self.buffer, &expected) {
-                Ok(Parsed::Reply(reply, length)) => {
+                Ok(ParsedReply::Reply(reply, length)) => {
                     let value = match &reply {
-                        Reply::Hit(hit) => self.buffer[hit.value.clone()].to_vec(),
+                        MemcachedReply::Hit(hit) => self.buffer[hit.value.clone()].to_vec(),
                         _ => Vec::new(),
                     };
                     self.buffer.drain(..length);
                     return (reply, value);
                 }
-                Ok(Parsed::More(needed)) => assert!(needed > self.buffer.len(), "{needed}"),
+                Ok(ParsedReply::More(needed)) => assert!(needed > self.buffer.len(), "{needed}"),
                 Err(why) => panic!("{why}: {:?}", String::from_utf8_lossy(&self.buffer)),
             }
             let mut some = [0; 4096];
@@ -112,99 +113,111 @@ fn key(text: &str) -> FleetKey {
     FleetKey::new(text.as_bytes()).unwrap()
 }
 
-fn get(key: &FleetKey) -> Request<'_> {
-    Request::Get { key, named: true, vivify: None, recache: None }
+fn get(key: &FleetKey) -> MemcachedRequest<'_> {
+    MemcachedRequest::Get { key, named: true, vivify: None, recache: None }
 }
 
-fn set<'a>(key: &'a FleetKey, value: &'a [&'a [u8]]) -> Request<'a> {
-    let value = Value::of(value);
-    Request::Set { key, value, flags: 7, expire: 100, cas: None, stale_if_older: false }
+fn set<'a>(key: &'a FleetKey, value: &'a [&'a [u8]]) -> MemcachedRequest<'a> {
+    let value = MemcachedValue::of(value);
+    MemcachedRequest::Set { key, value, flags: 7, expire: 100, cas: None, stale_if_older: false }
 }
 
-fn hit(reply: &(Reply, Vec<u8>)) -> &Hit {
-    let Reply::Hit(hit) = &reply.0 else { panic!("{reply:?}") };
+fn hit(reply: &(MemcachedReply, Vec<u8>)) -> &Hit {
+    let MemcachedReply::Hit(hit) = &reply.0 else { panic!("{reply:?}") };
     hit
 }
 
 #[test]
 fn both_protocols_say_the_same() {
     let server = Server::start();
-    for protocol in [Protocol::Meta, Protocol::Binary] {
+    for protocol in [MemcachedProtocol::Meta, MemcachedProtocol::Binary] {
         let mut it = server.connect(protocol);
         let (a, b, n) =
             (key(&format!("a{protocol:?}")), key(&format!("b{protocol:?}")), key(&format!("n{protocol:?}")));
-        let done = (Reply::Done, Vec::new());
-        assert_eq!(done, it.ask(&Request::Noop), "{protocol:?}");
-        assert_eq!(Reply::Miss, it.ask(&get(&a)).0);
+        let done = (MemcachedReply::Done, Vec::new());
+        assert_eq!(done, it.ask(&MemcachedRequest::Noop), "{protocol:?}");
+        assert_eq!(MemcachedReply::Miss, it.ask(&get(&a)).0);
         assert_eq!(done, it.ask(&set(&a, &[b"one\r\nEN\r\n", b"", b"two\0"])));
         let got = it.ask(&get(&a));
         assert_eq!(b"one\r\nEN\r\ntwo\0", &got.1[..]);
         let cas = hit(&got).cas;
         assert_eq!(
-            (7, true, Lease::None, false),
+            (7, true, MemcachedLease::None, false),
             (hit(&got).flags, cas > 0, hit(&got).lease, hit(&got).stale)
         );
         assert_eq!(
             got,
-            it.ask(&Request::Get { key: &a, named: false, vivify: None, recache: None }).named_as(&got)
+            it.ask(&MemcachedRequest::Get { key: &a, named: false, vivify: None, recache: None })
+                .named_as(&got)
         );
 
         // The last bytes of a value may be sent by whoever has them.
-        let value = Value { pieces: &[b"head"], behind: b"\r\nthe rest".len() };
+        let value = MemcachedValue { pieces: &[b"head"], behind: b"\r\nthe rest".len() };
         let c = key(&format!("c{protocol:?}"));
         let request =
-            Request::Set { key: &c, value, flags: 7, expire: 100, cas: None, stale_if_older: false };
-        assert_eq!(Reply::Done, it.ask_with(&request, b"\r\nthe rest").0);
+            MemcachedRequest::Set { key: &c, value, flags: 7, expire: 100, cas: None, stale_if_older: false };
+        assert_eq!(MemcachedReply::Done, it.ask_with(&request, b"\r\nthe rest").0);
         assert_eq!(b"head\r\nthe rest", &it.ask(&get(&c)).1[..]);
 
-        let add = |key| Request::Add { key, value: Value::of(&[b"three"]), flags: 0, expire: 0 };
-        assert_eq!(Reply::NotStored, it.ask(&add(&a)).0);
+        let add =
+            |key| MemcachedRequest::Add { key, value: MemcachedValue::of(&[b"three"]), flags: 0, expire: 0 };
+        assert_eq!(MemcachedReply::NotStored, it.ask(&add(&a)).0);
         assert_eq!(done, it.ask(&add(&b)));
-        let swap = |key, cas| Request::Set {
+        let swap = |key, cas| MemcachedRequest::Set {
             key,
-            value: Value::of(&[b"four"]),
+            value: MemcachedValue::of(&[b"four"]),
             flags: 0,
             expire: 9,
             cas: Some(cas),
             stale_if_older: false,
         };
-        assert_eq!(Reply::Exists, it.ask(&swap(&a, cas + 1000)).0);
+        assert_eq!(MemcachedReply::Exists, it.ask(&swap(&a, cas + 1000)).0);
         assert_eq!(done, it.ask(&swap(&a, cas)));
-        assert_eq!(Reply::NotFound, it.ask(&swap(&key("nothing"), 5)).0);
+        assert_eq!(MemcachedReply::NotFound, it.ask(&swap(&key("nothing"), 5)).0);
 
-        let by = |by, begin| Request::Increment { key: &n, by, begin };
-        assert_eq!(Reply::NotFound, it.ask(&by(1, None)).0);
-        assert_eq!(Reply::Number(40), it.ask(&by(5, Some((40, 0)))).0);
-        assert_eq!(Reply::Number(45), it.ask(&by(5, Some((40, 0)))).0);
-        assert_eq!(Reply::Number(44), it.ask(&by(u64::MAX, None)).0);
+        let by = |by, begin| MemcachedRequest::Increment { key: &n, by, begin };
+        assert_eq!(MemcachedReply::NotFound, it.ask(&by(1, None)).0);
+        assert_eq!(MemcachedReply::Number(40), it.ask(&by(5, Some((40, 0)))).0);
+        assert_eq!(MemcachedReply::Number(45), it.ask(&by(5, Some((40, 0)))).0);
+        assert_eq!(MemcachedReply::Number(44), it.ask(&by(u64::MAX, None)).0);
         assert!(matches!(
-            it.ask(&Request::Increment { key: &a, by: 1, begin: None }).0,
-            Reply::Refused(Refusal::Client)
+            it.ask(&MemcachedRequest::Increment { key: &a, by: 1, begin: None }).0,
+            MemcachedReply::Refused(MemcachedRefusal::Client)
         ));
 
-        assert_eq!(done, it.ask(&Request::Touch { key: &a, expire: u32::MAX }));
+        assert_eq!(done, it.ask(&MemcachedRequest::Touch { key: &a, expire: u32::MAX }));
         assert_eq!(b"four", &it.ask(&get(&a)).1[..], "a long time is not a date long ago");
-        assert_eq!(Reply::NotFound, it.ask(&Request::Touch { key: &key("nothing"), expire: 9 }).0);
+        assert_eq!(
+            MemcachedReply::NotFound,
+            it.ask(&MemcachedRequest::Touch { key: &key("nothing"), expire: 9 }).0
+        );
         let cas = hit(&it.ask(&get(&a))).cas;
-        let only = |cas| Request::Delete { key: &a, stale: None, cas: Some(cas) };
-        assert_eq!(Reply::Exists, it.ask(&only(cas + 1000)).0);
+        let only = |cas| MemcachedRequest::Delete { key: &a, stale: None, cas: Some(cas) };
+        assert_eq!(MemcachedReply::Exists, it.ask(&only(cas + 1000)).0);
         assert_eq!(done, it.ask(&only(cas)));
         assert_eq!(done, it.ask(&set(&a, &[b"again"])));
-        assert_eq!(done, it.ask(&Request::Delete { key: &a, stale: None, cas: None }));
-        assert_eq!(Reply::NotFound, it.ask(&Request::Delete { key: &a, stale: None, cas: None }).0);
+        assert_eq!(done, it.ask(&MemcachedRequest::Delete { key: &a, stale: None, cas: None }));
+        assert_eq!(
+            MemcachedReply::NotFound,
+            it.ask(&MemcachedRequest::Delete { key: &a, stale: None, cas: None }).0
+        );
 
         let large = vec![b'x'; 600_000];
-        assert_eq!(Reply::Refused(Refusal::TooLarge), it.ask(&set(&a, &[&large])).0);
+        assert_eq!(MemcachedReply::Refused(MemcachedRefusal::TooLarge), it.ask(&set(&a, &[&large])).0);
         let almost = vec![b'x'; 400_000];
         assert_eq!(done, it.ask(&set(&a, &[&almost])), "the connection goes on after a refusal");
         assert!(it.ask(&get(&a)).1 == almost);
 
         let longest = key(&"k".repeat(250));
-        let replies =
-            it.ask_all(&[set(&longest, &[b"v"]), get(&longest), get(&key("nothing")), Request::Noop]);
+        let replies = it.ask_all(&[
+            set(&longest, &[b"v"]),
+            get(&longest),
+            get(&key("nothing")),
+            MemcachedRequest::Noop,
+        ]);
         assert_eq!(done, replies[0]);
         assert_eq!(b"v", &replies[1].1[..]);
-        assert_eq!((&Reply::Miss, &Reply::Done), (&replies[2].0, &replies[3].0));
+        assert_eq!((&MemcachedReply::Miss, &MemcachedReply::Done), (&replies[2].0, &replies[3].0));
         assert!(it.buffer.is_empty());
     }
 }
@@ -213,11 +226,11 @@ trait NamedAs {
     fn named_as(self, other: &Self) -> Self;
 }
 
-impl NamedAs for (Reply, Vec<u8>) {
+impl NamedAs for (MemcachedReply, Vec<u8>) {
     /// The same without where the value lay, which a reply that names its key has further behind; and without the time
     /// that is left, which goes on.
     fn named_as(mut self, other: &Self) -> Self {
-        if let (Reply::Hit(mine), Reply::Hit(others)) = (&mut self.0, &other.0) {
+        if let (MemcachedReply::Hit(mine), MemcachedReply::Hit(others)) = (&mut self.0, &other.0) {
             assert_eq!(others.value.len(), mine.value.len());
             (mine.value, mine.ttl) = (others.value.clone(), others.ttl);
         }
@@ -228,43 +241,52 @@ impl NamedAs for (Reply, Vec<u8>) {
 #[test]
 fn one_of_all_that_ask_wins() {
     let server = Server::start();
-    let (mut a, mut b) = (server.connect(Protocol::Meta), server.connect(Protocol::Meta));
+    let (mut a, mut b) = (server.connect(MemcachedProtocol::Meta), server.connect(MemcachedProtocol::Meta));
     let key = key("page");
-    let ask = Request::Get { key: &key, named: true, vivify: Some(30), recache: None };
+    let ask = MemcachedRequest::Get { key: &key, named: true, vivify: Some(30), recache: None };
     let (first, second) = (a.ask(&ask), b.ask(&ask));
-    assert_eq!((Lease::Won, 0), (hit(&first).lease, first.1.len()));
-    assert_eq!((Lease::Taken, 0), (hit(&second).lease, second.1.len()));
-    let fill = Request::Set {
+    assert_eq!((MemcachedLease::Won, 0), (hit(&first).lease, first.1.len()));
+    assert_eq!((MemcachedLease::Taken, 0), (hit(&second).lease, second.1.len()));
+    let fill = MemcachedRequest::Set {
         key: &key,
-        value: Value::of(&[b"page"]),
+        value: MemcachedValue::of(&[b"page"]),
         flags: 0,
         expire: 100,
         cas: Some(hit(&first).cas),
         stale_if_older: true,
     };
-    assert_eq!(Reply::Done, a.ask(&fill).0);
+    assert_eq!(MemcachedReply::Done, a.ask(&fill).0);
     let filled = b.ask(&ask);
-    assert_eq!((Lease::None, &b"page"[..]), (hit(&filled).lease, &filled.1[..]));
+    assert_eq!((MemcachedLease::None, &b"page"[..]), (hit(&filled).lease, &filled.1[..]));
     assert!(matches!(hit(&filled).ttl, Ttl::Seconds(90..=100)), "{filled:?}");
 
     // Stale: one makes it anew, the others are served meanwhile.
-    assert_eq!(Reply::Done, a.ask(&Request::Delete { key: &key, stale: Some(50), cas: None }).0);
+    assert_eq!(
+        MemcachedReply::Done,
+        a.ask(&MemcachedRequest::Delete { key: &key, stale: Some(50), cas: None }).0
+    );
     let (first, second) = (a.ask(&ask), b.ask(&ask));
-    assert_eq!((Lease::Won, true, &b"page"[..]), (hit(&first).lease, hit(&first).stale, &first.1[..]));
-    assert_eq!((Lease::Taken, true, &b"page"[..]), (hit(&second).lease, hit(&second).stale, &second.1[..]));
+    assert_eq!(
+        (MemcachedLease::Won, true, &b"page"[..]),
+        (hit(&first).lease, hit(&first).stale, &first.1[..])
+    );
+    assert_eq!(
+        (MemcachedLease::Taken, true, &b"page"[..]),
+        (hit(&second).lease, hit(&second).stale, &second.1[..])
+    );
 
     // Soon over: the same, before it is stale.
-    assert_eq!(Reply::Done, a.ask(&set(&key, &[b"page"])).0);
-    let ask = Request::Get { key: &key, named: true, vivify: None, recache: Some(1000) };
+    assert_eq!(MemcachedReply::Done, a.ask(&set(&key, &[b"page"])).0);
+    let ask = MemcachedRequest::Get { key: &key, named: true, vivify: None, recache: Some(1000) };
     let (first, second) = (a.ask(&ask), b.ask(&ask));
-    assert_eq!((Lease::Won, false), (hit(&first).lease, hit(&first).stale));
-    assert_eq!(Lease::Taken, hit(&second).lease);
+    assert_eq!((MemcachedLease::Won, false), (hit(&first).lease, hit(&first).stale));
+    assert_eq!(MemcachedLease::Taken, hit(&second).lease);
     // For ever.
     assert_eq!(
-        Reply::Done,
-        a.ask(&Request::Set {
+        MemcachedReply::Done,
+        a.ask(&MemcachedRequest::Set {
             key: &key,
-            value: Value::default(),
+            value: MemcachedValue::default(),
             flags: 0,
             expire: 0,
             cas: None,
@@ -281,64 +303,76 @@ fn one_of_all_that_ask_wins() {
 #[test]
 fn a_server_of_the_other_protocol_is_noticed() {
     let server = Server::start();
-    let mut it = server.connect(Protocol::Meta);
+    let mut it = server.connect(MemcachedProtocol::Meta);
     it.socket.write_all(b"mx nothing\r\n").unwrap();
-    assert_eq!(Reply::Refused(Refusal::UnknownCommand), it.reply(&Request::Noop, 0).0);
-    assert!(Refusal::UnknownCommand.closes() && !Refusal::TooLarge.closes());
-    let noop = |protocol: Protocol, bytes: &[u8]| {
-        protocol.parse(bytes, &Expected { opaque: 0, kind: Kind::Noop, key: None, most: 0 })
+    assert_eq!(
+        MemcachedReply::Refused(MemcachedRefusal::UnknownCommand),
+        it.reply(&MemcachedRequest::Noop, 0).0
+    );
+    assert!(MemcachedRefusal::UnknownCommand.closes() && !MemcachedRefusal::TooLarge.closes());
+    let noop = |protocol: MemcachedProtocol, bytes: &[u8]| {
+        protocol.parse(bytes, &Expected { opaque: 0, kind: ReplyKind::Noop, key: None, most: 0 })
     };
-    assert_eq!(Err(BadReply::Foreign), noop(Protocol::Meta, b"\x81\0"));
-    assert_eq!(Err(BadReply::Foreign), noop(Protocol::Binary, b"ERROR\r\n"));
-    assert_eq!(Err(BadReply::Foreign), noop(Protocol::Meta, b"HTTP/1.1 200 OK\r\n"));
+    assert_eq!(Err(BadReply::Foreign), noop(MemcachedProtocol::Meta, b"\x81\0"));
+    assert_eq!(Err(BadReply::Foreign), noop(MemcachedProtocol::Binary, b"ERROR\r\n"));
+    assert_eq!(Err(BadReply::Foreign), noop(MemcachedProtocol::Meta, b"HTTP/1.1 200 OK\r\n"));
 }
 
 #[track_caller]
-fn check_meta(kind: Kind, expect: Result<Parsed, BadReply>, raw: &[u8]) {
+fn check_meta(kind: ReplyKind, expect: Result<ParsedReply, BadReply>, raw: &[u8]) {
     let key = key("k");
-    let key = (kind == Kind::Get).then_some(&key);
+    let key = (kind == ReplyKind::Get).then_some(&key);
     let expected = Expected { opaque: 5, kind, key, most: 10 };
-    assert_eq!(expect, Protocol::Meta.parse(raw, &expected), "{:?}", String::from_utf8_lossy(raw));
+    assert_eq!(expect, MemcachedProtocol::Meta.parse(raw, &expected), "{:?}", String::from_utf8_lossy(raw));
 }
 
 #[test]
 fn meta_replies_that_do_not_fit_end_the_connection() {
-    let hit = Hit { value: 12..14, flags: 0, cas: 0, ttl: Ttl::Unknown, lease: Lease::None, stale: false };
-    check_meta(Kind::Get, Ok(Parsed::Reply(Reply::Hit(hit), 16)), b"VA 2 O5 kk\r\nab\r\nmore");
-    check_meta(Kind::Get, Ok(Parsed::More(16)), b"VA 2 O5 kk\r\nab\r");
-    check_meta(Kind::Get, Ok(Parsed::More(12)), b"VA 2 O5 kk\r");
-    check_meta(Kind::Get, Ok(Parsed::More(1)), b"");
-    check_meta(Kind::Get, Err(BadReply::Opaque), b"VA 2 O6 kk\r\nab\r\n");
-    check_meta(Kind::Get, Err(BadReply::Opaque), b"VA 2 kk\r\nab\r\n");
-    check_meta(Kind::Get, Err(BadReply::Opaque), b"VA 2 O5 O6 kk\r\nab\r\n");
-    check_meta(Kind::Get, Err(BadReply::Key), b"VA 2 O5 kK\r\nab\r\n");
-    check_meta(Kind::Get, Err(BadReply::Key), b"VA 2 O5\r\nab\r\n");
-    check_meta(Kind::Get, Err(BadReply::TooLarge), b"VA 11 O5 kk\r\n");
-    check_meta(Kind::Get, Err(BadReply::Number), b"VA -1 O5 kk\r\n");
-    check_meta(Kind::Get, Err(BadReply::Number), b"VA 99999999999999999999 O5 kk\r\n");
-    check_meta(Kind::Get, Err(BadReply::Number), b"VA\r\n");
-    check_meta(Kind::Get, Err(BadReply::Line), b"VA 2 O5 kk\r\nabc\r\n");
-    check_meta(Kind::Get, Err(BadReply::Line), b"VA 2 O5 kk\nab\r\n");
-    check_meta(Kind::Get, Err(BadReply::Line), &[&b"VA 2 "[..], &[b' '; 2000]].concat());
-    check_meta(Kind::Get, Err(BadReply::Unexpected), b"HD O5\r\n");
-    check_meta(Kind::Get, Err(BadReply::Foreign), b"VALUE k 0 2\r\nab\r\n");
-    check_meta(Kind::Get, Err(BadReply::Foreign), b"X");
-    check_meta(Kind::Get, Ok(Parsed::Reply(Reply::Miss, 4)), b"EN\r\n");
-    check_meta(Kind::Get, Err(BadReply::Opaque), b"EN O4\r\n");
-    check_meta(Kind::Set, Err(BadReply::Opaque), b"HD\r\n");
-    check_meta(Kind::Set, Ok(Parsed::Reply(Reply::Done, 7)), b"HD O5\r\n");
-    check_meta(Kind::Set, Err(BadReply::Unexpected), b"VA 2 O5\r\nab\r\n");
-    check_meta(Kind::Increment, Ok(Parsed::Reply(Reply::Number(7), 12)), b"VA 1 O5\r\n7\r\n");
-    check_meta(Kind::Increment, Err(BadReply::Number), b"VA 1 O5\r\nx\r\n");
-    check_meta(Kind::Noop, Err(BadReply::Unexpected), b"HD O5\r\n");
-    let out = Ok(Parsed::Reply(Reply::Refused(Refusal::OutOfMemory), 43));
-    check_meta(Kind::Set, out, b"SERVER_ERROR out of memory storing object\r\n");
+    let hit =
+        Hit { value: 12..14, flags: 0, cas: 0, ttl: Ttl::Unknown, lease: MemcachedLease::None, stale: false };
+    check_meta(
+        ReplyKind::Get,
+        Ok(ParsedReply::Reply(MemcachedReply::Hit(hit), 16)),
+        b"VA 2 O5 kk\r\nab\r\nmore",
+    );
+    check_meta(ReplyKind::Get, Ok(ParsedReply::More(16)), b"VA 2 O5 kk\r\nab\r");
+    check_meta(ReplyKind::Get, Ok(ParsedReply::More(12)), b"VA 2 O5 kk\r");
+    check_meta(ReplyKind::Get, Ok(ParsedReply::More(1)), b"");
+    check_meta(ReplyKind::Get, Err(BadReply::Opaque), b"VA 2 O6 kk\r\nab\r\n");
+    check_meta(ReplyKind::Get, Err(BadReply::Opaque), b"VA 2 kk\r\nab\r\n");
+    check_meta(ReplyKind::Get, Err(BadReply::Opaque), b"VA 2 O5 O6 kk\r\nab\r\n");
+    check_meta(ReplyKind::Get, Err(BadReply::Key), b"VA 2 O5 kK\r\nab\r\n");
+    check_meta(ReplyKind::Get, Err(BadReply::Key), b"VA 2 O5\r\nab\r\n");
+    check_meta(ReplyKind::Get, Err(BadReply::TooLarge), b"VA 11 O5 kk\r\n");
+    check_meta(ReplyKind::Get, Err(BadReply::Number), b"VA -1 O5 kk\r\n");
+    check_meta(ReplyKind::Get, Err(BadReply::Number), b"VA 99999999999999999999 O5 kk\r\n");
+    check_meta(ReplyKind::Get, Err(BadReply::Number), b"VA\r\n");
+    check_meta(ReplyKind::Get, Err(BadReply::Line), b"VA 2 O5 kk\r\nabc\r\n");
+    check_meta(ReplyKind::Get, Err(BadReply::Line), b"VA 2 O5 kk\nab\r\n");
+    check_meta(ReplyKind::Get, Err(BadReply::Line), &[&b"VA 2 "[..], &[b' '; 2000]].concat());
+    check_meta(ReplyKind::Get, Err(BadReply::Unexpected), b"HD O5\r\n");
+    check_meta(ReplyKind::Get, Err(BadReply::Foreign), b"VALUE k 0 2\r\nab\r\n");
+    check_meta(ReplyKind::Get, Err(BadReply::Foreign), b"X");
+    check_meta(ReplyKind::Get, Ok(ParsedReply::Reply(MemcachedReply::Miss, 4)), b"EN\r\n");
+    check_meta(ReplyKind::Get, Err(BadReply::Opaque), b"EN O4\r\n");
+    check_meta(ReplyKind::Set, Err(BadReply::Opaque), b"HD\r\n");
+    check_meta(ReplyKind::Set, Ok(ParsedReply::Reply(MemcachedReply::Done, 7)), b"HD O5\r\n");
+    check_meta(ReplyKind::Set, Err(BadReply::Unexpected), b"VA 2 O5\r\nab\r\n");
+    check_meta(
+        ReplyKind::Increment,
+        Ok(ParsedReply::Reply(MemcachedReply::Number(7), 12)),
+        b"VA 1 O5\r\n7\r\n",
+    );
+    check_meta(ReplyKind::Increment, Err(BadReply::Number), b"VA 1 O5\r\nx\r\n");
+    check_meta(ReplyKind::Noop, Err(BadReply::Unexpected), b"HD O5\r\n");
+    let out = Ok(ParsedReply::Reply(MemcachedReply::Refused(MemcachedRefusal::OutOfMemory), 43));
+    check_meta(ReplyKind::Set, out, b"SERVER_ERROR out of memory storing object\r\n");
 }
 
 #[track_caller]
-fn check_binary(kind: Kind, expect: Result<Parsed, BadReply>, raw: &[u8]) {
+fn check_binary(kind: ReplyKind, expect: Result<ParsedReply, BadReply>, raw: &[u8]) {
     let expected = Expected { opaque: 5, kind, key: None, most: 10 };
-    assert_eq!(expect, Protocol::Binary.parse(raw, &expected), "{raw:?}");
+    assert_eq!(expect, MemcachedProtocol::Binary.parse(raw, &expected), "{raw:?}");
 }
 
 /// A reply with opaque 5: opcode, lengths of key and extras, status, length of all, and the rest.
@@ -349,28 +383,29 @@ fn binary(opcode: u8, key: u8, extras: u8, status: u8, length: u32, rest: &[u8])
 
 #[test]
 fn binary_replies_that_do_not_fit_end_the_connection() {
-    let hit = Hit { value: 28..30, flags: 1, cas: 9, ttl: Ttl::Unknown, lease: Lease::None, stale: false };
+    let hit =
+        Hit { value: 28..30, flags: 1, cas: 9, ttl: Ttl::Unknown, lease: MemcachedLease::None, stale: false };
     let whole = binary(0, 0, 4, 0, 6, b"\0\0\0\x01abmore");
-    check_binary(Kind::Get, Ok(Parsed::Reply(Reply::Hit(hit), 30)), &whole);
-    check_binary(Kind::Get, Ok(Parsed::More(30)), &whole[..29]);
-    check_binary(Kind::Get, Ok(Parsed::More(24)), &whole[..23]);
-    check_binary(Kind::Get, Ok(Parsed::More(24)), b"");
-    check_binary(Kind::Set, Err(BadReply::Unexpected), &whole);
-    check_binary(Kind::Get, Err(BadReply::Number), &binary(0, 0, 3, 0, 5, b"\0\0\x01ab"));
-    check_binary(Kind::Get, Err(BadReply::Number), &binary(0, 9, 4, 0, 6, b"\0\0\0\x01ab"));
-    check_binary(Kind::Get, Err(BadReply::TooLarge), &binary(0, 0, 4, 0, 15, b""));
-    check_binary(Kind::Get, Err(BadReply::TooLarge), &binary(0, 0, 4, 0, u32::MAX, b""));
-    check_binary(Kind::Get, Err(BadReply::TooLarge), &binary(0, 0, 0, 1, 2000, b""));
-    check_binary(Kind::Get, Err(BadReply::Foreign), b"VA");
+    check_binary(ReplyKind::Get, Ok(ParsedReply::Reply(MemcachedReply::Hit(hit), 30)), &whole);
+    check_binary(ReplyKind::Get, Ok(ParsedReply::More(30)), &whole[..29]);
+    check_binary(ReplyKind::Get, Ok(ParsedReply::More(24)), &whole[..23]);
+    check_binary(ReplyKind::Get, Ok(ParsedReply::More(24)), b"");
+    check_binary(ReplyKind::Set, Err(BadReply::Unexpected), &whole);
+    check_binary(ReplyKind::Get, Err(BadReply::Number), &binary(0, 0, 3, 0, 5, b"\0\0\x01ab"));
+    check_binary(ReplyKind::Get, Err(BadReply::Number), &binary(0, 9, 4, 0, 6, b"\0\0\0\x01ab"));
+    check_binary(ReplyKind::Get, Err(BadReply::TooLarge), &binary(0, 0, 4, 0, 15, b""));
+    check_binary(ReplyKind::Get, Err(BadReply::TooLarge), &binary(0, 0, 4, 0, u32::MAX, b""));
+    check_binary(ReplyKind::Get, Err(BadReply::TooLarge), &binary(0, 0, 0, 1, 2000, b""));
+    check_binary(ReplyKind::Get, Err(BadReply::Foreign), b"VA");
     let mut other = whole.clone();
     other[15] = 6;
-    check_binary(Kind::Get, Err(BadReply::Opaque), &other);
-    check_binary(Kind::Increment, Err(BadReply::Number), &binary(5, 0, 0, 0, 4, b"\0\0\0\x01"));
-    check_binary(Kind::Noop, Err(BadReply::Unexpected), &binary(10, 0, 0, 1, 0, b""));
+    check_binary(ReplyKind::Get, Err(BadReply::Opaque), &other);
+    check_binary(ReplyKind::Increment, Err(BadReply::Number), &binary(5, 0, 0, 0, 4, b"\0\0\0\x01"));
+    check_binary(ReplyKind::Noop, Err(BadReply::Unexpected), &binary(10, 0, 0, 1, 0, b""));
     // Found by the fuzzer: a read cannot be answered as a write.
-    check_binary(Kind::Get, Err(BadReply::Unexpected), &binary(0, 0, 0, 2, 0, b""));
+    check_binary(ReplyKind::Get, Err(BadReply::Unexpected), &binary(0, 0, 0, 2, 0, b""));
     let key = key("k");
-    let expected = Expected { opaque: 5, kind: Kind::Get, key: Some(&key), most: 10 };
+    let expected = Expected { opaque: 5, kind: ReplyKind::Get, key: Some(&key), most: 10 };
     let other = binary(12, 1, 4, 0, 7, b"\0\0\0\x01Kab");
-    assert_eq!(Err(BadReply::Key), Protocol::Binary.parse(&other, &expected));
+    assert_eq!(Err(BadReply::Key), MemcachedProtocol::Binary.parse(&other, &expected));
 }

@@ -3,7 +3,7 @@
 
 use larder_semantics::scheme::Scheme;
 use larder_wire::envelope::Envelope;
-use larder_wire::http1::request::{Limits, Parsed, Storage, parse};
+use larder_wire::http1::request::{HeadLimits, ParsedRequest, Storage, parse};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
@@ -34,7 +34,7 @@ static ALLOCATOR: Counting = Counting;
 
 #[test]
 fn a_head_is_read_in_place() {
-    let limits = Limits { head: 4096, target: 1024, scheme: Scheme::Http };
+    let limits = HeadLimits { head: 4096, target: 1024, scheme: Scheme::Http };
     let fields = "A: b\r\n".repeat(100);
     let heads = [
         format!("GET /a?b HTTP/1.1\r\nHost: a\r\nConnection: keep-alive\r\n{fields}\r\n"),
@@ -46,7 +46,7 @@ fn a_head_is_read_in_place() {
     let mut whole = 0;
     for raw in &heads {
         let mut storage = Storage::new();
-        if let Ok(Parsed::Head(_, length)) = parse(raw.as_bytes(), &limits, &mut storage) {
+        if let Ok(ParsedRequest::Head(_, length)) = parse(raw.as_bytes(), &limits, &mut storage) {
             whole += usize::from(length == raw.len());
         }
     }

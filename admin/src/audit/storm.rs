@@ -13,14 +13,14 @@ const OF_KIND: u64 = 5;
 
 /// Refusals that are alike: of one client with one status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Kind {
+pub struct RefusalKind {
     /// From where, as far as its network; `None` for the Unix socket.
     pub from: Option<IpAddr>,
     /// The status.
     pub status: u16,
 }
 
-impl Kind {
+impl RefusalKind {
     /// Of a client's address. Whoever has one of IPv6 has all that begin with its first 64 bits.
     pub fn of(peer: Option<IpAddr>, status: u16) -> Self {
         let from = peer.map(|it| match it.to_canonical() {
@@ -35,7 +35,7 @@ impl Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeftOut {
     /// Of which kind; `None` for all beyond [`KINDS`].
-    pub kind: Option<Kind>,
+    pub kind: Option<RefusalKind>,
     /// How many.
     pub count: u64,
 }
@@ -44,7 +44,7 @@ pub struct LeftOut {
 #[derive(Debug, Default)]
 pub struct Storm {
     second: u64,
-    kinds: Vec<Seen>,
+    kinds: Vec<RefusalCount>,
     /// Told whole beyond the first of their kinds.
     more: u64,
     /// Left out of kinds that found no place.
@@ -52,19 +52,19 @@ pub struct Storm {
 }
 
 #[derive(Debug)]
-struct Seen {
-    kind: Kind,
+struct RefusalCount {
+    kind: RefusalKind,
     told: u64,
     left_out: u64,
 }
 
 impl Storm {
     /// Whether a refusal is to be told whole; it is counted where it is not. To be called after [`Storm::over`].
-    pub fn admits(&mut self, kind: Kind) -> bool {
+    pub fn admits(&mut self, kind: RefusalKind) -> bool {
         let Some(seen) = self.kinds.iter_mut().find(|it| it.kind == kind) else {
             let has_room = self.kinds.len() < KINDS;
             match has_room {
-                true => self.kinds.push(Seen { kind, told: 1, left_out: 0 }),
+                true => self.kinds.push(RefusalCount { kind, told: 1, left_out: 0 }),
                 false => self.beyond += 1,
             }
             return has_room;
@@ -84,7 +84,7 @@ impl Storm {
             return Vec::new();
         }
         let last = std::mem::replace(self, Storm { second: now, ..Storm::default() });
-        let of_kind = |it: &Seen| LeftOut { kind: Some(it.kind), count: it.left_out };
+        let of_kind = |it: &RefusalCount| LeftOut { kind: Some(it.kind), count: it.left_out };
         let beyond = LeftOut { kind: None, count: last.beyond };
         let all = last.kinds.iter().map(of_kind).chain([beyond]);
         all.filter(|it| it.count > 0).collect()
@@ -95,12 +95,15 @@ impl Storm {
 mod tests {
     use super::*;
 
-    fn kind(number: usize, status: u16) -> Kind {
-        Kind::of(Some([10, 0, u8::try_from(number / 256).unwrap(), (number % 256) as u8].into()), status)
+    fn kind(number: usize, status: u16) -> RefusalKind {
+        RefusalKind::of(
+            Some([10, 0, u8::try_from(number / 256).unwrap(), (number % 256) as u8].into()),
+            status,
+        )
     }
 
     /// How many of `count` refusals of a kind are told whole.
-    fn told(storm: &mut Storm, kind: Kind, count: usize) -> usize {
+    fn told(storm: &mut Storm, kind: RefusalKind, count: usize) -> usize {
         (0..count).filter(|_| storm.admits(kind)).count()
     }
 
@@ -132,7 +135,7 @@ mod tests {
 
     #[test]
     fn whoever_has_a_network_is_one() {
-        let of = |text: &str| Kind::of(Some(text.parse().unwrap()), 401);
+        let of = |text: &str| RefusalKind::of(Some(text.parse().unwrap()), 401);
         assert_eq!(of("2001:db8:1:2::1"), of("2001:db8:1:2:ffff::9"));
         assert_ne!(of("2001:db8:1:2::1"), of("2001:db8:1:3::1"));
         assert_eq!(of("127.0.0.1"), of("::ffff:127.0.0.1"));

@@ -2,16 +2,16 @@
 
 use super::LIMIT;
 use crate::query;
-use larder_server::wrong::Wrong;
+use larder_server::input_error::InputError;
 use larder_store::disk::listing as below;
-pub use larder_store::listing::Sort;
-use larder_store::listing::{Order, Pattern, Place, Query};
+pub use larder_store::listing::ListingSort;
+use larder_store::listing::{ListingCursor, ListingQuery, Pattern, SortDirection};
 use larder_store::ram::KeyHash;
 use std::ops::RangeInclusive;
 
 /// Where to look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tier {
+pub enum ListedTier {
     /// In RAM, and behind that what is on the disk alone.
     All,
     /// In RAM.
@@ -22,23 +22,23 @@ pub enum Tier {
 
 /// What is asked for.
 pub struct Question {
-    pub tier: Tier,
+    pub tier: ListedTier,
     /// `None` where only the disk is left to look at.
-    pub ram: Option<Query>,
+    pub ram: Option<ListingQuery>,
     /// Looked at where `tier` says so and RAM leaves room.
-    pub disk: below::Query,
+    pub disk: below::DiskListingQuery,
     /// How many objects a page has at most.
     pub room: usize,
     /// By what RAM is sorted.
-    pub sort: Sort,
+    pub sort: ListingSort,
 }
 
 /// Behind what a page begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Behind {
-    Ram(Place),
+    Ram(ListingCursor),
     /// `None` is the beginning.
-    Disk(Option<below::Place>),
+    Disk(Option<below::DiskListingCursor>),
 }
 
 impl Question {
@@ -46,24 +46,24 @@ impl Question {
     ///
     /// # Errors
     /// One sentence: what is wrong, where, what would be right.
-    pub fn read(asked: &str) -> Result<Question, Wrong> {
+    pub fn read(asked: &str) -> Result<Question, InputError> {
         let pairs = query::pairs(asked)?;
         let filled =
             |name: &str| pairs.iter().find(|it| it.0 == name).map(|it| &*it.1).filter(|it| !it.is_empty());
         let tier = match filled("tier") {
-            Some("ram") => Tier::Ram,
-            Some("disk") => Tier::Disk,
-            _ => Tier::All,
+            Some("ram") => ListedTier::Ram,
+            Some("disk") => ListedTier::Disk,
+            _ => ListedTier::All,
         };
         let sort = match filled("sort") {
-            Some("size") => Sort::Size,
-            Some("age") => Sort::Age,
-            Some("hits") => Sort::Hits,
-            Some("expires") => Sort::Expires,
-            _ => Sort::Key,
+            Some("size") => ListingSort::Size,
+            Some("age") => ListingSort::Age,
+            Some("hits") => ListingSort::Hits,
+            Some("expires") => ListingSort::Expires,
+            _ => ListingSort::Key,
         };
-        if let (Tier::Disk, Some(by @ ("key" | "expires"))) = (tier, filled("sort")) {
-            return Err(Wrong::at(
+        if let (ListedTier::Disk, Some(by @ ("key" | "expires"))) = (tier, filled("sort")) {
+            return Err(InputError::at(
                 "sort",
                 format!(
                     "The parameter sort: found {by:?}; allowed with tier=disk: age, size, hits. The disk index has \
@@ -72,12 +72,12 @@ impl Question {
             ));
         }
         let order = match (filled("order"), sort) {
-            (Some("asc"), _) | (None, Sort::Key | Sort::Expires) => Order::Ascending,
-            _ => Order::Descending,
+            (Some("asc"), _) | (None, ListingSort::Key | ListingSort::Expires) => SortDirection::Ascending,
+            _ => SortDirection::Descending,
         };
         let status = match filled("status") {
             Some(text) => Some(statuses(text).ok_or_else(|| {
-                Wrong::at(
+                InputError::at(
                     "status",
                     format!(
                         "The parameter status: found {text:?}; allowed: a status such as 404, 4xx, or 400-499."
@@ -88,7 +88,7 @@ impl Question {
         };
         let behind = match filled("cursor") {
             Some(text) => Some(behind_of(text, tier, sort).ok_or_else(|| {
-                Wrong::at(
+                InputError::at(
                     "cursor",
                     "The parameter cursor is not a `next` value of this listing; remove it to start from the \
                      beginning.",
@@ -100,15 +100,22 @@ impl Question {
         let pattern = || filled("search").and_then(Pattern::new);
         let tag = || filled("tag").map(str::to_owned);
         let (after, disk_after, in_ram) = match behind {
-            None => (None, None, tier != Tier::Disk),
+            None => (None, None, tier != ListedTier::Disk),
             Some(Behind::Ram(place)) => (Some(place), None, true),
             Some(Behind::Disk(place)) => (None, place, false),
         };
-        let ram =
-            Query { pattern: pattern(), tag: tag(), status: status.clone(), sort, order, limit: room, after };
+        let ram = ListingQuery {
+            pattern: pattern(),
+            tag: tag(),
+            status: status.clone(),
+            sort,
+            order,
+            limit: room,
+            after,
+        };
         let (disk_sort, disk_order) = on_disk(sort, order);
-        let disk = below::Query {
-            those: if tier == Tier::Disk { below::Those::OnDisk } else { below::Those::OnDiskAlone },
+        let disk = below::DiskListingQuery {
+            those: if tier == ListedTier::Disk { below::Those::OnDisk } else { below::Those::OnDiskAlone },
             pattern: pattern(),
             tag: tag(),
             status,
@@ -122,13 +129,15 @@ impl Question {
 }
 
 /// How the disk is sorted where RAM is sorted so: as it can be, else the newest first.
-fn on_disk(sort: Sort, order: Order) -> (below::Sort, Order) {
+fn on_disk(sort: ListingSort, order: SortDirection) -> (below::DiskListingSort, SortDirection) {
     match (sort, order) {
-        (Sort::Size, _) => (below::Sort::Size, order),
-        (Sort::Hits, _) => (below::Sort::Hits, order),
+        (ListingSort::Size, _) => (below::DiskListingSort::Size, order),
+        (ListingSort::Hits, _) => (below::DiskListingSort::Hits, order),
         // The oldest was written first.
-        (Sort::Age, Order::Descending) => (below::Sort::Written, Order::Ascending),
-        _ => (below::Sort::Written, Order::Descending),
+        (ListingSort::Age, SortDirection::Descending) => {
+            (below::DiskListingSort::Written, SortDirection::Ascending)
+        }
+        _ => (below::DiskListingSort::Written, SortDirection::Descending),
     }
 }
 
@@ -146,99 +155,99 @@ fn statuses(text: &str) -> Option<RangeInclusive<u16>> {
 
 /// The name of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Id {
+pub enum ObjectId {
     /// Of what is in RAM, in this process.
     Ram(KeyHash),
     /// Of what is on the disk.
-    Disk(below::Id),
+    Disk(below::DiskEntryId),
 }
 
-impl Id {
+impl ObjectId {
     /// Reads what [`text_of`] wrote.
-    pub fn read(id: &str) -> Option<Id> {
+    pub fn read(id: &str) -> Option<ObjectId> {
         if !id.bytes().all(|it| it.is_ascii_hexdigit()) {
             return None;
         }
         match id.len() {
-            32 => u128::from_str_radix(id, 16).ok().map(|it| Id::Ram(KeyHash(it))),
-            16 => u64::from_str_radix(id, 16).ok().map(|it| Id::Disk(below::Id(it))),
+            32 => u128::from_str_radix(id, 16).ok().map(|it| ObjectId::Ram(KeyHash(it))),
+            16 => u64::from_str_radix(id, 16).ok().map(|it| ObjectId::Disk(below::DiskEntryId(it))),
             _ => None,
         }
     }
 }
 
 /// An id as the API has it.
-pub fn text_of(id: Id) -> String {
+pub fn text_of(id: ObjectId) -> String {
     match id {
-        Id::Ram(hash) => format!("{:032x}", hash.0),
-        Id::Disk(id) => format!("{:016x}", id.0),
+        ObjectId::Ram(hash) => format!("{:032x}", hash.0),
+        ObjectId::Disk(id) => format!("{:016x}", id.0),
     }
 }
 
 /// A place in RAM as text: by what is sorted, the number or the key, the hash.
-pub fn cursor(place: &Place, sort: Sort) -> String {
+pub fn cursor(place: &ListingCursor, sort: ListingSort) -> String {
     let rank = match sort {
-        Sort::Key => place.key.iter().map(|it| format!("{it:02x}")).collect(),
+        ListingSort::Key => place.key.iter().map(|it| format!("{it:02x}")).collect(),
         _ => place.rank.to_string(),
     };
-    format!("{}.{rank}.{}", letter(sort), text_of(Id::Ram(place.hash)))
+    format!("{}.{rank}.{}", letter(sort), text_of(ObjectId::Ram(place.hash)))
 }
 
 /// A place on the disk as text: by what is sorted, the number, the record; its beginning has no more than the first.
-pub fn disk_cursor(place: Option<below::Place>, sort: below::Sort) -> String {
+pub fn disk_cursor(place: Option<below::DiskListingCursor>, sort: below::DiskListingSort) -> String {
     let begin = disk_letters(sort);
     place.map_or(begin.to_owned(), |it| format!("{begin}.{}.{}", it.rank, it.stamp))
 }
 
-fn behind_of(text: &str, tier: Tier, sort: Sort) -> Option<Behind> {
+fn behind_of(text: &str, tier: ListedTier, sort: ListingSort) -> Option<Behind> {
     if text.starts_with('d') {
-        let place = disk_place(text, on_disk(sort, Order::Ascending).0)?;
-        return (tier != Tier::Ram).then_some(Behind::Disk(place));
+        let place = disk_place(text, on_disk(sort, SortDirection::Ascending).0)?;
+        return (tier != ListedTier::Ram).then_some(Behind::Disk(place));
     }
-    cursor_of(text, sort).filter(|_| tier != Tier::Disk).map(Behind::Ram)
+    cursor_of(text, sort).filter(|_| tier != ListedTier::Disk).map(Behind::Ram)
 }
 
-fn cursor_of(text: &str, sort: Sort) -> Option<Place> {
+fn cursor_of(text: &str, sort: ListingSort) -> Option<ListingCursor> {
     let mut parts = text.split('.');
     let (by, rank) = (parts.next()?, parts.next()?);
-    let Id::Ram(hash) = Id::read(parts.next()?)? else { return None };
+    let ObjectId::Ram(hash) = ObjectId::read(parts.next()?)? else { return None };
     if by != letter(sort) || parts.next().is_some() {
         return None;
     }
     match sort {
-        Sort::Key => {
+        ListingSort::Key => {
             let pair = |it: &[u8]| u8::from_str_radix(std::str::from_utf8(it).ok()?, 16).ok();
             let key: Option<Box<[u8]>> = rank.as_bytes().chunks(2).map(pair).collect();
-            Some(Place { rank: 0, key: key?, hash })
+            Some(ListingCursor { rank: 0, key: key?, hash })
         }
-        _ => Some(Place { rank: rank.parse().ok()?, key: Box::default(), hash }),
+        _ => Some(ListingCursor { rank: rank.parse().ok()?, key: Box::default(), hash }),
     }
 }
 
-fn disk_place(text: &str, sort: below::Sort) -> Option<Option<below::Place>> {
+fn disk_place(text: &str, sort: below::DiskListingSort) -> Option<Option<below::DiskListingCursor>> {
     let rest = text.strip_prefix(disk_letters(sort))?;
     if rest.is_empty() {
         return Some(None);
     }
     let (rank, stamp) = rest.strip_prefix('.')?.split_once('.')?;
-    Some(Some(below::Place { rank: rank.parse().ok()?, stamp: stamp.parse().ok()? }))
+    Some(Some(below::DiskListingCursor { rank: rank.parse().ok()?, stamp: stamp.parse().ok()? }))
 }
 
-fn letter(sort: Sort) -> &'static str {
+fn letter(sort: ListingSort) -> &'static str {
     match sort {
-        Sort::Key => "k",
-        Sort::Size => "s",
-        Sort::Age => "a",
-        Sort::Hits => "h",
-        Sort::Expires => "e",
+        ListingSort::Key => "k",
+        ListingSort::Size => "s",
+        ListingSort::Age => "a",
+        ListingSort::Hits => "h",
+        ListingSort::Expires => "e",
     }
 }
 
-fn disk_letters(sort: below::Sort) -> &'static str {
+fn disk_letters(sort: below::DiskListingSort) -> &'static str {
     match sort {
-        below::Sort::Written => "dw",
-        below::Sort::Size => "ds",
-        below::Sort::Hits => "dh",
+        below::DiskListingSort::Written => "dw",
+        below::DiskListingSort::Size => "ds",
+        below::DiskListingSort::Hits => "dh",
     }
 }
 
@@ -258,19 +267,23 @@ mod tests {
 
     #[test]
     fn cursors_come_back_as_they_went() {
-        let by_key = Place { rank: 0, key: b"http://a/\xff ".as_slice().into(), hash: KeyHash(7) };
-        let by_size = Place { rank: 17, key: Box::default(), hash: KeyHash(u128::MAX) };
-        for (place, sort) in [(by_key, Sort::Key), (by_size, Sort::Size)] {
+        let by_key = ListingCursor { rank: 0, key: b"http://a/\xff ".as_slice().into(), hash: KeyHash(7) };
+        let by_size = ListingCursor { rank: 17, key: Box::default(), hash: KeyHash(u128::MAX) };
+        for (place, sort) in [(by_key, ListingSort::Key), (by_size, ListingSort::Size)] {
             let text = cursor(&place, sort);
             assert_eq!(Some(place), cursor_of(&text, sort), "{text}");
-            assert_eq!(None, cursor_of(&text, Sort::Hits), "of another sort");
+            assert_eq!(None, cursor_of(&text, ListingSort::Hits), "of another sort");
         }
-        let on_disk = below::Place { rank: 9, stamp: 12 };
+        let on_disk = below::DiskListingCursor { rank: 9, stamp: 12 };
         for place in [None, Some(on_disk)] {
-            let text = disk_cursor(place, below::Sort::Hits);
-            assert_eq!(Some(Behind::Disk(place)), behind_of(&text, Tier::All, Sort::Hits), "{text}");
-            assert_eq!(None, behind_of(&text, Tier::All, Sort::Size), "of another sort");
-            assert_eq!(None, behind_of(&text, Tier::Ram, Sort::Hits), "of another tier");
+            let text = disk_cursor(place, below::DiskListingSort::Hits);
+            assert_eq!(
+                Some(Behind::Disk(place)),
+                behind_of(&text, ListedTier::All, ListingSort::Hits),
+                "{text}"
+            );
+            assert_eq!(None, behind_of(&text, ListedTier::All, ListingSort::Size), "of another sort");
+            assert_eq!(None, behind_of(&text, ListedTier::Ram, ListingSort::Hits), "of another tier");
         }
         for wrong in [
             "",
@@ -284,8 +297,8 @@ mod tests {
             "s.x.00000000000000000000000000000001",
             "k.6é.00000000000000000000000000000001",
         ] {
-            assert_eq!(None, behind_of(wrong, Tier::All, Sort::Key), "{wrong}");
-            assert_eq!(None, behind_of(wrong, Tier::All, Sort::Size), "{wrong}");
+            assert_eq!(None, behind_of(wrong, ListedTier::All, ListingSort::Key), "{wrong}");
+            assert_eq!(None, behind_of(wrong, ListedTier::All, ListingSort::Size), "{wrong}");
         }
     }
 }

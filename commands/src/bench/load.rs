@@ -3,8 +3,8 @@
 
 use larder_stdx::clock;
 use larder_wire::http1::Framing;
-use larder_wire::http1::chunked::{Decoder, Step};
-use larder_wire::http1::response::{Parsed, parse};
+use larder_wire::http1::chunked::{ChunkStep, ChunkedDecoder};
+use larder_wire::http1::response::{ParsedResponse, parse};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const HEAD_LIMIT: usize = 64 * 1024;
 
 /// What one measurement gave.
-pub(super) struct Load {
+pub(super) struct MeasuredLoad {
     /// Microseconds of each answer.
     pub micros: Vec<u32>,
     /// Answers that were none, or not 200.
@@ -24,7 +24,7 @@ pub(super) struct Load {
 
 /// Asks for each page once.
 pub(super) fn ask_each(larder: SocketAddr, pages: &[String]) -> Result<(), String> {
-    let mut connection = Connection::open(larder)?;
+    let mut connection = LoadConnection::open(larder)?;
     for page in pages {
         match connection.get(page) {
             Ok(200) => {}
@@ -41,11 +41,11 @@ pub(super) fn measure(
     pages: &[String],
     concurrency: usize,
     time: Duration,
-) -> Result<Load, String> {
-    let connections: Vec<Connection> =
-        (0..concurrency).map(|_| Connection::open(larder)).collect::<Result<_, _>>()?;
+) -> Result<MeasuredLoad, String> {
+    let connections: Vec<LoadConnection> =
+        (0..concurrency).map(|_| LoadConnection::open(larder)).collect::<Result<_, _>>()?;
     let until = clock::precise_micros() + u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
-    let loads: Vec<Load> = std::thread::scope(|scope| {
+    let loads: Vec<MeasuredLoad> = std::thread::scope(|scope| {
         let threads: Vec<_> = connections
             .into_iter()
             .enumerate()
@@ -56,7 +56,7 @@ pub(super) fn measure(
             .collect();
         threads.into_iter().filter_map(|it| it.join().ok()).collect()
     });
-    let mut all = Load { micros: Vec::new(), failed: 0 };
+    let mut all = MeasuredLoad { micros: Vec::new(), failed: 0 };
     for it in loads {
         all.micros.extend(it.micros);
         all.failed += it.failed;
@@ -64,12 +64,12 @@ pub(super) fn measure(
     Ok(all)
 }
 
-struct Connection {
+struct LoadConnection {
     stream: TcpStream,
     buffer: Vec<u8>,
 }
 
-impl Connection {
+impl LoadConnection {
     fn open(larder: SocketAddr) -> Result<Self, String> {
         let open = || {
             let stream = TcpStream::connect_timeout(&larder, PATIENCE)?;
@@ -81,8 +81,8 @@ impl Connection {
         Ok(Self { stream, buffer: Vec::new() })
     }
 
-    fn run(&mut self, pages: &[String], first: usize, until: u64) -> Load {
-        let mut load = Load { micros: Vec::new(), failed: 0 };
+    fn run(&mut self, pages: &[String], first: usize, until: u64) -> MeasuredLoad {
+        let mut load = MeasuredLoad { micros: Vec::new(), failed: 0 };
         for page in pages.iter().cycle().skip(first) {
             let begin = clock::precise_micros();
             if begin >= until {
@@ -109,11 +109,11 @@ impl Connection {
         self.buffer.clear();
         let response = loop {
             match parse(&self.buffer, HEAD_LIMIT, "GET") {
-                Ok(Parsed::Head(response, length)) => {
+                Ok(ParsedResponse::Head(response, length)) => {
                     self.buffer.drain(..length);
                     break response;
                 }
-                Ok(Parsed::Partial) => self.read()?,
+                Ok(ParsedResponse::Partial) => self.read()?,
                 Err(_) => return Err(wrong("the head is malformed")),
             }
         };
@@ -131,15 +131,15 @@ impl Connection {
     }
 
     fn read_chunks(&mut self) -> std::io::Result<()> {
-        let mut decoder = Decoder::default();
+        let mut decoder = ChunkedDecoder::default();
         loop {
             match decoder.step(&self.buffer).map_err(|_| wrong("a chunk is malformed"))? {
-                Step::End { .. } => return Ok(()),
-                Step::More { consumed } => {
+                ChunkStep::End { .. } => return Ok(()),
+                ChunkStep::More { consumed } => {
                     self.buffer.drain(..consumed);
                     self.read()?;
                 }
-                Step::Data { consumed, data } => {
+                ChunkStep::Data { consumed, data } => {
                     self.buffer.drain(..consumed);
                     if self.buffer.is_empty() {
                         self.read()?;

@@ -7,9 +7,9 @@ mod parts;
 mod report;
 
 use crate::demo;
-use load::Load;
-use parts::{Larder, Memcached};
-pub use report::{Cell, Mode, Report};
+use load::MeasuredLoad;
+use parts::{BenchLarder, BenchMemcached};
+pub use report::{BenchReport, Cell, Mode};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ const PAGES: u32 = 100;
 
 /// What is measured.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Options {
+pub struct BenchOptions {
     /// Memcached servers; empty: one is started for the measurement.
     pub servers: Vec<String>,
     /// How long the application behind larder takes for a page.
@@ -31,7 +31,7 @@ pub struct Options {
     pub rounds: u32,
 }
 
-impl Default for Options {
+impl Default for BenchOptions {
     fn default() -> Self {
         Self {
             servers: Vec::new(),
@@ -47,12 +47,12 @@ impl Default for Options {
 ///
 /// # Errors
 /// One sentence: what could not be started, or answered wrongly.
-pub fn tiers(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report, String> {
+pub fn tiers(options: &BenchOptions, progress: &mut dyn FnMut(&str)) -> Result<BenchReport, String> {
     let site = demo::start_with(options.page_time)
         .map_err(|it| format!("The demo site cannot be started: {it}."))?;
     let (started, servers) = match &options.servers[..] {
         [] => {
-            let memcached = Memcached::start()?;
+            let memcached = BenchMemcached::start()?;
             let server = memcached.address.to_string();
             (Some(memcached), vec![server])
         }
@@ -62,9 +62,9 @@ pub fn tiers(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report
         }
     };
     // Each mode has pages of its own in the fleet: none profits from what another left there.
-    let larders: Vec<(Mode, Larder)> = Mode::ALL
+    let larders: Vec<(Mode, BenchLarder)> = Mode::ALL
         .into_iter()
-        .map(|mode| Larder::start(&command(mode, site, &servers)).map(|it| (mode, it)))
+        .map(|mode| BenchLarder::start(&command(mode, site, &servers)).map(|it| (mode, it)))
         .collect::<Result<_, _>>()?;
     let mut cells: Vec<Cell> = Vec::new();
     for &concurrency in &options.concurrency {
@@ -83,7 +83,7 @@ pub fn tiers(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report
                 cell.mode.name(),
                 cell.concurrency
             ));
-            let Load { micros, failed } =
+            let MeasuredLoad { micros, failed } =
                 load::measure(larder.address, &pages(), cell.concurrency, options.cell)?;
             cell.micros.extend(micros);
             cell.failed += failed;
@@ -93,7 +93,7 @@ pub fn tiers(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report
         it.micros.sort_unstable();
     }
     drop(started);
-    Ok(Report { page_time: options.page_time, servers: servers.len(), cells })
+    Ok(BenchReport { page_time: options.page_time, servers: servers.len(), cells })
 }
 
 fn pages() -> Vec<String> {

@@ -13,13 +13,13 @@ const LOOK: Duration = Duration::from_millis(20);
 const LOOKS: u32 = 250;
 
 /// This binary, running a configuration.
-pub(super) struct Larder {
+pub(super) struct BenchLarder {
     _process: Process,
     /// Where it listens.
     pub address: SocketAddr,
 }
 
-impl Larder {
+impl BenchLarder {
     /// Starts one and waits until it listens.
     pub fn start(words: &[String]) -> Result<Self, String> {
         let binary =
@@ -41,13 +41,13 @@ impl Larder {
 }
 
 /// A memcached of our own.
-pub(super) struct Memcached {
+pub(super) struct BenchMemcached {
     _process: Process,
     /// Where it listens.
     pub address: SocketAddr,
 }
 
-impl Memcached {
+impl BenchMemcached {
     /// Starts one on a free port and waits until it answers.
     pub fn start() -> Result<Self, String> {
         let nowhere = |it| format!("No port is free on 127.0.0.1: {it}.");

@@ -69,7 +69,7 @@ impl Cell {
 
 /// Everything that was measured.
 #[derive(Clone, Debug)]
-pub struct Report {
+pub struct BenchReport {
     /// How long the application takes for a page.
     pub page_time: Duration,
     /// How many memcached servers there were.
@@ -78,7 +78,7 @@ pub struct Report {
     pub cells: Vec<Cell>,
 }
 
-impl Report {
+impl BenchReport {
     /// Where the RAM tier makes something slower: mode's concurrency, percentile, and the two times.
     #[must_use]
     pub fn regressions(&self) -> Vec<(usize, u32, u32, u32)> {
@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn a_slower_percentile_is_a_regression() {
-        let report = |with: Vec<u32>| Report {
+        let report = |with: Vec<u32>| BenchReport {
             page_time: Duration::ZERO,
             servers: 1,
             cells: vec![cell(Mode::RamAndFleet, with), cell(Mode::Fleet, (101..=200).collect())],

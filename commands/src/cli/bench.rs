@@ -1,7 +1,7 @@
 //! The command line of `larder bench`: what is measured, and for how long.
 
 use super::{Given, Output, Usage};
-use crate::bench::Options;
+use crate::bench::BenchOptions;
 use larder_stdx::duration;
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bench {
     /// What, and for how long.
-    pub options: Options,
+    pub options: BenchOptions,
     /// Text or JSON.
     pub output: Output,
 }
@@ -23,7 +23,7 @@ impl Bench {
         let values =
             |name: &'static str| given.own.iter().filter(move |it| it.0 == name).map(|it| it.1.as_str());
         let servers = values("server").map(str::to_owned).collect();
-        let mut options = Options { servers, ..Options::default() };
+        let mut options = BenchOptions { servers, ..BenchOptions::default() };
         if let Some(text) = values("page-time").next_back() {
             options.page_time = time("--page-time", text, Duration::ZERO, Duration::from_secs(10))?;
         }

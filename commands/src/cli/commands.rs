@@ -232,7 +232,7 @@ pub const TRACE: &[Flag] = &[
 
 /// Which command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Name {
+pub enum CommandName {
     /// `larder proxy ORIGIN`.
     Proxy,
     /// `larder serve DIR`.
@@ -271,9 +271,9 @@ pub enum Name {
 
 /// One row of the table of commands.
 #[derive(Clone, Copy, Debug)]
-pub struct Describe {
+pub struct CommandRow {
     /// Which.
-    pub name: Name,
+    pub name: CommandName,
     /// As it is typed.
     pub word: &'static str,
     /// The argument that it needs, and how it is found in messages; empty where it needs none; with `...` behind it any
@@ -290,9 +290,9 @@ pub struct Describe {
 }
 
 /// The commands, in the order of `--help`.
-pub const COMMANDS: &[Describe] = &[
-    Describe {
-        name: Name::Proxy,
+pub const COMMANDS: &[CommandRow] = &[
+    CommandRow {
+        name: CommandName::Proxy,
         word: "proxy",
         argument: "ORIGIN",
         argument_help: "the origin: http://HOST:PORT, HOST:PORT, :PORT or unix:PATH",
@@ -310,8 +310,8 @@ pub const COMMANDS: &[Describe] = &[
             ),
         ],
     },
-    Describe {
-        name: Name::Serve,
+    CommandRow {
+        name: CommandName::Serve,
         word: "serve",
         argument: "DIR",
         argument_help: "the directory to serve",
@@ -322,8 +322,8 @@ pub const COMMANDS: &[Describe] = &[
             ("larder serve . --listing --listen 127.0.0.1:0", "lists directories, on a free port"),
         ],
     },
-    Describe {
-        name: Name::Run,
+    CommandRow {
+        name: CommandName::Run,
         word: "run",
         argument: "",
         argument_help: "",
@@ -334,8 +334,8 @@ pub const COMMANDS: &[Describe] = &[
             ("larder run -c site.toml --log -", "prints the access log"),
         ],
     },
-    Describe {
-        name: Name::Check,
+    CommandRow {
+        name: CommandName::Check,
         word: "check",
         argument: "",
         argument_help: "",
@@ -346,8 +346,8 @@ pub const COMMANDS: &[Describe] = &[
             "prints OK and a summary, or every error with its line number",
         )],
     },
-    Describe {
-        name: Name::Explain,
+    CommandRow {
+        name: CommandName::Explain,
         word: "explain",
         argument: "URL",
         argument_help: "the URL as a client of the running larder requests it",
@@ -366,8 +366,8 @@ pub const COMMANDS: &[Describe] = &[
             ),
         ],
     },
-    Describe {
-        name: Name::Purge,
+    CommandRow {
+        name: CommandName::Purge,
         word: "purge",
         argument: "URL...",
         argument_help: "the URLs to purge, as clients of the running larder request them",
@@ -386,8 +386,8 @@ pub const COMMANDS: &[Describe] = &[
             ),
         ],
     },
-    Describe {
-        name: Name::Objects,
+    CommandRow {
+        name: CommandName::Objects,
         word: "objects",
         argument: "SEARCH...",
         argument_help: "a part of the URL; with *, a pattern for the whole URL, starting at the host or the path",
@@ -400,8 +400,8 @@ pub const COMMANDS: &[Describe] = &[
             ("larder objects --status 4xx --json", "stored 4xx responses, as JSON"),
         ],
     },
-    Describe {
-        name: Name::Warm,
+    CommandRow {
+        name: CommandName::Warm,
         word: "warm",
         argument: "",
         argument_help: "",
@@ -423,8 +423,8 @@ pub const COMMANDS: &[Describe] = &[
             ),
         ],
     },
-    Describe {
-        name: Name::Tail,
+    CommandRow {
+        name: CommandName::Tail,
         word: "tail",
         argument: "FILTER...",
         argument_help: "a filter such as 'status >= 500 && route == \"api\"'; default: all requests",
@@ -439,8 +439,8 @@ pub const COMMANDS: &[Describe] = &[
             ("larder tail 'duration_us > 100ms' --json", "slow requests, as JSON"),
         ],
     },
-    Describe {
-        name: Name::Top,
+    CommandRow {
+        name: CommandName::Top,
         word: "top",
         argument: "",
         argument_help: "",
@@ -451,8 +451,8 @@ pub const COMMANDS: &[Describe] = &[
             ("larder top --once --by origin_time", "prints the URLs with the most origin time, once"),
         ],
     },
-    Describe {
-        name: Name::Stats,
+    CommandRow {
+        name: CommandName::Stats,
         word: "stats",
         argument: "",
         argument_help: "",
@@ -463,8 +463,8 @@ pub const COMMANDS: &[Describe] = &[
             ("larder stats --json", "JSON output: docs/statistics.md"),
         ],
     },
-    Describe {
-        name: Name::Overlay,
+    CommandRow {
+        name: CommandName::Overlay,
         word: "overlay",
         argument: "WHAT...",
         argument_help: "add URI FILE, remove URI, or list",
@@ -480,8 +480,8 @@ pub const COMMANDS: &[Describe] = &[
             ("larder overlay list", "lists overlays with their hits"),
         ],
     },
-    Describe {
-        name: Name::Origin,
+    CommandRow {
+        name: CommandName::Origin,
         word: "origin",
         argument: "WHAT...",
         argument_help: "list, drain ORIGIN, or restore ORIGIN, with the address as in proxy.to",
@@ -499,8 +499,8 @@ pub const COMMANDS: &[Describe] = &[
             ),
         ],
     },
-    Describe {
-        name: Name::Login,
+    CommandRow {
+        name: CommandName::Login,
         word: "login",
         argument: "",
         argument_help: "",
@@ -508,8 +508,8 @@ pub const COMMANDS: &[Describe] = &[
         flags: &[LOGIN],
         examples: &[("larder login", "prints a link that is valid once, for 10 minutes")],
     },
-    Describe {
-        name: Name::Demo,
+    CommandRow {
+        name: CommandName::Demo,
         word: "demo",
         argument: "",
         argument_help: "",
@@ -517,8 +517,8 @@ pub const COMMANDS: &[Describe] = &[
         flags: &[SERVER],
         examples: &[("larder demo", "prints two addresses and what to try")],
     },
-    Describe {
-        name: Name::Bench,
+    CommandRow {
+        name: CommandName::Bench,
         word: "bench",
         argument: "WHAT",
         argument_help: "tiers: RAM with a memcached fleet, the fleet only, and no cache",
@@ -532,8 +532,8 @@ pub const COMMANDS: &[Describe] = &[
             ),
         ],
     },
-    Describe {
-        name: Name::Trace,
+    CommandRow {
+        name: CommandName::Trace,
         word: "trace",
         argument: "WHAT...",
         argument_help: "record, or plot FILE",

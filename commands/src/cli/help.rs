@@ -1,6 +1,6 @@
 //! The texts of `--help` and `--version`, and `docs/generated/cli.md`.
 
-use super::commands::{COMMANDS, Describe, EXIT_CODES, Flag};
+use super::commands::{COMMANDS, CommandRow, EXIT_CODES, Flag};
 use std::fmt::Write as _;
 
 /// `larder VERSION`.
@@ -32,7 +32,7 @@ pub fn overview() -> String {
 
 /// The text of `larder COMMAND --help`.
 #[must_use]
-pub fn command(it: &Describe) -> String {
+pub fn command(it: &CommandRow) -> String {
     let argument = if it.argument.is_empty() { String::new() } else { format!(" {}", it.argument) };
     let mut out = format!("{}\n\nUsage: larder {}{argument} [FLAGS]\n", it.about, it.word);
     if !it.argument.is_empty() {

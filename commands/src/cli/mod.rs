@@ -14,28 +14,28 @@ mod warm;
 mod watch;
 
 pub use bench::Bench;
-use commands::{COMMANDS, Describe, Flag, Means, NOT_BUILT, Name};
-use larder_config::kind::{self, Value};
-use larder_config::plan::{Base, Plan};
+use commands::{COMMANDS, CommandName, CommandRow, Flag, Means, NOT_BUILT};
+use larder_config::kind::{self, ConfigValue};
+use larder_config::plan::{Plan, PlanBase};
 use larder_config::problem::nearest;
 use larder_config::spelling::spell_entrance;
 use larder_config::{
-    Admin, AdminListen, Config, Rejected, Service, Setting, Source, dotted, plain_list, table,
+    AdminConfig, AdminListen, Config, Rejected, Service, Setting, Source, dotted, plain_list, table,
 };
 use larder_stdx::size::ByteSize;
 use larder_transport::listener::Listen;
 use lexopt::Arg;
 pub use objects::Objects;
-pub use origin::{OriginOrder, What as OriginWhat};
-pub use overlay::{Overlay, What as OverlayWhat};
-pub use purge::Purge;
+pub use origin::{OriginAction as OriginWhat, OriginOrder};
+pub use overlay::{OverlayAction as OverlayWhat, OverlayCommand};
+pub use purge::PurgeCommand;
 use std::ffi::OsString;
 use std::fmt::{self, Write as _};
 use std::path::{Path, PathBuf};
-pub use trace::{Plot, Record, Trace};
+pub use trace::{Plot, RecordTraces, TraceCommand};
 pub(crate) use warm::listener;
-pub use warm::{From, Warm};
-pub use watch::{Tail, Top};
+pub use warm::{UrlSource, Warm};
+pub use watch::{TailCommand, TopCommand};
 
 /// What the person asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,11 +49,11 @@ pub enum Command {
     /// `explain`: ask a running larder.
     Explain(Explain),
     /// `overlay`: put a page over another, or take it away.
-    Overlay(Overlay),
+    Overlay(OverlayCommand),
     /// `origin`: take an origin out of use, or put it back.
     Origin(OriginOrder),
     /// `purge`: have a running larder purge.
-    Purge(Purge),
+    Purge(PurgeCommand),
     /// `objects`: list what a running larder has stored.
     Objects(Objects),
     /// `bench`: measure.
@@ -65,11 +65,11 @@ pub enum Command {
     /// `login`: have a running larder make a login link.
     Login(Login),
     /// `tail`: follow the requests of a running larder.
-    Tail(Tail),
+    Tail(TailCommand),
     /// `top`: watch a running larder.
-    Top(Top),
+    Top(TopCommand),
     /// `trace`: record and draw where time goes.
-    Trace(Trace),
+    Trace(TraceCommand),
     /// `--help` and `--version`: print this and stop, with exit code 0.
     Print(String),
 }
@@ -151,18 +151,22 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, U
     let mut parser = lexopt::Parser::from_args(arguments);
     let word = match next(&mut parser)? {
         None => return Ok(Command::Print(help::overview())),
-        Some(Token::Flag(it)) if it == "--help" || it == "-h" => return Ok(Command::Print(help::overview())),
-        Some(Token::Flag(it)) if it == "--version" || it == "-V" => {
+        Some(ArgumentToken::Flag(it)) if it == "--help" || it == "-h" => {
+            return Ok(Command::Print(help::overview()));
+        }
+        Some(ArgumentToken::Flag(it)) if it == "--version" || it == "-V" => {
             return Ok(Command::Print(help::version()));
         }
-        Some(Token::Flag(it)) => {
+        Some(ArgumentToken::Flag(it)) => {
             return Err(Usage(format!("{it}: expected a command first; try `larder --help`")));
         }
-        Some(Token::Value(word)) => word,
+        Some(ArgumentToken::Value(word)) => word,
     };
     if word == "help" {
         return match next(&mut parser)? {
-            Some(Token::Value(word)) => command_named(&word).map(|it| Command::Print(help::command(it))),
+            Some(ArgumentToken::Value(word)) => {
+                command_named(&word).map(|it| Command::Print(help::command(it)))
+            }
             _ => Ok(Command::Print(help::overview())),
         };
     }
@@ -170,32 +174,32 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, U
     let mut given = Given::default();
     while let Some(token) = next(&mut parser)? {
         match token {
-            Token::Flag(it) if it == "--help" || it == "-h" => {
+            ArgumentToken::Flag(it) if it == "--help" || it == "-h" => {
                 return Ok(Command::Print(help::command(command)));
             }
-            Token::Flag(it) => given.flag(command, &it, &mut parser)?,
-            Token::Value(it) if command.argument.ends_with("...") => given.arguments.push(it),
-            Token::Value(it) if command.argument.is_empty() || given.argument.is_some() => {
+            ArgumentToken::Flag(it) => given.flag(command, &it, &mut parser)?,
+            ArgumentToken::Value(it) if command.argument.ends_with("...") => given.arguments.push(it),
+            ArgumentToken::Value(it) if command.argument.is_empty() || given.argument.is_some() => {
                 return Err(Usage(format!("unexpected argument {it:?}; try `larder {word} --help`")));
             }
-            Token::Value(it) => given.argument = Some(it),
+            ArgumentToken::Value(it) => given.argument = Some(it),
         }
     }
     given.command(command)
 }
 
-enum Token {
+enum ArgumentToken {
     /// With its dashes.
     Flag(String),
     Value(String),
 }
 
-fn next(parser: &mut lexopt::Parser) -> Result<Option<Token>, Usage> {
+fn next(parser: &mut lexopt::Parser) -> Result<Option<ArgumentToken>, Usage> {
     Ok(match parser.next().map_err(|it| Usage(it.to_string()))? {
         None => None,
-        Some(Arg::Long(name)) => Some(Token::Flag(format!("--{name}"))),
-        Some(Arg::Short(name)) => Some(Token::Flag(format!("-{name}"))),
-        Some(Arg::Value(value)) => Some(Token::Value(text(value)?)),
+        Some(Arg::Long(name)) => Some(ArgumentToken::Flag(format!("--{name}"))),
+        Some(Arg::Short(name)) => Some(ArgumentToken::Flag(format!("-{name}"))),
+        Some(Arg::Value(value)) => Some(ArgumentToken::Value(text(value)?)),
     })
 }
 
@@ -203,7 +207,7 @@ fn text(value: OsString) -> Result<String, Usage> {
     value.into_string().map_err(|it| Usage(format!("{} is not valid UTF-8", it.display())))
 }
 
-fn command_named(word: &str) -> Result<&'static Describe, Usage> {
+fn command_named(word: &str) -> Result<&'static CommandRow, Usage> {
     if let Some(command) = COMMANDS.iter().find(|it| it.word == word) {
         return Ok(command);
     }
@@ -232,7 +236,7 @@ struct Given {
 }
 
 impl Given {
-    fn flag(&mut self, command: &Describe, spelt: &str, parser: &mut lexopt::Parser) -> Result<(), Usage> {
+    fn flag(&mut self, command: &CommandRow, spelt: &str, parser: &mut lexopt::Parser) -> Result<(), Usage> {
         let all = || command.flags.iter().copied().flatten();
         let is_it = |it: &&Flag| match spelt.strip_prefix("--") {
             Some(long) => it.long == long,
@@ -293,7 +297,7 @@ impl Given {
     }
 
     /// `--set KEY=VALUE`; without a file, the keys of sites and routes are of the only one.
-    fn set_any(&mut self, command: &Describe, text: &str) -> Result<(), Usage> {
+    fn set_any(&mut self, command: &CommandRow, text: &str) -> Result<(), Usage> {
         let Some((typed, value)) = text.split_once('=') else {
             return Err(Usage(format!(
                 "--set: found {text:?}; allowed: KEY=VALUE, such as cache.max_ttl=1h"
@@ -325,9 +329,9 @@ impl Given {
         Ok(())
     }
 
-    fn command(mut self, command: &Describe) -> Result<Command, Usage> {
+    fn command(mut self, command: &CommandRow) -> Result<Command, Usage> {
         let argument = self.argument.take().unwrap_or_default();
-        let is_named = command.name == Name::Explain && self.own.iter().any(|it| it.0 == "id");
+        let is_named = command.name == CommandName::Explain && self.own.iter().any(|it| it.0 == "id");
         let needs_one = !command.argument.is_empty() && !command.argument.ends_with("...") && !is_named;
         if argument.is_empty() && needs_one {
             let (typed, _) = command.examples[0];
@@ -338,38 +342,38 @@ impl Given {
         }
         let file = self.file.take();
         self.ask = self.ask.or_else(|| file.clone().map(Ask::Of));
-        let file = file.map_or(Base::Search, Base::File);
+        let file = file.map_or(PlanBase::Search, PlanBase::File);
         Ok(match command.name {
-            Name::Proxy => Command::Serve(self.plan(Base::Flags).in_front_of(&argument)),
-            Name::Serve => {
+            CommandName::Proxy => Command::Serve(self.plan(PlanBase::Flags).in_front_of(&argument)),
+            CommandName::Serve => {
                 self.set("site[0].route[0].files.root", &argument, "DIR");
-                Command::Serve(self.plan(Base::Flags))
+                Command::Serve(self.plan(PlanBase::Flags))
             }
-            Name::Run => Command::Serve(self.plan(file)),
-            Name::Check => Command::Check(self.plan(file)),
-            Name::Demo => Command::Demo(self.plan(Base::Flags)),
-            Name::Explain => Command::Explain(self.explain(&argument)?),
-            Name::Warm => Command::Warm(Warm::read(self)?),
-            Name::Stats => {
+            CommandName::Run => Command::Serve(self.plan(file)),
+            CommandName::Check => Command::Check(self.plan(file)),
+            CommandName::Demo => Command::Demo(self.plan(PlanBase::Flags)),
+            CommandName::Explain => Command::Explain(self.explain(&argument)?),
+            CommandName::Warm => Command::Warm(Warm::read(self)?),
+            CommandName::Stats => {
                 let output = if self.json { Output::Json } else { Output::Text };
                 Command::Stats(Stats { output, ask: self.ask })
             }
-            Name::Login => {
+            CommandName::Login => {
                 let output = if self.json { Output::Json } else { Output::Text };
                 Command::Login(Login { output, ask: self.ask })
             }
-            Name::Tail => Command::Tail(Tail::read(self)?),
-            Name::Top => Command::Top(Top::read(self)?),
-            Name::Objects => Command::Objects(Objects::read(self)?),
-            Name::Overlay => Command::Overlay(Overlay::read(self)?),
-            Name::Origin => Command::Origin(OriginOrder::read(self)?),
-            Name::Purge => Command::Purge(Purge::read(self)?),
-            Name::Trace => Command::Trace(Trace::read(self)?),
-            Name::Bench => Command::Bench(Bench::read(&self, &argument)?),
+            CommandName::Tail => Command::Tail(TailCommand::read(self)?),
+            CommandName::Top => Command::Top(TopCommand::read(self)?),
+            CommandName::Objects => Command::Objects(Objects::read(self)?),
+            CommandName::Overlay => Command::Overlay(OverlayCommand::read(self)?),
+            CommandName::Origin => Command::Origin(OriginOrder::read(self)?),
+            CommandName::Purge => Command::Purge(PurgeCommand::read(self)?),
+            CommandName::Trace => Command::Trace(TraceCommand::read(self)?),
+            CommandName::Bench => Command::Bench(Bench::read(&self, &argument)?),
         })
     }
 
-    fn plan(self, base: Base) -> Plan {
+    fn plan(self, base: PlanBase) -> Plan {
         Plan::new(base, self.settings)
     }
 
@@ -409,22 +413,22 @@ impl Given {
 }
 
 /// Where a key of a site or a route is given, if `--set` cannot give it to this command.
-fn said_elsewhere(command: Name, key: &str) -> Option<&'static str> {
+fn said_elsewhere(command: CommandName, key: &str) -> Option<&'static str> {
     let (proxy, files) = (key.starts_with("proxy."), key.starts_with("files."));
     match (command, key) {
-        (Name::Run | Name::Check, "hosts") => {
+        (CommandName::Run | CommandName::Check, "hosts") => {
             Some("applies to one of several sites: set it in the configuration file")
         }
-        (Name::Run | Name::Check, _) => {
+        (CommandName::Run | CommandName::Check, _) => {
             Some("applies to one of several routes: set it in the configuration file")
         }
-        (Name::Proxy, "proxy.to") => Some("is set by the argument ORIGIN"),
-        (Name::Demo, "proxy.to") => Some("is set by the demo"),
-        (Name::Serve, "files.root") => Some("is set by the argument DIR"),
-        (Name::Serve, _) if proxy => {
+        (CommandName::Proxy, "proxy.to") => Some("is set by the argument ORIGIN"),
+        (CommandName::Demo, "proxy.to") => Some("is set by the demo"),
+        (CommandName::Serve, "files.root") => Some("is set by the argument DIR"),
+        (CommandName::Serve, _) if proxy => {
             Some("applies to a route with an origin, such as that of `larder proxy`")
         }
-        (Name::Proxy | Name::Demo, _) if files => {
+        (CommandName::Proxy | CommandName::Demo, _) if files => {
             Some("applies to a route with files, such as that of `larder serve`")
         }
         _ => None,
@@ -468,7 +472,8 @@ fn field(text: &str) -> Result<(String, String), Usage> {
     let bad = || Usage(format!("--header: found {text:?}; allowed: 'NAME: VALUE'"));
     let (name, value) = text.split_once(':').ok_or_else(bad)?;
     let printable = value.bytes().all(|it| it == b'\t' || (it >= b' ' && it != 0x7f));
-    let is_name = matches!(kind::Kind::One(kind::Form::FieldName).parse(name), Ok(Value::Text(_)));
+    let is_name =
+        matches!(kind::ValueKind::One(kind::TextForm::FieldName).parse(name), Ok(ConfigValue::Text(_)));
     if !is_name || !printable {
         return Err(bad());
     }
@@ -476,7 +481,7 @@ fn field(text: &str) -> Result<(String, String), Usage> {
 }
 
 fn method(text: &str) -> Result<String, Usage> {
-    match kind::Kind::One(kind::Form::Method).parse(text) {
+    match kind::ValueKind::One(kind::TextForm::Method).parse(text) {
         Ok(_) => Ok(text.to_owned()),
         Err(allowed) => Err(Usage(format!("--method: found {text:?}; allowed: {allowed}"))),
     }
@@ -549,7 +554,7 @@ pub fn admin_address(text: &str) -> Option<Listen> {
     kind::listen(text).filter(|it| !matches!(it, Listen::Tls(_)))
 }
 
-fn spell_admin(it: &Admin) -> String {
+fn spell_admin(it: &AdminConfig) -> String {
     match it.listen {
         AdminListen::Off => "off".to_owned(),
         AdminListen::At(address) => address.to_string(),

@@ -1,13 +1,13 @@
 //! The command line of `larder origin`: which origin is taken out of use or put back.
 
 use super::{Ask, Given, Output, Usage};
-use larder_config::Member;
+use larder_config::OriginMember;
 
 /// What is to be done with origins of a running larder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OriginOrder {
     /// What.
-    pub what: What,
+    pub what: OriginAction,
     /// Text or JSON.
     pub output: Output,
     /// Which larder to ask; `None` is the one that runs here.
@@ -16,7 +16,7 @@ pub struct OriginOrder {
 
 /// See [`OriginOrder`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum OriginAction {
     /// `list`.
     List,
     /// `drain ORIGIN`, by its address as in `proxy.to`.
@@ -30,9 +30,9 @@ impl OriginOrder {
     pub(super) fn read(given: Given) -> Result<Self, Usage> {
         let arguments: Vec<&str> = given.arguments.iter().map(String::as_str).collect();
         let what = match arguments[..] {
-            ["list"] => What::List,
-            ["drain", origin] => What::Drain(address(origin)?),
-            ["restore", origin] => What::Restore(address(origin)?),
+            ["list"] => OriginAction::List,
+            ["drain", origin] => OriginAction::Drain(address(origin)?),
+            ["restore", origin] => OriginAction::Restore(address(origin)?),
             _ => {
                 return Err(Usage(
                     "`larder origin` requires an action: list, drain ORIGIN, or restore ORIGIN; for example `larder \
@@ -48,7 +48,7 @@ impl OriginOrder {
 
 fn address(text: &str) -> Result<String, Usage> {
     let allowed = "its address as in proxy.to, such as http://10.0.0.2:8000";
-    let member =
-        Member::parse(text).map_err(|_| Usage(format!("ORIGIN: found {text:?}; allowed: {allowed}")))?;
+    let member = OriginMember::parse(text)
+        .map_err(|_| Usage(format!("ORIGIN: found {text:?}; allowed: {allowed}")))?;
     Ok(member.name())
 }

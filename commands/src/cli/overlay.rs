@@ -7,18 +7,18 @@ use std::path::PathBuf;
 
 /// What is to be done with overlays of a running larder.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Overlay {
+pub struct OverlayCommand {
     /// What.
-    pub what: What,
+    pub what: OverlayAction,
     /// Text or JSON.
     pub output: Output,
     /// Which larder to ask; `None` is the one that runs here.
     pub ask: Option<Ask>,
 }
 
-/// See [`Overlay`].
+/// See [`OverlayCommand`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum OverlayAction {
     /// `add URI FILE`.
     Add {
         /// Over what.
@@ -38,13 +38,13 @@ pub enum What {
     List,
 }
 
-impl Overlay {
+impl OverlayCommand {
     /// Reads what the flags say.
     pub(super) fn read(given: Given) -> Result<Self, Usage> {
         let value = |name: &str| given.own.iter().rev().find(|it| it.0 == name).map(|it| it.1.as_str());
         let arguments: Vec<&str> = given.arguments.iter().map(String::as_str).collect();
         let what = match arguments[..] {
-            ["add", uri, file] => What::Add {
+            ["add", uri, file] => OverlayAction::Add {
                 uri: uri.to_owned(),
                 file: file.into(),
                 ttl: value("ttl").map(ttl).transpose()?,
@@ -54,8 +54,8 @@ impl Overlay {
             ["remove" | "list", ..] if !given.own.is_empty() => {
                 return Err(Usage(format!("--{} is only valid with `larder overlay add`", given.own[0].0)));
             }
-            ["remove", uri] => What::Remove(uri.to_owned()),
-            ["list"] => What::List,
+            ["remove", uri] => OverlayAction::Remove(uri.to_owned()),
+            ["list"] => OverlayAction::List,
             _ => {
                 return Err(Usage(
                     "`larder overlay` requires an action: add URI FILE, remove URI, or list; for example `larder \

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 /// Purges for a running larder.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Purge {
+pub struct PurgeCommand {
     /// Each as the admin takes it; at least one.
     pub asked: Vec<Value>,
     /// Host and port of the first URL, which say which larder is meant; `None` where no URL is named.
@@ -18,7 +18,7 @@ pub struct Purge {
     pub ask: Option<Ask>,
 }
 
-impl Purge {
+impl PurgeCommand {
     /// Reads what the flags say.
     pub(super) fn read(given: Given) -> Result<Self, Usage> {
         let has = |name: &str| given.own.iter().any(|it| it.0 == name);

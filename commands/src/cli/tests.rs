@@ -2,7 +2,7 @@
 
 use super::*;
 use larder_config::spelling::spell_origin;
-use larder_origin::Address;
+use larder_origin::OriginAddress;
 use larder_semantics::scheme::Scheme;
 use std::time::Duration;
 
@@ -215,7 +215,7 @@ fn bench_takes_what_and_how_long() {
         Ok(Command::Bench(it)) => it,
         other => panic!("{line}: {other:?}"),
     };
-    assert_eq!(crate::bench::Options::default(), bench("bench tiers").options);
+    assert_eq!(crate::bench::BenchOptions::default(), bench("bench tiers").options);
     let it = bench("bench tiers --server a:1 --server b:2 --concurrency 1,50 --rounds 2 --time 200ms --json");
     assert_eq!(
         (vec!["a:1".to_owned(), "b:2".to_owned()], vec![1, 50]),
@@ -238,7 +238,7 @@ fn purge_takes_what_and_how() {
         other => panic!("{line}: {other:?}"),
     };
     let it = purge("purge http://a:1/x a:1/y --soft --json");
-    let text = |it: &Purge| it.asked.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let text = |it: &PurgeCommand| it.asked.iter().map(ToString::to_string).collect::<Vec<_>>();
     assert_eq!(
         ["{\"url\":\"http://a:1/x\",\"soft\":true}", "{\"url\":\"a:1/y\",\"soft\":true}"],
         text(&it).as_slice()
@@ -289,15 +289,18 @@ fn warm_takes_urls_and_bounds() {
         other => panic!("{line}: {other:?}"),
     };
     let it = warm("warm --sitemap https://h/sitemap.xml");
-    assert_eq!(From::Sitemap("https://h/sitemap.xml".to_owned()), it.from);
+    assert_eq!(UrlSource::Sitemap("https://h/sitemap.xml".to_owned()), it.from);
     assert_eq!((4, None, None), (it.concurrency, it.rate, it.budget));
     let it = warm("warm --list - --concurrency 8 --rate 50 --misses 9 --to unix:/run/l --json");
-    assert_eq!((From::List("-".into()), 8, Some(50), Some(9)), (it.from, it.concurrency, it.rate, it.budget));
+    assert_eq!(
+        (UrlSource::List("-".into()), 8, Some(50), Some(9)),
+        (it.from, it.concurrency, it.rate, it.budget)
+    );
     assert!(it.output == Output::Json && it.scheme.is_none());
-    assert_eq!(vec![(Address::Unix("/run/l".into()), Scheme::Http)], it.to);
+    assert_eq!(vec![(OriginAddress::Unix("/run/l".into()), Scheme::Http)], it.to);
     let it = warm("warm --list - --to https://h:1 --to http://h:2 --to :3 --as https");
     let to = [("h", 1, Scheme::Https), ("127.0.0.1", 3, Scheme::Http)];
-    assert_eq!(to.map(|it| (Address::Tcp(it.0.to_owned(), it.1), it.2)).to_vec(), it.to);
+    assert_eq!(to.map(|it| (OriginAddress::Tcp(it.0.to_owned(), it.1), it.2)).to_vec(), it.to);
     assert_eq!(Some(Scheme::Https), it.scheme);
     refuse("warm --list - --as ftp", "--as: found \"ftp\"; allowed: http, https");
     refuse(

@@ -10,16 +10,16 @@ const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
 /// What `larder trace` is to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Trace {
+pub enum TraceCommand {
     /// `record`.
-    Record(Record),
+    Record(RecordTraces),
     /// `plot`.
     Plot(Plot),
 }
 
 /// Follows the traces of a running larder.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Record {
+pub struct RecordTraces {
     /// The name of a route, or `*`.
     pub route: String,
     /// How often requests are traced meanwhile; `None` is as often as larder does already.
@@ -41,7 +41,7 @@ pub struct Plot {
     pub out: PathBuf,
 }
 
-impl Trace {
+impl TraceCommand {
     /// Reads what the flags say.
     pub(super) fn read(given: Given) -> Result<Self, Usage> {
         let value = |name: &str| given.own.iter().rev().find(|it| it.0 == name).map(|it| it.1.clone());
@@ -51,7 +51,7 @@ impl Trace {
             None => Ok(()),
         };
         match arguments[..] {
-            ["record"] => Ok(Self::Record(Record {
+            ["record"] => Ok(Self::Record(RecordTraces {
                 route: value("route").unwrap_or_else(|| "*".to_owned()),
                 every: value("every").map(|it| every(&it)).transpose()?,
                 time: value("for").map_or(Ok(Duration::from_secs(30)), |it| time(&it))?,

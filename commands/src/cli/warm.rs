@@ -1,7 +1,7 @@
 //! The command line of `larder warm`: what is asked for, how fast, and how much of it the origin may be asked.
 
 use super::{Ask, Given, Output, Usage, kind};
-use larder_origin::Address;
+use larder_origin::OriginAddress;
 use larder_semantics::scheme::Scheme;
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warm {
     /// Where the URLs are.
-    pub from: From,
+    pub from: UrlSource,
     /// Requests under way at once; 1 to 1024.
     pub concurrency: usize,
     /// Requests begun in a second at most; 1 to 1,000,000.
@@ -17,7 +17,7 @@ pub struct Warm {
     /// Stop after so many requests have reached the origin.
     pub budget: Option<u64>,
     /// Where larder serves, and whether by TLS: one of each at most. Empty is the one that runs here.
-    pub to: Vec<(Address, Scheme)>,
+    pub to: Vec<(OriginAddress, Scheme)>,
     /// The scheme by which everything is asked for; `None` is that of each URL.
     pub scheme: Option<Scheme>,
     /// Header fields of every request, in order.
@@ -30,7 +30,7 @@ pub struct Warm {
 
 /// Where URLs come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum From {
+pub enum UrlSource {
     /// A sitemap, or an index of sitemaps, which larder is asked for: its URL.
     Sitemap(String),
     /// An access log in the common or combined form: what was asked for most comes first.
@@ -49,10 +49,10 @@ impl Warm {
         let from = match named[..] {
             ["sitemap"] => {
                 let (scheme, authority, target) = super::url(&text, "--sitemap")?;
-                From::Sitemap(format!("{scheme}://{authority}{target}"))
+                UrlSource::Sitemap(format!("{scheme}://{authority}{target}"))
             }
-            ["log"] => From::Log(text.into()),
-            ["list"] => From::List(text.into()),
+            ["log"] => UrlSource::Log(text.into()),
+            ["list"] => UrlSource::List(text.into()),
             [] => {
                 let text = "`larder warm` requires URLs: --sitemap URL, --log FILE or --list FILE; for example \
                             `larder warm --sitemap http://127.0.0.1:8080/sitemap.xml`";
@@ -64,13 +64,13 @@ impl Warm {
         };
         let number = |name: &'static str, most: u64| match value(name) {
             None => Ok(None),
-            Some(text) => match (kind::Kind::Integer { least: 1, most }).parse(&text) {
-                Ok(kind::Value::Number(it)) => Ok(Some(it)),
+            Some(text) => match (kind::ValueKind::Integer { least: 1, most }).parse(&text) {
+                Ok(kind::ConfigValue::Number(it)) => Ok(Some(it)),
                 Ok(_) => Ok(None),
                 Err(allowed) => Err(Usage(format!("--{name}: found {text:?}; allowed: {allowed}"))),
             },
         };
-        let mut to: Vec<(Address, Scheme)> = Vec::new();
+        let mut to: Vec<(OriginAddress, Scheme)> = Vec::new();
         for (_, text) in given.own.iter().filter(|it| it.0 == "to") {
             let read = listener(text);
             let (at, scheme) = read
@@ -103,11 +103,11 @@ impl Warm {
 ///
 /// # Errors
 /// What is allowed.
-pub(crate) fn listener(text: &str) -> Result<(Address, Scheme), String> {
+pub(crate) fn listener(text: &str) -> Result<(OriginAddress, Scheme), String> {
     let Some(rest) = text.strip_prefix("https://") else { return Ok((kind::origin(text)?, Scheme::Http)) };
     let at = kind::origin(rest).or_else(|_| kind::origin(&format!("{rest}:443")))?;
     match at {
-        Address::Tcp(..) => Ok((at, Scheme::Https)),
-        Address::Unix(_) => Err("https://HOST:PORT".to_owned()),
+        OriginAddress::Tcp(..) => Ok((at, Scheme::Https)),
+        OriginAddress::Unix(_) => Err("https://HOST:PORT".to_owned()),
     }
 }

@@ -11,12 +11,12 @@ use std::path::{Path, PathBuf};
 const TRIES: u32 = 16;
 
 /// A folder with the file, which is removed with what was kept beside it when this is dropped.
-pub struct File {
+pub struct DemoFile {
     folder: PathBuf,
     path: PathBuf,
 }
 
-impl File {
+impl DemoFile {
     /// Writes the file for the site at `site`, beneath `place`; nobody else may read it.
     ///
     /// # Errors
@@ -38,7 +38,7 @@ impl File {
     }
 }
 
-impl Drop for File {
+impl Drop for DemoFile {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.folder);
     }
@@ -87,7 +87,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let site = SocketAddr::from(([127, 0, 0, 1], 4000));
         let (one, other) =
-            (File::beneath(place.path(), site).unwrap(), File::beneath(place.path(), site).unwrap());
+            (DemoFile::beneath(place.path(), site).unwrap(), DemoFile::beneath(place.path(), site).unwrap());
         assert_ne!(one.path(), other.path());
         let config = Config::load(one.path(), &[]).unwrap();
         assert_eq!(0, config.warnings.len());
@@ -97,6 +97,6 @@ mod tests {
         fs::write(one.path().with_file_name("kept-beside-it"), "x").unwrap();
         drop((one, other));
         assert_eq!(0, fs::read_dir(place.path()).unwrap().count());
-        assert!(File::beneath(&place.path().join("not-there"), site).is_err());
+        assert!(DemoFile::beneath(&place.path().join("not-there"), site).is_err());
     }
 }

@@ -10,7 +10,7 @@ mod shell;
 mod tests;
 mod words;
 
-pub use file::File;
+pub use file::DemoFile;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;

@@ -1,8 +1,8 @@
-//! The pages of the site and how each may be cached. Pure but for [`Site`], the little that visitors change.
+//! The pages of the site and how each may be cached. Pure but for [`DemoSite`], the little that visitors change.
 
 use super::image;
-use super::shell::{Page, escape};
-use super::words::{self, RECIPES, Recipe, SHELVES};
+use super::shell::{PageShell, escape};
+use super::words::{self, DemoRecipe, RECIPES, SHELVES};
 use std::fmt::Write as _;
 
 /// Most lines of the guest book that are kept.
@@ -12,7 +12,7 @@ pub const WRITTEN: u64 = 1_767_225_600;
 
 /// What visitors have changed.
 #[derive(Debug, Default)]
-pub struct Site {
+pub struct DemoSite {
     /// Name and text, newest first.
     guests: Vec<(String, String)>,
     /// The dish of the day fails.
@@ -20,7 +20,7 @@ pub struct Site {
 }
 
 /// A request, as far as the site cares.
-pub struct Ask<'a> {
+pub struct DemoRequest<'a> {
     pub method: &'a str,
     pub path: &'a str,
     pub query: &'a str,
@@ -35,36 +35,36 @@ pub struct Ask<'a> {
 }
 
 /// What the site answers.
-pub struct Answer {
+pub struct DemoPage {
     pub status: u16,
     pub fields: Vec<(&'static str, String)>,
-    pub body: Body,
+    pub body: DemoBody,
     /// `Cache-Control`.
     pub cache_control: &'static str,
     /// Made as slowly as a page, or at once as a file.
-    pub pace: Pace,
+    pub pace: DemoPace,
     /// What `ETag` stands for; `None` sends neither it nor `Last-Modified`.
     pub version: Option<String>,
 }
 
 /// How long an answer takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pace {
+pub enum DemoPace {
     Page,
     File,
 }
 
-pub enum Body {
-    Page(Page),
+pub enum DemoBody {
+    Page(PageShell),
     Bytes(&'static str, Vec<u8>),
     /// Parts of a page that come one by one, each as slowly as a page.
     Drip(Vec<String>),
     None,
 }
 
-impl Site {
+impl DemoSite {
     /// Answers a request.
-    pub fn answer(&mut self, ask: &Ask<'_>) -> Answer {
+    pub fn answer(&mut self, ask: &DemoRequest<'_>) -> DemoPage {
         match (ask.method, ask.path) {
             ("GET" | "HEAD", _) => self.show(ask),
             ("POST", "/guestbook") => {
@@ -86,11 +86,11 @@ impl Site {
                 see_other("/me", Some(format!("session={name}; Path=/; HttpOnly; SameSite=Lax")))
             }
             ("POST", "/logout") => see_other("/me", Some("session=; Path=/; Max-Age=0".to_owned())),
-            _ => Answer { status: 405, fields: vec![("Allow", "GET, HEAD".to_owned())], ..missing() },
+            _ => DemoPage { status: 405, fields: vec![("Allow", "GET, HEAD".to_owned())], ..missing() },
         }
     }
 
-    fn show(&self, ask: &Ask<'_>) -> Answer {
+    fn show(&self, ask: &DemoRequest<'_>) -> DemoPage {
         if let Some(number) = number_in(ask.path, "/recipes/", "") {
             return words::recipe(number).map_or_else(missing, |it| recipe(&it));
         }
@@ -105,7 +105,7 @@ impl Site {
             return index.map_or_else(missing, |it| page(SHELVES[it], shelf_of(it), "max-age=300"));
         }
         match ask.path {
-            "/" => Answer { version: Some("home".to_owned()), ..page("Welcome", home(), "max-age=60") },
+            "/" => DemoPage { version: Some("home".to_owned()), ..page("Welcome", home(), "max-age=60") },
             "/shelves" => page("Shelves", shelves(), "max-age=600"),
             "/search" => page("Search", search(ask.query), "max-age=60"),
             "/now" => page("Now", now(ask.now), "max-age=3, stale-while-revalidate=30"),
@@ -139,12 +139,12 @@ impl Site {
         out
     }
 
-    fn special(&self, now: u64) -> Answer {
+    fn special(&self, now: u64) -> DemoPage {
         if self.kitchen_is_shut {
             let main =
                 "<h1>The kitchen is shut</h1><p>The site answers 503. What larder still has, it serves.</p>"
                     .to_owned();
-            return Answer { status: 503, ..page("Shut", main, "no-store") };
+            return DemoPage { status: 503, ..page("Shut", main, "no-store") };
         }
         let dish = words::recipe(u32::try_from(now / 5 % u64::from(RECIPES)).unwrap_or(0) + 1);
         let name = dish.map_or_else(String::new, |it| it.name);
@@ -165,50 +165,50 @@ impl Site {
     }
 }
 
-fn page(title: &str, main: String, cache_control: &'static str) -> Answer {
-    let body = Body::Page(Page { title: title.to_owned(), main });
-    Answer { status: 200, fields: Vec::new(), body, cache_control, pace: Pace::Page, version: None }
+fn page(title: &str, main: String, cache_control: &'static str) -> DemoPage {
+    let body = DemoBody::Page(PageShell { title: title.to_owned(), main });
+    DemoPage { status: 200, fields: Vec::new(), body, cache_control, pace: DemoPace::Page, version: None }
 }
 
-fn missing() -> Answer {
+fn missing() -> DemoPage {
     let main =
         "<h1>Not on any shelf</h1><p>There is no such page. That, too, is remembered for 30 seconds.</p>"
             .to_owned();
-    Answer { status: 404, ..page("Not found", main, "max-age=30") }
+    DemoPage { status: 404, ..page("Not found", main, "max-age=30") }
 }
 
-fn see_other(to: &str, cookie: Option<String>) -> Answer {
+fn see_other(to: &str, cookie: Option<String>) -> DemoPage {
     let mut fields = vec![("Location", to.to_owned())];
     fields.extend(cookie.map(|it| ("Set-Cookie", it)));
-    Answer {
+    DemoPage {
         status: 303,
         fields,
-        body: Body::None,
+        body: DemoBody::None,
         cache_control: "no-store",
-        pace: Pace::File,
+        pace: DemoPace::File,
         version: None,
     }
 }
 
-fn text(kind: &'static str, text: String) -> Answer {
-    let body = Body::Bytes(kind, text.into_bytes());
-    Answer { body, pace: Pace::File, ..page("", String::new(), "max-age=3600") }
+fn text(kind: &'static str, text: String) -> DemoPage {
+    let body = DemoBody::Bytes(kind, text.into_bytes());
+    DemoPage { body, pace: DemoPace::File, ..page("", String::new(), "max-age=3600") }
 }
 
-fn picture(kind: &'static str, number: u32, make: impl Fn(u32) -> Vec<u8>) -> Answer {
+fn picture(kind: &'static str, number: u32, make: impl Fn(u32) -> Vec<u8>) -> DemoPage {
     if words::recipe(number).is_none() {
         return missing();
     }
     let answer = page("", String::new(), "max-age=86400, immutable");
-    Answer {
-        body: Body::Bytes(kind, make(number)),
-        pace: Pace::File,
+    DemoPage {
+        body: DemoBody::Bytes(kind, make(number)),
+        pace: DemoPace::File,
         version: Some(format!("p{number}")),
         ..answer
     }
 }
 
-fn card(out: &mut String, it: &Recipe) {
+fn card(out: &mut String, it: &DemoRecipe) {
     let _ = write!(
         out,
         "<li><a href=\"/recipes/{0}\"><img src=\"/drawings/{0}.svg\" alt=\"\" loading=\"lazy\"><span>{1}</span></a></li>",
@@ -251,7 +251,7 @@ fn shelf_of(index: usize) -> String {
     out + "</ul>"
 }
 
-fn recipe(it: &Recipe) -> Answer {
+fn recipe(it: &DemoRecipe) -> DemoPage {
     let mut main = format!(
         "<h1>{}</h1><div class=\"two\"><div><img src=\"/photos/{}.png\" alt=\"\"></div><div><p>{} minutes. Goes with {}. From the \
          <a href=\"/shelves/{}\">{} shelf</a>.</p><ol>",
@@ -270,7 +270,7 @@ fn recipe(it: &Recipe) -> Answer {
         main,
         "</ol><p><a href=\"/recipes/{before}\">← before</a> · <a href=\"/recipes/{after}\">after →</a></p></div></div>"
     );
-    Answer {
+    DemoPage {
         version: Some(format!("r{}", it.number)),
         ..page(&it.name, main, "max-age=300, stale-while-revalidate=60")
     }
@@ -280,7 +280,8 @@ fn search(query: &str) -> String {
     let wanted = parameter(query, "q");
     let from: usize = parameter(query, "page").parse().unwrap_or(1).clamp(1, 100) - 1;
     let word = wanted.to_lowercase();
-    let found: Vec<Recipe> = words::recipes().filter(|it| it.name.to_lowercase().contains(&word)).collect();
+    let found: Vec<DemoRecipe> =
+        words::recipes().filter(|it| it.name.to_lowercase().contains(&word)).collect();
     let mut out = format!(
         "<h1>{} recipes</h1><form class=\"card\"><input name=\"q\" value=\"{}\"> <button>Search</button></form><ul class=\"grid\">",
         found.len(),
@@ -302,7 +303,7 @@ fn now(now: u64) -> String {
     )
 }
 
-fn hello(language: &str) -> Answer {
+fn hello(language: &str) -> DemoPage {
     let wanted = language.trim_start().get(..2).unwrap_or("").to_ascii_lowercase();
     let (tag, greeting) = match wanted.as_str() {
         "de" => ("de", "Guten Tag"),
@@ -314,10 +315,10 @@ fn hello(language: &str) -> Answer {
         "<h1>{greeting}</h1><p>The answer depends on <code>Accept-Language</code>, and says so with <code>Vary</code>.</p>"
     );
     let fields = vec![("Vary", "Accept-Language".to_owned()), ("Content-Language", tag.to_owned())];
-    Answer { fields, ..page(greeting, main, "max-age=300") }
+    DemoPage { fields, ..page(greeting, main, "max-age=300") }
 }
 
-fn me(session: &str) -> Answer {
+fn me(session: &str) -> DemoPage {
     let main = if session.is_empty() {
         "<h1>Who are you?</h1><form class=\"card\" method=\"post\" action=\"/login\"><input name=\"name\" placeholder=\"A name\" required> \
          <button>Log in</button></form>"
@@ -329,7 +330,7 @@ fn me(session: &str) -> Answer {
             escape(session)
         )
     };
-    Answer { fields: vec![("Vary", "Cookie".to_owned())], ..page("Your page", main, "private, max-age=0") }
+    DemoPage { fields: vec![("Vary", "Cookie".to_owned())], ..page("Your page", main, "private, max-age=0") }
 }
 
 fn basket(now: u64) -> String {
@@ -339,11 +340,11 @@ fn basket(now: u64) -> String {
     )
 }
 
-fn stream() -> Answer {
+fn stream() -> DemoPage {
     let mut parts =
         vec!["<!doctype html><meta charset=\"utf-8\"><title>Stream</title><h1>Eight parts</h1>\n".to_owned()];
     parts.extend((1..=8).map(|it| format!("<p>Part {it} of 8.</p>\n")));
-    Answer { body: Body::Drip(parts), ..page("", String::new(), "max-age=30") }
+    DemoPage { body: DemoBody::Drip(parts), ..page("", String::new(), "max-age=30") }
 }
 
 fn sitemap() -> String {

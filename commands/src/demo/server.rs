@@ -1,13 +1,13 @@
 //! The site's own server: HTTP/1.1 with keep-alive, validators and chunked answers, as plain as can be.
 //! It is written for being looked at, not for speed: larder in front of it is what is fast.
 
-use super::pages::{Answer, Ask, Body, Pace, Site, WRITTEN};
+use super::pages::{DemoBody, DemoPace, DemoPage, DemoRequest, DemoSite, WRITTEN};
 use super::shell::{self, Making};
 use larder_semantics::date;
 use larder_semantics::field::{Field, first};
 use larder_semantics::scheme::Scheme;
 use larder_stdx::clock::{self, WallTime};
-use larder_wire::http1::request::{Limits, Parsed, Request, Storage, parse};
+use larder_wire::http1::request::{HeadLimits, ParsedRequest, Request, Storage, parse};
 use larder_wire::http1::write::{field, status_line};
 use larder_wire::http1::{Framing, Version};
 use std::cell::{Cell, RefCell};
@@ -19,7 +19,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-const LIMITS: Limits = Limits { head: 32 << 10, target: 8 << 10, scheme: Scheme::Http };
+const LIMITS: HeadLimits = HeadLimits { head: 32 << 10, target: 8 << 10, scheme: Scheme::Http };
 const LARGEST_FORM: u64 = 64 << 10;
 const CONNECTIONS: usize = 1024;
 const IDLE: Duration = Duration::from_secs(60);
@@ -27,7 +27,7 @@ const IDLE: Duration = Duration::from_secs(60);
 const FILE_SHARE: u32 = 20;
 
 struct Demo {
-    site: RefCell<Site>,
+    site: RefCell<DemoSite>,
     made: Cell<u64>,
     slowness: Duration,
 }
@@ -58,8 +58,8 @@ async fn connection(mut stream: TcpStream, demo: &Demo) -> std::io::Result<()> {
     loop {
         let request = loop {
             let parsed = match parse(&buffer, &LIMITS, &mut Storage::new()) {
-                Ok(Parsed::Head(head, length)) => Some((head.to_owned(), length)),
-                Ok(Parsed::Partial) => None,
+                Ok(ParsedRequest::Head(head, length)) => Some((head.to_owned(), length)),
+                Ok(ParsedRequest::Partial) => None,
                 Err(reject) => return refuse(&mut stream, reject.status()).await,
             };
             if let Some((request, length)) = parsed {
@@ -112,7 +112,7 @@ async fn answer(stream: &mut TcpStream, demo: &Demo, request: &Request, form: &[
     let fields = request.fields.view();
     let (path, query) = request.target.split_once('?').unwrap_or((&request.target, ""));
     let text = |name: &str| first(&fields, name).and_then(|it| str::from_utf8(it).ok()).unwrap_or("");
-    let ask = Ask {
+    let ask = DemoRequest {
         method: &request.method,
         path,
         query,
@@ -131,22 +131,22 @@ async fn answer(stream: &mut TcpStream, demo: &Demo, request: &Request, form: &[
         head.extend_from_slice(b"\r\n");
         return stream.write_all(&head).await;
     }
-    let pace = if answer.pace == Pace::Page { demo.slowness } else { demo.slowness / FILE_SHARE };
+    let pace = if answer.pace == DemoPace::Page { demo.slowness } else { demo.slowness / FILE_SHARE };
     tokio::time::sleep(pace).await;
     clock::tick();
     let now = clock::wall(); // `Date` is when the answer was made, not when it was asked for.
     status_line(answer.status, &mut head);
     common(&answer, now, &mut head);
     let (kind, body) = match &answer.body {
-        Body::Drip(_) if request.version == Version::Http10 => return refuse(stream, 505).await,
-        Body::Drip(parts) => {
+        DemoBody::Drip(_) if request.version == Version::Http10 => return refuse(stream, 505).await,
+        DemoBody::Drip(parts) => {
             head.extend_from_slice(
                 b"Content-Type: text/html; charset=utf-8\r\nTransfer-Encoding: chunked\r\n\r\n",
             );
             let parts: &[String] = if is_head { &[] } else { parts };
             return drip(stream, demo, head, parts, is_head).await;
         }
-        Body::Page(page) => {
+        DemoBody::Page(page) => {
             demo.made.set(demo.made.get() + 1);
             let making = Making {
                 at: now.0,
@@ -156,8 +156,8 @@ async fn answer(stream: &mut TcpStream, demo: &Demo, request: &Request, form: &[
             };
             ("text/html; charset=utf-8", shell::document(page, &making).into_bytes())
         }
-        Body::Bytes(kind, bytes) => (*kind, bytes.clone()),
-        Body::None => ("text/plain", Vec::new()),
+        DemoBody::Bytes(kind, bytes) => (*kind, bytes.clone()),
+        DemoBody::None => ("text/plain", Vec::new()),
     };
     field("Content-Type", kind.as_bytes(), &mut head);
     field("Content-Length", body.len().to_string().as_bytes(), &mut head);
@@ -169,7 +169,7 @@ async fn answer(stream: &mut TcpStream, demo: &Demo, request: &Request, form: &[
 }
 
 /// The fields that a 304 has as well.
-fn common(answer: &Answer, now: WallTime, head: &mut Vec<u8>) {
+fn common(answer: &DemoPage, now: WallTime, head: &mut Vec<u8>) {
     field("Date", date::format(now).as_bytes(), head);
     field("Cache-Control", answer.cache_control.as_bytes(), head);
     if let Some(version) = &answer.version {
@@ -181,7 +181,7 @@ fn common(answer: &Answer, now: WallTime, head: &mut Vec<u8>) {
     }
 }
 
-fn is_unchanged(answer: &Answer, fields: &[Field<'_>]) -> bool {
+fn is_unchanged(answer: &DemoPage, fields: &[Field<'_>]) -> bool {
     let (Some(version), 200) = (&answer.version, answer.status) else { return false };
     match first(fields, "if-none-match") {
         Some(tags) => {

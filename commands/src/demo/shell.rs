@@ -27,7 +27,7 @@ document.getElementById('wait').textContent='Your browser waited '+(ms<10?ms.toF
 "#;
 
 /// A page, until it is sent: then it is known how long it took.
-pub struct Page {
+pub struct PageShell {
     /// For the window's title, unescaped.
     pub title: String,
     /// What is between navigation and foot: HTML.
@@ -47,7 +47,7 @@ pub struct Making {
 }
 
 /// The whole document.
-pub fn document(page: &Page, making: &Making) -> String {
+pub fn document(page: &PageShell, making: &Making) -> String {
     let (hour, minute, second) = (making.at / 3600 % 24, making.at / 60 % 60, making.at % 60);
     let mut out = String::with_capacity(page.main.len() + 6000);
     let _ = write!(

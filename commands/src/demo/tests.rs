@@ -119,14 +119,14 @@ fn unbalanced(html: &str) -> Option<String> {
 
 #[test]
 fn every_link_leads_somewhere_and_every_element_ends() {
-    let mut site = pages::Site::default();
+    let mut site = pages::DemoSite::default();
     let (mut todo, mut seen) = (vec!["/".to_owned()], std::collections::BTreeSet::new());
     while let Some(target) = todo.pop() {
         if !seen.insert(target.clone()) {
             continue;
         }
         let (path, query) = target.split_once('?').unwrap_or((&target, ""));
-        let ask = pages::Ask {
+        let ask = pages::DemoRequest {
             method: "GET",
             path,
             query,
@@ -137,7 +137,7 @@ fn every_link_leads_somewhere_and_every_element_ends() {
         };
         let answer = site.answer(&ask);
         assert_eq!(200, answer.status, "{target}");
-        let pages::Body::Page(page) = answer.body else { continue };
+        let pages::DemoBody::Page(page) = answer.body else { continue };
         let making = shell::Making { at: 0, took: 1, count: 1, cache_control: answer.cache_control };
         let html = shell::document(&page, &making);
         assert_eq!(None, unbalanced(&html), "{target}");

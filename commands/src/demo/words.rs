@@ -47,7 +47,7 @@ const STEPS: [&str; 8] = [
 ];
 
 /// One recipe.
-pub struct Recipe {
+pub struct DemoRecipe {
     /// From 1.
     pub number: u32,
     /// What it is called.
@@ -63,7 +63,7 @@ pub struct Recipe {
 }
 
 /// The recipe of a number, or none.
-pub fn recipe(number: u32) -> Option<Recipe> {
+pub fn recipe(number: u32) -> Option<DemoRecipe> {
     if !(1..=RECIPES).contains(&number) {
         return None;
     }
@@ -75,11 +75,11 @@ pub fn recipe(number: u32) -> Option<Recipe> {
     let minutes = 20 + dice.roll(20) * 5;
     let first = dice.roll(4) as usize;
     let steps = (0..5).map(|it| STEPS[(first + it) % STEPS.len()]).collect();
-    Some(Recipe { number, name, shelf, companion, minutes, steps })
+    Some(DemoRecipe { number, name, shelf, companion, minutes, steps })
 }
 
 /// Every recipe, in order.
-pub fn recipes() -> impl Iterator<Item = Recipe> {
+pub fn recipes() -> impl Iterator<Item = DemoRecipe> {
     (1..=RECIPES).filter_map(recipe)
 }
 

@@ -3,10 +3,10 @@
 
 pub mod picture;
 
-use crate::ask;
-use crate::cli::Top;
-use crate::terminal::{Full, Screen};
-use larder_counters::top::By;
+use crate::admin_client;
+use crate::cli::TopCommand;
+use crate::terminal::{FullScreen, Screen};
+use larder_counters::top::TopOrder;
 use larder_transport::listener::Listen;
 use picture::{Beat, COLUMNS, Picture, of_key};
 use serde_json::Value;
@@ -21,11 +21,11 @@ use tokio::task::JoinHandle;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What one look brings.
-pub struct Reading {
+pub struct TopReading {
     /// The statistics.
     pub stats: Value,
     /// What its URLs are ordered by.
-    pub by: By,
+    pub by: TopOrder,
     /// The heaviest URLs.
     pub top: Value,
 }
@@ -34,8 +34,8 @@ pub struct Reading {
 ///
 /// # Errors
 /// One sentence: no larder answers, or it went away.
-pub fn run(order: &Top) -> Result<(), String> {
-    let admin = ask::admin(order.ask.as_ref(), None)?;
+pub fn run(order: &TopCommand) -> Result<(), String> {
+    let admin = admin_client::admin(order.ask.as_ref(), None)?;
     let screen = Screen::now();
     if order.once || !screen.is_terminal() {
         let reading = read(&admin, order.by)?;
@@ -61,13 +61,13 @@ pub fn run(order: &Top) -> Result<(), String> {
     done
 }
 
-fn read(admin: &Listen, by: By) -> Result<Reading, String> {
-    let stats = ask::get(admin, "/api/v1/stats", PATIENCE)?;
-    let top = ask::get(admin, &format!("/api/v1/top?by={}&limit=100", by.name()), PATIENCE)?;
-    Ok(Reading { stats, by, top })
+fn read(admin: &Listen, by: TopOrder) -> Result<TopReading, String> {
+    let stats = admin_client::get(admin, "/api/v1/stats", PATIENCE)?;
+    let top = admin_client::get(admin, &format!("/api/v1/top?by={}&limit=100", by.name()), PATIENCE)?;
+    Ok(TopReading { stats, by, top })
 }
 
-async fn watch(admin: Listen, order: &Top) -> Result<(), String> {
+async fn watch(admin: Listen, order: &TopCommand) -> Result<(), String> {
     let broken = |it: std::io::Error| format!("The signal handler cannot be installed: {it}.");
     let mut terminate = signal(SignalKind::terminate()).map_err(broken)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(broken)?;
@@ -76,7 +76,7 @@ async fn watch(admin: Listen, order: &Top) -> Result<(), String> {
     // Where nobody answers at first, there is nothing to show.
     let mut shown = Shown::new(read(&admin, order.by)?);
     let mut keys = keys();
-    let full = Full::take();
+    let full = FullScreen::take();
     let mut by = order.by;
     let mut looking: Option<Looking> = None;
     let mut tick = tokio::time::interval(Duration::from_secs(1));
@@ -108,7 +108,7 @@ async fn watch(admin: Listen, order: &Top) -> Result<(), String> {
         if looking.is_none() {
             let named = order.ask.clone();
             // A larder that was started anew may listen elsewhere.
-            let look = move || ask::admin(named.as_ref(), None).and_then(|it| read(&it, by));
+            let look = move || admin_client::admin(named.as_ref(), None).and_then(|it| read(&it, by));
             looking = Some(Looking { is_fresh, answer: tokio::task::spawn_blocking(look) });
         }
     }
@@ -118,11 +118,11 @@ async fn watch(admin: Listen, order: &Top) -> Result<(), String> {
 struct Looking {
     /// Whether it begins a new second, and not only another order of URLs.
     is_fresh: bool,
-    answer: JoinHandle<Result<Reading, String>>,
+    answer: JoinHandle<Result<TopReading, String>>,
 }
 
 /// Waits for the answer; where nothing was asked, for ever.
-async fn done(looking: &mut Option<Looking>) -> Option<(bool, Result<Reading, String>)> {
+async fn done(looking: &mut Option<Looking>) -> Option<(bool, Result<TopReading, String>)> {
     let Some(it) = looking else { return std::future::pending().await };
     let answer = (&mut it.answer).await.unwrap_or_else(|it| Err(format!("larder cannot be queried: {it}.")));
     Some((it.is_fresh, answer))
@@ -130,18 +130,18 @@ async fn done(looking: &mut Option<Looking>) -> Option<(bool, Result<Reading, St
 
 /// What is on the screen.
 struct Shown {
-    before: Option<Reading>,
-    now: Reading,
+    before: Option<TopReading>,
+    now: TopReading,
     beats: VecDeque<Beat>,
     trouble: Option<String>,
 }
 
 impl Shown {
-    fn new(now: Reading) -> Self {
+    fn new(now: TopReading) -> Self {
         Self { before: None, now, beats: VecDeque::new(), trouble: None }
     }
 
-    fn picture(&self, order: By) -> Picture<'_> {
+    fn picture(&self, order: TopOrder) -> Picture<'_> {
         Picture {
             order,
             before: self.before.as_ref(),
@@ -152,7 +152,7 @@ impl Shown {
         }
     }
 
-    fn take(&mut self, found: Result<Reading, String>, is_fresh: bool) {
+    fn take(&mut self, found: Result<TopReading, String>, is_fresh: bool) {
         let next = match found {
             Err(why) => {
                 self.trouble = Some(why);
@@ -166,7 +166,7 @@ impl Shown {
             return;
         }
         let before = std::mem::replace(&mut self.now, next);
-        let up = |it: &Reading| it.stats["uptime"].as_u64().unwrap_or(0);
+        let up = |it: &TopReading| it.stats["uptime"].as_u64().unwrap_or(0);
         // Of a larder that was started anew, what the one before counted says nothing.
         self.before = Some(before).filter(|it| up(it) <= up(&self.now));
         if self.before.is_some() {
@@ -194,10 +194,10 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn reading(uptime: u64, requests: u64) -> Reading {
+    fn reading(uptime: u64, requests: u64) -> TopReading {
         let stats =
             json!({ "uptime": uptime, "now_us": uptime * 1_000_000, "counters": { "requests": requests } });
-        Reading { stats, by: By::Requests, top: json!({ "total": requests }) }
+        TopReading { stats, by: TopOrder::Requests, top: json!({ "total": requests }) }
     }
 
     #[test]
@@ -218,9 +218,9 @@ mod tests {
     #[test]
     fn another_order_is_no_new_second() {
         let mut shown = Shown::new(reading(100, 50));
-        shown.take(Ok(Reading { by: By::Bytes, ..reading(101, 60) }), false);
+        shown.take(Ok(TopReading { by: TopOrder::Bytes, ..reading(101, 60) }), false);
         assert_eq!(
-            (0, By::Bytes, 100),
+            (0, TopOrder::Bytes, 100),
             (shown.beats.len(), shown.now.by, shown.now.stats["uptime"].as_u64().unwrap())
         );
     }

@@ -1,9 +1,11 @@
 //! What `larder top` shows: from two readings to lines. No terminal and no clock are here, so that a test can look at it.
 
-use super::Reading;
+use super::TopReading;
 use crate::stats::{hit_ratio, told};
-use crate::terminal::{Ink, Line, Screen, bytes, count, harmless, micros, share, spark, url_within, within};
-use larder_counters::top::By;
+use crate::terminal::{
+    Ink, Screen, TerminalLine, bytes, count, harmless, micros, share, spark, url_within, within,
+};
+use larder_counters::top::TopOrder;
 use serde_json::Value;
 use std::collections::VecDeque;
 
@@ -16,19 +18,19 @@ const BAR: usize = 12;
 
 /// What a key chooses: `1` to `4`, or the first letter.
 #[must_use]
-pub fn of_key(key: u8) -> Option<By> {
-    By::ALL
+pub fn of_key(key: u8) -> Option<TopOrder> {
+    TopOrder::ALL
         .into_iter()
         .zip(b'1'..)
         .find(|(it, digit)| key == *digit || key == it.name().as_bytes()[0])
         .map(|it| it.0)
 }
 
-fn spell(by: By, value: f64) -> String {
+fn spell(by: TopOrder, value: f64) -> String {
     match by {
-        By::Requests | By::Misses => count(value),
-        By::Bytes => bytes(value),
-        By::OriginTime => micros(value),
+        TopOrder::Requests | TopOrder::Misses => count(value),
+        TopOrder::Bytes => bytes(value),
+        TopOrder::OriginTime => micros(value),
     }
 }
 
@@ -44,11 +46,11 @@ pub struct Beat {
 /// What is to be shown.
 pub struct Picture<'a> {
     /// What URLs are to be ordered by; the reading may still have them by another.
-    pub order: By,
+    pub order: TopOrder,
     /// The reading before; without one, everything is since the start.
-    pub before: Option<&'a Reading>,
+    pub before: Option<&'a TopReading>,
     /// The latest.
-    pub now: &'a Reading,
+    pub now: &'a TopReading,
     /// The seconds before, the latest at the end.
     pub beats: &'a VecDeque<Beat>,
     /// Why there is no later one.
@@ -67,7 +69,7 @@ impl Picture<'_> {
             // What to do about it is for those who have not begun.
             Some(why) => {
                 let why = why.split(';').next().unwrap_or(why).trim_end_matches('.');
-                Line::new(screen).put(Ink::Red, why).put(Ink::Red, ". Retrying; q quits.").end()
+                TerminalLine::new(screen).put(Ink::Red, why).put(Ink::Red, ". Retrying; q quits.").end()
             }
             None => String::new(),
         });
@@ -104,12 +106,16 @@ impl Picture<'_> {
         };
         let since = if self.before.is_some() || self.interactive { "" } else { ", totals since the start" };
         let (listen, up) = (format!(" {}", listen.join(" ")), format!("  up {up}{since}"));
-        Line::new(screen).put(Ink::Bold, "larder").group(&[(Ink::Plain, &listen)]).put(Ink::Dim, &up).end()
+        TerminalLine::new(screen)
+            .put(Ink::Bold, "larder")
+            .group(&[(Ink::Plain, &listen)])
+            .put(Ink::Dim, &up)
+            .end()
     }
 
     /// Seconds between the readings; since the start where there is but one.
     fn seconds(&self) -> f64 {
-        let at = |it: &Reading| it.stats["now_us"].as_f64().unwrap_or(0.0);
+        let at = |it: &TopReading| it.stats["now_us"].as_f64().unwrap_or(0.0);
         let micros = at(self.now) - self.before.map_or(0.0, at);
         (micros / 1e6).max(0.001)
     }
@@ -132,14 +138,14 @@ impl Picture<'_> {
 
     fn requests(&self, screen: Screen) -> String {
         let rate = format!("{:>11}  ", format!("{}/s", count(self.counter("requests") / self.seconds())));
-        let line = Line::new(screen).put(Ink::Bold, "requests").put(Ink::Plain, &rate);
+        let line = TerminalLine::new(screen).put(Ink::Bold, "requests").put(Ink::Plain, &rate);
         let columns = spark(self.beats.iter().map(|it| Some(it.rate)), line.room().min(COLUMNS), None);
         line.put(Ink::Cyan, &columns).end()
     }
 
     fn hits(&self, screen: Screen) -> String {
         let ratio = format!("{:>11}  ", told(self.hit_ratio()));
-        let line = Line::new(screen).put(Ink::Bold, "hits    ").put(Ink::Green, &ratio);
+        let line = TerminalLine::new(screen).put(Ink::Bold, "hits    ").put(Ink::Green, &ratio);
         let columns = spark(self.beats.iter().map(|it| it.hits), line.room().min(COLUMNS), Some(1.0));
         line.put(Ink::Green, &columns).end()
     }
@@ -154,7 +160,7 @@ impl Picture<'_> {
                 .map(|it| percentile(&buckets, it).map_or("-".to_owned(), |it| micros(it as f64)))
         };
         let [p50, p90, p99, p999] = of("all");
-        let mut line = Line::new(screen).put(Ink::Bold, "latency ");
+        let mut line = TerminalLine::new(screen).put(Ink::Bold, "latency ");
         for (name, value) in [("p50", p50), ("p90", p90), ("p99", p99), ("p99.9", p999)] {
             line = line.group(&[(Ink::Dim, &format!("   {name} ")), (Ink::Plain, &format!("{value:>6}"))]);
         }
@@ -173,7 +179,7 @@ impl Picture<'_> {
             None => micros(saved),
             Some(_) => format!("{} per second", micros(saved / seconds)),
         };
-        Line::new(screen)
+        TerminalLine::new(screen)
             .put(Ink::Bold, "sent    ")
             .put(Ink::Plain, &format!("{:>11}", format!("{}/s", bytes(rate("client_bytes_sent")))))
             .group(&[
@@ -190,7 +196,7 @@ impl Picture<'_> {
         let (used, budget) = (used.as_f64().unwrap_or(0.0), budget.as_f64().unwrap_or(0.0));
         let rss = stats["memory"]["rss_bytes"].as_f64().map_or("-".to_owned(), bytes);
         let filled = if budget > 0.0 { (used / budget * 20.0).ceil().clamp(0.0, 20.0) as usize } else { 0 };
-        Line::new(screen)
+        TerminalLine::new(screen)
             .put(Ink::Bold, "memory  ")
             .put(Ink::Plain, &format!("{:>11}", bytes(used)))
             .put(Ink::Dim, &format!(" of {}  ", bytes(budget)))
@@ -207,7 +213,7 @@ impl Picture<'_> {
         let name_width = screen.width.map_or(40, |it| it.saturating_sub(52).clamp(12, 60));
         // A column that has no room is left out, and not cut.
         let columns = [("requests/s", 11), ("hits", 9), ("p99", 9), ("sent/s", 11), ("5xx", 11)];
-        let head = Line::new(screen).put(Ink::Dim, &format!("{:<name_width$}", "route"));
+        let head = TerminalLine::new(screen).put(Ink::Dim, &format!("{:<name_width$}", "route"));
         let head = columns
             .iter()
             .fold(head, |line, (name, width)| line.group(&[(Ink::Dim, &format!("{name:>width$}"))]));
@@ -231,7 +237,7 @@ impl Picture<'_> {
                 (Ink::Plain, bytes(grown("bytes_sent") / seconds)),
                 (if failures > 0.0 { Ink::Red } else { Ink::Dim }, count(failures)),
             ];
-            let row = Line::new(screen).put(Ink::Plain, &format!("{name:<name_width$}"));
+            let row = TerminalLine::new(screen).put(Ink::Plain, &format!("{name:<name_width$}"));
             let row = cells.iter().zip(columns).fold(row, |line, ((ink, cell), (_, width))| {
                 line.group(&[(*ink, &format!("{cell:>width$}"))])
             });
@@ -241,14 +247,14 @@ impl Picture<'_> {
     }
 
     fn urls(&self, screen: Screen, most: usize) -> Vec<String> {
-        let chosen = |it: By| {
+        let chosen = |it: TopOrder| {
             let name = it.name().replace('_', " ");
             let key = it.place() + 1;
             let label = if self.interactive { format!("{key} {name}") } else { name };
             if it == self.order { (Ink::Bold, format!("[{label}]")) } else { (Ink::Dim, label) }
         };
-        let mut head = Line::new(screen).put(Ink::Bold, "URLs by");
-        for it in By::ALL {
+        let mut head = TerminalLine::new(screen).put(Ink::Bold, "URLs by");
+        for it in TopOrder::ALL {
             let (ink, label) = chosen(it);
             head = head.put(Ink::Plain, "  ").put(ink, &label);
         }
@@ -263,7 +269,7 @@ impl Picture<'_> {
         let bar = if screen.width.is_some_and(|it| it >= WIDE) { BAR } else { 0 };
         for it in entries() {
             let filled = if first > 0.0 { (value(it) / first * bar as f64).ceil() as usize } else { 0 };
-            let line = Line::new(screen)
+            let line = TerminalLine::new(screen)
                 .put(Ink::Plain, &format!("{:>10} ", spell(by, value(it))))
                 .put(Ink::Dim, &format!("{:>7}  ", share(value(it), total)))
                 .put(Ink::Cyan, &format!("{:<bar$}", "\u{2584}".repeat(filled.min(bar))))
@@ -306,9 +312,9 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn reading(seconds: u64, requests: u64, hits: u64) -> Reading {
+    fn reading(seconds: u64, requests: u64, hits: u64) -> TopReading {
         let latency = json!({ "buckets": [[10, hits], [2000, requests - hits]] });
-        Reading {
+        TopReading {
             stats: json!({
                 "listen": ["http://127.0.0.1:8080"], "uptime": 3700, "now_us": seconds * 1_000_000,
                 "counters": { "requests": requests, "cache_hits": hits, "cache_misses": requests - hits,
@@ -317,7 +323,7 @@ mod tests {
                 "routes": [{ "name": "api", "counters": { "requests": requests, "hits": hits, "misses": requests - hits }, "latency": latency }],
                 "ram": { "used_bytes": 1_048_576, "usable_bytes": 4_194_304, "budget_bytes": 4_194_304 }, "memory": { "rss_bytes": 52_428_800 },
             }),
-            by: By::Requests,
+            by: TopOrder::Requests,
             top: json!({ "total": 200, "entries": [{ "url": "http://h/a", "value": 150 }, { "url": "http://h/b", "value": 50 }] }),
         }
     }
@@ -326,7 +332,7 @@ mod tests {
     fn rates_are_of_the_time_between_two_readings() {
         let (before, now) = (reading(100, 1000, 0), reading(102, 3000, 1500));
         let beats = [0.5, 1.0].map(|it| Beat { rate: it, hits: Some(it) }).into();
-        let picture = of(By::Requests, Some(&before), &now, &beats, true);
+        let picture = of(TopOrder::Requests, Some(&before), &now, &beats, true);
         let text = picture.lines(Screen::NONE).join("\n");
         for expect in [
             "requests    1 000/s  ▄█\n",
@@ -348,9 +354,9 @@ mod tests {
     }
 
     fn of<'a>(
-        order: By,
-        before: Option<&'a Reading>,
-        now: &'a Reading,
+        order: TopOrder,
+        before: Option<&'a TopReading>,
+        now: &'a TopReading,
         beats: &'a VecDeque<Beat>,
         interactive: bool,
     ) -> Picture<'a> {
@@ -359,15 +365,15 @@ mod tests {
 
     #[test]
     fn one_reading_is_since_the_start_and_what_is_missing_is_no_matter() {
-        let now = Reading { stats: json!({}), by: By::Bytes, top: json!({}) };
-        let picture = of(By::Bytes, None, &now, &VecDeque::new(), false).lines(Screen::NONE).join("\n");
+        let now = TopReading { stats: json!({}), by: TopOrder::Bytes, top: json!({}) };
+        let picture = of(TopOrder::Bytes, None, &now, &VecDeque::new(), false).lines(Screen::NONE).join("\n");
         assert!(picture.contains("totals since the start") && picture.contains("[bytes]"), "{picture}");
     }
 
     #[test]
     fn a_second_is_told_by_its_rate_and_its_hits() {
         let (before, now, none) = (reading(100, 1000, 0), reading(102, 3000, 1500), VecDeque::new());
-        let beat = |now, before| of(By::Requests, Some(before), now, &none, true).beat();
+        let beat = |now, before| of(TopOrder::Requests, Some(before), now, &none, true).beat();
         assert_eq!(Beat { rate: 1000.0, hits: Some(0.75) }, beat(&now, &before));
         assert_eq!(Beat { rate: 0.0, hits: None }, beat(&now, &now));
     }
@@ -377,7 +383,7 @@ mod tests {
         let (now, none) = (reading(5, 10, 5), VecDeque::new());
         let picture = Picture {
             trouble: Some("Nobody answers; do this."),
-            ..of(By::Requests, None, &now, &none, true)
+            ..of(TopOrder::Requests, None, &now, &none, true)
         };
         let lines = picture.lines(Screen::NONE);
         assert_eq!("Nobody answers. Retrying; q quits.", lines[1]);
@@ -386,7 +392,7 @@ mod tests {
 
     #[test]
     fn keys_choose_a_column() {
-        let chosen = |key: u8| of_key(key).map(By::name);
+        let chosen = |key: u8| of_key(key).map(TopOrder::name);
         assert_eq!(
             [Some("requests"), Some("origin_time"), Some("bytes"), None],
             [b'1', b'o', b'b', b'x'].map(chosen)
@@ -400,7 +406,7 @@ mod tests {
         for (height, width) in
             (0..30).flat_map(|height| [(height, 0), (height, 1), (height, 39), (height, 80), (height, 200)])
         {
-            let picture = of(By::Requests, Some(&before), &now, &beats, true);
+            let picture = of(TopOrder::Requests, Some(&before), &now, &beats, true);
             let lines = picture.lines(Screen { colour: false, width: Some(width), height: Some(height) });
             assert!(lines.len() <= height, "{height}");
             assert!(lines.iter().all(|it| it.chars().count() <= width), "{width}: {lines:#?}");

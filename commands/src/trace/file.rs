@@ -1,7 +1,7 @@
 //! The form of a file of traces: lines of JSON, the first of which says that it is one. docs/trace-format.md tells it to
 //! others; a larder reads what any larder of the same version of the form wrote.
 
-use larder_gateway::stages::{Spent, Stage};
+use larder_gateway::stages::{RequestStage, SpentTimes};
 use serde_json::{Value, json};
 use std::io::{BufRead, Read};
 
@@ -26,12 +26,12 @@ pub struct Sample {
     /// What the cache did, in the words of the access log.
     pub cache: String,
     /// Where the time went.
-    pub spent: Spent,
+    pub spent: SpentTimes,
 }
 
 /// What a file of traces holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Recorded {
+pub struct RecordedTraces {
     /// The requests, in the order in which they ended.
     pub samples: Vec<Sample>,
     /// How many more there were that did not come into the file.
@@ -41,7 +41,7 @@ pub struct Recorded {
 /// The first line, without its end. `sampling` is what larder says of the routes, and who reads may ignore it.
 #[must_use]
 pub fn header(recorded_us: u64, sampling: &Value) -> String {
-    let stages: Vec<&str> = Stage::ALL.iter().map(|it| it.name()).collect();
+    let stages: Vec<&str> = RequestStage::ALL.iter().map(|it| it.name()).collect();
     json!({ MARK: VERSION, "recorded_us": recorded_us, "stages": stages, "sampling": sampling }).to_string()
 }
 
@@ -55,8 +55,8 @@ pub fn lost(count: u64) -> String {
 ///
 /// # Errors
 /// One sentence, with the line: what is wrong with it, and what would be right.
-pub fn read(file: &mut dyn BufRead) -> Result<Recorded, String> {
-    let mut recorded = Recorded::default();
+pub fn read(file: &mut dyn BufRead) -> Result<RecordedTraces, String> {
+    let mut recorded = RecordedTraces::default();
     let mut line = Vec::new();
     for number in 1.. {
         line.clear();
@@ -112,10 +112,10 @@ fn sample(value: &Value) -> Result<Sample, String> {
     let start_us = micros_of(&value["start_us"]).ok_or("has no \"start_us\", a number of microseconds")?;
     let stages =
         value["stages"].as_object().ok_or("has no \"stages\", an object of microseconds by stage")?;
-    let mut spent = Spent::default();
+    let mut spent = SpentTimes::default();
     for (name, micros) in stages {
-        let stage = Stage::named(name).ok_or_else(|| {
-            let known: Vec<&str> = Stage::ALL.iter().map(|it| it.name()).collect();
+        let stage = RequestStage::named(name).ok_or_else(|| {
+            let known: Vec<&str> = RequestStage::ALL.iter().map(|it| it.name()).collect();
             format!("has a stage {name:?}; there are {}", known.join(", "))
         })?;
         let micros = micros_of(micros);
@@ -150,7 +150,10 @@ mod tests {
             (7, "*/*", "hit", 12),
             (first.start_us, &*first.route, &*first.cache, first.spent.total())
         );
-        assert_eq!((Some(9), None), (first.spent.of(Stage::Write), first.spent.of(Stage::Read)));
+        assert_eq!(
+            (Some(9), None),
+            (first.spent.of(RequestStage::Write), first.spent.of(RequestStage::Read))
+        );
         let golden = r#"{"larder_traces":1,"recorded_us":5,"stages":["parse","lookup","wait","queue","read","connect","first_byte","body","write"],"sampling":[{"route":"*/*","every":100}]}"#;
         assert_eq!(golden, head, "the form of version 1 does not change");
     }

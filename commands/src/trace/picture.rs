@@ -67,13 +67,13 @@ impl Chance {
 }
 
 #[derive(Clone, Copy)]
-struct Asked {
+struct SimulatedRequest {
     at: u64,
     place: u64,
     parts: u64,
 }
 
-fn requests() -> Vec<Asked> {
+fn requests() -> Vec<SimulatedRequest> {
     let mut chance = Chance(42);
     let mut at = 0;
     (0..REQUESTS)
@@ -81,13 +81,13 @@ fn requests() -> Vec<Asked> {
             at += if number % 40 < 12 { 0 } else { chance.below(120_000) };
             // Half of them ask for what lies together: what is new is near what is new.
             let place = if chance.below(2) == 0 { chance.below(DEVICE / 16) } else { chance.below(DEVICE) };
-            Asked { at, place, parts: 8 + chance.below(17) }
+            SimulatedRequest { at, place, parts: 8 + chance.below(17) }
         })
         .collect()
 }
 
 /// A thread asks for the next parts of a file, and waits until they are there.
-struct Ask {
+struct SimulatedRead {
     number: usize,
     parts: u64,
     there: Sender<()>,
@@ -95,26 +95,26 @@ struct Ask {
 
 /// A read that waits for the device.
 struct Outstanding {
-    ask: Ask,
+    ask: SimulatedRead,
     /// Since when it is before the device: not before its client has taken what was read before.
     ready: u64,
 }
 
 /// The device, and the world around it: requests come, and what the head has read is there.
-struct Device {
-    asked: Vec<Asked>,
+struct SimulatedDevice {
+    asked: Vec<SimulatedRequest>,
     clock: Arc<AtomicU64>,
-    asks: Receiver<Ask>,
+    asks: Receiver<SimulatedRead>,
     /// Parts of each file that are still to be read.
     left: Vec<u64>,
     outstanding: Vec<Outstanding>,
     /// Where the head is.
     head: u64,
     /// What it reads, and until when.
-    busy: Option<(Ask, u64)>,
+    busy: Option<(SimulatedRead, u64)>,
 }
 
-impl Device {
+impl SimulatedDevice {
     /// Waits until all threads that have something to do have asked: only then does time go on.
     fn settle(&mut self, at_work: usize) {
         while self.outstanding.len() + usize::from(self.busy.is_some()) < at_work {
@@ -160,7 +160,7 @@ impl Device {
 }
 
 /// For how long each request waited for a thread, by what the pool says, and when its last byte was there.
-fn run(asked: &[Asked], threads: usize) -> Vec<(u64, u64)> {
+fn run(asked: &[SimulatedRequest], threads: usize) -> Vec<(u64, u64)> {
     let clock = Arc::new(AtomicU64::new(0));
     let counters = Arc::new(Counters::default());
     let read_clock = clock.clone();
@@ -168,7 +168,7 @@ fn run(asked: &[Asked], threads: usize) -> Vec<(u64, u64)> {
         Pool::with_clock("disk-read", threads, counters.clone(), Box::new(move || read_clock.load(Relaxed)));
     let (asks_in, asks) = channel();
     let left = asked.iter().map(|it| it.parts).collect();
-    let mut device = Device {
+    let mut device = SimulatedDevice {
         asked: asked.to_vec(),
         clock: clock.clone(),
         asks,
@@ -203,19 +203,19 @@ fn run(asked: &[Asked], threads: usize) -> Vec<(u64, u64)> {
 }
 
 /// What a thread of the pool does: reads a file to its end, as much at once as it has room for.
-fn read(number: usize, parts: u64, at_once: u64, device: &Sender<Ask>) {
+fn read(number: usize, parts: u64, at_once: u64, device: &Sender<SimulatedRead>) {
     let mut left = parts;
     while left > 0 {
         let (there, wait) = channel();
         let parts = left.min(at_once);
-        device.send(Ask { number, parts, there }).expect("the device is there");
+        device.send(SimulatedRead { number, parts, there }).expect("the device is there");
         wait.recv().expect("it is read");
         left -= parts;
     }
 }
 
 /// Writes a file of traces, has `larder trace plot` draw it, and gives the page.
-fn drawn(asked: &[Asked], done: &[(u64, u64)], name: &str) -> String {
+fn drawn(asked: &[SimulatedRequest], done: &[(u64, u64)], name: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
     let order = cli::Plot { file: folder.path().join(name), out: folder.path().join("page.html") };
     let mut text =

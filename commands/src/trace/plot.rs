@@ -1,11 +1,11 @@
 //! Draws a file of traces as one HTML page without scripts: when each request began against what it waited for, all of it
 //! and stage by stage. In the spirit of the plots that lighttpd's `LOG_TIMING` patch was made for.
 
-use super::file::{self, Recorded};
-use super::scale::{Seconds, percentile, spell_micros};
-use super::svg::{self, Kind, Point, Size, escape};
+use super::file::{self, RecordedTraces};
+use super::scale::{SecondsAxis, percentile, spell_micros};
+use super::svg::{self, DrawingSize, Point, PointKind, escape};
 use crate::cli;
-use larder_gateway::stages::{Spent, Stage};
+use larder_gateway::stages::{RequestStage, SpentTimes};
 use larder_semantics::date;
 use larder_stdx::clock::WallTime;
 use larder_stdx::error::plain;
@@ -15,22 +15,26 @@ use std::fs::File;
 use std::io::{BufReader, Write as _};
 use std::path::Path;
 
-const WIDE: Size = Size { width: 1120, height: 300 };
-const SMALL: Size = Size { width: 380, height: 230 };
+const WIDE: DrawingSize = DrawingSize { width: 1120, height: 300 };
+const SMALL: DrawingSize = DrawingSize { width: 380, height: 230 };
 
 /// The sums that are drawn wide: title, what it tells, stages.
-const SUMS: [(&str, &str, &[Stage]); 4] = [
-    ("Queue wait", "waiting for a disk reader thread, or for the queue of the fleet", &[Stage::Queue]),
-    ("Queue wait + read", "until the data of a lower tier or a file was read", &[Stage::Queue, Stage::Read]),
+const SUMS: [(&str, &str, &[RequestStage]); 4] = [
+    ("Queue wait", "waiting for a disk reader thread, or for the queue of the fleet", &[RequestStage::Queue]),
+    (
+        "Queue wait + read",
+        "until the data of a lower tier or a file was read",
+        &[RequestStage::Queue, RequestStage::Read],
+    ),
     (
         "Queue wait + read + write",
         "and until the client had received the response",
-        &[Stage::Queue, Stage::Read, Stage::Write],
+        &[RequestStage::Queue, RequestStage::Read, RequestStage::Write],
     ),
     (
         "Whole request",
         "all stages, from the first byte of the request head to the last byte of the response",
-        &Stage::ALL,
+        &RequestStage::ALL,
     ),
 ];
 
@@ -59,7 +63,7 @@ pub fn run(order: &cli::Plot) -> Result<String, String> {
 
 /// The page.
 #[must_use]
-pub fn page(recorded: &Recorded, title: &str) -> String {
+pub fn page(recorded: &RecordedTraces, title: &str) -> String {
     let samples = &recorded.samples;
     let first = samples.iter().map(|it| it.start_us).min().unwrap_or(0);
     let last = samples.iter().map(|it| it.start_us).max().unwrap_or(0);
@@ -88,18 +92,18 @@ pub fn page(recorded: &Recorded, title: &str) -> String {
     }
     legend(&mut out);
     routes(recorded, &mut out);
-    let points = |ask: &dyn Fn(&Spent) -> Option<u64>| -> Vec<Point> {
+    let points = |ask: &dyn Fn(&SpentTimes) -> Option<u64>| -> Vec<Point> {
         let point = |it: &super::file::Sample| Some((it.start_us - first, ask(&it.spent)?, kind(&it.cache)));
         samples.iter().filter_map(point).collect()
     };
     for (title, tells, stages) in SUMS {
-        let sum = |it: &Spent| Some(stages.iter().filter_map(|stage| it.of(*stage)).sum());
+        let sum = |it: &SpentTimes| Some(stages.iter().filter_map(|stage| it.of(*stage)).sum());
         let _ = writeln!(out, "<section>\n<h2>{title}</h2>\n<p>{tells}</p>");
-        svg::scatter(title, &points(&sum), &Seconds::new(length, 12), WIDE, &mut out);
+        svg::scatter(title, &points(&sum), &SecondsAxis::new(length, 12), WIDE, &mut out);
         out.push_str("</section>\n");
     }
     out.push_str("<h2>By stage</h2>\n<p>Only requests that entered the stage.</p>\n<div class=\"stages\">\n");
-    for stage in Stage::ALL {
+    for stage in RequestStage::ALL {
         let points = points(&|it| it.of(stage));
         let (name, count) = (stage.name(), points.len());
         let _ = writeln!(
@@ -110,7 +114,7 @@ pub fn page(recorded: &Recorded, title: &str) -> String {
         if points.is_empty() {
             out.push_str("<p class=\"none\">No request entered this stage.</p>\n");
         } else {
-            svg::scatter(name, &points, &Seconds::new(length, 5), SMALL, &mut out);
+            svg::scatter(name, &points, &SecondsAxis::new(length, 5), SMALL, &mut out);
         }
         out.push_str("</section>\n");
     }
@@ -118,31 +122,31 @@ pub fn page(recorded: &Recorded, title: &str) -> String {
     out
 }
 
-fn kind(cache: &str) -> Kind {
+fn kind(cache: &str) -> PointKind {
     match cache {
-        "hit" | "hit-disk" | "hit-fleet" | "hit-stale" | "overlay" => Kind::Hit,
-        "" | "only-if-cached" => Kind::Other,
-        _ => Kind::Miss,
+        "hit" | "hit-disk" | "hit-fleet" | "hit-stale" | "overlay" => PointKind::Hit,
+        "" | "only-if-cached" => PointKind::Other,
+        _ => PointKind::Miss,
     }
 }
 
-fn tells(stage: Stage) -> &'static str {
+fn tells(stage: RequestStage) -> &'static str {
     match stage {
-        Stage::Parse => "from the accept, or the first byte, to the complete head",
-        Stage::Lookup => "cache decision and lookup in RAM",
-        Stage::Wait => "waiting for a shared fetch, another node or an encoding",
-        Stage::Queue => "waiting for a disk reader thread or the fleet",
-        Stage::Read => "reading from disk, fleet or file",
-        Stage::Connect => "waiting for a connection to the origin",
-        Stage::FirstByte => "waiting for the response head of the origin",
-        Stage::Body => "waiting for the response body of the origin",
-        Stage::Write => "waiting for the client to read",
+        RequestStage::Parse => "from the accept, or the first byte, to the complete head",
+        RequestStage::Lookup => "cache decision and lookup in RAM",
+        RequestStage::Wait => "waiting for a shared fetch, another node or an encoding",
+        RequestStage::Queue => "waiting for a disk reader thread or the fleet",
+        RequestStage::Read => "reading from disk, fleet or file",
+        RequestStage::Connect => "waiting for a connection to the origin",
+        RequestStage::FirstByte => "waiting for the response head of the origin",
+        RequestStage::Body => "waiting for the response body of the origin",
+        RequestStage::Write => "waiting for the client to read",
     }
 }
 
 fn legend(out: &mut String) {
     out.push_str("<p class=\"legend\">");
-    for it in Kind::ALL {
+    for it in PointKind::ALL {
         let _ = write!(
             out,
             "<svg viewBox=\"0 0 10 10\" aria-hidden=\"true\"><path class=\"dots {}\" d=\"M5 5h0\"/></svg>{} ",
@@ -154,7 +158,7 @@ fn legend(out: &mut String) {
 }
 
 /// A table: of each route, how many and how long.
-fn routes(recorded: &Recorded, out: &mut String) {
+fn routes(recorded: &RecordedTraces, out: &mut String) {
     let mut routes: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
     for it in &recorded.samples {
         routes.entry(&it.route).or_default().push(it.spent.total());
@@ -216,14 +220,14 @@ mod tests {
             !page.contains("<script") && !page.contains("http://") && !page.contains("https://"),
             "stands alone"
         );
-        for stage in Stage::ALL {
+        for stage in RequestStage::ALL {
             assert!(page.contains(&format!("<h3>{}</h3>", stage.name())));
         }
     }
 
     #[test]
     fn nothing_and_one_and_names_that_look_like_html() {
-        assert!(page(&Recorded::default(), "none").contains("No traces to plot."));
+        assert!(page(&RecordedTraces::default(), "none").contains("No traces to plot."));
         let text = "{\"larder_traces\":1}\n{\"start_us\":7,\"route\":\"<b>&\",\"cache\":\"hit\",\"stages\":{\"lookup\":0}}\n";
         let recorded = file::read(&mut text.as_bytes()).unwrap();
         let page = page(&recorded, "<i>");

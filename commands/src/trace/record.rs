@@ -1,8 +1,8 @@
 //! `larder trace record`: follows the traces of a running larder for a while and writes them to a file.
 
 use super::file;
-use crate::ask::{self, Events, Refused};
-use crate::cli::Record;
+use crate::admin_client::{self, ServerEvents, StreamRefusal};
+use crate::cli::RecordTraces;
 use larder_stdx::clock;
 use larder_stdx::error::plain;
 use larder_transport::listener::Listen;
@@ -27,14 +27,14 @@ const RENEW: u64 = 10_000_000;
 
 /// What was recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Summary {
+pub struct RecordSummary {
     /// Traces in the file.
     pub traces: u64,
     /// Traces that did not get there.
     pub lost: u64,
 }
 
-impl Summary {
+impl RecordSummary {
     /// One sentence for people.
     #[must_use]
     pub fn tell(&self, out: &Path) -> String {
@@ -52,9 +52,9 @@ impl Summary {
 ///
 /// # Errors
 /// One sentence: no larder answers, nothing is traced there, or the file cannot be written.
-pub fn run(order: &Record) -> Result<Summary, String> {
-    let admin = ask::admin(order.ask.as_ref(), None)?;
-    let answer = ask::get(&admin, "/api/v1/traces?limit=1", PATIENCE)?;
+pub fn run(order: &RecordTraces) -> Result<RecordSummary, String> {
+    let admin = admin_client::admin(order.ask.as_ref(), None)?;
+    let answer = admin_client::get(&admin, "/api/v1/traces?limit=1", PATIENCE)?;
     let before = of_route(&answer["sampling"], &order.route)?;
     if order.every.is_none() && before.iter().all(|it| it.1 == 0) {
         return Err(format!(
@@ -67,7 +67,7 @@ pub fn run(order: &Record) -> Result<Summary, String> {
     let path = format!("/api/v1/traces/stream?route={}", encoded(&order.route));
     let events = follow(admin.clone(), path)?;
     let owner = format!("record-{}-{}", std::process::id(), clock::unix_micros(clock::precise_micros()));
-    let rate = order.every.map(|every| Rate { admin: &admin, route: &order.route, every, owner });
+    let rate = order.every.map(|every| HeldRate { admin: &admin, route: &order.route, every, owner });
     let mut sampling = match &rate {
         Some(it) => it.hold(LEASE)?["sampling"].take(),
         None => answer["sampling"].clone(),
@@ -82,7 +82,7 @@ pub fn run(order: &Record) -> Result<Summary, String> {
     let end =
         clock::precise_micros().saturating_add(u64::try_from(order.time.as_micros()).unwrap_or(u64::MAX));
     let mut renew = clock::precise_micros() + RENEW;
-    let mut summary = Summary::default();
+    let mut summary = RecordSummary::default();
     while clock::precise_micros() < end && !interrupted.load(Relaxed) {
         if clock::precise_micros() >= renew {
             // A busy larder may not answer; that it is gone is told by its stream.
@@ -126,7 +126,7 @@ fn follow(admin: Listen, path: String) -> Result<Receiver<(String, String)>, Str
     let (begun, has_begun) = mpsc::sync_channel(1);
     let (send, events) = mpsc::sync_channel(AHEAD);
     std::thread::spawn(move || {
-        let mut from = match Events::open(&admin, &path) {
+        let mut from = match ServerEvents::open(&admin, &path) {
             Ok(from) => from,
             Err(refused) => return drop(begun.send(Err(refused))),
         };
@@ -139,7 +139,7 @@ fn follow(admin: Listen, path: String) -> Result<Receiver<(String, String)>, Str
     });
     match has_begun.recv() {
         Ok(Ok(())) => Ok(events),
-        Ok(Err(Refused::Asked(why) | Refused::Other(why))) => Err(why),
+        Ok(Err(StreamRefusal::Asked(why) | StreamRefusal::Other(why))) => Err(why),
         Err(_) => Err("The stream of traces cannot be read.".to_owned()),
     }
 }
@@ -158,7 +158,7 @@ fn of_route(sampling: &Value, route: &str) -> Result<Vec<(String, u64)>, String>
 
 /// A rate that larder is asked to hold for a while, and again; ended with the recording, and by itself where that was killed.
 /// Whoever else records the route has one of its own.
-struct Rate<'a> {
+struct HeldRate<'a> {
     admin: &'a Listen,
     route: &'a str,
     every: u32,
@@ -166,14 +166,14 @@ struct Rate<'a> {
     owner: String,
 }
 
-impl Rate<'_> {
+impl HeldRate<'_> {
     fn hold(&self, seconds: u64) -> Result<Value, String> {
         let body = json!({ "route": self.route, "every": self.every, "for": seconds, "owner": self.owner });
-        ask::put(self.admin, "/api/v1/traces/sampling", &body, PATIENCE)
+        admin_client::put(self.admin, "/api/v1/traces/sampling", &body, PATIENCE)
     }
 }
 
-impl Drop for Rate<'_> {
+impl Drop for HeldRate<'_> {
     /// Where nobody answers, there is nobody to be told, or it ends by itself.
     fn drop(&mut self) {
         let _ = self.hold(0);

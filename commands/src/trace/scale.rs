@@ -60,14 +60,14 @@ impl Decades {
 }
 
 /// Seconds on a linear axis, from the first start to the last.
-pub struct Seconds {
+pub struct SecondsAxis {
     /// Microseconds from end to end; never 0.
     pub length: u64,
     /// Microseconds between two that are named.
     pub step: u64,
 }
 
-impl Seconds {
+impl SecondsAxis {
     /// An axis of this many microseconds with about `ticks` steps.
     pub fn new(length: u64, ticks: u64) -> Self {
         let length = length.max(1);
@@ -126,12 +126,12 @@ mod tests {
     #[test]
     fn seconds_are_named_at_round_numbers() {
         let check = |length, expect: Vec<u64>| {
-            assert_eq!(expect, Seconds::new(length, 4).ticks().collect::<Vec<_>>())
+            assert_eq!(expect, SecondsAxis::new(length, 4).ticks().collect::<Vec<_>>())
         };
         check(10_000_000, vec![0, 5_000_000, 10_000_000]);
         check(8_000_000, vec![0, 2_000_000, 4_000_000, 6_000_000, 8_000_000]);
         check(0, vec![0, 1]);
-        assert!(Seconds::new(u64::MAX, 4).ticks().take(100).count() <= 5);
+        assert!(SecondsAxis::new(u64::MAX, 4).ticks().take(100).count() <= 5);
     }
 
     #[test]

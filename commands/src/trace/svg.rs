@@ -1,12 +1,12 @@
 //! One scatter as SVG text: axes, named values, lines of percentiles, points by kind. What is drawn is told by `plot`.
 
-use super::scale::{Decades, Seconds, percentile, spell_micros};
+use super::scale::{Decades, SecondsAxis, percentile, spell_micros};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 /// Who answered: points are coloured by that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum PointKind {
     /// The cache.
     Hit,
     /// The origin, or another's fetch of it.
@@ -15,35 +15,35 @@ pub enum Kind {
     Other,
 }
 
-impl Kind {
+impl PointKind {
     /// All, in the order of the legend.
-    pub const ALL: [Kind; 3] = [Kind::Hit, Kind::Miss, Kind::Other];
+    pub const ALL: [PointKind; 3] = [PointKind::Hit, PointKind::Miss, PointKind::Other];
 
     /// The class of the style sheet.
     pub fn class(self) -> &'static str {
         match self {
-            Kind::Hit => "hit",
-            Kind::Miss => "miss",
-            Kind::Other => "other",
+            PointKind::Hit => "hit",
+            PointKind::Miss => "miss",
+            PointKind::Other => "other",
         }
     }
 
     /// Beside the colour in the legend.
     pub fn label(self) -> &'static str {
         match self {
-            Kind::Hit => "from the cache",
-            Kind::Miss => "from the origin",
-            Kind::Other => "from neither",
+            PointKind::Hit => "from the cache",
+            PointKind::Miss => "from the origin",
+            PointKind::Other => "from neither",
         }
     }
 }
 
 /// One point: microseconds since the first start, microseconds that it took.
-pub type Point = (u64, u64, Kind);
+pub type Point = (u64, u64, PointKind);
 
 /// The size of a drawing, in its own units.
 #[derive(Clone, Copy, Debug)]
-pub struct Size {
+pub struct DrawingSize {
     pub width: u32,
     pub height: u32,
 }
@@ -58,8 +58,8 @@ const LINES: [usize; 3] = [50, 90, 99];
 const APART: f64 = 12.0;
 
 /// Draws `points` into `out`. `title` is for those who do not see it.
-pub fn scatter(title: &str, points: &[Point], x: &Seconds, size: Size, out: &mut String) {
-    let Size { width, height } = size;
+pub fn scatter(title: &str, points: &[Point], x: &SecondsAxis, size: DrawingSize, out: &mut String) {
+    let DrawingSize { width, height } = size;
     let y = Decades::of(points.iter().map(|it| it.1));
     let inner = (f64::from(width - LEFT - RIGHT), f64::from(height - TOP - BOTTOM));
     let left = |at: f64| f64::from(LEFT) + at * inner.0;
@@ -93,7 +93,7 @@ pub fn scatter(title: &str, points: &[Point], x: &Seconds, size: Size, out: &mut
     let _ = writeln!(out, "<path class=\"axis\" d=\"M{LEFT} {TOP}V{bottom}H{right}\"/>");
     let middle = left(0.5);
     let _ = writeln!(out, "<text class=\"x\" x=\"{middle:.1}\" y=\"{}\">start, seconds</text>", height - 6);
-    for kind in Kind::ALL {
+    for kind in PointKind::ALL {
         // Tenths of a unit; what falls together is drawn once.
         #[allow(clippy::cast_possible_truncation, reason = "within the drawing")]
         let place = |(at, took, _): &Point| {

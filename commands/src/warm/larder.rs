@@ -3,12 +3,12 @@
 //! A page is kept under the scheme by which it came, so each URL is asked over a listener that speaks its own. Of an address of
 //! this machine nobody has to prove who listens there; its certificate is for the names that visitors know.
 
-use super::urls::Page;
-use crate::ask;
-use crate::cli::{From, Warm};
+use super::urls::WarmPage;
+use crate::admin_client;
+use crate::cli::{UrlSource, Warm};
 use larder_origin::{
-    Address, Ejection, Exchange, Http2, Limits, Line, Membership, Origin, OriginError, Outgoing, Speaks, Tls,
-    TlsSettings,
+    Exchange, Http2, Membership, OriginAddress, OriginError, OriginLimits, OriginPool, OriginSecurity,
+    OriginTls, OutgoingRequest, OutlierEjection, RequestLine, TlsSettings,
 };
 use larder_semantics::field::FieldList;
 use larder_semantics::scheme::Scheme;
@@ -24,40 +24,40 @@ use std::time::Duration;
 const MOST_HOSTS: usize = 64;
 
 /// Why there is no answer.
-pub(super) enum Failure {
+pub(super) enum WarmFailure {
     /// Nobody was asked: no listener speaks this.
     Unspoken(Scheme),
     /// It was asked.
     Asked(OriginError),
 }
 
-impl std::convert::From<OriginError> for Failure {
+impl std::convert::From<OriginError> for WarmFailure {
     fn from(it: OriginError) -> Self {
-        Failure::Asked(it)
+        WarmFailure::Asked(it)
     }
 }
 
-impl Failure {
+impl WarmFailure {
     /// In one sentence.
     pub fn sentence(&self) -> String {
         match self {
-            Failure::Unspoken(Scheme::Https) => {
+            WarmFailure::Unspoken(Scheme::Https) => {
                 "no listener uses https: set --to https://HOST:PORT, or --as http if a proxy in front of larder \
                  terminates TLS."
                     .to_owned()
             }
-            Failure::Unspoken(Scheme::Http) => {
+            WarmFailure::Unspoken(Scheme::Http) => {
                 "no listener uses http: set --to, or --as https.".to_owned()
             }
             // Of this client larder is the origin.
-            Failure::Asked(error) => error.sentence().replace("the origin", "larder"),
+            WarmFailure::Asked(error) => error.sentence().replace("the origin", "larder"),
         }
     }
 }
 
 /// The larder that is asked.
-pub(super) struct Larder {
-    clear: Option<Rc<Origin>>,
+pub(super) struct WarmTarget {
+    clear: Option<Rc<OriginPool>>,
     secure: Option<Secure>,
     /// The scheme by which everything is asked for, where one was given.
     scheme: Option<Scheme>,
@@ -68,13 +68,13 @@ pub(super) struct Larder {
 
 /// A listener that speaks TLS.
 struct Secure {
-    at: Address,
-    tls: Tls,
-    limits: Limits,
-    by_host: RefCell<HashMap<String, Rc<Origin>>>,
+    at: OriginAddress,
+    tls: OriginTls,
+    limits: OriginLimits,
+    by_host: RefCell<HashMap<String, Rc<OriginPool>>>,
 }
 
-impl Larder {
+impl WarmTarget {
     /// Finds where it listens.
     ///
     /// # Errors
@@ -88,21 +88,21 @@ impl Larder {
         let unnamed = order.scheme.unwrap_or(if clear.is_some() { Scheme::Http } else { Scheme::Https });
         let first = if unnamed == Scheme::Https { secure.as_ref() } else { clear.as_ref() };
         let host = named.unwrap_or_else(|| match first {
-            Some(Address::Tcp(host, port)) => {
+            Some(OriginAddress::Tcp(host, port)) => {
                 let host = if host.contains(':') { format!("[{host}]") } else { host.clone() };
                 unnamed.without_port(&format!("{host}:{port}")).to_owned()
             }
-            Some(Address::Unix(_)) | None => "localhost".to_owned(),
+            Some(OriginAddress::Unix(_)) | None => "localhost".to_owned(),
         });
         let secure = match secure {
             None => None,
             Some(at) => {
                 let unverified = is_of_this_machine(&at);
-                let tls = Tls::new(&TlsSettings { unverified, ..TlsSettings::default() })?;
+                let tls = OriginTls::new(&TlsSettings { unverified, ..TlsSettings::default() })?;
                 Some(Secure { at, tls, limits, by_host: RefCell::default() })
             }
         };
-        let clear = clear.map(|it| Origin::new(it, limits, Arc::default()));
+        let clear = clear.map(|it| OriginPool::new(it, limits, Arc::default()));
         let fields = order.fields.iter().filter(|it| !it.0.eq_ignore_ascii_case("host")).cloned().collect();
         Ok(Self { clear, secure, scheme: order.scheme, host, fields })
     }
@@ -111,7 +111,7 @@ impl Larder {
     ///
     /// # Errors
     /// There is no answer.
-    pub async fn get(&self, page: &Page) -> Result<(u16, FieldList, Rc<Exchange>), Failure> {
+    pub async fn get(&self, page: &WarmPage) -> Result<(u16, FieldList, Rc<Exchange>), WarmFailure> {
         let mut fields = FieldList::new();
         let authority = page.authority.as_deref().unwrap_or(&self.host);
         let origin = self.asked(page.scheme, authority)?;
@@ -123,8 +123,8 @@ impl Larder {
         for (name, value) in &self.fields {
             fields.push(name, value);
         }
-        let line = Line::Own { method: "GET".to_owned(), target: page.target.clone() };
-        let request = Outgoing { line, fields, framing: Framing::Empty, asked: None };
+        let line = RequestLine::Own { method: "GET".to_owned(), target: page.target.clone() };
+        let request = OutgoingRequest { line, fields, framing: Framing::Empty, asked: None };
         let exchange = origin.send(request).await?;
         loop {
             let head = exchange.head().await?;
@@ -135,19 +135,19 @@ impl Larder {
     }
 
     /// Who is asked for a page of this scheme and host.
-    fn asked(&self, scheme: Option<Scheme>, authority: &str) -> Result<Rc<Origin>, Failure> {
+    fn asked(&self, scheme: Option<Scheme>, authority: &str) -> Result<Rc<OriginPool>, WarmFailure> {
         let unnamed = if self.clear.is_some() { Scheme::Http } else { Scheme::Https };
         match (self.scheme.or(scheme).unwrap_or(unnamed), &self.clear, &self.secure) {
             (Scheme::Http, Some(clear), _) => Ok(clear.clone()),
             (Scheme::Https, _, Some(secure)) => Ok(secure.of(authority)),
-            (scheme, ..) => Err(Failure::Unspoken(scheme)),
+            (scheme, ..) => Err(WarmFailure::Unspoken(scheme)),
         }
     }
 }
 
 impl Secure {
     /// The connections that were greeted with the host of this authority.
-    fn of(&self, authority: &str) -> Rc<Origin> {
+    fn of(&self, authority: &str) -> Rc<OriginPool> {
         let host = match authority.rsplit_once(':') {
             Some((host, port)) if !port.contains(']') => host,
             _ => authority,
@@ -162,21 +162,21 @@ impl Secure {
         }
         let membership = Membership {
             name: self.at.to_string(),
-            tls: Some(Speaks { tls: self.tls.clone(), name: host.to_owned() }),
+            tls: Some(OriginSecurity { tls: self.tls.clone(), name: host.to_owned() }),
             http2: Http2::Never,
             standing: Arc::default(),
             weight: 1,
-            ejection: Ejection::OFF,
+            ejection: OutlierEjection::OFF,
             drained: false,
         };
-        let origin = Origin::in_group(self.at.clone(), self.limits, Arc::default(), membership);
+        let origin = OriginPool::in_group(self.at.clone(), self.limits, Arc::default(), membership);
         by_host.insert(host.to_owned(), origin.clone());
         origin
     }
 }
 
-fn limits(concurrency: usize) -> Limits {
-    Limits {
+fn limits(concurrency: usize) -> OriginLimits {
+    OriginLimits {
         connect: Duration::from_secs(10),
         handshake: Duration::from_secs(10),
         first_byte: Duration::from_secs(120),
@@ -193,16 +193,16 @@ fn limits(concurrency: usize) -> Limits {
 }
 
 /// Where the larder that runs here serves: the first address of each scheme.
-fn serving(order: &Warm) -> Result<Vec<(Address, Scheme)>, String> {
+fn serving(order: &Warm) -> Result<Vec<(OriginAddress, Scheme)>, String> {
     let authority = match &order.from {
-        From::Sitemap(url) => Scheme::split(url).map(|it| it.1.split('/').next().unwrap_or(it.1)),
-        From::Log(_) | From::List(_) => None,
+        UrlSource::Sitemap(url) => Scheme::split(url).map(|it| it.1.split('/').next().unwrap_or(it.1)),
+        UrlSource::Log(_) | UrlSource::List(_) => None,
     };
     // A site's public name has no port of this machine: then there must be one larder alone.
     let authority = authority.filter(|it| it.rsplit_once(':').is_some_and(|it| it.1.parse::<u16>().is_ok()));
-    let admin = ask::admin(order.ask.as_ref(), authority)?;
-    let mut found: Vec<(Address, Scheme)> = Vec::new();
-    let listeners = ask::serves(&admin)?;
+    let admin = admin_client::admin(order.ask.as_ref(), authority)?;
+    let mut found: Vec<(OriginAddress, Scheme)> = Vec::new();
+    let listeners = admin_client::serves(&admin)?;
     for listener in &listeners {
         // Every address is reached at this machine's own. One where a proxy has to introduce its clients is not for us.
         let here = listener.replace("://0.0.0.0:", "://127.0.0.1:").replace("://[::]:", "://[::1]:");
@@ -220,10 +220,12 @@ fn serving(order: &Warm) -> Result<Vec<(Address, Scheme)>, String> {
 }
 
 /// Whether only this machine can be meant: one can listen at no other's address.
-fn is_of_this_machine(at: &Address) -> bool {
+fn is_of_this_machine(at: &OriginAddress) -> bool {
     match at {
-        Address::Tcp(host, _) if host == "localhost" => true,
-        Address::Tcp(host, _) => host.parse::<IpAddr>().is_ok_and(|it| TcpListener::bind((it, 0)).is_ok()),
-        Address::Unix(_) => true,
+        OriginAddress::Tcp(host, _) if host == "localhost" => true,
+        OriginAddress::Tcp(host, _) => {
+            host.parse::<IpAddr>().is_ok_and(|it| TcpListener::bind((it, 0)).is_ok())
+        }
+        OriginAddress::Unix(_) => true,
     }
 }

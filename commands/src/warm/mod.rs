@@ -10,10 +10,10 @@ mod sitemap;
 mod urls;
 
 use crate::cli::Warm;
-use larder::{Failure, Larder};
+use larder::{WarmFailure, WarmTarget};
 use larder_stdx::clock;
 use larder_wire::http1::write::reason;
-use progress::Progress;
+use progress::WarmProgress;
 use serde_json::{Value, json};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ use std::fmt::Write as _;
 use std::rc::Rc;
 use std::time::Duration;
 use tokio::task::LocalSet;
-use urls::{Page, Urls};
+use urls::{Urls, WarmPage};
 
 /// Failures in a row after which larder counts as gone.
 const GONE: u64 = 16;
@@ -36,7 +36,7 @@ fn is_refusal(status: u16, begins: &[u8]) -> bool {
 
 /// What came of it.
 #[derive(Debug, Default)]
-pub struct Summary {
+pub struct WarmSummary {
     /// URLs that were found.
     pub found: usize,
     /// URLs of other hosts, which were not asked for.
@@ -72,12 +72,12 @@ pub struct Summary {
     /// How long it took.
     pub seconds: f64,
     /// Why it ended.
-    pub end: End,
+    pub end: WarmEnd,
 }
 
 /// Why it ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum End {
+pub enum WarmEnd {
     /// Everything was asked for.
     #[default]
     Done,
@@ -89,13 +89,13 @@ pub enum End {
     Gone,
 }
 
-impl End {
+impl WarmEnd {
     fn name(self) -> &'static str {
         match self {
-            End::Done => "done",
-            End::Budget => "budget",
-            End::Interrupted => "interrupted",
-            End::Gone => "gone",
+            WarmEnd::Done => "done",
+            WarmEnd::Budget => "budget",
+            WarmEnd::Interrupted => "interrupted",
+            WarmEnd::Gone => "gone",
         }
     }
 }
@@ -104,7 +104,7 @@ impl End {
 ///
 /// # Errors
 /// One sentence: nothing was asked for, because the URLs or larder could not be found.
-pub fn run(order: &Warm) -> Result<Summary, String> {
+pub fn run(order: &Warm) -> Result<WarmSummary, String> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -117,8 +117,8 @@ fn name(one: &str, more: &str, count: usize) -> String {
     if count == 1 { format!("1 {one} names") } else { format!("{count} {more} name") }
 }
 
-async fn warm(order: &Warm) -> Result<Summary, String> {
-    let larder = Larder::new(order)?;
+async fn warm(order: &Warm) -> Result<WarmSummary, String> {
+    let larder = WarmTarget::new(order)?;
     let urls = urls::find(order, &larder).await?;
     if urls.pages.is_empty() {
         return Err(match urls.elsewhere {
@@ -149,7 +149,7 @@ async fn warm(order: &Warm) -> Result<Summary, String> {
     };
     tokio::select! {
         () = all => {}
-        _ = tokio::signal::ctrl_c() => run.end(End::Interrupted),
+        _ = tokio::signal::ctrl_c() => run.end(WarmEnd::Interrupted),
     }
     drawn.abort();
     Ok(run.finish())
@@ -157,21 +157,21 @@ async fn warm(order: &Warm) -> Result<Summary, String> {
 
 /// The requests of one run.
 struct Run {
-    larder: Larder,
-    pages: Vec<Page>,
+    larder: WarmTarget,
+    pages: Vec<WarmPage>,
     next: Cell<usize>,
     pace: Option<tokio::sync::Mutex<tokio::time::Interval>>,
     budget: Option<u64>,
     /// Requests that may still turn out to be misses.
     open: Cell<u64>,
     in_a_row: Cell<u64>,
-    summary: RefCell<Summary>,
-    progress: Progress,
+    summary: RefCell<WarmSummary>,
+    progress: WarmProgress,
     started: u64,
 }
 
 impl Run {
-    fn new(order: &Warm, larder: Larder, urls: Urls) -> Self {
+    fn new(order: &Warm, larder: WarmTarget, urls: Urls) -> Self {
         let pace = order.rate.map(|rate| {
             let mut pace = tokio::time::interval(Duration::from_secs(1) / rate);
             pace.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -179,7 +179,7 @@ impl Run {
         });
         let Urls { pages, elsewhere, unread, first_unread, cut, incomplete, first_incomplete } = urls;
         let found = pages.len();
-        let summary = Summary {
+        let summary = WarmSummary {
             found,
             elsewhere,
             unread,
@@ -187,11 +187,11 @@ impl Run {
             cut,
             incomplete,
             first_incomplete,
-            ..Summary::default()
+            ..WarmSummary::default()
         };
         Self {
             larder,
-            progress: Progress::new(pages.len()),
+            progress: WarmProgress::new(pages.len()),
             pages,
             next: Cell::new(0),
             pace,
@@ -203,10 +203,10 @@ impl Run {
         }
     }
 
-    fn end(&self, end: End) {
+    fn end(&self, end: WarmEnd) {
         self.next.set(self.pages.len());
         let mut summary = self.summary.borrow_mut();
-        if summary.end == End::Done {
+        if summary.end == WarmEnd::Done {
             summary.end = end;
         }
     }
@@ -219,7 +219,7 @@ impl Run {
             // What is under way may reach the origin, too: no more is begun than it may be asked.
             let misses = self.summary.borrow().misses;
             if self.budget.is_some_and(|most| misses >= most) {
-                return self.end(End::Budget);
+                return self.end(WarmEnd::Budget);
             }
             if self.budget.is_some_and(|most| misses + self.open.get() >= most) {
                 tokio::time::sleep(Duration::from_millis(1)).await; // Until one of them has been answered.
@@ -237,7 +237,7 @@ impl Run {
         }
     }
 
-    async fn ask(&self, page: &Page) -> Result<(), Failure> {
+    async fn ask(&self, page: &WarmPage) -> Result<(), WarmFailure> {
         let (status, fields, exchange) = self.larder.get(page).await?;
         let (mut bytes, mut begins) = (0, Vec::new());
         while let Some(piece) = exchange.next().await? {
@@ -279,9 +279,9 @@ impl Run {
         Ok(())
     }
 
-    fn failed(&self, page: &Page, failure: Failure) {
+    fn failed(&self, page: &WarmPage, failure: WarmFailure) {
         // Who is not asked may be well.
-        let is_silent = matches!(failure, Failure::Asked(_));
+        let is_silent = matches!(failure, WarmFailure::Asked(_));
         self.in_a_row.set(if is_silent { self.in_a_row.get() + 1 } else { self.in_a_row.get() });
         {
             let mut summary = self.summary.borrow_mut();
@@ -289,7 +289,7 @@ impl Run {
             summary.first_error.get_or_insert_with(|| format!("{page}: {}", failure.sentence()));
         }
         if self.in_a_row.get() >= GONE {
-            self.end(End::Gone);
+            self.end(WarmEnd::Gone);
         }
     }
 
@@ -301,7 +301,7 @@ impl Run {
         }
     }
 
-    fn finish(&self) -> Summary {
+    fn finish(&self) -> WarmSummary {
         let mut summary = self.summary.take();
         summary.seconds = clock::precise_micros().saturating_sub(self.started) as f64 / 1e6;
         self.progress.clear();
@@ -309,11 +309,11 @@ impl Run {
     }
 }
 
-impl Summary {
+impl WarmSummary {
     /// Whether everything that was to be asked for was known, and answered.
     #[must_use]
     pub fn is_well(&self) -> bool {
-        self.errors == 0 && self.incomplete == 0 && matches!(self.end, End::Done | End::Budget)
+        self.errors == 0 && self.incomplete == 0 && matches!(self.end, WarmEnd::Done | WarmEnd::Budget)
     }
 
     /// For programs.
@@ -378,10 +378,10 @@ impl Summary {
             let _ = writeln!(out, "  first failure: {error}");
         }
         out.push_str(match self.end {
-            End::Done => "",
-            End::Budget => "stopped: --misses requests reached the origin\n",
-            End::Interrupted => "stopped by Ctrl-C\n",
-            End::Gone => "stopped: larder no longer responds\n",
+            WarmEnd::Done => "",
+            WarmEnd::Budget => "stopped: --misses requests reached the origin\n",
+            WarmEnd::Interrupted => "stopped by Ctrl-C\n",
+            WarmEnd::Gone => "stopped: larder no longer responds\n",
         });
         out
     }

@@ -1,6 +1,6 @@
 //! How far a long command has come: a bar on a terminal, a line for each tenth elsewhere. Both go to standard error.
 
-use super::Summary;
+use super::WarmSummary;
 use std::cell::Cell;
 use std::io::{IsTerminal, Write};
 
@@ -8,21 +8,21 @@ use std::io::{IsTerminal, Write};
 const WIDTH: usize = 30;
 
 /// How far.
-pub struct Progress {
+pub struct WarmProgress {
     all: usize,
     is_terminal: bool,
     /// Tenths that were told.
     told: Cell<usize>,
 }
 
-impl Progress {
+impl WarmProgress {
     /// Of so many.
     pub fn new(all: usize) -> Self {
         Self { all, is_terminal: std::io::stderr().is_terminal(), told: Cell::new(0) }
     }
 
     /// Tells how far it is, where there is anything new.
-    pub fn draw(&self, now: &Summary) {
+    pub fn draw(&self, now: &WarmSummary) {
         let done = usize::try_from(now.done + now.errors).unwrap_or(usize::MAX).min(self.all);
         let mut out = std::io::stderr().lock();
         // Nobody reads: no reason not to go on.
@@ -45,7 +45,7 @@ impl Progress {
     }
 }
 
-fn bar(done: usize, all: usize, now: &Summary) -> String {
+fn bar(done: usize, all: usize, now: &WarmSummary) -> String {
     let full = done * WIDTH / all.max(1);
     let (bar, rest) = ("#".repeat(full), "-".repeat(WIDTH - full));
     format!(
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn bars() {
-        let now = Summary { hits: 3, misses: 2, ..Summary::default() };
+        let now = WarmSummary { hits: 3, misses: 2, ..WarmSummary::default() };
         let expect = "[###############---------------] 5 of 10, 3 from the cache, 2 from the origin\x1b[K";
         assert_eq!(expect, bar(5, 10, &now));
         assert!(bar(10, 10, &now).starts_with(&format!("[{}]", "#".repeat(WIDTH))));

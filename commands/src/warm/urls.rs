@@ -1,9 +1,9 @@
 //! Which URLs are asked for: from a list, from an access log, from sitemaps. Each once; what was asked for most comes
 //! first where that is known.
 
-use super::Larder;
+use super::WarmTarget;
 use super::sitemap;
-use crate::cli::{From, Warm};
+use crate::cli::{UrlSource, Warm};
 use larder_gateway::coding::codec::{self, Undecodable};
 use larder_semantics::coding::Coding;
 use larder_semantics::scheme::Scheme;
@@ -24,7 +24,7 @@ const LONGEST_LINE: u64 = 64 << 10;
 
 /// One page.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Page {
+pub struct WarmPage {
     /// By which scheme it is asked for; `None` where only a path was named.
     pub scheme: Option<Scheme>,
     /// Host and port, without the scheme's own; `None` where only a path was named.
@@ -33,7 +33,7 @@ pub struct Page {
     pub target: String,
 }
 
-impl fmt::Display for Page {
+impl fmt::Display for WarmPage {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.scheme, &self.authority) {
             (Some(scheme), Some(authority)) => write!(out, "{}://{authority}{}", scheme.name(), self.target),
@@ -46,7 +46,7 @@ impl fmt::Display for Page {
 #[derive(Debug, Default)]
 pub struct Urls {
     /// The pages, in the order in which they are asked for; no two alike.
-    pub pages: Vec<Page>,
+    pub pages: Vec<WarmPage>,
     /// How many were left out because they are of another host than the sitemap.
     pub elsewhere: usize,
     /// How many lines, or entries of sitemaps, name no page; and the number of the first line.
@@ -63,18 +63,18 @@ pub struct Urls {
 
 /// What a line of a file is.
 #[derive(Debug, PartialEq, Eq)]
-enum Line {
+enum ListedLine {
     /// A page that is to be asked for.
-    Page(Page),
+    Page(WarmPage),
     /// Nothing to ask for, rightly: a comment, or a request that would not be repeated.
     Other,
     /// Not understood.
     Wrong,
 }
 
-impl Line {
-    fn of(page: Option<Page>) -> Self {
-        page.map_or(Line::Wrong, Line::Page)
+impl ListedLine {
+    fn of(page: Option<WarmPage>) -> Self {
+        page.map_or(ListedLine::Wrong, ListedLine::Page)
     }
 }
 
@@ -82,23 +82,23 @@ impl Line {
 ///
 /// # Errors
 /// One sentence: what cannot be read.
-pub(super) async fn find(order: &Warm, larder: &Larder) -> Result<Urls, String> {
+pub(super) async fn find(order: &Warm, larder: &WarmTarget) -> Result<Urls, String> {
     match &order.from {
-        From::List(path) => lines(path, list),
-        From::Log(path) => lines(path, log),
-        From::Sitemap(page) => sitemaps(larder, page).await,
+        UrlSource::List(path) => lines(path, list),
+        UrlSource::Log(path) => lines(path, log),
+        UrlSource::Sitemap(page) => sitemaps(larder, page).await,
     }
 }
 
 /// Reads a file line by line.
-fn lines(path: &Path, read: fn(&str) -> Line) -> Result<Urls, String> {
+fn lines(path: &Path, read: fn(&str) -> ListedLine) -> Result<Urls, String> {
     let wrong = |it: std::io::Error| format!("{} cannot be read: {}.", path.display(), plain(&it));
     let file: Box<dyn Read> = match path.to_str() {
         Some("-") => Box::new(std::io::stdin()),
         _ => Box::new(std::fs::File::open(path).map_err(wrong)?),
     };
     let mut file = BufReader::new(file);
-    let mut seen: HashMap<Page, (u64, usize)> = HashMap::new();
+    let mut seen: HashMap<WarmPage, (u64, usize)> = HashMap::new();
     let mut urls = Urls::default();
     let mut line = Vec::new();
     for number in 1.. {
@@ -118,9 +118,9 @@ fn lines(path: &Path, read: fn(&str) -> Line) -> Result<Urls, String> {
             Err(_) => encoded(line.trim_ascii()),
         };
         let page = match read(text.trim()) {
-            Line::Page(page) => page,
-            Line::Other => continue,
-            Line::Wrong => {
+            ListedLine::Page(page) => page,
+            ListedLine::Other => continue,
+            ListedLine::Wrong => {
                 urls.leave_out(number);
                 continue;
             }
@@ -141,7 +141,7 @@ fn lines(path: &Path, read: fn(&str) -> Line) -> Result<Urls, String> {
 
 impl Urls {
     /// Takes note of a sitemap that could not be read to its end.
-    fn miss(&mut self, sitemap: &Page, why: &str) {
+    fn miss(&mut self, sitemap: &WarmPage, why: &str) {
         self.incomplete += 1;
         if self.first_incomplete.is_empty() {
             self.first_incomplete = format!("{sitemap}: {why}");
@@ -157,12 +157,12 @@ impl Urls {
 }
 
 /// One line of a list: a URL or a path; `#` begins a comment.
-fn list(line: &str) -> Line {
-    if line.is_empty() || line.starts_with('#') { Line::Other } else { Line::of(page(line)) }
+fn list(line: &str) -> ListedLine {
+    if line.is_empty() || line.starts_with('#') { ListedLine::Other } else { ListedLine::of(page(line)) }
 }
 
 /// One line of a log in the common or combined form: what somebody got with GET and without an error.
-fn log(line: &str) -> Line {
+fn log(line: &str) -> ListedLine {
     let parts = || {
         let (_, rest) = line.split_once('"')?;
         let (request, rest) = rest.split_once("\" ")?;
@@ -170,17 +170,17 @@ fn log(line: &str) -> Line {
         Some((request, status))
     };
     let Some((request, status)) = parts() else {
-        return if line.is_empty() { Line::Other } else { Line::Wrong };
+        return if line.is_empty() { ListedLine::Other } else { ListedLine::Wrong };
     };
     let mut words = request.split(' ');
     match (words.next(), words.next()) {
-        (Some("GET"), Some(target)) if matches!(status, 200..400) => Line::of(page(target)),
-        _ => Line::Other,
+        (Some("GET"), Some(target)) if matches!(status, 200..400) => ListedLine::of(page(target)),
+        _ => ListedLine::Other,
     }
 }
 
 /// A URL or a path. What a browser would encode is encoded; a fragment is not sent.
-fn page(text: &str) -> Option<Page> {
+fn page(text: &str) -> Option<WarmPage> {
     let (scheme, authority, target) = match Scheme::split(text) {
         Some((scheme, rest)) => {
             let cut = rest.find(['/', '?', '#']).unwrap_or(rest.len());
@@ -195,7 +195,7 @@ fn page(text: &str) -> Option<Page> {
     }
     let target = target.split('#').next().unwrap_or(target);
     let slash = if target.starts_with('/') { "" } else { "/" };
-    Some(Page { scheme, authority, target: format!("{slash}{}", encoded(target.as_bytes())) })
+    Some(WarmPage { scheme, authority, target: format!("{slash}{}", encoded(target.as_bytes())) })
 }
 
 /// Bytes as they may stand in a URL.
@@ -211,13 +211,13 @@ fn encoded(bytes: &[u8]) -> String {
 }
 
 /// Reads a sitemap and those that it names, through larder itself.
-async fn sitemaps(larder: &Larder, sitemap: &str) -> Result<Urls, String> {
+async fn sitemaps(larder: &WarmTarget, sitemap: &str) -> Result<Urls, String> {
     let first = page(sitemap).ok_or_else(|| format!("{sitemap:?} is not a URL."))?;
     let host = first.authority.clone().unwrap_or_default();
-    let is_ours = |it: &Page| it.authority.as_deref().is_none_or(|it| same_host(it, &host));
+    let is_ours = |it: &WarmPage| it.authority.as_deref().is_none_or(|it| same_host(it, &host));
     let mut todo = VecDeque::from([first.clone()]);
-    let mut read: HashSet<Page> = HashSet::new();
-    let mut seen: HashSet<Page> = HashSet::new();
+    let mut read: HashSet<WarmPage> = HashSet::new();
+    let mut seen: HashSet<WarmPage> = HashSet::new();
     let mut urls = Urls::default();
     while let Some(next) = todo.pop_front() {
         if read.len() == MOST_SITEMAPS {
@@ -263,7 +263,7 @@ async fn sitemaps(larder: &Larder, sitemap: &str) -> Result<Urls, String> {
                     // As the sitemap was asked for: a public name stands for the port where larder serves it.
                     let is_alike = page.scheme.is_none_or(|it| Some(it) == first.scheme);
                     let page = match is_alike {
-                        true => Page { target: page.target, ..first.clone() },
+                        true => WarmPage { target: page.target, ..first.clone() },
                         false => page,
                     };
                     if seen.insert(page.clone()) {
@@ -286,34 +286,34 @@ fn same_host(a: &str, b: &str) -> bool {
 }
 
 /// Why a sitemap is not read.
-enum Unread {
+enum UnreadSitemap {
     /// There is none: it was answered with this status.
     Status(u16),
     /// It, or the answer, is not whole.
     Broken(String),
 }
 
-impl std::convert::From<String> for Unread {
+impl std::convert::From<String> for UnreadSitemap {
     fn from(why: String) -> Self {
-        Unread::Broken(why)
+        UnreadSitemap::Broken(why)
     }
 }
 
-impl fmt::Display for Unread {
+impl fmt::Display for UnreadSitemap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Unread::Status(status) => write!(f, "status {status}"),
-            Unread::Broken(why) => f.write_str(why),
+            UnreadSitemap::Status(status) => write!(f, "status {status}"),
+            UnreadSitemap::Broken(why) => f.write_str(why),
         }
     }
 }
 
 /// The text of a sitemap, and whether it is whole.
-async fn fetch(larder: &Larder, page: &Page) -> Result<(String, bool), Unread> {
+async fn fetch(larder: &WarmTarget, page: &WarmPage) -> Result<(String, bool), UnreadSitemap> {
     let (status, fields, exchange) =
         larder.get(page).await.map_err(|it| it.sentence().trim_end_matches('.').to_owned())?;
     if status != 200 {
-        return Err(Unread::Status(status));
+        return Err(UnreadSitemap::Status(status));
     }
     let mut body = Vec::new();
     while let Some(piece) =
@@ -357,9 +357,9 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(read: fn(&str) -> Line, line: &str, expect: &str) {
+    fn check(read: fn(&str) -> ListedLine, line: &str, expect: &str) {
         let found = match read(line) {
-            Line::Page(it) => it.to_string(),
+            ListedLine::Page(it) => it.to_string(),
             it => format!("{it:?}"),
         };
         assert_eq!(expect, found, "{line}");

@@ -1,22 +1,22 @@
 //! How a route makes its keys: what `cache.key` says, and what of it contradicts itself. The key itself is in
 //! `semantics::key`.
 
-use super::{Check, Problem, RoutePath};
-use larder_gateway::way;
-use larder_semantics::key::{Query, Recipe};
+use super::{ConfigCheck, Problem, RoutePath};
+use larder_gateway::trusted_headers;
+use larder_semantics::key::{KeyRecipe, QueryPolicy};
 use larder_semantics::policy::Policy;
 
-impl Check {
-    pub(super) fn recipe(&mut self, at: &RoutePath) -> Recipe {
+impl ConfigCheck {
+    pub(super) fn recipe(&mut self, at: &RoutePath) -> KeyRecipe {
         let key = |name: &str| self.cache_key(at, &format!("key.{name}"));
         let (drop, keep) = (self.texts(&key("drop")), self.texts(&key("keep")));
         let none = self.text(&key("query")) == "none";
-        let recipe = Recipe {
+        let recipe = KeyRecipe {
             query: match (none, keep.is_empty(), drop.is_empty()) {
-                (true, ..) => Query::None,
-                (false, false, _) => Query::Keep(keep.clone()),
-                (false, true, false) => Query::Drop(drop.clone()),
-                (false, true, true) => Query::All,
+                (true, ..) => QueryPolicy::None,
+                (false, false, _) => QueryPolicy::Keep(keep.clone()),
+                (false, true, false) => QueryPolicy::Drop(drop.clone()),
+                (false, true, true) => QueryPolicy::All,
             },
             sort_query: self.flag(&key("sort")),
             headers: self.texts(&key("headers")).iter().map(|it| it.to_ascii_lowercase()).collect(),
@@ -45,7 +45,7 @@ impl Check {
                 self.problem(source, "cache.key", text);
             }
         }
-        if let Some(name) = recipe.headers.iter().find(|it| way::says_who(it)) {
+        if let Some(name) = recipe.headers.iter().find(|it| trusted_headers::says_who(it)) {
             let text = format!(
                 "{name} cannot be part of the key: it carries the client address, which clients.trusted controls"
             );

@@ -1,12 +1,12 @@
 //! Where clients are served, and who is believed about whose they are: `listen` and the section `[clients]`.
 
-use super::Check;
+use super::ConfigCheck;
 use crate::{Clients, kind};
 use larder_semantics::forwarded::Believed;
 use larder_semantics::network::{Network, Peers};
 use larder_transport::listener::{Entrance, Listen, Preamble};
 
-impl Check {
+impl ConfigCheck {
     /// Where clients are served. For a trial of TLS by TLS, but where an address says that it is of another scheme.
     pub(super) fn listen(&mut self) -> Vec<Entrance> {
         let is_trial = self.flag("tls.self_signed");

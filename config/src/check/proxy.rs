@@ -1,17 +1,18 @@
 //! What `proxy` says of a route: its origins, how one of them is chosen, and their bounds.
 
-use super::{Check, RoutePath, clamp};
-use crate::member::{self, Member, Origins, Spoken};
+use super::{ConfigCheck, RoutePath, clamp};
+use crate::member::{self, MemberProtocol, OriginMember, Origins};
 use crate::problem::{Problem, Source};
 use crate::{OriginHost, Proxy};
 use larder_origin::{
-    AllEjected, Balance, Check as HealthCheck, Ejection, Limits, MOST_ORIGINS, Rules, Tls, TlsSettings,
+    AllEjected, Balance, GroupRules, HealthCheck, MOST_ORIGINS, OriginLimits, OriginTls, OutlierEjection,
+    TlsSettings,
 };
 
 /// Requests that may wait for a connection, for each that there may be, where nothing is said.
 const QUEUE_OF_EACH: usize = 16;
 
-impl Check {
+impl ConfigCheck {
     /// The protocols to which a connection may change.
     pub(super) fn upgrades(&mut self, at: &RoutePath) -> Vec<String> {
         let key = at.key("upgrade");
@@ -29,7 +30,7 @@ impl Check {
         let members = self.members(at, route);
         let balance = self.balance(at);
         let connections = self.usize(&key("connections"));
-        let limits = Limits {
+        let limits = OriginLimits {
             connect: self.time(&key("connect_timeout")),
             handshake: self.time(&key("tls.timeout")),
             first_byte: self.time(&key("first_byte_timeout")),
@@ -52,7 +53,7 @@ impl Check {
         let slow_start = self.time(&key("slow_start"));
         let is_alone = members.len() < 2 && !refuses;
         let number = |name: &str| u32::try_from(self.number(&key(name))).unwrap_or(u32::MAX);
-        let rules = Rules {
+        let rules = GroupRules {
             balance,
             slow_start,
             all_ejected: if refuses { AllEjected::Refuse } else { AllEjected::Try },
@@ -64,7 +65,7 @@ impl Check {
                 .filter_map(|it| it.parse().ok())
                 .collect(),
         };
-        let ejection = Ejection {
+        let ejection = OutlierEjection {
             // Nobody is better off when the only one is left alone, and asked all the same.
             failures: if is_alone { 0 } else { number("eject_after") },
             window: self.time(&key("eject_window")),
@@ -84,14 +85,14 @@ impl Check {
     }
 
     /// The origins; none where something is wrong with them.
-    fn members(&mut self, at: &RoutePath, route: &Source) -> Vec<Member> {
+    fn members(&mut self, at: &RoutePath, route: &Source) -> Vec<OriginMember> {
         let key = at.key("proxy.to");
         let (texts, source) = (self.texts(&key), self.source(&key));
         if texts.is_empty() && !self.is_wrong(&key) {
             let text = "missing; set the origin, such as to = [\"http://127.0.0.1:8000\"]";
             self.problem(route.clone(), "site.route.proxy.to", text);
         }
-        let members: Vec<Member> = texts.iter().filter_map(|it| Member::parse(it).ok()).collect();
+        let members: Vec<OriginMember> = texts.iter().filter_map(|it| OriginMember::parse(it).ok()).collect();
         if let Some(twice) =
             (1..members.len()).find(|it| members[..*it].iter().any(|has| has.name() == members[*it].name()))
         {
@@ -138,10 +139,10 @@ impl Check {
     }
 
     /// How origins are known that speak TLS, and under which name; nothing where none does.
-    fn tls_to(&mut self, at: &RoutePath, members: &[Member]) -> (Option<Tls>, Option<String>) {
+    fn tls_to(&mut self, at: &RoutePath, members: &[OriginMember]) -> (Option<OriginTls>, Option<String>) {
         let key = |name: &str| at.key(&format!("proxy.tls.{name}"));
         let say = |name: &str| format!("site.route.proxy.tls.{name}");
-        if !members.iter().any(|it| it.scheme == Spoken::Https) {
+        if !members.iter().any(|it| it.scheme == MemberProtocol::Https) {
             let names = ["ca", "name", "verify", "client_cert", "client_key", "timeout"];
             if let Some(given) = names.iter().find(|it| self.values.given.contains_key(&key(it))) {
                 let text = "no origin of the route uses TLS; write \"https://HOST\" in proxy.to";
@@ -169,7 +170,7 @@ impl Check {
             self.warnings.push(Problem { source, key: say("verify"), text: text.to_owned() });
         }
         let settings = TlsSettings { ca: self.path(&key("ca")), unverified, own };
-        let tls = Tls::new(&settings).map_err(|why| {
+        let tls = OriginTls::new(&settings).map_err(|why| {
             let named = ["ca", "client_cert"].into_iter().find(|it| self.values.given.contains_key(&key(it)));
             let named = named.unwrap_or("ca");
             let source = match self.source(&key(named)) {
@@ -183,9 +184,11 @@ impl Check {
     }
 
     /// Whether origins that speak TLS are offered HTTP/2. What the key says of others is a mistake.
-    fn offers_http2(&mut self, at: &RoutePath, members: &[Member]) -> bool {
+    fn offers_http2(&mut self, at: &RoutePath, members: &[OriginMember]) -> bool {
         let key = at.key("proxy.http2");
-        if self.values.given.contains_key(&key) && !members.iter().any(|it| it.scheme == Spoken::Https) {
+        if self.values.given.contains_key(&key)
+            && !members.iter().any(|it| it.scheme == MemberProtocol::Https)
+        {
             let text = "no origin of the route uses TLS, which negotiates HTTP/2; for HTTP/2 in clear text write \
                         \"h2c://HOST:PORT\" in proxy.to";
             self.problem(self.source(&key), "site.route.proxy.http2", text);

@@ -1,11 +1,12 @@
 //! The sections of the tiers: what must hold between their values.
 
-use super::{Check, RoutePath, Source};
-use crate::kind::{Form, Value};
-use crate::place::Server;
+use super::{ConfigCheck, RoutePath, Source};
+use crate::kind::{ConfigValue, TextForm};
+use crate::place::FleetServer;
 use crate::problem::Problem;
 use crate::tiers::{
-    Disk, Distribution, FilledBy, Fleet, Hash, Large, Protocol, Purge, PurgeMethod, Spool, Tiers,
+    DiskConfig, DistributionSetting, FilledBySetting, FleetConfig, FleetProtocol, HashSetting,
+    OversizeSetting, PurgeAccess, PurgeMethod, SpoolConfig, TierChoice,
 };
 use larder_semantics::network::Network;
 use larder_stdx::duration::spell;
@@ -14,15 +15,15 @@ use larder_stdx::size::ByteSize;
 /// A tier has at least so many segments: one is written, one is going, and two are of use.
 const SEGMENTS: u64 = 4;
 
-impl Check {
+impl ConfigCheck {
     /// The spool, unless it is off.
-    pub(super) fn spool(&self) -> Option<Spool> {
-        let Value::Number(size) = self.value("cache.spool.size") else { return None };
-        Some(Spool { directory: self.path("cache.spool.directory"), size })
+    pub(super) fn spool(&self) -> Option<SpoolConfig> {
+        let ConfigValue::Number(size) = self.value("cache.spool.size") else { return None };
+        Some(SpoolConfig { directory: self.path("cache.spool.directory"), size })
     }
 
     /// The disk tier, where a directory is named.
-    pub(super) fn disk(&mut self) -> Option<Disk> {
+    pub(super) fn disk(&mut self) -> Option<DiskConfig> {
         let Some(path) = self.path("cache.disk.path") else {
             self.needs("cache.disk.", "path", "set its directory, such as path = \"/var/cache/larder\"");
             return None;
@@ -34,7 +35,7 @@ impl Check {
             );
             self.problem(self.source("cache.disk.path"), "cache.disk.path", &text);
         }
-        let disk = Disk {
+        let disk = DiskConfig {
             path,
             size: self.number("cache.disk.size"),
             segment_size: self.number("cache.disk.segment_size"),
@@ -58,26 +59,26 @@ impl Check {
     }
 
     /// The fleet, where servers are named.
-    pub(super) fn fleet(&mut self) -> Option<Fleet> {
-        let servers: Vec<Server> =
-            self.texts("cache.fleet.servers").iter().filter_map(|it| Server::parse(it)).collect();
+    pub(super) fn fleet(&mut self) -> Option<FleetConfig> {
+        let servers: Vec<FleetServer> =
+            self.texts("cache.fleet.servers").iter().filter_map(|it| FleetServer::parse(it)).collect();
         if servers.is_empty() {
             let what = "set the memcached servers, such as servers = [\"127.0.0.1:11211\"]";
             self.needs("cache.fleet.", "servers", what);
             return None;
         }
         let protocol = match self.text("cache.fleet.protocol").as_str() {
-            "binary" => Protocol::Binary,
-            _ => Protocol::Meta,
+            "binary" => FleetProtocol::Binary,
+            _ => FleetProtocol::Meta,
         };
-        let or_off = |it: Value| if let Value::Time(it) = it { Some(it) } else { None };
-        let fleet = Fleet {
+        let or_off = |it: ConfigValue| if let ConfigValue::Time(it) = it { Some(it) } else { None };
+        let fleet = FleetConfig {
             servers,
             protocol,
             distribution: match self.text("cache.fleet.distribution").as_str() {
-                "ketama_weighted" => Distribution::KetamaWeighted,
-                "modula" => Distribution::Modula,
-                _ => Distribution::Ketama,
+                "ketama_weighted" => DistributionSetting::KetamaWeighted,
+                "modula" => DistributionSetting::Modula,
+                _ => DistributionSetting::Ketama,
             },
             hash: self.hash(),
             namespace: Some(self.text("cache.fleet.namespace")).filter(|it| !it.is_empty()),
@@ -93,18 +94,22 @@ impl Check {
             failures: u32::try_from(self.number("cache.fleet.failures")).unwrap_or(u32::MAX),
             retry: self.time("cache.fleet.retry"),
             max_item: self.number("cache.fleet.max_item"),
-            large: if self.text("cache.fleet.large") == "skip" { Large::Skip } else { Large::Split },
+            large: if self.text("cache.fleet.large") == "skip" {
+                OversizeSetting::Skip
+            } else {
+                OversizeSetting::Split
+            },
             compress_above: match self.value("cache.fleet.compress_above") {
-                Value::Number(it) => Some(it),
+                ConfigValue::Number(it) => Some(it),
                 _ => None,
             },
             local_ttl: self.whole_seconds("cache.fleet.local_ttl"),
             filled_by: match self.text("cache.fleet.filled_by").as_str() {
-                "applications" => FilledBy::Applications,
-                "older" => FilledBy::Older,
-                _ => FilledBy::Larder,
+                "applications" => FilledBySetting::Applications,
+                "older" => FilledBySetting::Older,
+                _ => FilledBySetting::Larder,
             },
-            recompute_once: self.flag("cache.fleet.recompute_once") && protocol == Protocol::Meta,
+            recompute_once: self.flag("cache.fleet.recompute_once") && protocol == FleetProtocol::Meta,
             stale_grace: self.whole_seconds("cache.fleet.stale_grace"),
             connections: self.usize("cache.fleet.connections"),
             queue: self.number("cache.fleet.queue"),
@@ -117,21 +122,21 @@ impl Check {
         Some(fleet)
     }
 
-    fn hash(&self) -> Hash {
+    fn hash(&self) -> HashSetting {
         match self.text("cache.fleet.hash").as_str() {
-            "md5" => Hash::Md5,
-            "crc" => Hash::Crc,
-            "fnv1_32" => Hash::Fnv32,
-            "fnv1_64" => Hash::Fnv64,
-            "fnv1a_32" => Hash::Fnv32a,
-            "fnv1a_64" => Hash::Fnv64a,
-            "murmur" => Hash::Murmur,
-            "one_at_a_time" => Hash::OneAtATime,
-            _ => Hash::Default,
+            "md5" => HashSetting::Md5,
+            "crc" => HashSetting::Crc,
+            "fnv1_32" => HashSetting::Fnv32,
+            "fnv1_64" => HashSetting::Fnv64,
+            "fnv1a_32" => HashSetting::Fnv32a,
+            "fnv1a_64" => HashSetting::Fnv64a,
+            "murmur" => HashSetting::Murmur,
+            "one_at_a_time" => HashSetting::OneAtATime,
+            _ => HashSetting::Default,
         }
     }
 
-    fn fleet_servers(&mut self, fleet: &Fleet) {
+    fn fleet_servers(&mut self, fleet: &FleetConfig) {
         let key = "cache.fleet.servers";
         let servers = &fleet.servers;
         if let Some(twice) =
@@ -143,7 +148,10 @@ impl Check {
             );
             self.problem(self.source(key), key, &text);
         }
-        if fleet.hash == Hash::Crc && fleet.distribution != Distribution::Modula && servers.len() > 1 {
+        if fleet.hash == HashSetting::Crc
+            && fleet.distribution != DistributionSetting::Modula
+            && servers.len() > 1
+        {
             let text =
                 "ketama sends nearly all keys to one server: \"crc\" has 15 bits, as in libmemcached; set \
                         hash = \"md5\" or distribution = \"modula\""
@@ -151,9 +159,9 @@ impl Check {
             let source = self.source("cache.fleet.hash");
             self.warnings.push(Problem { source, key: "cache.fleet.hash".to_owned(), text });
         }
-        if fleet.distribution == Distribution::KetamaWeighted
-            && fleet.hash != Hash::Md5
-            && fleet.hash != Hash::Crc
+        if fleet.distribution == DistributionSetting::KetamaWeighted
+            && fleet.hash != HashSetting::Md5
+            && fleet.hash != HashSetting::Crc
         {
             let text =
                 "libmemcached clients hash keys with MD5 for ketama_weighted by default, so they use other \
@@ -166,7 +174,7 @@ impl Check {
             self.warnings.push(Problem { source, key: "cache.fleet.hash".to_owned(), text });
         }
         let weighted = servers.iter().find(|it| it.weight.is_some());
-        if let Some(it) = weighted.filter(|_| fleet.distribution != Distribution::KetamaWeighted) {
+        if let Some(it) = weighted.filter(|_| fleet.distribution != DistributionSetting::KetamaWeighted) {
             let text = format!(
                 "the weight of {} has no effect: only distribution = \"ketama_weighted\" uses weights; set it, or \
                  remove the weight",
@@ -175,7 +183,7 @@ impl Check {
             self.clash(&[key, "cache.fleet.distribution"], &text);
         }
         let asked = self.source("cache.fleet.recompute_once") != Source::Default;
-        if fleet.protocol == Protocol::Binary && asked && self.flag("cache.fleet.recompute_once") {
+        if fleet.protocol == FleetProtocol::Binary && asked && self.flag("cache.fleet.recompute_once") {
             let text = "recompute_once requires protocol = \"meta\"; set it, or set recompute_once = false";
             self.clash(&["cache.fleet.recompute_once"], text);
         }
@@ -188,7 +196,7 @@ impl Check {
         }
     }
 
-    fn fleet_times(&mut self, fleet: &Fleet) {
+    fn fleet_times(&mut self, fleet: &FleetConfig) {
         if let Some(hedge) = fleet.hedge.filter(|it| *it >= fleet.timeout) {
             let text = format!(
                 "a hedge after {} never happens: the read times out first (cache.fleet.timeout is {}); use a shorter \
@@ -211,7 +219,7 @@ impl Check {
     }
 
     /// Which tiers a route uses; one that is named for a tier that is not there is warned of.
-    pub(super) fn tiers(&mut self, at: &RoutePath) -> Tiers {
+    pub(super) fn tiers(&mut self, at: &RoutePath) -> TierChoice {
         let key = self.cache_key(at, "tiers");
         let named = self.texts(&key);
         let source = self.source(&key);
@@ -232,23 +240,23 @@ impl Check {
                 self.warnings.push(Problem { source: source.clone(), key: "cache.tiers".to_owned(), text });
             }
         }
-        Tiers { ram: has("ram"), disk: has("disk"), fleet: has("fleet") }
+        TierChoice { ram: has("ram"), disk: has("disk"), fleet: has("fleet") }
     }
 
     /// Who may purge on a route.
-    pub(super) fn purge(&mut self, at: &RoutePath) -> Purge {
+    pub(super) fn purge(&mut self, at: &RoutePath) -> PurgeAccess {
         let method = match self.value(&self.cache_key(at, "purge.method")) {
-            Value::Bool(true) => PurgeMethod::Allowed,
-            Value::Bool(false) => PurgeMethod::Refused,
+            ConfigValue::Bool(true) => PurgeMethod::Allowed,
+            ConfigValue::Bool(false) => PurgeMethod::Refused,
             _ => PurgeMethod::Unknown,
         };
         let key = self.cache_key(at, "purge.from");
         let from: Vec<Network> = self.texts(&key).iter().filter_map(|it| Network::parse(it)).collect();
         if from.is_empty() && !self.is_wrong(&key) {
-            let text = format!("an empty list rejects every purge; add {}", Form::Network.allowed());
+            let text = format!("an empty list rejects every purge; add {}", TextForm::Network.allowed());
             self.problem_once(self.source(&key), "cache.purge.from", &text);
         }
-        Purge { method, from }
+        PurgeAccess { method, from }
     }
 
     /// Tells that a section whose other keys are given lacks the one without which they mean nothing.

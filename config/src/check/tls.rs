@@ -1,17 +1,17 @@
 //! The section `[tls]`: what must hold between its values and the addresses, and that its files hold what they are to. They
 //! are read again when they are used.
 
-use super::{Check, RoutePath, Source};
+use super::{ConfigCheck, RoutePath, Source};
 use crate::problem::Problem;
-use crate::tls::Tls;
+use crate::tls::TlsConfig;
 use larder_stdx::clock;
 use larder_transport::listener::{Entrance, Listen};
-use larder_transport::tls::certificates::{Certificate, Files, Part, Wrong};
+use larder_transport::tls::certificates::{Certificate, CertificateError, CertificateFiles, CertificatePart};
 use larder_transport::tls::{ClientAuth, Least};
 
-impl Check {
+impl ConfigCheck {
     /// TLS, where an address wants it.
-    pub(super) fn tls(&mut self, listen: &[Entrance]) -> Option<Tls> {
+    pub(super) fn tls(&mut self, listen: &[Entrance]) -> Option<TlsConfig> {
         let is_wanted = listen.iter().any(|it| matches!(it.at, Listen::Tls(_)));
         let self_signed = self.flag("tls.self_signed");
         let certificates = self.certificates(is_wanted);
@@ -41,11 +41,11 @@ impl Check {
             "1.3" => Least::Tls13,
             _ => Least::Tls12,
         };
-        Some(Tls { certificates, least, client, self_signed })
+        Some(TlsConfig { certificates, least, client, self_signed })
     }
 
     /// The certificates, whose files are looked into where they are used.
-    fn certificates(&mut self, are_used: bool) -> Vec<Files> {
+    fn certificates(&mut self, are_used: bool) -> Vec<CertificateFiles> {
         let mut certificates = Vec::new();
         for at in 0..self.values.count("tls.certificates") {
             let key = |name: &str| format!("tls.certificates[{at}].{name}");
@@ -53,7 +53,7 @@ impl Check {
                 (self.path(&key("cert")), self.path(&key("key")), self.path(&key("ocsp")));
             match (cert, key_file) {
                 (Some(cert), Some(key)) => {
-                    let files = Files { cert, key, ocsp };
+                    let files = CertificateFiles { cert, key, ocsp };
                     if are_used {
                         self.look_into(at, &files);
                     }
@@ -72,13 +72,13 @@ impl Check {
     }
 
     /// Reads the files of a certificate as the server does.
-    fn look_into(&mut self, at: usize, files: &Files) {
+    fn look_into(&mut self, at: usize, files: &CertificateFiles) {
         let now = i64::try_from(clock::wall().0).unwrap_or(i64::MAX);
-        let Err(Wrong(part, why)) = Certificate::read(files, now) else { return };
+        let Err(CertificateError(part, why)) = Certificate::read(files, now) else { return };
         let name = match part {
-            Part::Cert => "cert",
-            Part::Key => "key",
-            Part::Ocsp => "ocsp",
+            CertificatePart::Cert => "cert",
+            CertificatePart::Key => "key",
+            CertificatePart::Ocsp => "ocsp",
         };
         let source = self.source(&format!("tls.certificates[{at}].{name}"));
         self.problem(source, &format!("tls.certificates.{name}"), why.trim_end_matches('.'));

@@ -1,13 +1,13 @@
 //! A part of a document that was read: one view over the many types of TOML's parts, with where they stand.
 
-use super::Step;
+use super::PathStep;
 use serde_json::Value as Json;
 use std::ops::Range;
 use toml_edit::{Array, ArrayOfTables, InlineTable, Item, Table, Value};
 
 /// One part.
 #[derive(Clone, Copy)]
-pub enum Node<'d> {
+pub enum TomlNode<'d> {
     /// A section with a header, or the dotted keys that stand for one.
     Table(&'d Table),
     /// `{ … }`.
@@ -21,46 +21,46 @@ pub enum Node<'d> {
 }
 
 /// A header line, `[…]` or `[[…]]`, with what stands beneath it.
-pub struct Header {
+pub struct TomlHeader {
     /// Where it begins.
     pub start: usize,
     /// Where the last value beneath it ends, or it itself.
     pub end: usize,
     /// What it is of.
-    pub path: Vec<Step>,
+    pub path: Vec<PathStep>,
 }
 
-impl<'d> Node<'d> {
+impl<'d> TomlNode<'d> {
     fn of(item: &'d Item) -> Option<Self> {
         Some(match item {
             Item::None => return None,
-            Item::Table(it) => Node::Table(it),
-            Item::ArrayOfTables(it) => Node::Tables(it),
-            Item::Value(it) => Node::of_value(it),
+            Item::Table(it) => TomlNode::Table(it),
+            Item::ArrayOfTables(it) => TomlNode::Tables(it),
+            Item::Value(it) => TomlNode::of_value(it),
         })
     }
 
     fn of_value(value: &'d Value) -> Self {
         match value {
-            Value::Array(it) => Node::Array(it),
-            Value::InlineTable(it) => Node::Inline(it),
-            it => Node::Plain(it),
+            Value::Array(it) => TomlNode::Array(it),
+            Value::InlineTable(it) => TomlNode::Inline(it),
+            it => TomlNode::Plain(it),
         }
     }
 
     /// One step further.
-    pub fn step(self, step: &Step) -> Option<Self> {
+    pub fn step(self, step: &PathStep) -> Option<Self> {
         match (self, step) {
-            (Node::Table(it), Step::Name(name)) => it.get(name).and_then(Node::of),
-            (Node::Inline(it), Step::Name(name)) => it.get(name).map(Node::of_value),
-            (Node::Tables(it), Step::At(number)) => it.get(*number).map(Node::Table),
-            (Node::Array(it), Step::At(number)) => it.get(*number).map(Node::of_value),
+            (TomlNode::Table(it), PathStep::Name(name)) => it.get(name).and_then(TomlNode::of),
+            (TomlNode::Inline(it), PathStep::Name(name)) => it.get(name).map(TomlNode::of_value),
+            (TomlNode::Tables(it), PathStep::At(number)) => it.get(*number).map(TomlNode::Table),
+            (TomlNode::Array(it), PathStep::At(number)) => it.get(*number).map(TomlNode::of_value),
             _ => None,
         }
     }
 
     /// As far as the path goes: how many steps, and what is there.
-    pub fn walk(self, path: &[Step]) -> (usize, Self) {
+    pub fn walk(self, path: &[PathStep]) -> (usize, Self) {
         let mut at = self;
         for (depth, step) in path.iter().enumerate() {
             match at.step(step) {
@@ -74,19 +74,19 @@ impl<'d> Node<'d> {
     /// The bytes of a value.
     pub fn span(self) -> Option<Range<usize>> {
         match self {
-            Node::Table(it) => it.span(),
-            Node::Inline(it) => it.span(),
-            Node::Tables(it) => it.span(),
-            Node::Array(it) => it.span(),
-            Node::Plain(it) => it.span(),
+            TomlNode::Table(it) => it.span(),
+            TomlNode::Inline(it) => it.span(),
+            TomlNode::Tables(it) => it.span(),
+            TomlNode::Array(it) => it.span(),
+            TomlNode::Plain(it) => it.span(),
         }
     }
 
     /// How many members a list has.
     pub fn len(self) -> usize {
         match self {
-            Node::Tables(it) => it.len(),
-            Node::Array(it) => it.len(),
+            TomlNode::Tables(it) => it.len(),
+            TomlNode::Array(it) => it.len(),
             _ => 0,
         }
     }
@@ -94,14 +94,14 @@ impl<'d> Node<'d> {
     /// The bytes of the members of `[ … ]`.
     pub fn members(self) -> Vec<Range<usize>> {
         match self {
-            Node::Array(it) => it.iter().filter_map(Value::span).collect(),
+            TomlNode::Array(it) => it.iter().filter_map(Value::span).collect(),
             _ => Vec::new(),
         }
     }
 
     /// The bytes from each key of `{ … }` to the end of its value, in the order of the text.
     pub fn pairs(self) -> Vec<(String, Range<usize>)> {
-        let Node::Inline(table) = self else { return Vec::new() };
+        let TomlNode::Inline(table) = self else { return Vec::new() };
         let pair = |(name, value): (&str, &Value)| {
             let (key, _) = table.get_key_value(name)?;
             Some((name.to_owned(), key.span()?.start..value.span()?.end))
@@ -114,12 +114,12 @@ impl<'d> Node<'d> {
     /// Where the last byte of a key's name and the value of each entry of a section are that have no header of
     /// their own; dotted keys are entered.
     pub fn entries(self) -> Vec<Range<usize>> {
-        let Node::Table(table) = self else { return Vec::new() };
+        let TomlNode::Table(table) = self else { return Vec::new() };
         let mut all = Vec::new();
         for (name, item) in table.iter() {
-            match Node::of(item) {
-                Some(inner @ Node::Table(it)) if it.is_dotted() => all.extend(inner.entries()),
-                Some(Node::Table(_) | Node::Tables(_)) | None => {}
+            match TomlNode::of(item) {
+                Some(inner @ TomlNode::Table(it)) if it.is_dotted() => all.extend(inner.entries()),
+                Some(TomlNode::Table(_) | TomlNode::Tables(_)) | None => {}
                 Some(value) => {
                     let key = table.get_key_value(name).and_then(|it| it.0.span());
                     all.extend(key.zip(value.span()).map(|(key, value)| key.start..value.end));
@@ -131,38 +131,38 @@ impl<'d> Node<'d> {
     }
 
     /// The headers of a document, in the order of the text.
-    pub fn headers(self) -> Vec<Header> {
+    pub fn headers(self) -> Vec<TomlHeader> {
         let mut all = Vec::new();
         self.collect(&mut Vec::new(), &mut all);
         all.sort_by_key(|it| it.start);
         all
     }
 
-    fn collect(self, path: &mut Vec<Step>, all: &mut Vec<Header>) {
-        let mut within = |step: Step, node: Node<'_>| {
+    fn collect(self, path: &mut Vec<PathStep>, all: &mut Vec<TomlHeader>) {
+        let mut within = |step: PathStep, node: TomlNode<'_>| {
             path.push(step);
-            if let Node::Table(it) = node
+            if let TomlNode::Table(it) = node
                 && !it.is_dotted()
                 && !it.is_implicit()
                 && let Some(span) = it.span()
             {
                 let end = node.entries().last().map_or(span.end, |it| it.end.max(span.end));
-                all.push(Header { start: span.start, end, path: path.clone() });
+                all.push(TomlHeader { start: span.start, end, path: path.clone() });
             }
             node.collect(path, all);
             path.pop();
         };
         match self {
-            Node::Table(it) => {
+            TomlNode::Table(it) => {
                 for (name, item) in it.iter() {
-                    if let Some(node) = Node::of(item) {
-                        within(Step::Name(name.to_owned()), node);
+                    if let Some(node) = TomlNode::of(item) {
+                        within(PathStep::Name(name.to_owned()), node);
                     }
                 }
             }
-            Node::Tables(it) => {
+            TomlNode::Tables(it) => {
                 for (number, table) in it.iter().enumerate() {
-                    within(Step::At(number), Node::Table(table));
+                    within(PathStep::At(number), TomlNode::Table(table));
                 }
             }
             _ => {}
@@ -172,18 +172,20 @@ impl<'d> Node<'d> {
     /// What it says.
     pub fn json(self) -> Json {
         match self {
-            Node::Table(it) => {
-                it.iter().filter_map(|it| Some((it.0.to_owned(), Node::of(it.1)?.json()))).collect()
+            TomlNode::Table(it) => {
+                it.iter().filter_map(|it| Some((it.0.to_owned(), TomlNode::of(it.1)?.json()))).collect()
             }
-            Node::Inline(it) => it.iter().map(|it| (it.0.to_owned(), Node::of_value(it.1).json())).collect(),
-            Node::Tables(it) => it.iter().map(|it| Node::Table(it).json()).collect(),
-            Node::Array(it) => it.iter().map(|it| Node::of_value(it).json()).collect(),
-            Node::Plain(Value::String(it)) => it.value().as_str().into(),
-            Node::Plain(Value::Integer(it)) => (*it.value()).into(),
-            Node::Plain(Value::Float(it)) => (*it.value()).into(),
-            Node::Plain(Value::Boolean(it)) => (*it.value()).into(),
-            Node::Plain(Value::Datetime(it)) => it.value().to_string().into(),
-            Node::Plain(Value::Array(_) | Value::InlineTable(_)) => Json::Null,
+            TomlNode::Inline(it) => {
+                it.iter().map(|it| (it.0.to_owned(), TomlNode::of_value(it.1).json())).collect()
+            }
+            TomlNode::Tables(it) => it.iter().map(|it| TomlNode::Table(it).json()).collect(),
+            TomlNode::Array(it) => it.iter().map(|it| TomlNode::of_value(it).json()).collect(),
+            TomlNode::Plain(Value::String(it)) => it.value().as_str().into(),
+            TomlNode::Plain(Value::Integer(it)) => (*it.value()).into(),
+            TomlNode::Plain(Value::Float(it)) => (*it.value()).into(),
+            TomlNode::Plain(Value::Boolean(it)) => (*it.value()).into(),
+            TomlNode::Plain(Value::Datetime(it)) => it.value().to_string().into(),
+            TomlNode::Plain(Value::Array(_) | Value::InlineTable(_)) => Json::Null,
         }
     }
 }

@@ -2,20 +2,20 @@ use super::*;
 use proptest::prelude::*;
 use serde_json::json;
 
-fn edit(text: &str, path: Json, change: Change) -> Result<String, String> {
+fn edit(text: &str, path: Json, change: EditChange) -> Result<String, String> {
     let edit = Edit::read(&json!({ "path": path, "value": null })).unwrap();
     apply(text, &[Edit { change, ..edit }])
 }
 
 #[track_caller]
 fn set(text: &str, path: Json, value: Json, expect: &str) {
-    let found = edit(text, path.clone(), Change::Set(value)).unwrap();
+    let found = edit(text, path.clone(), EditChange::Set(value)).unwrap();
     assert_eq!(expect, found, "{path}");
 }
 
 #[track_caller]
 fn remove(text: &str, path: Json, expect: &str) {
-    assert_eq!(expect, edit(text, path.clone(), Change::Remove).unwrap(), "{path}");
+    assert_eq!(expect, edit(text, path.clone(), EditChange::Remove).unwrap(), "{path}");
 }
 
 #[test]
@@ -112,24 +112,24 @@ fn sites_and_routes_come_go_and_move() {
         ),
     );
     let site = json!({ "hosts": ["c"], "route": [new] });
-    let text = edit(SITES, json!(["site", 2]), Change::Set(site.clone())).unwrap();
+    let text = edit(SITES, json!(["site", 2]), EditChange::Set(site.clone())).unwrap();
     assert!(text.contains("[[site]]\nhosts = [\"c\"]\n\n[[site.route]]\npath = \"/new\""), "{text}");
     assert_eq!(site, as_json(&text).unwrap()["site"][2]);
-    let moved = edit(SITES, json!(["site", 1]), Change::Move(0)).unwrap();
+    let moved = edit(SITES, json!(["site", 1]), EditChange::Move(0)).unwrap();
     assert!(moved.contains("workers = 2\n\n# two\n[[site]]\nhosts = \"b\""), "{moved}");
     assert!(moved.find("# two").unwrap() < moved.find("# one\n").unwrap(), "{moved}");
-    assert_eq!(SITES, edit(&moved, json!(["site", 1]), Change::Move(0)).unwrap());
-    let moved = edit(SITES, json!(["site", 0, "route", 0]), Change::Move(1)).unwrap();
+    assert_eq!(SITES, edit(&moved, json!(["site", 1]), EditChange::Move(0)).unwrap());
+    let moved = edit(SITES, json!(["site", 0, "route", 0]), EditChange::Move(1)).unwrap();
     assert!(moved.contains("\"/y\"\n\n# one, route\n[[site.route]]\npath = \"/x\" # x\n"), "{moved}");
-    let gone = edit(SITES, json!(["site", 0, "route", 0]), Change::Remove).unwrap();
+    let gone = edit(SITES, json!(["site", 0, "route", 0]), EditChange::Remove).unwrap();
     assert_eq!(SITES.replace("[[site.route]]\npath = \"/x\" # x\n", "# x\n"), gone);
     assert_eq!(
         json!("b"),
-        as_json(&edit(SITES, json!(["site", 0]), Change::Remove).unwrap()).unwrap()["site"][0]["hosts"]
+        as_json(&edit(SITES, json!(["site", 0]), EditChange::Remove).unwrap()).unwrap()["site"][0]["hosts"]
     );
     set("x = 1\n", json!(["site", 0]), json!({ "hosts": "*" }), "x = 1\n\n[[site]]\nhosts = \"*\"\n");
     let inline = "[[site]]\nroute = [{ path = \"/a\" }, { path = \"/b\" }]\n";
-    let moved = edit(inline, json!(["site", 0, "route", 1]), Change::Move(0)).unwrap();
+    let moved = edit(inline, json!(["site", 0, "route", 1]), EditChange::Move(0)).unwrap();
     assert_eq!("[[site]]\nroute = [{ path = \"/b\" }, { path = \"/a\" }]\n", moved);
 }
 
@@ -147,17 +147,17 @@ fn a_line_is_within_a_site_or_a_route() {
 
 #[test]
 fn what_leads_nowhere_is_refused() {
-    let refuse = |text: &str, path: Json, change: Change, expect: &str| {
+    let refuse = |text: &str, path: Json, change: EditChange, expect: &str| {
         let sentence = edit(text, path.clone(), change).unwrap_err();
         assert!(sentence.contains(expect), "{path}: {sentence}");
     };
-    refuse("x = ", json!(["x"]), Change::Remove, "not TOML");
-    refuse(SITES, json!(["site", 7, "hosts"]), Change::Set(json!(1)), "site[7] does not exist");
-    refuse(SITES, json!(["site", 0, "route", 9]), Change::Remove, "site[0].route[9] does not exist");
-    refuse(SITES, json!(["workers", "x"]), Change::Set(json!(1)), "workers.x does not exist");
-    refuse(SITES, json!(["log"]), Change::Set(json!(1)), "is a section");
-    refuse(SITES, json!(["site", 0]), Change::Move(2), "site[0] does not exist");
-    refuse(SITES, json!(["x"]), Change::Set(json!(1.5)), "not a whole number");
+    refuse("x = ", json!(["x"]), EditChange::Remove, "not TOML");
+    refuse(SITES, json!(["site", 7, "hosts"]), EditChange::Set(json!(1)), "site[7] does not exist");
+    refuse(SITES, json!(["site", 0, "route", 9]), EditChange::Remove, "site[0].route[9] does not exist");
+    refuse(SITES, json!(["workers", "x"]), EditChange::Set(json!(1)), "workers.x does not exist");
+    refuse(SITES, json!(["log"]), EditChange::Set(json!(1)), "is a section");
+    refuse(SITES, json!(["site", 0]), EditChange::Move(2), "site[0] does not exist");
+    refuse(SITES, json!(["x"]), EditChange::Set(json!(1.5)), "not a whole number");
     for bad in [
         json!({}),
         json!({ "path": [], "value": 1 }),
@@ -244,8 +244,8 @@ proptest! {
         let before = as_json(DECORATED).unwrap();
         let steps = Edit::read(&json!({ "path": path, "value": null })).unwrap().path;
         let old = steps.iter().fold(before, |at, step| match step {
-            Step::Name(name) => at[name.as_str()].clone(),
-            Step::At(number) => at[*number].clone(),
+            PathStep::Name(name) => at[name.as_str()].clone(),
+            PathStep::At(number) => at[*number].clone(),
         });
         let there_and_back = [json!({ "path": path, "value": value }), json!({ "path": path, "value": old })];
         let edits: Vec<Edit> = there_and_back.iter().map(|it| Edit::read(it).unwrap()).collect();

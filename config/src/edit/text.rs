@@ -1,7 +1,7 @@
 //! The edits themselves: which bytes of the text give way to which others.
 
-use super::node::{Header, Node};
-use super::{Step, spell};
+use super::node::{TomlHeader, TomlNode};
+use super::{PathStep, spell};
 use serde_json::Value as Json;
 use std::ops::Range;
 use toml_edit::Document;
@@ -11,33 +11,33 @@ fn read(text: &str) -> Result<Document<&str>, String> {
 }
 
 /// Sets a value: see [`super::Change::Set`].
-pub fn set(text: String, path: &[Step], value: &Json) -> Result<String, String> {
+pub fn set(text: String, path: &[PathStep], value: &Json) -> Result<String, String> {
     let document = read(&text)?;
-    let root = Node::Table(document.as_table());
+    let root = TomlNode::Table(document.as_table());
     let (depth, node) = root.walk(path);
     let missing = &path[depth..];
-    let whole = |keys: &[Step]| pair(keys, value);
+    let whole = |keys: &[PathStep]| pair(keys, value);
     match (node, missing) {
-        (Node::Array(_), []) if value.is_array() => set_list(&text, path, node, value),
-        (Node::Table(_) | Node::Tables(_), []) => {
+        (TomlNode::Array(_), []) if value.is_array() => set_list(&text, path, node, value),
+        (TomlNode::Table(_) | TomlNode::Tables(_), []) => {
             Err(format!("{} is a section; edit its keys one by one.", spell(path)))
         }
         (_, []) => Ok(replaced(&text, span(node)?, &literal(value)?)),
-        (Node::Tables(_), [Step::At(number)]) if *number == node.len() && value.is_object() => {
+        (TomlNode::Tables(_), [PathStep::At(number)]) if *number == node.len() && value.is_object() => {
             add_section(&text, root, &path[..depth], value)
         }
-        (Node::Table(_), [Step::Name(_), Step::At(0)]) if value.is_object() => {
+        (TomlNode::Table(_), [PathStep::Name(_), PathStep::At(0)]) if value.is_object() => {
             add_section(&text, root, &path[..=depth], value)
         }
-        (Node::Array(_), [Step::At(number)]) if *number == node.len() => {
+        (TomlNode::Array(_), [PathStep::At(number)]) if *number == node.len() => {
             Ok(added(&text, span(node)?, &node.members(), &literal(value)?))
         }
-        (Node::Inline(_), keys) => {
+        (TomlNode::Inline(_), keys) => {
             let pairs: Vec<_> = node.pairs().into_iter().map(|it| it.1).collect();
             Ok(added(&text, span(node)?, &pairs, &whole(keys)?))
         }
-        (Node::Table(table), keys @ [Step::Name(_), ..]) => {
-            let in_list = path[..depth].iter().any(|it| matches!(it, Step::At(_)));
+        (TomlNode::Table(table), keys @ [PathStep::Name(_), ..]) => {
+            let in_list = path[..depth].iter().any(|it| matches!(it, PathStep::At(_)));
             if table.is_dotted() {
                 add_dotted(&text, root, path, depth, value)
             } else if (table.is_implicit() && depth > 0) || (keys.len() > 1 && !in_list) {
@@ -51,33 +51,33 @@ pub fn set(text: String, path: &[Step], value: &Json) -> Result<String, String> 
 }
 
 /// Removes: see [`super::Change::Remove`].
-pub fn remove(text: String, path: &[Step]) -> Result<String, String> {
+pub fn remove(text: String, path: &[PathStep]) -> Result<String, String> {
     let document = read(&text)?;
-    let root = Node::Table(document.as_table());
+    let root = TomlNode::Table(document.as_table());
     let (last, way) = path.split_last().ok_or("The path is empty.")?;
     let (depth, parent) = root.walk(way);
     let Some(node) = parent.step(last).filter(|_| depth == way.len()) else { return Ok(text) };
     let cuts = match (parent, node, last) {
-        (Node::Array(_), _, Step::At(number)) => vec![member_cut(&text, &parent.members(), *number)],
-        (Node::Inline(_), _, Step::Name(name)) => {
+        (TomlNode::Array(_), _, PathStep::At(number)) => vec![member_cut(&text, &parent.members(), *number)],
+        (TomlNode::Inline(_), _, PathStep::Name(name)) => {
             let pairs = parent.pairs();
             let at =
                 pairs.iter().position(|it| it.0 == *name).ok_or("The position of an entry is missing.")?;
             let ranges: Vec<_> = pairs.into_iter().map(|it| it.1).collect();
             vec![member_cut(&text, &ranges, at)]
         }
-        (_, Node::Table(_) | Node::Tables(_), _) => {
-            let beneath = |it: &Header| it.path.starts_with(path);
+        (_, TomlNode::Table(_) | TomlNode::Tables(_), _) => {
+            let beneath = |it: &TomlHeader| it.path.starts_with(path);
             let headers = root.headers().into_iter().filter(beneath);
             let mut cuts: Vec<_> = headers.map(|it| line_of(&text, it.start).start..it.end).collect();
-            if let Node::Table(it) = node
+            if let TomlNode::Table(it) = node
                 && it.is_dotted()
             {
                 cuts.extend(node.entries());
             }
             cuts
         }
-        (Node::Table(_), value, Step::Name(_)) => {
+        (TomlNode::Table(_), value, PathStep::Name(_)) => {
             // The entry whose value this is; its key may have dots before it.
             let end = span(value)?.end;
             parent.entries().into_iter().filter(|it| it.end == end).collect()
@@ -86,29 +86,29 @@ pub fn remove(text: String, path: &[Step]) -> Result<String, String> {
     };
     let mut text = text.clone();
     for cut in cuts.into_iter().rev() {
-        text = without(&text, cut, matches!(parent, Node::Table(_) | Node::Tables(_)));
+        text = without(&text, cut, matches!(parent, TomlNode::Table(_) | TomlNode::Tables(_)));
     }
     Ok(text)
 }
 
 /// Moves a member of a list: see [`super::Change::Move`].
-pub fn move_to(text: String, path: &[Step], to: usize) -> Result<String, String> {
+pub fn move_to(text: String, path: &[PathStep], to: usize) -> Result<String, String> {
     let document = read(&text)?;
-    let root = Node::Table(document.as_table());
+    let root = TomlNode::Table(document.as_table());
     let nothing = || format!("{} does not exist.", spell(path));
-    let Some((Step::At(from), way)) = path.split_last() else { return Err(nothing()) };
+    let Some((PathStep::At(from), way)) = path.split_last() else { return Err(nothing()) };
     let (depth, list) = root.walk(way);
     if depth < way.len() || list.len() <= (*from).max(to) {
         return Err(nothing());
     }
     let places = match list {
-        Node::Array(_) => list.members(),
+        TomlNode::Array(_) => list.members(),
         _ => sections(&text, &root.headers(), way, list.len())?,
     };
     let mut order: Vec<usize> = (0..places.len()).collect();
     let moved = order.remove(*from);
     order.insert(to, moved);
-    Ok(reordered(&text, &places, &order, matches!(list, Node::Tables(_))))
+    Ok(reordered(&text, &places, &order, matches!(list, TomlNode::Tables(_))))
 }
 
 /// Puts the texts of `places` there in another order.
@@ -131,13 +131,13 @@ fn reordered(text: &str, places: &[Range<usize>], order: &[usize], are_lines: bo
 /// The lines of each member of a list of sections, with the comments right above it.
 fn sections(
     text: &str,
-    headers: &[Header],
-    list: &[Step],
+    headers: &[TomlHeader],
+    list: &[PathStep],
     count: usize,
 ) -> Result<Vec<Range<usize>>, String> {
     let member = |number: usize| {
-        let path = [list, &[Step::At(number)]].concat();
-        let beneath = |it: &Header| it.path.starts_with(&path);
+        let path = [list, &[PathStep::At(number)]].concat();
+        let beneath = |it: &TomlHeader| it.path.starts_with(&path);
         let first = headers.iter().position(beneath)?;
         let after = first + headers[first..].iter().take_while(|it| beneath(it)).count();
         if headers[after..].iter().any(beneath) {
@@ -151,11 +151,11 @@ fn sections(
 }
 
 /// `[[path]]` and its keys, behind the last one of its kind.
-fn add_section(text: &str, root: Node<'_>, list: &[Step], value: &Json) -> Result<String, String> {
+fn add_section(text: &str, root: TomlNode<'_>, list: &[PathStep], value: &Json) -> Result<String, String> {
     let mut lines = Vec::new();
     section_lines(list, value, &mut lines)?;
     let headers = root.headers();
-    let owner = match list.iter().rposition(|it| matches!(it, Step::At(_))) {
+    let owner = match list.iter().rposition(|it| matches!(it, PathStep::At(_))) {
         // Within the site that it is of.
         Some(at) => &list[..=at],
         None => list,
@@ -179,10 +179,10 @@ fn add_section(text: &str, root: Node<'_>, list: &[Step], value: &Json) -> Resul
 }
 
 /// The lines of a section: its keys, and then its lists of sections.
-fn section_lines(list: &[Step], value: &Json, out: &mut Vec<String>) -> Result<(), String> {
-    let names = |it: &Step| match it {
-        Step::Name(name) => Some(key(name)),
-        Step::At(_) => None,
+fn section_lines(list: &[PathStep], value: &Json, out: &mut Vec<String>) -> Result<(), String> {
+    let names = |it: &PathStep| match it {
+        PathStep::Name(name) => Some(key(name)),
+        PathStep::At(_) => None,
     };
     let header: Vec<String> = list.iter().filter_map(names).collect();
     out.push(format!("[[{}]]", header.join(".")));
@@ -194,7 +194,7 @@ fn section_lines(list: &[Step], value: &Json, out: &mut Vec<String>) -> Result<(
         out.push(format!("{} = {}", key(name), literal(value)?));
     }
     for (name, members) in lists {
-        let inner = [list, &[Step::At(0), Step::Name(name.clone())]].concat();
+        let inner = [list, &[PathStep::At(0), PathStep::Name(name.clone())]].concat();
         for member in members.as_array().into_iter().flatten() {
             out.push(String::new());
             section_lines(&inner, member, out)?;
@@ -204,7 +204,7 @@ fn section_lines(list: &[Step], value: &Json, out: &mut Vec<String>) -> Result<(
 }
 
 /// A new section at the end, with one key.
-fn add_header(text: &str, path: &[Step], value: &Json) -> Result<String, String> {
+fn add_header(text: &str, path: &[PathStep], value: &Json) -> Result<String, String> {
     let (last, section) = path.split_last().ok_or("The path is empty.")?;
     let names: Vec<String> = section.iter().map(step_key).collect();
     let end = newline(text);
@@ -218,7 +218,7 @@ fn add_header(text: &str, path: &[Step], value: &Json) -> Result<String, String>
 }
 
 /// One more line in a section that has a header, or in the document before all headers.
-fn add_entry(text: &str, root: Node<'_>, table: Node<'_>, line: &str) -> Result<String, String> {
+fn add_entry(text: &str, root: TomlNode<'_>, table: TomlNode<'_>, line: &str) -> Result<String, String> {
     let end = newline(text);
     let entries = table.entries();
     if let (Some(first), Some(last)) = (entries.first(), entries.last()) {
@@ -226,7 +226,7 @@ fn add_entry(text: &str, root: Node<'_>, table: Node<'_>, line: &str) -> Result<
         return Ok(inserted_line(text, at, &format!("{}{line}", indent(text, first.start))));
     }
     let headers = root.headers();
-    let is_root = matches!((table, root), (Node::Table(a), Node::Table(b)) if std::ptr::eq(a, b));
+    let is_root = matches!((table, root), (TomlNode::Table(a), TomlNode::Table(b)) if std::ptr::eq(a, b));
     if is_root {
         let at = headers.first().map_or(text.len(), |it| with_comments(text, it.start));
         let line = if headers.is_empty() { line.to_owned() } else { format!("{line}{end}") };
@@ -239,12 +239,13 @@ fn add_entry(text: &str, root: Node<'_>, table: Node<'_>, line: &str) -> Result<
 /// One more line of dotted keys, behind the last that begins as it does.
 fn add_dotted(
     text: &str,
-    root: Node<'_>,
-    path: &[Step],
+    root: TomlNode<'_>,
+    path: &[PathStep],
     depth: usize,
     value: &Json,
 ) -> Result<String, String> {
-    let dotted = |it: &usize| matches!(root.walk(&path[..*it]).1, Node::Table(table) if table.is_dotted());
+    let dotted =
+        |it: &usize| matches!(root.walk(&path[..*it]).1, TomlNode::Table(table) if table.is_dotted());
     let first = (1..=depth).rev().take_while(dotted).last().unwrap_or(depth) - 1;
     let names: Vec<String> = path[first..].iter().map(step_key).collect();
     let entries = root.walk(&path[..depth]).1.entries();
@@ -254,7 +255,7 @@ fn add_dotted(
 }
 
 /// A list with these members: those that are there already keep their places and comments.
-fn set_list(text: &str, path: &[Step], list: Node<'_>, value: &Json) -> Result<String, String> {
+fn set_list(text: &str, path: &[PathStep], list: TomlNode<'_>, value: &Json) -> Result<String, String> {
     let wanted = value.as_array().cloned().unwrap_or_default();
     let Json::Array(mut here) = list.json() else { return Err("The list does not exist.".to_owned()) };
     let mut text = text.to_owned();
@@ -266,17 +267,17 @@ fn set_list(text: &str, path: &[Step], list: Node<'_>, value: &Json) -> Result<S
         found.map(|at| left.remove(at));
     }
     for number in (0..here.len()).rev().filter(|it| !kept[*it]) {
-        text = remove(text, &[path, &[Step::At(number)]].concat())?;
+        text = remove(text, &[path, &[PathStep::At(number)]].concat())?;
         here.remove(number);
     }
     for it in left {
-        text = set(text, &[path, &[Step::At(here.len())]].concat(), &it)?;
+        text = set(text, &[path, &[PathStep::At(here.len())]].concat(), &it)?;
         here.push(it);
     }
     for (to, it) in wanted.iter().enumerate() {
         let from = to + here[to..].iter().position(|other| other == it).ok_or("A list member is missing.")?;
         if from != to {
-            text = move_to(text, &[path, &[Step::At(from)]].concat(), to)?;
+            text = move_to(text, &[path, &[PathStep::At(from)]].concat(), to)?;
             let moved = here.remove(from);
             here.insert(to, moved);
         }
@@ -414,23 +415,23 @@ fn newline(text: &str) -> &'static str {
     if text.contains("\r\n") { "\r\n" } else { "\n" }
 }
 
-fn span(node: Node<'_>) -> Result<Range<usize>, String> {
+fn span(node: TomlNode<'_>) -> Result<Range<usize>, String> {
     node.span().ok_or_else(|| "A part of the text has no position.".to_owned())
 }
 
 /// `a = { b = VALUE }` for the path `a`, `b`.
-fn pair(keys: &[Step], value: &Json) -> Result<String, String> {
+fn pair(keys: &[PathStep], value: &Json) -> Result<String, String> {
     match keys {
-        [Step::Name(name)] => Ok(format!("{} = {}", key(name), literal(value)?)),
-        [Step::Name(name), rest @ ..] => Ok(format!("{} = {{ {} }}", key(name), pair(rest, value)?)),
+        [PathStep::Name(name)] => Ok(format!("{} = {}", key(name), literal(value)?)),
+        [PathStep::Name(name), rest @ ..] => Ok(format!("{} = {{ {} }}", key(name), pair(rest, value)?)),
         _ => Err("A list is created with its first member.".to_owned()),
     }
 }
 
-fn step_key(step: &Step) -> String {
+fn step_key(step: &PathStep) -> String {
     match step {
-        Step::Name(name) => key(name),
-        Step::At(number) => number.to_string(),
+        PathStep::Name(name) => key(name),
+        PathStep::At(number) => number.to_string(),
     }
 }
 

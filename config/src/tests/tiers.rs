@@ -1,17 +1,17 @@
 //! The sections of the tiers, the levels of the error log, and what only a start takes over.
 
 use super::*;
-use crate::tiers::{Distribution, Hash, PurgeMethod, Tiers};
-use larder_observe::log::{Level, Levels, Subsystem};
+use crate::tiers::{DistributionSetting, HashSetting, PurgeMethod, TierChoice};
+use larder_observe::log::{Level, LogLevels, Subsystem};
 
 #[test]
 fn without_sections_there_is_ram_alone() {
     let config = read(SITE).unwrap();
     assert_eq!((None, None), (config.disk, config.fleet));
     let route = &config.sites[0].routes[0];
-    assert_eq!(Tiers { ram: true, disk: true, fleet: true }, route.tiers);
+    assert_eq!(TierChoice { ram: true, disk: true, fleet: true }, route.tiers);
     assert_eq!(PurgeMethod::Unknown, route.purge.method);
-    assert_eq!(Levels::default(), config.log.levels);
+    assert_eq!(LogLevels::default(), config.log.levels);
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn the_fleet() {
     let fleet = read(&text).unwrap().fleet.unwrap();
     let servers: Vec<String> = fleet.servers.iter().map(|it| it.place.to_string()).collect();
     assert_eq!(["10.0.0.1:11211", "unix:/run/mc"], servers.as_slice());
-    assert_eq!((Distribution::KetamaWeighted, Hash::Md5), (fleet.distribution, fleet.hash));
+    assert_eq!((DistributionSetting::KetamaWeighted, HashSetting::Md5), (fleet.distribution, fleet.hash));
     assert_eq!(
         (Some(Duration::from_millis(10)), Some(4096), Some("shop".to_owned()), 86_400),
         (fleet.hedge, fleet.compress_above, fleet.namespace, fleet.expire)
@@ -152,7 +152,7 @@ fn tiers_tags_and_purge_of_a_route() {
     );
     let config = read(&text).unwrap();
     let route = &config.sites[0].routes[0];
-    assert_eq!(Tiers { ram: true, disk: false, fleet: false }, route.tiers);
+    assert_eq!(TierChoice { ram: true, disk: false, fleet: false }, route.tiers);
     assert!(route.cache.tags.send && route.cache.tags.headers.len() == 2);
     assert_eq!(PurgeMethod::Allowed, route.purge.method);
     assert!(route.purge.from[0].contains([10, 1, 1, 1].into()) && route.purge.from.len() == 1);
@@ -192,7 +192,7 @@ fn tiers_tags_and_purge_of_a_route() {
 #[test]
 fn levels_of_subsystems() {
     let text = format!("[log]\nlevels = {{ fleet = \"debug\", disk = \"off\" }}\n{SITE}");
-    let expect = Levels::new(|it| match it {
+    let expect = LogLevels::new(|it| match it {
         Subsystem::Fleet => Some(Level::Debug),
         Subsystem::Disk => None,
         _ => Some(Level::Info),
@@ -226,7 +226,9 @@ fn a_preset_gives_what_nobody_gave() {
     let route = cached("preset = \"wordpress\"", "");
     assert_eq!((Some(600), 60), (route.cache.default_ttl, route.cache.stale_while_revalidate));
     assert!(route.cache.private_cookies.iter().any(|it| it == "wordpress_logged_in_*"));
-    let larder_semantics::key::Query::Drop(drop) = &route.cache.key.query else { panic!("a list to drop") };
+    let larder_semantics::key::QueryPolicy::Drop(drop) = &route.cache.key.query else {
+        panic!("a list to drop")
+    };
     assert!(drop.iter().any(|it| it == "utm_*"));
     assert_eq!("preset wordpress", route.decided.by("cache.private_cookies").to_string());
     assert_eq!("t.toml:7", route.decided.by("cache.preset").to_string());
@@ -237,7 +239,7 @@ fn a_preset_gives_what_nobody_gave() {
     let general = cached("preset = \"django\"", "cache.default_ttl = \"7s\"");
     assert_eq!(Some(7), general.cache.default_ttl);
     let keep = cached("preset = \"rails\", key = { keep = \"page\" }", "");
-    assert!(matches!(keep.cache.key.query, larder_semantics::key::Query::Keep(_)));
+    assert!(matches!(keep.cache.key.query, larder_semantics::key::QueryPolicy::Keep(_)));
     let every = cached("enabled = true", "cache.preset = \"laravel\"");
     assert_eq!("*-session", every.cache.private_cookies[0]);
     refuse(

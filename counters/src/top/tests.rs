@@ -36,7 +36,7 @@ const URLS: u32 = 10_000_000;
 /// `requests` over [`URLS`] by Zipf's law, spread by chance over as many sketches as there are workers, in `bytes` all
 /// together; `weigh` says what a request to a rank weighs.
 fn check_zipf(workers: usize, bytes: usize, requests: u32, weigh: fn(u32) -> u64) {
-    let mut parts = vec![Top::new(bytes / workers); workers];
+    let mut parts = vec![TopSketch::new(bytes / workers); workers];
     let mut truth = vec![0u64; URLS as usize + 1];
     let mut dice = Dice(4);
     for _ in 0..requests {
@@ -48,8 +48,8 @@ fn check_zipf(workers: usize, bytes: usize, requests: u32, weigh: fn(u32) -> u64
         let text = rank.to_le_bytes();
         parts[worker].add(mixed(u64::from(rank)), weight, &[b"rank", &text]);
     }
-    assert!(parts.iter().map(Top::bytes).sum::<usize>() <= bytes);
-    assert_eq!(truth.iter().sum::<u64>(), parts.iter().map(Top::total).sum::<u64>());
+    assert!(parts.iter().map(TopSketch::bytes).sum::<usize>() <= bytes);
+    assert_eq!(truth.iter().sum::<u64>(), parts.iter().map(TopSketch::total).sum::<u64>());
     let mut ranks: Vec<u32> = (1..=URLS).collect();
     ranks.select_nth_unstable_by_key(100, |it| std::cmp::Reverse(truth[*it as usize]));
     let least = ranks[..100].iter().map(|it| truth[*it as usize]).min().unwrap();
@@ -91,7 +91,7 @@ fn the_top_hundred_by_weight() {
 
 #[test]
 fn a_place_is_taken_over_with_the_weight_of_the_lightest() {
-    let mut top = Top::new(WAYS * PLACE);
+    let mut top = TopSketch::new(WAYS * PLACE);
     for it in 1..=WAYS as u64 {
         top.add(it, 10 + it, &[b"old", b""]);
     }
@@ -108,7 +108,7 @@ fn a_place_is_taken_over_with_the_weight_of_the_lightest() {
 
 #[test]
 fn long_texts_are_cut() {
-    let mut top = Top::new(0);
+    let mut top = TopSketch::new(0);
     let long = "x".repeat(400);
     top.add(1, 3, &[b"host", long.as_bytes()]);
     top.add(2, 2, &[&[b'y'; TEXT], b""]);
@@ -123,7 +123,7 @@ proptest! {
     /// Whatever comes, in whatever order: what is told differs from the truth by its error at most, and nothing is lost.
     #[test]
     fn errors_are_never_too_small(stream in proptest::collection::vec((0u64..60, 0u64..100, 0usize..3), 0..600)) {
-        let mut parts = vec![Top::new(2 * WAYS * PLACE); 3];
+        let mut parts = vec![TopSketch::new(2 * WAYS * PLACE); 3];
         let mut truth: HashMap<u64, u64> = HashMap::new();
         for (name, weight, part) in stream {
             parts[part].add(mixed(name), weight, &[&name.to_le_bytes(), b""]);
@@ -133,6 +133,6 @@ proptest! {
             let name = u64::from_le_bytes(it.text.try_into().unwrap());
             prop_assert!(it.weight.abs_diff(truth[&name]) <= it.error, "{name}: {} {}", it.weight, it.error);
         }
-        prop_assert_eq!(truth.values().sum::<u64>(), parts.iter().map(Top::total).sum::<u64>());
+        prop_assert_eq!(truth.values().sum::<u64>(), parts.iter().map(TopSketch::total).sum::<u64>());
     }
 }

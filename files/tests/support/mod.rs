@@ -1,10 +1,10 @@
 //! A directory to serve, requests to it, and the bytes that come of them.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
-use larder_files::{Answer, Options, Root};
+use larder_files::{FileResponse, Root, RootOptions};
 use larder_semantics::field::Field;
 use larder_stdx::clock::Monotonic;
-use larder_transport::body::Piece;
+use larder_transport::body::BodyPiece;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -25,10 +25,10 @@ pub const SECRET: &str = "the secret";
 
 impl Site {
     pub fn new(files: &[(&str, &str)]) -> Site {
-        Site::with(Options::default(), files)
+        Site::with(RootOptions::default(), files)
     }
 
-    pub fn with(options: Options, files: &[(&str, &str)]) -> Site {
+    pub fn with(options: RootOptions, files: &[(&str, &str)]) -> Site {
         let outer = tempfile::tempdir().unwrap();
         fs::create_dir(outer.path().join("root")).unwrap();
         fs::write(outer.path().join("secret"), SECRET).unwrap();
@@ -97,7 +97,7 @@ pub struct Got {
 }
 
 impl Got {
-    pub fn of(answer: &Answer) -> Got {
+    pub fn of(answer: &FileResponse) -> Got {
         let text = |it: &[u8]| String::from_utf8_lossy(it).into_owned();
         Got {
             status: answer.status,
@@ -121,10 +121,10 @@ impl Got {
 }
 
 /// The bytes of a piece as the kernel would send them: fewer than promised where the file is shorter.
-pub fn read(piece: &Piece) -> Vec<u8> {
+pub fn read(piece: &BodyPiece) -> Vec<u8> {
     match piece {
-        Piece::Bytes(bytes) => bytes.to_vec(),
-        Piece::File(slice) => {
+        BodyPiece::Bytes(bytes) => bytes.to_vec(),
+        BodyPiece::File(slice) => {
             let file = File::from(slice.owner.fd().try_clone_to_owned().unwrap());
             let mut bytes = vec![0; usize::try_from(slice.length).unwrap()];
             let got = file.read_at(&mut bytes, slice.offset).unwrap();

@@ -32,7 +32,7 @@ prop_compose! {
         enabled in any::<bool>(),
         ignores in any::<bool>(),
         private in any::<bool>(),
-    ) -> Asked {
+    ) -> ChangedRequest {
         let mut fields = FieldList::new();
         lines.iter().for_each(|(name, value)| fields.push(name, value));
         let mut policy = Policy { enabled, ..Policy::default() };
@@ -40,7 +40,7 @@ prop_compose! {
             policy.request_directives = larder_semantics::policy::RequestDirectivePolicy::Ignore;
         }
         policy.private_cookies = if private { vec!["session*".to_owned()] } else { Vec::new() };
-        Asked { method: method.to_owned(), target: target.to_owned(), fields, policy }
+        ChangedRequest { method: method.to_owned(), target: target.to_owned(), fields, policy }
     }
 }
 
@@ -51,7 +51,7 @@ fn stored(control: &str, policy: &Policy) -> Meta {
 }
 
 /// A request that uses the cache, of any that can be brought to.
-fn within(asked: Asked) -> Option<Asked> {
+fn within(asked: ChangedRequest) -> Option<ChangedRequest> {
     let asked = into_the_cache(&asked).map_or(asked.clone(), |it| asked.with(&it));
     (asked.bypass().is_none() && !asked.is_refused()).then_some(asked)
 }
@@ -63,7 +63,7 @@ fn however_many_things_stand_in_the_way_they_are_told() {
         .iter()
         .for_each(|(name, value)| fields.push(name, value));
     let policy = Policy { enabled: false, private_cookies: vec!["session*".to_owned()], ..Policy::default() };
-    let asked = Asked { method: "POST".to_owned(), target: "/".to_owned(), fields, policy };
+    let asked = ChangedRequest { method: "POST".to_owned(), target: "/".to_owned(), fields, policy };
     let remedies = into_the_cache(&asked).unwrap();
     let told = "5 conditions prevent it, and each of these changes is required: Send the request with GET. Send the request without a body. Send the request without Cookie. Send the request without the field that may change the target, method or user. Set cache.enabled = true for the route.";
     assert_eq!(told, of_remedies(&remedies));
@@ -79,7 +79,7 @@ proptest! {
     /// What is to let a request use the cache does, and each part of it is needed.
     #[test]
     fn into_the_cache_it_comes(asked in asked()) {
-        let outside = |it: &Asked| it.is_refused() || it.bypass().is_some();
+        let outside = |it: &ChangedRequest| it.is_refused() || it.bypass().is_some();
         match into_the_cache(&asked) {
             Some(remedies) => {
                 prop_assert!(outside(&asked), "nothing was to be changed");
@@ -113,12 +113,12 @@ proptest! {
     /// What is to have a request travel on does, and so does what is to have it leave the store.
     #[test]
     fn onwards_it_travels(asked in asked()) {
-        let ends = |it: &Asked| forward::max_forwards(&it.method, &it.fields.view()) == Some(0);
+        let ends = |it: &ChangedRequest| request_headers::max_forwards(&it.method, &it.fields.view()) == Some(0);
         match onwards(&asked) {
             Some(remedies) => prop_assert!(ends(&asked) && !ends(&asked.with(&remedies))),
             None => prop_assert!(!ends(&asked)),
         }
-        let stays = |it: &Asked| it.reuse(Err(ForwardReason::UriMiss), NOW) == Reuse::GatewayTimeout;
+        let stays = |it: &ChangedRequest| it.reuse(Err(ForwardReason::UriMiss), NOW) == Reuse::GatewayTimeout;
         prop_assert!(!stays(&asked.with(&[Remedy::NoOnlyIfCached])), "it leaves the store");
     }
 
@@ -129,23 +129,23 @@ proptest! {
         let Some(asked) = within(asked) else { return Ok(()) };
         let mut lines = FieldList::new();
         lines.push("Cache-Control", "max-age=60");
-        let stores = |it: &Asked| {
+        let stores = |it: &ChangedRequest| {
             let fields = it.fields.view();
             let facts = RequestFacts::read(&it.method, &fields);
             storable::decide(&facts, 200, &lines.view(), &it.policy, NOW, NOW, &mut Silent) == Storable::Store
         };
-        let answered = |it: &Asked| is_answer(&it.reuse(Ok(&stored("max-age=60", &it.policy)), NOW));
+        let answered = |it: &ChangedRequest| is_answer(&it.reuse(Ok(&stored("max-age=60", &it.policy)), NOW));
         match first_time(&asked, NOW) {
             First::Answers => prop_assert!(stores(&asked) && answered(&asked)),
             First::AnswersWith(changes) => {
                 prop_assert!(stores(&asked) && !answered(&asked) && !changes.is_empty());
-                let without = |it: &mut Asked, name: &str| it.fields.remove(name);
+                let without = |it: &mut ChangedRequest, name: &str| it.fields.remove(name);
                 let mut changed = asked.clone();
                 let mut only_of_the_request = true;
                 for it in &changes {
                     match it {
-                        flip::Change::RemoveRequestHeader { name } => without(&mut changed, name),
-                        flip::Change::RemoveRequestBody => Remedy::NoBody.apply(&mut changed),
+                        flip::FlipChange::RemoveRequestHeader { name } => without(&mut changed, name),
+                        flip::FlipChange::RemoveRequestBody => Remedy::NoBody.apply(&mut changed),
                         _ => only_of_the_request = false,
                     }
                 }

@@ -24,7 +24,7 @@ const ZSTD_WINDOW: u32 = 23;
 
 /// How hard the codecs try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Levels {
+pub struct CodecLevels {
     /// 1 to 9.
     pub gzip: u8,
     /// 0 to 11.
@@ -38,7 +38,7 @@ pub struct Levels {
 ///
 /// # Errors
 /// The codec has no memory, or there is no codec for the coding.
-pub fn encode(coding: Coding, levels: Levels, plain: &[u8]) -> io::Result<Option<Vec<u8>>> {
+pub fn encode(coding: Coding, levels: CodecLevels, plain: &[u8]) -> io::Result<Option<Vec<u8>>> {
     encode_within(coding, levels, plain, plain.len() - plain.len() / 16)
 }
 
@@ -48,7 +48,7 @@ pub fn encode(coding: Coding, levels: Levels, plain: &[u8]) -> io::Result<Option
 /// As of [`encode`].
 pub fn encode_within(
     coding: Coding,
-    levels: Levels,
+    levels: CodecLevels,
     plain: &[u8],
     most: usize,
 ) -> io::Result<Option<Vec<u8>>> {
@@ -84,7 +84,7 @@ pub fn encode_within(
 }
 
 /// At once, since all is there: so it needs no copy of its window.
-fn encode_zstd(levels: Levels, plain: &[u8], most: usize) -> io::Result<Option<Vec<u8>>> {
+fn encode_zstd(levels: CodecLevels, plain: &[u8], most: usize) -> io::Result<Option<Vec<u8>>> {
     let failed = |code| io::Error::other(zstd::zstd_safe::get_error_name(code));
     let mut coder = zstd_coder(levels, plain.len())?;
     let mut out = Vec::with_capacity(most);
@@ -99,7 +99,7 @@ fn encode_zstd(levels: Levels, plain: &[u8], most: usize) -> io::Result<Option<V
     }
 }
 
-fn zstd_coder(levels: Levels, length: usize) -> io::Result<CCtx<'static>> {
+fn zstd_coder(levels: CodecLevels, length: usize) -> io::Result<CCtx<'static>> {
     let failed = |code| io::Error::other(zstd::zstd_safe::get_error_name(code));
     let mut coder = CCtx::try_create().ok_or(io::ErrorKind::OutOfMemory)?;
     coder.set_parameter(CParameter::CompressionLevel(levels.zstd.into())).map_err(failed)?;
@@ -113,7 +113,7 @@ fn zstd_coder(levels: Levels, length: usize) -> io::Result<CCtx<'static>> {
 /// What [`encode`] takes beside the plain bytes, its result included: a bound, for which room is to be made before. Held
 /// against what they take by `tests/coding_memory.rs` and `codec/tests.rs`.
 #[must_use]
-pub fn memory(coding: Coding, levels: Levels, length: u64) -> u64 {
+pub fn memory(coding: Coding, levels: CodecLevels, length: u64) -> u64 {
     // The result grows by doubling; zstd's is reserved.
     let result = 2 * length;
     let coder = match coding {
@@ -219,7 +219,7 @@ pub enum Undecodable {
 
 /// Whether a decoder has more to give.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
+pub enum DecodeProgress {
     /// Call again, with what is left of the input.
     More,
     /// It has taken everything: it needs more input, or was given the end.
@@ -227,7 +227,7 @@ pub enum Progress {
 }
 
 /// Decodes a body piece by piece: no step brings more than there is room for, whatever the input says of itself.
-pub struct Decoder {
+pub struct BodyDecoder {
     engine: Engine,
     consumed: u64,
     produced: u64,
@@ -247,10 +247,10 @@ enum Engine {
     Zstd(DCtx<'static>),
 }
 
-impl Decoder {
+impl BodyDecoder {
     /// A decoder that brings `most` bytes at most; `None` where there is none for this coding.
     #[must_use]
-    pub fn new(coding: Coding, most: u64) -> Option<Decoder> {
+    pub fn new(coding: Coding, most: u64) -> Option<BodyDecoder> {
         let engine = match coding {
             Coding::Gzip => Engine::Gzip(Decompress::new_gzip(15)),
             Coding::Brotli => {
@@ -268,12 +268,12 @@ impl Decoder {
                 let mut all = all.iter();
                 let (outer, inner) = (all.next_back()?, Coding::over(all));
                 // What lies between is not held: it may be as large as its ratio allows.
-                let (outer, inner) = (Decoder::new(outer, u64::MAX)?, Decoder::new(inner, most)?);
+                let (outer, inner) = (BodyDecoder::new(outer, u64::MAX)?, BodyDecoder::new(inner, most)?);
                 Engine::Several(Box::new(Layers { outer, inner, between: Vec::new(), at: 0 }))
             }
             Coding::Identity | Coding::Other => return None,
         };
-        Some(Decoder { engine, consumed: 0, produced: 0, most, ended: false, padded: false })
+        Some(BodyDecoder { engine, consumed: 0, produced: 0, most, ended: false, padded: false })
     }
 
     /// Takes from the front of `input` and puts what comes of it into `out`, which is not empty; says how many bytes those
@@ -281,7 +281,11 @@ impl Decoder {
     ///
     /// # Errors
     /// The body cannot be decoded; the decoder is of no further use.
-    pub fn step(&mut self, input: &mut &[u8], out: &mut [u8]) -> Result<(Progress, usize), Undecodable> {
+    pub fn step(
+        &mut self,
+        input: &mut &[u8],
+        out: &mut [u8],
+    ) -> Result<(DecodeProgress, usize), Undecodable> {
         let mut filled = 0;
         while filled < out.len() && !(input.is_empty() && self.ended) {
             let (took, brought) = self.turn(input, &mut out[filled..])?;
@@ -303,7 +307,7 @@ impl Decoder {
             }
         }
         let more = filled == out.len() || !input.is_empty();
-        Ok((if more { Progress::More } else { Progress::Fed }, filled))
+        Ok((if more { DecodeProgress::More } else { DecodeProgress::Fed }, filled))
     }
 
     /// Says whether the body was whole, when everything was given to it.
@@ -427,8 +431,8 @@ impl Deflate {
 
 /// One decoder over the other.
 struct Layers {
-    outer: Decoder,
-    inner: Decoder,
+    outer: BodyDecoder,
+    inner: BodyDecoder,
     /// What came out of the outer and has not gone into the inner, from `at` on.
     between: Vec<u8>,
     at: usize,
@@ -473,12 +477,12 @@ pub fn decode(coding: Coding, coded: &[u8], most: u64) -> Result<Vec<u8>, Undeco
 /// Decodes a body for as long as that goes; and whether that was all of it.
 pub fn decode_beginning(coding: Coding, mut coded: &[u8], most: u64) -> (Vec<u8>, Result<(), Undecodable>) {
     let (mut plain, mut step) = (Vec::new(), vec![0; STEP]);
-    let Some(mut decoder) = Decoder::new(coding, most) else { return (plain, Err(Undecodable::Broken)) };
+    let Some(mut decoder) = BodyDecoder::new(coding, most) else { return (plain, Err(Undecodable::Broken)) };
     loop {
         match decoder.step(&mut coded, &mut step) {
             Ok((progress, brought)) => {
                 plain.extend_from_slice(&step[..brought]);
-                if progress == Progress::Fed {
+                if progress == DecodeProgress::Fed {
                     return (plain, decoder.finish());
                 }
             }

@@ -5,16 +5,16 @@ pub mod codec;
 pub mod pool;
 
 use crate::route::Gateway;
-use crate::stages::{Stage, Stages};
+use crate::stages::{RequestStage, Stages};
 use bytes::{Buf, Bytes};
-use codec::{Decoder, Progress, Undecodable};
-use larder_semantics::coding::{Accepted, Coding};
+use codec::{BodyDecoder, DecodeProgress, Undecodable};
+use larder_semantics::coding::{AcceptedCodings, Coding};
 use larder_semantics::field::{Field, FieldList};
 use larder_semantics::policy::Policy;
 use larder_semantics::request::RequestFacts;
 use larder_semantics::tags;
 use larder_semantics::transcode::{self, Choice, Serve};
-use larder_store::{Body, Form, Forms, Store, Stored};
+use larder_store::{Encoding, Encodings, Store, Stored, StoredBody};
 use larder_wire::http1::write;
 use larder_wire::http2::ready::ReadyHead;
 use std::sync::Arc;
@@ -36,8 +36,8 @@ pub fn ready(mut stored: Stored, policy: &Policy) -> Stored {
     let head = head_of(stored.meta.status, &fields, length, |it| tags::is_hidden(it, &policy.tags));
     stored.set_head(head, fields);
     // What is served from its segment is not in RAM: forms of it would have nothing to stay with.
-    if !matches!(stored.body, Body::Disk(_)) {
-        stored.forms = Some(Forms::new(plan));
+    if !matches!(stored.body, StoredBody::Disk(_)) {
+        stored.forms = Some(Encodings::new(plan));
     }
     stored
 }
@@ -45,7 +45,7 @@ pub fn ready(mut stored: Stored, policy: &Policy) -> Stored {
 /// Hands the forms of `old` on to `new`, which has the same content under another head.
 pub(crate) fn carry(store: &Store, old: &Stored, new: &Stored) {
     if let (Some(before), Some(after)) = (&old.forms, &new.forms) {
-        store.carry_forms(before, after, |coding, body: &Body| {
+        store.carry_forms(before, after, |coding, body: &StoredBody| {
             let fields = transcode::form_fields(&new.fields(), coding);
             (head_of(new.meta.status, &fields, body.len(), |it| is_hidden(new, it)), fields)
         });
@@ -77,7 +77,7 @@ pub(crate) fn head_of(
 
 /// What a request is served from a response with forms.
 pub(crate) fn choose(
-    forms: &Forms,
+    forms: &Encodings,
     policy: &Policy,
     fields: &[Field<'_>],
     facts: &RequestFacts<'_>,
@@ -88,12 +88,12 @@ pub(crate) fn choose(
     let no_transform = facts.directives.no_transform;
     let exact = (facts.conditional || facts.range.is_some() || no_transform)
         && transcode::is_exact(fields, no_transform);
-    transcode::choose(forms.plan, forms.made(), forms.refused(), Accepted::read(fields), exact)
+    transcode::choose(forms.plan, forms.made(), forms.refused(), AcceptedCodings::read(fields), exact)
 }
 
 /// The forms of a stored response in a sentence, for `explain`.
 pub(crate) fn describe(
-    forms: &Forms,
+    forms: &Encodings,
     policy: &Policy,
     fields: &[Field<'_>],
     facts: &RequestFacts<'_>,
@@ -131,10 +131,9 @@ pub(crate) fn describe(
 /// Whether a stored response is of no use to a request because of its coding, which cannot be undone: it is then as if
 /// its `Vary` did not match.
 pub(crate) fn is_of_no_use(stored: &Stored, fields: &[Field<'_>]) -> bool {
-    stored
-        .forms
-        .as_ref()
-        .is_some_and(|it| it.is_undecodable() && !transcode::suits(it.plan.own, Accepted::read(fields)))
+    stored.forms.as_ref().is_some_and(|it| {
+        it.is_undecodable() && !transcode::suits(it.plan.own, AcceptedCodings::read(fields))
+    })
 }
 
 /// What is sent of a stored response at the slow speed.
@@ -142,7 +141,7 @@ pub(crate) enum Face {
     /// The stored form.
     Own,
     /// A form that was made.
-    Form(Arc<Form>),
+    Form(Arc<Encoding>),
     /// The stored form, decoded on its way.
     Decoded(Coding),
 }
@@ -168,7 +167,7 @@ impl Gateway {
         let as_it_is = || {
             // What has no place for forms may be coded all the same: it has trailers, or came from a lower tier.
             let coding = transcode::handled(stored.meta.status, &stored.fields().view(), policy);
-            let decodable = coding.filter(|it| !transcode::suits(*it, Accepted::read(fields)));
+            let decodable = coding.filter(|it| !transcode::suits(*it, AcceptedCodings::read(fields)));
             let no_transform = facts.directives.no_transform;
             decodable.filter(|_| !no_transform).map_or(Face::Own, Face::Decoded)
         };
@@ -182,9 +181,9 @@ impl Gateway {
             Serve::Made(coding) => forms.get(coding),
             Serve::Wait(coding) => {
                 self.counters.coding_waits.add(1);
-                stages.enter(Stage::Wait);
+                stages.enter(RequestStage::Wait);
                 let _ = tokio::time::timeout(patience, forms.settled(coding)).await;
-                stages.enter(Stage::Write);
+                stages.enter(RequestStage::Write);
                 forms.get(coding)
             }
             Serve::Unsuitable => None,
@@ -203,7 +202,7 @@ impl Gateway {
 
 /// A body that is decoded while it goes to a client.
 pub(crate) struct Decoding {
-    decoder: Decoder,
+    decoder: BodyDecoder,
     /// What the decoder has not taken yet.
     coded: Bytes,
     room: Box<[u8]>,
@@ -215,7 +214,7 @@ impl Decoding {
     /// A decoding of at most `most` bytes; `None` where there is no decoder.
     pub fn new(coding: Coding, most: u64) -> Option<Self> {
         Some(Self {
-            decoder: Decoder::new(coding, most)?,
+            decoder: BodyDecoder::new(coding, most)?,
             coded: Bytes::new(),
             room: vec![0; codec::STEP].into(),
             filled: 0,
@@ -234,7 +233,7 @@ impl Decoding {
     }
 
     /// Decodes some of what it was fed; what it brought is in [`Decoding::plain`].
-    pub fn step(&mut self, gateway: &Gateway) -> Result<Progress, Undecodable> {
+    pub fn step(&mut self, gateway: &Gateway) -> Result<DecodeProgress, Undecodable> {
         let mut rest = &self.coded[..];
         let stepped = self.decoder.step(&mut rest, &mut self.room);
         let taken = self.coded.len() - rest.len();

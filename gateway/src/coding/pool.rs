@@ -1,14 +1,14 @@
 //! The threads on which forms are made: a few, shared by all workers, begun when there is something to do. What is ordered
 //! is bounded; what finds no place is not made now, and somebody else's hit will order it again.
 
-use super::codec::{self, Levels, STEP, Undecodable};
+use super::codec::{self, CodecLevels, STEP, Undecodable};
 use super::{head_of, is_hidden};
 use larder_counters::Counters;
 use larder_semantics::coding::Coding;
-use larder_semantics::transcode::{self, Plan};
+use larder_semantics::transcode::{self, EncodingPlan};
 use larder_stdx::clock;
 use larder_store::memory::Work;
-use larder_store::{Body, Forms, NotMade, Store, Stored};
+use larder_store::{Encodings, NotMade, Store, Stored, StoredBody};
 use larder_transport::body::FileSlice;
 use parking_lot::{Condvar, Mutex};
 use std::borrow::Cow;
@@ -23,13 +23,13 @@ const MOST_BYTES: u64 = 64 << 20;
 
 /// How the pool is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub struct CoderSettings {
     /// Threads at most; none makes no forms.
     pub workers: usize,
     /// Orders that wait at most.
     pub queue: usize,
     /// How hard the codecs try.
-    pub levels: Levels,
+    pub levels: CodecLevels,
 }
 
 /// The pool. Shared by all workers.
@@ -37,25 +37,25 @@ pub struct Coders {
     store: Arc<Store>,
     /// Written from every thread.
     counters: Arc<Counters>,
-    settings: Settings,
+    settings: CoderSettings,
     /// Orders in the queue, to be read without the lock.
     waiting: AtomicUsize,
-    state: Mutex<State>,
+    state: Mutex<CoderState>,
     bell: Condvar,
 }
 
 #[derive(Default)]
-struct State {
-    orders: VecDeque<Order>,
+struct CoderState {
+    orders: VecDeque<CodingJob>,
     /// Of the bodies of `orders`.
     bytes: u64,
     threads: usize,
     idle: usize,
 }
 
-struct Order {
+struct CodingJob {
     stored: Arc<Stored>,
-    forms: Arc<Forms>,
+    forms: Arc<Encodings>,
     coding: Coding,
     /// By the precise clock.
     since: u64,
@@ -66,7 +66,7 @@ struct Order {
 impl Coders {
     /// A pool without threads yet.
     #[must_use]
-    pub fn new(store: Arc<Store>, counters: Arc<Counters>, settings: Settings) -> Arc<Self> {
+    pub fn new(store: Arc<Store>, counters: Arc<Counters>, settings: CoderSettings) -> Arc<Self> {
         let (state, bell) = (Mutex::default(), Condvar::new());
         Arc::new(Self { store, counters, settings, waiting: AtomicUsize::new(0), state, bell })
     }
@@ -82,8 +82,8 @@ impl Coders {
         if !forms.claim(coding) {
             return;
         }
-        let on_heap = if let Body::Heap(bytes) = &stored.body { bytes.len() } else { 0 };
-        let order = Order {
+        let on_heap = if let StoredBody::Heap(bytes) = &stored.body { bytes.len() } else { 0 };
+        let order = CodingJob {
             stored: stored.clone(),
             forms: forms.clone(),
             coding,
@@ -130,7 +130,7 @@ impl Coders {
         }
     }
 
-    fn next(&self) -> Order {
+    fn next(&self) -> CodingJob {
         let mut state = self.state.lock();
         loop {
             if let Some(order) = self.take(&mut state) {
@@ -142,15 +142,15 @@ impl Coders {
         }
     }
 
-    fn take(&self, state: &mut State) -> Option<Order> {
+    fn take(&self, state: &mut CoderState) -> Option<CodingJob> {
         let order = state.orders.pop_front()?;
         state.bytes -= order.stored.body.len();
         self.waiting.store(state.orders.len(), Relaxed);
         Some(order)
     }
 
-    fn make(&self, order: &Order) {
-        let Order { stored, forms, coding, .. } = order;
+    fn make(&self, order: &CodingJob) {
+        let CodingJob { stored, forms, coding, .. } = order;
         let coding = *coding;
         match self.transcode(stored, forms.plan, coding) {
             // Until the form is kept: what it was made with is there that long.
@@ -170,7 +170,7 @@ impl Coders {
     fn transcode(
         &self,
         stored: &Stored,
-        plan: Plan,
+        plan: EncodingPlan,
         coding: Coding,
     ) -> Result<(Vec<u8>, [Option<Work>; 2]), NotMade> {
         let length = stored.body.len();
@@ -222,13 +222,15 @@ pub(crate) fn count(counters: &Counters, why: Undecodable) {
 }
 
 /// A stored body's bytes: where they are, or read from their file, which may take a while.
-fn bytes_of(body: &Body) -> Option<Cow<'_, [u8]>> {
+fn bytes_of(body: &StoredBody) -> Option<Cow<'_, [u8]>> {
     match body {
-        Body::Heap(bytes) => Some(Cow::Borrowed(bytes)),
-        Body::Arena(slice) | Body::Disk(slice) => match slice.owner.mapped(slice.offset, slice.length) {
-            Some(bytes) => Some(Cow::Borrowed(bytes)),
-            None => read(slice).map(Cow::Owned),
-        },
+        StoredBody::Heap(bytes) => Some(Cow::Borrowed(bytes)),
+        StoredBody::Arena(slice) | StoredBody::Disk(slice) => {
+            match slice.owner.mapped(slice.offset, slice.length) {
+                Some(bytes) => Some(Cow::Borrowed(bytes)),
+                None => read(slice).map(Cow::Owned),
+            }
+        }
     }
 }
 

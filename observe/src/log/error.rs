@@ -1,8 +1,8 @@
 //! The error log: one event per line, with named values; and the watch that reports reached limits.
 
 use super::fields::Stamp;
-use super::sink::Target;
-use super::sink::{Sender, Sent, Sink, Stream};
+use super::sink::LogTarget;
+use super::sink::{BatchFate, LogSender, Sink, StandardStream};
 use super::{Closed, escape};
 use larder_counters::{Counters, Unit};
 use larder_stdx::clock::{self, Monotonic};
@@ -92,16 +92,16 @@ impl Subsystem {
 
 /// The minimum level of each subsystem; `None` where it is off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Levels([Option<Level>; Subsystem::ALL.len()]);
+pub struct LogLevels([Option<Level>; Subsystem::ALL.len()]);
 
-impl Levels {
+impl LogLevels {
     /// The level that `least` gives each subsystem.
     pub fn new(least: impl Fn(Subsystem) -> Option<Level>) -> Self {
         Self(Subsystem::ALL.map(least))
     }
 }
 
-impl Default for Levels {
+impl Default for LogLevels {
     fn default() -> Self {
         Self::new(|_| Some(Level::Info))
     }
@@ -109,16 +109,16 @@ impl Default for Levels {
 
 /// The error log of the process. Clones write to the same.
 #[derive(Clone)]
-pub struct ErrorLog(Arc<Inner>);
+pub struct ErrorLog(Arc<ErrorLogInner>);
 
 /// The error log as one subsystem uses it.
 #[derive(Clone)]
-pub struct Teller {
+pub struct SubsystemLog {
     log: ErrorLog,
     subsystem: Subsystem,
 }
 
-impl Teller {
+impl SubsystemLog {
     /// Whether an event of this level is told: where not, its values need not be made.
     #[must_use]
     pub fn tells(&self, level: Level) -> bool {
@@ -139,7 +139,7 @@ impl Teller {
         }
     }
 
-    /// As [`Teller::event`], but at most once a second for each `event` and `of`; with `left_out`, how many were left out
+    /// As [`SubsystemLog::event`], but at most once a second for each `event` and `of`; with `left_out`, how many were left out
     /// since the last.
     pub fn seldom_of(&self, level: Level, event: &'static str, of: &str, values: &[(&str, &str)]) {
         if self.tells(level)
@@ -152,7 +152,7 @@ impl Teller {
 }
 
 /// An event that repeats.
-struct Told {
+struct RepeatedEvent {
     event: &'static str,
     /// Whose; empty where there is one for all.
     of: Box<str>,
@@ -164,18 +164,18 @@ struct Told {
 /// than these, some may be told oftener.
 const REPEATING: usize = 1024;
 
-struct Inner {
+struct ErrorLogInner {
     sink: Mutex<Option<Sink>>,
-    sender: Option<Sender>,
+    sender: Option<LogSender>,
     stamp: Mutex<Stamp>,
     dropped: AtomicU64,
     /// When each event that repeats was last told; the last told are at the back.
-    told: Mutex<Vec<Told>>,
-    /// The least level of each subsystem, as a number; see [`Inner::tells`]. Changed by a reload.
+    told: Mutex<Vec<RepeatedEvent>>,
+    /// The least level of each subsystem, as a number; see [`ErrorLogInner::tells`]. Changed by a reload.
     levels: [AtomicU8; Subsystem::ALL.len()],
 }
 
-impl Inner {
+impl ErrorLogInner {
     fn new(sink: Option<Sink>) -> Arc<Self> {
         Arc::new(Self {
             sender: sink.as_ref().map(Sink::sender),
@@ -197,24 +197,24 @@ impl ErrorLog {
     ///
     /// # Errors
     /// The file cannot be opened for appending.
-    pub fn open(target: &Target) -> io::Result<Self> {
+    pub fn open(target: &LogTarget) -> io::Result<Self> {
         let sink = match target {
-            Target::Off => None,
-            target => Some(Sink::open(target, Stream::Error, "error-log", Arc::default(), None)?),
+            LogTarget::Off => None,
+            target => Some(Sink::open(target, StandardStream::Error, "error-log", Arc::default(), None)?),
         };
-        Ok(Self(Inner::new(sink)))
+        Ok(Self(ErrorLogInner::new(sink)))
     }
 
     /// A log that discards every event.
     #[must_use]
     pub fn off() -> Self {
-        Self(Inner::new(None))
+        Self(ErrorLogInner::new(None))
     }
 
     /// The log as `subsystem` uses it. What is told without one is the server's.
     #[must_use]
-    pub fn of(&self, subsystem: Subsystem) -> Teller {
-        Teller { log: self.clone(), subsystem }
+    pub fn of(&self, subsystem: Subsystem) -> SubsystemLog {
+        SubsystemLog { log: self.clone(), subsystem }
     }
 
     /// Whether an event of this subsystem and level is told.
@@ -224,7 +224,7 @@ impl ErrorLog {
     }
 
     /// Tells from now on what `levels` say, in every clone.
-    pub fn set_levels(&self, levels: Levels) {
+    pub fn set_levels(&self, levels: LogLevels) {
         for (now, least) in self.0.levels.iter().zip(levels.0) {
             now.store(least.map_or(u8::MAX, |it| it as u8), Relaxed);
         }
@@ -255,7 +255,7 @@ impl ErrorLog {
             }
         }
         line.push(b'\n');
-        if sender.send(&mut line, 1) != Sent::Taken {
+        if sender.send(&mut line, 1) != BatchFate::Taken {
             self.0.dropped.fetch_add(1, Relaxed);
         }
     }
@@ -277,13 +277,13 @@ impl ErrorLog {
             }
             Some(at) => {
                 let left_out = told.remove(at).left_out;
-                told.push(Told { event, of: of.into(), last: now, left_out: 0 });
+                told.push(RepeatedEvent { event, of: of.into(), last: now, left_out: 0 });
                 return Some(left_out);
             }
             None if told.len() >= REPEATING => drop(told.remove(0)),
             None => {}
         }
-        told.push(Told { event, of: of.into(), last: now, left_out: 0 });
+        told.push(RepeatedEvent { event, of: of.into(), last: now, left_out: 0 });
         Some(0)
     }
 

@@ -2,7 +2,7 @@
 //! one's own is in `form`.
 
 use super::escape;
-use super::form::Format;
+use super::form::LogFormat;
 use larder_semantics::field;
 use larder_stdx::clock::WallTime;
 use larder_transport::tls::Secured;
@@ -12,7 +12,7 @@ use std::net::IpAddr;
 
 /// One request, as the log tells it. Texts are the peer's bytes, unescaped; empty where there is none.
 #[derive(Clone, Copy, Debug)]
-pub struct Entry<'a> {
+pub struct LogEntry<'a> {
     /// When the response was finished.
     pub time: WallTime,
     /// Who asked; `None` for Unix sockets.
@@ -30,7 +30,7 @@ pub struct Entry<'a> {
     /// Bytes of the body that were sent.
     pub bytes: u64,
     /// Whether that was all of it.
-    pub end: End,
+    pub end: ResponseEnd,
     /// Microseconds from the request's head to the response's last byte; 0 for answers that were ready.
     pub duration: u64,
     /// The fields of the request's head.
@@ -50,20 +50,20 @@ pub struct Entry<'a> {
 
 /// How a response ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum ResponseEnd {
     /// It was sent to its last byte.
     Whole,
     /// The client went away, or the origin failed, before its last byte.
     Cut,
 }
 
-impl End {
+impl ResponseEnd {
     /// `whole` or `cut`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            End::Whole => "whole",
-            End::Cut => "cut",
+            ResponseEnd::Whole => "whole",
+            ResponseEnd::Cut => "cut",
         }
     }
 }
@@ -80,7 +80,7 @@ pub enum Since {
 }
 
 /// One row of the table of fields.
-pub struct Field {
+pub struct LogField {
     /// Its name in JSON: a stable interface.
     pub name: &'static str,
     /// The simplest form that has it.
@@ -88,77 +88,77 @@ pub struct Field {
     /// One line, for the manual.
     pub help: &'static str,
     /// Appends its JSON value.
-    json: fn(&Entry<'_>, &mut Stamp, &mut Vec<u8>),
+    json: fn(&LogEntry<'_>, &mut Stamp, &mut Vec<u8>),
     /// Appends its value for a form of one's own, escaped; nothing where there is none.
-    pub plain: fn(&Entry<'_>, &mut Stamp, &mut Vec<u8>),
+    pub plain: fn(&LogEntry<'_>, &mut Stamp, &mut Vec<u8>),
 }
 
 /// The fields, in the order of the JSON form.
 #[rustfmt::skip]
-pub static FIELDS: &[Field] = &[
-    Field { name: "time", since: Since::Common, help: "Time at which the response finished: UTC, RFC 3339 in JSON, `[day/month/year:h:m:s +0000]` otherwise.",
+pub static FIELDS: &[LogField] = &[
+    LogField { name: "time", since: Since::Common, help: "Time at which the response finished: UTC, RFC 3339 in JSON, `[day/month/year:h:m:s +0000]` otherwise.",
         json: |it, stamp, out| { out.push(b'"'); out.extend_from_slice(stamp.rfc3339(it.time)); out.push(b'"'); },
         plain: |it, stamp, out| out.extend_from_slice(stamp.rfc3339(it.time)) },
-    Field { name: "client", since: Since::Common, help: "The client's address; empty (`-`) for Unix sockets.",
+    LogField { name: "client", since: Since::Common, help: "The client's address; empty (`-`) for Unix sockets.",
         json: |it, _, out| match it.client { Some(ip) => { let _ = write!(out, "\"{ip}\""); } None => out.extend_from_slice(b"\"\"") },
         plain: |it, _, out| if let Some(ip) = it.client { let _ = write!(out, "{ip}"); } },
-    Field { name: "method", since: Since::Common, help: "The request's method.",
+    LogField { name: "method", since: Since::Common, help: "The request's method.",
         json: |it, _, out| escape::json(it.method, out),
         plain: |it, _, out| escape::escaped(it.method, out) },
-    Field { name: "host", since: Since::Json, help: "The request's host, unchanged.",
+    LogField { name: "host", since: Since::Json, help: "The request's host, unchanged.",
         json: |it, _, out| escape::json(it.host, out),
         plain: |it, _, out| escape::escaped(it.host, out) },
-    Field { name: "target", since: Since::Common, help: "The request's target (path and query), as sent to the origin; characters that a URI must not contain are percent-encoded.",
+    LogField { name: "target", since: Since::Common, help: "The request's target (path and query), as sent to the origin; characters that a URI must not contain are percent-encoded.",
         json: |it, _, out| escape::json(it.target, out),
         plain: |it, _, out| escape::escaped(it.target, out) },
-    Field { name: "protocol", since: Since::Common, help: "The request's protocol.",
+    LogField { name: "protocol", since: Since::Common, help: "The request's protocol.",
         json: |it, _, out| { let _ = write!(out, "\"{}\"", it.protocol); },
         plain: |it, _, out| out.extend_from_slice(it.protocol.as_bytes()) },
-    Field { name: "status", since: Since::Common, help: "The status of the response.",
+    LogField { name: "status", since: Since::Common, help: "The status of the response.",
         json: |it, _, out| number(u64::from(it.status), out),
         plain: |it, _, out| number(u64::from(it.status), out) },
-    Field { name: "bytes", since: Since::Common, help: "Bytes of the response body that were sent; `-` for none in the common and combined formats.",
+    LogField { name: "bytes", since: Since::Common, help: "Bytes of the response body that were sent; `-` for none in the common and combined formats.",
         json: |it, _, out| number(it.bytes, out),
         plain: |it, _, out| number(it.bytes, out) },
-    Field { name: "end", since: Since::Json, help: "`whole`, or `cut`: the client closed the connection or the origin failed before the last byte of the response.",
+    LogField { name: "end", since: Since::Json, help: "`whole`, or `cut`: the client closed the connection or the origin failed before the last byte of the response.",
         json: |it, _, out| escape::json(it.end.name().as_bytes(), out),
         plain: |it, _, out| escape::escaped(it.end.name().as_bytes(), out) },
-    Field { name: "duration_us", since: Since::Json, help: "Microseconds from the request's head to the response's last byte; 0 for hits in RAM and open files, which are not timed.",
+    LogField { name: "duration_us", since: Since::Json, help: "Microseconds from the request's head to the response's last byte; 0 for hits in RAM and open files, which are not timed.",
         json: |it, _, out| number(it.duration, out),
         plain: |it, _, out| number(it.duration, out) },
-    Field { name: "referer", since: Since::Combined, help: "The request's `Referer`.",
+    LogField { name: "referer", since: Since::Combined, help: "The request's `Referer`.",
         json: |it, _, out| escape::json(it.referer(), out),
         plain: |it, _, out| escape::escaped(it.referer(), out) },
-    Field { name: "user_agent", since: Since::Combined, help: "The request's `User-Agent`.",
+    LogField { name: "user_agent", since: Since::Combined, help: "The request's `User-Agent`.",
         json: |it, _, out| escape::json(it.user_agent(), out),
         plain: |it, _, out| escape::escaped(it.user_agent(), out) },
-    Field { name: "cache", since: Since::Json, help: "The cache result, as in `Cache-Status`: `hit` (`hit-disk` or `hit-fleet` from a lower tier), `hit-stale` (served stale), `overlay`, `only-if-cached` (a 504 for that directive), or the reason for forwarding, in the terms of RFC 9211. Empty if the cache was not involved.",
+    LogField { name: "cache", since: Since::Json, help: "The cache result, as in `Cache-Status`: `hit` (`hit-disk` or `hit-fleet` from a lower tier), `hit-stale` (served stale), `overlay`, `only-if-cached` (a 504 for that directive), or the reason for forwarding, in the terms of RFC 9211. Empty if the cache was not involved.",
         json: |it, _, out| escape::json(it.cache.as_bytes(), out),
         plain: |it, _, out| escape::escaped(it.cache.as_bytes(), out) },
-    Field { name: "route", since: Since::Json, help: "The route: `site.route.name`, otherwise the first host pattern of the site and the path pattern of the route.",
+    LogField { name: "route", since: Since::Json, help: "The route: `site.route.name`, otherwise the first host pattern of the site and the path pattern of the route.",
         json: |it, _, out| escape::json(it.route.as_bytes(), out),
         plain: |it, _, out| escape::escaped(it.route.as_bytes(), out) },
-    Field { name: "origin_us", since: Since::Json, help: "Microseconds until the response head of the origin arrived; `null` if the origin was not contacted.",
+    LogField { name: "origin_us", since: Since::Json, help: "Microseconds until the response head of the origin arrived; `null` if the origin was not contacted.",
         json: |it, _, out| match it.origin_duration { Some(it) => number(it, out), None => out.extend_from_slice(b"null") },
         plain: |it, _, out| if let Some(it) = it.origin_duration { number(it, out) } },
-    Field { name: "origin_protocol", since: Since::Json, help: "The protocol of the origin: `HTTP/1.0`, `HTTP/1.1` or `HTTP/2.0`; empty if the origin was not contacted.",
+    LogField { name: "origin_protocol", since: Since::Json, help: "The protocol of the origin: `HTTP/1.0`, `HTTP/1.1` or `HTTP/2.0`; empty if the origin was not contacted.",
         json: |it, _, out| escape::json(it.origin_protocol.as_bytes(), out),
         plain: |it, _, out| escape::escaped(it.origin_protocol.as_bytes(), out) },
-    Field { name: "tls_version", since: Since::Json, help: "`TLSv1.2` or `TLSv1.3`; empty for clear text.",
+    LogField { name: "tls_version", since: Since::Json, help: "`TLSv1.2` or `TLSv1.3`; empty for clear text.",
         json: |it, _, out| escape::json(it.tls_text(|it| it.version), out),
         plain: |it, _, out| escape::escaped(it.tls_text(|it| it.version), out) },
-    Field { name: "tls_cipher", since: Since::Json, help: "The cipher suite, by its IANA name; empty for clear text.",
+    LogField { name: "tls_cipher", since: Since::Json, help: "The cipher suite, by its IANA name; empty for clear text.",
         json: |it, _, out| escape::json(it.tls_text(|it| it.cipher), out),
         plain: |it, _, out| escape::escaped(it.tls_text(|it| it.cipher), out) },
-    Field { name: "tls_name", since: Since::Json, help: "The host name in the TLS handshake (SNI); empty if there was none.",
+    LogField { name: "tls_name", since: Since::Json, help: "The host name in the TLS handshake (SNI); empty if there was none.",
         json: |it, _, out| escape::json(it.tls_text(|it| &it.name), out),
         plain: |it, _, out| escape::escaped(it.tls_text(|it| &it.name), out) },
-    Field { name: "tls_client", since: Since::Json, help: "The subject of the client certificate (`tls.client_auth`), such as `O=Example, CN=ann`; empty if there was none.",
+    LogField { name: "tls_client", since: Since::Json, help: "The subject of the client certificate (`tls.client_auth`), such as `O=Example, CN=ann`; empty if there was none.",
         json: |it, _, out| escape::json(it.tls_text(|it| &it.client), out),
         plain: |it, _, out| escape::escaped(it.tls_text(|it| &it.client), out) },
 ];
 
-impl Entry<'_> {
+impl LogEntry<'_> {
     /// The request's `Referer`.
     fn referer(&self) -> &[u8] {
         field::first(self.fields, "referer").unwrap_or_default()
@@ -175,9 +175,9 @@ impl Entry<'_> {
     }
 
     /// Appends the line, its newline included.
-    pub fn write(&self, format: &Format, stamp: &mut Stamp, out: &mut Vec<u8>) {
+    pub fn write(&self, format: &LogFormat, stamp: &mut Stamp, out: &mut Vec<u8>) {
         match format {
-            Format::Json => {
+            LogFormat::Json => {
                 for (index, field) in FIELDS.iter().enumerate() {
                     out.extend_from_slice(if index == 0 { b"{\"" } else { b",\"" });
                     out.extend_from_slice(field.name.as_bytes());
@@ -186,8 +186,8 @@ impl Entry<'_> {
                 }
                 out.push(b'}');
             }
-            Format::Common => self.common(stamp, out),
-            Format::Combined => {
+            LogFormat::Common => self.common(stamp, out),
+            LogFormat::Combined => {
                 self.common(stamp, out);
                 out.extend_from_slice(b" \"");
                 escape::quoted(self.referer(), out);
@@ -195,7 +195,7 @@ impl Entry<'_> {
                 escape::quoted(self.user_agent(), out);
                 out.push(b'"');
             }
-            Format::Own(it) => it.write(self, stamp, out),
+            LogFormat::Own(it) => it.write(self, stamp, out),
         }
         out.push(b'\n');
     }

@@ -1,7 +1,7 @@
 //! A line of the access log in a form of one's own: text in which `{field}`s stand. What fields there are is in `fields`.
 
 use super::escape;
-use super::fields::{Entry, FIELDS, Stamp};
+use super::fields::{FIELDS, LogEntry, Stamp};
 use larder_semantics::field::{self, is_token};
 use larder_semantics::secret;
 use std::str::FromStr;
@@ -16,7 +16,7 @@ pub const ALLOWED: &str = "\"combined\", \"common\", \"json\", or a template wit
 
 /// The form of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Format {
+pub enum LogFormat {
     /// The common log format with referrer and user agent.
     Combined,
     /// The common log format.
@@ -24,28 +24,28 @@ pub enum Format {
     /// One JSON object a line.
     Json,
     /// A form of the operator's own.
-    Own(Template),
+    Own(LogTemplate),
 }
 
-impl FromStr for Format {
+impl FromStr for LogFormat {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
-            "combined" => Ok(Format::Combined),
-            "common" => Ok(Format::Common),
-            "json" => Ok(Format::Json),
-            _ => Template::parse(text).map(Format::Own),
+            "combined" => Ok(LogFormat::Combined),
+            "common" => Ok(LogFormat::Common),
+            "json" => Ok(LogFormat::Json),
+            _ => LogTemplate::parse(text).map(LogFormat::Own),
         }
     }
 }
 
 /// Text and fields, as they follow one another.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Template(Arc<[Part]>);
+pub struct LogTemplate(Arc<[FormatPart]>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Part {
+enum FormatPart {
     Text(String),
     /// A field of the table, by its place there.
     Field {
@@ -61,7 +61,7 @@ enum Part {
     },
 }
 
-impl Template {
+impl LogTemplate {
     /// Reads a text.
     ///
     /// # Errors
@@ -94,9 +94,9 @@ impl Template {
                         .and_then(|it| it.split_once('}'))
                         .ok_or("each \"{\" closed by a \"}\"; double a literal brace")?;
                     if !plain.is_empty() {
-                        parts.push(Part::Text(std::mem::take(&mut plain)));
+                        parts.push(FormatPart::Text(std::mem::take(&mut plain)));
                     }
-                    parts.push(Part::parse(name, within_quotes)?);
+                    parts.push(FormatPart::parse(name, within_quotes)?);
                     behind
                 }
             };
@@ -106,23 +106,23 @@ impl Template {
         }
         plain.push_str(rest);
         if !plain.is_empty() {
-            parts.push(Part::Text(plain));
+            parts.push(FormatPart::Text(plain));
         }
         Ok(Self(parts.into()))
     }
 
     /// Appends the line, without its newline.
-    pub fn write(&self, entry: &Entry<'_>, stamp: &mut Stamp, out: &mut Vec<u8>) {
+    pub fn write(&self, entry: &LogEntry<'_>, stamp: &mut Stamp, out: &mut Vec<u8>) {
         for part in &*self.0 {
             match part {
-                Part::Text(it) => out.extend_from_slice(it.as_bytes()),
-                Part::Field { index, within_quotes } => {
+                FormatPart::Text(it) => out.extend_from_slice(it.as_bytes()),
+                FormatPart::Field { index, within_quotes } => {
                     let from = out.len();
                     (FIELDS[*index].plain)(entry, stamp, out);
                     end(from, *within_quotes, out);
                 }
-                Part::CommonTime => out.extend_from_slice(stamp.common(entry.time)),
-                Part::Header { name, within_quotes } => {
+                FormatPart::CommonTime => out.extend_from_slice(stamp.common(entry.time)),
+                FormatPart::Header { name, within_quotes } => {
                     let from = out.len();
                     for (number, value) in field::all(entry.fields, name).enumerate() {
                         if number > 0 {
@@ -137,20 +137,20 @@ impl Template {
     }
 }
 
-impl Part {
+impl FormatPart {
     fn parse(name: &str, within_quotes: bool) -> Result<Self, String> {
         if name == "time:common" {
-            return Ok(Part::CommonTime);
+            return Ok(FormatPart::CommonTime);
         }
         if let Some(name) = name.strip_prefix("header:") {
             let fits = is_token(name.as_bytes());
-            let header = || Part::Header { name: name.to_owned(), within_quotes };
+            let header = || FormatPart::Header { name: name.to_owned(), within_quotes };
             return fits
                 .then(header)
                 .ok_or_else(|| "the name of a header field after \"header:\"".to_owned());
         }
         if let Some(index) = FIELDS.iter().position(|it| it.name == name) {
-            return Ok(Part::Field { index, within_quotes });
+            return Ok(FormatPart::Field { index, within_quotes });
         }
         let names: Vec<_> = FIELDS.iter().map(|it| it.name).collect();
         Err(format!("for {{{name}}} one of {}, time:common, header:NAME", names.join(", ")))

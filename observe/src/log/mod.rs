@@ -14,14 +14,14 @@ pub mod sink;
 #[cfg(test)]
 mod tests;
 
-pub use error::{ErrorLog, Level, Levels, LimitWatch, Subsystem, Teller};
-pub use fields::{End, Entry};
-pub use form::Format;
-pub use sink::Target;
+pub use error::{ErrorLog, Level, LimitWatch, LogLevels, Subsystem, SubsystemLog};
+pub use fields::{LogEntry, ResponseEnd};
+pub use form::LogFormat;
+pub use sink::LogTarget;
 
 use fields::Stamp;
 use larder_counters::Counters;
-use sink::{Sender, Sent, Sink, Stream};
+use sink::{BatchFate, LogSender, Sink, StandardStream};
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ const FULL_AT: usize = 128 << 10;
 
 /// The access log of the process.
 pub struct AccessLog {
-    format: Format,
+    format: LogFormat,
     /// `None` where the log is off.
     sink: Option<Sink>,
 }
@@ -46,14 +46,14 @@ impl AccessLog {
     /// # Errors
     /// The file cannot be opened for appending.
     pub fn open(
-        target: &Target,
-        format: Format,
+        target: &LogTarget,
+        format: LogFormat,
         counters: Arc<Counters>,
         errors: ErrorLog,
     ) -> io::Result<Self> {
         let sink = match target {
-            Target::Off => None,
-            target => Some(Sink::open(target, Stream::Out, "access-log", counters, Some(errors))?),
+            LogTarget::Off => None,
+            target => Some(Sink::open(target, StandardStream::Out, "access-log", counters, Some(errors))?),
         };
         Ok(Self { format, sink })
     }
@@ -95,8 +95,8 @@ pub enum Closed {
 
 /// One worker's end of the access log.
 pub struct LogHandle {
-    format: Format,
-    sender: Option<Sender>,
+    format: LogFormat,
+    sender: Option<LogSender>,
     counters: Arc<Counters>,
     buffer: RefCell<Vec<u8>>,
     lines: Cell<u64>,
@@ -104,14 +104,14 @@ pub struct LogHandle {
 }
 
 impl LogHandle {
-    /// Whether lines go anywhere: where not, an [`Entry`] need not be made.
+    /// Whether lines go anywhere: where not, an [`LogEntry`] need not be made.
     #[must_use]
     pub fn is_on(&self) -> bool {
         self.sender.is_some()
     }
 
     /// Appends a line to the buffer. Never waits, and allocates only while the buffer grows to its size.
-    pub fn record(&self, entry: &Entry<'_>) {
+    pub fn record(&self, entry: &LogEntry<'_>) {
         if self.sender.is_none() {
             return;
         }
@@ -138,9 +138,9 @@ impl LogHandle {
             return;
         }
         match sender.send(&mut buffer, self.lines.get()) {
-            Sent::Taken => self.lines.set(0),
-            Sent::Full => {}
-            Sent::Closed => {
+            BatchFate::Taken => self.lines.set(0),
+            BatchFate::Full => {}
+            BatchFate::Closed => {
                 self.counters.log_lines_dropped.add(self.lines.take());
                 buffer.clear();
             }

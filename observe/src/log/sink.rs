@@ -26,7 +26,7 @@ const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 /// Where a log goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Target {
+pub enum LogTarget {
     /// Nowhere.
     Off,
     /// Standard output or standard error.
@@ -37,7 +37,7 @@ pub enum Target {
 
 /// The standard stream that a target of `-` means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stream {
+pub enum StandardStream {
     /// Standard output.
     Out,
     /// Standard error.
@@ -46,21 +46,21 @@ pub enum Stream {
 
 /// A log's file and its writer.
 pub struct Sink {
-    sender: Sender,
-    shared: Arc<Shared>,
+    sender: LogSender,
+    shared: Arc<SinkShared>,
     done: Receiver<()>,
 }
 
 /// What workers send with.
 #[derive(Clone)]
-pub struct Sender {
+pub struct LogSender {
     queue: SyncSender<Message>,
-    shared: Arc<Shared>,
+    shared: Arc<SinkShared>,
 }
 
 /// What became of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sent {
+pub enum BatchFate {
     /// It is in the queue, and the buffer is empty.
     Taken,
     /// The queue is full; the buffer is as it was.
@@ -78,7 +78,7 @@ enum Message {
     Wake,
 }
 
-struct Shared {
+struct SinkShared {
     reopen: AtomicBool,
     stop: AtomicBool,
     /// Nobody waits for the writer any more: what would wait is lost.
@@ -87,17 +87,17 @@ struct Shared {
     empty: Mutex<Vec<Vec<u8>>>,
 }
 
-impl Sender {
+impl LogSender {
     /// Hands the buffer over, in exchange for an empty one. Never waits.
-    pub fn send(&self, buffer: &mut Vec<u8>, lines: u64) -> Sent {
+    pub fn send(&self, buffer: &mut Vec<u8>, lines: u64) -> BatchFate {
         let fresh = self.shared.empty.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let bytes = std::mem::replace(buffer, fresh.unwrap_or_default());
         match self.queue.try_send(Message::Batch { bytes, lines }) {
-            Ok(()) => Sent::Taken,
+            Ok(()) => BatchFate::Taken,
             Err(error) => {
                 let (message, sent) = match error {
-                    TrySendError::Full(message) => (message, Sent::Full),
-                    TrySendError::Disconnected(message) => (message, Sent::Closed),
+                    TrySendError::Full(message) => (message, BatchFate::Full),
+                    TrySendError::Disconnected(message) => (message, BatchFate::Closed),
                 };
                 if let Message::Batch { bytes, .. } = message {
                     self.shared.recycle(std::mem::replace(buffer, bytes));
@@ -108,7 +108,7 @@ impl Sender {
     }
 }
 
-impl Shared {
+impl SinkShared {
     fn recycle(&self, mut buffer: Vec<u8>) {
         buffer.clear();
         let mut empty = self.empty.lock().unwrap_or_else(PoisonError::into_inner);
@@ -124,8 +124,8 @@ impl Sink {
     /// # Errors
     /// The file cannot be opened for appending, or the thread not started.
     pub fn open(
-        target: &Target,
-        stream: Stream,
+        target: &LogTarget,
+        stream: StandardStream,
         name: &'static str,
         counters: Arc<Counters>,
         errors: Option<ErrorLog>,
@@ -133,23 +133,23 @@ impl Sink {
         let out = Out::open(target, stream)?;
         let (queue, batches) = mpsc::sync_channel(QUEUE);
         let (tell, done) = mpsc::channel();
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SinkShared {
             reopen: AtomicBool::new(false),
             stop: AtomicBool::new(false),
             abandon: AtomicBool::new(false),
             empty: Mutex::new(Vec::new()),
         });
-        let mut writer = Writer { out, name, shared: shared.clone(), counters, errors };
+        let mut writer = SinkWriter { out, name, shared: shared.clone(), counters, errors };
         std::thread::Builder::new().name(name.to_owned()).spawn(move || {
             writer.run(&batches);
             let _ = tell.send(());
         })?;
-        Ok(Sink { sender: Sender { queue, shared: shared.clone() }, shared, done })
+        Ok(Sink { sender: LogSender { queue, shared: shared.clone() }, shared, done })
     }
 
     /// An end to send with.
     #[must_use]
-    pub fn sender(&self) -> Sender {
+    pub fn sender(&self) -> LogSender {
         self.sender.clone()
     }
 
@@ -174,15 +174,15 @@ impl Sink {
     }
 }
 
-struct Writer {
+struct SinkWriter {
     out: Out,
     name: &'static str,
-    shared: Arc<Shared>,
+    shared: Arc<SinkShared>,
     counters: Arc<Counters>,
     errors: Option<ErrorLog>,
 }
 
-impl Writer {
+impl SinkWriter {
     /// Until every sender is gone, or a stop is wanted and the queue is empty.
     fn run(&mut self, batches: &Receiver<Message>) {
         loop {
@@ -260,22 +260,22 @@ enum Ready {
 
 enum Out {
     File { path: PathBuf, file: File, waits: bool },
-    Stream { stream: Stream, waits: bool },
+    Stream { stream: StandardStream, waits: bool },
     Nowhere,
 }
 
 impl Out {
-    fn open(target: &Target, stream: Stream) -> io::Result<Out> {
+    fn open(target: &LogTarget, stream: StandardStream) -> io::Result<Out> {
         Ok(match target {
-            Target::Off => Out::Nowhere,
-            Target::File(path) => {
+            LogTarget::Off => Out::Nowhere,
+            LogTarget::File(path) => {
                 let (file, waits) = open_file(path)?;
                 Out::File { path: path.clone(), file, waits }
             }
-            Target::Standard => {
+            LogTarget::Standard => {
                 let file = match stream {
-                    Stream::Out => io::stdout().as_fd().try_clone_to_owned(),
-                    Stream::Error => io::stderr().as_fd().try_clone_to_owned(),
+                    StandardStream::Out => io::stdout().as_fd().try_clone_to_owned(),
+                    StandardStream::Error => io::stderr().as_fd().try_clone_to_owned(),
                 };
                 let waits = File::from(file?).metadata().map_or(true, |it| !it.is_file());
                 Out::Stream { stream, waits }
@@ -302,8 +302,8 @@ impl Out {
         }
         match self {
             Out::File { file, waits: true, .. } => pipe(file.as_fd()),
-            Out::Stream { stream: Stream::Out, waits: true } => pipe(io::stdout().as_fd()),
-            Out::Stream { stream: Stream::Error, waits: true } => pipe(io::stderr().as_fd()),
+            Out::Stream { stream: StandardStream::Out, waits: true } => pipe(io::stdout().as_fd()),
+            Out::Stream { stream: StandardStream::Error, waits: true } => pipe(io::stderr().as_fd()),
             Out::File { .. } | Out::Stream { .. } | Out::Nowhere => Ready::Now(usize::MAX),
         }
     }
@@ -312,8 +312,8 @@ impl Out {
         match self {
             Out::File { file, .. } => file.write(bytes),
             // Past the standard library's own buffer: batches are whole.
-            Out::Stream { stream: Stream::Out, .. } => Ok(rustix::io::write(io::stdout(), bytes)?),
-            Out::Stream { stream: Stream::Error, .. } => Ok(rustix::io::write(io::stderr(), bytes)?),
+            Out::Stream { stream: StandardStream::Out, .. } => Ok(rustix::io::write(io::stdout(), bytes)?),
+            Out::Stream { stream: StandardStream::Error, .. } => Ok(rustix::io::write(io::stderr(), bytes)?),
             Out::Nowhere => Ok(bytes.len()),
         }
     }

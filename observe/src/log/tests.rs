@@ -14,8 +14,8 @@ const HEAD: &[Field<'static>] = &[
     Field { name: "x-forwarded-for", value: b"10.0.0.2" },
 ];
 
-fn entry() -> Entry<'static> {
-    Entry {
+fn entry() -> LogEntry<'static> {
+    LogEntry {
         time: WallTime(1_795_246_926),
         client: Some([192, 0, 2, 1].into()),
         method: b"GET",
@@ -24,7 +24,7 @@ fn entry() -> Entry<'static> {
         host: b"www.example.com",
         status: 200,
         bytes: 1795,
-        end: End::Whole,
+        end: ResponseEnd::Whole,
         duration: 123,
         fields: HEAD,
         cache: "hit",
@@ -36,7 +36,7 @@ fn entry() -> Entry<'static> {
 }
 
 #[track_caller]
-fn check(format: Format, expect: &str) {
+fn check(format: LogFormat, expect: &str) {
     let mut out = Vec::new();
     entry().write(&format, &mut Stamp::default(), &mut out);
     assert_eq!(expect, str::from_utf8(&out).unwrap());
@@ -45,10 +45,10 @@ fn check(format: Format, expect: &str) {
 #[test]
 fn the_three_forms() {
     let common = r#"192.0.2.1 - - [21/Nov/2026:07:42:06 +0000] "GET /a?b=\x22c\x22 HTTP/1.1" 200 1795"#;
-    check(Format::Common, &format!("{common}\n"));
-    check(Format::Combined, &format!("{common} \"-\" \"test/1\\x0a\"\n"));
+    check(LogFormat::Common, &format!("{common}\n"));
+    check(LogFormat::Combined, &format!("{common} \"-\" \"test/1\\x0a\"\n"));
     check(
-        Format::Json,
+        LogFormat::Json,
         "{\"time\":\"2026-11-21T07:42:06Z\",\"client\":\"192.0.2.1\",\"method\":\"GET\",\"host\":\"www.example.com\",\
          \"target\":\"/a?b=\\\"c\\\"\",\"protocol\":\"HTTP/1.1\",\"status\":200,\"bytes\":1795,\"end\":\"whole\",\"duration_us\":123,\
          \"referer\":\"\",\"user_agent\":\"test/1\\u000a\",\"cache\":\"hit\",\"route\":\"larder.toml:7\",\
@@ -71,7 +71,7 @@ fn a_form_of_ones_own() {
     own("\"{header:X-Forwarded-For}\" {user_agent}", "\"10.0.0.1 forged, 10.0.0.2\" test/1\\x0a");
     // The named ones can be said in it.
     let mut common = Vec::new();
-    entry().write(&Format::Common, &mut Stamp::default(), &mut common);
+    entry().write(&LogFormat::Common, &mut Stamp::default(), &mut common);
     let same = "{client} - - [{time:common}] \"{method} {target} {protocol}\" {status} {bytes}";
     own(same, str::from_utf8(&common).unwrap().trim_end());
 }
@@ -80,7 +80,7 @@ fn a_form_of_ones_own() {
 fn a_form_that_says_nothing_is_refused() {
     #[track_caller]
     fn check(text: &str, expect: &str) {
-        let why = text.parse::<Format>().unwrap_err();
+        let why = text.parse::<LogFormat>().unwrap_err();
         assert!(why.contains(expect), "{text}: {why}");
     }
     check("xml", "\"combined\", \"common\", \"json\", or a template");
@@ -109,8 +109,8 @@ fn dates() {
 }
 
 fn open(path: &Path) -> AccessLog {
-    let target = Target::File(path.to_owned());
-    AccessLog::open(&target, Format::Common, Arc::default(), ErrorLog::off()).unwrap()
+    let target = LogTarget::File(path.to_owned());
+    AccessLog::open(&target, LogFormat::Common, Arc::default(), ErrorLog::off()).unwrap()
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn a_full_pipe_drops_and_counts_and_never_waits() {
     let handle = log.worker(counters.clone());
     let total = 200_000;
     for bytes in 1..=total {
-        handle.record(&Entry { bytes, ..entry() }); // Nobody reads: far more than pipe and queue hold.
+        handle.record(&LogEntry { bytes, ..entry() }); // Nobody reads: far more than pipe and queue hold.
     }
     let reader = BufReader::new(std::fs::File::open(&path).unwrap());
     let (tell, told) = std::sync::mpsc::channel();
@@ -186,8 +186,8 @@ fn a_rotated_file_is_opened_anew() {
 #[test]
 fn a_full_disk_is_counted() {
     let counters = Arc::new(Counters::default());
-    let target = Target::File("/dev/full".into());
-    let log = AccessLog::open(&target, Format::Common, counters.clone(), ErrorLog::off()).unwrap();
+    let target = LogTarget::File("/dev/full".into());
+    let log = AccessLog::open(&target, LogFormat::Common, counters.clone(), ErrorLog::off()).unwrap();
     let handle = log.worker(Arc::default());
     handle.record(&entry());
     handle.record(&entry());
@@ -198,8 +198,8 @@ fn a_full_disk_is_counted() {
 
 #[test]
 fn a_log_that_cannot_be_opened_says_so() {
-    let target = Target::File("/nowhere/log".into());
-    let opened = AccessLog::open(&target, Format::Common, Arc::default(), ErrorLog::off());
+    let target = LogTarget::File("/nowhere/log".into());
+    let opened = AccessLog::open(&target, LogFormat::Common, Arc::default(), ErrorLog::off());
     assert_eq!(Some(io::ErrorKind::NotFound), opened.err().map(|it| it.kind()));
 }
 
@@ -207,7 +207,7 @@ fn a_log_that_cannot_be_opened_says_so() {
 fn limits_are_told_when_they_are_reached_each_minute_and_when_they_are_over() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("errors");
-    let errors = ErrorLog::open(&Target::File(path.clone())).unwrap();
+    let errors = ErrorLog::open(&LogTarget::File(path.clone())).unwrap();
     let counters = Counters::default();
     let mut watch = LimitWatch::default();
     watch.look(Monotonic(0), counters.values(), &errors);
@@ -261,15 +261,15 @@ fn what_repeats_is_told_once_a_second_of_each() {
 fn each_subsystem_has_a_least_level_that_changes_live() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("errors");
-    let errors = ErrorLog::open(&Target::File(path.clone())).unwrap();
+    let errors = ErrorLog::open(&LogTarget::File(path.clone())).unwrap();
     let (disk, fleet) = (errors.of(Subsystem::Disk), errors.of(Subsystem::Fleet));
     fleet.event(Level::Debug, "a", &[]);
-    errors.set_levels(Levels::new(|it| (it == Subsystem::Fleet).then_some(Level::Debug)));
+    errors.set_levels(LogLevels::new(|it| (it == Subsystem::Fleet).then_some(Level::Debug)));
     assert!(fleet.tells(Level::Debug) && !disk.tells(Level::Error));
     fleet.event(Level::Debug, "b", &[("key", "k")]);
     disk.event(Level::Error, "c", &[]);
     errors.event(Level::Error, "d", &[]);
-    errors.set_levels(Levels::default());
+    errors.set_levels(LogLevels::default());
     fleet.event(Level::Debug, "e", &[]);
     disk.seldom(Level::Info, "f", &[]);
     disk.seldom(Level::Info, "f", &[]);

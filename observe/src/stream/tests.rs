@@ -1,16 +1,16 @@
 //! Who is told of what, and what becomes of those who do not listen fast enough.
 
 use super::*;
-use crate::Outcome;
-use larder_semantics::cache_status::Tier;
-use larder_semantics::expression::Subject;
+use crate::RequestOutcome;
+use larder_semantics::cache_status::AnsweringTier;
+use larder_semantics::expression::ExpressionSubject;
 use larder_semantics::field::Field;
 use larder_semantics::scheme::Scheme;
 use larder_transport::Client;
 use larder_wire::http1::Version;
 
 /// Has `work` done with a request that has this outcome.
-pub fn with_request<T>(outcome: &Outcome, work: impl FnOnce(&Finished<'_>) -> T) -> T {
+pub fn with_request<T>(outcome: &RequestOutcome, work: impl FnOnce(&Finished<'_>) -> T) -> T {
     let client = Client {
         peer: "192.0.2.7:4000".parse().ok(),
         hops: Vec::new(),
@@ -44,17 +44,17 @@ pub fn with_request<T>(outcome: &Outcome, work: impl FnOnce(&Finished<'_>) -> T)
 }
 
 /// The outcome of a hit.
-pub fn hit() -> Outcome {
-    Outcome::whole(200, 120, Some(Report::Hit { ttl: 7, tier: Tier::Ram }))
+pub fn hit() -> RequestOutcome {
+    RequestOutcome::whole(200, 120, Some(CacheReport::Hit { ttl: 7, tier: AnsweringTier::Ram }))
 }
 
 /// The first id.
-fn id() -> Id {
-    Id::parse("00000001").unwrap()
+fn id() -> RequestId {
+    RequestId::parse("00000001").unwrap()
 }
 
 /// Tells of a request somebody listens to; what was told.
-fn tell(tap: &Tap, outcome: &Outcome) -> Bytes {
+fn tell(tap: &Tap, outcome: &RequestOutcome) -> Bytes {
     let kept = RefCell::default();
     assert!(with_request(outcome, |it| tap.tell(it, id, |record| *kept.borrow_mut() = record)));
     kept.into_inner()
@@ -62,8 +62,8 @@ fn tell(tap: &Tap, outcome: &Outcome) -> Bytes {
 
 #[track_caller]
 fn check(filter: &str, expect: bool) {
-    let filter = Expression::parse_about(Subject::Finished, filter).unwrap();
-    assert_eq!(expect, with_request(&hit(), |it| filter.holds(&Seen(it))), "{filter:?}");
+    let filter = Expression::parse_about(ExpressionSubject::Finished, filter).unwrap();
+    assert_eq!(expect, with_request(&hit(), |it| filter.holds(&FilterFacts(it))), "{filter:?}");
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn each_listener_gets_what_its_filter_is_true_of() {
     let hub = Hub::new(Arc::default());
     let tap = Tap::new(hub.clone());
     assert!(!tap.is_on());
-    let filter = |text| Expression::parse_about(Subject::Finished, text).ok();
+    let filter = |text| Expression::parse_about(ExpressionSubject::Finished, text).ok();
     let mut all = hub.listen(None).unwrap();
     let mut failures = hub.listen(filter("status >= 500")).unwrap();
     assert!(tap.is_on());
@@ -103,7 +103,7 @@ fn each_listener_gets_what_its_filter_is_true_of() {
     let value: Value = serde_json::from_slice(&told).unwrap();
     assert_eq!("http://WWW.example.com:8080/list/a?page=2", value["url"]);
     assert_eq!((&json!("00000001"), &json!(1500)), (&value["id"], &value["duration_us"]));
-    tell(&tap, &Outcome::whole(503, 0, None));
+    tell(&tap, &RequestOutcome::whole(503, 0, None));
     assert!(failures.records.try_recv().is_ok() && all.records.try_recv().is_ok());
     drop((all, failures));
     assert!(!tap.is_on());
@@ -129,7 +129,7 @@ fn a_request_is_kept_once_and_before_anybody_hears_of_it() {
 fn nobody_is_told_where_no_filter_is_true() {
     let hub = Hub::new(Arc::default());
     let tap = Tap::new(hub.clone());
-    let filter = Expression::parse_about(Subject::Finished, "status >= 500").unwrap();
+    let filter = Expression::parse_about(ExpressionSubject::Finished, "status >= 500").unwrap();
     let _none = hub.listen(Some(filter)).unwrap();
     let (no_id, not_kept) = (|| unreachable!("no id is given out"), |_| unreachable!("it is kept"));
     assert!(!with_request(&hit(), |it| tap.tell(it, no_id, not_kept)));

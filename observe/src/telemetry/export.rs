@@ -1,11 +1,11 @@
 //! Spans as OpenTelemetry has them, by its conventions for HTTP servers, and their way to the collector: OTLP over HTTP, by one
 //! thread that may wait. Which requests become spans is not here.
 
-use super::{Item, Span};
+use super::{Span, SpanItem};
 use async_trait::async_trait;
 use bytes::Bytes;
 use larder_counters::Counters;
-use larder_origin::Address;
+use larder_origin::OriginAddress;
 use opentelemetry::trace::{SpanContext, SpanId, SpanKind, Status, TraceFlags, TraceId, TraceState};
 use opentelemetry::{InstrumentationScope, KeyValue};
 use opentelemetry_http::{HttpClient, HttpError, Request, Response};
@@ -29,23 +29,23 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const ANSWER: u64 = 64 * 1024;
 
 /// Sends what is queued.
-pub struct Sender {
+pub struct SpanSender {
     exporter: SpanExporter,
     runtime: tokio::runtime::Runtime,
     scope: InstrumentationScope,
     counters: Arc<Counters>,
 }
 
-impl Sender {
-    pub fn new(to: &Address, counters: Arc<Counters>) -> Result<Self, String> {
+impl SpanSender {
+    pub fn new(to: &OriginAddress, counters: Arc<Counters>) -> Result<Self, String> {
         let host = match to {
-            Address::Tcp(host, port) if host.contains(':') => format!("[{host}]:{port}"),
-            Address::Tcp(host, port) => format!("{host}:{port}"),
-            Address::Unix(_) => "localhost".to_owned(),
+            OriginAddress::Tcp(host, port) if host.contains(':') => format!("[{host}]:{port}"),
+            OriginAddress::Tcp(host, port) => format!("{host}:{port}"),
+            OriginAddress::Unix(_) => "localhost".to_owned(),
         };
         let mut exporter = SpanExporter::builder()
             .with_http()
-            .with_http_client(Client { to: to.clone() })
+            .with_http_client(CollectorClient { to: to.clone() })
             .with_endpoint(format!("http://{host}/v1/traces"))
             .with_timeout(PATIENCE)
             .build()
@@ -62,19 +62,19 @@ impl Sender {
     }
 
     /// Until all who queue are gone.
-    pub fn run(self, items: &Receiver<Item>) {
+    pub fn run(self, items: &Receiver<SpanItem>) {
         let mut batch: Vec<Span> = Vec::new();
         let mut flushed: Option<SyncSender<()>> = None;
         loop {
             let ended = match items.recv_timeout(COMPANY) {
-                Ok(Item::Span(span)) => {
+                Ok(SpanItem::Span(span)) => {
                     batch.push(*span);
                     if batch.len() < BATCH {
                         continue;
                     }
                     false
                 }
-                Ok(Item::Flush(told)) => {
+                Ok(SpanItem::Flush(told)) => {
                     flushed = Some(told);
                     false
                 }
@@ -180,17 +180,17 @@ fn attributes(it: &Span) -> Vec<KeyValue> {
 
 /// HTTP/1.1 to one address, a connection each time: once a second at most. It blocks: the thread has nothing else to do.
 #[derive(Clone, Debug)]
-struct Client {
-    to: Address,
+struct CollectorClient {
+    to: OriginAddress,
 }
 
-trait Stream: Read + Write {}
-impl<T: Read + Write> Stream for T {}
+trait CollectorSocket: Read + Write {}
+impl<T: Read + Write> CollectorSocket for T {}
 
-impl Client {
-    fn connect(&self) -> std::io::Result<Box<dyn Stream>> {
+impl CollectorClient {
+    fn connect(&self) -> std::io::Result<Box<dyn CollectorSocket>> {
         match &self.to {
-            Address::Tcp(host, port) => {
+            OriginAddress::Tcp(host, port) => {
                 let mut last = std::io::ErrorKind::NotFound.into();
                 for address in (host.as_str(), *port).to_socket_addrs()? {
                     match TcpStream::connect_timeout(&address, PATIENCE) {
@@ -204,7 +204,7 @@ impl Client {
                 }
                 Err(last)
             }
-            Address::Unix(path) => {
+            OriginAddress::Unix(path) => {
                 let stream = UnixStream::connect(path)?;
                 stream.set_read_timeout(Some(PATIENCE))?;
                 stream.set_write_timeout(Some(PATIENCE))?;
@@ -215,7 +215,7 @@ impl Client {
 }
 
 #[async_trait]
-impl HttpClient for Client {
+impl HttpClient for CollectorClient {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let mut head = format!(
             "POST {} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\nContent-Length: {}\r\n",

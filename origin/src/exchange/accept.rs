@@ -1,17 +1,17 @@
 //! What the caller hands over of a request's body: framed, and held against what was announced. Writing it is not here.
 
-use super::{Link, Sending, State};
+use super::{ExchangeLink, ExchangeState, Sending};
 use crate::OriginError;
 use bytes::Bytes;
 use larder_semantics::field::FieldList;
 use larder_wire::http1::chunked;
 
-impl State {
+impl ExchangeState {
     pub(super) fn accept(&mut self, bytes: Bytes) -> Result<(), OriginError> {
         if bytes.is_empty() {
             return Ok(()); // as a chunk it would end the body
         }
-        if matches!(self.link, Link::Closed) {
+        if matches!(self.link, ExchangeLink::Closed) {
             return Err(self.failure());
         }
         match &mut self.sending {
@@ -42,7 +42,7 @@ impl State {
     pub(super) fn accept_end(&mut self, trailers: Option<&FieldList>) -> Result<(), OriginError> {
         match self.sending {
             Sending::Done => return Ok(()),
-            _ if matches!(self.link, Link::Closed) => return Err(self.failure()),
+            _ if matches!(self.link, ExchangeLink::Closed) => return Err(self.failure()),
             Sending::Chunked if self.is_shared => {
                 self.our_trailers = trailers.cloned();
                 self.sending = Sending::Done;

@@ -1,13 +1,13 @@
 //! How an exchange ends before its time: what is counted, and what is left of it. Whether it is tried once more is said in `again`.
 
-use super::{Link, Reading, Sending, State};
+use super::{ExchangeLink, ExchangeState, ResponsePhase, Sending};
 use crate::OriginError;
 use larder_wire::http1::response::BadResponse;
 
-impl State {
+impl ExchangeState {
     /// Gives up: closes the connection, and every later call says why.
     pub(super) fn fail(&mut self, error: OriginError) -> OriginError {
-        if let Reading::Failed(first) = &self.reading {
+        if let ResponsePhase::Failed(first) = &self.reading {
             return first.clone();
         }
         let counters = &self.origin.counters;
@@ -40,8 +40,8 @@ impl State {
 
     /// Closes the connection. A response that is whole stays so; any other has failed with `error`.
     pub(super) fn give_up(&mut self, error: OriginError) {
-        if !matches!(self.reading, Reading::Done) {
-            self.reading = Reading::Failed(error);
+        if !matches!(self.reading, ResponsePhase::Done) {
+            self.reading = ResponsePhase::Failed(error);
         }
         if !self.is_sent() {
             self.sending = Sending::Failed;
@@ -52,14 +52,14 @@ impl State {
     }
 
     pub(super) fn close(&mut self) {
-        self.link = Link::Closed;
+        self.link = ExchangeLink::Closed;
         self.place = None;
     }
 
     /// The error of an exchange whose connection is gone.
     pub(super) fn failure(&self) -> OriginError {
         match &self.reading {
-            Reading::Failed(error) => error.clone(),
+            ResponsePhase::Failed(error) => error.clone(),
             _ => OriginError::Disconnected,
         }
     }

@@ -1,23 +1,23 @@
 //! An exchange that goes over a stream of a shared connection: the same states, without a buffer and framing of its own. The stream is in
 //! `http2::strand`.
 
-use super::{Link, Next, Reading, Sending, State};
+use super::{ExchangeLink, ExchangeState, ResponsePhase, RetryDecision, Sending};
 use crate::OriginError;
-use crate::http2::{Closing, Got, Strand};
-use crate::unsent::Keeps;
-use crate::way::Way;
+use crate::channel::Channel;
+use crate::http2::{BodyResult, Closing, H2Stream};
+use crate::send_buffer::Keeps;
 use bytes::Bytes;
 use larder_wire::http1::Framing;
-use larder_wire::http1::response::Response;
+use larder_wire::http1::response::ResponseHead;
 use std::task::{Context, Poll, ready};
 
 /// How often a request is begun anew that its origin refused.
 const MOST_REFUSALS: u32 = 2;
 
-impl State {
+impl ExchangeState {
     /// Sends the head; what becomes of that is met when the response is read.
     pub(super) fn share_head(&mut self) {
-        let Link::Shared(strand) = &mut self.link else { return };
+        let ExchangeLink::Shared(strand) = &mut self.link else { return };
         strand.send_head(&self.request);
         // Whatever the method: an origin may refuse it unread.
         self.unsent.begin(Bytes::new(), 1, Keeps::Body);
@@ -25,8 +25,8 @@ impl State {
 
     /// Whether what was accepted of a body can be sent over `way`: chunks are no body in HTTP/2, and without them there is none in
     /// HTTP/1.1.
-    pub(super) fn fits(&mut self, way: &Way) -> bool {
-        let is_shared = matches!(way, Way::Shared(_));
+    pub(super) fn fits(&mut self, way: &Channel) -> bool {
+        let is_shared = matches!(way, Channel::Shared(_));
         let is_chunked = matches!(self.request.framing, Framing::Chunked | Framing::Close);
         let is_begun = self.unsent.first().is_some() || self.sending != Sending::Chunked;
         let fits = is_shared == self.is_shared || !is_chunked || !is_begun;
@@ -36,18 +36,18 @@ impl State {
 
     /// Whether the end of the request was accepted, and the stream does not have it.
     pub(super) fn owes_an_end(&self) -> bool {
-        matches!(&self.link, Link::Shared(it) if self.sending == Sending::Done && !it.is_ended())
+        matches!(&self.link, ExchangeLink::Shared(it) if self.sending == Sending::Done && !it.is_ended())
     }
 
     /// Whether the stream has all of the request that it will have.
-    pub(super) fn is_sent_over(&self, strand: &Strand) -> bool {
+    pub(super) fn is_sent_over(&self, strand: &H2Stream) -> bool {
         self.sending == Sending::Failed
             || self.sending == Sending::Done && self.unsent.is_empty() && strand.is_ended()
     }
 
     /// Hands over once, or rings one of the alarms.
     pub(super) fn poll_share(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), OriginError>> {
-        let Link::Shared(strand) = &mut self.link else {
+        let ExchangeLink::Shared(strand) = &mut self.link else {
             return Poll::Ready(Err(OriginError::Disconnected));
         };
         let closing = match (&self.our_trailers, self.sending) {
@@ -78,9 +78,9 @@ impl State {
     pub(super) fn poll_shared_head(
         &mut self,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<Option<Response>, OriginError>> {
+    ) -> Poll<Result<Option<ResponseHead>, OriginError>> {
         let limit = self.origin.limits.head_size;
-        let Link::Shared(strand) = &mut self.link else { return Poll::Ready(Ok(None)) };
+        let ExchangeLink::Shared(strand) = &mut self.link else { return Poll::Ready(Ok(None)) };
         let Poll::Ready(read) = strand.poll_head(self.request.line.method(), limit, cx) else {
             let error = ready!(self.poll_shared_silence(cx));
             return Poll::Ready(Err(error));
@@ -102,7 +102,7 @@ impl State {
         };
         self.received += 1;
         self.unsent.forget();
-        if response.status >= 200 && self.judge(response.status) == Next::Again {
+        if response.status >= 200 && self.judge(response.status) == RetryDecision::Again {
             return Poll::Ready(Ok(None));
         }
         Poll::Ready(self.begin_response(&response).map(|()| Some(response)))
@@ -121,9 +121,9 @@ impl State {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Option<Bytes>, OriginError>> {
-        let Link::Shared(strand) = &mut self.link else { return Poll::Ready(Err(self.failure())) };
+        let ExchangeLink::Shared(strand) = &mut self.link else { return Poll::Ready(Err(self.failure())) };
         match strand.poll_next(cx) {
-            Poll::Ready(Ok(Got::Some(bytes))) => {
+            Poll::Ready(Ok(BodyResult::Some(bytes))) => {
                 self.deadlines.read = None;
                 // An origin that always has a byte ready never makes us wait, and is bounded all the same.
                 if strand.read_alarm.has_rung() && self.deadlines.is_over() {
@@ -131,9 +131,9 @@ impl State {
                 }
                 Poll::Ready(Ok(Some(bytes)))
             }
-            Poll::Ready(Ok(Got::End(trailers))) => {
+            Poll::Ready(Ok(BodyResult::End(trailers))) => {
                 self.trailers = trailers;
-                self.reading = Reading::Done;
+                self.reading = ResponsePhase::Done;
                 self.settle();
                 Poll::Ready(Ok(None))
             }
@@ -150,8 +150,8 @@ impl State {
         let is_sent = self.is_sent();
         let limits = self.origin.limits;
         let silence = match self.reading {
-            Reading::Head if is_sent || self.awaits_continue => Some(limits.first_byte),
-            Reading::Head => None,
+            ResponsePhase::Head if is_sent || self.awaits_continue => Some(limits.first_byte),
+            ResponsePhase::Head => None,
             _ => Some(limits.between_bytes),
         };
         if silence.is_none() {
@@ -160,7 +160,7 @@ impl State {
         if !is_sent {
             self.reader = Some(cx.waker().clone());
         }
-        let Link::Shared(strand) = &mut self.link else { return Poll::Pending };
+        let ExchangeLink::Shared(strand) = &mut self.link else { return Poll::Pending };
         let Some(deadline) = self.deadlines.read(silence, &limits) else { return Poll::Pending };
         ready!(strand.read_alarm.poll(deadline, cx));
         strand.doubt();

@@ -1,11 +1,11 @@
 //! Heads as the library has them: a request made for it, a response read from it as strictly as one of HTTP/1.1. Frames are not here.
 
-use crate::Outgoing;
+use crate::OutgoingRequest;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::uri::{Authority, PathAndQuery, Scheme, Uri};
 use larder_semantics::field::{self, FieldList};
 use larder_wire::http1::chunked::is_allowed_trailer;
-use larder_wire::http1::response::{BadResponse, Response};
+use larder_wire::http1::response::{BadResponse, ResponseHead};
 use larder_wire::http1::{Framing, MAX_FIELDS, Version};
 
 /// Whether anything of a message follows its head.
@@ -20,7 +20,7 @@ pub(super) enum Follows {
 /// The request, without its body. `None` where HTTP/2 has no way to say it: the library takes no target beyond 64 KiB.
 ///
 /// `Host` becomes `:authority`; what belongs to a connection of HTTP/1.1 is left out, an `Upgrade` too (RFC 9113 §8.6).
-pub(super) fn request(outgoing: &Outgoing, scheme: Scheme) -> Option<http::Request<()>> {
+pub(super) fn request(outgoing: &OutgoingRequest, scheme: Scheme) -> Option<http::Request<()>> {
     let method = http::Method::from_bytes(outgoing.line.method().as_bytes()).ok()?;
     let host = outgoing.fields.get("host").unwrap_or_default();
     let mut parts = http::uri::Parts::default();
@@ -111,7 +111,7 @@ pub(super) fn response(
     method: &str,
     limit: usize,
     follows: Follows,
-) -> Result<Response, BadResponse> {
+) -> Result<ResponseHead, BadResponse> {
     let status = head.status.as_u16();
     if !(100..=599).contains(&status) || status == 101 {
         return Err(BadResponse::StatusLine);
@@ -140,7 +140,7 @@ pub(super) fn response(
         }
     }
     let framing = framing(status, method, length, follows)?;
-    Ok(Response { status, version: Version::Http2, fields, framing, keep_alive: true })
+    Ok(ResponseHead { status, version: Version::Http2, fields, framing, keep_alive: true })
 }
 
 /// The one number that every `Content-Length` agrees on.
@@ -187,13 +187,13 @@ pub(super) fn read_trailers(map: &HeaderMap) -> Option<FieldList> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Line;
+    use crate::RequestLine;
 
     fn said(method: &str, target: &str, framing: Framing, lines: &[(&str, &str)]) -> String {
         let mut fields = FieldList::new();
         lines.iter().for_each(|(name, value)| fields.push(name, value));
-        let line = Line::Own { method: method.to_owned(), target: target.to_owned() };
-        let outgoing = Outgoing { line, fields, framing, asked: None };
+        let line = RequestLine::Own { method: method.to_owned(), target: target.to_owned() };
+        let outgoing = OutgoingRequest { line, fields, framing, asked: None };
         let Some(request) = request(&outgoing, Scheme::HTTP) else { return "unsayable".to_owned() };
         let mut text = format!("{} {}", request.method(), request.uri());
         for (name, value) in request.headers() {

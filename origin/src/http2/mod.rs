@@ -1,17 +1,17 @@
 //! HTTP/2 towards an origin: connections that many requests share, and a request's part of one. What an exchange makes of it is in
 //! `exchange`; the protocol itself is the library's, `h2`.
 //!
-//! A [`Session`] is a connection, driven by a task of its own; a [`Strand`] is one stream of it. [`Sessions`] are those of one
+//! A [`Http2Session`] is a connection, driven by a task of its own; a [`H2Stream`] is one stream of it. [`Sessions`] are those of one
 //! worker to one origin.
 
+mod h2_stream;
 mod head;
 mod session;
 mod sessions;
-mod strand;
 
-pub(crate) use session::Session;
+pub(crate) use h2_stream::{BodyResult, Closing, H2Stream};
+pub(crate) use session::Http2Session;
 pub(crate) use sessions::Sessions;
-pub(crate) use strand::{Closing, Got, Strand};
 
 /// Whether HTTP/2 is spoken with an origin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -27,7 +27,7 @@ pub enum Http2 {
 
 /// What a request needs of its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Needs {
+pub(crate) enum ChannelNeeds {
     /// Nothing.
     Any,
     /// HTTP/1.1: it asks to be taken out of HTTP.

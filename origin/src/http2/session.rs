@@ -1,17 +1,17 @@
 //! One connection that speaks HTTP/2: its settings, who may still begin a stream on it, and whether the other side is alive. What goes
 //! over a stream is in `strand`.
 
-use super::Strand;
+use super::H2Stream;
 use crate::connection::History;
 use crate::deadline::now;
-use crate::dial::Stream;
-use crate::{Limits, OriginError};
+use crate::dial::OriginSocket;
+use crate::{OriginError, OriginLimits};
 use bytes::Bytes;
 use h2::client::{Builder, Connection, SendRequest};
 use h2::{Ping, PingPong};
 use http::uri::Scheme;
 use larder_counters::Counters;
-use larder_stdx::descriptors::Held;
+use larder_stdx::descriptors::HeldDescriptor;
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::pin::Pin;
@@ -44,7 +44,7 @@ const BETWEEN_PINGS: Duration = Duration::from_secs(300);
 const PONG: u64 = 17;
 
 /// A connection.
-pub(crate) struct Session {
+pub(crate) struct Http2Session {
     /// `None` once nothing more begins on it: the library then closes it after its last stream.
     sender: RefCell<Option<SendRequest<Bytes>>>,
     pub(super) scheme: Scheme,
@@ -62,25 +62,25 @@ pub(crate) struct Session {
     pub(super) counters: Arc<Counters>,
 }
 
-impl Session {
+impl Http2Session {
     /// Begins to speak HTTP/2, and lets a task do so from then on. Runs inside a `LocalSet`.
     pub(crate) async fn begin(
-        stream: Stream,
-        limits: &Limits,
+        stream: OriginSocket,
+        limits: &OriginLimits,
         keeps: bool,
         counters: &Arc<Counters>,
     ) -> Result<Rc<Self>, OriginError> {
         let scheme = match stream {
-            Stream::Plain(_) => Scheme::HTTP,
-            Stream::Tls(_) => Scheme::HTTPS,
+            OriginSocket::Plain(_) => Scheme::HTTP,
+            OriginSocket::Tls(_) => Scheme::HTTPS,
         };
         let (received, greeted) = (Rc::new(Cell::new(0)), Rc::new(Notify::new()));
-        let counted = Counted {
+        let counted = CountedSocket {
             stream,
             received: received.clone(),
             greeted: greeted.clone(),
             counters: counters.clone(),
-            _held: Held::for_clients(),
+            _held: HeldDescriptor::for_clients(),
         };
         let head_size = u32::try_from(limits.head_size).unwrap_or(u32::MAX);
         let handshake = Builder::new()
@@ -122,7 +122,7 @@ impl Session {
     }
 
     /// A stream, if it takes one more now.
-    pub(crate) fn strand(self: &Rc<Self>) -> Option<Strand> {
+    pub(crate) fn strand(self: &Rc<Self>) -> Option<H2Stream> {
         if !self.has_room() {
             return None;
         }
@@ -133,7 +133,7 @@ impl Session {
         if !self.keeps {
             self.retire();
         }
-        Some(Strand::new(Seat(self.clone()), sender, history))
+        Some(H2Stream::new(Seat(self.clone()), sender, history))
     }
 
     /// Whether nothing will be begun on it any more.
@@ -177,7 +177,7 @@ impl Session {
 }
 
 /// The right to one stream.
-pub(super) struct Seat(pub(super) Rc<Session>);
+pub(super) struct Seat(pub(super) Rc<Http2Session>);
 
 impl Drop for Seat {
     fn drop(&mut self) {
@@ -187,14 +187,14 @@ impl Drop for Seat {
 
 /// Lets the connection do its work until it ends; looks from time to time whether it is used, and whether anybody is there.
 async fn drive(
-    session: Weak<Session>,
-    mut connection: Connection<Counted, Bytes>,
-    limits: Limits,
+    session: Weak<Http2Session>,
+    mut connection: Connection<CountedSocket, Bytes>,
+    limits: OriginLimits,
     greeted: Rc<Notify>,
 ) {
     let period = (limits.idle / 8).clamp(FASTEST_LOOK, SLOWEST_LOOK);
     let mut watch =
-        Watch { pings: connection.ping_pong(), asked: None, received: 0, unused: 0, period, limits };
+        SessionWatch { pings: connection.ping_pong(), asked: None, received: 0, unused: 0, period, limits };
     let mut looks = interval(period);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -204,11 +204,11 @@ async fn drive(
             return;
         };
         let seen = tokio::select! {
-            _ = &mut connection => Seen::Dead,
+            _ = &mut connection => SessionProgress::Dead,
             () = doubts.doubts.notified() => watch.ask(&doubts),
             _ = looks.tick() => watch.look(&doubts),
         };
-        if seen == Seen::Dead {
+        if seen == SessionProgress::Dead {
             doubts.retire();
             return greeted.notify_one();
         }
@@ -216,48 +216,48 @@ async fn drive(
 }
 
 /// What is known of a connection from one look to the next.
-struct Watch {
+struct SessionWatch {
     pings: Option<PingPong>,
     /// When it was last asked whether it is there, if it has said nothing else since.
-    asked: Option<Asked>,
+    asked: Option<StreamRequest>,
     /// Bytes that had come at the last look.
     received: u64,
     /// Looks since it was last used.
     unused: u32,
     period: Duration,
-    limits: Limits,
+    limits: OriginLimits,
 }
 
 #[derive(Clone, Copy)]
-struct Asked {
+struct StreamRequest {
     at: Instant,
     /// Bytes that had come by then.
     received: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Seen {
+enum SessionProgress {
     Alive,
     Dead,
 }
 
-impl Watch {
-    fn look(&mut self, session: &Session) -> Seen {
+impl SessionWatch {
+    fn look(&mut self, session: &Http2Session) -> SessionProgress {
         let before = std::mem::replace(&mut self.received, session.received.get());
         if session.streams.get() == 0 {
             self.unused += 1;
             if self.period * (self.unused + 1) > self.limits.idle {
                 session.retire();
             }
-            return Seen::Alive;
+            return SessionProgress::Alive;
         }
         self.unused = 0;
-        if before == self.received { self.ask(session) } else { Seen::Alive }
+        if before == self.received { self.ask(session) } else { SessionProgress::Alive }
     }
 
     /// It is silent though something is waited for: asks whether it is there, or sees for how long it has not said so.
-    fn ask(&mut self, session: &Session) -> Seen {
-        let Some(pings) = &mut self.pings else { return Seen::Alive };
+    fn ask(&mut self, session: &Http2Session) -> SessionProgress {
+        let Some(pings) = &mut self.pings else { return SessionProgress::Alive };
         // One that came back makes room for the next.
         let _ = pings.poll_pong(&mut Context::from_waker(Waker::noop()));
         let received = session.received.get();
@@ -266,34 +266,34 @@ impl Watch {
             match received - asked.received {
                 0 if silence >= self.limits.connect => {
                     session.counters.origin_http2_dead.add(1);
-                    return Seen::Dead;
+                    return SessionProgress::Dead;
                 }
                 0 => {
                     session.doubted.set(Some(received));
-                    return Seen::Alive;
+                    return SessionProgress::Alive;
                 }
-                PONG if silence < BETWEEN_PINGS => return Seen::Alive,
+                PONG if silence < BETWEEN_PINGS => return SessionProgress::Alive,
                 _ => {}
             }
         }
         if pings.send_ping(Ping::opaque()).is_ok() {
-            self.asked = Some(Asked { at: now(), received });
+            self.asked = Some(StreamRequest { at: now(), received });
         }
-        Seen::Alive
+        SessionProgress::Alive
     }
 }
 
 /// The stream beneath, whose bytes are counted.
-struct Counted {
-    stream: Stream,
+struct CountedSocket {
+    stream: OriginSocket,
     received: Rc<Cell<u64>>,
     /// Rung when the first have come.
     greeted: Rc<Notify>,
     counters: Arc<Counters>,
-    _held: Held,
+    _held: HeldDescriptor,
 }
 
-impl AsyncRead for Counted {
+impl AsyncRead for CountedSocket {
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -314,7 +314,7 @@ impl AsyncRead for Counted {
     }
 }
 
-impl Counted {
+impl CountedSocket {
     fn count(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         written.map_ok(|length| {
             self.counters.origin_bytes_sent.add(length as u64);
@@ -323,7 +323,7 @@ impl Counted {
     }
 }
 
-impl AsyncWrite for Counted {
+impl AsyncWrite for CountedSocket {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         let written = Pin::new(&mut this.stream).poll_write(cx, bytes);

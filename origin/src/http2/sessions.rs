@@ -1,6 +1,6 @@
 //! The connections with HTTP/2 of one worker to one origin: as few as have room for what is asked. Opening one is not here.
 
-use super::{Session, Strand};
+use super::{H2Stream, Http2Session};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use tokio::sync::Notify;
@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 /// Those that are open.
 #[derive(Default)]
 pub(crate) struct Sessions {
-    all: RefCell<Vec<Rc<Session>>>,
+    all: RefCell<Vec<Rc<Http2Session>>>,
     /// The origin chose HTTP/2 when it was last asked.
     chosen: Cell<bool>,
     opening: Cell<bool>,
@@ -17,14 +17,14 @@ pub(crate) struct Sessions {
 
 impl Sessions {
     /// A stream of one that has room: the first of them, so that those behind are unused once there is less to do.
-    pub(crate) fn strand(&self) -> Option<Strand> {
+    pub(crate) fn strand(&self) -> Option<H2Stream> {
         let mut all = self.all.borrow_mut();
         all.retain(|it| !it.is_over());
-        all.iter().find_map(Session::strand)
+        all.iter().find_map(Http2Session::strand)
     }
 
     /// One was opened: a stream of it, and it is there for others.
-    pub(crate) fn add(&self, session: Rc<Session>) -> Option<Strand> {
+    pub(crate) fn add(&self, session: Rc<Http2Session>) -> Option<H2Stream> {
         self.chosen.set(true);
         let strand = session.strand();
         self.all.borrow_mut().push(session);

@@ -3,7 +3,9 @@
 #![allow(dead_code, reason = "every test file uses its own part of it")]
 
 use larder_counters::Counters;
-use larder_origin::{Address, Exchange, Limits, Line, Origin, OriginError, Outgoing};
+use larder_origin::{
+    Exchange, OriginAddress, OriginError, OriginLimits, OriginPool, OutgoingRequest, RequestLine,
+};
 use larder_semantics::field::FieldList;
 use larder_wire::http1::Framing;
 use std::future::Future;
@@ -102,7 +104,7 @@ impl Peer {
 
 /// A running origin, seen from the test.
 pub struct Scripted {
-    pub address: Address,
+    pub address: OriginAddress,
     reports: Receiver<String>,
     go: Sender<()>,
 }
@@ -112,7 +114,7 @@ impl Scripted {
     pub fn tcp(script: impl Fn(usize, Peer) + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
-        Self::start(Address::Tcp("127.0.0.1".to_owned(), port), script, move || {
+        Self::start(OriginAddress::Tcp("127.0.0.1".to_owned(), port), script, move || {
             let (socket, _) = listener.accept().unwrap();
             socket.set_nodelay(true).unwrap();
             Box::new(socket)
@@ -122,11 +124,13 @@ impl Scripted {
     /// The same on a Unix socket.
     pub fn unix(path: &Path, script: impl Fn(usize, Peer) + Send + Sync + 'static) -> Self {
         let listener = UnixListener::bind(path).unwrap();
-        Self::start(Address::Unix(path.to_owned()), script, move || Box::new(listener.accept().unwrap().0))
+        Self::start(OriginAddress::Unix(path.to_owned()), script, move || {
+            Box::new(listener.accept().unwrap().0)
+        })
     }
 
     fn start(
-        address: Address,
+        address: OriginAddress,
         script: impl Fn(usize, Peer) + Send + Sync + 'static,
         accept: impl Fn() -> Box<dyn Socket> + Send + 'static,
     ) -> Self {
@@ -156,8 +160,8 @@ impl Scripted {
 }
 
 /// Long limits: a test shortens the one it is about.
-pub fn limits() -> Limits {
-    Limits {
+pub fn limits() -> OriginLimits {
+    OriginLimits {
         connect: Duration::from_secs(10),
         handshake: Duration::from_secs(10),
         first_byte: Duration::from_secs(10),
@@ -174,9 +178,9 @@ pub fn limits() -> Limits {
 }
 
 /// A client of `scripted`.
-pub fn client(scripted: &Scripted, limits: Limits) -> (Rc<Origin>, Arc<Counters>) {
+pub fn client(scripted: &Scripted, limits: OriginLimits) -> (Rc<OriginPool>, Arc<Counters>) {
     let counters = Arc::new(Counters::default());
-    (Origin::new(scripted.address.clone(), limits, counters.clone()), counters)
+    (OriginPool::new(scripted.address.clone(), limits, counters.clone()), counters)
 }
 
 /// Runs a test as a worker runs; a test that hangs fails.
@@ -187,15 +191,15 @@ pub fn run(test: impl Future<Output = ()>) {
 }
 
 /// A request for `/`.
-pub fn request(method: &str, framing: Framing) -> Outgoing {
+pub fn request(method: &str, framing: Framing) -> OutgoingRequest {
     let mut fields = FieldList::new();
     fields.push("Host", "a");
-    let line = Line::Own { method: method.to_owned(), target: "/".to_owned() };
-    Outgoing { line, fields, framing, asked: None }
+    let line = RequestLine::Own { method: method.to_owned(), target: "/".to_owned() };
+    OutgoingRequest { line, fields, framing, asked: None }
 }
 
 /// A GET.
-pub fn get() -> Outgoing {
+pub fn get() -> OutgoingRequest {
     request("GET", Framing::Empty)
 }
 
@@ -213,7 +217,7 @@ pub async fn body(exchange: &Exchange) -> (String, Result<(), OriginError>) {
 }
 
 /// Sends a GET and reads all of its answer: `200 body`, or the error.
-pub async fn fetch(origin: &Rc<Origin>) -> String {
+pub async fn fetch(origin: &Rc<OriginPool>) -> String {
     told(origin.send(get()).await).await
 }
 

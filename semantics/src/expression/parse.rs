@@ -1,6 +1,6 @@
 //! Reads conditions: text to nodes, or the first thing that is wrong and where. What they mean is in `expression`.
 
-use super::{Compare, ExpressionError, Match, Node, Number, Subject, Text};
+use super::{Compare, ExpressionError, ExpressionNode, ExpressionSubject, Match, Number, TextName};
 use crate::network::Network;
 use larder_stdx::duration;
 use larder_stdx::size::ByteSize;
@@ -20,63 +20,63 @@ const PATTERN_BYTES: usize = 64 << 10;
 
 /// What a name stands for.
 #[derive(Clone, Copy)]
-enum Found {
-    Text(Text),
+enum NameMeaning {
+    Text(TextName),
     Number(Number),
     Header,
     Tag,
 }
 
-use Found::{Header, Tag};
+use NameMeaning::{Header, Tag};
 
 /// The names of conditions about stored responses.
-const STORED: &[(&str, Found)] = &[
-    ("key", Found::Text(Text::Key)),
-    ("scheme", Found::Text(Text::Scheme)),
-    ("host", Found::Text(Text::Host)),
-    ("path", Found::Text(Text::Path)),
-    ("query", Found::Text(Text::Query)),
+const STORED: &[(&str, NameMeaning)] = &[
+    ("key", NameMeaning::Text(TextName::Key)),
+    ("scheme", NameMeaning::Text(TextName::Scheme)),
+    ("host", NameMeaning::Text(TextName::Host)),
+    ("path", NameMeaning::Text(TextName::Path)),
+    ("query", NameMeaning::Text(TextName::Query)),
     ("header", Header),
     ("tag", Tag),
-    ("status", Found::Number(Number::Status)),
-    ("age", Found::Number(Number::Age)),
-    ("ttl", Found::Number(Number::Ttl)),
-    ("size", Found::Number(Number::Size)),
+    ("status", NameMeaning::Number(Number::Status)),
+    ("age", NameMeaning::Number(Number::Age)),
+    ("ttl", NameMeaning::Number(Number::Ttl)),
+    ("size", NameMeaning::Number(Number::Size)),
 ];
 
 /// The names of conditions about finished requests.
-const FINISHED: &[(&str, Found)] = &[
-    ("status", Found::Number(Number::Status)),
-    ("route", Found::Text(Text::Route)),
-    ("site", Found::Text(Text::Site)),
-    ("method", Found::Text(Text::Method)),
-    ("scheme", Found::Text(Text::Scheme)),
-    ("host", Found::Text(Text::Host)),
-    ("path", Found::Text(Text::Path)),
-    ("query", Found::Text(Text::Query)),
-    ("url", Found::Text(Text::Url)),
-    ("cache", Found::Text(Text::Cache)),
-    ("ttl", Found::Number(Number::Ttl)),
-    ("bytes", Found::Number(Number::Bytes)),
-    ("duration_us", Found::Number(Number::Duration)),
-    ("origin_us", Found::Number(Number::Origin)),
-    ("client", Found::Text(Text::Client)),
-    ("user_agent", Found::Text(Text::UserAgent)),
-    ("referer", Found::Text(Text::Referer)),
-    ("end", Found::Text(Text::End)),
+const FINISHED: &[(&str, NameMeaning)] = &[
+    ("status", NameMeaning::Number(Number::Status)),
+    ("route", NameMeaning::Text(TextName::Route)),
+    ("site", NameMeaning::Text(TextName::Site)),
+    ("method", NameMeaning::Text(TextName::Method)),
+    ("scheme", NameMeaning::Text(TextName::Scheme)),
+    ("host", NameMeaning::Text(TextName::Host)),
+    ("path", NameMeaning::Text(TextName::Path)),
+    ("query", NameMeaning::Text(TextName::Query)),
+    ("url", NameMeaning::Text(TextName::Url)),
+    ("cache", NameMeaning::Text(TextName::Cache)),
+    ("ttl", NameMeaning::Number(Number::Ttl)),
+    ("bytes", NameMeaning::Number(Number::Bytes)),
+    ("duration_us", NameMeaning::Number(Number::Duration)),
+    ("origin_us", NameMeaning::Number(Number::Origin)),
+    ("client", NameMeaning::Text(TextName::Client)),
+    ("user_agent", NameMeaning::Text(TextName::UserAgent)),
+    ("referer", NameMeaning::Text(TextName::Referer)),
+    ("end", NameMeaning::Text(TextName::End)),
     ("header", Header),
 ];
 
-fn names(subject: Subject) -> &'static [(&'static str, Found)] {
+fn names(subject: ExpressionSubject) -> &'static [(&'static str, NameMeaning)] {
     match subject {
-        Subject::Stored => STORED,
-        Subject::Finished => FINISHED,
+        ExpressionSubject::Stored => STORED,
+        ExpressionSubject::Finished => FINISHED,
     }
 }
 
 /// The names of a subject, as the end of a sentence.
-fn known(subject: Subject) -> String {
-    let spell = |it: &(&str, Found)| match it.1 {
+fn known(subject: ExpressionSubject) -> String {
+    let spell = |it: &(&str, NameMeaning)| match it.1 {
         Header => "header[\"name\"]".to_owned(),
         _ => it.0.to_owned(),
     };
@@ -97,14 +97,14 @@ enum Backslash {
 type Result<T> = std::result::Result<T, ExpressionError>;
 
 /// The condition, and about how many bytes it takes.
-pub(super) fn parse(subject: Subject, text: &str) -> Result<(Node, usize)> {
+pub(super) fn parse(subject: ExpressionSubject, text: &str) -> Result<(ExpressionNode, usize)> {
     if text.len() > MOST_BYTES {
         return error(
             MOST_BYTES,
             format!("a condition is limited to {MOST_BYTES} bytes; this one has {}", text.len()),
         );
     }
-    let mut reader = Reader { subject, text, at: 0, depth: 0, patterns: 0, compiled: 0 };
+    let mut reader = ExpressionReader { subject, text, at: 0, depth: 0, patterns: 0, compiled: 0 };
     let root = reader.any()?;
     match reader.peek() {
         "" => {}
@@ -119,8 +119,8 @@ fn error<T>(column: usize, sentence: String) -> Result<T> {
     Err(ExpressionError { column, sentence })
 }
 
-struct Reader<'t> {
-    subject: Subject,
+struct ExpressionReader<'t> {
+    subject: ExpressionSubject,
     text: &'t str,
     at: usize,
     depth: usize,
@@ -129,30 +129,30 @@ struct Reader<'t> {
     compiled: usize,
 }
 
-impl<'t> Reader<'t> {
-    fn any(&mut self) -> Result<Node> {
+impl<'t> ExpressionReader<'t> {
+    fn any(&mut self) -> Result<ExpressionNode> {
         let mut all = vec![self.all()?];
         while self.take("||") {
             all.push(self.all()?);
         }
-        Ok(one_or(all, Node::Any))
+        Ok(one_or(all, ExpressionNode::Any))
     }
 
-    fn all(&mut self) -> Result<Node> {
+    fn all(&mut self) -> Result<ExpressionNode> {
         let mut all = vec![self.not()?];
         while self.take("&&") {
             all.push(self.not()?);
         }
-        Ok(one_or(all, Node::All))
+        Ok(one_or(all, ExpressionNode::All))
     }
 
-    fn not(&mut self) -> Result<Node> {
+    fn not(&mut self) -> Result<ExpressionNode> {
         if self.depth == DEEPEST {
             return self.wrong(format!("parentheses and ! may be nested {DEEPEST} levels at most"));
         }
         self.depth += 1;
         let node = if self.take("!") {
-            Node::Not(Box::new(self.not()?))
+            ExpressionNode::Not(Box::new(self.not()?))
         } else if self.take("(") {
             let within = self.any()?;
             self.expect(")", "a closing )")?;
@@ -164,7 +164,7 @@ impl<'t> Reader<'t> {
         Ok(node)
     }
 
-    fn test(&mut self) -> Result<Node> {
+    fn test(&mut self) -> Result<ExpressionNode> {
         let name = self.peek();
         let Some((_, found)) = names(self.subject).iter().find(|it| it.0 == name) else {
             let known = known(self.subject);
@@ -175,38 +175,43 @@ impl<'t> Reader<'t> {
         };
         self.skip(name);
         match *found {
-            Found::Text(Text::Client) => self.client_test(),
-            Found::Text(name) => self.text_test(|test| Node::Text(name, test)),
+            NameMeaning::Text(TextName::Client) => self.client_test(),
+            NameMeaning::Text(name) => self.text_test(|test| ExpressionNode::Text(name, test)),
             Header => {
                 self.expect("[", "the name of a field, as in header[\"content-type\"]")?;
                 let name = self.string()?;
                 self.expect("]", "a ] after the field name")?;
-                self.text_test(|test| Node::Header(name.into(), test))
+                self.text_test(|test| ExpressionNode::Header(name.into(), test))
             }
             Tag => self.tag_test(),
-            Found::Number(name) => self.number_test(name),
+            NameMeaning::Number(name) => self.number_test(name),
         }
     }
 
     /// As any other text, or an address of a network.
-    fn client_test(&mut self) -> Result<Node> {
+    fn client_test(&mut self) -> Result<ExpressionNode> {
         if !self.take("in") {
-            return self
-                .text_test_with("==, !=, ~, !~, contains or in", |test| Node::Text(Text::Client, test));
+            return self.text_test_with("==, !=, ~, !~, contains or in", |test| {
+                ExpressionNode::Text(TextName::Client, test)
+            });
         }
         let column = self.column();
         let text = self.string()?;
         match Network::parse(&text) {
-            Some(network) => Ok(Node::Text(Text::Client, Match::Within(network))),
+            Some(network) => Ok(ExpressionNode::Text(TextName::Client, Match::Within(network))),
             None => error(column, format!("{text:?} is not a network; write one such as \"10.0.0.0/8\"")),
         }
     }
 
-    fn text_test(&mut self, node: impl FnOnce(Match) -> Node) -> Result<Node> {
+    fn text_test(&mut self, node: impl FnOnce(Match) -> ExpressionNode) -> Result<ExpressionNode> {
         self.text_test_with("==, !=, ~, !~ or contains", node)
     }
 
-    fn text_test_with(&mut self, operators: &str, node: impl FnOnce(Match) -> Node) -> Result<Node> {
+    fn text_test_with(
+        &mut self,
+        operators: &str,
+        node: impl FnOnce(Match) -> ExpressionNode,
+    ) -> Result<ExpressionNode> {
         let operator = self.peek();
         let negated = match operator {
             "==" | "~" | "contains" => false,
@@ -225,7 +230,7 @@ impl<'t> Reader<'t> {
             _ => Match::Is(value.into_bytes().into()),
         };
         let node = node(test);
-        Ok(if negated { Node::Not(Box::new(node)) } else { node })
+        Ok(if negated { ExpressionNode::Not(Box::new(node)) } else { node })
     }
 
     fn pattern(&mut self, pattern: &str, column: usize) -> Result<Match> {
@@ -258,7 +263,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    fn tag_test(&mut self) -> Result<Node> {
+    fn tag_test(&mut self) -> Result<ExpressionNode> {
         let operator = self.peek();
         if !matches!(operator, "==" | "!=") {
             let found = no_operator(operator);
@@ -267,11 +272,11 @@ impl<'t> Reader<'t> {
             ));
         }
         self.skip(operator);
-        let node = Node::Tag(self.string()?.into());
-        Ok(if operator == "!=" { Node::Not(Box::new(node)) } else { node })
+        let node = ExpressionNode::Tag(self.string()?.into());
+        Ok(if operator == "!=" { ExpressionNode::Not(Box::new(node)) } else { node })
     }
 
-    fn number_test(&mut self, name: Number) -> Result<Node> {
+    fn number_test(&mut self, name: Number) -> Result<ExpressionNode> {
         let operator = self.peek();
         let compare = match operator {
             "==" => Compare::Equal,
@@ -283,7 +288,7 @@ impl<'t> Reader<'t> {
             _ => return self.wrong(format!("{}; write ==, !=, <, <=, > or >=", no_operator(operator))),
         };
         self.skip(operator);
-        Ok(Node::Number(name, compare, self.number(name)?))
+        Ok(ExpressionNode::Number(name, compare, self.number(name)?))
     }
 
     fn number(&mut self, name: Number) -> Result<i64> {
@@ -448,7 +453,7 @@ pub(super) fn plain(pattern: &str) -> Option<Match> {
     })
 }
 
-fn one_or(mut all: Vec<Node>, many: fn(Vec<Node>) -> Node) -> Node {
+fn one_or(mut all: Vec<ExpressionNode>, many: fn(Vec<ExpressionNode>) -> ExpressionNode) -> ExpressionNode {
     match all.pop() {
         Some(only) if all.is_empty() => only,
         last => {

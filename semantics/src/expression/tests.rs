@@ -12,8 +12,8 @@ struct Page {
 const PAGE: Page =
     Page { key: "http://www.example.com:8080/a/b.html?x=1&y=2 h:lang=de", status: 404, ttl: -300 };
 
-impl Facts for Page {
-    fn text(&self, name: Text, test: &mut dyn FnMut(&[u8]) -> bool) -> bool {
+impl ExpressionFacts for Page {
+    fn text(&self, name: TextName, test: &mut dyn FnMut(&[u8]) -> bool) -> bool {
         part_of_key(self.key.as_bytes(), name).is_some_and(test)
     }
 
@@ -232,7 +232,7 @@ fn conditions_are_bounded() {
 fn each_subject_has_names_of_its_own() {
     #[track_caller]
     fn check(text: &str, expect: Result<(), &str>) {
-        let found = Expression::parse_about(Subject::Finished, text);
+        let found = Expression::parse_about(ExpressionSubject::Finished, text);
         assert_eq!(expect.map_err(str::to_owned), found.map(|_| ()).map_err(|it| it.to_string()), "{text}");
     }
     check("status >= 500 && route == \"api\" && cache != \"hit\"", Ok(()));

@@ -13,7 +13,7 @@ fn check(policy: &Policy, request: &str, response: &str, expect: &str) {
     let (status, response) = response.split_once(" | ").unwrap_or((response, ""));
     let (request, response) = (head(fields), head(response));
     let (request, response) = (request.view(), response.view());
-    let exchange = Exchange {
+    let exchange = OriginExchange {
         method,
         request: &request,
         answered: &request,
@@ -25,7 +25,7 @@ fn check(policy: &Policy, request: &str, response: &str, expect: &str) {
         response_time: NOW,
     };
     let found = smallest(&exchange).unwrap_or_default();
-    let found: Vec<_> = found.iter().map(Change::sentence).collect();
+    let found: Vec<_> = found.iter().map(FlipChange::sentence).collect();
     assert_eq!(expect, found.join(" "), "{method} {fields} -> {status} {response:?}");
 }
 
@@ -206,7 +206,7 @@ fn nothing_is_proposed_for_what_another_visitor_was_answered() {
     let (theirs, response, policy) =
         (head("Authorization: x"), head("Cache-Control: max-age=0"), Policy::default());
     let (theirs, response) = (theirs.view(), response.view());
-    let mut exchange = Exchange {
+    let mut exchange = OriginExchange {
         method: "GET",
         request: &[],
         answered: &theirs,
@@ -228,7 +228,7 @@ fn before_a_response_a_request_is_advised_to_do_without_credentials() {
     let (request, response, policy) =
         (head("Authorization: x"), head("Cache-Control: max-age=60"), Policy::default());
     let (request, response) = (request.view(), response.view());
-    let exchange = Exchange {
+    let exchange = OriginExchange {
         method: "GET",
         request: &request,
         answered: &request,
@@ -239,7 +239,7 @@ fn before_a_response_a_request_is_advised_to_do_without_credentials() {
         request_time: NOW,
         response_time: NOW,
     };
-    let without = Change::RemoveRequestHeader { name: "Authorization".to_owned() };
+    let without = FlipChange::RemoveRequestHeader { name: "Authorization".to_owned() };
     assert_eq!(Some(vec![without]), smallest_before_a_response(&exchange));
 }
 
@@ -251,7 +251,7 @@ fn of_stored(stored: &str, later: i64, request: &str) -> String {
     let found =
         smallest_for_reuse(&meta, &kept, "GET", &request.view(), &policy, at(later)).unwrap_or_default();
     assert!(found.iter().all(is_allowed), "{found:?}");
-    found.iter().map(Change::sentence).collect::<Vec<_>>().join(" ")
+    found.iter().map(FlipChange::sentence).collect::<Vec<_>>().join(" ")
 }
 
 #[track_caller]
@@ -302,7 +302,7 @@ fn no_setting_is_beyond_what_the_configuration_takes() {
     let (list, policy) =
         (head("Cache-Control: max-age=99999999999 | Age: 99999999999 | ETag: \"a\""), Policy::default());
     let fields = list.view();
-    let exchange = Exchange {
+    let exchange = OriginExchange {
         method: "GET",
         request: &[],
         answered: &[],
@@ -318,12 +318,12 @@ fn no_setting_is_beyond_what_the_configuration_takes() {
 }
 
 /// Whether the configuration takes what is proposed of it: a lifetime of ten years at most.
-fn is_allowed(change: &Change) -> bool {
-    use Setting::{DefaultTtl, OverrideTtl, StaleWhileRevalidate, StatusTtl};
+fn is_allowed(change: &FlipChange) -> bool {
+    use FlipSetting::{DefaultTtl, OverrideTtl, StaleWhileRevalidate, StatusTtl};
     match change {
-        Change::SetConfig(DefaultTtl(it) | OverrideTtl(it) | StaleWhileRevalidate(it) | StatusTtl(_, it)) => {
-            *it <= 3650 * 86_400
-        }
+        FlipChange::SetConfig(
+            DefaultTtl(it) | OverrideTtl(it) | StaleWhileRevalidate(it) | StatusTtl(_, it),
+        ) => *it <= 3650 * 86_400,
         _ => true,
     }
 }
@@ -367,7 +367,7 @@ const RESPONSES: [&str; 15] = [
 
 /// Written down once more, and by nothing of `Trial` but its parts: the request is sent, what comes is stored, and the
 /// same request is answered with it.
-fn is_a_hit_the_second_time(it: &Trial, exchange: &Exchange<'_>) -> bool {
+fn is_a_hit_the_second_time(it: &Trial, exchange: &OriginExchange<'_>) -> bool {
     let (request, response) = (it.request.view(), it.response.view());
     let facts = RequestFacts { has_body: it.body, ..RequestFacts::read(exchange.method, &request) };
     let first = reuse::decide(Err(ForwardReason::UriMiss), &facts, &it.policy, NOW, &mut Silent);
@@ -377,7 +377,7 @@ fn is_a_hit_the_second_time(it: &Trial, exchange: &Exchange<'_>) -> bool {
     first == Reuse::Forward(ForwardReason::UriMiss) && stored == Storable::Store && second == Reuse::Serve
 }
 
-fn none_can_be_left_out(changes: &[Change], exchange: &Exchange<'_>) -> bool {
+fn none_can_be_left_out(changes: &[FlipChange], exchange: &OriginExchange<'_>) -> bool {
     (0..changes.len()).all(|left_out| {
         let rest = changes.iter().enumerate().filter(|it| it.0 != left_out);
         let changed = rest.fold(Trial::of(exchange), |trial, it| trial.with(it.1));
@@ -397,7 +397,7 @@ proptest! {
             Field { name: if cookie { "Set-Cookie" } else { "Age" }, value: &control },
         ];
         let policy = Policy::default();
-        let exchange = Exchange {
+        let exchange = OriginExchange {
             method: "GET",
             request: &request,
             answered: &request,
@@ -428,7 +428,7 @@ proptest! {
         let (request, response) = (head(request), head(response));
         let (request, response) = (request.view(), response.view());
         let policy = Policy { enabled, ..Policy::default() };
-        let exchange = Exchange {
+        let exchange = OriginExchange {
             method: "GET",
             request: &request,
             answered: &request,

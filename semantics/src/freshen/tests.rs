@@ -111,7 +111,7 @@ fn facts_follow_the_update() {
 
 /// `max-age=60` with a validator, freshened by `update` for a GET with the fields of `request`.
 #[track_caller]
-fn then(request: &str, update: &str, expect: After) {
+fn then(request: &str, update: &str, expect: AfterFreshen) {
     let policy = Policy::default();
     let (kept, meta) = store("Cache-Control: max-age=60 | ETag: \"a\"");
     let (list, request) = (head(update), head(request));
@@ -125,19 +125,19 @@ fn then(request: &str, update: &str, expect: After) {
 
 #[test]
 fn an_update_may_forbid_what_was_allowed() {
-    then("", "", After::Update);
-    then("", "Cache-Control: max-age=0", After::Update);
-    then("", "Set-Cookie: a=b", After::Update);
-    then("", "Cache-Control: no-store", After::Drop);
-    then("", "Cache-Control: private", After::Drop);
-    then("", "CDN-Cache-Control: no-store", After::Drop);
-    then("", "Vary: *", After::Drop);
-    then("Authorization: x", "", After::Leave);
-    then("Authorization: x", "Cache-Control: max-age=60, public", After::Update);
-    then("Authorization: x", "Cache-Control: private", After::Drop);
-    then("Cache-Control: no-store", "", After::Leave);
-    then("Cache-Control: no-store", "Cache-Control: no-store", After::Drop);
-    then("Range: bytes=0-1 | Cookie: a=b", "", After::Update);
+    then("", "", AfterFreshen::Update);
+    then("", "Cache-Control: max-age=0", AfterFreshen::Update);
+    then("", "Set-Cookie: a=b", AfterFreshen::Update);
+    then("", "Cache-Control: no-store", AfterFreshen::Drop);
+    then("", "Cache-Control: private", AfterFreshen::Drop);
+    then("", "CDN-Cache-Control: no-store", AfterFreshen::Drop);
+    then("", "Vary: *", AfterFreshen::Drop);
+    then("Authorization: x", "", AfterFreshen::Leave);
+    then("Authorization: x", "Cache-Control: max-age=60, public", AfterFreshen::Update);
+    then("Authorization: x", "Cache-Control: private", AfterFreshen::Drop);
+    then("Cache-Control: no-store", "", AfterFreshen::Leave);
+    then("Cache-Control: no-store", "Cache-Control: no-store", AfterFreshen::Drop);
+    then("Range: bytes=0-1 | Cookie: a=b", "", AfterFreshen::Update);
 }
 
 #[track_caller]

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::testing::{NOW, at, head};
-use crate::trace::{Record, Silent};
+use crate::trace::{RuleRecord, Silent};
 use proptest::prelude::*;
 
 /// `Age`, `Date` relative to now, seconds between request and response, seconds since: the age.
@@ -196,11 +196,11 @@ fn the_route_has_a_say() {
 fn each_source_is_told_in_order_of_precedence() {
     let list = head("Expires: @60 | Date: @0");
     let policy = Policy::default();
-    let mut told = Record::default();
+    let mut told = RuleRecord::default();
     let _ = LifetimeInputs::read(200, &list.view(), &policy, NOW).lifetime(&policy, &mut told);
     let names: Vec<_> = told.0.iter().map(|it| it.name).collect();
     assert_eq!(vec!["override-ttl", "s-maxage", "max-age", "expires"], names);
-    assert_eq!(Some(Outcome::Decided), told.0.last().map(|it| it.outcome));
+    assert_eq!(Some(RuleOutcome::Decided), told.0.last().map(|it| it.outcome));
     let told = &told.0[3].evidence;
     assert!(told.ends_with("= 60 s"), "{told}");
 }

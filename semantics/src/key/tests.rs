@@ -5,7 +5,7 @@ fn names(list: &[&str]) -> Vec<String> {
     list.iter().map(|it| (*it).to_owned()).collect()
 }
 
-fn write(recipe: &Recipe, target: &str, fields: &[(&str, &str)]) -> String {
+fn write(recipe: &KeyRecipe, target: &str, fields: &[(&str, &str)]) -> String {
     let fields: Vec<_> = fields.iter().map(|(name, value)| Field { name, value: value.as_bytes() }).collect();
     let mut out = Vec::new();
     recipe.write("https", "example.com", target, &fields, &mut out);
@@ -14,13 +14,13 @@ fn write(recipe: &Recipe, target: &str, fields: &[(&str, &str)]) -> String {
 
 /// `expect` is what follows `https://example.com`.
 #[track_caller]
-fn check(recipe: &Recipe, target: &str, fields: &[(&str, &str)], expect: &str) {
+fn check(recipe: &KeyRecipe, target: &str, fields: &[(&str, &str)], expect: &str) {
     assert_eq!(format!("https://example.com{expect}"), write(recipe, target, fields));
 }
 
 #[test]
 fn the_default_is_the_exact_target() {
-    let it = Recipe::default();
+    let it = KeyRecipe::default();
     check(&it, "/", &[("cookie", "a=b")], "/");
     check(&it, "/a/../b//?&&b=1&a=%7e#", &[], "/a/../b//?&&b=1&a=%7e#");
     check(&it, "/a b\\", &[], r"/a\20b\5c");
@@ -29,7 +29,7 @@ fn the_default_is_the_exact_target() {
 
 #[test]
 fn authorities_cannot_reach_into_the_path() {
-    let it = Recipe::default();
+    let it = KeyRecipe::default();
     let key = |authority: &str, target: &str| {
         let mut out = Vec::new();
         it.write("http", authority, target, &[], &mut out);
@@ -39,7 +39,7 @@ fn authorities_cannot_reach_into_the_path() {
     assert_ne!(key("a", "/b/c"), key("a/b", "/c"));
     assert_ne!(key("a*", "/"), key("a", "*/"));
     let of_site = |site: &str, authority: &str| {
-        let it = Recipe { any_host_of: Some(site.to_owned()), ..Recipe::default() };
+        let it = KeyRecipe { any_host_of: Some(site.to_owned()), ..KeyRecipe::default() };
         let mut out = Vec::new();
         it.write("http", authority, "/", &[], &mut out);
         String::from_utf8(out).unwrap()
@@ -52,24 +52,29 @@ fn authorities_cannot_reach_into_the_path() {
 
 #[test]
 fn queries() {
-    let none = Recipe { query: Query::None, ..Recipe::default() };
+    let none = KeyRecipe { query: QueryPolicy::None, ..KeyRecipe::default() };
     check(&none, "/p?a=1&b", &[], "/p");
     check(&none, "/p", &[], "/p");
 
-    let drop = Recipe { query: Query::Drop(names(&["utm_*", "gclid"])), ..Recipe::default() };
+    let drop = KeyRecipe { query: QueryPolicy::Drop(names(&["utm_*", "gclid"])), ..KeyRecipe::default() };
     check(&drop, "/p?utm_source=x&b=1&gclid=7&a=2&", &[], "/p?b=1&a=2");
     check(&drop, "/p?utm_source=x&utm_", &[], "/p");
     check(&drop, "/p?ut%6d_x=1&gcli%64&xgclid&gclid2&utm", &[], "/p?xgclid&gclid2&utm");
     check(&drop, "/p?", &[], "/p");
     check(&drop, "/p?a=1?gclid=1", &[], "/p?a=1?gclid=1");
 
-    let keep = Recipe { query: Query::Keep(names(&["id", "p[*", "a b"])), ..Recipe::default() };
+    let keep = KeyRecipe { query: QueryPolicy::Keep(names(&["id", "p[*", "a b"])), ..KeyRecipe::default() };
     check(&keep, "/p?x=1&id=3&p[1]=2&ID=4", &[], "/p?id=3&p[1]=2");
     check(&keep, "/p?i%64=5&a+b=1&a%20b=2&%zz=1&id%", &[], "/p?i%64=5&a+b=1&a%20b=2");
     check(&keep, "/p?idx=5&", &[], "/p");
-    check(&Recipe { query: Query::Keep(names(&["*"])), ..Recipe::default() }, "/p?a&b", &[], "/p?a&b");
+    check(
+        &KeyRecipe { query: QueryPolicy::Keep(names(&["*"])), ..KeyRecipe::default() },
+        "/p?a&b",
+        &[],
+        "/p?a&b",
+    );
 
-    let sort = Recipe { sort_query: true, ..Recipe::default() };
+    let sort = KeyRecipe { sort_query: true, ..KeyRecipe::default() };
     check(&sort, "/p?b=1&a=2&a=1&c", &[], "/p?a=2&a=1&b=1&c");
     check(&sort, "/p?b&%61=2&a=1", &[], "/p?%61=2&a=1&b");
     check(&sort, "/p?%", &[], "/p?%");
@@ -77,7 +82,7 @@ fn queries() {
 
 #[test]
 fn headers_and_cookies() {
-    let it = Recipe { headers: names(&["x-device", "accept-language"]), ..Recipe::default() };
+    let it = KeyRecipe { headers: names(&["x-device", "accept-language"]), ..KeyRecipe::default() };
     check(&it, "/", &[], "/ h:x-device h:accept-language");
     check(&it, "/", &[("X-Device", "")], "/ h:x-device= h:accept-language");
     check(&it, "/", &[("x-device", "a b"), ("x-device", "c")], r"/ h:x-device=a\20b,c h:accept-language");
@@ -89,7 +94,7 @@ fn headers_and_cookies() {
     );
     check(&it, "/", &[("Accept-Language", "en;q=0.50, DE")], "/ h:x-device h:accept-language=de,en;q=0.5");
 
-    let it = Recipe { cookies: names(&["cur", "ab*", "abc"]), ..Recipe::default() };
+    let it = KeyRecipe { cookies: names(&["cur", "ab*", "abc"]), ..KeyRecipe::default() };
     check(&it, "/", &[], "/");
     check(&it, "/", &[("Cookie", "x=1;cur=EUR ; curry=2; ;Cur=3")], "/ c:cur=EUR");
     check(&it, "/", &[("Cookie", "abc=1; cur; ab=2"), ("cookie", "cur=")], "/ c:cur c:cur= c:abc=1 c:ab=2");
@@ -123,9 +128,9 @@ fn authorities() {
 
 #[test]
 fn a_recipe_is_a_sentence() {
-    let mut it = Recipe::default();
+    let mut it = KeyRecipe::default();
     assert_eq!("The key is the scheme, the host and the target with its whole query.", it.describe());
-    it.query = Query::Drop(names(&["utm_*", "gclid"]));
+    it.query = QueryPolicy::Drop(names(&["utm_*", "gclid"]));
     it.sort_query = true;
     it.headers = names(&["x-device"]);
     it.cookies = names(&["currency", "lang"]);
@@ -142,7 +147,7 @@ fn the_default_recipe_does_not_allocate() {
     let fields = [Field { name: "accept", value: b"*/*" }];
     let mut out = Vec::with_capacity(64);
     let before = out.as_ptr();
-    Recipe::default().write("https", "example.com", "/a?b=c", &fields, &mut out);
+    KeyRecipe::default().write("https", "example.com", "/a?b=c", &fields, &mut out);
     assert_eq!((before, 64), (out.as_ptr(), out.capacity()));
 }
 
@@ -158,19 +163,19 @@ fn request() -> impl Strategy<Value = Request> {
     ("[a/*:]{0,2}", "/?[a/ \\\\]?(\\?([ab%61+]{1,3}=?[a ]?&?){0,3})?", proptest::collection::vec(field, 0..3))
 }
 
-fn recipe() -> impl Strategy<Value = Recipe> {
+fn recipe() -> impl Strategy<Value = KeyRecipe> {
     let some = || proptest::sample::subsequence(vec!["a", "b*", "aa"], 0..=3);
     let query = prop_oneof![
-        Just(Query::All),
-        Just(Query::None),
-        some().prop_map(|it| Query::Drop(names(&it))),
-        some().prop_map(|it| Query::Keep(names(&it))),
+        Just(QueryPolicy::All),
+        Just(QueryPolicy::None),
+        some().prop_map(|it| QueryPolicy::Drop(names(&it))),
+        some().prop_map(|it| QueryPolicy::Keep(names(&it))),
     ];
     let headers = proptest::sample::subsequence(vec!["x", "y"], 0..=2);
     let cookies = proptest::sample::subsequence(vec!["a*", "ab", "c"], 0..=3);
     let site = proptest::option::of(prop_oneof![Just(String::new()), Just("s".to_owned())]);
     (query, any::<bool>(), headers, cookies, site).prop_map(
-        |(query, sort_query, headers, cookies, any_host_of)| Recipe {
+        |(query, sort_query, headers, cookies, any_host_of)| KeyRecipe {
             query,
             sort_query,
             headers: names(&headers),
@@ -182,7 +187,7 @@ fn recipe() -> impl Strategy<Value = Recipe> {
 }
 
 /// What the recipe says of a request, as values instead of text: the oracle of the law below.
-fn projection(recipe: &Recipe, (authority, target, fields): &Request) -> impl PartialEq + std::fmt::Debug {
+fn projection(recipe: &KeyRecipe, (authority, target, fields): &Request) -> impl PartialEq + std::fmt::Debug {
     let decode = |it: &str| {
         let name = it.split('=').next().unwrap().replace('+', " ");
         name.replace("%61", "a").replace("%16", "\x16").replace("%11", "\x11").replace("%66", "f")
@@ -191,16 +196,16 @@ fn projection(recipe: &Recipe, (authority, target, fields): &Request) -> impl Pa
         Some(prefix) => name.starts_with(prefix),
         None => name == pattern,
     };
-    let target = if recipe.query == Query::All && !recipe.sort_query {
+    let target = if recipe.query == QueryPolicy::All && !recipe.sort_query {
         vec![target.clone()]
     } else {
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         let mut kept: Vec<_> = query.split('&').filter(|it| !it.is_empty()).map(str::to_owned).collect();
         match &recipe.query {
-            Query::All => {}
-            Query::None => kept.clear(),
-            Query::Drop(list) => kept.retain(|it| !list.iter().any(|name| is(name, &decode(it)))),
-            Query::Keep(list) => kept.retain(|it| list.iter().any(|name| is(name, &decode(it)))),
+            QueryPolicy::All => {}
+            QueryPolicy::None => kept.clear(),
+            QueryPolicy::Drop(list) => kept.retain(|it| !list.iter().any(|name| is(name, &decode(it)))),
+            QueryPolicy::Keep(list) => kept.retain(|it| list.iter().any(|name| is(name, &decode(it)))),
         }
         if recipe.sort_query {
             kept.sort_by_key(|it| decode(it));
@@ -275,8 +280,8 @@ proptest! {
 
     #[test]
     fn never_panics(target in ".{0,30}", value in proptest::collection::vec(any::<u8>(), 0..40)) {
-        let recipe = Recipe {
-            query: Query::Drop(names(&["a*"])),
+        let recipe = KeyRecipe {
+            query: QueryPolicy::Drop(names(&["a*"])),
             sort_query: true,
             headers: names(&["accept-encoding", "x"]),
             cookies: names(&["*"]),

@@ -5,7 +5,7 @@ use crate::cache_control::MAX_DELTA;
 use crate::freshness::{Lifetime, LifetimeSource};
 use crate::policy::{RequestDirectivePolicy, StaleIfError};
 use crate::testing::{NOW, at, head};
-use crate::trace::{Record, Silent};
+use crate::trace::{RuleRecord, Silent};
 use proptest::prelude::*;
 
 fn stored(text: &str, policy: &Policy) -> Meta {
@@ -246,11 +246,11 @@ fn what_nothing_says_to_be_shared_is_for_requests_without_credentials() {
     let private = Policy { private_cookies: vec!["sid".to_owned()], ..Policy::default() };
     assert_eq!("serve", under(&private, "theme=dark"));
     assert_eq!("forward stale", under(&private, "theme=dark; sid=1"));
-    let keyed = crate::key::Recipe { cookies: vec!["theme".to_owned()], ..Default::default() };
+    let keyed = crate::key::KeyRecipe { cookies: vec!["theme".to_owned()], ..Default::default() };
     let keyed = Policy { key: keyed, ..Policy::default() };
     assert_eq!("serve", under(&keyed, "theme=dark"));
     assert_eq!("forward stale", under(&keyed, "theme=dark; sid=1"));
-    let whole = crate::key::Recipe { headers: vec!["Cookie".to_owned()], ..Default::default() };
+    let whole = crate::key::KeyRecipe { headers: vec!["Cookie".to_owned()], ..Default::default() };
     assert_eq!("serve", under(&Policy { key: whole, ..Policy::default() }, "sid=1"));
     // A client cannot have a page of no lifetime by asking for what is stale.
     check(TAG, 5, "Cache-Control: max-stale", "validate stale");
@@ -260,15 +260,15 @@ fn what_nothing_says_to_be_shared_is_for_requests_without_credentials() {
 fn each_rule_is_told_with_its_arithmetic() {
     let meta = stored("200 | Cache-Control: max-age=60", &Policy::default());
     let facts = RequestFacts::read("GET", &[]);
-    let mut told = Record::default();
+    let mut told = RuleRecord::default();
     let _ = decide(Ok(&meta), &facts, &Policy::default(), at(12), &mut told);
     let names: Vec<_> = told.0.iter().map(|it| it.name).collect();
     assert_eq!(vec!["enabled", "method", "credentials", "no-cache", "request-no-cache", "fresh"], names);
     assert_eq!("max-age=60 - age 12 = fresh for 48 s", told.0.last().unwrap().evidence);
-    assert_eq!(Outcome::Decided, told.0.last().unwrap().outcome);
+    assert_eq!(RuleOutcome::Decided, told.0.last().unwrap().outcome);
     let route = Policy { default_ttl: Some(9), ..Policy::default() };
     let meta = stored("200", &route);
-    let mut told = Record::default();
+    let mut told = RuleRecord::default();
     let _ = decide(Ok(&meta), &facts, &route, at(12), &mut told);
     let told = told.0.iter().find(|it| it.name == "fresh").unwrap();
     assert_eq!("cache.default_ttl=9 - age 12 = stale for 3 s", told.evidence);
@@ -345,6 +345,6 @@ proptest! {
             prop_assert!(fresh || age - lifetime < u64::from(meta.stale_if_error));
         }
         // What explains decides the same.
-        prop_assert_eq!(verdict, decide(Ok(&meta), &facts, &policy, at(later), &mut Record::default()));
+        prop_assert_eq!(verdict, decide(Ok(&meta), &facts, &policy, at(later), &mut RuleRecord::default()));
     }
 }

@@ -4,7 +4,7 @@
 use super::*;
 use crate::field::FieldList;
 use crate::testing::{NOW, head};
-use crate::trace::{Record, Silent};
+use crate::trace::{RuleRecord, Silent};
 use proptest::prelude::*;
 
 const URI: Uri<'static> = Uri { scheme: "http", authority: "a.example", target: "/d/p?q" };
@@ -222,7 +222,7 @@ fn cookies_that_the_route_takes_out_or_has_in_the_key_do_not_count() {
     check(&private, "GET | Cookie: _ga=1; theme=dark", "store");
     check(&private, "GET | Cookie: _ga=1; sid_x=1", "credentials");
     check(&private, "GET | Cookie: _ga=1 | Authorization: x", "authorization");
-    let recipe = |headers: &[&str], cookies: &[&str]| crate::key::Recipe {
+    let recipe = |headers: &[&str], cookies: &[&str]| crate::key::KeyRecipe {
         headers: headers.iter().map(|it| (*it).to_owned()).collect(),
         cookies: cookies.iter().map(|it| (*it).to_owned()).collect(),
         ..Default::default()
@@ -291,7 +291,7 @@ fn the_route_has_a_say() {
 fn each_rule_is_told_in_order_up_to_the_one_that_decides() {
     let list = head("Cache-Control: max-age=60, private");
     let facts = RequestFacts::read("GET", &[]);
-    let mut told = Record::default();
+    let mut told = RuleRecord::default();
     let _ = decide(&facts, 200, &list.view(), &Policy::default(), NOW, NOW, &mut told);
     let names: Vec<_> = told.0.iter().map(|it| it.name).collect();
     let expect = vec![
@@ -306,7 +306,7 @@ fn each_rule_is_told_in_order_up_to_the_one_that_decides() {
     ];
     assert_eq!(expect, names);
     let last = told.0.last().unwrap();
-    assert_eq!((Outcome::Decided, "RFC 9111 §5.2.2.7"), (last.outcome, last.source));
+    assert_eq!((RuleOutcome::Decided, "RFC 9111 §5.2.2.7"), (last.outcome, last.source));
     assert_eq!("Cache-Control: max-age=60, private", last.evidence);
 }
 
@@ -486,9 +486,9 @@ proptest! {
         match verdict {
             Storable::Store => prop_assert!(it.storable(), "stored: {:?} {:?}", it.status, response),
             // Allowed, but it could never be used; or a 206 that the oracle, too, cannot place.
-            Storable::Refuse(Refusal::Useless) => {}
+            Storable::Refuse(NotStorable::Useless) => {}
             // Allowed, and not done: what provoked it is in no key (decision 0040).
-            Storable::Refuse(Refusal::Status) if it.status == 400 => {}
+            Storable::Refuse(NotStorable::Status) if it.status == 400 => {}
             Storable::Refuse(why) => prop_assert!(!it.storable(), "{why:?}: {} {:?}", it.status, response),
         }
     }
@@ -509,10 +509,10 @@ proptest! {
             names.iter().zip(&values).map(|(name, value)| Field { name: NAMES[*name], value }).collect();
         let facts = RequestFacts::read(&method, &fields).with_uri(URI.scheme, URI.authority, URI.target);
         let policy = Policy::default();
-        let _ = decide(&facts, status, &fields, &policy, NOW, NOW, &mut Record::default());
+        let _ = decide(&facts, status, &fields, &policy, NOW, NOW, &mut RuleRecord::default());
         let meta = crate::stored::Meta::of(status, &fields, &policy, NOW, NOW);
         let kept = crate::stored::stored_fields(&fields, &policy, NOW);
-        let _ = crate::reuse::decide(Ok(&meta), &facts, &policy, NOW, &mut Record::default());
+        let _ = crate::reuse::decide(Ok(&meta), &facts, &policy, NOW, &mut RuleRecord::default());
         let _ = crate::freshen::selects(&meta, &fields, true);
         let _ = crate::freshen::apply(&kept, &meta, &fields, &policy, NOW, NOW);
     }

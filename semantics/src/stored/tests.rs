@@ -106,7 +106,7 @@ fn two_entity_tags_are_none() {
 #[test]
 fn a_206_knows_its_part() {
     let part = meta(206, "Content-Range: bytes 4-9/10").partial;
-    assert_eq!(Some(Part { first: 4, last: 9, complete: Some(10) }), part);
+    assert_eq!(Some(HeldRange { first: 4, last: 9, complete: Some(10) }), part);
     assert_eq!(None, meta(200, "Content-Range: bytes 4-9/10").partial);
 }
 

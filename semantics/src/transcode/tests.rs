@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 fn policy() -> Policy {
     let types = ["text/*", "application/json", "font/ttf", "+xml"].map(str::to_owned).to_vec();
-    let compress = Compress { codings: Order::DEFAULT, min_size: 1024, max_size: 8 << 20, types };
+    let compress = Compress { codings: CodingPreference::DEFAULT, min_size: 1024, max_size: 8 << 20, types };
     Policy { compress: Some(Arc::new(compress)), ..Policy::default() }
 }
 
@@ -119,7 +119,7 @@ fn check(stored: &str, accept: &str, expect: &str) {
     };
     let plan = with(&head, |it| plan(200, it, Some(5000), &policy())).unwrap();
     let choice = with(accept, |it| {
-        choose(plan, codings(made), codings(refused), Accepted::read(it), is_exact(it, false))
+        choose(plan, codings(made), codings(refused), AcceptedCodings::read(it), is_exact(it, false))
     });
     let name = |it| token(it).unwrap_or("identity");
     let mut text = match choice.serve {
@@ -287,7 +287,7 @@ proptest! {
     ) {
         let head = format!("Content-Type: text/html | Content-Encoding: {own}");
         let plan = with(&head, |it| plan(200, it, None, &policy())).unwrap();
-        let accepted = with(&format!("Accept-Encoding: {accept}"), Accepted::read);
+        let accepted = with(&format!("Accept-Encoding: {accept}"), AcceptedCodings::read);
         let made = Codings::from_bits(made);
         let choice = choose(plan, made, Codings::from_bits(refused), accepted, false);
         match choice.serve {

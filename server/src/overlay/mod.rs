@@ -7,7 +7,7 @@
 mod place;
 mod serve;
 
-pub use place::Place;
+pub use place::OverlayTarget;
 
 use larder_counters::Counters;
 use larder_files::{OpenFile, media_type};
@@ -33,7 +33,7 @@ const MOST: usize = 1000;
 const ENTRY: u64 = 512;
 
 /// What is to be shown in place of something.
-pub struct Page<'a> {
+pub struct OverlayPage<'a> {
     /// See [`larder_config::overlay_status_may_be`].
     pub status: u16,
     /// `Content-Type` as it was given, if it was.
@@ -48,14 +48,14 @@ pub struct Page<'a> {
 
 /// The time by both clocks: lifetimes end by the one that nobody sets.
 #[derive(Clone, Copy, Debug)]
-pub struct Now {
+pub struct OverlayTime {
     /// For people.
     pub wall: WallTime,
     /// For lifetimes.
     pub uptime: Monotonic,
 }
 
-impl Now {
+impl OverlayTime {
     /// As the clocks say it.
     #[must_use]
     pub fn read() -> Self {
@@ -65,7 +65,7 @@ impl Now {
 
 /// Why an overlay was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refused {
+pub enum OverlayRefusal {
     /// There are [`MOST`] already.
     TooMany,
     /// All together would take more than they may.
@@ -79,17 +79,19 @@ pub enum Refused {
     NoRoom,
 }
 
-impl Refused {
+impl OverlayRefusal {
     /// One sentence for whoever set it.
     #[must_use]
     pub fn sentence(self) -> String {
         match self {
-            Refused::TooMany => format!("The maximum of {MOST} overlays is reached; remove some first."),
-            Refused::OverSize { bytes, left } => format!(
+            OverlayRefusal::TooMany => {
+                format!("The maximum of {MOST} overlays is reached; remove some first.")
+            }
+            OverlayRefusal::OverSize { bytes, left } => format!(
                 "This overlay takes {bytes} bytes, and only {left} are free; remove overlays, or raise \
                  admin.overlay_size (at most a quarter of cache.ram.size)."
             ),
-            Refused::NoRoom => {
+            OverlayRefusal::NoRoom => {
                 "The RAM budget is too small for this overlay; raise cache.ram.size.".to_owned()
             }
         }
@@ -99,7 +101,7 @@ impl Refused {
 /// One overlay. Immutable, but for its count: what is put in its place is another one, and who reads this one finishes.
 pub struct Overlay {
     /// Over what.
-    place: Place,
+    place: OverlayTarget,
     /// The page, ready to be sent.
     page: OpenFile,
     set_at: WallTime,
@@ -113,8 +115,8 @@ pub struct Overlay {
 
 /// An overlay as a person is told of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Told {
-    /// Over what: [`Place`]'s spelling.
+pub struct OverlayReport {
+    /// Over what: [`OverlayTarget`]'s spelling.
     pub uri: String,
     /// Its status.
     pub status: u16,
@@ -142,10 +144,10 @@ impl Overlay {
 
     /// What is told of it.
     #[must_use]
-    pub fn told(&self) -> Told {
+    pub fn told(&self) -> OverlayReport {
         let field =
             |name| String::from_utf8_lossy(self.page.fields.get(name).unwrap_or_default()).into_owned();
-        Told {
+        OverlayReport {
             uri: self.place.to_string(),
             status: self.page.meta.status,
             bytes: self.page.length(),
@@ -166,13 +168,13 @@ pub struct Overlays {
     /// By target; of one target few at most, each for another host.
     all: RwLock<HashMap<Box<str>, Vec<Arc<Overlay>>>>,
     /// Held by whoever changes them, and never by a request.
-    books: Mutex<Books>,
+    books: Mutex<OverlayBooks>,
     store: Arc<Store>,
     counters: Arc<Counters>,
 }
 
 #[derive(Default)]
-struct Books {
+struct OverlayBooks {
     /// Bytes that all take.
     bytes: u64,
     /// What of that the store was told of; the arena tells it of the rest.
@@ -209,8 +211,14 @@ impl Overlays {
     /// `most` bytes.
     ///
     /// # Errors
-    /// See [`Refused`]; the one that was there stays.
-    pub fn put(&self, place: Place, page: &Page<'_>, most: u64, now: Now) -> Result<Told, Refused> {
+    /// See [`OverlayRefusal`]; the one that was there stays.
+    pub fn put(
+        &self,
+        place: OverlayTarget,
+        page: &OverlayPage<'_>,
+        most: u64,
+        now: OverlayTime,
+    ) -> Result<OverlayReport, OverlayRefusal> {
         let mut books = self.books.lock();
         self.sweep_within(&mut books, now.uptime);
         self.put_within(&mut books, place, page, most, now).inspect_err(|_| {
@@ -220,24 +228,24 @@ impl Overlays {
 
     fn put_within(
         &self,
-        books: &mut Books,
-        place: Place,
-        page: &Page<'_>,
+        books: &mut OverlayBooks,
+        place: OverlayTarget,
+        page: &OverlayPage<'_>,
         most: u64,
-        now: Now,
-    ) -> Result<Told, Refused> {
+        now: OverlayTime,
+    ) -> Result<OverlayReport, OverlayRefusal> {
         let old = self.at(&place);
         if old.is_none() && self.count.load(Relaxed) >= MOST {
-            return Err(Refused::TooMany);
+            return Err(OverlayRefusal::TooMany);
         }
         let names = (place.target.len() + place.host.as_ref().map_or(0, String::len)) as u64;
         let cost = page.body.len() as u64 + 2 * names + ENTRY;
         let left = most.saturating_sub(books.bytes - old.as_ref().map_or(0, |it| it.cost));
         if cost > left {
-            return Err(Refused::OverSize { bytes: cost, left });
+            return Err(OverlayRefusal::OverSize { bytes: cost, left });
         }
         let body = bytes::Bytes::copy_from_slice(page.body);
-        let body = self.store.make_body(&[body]).map_err(|_| Refused::NoRoom)?.piece();
+        let body = self.store.make_body(&[body]).map_err(|_| OverlayRefusal::NoRoom)?.piece();
         let made = Arc::new(Overlay {
             page: ready(&place, page, body, now.wall),
             place,
@@ -263,7 +271,7 @@ impl Overlays {
     }
 
     /// Takes the overlay of `place` away: what was there before is there again.
-    pub fn remove(&self, place: &Place, now: Monotonic) -> Option<Told> {
+    pub fn remove(&self, place: &OverlayTarget, now: Monotonic) -> Option<OverlayReport> {
         let mut books = self.books.lock();
         self.sweep_within(&mut books, now);
         let found = self.at(place)?;
@@ -280,25 +288,25 @@ impl Overlays {
 
     /// All of them, those that were set last first; and the bytes that they take.
     #[must_use]
-    pub fn list(&self, now: Monotonic) -> (Vec<Told>, u64) {
+    pub fn list(&self, now: Monotonic) -> (Vec<OverlayReport>, u64) {
         self.sweep(now);
         let books = self.books.lock();
-        let mut told: Vec<Told> = self.all.read().values().flatten().map(|it| it.told()).collect();
+        let mut told: Vec<OverlayReport> = self.all.read().values().flatten().map(|it| it.told()).collect();
         told.sort_by(|a, b| b.set_at.cmp(&a.set_at).then_with(|| a.uri.cmp(&b.uri)));
         (told, books.bytes)
     }
 
-    fn at(&self, place: &Place) -> Option<Arc<Overlay>> {
+    fn at(&self, place: &OverlayTarget) -> Option<Arc<Overlay>> {
         self.all.read().get(place.target.as_str())?.iter().find(|it| it.place == *place).cloned()
     }
 
-    fn sweep_within(&self, books: &mut Books, now: Monotonic) {
+    fn sweep_within(&self, books: &mut OverlayBooks, now: Monotonic) {
         if self.all.read().values().flatten().any(|it| it.is_over(|| now)) {
             self.retain(books, |it| !it.is_over(|| now));
         }
     }
 
-    fn retain(&self, books: &mut Books, keep: impl Fn(&Overlay) -> bool) {
+    fn retain(&self, books: &mut OverlayBooks, keep: impl Fn(&Overlay) -> bool) {
         let mut gone = Vec::new();
         let mut all = self.all.write();
         all.retain(|_, here| {
@@ -318,7 +326,7 @@ impl Overlays {
     }
 
     /// Counts what there is now.
-    fn settle(&self, books: &mut Books, all: &HashMap<Box<str>, Vec<Arc<Overlay>>>) {
+    fn settle(&self, books: &mut OverlayBooks, all: &HashMap<Box<str>, Vec<Arc<Overlay>>>) {
         let overlays = || all.values().flatten();
         books.bytes = overlays().map(|it| it.cost).sum();
         self.count.store(overlays().count(), Relaxed);
@@ -327,11 +335,11 @@ impl Overlays {
     }
 
     /// Tells the store what they take beside the arena. What was replaced has left by then, unless it is being sent.
-    fn enter(&self, books: &mut Books) {
+    fn enter(&self, books: &mut OverlayBooks) {
         let all = self.all.read();
         let on_heap = |it: &Arc<Overlay>| match &it.page.body {
-            larder_transport::body::Piece::Bytes(_) => it.cost,
-            larder_transport::body::Piece::File(_) => it.cost - it.page.length(),
+            larder_transport::body::BodyPiece::Bytes(_) => it.cost,
+            larder_transport::body::BodyPiece::File(_) => it.cost - it.page.length(),
         };
         let now = all.values().flatten().map(on_heap).sum();
         drop(all);
@@ -340,7 +348,12 @@ impl Overlays {
 }
 
 /// Everything that a hit sends. Clients ask every time (`no-cache`), so that they see at once when it goes.
-fn ready(place: &Place, page: &Page<'_>, body: larder_transport::body::Piece, now: WallTime) -> OpenFile {
+fn ready(
+    place: &OverlayTarget,
+    page: &OverlayPage<'_>,
+    body: larder_transport::body::BodyPiece,
+    now: WallTime,
+) -> OpenFile {
     let content_type = content_type(place, page);
     let mut hasher = DefaultHasher::new();
     (page.status, &content_type, page.body).hash(&mut hasher);
@@ -378,7 +391,7 @@ fn ready(place: &Place, page: &Page<'_>, body: larder_transport::body::Piece, no
 
 /// As it was given; else by the extension of the path; else by a look at the body. What a form of a web page or `curl`
 /// says by itself is as good as nothing.
-fn content_type(place: &Place, page: &Page<'_>) -> Vec<u8> {
+fn content_type(place: &OverlayTarget, page: &OverlayPage<'_>) -> Vec<u8> {
     let is_form =
         |it: &[u8]| it.len() >= FORM.len() && it[..FORM.len()].eq_ignore_ascii_case(FORM.as_bytes());
     if let Some(given) = page.content_type.filter(|it| !it.is_empty() && !is_form(it)) {

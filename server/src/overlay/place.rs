@@ -8,14 +8,14 @@ const LONGEST: usize = 8 << 10;
 
 /// A target with the host that it is of.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct OverlayTarget {
     /// In lower case and without `:80`, as in keys; `None` for every host.
     pub host: Option<String>,
     /// Path and query, as `semantics::target` spells them.
     pub target: String,
 }
 
-impl Place {
+impl OverlayTarget {
     /// Reads `/path?query` (on every host), `http://host/path`, `https://host/path`, `*://host/path` or `host/path`: each of
     /// them is that host by whatever scheme. What does not begin with a slash has a host
     /// where its first part looks like one (it has a dot or a colon, or is `localhost`) and something follows; else it is
@@ -84,7 +84,7 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for OverlayTarget {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.host {
             // It lies over both schemes.
@@ -108,9 +108,9 @@ mod tests {
 
     #[track_caller]
     fn check(uri: &str, expect: &str) {
-        let place = Place::read(uri).unwrap();
+        let place = OverlayTarget::read(uri).unwrap();
         assert_eq!(expect, place.to_string(), "{uri}");
-        assert_eq!(Ok(place), Place::read(expect), "read again, it is the same");
+        assert_eq!(Ok(place), OverlayTarget::read(expect), "read again, it is the same");
     }
 
     #[test]
@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn what_names_nothing_is_refused() {
         let check = |uri: &str, expect: &str| {
-            let sentence = Place::read(uri).unwrap_err();
+            let sentence = OverlayTarget::read(uri).unwrap_err();
             assert!(sentence.contains(expect), "{uri}: {sentence}");
         };
         check("", "has no path");
@@ -152,13 +152,13 @@ mod tests {
 
     #[test]
     fn a_host_is_that_of_keys() {
-        let place = Place::read("http://Example.com:80/").unwrap();
+        let place = OverlayTarget::read("http://Example.com:80/").unwrap();
         for authority in ["example.com", "EXAMPLE.com", "example.com:80"] {
             assert!(place.is_of(authority), "{authority}");
         }
         for authority in ["example.com:8080", "www.example.com", ""] {
             assert!(!place.is_of(authority), "{authority}");
         }
-        assert!(Place::read("/").unwrap().is_of("whatever"));
+        assert!(OverlayTarget::read("/").unwrap().is_of("whatever"));
     }
 }

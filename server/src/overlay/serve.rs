@@ -3,12 +3,12 @@
 use super::{Overlay, Overlays};
 use crate::files;
 use larder_counters::Counters;
-use larder_observe::Outcome;
-use larder_semantics::cache_status::{self, Report};
+use larder_observe::RequestOutcome;
+use larder_semantics::cache_status::{self, CacheReport};
 use larder_semantics::date;
 use larder_stdx::clock;
-use larder_transport::Answer;
 use larder_transport::Reply;
+use larder_transport::ResponseWriter;
 use larder_wire::http1::request::{Request, RequestHead};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -42,32 +42,32 @@ impl Overlay {
         &self,
         head: &RequestHead<'_>,
         counters: &Counters,
-        answer: &mut Answer<'_>,
-    ) -> Option<Outcome> {
+        answer: &mut ResponseWriter<'_>,
+    ) -> Option<RequestOutcome> {
         if !larder_files::is_plain(head.fields) {
             return None;
         }
         answer.ready(&self.page.head);
         answer.field_with("Date", |text| date::write(clock::wall(), text));
-        answer.field_with("Cache-Status", |text| cache_status::write(Report::Overlay, text));
+        answer.field_with("Cache-Status", |text| cache_status::write(CacheReport::Overlay, text));
         let body = if head.method == "HEAD" { 0 } else { self.page.length() };
         match body {
             0 => answer.end(),
             _ => answer.end_with_piece(self.page.body.clone()),
         }
         self.note_use(counters);
-        Some(Outcome::whole(self.page.meta.status, body, Some(Report::Overlay)))
+        Some(RequestOutcome::whole(self.page.meta.status, body, Some(CacheReport::Overlay)))
     }
 
     /// Answers any GET or HEAD.
-    pub async fn answer(&self, request: &Request, counters: &Counters, reply: Reply<'_>) -> Outcome {
+    pub async fn answer(&self, request: &Request, counters: &Counters, reply: Reply<'_>) -> RequestOutcome {
         self.note_use(counters);
         let mut answer = larder_files::respond(&self.page, &request.method, &request.fields.view());
         let mut status = Vec::new();
-        cache_status::write(Report::Overlay, &mut status);
+        cache_status::write(CacheReport::Overlay, &mut status);
         answer.fields.push("Cache-Status", status);
-        let report = Some(Report::Overlay);
-        Outcome { report, ..files::send_whole(answer, request, reply).await }
+        let report = Some(CacheReport::Overlay);
+        RequestOutcome { report, ..files::send_whole(answer, request, reply).await }
     }
 
     fn note_use(&self, counters: &Counters) {

@@ -1,7 +1,7 @@
 use super::*;
-use larder_store::Settings;
+use larder_store::RamSettings;
 
-const NOW: Now = Now { wall: WallTime(1_000_000), uptime: Monotonic(5_000) };
+const NOW: OverlayTime = OverlayTime { wall: WallTime(1_000_000), uptime: Monotonic(5_000) };
 
 struct World {
     overlays: Arc<Overlays>,
@@ -11,15 +11,21 @@ struct World {
 
 fn world() -> World {
     let counters: Arc<Counters> = Arc::default();
-    let settings = Settings { budget: 4 << 20, heap_line: 16 << 10, fills: 4 };
+    let settings = RamSettings { budget: 4 << 20, heap_line: 16 << 10, fills: 4 };
     let store = Store::new(settings, counters.clone()).unwrap();
     World { overlays: Overlays::new(store.clone(), counters.clone()), store, counters }
 }
 
 impl World {
-    fn put(&self, uri: &str, body: &[u8], ttl: Option<u64>, most: u64) -> Result<Told, Refused> {
-        let page = Page { status: 200, content_type: None, body, ttl, by: "me" };
-        self.overlays.put(Place::read(uri).unwrap(), &page, most, NOW)
+    fn put(
+        &self,
+        uri: &str,
+        body: &[u8],
+        ttl: Option<u64>,
+        most: u64,
+    ) -> Result<OverlayReport, OverlayRefusal> {
+        let page = OverlayPage { status: 200, content_type: None, body, ttl, by: "me" };
+        self.overlays.put(OverlayTarget::read(uri).unwrap(), &page, most, NOW)
     }
 
     #[track_caller]
@@ -42,10 +48,10 @@ fn the_host_before_every_host() {
     world.check("h:81", "/b?c", Some("*://h:81/b?c"));
     world.check("h", "/b?c", None);
     world.check("h:81", "/b", None);
-    let removed = world.overlays.remove(&Place::read("http://h/a").unwrap(), NOW.uptime).unwrap();
+    let removed = world.overlays.remove(&OverlayTarget::read("http://h/a").unwrap(), NOW.uptime).unwrap();
     assert_eq!("*://h/a", removed.uri);
     world.check("h", "/a", Some("/a"));
-    assert_eq!(None, world.overlays.remove(&Place::read("http://h/a").unwrap(), NOW.uptime));
+    assert_eq!(None, world.overlays.remove(&OverlayTarget::read("http://h/a").unwrap(), NOW.uptime));
     assert_eq!(2, world.overlays.list(NOW.uptime).0.len());
 }
 
@@ -75,7 +81,7 @@ fn what_they_take_is_bounded_counted_and_given_back() {
     assert_eq!(100_000, told.bytes);
     world.put("/2", &large, None, most).unwrap();
     let refused = world.put("/3", &large, None, most).unwrap_err();
-    assert!(matches!(refused, Refused::OverSize { bytes: 100_516, left: 48_968 }), "{refused:?}");
+    assert!(matches!(refused, OverlayRefusal::OverSize { bytes: 100_516, left: 48_968 }), "{refused:?}");
     assert_eq!(1, world.counters.overlays_refused.get());
     world.put("/2", &large, None, most).expect("in its own place there is room");
     assert!(world.store.used() - before >= 200_000, "of the RAM budget");
@@ -83,13 +89,13 @@ fn what_they_take_is_bounded_counted_and_given_back() {
     assert_eq!(201_032, world.overlays.list(NOW.uptime).1);
     let reader = world.overlays.find("h", "/1", || NOW.uptime).unwrap();
     for uri in ["/1", "/2"] {
-        world.overlays.remove(&Place::read(uri).unwrap(), NOW.uptime).unwrap();
+        world.overlays.remove(&OverlayTarget::read(uri).unwrap(), NOW.uptime).unwrap();
     }
     assert!(!world.overlays.any());
     assert!(world.store.used() - before >= 100_000, "what is being sent is there still");
     drop(reader);
     assert_eq!(before, world.store.used());
-    assert_eq!(Err(Refused::NoRoom), world.put("/4", &vec![0; 2 << 20], None, u64::MAX));
+    assert_eq!(Err(OverlayRefusal::NoRoom), world.put("/4", &vec![0; 2 << 20], None, u64::MAX));
     assert_eq!(before, world.store.used());
 }
 
@@ -99,7 +105,7 @@ fn there_are_not_too_many() {
     for number in 0..MOST {
         world.put(&format!("/{number}"), b"", None, u64::MAX).unwrap();
     }
-    assert_eq!(Err(Refused::TooMany), world.put("/more", b"", None, u64::MAX));
+    assert_eq!(Err(OverlayRefusal::TooMany), world.put("/more", b"", None, u64::MAX));
     world.put("/7", b"in place of another", None, u64::MAX).unwrap();
 }
 
@@ -116,8 +122,9 @@ fn a_tag_is_of_what_is_sent() {
 fn the_type_is_given_or_guessed() {
     #[track_caller]
     fn check(uri: &str, given: Option<&str>, body: &[u8], expect: &str) {
-        let page = Page { status: 200, content_type: given.map(str::as_bytes), body, ttl: None, by: "" };
-        let found = content_type(&Place::read(uri).unwrap(), &page);
+        let page =
+            OverlayPage { status: 200, content_type: given.map(str::as_bytes), body, ttl: None, by: "" };
+        let found = content_type(&OverlayTarget::read(uri).unwrap(), &page);
         assert_eq!(expect, String::from_utf8(found).unwrap(), "{uri} {given:?}");
     }
     let form = Some("application/x-www-form-urlencoded");

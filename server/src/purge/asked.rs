@@ -1,19 +1,19 @@
 //! What a purge is about, as people and programs spell it: URLs in the forms that they type, tags, conditions.
 
-use crate::router::{Router, Target};
-use crate::wrong::Wrong;
+use crate::input_error::InputError;
+use crate::router::{RouteTarget, Router};
 use larder_config::page_url;
 use larder_semantics::expression::Expression;
 use larder_semantics::key;
 use larder_semantics::scheme::Scheme;
-use larder_store::purges::{Scope, Strength};
+use larder_store::purges::{PurgeScope, Strength};
 use serde_json::Value;
 
 /// A purge that was understood.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asked {
+pub struct PurgeRequest {
     /// What.
-    pub scope: Scope,
+    pub scope: PurgeScope,
     /// How hard.
     pub strength: Strength,
 }
@@ -31,49 +31,49 @@ const STRENGTHS: [(&str, Strength); 3] =
 ///
 /// # Errors
 /// What is wrong, where, and what would be right.
-pub fn read(body: &Value, router: &Router) -> Result<(Asked, bool), Wrong> {
-    Ok((Asked { scope: scope(body, router)?, strength: strength(body)? }, body["wait"] == true))
+pub fn read(body: &Value, router: &Router) -> Result<(PurgeRequest, bool), InputError> {
+    Ok((PurgeRequest { scope: scope(body, router)?, strength: strength(body)? }, body["wait"] == true))
 }
 
-fn scope(body: &Value, router: &Router) -> Result<Scope, Wrong> {
+fn scope(body: &Value, router: &Router) -> Result<PurgeScope, InputError> {
     // `"all": false` is as good as nothing.
     let is_named = |it: &&str| body.get(*it).is_some_and(|it| *it != false);
     let named: Vec<&str> = SCOPES.into_iter().filter(|it| is_named(it)).collect();
     let [name] = named[..] else {
         return Err(match named[..] {
-            [] => Wrong::at(
+            [] => InputError::at(
                 "body",
                 "The target is missing; send one of \"url\", \"prefix\", \"tag\", \"where\" and \"all\": true.",
             ),
             _ => {
                 let names = named.join(" and ");
-                Wrong::at(named[1], format!("A purge has one target; this one has {names}."))
+                InputError::at(named[1], format!("A purge has one target; this one has {names}."))
             }
         });
     };
     let host = body["host"].as_str();
     if host.is_some() && !matches!(name, "url" | "prefix") {
         let detail = format!("\"host\" is only valid with \"url\" and \"prefix\", not with {name:?}.");
-        return Err(Wrong::at("host", detail));
+        return Err(InputError::at("host", detail));
     }
     let text = body[name].as_str().unwrap_or_default();
-    let wrong = |detail| Wrong::at(name, detail);
+    let wrong = |detail| InputError::at(name, detail);
     match name {
-        "url" => url(text, host, router).map(Scope::Url).map_err(wrong),
-        "prefix" => prefix(text, host, router).map(Scope::Prefix).map_err(wrong),
-        "tag" => tag(text).map(Scope::Tag).map_err(wrong),
+        "url" => url(text, host, router).map(PurgeScope::Url).map_err(wrong),
+        "prefix" => prefix(text, host, router).map(PurgeScope::Prefix).map_err(wrong),
+        "tag" => tag(text).map(PurgeScope::Tag).map_err(wrong),
         "where" => Expression::parse(text)
-            .map(Scope::Where)
-            .map_err(|it| Wrong::at(format!("where, column {}", it.column), format!("\"where\": {it}"))),
-        _ => Ok(Scope::All),
+            .map(PurgeScope::Where)
+            .map_err(|it| InputError::at(format!("where, column {}", it.column), format!("\"where\": {it}"))),
+        _ => Ok(PurgeScope::All),
     }
 }
 
-fn strength(body: &Value) -> Result<Strength, Wrong> {
+fn strength(body: &Value) -> Result<Strength, InputError> {
     let mut chosen: Vec<(&str, Strength)> = STRENGTHS.into_iter().filter(|it| body[it.0] == true).collect();
     match (chosen.pop(), chosen.is_empty()) {
         (Some((name, _)), false) => {
-            Err(Wrong::at(name, "Only one of \"soft\", \"validate\" and \"hard\" can be true."))
+            Err(InputError::at(name, "Only one of \"soft\", \"validate\" and \"hard\" can be true."))
         }
         (last, _) => Ok(last.map_or(Strength::Hard, |it| it.1)),
     }
@@ -123,10 +123,10 @@ fn target_of(scheme: Scheme, authority: &str, target: &str, router: &Router) -> 
     let found = router.find("GET", authority, target).map(|it| it.0);
     match found.or_else(|| router.at_path(authority, target).map(|it| &it.target)) {
         None => Err(format!("No site has a route for {authority}{target}.")),
-        Some(Target::Files(_)) => {
+        Some(RouteTarget::Files(_)) => {
             Err(format!("{authority}{target} is a static file, which is not stored in the cache."))
         }
-        Some(Target::Proxy(route)) => {
+        Some(RouteTarget::Proxy(route)) => {
             let mut key = Vec::new();
             route.policy.key.of_url().write(scheme.name(), authority, target, &[], &mut key);
             Ok(key.into())
@@ -141,8 +141,8 @@ fn target_of(scheme: Scheme, authority: &str, target: &str, router: &Router) -> 
 pub fn prefix(text: &str, host: Option<&str>, router: &Router) -> Result<Box<[u8]>, String> {
     let (scheme, authority, target) = page_url::beginning(text, host)?;
     let recipes = router.routes(&authority).iter().filter_map(|it| match &it.target {
-        Target::Proxy(route) => Some(&route.policy.key),
-        Target::Files(_) => None,
+        RouteTarget::Proxy(route) => Some(&route.policy.key),
+        RouteTarget::Files(_) => None,
     });
     let mut prefixes: Vec<Box<[u8]>> = Vec::new();
     for recipe in recipes {
@@ -169,7 +169,7 @@ mod tests {
     #[track_caller]
     fn refuse(body: &str, at: &str, expect: &str) {
         let body: Value = serde_json::from_str(body).unwrap();
-        assert_eq!(Err(Wrong::at(at, expect)), read(&body, &Router::default()), "{body}");
+        assert_eq!(Err(InputError::at(at, expect)), read(&body, &Router::default()), "{body}");
     }
 
     #[test]
@@ -177,14 +177,14 @@ mod tests {
         let with_wait = |body: &str| super::read(&serde_json::from_str(body).unwrap(), &Router::default());
         let read = |body: &str| with_wait(body).map(|it| it.0);
         assert!(with_wait("{\"all\": true, \"wait\": true}").is_ok_and(|it| it.1));
-        let all = |strength| Ok(Asked { scope: Scope::All, strength });
+        let all = |strength| Ok(PurgeRequest { scope: PurgeScope::All, strength });
         assert_eq!(all(Strength::Hard), read("{\"all\": true}"));
         assert_eq!(
             all(Strength::Soft),
             read("{\"all\": true, \"soft\": true, \"wait\": true, \"hard\": false}")
         );
         assert_eq!(all(Strength::Validate), read("{\"all\": true, \"validate\": true}"));
-        let tag = Asked { scope: Scope::Tag("a b".into()), strength: Strength::Hard };
+        let tag = PurgeRequest { scope: PurgeScope::Tag("a b".into()), strength: Strength::Hard };
         assert_eq!(Ok(tag), read("{\"tag\": \" a b \", \"all\": false}"));
         refuse(
             "{}",
@@ -218,7 +218,7 @@ mod tests {
                 "{:?} is ambiguous: host or path; write http://{word}/ for a whole host, or /{word} with \"host\".",
                 text.trim()
             );
-            assert_eq!(Err(Wrong::at("prefix", expect)), found);
+            assert_eq!(Err(InputError::at("prefix", expect)), found);
         }
         for (name, text) in
             [("prefix", "h.x/*/a"), ("prefix", "*.h.x/"), ("url", "h/a*"), ("url", "http://*.h/")]

@@ -1,19 +1,19 @@
 //! The `PURGE` method, where a route has it: who may, what the request names, and the answer.
 
-use super::Order;
-use super::asked::{self, Asked};
+use super::PurgeOrder;
+use super::asked::{self, PurgeRequest};
 use super::reach;
-use crate::front::Front;
-use crate::router::{Matched, Router, Target};
+use crate::handler::RequestHandler;
+use crate::router::{Matched, RouteTarget, Router};
 use larder_config::Methods;
 use larder_config::tiers::PurgeMethod;
-use larder_observe::Outcome;
-use larder_observe::log::End;
+use larder_observe::RequestOutcome;
+use larder_observe::log::ResponseEnd;
 use larder_semantics::date;
 use larder_semantics::field::FieldList;
 use larder_stdx::clock;
-use larder_store::purges::{Scope, Strength};
-use larder_transport::body::Piece;
+use larder_store::purges::{PurgeScope, Strength};
+use larder_transport::body::BodyPiece;
 use larder_transport::{Client, Reply, ResponseBody};
 use larder_wire::http1::request::Request;
 use serde_json::{Value, json};
@@ -28,18 +28,19 @@ pub fn route<'r>(router: &'r Router, request: &Request) -> Option<&'r Matched> {
         return None;
     }
     let matched = router.at_path(&request.authority, &request.target)?;
-    let is_ours = matched.purge.method != PurgeMethod::Unknown && matches!(matched.target, Target::Proxy(_));
+    let is_ours =
+        matched.purge.method != PurgeMethod::Unknown && matches!(matched.target, RouteTarget::Proxy(_));
     is_ours.then_some(matched)
 }
 
 /// Answers a `PURGE` that [`route`] says is ours.
 pub async fn answer(
-    front: &Front,
+    front: &RequestHandler,
     matched: &Matched,
     request: &Request,
     client: &Client,
     reply: Reply<'_>,
-) -> Outcome {
+) -> RequestOutcome {
     let peer = client.peer.map(|it| it.ip());
     let (status, value) = match (matched.purge.method, reach::lets(matched, peer)) {
         (PurgeMethod::Allowed, true) => purge(front, request, client).await,
@@ -66,14 +67,16 @@ fn problem(status: u16, detail: &str) -> Value {
 
 /// Purges what the request names: its URL, or the tags of its `Surrogate-Key` or `Cache-Tag` as far as
 /// the client may purge.
-async fn purge(front: &Front, request: &Request, client: &Client) -> (u16, Value) {
+async fn purge(front: &RequestHandler, request: &Request, client: &Client) -> (u16, Value) {
     let router = front.router.borrow().clone();
     let scopes = match named(request, &router) {
-        Ok(Named::Url(url)) => vec![Scope::Url(url)],
-        Ok(Named::Tags(tags)) => match reach::limited(&router, client.peer.map(|it| it.ip()), tags) {
-            Ok(scopes) => scopes,
-            Err(sentence) => return (403, problem(403, &sentence)),
-        },
+        Ok(NamedByRequest::Url(url)) => vec![PurgeScope::Url(url)],
+        Ok(NamedByRequest::Tags(tags)) => {
+            match reach::limited(&router, client.peer.map(|it| it.ip()), tags) {
+                Ok(scopes) => scopes,
+                Err(sentence) => return (403, problem(403, &sentence)),
+            }
+        }
         Err(sentence) => return (400, problem(400, &sentence)),
     };
     let flag = |name: &str| {
@@ -84,7 +87,8 @@ async fn purge(front: &Front, request: &Request, client: &Client) -> (u16, Value
     let by = client.peer.map_or_else(|| "unix".to_owned(), |it| it.ip().to_canonical().to_string());
     let mut done = Vec::new();
     for scope in scopes {
-        let order = Order { asked: Asked { scope, strength }, by: by.clone(), wait: true, here: None };
+        let order =
+            PurgeOrder { asked: PurgeRequest { scope, strength }, by: by.clone(), wait: true, here: None };
         match front.purges.purge(order).await {
             Ok(it) => done.push(it.json()),
             Err(sentence) => return (503, problem(503, &sentence)),
@@ -120,12 +124,12 @@ fn understood(request: &Request) -> Result<(), String> {
 }
 
 /// What a request names.
-enum Named {
+enum NamedByRequest {
     Url(Box<[u8]>),
     Tags(Vec<Box<str>>),
 }
 
-fn named(request: &Request, router: &Router) -> Result<Named, String> {
+fn named(request: &Request, router: &Router) -> Result<NamedByRequest, String> {
     understood(request)?;
     let mut tags: Vec<Box<str>> = Vec::new();
     for name in ["surrogate-key", "cache-tag"] {
@@ -145,12 +149,12 @@ fn named(request: &Request, router: &Router) -> Result<Named, String> {
     }
     if tags.is_empty() {
         let url = asked::requested(request.scheme, &request.authority, &request.target, router)?;
-        return Ok(Named::Url(url));
+        return Ok(NamedByRequest::Url(url));
     }
-    Ok(Named::Tags(tags))
+    Ok(NamedByRequest::Tags(tags))
 }
 
-async fn send(mut reply: Reply<'_>, status: u16, value: &Value, allow: Option<&str>) -> Outcome {
+async fn send(mut reply: Reply<'_>, status: u16, value: &Value, allow: Option<&str>) -> RequestOutcome {
     let mut text = serde_json::to_vec(value).unwrap_or_default();
     text.push(b'\n');
     let mut fields = FieldList::new();
@@ -162,8 +166,8 @@ async fn send(mut reply: Reply<'_>, status: u16, value: &Value, allow: Option<&s
     }
     let length = ResponseBody::Length(text.len() as u64);
     let sent = reply.head(status, &fields, length).await.is_ok()
-        && reply.piece(Piece::Bytes(text.into())).await.is_ok();
+        && reply.piece(BodyPiece::Bytes(text.into())).await.is_ok();
     let body = reply.body_bytes();
-    let end = if sent && reply.finish(None).await.is_ok() { End::Whole } else { End::Cut };
-    Outcome { status, body, report: None, end, origin: None }
+    let end = if sent && reply.finish(None).await.is_ok() { ResponseEnd::Whole } else { ResponseEnd::Cut };
+    RequestOutcome { status, body, report: None, end, origin: None }
 }

@@ -12,17 +12,17 @@ pub mod asked;
 pub mod method;
 mod reach;
 
-use super::nodes::Nodes;
-use super::quiet::{Freed, Room};
+use super::cluster::Cluster;
+use super::quiet::{Freed, ReleaseSignal};
 use super::tiers::Lower;
-use asked::Asked;
+use asked::PurgeRequest;
 use larder_counters::Counters;
-use larder_observe::log::{Level, Teller};
+use larder_observe::log::{Level, SubsystemLog};
 use larder_stdx::clock;
 use larder_store::Store;
-use larder_store::disk::Disk;
+use larder_store::disk::DiskTier;
 use larder_store::idle::Swept;
-use larder_store::purges::{Rule, Scope, Seq, Strength};
+use larder_store::purges::{PurgeRule, PurgeScope, Seq, Strength};
 use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -66,9 +66,9 @@ const COUNTING_AHEAD: u64 = 2_000_000;
 
 /// One purge to be done.
 #[derive(Clone, Debug)]
-pub struct Order {
+pub struct PurgeOrder {
     /// What, and how hard.
-    pub asked: Asked,
+    pub asked: PurgeRequest,
     /// Who asked, for the log: `admin`, or a client's address.
     pub by: String,
     /// Whether to wait until no node of the fleet can use what is removed.
@@ -83,33 +83,33 @@ pub struct Done {
     /// Its number on this node.
     pub seq: Seq,
     /// What.
-    pub asked: Asked,
+    pub asked: PurgeRequest,
     /// What each tier says.
-    pub receipts: Vec<Receipt>,
+    pub receipts: Vec<TierReceipt>,
 }
 
 /// What one tier says of a purge.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Receipt {
+pub struct TierReceipt {
     /// The tier, or a node.
     pub of: Cow<'static, str>,
     /// How it stands there.
-    pub state: State,
+    pub state: PurgeState,
     /// How many responses there the purge matched, where that was counted.
     pub count: Option<u64>,
 }
 
-impl Receipt {
+impl TierReceipt {
     /// A receipt without a count.
     #[must_use]
-    pub fn of(of: impl Into<Cow<'static, str>>, state: State) -> Self {
+    pub fn of(of: impl Into<Cow<'static, str>>, state: PurgeState) -> Self {
         Self { of: of.into(), state, count: None }
     }
 }
 
 /// How a purge stands in a tier.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum PurgeState {
     /// In force: nothing that was asked of the origin before is used any more.
     Past,
     /// Written where other nodes read it; by when they have is said.
@@ -120,14 +120,14 @@ pub enum State {
     Uncertain(String),
 }
 
-impl State {
+impl PurgeState {
     /// As the API and the log name it, and what there is to say of it.
     fn spell(&self) -> (&'static str, Option<&str>) {
         match self {
-            State::Past => ("past", None),
-            State::Logged(when) => ("logged", Some(when)),
-            State::Silent(since) => ("silent", Some(since)),
-            State::Uncertain(why) => ("uncertain", Some(why)),
+            PurgeState::Past => ("past", None),
+            PurgeState::Logged(when) => ("logged", Some(when)),
+            PurgeState::Silent(since) => ("silent", Some(since)),
+            PurgeState::Uncertain(why) => ("uncertain", Some(why)),
         }
     }
 }
@@ -136,14 +136,14 @@ impl Done {
     /// Whether it is certain everywhere.
     #[must_use]
     pub fn is_complete(&self) -> bool {
-        !self.receipts.iter().any(|it| matches!(it.state, State::Uncertain(_)))
+        !self.receipts.iter().any(|it| matches!(it.state, PurgeState::Uncertain(_)))
     }
 
     /// As the admin answers it.
     #[must_use]
     pub fn json(&self) -> Value {
         let (kind, what) = spell(&self.asked.scope);
-        let receipt = |it: &Receipt| {
+        let receipt = |it: &TierReceipt| {
             let (state, detail) = it.state.spell();
             let mut value = json!({ "of": it.of, "state": state });
             if let Some(detail) = detail {
@@ -166,14 +166,14 @@ impl Done {
 }
 
 /// A scope as the API names it, and what it is about.
-fn spell(scope: &Scope) -> (&'static str, String) {
+fn spell(scope: &PurgeScope) -> (&'static str, String) {
     let text = |it: &[u8]| String::from_utf8_lossy(it).into_owned();
     match scope {
-        Scope::Url(key) => ("url", text(key)),
-        Scope::Prefix(prefix) => ("prefix", text(prefix)),
-        Scope::Tag(tag) => ("tag", tag.to_string()),
-        Scope::Where(condition) => ("where", condition.text().to_owned()),
-        Scope::All => ("all", "purge everything".to_owned()),
+        PurgeScope::Url(key) => ("url", text(key)),
+        PurgeScope::Prefix(prefix) => ("prefix", text(prefix)),
+        PurgeScope::Tag(tag) => ("tag", tag.to_string()),
+        PurgeScope::Where(condition) => ("where", condition.text().to_owned()),
+        PurgeScope::All => ("all", "purge everything".to_owned()),
     }
 }
 
@@ -189,17 +189,17 @@ type Tell = oneshot::Sender<Done>;
 
 /// Where purges are brought, from any thread.
 #[derive(Clone)]
-pub struct Desk {
-    orders: mpsc::Sender<(Order, Tell)>,
+pub struct PurgeQueue {
+    orders: mpsc::Sender<(PurgeOrder, Tell)>,
     counters: Arc<Counters>,
 }
 
-impl Desk {
+impl PurgeQueue {
     /// Has a purge done; ready when it is in force on every tier of this node.
     ///
     /// # Errors
     /// One sentence: too many are waiting, or larder is stopping.
-    pub async fn purge(&self, order: Order) -> Result<Done, String> {
+    pub async fn purge(&self, order: PurgeOrder) -> Result<Done, String> {
         let (tell, done) = oneshot::channel();
         match self.orders.try_send((order, tell)) {
             Ok(()) => done.await.map_err(|_| stopping()),
@@ -213,7 +213,7 @@ impl Desk {
 
     /// Brings a purge that is done whether anybody waits for it or not: what is returned ends when it is, or at once where
     /// there is no room for it. That is counted, and the purge is this node's alone.
-    pub fn bring(&self, order: Order) -> oneshot::Receiver<Done> {
+    pub fn bring(&self, order: PurgeOrder) -> oneshot::Receiver<Done> {
         let (tell, done) = oneshot::channel();
         if let Err(mpsc::error::TrySendError::Full(_)) = self.orders.try_send((order, tell)) {
             self.counters.purges_full.add_shared(1);
@@ -227,41 +227,46 @@ fn stopping() -> String {
 }
 
 /// Who does the purges: the main thread's.
-pub struct Clerk {
-    orders: mpsc::Receiver<(Order, Tell)>,
+pub struct PurgeWorker {
+    orders: mpsc::Receiver<(PurgeOrder, Tell)>,
     store: Arc<Store>,
-    disk: Option<Arc<Disk>>,
+    disk: Option<Arc<DiskTier>>,
     has_fleet: bool,
-    teller: Teller,
+    teller: SubsystemLog,
     counters: Arc<Counters>,
 }
 
 /// What is purged.
 #[derive(Clone)]
-struct Tiers {
+struct PurgedTiers {
     store: Arc<Store>,
-    disk: Option<Arc<Disk>>,
+    disk: Option<Arc<DiskTier>>,
     has_fleet: bool,
     /// The other nodes, where they are told.
-    nodes: Option<Rc<Nodes>>,
-    teller: Teller,
+    nodes: Option<Rc<Cluster>>,
+    teller: SubsystemLog,
     counters: Arc<Counters>,
     /// Until when, in microseconds, the counts so far are paid for.
     counting: Rc<Cell<u64>>,
 }
 
 /// Opens a desk. `counters` may be shared with others.
-pub fn open(store: Arc<Store>, lower: &Lower, teller: Teller, counters: Arc<Counters>) -> (Desk, Clerk) {
+pub fn open(
+    store: Arc<Store>,
+    lower: &Lower,
+    teller: SubsystemLog,
+    counters: Arc<Counters>,
+) -> (PurgeQueue, PurgeWorker) {
     let (sender, orders) = mpsc::channel(WAITING);
-    let desk = Desk { orders: sender, counters: counters.clone() };
-    (desk, Clerk { orders, store, disk: lower.disk(), has_fleet: lower.has_fleet(), teller, counters })
+    let desk = PurgeQueue { orders: sender, counters: counters.clone() };
+    (desk, PurgeWorker { orders, store, disk: lower.disk(), has_fleet: lower.has_fleet(), teller, counters })
 }
 
-impl Clerk {
+impl PurgeWorker {
     /// Does what is brought, and between it sweeps; runs as long as there is a desk. `nodes` are told of every purge.
-    pub async fn work(self, nodes: Option<Rc<Nodes>>, room: Room) {
-        let Clerk { mut orders, store, disk, has_fleet, teller, counters } = self;
-        let tiers = Tiers { store, disk, has_fleet, nodes, teller, counters, counting: Rc::default() };
+    pub async fn work(self, nodes: Option<Rc<Cluster>>, room: ReleaseSignal) {
+        let PurgeWorker { mut orders, store, disk, has_fleet, teller, counters } = self;
+        let tiers = PurgedTiers { store, disk, has_fleet, nodes, teller, counters, counting: Rc::default() };
         let mut freed = Freed::new(room);
         let mut sweep = tokio::time::interval(SWEEP);
         sweep.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -298,10 +303,10 @@ fn sweep_a_while(store: &Store) -> Swept {
     }
 }
 
-impl Tiers {
-    async fn purge(&self, order: Order) -> Done {
-        let Asked { scope, strength } = order.asked.clone();
-        let rule = Rule { scope, strength, positions: Vec::new() };
+impl PurgedTiers {
+    async fn purge(&self, order: PurgeOrder) -> Done {
+        let PurgeRequest { scope, strength } = order.asked.clone();
+        let rule = PurgeRule { scope, strength, positions: Vec::new() };
         // Before it is in force. Where it is already, it is no operator's.
         let in_ram = if order.here.is_none() { self.count(&rule).await } else { None };
         let on_disk = self.disk.as_ref().and_then(|it| known_on(it, &rule.scope));
@@ -310,21 +315,21 @@ impl Tiers {
             Some((_, Ok(it))) => it.seq,
             _ => order.here.unwrap_or_else(|| self.store.purge(rule.clone())),
         };
-        let mut receipts = vec![Receipt { count: in_ram, ..Receipt::of("ram", State::Past) }];
+        let mut receipts = vec![TierReceipt { count: in_ram, ..TierReceipt::of("ram", PurgeState::Past) }];
         if let Some(disk) = &self.disk {
             let state = match tokio::time::timeout(WRITE_DOWN, disk.purged(seq, &rule)).await {
-                Ok(Ok(())) => State::Past,
-                Ok(Err(error)) => State::Uncertain(unwritten(&larder_stdx::error::plain(&error))),
-                Err(_) => State::Uncertain(unwritten("it timed out")),
+                Ok(Ok(())) => PurgeState::Past,
+                Ok(Err(error)) => PurgeState::Uncertain(unwritten(&larder_stdx::error::plain(&error))),
+                Err(_) => PurgeState::Uncertain(unwritten("it timed out")),
             };
-            receipts.push(Receipt { count: on_disk, ..Receipt::of("disk", state) });
+            receipts.push(TierReceipt { count: on_disk, ..TierReceipt::of("disk", state) });
         }
         match begun {
             Some((nodes, Ok(it))) => receipts.extend(nodes.spread(it, order.wait).await),
-            Some((_, Err(why))) => receipts.push(Receipt::of("fleet", State::Uncertain(why))),
+            Some((_, Err(why))) => receipts.push(TierReceipt::of("fleet", PurgeState::Uncertain(why))),
             None if self.has_fleet => {
                 let alone = "In force on this node; it was not sent to other nodes of the fleet.".to_owned();
-                receipts.push(Receipt::of("fleet", State::Uncertain(alone)));
+                receipts.push(TierReceipt::of("fleet", PurgeState::Uncertain(alone)));
             }
             None => {}
         }
@@ -338,7 +343,7 @@ impl Tiers {
 
     /// How many responses in RAM a purge matches; `None` where so many large counts were asked for that they would keep a
     /// processor busy.
-    async fn count(&self, rule: &Rule) -> Option<u64> {
+    async fn count(&self, rule: &PurgeRule) -> Option<u64> {
         if self.store.objects() <= FEW {
             return Some(self.store.count_matched(rule));
         }
@@ -369,8 +374,8 @@ impl Tiers {
             self.teller.event(Level::Debug, "purge-receipt", &values);
         }
         let uncertain = done.receipts.iter().find_map(|it| match &it.state {
-            State::Uncertain(why) => Some(why.as_str()),
-            State::Past | State::Logged(_) | State::Silent(_) => None,
+            PurgeState::Uncertain(why) => Some(why.as_str()),
+            PurgeState::Past | PurgeState::Logged(_) | PurgeState::Silent(_) => None,
         });
         match uncertain {
             None => self.teller.event(Level::Info, "purged", &values),
@@ -383,8 +388,8 @@ impl Tiers {
 }
 
 /// How many keys on disk a URL names, by either scheme; what else is on disk is not known by anything but its key's hash.
-fn known_on(disk: &Disk, scope: &Scope) -> Option<u64> {
-    let Scope::Url(key) = scope else { return None };
+fn known_on(disk: &DiskTier, scope: &PurgeScope) -> Option<u64> {
+    let PurgeScope::Url(key) = scope else { return None };
     let text = String::from_utf8_lossy(key);
     let rest = text.split_once(':').map_or(&*text, |it| it.1);
     let known = ["http", "https"].iter().filter(|it| disk.knows(format!("{it}:{rest}").as_bytes()));

@@ -1,11 +1,11 @@
 //! What a client may purge by the `PURGE` method where it names tags: what lies under the routes that let it, as a
 //! condition over what is stored. Who may ask the admin is limited by nothing of this.
 
-use crate::router::{Matched, Router, Site};
+use crate::router::{LiveSite, Matched, Router};
 use larder_config::kind::{HostPattern, PathPattern};
 use larder_config::tiers::PurgeMethod;
 use larder_semantics::expression::Expression;
-use larder_store::purges::Scope;
+use larder_store::purges::PurgeScope;
 use std::cmp::Reverse;
 use std::net::IpAddr;
 
@@ -22,15 +22,19 @@ enum Reach {
 ///
 /// # Errors
 /// The condition would be too long: one sentence.
-pub fn limited(router: &Router, peer: Option<IpAddr>, tags: Vec<Box<str>>) -> Result<Vec<Scope>, String> {
+pub fn limited(
+    router: &Router,
+    peer: Option<IpAddr>,
+    tags: Vec<Box<str>>,
+) -> Result<Vec<PurgeScope>, String> {
     let reach = match of_everything(router.sites(), peer) {
-        Reach::All => return Ok(tags.into_iter().map(Scope::Tag).collect()),
+        Reach::All => return Ok(tags.into_iter().map(PurgeScope::Tag).collect()),
         Reach::None => "status < 0".to_owned(),
         Reach::Where(condition) => condition,
     };
     let scope = |tag: Box<str>| {
         let text = format!("tag == {} && ({reach})", quoted(&tag));
-        Expression::parse(&text).map(Scope::Where).map_err(|it| {
+        Expression::parse(&text).map(PurgeScope::Where).map_err(|it| {
             format!(
                 "The routes that this client may purge cannot be expressed in one condition ({}); purge through the \
                  admin.",
@@ -48,15 +52,15 @@ pub fn lets(matched: &Matched, peer: Option<IpAddr>) -> bool {
 }
 
 /// The routes from which anything is stored, whatever their order.
-fn stores(sites: &[Site]) -> impl Iterator<Item = &Matched> {
+fn stores(sites: &[LiveSite]) -> impl Iterator<Item = &Matched> {
     sites.iter().flat_map(|it| &it.routes).filter(|it| it.methods.allow("GET") && it.proxies())
 }
 
-fn of_everything(sites: &[Site], peer: Option<IpAddr>) -> Reach {
+fn of_everything(sites: &[LiveSite], peer: Option<IpAddr>) -> Reach {
     if stores(sites).all(|it| lets(it, peer)) {
         return Reach::All;
     }
-    let mut hosts: Vec<(&HostPattern, &Site)> =
+    let mut hosts: Vec<(&HostPattern, &LiveSite)> =
         sites.iter().flat_map(|site| site.hosts.iter().map(move |it| (it, site))).collect();
     // As the router chooses; a stable order, so that the first of equals stays the first.
     hosts.sort_by_key(|it| {
@@ -79,7 +83,7 @@ fn of_everything(sites: &[Site], peer: Option<IpAddr>) -> Reach {
     })
 }
 
-fn of_site(site: &Site, peer: Option<IpAddr>) -> Reach {
+fn of_site(site: &LiveSite, peer: Option<IpAddr>) -> Reach {
     let routes = site.routes.iter().filter(|it| it.methods.allow("GET"));
     let mut stores = routes.clone().filter(|it| it.proxies()).peekable();
     if stores.peek().is_some() && stores.all(|it| lets(it, peer)) {

@@ -2,19 +2,19 @@
 
 use super::*;
 use larder_store::sample::{plain, text};
-use larder_store::{Rule, Scope, Strength};
+use larder_store::{PurgeRule, PurgeScope, Strength};
 
 fn store() -> Arc<Store> {
     larder_store::sample::store(64 << 20)
 }
 
-fn told(room: &Room) -> u64 {
+fn told(room: &ReleaseSignal) -> u64 {
     room.0.load(Relaxed)
 }
 
 #[test]
 fn what_its_threads_free_themselves_is_told_of_once_at_the_end() {
-    let (room, store) = (Room::default(), store());
+    let (room, store) = (ReleaseSignal::default(), store());
     let mut freed = Freed::new(room.clone());
     for left in (0..1000).rev() {
         freed.add(1 << 20, 0, left << 20);
@@ -28,7 +28,7 @@ fn what_its_threads_free_themselves_is_told_of_once_at_the_end() {
 
 #[test]
 fn what_others_free_is_told_of_in_parts_of_what_there_is() {
-    let room = Room::default();
+    let room = ReleaseSignal::default();
     let mut freed = Freed::new(room.clone());
     freed.add(ENOUGH - 1, ENOUGH - 1, 0);
     assert_eq!(0, told(&room), "not enough yet");
@@ -44,7 +44,7 @@ fn what_others_free_is_told_of_in_parts_of_what_there_is() {
 
 #[test]
 fn the_end_is_told_of_once_nothing_waits_for_its_thread() {
-    let (room, store) = (Room::default(), store());
+    let (room, store) = (ReleaseSignal::default(), store());
     let mut freed = Freed::new(room.clone());
     let (next, wait) = std::sync::mpsc::channel::<()>();
     let (made, is_made) = std::sync::mpsc::channel();
@@ -59,7 +59,7 @@ fn the_end_is_told_of_once_nothing_waits_for_its_thread() {
             made.send(()).unwrap();
         });
         is_made.recv().unwrap();
-        store.purge(Rule { scope: Scope::All, strength: Strength::Hard, positions: Vec::new() });
+        store.purge(PurgeRule { scope: PurgeScope::All, strength: Strength::Hard, positions: Vec::new() });
         while store.sweep(1) != Swept::Nothing {}
         freed.add(ENOUGH, 0, 0);
         freed.end(store);
@@ -73,7 +73,7 @@ fn the_end_is_told_of_once_nothing_waits_for_its_thread() {
 
 #[test]
 fn many_small_sweeps_are_told_of_together() {
-    let (room, store) = (Room::default(), store());
+    let (room, store) = (ReleaseSignal::default(), store());
     let mut freed = Freed::new(room.clone());
     for _ in 0..3 {
         freed.add(ENOUGH / 4, ENOUGH / 4, 0);
@@ -86,13 +86,13 @@ fn many_small_sweeps_are_told_of_together() {
 
 #[test]
 fn who_has_something_to_free_looks_again_soon_until_there_is_no_more() {
-    let (room, store) = (Room::default(), store());
+    let (room, store) = (ReleaseSignal::default(), store());
     let quiet = Quiet::new(room.clone(), Arc::default(), Some(store.yard()));
     assert_eq!(LOOK, quiet.look());
     room.tell();
     assert_eq!(LOOK, quiet.look(), "there is nothing to be freed");
     store.insert(store.hash(b"a"), b"a", plain(text("x")), 4).unwrap();
-    store.purge(Rule { scope: Scope::All, strength: Strength::Hard, positions: Vec::new() });
+    store.purge(PurgeRule { scope: PurgeScope::All, strength: Strength::Hard, positions: Vec::new() });
     std::thread::scope(|scope| {
         let sweep = || while store.sweep(1) != Swept::Nothing {};
         scope.spawn(sweep).join().unwrap();

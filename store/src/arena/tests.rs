@@ -1,7 +1,7 @@
 //! The arena over real sockets: what was sent stays what it was, and what is freed is given back to the kernel.
 
 use super::*;
-use crate::ram::{Body, Lookup, Store};
+use crate::ram::{Lookup, Store, StoredBody};
 use crate::sample::{plain, store};
 use std::io::{ErrorKind, Read};
 use std::net::{TcpListener, TcpStream};
@@ -11,12 +11,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 const PAGE: u64 = 4096;
 
-fn arena(budget: u64) -> (Arc<Arena>, Arc<Ledger>) {
-    let ledger = Arc::new(Ledger::new(budget));
+fn arena(budget: u64) -> (Arc<Arena>, Arc<MemoryBudget>) {
+    let ledger = Arc::new(MemoryBudget::new(budget));
     (Arena::new(budget, ledger.clone()).unwrap(), ledger)
 }
 
-fn write(arena: &Arc<Arena>, ledger: &Ledger, byte: u8, length: usize) -> FileSlice {
+fn write(arena: &Arc<Arena>, ledger: &MemoryBudget, byte: u8, length: usize) -> FileSlice {
     ledger.charge(arena.cost(length as u64));
     arena.write(&[Bytes::from(vec![byte; length])], length as u64).unwrap()
 }
@@ -102,15 +102,15 @@ fn tcp_pair() -> (TcpStream, TcpStream) {
 fn put(store: &Store, key: u8) {
     let length = 20 * 1024 + usize::from(key) * 700;
     let body = store.make_body(&[Bytes::from(vec![key; length])]).unwrap();
-    assert!(matches!(body, Body::Arena(_)));
+    assert!(matches!(body, StoredBody::Arena(_)));
     store.insert(store.hash(&[key]), &[key], plain(body), 1).unwrap();
 }
 
 fn find(store: &Store, key: u8) -> Option<FileSlice> {
     match store.lookup(store.hash(&[key]), &[key], 0) {
         Lookup::Shelf(shelf) => match &shelf.variants[0].body {
-            Body::Arena(slice) | Body::Disk(slice) => Some(FileSlice::clone(slice)),
-            Body::Heap(_) => None,
+            StoredBody::Arena(slice) | StoredBody::Disk(slice) => Some(FileSlice::clone(slice)),
+            StoredBody::Heap(_) => None,
         },
         _ => None,
     }

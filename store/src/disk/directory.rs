@@ -1,8 +1,8 @@
 //! The directory of a disk tier: whether it is one, whose it is now, and its secret. What is in its files is not
 //! known here.
 
-use super::calls::{Call, Calls, Failed};
 use super::segment::Segment;
+use super::syscalls::{FailedCall, Syscall, Syscalls};
 use rustix::fs::{Access, OFlags};
 use rustix::io::Errno;
 use std::io;
@@ -28,16 +28,16 @@ const MOST_MARKER: usize = 4096;
 
 /// Why a directory is not opened.
 #[derive(Debug)]
-pub(crate) enum Refused {
+pub(crate) enum DirectoryRefusal {
     /// A sentence for the operator, who has to change something.
     Wrong(io::Error),
     /// The device does not do what it should: perhaps later.
-    Failed(Failed),
+    Failed(FailedCall),
 }
 
-impl From<Failed> for Refused {
-    fn from(it: Failed) -> Self {
-        Refused::Failed(it)
+impl From<FailedCall> for DirectoryRefusal {
+    fn from(it: FailedCall) -> Self {
+        DirectoryRefusal::Failed(it)
     }
 }
 
@@ -132,7 +132,7 @@ pub(crate) struct Directory {
 impl Directory {
     /// Opens a directory and takes its lock; makes it, and what marks it, where there is nothing yet. With a secret that
     /// is in use already the directory takes that one: what else is in it is then worth nothing.
-    pub fn open(calls: &Calls, path: &Path, ours: Option<u64>) -> Result<Directory, Refused> {
+    pub fn open(calls: &Syscalls, path: &Path, ours: Option<u64>) -> Result<Directory, DirectoryRefusal> {
         let file = match calls.open_directory(path) {
             Err(it) if it.errno == Errno::NOENT => {
                 calls.make_directory(path).map_err(|it| refused(path, it))?;
@@ -159,29 +159,29 @@ impl Directory {
     }
 
     /// Whether the path still leads to this directory, and its lock is still in it.
-    pub fn is_in_place(&self, calls: &Calls) -> Result<bool, Failed> {
+    pub fn is_in_place(&self, calls: &Syscalls) -> Result<bool, FailedCall> {
         let ours = calls.stat(self.lock.as_fd())?;
         let there = calls.stat_path(&self.path.join(LOCK))?;
         Ok(there.is_some_and(|it| it.identity == ours.identity))
     }
 }
 
-fn wrong(path: &Path, what: &str) -> Refused {
-    Refused::Wrong(io::Error::other(format!("cache.disk.path: {} {what}", path.display())))
+fn wrong(path: &Path, what: &str) -> DirectoryRefusal {
+    DirectoryRefusal::Wrong(io::Error::other(format!("cache.disk.path: {} {what}", path.display())))
 }
 
 /// What the operator can do something about is said; what may pass is tried again.
-fn refused(path: &Path, failed: Failed) -> Refused {
+fn refused(path: &Path, failed: FailedCall) -> DirectoryRefusal {
     match failed.errno {
         Errno::NOENT => wrong(path, NOTHING_ABOVE),
         Errno::NOTDIR => wrong(path, NONE),
         Errno::ACCESS | Errno::PERM => wrong(path, NOT_OURS),
-        _ => Refused::Failed(failed),
+        _ => DirectoryRefusal::Failed(failed),
     }
 }
 
 /// The secret; `None` where the marker is damaged, so that nothing in the directory can be trusted.
-fn read_marker(calls: &Calls, directory: &OwnedFd, path: &Path) -> Result<Option<u64>, Refused> {
+fn read_marker(calls: &Syscalls, directory: &OwnedFd, path: &Path) -> Result<Option<u64>, DirectoryRefusal> {
     let file = calls.open(directory, MARKER, OFlags::RDONLY).map_err(|it| refused(path, it))?;
     let mut bytes = vec![0; MOST_MARKER];
     let length = calls.read(file.as_fd(), &mut bytes, 0)?;
@@ -208,15 +208,15 @@ fn parse_marker(bytes: &[u8]) -> Option<(u32, u64)> {
 }
 
 /// A new secret.
-pub(crate) fn secret() -> Result<u64, Failed> {
+pub(crate) fn secret() -> Result<u64, FailedCall> {
     let mut secret = [0; 8];
     rustix::rand::getrandom(&mut secret[..], rustix::rand::GetRandomFlags::empty())
-        .map_err(|errno| Failed { call: Call::Read, errno })?;
+        .map_err(|errno| FailedCall { call: Syscall::Read, errno })?;
     Ok(u64::from_le_bytes(secret))
 }
 
 /// Marks the directory with a secret.
-fn write_marker(calls: &Calls, directory: &OwnedFd, seed: u64) -> Result<u64, Failed> {
+fn write_marker(calls: &Syscalls, directory: &OwnedFd, seed: u64) -> Result<u64, FailedCall> {
     let said = format!("{TITLE}{}\nseed {seed:016x}", super::VERSION);
     let text = format!("{said}\nsum {:016x}\n", xxh3_64(said.as_bytes()));
     let file = calls.open(directory, NEW_MARKER, OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC)?;

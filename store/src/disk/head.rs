@@ -1,9 +1,9 @@
 //! Between a stored response and the envelope head that its record has. The format is in `wire::envelope`, the bytes'
 //! place in `log`.
 
+use crate::entry::{Stored, StoredBody};
 use crate::purges::{Born, Marks, Position, Positions};
-use crate::shelf::{Body, Stored};
-use larder_wire::envelope::{BodyInfo, Envelope, Head};
+use larder_wire::envelope::{BodyInfo, Envelope, EnvelopeHead};
 use larder_wire::http1::write;
 use larder_wire::http2::ready::ReadyHead;
 use xxhash_rust::xxh3::Xxh3;
@@ -12,7 +12,7 @@ use xxhash_rust::xxh3::Xxh3;
 pub(crate) fn write(key: &[u8], stored: &Stored, out: &mut Vec<u8>) {
     let born = &stored.marks.born;
     let known: Vec<(u64, u64)> = born.log.as_slice().iter().map(|it| (it.log, it.entry)).collect();
-    let head = Head {
+    let head = EnvelopeHead {
         key,
         variant: &stored.variant,
         meta: &stored.meta,
@@ -35,7 +35,7 @@ pub(crate) fn read(bytes: &[u8]) -> Option<(Envelope, &[u8])> {
 }
 
 /// The response that an envelope tells of, with its body.
-pub(crate) fn stored(envelope: Envelope, body: Body) -> Stored {
+pub(crate) fn stored(envelope: Envelope, body: StoredBody) -> Stored {
     let Envelope { variant, meta, fields, trailers, tags, known, seq, .. } = envelope;
     let mut head = Vec::with_capacity(fields.text().len() + 64);
     write::status_line(meta.status, &mut head);

@@ -2,10 +2,10 @@
 //! A record never changes: what is here is right for as long as the index knows the record. Bodies are not here, and no
 //! segment is held.
 
-use super::index::Known;
+use super::index::KnownRecord;
 use super::parts::Parts;
 use larder_wire::envelope::Envelope;
-use larder_wire::segment::Header;
+use larder_wire::segment::RecordHeader;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -19,15 +19,15 @@ const MOST: u32 = 4096;
 /// Bytes of all that are kept at most.
 const TOGETHER: u64 = 1 << 20;
 
-struct Head {
-    header: Header,
+struct CachedHead {
+    header: RecordHeader,
     envelope: Envelope,
     parts: Arc<Parts>,
 }
 
 /// The heads, by the hash of their key: the last of a place stays, until others want its bytes.
 pub(crate) struct Heads {
-    places: Box<[Mutex<Option<Arc<Head>>>]>,
+    places: Box<[Mutex<Option<Arc<CachedHead>>>]>,
     bytes: AtomicU64,
 }
 
@@ -37,20 +37,20 @@ impl Heads {
     }
 
     /// The head of a record, if it is here.
-    pub fn get(&self, hash: u64, known: &Known) -> Option<(Header, Envelope, Arc<Parts>)> {
+    pub fn get(&self, hash: u64, known: &KnownRecord) -> Option<(RecordHeader, Envelope, Arc<Parts>)> {
         let head = self.places[place(hash)].lock().clone()?;
         let is_it = head.header.hash == hash && head.header.stamp == known.stamp;
         is_it.then(|| (head.header, head.envelope.clone(), head.parts.clone()))
     }
 
     /// Keeps the head of a record that was verified. Where all are too many bytes, those of the places behind it go.
-    pub fn keep(&self, header: Header, envelope: &Envelope, parts: &Arc<Parts>) {
+    pub fn keep(&self, header: RecordHeader, envelope: &Envelope, parts: &Arc<Parts>) {
         if header.head > MOST {
             return;
         }
         let at = place(header.hash);
         self.bytes.fetch_add(cost(&header), Relaxed);
-        self.put(at, Some(Arc::new(Head { header, envelope: envelope.clone(), parts: parts.clone() })));
+        self.put(at, Some(Arc::new(CachedHead { header, envelope: envelope.clone(), parts: parts.clone() })));
         let mut behind = (at + 1..PLACES).chain(0..at);
         while self.bytes.load(Relaxed) > TOGETHER
             && let Some(next) = behind.next()
@@ -59,7 +59,7 @@ impl Heads {
         }
     }
 
-    fn put(&self, at: usize, head: Option<Arc<Head>>) {
+    fn put(&self, at: usize, head: Option<Arc<CachedHead>>) {
         // Not dropped under the lock.
         let before = std::mem::replace(&mut *self.places[at].lock(), head);
         self.bytes.fetch_sub(before.map_or(0, |it| cost(&it.header)), Relaxed);
@@ -67,8 +67,8 @@ impl Heads {
 }
 
 /// Bytes that a head takes, about: its parts are allocated each by itself.
-fn cost(header: &Header) -> u64 {
-    u64::from(header.head) + size_of::<Head>() as u64 + 128
+fn cost(header: &RecordHeader) -> u64 {
+    u64::from(header.head) + size_of::<CachedHead>() as u64 + 128
 }
 
 #[allow(clippy::cast_possible_truncation, reason = "any bits of a hash will do")]
@@ -82,15 +82,15 @@ mod tests {
     use crate::disk::head;
     use crate::disk::index::Spot;
     use crate::sample;
-    use larder_wire::segment::Kind;
+    use larder_wire::segment::RecordKind;
 
-    fn header(hash: u64, stamp: u64, head: u32) -> Header {
-        let (kind, born, variant, names, body) = (Kind::Response, 0, 0, 0, 1);
-        Header { kind, hash, stamp, born, variant, names, head, body, head_sum: 0, body_sum: 0 }
+    fn header(hash: u64, stamp: u64, head: u32) -> RecordHeader {
+        let (kind, born, variant, names, body) = (RecordKind::Response, 0, 0, 0, 1);
+        RecordHeader { kind, hash, stamp, born, variant, names, head, body, head_sum: 0, body_sum: 0 }
     }
 
-    fn known(stamp: u64) -> Known {
-        Known { spot: Spot { segment: 1, offset: 0, size: 1 }, stamp, variant: 0, names: 0, flags: 0 }
+    fn known(stamp: u64) -> KnownRecord {
+        KnownRecord { spot: Spot { segment: 1, offset: 0, size: 1 }, stamp, variant: 0, names: 0, flags: 0 }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What is on the disk and where: 24 bytes a response under 64 bits of its key's hash. Two keys of one hash share a
 //! slot; whoever reads compares the key that is written in the record. Files are not known here.
 
-use crate::ram::AsIs;
+use crate::ram::KeyHashAsIs;
 use crate::s3fifo::table_bytes;
 use larder_wire::segment::UNIT;
 use parking_lot::RwLock;
@@ -41,7 +41,7 @@ pub(crate) struct Spot {
 
 /// What the index knows of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Known {
+pub(crate) struct KnownRecord {
     pub spot: Spot,
     /// Its number; below 2^40.
     pub stamp: u64,
@@ -53,7 +53,7 @@ pub(crate) struct Known {
     pub flags: u64,
 }
 
-impl Known {
+impl KnownRecord {
     /// Whether a removal of one variant, or of all where that is zero, is about this.
     fn is_removed_by(&self, variant: u32, stamp: u64) -> bool {
         self.stamp < stamp && (variant == 0 || self.variant == variant)
@@ -62,7 +62,7 @@ impl Known {
 
 /// What the index knows of everything under one hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Summary {
+pub(crate) struct SlotSummary {
     pub hash: u64,
     /// Of the newest.
     pub stamp: u64,
@@ -72,17 +72,17 @@ pub(crate) struct Summary {
     pub hits: u64,
 }
 
-struct Entry {
+struct DiskEntry {
     spot: Spot,
     variant: u32,
     /// Stamp (40 bits), names (16), flags (8).
     mark: AtomicU64,
 }
 
-impl Entry {
-    fn new(it: &Known) -> Entry {
+impl DiskEntry {
+    fn new(it: &KnownRecord) -> DiskEntry {
         let mark = it.stamp << 24 | u64::from(it.names) << 8 | it.flags;
-        Entry { spot: it.spot, variant: it.variant, mark: AtomicU64::new(mark) }
+        DiskEntry { spot: it.spot, variant: it.variant, mark: AtomicU64::new(mark) }
     }
 
     fn stamp(&self) -> u64 {
@@ -93,9 +93,9 @@ impl Entry {
         (self.mark.load(Relaxed) & 0xff) / HIT
     }
 
-    fn known(&self) -> Known {
+    fn known(&self) -> KnownRecord {
         let mark = self.mark.load(Relaxed);
-        Known {
+        KnownRecord {
             spot: self.spot,
             stamp: mark >> 24,
             variant: self.variant,
@@ -107,34 +107,34 @@ impl Entry {
 }
 
 /// Everything under one hash, newest first.
-struct Slot {
-    newest: Entry,
+struct DiskSlot {
+    newest: DiskEntry,
     #[allow(clippy::box_collection, reason = "8 bytes where most have none")]
-    others: Option<Box<Vec<Entry>>>,
+    others: Option<Box<Vec<DiskEntry>>>,
 }
 
-impl Slot {
-    fn entries(&self) -> impl Iterator<Item = &Entry> {
+impl DiskSlot {
+    fn entries(&self) -> impl Iterator<Item = &DiskEntry> {
         std::iter::once(&self.newest).chain(self.others.iter().flat_map(|it| it.iter()))
     }
 
-    fn summary(&self, hash: u64) -> Summary {
-        let sum = |of: fn(&Entry) -> u64| self.entries().map(of).sum();
+    fn summary(&self, hash: u64) -> SlotSummary {
+        let sum = |of: fn(&DiskEntry) -> u64| self.entries().map(of).sum();
         let units = sum(|it| u64::from(it.spot.size));
-        Summary { hash, stamp: self.newest.stamp(), units, hits: sum(Entry::hits) }
+        SlotSummary { hash, stamp: self.newest.stamp(), units, hits: sum(DiskEntry::hits) }
     }
 
     fn others_bytes(&self) -> u64 {
-        let heap = |it: &Vec<Entry>| size_of::<Vec<Entry>>() + it.capacity() * size_of::<Entry>();
+        let heap = |it: &Vec<DiskEntry>| size_of::<Vec<DiskEntry>>() + it.capacity() * size_of::<DiskEntry>();
         self.others.as_ref().map_or(0, |it| heap(it) as u64)
     }
 }
 
-type Shard = HashMap<u64, Slot, BuildHasherDefault<AsIs>>;
+type Shard = HashMap<u64, DiskSlot, BuildHasherDefault<KeyHashAsIs>>;
 
 /// Whether something was taken in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Put {
+pub(crate) enum IndexPut {
     /// It is known from now on.
     In,
     /// Its key was removed, or something newer is known.
@@ -182,15 +182,15 @@ impl Index {
     }
 
     /// Everything under a hash, newest first.
-    pub fn find(&self, hash: u64) -> Vec<Known> {
+    pub fn find(&self, hash: u64) -> Vec<KnownRecord> {
         let shard = self.shard(hash).read();
-        shard.get(&hash).map_or_else(Vec::new, |it| it.entries().map(Entry::known).collect())
+        shard.get(&hash).map_or_else(Vec::new, |it| it.entries().map(DiskEntry::known).collect())
     }
 
     /// The record with this stamp, if it is still known.
-    pub fn get(&self, hash: u64, stamp: u64) -> Option<Known> {
+    pub fn get(&self, hash: u64, stamp: u64) -> Option<KnownRecord> {
         let shard = self.shard(hash).read();
-        shard.get(&hash)?.entries().find(|it| it.stamp() == stamp).map(Entry::known)
+        shard.get(&hash)?.entries().find(|it| it.stamp() == stamp).map(DiskEntry::known)
     }
 
     /// Counts a use of the record with this stamp; false where it is not known any more.
@@ -212,7 +212,7 @@ impl Index {
     pub fn each_key<T>(
         &self,
         of: &mut T,
-        mut see: impl FnMut(&mut T, Summary),
+        mut see: impl FnMut(&mut T, SlotSummary),
         mut between: impl FnMut(&mut T),
     ) {
         for shard in &self.shards {
@@ -235,22 +235,23 @@ impl Index {
 
     /// Takes a record in, in place of older ones of the same variant; one that does not vary takes the place of all
     /// that are older, since it answers every request from now on.
-    pub fn put(&self, hash: u64, new: &Known) -> Put {
+    pub fn put(&self, hash: u64, new: &KnownRecord) -> IndexPut {
         let mut shard = self.shard(hash).write();
         if self.is_late(hash, new.stamp) {
-            return Put::Late;
+            return IndexPut::Late;
         }
         self.change(&mut shard, hash, |entries| {
-            let is_behind =
-                |it: &Entry| it.stamp() >= new.stamp && (it.variant == new.variant || it.known().names == 0);
+            let is_behind = |it: &DiskEntry| {
+                it.stamp() >= new.stamp && (it.variant == new.variant || it.known().names == 0)
+            };
             if entries.iter().any(is_behind) {
-                return Put::Late;
+                return IndexPut::Late;
             }
             entries.retain(|it| it.stamp() > new.stamp || (new.names != 0 && it.variant != new.variant));
             let at = entries.iter().position(|it| it.stamp() < new.stamp).unwrap_or(entries.len());
-            entries.insert(at, Entry::new(new));
+            entries.insert(at, DiskEntry::new(new));
             entries.truncate(VARIANTS);
-            Put::In
+            IndexPut::In
         })
     }
 
@@ -291,7 +292,7 @@ impl Index {
 
     /// Forgets a record where it lies in that segment.
     pub fn forget_in(&self, hash: u64, stamp: u64, segment: u32) -> bool {
-        let is_it = |it: &Known| it.stamp == stamp && it.spot.segment == segment;
+        let is_it = |it: &KnownRecord| it.stamp == stamp && it.spot.segment == segment;
         self.forget_where(&mut self.shard(hash).write(), hash, is_it) > 0
     }
 
@@ -299,7 +300,7 @@ impl Index {
     pub fn forget_segment(&self, segment: u32) {
         for shard in &self.shards {
             let mut shard = shard.write();
-            let is_in = |it: &Slot| it.entries().any(|it| it.spot.segment == segment);
+            let is_in = |it: &DiskSlot| it.entries().any(|it| it.spot.segment == segment);
             let hashes: Vec<u64> = shard.iter().filter(|it| is_in(it.1)).map(|it| *it.0).collect();
             for hash in hashes {
                 self.forget_where(&mut shard, hash, |it| it.spot.segment == segment);
@@ -329,12 +330,12 @@ impl Index {
 
     /// Bytes of RAM.
     pub fn memory(&self) -> u64 {
-        let table = |it: &RwLock<Shard>| table_bytes::<(u64, Slot)>(it.read().capacity()) as u64;
+        let table = |it: &RwLock<Shard>| table_bytes::<(u64, DiskSlot)>(it.read().capacity()) as u64;
         let fixed = size_of::<RwLock<Shard>>() * SHARDS + size_of::<AtomicU64>() * REMOVALS;
         fixed as u64 + self.shards.iter().map(table).sum::<u64>() + self.beside.load(Relaxed)
     }
 
-    fn forget_where(&self, shard: &mut Shard, hash: u64, is_gone: impl Fn(&Known) -> bool) -> usize {
+    fn forget_where(&self, shard: &mut Shard, hash: u64, is_gone: impl Fn(&KnownRecord) -> bool) -> usize {
         if !shard.get(&hash).is_some_and(|it| it.entries().any(|it| is_gone(&it.known()))) {
             return 0;
         }
@@ -350,7 +351,7 @@ impl Index {
     }
 
     /// Changes the entries under a hash, newest first, and keeps the sums.
-    fn change<T>(&self, shard: &mut Shard, hash: u64, change: impl FnOnce(&mut Vec<Entry>) -> T) -> T {
+    fn change<T>(&self, shard: &mut Shard, hash: u64, change: impl FnOnce(&mut Vec<DiskEntry>) -> T) -> T {
         let mut entries = Vec::new();
         if let Some(slot) = shard.remove(&hash) {
             self.beside.fetch_sub(slot.others_bytes(), Relaxed);
@@ -363,8 +364,8 @@ impl Index {
         self.objects.fetch_sub(before, Relaxed);
         let mut entries = entries.into_iter();
         if let Some(newest) = entries.next() {
-            let others: Vec<Entry> = entries.collect();
-            let slot = Slot { newest, others: (!others.is_empty()).then(|| Box::new(others)) };
+            let others: Vec<DiskEntry> = entries.collect();
+            let slot = DiskSlot { newest, others: (!others.is_empty()).then(|| Box::new(others)) };
             self.beside.fetch_add(slot.others_bytes(), Relaxed);
             shard.insert(hash, slot);
         }

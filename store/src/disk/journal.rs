@@ -1,11 +1,11 @@
 //! The journal of purges: what was purged is written here and brought to the device before anybody hears that it is.
 //! A journal that is lost or damaged makes everything older be validated. What a purge does is in `purges`.
 
-use super::calls::{Call, Calls, Failed};
 use super::segment::Space;
-use crate::purges::{Position, Rule, Scope, Seq, Strength};
+use super::syscalls::{FailedCall, Syscall, Syscalls};
+use crate::purges::{Position, PurgeRule, PurgeScope, Seq, Strength};
 use larder_semantics::expression::Expression;
-use larder_wire::segment::{File, Place, ReadRule, RuleEntry, START, is_start, start};
+use larder_wire::segment::{ReadRule, RecordPart, RuleEntry, START, SegmentFile, is_start, start};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use std::os::fd::{AsFd, OwnedFd};
@@ -22,7 +22,7 @@ const MOST_READ: u64 = 4 * MOST_BYTES;
 
 /// The journal of one directory.
 pub(crate) struct Journal {
-    calls: Calls,
+    calls: Syscalls,
     space: Arc<Space>,
     seed: u64,
     file: Option<OwnedFd>,
@@ -32,12 +32,12 @@ pub(crate) struct Journal {
     last: Seq,
     /// Purges up to this one were let go: what was born before is not written any more.
     floor: Seq,
-    rules: Vec<(Seq, Rule)>,
+    rules: Vec<(Seq, PurgeRule)>,
 }
 
 impl Journal {
     /// An empty one that is nowhere yet.
-    pub fn new(calls: &Calls, space: &Arc<Space>, seed: u64) -> Journal {
+    pub fn new(calls: &Syscalls, space: &Arc<Space>, seed: u64) -> Journal {
         Journal {
             calls: calls.clone(),
             space: space.clone(),
@@ -54,7 +54,7 @@ impl Journal {
     /// Reads what is there, and says whether that is all. What is missing or damaged is made good by [`Journal::doubt`], once it is
     /// known which numbers the lost part had given.
     pub fn load(
-        calls: &Calls,
+        calls: &Syscalls,
         space: &Arc<Space>,
         directory: &OwnedFd,
         seed: u64,
@@ -69,7 +69,7 @@ impl Journal {
     /// every one that was ever given, if [`Journal::has_seen`] was told of them: a lower one would leave out what was born since.
     pub fn doubt(&mut self) {
         self.last += 1;
-        let rule = Rule { scope: Scope::All, strength: Strength::Validate, positions: Vec::new() };
+        let rule = PurgeRule { scope: PurgeScope::All, strength: Strength::Validate, positions: Vec::new() };
         self.rules.push((self.last, rule));
         self.file = None;
     }
@@ -98,12 +98,18 @@ impl Journal {
     }
 
     /// All that is in force.
-    pub fn rules(&self) -> &[(Seq, Rule)] {
+    pub fn rules(&self) -> &[(Seq, PurgeRule)] {
         &self.rules
     }
 
     /// Writes a purge down, and brings it to the device. `oldest` is the birth of the oldest response that is kept.
-    pub fn add(&mut self, directory: &OwnedFd, seq: Seq, rule: Rule, oldest: Seq) -> Result<(), Failed> {
+    pub fn add(
+        &mut self,
+        directory: &OwnedFd,
+        seq: Seq,
+        rule: PurgeRule,
+        oldest: Seq,
+    ) -> Result<(), FailedCall> {
         let mut bytes = Vec::new();
         let fits = to_entry(seq, &rule).write(self.place(self.end), &mut bytes);
         self.last = self.last.max(seq);
@@ -120,7 +126,7 @@ impl Journal {
         self.calls.sync(file)?;
         // A file without a name tells nobody anything.
         if self.calls.stat(file.as_fd())?.names == 0 {
-            return Err(Failed { call: Call::Sync, errno: Errno::NOENT });
+            return Err(FailedCall { call: Syscall::Sync, errno: Errno::NOENT });
         }
         self.end += bytes.len() as u64;
         self.charge(self.end);
@@ -128,7 +134,7 @@ impl Journal {
     }
 
     /// Writes the journal anew, without the purges that everything kept has been born after.
-    pub fn rewrite(&mut self, directory: &OwnedFd, oldest: Seq) -> Result<(), Failed> {
+    pub fn rewrite(&mut self, directory: &OwnedFd, oldest: Seq) -> Result<(), FailedCall> {
         let gone = self.rules.iter().map(|it| it.0).filter(|it| *it <= oldest).max();
         self.floor = self.floor.max(gone.unwrap_or(0));
         self.rules.retain(|it| it.0 > oldest);
@@ -166,13 +172,13 @@ impl Journal {
     fn let_go(&mut self) {
         let half = self.rules.len().div_ceil(2);
         let highest = self.rules[..half].iter().map(|it| it.0).max().unwrap_or(0);
-        let rule = Rule { scope: Scope::All, strength: Strength::Validate, positions: Vec::new() };
+        let rule = PurgeRule { scope: PurgeScope::All, strength: Strength::Validate, positions: Vec::new() };
         self.rules.splice(..half, [(highest, rule)]);
     }
 
     /// All of it as bytes.
     fn image(&self) -> Vec<u8> {
-        let mut bytes = start(File::Journal, self.place(0)).to_vec();
+        let mut bytes = start(SegmentFile::Journal, self.place(0)).to_vec();
         let last =
             RuleEntry { seq: self.last, scope: 0, strength: 0, text: Vec::new(), positions: Vec::new() };
         for entry in std::iter::once(last).chain(self.rules.iter().map(|it| to_entry(it.0, &it.1))) {
@@ -182,7 +188,7 @@ impl Journal {
         bytes
     }
 
-    fn read(&mut self, directory: &OwnedFd) -> Result<Whole, Failed> {
+    fn read(&mut self, directory: &OwnedFd) -> Result<Whole, FailedCall> {
         let file = self.calls.open(directory, NAME, OFlags::RDWR)?;
         let length = self.calls.stat(file.as_fd())?.length;
         if length > MOST_READ {
@@ -191,7 +197,7 @@ impl Journal {
         let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
         let read = self.calls.read(file.as_fd(), &mut bytes, 0)?;
         bytes.truncate(read);
-        if !is_start(File::Journal, self.place(0), &bytes) {
+        if !is_start(SegmentFile::Journal, self.place(0), &bytes) {
             return Ok(Whole::No);
         }
         let mut at = START;
@@ -221,8 +227,8 @@ impl Journal {
         Ok(Whole::Yes)
     }
 
-    fn place(&self, offset: u64) -> Place {
-        Place { seed: self.seed, file: 0, offset }
+    fn place(&self, offset: u64) -> RecordPart {
+        RecordPart { seed: self.seed, file: 0, offset }
     }
 
     fn charge(&mut self, bytes: u64) {
@@ -238,13 +244,13 @@ enum Whole {
     No,
 }
 
-fn to_entry(seq: Seq, rule: &Rule) -> RuleEntry {
+fn to_entry(seq: Seq, rule: &PurgeRule) -> RuleEntry {
     let (scope, text): (u8, &[u8]) = match &rule.scope {
-        Scope::Url(key) => (1, key),
-        Scope::Prefix(prefix) => (2, prefix),
-        Scope::Tag(tag) => (3, tag.as_bytes()),
-        Scope::All => (4, b""),
-        Scope::Where(expression) => (5, expression.text().as_bytes()),
+        PurgeScope::Url(key) => (1, key),
+        PurgeScope::Prefix(prefix) => (2, prefix),
+        PurgeScope::Tag(tag) => (3, tag.as_bytes()),
+        PurgeScope::All => (4, b""),
+        PurgeScope::Where(expression) => (5, expression.text().as_bytes()),
     };
     let strength = match rule.strength {
         Strength::Soft => 0,
@@ -256,14 +262,14 @@ fn to_entry(seq: Seq, rule: &Rule) -> RuleEntry {
 }
 
 /// `None` for what is no purge.
-fn from_entry(entry: &RuleEntry) -> Option<Rule> {
+fn from_entry(entry: &RuleEntry) -> Option<PurgeRule> {
     let text = || std::str::from_utf8(&entry.text).ok();
     let scope = match entry.scope {
-        1 => Scope::Url(entry.text[..].into()),
-        2 => Scope::Prefix(entry.text[..].into()),
-        3 => Scope::Tag(text()?.into()),
-        4 => Scope::All,
-        5 => Scope::Where(Expression::parse(text()?).ok()?),
+        1 => PurgeScope::Url(entry.text[..].into()),
+        2 => PurgeScope::Prefix(entry.text[..].into()),
+        3 => PurgeScope::Tag(text()?.into()),
+        4 => PurgeScope::All,
+        5 => PurgeScope::Where(Expression::parse(text()?).ok()?),
         _ => return None,
     };
     let strength = match entry.strength {
@@ -273,5 +279,5 @@ fn from_entry(entry: &RuleEntry) -> Option<Rule> {
         _ => return None,
     };
     let positions = entry.positions.iter().map(|it| Position { log: it.0, entry: it.1 }).collect();
-    Some(Rule { scope, strength, positions })
+    Some(PurgeRule { scope, strength, positions })
 }

@@ -2,14 +2,14 @@
 //! pool, so that no event loop waits for the device. Nobody finds it before it is whole and a record; what is cut off, and
 //! what a killed process has begun, leaves nothing behind. How it is appended is in `writer`.
 
-use super::calls::Failed;
-use super::parts::{Checked, Summing, Wrong};
-use super::{Base, Disk};
-use crate::ledger::{Charge, Ledger};
-use crate::shelf::Body;
+use super::parts::{CheckedPart, Summing, Wrong};
+use super::syscalls::FailedCall;
+use super::{DiskShared, DiskTier};
+use crate::entry::StoredBody;
+use crate::memory_budget::{BudgetCharge, MemoryBudget};
 use bytes::Bytes;
 use larder_stdx::clock;
-use larder_transport::body::{FileOwner, FileSlice, Kept};
+use larder_transport::body::{FileOwner, FileSlice, FileWritableBy};
 use parking_lot::Mutex;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -46,20 +46,20 @@ pub struct GivenUp;
 
 /// The file, until the record is written.
 struct Unnamed {
-    base: Arc<Base>,
+    base: Arc<DiskShared>,
     /// The tier's directory.
     path: PathBuf,
     file: OnceLock<OwnedFd>,
     /// Bytes in it, which are in the tier's space.
     length: Mutex<u64>,
     /// The sums of what the origin has sent, once that is all: what the file gives back is held against them.
-    checked: OnceLock<Checked>,
+    checked: OnceLock<CheckedPart>,
     on_their_way: Arc<AtomicUsize>,
 }
 
 impl Unnamed {
     /// Appends; waits for the device.
-    fn append(&self, pieces: &[Bytes]) -> Result<(), Failed> {
+    fn append(&self, pieces: &[Bytes]) -> Result<(), FailedCall> {
         let mut length = self.length.lock();
         if self.file.get().is_none() {
             let file = self.base.calls.open_unnamed(&self.path, NAME)?;
@@ -87,8 +87,8 @@ impl FileOwner for Unnamed {
         None
     }
 
-    fn kept(&self) -> Kept {
-        Kept::Checked
+    fn kept(&self) -> FileWritableBy {
+        FileWritableBy::Checked
     }
 
     fn lend(&self, offset: u64, _: usize, take: &mut dyn FnMut(&[u8])) -> io::Result<()> {
@@ -106,29 +106,29 @@ impl Drop for Unnamed {
 
 /// Pieces that wait, and what the RAM tier's books have for them.
 #[derive(Default)]
-struct Waiting {
+struct QueuedPieces {
     pieces: Vec<Bytes>,
-    charges: Vec<Charge>,
+    charges: Vec<BudgetCharge>,
     bytes: u64,
 }
 
-/// A body on its way. Dropped before [`Large::finish`] it leaves nothing.
-pub struct Large {
-    disk: Arc<Disk>,
+/// A body on its way. Dropped before [`LargeWrite::finish`] it leaves nothing.
+pub struct LargeWrite {
+    disk: Arc<DiskTier>,
     file: Arc<Unnamed>,
     length: u64,
     summing: Summing,
-    waiting: Waiting,
+    waiting: QueuedPieces,
     /// What is being written: becomes ready when it is.
-    writing: Option<oneshot::Receiver<(Result<(), Failed>, u64)>>,
+    writing: Option<oneshot::Receiver<(Result<(), FailedCall>, u64)>>,
     pub(crate) patience: Duration,
 }
 
-impl Disk {
+impl DiskTier {
     /// Begins to keep a body that RAM cannot hold, of this length where that is known; `None`, and counted, where the
     /// tier is off, has no room for so large a one, or has too many on their way. Waits for nothing.
     #[must_use]
-    pub fn begin_large(self: &Arc<Self>, length: Option<u64>) -> Option<Large> {
+    pub fn begin_large(self: &Arc<Self>, length: Option<u64>) -> Option<LargeWrite> {
         let base = self.base();
         if !self.is_on() {
             base.counters.disk_off_skipped.add_shared(1);
@@ -151,8 +151,8 @@ impl Disk {
             checked: OnceLock::new(),
             on_their_way: self.on_their_way.clone(),
         });
-        let (waiting, summing, patience) = (Waiting::default(), Summing::new(base.seed), PATIENCE);
-        Some(Large { disk: self.clone(), file, length: 0, summing, waiting, writing: None, patience })
+        let (waiting, summing, patience) = (QueuedPieces::default(), Summing::new(base.seed), PATIENCE);
+        Some(LargeWrite { disk: self.clone(), file, length: 0, summing, waiting, writing: None, patience })
     }
 
     /// Whether a body of this length may be kept, if not too many are on their way.
@@ -162,12 +162,12 @@ impl Disk {
     }
 
     /// What waits to be written is entered in these books from now on.
-    pub(crate) fn count_in(&self, ledger: &Arc<Ledger>) {
+    pub(crate) fn count_in(&self, ledger: &Arc<MemoryBudget>) {
         let _ = self.ledger.set(ledger.clone());
     }
 }
 
-impl Large {
+impl LargeWrite {
     /// Adds bytes. Waits where a mebibyte is on its way already, but not longer than a second for the whole body.
     ///
     /// # Errors
@@ -179,7 +179,7 @@ impl Large {
             return Err(GivenUp);
         }
         if let Some(ledger) = self.disk.ledger.get() {
-            self.waiting.charges.push(Charge::new(ledger, bytes.len() as u64, |it| &it.fills));
+            self.waiting.charges.push(BudgetCharge::new(ledger, bytes.len() as u64, |it| &it.fills));
         }
         self.summing.add(&bytes);
         self.waiting.bytes += bytes.len() as u64;
@@ -192,11 +192,11 @@ impl Large {
         Ok(())
     }
 
-    /// The body, when all of it is in its file: to be written with the rest of its response, [`Disk::write_unless`].
+    /// The body, when all of it is in its file: to be written with the rest of its response, [`DiskTier::write_unless`].
     ///
     /// # Errors
-    /// As of [`Large::push`]; nobody has to wait for this.
-    pub async fn finish(mut self) -> Result<Body, GivenUp> {
+    /// As of [`LargeWrite::push`]; nobody has to wait for this.
+    pub async fn finish(mut self) -> Result<StoredBody, GivenUp> {
         self.patience = LAST_PATIENCE;
         while self.writing.is_some() || self.waiting.bytes > 0 {
             self.write_on(1)?;
@@ -207,8 +207,8 @@ impl Large {
         }
         let seed = self.disk.base().seed;
         let parts = std::mem::replace(&mut self.summing, Summing::new(seed)).finish();
-        let _ = self.file.checked.set(Checked::new(0, Arc::new(parts)));
-        Ok(Body::Disk(Box::new(FileSlice { owner: self.file.clone(), offset: 0, length: self.length })))
+        let _ = self.file.checked.set(CheckedPart::new(0, Arc::new(parts)));
+        Ok(StoredBody::Disk(Box::new(FileSlice { owner: self.file.clone(), offset: 0, length: self.length })))
     }
 
     /// Waits until all that has come is written.
@@ -233,7 +233,8 @@ impl Large {
         if self.waiting.bytes < least {
             return Ok(());
         }
-        let (file, Waiting { pieces, charges, .. }) = (self.file.clone(), std::mem::take(&mut self.waiting));
+        let (file, QueuedPieces { pieces, charges, .. }) =
+            (self.file.clone(), std::mem::take(&mut self.waiting));
         let work = move || {
             let done = file.append(&pieces);
             drop((pieces, charges));
@@ -262,7 +263,7 @@ impl Large {
         }
     }
 
-    fn is_done(&mut self, done: Result<(), Failed>) -> Result<(), GivenUp> {
+    fn is_done(&mut self, done: Result<(), FailedCall>) -> Result<(), GivenUp> {
         self.writing = None;
         done.map_err(|_| {
             self.counters().disk_failures.add_shared(1);

@@ -3,17 +3,17 @@
 //! reading heads in that order, as many as the time allows; the next page goes on behind them. JSON is not here.
 
 pub use super::index::MOST_HITS;
-use super::index::{Known, Summary};
+use super::index::{KnownRecord, SlotSummary};
 use super::segment::Segment;
-use super::{Base, Disk, head};
-use crate::listing::{MOST, Order, Pattern};
+use super::{DiskShared, DiskTier, head};
+use crate::entry::{Stored, StoredBody};
+use crate::listing::{MOST, Pattern, SortDirection};
 use crate::ram::Store;
-use crate::shelf::{Body, Stored};
 use larder_semantics::tags;
 use larder_stdx::clock::precise_micros;
 use larder_transport::body::FileSlice;
 use larder_wire::envelope::Envelope;
-use larder_wire::segment::{HEADER, Header, Kind, Place as Spot, UNIT, sum};
+use larder_wire::segment::{HEADER, RecordHeader, RecordKind, RecordPart as Spot, UNIT, sum};
 use std::ops::RangeInclusive;
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ const FIRST: u64 = 1024;
 
 /// By what a listing is sorted; what is equal there, by when it was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sort {
+pub enum DiskListingSort {
     /// When the newest variant was written; what was written again from an old segment stays where it was.
     Written,
     /// Bytes of all variants as they lie there, heads included.
@@ -48,7 +48,7 @@ pub enum Those {
 }
 
 /// What is to be listed.
-pub struct Query {
+pub struct DiskListingQuery {
     /// Of which keys.
     pub those: Those,
     /// Whose text fits; `None` is all.
@@ -58,18 +58,18 @@ pub struct Query {
     /// Whose newest variant has such a status.
     pub status: Option<RangeInclusive<u16>>,
     /// By what.
-    pub sort: Sort,
+    pub sort: DiskListingSort,
     /// Which end first.
-    pub order: Order,
+    pub order: SortDirection,
     /// How many, [`MOST`] at most.
     pub limit: usize,
     /// Only what comes behind this.
-    pub after: Option<Place>,
+    pub after: Option<DiskListingCursor>,
 }
 
 /// A place in a sorted listing: it means the same after anything was written or removed, and after a restart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct DiskListingCursor {
     /// What it was sorted by.
     pub rank: u64,
     /// The number of the newest record.
@@ -78,22 +78,22 @@ pub struct Place {
 
 /// Names what is kept under one key, for as long as the directory lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Id(pub u64);
+pub struct DiskEntryId(pub u64);
 
 /// What is kept under one key.
-pub struct Found {
+pub struct DiskKeyEntries {
     /// Its name.
-    pub id: Id,
+    pub id: DiskEntryId,
     /// The key.
     pub key: Box<[u8]>,
-    /// How often it was answered from the disk, see [`Sort::Hits`].
+    /// How often it was answered from the disk, see [`DiskListingSort::Hits`].
     pub hits: u64,
     /// Newest first, at least one; their bodies are slices of the segments and were not verified.
     pub variants: Vec<Stored>,
 }
 
 /// A page of a listing.
-pub struct Page {
+pub struct DiskListingPage {
     /// Keys on the disk.
     pub keys: u64,
     /// Keys whose heads were read for this page.
@@ -101,18 +101,18 @@ pub struct Page {
     /// Keys that were not: they come behind it.
     pub left: u64,
     /// What was found.
-    pub listed: Vec<Found>,
+    pub listed: Vec<DiskKeyEntries>,
     /// Behind what the next page begins; `None` where nothing is left.
-    pub next: Option<Place>,
+    pub next: Option<DiskListingCursor>,
 }
 
-impl Disk {
+impl DiskTier {
     /// Lists what is on the disk and stands as `store` knows purges. Reads on this thread, which may wait for the
     /// device: until the monotonic microsecond `until`, and a little longer where hardly anything was read by then. No
     /// use is noted, and nothing is forgotten that cannot be read.
     #[must_use]
-    pub fn list(&self, store: &Store, query: &Query, until: u64) -> Page {
-        let walk = Walk::over(self.base(), query);
+    pub fn list(&self, store: &Store, query: &DiskListingQuery, until: u64) -> DiskListingPage {
+        let walk = DiskIndexWalk::over(self.base(), query);
         let limit = query.limit.clamp(1, MOST);
         let (mut looked_at, mut last, mut listed) = (0, None, Vec::new());
         for it in &walk.best {
@@ -124,12 +124,12 @@ impl Disk {
             listed.extend(self.asked_for(store, query, it.hash));
         }
         let left = walk.behind - looked_at;
-        Page { keys: walk.keys, looked_at, left, listed, next: last.filter(|_| left > 0) }
+        DiskListingPage { keys: walk.keys, looked_at, left, listed, next: last.filter(|_| left > 0) }
     }
 
     /// What is kept under one key, as far as purges leave it. Reads on this thread.
     #[must_use]
-    pub fn inspect(&self, store: &Store, id: Id) -> Option<Found> {
+    pub fn inspect(&self, store: &Store, id: DiskEntryId) -> Option<DiskKeyEntries> {
         self.found(store, id.0, |_| true)
     }
 
@@ -139,8 +139,8 @@ impl Disk {
         self.base().index.keys()
     }
 
-    fn asked_for(&self, store: &Store, query: &Query, hash: u64) -> Option<Found> {
-        let Query { those, pattern, tag, status, .. } = query;
+    fn asked_for(&self, store: &Store, query: &DiskListingQuery, hash: u64) -> Option<DiskKeyEntries> {
+        let DiskListingQuery { those, pattern, tag, status, .. } = query;
         let is_of_those = |key: &[u8]| {
             pattern.as_ref().is_none_or(|it| it.is_in(key))
                 && (*those == Those::OnDisk || store.inspect(store.hash(key)).is_none())
@@ -153,9 +153,14 @@ impl Disk {
         (has_status && has_tag).then_some(found)
     }
 
-    fn found(&self, store: &Store, hash: u64, is_asked_for: impl Fn(&[u8]) -> bool) -> Option<Found> {
+    fn found(
+        &self,
+        store: &Store,
+        hash: u64,
+        is_asked_for: impl Fn(&[u8]) -> bool,
+    ) -> Option<DiskKeyEntries> {
         let base = self.base();
-        let mut found: Option<Found> = None;
+        let mut found: Option<DiskKeyEntries> = None;
         for known in base.index.find(hash) {
             let Some((envelope, body)) = read(base, hash, &known) else { continue };
             let key = envelope.key.clone();
@@ -165,11 +170,17 @@ impl Disk {
                 Some(it) if it.key != key => continue,
                 _ => {}
             }
-            let Some(stored) = store.admit(&key, head::stored(envelope, Body::Disk(Box::new(body)))) else {
+            let Some(stored) = store.admit(&key, head::stored(envelope, StoredBody::Disk(Box::new(body))))
+            else {
                 continue;
             };
             let hits = base.index.hits(hash);
-            let found = found.get_or_insert_with(|| Found { id: Id(hash), key, hits, variants: Vec::new() });
+            let found = found.get_or_insert_with(|| DiskKeyEntries {
+                id: DiskEntryId(hash),
+                key,
+                hits,
+                variants: Vec::new(),
+            });
             found.variants.push(stored);
         }
         found
@@ -177,12 +188,12 @@ impl Disk {
 }
 
 /// The head of a record, verified, and where its body lies.
-fn read(base: &Base, hash: u64, known: &Known) -> Option<(Envelope, FileSlice)> {
+fn read(base: &DiskShared, hash: u64, known: &KnownRecord) -> Option<(Envelope, FileSlice)> {
     let segment = base.segments.read().get(&known.spot.segment).cloned()?;
     let at = u64::from(known.spot.offset) * UNIT;
     let mut bytes = bytes(base, &segment, at, FIRST.min(u64::from(known.spot.size) * UNIT))?;
-    let header = Header::read(&bytes, Spot { seed: base.seed, file: segment.id, offset: at })?;
-    if header.kind != Kind::Response || header.hash != hash || header.stamp != known.stamp {
+    let header = RecordHeader::read(&bytes, Spot { seed: base.seed, file: segment.id, offset: at })?;
+    if header.kind != RecordKind::Response || header.hash != hash || header.stamp != known.stamp {
         return None;
     }
     let needed = HEADER + header.head as usize;
@@ -196,7 +207,7 @@ fn read(base: &Base, hash: u64, known: &Known) -> Option<(Envelope, FileSlice)> 
     Some((envelope, slice))
 }
 
-fn bytes(base: &Base, segment: &Arc<Segment>, at: u64, length: u64) -> Option<Vec<u8>> {
+fn bytes(base: &DiskShared, segment: &Arc<Segment>, at: u64, length: u64) -> Option<Vec<u8>> {
     let mut bytes = vec![0; usize::try_from(length).ok()?];
     let read = base.calls.read(segment.file.as_fd(), &mut bytes, at).ok()?;
     (read == bytes.len()).then_some(bytes)
@@ -211,11 +222,11 @@ struct Candidate {
 }
 
 /// A walk over the index.
-struct Walk<'a> {
-    query: &'a Query,
+struct DiskIndexWalk<'a> {
+    query: &'a DiskListingQuery,
     after: Option<(u64, u64)>,
     keys: u64,
-    /// Keys behind [`Query::after`].
+    /// Keys behind [`DiskListingQuery::after`].
     behind: u64,
     /// The first of them.
     best: Vec<Candidate>,
@@ -223,22 +234,23 @@ struct Walk<'a> {
     worst: Option<Candidate>,
 }
 
-impl<'a> Walk<'a> {
-    fn over(base: &Base, query: &'a Query) -> Self {
-        let mut walk = Walk { query, after: None, keys: 0, behind: 0, best: Vec::new(), worst: None };
+impl<'a> DiskIndexWalk<'a> {
+    fn over(base: &DiskShared, query: &'a DiskListingQuery) -> Self {
+        let mut walk =
+            DiskIndexWalk { query, after: None, keys: 0, behind: 0, best: Vec::new(), worst: None };
         walk.after = query.after.map(|it| walk.turned((it.rank, it.stamp)));
-        base.index.each_key(&mut walk, Walk::see, Walk::keep_best);
+        base.index.each_key(&mut walk, DiskIndexWalk::see, DiskIndexWalk::keep_best);
         walk.best.sort_unstable();
         walk.best.truncate(CANDIDATES);
         walk
     }
 
-    fn see(&mut self, it: Summary) {
+    fn see(&mut self, it: SlotSummary) {
         self.keys += 1;
         let rank = match self.query.sort {
-            Sort::Written => it.stamp,
-            Sort::Size => it.units,
-            Sort::Hits => it.hits,
+            DiskListingSort::Written => it.stamp,
+            DiskListingSort::Size => it.units,
+            DiskListingSort::Hits => it.hits,
         };
         let (rank, stamp) = self.turned((rank, it.stamp));
         if self.after.is_some_and(|after| (rank, stamp) <= after) {
@@ -262,13 +274,13 @@ impl<'a> Walk<'a> {
     /// A place so that what comes first is smaller; and back.
     fn turned(&self, (rank, stamp): (u64, u64)) -> (u64, u64) {
         match self.query.order {
-            Order::Ascending => (rank, stamp),
-            Order::Descending => (!rank, !stamp),
+            SortDirection::Ascending => (rank, stamp),
+            SortDirection::Descending => (!rank, !stamp),
         }
     }
 
-    fn place(&self, it: Candidate) -> Place {
+    fn place(&self, it: Candidate) -> DiskListingCursor {
         let (rank, stamp) = self.turned((it.rank, it.stamp));
-        Place { rank, stamp }
+        DiskListingCursor { rank, stamp }
     }
 }

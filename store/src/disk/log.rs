@@ -2,16 +2,17 @@
 //! and what of it was used is appended again. Only the writer's thread has it. What is asked to be written, and what
 //! happens after a failure, is in `writer`.
 
-use super::Base;
-use super::calls::Failed;
+use super::DiskShared;
 use super::directory::Directory;
 use super::head;
-use super::index::{Known, Spot, USED};
-use super::parts::{self, Parts, Recorded, Summing, Wrong};
+use super::index::{KnownRecord, Spot, USED};
+use super::parts::{self, Parts, RecordedSums, Summing, Wrong};
 use super::segment::Segment;
+use super::syscalls::FailedCall;
 use larder_transport::body::FileSlice;
 use larder_wire::segment::{
-    ENTRY, Entry, File, HEADER, Header, Kind, Place, START, TAIL, UNIT, start, write_footer,
+    ENTRY, FooterEntry, HEADER, RecordHeader, RecordKind, RecordPart, START, SegmentFile, TAIL, UNIT, start,
+    write_footer,
 };
 use rustix::fs::OFlags;
 use std::os::fd::AsFd;
@@ -25,7 +26,7 @@ pub(crate) const MOST_SEGMENTS: usize = 2048;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NotWritten {
     /// A call failed.
-    Failed(Failed),
+    Failed(FailedCall),
     /// It is larger than a segment.
     TooLarge,
     /// All room is held by those who read dropped segments.
@@ -41,15 +42,15 @@ impl From<Wrong> for NotWritten {
     }
 }
 
-impl From<Failed> for NotWritten {
-    fn from(it: Failed) -> Self {
+impl From<FailedCall> for NotWritten {
+    fn from(it: FailedCall) -> Self {
         NotWritten::Failed(it)
     }
 }
 
 /// Where a body is before it is written.
 #[derive(Clone, Copy)]
-pub(crate) enum Source<'a> {
+pub(crate) enum BodySource<'a> {
     Bytes(&'a [u8]),
     /// In a file, whose owner checks what is read of it.
     Slice(&'a FileSlice),
@@ -59,12 +60,12 @@ pub(crate) enum Source<'a> {
 pub(crate) struct Active {
     pub segment: Arc<Segment>,
     pub end: u64,
-    pub entries: Vec<Entry>,
+    pub entries: Vec<FooterEntry>,
 }
 
 /// The log of one directory.
-pub(crate) struct Log {
-    pub base: Arc<Base>,
+pub(crate) struct SegmentLog {
+    pub base: Arc<DiskShared>,
     pub directory: Directory,
     pub active: Option<Active>,
     /// The number of the next segment.
@@ -75,9 +76,14 @@ pub(crate) struct Log {
     pub purged: u64,
 }
 
-impl Log {
+impl SegmentLog {
     /// Appends a record; `header` gives the length of its head and body and, for a file, the sum of the body.
-    pub fn append(&mut self, header: &Header, head: &[u8], body: Source<'_>) -> Result<Spot, NotWritten> {
+    pub fn append(
+        &mut self,
+        header: &RecordHeader,
+        head: &[u8],
+        body: BodySource<'_>,
+    ) -> Result<Spot, NotWritten> {
         let needed = header.length().next_multiple_of(UNIT);
         if START as u64 + needed + (ENTRY + TAIL) as u64 > self.base.segment_size {
             return Err(NotWritten::TooLarge);
@@ -101,18 +107,18 @@ impl Log {
     fn append_to(
         &self,
         active: &mut Active,
-        header: &Header,
+        header: &RecordHeader,
         head: &[u8],
-        body: Source<'_>,
+        body: BodySource<'_>,
     ) -> Result<Spot, NotWritten> {
         let spot = active.segment.write(|| self.write_record(active, header, head, body))?;
         let needed = header.length().next_multiple_of(UNIT);
         active.end += needed;
         active.entries.push(entry(header, spot));
-        if header.kind == Kind::Response {
+        if header.kind == RecordKind::Response {
             active.segment.note_birth(header.born);
         }
-        let listed = active.entries.capacity() * size_of::<Entry>();
+        let listed = active.entries.capacity() * size_of::<FooterEntry>();
         self.base.listed.store(listed as u64, Relaxed);
         self.base.counters.disk_bytes_written.add_shared(needed);
         Ok(spot)
@@ -123,7 +129,7 @@ impl Log {
         if self.base.segments.read().is_empty() {
             return Ok(());
         }
-        self.append(&Header::note(self.purged), &[], Source::Bytes(&[])).map(drop)
+        self.append(&RecordHeader::note(self.purged), &[], BodySource::Bytes(&[])).map(drop)
     }
 
     /// Whether a record is to be written there: not to a segment that others were seen to write to.
@@ -135,20 +141,20 @@ impl Log {
     fn write_record(
         &self,
         active: &Active,
-        header: &Header,
+        header: &RecordHeader,
         head: &[u8],
-        body: Source<'_>,
+        body: BodySource<'_>,
     ) -> Result<Spot, NotWritten> {
         let (calls, file) = (&self.base.calls, &active.segment.file);
-        let place = Place { seed: self.base.seed, file: active.segment.id, offset: active.end };
+        let place = RecordPart { seed: self.base.seed, file: active.segment.id, offset: active.end };
         let written = header.write(place);
         let needed = header.length().next_multiple_of(UNIT);
         let fill = [0; UNIT as usize];
         #[allow(clippy::cast_possible_truncation, reason = "below a unit")]
         let fill = &fill[..(needed - header.length()) as usize];
         match body {
-            Source::Bytes(bytes) => calls.write(file, &[&written, head, bytes, fill], active.end)?,
-            Source::Slice(slice) => {
+            BodySource::Bytes(bytes) => calls.write(file, &[&written, head, bytes, fill], active.end)?,
+            BodySource::Slice(slice) => {
                 let at = active.end + (HEADER + head.len()) as u64;
                 let mut summing = Summing::new(self.base.seed);
                 parts::each(slice, |from_start, bytes| {
@@ -221,17 +227,17 @@ impl Log {
     }
 
     /// Makes a file with room for a segment, to be written to from now on.
-    fn create(&mut self) -> Result<(), Failed> {
+    fn create(&mut self) -> Result<(), FailedCall> {
         let (calls, directory) = (&self.base.calls, &self.directory.file);
         let (id, name) = (self.next, Segment::name(self.next));
         let file = calls.open(directory, &name, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL);
         // A name that is there already, of a file that we do not know, is never used again.
         self.next += 1;
         let file = file?;
-        let place = Place { seed: self.base.seed, file: id, offset: 0 };
+        let place = RecordPart { seed: self.base.seed, file: id, offset: 0 };
         let begun = calls
             .allocate(&file, self.base.segment_size)
-            .and_then(|()| calls.write(&file, &[&start(File::Segment, place)], 0));
+            .and_then(|()| calls.write(&file, &[&start(SegmentFile::Segment, place)], 0));
         if let Err(failed) = begun {
             let _ = calls.unlink(directory, &name);
             return Err(failed);
@@ -240,7 +246,7 @@ impl Log {
         let mut active = Active { segment: segment.clone(), end: START as u64, entries: Vec::new() };
         if self.purged > 0
             && let Err(NotWritten::Failed(failed)) =
-                self.append_to(&mut active, &Header::note(self.purged), &[], Source::Bytes(&[]))
+                self.append_to(&mut active, &RecordHeader::note(self.purged), &[], BodySource::Bytes(&[]))
         {
             let _ = calls.unlink(directory, &name);
             return Err(failed);
@@ -257,10 +263,10 @@ impl Log {
     }
 
     /// Writes the footer, and gives back what was reserved behind it.
-    pub fn seal(&self, full: &Active) -> Result<(), Failed> {
+    pub fn seal(&self, full: &Active) -> Result<(), FailedCall> {
         let (calls, segment) = (&self.base.calls, &full.segment);
         let mut footer = Vec::with_capacity(full.entries.len() * ENTRY + TAIL);
-        let place = Place { seed: self.base.seed, file: segment.id, offset: full.end };
+        let place = RecordPart { seed: self.base.seed, file: segment.id, offset: full.end };
         write_footer(&full.entries, place, &mut footer);
         segment.write(|| {
             calls.write(&segment.file, &[&footer], full.end)?;
@@ -287,7 +293,7 @@ impl Log {
         let oldest = self.base.segments.read().values().find(goes).cloned();
         let Some(oldest) = oldest else { return Ok(false) };
         let entries = super::recovery::entries(&self.base, &oldest);
-        if entries.as_ref().is_none_or(|it| it.iter().any(Entry::is_removal)) {
+        if entries.as_ref().is_none_or(|it| it.iter().any(FooterEntry::is_removal)) {
             // A removal must not go before what it removes, which may be in one that is being read.
             self.drop_where(|id| id < oldest.id)?;
         }
@@ -308,7 +314,12 @@ impl Log {
     }
 
     /// Appends again what was used, but not more than half of a segment: so every turn makes room.
-    fn rescue(&mut self, oldest: &Arc<Segment>, entries: &[Entry], again: Again) -> Result<(), NotWritten> {
+    fn rescue(
+        &mut self,
+        oldest: &Arc<Segment>,
+        entries: &[FooterEntry],
+        again: Again,
+    ) -> Result<(), NotWritten> {
         let mut share = if again == Again::IfUsed { self.base.segment_size / 2 } else { 0 };
         for it in entries.iter().filter(|it| it.is_response()) {
             let spot = Spot { segment: oldest.id, offset: it.offset, size: it.size };
@@ -331,16 +342,22 @@ impl Log {
         Ok(())
     }
 
-    fn append_again(&mut self, from: &Arc<Segment>, hash: u64, known: &Known) -> Result<(), NotWritten> {
+    fn append_again(
+        &mut self,
+        from: &Arc<Segment>,
+        hash: u64,
+        known: &KnownRecord,
+    ) -> Result<(), NotWritten> {
         let offset = u64::from(known.spot.offset) * UNIT;
-        let place = Place { seed: self.base.seed, file: from.id, offset };
+        let place = RecordPart { seed: self.base.seed, file: from.id, offset };
         let read = |bytes: &mut [u8], at| match self.base.calls.read(from.file.as_fd(), bytes, at) {
             Ok(read) if read == bytes.len() => Ok(()),
             _ => Err(NotWritten::Corrupt),
         };
         let mut bytes = [0; HEADER];
         read(&mut bytes, offset)?;
-        let header = Header::read(&bytes, place).filter(|it| it.hash == hash && it.stamp == known.stamp);
+        let header =
+            RecordHeader::read(&bytes, place).filter(|it| it.hash == hash && it.stamp == known.stamp);
         let header = header.ok_or(NotWritten::Corrupt)?;
         let mut head = vec![0; header.head as usize];
         read(&mut head, offset + HEADER as u64)?;
@@ -355,8 +372,8 @@ impl Log {
         let at = offset + HEADER as u64 + u64::from(header.head);
         let behind = head::read(&head).ok_or(NotWritten::Corrupt)?.1;
         let parts = Parts::read(self.base.seed, &header, behind).ok_or(NotWritten::Corrupt)?;
-        let body = Recorded::slice(&self.base, from.clone(), at, Arc::new(parts), (hash, known.stamp));
-        let to = self.append(&header, &head, Source::Slice(&body))?;
+        let body = RecordedSums::slice(&self.base, from.clone(), at, Arc::new(parts), (hash, known.stamp));
+        let to = self.append(&header, &head, BodySource::Slice(&body))?;
         if self.base.index.moved(hash, known.stamp, known.spot, to) {
             self.base.counters.disk_reappended.add_shared(1);
         }
@@ -370,7 +387,7 @@ impl Log {
     }
 
     /// Drops segments with all that is in them, whoever reads them.
-    fn drop_where(&mut self, goes: impl Fn(u32) -> bool) -> Result<(), Failed> {
+    fn drop_where(&mut self, goes: impl Fn(u32) -> bool) -> Result<(), FailedCall> {
         let ids: Vec<u32> = self.base.segments.read().keys().copied().filter(|it| goes(*it)).collect();
         for id in ids {
             self.base.calls.unlink(&self.directory.file, &Segment::name(id))?;
@@ -382,7 +399,7 @@ impl Log {
     }
 
     /// Drops everything.
-    pub fn drop_all(&mut self) -> Result<(), Failed> {
+    pub fn drop_all(&mut self) -> Result<(), FailedCall> {
         self.abandon();
         self.base.index.clear();
         self.drop_where(|_| true)
@@ -398,13 +415,13 @@ pub(crate) enum Again {
     Never,
 }
 
-fn entry(header: &Header, spot: Spot) -> Entry {
-    Entry {
+fn entry(header: &RecordHeader, spot: Spot) -> FooterEntry {
+    FooterEntry {
         hash: header.hash,
         stamp: header.stamp,
         born: header.born,
         offset: spot.offset,
-        size: if header.kind == Kind::Removal { 0 } else { spot.size },
+        size: if header.kind == RecordKind::Removal { 0 } else { spot.size },
         variant: header.variant,
         names: header.names,
     }

@@ -1,11 +1,11 @@
 //! The sums of a body on disk, one for each 64 KiB: made of what came, and checked whenever a part is read, so that what somebody else
 //! has written to a file, or a device has lost, is never sent. Where they stand in a record is said here; who sends is in `transport`.
 
-use super::Base;
-use super::calls::Calls;
+use super::DiskShared;
 use super::segment::Segment;
-use larder_transport::body::{FileOwner, FileSlice, Kept};
-use larder_wire::segment::{Header, PART, sum};
+use super::syscalls::Syscalls;
+use larder_transport::body::{FileOwner, FileSlice, FileWritableBy};
+use larder_wire::segment::{PART, RecordHeader, sum};
 use std::cell::RefCell;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -64,7 +64,7 @@ impl Parts {
     }
 
     /// Those of a record, of which `behind` is what follows the envelope in its head; `None` where that is no list of this body's.
-    pub fn read(seed: u64, header: &Header, behind: &[u8]) -> Option<Parts> {
+    pub fn read(seed: u64, header: &RecordHeader, behind: &[u8]) -> Option<Parts> {
         if behind.len() != Self::in_list(header.body)? {
             return None;
         }
@@ -151,13 +151,13 @@ thread_local! {
 pub(crate) struct Wrong;
 
 /// The sums of a body, and where it begins in its file.
-pub(crate) struct Checked {
+pub(crate) struct CheckedPart {
     begin: u64,
     parts: Arc<Parts>,
     number: u64,
 }
 
-impl Checked {
+impl CheckedPart {
     pub fn new(begin: u64, parts: Arc<Parts>) -> Self {
         Self { begin, parts, number: OPENED.fetch_add(1, Relaxed) }
     }
@@ -165,7 +165,7 @@ impl Checked {
     /// Lends the bytes from `offset` of the file to the end of their part, once they have been read and found right.
     pub fn lend(
         &self,
-        calls: &Calls,
+        calls: &Syscalls,
         file: BorrowedFd<'_>,
         offset: u64,
         take: &mut dyn FnMut(&[u8]),
@@ -194,30 +194,30 @@ impl Checked {
 }
 
 /// A body in a record.
-pub(crate) struct Recorded {
-    base: Arc<Base>,
+pub(crate) struct RecordedSums {
+    base: Arc<DiskShared>,
     segment: Arc<Segment>,
-    checked: Checked,
+    checked: CheckedPart,
     /// Hash and stamp of the record, which nobody is to find any more once some of it is wrong.
     record: (u64, u64),
 }
 
-impl Recorded {
+impl RecordedSums {
     /// The body of this record as a slice.
     pub fn slice(
-        base: &Arc<Base>,
+        base: &Arc<DiskShared>,
         segment: Arc<Segment>,
         at: u64,
         parts: Arc<Parts>,
         record: (u64, u64),
     ) -> FileSlice {
         let (base, length) = (base.clone(), parts.length);
-        let owner = Arc::new(Recorded { base, segment, checked: Checked::new(at, parts), record });
+        let owner = Arc::new(RecordedSums { base, segment, checked: CheckedPart::new(at, parts), record });
         FileSlice { owner, offset: at, length }
     }
 }
 
-impl FileOwner for Recorded {
+impl FileOwner for RecordedSums {
     fn fd(&self) -> BorrowedFd<'_> {
         self.segment.file.as_fd()
     }
@@ -227,8 +227,8 @@ impl FileOwner for Recorded {
         None
     }
 
-    fn kept(&self) -> Kept {
-        Kept::Checked
+    fn kept(&self) -> FileWritableBy {
+        FileWritableBy::Checked
     }
 
     fn intact(&self) -> bool {

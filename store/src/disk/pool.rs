@@ -14,21 +14,21 @@ const WAITING: usize = 32;
 /// Is told how many microseconds it waited.
 type Work = Box<dyn FnOnce(u64) + Send>;
 
-struct Job {
+struct ReadJob {
     work: Work,
     since: u64,
 }
 
 #[derive(Default)]
 struct Jobs {
-    waiting: VecDeque<Job>,
+    waiting: VecDeque<ReadJob>,
     stopped: bool,
 }
 
 /// Microseconds since whenever.
 pub type Clock = Box<dyn Fn() -> u64 + Send + Sync>;
 
-struct Shared {
+struct ReadPoolShared {
     jobs: Mutex<Jobs>,
     wake: Condvar,
     counters: Arc<Counters>,
@@ -37,11 +37,11 @@ struct Shared {
 
 /// Too many wait already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Full;
+pub struct PoolFull;
 
 /// The readers. They end when this is dropped and their work is done.
 pub struct Pool {
-    shared: Arc<Shared>,
+    shared: Arc<ReadPoolShared>,
     most: usize,
 }
 
@@ -55,7 +55,8 @@ impl Pool {
     /// The same by another clock: of a test whose device is slow in its own time.
     #[must_use]
     pub fn with_clock(name: &str, readers: usize, counters: Arc<Counters>, clock: Clock) -> Pool {
-        let shared = Arc::new(Shared { jobs: Mutex::default(), wake: Condvar::new(), counters, clock });
+        let shared =
+            Arc::new(ReadPoolShared { jobs: Mutex::default(), wake: Condvar::new(), counters, clock });
         let start = |number: &usize| {
             let shared = shared.clone();
             let thread = std::thread::Builder::new().name(format!("{name}-{number}"));
@@ -73,17 +74,17 @@ impl Pool {
     pub fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<oneshot::Receiver<(T, u64)>, Full> {
+    ) -> Result<oneshot::Receiver<(T, u64)>, PoolFull> {
         let (answer, receiver) = oneshot::channel();
         let work = Box::new(move |waited| {
             if !answer.is_closed() {
                 let _ = answer.send((work(), waited));
             }
         });
-        let job = Job { work, since: (self.shared.clock)() };
+        let job = ReadJob { work, since: (self.shared.clock)() };
         let mut jobs = self.shared.jobs.lock();
         if jobs.waiting.len() >= self.most {
-            return Err(Full);
+            return Err(PoolFull);
         }
         jobs.waiting.push_back(job);
         drop(jobs);
@@ -99,7 +100,7 @@ impl Drop for Pool {
     }
 }
 
-fn run(shared: &Shared) {
+fn run(shared: &ReadPoolShared) {
     loop {
         let mut jobs = shared.jobs.lock();
         let job = loop {
@@ -135,7 +136,7 @@ mod tests {
         });
         has_begun.recv().unwrap();
         let waiting: Vec<_> = (0..WAITING).map(|it| pool.run(move || it).unwrap()).collect();
-        assert!(matches!(pool.run(|| ()), Err(Full)));
+        assert!(matches!(pool.run(|| ()), Err(PoolFull)));
         drop(release);
         hung.unwrap().blocking_recv().unwrap();
         let answers = waiting.into_iter().map(|it| it.blocking_recv().unwrap().0);

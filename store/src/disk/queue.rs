@@ -1,8 +1,8 @@
 //! What waits to be written: bounded in bytes, in order; removals and purges go ahead. Who writes it is in `writer`.
 
-use crate::ledger::Leaving;
-use crate::purges::{Rule, Seq};
-use crate::shelf::{Body, Offered, Stored};
+use crate::entry::{Offered, Stored, StoredBody};
+use crate::memory_budget::LeavingBytes;
+use crate::purges::{PurgeRule, Seq};
 use parking_lot::{Condvar, Mutex};
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -23,13 +23,20 @@ pub(crate) type Done = oneshot::Sender<io::Result<()>>;
 /// One thing to be done by the writer.
 pub(crate) enum Op {
     /// A response.
-    Write { hash: u64, stamp: u64, key: Box<[u8]>, stored: Arc<Stored>, cost: u64, leaving: Option<Leaving> },
+    Write {
+        hash: u64,
+        stamp: u64,
+        key: Box<[u8]>,
+        stored: Arc<Stored>,
+        cost: u64,
+        leaving: Option<LeavingBytes>,
+    },
     /// Everything under a hash that is older: of one variant, or of all where that is zero.
     Remove { hash: u64, variant: u32, stamp: u64, done: Done },
     /// Says when all before it is done.
     Flush(Done),
     /// A purge.
-    Rule { seq: Seq, rule: Box<Rule>, done: Done },
+    Rule { seq: Seq, rule: Box<PurgeRule>, done: Done },
     /// Tries again after a failure.
     Retry,
     /// More removals came than can be remembered: nothing that is on the disk is good any more.
@@ -45,7 +52,7 @@ pub(crate) enum Push {
     TooLate,
 }
 
-struct Inner {
+struct QueueInner {
     ahead: VecDeque<Op>,
     ops: VecDeque<Op>,
     bytes: u64,
@@ -58,7 +65,7 @@ struct Inner {
 }
 
 /// Says when the writer is gone, however it went.
-pub(crate) struct Finish(pub Arc<Queue>);
+pub(crate) struct Finish(pub Arc<WriteQueue>);
 
 impl Drop for Finish {
     fn drop(&mut self) {
@@ -67,8 +74,8 @@ impl Drop for Finish {
 }
 
 /// The queue of one directory.
-pub(crate) struct Queue {
-    inner: Mutex<Inner>,
+pub(crate) struct WriteQueue {
+    inner: Mutex<QueueInner>,
     wake: Condvar,
     ended: Condvar,
     most: AtomicU64,
@@ -76,10 +83,10 @@ pub(crate) struct Queue {
     written: AtomicU64,
 }
 
-impl Queue {
+impl WriteQueue {
     /// `stamp` is the last that was given to a record.
-    pub fn new(most: u64, stamp: u64) -> Queue {
-        let inner = Inner {
+    pub fn new(most: u64, stamp: u64) -> WriteQueue {
+        let inner = QueueInner {
             ahead: VecDeque::new(),
             ops: VecDeque::new(),
             bytes: 0,
@@ -89,7 +96,7 @@ impl Queue {
             stopped: false,
             finished: false,
         };
-        Queue {
+        WriteQueue {
             inner: Mutex::new(inner),
             wake: Condvar::new(),
             ended: Condvar::new(),
@@ -110,10 +117,10 @@ impl Queue {
         hash: u64,
         key: &[u8],
         stored: &Arc<Stored>,
-        leaving: Option<Leaving>,
+        leaving: Option<LeavingBytes>,
         too_late: impl FnOnce() -> bool,
     ) -> Push {
-        let body = if matches!(stored.body, Body::Disk(_)) { 0 } else { stored.body.len() };
+        let body = if matches!(stored.body, StoredBody::Disk(_)) { 0 } else { stored.body.len() };
         let cost = stored.heap_cost() + body + key.len() as u64 + size_of::<Op>() as u64;
         let key: Box<[u8]> = key.into();
         let mut inner = self.inner.lock();

@@ -2,25 +2,25 @@
 //! a large body is left where it is once it is known to be right and resident. Which variant a request selects is
 //! decided by `semantics::vary`.
 
+use super::breaker::{DiskBreaker, PATIENCE};
 use super::head::{self, variant_name};
 use super::heads::Heads;
-use super::index::Known;
-use super::parts::{Parts, Recorded};
-use super::patience::{PATIENCE, Patience};
+use super::index::KnownRecord;
+use super::parts::{Parts, RecordedSums};
 use super::pool::Pool;
 use super::segment::Segment;
-use super::trust::{self, Trust};
-use super::{Base, Waited};
+use super::verified::{self, VerifiedParts};
+use super::{DiskShared, ReadWait};
+use crate::entry::{Offered, Stored, StoredBody};
 use crate::ram::Store;
 use crate::room::{self, Room};
-use crate::shelf::{Body, Offered, Stored};
 use larder_counters::Counters;
 use larder_semantics::field::Field;
 use larder_semantics::vary;
 use larder_stdx::clock;
 use larder_transport::body::FileSlice;
 use larder_wire::envelope::Envelope;
-use larder_wire::segment::{HEADER, Header, Kind, Place, START, UNIT, sum};
+use larder_wire::segment::{HEADER, RecordHeader, RecordKind, RecordPart, START, UNIT, sum};
 use parking_lot::Mutex;
 use std::os::fd::AsFd;
 use std::pin::pin;
@@ -42,7 +42,7 @@ const SOON: u64 = 128 << 10;
 
 /// Why a record is not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Unread {
+enum UnreadRecord {
     /// Its bytes are not those that were written, or cannot be read.
     Corrupt,
     /// The device is too busy or too slow.
@@ -55,29 +55,29 @@ enum Unread {
 
 /// What a lookup does where it would need the device.
 #[derive(Clone, Copy, Debug)]
-enum Device<'a> {
+enum DeviceUse<'a> {
     /// It waits, by the pool, and says how long for a free reader.
-    WaitedFor(&'a Waited),
+    WaitedFor(&'a ReadWait),
     /// It gives up.
     LeftAlone,
 }
 
 /// What reads need.
-pub(crate) struct Reader {
-    pub base: Arc<Base>,
+pub(crate) struct DiskReader {
+    pub base: Arc<DiskShared>,
     pub pool: Pool,
-    pub patience: Patience,
+    pub patience: DiskBreaker,
     pub heads: Heads,
-    pub trust: Trust,
+    pub trust: VerifiedParts,
     pub heap_line: u64,
     /// A read that only asks whether the device answers again.
     pub probe: Mutex<Option<oneshot::Receiver<(usize, u64)>>>,
 }
 
 /// A record whose head was read and verified.
-struct Record {
+struct VerifiedRecord {
     segment: Arc<Segment>,
-    header: Header,
+    header: RecordHeader,
     envelope: Envelope,
     /// The sums of the body.
     parts: Arc<Parts>,
@@ -87,10 +87,10 @@ struct Record {
     body_at: u64,
 }
 
-impl Reader {
+impl DiskReader {
     /// See [`super::Disk::read_now`].
     pub fn read_now(&self, key: &[u8], request: &[Field<'_>]) -> Option<Stored> {
-        let select = pin!(self.select(self.base.hash(key), key, request, Device::LeftAlone));
+        let select = pin!(self.select(self.base.hash(key), key, request, DeviceUse::LeftAlone));
         // Only the device is waited for, so it is ready at once.
         match select.poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(found) => found.inspect(|_| self.counters().disk_hits.add_shared(1)),
@@ -99,9 +99,9 @@ impl Reader {
     }
 
     /// See [`super::Disk::read`].
-    pub async fn read(&self, key: &[u8], request: &[Field<'_>], waited: &Waited) -> Option<Stored> {
+    pub async fn read(&self, key: &[u8], request: &[Field<'_>], waited: &ReadWait) -> Option<Stored> {
         let hash = self.base.hash(key);
-        let found = self.select(hash, key, request, Device::WaitedFor(waited)).await;
+        let found = self.select(hash, key, request, DeviceUse::WaitedFor(waited)).await;
         let counters = self.counters();
         let counter = if found.is_some() { &counters.disk_hits } else { &counters.disk_misses };
         counter.add_shared(1);
@@ -113,7 +113,7 @@ impl Reader {
         hash: u64,
         key: &[u8],
         request: &[Field<'_>],
-        device: Device<'_>,
+        device: DeviceUse<'_>,
     ) -> Option<Stored> {
         // Names that were met, and the only variant under them that the request selects.
         let mut met: Vec<(u16, u32)> = Vec::new();
@@ -124,12 +124,12 @@ impl Reader {
             }
             let record = match self.record(hash, key, &known, device).await {
                 Ok(record) => record,
-                Err(Unread::Busy) => return None,
-                Err(Unread::Corrupt) => {
+                Err(UnreadRecord::Busy) => return None,
+                Err(UnreadRecord::Corrupt) => {
                     self.forget(hash, &known);
                     continue;
                 }
-                Err(Unread::Gone | Unread::Other) => continue,
+                Err(UnreadRecord::Gone | UnreadRecord::Other) => continue,
             };
             let names = &record.envelope.meta.vary;
             scratch.clear();
@@ -144,14 +144,14 @@ impl Reader {
                     stored.on_disk.set(Offered::Queued(known.stamp));
                     return self.base.index.note_use(hash, known.stamp).then_some(stored);
                 }
-                Err(Unread::Corrupt) => self.forget(hash, &known),
+                Err(UnreadRecord::Corrupt) => self.forget(hash, &known),
                 Err(_) => return None,
             }
         }
         None
     }
 
-    fn forget(&self, hash: u64, known: &Known) {
+    fn forget(&self, hash: u64, known: &KnownRecord) {
         if self.base.index.forget_in(hash, known.stamp, known.spot.segment) {
             self.counters().disk_corrupt.add_shared(1);
         }
@@ -162,9 +162,9 @@ impl Reader {
     }
 
     /// Whether the body of a record was verified a moment ago, and nobody seems to have written to it since.
-    fn is_trusted(&self, hash: u64, known: &Known, segment: &Segment) -> bool {
+    fn is_trusted(&self, hash: u64, known: &KnownRecord, segment: &Segment) -> bool {
         let now = clock::monotonic();
-        self.trust.has(hash, known.stamp, now) && !segment.was_touched(now, trust::LONGEST)
+        self.trust.has(hash, known.stamp, now) && !segment.was_touched(now, verified::LONGEST)
     }
 
     /// Reads and verifies header and head.
@@ -172,16 +172,17 @@ impl Reader {
         &self,
         hash: u64,
         key: &[u8],
-        known: &Known,
-        device: Device<'_>,
-    ) -> Result<Record, Unread> {
-        let segment = self.base.segments.read().get(&known.spot.segment).cloned().ok_or(Unread::Gone)?;
+        known: &KnownRecord,
+        device: DeviceUse<'_>,
+    ) -> Result<VerifiedRecord, UnreadRecord> {
+        let segment =
+            self.base.segments.read().get(&known.spot.segment).cloned().ok_or(UnreadRecord::Gone)?;
         let (at, size) = (u64::from(known.spot.offset) * UNIT, u64::from(known.spot.size) * UNIT);
         if let Some((header, envelope, parts)) = self.heads.get(hash, known) {
             let body_at = at + HEADER as u64 + u64::from(header.head);
             return match *envelope.key == *key {
-                true => Ok(Record { segment, header, envelope, parts, read: None, body_at }),
-                false => Err(Unread::Other),
+                true => Ok(VerifiedRecord { segment, header, envelope, parts, read: None, body_at }),
+                false => Err(UnreadRecord::Other),
             };
         }
         let is_small = size <= self.heap_line + HEAD;
@@ -191,12 +192,12 @@ impl Reader {
             HEAD.min(size)
         };
         let mut room = self.bytes(&segment, at, first, device).await?;
-        let place = Place { seed: self.base.seed, file: segment.id, offset: at };
-        let header = Header::read(room.bytes(), place).filter(|it| {
-            let is_it = it.kind == Kind::Response && it.hash == hash && it.stamp == known.stamp;
+        let place = RecordPart { seed: self.base.seed, file: segment.id, offset: at };
+        let header = RecordHeader::read(room.bytes(), place).filter(|it| {
+            let is_it = it.kind == RecordKind::Response && it.hash == hash && it.stamp == known.stamp;
             is_it && it.length().next_multiple_of(UNIT) == size
         });
-        let header = header.ok_or(Unread::Corrupt)?;
+        let header = header.ok_or(UnreadRecord::Corrupt)?;
         let head = header.head as usize;
         let body_at = at + (HEADER + head) as u64;
         // A body that is small, or a head that is large.
@@ -209,43 +210,43 @@ impl Reader {
         }
         let written = &room.bytes()[HEADER..HEADER + head];
         if sum(self.base.seed, written) != header.head_sum {
-            return Err(Unread::Corrupt);
+            return Err(UnreadRecord::Corrupt);
         }
-        let (envelope, behind) = head::read(written).ok_or(Unread::Corrupt)?;
+        let (envelope, behind) = head::read(written).ok_or(UnreadRecord::Corrupt)?;
         let Some(parts) = Parts::read(self.base.seed, &header, behind).map(Arc::new) else {
             // An older larder has made one sum of a large body: it is of no use, and nothing is damaged.
             let is_old = behind.is_empty() && self.base.index.forget_in(hash, known.stamp, segment.id);
-            return Err(if is_old { Unread::Gone } else { Unread::Corrupt });
+            return Err(if is_old { UnreadRecord::Gone } else { UnreadRecord::Corrupt });
         };
         if *envelope.key != *key {
-            return Err(Unread::Other);
+            return Err(UnreadRecord::Other);
         }
         if envelope.body.length != header.body {
-            return Err(Unread::Corrupt);
+            return Err(UnreadRecord::Corrupt);
         }
         if header.body > self.heap_line {
             self.heads.keep(header, &envelope, &parts);
         }
-        Ok(Record { segment, header, envelope, parts, read: Some((room, HEADER + head)), body_at })
+        Ok(VerifiedRecord { segment, header, envelope, parts, read: Some((room, HEADER + head)), body_at })
     }
 
     async fn body(
         &self,
         hash: u64,
-        known: &Known,
-        record: Record,
-        device: Device<'_>,
-    ) -> Result<Stored, Unread> {
-        let Record { segment, header, envelope, parts, read, body_at } = record;
+        known: &KnownRecord,
+        record: VerifiedRecord,
+        device: DeviceUse<'_>,
+    ) -> Result<Stored, UnreadRecord> {
+        let VerifiedRecord { segment, header, envelope, parts, read, body_at } = record;
         let length = usize::try_from(header.body).unwrap_or(usize::MAX);
         let whole = read.as_ref().and_then(|(room, from)| room.bytes()[*from..].get(..length));
         if header.body <= self.heap_line {
-            let body = whole.filter(|it| parts.are_of(it)).ok_or(Unread::Corrupt)?;
-            return Ok(head::stored(envelope, Body::on_the_heap(&[body])));
+            let body = whole.filter(|it| parts.are_of(it)).ok_or(UnreadRecord::Corrupt)?;
+            return Ok(head::stored(envelope, StoredBody::on_the_heap(&[body])));
         }
         if segment.is_suspect() {
             // Whoever writes to it may do so while it is sent.
-            return Err(Unread::Corrupt);
+            return Err(UnreadRecord::Corrupt);
         }
         let now = clock::monotonic();
         let trusted = whole.is_none() && self.is_trusted(hash, known, &segment);
@@ -255,12 +256,12 @@ impl Reader {
                 None => self.verify(&segment, body_at, &parts, device).await?,
             };
             if !is_right {
-                return Err(Unread::Corrupt);
+                return Err(UnreadRecord::Corrupt);
             }
             self.trust.note(hash, known.stamp, now);
         }
-        let slice = Recorded::slice(&self.base, segment, body_at, parts, (hash, known.stamp));
-        Ok(head::stored(envelope, Body::Disk(Box::new(slice))))
+        let slice = RecordedSums::slice(&self.base, segment, body_at, parts, (hash, known.stamp));
+        Ok(head::stored(envelope, StoredBody::Disk(Box::new(slice))))
     }
 
     /// Whether a body is what it was, which is in memory afterwards.
@@ -269,24 +270,24 @@ impl Reader {
         segment: &Arc<Segment>,
         at: u64,
         parts: &Arc<Parts>,
-        device: Device<'_>,
-    ) -> Result<bool, Unread> {
+        device: DeviceUse<'_>,
+    ) -> Result<bool, UnreadRecord> {
         let length = parts.length();
         let read_now = |part: &mut [u8], at| match self.base.calls.read_now(segment.file.as_fd(), part, at) {
             Ok(Some(read)) if read == part.len() => Ok(()),
-            Ok(None) => Err(Unread::Busy),
-            Ok(Some(_)) | Err(_) => Err(Unread::Corrupt),
+            Ok(None) => Err(UnreadRecord::Busy),
+            Ok(Some(_)) | Err(_) => Err(UnreadRecord::Corrupt),
         };
         if length <= SOON {
             match are_right(parts, at, read_now) {
-                Err(Unread::Busy) => {}
+                Err(UnreadRecord::Busy) => {}
                 done => return done,
             }
         }
         let (calls, segment) = (self.base.calls.clone(), segment.clone());
         let read = move |part: &mut [u8], at| match calls.read(segment.file.as_fd(), part, at) {
             Ok(read) if read == part.len() => Ok(()),
-            _ => Err(Unread::Corrupt),
+            _ => Err(UnreadRecord::Corrupt),
         };
         let parts = parts.clone();
         self.wait(device, length, move || are_right(&parts, at, read)).await?
@@ -298,13 +299,13 @@ impl Reader {
         segment: &Arc<Segment>,
         at: u64,
         length: u64,
-        device: Device<'_>,
-    ) -> Result<Room, Unread> {
-        let mut room = Room::of(usize::try_from(length).map_err(|_| Unread::Corrupt)?);
+        device: DeviceUse<'_>,
+    ) -> Result<Room, UnreadRecord> {
+        let mut room = Room::of(usize::try_from(length).map_err(|_| UnreadRecord::Corrupt)?);
         let wanted = room.bytes().len();
         match self.base.calls.read_now(segment.file.as_fd(), room.bytes_mut(), at) {
             Ok(Some(read)) if read == wanted => return Ok(room),
-            Ok(Some(_)) => return Err(Unread::Corrupt),
+            Ok(Some(_)) => return Err(UnreadRecord::Corrupt),
             Err(_) => return Err(self.failed()),
             Ok(None) => {}
         }
@@ -314,7 +315,7 @@ impl Reader {
             read.map(|it| (it == wanted).then_some(room))
         });
         match read.await? {
-            Ok(room) => room.ok_or(Unread::Corrupt),
+            Ok(room) => room.ok_or(UnreadRecord::Corrupt),
             Err(_) => Err(self.failed()),
         }
     }
@@ -341,34 +342,34 @@ impl Reader {
     }
 
     /// See [`super::Disk::copy_in`].
-    pub async fn copy_in(&self, store: &Arc<Store>, slice: &FileSlice) -> Option<Body> {
+    pub async fn copy_in(&self, store: &Arc<Store>, slice: &FileSlice) -> Option<StoredBody> {
         let (store, slice) = (store.clone(), slice.clone());
-        let waited = Waited::default();
+        let waited = ReadWait::default();
         let length = slice.length;
-        let copied = self.wait(Device::WaitedFor(&waited), length, move || store.copy_in(&slice));
+        let copied = self.wait(DeviceUse::WaitedFor(&waited), length, move || store.copy_in(&slice));
         copied.await.ok().flatten()
     }
 
-    fn failed(&self) -> Unread {
+    fn failed(&self) -> UnreadRecord {
         self.counters().disk_failures.add_shared(1);
-        Unread::Corrupt
+        UnreadRecord::Corrupt
     }
 
     /// Has something done by the pool that reads so many bytes.
     async fn wait<T: Send + 'static>(
         &self,
-        device: Device<'_>,
+        device: DeviceUse<'_>,
         length: u64,
         work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, Unread> {
-        let Device::WaitedFor(waited) = device else { return Err(Unread::Busy) };
+    ) -> Result<T, UnreadRecord> {
+        let DeviceUse::WaitedFor(waited) = device else { return Err(UnreadRecord::Busy) };
         if !self.patience.lets() {
-            return Err(Unread::Busy);
+            return Err(UnreadRecord::Busy);
         }
         let began = tokio::time::Instant::now();
         let Ok(answer) = self.pool.run(work) else {
             self.counters().disk_pool_full.add_shared(1);
-            return Err(Unread::Busy);
+            return Err(UnreadRecord::Busy);
         };
         match tokio::time::timeout(PATIENCE, answer).await {
             Ok(Ok((answer, micros))) => {
@@ -376,13 +377,13 @@ impl Reader {
                 self.patience.answered();
                 Ok(answer)
             }
-            Ok(Err(_)) => Err(Unread::Busy),
+            Ok(Err(_)) => Err(UnreadRecord::Busy),
             Err(_) => {
                 self.counters().disk_slow.add_shared(1);
                 if length <= MOST_TELLING {
                     self.patience.gave_up(began);
                 }
-                Err(Unread::Busy)
+                Err(UnreadRecord::Busy)
             }
         }
     }
@@ -392,13 +393,13 @@ impl Reader {
 fn are_right(
     parts: &Parts,
     at: u64,
-    mut read: impl FnMut(&mut [u8], u64) -> Result<(), Unread>,
-) -> Result<bool, Unread> {
-    let mut room = Room::of(usize::try_from(parts.part_at(0).1).map_err(|_| Unread::Corrupt)?);
+    mut read: impl FnMut(&mut [u8], u64) -> Result<(), UnreadRecord>,
+) -> Result<bool, UnreadRecord> {
+    let mut room = Room::of(usize::try_from(parts.part_at(0).1).map_err(|_| UnreadRecord::Corrupt)?);
     let mut done = 0;
     while done < parts.length() {
         let (begin, length) = parts.part_at(done);
-        let most = usize::try_from(length).map_err(|_| Unread::Corrupt)?;
+        let most = usize::try_from(length).map_err(|_| UnreadRecord::Corrupt)?;
         read(&mut room.bytes_mut()[..most], at + begin)?;
         if !parts.has(begin, &room.bytes()[..most]) {
             return Ok(false);

@@ -1,14 +1,15 @@
 //! How a directory is found again: footers of sealed segments are read, what has none is scanned header by header.
 //! Bodies are not read: they are verified when they are first used.
 
-use super::Base;
-use super::calls::Failed;
+use super::DiskShared;
 use super::directory::Directory;
-use super::index::{Known, Spot};
-use super::log::{Active, Again, Log};
+use super::index::{KnownRecord, Spot};
+use super::log::{Active, Again, SegmentLog};
 use super::segment::Segment;
+use super::syscalls::FailedCall;
 use larder_wire::segment::{
-    ENTRY, Entry, File, HEADER, Header, Kind, Place, START, TAIL, Tail, UNIT, could_be_record, is_start,
+    ENTRY, FooterEntry, FooterTail, HEADER, RecordHeader, RecordKind, RecordPart, START, SegmentFile, TAIL,
+    UNIT, could_be_record, is_start,
 };
 use rustix::fs::OFlags;
 use rustix::io::Errno;
@@ -20,7 +21,7 @@ const WINDOW: usize = 128 << 10;
 
 /// What a directory held.
 pub(crate) struct Recovered {
-    pub log: Log,
+    pub log: SegmentLog,
     /// The highest stamp.
     pub stamp: u64,
     /// The highest birth, and the last purge that is noted: no number up to it may be given again.
@@ -30,8 +31,8 @@ pub(crate) struct Recovered {
 }
 
 /// What one segment holds.
-struct Contents {
-    entries: Vec<Entry>,
+struct SegmentContents {
+    entries: Vec<FooterEntry>,
     /// Where its records end.
     end: u64,
     sealed: bool,
@@ -39,11 +40,11 @@ struct Contents {
 }
 
 /// Finds everything that is in the directory. What is no segment of ours is removed; so is one that cannot be read.
-pub(crate) fn recover(base: &Arc<Base>, directory: Directory) -> Result<Recovered, Failed> {
+pub(crate) fn recover(base: &Arc<DiskShared>, directory: Directory) -> Result<Recovered, FailedCall> {
     let mut ids: Vec<u32> = directory.names.iter().filter_map(|it| Segment::number(it)).collect();
     ids.sort_unstable();
     let next = ids.last().map_or(1, |it| it.saturating_add(1));
-    let log = Log { base: base.clone(), directory, active: None, next, needed: 0, purged: 0 };
+    let log = SegmentLog { base: base.clone(), directory, active: None, next, needed: 0, purged: 0 };
     let mut found = Recovered { log, stamp: 0, born: 0, damaged: false };
     for id in &ids {
         let is_last = Some(id) == ids.last();
@@ -55,7 +56,7 @@ pub(crate) fn recover(base: &Arc<Base>, directory: Directory) -> Result<Recovere
 }
 
 impl Recovered {
-    fn take(&mut self, id: u32, is_last: bool) -> Result<(), Failed> {
+    fn take(&mut self, id: u32, is_last: bool) -> Result<(), FailedCall> {
         let base = self.log.base.clone();
         let name = Segment::name(id);
         let file = match base.calls.open(&self.log.directory.file, &name, OFlags::RDWR | OFlags::NONBLOCK) {
@@ -105,43 +106,43 @@ impl Recovered {
     }
 }
 
-fn enter(base: &Base, segment: u32, it: &Entry) {
+fn enter(base: &DiskShared, segment: u32, it: &FooterEntry) {
     if !it.is_response() {
         return base.index.replay_removal(it.hash, it.variant, it.stamp);
     }
     let spot = Spot { segment, offset: it.offset, size: it.size };
-    let known = Known { spot, stamp: it.stamp, variant: it.variant, names: it.names, flags: 0 };
+    let known = KnownRecord { spot, stamp: it.stamp, variant: it.variant, names: it.names, flags: 0 };
     base.index.put(it.hash, &known);
 }
 
 /// The records of a segment, as its footer lists them or a scan finds them; `None` where it is none of ours.
-pub(crate) fn entries(base: &Base, segment: &Segment) -> Option<Vec<Entry>> {
+pub(crate) fn entries(base: &DiskShared, segment: &Segment) -> Option<Vec<FooterEntry>> {
     contents(base, segment).map(|it| it.entries)
 }
 
-fn contents(base: &Base, segment: &Segment) -> Option<Contents> {
+fn contents(base: &DiskShared, segment: &Segment) -> Option<SegmentContents> {
     let file = segment.file.as_fd();
     let length = base.calls.stat(file).ok()?.length;
     let mut beginning = [0; START];
     let read = base.calls.read(file, &mut beginning, 0).ok()?;
-    let place = Place { seed: base.seed, file: segment.id, offset: 0 };
-    if read < START || !is_start(File::Segment, place, &beginning) {
+    let place = RecordPart { seed: base.seed, file: segment.id, offset: 0 };
+    if read < START || !is_start(SegmentFile::Segment, place, &beginning) {
         return None;
     }
     if let Some((entries, end)) = footer(base, segment, length) {
-        return Some(Contents { entries, end, sealed: true, damaged: false });
+        return Some(SegmentContents { entries, end, sealed: true, damaged: false });
     }
     let mut scan = Scan::new(base, segment, length);
     let (entries, end) = scan.run()?;
-    Some(Contents { entries, end, sealed: false, damaged: scan.damaged })
+    Some(SegmentContents { entries, end, sealed: false, damaged: scan.damaged })
 }
 
 /// The entries of the footer, and where it begins.
-fn footer(base: &Base, segment: &Segment, length: u64) -> Option<(Vec<Entry>, u64)> {
+fn footer(base: &DiskShared, segment: &Segment, length: u64) -> Option<(Vec<FooterEntry>, u64)> {
     let at = length.checked_sub(TAIL as u64)?;
     let mut bytes = [0; TAIL];
     let read = base.calls.read(segment.file.as_fd(), &mut bytes, at).ok()?;
-    let tail = Tail::read(&bytes[..read], base.seed, segment.id, length)?;
+    let tail = FooterTail::read(&bytes[..read], base.seed, segment.id, length)?;
     let mut bytes = vec![0; usize::try_from(tail.count).ok()?.checked_mul(ENTRY)?];
     let read = base.calls.read(segment.file.as_fd(), &mut bytes, tail.offset).ok()?;
     let entries = tail.entries(&bytes[..read], base.seed, segment.id)?;
@@ -150,7 +151,7 @@ fn footer(base: &Base, segment: &Segment, length: u64) -> Option<(Vec<Entry>, u6
 
 /// Looks for records from the beginning to the end of a file; goes on behind what is damaged.
 struct Scan<'a> {
-    base: &'a Base,
+    base: &'a DiskShared,
     segment: &'a Segment,
     length: u64,
     window: Vec<u8>,
@@ -161,18 +162,18 @@ struct Scan<'a> {
 }
 
 impl<'a> Scan<'a> {
-    fn new(base: &'a Base, segment: &'a Segment, length: u64) -> Self {
+    fn new(base: &'a DiskShared, segment: &'a Segment, length: u64) -> Self {
         Self { base, segment, length, window: Vec::new(), from: 0, damaged: false }
     }
 
     /// The records, and where the last one ends; `None` where the file cannot be read.
-    fn run(&mut self) -> Option<(Vec<Entry>, u64)> {
+    fn run(&mut self) -> Option<(Vec<FooterEntry>, u64)> {
         let (mut at, mut end) = (START as u64, START as u64);
         let mut entries = Vec::new();
         let mut searched = false;
         while at + HEADER as u64 <= self.length {
-            let place = Place { seed: self.base.seed, file: self.segment.id, offset: at };
-            let header = Header::read(self.bytes(at)?, place);
+            let place = RecordPart { seed: self.base.seed, file: self.segment.id, offset: at };
+            let header = RecordHeader::read(self.bytes(at)?, place);
             let header = header.filter(|it| it.length() <= self.length - at);
             let Some(header) = header else {
                 searched = true;
@@ -221,9 +222,9 @@ impl<'a> Scan<'a> {
     }
 }
 
-fn found(header: &Header, at: u64, length: u64) -> Option<Entry> {
-    let size = if header.kind == Kind::Removal { 0 } else { u32::try_from(length / UNIT).ok()? };
-    Some(Entry {
+fn found(header: &RecordHeader, at: u64, length: u64) -> Option<FooterEntry> {
+    let size = if header.kind == RecordKind::Removal { 0 } else { u32::try_from(length / UNIT).ok()? };
+    Some(FooterEntry {
         hash: header.hash,
         stamp: header.stamp,
         born: header.born,

@@ -1,6 +1,6 @@
 //! One segment file, and the sum of all of them. What is in it is not known here.
 
-use super::calls::{Call, Calls, Failed, Looks};
+use super::syscalls::{FailedCall, Looks, Syscall, Syscalls};
 use larder_stdx::clock::{self, Monotonic};
 use larder_transport::body::FileOwner;
 use parking_lot::Mutex;
@@ -27,9 +27,9 @@ impl Space {
     }
 
     /// Enters bytes, if there are `most` at most then. The log keeps room for one segment free, for this too.
-    pub fn take_room(&self, bytes: u64, most: u64) -> Result<(), Failed> {
+    pub fn take_room(&self, bytes: u64, most: u64) -> Result<(), FailedCall> {
         let enter = |used: u64| Some(used + bytes).filter(|it| *it <= most);
-        let full = Failed { call: Call::Allocate, errno: Errno::NOSPC };
+        let full = FailedCall { call: Syscall::Allocate, errno: Errno::NOSPC };
         self.0.fetch_update(Relaxed, Relaxed, enter).map(drop).map_err(|_| full)
     }
 }
@@ -38,7 +38,7 @@ impl Space {
 pub(crate) struct Segment {
     pub id: u32,
     pub file: OwnedFd,
-    calls: Calls,
+    calls: Syscalls,
     space: Arc<Space>,
     charged: AtomicU64,
     /// How it looked after our last write to it; `None` before the first, and while one goes on.
@@ -53,9 +53,9 @@ pub(crate) struct Segment {
 impl Segment {
     /// `charged` bytes are entered for it. Of what is read of it nothing is taken for granted that nobody asked for: the kernel
     /// reads nothing ahead.
-    pub fn new(id: u32, file: OwnedFd, calls: Calls, space: Arc<Space>, charged: u64) -> Arc<Segment> {
+    pub fn new(id: u32, file: OwnedFd, calls: Syscalls, space: Arc<Space>, charged: u64) -> Arc<Segment> {
         space.add(charged);
-        Calls::read_alone(&file);
+        Syscalls::read_alone(&file);
         Arc::new(Segment {
             id,
             file,
@@ -97,7 +97,7 @@ impl Segment {
     }
 
     /// Nobody of us writes to it any more, and it takes what it is long.
-    pub fn seal(&self) -> Result<(), Failed> {
+    pub fn seal(&self) -> Result<(), FailedCall> {
         let looks = self.calls.stat(self.file.as_fd())?;
         self.charge(looks.length);
         *self.left.lock() = Some(looks);
@@ -155,7 +155,7 @@ impl Segment {
         at != 0 && now.0 < at + millis
     }
 
-    /// See [`Calls::resident`].
+    /// See [`Syscalls::resident`].
     pub fn is_resident(&self, offset: u64, length: u64) -> bool {
         self.calls.resident(self.file.as_fd(), offset, length)
     }

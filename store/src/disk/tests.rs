@@ -13,11 +13,11 @@ mod restart;
 mod slow;
 mod space;
 
-use super::calls::{Call, Calls};
-use super::{Disk, Settings};
+use super::syscalls::{Syscall, Syscalls};
+use super::{DiskSettings, DiskTier};
+use crate::entry::{Stored, StoredBody};
 use crate::purges::{Born, Marks, Positions};
 use crate::sample;
-use crate::shelf::{Body, Stored};
 use bytes::Bytes;
 use larder_counters::Counters;
 use larder_semantics::field::{Field, FieldList};
@@ -72,17 +72,17 @@ pub(crate) struct Fail {
 }
 
 impl Faults {
-    pub fn ask(&self, call: Call) -> Result<(), Errno> {
-        if call == Call::Write {
+    pub fn ask(&self, call: Syscall) -> Result<(), Errno> {
+        if call == Syscall::Write {
             let mut writes = self.writes.lock();
             while *writes == Some(0) {
                 self.let_in.wait(&mut writes);
             }
             *writes = writes.map(|it| it - 1);
         }
-        if matches!(call, Call::Read | Call::ReadNow | Call::Resident) {
+        if matches!(call, Syscall::Read | Syscall::ReadNow | Syscall::Resident) {
             let mut cold = self.cold.lock();
-            if cold.is_some() && call != Call::Read {
+            if cold.is_some() && call != Syscall::Read {
                 return Err(Errno::AGAIN);
             }
             while *cold == Some(true) {
@@ -107,16 +107,16 @@ impl Faults {
         self.loses.load(Relaxed)
     }
 
-    fn has_room(&self, call: Call) -> Result<(), Errno> {
+    fn has_room(&self, call: Syscall) -> Result<(), Errno> {
         let mut room = self.room.lock();
         match call {
             // One for which there is no room is unlinked, too.
-            Call::Allocate => room.held += 1,
-            Call::Unlink => room.held = room.held.saturating_sub(1),
+            Syscall::Allocate => room.held += 1,
+            Syscall::Unlink => room.held = room.held.saturating_sub(1),
             _ => return Ok(()),
         }
         match room.most {
-            Some(most) if call == Call::Allocate && room.held > most => Err(Errno::NOSPC),
+            Some(most) if call == Syscall::Allocate && room.held > most => Err(Errno::NOSPC),
             _ => Ok(()),
         }
     }
@@ -152,11 +152,11 @@ impl Faults {
 /// A directory with a disk tier in it.
 struct Tier {
     directory: TempDir,
-    settings: Settings,
+    settings: DiskSettings,
     counters: Arc<Counters>,
-    calls: Calls,
+    calls: Syscalls,
     runtime: tokio::runtime::Runtime,
-    disk: Option<Arc<Disk>>,
+    disk: Option<Arc<DiskTier>>,
 }
 
 const HEAP_LINE: usize = 1024;
@@ -172,7 +172,7 @@ impl Tier {
     }
 
     fn within(directory: TempDir, size: u64, segment_size: u64) -> Tier {
-        let settings = Settings {
+        let settings = DiskSettings {
             path: directory.path().join("tier"),
             size,
             segment_size,
@@ -183,7 +183,7 @@ impl Tier {
             retry: Duration::ZERO,
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-        let (counters, calls) = (Arc::default(), Calls::default());
+        let (counters, calls) = (Arc::default(), Syscalls::default());
         let mut tier = Tier { directory, settings, counters, calls, runtime, disk: None };
         tier.open().unwrap();
         tier
@@ -191,7 +191,8 @@ impl Tier {
 
     fn open(&mut self) -> io::Result<()> {
         self.counters = Arc::default();
-        self.disk = Some(Disk::open_with(self.settings.clone(), self.counters.clone(), self.calls.clone())?);
+        self.disk =
+            Some(DiskTier::open_with(self.settings.clone(), self.counters.clone(), self.calls.clone())?);
         Ok(())
     }
 
@@ -206,7 +207,7 @@ impl Tier {
         self.disk = None;
     }
 
-    fn disk(&self) -> &Disk {
+    fn disk(&self) -> &DiskTier {
         self.disk.as_ref().unwrap()
     }
 
@@ -236,7 +237,7 @@ impl Tier {
             larder_stdx::clock::tick();
             self.disk().look();
             let _ = self.disk().flush().wait();
-            if self.disk().state() == super::State::On {
+            if self.disk().state() == super::DiskState::On {
                 return;
             }
         }
@@ -259,12 +260,12 @@ impl Tier {
 }
 
 /// The bytes of a body, as a client would get them.
-fn contents(body: &Body) -> Vec<u8> {
+fn contents(body: &StoredBody) -> Vec<u8> {
     match body {
-        Body::Heap(bytes) => bytes.to_vec(),
-        Body::Arena(it) | Body::Disk(it) => {
+        StoredBody::Heap(bytes) => bytes.to_vec(),
+        StoredBody::Arena(it) | StoredBody::Disk(it) => {
             let mut bytes = vec![0; usize::try_from(it.length).unwrap()];
-            let read = Calls::default().read(it.owner.fd(), &mut bytes, it.offset).unwrap();
+            let read = Syscalls::default().read(it.owner.fd(), &mut bytes, it.offset).unwrap();
             bytes.truncate(read);
             bytes
         }
@@ -284,5 +285,5 @@ fn noise(seed: u64, length: usize) -> Vec<u8> {
 }
 
 fn blob(seed: u64, length: usize) -> Arc<Stored> {
-    sample::plain(Body::Heap(Bytes::from(noise(seed, length)).into()))
+    sample::plain(StoredBody::Heap(Bytes::from(noise(seed, length)).into()))
 }

@@ -1,20 +1,20 @@
 //! The one thread that writes: takes from the queue, appends to the log, enters in the index. A call that fails turns
 //! the tier off; what has to be remembered is remembered until it is on again. The order of bytes is in `log`.
 
-use super::calls::{Call, Failed};
-use super::directory::{Directory, Refused};
+use super::directory::{Directory, DirectoryRefusal};
 use super::head::{self, variant_name};
-use super::index::{Known, Put};
+use super::index::{IndexPut, KnownRecord};
 use super::journal::Journal;
-use super::log::{Log, NotWritten, Source};
+use super::log::{BodySource, NotWritten, SegmentLog};
 use super::parts::{self, Parts};
-use super::queue::{Op, Queue};
-use super::{Base, State};
-use crate::purges::{Rule, Scope, Strength};
-use crate::shelf::{Body, Stored};
+use super::queue::{Op, WriteQueue};
+use super::syscalls::{FailedCall, Syscall};
+use super::{DiskShared, DiskState};
+use crate::entry::{Stored, StoredBody};
+use crate::purges::{PurgeRule, PurgeScope, Strength};
 use larder_stdx::clock;
 use larder_wire::envelope;
-use larder_wire::segment::{Header, Kind, MAX_HEAD, sum};
+use larder_wire::segment::{MAX_HEAD, RecordHeader, RecordKind, sum};
 use rustix::io::Errno;
 use std::io;
 use std::path::PathBuf;
@@ -27,17 +27,17 @@ const MOST_PENDING: usize = 1 << 16;
 
 /// Whether the tier is on, as everybody sees it.
 pub(crate) struct Status {
-    state: parking_lot::Mutex<State>,
+    state: parking_lot::Mutex<DiskState>,
     /// Monotonic milliseconds from which it may be tried again; zero while it is on.
     again_at: AtomicU64,
 }
 
 impl Status {
     pub fn new() -> Status {
-        Status { state: parking_lot::Mutex::new(State::On), again_at: AtomicU64::new(0) }
+        Status { state: parking_lot::Mutex::new(DiskState::On), again_at: AtomicU64::new(0) }
     }
 
-    pub fn get(&self) -> State {
+    pub fn get(&self) -> DiskState {
         self.state.lock().clone()
     }
 
@@ -52,25 +52,25 @@ impl Status {
     }
 
     fn set_off(&self, why: &str, again_at: u64) {
-        *self.state.lock() = State::Off(why.into());
+        *self.state.lock() = DiskState::Off(why.into());
         self.again_at.store(again_at.max(1), Relaxed);
     }
 
     fn set_on(&self) {
-        *self.state.lock() = State::On;
+        *self.state.lock() = DiskState::On;
         self.again_at.store(0, Relaxed);
     }
 }
 
 /// What the writer's thread has.
-pub(crate) struct Writer {
-    pub base: Arc<Base>,
-    pub queue: Arc<Queue>,
+pub(crate) struct SegmentWriter {
+    pub base: Arc<DiskShared>,
+    pub queue: Arc<WriteQueue>,
     pub status: Arc<Status>,
     pub path: PathBuf,
     pub retry: Duration,
     /// `None` where the directory could not be opened: it is begun anew when it can.
-    pub log: Option<Log>,
+    pub log: Option<SegmentLog>,
     pub journal: Journal,
     /// Removals that are not in the log.
     pub pending: Vec<(u64, u32, u64)>,
@@ -78,7 +78,7 @@ pub(crate) struct Writer {
     pub anew: bool,
 }
 
-impl Writer {
+impl SegmentWriter {
     /// Works until the queue is stopped and empty; the directory is free when this returns.
     pub fn run(mut self) {
         let mut scratch = Vec::new();
@@ -123,8 +123,8 @@ impl Writer {
 
     fn is_on(&self) -> io::Result<()> {
         match self.status.get() {
-            State::On => Ok(()),
-            State::Off(why) => Err(io::Error::other(why.to_string())),
+            DiskState::On => Ok(()),
+            DiskState::Off(why) => Err(io::Error::other(why.to_string())),
         }
     }
 
@@ -145,8 +145,8 @@ impl Writer {
         let result = self.append(hash, stamp, key, stored, scratch);
         let is_written = result.is_ok();
         match result {
-            Ok(Put::In) => counters.disk_writes.add_shared(1),
-            Ok(Put::Late) => counters.disk_skipped.add_shared(1),
+            Ok(IndexPut::In) => counters.disk_writes.add_shared(1),
+            Ok(IndexPut::Late) => counters.disk_skipped.add_shared(1),
             Err(NotWritten::TooLarge) => counters.disk_too_large.add_shared(1),
             Err(NotWritten::NoRoom) => counters.disk_no_room.add_shared(1),
             Err(NotWritten::Corrupt) => counters.disk_corrupt.add_shared(1),
@@ -173,7 +173,7 @@ impl Writer {
         key: &[u8],
         stored: &Stored,
         scratch: &mut Vec<u8>,
-    ) -> Result<Put, NotWritten> {
+    ) -> Result<IndexPut, NotWritten> {
         let Some(log) = &mut self.log else { return Err(NotWritten::NoRoom) };
         scratch.clear();
         head::write(key, stored, scratch);
@@ -182,11 +182,13 @@ impl Writer {
         }
         let seed = self.base.seed;
         let (body, parts) = match &stored.body {
-            Body::Heap(bytes) => (Source::Bytes(bytes), Parts::of(seed, bytes)),
-            Body::Arena(slice) | Body::Disk(slice) => match slice.owner.mapped(slice.offset, slice.length) {
-                Some(bytes) => (Source::Bytes(bytes), Parts::of(seed, bytes)),
-                None => (Source::Slice(slice), parts::of_slice(seed, slice)?),
-            },
+            StoredBody::Heap(bytes) => (BodySource::Bytes(bytes), Parts::of(seed, bytes)),
+            StoredBody::Arena(slice) | StoredBody::Disk(slice) => {
+                match slice.owner.mapped(slice.offset, slice.length) {
+                    Some(bytes) => (BodySource::Bytes(bytes), Parts::of(seed, bytes)),
+                    None => (BodySource::Slice(slice), parts::of_slice(seed, slice)?),
+                }
+            }
         };
         parts.write(scratch);
         let length = u32::try_from(scratch.len()).unwrap_or(u32::MAX);
@@ -194,8 +196,8 @@ impl Writer {
             return Err(NotWritten::TooLarge);
         }
         let name = variant_name(hash, &stored.meta.vary, &stored.variant);
-        let header = Header {
-            kind: Kind::Response,
+        let header = RecordHeader {
+            kind: RecordKind::Response,
             hash,
             stamp,
             born: stored.marks.born.seq,
@@ -207,7 +209,7 @@ impl Writer {
             body_sum: parts.in_header(),
         };
         let spot = log.append(&header, scratch, body)?;
-        let known = Known { spot, stamp, variant: name.variant, names: name.names, flags: 0 };
+        let known = KnownRecord { spot, stamp, variant: name.variant, names: name.names, flags: 0 };
         Ok(self.base.index.put(hash, &known))
     }
 
@@ -225,8 +227,8 @@ impl Writer {
 
     fn append_removal(&mut self, hash: u64, variant: u32, stamp: u64) -> Result<(), NotWritten> {
         let Some(log) = &mut self.log else { return Err(NotWritten::NoRoom) };
-        let header = Header { hash, stamp, variant, ..Header::note(0) };
-        log.append(&header, &[], Source::Bytes(&[])).map(drop)
+        let header = RecordHeader { hash, stamp, variant, ..RecordHeader::note(0) };
+        log.append(&header, &[], BodySource::Bytes(&[])).map(drop)
     }
 
     /// A removal that is not in the log: should this process die before it is, the next one must not trust what is in
@@ -249,12 +251,12 @@ impl Writer {
     /// older. What was born with it would else tell the next process that a purge was lost.
     fn number(&mut self, seq: u64) -> io::Result<()> {
         // No key is empty.
-        let scope = Scope::Url(Box::default());
-        self.rule(seq, Rule { scope, strength: Strength::Hard, positions: Vec::new() })
+        let scope = PurgeScope::Url(Box::default());
+        self.rule(seq, PurgeRule { scope, strength: Strength::Hard, positions: Vec::new() })
     }
 
-    fn rule(&mut self, seq: u64, rule: Rule) -> io::Result<()> {
-        let oldest = self.log.as_ref().map_or(0, Log::oldest_birth);
+    fn rule(&mut self, seq: u64, rule: PurgeRule) -> io::Result<()> {
+        let oldest = self.log.as_ref().map_or(0, SegmentLog::oldest_birth);
         let Some(log) = &mut self.log else {
             // Nothing is on the disk that could be purged, and nothing will be that was born before.
             return Err(io::Error::other("the disk tier has no directory to write to"));
@@ -287,7 +289,7 @@ impl Writer {
     }
 
     /// A call failed: nothing is written until it was tried again.
-    pub fn fail(&mut self, failed: Failed) {
+    pub fn fail(&mut self, failed: FailedCall) {
         self.base.counters.disk_failures.add_shared(1);
         if let Some(log) = &mut self.log {
             log.abandon();
@@ -318,15 +320,15 @@ impl Writer {
                 self.base.counters.disk_off.set_shared(0);
                 self.status.set_on();
             }
-            Err(Refused::Failed(failed)) => self.fail(failed),
-            Err(Refused::Wrong(why)) => {
+            Err(DirectoryRefusal::Failed(failed)) => self.fail(failed),
+            Err(DirectoryRefusal::Wrong(why)) => {
                 self.base.counters.disk_failures.add_shared(1);
                 self.off(&why.to_string());
             }
         }
     }
 
-    fn mend(&mut self) -> Result<(), Refused> {
+    fn mend(&mut self) -> Result<(), DirectoryRefusal> {
         let calls = self.base.calls.clone();
         let in_place = self.log.as_ref().map(|it| it.directory.is_in_place(&calls)).transpose()?;
         if in_place != Some(true) {
@@ -355,7 +357,7 @@ impl Writer {
     }
 
     /// Takes the directory, or another that stands in its place, and begins with nothing.
-    fn reopen(&mut self) -> Result<(), Refused> {
+    fn reopen(&mut self) -> Result<(), DirectoryRefusal> {
         self.base.index.clear();
         self.base.segments.write().clear();
         self.pending.clear();
@@ -369,14 +371,15 @@ impl Writer {
         let next = ids.into_iter().max().map_or(next, |it| next.max(it.saturating_add(1)));
         self.journal.disown(&directory.file);
         let purged = self.journal.last();
-        self.log = Some(Log { base: self.base.clone(), directory, active: None, next, needed: 0, purged });
+        self.log =
+            Some(SegmentLog { base: self.base.clone(), directory, active: None, next, needed: 0, purged });
         Ok(())
     }
 }
 
-fn not_written(it: NotWritten) -> Refused {
-    Refused::Failed(match it {
+fn not_written(it: NotWritten) -> DirectoryRefusal {
+    DirectoryRefusal::Failed(match it {
         NotWritten::Failed(failed) => failed,
-        _ => Failed { call: Call::Allocate, errno: Errno::NOSPC },
+        _ => FailedCall { call: Syscall::Allocate, errno: Errno::NOSPC },
     })
 }

@@ -2,7 +2,7 @@
 
 use crate::purges::Marks;
 use crate::ram::Stored;
-use larder_semantics::cache_status::Tier;
+use larder_semantics::cache_status::AnsweringTier;
 use larder_semantics::field::FieldList;
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub enum FillHead {
     Validated(Arc<Stored>),
     /// The origin was not asked: this lay in that tier, or stands in RAM still. It is of this variant, and every
     /// reader decides for itself whether it may use it.
-    Found(Arc<Stored>, Tier),
+    Found(Arc<Stored>, AnsweringTier),
     /// The origin failed before a head; the gateway's own code for it. The request that was sent may have provoked it:
     /// it says nothing about any other.
     Failed(u16),
@@ -44,12 +44,12 @@ pub struct SharedHead {
     /// What purges look at.
     pub marks: Marks,
     /// Whom it may answer although it came stale.
-    pub spent: Spent,
+    pub spent: SpentLifetime,
 }
 
 /// What a response is good for whose lifetime has run out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Spent {
+pub enum SpentLifetime {
     /// It came fresh, or answers the request alone that fetched it.
     #[default]
     No,

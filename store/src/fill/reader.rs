@@ -1,7 +1,7 @@
 //! The reading end of a fill. What is left of the body for one that was left behind is not here: its gateway asks for it.
 
 use super::spooling::InSpool;
-use super::{Fill, FillEnd, FillHead, Next, Sum, WINDOW, part};
+use super::{Fill, FillEnd, FillHead, NextBytes, PrefixSum, WINDOW, part};
 use crate::ram::KeyHash;
 use bytes::Bytes;
 use std::sync::Arc;
@@ -13,13 +13,13 @@ const PART: u64 = 8;
 pub struct FillReader {
     fill: Arc<Fill>,
     at: u64,
-    place: Place,
+    place: ReaderRole,
     /// See [`FillReader::may_lie`].
     ahead: u64,
     /// It was counted as waiting when it had read everything up to `at`.
     waits: bool,
     /// The sum of what it has been given, where it was known then.
-    sum: Option<Sum>,
+    sum: Option<PrefixSum>,
     /// What it needs could not be read from the spool: its position counts no more.
     is_lost: bool,
     /// See [`FillReader::doubt`].
@@ -27,7 +27,7 @@ pub struct FillReader {
 }
 
 /// What a look at the fill brought.
-enum Looked {
+enum FillLook {
     Next(Result<Bytes, FillEnd>),
     /// It is in the spool.
     Spooled(InSpool),
@@ -37,7 +37,7 @@ enum Looked {
 
 /// Who a reader is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum ReaderRole {
     /// The one that began the fill.
     Leader,
     /// One that joined before there was a head.
@@ -48,20 +48,20 @@ pub(super) enum Place {
 
 impl FillReader {
     /// A reader that the fill's state knows of already, at its beginning.
-    pub(super) fn new(fill: Arc<Fill>, place: Place) -> Self {
+    pub(super) fn new(fill: Arc<Fill>, place: ReaderRole) -> Self {
         Self { fill, at: 0, place, ahead: WINDOW, waits: false, sum: None, is_lost: false, is_doubted: false }
     }
 
     /// Whether this reader came with the writer: then a private head is for it.
     #[must_use]
     pub fn is_leader(&self) -> bool {
-        self.place == Place::Leader
+        self.place == ReaderRole::Leader
     }
 
     /// Whether this reader was there before the head was.
     #[must_use]
     pub fn has_waited(&self) -> bool {
-        self.place != Place::Follower
+        self.place != ReaderRole::Follower
     }
 
     /// Whether `fill` is what this reader reads.
@@ -90,7 +90,7 @@ impl FillReader {
     /// The sum of the bytes that this reader has been given; it is known of one that was left behind by a body without a strong
     /// tag.
     #[must_use]
-    pub fn sum(&self) -> Option<Sum> {
+    pub fn sum(&self) -> Option<PrefixSum> {
         self.sum.or_else(|| self.fill.state.lock().early.get(&self.at).copied())
     }
 
@@ -158,20 +158,20 @@ impl FillReader {
                     state.waits_no_more(*at);
                 }
                 state.ahead = *ahead;
-                if state.is_private() && *place != Place::Leader {
-                    return Looked::Next(Err(FillEnd::Failed));
+                if state.is_private() && *place != ReaderRole::Leader {
+                    return FillLook::Next(Err(FillEnd::Failed));
                 }
                 if *is_lost || *at < state.left_behind {
-                    return Looked::Next(Err(FillEnd::LeftBehind));
+                    return FillLook::Next(Err(FillEnd::LeftBehind));
                 }
                 let (bytes, to_its_end) = match (state.read(*at), read.take()) {
-                    (Next::Here(bytes, sum), _) => (bytes, sum),
-                    (Next::Spooled(it), Some(whole)) => (it.after(*at, &whole), it.sum),
-                    (Next::Spooled(it), None) => return Looked::Spooled(it),
-                    (Next::Nothing, _) => {
+                    (NextBytes::Here(bytes, sum), _) => (bytes, sum),
+                    (NextBytes::Spooled(it), Some(whole)) => (it.after(*at, &whole), it.sum),
+                    (NextBytes::Spooled(it), None) => return FillLook::Spooled(it),
+                    (NextBytes::Nothing, _) => {
                         *waits = state.end.is_none();
                         state.waiting += usize::from(*waits);
-                        return state.end.clone().map_or(Looked::Wait, |it| Looked::Next(Err(it)));
+                        return state.end.clone().map_or(FillLook::Wait, |it| FillLook::Next(Err(it)));
                     }
                 };
                 let (bytes, to_its_end) = match state.has_one_reader() && bytes.len() as u64 > most {
@@ -184,12 +184,12 @@ impl FillReader {
                 *sum = to_its_end;
                 state.stand(*at);
                 state.let_go();
-                Looked::Next(Ok(bytes))
+                FillLook::Next(Ok(bytes))
             });
             match looked {
-                Looked::Next(next) => return next,
-                Looked::Wait => arrived.await,
-                Looked::Spooled(it) => {
+                FillLook::Next(next) => return next,
+                FillLook::Wait => arrived.await,
+                FillLook::Spooled(it) => {
                     // Rare, and large.
                     read = Box::pin(it.read(fill)).await;
                     if read.is_none() {
@@ -203,17 +203,17 @@ impl FillReader {
 }
 
 /// A fill that somebody has left who must know when it is over.
-pub struct Left(Arc<Fill>);
+pub struct LeftFill(Arc<Fill>);
 
 impl FillReader {
     /// Leaves, as dropping it does.
     #[must_use]
-    pub fn leave(self) -> Left {
-        Left(self.fill.clone())
+    pub fn leave(self) -> LeftFill {
+        LeftFill(self.fill.clone())
     }
 }
 
-impl Left {
+impl LeftFill {
     /// Waits until the fill has ended.
     pub async fn over(self) {
         loop {
@@ -233,7 +233,7 @@ impl Drop for FillReader {
             if self.waits {
                 state.waits_no_more(self.at);
             }
-            if self.place == Place::Leader {
+            if self.place == ReaderRole::Leader {
                 state.leader = false;
             } else if state.is_private() {
                 return; // It does not count any more.

@@ -3,7 +3,7 @@
 //! until it is known to be in the spool: so when that takes no more, nothing is lost but the room, and `pace` decides. How
 //! files are written and read is in `crate::spool`.
 
-use super::{Chunk, Fill, FillWriter, Held, State, Sum};
+use super::{Chunk, ChunkBytes, Fill, FillState, FillWriter, PrefixSum};
 use crate::spool::Spooled;
 use bytes::Bytes;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ pub(super) struct InSpool {
     start: u64,
     length: usize,
     check: u64,
-    pub(super) sum: Option<Sum>,
+    pub(super) sum: Option<PrefixSum>,
 }
 
 impl InSpool {
@@ -106,7 +106,7 @@ impl Fill {
     }
 }
 
-impl State {
+impl FillState {
     /// The place of the first chunk whose bytes are in RAM.
     pub(super) fn first_here(&self) -> usize {
         self.chunks.partition_point(|it| it.bytes().is_none())
@@ -129,7 +129,7 @@ impl State {
         for (start, check) in starts.iter().zip(checks) {
             if let Some(chunk) = here.next_if(|it| it.start == *start) {
                 self.charged -= chunk.length as u64;
-                chunk.held = Held::Spooled(*check);
+                chunk.held = ChunkBytes::Spooled(*check);
             }
         }
         self.spooled = Some(file);

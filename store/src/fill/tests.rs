@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::purges::Marks;
-use crate::ram::{Lookup, Settings};
+use crate::ram::{Lookup, RamSettings};
 use crate::sample::{meta, plain, store, text};
 use larder_semantics::field::FieldList;
 use std::future::Future;
@@ -34,7 +34,7 @@ fn head() -> SharedHead {
         variant: Box::default(),
         meta: meta(&[]),
         marks: Marks::default(),
-        spent: Spent::No,
+        spent: SpentLifetime::No,
     }
 }
 
@@ -514,7 +514,7 @@ fn what_a_fill_found_below_while_that_was_removed_is_not_stored() {
 
 #[test]
 fn fills_are_bounded_and_counted() {
-    let settings = Settings { budget: 1 << 20, heap_line: 16384, fills: 2 };
+    let settings = RamSettings { budget: 1 << 20, heap_line: 16384, fills: 2 };
     let store = Store::new(settings, Arc::default()).unwrap();
     let first = lead(&store, b"1");
     let _second = lead(&store, b"2");

@@ -2,11 +2,13 @@
 //! with the number of its request. Whoever asks waits for its own answer only, and may go away; what a connection that
 //! is in doubt still brings is never looked at. Deadlines of single requests are in `server`.
 
-use super::settings::{At, Settings};
-use super::split::Held;
+use super::chunking::HeldBody;
+use super::settings::{FleetSettings, MemcachedAddress};
 use bytes::{Buf, Bytes, BytesMut};
 use larder_counters::Counters;
-use larder_wire::memcached::{Expected, FleetKey, Kind, Parsed, Refusal, Reply, Request};
+use larder_wire::memcached::{
+    Expected, FleetKey, MemcachedRefusal, MemcachedReply, MemcachedRequest, ParsedReply, ReplyKind,
+};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice};
@@ -36,39 +38,39 @@ pub(super) fn now() -> Instant {
 
 /// The queue is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Full;
+pub(super) struct QueueFull;
 
 /// What a server said, and the value if there was one.
 #[derive(Debug)]
-pub(super) struct Answer {
-    pub(super) reply: Reply,
+pub(super) struct ServerReply {
+    pub(super) reply: MemcachedReply,
     pub(super) value: Bytes,
 }
 
 /// One connection, opened when it is needed and again after it has ended.
-pub(super) struct Connection {
-    line: RefCell<Rc<Line>>,
+pub(super) struct ServerConnection {
+    line: RefCell<Rc<ServerLink>>,
 }
 
 /// What a connection and its task share.
-struct Line {
-    at: At,
-    settings: Arc<Settings>,
+struct ServerLink {
+    at: MemcachedAddress,
+    settings: Arc<FleetSettings>,
     counters: Arc<Counters>,
-    state: RefCell<State>,
+    state: RefCell<ServerConnectionState>,
     /// Rung for the task: there is something to send, or the connection is not wanted any more.
     bell: Notify,
     is_closing: Cell<bool>,
 }
 
-struct State {
+struct ServerConnectionState {
     /// A task is there: it opens the connection, or has.
     is_running: bool,
     out: VecDeque<Outgoing>,
     /// Bytes in `out`.
     queued: u64,
     /// In the order in which they were sent.
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<QueuedOperations>,
     next: u32,
 }
 
@@ -77,7 +79,7 @@ enum Outgoing {
     /// Of requests.
     Text(Bytes),
     /// Of a value, where they lie anyway.
-    Body { bytes: Held, sent: usize },
+    Body { bytes: HeldBody, sent: usize },
 }
 
 impl Outgoing {
@@ -96,19 +98,19 @@ impl Outgoing {
     }
 }
 
-struct Waiting {
+struct QueuedOperations {
     number: u32,
-    kind: Kind,
+    kind: ReplyKind,
     /// Of a read: the answer must be about it.
     key: Option<FleetKey>,
     /// When no answer means that the connection is dead: its deadline, and the same time again.
     overdue: Instant,
-    asker: oneshot::Sender<Answer>,
+    asker: oneshot::Sender<ServerReply>,
 }
 
-impl Connection {
-    pub(super) fn new(at: At, settings: Arc<Settings>, counters: Arc<Counters>) -> Self {
-        Self { line: RefCell::new(Line::new(at, settings, counters)) }
+impl ServerConnection {
+    pub(super) fn new(at: MemcachedAddress, settings: Arc<FleetSettings>, counters: Arc<Counters>) -> Self {
+        Self { line: RefCell::new(ServerLink::new(at, settings, counters)) }
     }
 
     /// Gives a connection up on which something is late: the server is known to be well by another. What is asked from now
@@ -118,7 +120,7 @@ impl Connection {
         let eldest = line.state.borrow().waiting.front().map(|it| it.overdue);
         if eldest.is_some_and(|it| it <= now() + line.settings.timeout) {
             line.close();
-            *line = Line::new(line.at.clone(), line.settings.clone(), line.counters.clone());
+            *line = ServerLink::new(line.at.clone(), line.settings.clone(), line.counters.clone());
         }
     }
 
@@ -138,17 +140,17 @@ impl Connection {
     /// which ends without one where the connection does.
     pub(super) fn ask(
         &self,
-        request: &Request<'_>,
-        rest: Option<&Held>,
+        request: &MemcachedRequest<'_>,
+        rest: Option<&HeldBody>,
         deadline: Instant,
-    ) -> Result<oneshot::Receiver<Answer>, Full> {
+    ) -> Result<oneshot::Receiver<ServerReply>, QueueFull> {
         let line = self.line.borrow();
         let mut state = line.state.borrow_mut();
         // A request that is larger than the queue goes alone.
         let is_full = state.queued > 0 && state.queued + size(request) > line.settings.queue;
         if is_full || state.waiting.len() >= MOST_WAITING {
             line.counters.fleet_queue_full.add(1);
-            return Err(Full);
+            return Err(QueueFull);
         }
         let number = state.next;
         state.next = state.next.checked_add(1).unwrap_or(1);
@@ -160,12 +162,12 @@ impl Connection {
             state.queue(Outgoing::Text(Bytes::from_static(line.settings.protocol.end_of_value())));
         }
         let key = match request {
-            Request::Get { key, named: true, .. } => Some((*key).clone()),
+            MemcachedRequest::Get { key, named: true, .. } => Some((*key).clone()),
             _ => None,
         };
         let (asker, answer) = oneshot::channel();
         let overdue = deadline + line.settings.timeout;
-        state.waiting.push_back(Waiting { number, kind: request.kind(), key, overdue, asker });
+        state.waiting.push_back(QueuedOperations { number, kind: request.kind(), key, overdue, asker });
         if state.is_running {
             line.bell.notify_one();
         } else {
@@ -177,12 +179,12 @@ impl Connection {
 }
 
 /// About how many bytes a request has.
-fn size(request: &Request<'_>) -> u64 {
+fn size(request: &MemcachedRequest<'_>) -> u64 {
     const REST: u64 = 64;
     REST + request.value().map_or(0, |it| it.length() as u64)
 }
 
-impl State {
+impl ServerConnectionState {
     fn queue(&mut self, it: Outgoing) {
         let bytes = it.rest().len() as u64;
         if bytes > 0 {
@@ -192,18 +194,18 @@ impl State {
     }
 }
 
-impl Drop for Connection {
+impl Drop for ServerConnection {
     fn drop(&mut self) {
         self.line.borrow().close();
     }
 }
 
 /// Opens the connection and keeps it until it ends, however that is. Whoever still waits then is told by its channel.
-async fn run(line: Rc<Line>) {
-    let opening = timeout(line.settings.connect_timeout, Stream::open(&line.at)).await;
+async fn run(line: Rc<ServerLink>) {
+    let opening = timeout(line.settings.connect_timeout, ServerSocket::open(&line.at)).await;
     if let Ok(Ok(stream)) = opening {
         line.counters.fleet_connects.add(1);
-        if let End::Nonsense = converse(&line, &stream).await {
+        if let ConnectionEnd::Nonsense = converse(&line, &stream).await {
             line.counters.fleet_protocol_errors.add(1);
         }
     }
@@ -217,7 +219,7 @@ async fn run(line: Rc<Line>) {
 }
 
 /// How a connection ended.
-enum End {
+enum ConnectionEnd {
     /// The server closed it, it broke, or nobody wants it any more.
     Closed,
     /// A request was not answered for so long that the connection is taken for dead.
@@ -226,14 +228,14 @@ enum End {
     Nonsense,
 }
 
-async fn converse(line: &Line, stream: &Stream) -> End {
+async fn converse(line: &ServerLink, stream: &ServerSocket) -> ConnectionEnd {
     let mut input = BytesMut::new();
     // Bytes that the next answer has at least.
     let mut due = 0;
     let mut reads = 0;
     loop {
         if line.is_closing.get() || line.send(stream).is_err() {
-            return End::Closed;
+            return ConnectionEnd::Closed;
         }
         match line.receive(stream, &mut input, due) {
             Ok(Received::Nothing) => {}
@@ -247,7 +249,7 @@ async fn converse(line: &Line, stream: &Stream) -> End {
                     continue;
                 }
             }
-            Err(_) => return End::Closed,
+            Err(_) => return ConnectionEnd::Closed,
         }
         reads = 0;
         let (interest, overdue) = {
@@ -260,13 +262,13 @@ async fn converse(line: &Line, stream: &Stream) -> End {
             input = BytesMut::new();
         }
         tokio::select! {
-            ready = stream.ready(interest) => if ready.is_err() { return End::Closed },
+            ready = stream.ready(interest) => if ready.is_err() { return ConnectionEnd::Closed },
             () = line.bell.notified() => {}
             () = sleep_until(overdue.unwrap_or_else(now)), if overdue.is_some() => {
                 // The front may have been answered meanwhile: only what stands there now counts.
                 let is_silent = line.state.borrow().waiting.front().is_some_and(|it| it.overdue <= now());
                 if is_silent {
-                    return End::Silent;
+                    return ConnectionEnd::Silent;
                 }
             }
         }
@@ -279,10 +281,15 @@ enum Received {
     Some,
 }
 
-impl Line {
-    fn new(at: At, settings: Arc<Settings>, counters: Arc<Counters>) -> Rc<Self> {
-        let state =
-            State { is_running: false, out: VecDeque::new(), queued: 0, waiting: VecDeque::new(), next: 1 };
+impl ServerLink {
+    fn new(at: MemcachedAddress, settings: Arc<FleetSettings>, counters: Arc<Counters>) -> Rc<Self> {
+        let state = ServerConnectionState {
+            is_running: false,
+            out: VecDeque::new(),
+            queued: 0,
+            waiting: VecDeque::new(),
+            next: 1,
+        };
         let (state, bell) = (RefCell::new(state), Notify::new());
         Rc::new(Self { at, settings, counters, state, bell, is_closing: Cell::new(false) })
     }
@@ -294,7 +301,7 @@ impl Line {
     }
 
     /// Writes as much as the socket takes.
-    fn send(&self, stream: &Stream) -> io::Result<()> {
+    fn send(&self, stream: &ServerSocket) -> io::Result<()> {
         let mut state = self.state.borrow_mut();
         while !state.out.is_empty() {
             let mut pieces = [IoSlice::new(&[]); PIECES];
@@ -324,7 +331,7 @@ impl Line {
 
     /// Reads once; an error also where the server has closed the connection. No more is asked for than the largest
     /// answer has: a larger one was refused when its head came.
-    fn receive(&self, stream: &Stream, input: &mut BytesMut, due: usize) -> io::Result<Received> {
+    fn receive(&self, stream: &ServerSocket, input: &mut BytesMut, due: usize) -> io::Result<Received> {
         input.reserve(due.saturating_sub(input.len()).max(READ_AT_LEAST));
         match stream.try_read(input) {
             Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
@@ -338,78 +345,78 @@ impl Line {
     }
 
     /// Hands out every whole answer of `input`; says how many bytes the next one has at least.
-    fn answer(&self, input: &mut BytesMut) -> Result<usize, End> {
+    fn answer(&self, input: &mut BytesMut) -> Result<usize, ConnectionEnd> {
         let most = usize::try_from(self.settings.max_item).unwrap_or(usize::MAX);
         loop {
             let mut state = self.state.borrow_mut();
             // An answer without a question, or not that of the eldest question: from here on nothing that comes can be
             // told from another's.
             let Some(eldest) = state.waiting.front() else {
-                return if input.is_empty() { Ok(0) } else { Err(End::Nonsense) };
+                return if input.is_empty() { Ok(0) } else { Err(ConnectionEnd::Nonsense) };
             };
             let expected =
                 Expected { opaque: eldest.number, kind: eldest.kind, key: eldest.key.as_ref(), most };
             let (reply, length) = match self.settings.protocol.parse(input, &expected) {
-                Ok(Parsed::Reply(reply, length)) => (reply, length),
-                Ok(Parsed::More(due)) => return Ok(due),
-                Err(_) => return Err(End::Nonsense),
+                Ok(ParsedReply::Reply(reply, length)) => (reply, length),
+                Ok(ParsedReply::More(due)) => return Ok(due),
+                Err(_) => return Err(ConnectionEnd::Nonsense),
             };
             let eldest = state.waiting.pop_front();
             drop(state);
             let text = input.split_to(length).freeze();
             let value = match &reply {
-                Reply::Hit(hit) => text.slice(hit.value.clone()),
+                MemcachedReply::Hit(hit) => text.slice(hit.value.clone()),
                 _ => Bytes::new(),
             };
-            let closes = matches!(reply, Reply::Refused(it) if Refusal::closes(it));
+            let closes = matches!(reply, MemcachedReply::Refused(it) if MemcachedRefusal::closes(it));
             if let Some(eldest) = eldest {
                 // Whoever asked may have gone away.
-                let _ = eldest.asker.send(Answer { reply, value });
+                let _ = eldest.asker.send(ServerReply { reply, value });
             }
             if closes {
-                return Err(End::Nonsense);
+                return Err(ConnectionEnd::Nonsense);
             }
         }
     }
 }
 
 /// A connected socket.
-enum Stream {
+enum ServerSocket {
     Tcp(TcpStream),
     Unix(UnixStream),
 }
 
-impl Stream {
+impl ServerSocket {
     /// Names are resolved anew each time.
-    async fn open(at: &At) -> io::Result<Self> {
+    async fn open(at: &MemcachedAddress) -> io::Result<Self> {
         match at {
-            At::Tcp(host, port) => {
+            MemcachedAddress::Tcp(host, port) => {
                 let stream = TcpStream::connect((host.as_str(), *port)).await?;
                 stream.set_nodelay(true)?;
-                Ok(Stream::Tcp(stream))
+                Ok(ServerSocket::Tcp(stream))
             }
-            At::Unix(path) => Ok(Stream::Unix(UnixStream::connect(path).await?)),
+            MemcachedAddress::Unix(path) => Ok(ServerSocket::Unix(UnixStream::connect(path).await?)),
         }
     }
 
     async fn ready(&self, interest: Interest) -> io::Result<Ready> {
         match self {
-            Stream::Tcp(it) => it.ready(interest).await,
-            Stream::Unix(it) => it.ready(interest).await,
+            ServerSocket::Tcp(it) => it.ready(interest).await,
+            ServerSocket::Unix(it) => it.ready(interest).await,
         }
     }
 
     fn try_read(&self, into: &mut BytesMut) -> io::Result<usize> {
         match self {
-            Stream::Tcp(it) => it.try_read_buf(into),
-            Stream::Unix(it) => it.try_read_buf(into),
+            ServerSocket::Tcp(it) => it.try_read_buf(into),
+            ServerSocket::Unix(it) => it.try_read_buf(into),
         }
     }
 
     fn try_write(&self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
         match self {
-            Stream::Tcp(it) => it.try_write_vectored(pieces),
-            Stream::Unix(it) => it.try_write_vectored(pieces),
+            ServerSocket::Tcp(it) => it.try_write_vectored(pieces),
+            ServerSocket::Unix(it) => it.try_write_vectored(pieces),
         }
     }
 }

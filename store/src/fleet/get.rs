@@ -2,28 +2,33 @@
 //! may have written there is used only if it is whole and of that very key; what cannot be used is as if it were absent.
 
 use super::connection::now;
-use super::server::{Asked, Way};
-use super::turns::{Has, Place, Theirs, Win};
-use super::{Ask, FilledBy, Fleet, Found, Got, Shortfall, Turn, Want, split};
+use super::recompute_lease::{Has, LeaseKey, OtherNodesLease, RecomputeLease};
+use super::server::{ConnectionChoice, PendingOperation};
+use super::{
+    FilledBy, Fleet, FleetQuery, FleetResponse, FleetResult, RecomputeTurn, Shortfall, Want, chunking,
+};
 use bytes::Bytes;
 use larder_semantics::field::FieldList;
 use larder_semantics::freshness::Freshness;
 use larder_semantics::stored::Meta;
 use larder_semantics::vary;
 use larder_stdx::clock;
-use larder_wire::envelope::{self, BodyInfo, Broken, Envelope, Mark, Unshared};
-use larder_wire::memcached::{FleetKey, Hit, Lease, MAX_EXPIRE, Protocol, Reply, Request, Ttl, Value};
+use larder_wire::envelope::{self, BodyInfo, Envelope, EnvelopeError, Mark, Unshared};
+use larder_wire::memcached::{
+    FleetKey, Hit, MAX_EXPIRE, MemcachedLease, MemcachedProtocol, MemcachedReply, MemcachedRequest,
+    MemcachedValue, Ttl,
+};
 use std::rc::Rc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
-use super::server::Failed;
+use super::server::OperationFailure;
 
 /// So long an item that is being made for the first time is kept from others, seconds: its maker may have died.
 pub(super) const VIVIFY: u32 = 30;
 
 /// An item as it was read.
-pub(super) struct Item {
+pub(super) struct FleetItem {
     pub(super) value: Bytes,
     pub(super) hit: Hit,
     /// The server that has it.
@@ -31,15 +36,15 @@ pub(super) struct Item {
 }
 
 /// A read that is on its way.
-pub(super) struct Sent {
-    asked: Asked,
+pub(super) struct PendingRead {
+    asked: PendingOperation,
     server: usize,
 }
 
 /// A record whose head has been read and found to be of the key.
-struct Record {
+struct FleetRecord {
     envelope: Envelope,
-    item: Item,
+    item: FleetItem,
     /// Where the body begins in the value.
     head: usize,
     by_application: bool,
@@ -48,60 +53,64 @@ struct Record {
 }
 
 /// What a read found under one key of the fleet.
-enum Looked {
-    Record(Box<Record>),
+enum FleetLook {
+    Record(Box<FleetRecord>),
     /// Another node has found that there is nothing to share.
-    Marked(Box<Mark>, Item),
+    Marked(Box<Mark>, FleetItem),
     /// It was removed a moment ago.
-    Removed(Item, Turn),
+    Removed(FleetItem, RecomputeTurn),
     /// Nothing that can be used.
-    Nothing(Turn),
+    Nothing(RecomputeTurn),
     /// Nothing at all.
     Absent,
 }
 
 impl Fleet {
     /// Looks for a response. Ends within `timeout`, whatever the servers do.
-    pub async fn get(self: &Rc<Self>, ask: Ask<'_>) -> Got {
+    pub async fn get(self: &Rc<Self>, ask: FleetQuery<'_>) -> FleetResult {
         self.counters.fleet_gets.add(1);
         let got = match self.find(&ask, now() + self.settings.timeout).await {
             Ok(got) => got,
-            Err(Shortfall::Unavailable) => Got::Unavailable,
+            Err(Shortfall::Unavailable) => FleetResult::Unavailable,
             Err(Shortfall::Corrupt) => {
                 self.counters.fleet_corrupt.add(1);
-                Got::Miss { turn: Turn::Free, removed: None }
+                FleetResult::Miss { turn: RecomputeTurn::Free, removed: None }
             }
         };
         let turn = match &got {
-            Got::Hit { turn, .. } => {
+            FleetResult::Hit { turn, .. } => {
                 self.counters.fleet_hits.add(1);
                 turn
             }
-            Got::Miss { turn, .. } => {
+            FleetResult::Miss { turn, .. } => {
                 self.counters.fleet_misses.add(1);
                 turn
             }
-            Got::Unshared { .. } => {
+            FleetResult::Unshared { .. } => {
                 self.counters.fleet_hit_for_miss_hits.add(1);
                 return got;
             }
-            Got::Unavailable => {
+            FleetResult::Unavailable => {
                 self.counters.fleet_unavailable.add(1);
                 return got;
             }
         };
         match turn {
-            Turn::Free => {}
-            Turn::Ours(_) => self.counters.fleet_recompute_wins.add(1),
-            Turn::Theirs(_) => self.counters.fleet_recompute_waits.add(1),
+            RecomputeTurn::Free => {}
+            RecomputeTurn::Ours(_) => self.counters.fleet_recompute_wins.add(1),
+            RecomputeTurn::Theirs(_) => self.counters.fleet_recompute_waits.add(1),
         }
         got
     }
 
-    async fn find(self: &Rc<Self>, ask: &Ask<'_>, deadline: Instant) -> Result<Got, Shortfall> {
+    async fn find(
+        self: &Rc<Self>,
+        ask: &FleetQuery<'_>,
+        deadline: Instant,
+    ) -> Result<FleetResult, Shortfall> {
         let base = self.keys.key(ask.key);
         let mut record = match self.look_unless_purged(ask, &base, deadline).await? {
-            Looked::Record(record) => record,
+            FleetLook::Record(record) => record,
             other => {
                 if ask.want == Want::Recompute {
                     self.note_without_record(ask.key, &other);
@@ -119,17 +128,17 @@ impl Fleet {
                 self.hand_back(&record.key, &record.item);
                 let key = self.variant(ask.key, generation, &wanted);
                 record = match self.look_unless_purged(ask, &key, deadline).await? {
-                    Looked::Record(record) => record,
+                    FleetLook::Record(record) => record,
                     other => return Ok(without_record(other)),
                 };
                 // It may vary on other names by now than the newest.
                 if *record.envelope.variant != self::wanted(&record.envelope, ask)[..] {
                     self.hand_back(&record.key, &record.item);
-                    return Ok(Got::Miss { turn: Turn::Free, removed: None });
+                    return Ok(FleetResult::Miss { turn: RecomputeTurn::Free, removed: None });
                 }
             }
         }
-        let mut turn = Turn::Free;
+        let mut turn = RecomputeTurn::Free;
         let recomputes = ask.want == Want::Recompute && is_over(ask, &record);
         if recomputes && self.has_turns(ask) {
             (record, turn) = self.whose_turn(ask, record, deadline).await?;
@@ -138,21 +147,21 @@ impl Fleet {
             self.hand_back(&record.key, &record.item);
         }
         let body = self.body(&record, deadline).await?;
-        let Record { envelope, by_application, .. } = *record;
-        Ok(Got::Hit { found: Box::new(Found { envelope, body, by_application }), turn })
+        let FleetRecord { envelope, by_application, .. } = *record;
+        Ok(FleetResult::Hit { found: Box::new(FleetResponse { envelope, body, by_application }), turn })
     }
 
     /// Remembers what stands where no record is: what is stored all the same is written in the place of that alone.
-    fn note_without_record(&self, key: &[u8], looked: &Looked) {
+    fn note_without_record(&self, key: &[u8], looked: &FleetLook) {
         match looked {
-            Looked::Marked(_, item) | Looked::Removed(item, _) => {
+            FleetLook::Marked(_, item) | FleetLook::Removed(item, _) => {
                 let time = Duration::from_secs(seconds_of(item).into());
                 self.seen.note_for(key, 0, item.hit.cas, time);
             }
-            Looked::Nothing(Turn::Theirs(theirs)) => self.seen.note(key, 0, theirs.0.cas),
-            Looked::Absent => self.seen.note_absent(key),
+            FleetLook::Nothing(RecomputeTurn::Theirs(theirs)) => self.seen.note(key, 0, theirs.0.cas),
+            FleetLook::Absent => self.seen.note_absent(key),
             // The turn knows.
-            Looked::Nothing(Turn::Ours(_) | Turn::Free) | Looked::Record(_) => {
+            FleetLook::Nothing(RecomputeTurn::Ours(_) | RecomputeTurn::Free) | FleetLook::Record(_) => {
                 let _ = self.seen.take(key);
             }
         }
@@ -161,28 +170,30 @@ impl Fleet {
     /// Reads one key. A mark that a purge has met is removed, and it is read again.
     async fn look_unless_purged(
         self: &Rc<Self>,
-        ask: &Ask<'_>,
+        ask: &FleetQuery<'_>,
         key: &FleetKey,
         deadline: Instant,
-    ) -> Result<Looked, Shortfall> {
+    ) -> Result<FleetLook, Shortfall> {
         let looked = self.look(ask, key, None, deadline).await?;
-        if let Looked::Removed(item, Turn::Free) = &looked
+        if let FleetLook::Removed(item, RecomputeTurn::Free) = &looked
             && self.has_turns(ask)
         {
             return self.look_again(ask, key, item, deadline).await;
         }
-        let Looked::Marked(mark, item) = &looked else { return Ok(looked) };
+        let FleetLook::Marked(mark, item) = &looked else { return Ok(looked) };
         if !(ask.is_purged)(&mark.of, false) {
             return Ok(looked);
         }
         if ask.want == Want::Look {
-            return Ok(Looked::Nothing(Turn::Free));
+            return Ok(FleetLook::Nothing(RecomputeTurn::Free));
         }
-        let request = Request::Delete { key, stale: None, cas: Some(item.hit.cas) };
+        let request = MemcachedRequest::Delete { key, stale: None, cas: Some(item.hit.cas) };
         // Whatever it answers: what stands there then is looked at.
-        let _ = self.servers[item.server].exchange(&request, Way::of(key), deadline).await;
+        let _ = self.servers[item.server].exchange(&request, ConnectionChoice::of(key), deadline).await;
         match self.look(ask, key, None, deadline).await? {
-            Looked::Marked(mark, _) if (ask.is_purged)(&mark.of, false) => Ok(Looked::Nothing(Turn::Free)),
+            FleetLook::Marked(mark, _) if (ask.is_purged)(&mark.of, false) => {
+                Ok(FleetLook::Nothing(RecomputeTurn::Free))
+            }
             other => Ok(other),
         }
     }
@@ -190,64 +201,64 @@ impl Fleet {
     /// Reads one key. With `recache` one of all that read so is told to compute it anew.
     async fn look(
         self: &Rc<Self>,
-        ask: &Ask<'_>,
+        ask: &FleetQuery<'_>,
         key: &FleetKey,
         recache: Option<u32>,
         deadline: Instant,
-    ) -> Result<Looked, Shortfall> {
+    ) -> Result<FleetLook, Shortfall> {
         let vivify = (self.has_turns(ask) && recache.is_none()).then_some(VIVIFY);
-        let request = Request::Get { key, named: true, vivify, recache };
+        let request = MemcachedRequest::Get { key, named: true, vivify, recache };
         let item = match self.read(&request, key, deadline).await {
             Ok(Some(item)) => item,
-            Ok(None) => return Ok(Looked::Absent),
+            Ok(None) => return Ok(FleetLook::Absent),
             Err(_) => return Err(Shortfall::Unavailable),
         };
         if item.value.is_empty() {
             // Made by a reader, to be filled by the one that was told so.
-            return Ok(Looked::Nothing(self.turn(ask, key, &item, true)));
+            return Ok(FleetLook::Nothing(self.turn(ask, key, &item, true)));
         }
         match self.judge(ask, &item.value) {
             Ok((envelope, head, by_application)) => {
                 let key = key.clone();
-                Ok(Looked::Record(Box::new(Record { envelope, item, head, by_application, key })))
+                Ok(FleetLook::Record(Box::new(FleetRecord { envelope, item, head, by_application, key })))
             }
-            Err(Broken::Mark) => match Mark::read(&item.value) {
+            Err(EnvelopeError::Mark) => match Mark::read(&item.value) {
                 Ok(mark) if *mark.of.key == *self.keys.full(ask.key) => Ok(match mark.says {
                     Unshared::Removed => {
                         let mut turn = self.turn(ask, key, &item, true);
                         if ask.want == Want::Look {
                             // Given back at once: one that was given back before comes to whoever reads next.
-                            turn = Turn::Free;
+                            turn = RecomputeTurn::Free;
                         }
-                        Looked::Removed(item, turn)
+                        FleetLook::Removed(item, turn)
                     }
-                    Unshared::Page | Unshared::Answer => Looked::Marked(Box::new(mark), item),
+                    Unshared::Page | Unshared::Answer => FleetLook::Marked(Box::new(mark), item),
                 }),
                 Ok(_) => {
                     self.counters.fleet_foreign.add(1);
-                    Ok(Looked::Nothing(Turn::Free))
+                    Ok(FleetLook::Nothing(RecomputeTurn::Free))
                 }
                 Err(_) => Err(Shortfall::Corrupt),
             },
-            Err(Broken::Foreign | Broken::Version(_) | Broken::NoFacts) => {
+            Err(EnvelopeError::Foreign | EnvelopeError::Version(_) | EnvelopeError::NoFacts) => {
                 self.counters.fleet_foreign.add(1);
-                Ok(Looked::Nothing(Turn::Free))
+                Ok(FleetLook::Nothing(RecomputeTurn::Free))
             }
             Err(_) => Err(Shortfall::Corrupt),
         }
     }
 
     /// Whether a value is a record of the key that was asked for.
-    fn judge(&self, ask: &Ask<'_>, value: &Bytes) -> Result<(Envelope, usize, bool), Broken> {
+    fn judge(&self, ask: &FleetQuery<'_>, value: &Bytes) -> Result<(Envelope, usize, bool), EnvelopeError> {
         let by = self.settings.filled_by;
         let (envelope, head, by_application) = match Envelope::read(value) {
             Ok((envelope, head)) => (envelope, head, false),
-            Err(Broken::NoFacts) if by != FilledBy::Larder => {
+            Err(EnvelopeError::NoFacts) if by != FilledBy::Larder => {
                 let (envelope, head) = Envelope::read_filled(value, ask.policy, clock::wall())?;
                 (envelope, head, true)
             }
             // It does not say its own key: only one that can be read tells it, or one that the operator wants as a sum.
-            Err(Broken::Foreign) if by == FilledBy::Older && self.keys.tells(ask.key) => {
+            Err(EnvelopeError::Foreign) if by == FilledBy::Older && self.keys.tells(ask.key) => {
                 let (envelope, head) = older(value, ask, &self.keys.full(ask.key))?;
                 (envelope, head, true)
             }
@@ -255,18 +266,18 @@ impl Fleet {
         };
         // Nobody leaves parts here, and whether one has the bytes that it says is looked at nowhere.
         if envelope.meta.partial.is_some() {
-            return Err(Broken::BodyLength);
+            return Err(EnvelopeError::BodyLength);
         }
         // Two keys that became one, or a stranger's.
         if *envelope.key == *self.keys.full(ask.key) {
             Ok((envelope, head, by_application))
         } else {
-            Err(Broken::Foreign)
+            Err(EnvelopeError::Foreign)
         }
     }
 
     /// The body behind the head, or out of its parts: checked and unpacked.
-    async fn body(self: &Rc<Self>, record: &Record, deadline: Instant) -> Result<Bytes, Shortfall> {
+    async fn body(self: &Rc<Self>, record: &FleetRecord, deadline: Instant) -> Result<Bytes, Shortfall> {
         let info = record.envelope.body;
         // What comes in parts is put together on the heap first: it is in the books, and what RAM has no room for is not asked for.
         let room = info.parts.map(|_| self.store.room_for(info.packed.unwrap_or(0).max(info.length)));
@@ -275,26 +286,32 @@ impl Fleet {
             Some(parts) => self.gather(&info, parts, deadline).await?,
             None => record.item.value.slice(record.head..),
         };
-        split::open(kept, info).await.map_err(|_| Shortfall::Corrupt)
+        chunking::open(kept, info).await.map_err(|_| Shortfall::Corrupt)
     }
 
     /// Whether readers take turns to compute what is absent or over.
-    fn has_turns(&self, ask: &Ask<'_>) -> bool {
+    fn has_turns(&self, ask: &FleetQuery<'_>) -> bool {
         let settings = &self.settings;
-        ask.want == Want::Recompute && settings.recompute_once && settings.protocol == Protocol::Meta
+        ask.want == Want::Recompute && settings.recompute_once && settings.protocol == MemcachedProtocol::Meta
     }
 
-    fn turn_of(self: &Rc<Self>, ask: &Ask<'_>, record: &Record) -> Turn {
+    fn turn_of(self: &Rc<Self>, ask: &FleetQuery<'_>, record: &FleetRecord) -> RecomputeTurn {
         self.turn(ask, &record.key, &record.item, record.envelope.meta.vary.is_empty())
     }
 
-    fn turn(self: &Rc<Self>, ask: &Ask<'_>, key: &FleetKey, item: &Item, is_alone: bool) -> Turn {
-        let place = || Place { key: key.clone(), server: item.server, cas: item.hit.cas, has: has(item) };
+    fn turn(
+        self: &Rc<Self>,
+        ask: &FleetQuery<'_>,
+        key: &FleetKey,
+        item: &FleetItem,
+        is_alone: bool,
+    ) -> RecomputeTurn {
+        let place = || LeaseKey { key: key.clone(), server: item.server, cas: item.hit.cas, has: has(item) };
         match item.hit.lease {
-            Lease::None => Turn::Free,
-            Lease::Taken if self.has_turns(ask) => Turn::Theirs(Theirs(place())),
-            Lease::Taken => Turn::Free,
-            Lease::Won => Turn::Ours(Win::new(self, place(), is_alone)),
+            MemcachedLease::None => RecomputeTurn::Free,
+            MemcachedLease::Taken if self.has_turns(ask) => RecomputeTurn::Theirs(OtherNodesLease(place())),
+            MemcachedLease::Taken => RecomputeTurn::Free,
+            MemcachedLease::Won => RecomputeTurn::Ours(RecomputeLease::new(self, place(), is_alone)),
         }
     }
 
@@ -302,25 +319,25 @@ impl Fleet {
     /// come meanwhile is taken.
     async fn whose_turn(
         self: &Rc<Self>,
-        ask: &Ask<'_>,
-        record: Box<Record>,
+        ask: &FleetQuery<'_>,
+        record: Box<FleetRecord>,
         deadline: Instant,
-    ) -> Result<(Box<Record>, Turn), Shortfall> {
-        if record.item.hit.lease != Lease::None {
+    ) -> Result<(Box<FleetRecord>, RecomputeTurn), Shortfall> {
+        if record.item.hit.lease != MemcachedLease::None {
             let turn = self.turn_of(ask, &record);
             return Ok((record, turn));
         }
         match self.look_again(ask, &record.key, &record.item, deadline).await? {
-            Looked::Record(newer) if newer.envelope.variant == record.envelope.variant => {
+            FleetLook::Record(newer) if newer.envelope.variant == record.envelope.variant => {
                 let turn = self.turn_of(ask, &newer);
                 Ok((newer, turn))
             }
-            Looked::Record(other) => {
+            FleetLook::Record(other) => {
                 // Another variant is the newest by now.
                 self.leave_alone(&other);
-                Ok((record, Turn::Free))
+                Ok((record, RecomputeTurn::Free))
             }
-            _ => Ok((record, Turn::Free)),
+            _ => Ok((record, RecomputeTurn::Free)),
         }
     }
 
@@ -328,59 +345,64 @@ impl Fleet {
     /// by now, if that is fresh.
     async fn look_again(
         self: &Rc<Self>,
-        ask: &Ask<'_>,
+        ask: &FleetQuery<'_>,
         key: &FleetKey,
-        item: &Item,
+        item: &FleetItem,
         deadline: Instant,
-    ) -> Result<Looked, Shortfall> {
+    ) -> Result<FleetLook, Shortfall> {
         let recache = seconds_of(item).saturating_add(1).min(MAX_EXPIRE);
         let mut looked = self.look(ask, key, Some(recache), deadline).await?;
-        if let Looked::Record(record) = &mut looked
+        if let FleetLook::Record(record) = &mut looked
             && !is_over(ask, record)
         {
             self.leave_alone(record);
-            record.item.hit.lease = Lease::None;
+            record.item.hit.lease = MemcachedLease::None;
         }
         Ok(looked)
     }
 
     /// Gives a turn to whoever reads next: a server gives that of a stale item to the first that reads it, also to one that only
     /// looks, or that goes on to another variant.
-    pub(super) fn hand_back(&self, key: &FleetKey, item: &Item) {
-        if item.hit.lease != Lease::Won {
+    pub(super) fn hand_back(&self, key: &FleetKey, item: &FleetItem) {
+        if item.hit.lease != MemcachedLease::Won {
             return;
         }
-        let request = Request::Delete { key, stale: Some(seconds_of(item)), cas: Some(item.hit.cas) };
-        self.servers[item.server].tell(&request, Way::of(key), now() + self.settings.timeout);
+        let request =
+            MemcachedRequest::Delete { key, stale: Some(seconds_of(item)), cas: Some(item.hit.cas) };
+        self.servers[item.server].tell(&request, ConnectionChoice::of(key), now() + self.settings.timeout);
     }
 
     /// Gives a turn back that nobody is to have: only a server that gets the same value again forgets that it gave it.
-    fn leave_alone(&self, record: &Record) {
-        let Record { item, key, .. } = record;
-        if item.hit.lease != Lease::Won {
+    fn leave_alone(&self, record: &FleetRecord) {
+        let FleetRecord { item, key, .. } = record;
+        if item.hit.lease != MemcachedLease::Won {
             return;
         }
         let (value, cas) = ([&item.value[..]], Some(item.hit.cas));
-        let value = Value::of(&value);
+        let value = MemcachedValue::of(&value);
         let (flags, expire) = (item.hit.flags, seconds_of(item));
-        let request = Request::Set { key, value, flags, expire, cas, stale_if_older: false };
-        self.servers[item.server].tell(&request, Way::of(key), now() + self.settings.timeout);
+        let request = MemcachedRequest::Set { key, value, flags, expire, cas, stale_if_older: false };
+        self.servers[item.server].tell(&request, ConnectionChoice::of(key), now() + self.settings.timeout);
     }
 
     /// Sends a plain read to the server of a key, if there is one.
-    pub(super) fn ask_for(self: &Rc<Self>, key: FleetKey, deadline: Instant) -> Option<Sent> {
+    pub(super) fn ask_for(self: &Rc<Self>, key: FleetKey, deadline: Instant) -> Option<PendingRead> {
         let server = self.route(&key)?;
-        let request = Request::Get { key: &key, named: true, vivify: None, recache: None };
-        let asked = self.servers[server].ask(&request, Way::Any, deadline).ok()?;
-        Some(Sent { asked, server })
+        let request = MemcachedRequest::Get { key: &key, named: true, vivify: None, recache: None };
+        let asked = self.servers[server].ask(&request, ConnectionChoice::Any, deadline).ok()?;
+        Some(PendingRead { asked, server })
     }
 
     /// Waits for what was sent; `None` where there is nothing.
-    pub(super) async fn hear(&self, sent: Sent, deadline: Instant) -> Result<Option<Item>, Failed> {
+    pub(super) async fn hear(
+        &self,
+        sent: PendingRead,
+        deadline: Instant,
+    ) -> Result<Option<FleetItem>, OperationFailure> {
         let server = sent.server;
         let answer = self.servers[server].answer(sent.asked, deadline).await?;
         match answer.reply {
-            Reply::Hit(hit) => Ok(Some(Item { value: answer.value, hit, server })),
+            MemcachedReply::Hit(hit) => Ok(Some(FleetItem { value: answer.value, hit, server })),
             _ => Ok(None),
         }
     }
@@ -388,16 +410,16 @@ impl Fleet {
     /// Reads a key from its server, a second time if the first answer is slow.
     async fn read(
         self: &Rc<Self>,
-        request: &Request<'_>,
+        request: &MemcachedRequest<'_>,
         key: &FleetKey,
         deadline: Instant,
-    ) -> Result<Option<Item>, Failed> {
-        let server = self.route(key).ok_or(Failed::Broken)?;
+    ) -> Result<Option<FleetItem>, OperationFailure> {
+        let server = self.route(key).ok_or(OperationFailure::Broken)?;
         let ask = |request, way| {
-            self.servers[server].ask(request, way, deadline).map(|asked| Sent { asked, server })
+            self.servers[server].ask(request, way, deadline).map(|asked| PendingRead { asked, server })
         };
-        let first = ask(request, Way::Any)?;
-        let other = Way::Not(first.asked.way);
+        let first = ask(request, ConnectionChoice::Any)?;
+        let other = ConnectionChoice::Not(first.asked.way);
         let mut first = std::pin::pin!(self.hear(first, deadline));
         let Some(hedge) = self.settings.hedge else { return first.await };
         if let Ok(answered) = timeout_at((now() + hedge).min(deadline), &mut first).await {
@@ -405,8 +427,8 @@ impl Fleet {
         }
         self.counters.fleet_hedges.add(1);
         // Without taking a turn: the first may have taken it, and would seem to be another's.
-        let plain = Request::Get { key, named: true, vivify: None, recache: None };
-        let takes_turns = !matches!(request, Request::Get { vivify: None, recache: None, .. });
+        let plain = MemcachedRequest::Get { key, named: true, vivify: None, recache: None };
+        let takes_turns = !matches!(request, MemcachedRequest::Get { vivify: None, recache: None, .. });
         let Ok(second) = ask(&plain, other) else { return first.await };
         let mut second = std::pin::pin!(self.hear(second, deadline));
         tokio::select! {
@@ -415,7 +437,7 @@ impl Fleet {
                 Err(_) => second.await,
             },
             it = &mut second => match it {
-                Ok(Some(it)) if !it.value.is_empty() && it.hit.lease != Lease::Taken => Ok(Some(it)),
+                Ok(Some(it)) if !it.value.is_empty() && it.hit.lease != MemcachedLease::Taken => Ok(Some(it)),
                 Ok(None) if !takes_turns => Ok(None),
                 _ => first.await,
             },
@@ -424,7 +446,7 @@ impl Fleet {
 }
 
 /// What stands in the place that a turn is about.
-fn has(item: &Item) -> Has {
+fn has(item: &FleetItem) -> Has {
     if item.value.is_empty() {
         return Has::Nothing;
     }
@@ -435,7 +457,7 @@ fn has(item: &Item) -> Has {
 }
 
 /// For how long the server has it.
-fn seconds_of(item: &Item) -> u32 {
+fn seconds_of(item: &FleetItem) -> u32 {
     match item.hit.ttl {
         Ttl::Seconds(it) => it,
         Ttl::Unknown | Ttl::Never => MAX_EXPIRE,
@@ -443,23 +465,25 @@ fn seconds_of(item: &Item) -> u32 {
 }
 
 /// What a look says that found no record.
-fn without_record(looked: Looked) -> Got {
+fn without_record(looked: FleetLook) -> FleetResult {
     match looked {
-        Looked::Marked(mark, item) => {
+        FleetLook::Marked(mark, item) => {
             let seconds = seconds_of(&item).min(mark.of.meta.lifetime.seconds).max(1);
-            Got::Unshared { says: mark.says, status: mark.of.meta.status, seconds }
+            FleetResult::Unshared { says: mark.says, status: mark.of.meta.status, seconds }
         }
-        Looked::Removed(item, turn) => {
+        FleetLook::Removed(item, turn) => {
             let removed = Mark::read(&item.value).ok().map(|it| it.of.meta.response_time);
-            Got::Miss { turn, removed }
+            FleetResult::Miss { turn, removed }
         }
-        Looked::Nothing(turn) => Got::Miss { turn, removed: None },
-        Looked::Record(_) | Looked::Absent => Got::Miss { turn: Turn::Free, removed: None },
+        FleetLook::Nothing(turn) => FleetResult::Miss { turn, removed: None },
+        FleetLook::Record(_) | FleetLook::Absent => {
+            FleetResult::Miss { turn: RecomputeTurn::Free, removed: None }
+        }
     }
 }
 
 /// The variant key of the request, by the names of a record.
-fn wanted(envelope: &Envelope, ask: &Ask<'_>) -> Vec<u8> {
+fn wanted(envelope: &Envelope, ask: &FleetQuery<'_>) -> Vec<u8> {
     let mut wanted = Vec::new();
     vary::write_key(&envelope.meta.vary, ask.request, &mut wanted);
     wanted
@@ -467,7 +491,7 @@ fn wanted(envelope: &Envelope, ask: &Ask<'_>) -> Vec<u8> {
 
 /// Whether its lifetime is over, by itself or by a purge, so that it makes sense to take turns. What has none is asked for
 /// each time anyway.
-fn is_over(ask: &Ask<'_>, record: &Record) -> bool {
+fn is_over(ask: &FleetQuery<'_>, record: &FleetRecord) -> bool {
     let meta = &record.envelope.meta;
     let has_lifetime = meta.lifetime.seconds > 0 && !meta.no_cache;
     has_lifetime
@@ -477,7 +501,7 @@ fn is_over(ask: &Ask<'_>, record: &Record) -> bool {
 }
 
 /// A page that was written before there were envelopes: `content-type NUL body`.
-fn older(value: &Bytes, ask: &Ask<'_>, key: &[u8]) -> Result<(Envelope, usize), Broken> {
+fn older(value: &Bytes, ask: &FleetQuery<'_>, key: &[u8]) -> Result<(Envelope, usize), EnvelopeError> {
     let page = envelope::older(value)?;
     let now = clock::wall();
     let mut fields = FieldList::new();

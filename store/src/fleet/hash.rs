@@ -4,7 +4,7 @@
 
 /// Which hash.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Hash {
+pub enum KeyHashFunction {
     /// libmemcached's default: Bob Jenkins' "one at a time".
     #[default]
     Default,
@@ -22,30 +22,30 @@ pub enum Hash {
     Fnv1a64,
     /// MurmurHash2.
     Murmur,
-    /// The same as [`Hash::Default`].
+    /// The same as [`KeyHashFunction::Default`].
     OneAtATime,
 }
 
 const FNV_32: (u32, u32) = (0x811c_9dc5, 0x0100_0193);
 const FNV_64: (u64, u64) = (0xcbf2_9ce4_8422_2325, 0x0100_0000_01b3);
 
-impl Hash {
+impl KeyHashFunction {
     /// Each with its name in the configuration.
-    pub const ALL: [(&'static str, Hash); 9] = [
-        ("default", Hash::Default),
-        ("md5", Hash::Md5),
-        ("crc", Hash::Crc),
-        ("fnv1_32", Hash::Fnv1_32),
-        ("fnv1_64", Hash::Fnv1_64),
-        ("fnv1a_32", Hash::Fnv1a32),
-        ("fnv1a_64", Hash::Fnv1a64),
-        ("murmur", Hash::Murmur),
-        ("one_at_a_time", Hash::OneAtATime),
+    pub const ALL: [(&'static str, KeyHashFunction); 9] = [
+        ("default", KeyHashFunction::Default),
+        ("md5", KeyHashFunction::Md5),
+        ("crc", KeyHashFunction::Crc),
+        ("fnv1_32", KeyHashFunction::Fnv1_32),
+        ("fnv1_64", KeyHashFunction::Fnv1_64),
+        ("fnv1a_32", KeyHashFunction::Fnv1a32),
+        ("fnv1a_64", KeyHashFunction::Fnv1a64),
+        ("murmur", KeyHashFunction::Murmur),
+        ("one_at_a_time", KeyHashFunction::OneAtATime),
     ];
 
     /// The hash of that name.
     #[must_use]
-    pub fn named(name: &str) -> Option<Hash> {
+    pub fn named(name: &str) -> Option<KeyHashFunction> {
         Self::ALL.iter().find(|it| it.0 == name).map(|it| it.1)
     }
 
@@ -53,26 +53,26 @@ impl Hash {
     #[must_use]
     pub fn of(self, bytes: &[u8]) -> u32 {
         match self {
-            Hash::Default | Hash::OneAtATime => one_at_a_time(bytes),
-            Hash::Md5 => md5_word(bytes, 0),
+            KeyHashFunction::Default | KeyHashFunction::OneAtATime => one_at_a_time(bytes),
+            KeyHashFunction::Md5 => md5_word(bytes, 0),
             // Shifted and masked since the first memcached client in Perl.
-            Hash::Crc => crc32(bytes) >> 16 & 0x7fff,
-            Hash::Fnv1_32 => {
+            KeyHashFunction::Crc => crc32(bytes) >> 16 & 0x7fff,
+            KeyHashFunction::Fnv1_32 => {
                 bytes.iter().fold(FNV_32.0, |hash, it| hash.wrapping_mul(FNV_32.1) ^ extended(*it))
             }
-            Hash::Fnv1a32 => {
+            KeyHashFunction::Fnv1a32 => {
                 bytes.iter().fold(FNV_32.0, |hash, it| (hash ^ extended(*it)).wrapping_mul(FNV_32.1))
             }
             // The lower half of a product depends on the lower halves of its factors only.
-            Hash::Fnv1_64 => {
+            KeyHashFunction::Fnv1_64 => {
                 let (begin, prime) = fnv_64_low();
                 bytes.iter().fold(begin, |hash, it| hash.wrapping_mul(prime) ^ extended(*it))
             }
-            Hash::Fnv1a64 => {
+            KeyHashFunction::Fnv1a64 => {
                 let (begin, prime) = fnv_64_low();
                 bytes.iter().fold(begin, |hash, it| (hash ^ extended(*it)).wrapping_mul(prime))
             }
-            Hash::Murmur => murmur(bytes),
+            KeyHashFunction::Murmur => murmur(bytes),
         }
     }
 }
@@ -141,20 +141,20 @@ mod tests {
     // Against the real library: store/tests/libmemcached.rs.
     #[test]
     fn known_values() {
-        assert_eq!(0, Hash::Default.of(b""));
-        assert_eq!(0xca2e_9442, Hash::OneAtATime.of(b"a"));
-        assert_eq!(0xb975_c10c, Hash::Md5.of(b"a"));
-        assert_eq!(0xe8b7_be43 >> 16 & 0x7fff, Hash::Crc.of(b"a"));
-        assert_eq!(0x050c_5d7e, Hash::Fnv1_32.of(b"a"));
-        assert_eq!(0xe40c_292c, Hash::Fnv1a32.of(b"a"));
-        assert_eq!(0x8601_b7be, Hash::Fnv1_64.of(b"a"));
+        assert_eq!(0, KeyHashFunction::Default.of(b""));
+        assert_eq!(0xca2e_9442, KeyHashFunction::OneAtATime.of(b"a"));
+        assert_eq!(0xb975_c10c, KeyHashFunction::Md5.of(b"a"));
+        assert_eq!(0xe8b7_be43 >> 16 & 0x7fff, KeyHashFunction::Crc.of(b"a"));
+        assert_eq!(0x050c_5d7e, KeyHashFunction::Fnv1_32.of(b"a"));
+        assert_eq!(0xe40c_292c, KeyHashFunction::Fnv1a32.of(b"a"));
+        assert_eq!(0x8601_b7be, KeyHashFunction::Fnv1_64.of(b"a"));
     }
 
     #[test]
     fn every_hash_has_its_name() {
-        for (name, hash) in Hash::ALL {
-            assert_eq!(Some(hash), Hash::named(name));
+        for (name, hash) in KeyHashFunction::ALL {
+            assert_eq!(Some(hash), KeyHashFunction::named(name));
         }
-        assert_eq!(None, Hash::named("hsieh"));
+        assert_eq!(None, KeyHashFunction::named("hsieh"));
     }
 }

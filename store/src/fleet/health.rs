@@ -6,7 +6,7 @@
 //!                                  ^─────────────(it did not)──────────────────┘
 //! ```
 
-use super::settings::{Address, Settings};
+use super::settings::{FleetAddress, FleetSettings};
 use larder_counters::Counters;
 use larder_stdx::clock::{self, Monotonic, WallTime};
 use parking_lot::Mutex;
@@ -41,7 +41,7 @@ const REMOVED: usize = 256;
 
 /// What a server's state became.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum ServerChange {
     /// It failed too often and is left alone; its keys go to the others.
     Ejected,
     /// The same, where its keys stay with it (without `auto_eject`): nothing is kept under them.
@@ -54,7 +54,7 @@ pub enum Change {
 
 /// How a server is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum ServerStanding {
     /// In use; so many times it has failed in a row.
     Up(u32),
     /// Left alone.
@@ -63,7 +63,7 @@ pub enum Standing {
 
 /// Whether a request may go to a server.
 #[derive(Debug)]
-pub enum Admission {
+pub enum ServerAdmission {
     /// Yes.
     Go,
     /// No; but it is time for an attempt, and the attempt is the asker's to make.
@@ -78,13 +78,13 @@ pub enum Admission {
 pub struct Round(u32);
 
 /// Who is told of changes: for the log.
-pub type Told = Box<dyn Fn(&Address, Change) + Send + Sync>;
+pub type Told = Box<dyn Fn(&FleetAddress, ServerChange) + Send + Sync>;
 
 /// One operation and what came of it, for whoever follows each.
 #[derive(Clone, Copy, Debug)]
-pub struct Step<'a> {
+pub struct OperationResult<'a> {
     /// Who was asked.
-    pub server: &'a Address,
+    pub server: &'a FleetAddress,
     /// What: `get`, `set`, `delete` and the like.
     pub what: &'static str,
     /// The key in the fleet; empty where there is none.
@@ -96,40 +96,40 @@ pub struct Step<'a> {
 }
 
 /// Whoever follows each operation.
-pub struct Follower {
+pub struct OperationFollower {
     /// Whether it wants to be told now: asked before each, and cheap.
     pub follows: Box<dyn Fn() -> bool + Send + Sync>,
     /// Tells it.
-    pub tell: Box<dyn Fn(&Step<'_>) + Send + Sync>,
+    pub tell: Box<dyn Fn(&OperationResult<'_>) + Send + Sync>,
 }
 
 /// The state of all servers.
 pub struct Health {
-    servers: Box<[Server]>,
+    servers: Box<[ServerHealth]>,
     failures: u32,
     /// Whether the keys of a server that is left alone go to others.
     moves: bool,
     retry: Duration,
     counters: Arc<Counters>,
     told: Option<Told>,
-    follower: OnceLock<Follower>,
+    follower: OnceLock<OperationFollower>,
     /// Ejections and readmissions so far.
     epoch: AtomicU64,
     /// How often something was removed, by hash of its key.
     removed: Box<[AtomicU64]>,
 }
 
-struct Server {
-    address: Address,
+struct ServerHealth {
+    address: FleetAddress,
     /// In a row.
     failures: AtomicU32,
     /// Asked before the lock is taken, so that a healthy server costs one load.
     is_ejected: AtomicBool,
-    ejection: Mutex<Ejection>,
+    ejection: Mutex<ServerEjection>,
 }
 
 #[derive(Default)]
-struct Ejection {
+struct ServerEjection {
     /// Since the ejection or the last attempt; `None` while the server is up.
     since: Option<Moment>,
     is_trying: bool,
@@ -138,8 +138,8 @@ struct Ejection {
 impl Health {
     /// All servers up.
     #[must_use]
-    pub fn new(settings: &Settings, counters: Arc<Counters>, told: Option<Told>) -> Arc<Self> {
-        let server = |address: &Address| Server {
+    pub fn new(settings: &FleetSettings, counters: Arc<Counters>, told: Option<Told>) -> Arc<Self> {
+        let server = |address: &FleetAddress| ServerHealth {
             address: address.clone(),
             failures: AtomicU32::new(0),
             is_ejected: AtomicBool::new(false),
@@ -159,12 +159,12 @@ impl Health {
     }
 
     /// Who is to be told of each operation, of all workers. Said once; later ones are not heard.
-    pub fn follow(&self, follower: Follower) {
+    pub fn follow(&self, follower: OperationFollower) {
         let _ = self.follower.set(follower);
     }
 
     /// The follower, if it wants to be told now.
-    pub(super) fn follower(&self) -> Option<&Follower> {
+    pub(super) fn follower(&self) -> Option<&OperationFollower> {
         self.follower.get().filter(|it| (it.follows)())
     }
 
@@ -182,30 +182,30 @@ impl Health {
 
     /// How a server is.
     #[must_use]
-    pub fn standing(&self, server: usize) -> Standing {
+    pub fn standing(&self, server: usize) -> ServerStanding {
         let server = &self.servers[server];
         if server.is_ejected.load(Relaxed) {
-            Standing::Ejected
+            ServerStanding::Ejected
         } else {
-            Standing::Up(server.failures.load(Relaxed))
+            ServerStanding::Up(server.failures.load(Relaxed))
         }
     }
 
     /// Whether a request may go to it. One asker in each `retry` is told to make an attempt.
     #[must_use]
-    pub fn admission(self: &Arc<Self>, server: usize, now: Moment) -> Admission {
+    pub fn admission(self: &Arc<Self>, server: usize, now: Moment) -> ServerAdmission {
         let it = &self.servers[server];
         if !it.is_ejected.load(Relaxed) {
-            return Admission::Go;
+            return ServerAdmission::Go;
         }
         let mut ejection = it.ejection.lock();
         match ejection.since {
-            None => Admission::Go,
+            None => ServerAdmission::Go,
             Some(since) if !ejection.is_trying && now.has_passed(since, self.retry) => {
                 ejection.is_trying = true;
-                Admission::Try(Attempt { health: self.clone(), server, is_over: false })
+                ServerAdmission::Try(Attempt { health: self.clone(), server, is_over: false })
             }
-            Some(_) => Admission::No,
+            Some(_) => ServerAdmission::No,
         }
     }
 
@@ -239,7 +239,7 @@ impl Health {
         it.is_ejected.store(true, Relaxed);
         drop(ejection);
         self.counters.fleet_ejections.add_shared(u64::from(self.moves));
-        self.tell(server, if self.moves { Change::Ejected } else { Change::LeftAlone });
+        self.tell(server, if self.moves { ServerChange::Ejected } else { ServerChange::LeftAlone });
     }
 
     /// Ejections and readmissions so far.
@@ -264,7 +264,7 @@ impl Health {
         &self.removed[xxh3_64(key) as usize % REMOVED]
     }
 
-    fn tell(&self, server: usize, change: Change) {
+    fn tell(&self, server: usize, change: ServerChange) {
         self.epoch.fetch_add(1, Release);
         if let Some(told) = &self.told {
             told(&self.servers[server].address, change);
@@ -284,7 +284,7 @@ impl Health {
         it.is_ejected.store(false, Relaxed);
         drop(ejection);
         self.counters.fleet_readmissions.add_shared(u64::from(self.moves));
-        self.tell(server, if self.moves { Change::Readmitted } else { Change::Back });
+        self.tell(server, if self.moves { ServerChange::Readmitted } else { ServerChange::Back });
     }
 }
 
@@ -325,7 +325,7 @@ impl std::fmt::Debug for Attempt {
 
 #[cfg(test)]
 mod tests {
-    use super::super::settings::At;
+    use super::super::settings::MemcachedAddress;
     use super::*;
 
     fn at(seconds: u64) -> Moment {
@@ -335,9 +335,9 @@ mod tests {
     }
 
     fn health() -> Arc<Health> {
-        let server = |name: &str| Address { at: At::Tcp(name.to_owned(), 1), weight: 1 };
+        let server = |name: &str| FleetAddress { at: MemcachedAddress::Tcp(name.to_owned(), 1), weight: 1 };
         let servers = vec![server("a"), server("b")];
-        Health::new(&Settings { servers, ..Settings::default() }, Arc::default(), None)
+        Health::new(&FleetSettings { servers, ..FleetSettings::default() }, Arc::default(), None)
     }
 
     fn fail(health: &Health, times: u32) {
@@ -350,27 +350,27 @@ mod tests {
     fn three_failures_in_a_row_eject() {
         let health = health();
         fail(&health, 2);
-        assert!(matches!(health.admission(0, at(0)), Admission::Go));
+        assert!(matches!(health.admission(0, at(0)), ServerAdmission::Go));
         fail(&health, 1);
-        assert!(matches!(health.admission(0, at(0)), Admission::No));
-        assert!(matches!(health.admission(1, at(0)), Admission::Go), "the other is as it was");
+        assert!(matches!(health.admission(0, at(0)), ServerAdmission::No));
+        assert!(matches!(health.admission(1, at(0)), ServerAdmission::Go), "the other is as it was");
         assert_eq!(1, health.counters.fleet_ejections.get());
     }
 
     #[test]
     fn where_keys_stay_with_their_server_none_is_ejected() {
-        let told: Arc<Mutex<Vec<Change>>> = Arc::default();
+        let told: Arc<Mutex<Vec<ServerChange>>> = Arc::default();
         let heard = told.clone();
-        let servers = vec![Address { at: At::Tcp("a".to_owned(), 1), weight: 1 }];
-        let settings = Settings { servers, auto_eject: false, ..Settings::default() };
-        let hears = Box::new(move |_: &Address, it| heard.lock().push(it));
+        let servers = vec![FleetAddress { at: MemcachedAddress::Tcp("a".to_owned(), 1), weight: 1 }];
+        let settings = FleetSettings { servers, auto_eject: false, ..FleetSettings::default() };
+        let hears = Box::new(move |_: &FleetAddress, it| heard.lock().push(it));
         let health = Health::new(&settings, Arc::default(), Some(hears));
         fail(&health, 3);
-        assert!(matches!(health.admission(0, at(0)), Admission::No));
-        let Admission::Try(attempt) = health.admission(0, at(5)) else { panic!("it is time") };
+        assert!(matches!(health.admission(0, at(0)), ServerAdmission::No));
+        let ServerAdmission::Try(attempt) = health.admission(0, at(5)) else { panic!("it is time") };
         attempt.answered();
-        assert!(matches!(health.admission(0, at(5)), Admission::Go));
-        assert_eq!(vec![Change::LeftAlone, Change::Back], *told.lock());
+        assert!(matches!(health.admission(0, at(5)), ServerAdmission::Go));
+        assert_eq!(vec![ServerChange::LeftAlone, ServerChange::Back], *told.lock());
         assert_eq!((0, 0), (health.counters.fleet_ejections.get(), health.counters.fleet_readmissions.get()));
     }
 
@@ -380,7 +380,7 @@ mod tests {
         fail(&health, 2);
         health.succeeded(0);
         fail(&health, 2);
-        assert_eq!(Standing::Up(2), health.standing(0));
+        assert_eq!(ServerStanding::Up(2), health.standing(0));
     }
 
     #[test]
@@ -388,7 +388,7 @@ mod tests {
         let health = health();
         let round = health.round(0);
         (0..100).for_each(|_| health.failed(0, round, at(0)));
-        assert_eq!(Standing::Up(1), health.standing(0));
+        assert_eq!(ServerStanding::Up(1), health.standing(0));
         assert_eq!(100, health.counters.fleet_failures.get());
     }
 
@@ -396,12 +396,12 @@ mod tests {
     fn after_the_retry_time_one_attempt_is_made() {
         let health = health();
         fail(&health, 3);
-        assert!(matches!(health.admission(0, at(4)), Admission::No));
-        let Admission::Try(attempt) = health.admission(0, at(5)) else { panic!("it is time") };
-        assert!(matches!(health.admission(0, at(100)), Admission::No), "one at a time");
+        assert!(matches!(health.admission(0, at(4)), ServerAdmission::No));
+        let ServerAdmission::Try(attempt) = health.admission(0, at(5)) else { panic!("it is time") };
+        assert!(matches!(health.admission(0, at(100)), ServerAdmission::No), "one at a time");
         attempt.answered();
-        assert!(matches!(health.admission(0, at(5)), Admission::Go));
-        assert_eq!(Standing::Up(0), health.standing(0));
+        assert!(matches!(health.admission(0, at(5)), ServerAdmission::Go));
+        assert_eq!(ServerStanding::Up(0), health.standing(0));
         assert_eq!(1, health.counters.fleet_readmissions.get());
     }
 
@@ -410,8 +410,8 @@ mod tests {
         let health = health();
         fail(&health, 3);
         drop(health.admission(0, at(5)));
-        assert!(matches!(health.admission(0, at(4)), Admission::No));
-        assert!(matches!(health.admission(0, at(6)), Admission::Try(_)));
+        assert!(matches!(health.admission(0, at(4)), ServerAdmission::No));
+        assert!(matches!(health.admission(0, at(6)), ServerAdmission::Try(_)));
     }
 
     #[test]
@@ -419,7 +419,7 @@ mod tests {
         let health = health();
         fail(&health, 3);
         health.succeeded(0);
-        assert_eq!(Standing::Ejected, health.standing(0));
+        assert_eq!(ServerStanding::Ejected, health.standing(0));
     }
 
     #[test]
@@ -429,6 +429,9 @@ mod tests {
         let Moment(monotonic, wall) = at(0);
         let set_back = Moment(Monotonic(monotonic.0 + 5000), WallTime(wall.0 - 1000));
         assert!(set_back.has_passed(at(0), Duration::from_secs(5)));
-        assert!(matches!(health.admission(0, Moment(monotonic, WallTime(wall.0 + 6))), Admission::Try(_)));
+        assert!(matches!(
+            health.admission(0, Moment(monotonic, WallTime(wall.0 + 6))),
+            ServerAdmission::Try(_)
+        ));
     }
 }

@@ -20,18 +20,18 @@ const DIGITS: usize = 32;
 
 /// How keys are written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Keys {
+pub struct FleetKeys {
     prefix: Box<str>,
     namespace: Option<Box<str>>,
     md5: bool,
 }
 
-impl Keys {
+impl FleetKeys {
     /// Keys that begin with `prefix`, have `namespace` in place of the host, and are always MD5 sums if `md5`.
     ///
     /// # Errors
     /// A sentence: the prefix or the namespace cannot be part of a key.
-    pub fn new(prefix: &str, namespace: Option<&str>, md5: bool) -> Result<Keys, String> {
+    pub fn new(prefix: &str, namespace: Option<&str>, md5: bool) -> Result<FleetKeys, String> {
         let is_clean = |it: &str| it.bytes().all(is_readable);
         if prefix.len() > MAX_PREFIX || !is_clean(prefix) {
             return Err(format!(
@@ -45,7 +45,7 @@ impl Keys {
                  characters, without spaces and #"
             ));
         }
-        Ok(Keys { prefix: prefix.into(), namespace: namespace.map(Into::into), md5 })
+        Ok(FleetKeys { prefix: prefix.into(), namespace: namespace.map(Into::into), md5 })
     }
 
     /// The full key as it stands in the envelope, to be compared: with the namespace in place of the host, since whoever
@@ -140,13 +140,13 @@ mod tests {
     use proptest::prelude::*;
 
     #[track_caller]
-    fn check(keys: &Keys, key: &str, expect: &str) {
+    fn check(keys: &FleetKeys, key: &str, expect: &str) {
         assert_eq!(expect, keys.key(key.as_bytes()).as_str());
     }
 
     #[test]
     fn keys_are_readable_where_they_can_be() {
-        let plain = Keys::default();
+        let plain = FleetKeys::default();
         check(&plain, "http://example.com/a?b=%20", "http://example.com/a?b=%20");
         check(&plain, "http://example.com/a h:x-device=phone", "2f995430d9f32f9717481a372ac29c09");
         check(&plain, "http://example.com/a#b", "165d8c120c53dc6134b34d39b534d569");
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn a_namespace_stands_for_the_host() {
-        let keys = Keys::new("app:", Some("shop"), false).unwrap();
+        let keys = FleetKeys::new("app:", Some("shop"), false).unwrap();
         check(&keys, "https://example.com:8443/a//b", "app:https://shop/a//b");
         check(&keys, "https://[::1]/a", "app:https://shop/a");
         check(&keys, "https://*/a", "app:https://shop/a");
@@ -168,39 +168,39 @@ mod tests {
 
     #[test]
     fn a_long_key_is_a_sum() {
-        let keys = Keys::new("p:", None, false).unwrap();
+        let keys = FleetKeys::new("p:", None, false).unwrap();
         let long = |length: usize| format!("http://a/{}", "x".repeat(length - 9)).into_bytes();
         assert_eq!(250, keys.key(&long(248)).as_str().len());
         assert_eq!(34, keys.key(&long(249)).as_str().len());
         // A variant needs room for its own sum.
         assert_eq!(250, keys.variant(&long(215), b"v").as_str().len());
         assert_eq!(2 + 32 + 33, keys.variant(&long(216), b"v").as_str().len());
-        let sums = Keys::new("p:", None, true).unwrap();
+        let sums = FleetKeys::new("p:", None, true).unwrap();
         assert_eq!(34, sums.key(b"http://a/").as_str().len());
     }
 
     #[test]
     fn no_url_names_a_variant_or_a_part() {
-        let keys = Keys::default();
+        let keys = FleetKeys::default();
         let variant = keys.variant(b"http://a/", b"accept-encoding=br\n");
         assert!(variant.as_str().starts_with("http://a/#"), "{variant:?}");
         assert_ne!(variant, keys.key(variant.as_bytes()));
         assert_eq!("part:00000000000000ff:3", keys.part(255, 3).as_str());
         assert_eq!(
             "app:part:ffffffffffffffff:4294967295",
-            Keys::new("app:", None, true).unwrap().part(u64::MAX, u32::MAX).as_str()
+            FleetKeys::new("app:", None, true).unwrap().part(u64::MAX, u32::MAX).as_str()
         );
     }
 
     #[test]
     fn what_cannot_be_part_of_a_key_is_refused() {
         for bad in ["a b", "a\n", "ä", "a#", &"a".repeat(129)] {
-            assert!(Keys::new(bad, None, false).unwrap_err().contains("the prefix"), "{bad}");
-            assert!(Keys::new("", Some(bad), false).unwrap_err().contains("the namespace"), "{bad}");
+            assert!(FleetKeys::new(bad, None, false).unwrap_err().contains("the prefix"), "{bad}");
+            assert!(FleetKeys::new("", Some(bad), false).unwrap_err().contains("the namespace"), "{bad}");
         }
-        assert!(Keys::new("", Some(""), false).is_err());
+        assert!(FleetKeys::new("", Some(""), false).is_err());
         let longest = "a".repeat(128);
-        let keys = Keys::new(&longest, Some(&longest), false).unwrap();
+        let keys = FleetKeys::new(&longest, Some(&longest), false).unwrap();
         assert_eq!(128 + 32, keys.key(b"http://a/").as_str().len());
     }
 
@@ -217,7 +217,7 @@ mod tests {
             md5: bool,
             (generation, index) in any::<(u64, u32)>(),
         ) {
-            let keys = Keys::new(&prefix, namespace.as_deref(), md5).unwrap();
+            let keys = FleetKeys::new(&prefix, namespace.as_deref(), md5).unwrap();
             for it in [keys.key(&key), keys.variant(&key, &variant), keys.part(generation, index)] {
                 prop_assert!((1..=250).contains(&it.as_bytes().len()));
                 prop_assert!(it.as_bytes().iter().all(u8::is_ascii_graphic));

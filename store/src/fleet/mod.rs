@@ -4,50 +4,50 @@
 //! One [`Fleet`] is for one worker; all share one [`Health`]. Whatever the servers do, an operation ends by its deadline, as
 //! a right answer, as a miss, or as "unavailable": there is no error that a client could see.
 
+mod chunking;
 mod connection;
 mod get;
 pub mod hash;
 pub mod health;
 pub mod keys;
-pub mod log;
+pub mod purge_log;
 mod put;
+mod recompute_lease;
 pub mod ring;
 pub mod server;
 pub mod settings;
-mod split;
 mod supersede;
-mod turns;
 
-pub use hash::Hash;
-pub use health::{Change, Follower, Health, Moment, Standing, Step};
-pub use keys::Keys;
-pub use ring::Distribution;
-pub use server::{Added, Failed, Server};
-pub use settings::{Address, At, FilledBy, Large, Settings};
-pub use turns::{AtWork, Theirs, Win};
+pub use hash::KeyHashFunction;
+pub use health::{Health, Moment, OperationFollower, OperationResult, ServerChange, ServerStanding};
+pub use keys::FleetKeys;
+pub use recompute_lease::{AtWork, OtherNodesLease, RecomputeLease};
+pub use ring::RingDistribution;
+pub use server::{Added, MemcachedServer, OperationFailure};
+pub use settings::{FilledBy, FleetAddress, FleetSettings, MemcachedAddress, OversizePolicy};
 
 use crate::ram::Store;
 use bytes::Bytes;
-use get::Item;
-use health::Admission;
+use get::FleetItem;
+use health::ServerAdmission;
 use larder_counters::Counters;
 use larder_semantics::field::Field;
 use larder_semantics::policy::Policy;
 use larder_stdx::clock::WallTime;
 use larder_wire::envelope::Envelope;
 pub use larder_wire::envelope::{Mark, Unshared};
-pub use larder_wire::memcached::{FleetKey, Protocol};
-use ring::Ring;
-use server::Way;
+pub use larder_wire::memcached::{FleetKey, MemcachedProtocol};
+use recompute_lease::{RecomputeLeases, StaleRead};
+use ring::ServerRing;
+use server::ConnectionChoice;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 pub use supersede::Instead;
-use turns::{Seen, Turns};
 
 /// What is asked of the fleet.
 #[derive(Clone, Copy)]
-pub struct Ask<'a> {
+pub struct FleetQuery<'a> {
     /// The full key (`semantics::key`).
     pub key: &'a [u8],
     /// The request's fields: they select the variant.
@@ -66,38 +66,38 @@ pub struct Ask<'a> {
 pub enum Want {
     /// Nothing: it only looks.
     Look,
-    /// It will ask the origin, if it is its turn: of all nodes one is told so ([`Turn::Ours`]).
+    /// It will ask the origin, if it is its turn: of all nodes one is told so ([`RecomputeTurn::Ours`]).
     Recompute,
 }
 
 /// Whose turn it is to ask the origin for what is absent or has expired.
 #[derive(Debug)]
-pub enum Turn {
+pub enum RecomputeTurn {
     /// Anybody's: the servers keep no turns (binary protocol, `recompute_once = false`, [`Want::Look`]), or what was found
     /// is fresh.
     Free,
     /// This node's. Keep the value until the new response is put, or until nothing will be put.
-    Ours(Win),
+    Ours(RecomputeLease),
     /// Another node has it: look again shortly, as long as it is at work ([`Fleet::is_at_work`]).
-    Theirs(Theirs),
+    Theirs(OtherNodesLease),
 }
 
 /// What the fleet has under a key for a request.
 #[derive(Debug)]
-pub enum Got {
+pub enum FleetResult {
     /// A response: whole, of that key and that variant.
     Hit {
         /// The response.
-        found: Box<Found>,
+        found: Box<FleetResponse>,
         /// Who is to recompute it, if its lifetime is over.
-        turn: Turn,
+        turn: RecomputeTurn,
     },
     /// Nothing that could be used.
     Miss {
         /// When it was removed, or another answer of the origin came, if that was lately: what a node has from before does not stand.
         removed: Option<WallTime>,
         /// Who is to compute it.
-        turn: Turn,
+        turn: RecomputeTurn,
     },
     /// Another node has asked the origin, and what it was answered may not be shared.
     Unshared {
@@ -114,7 +114,7 @@ pub enum Got {
 
 /// A response as the fleet has it, checked.
 #[derive(Debug)]
-pub struct Found {
+pub struct FleetResponse {
     /// All but the body.
     pub envelope: Envelope,
     /// The body, put together and unpacked.
@@ -136,7 +136,7 @@ pub enum Settled {
 }
 
 /// A write that is on its way. Dropping it does not stop it.
-pub struct Put {
+pub struct FleetPut {
     result: put::Pending,
 }
 
@@ -152,15 +152,15 @@ pub enum Removed {
 
 /// One worker's client of the fleet. Every operation is run within a tokio `LocalSet`.
 pub struct Fleet {
-    settings: Arc<Settings>,
+    settings: Arc<FleetSettings>,
     health: Arc<Health>,
     store: Arc<Store>,
     counters: Arc<Counters>,
-    servers: Box<[Rc<Server>]>,
-    keys: Keys,
-    ring: RefCell<(u64, Ring)>,
-    turns: Turns,
-    seen: Seen,
+    servers: Box<[Rc<MemcachedServer>]>,
+    keys: FleetKeys,
+    ring: RefCell<(u64, ServerRing)>,
+    turns: RecomputeLeases,
+    seen: StaleRead,
     superseding: supersede::Superseding,
     /// Bytes of bodies on their way out.
     writing: Cell<u64>,
@@ -179,15 +179,15 @@ impl Fleet {
     /// memory to be written is in the books of `store`.
     #[must_use]
     pub fn new(
-        settings: Arc<Settings>,
+        settings: Arc<FleetSettings>,
         health: Arc<Health>,
         store: Arc<Store>,
         counters: Arc<Counters>,
     ) -> Rc<Self> {
         let servers = (0..settings.servers.len())
-            .map(|at| Server::new(at, settings.clone(), health.clone(), counters.clone()))
+            .map(|at| MemcachedServer::new(at, settings.clone(), health.clone(), counters.clone()))
             .collect();
-        let ring = Ring::new(&settings.servers, settings.distribution, settings.hash, |_| true);
+        let ring = ServerRing::new(&settings.servers, settings.distribution, settings.hash, |_| true);
         let (turns, seen, superseding) = Default::default();
         let (keys, ring, writing) = (settings.keys.clone(), RefCell::new((0, ring)), Cell::new(0));
         Rc::new(Self {
@@ -207,13 +207,13 @@ impl Fleet {
 
     /// What the operator says of it.
     #[must_use]
-    pub fn settings(&self) -> &Settings {
+    pub fn settings(&self) -> &FleetSettings {
         &self.settings
     }
 
     /// Under which names things lie in it.
     #[must_use]
-    pub fn keys(&self) -> &Keys {
+    pub fn keys(&self) -> &FleetKeys {
         &self.keys
     }
 
@@ -225,7 +225,7 @@ impl Fleet {
 
     /// One of them, for what is kept on each server and not by key.
     #[must_use]
-    pub fn server(&self, at: usize) -> &Rc<Server> {
+    pub fn server(&self, at: usize) -> &Rc<MemcachedServer> {
         &self.servers[at]
     }
 
@@ -249,14 +249,14 @@ impl Fleet {
         // Asked first: a change meanwhile is then seen the next time.
         let epoch = self.health.epoch();
         if ring.0 != epoch && self.settings.auto_eject {
-            let Settings { servers, distribution, hash, .. } = &*self.settings;
-            *ring = (epoch, Ring::new(servers, *distribution, *hash, |it| self.is_live(it)));
+            let FleetSettings { servers, distribution, hash, .. } = &*self.settings;
+            *ring = (epoch, ServerRing::new(servers, *distribution, *hash, |it| self.is_live(it)));
         }
         ring.1.server(key.as_bytes())
     }
 
     fn is_live(&self, server: usize) -> bool {
-        self.health.standing(server) != Standing::Ejected
+        self.health.standing(server) != ServerStanding::Ejected
     }
 
     /// Makes the attempts that are due at ejected servers, beside whatever is asked.
@@ -265,7 +265,7 @@ impl Fleet {
             if self.is_live(server.at()) {
                 continue;
             }
-            if let Admission::Try(attempt) = self.health.admission(server.at(), Moment::now()) {
+            if let ServerAdmission::Try(attempt) = self.health.admission(server.at(), Moment::now()) {
                 server.try_again(attempt);
             }
         }

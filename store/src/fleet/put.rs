@@ -1,15 +1,15 @@
 //! Writing into the fleet, and removing. Nobody waits for a write; nothing that was removed is written after.
 
-use super::connection::{Answer, now};
-use super::server::{Failed, Way};
-use super::split::{self, Held};
+use super::chunking::{self, HeldBody};
+use super::connection::{ServerReply, now};
+use super::recompute_lease::{ABSENT, new_generation, random};
+use super::server::{ConnectionChoice, OperationFailure};
 use super::supersede::{CLOCKS_APART, Instead};
-use super::turns::{ABSENT, new_generation, random};
-use super::{FilledBy, Fleet, Large, Put, Removed, Settled, Win};
-use crate::ram::{Body, Stored};
+use super::{FilledBy, Fleet, FleetPut, OversizePolicy, RecomputeLease, Removed, Settled};
+use crate::ram::{Stored, StoredBody};
 use larder_stdx::clock;
-use larder_wire::envelope::{BodyInfo, Envelope, Head, Mark, Parts, Unshared, sum};
-use larder_wire::memcached::{FleetKey, MAX_EXPIRE, Reply, Request, Value};
+use larder_wire::envelope::{BodyInfo, BodySplit, Envelope, EnvelopeHead, Mark, Unshared, sum};
+use larder_wire::memcached::{FleetKey, MAX_EXPIRE, MemcachedReply, MemcachedRequest, MemcachedValue};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -25,7 +25,7 @@ const ITEM_COST: u64 = 512;
 const BYTES_A_MILLISECOND: u64 = 16 * 1024;
 
 /// One response on its way out.
-struct Outgoing {
+struct OutgoingItem {
     key: Box<[u8]>,
     stored: Arc<Stored>,
     /// Seconds for which it is to be kept.
@@ -52,7 +52,7 @@ enum Over {
 
 /// What became of one item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Written {
+enum PutResult {
     /// It is there.
     There,
     /// Another node has written a newer one since: that stays.
@@ -66,31 +66,37 @@ enum Written {
 impl Fleet {
     /// Queues a response to be written: under its key as the newest, and under its variant's. Kept for its lifetime and
     /// `stale_grace`, at most `expire`; as long as memcached counts, 30 days, where that is zero. Once a server has it, `stored.recheck` is set.
-    pub fn put(self: &Rc<Self>, key: &[u8], stored: &Arc<Stored>) -> Put {
+    pub fn put(self: &Rc<Self>, key: &[u8], stored: &Arc<Stored>) -> FleetPut {
         self.put_in_turn(key, stored, None)
     }
 
     /// [`Fleet::put`] of what it was this node's turn to make. The turn ends when the response is there, or is not to be.
-    pub fn put_in_turn(self: &Rc<Self>, key: &[u8], stored: &Arc<Stored>, win: Option<Win>) -> Put {
+    pub fn put_in_turn(
+        self: &Rc<Self>,
+        key: &[u8],
+        stored: &Arc<Stored>,
+        win: Option<RecomputeLease>,
+    ) -> FleetPut {
         let Some(expire) = self.keeps_for(stored) else {
             if stored.meta.partial.is_none() {
                 self.supersede_soon(key, Instead::Trace(stored.meta.request_time));
             }
-            return Put::settled_as(Settled::NotStored);
+            return FleetPut::settled_as(Settled::NotStored);
         };
         let size = stored.body.len();
-        let skips = self.settings.large == Large::Skip && size > self.settings.max_item && !self.packs(size);
+        let skips =
+            self.settings.large == OversizePolicy::Skip && size > self.settings.max_item && !self.packs(size);
         if size > self.settings.queue || skips {
             self.counters.fleet_too_large.add(1);
             self.supersede_soon(key, Instead::Trace(stored.meta.request_time));
-            return Put::settled_as(Settled::NotStored);
+            return FleetPut::settled_as(Settled::NotStored);
         }
         // What waits is in RAM, which has no room for others meanwhile.
         let most = self.settings.queue.min(self.store.budget() / 8);
         if self.writing.get() > 0 && self.writing.get() + size > most {
             self.counters.fleet_puts_full.add(1);
             self.supersede_soon(key, Instead::Trace(stored.meta.request_time));
-            return Put::settled_as(Settled::NotStored);
+            return FleetPut::settled_as(Settled::NotStored);
         }
         self.writing.set(self.writing.get() + size);
         let outgoing = self.outgoing(key, stored, expire);
@@ -108,9 +114,9 @@ impl Fleet {
             let _ = settles.send(result);
         });
         if self.settings.no_block {
-            return Put::settled_as(Settled::Unknown);
+            return FleetPut::settled_as(Settled::Unknown);
         }
-        Put { result: Err((settled, now() + self.settings.timeout)) }
+        FleetPut { result: Err((settled, now() + self.settings.timeout)) }
     }
 
     /// The seconds for which a response is kept; `None` where it is not to be written.
@@ -137,7 +143,7 @@ impl Fleet {
     }
 
     /// What is known now, before anything is waited for.
-    fn outgoing(&self, key: &[u8], stored: &Arc<Stored>, expire: u32) -> Outgoing {
+    fn outgoing(&self, key: &[u8], stored: &Arc<Stored>, expire: u32) -> OutgoingItem {
         let seen = self.seen.take(key);
         let with_turn = |key: FleetKey, otherwise: Over| {
             let over = self.turns.replaces(&key).map_or(otherwise, Over::This);
@@ -151,7 +157,7 @@ impl Fleet {
         let varies = !stored.meta.vary.is_empty();
         let known = seen.map(|it| it.generation).filter(|it| *it != 0);
         let generation = if varies { known.unwrap_or_else(new_generation) } else { 0 };
-        Outgoing {
+        OutgoingItem {
             key: key.into(),
             stored: stored.clone(),
             expire,
@@ -163,8 +169,8 @@ impl Fleet {
         }
     }
 
-    async fn write(self: &Rc<Self>, outgoing: &Outgoing) -> Settled {
-        let Outgoing { stored, base, variant, .. } = outgoing;
+    async fn write(self: &Rc<Self>, outgoing: &OutgoingItem) -> Settled {
+        let OutgoingItem { stored, base, variant, .. } = outgoing;
         let Some((value, body)) = self.make(outgoing).await else { return Settled::NotStored };
         // The variant first: who finds the newest of its generation finds all.
         let mut result = Settled::Stored;
@@ -172,13 +178,13 @@ impl Fleet {
         for (key, over) in variant.iter().chain([base]) {
             let written = self.set(outgoing, key, &value, body.as_ref(), *over).await;
             match written {
-                Written::There => self.turns.done(key),
-                Written::Outdone | Written::Removed => {
+                PutResult::There => self.turns.done(key),
+                PutResult::Outdone | PutResult::Removed => {
                     self.turns.done(key);
                     is_outdone = true;
-                    is_removed |= written == Written::Removed;
+                    is_removed |= written == PutResult::Removed;
                 }
-                Written::No => result = Settled::NotStored,
+                PutResult::No => result = Settled::NotStored,
             }
         }
         if self.health.removals(&outgoing.key) != outgoing.removals {
@@ -188,7 +194,11 @@ impl Fleet {
                 if let Some(server) = self.route(key) {
                     let trace = trace.as_deref().filter(|_| *key == base.0);
                     let request = removal(key, &trace, self.stands());
-                    self.servers[server].tell(&request, Way::of(key), now() + self.settings.timeout);
+                    self.servers[server].tell(
+                        &request,
+                        ConnectionChoice::of(key),
+                        now() + self.settings.timeout,
+                    );
                 }
             }
             return Settled::NotStored;
@@ -204,15 +214,15 @@ impl Fleet {
     }
 
     /// The value, and the body behind it unless that lies in parts, which are written by then.
-    async fn make(self: &Rc<Self>, outgoing: &Outgoing) -> Option<(Vec<u8>, Option<Held>)> {
+    async fn make(self: &Rc<Self>, outgoing: &OutgoingItem) -> Option<(Vec<u8>, Option<HeldBody>)> {
         let stored = &outgoing.stored;
         let mut body = match &stored.body {
-            Body::Heap(bytes) => Held::Bytes(bytes.bytes()),
-            Body::Arena(slice) | Body::Disk(slice) => Held::of(slice, &self.store).await?,
+            StoredBody::Heap(bytes) => HeldBody::Bytes(bytes.bytes()),
+            StoredBody::Arena(slice) | StoredBody::Disk(slice) => HeldBody::of(slice, &self.store).await?,
         };
         let mut packed = None;
         if self.packs(stored.body.len()) {
-            (body, packed) = split::pack(body).await;
+            (body, packed) = chunking::pack(body).await;
             self.counters.fleet_compressed.add(u64::from(packed.is_some()));
         }
         let length = body.bytes().len() as u64;
@@ -226,16 +236,16 @@ impl Fleet {
         }
         let parts = u64::from_le_bytes(random()?);
         // A part is an item as others are, with its own small head.
-        let parts = Parts::of(parts, length, most.saturating_sub(64));
-        let Some(parts) = parts.filter(|_| self.settings.large == Large::Split) else {
+        let parts = BodySplit::of(parts, length, most.saturating_sub(64));
+        let Some(parts) = parts.filter(|_| self.settings.large == OversizePolicy::Split) else {
             self.counters.fleet_too_large.add(1);
             return None;
         };
         for index in 0..parts.count {
-            let part = split::part(&body, &parts, index);
+            let part = chunking::part(&body, &parts, index);
             let key = self.keys.part(parts.generation, index);
             let is_there =
-                self.set(outgoing, &key, &part.0, Some(&part.1), Over::All).await == Written::There;
+                self.set(outgoing, &key, &part.0, Some(&part.1), Over::All).await == PutResult::There;
             if !is_there || self.health.removals(&outgoing.key) != outgoing.removals {
                 return None;
             }
@@ -253,66 +263,73 @@ impl Fleet {
     /// Writes one item: `head`, and behind it the bytes of `body`, which are not copied.
     async fn set(
         self: &Rc<Self>,
-        outgoing: &Outgoing,
+        outgoing: &OutgoingItem,
         key: &FleetKey,
         head: &[u8],
-        body: Option<&Held>,
+        body: Option<&HeldBody>,
         over: Over,
-    ) -> Written {
+    ) -> PutResult {
         let mut over = over;
         loop {
-            let Some(server) = self.route(key) else { return Written::No };
-            let value = Value { pieces: &[head], behind: body.map_or(0, |it| it.bytes().len()) };
+            let Some(server) = self.route(key) else { return PutResult::No };
+            let value = MemcachedValue { pieces: &[head], behind: body.map_or(0, |it| it.bytes().len()) };
             let millis = value.length() as u64 / BYTES_A_MILLISECOND;
             let deadline = now() + self.settings.timeout + Duration::from_millis(millis);
             let (flags, expire) = (outgoing.generation, outgoing.expire);
-            let set = |cas| Request::Set { key, value, flags, expire, cas, stale_if_older: false };
+            let set = |cas| MemcachedRequest::Set { key, value, flags, expire, cas, stale_if_older: false };
             let request = match over {
                 Over::This(cas) => set(Some(cas)),
                 Over::All => set(None),
-                Over::Nothing | Over::AllButRemovals => Request::Add { key, value, flags, expire },
+                Over::Nothing | Over::AllButRemovals => MemcachedRequest::Add { key, value, flags, expire },
             };
-            match self.servers[server].store(&request, body, Way::of(key), deadline).await.map(|it| it.reply)
+            match self.servers[server]
+                .store(&request, body, ConnectionChoice::of(key), deadline)
+                .await
+                .map(|it| it.reply)
             {
-                Ok(Reply::Done) => return Written::There,
-                Ok(Reply::Exists | Reply::NotStored) => {}
+                Ok(MemcachedReply::Done) => return PutResult::There,
+                Ok(MemcachedReply::Exists | MemcachedReply::NotStored) => {}
                 Ok(_) => {
                     // It has no room: what it has under this key is older.
-                    let gone = Request::Delete { key, stale: None, cas: None };
-                    self.servers[server].tell(&gone, Way::of(key), now() + self.settings.timeout);
-                    return Written::No;
+                    let gone = MemcachedRequest::Delete { key, stale: None, cas: None };
+                    self.servers[server].tell(
+                        &gone,
+                        ConnectionChoice::of(key),
+                        now() + self.settings.timeout,
+                    );
+                    return PutResult::No;
                 }
-                Err(_) => return Written::No,
+                Err(_) => return PutResult::No,
             }
             match (self.standing(outgoing, key, over).await, over) {
-                (Standing::Removal, _) => return Written::Removed,
-                (Standing::Other(cas), Over::AllButRemovals) => over = Over::This(cas),
-                (Standing::Other(_) | Standing::Newer, _) => return Written::Outdone,
-                (Standing::Unknown, _) => return Written::No,
+                (LeftBehind::Removal, _) => return PutResult::Removed,
+                (LeftBehind::Other(cas), Over::AllButRemovals) => over = Over::This(cas),
+                (LeftBehind::Other(_) | LeftBehind::Newer, _) => return PutResult::Outdone,
+                (LeftBehind::Unknown, _) => return PutResult::No,
             }
         }
     }
 
     /// What stands under a key that something could not be written to.
-    async fn standing(self: &Rc<Self>, outgoing: &Outgoing, key: &FleetKey, over: Over) -> Standing {
+    async fn standing(self: &Rc<Self>, outgoing: &OutgoingItem, key: &FleetKey, over: Over) -> LeftBehind {
         let deadline = now() + self.settings.timeout;
-        let Some(sent) = self.ask_for(key.clone(), deadline) else { return Standing::Unknown };
-        let Ok(Some(it)) = self.hear(sent, deadline).await else { return Standing::Unknown };
+        let Some(sent) = self.ask_for(key.clone(), deadline) else { return LeftBehind::Unknown };
+        let Ok(Some(it)) = self.hear(sent, deadline).await else { return LeftBehind::Unknown };
         let ours = &outgoing.stored.meta;
         let standing = match Mark::read(&it.value) {
             Ok(Mark { says: Unshared::Removed, of }) => {
                 let is_later = ours.request_time.0 > of.meta.response_time.0 + CLOCKS_APART;
-                if is_later { Standing::Other(it.hit.cas) } else { Standing::Removal }
+                if is_later { LeftBehind::Other(it.hit.cas) } else { LeftBehind::Removal }
             }
             // The origin gave that answer after it was asked for this one, as far as clocks tell.
-            Ok(mark) if mark.of.meta.response_time >= ours.request_time => Standing::Removal,
-            Ok(_) => Standing::Other(it.hit.cas),
+            Ok(mark) if mark.of.meta.response_time >= ours.request_time => LeftBehind::Removal,
+            Ok(_) => LeftBehind::Other(it.hit.cas),
             Err(_) => match Envelope::read(&it.value) {
-                Ok((other, _)) if is_newer(&other, &outgoing.stored) => Standing::Newer,
-                _ => Standing::Other(it.hit.cas),
+                Ok((other, _)) if is_newer(&other, &outgoing.stored) => LeftBehind::Newer,
+                _ => LeftBehind::Other(it.hit.cas),
             },
         };
-        if matches!(standing, Standing::Removal | Standing::Newer) || over != Over::AllButRemovals {
+        if matches!(standing, LeftBehind::Removal | LeftBehind::Newer) || over != Over::AllButRemovals {
             // It stays, and so does whose turn it is.
             self.hand_back(key, &it);
         }
@@ -350,7 +367,7 @@ impl Fleet {
         for server in self.holders(&base) {
             let sent = self
                 .is_live(server)
-                .then(|| self.servers[server].ask(&request, Way::of(&base), deadline).ok())
+                .then(|| self.servers[server].ask(&request, ConnectionChoice::of(&base), deadline).ok())
                 .flatten();
             match sent {
                 Some(sent) => asked.push((server, sent)),
@@ -358,8 +375,8 @@ impl Fleet {
             }
         }
         for (server, sent) in asked {
-            let is_gone = |answer: Result<Answer, Failed>| {
-                answer.is_ok_and(|it| matches!(it.reply, Reply::Done | Reply::NotFound))
+            let is_gone = |answer: Result<ServerReply, OperationFailure>| {
+                answer.is_ok_and(|it| matches!(it.reply, MemcachedReply::Done | MemcachedReply::NotFound))
             };
             if is_gone(self.servers[server].answer(sent, deadline).await) {
                 continue;
@@ -367,7 +384,9 @@ impl Fleet {
             // It may have no room for what would stand there.
             let request = removal(&base, &None, stands);
             if trace.is_none()
-                || !is_gone(self.servers[server].exchange(&request, Way::of(&base), deadline).await)
+                || !is_gone(
+                    self.servers[server].exchange(&request, ConnectionChoice::of(&base), deadline).await,
+                )
             {
                 removed = Removed::Perhaps;
             }
@@ -391,7 +410,7 @@ impl Fleet {
 
 /// What stands where something could not be written.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Standing {
+enum LeftBehind {
     Removal,
     /// Another answer for the same variant, that was asked for after this one had come.
     Newer,
@@ -407,26 +426,26 @@ fn is_newer(other: &Envelope, ours: &Stored) -> bool {
 }
 
 /// The request that removes what is under a key, with what stands there then.
-fn removal<'a>(key: &'a FleetKey, trace: &'a Option<&'a [u8]>, stands: u32) -> Request<'a> {
+fn removal<'a>(key: &'a FleetKey, trace: &'a Option<&'a [u8]>, stands: u32) -> MemcachedRequest<'a> {
     match trace {
-        Some(trace) => Request::Set {
+        Some(trace) => MemcachedRequest::Set {
             key,
-            value: Value::of(std::slice::from_ref(trace)),
+            value: MemcachedValue::of(std::slice::from_ref(trace)),
             flags: 0,
             expire: stands,
             cas: None,
             stale_if_older: false,
         },
-        None => Request::Delete { key, stale: None, cas: None },
+        None => MemcachedRequest::Delete { key, stale: None, cas: None },
     }
 }
 
 /// The head of an envelope.
-fn head(outgoing: &Outgoing, key: &[u8], body: BodyInfo) -> Vec<u8> {
+fn head(outgoing: &OutgoingItem, key: &[u8], body: BodyInfo) -> Vec<u8> {
     let stored = &outgoing.stored;
     let known: Vec<(u64, u64)> =
         stored.marks.born.log.as_slice().iter().map(|it| (it.log, it.entry)).collect();
-    let head = Head {
+    let head = EnvelopeHead {
         key,
         variant: &stored.variant,
         meta: &stored.meta,
@@ -442,9 +461,9 @@ fn head(outgoing: &Outgoing, key: &[u8], body: BodyInfo) -> Vec<u8> {
     bytes
 }
 
-impl Put {
+impl FleetPut {
     fn settled_as(settled: Settled) -> Self {
-        Put { result: Ok(settled) }
+        FleetPut { result: Ok(settled) }
     }
 
     /// Waits until it has settled, for `timeout` at most; not at all with `no_block`.

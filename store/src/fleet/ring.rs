@@ -1,8 +1,8 @@
 //! Which server a key belongs to: the same as libmemcached's, so that applications that use it find what larder writes,
 //! and the other way about. How a key looks is in `keys`; whether a server answers is not known here.
 
-use super::hash::{Hash, md5_word};
-use super::settings::{Address, At};
+use super::hash::{KeyHashFunction, md5_word};
+use super::settings::{FleetAddress, MemcachedAddress};
 
 /// Points of each server on the ring without weights.
 const POINTS: u32 = 100;
@@ -15,7 +15,7 @@ const DEFAULT_PORT: u16 = 11211;
 
 /// How hashes are shared out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Distribution {
+pub enum RingDistribution {
     /// A ring on which each server has 100 points (`MEMCACHED_DISTRIBUTION_CONSISTENT`): when one comes or goes, few
     /// keys move. The points are hashed as the keys are.
     #[default]
@@ -27,37 +27,37 @@ pub enum Distribution {
     Modula,
 }
 
-impl Distribution {
+impl RingDistribution {
     /// Each with its name in the configuration.
-    pub const ALL: [(&'static str, Distribution); 3] = [
-        ("ketama", Distribution::Ketama),
-        ("ketama_weighted", Distribution::KetamaWeighted),
-        ("modula", Distribution::Modula),
+    pub const ALL: [(&'static str, RingDistribution); 3] = [
+        ("ketama", RingDistribution::Ketama),
+        ("ketama_weighted", RingDistribution::KetamaWeighted),
+        ("modula", RingDistribution::Modula),
     ];
 
     /// The distribution of that name.
     #[must_use]
-    pub fn named(name: &str) -> Option<Distribution> {
+    pub fn named(name: &str) -> Option<RingDistribution> {
         Self::ALL.iter().find(|it| it.0 == name).map(|it| it.1)
     }
 }
 
 /// The servers as keys see them. Made anew when one is left out or comes back.
 #[derive(Clone, Debug)]
-pub struct Ring {
-    hash: Hash,
-    places: Places,
+pub struct ServerRing {
+    hash: KeyHashFunction,
+    places: RingPlaces,
 }
 
 #[derive(Clone, Debug)]
-enum Places {
+enum RingPlaces {
     /// Points in ascending order, each with its server.
     Points(Box<[(u32, u32)]>),
     /// The server of each remainder.
     Remainders(Box<[usize]>),
 }
 
-impl Ring {
+impl ServerRing {
     /// The ring of those of `servers` for which `is_live` holds, by their place in the list.
     ///
     /// A ring of points has no points of the others, as with libmemcached's `AUTO_EJECT_HOSTS`. By remainder the keys of
@@ -65,18 +65,18 @@ impl Ring {
     /// eject there).
     #[must_use]
     pub fn new(
-        servers: &[Address],
-        distribution: Distribution,
-        hash: Hash,
+        servers: &[FleetAddress],
+        distribution: RingDistribution,
+        hash: KeyHashFunction,
         is_live: impl Fn(usize) -> bool,
-    ) -> Ring {
+    ) -> ServerRing {
         let live: Vec<usize> = (0..servers.len()).filter(|it| is_live(*it)).collect();
         let places = match distribution {
-            Distribution::Modula => Places::Remainders(remainders(servers.len(), &live)),
-            Distribution::Ketama => Places::Points(points(servers, &live, hash)),
-            Distribution::KetamaWeighted => Places::Points(weighted_points(servers, &live)),
+            RingDistribution::Modula => RingPlaces::Remainders(remainders(servers.len(), &live)),
+            RingDistribution::Ketama => RingPlaces::Points(points(servers, &live, hash)),
+            RingDistribution::KetamaWeighted => RingPlaces::Points(weighted_points(servers, &live)),
         };
-        Ring { hash, places }
+        ServerRing { hash, places }
     }
 
     /// The server of a key, by its place in the list; `None` where no server is live.
@@ -87,11 +87,11 @@ impl Ring {
     pub fn server(&self, key: &[u8]) -> Option<usize> {
         let hash = self.hash.of(key);
         match &self.places {
-            Places::Points(points) => {
+            RingPlaces::Points(points) => {
                 let at = points.partition_point(|it| it.0 < hash);
                 points.get(at).or(points.first()).map(|it| it.1 as usize)
             }
-            Places::Remainders(servers) => {
+            RingPlaces::Remainders(servers) => {
                 let count = u32::try_from(servers.len()).ok().filter(|it| *it > 0)?;
                 servers.get((hash % count) as usize).copied()
             }
@@ -104,7 +104,7 @@ fn remainders(count: usize, live: &[usize]) -> Box<[usize]> {
     (0..count).filter_map(next).collect()
 }
 
-fn points(servers: &[Address], live: &[usize], hash: Hash) -> Box<[(u32, u32)]> {
+fn points(servers: &[FleetAddress], live: &[usize], hash: KeyHashFunction) -> Box<[(u32, u32)]> {
     let of_one = |at: usize| {
         let name = point_name(&servers[at].at);
         (0..POINTS).map(move |it| (hash.of(format!("{name}-{it}").as_bytes()), place(at)))
@@ -115,7 +115,7 @@ fn points(servers: &[Address], live: &[usize], hash: Hash) -> Box<[(u32, u32)]> 
 /// Four points of each MD5 sum. The number of points is computed in single precision, as in C: it decides where the
 /// last points are.
 #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-fn weighted_points(servers: &[Address], live: &[usize]) -> Box<[(u32, u32)]> {
+fn weighted_points(servers: &[FleetAddress], live: &[usize]) -> Box<[(u32, u32)]> {
     let weight = |at: usize| u64::from(servers[at].weight.max(1));
     let all: u64 = live.iter().map(|it| weight(*it)).sum();
     let of_one = |at: usize| {
@@ -131,11 +131,11 @@ fn weighted_points(servers: &[Address], live: &[usize]) -> Box<[(u32, u32)]> {
 }
 
 /// What the names of a server's points begin with.
-fn point_name(at: &At) -> String {
+fn point_name(at: &MemcachedAddress) -> String {
     match at {
-        At::Tcp(host, DEFAULT_PORT) => host.clone(),
-        At::Tcp(host, port) => format!("{host}:{port}"),
-        At::Unix(path) => format!("{}:0", path.display()),
+        MemcachedAddress::Tcp(host, DEFAULT_PORT) => host.clone(),
+        MemcachedAddress::Tcp(host, port) => format!("{host}:{port}"),
+        MemcachedAddress::Unix(path) => format!("{}:0", path.display()),
     }
 }
 
@@ -153,9 +153,9 @@ fn sorted(points: impl Iterator<Item = (u32, u32)>) -> Box<[(u32, u32)]> {
 mod tests {
     use super::*;
 
-    fn servers(count: u16) -> Vec<Address> {
-        let at = |it| At::Tcp("127.0.0.1".to_owned(), 11211 + it);
-        (0..count).map(|it| Address { at: at(it), weight: 1 }).collect()
+    fn servers(count: u16) -> Vec<FleetAddress> {
+        let at = |it| MemcachedAddress::Tcp("127.0.0.1".to_owned(), 11211 + it);
+        (0..count).map(|it| FleetAddress { at: at(it), weight: 1 }).collect()
     }
 
     fn keys() -> impl Iterator<Item = String> {
@@ -165,9 +165,9 @@ mod tests {
     #[test]
     fn what_is_left_out_moves_nothing_else() {
         let servers = servers(5);
-        for (name, distribution) in Distribution::ALL {
-            let all = Ring::new(&servers, distribution, Hash::Default, |_| true);
-            let some = Ring::new(&servers, distribution, Hash::Default, |it| it != 2);
+        for (name, distribution) in RingDistribution::ALL {
+            let all = ServerRing::new(&servers, distribution, KeyHashFunction::Default, |_| true);
+            let some = ServerRing::new(&servers, distribution, KeyHashFunction::Default, |it| it != 2);
             let mut moved = 0;
             for key in keys() {
                 let (before, after) = (all.server(key.as_bytes()), some.server(key.as_bytes()));
@@ -181,10 +181,16 @@ mod tests {
 
     #[test]
     fn no_server_is_no_place() {
-        for (_, distribution) in Distribution::ALL {
-            assert_eq!(None, Ring::new(&servers(3), distribution, Hash::Md5, |_| false).server(b"a"));
-            assert_eq!(None, Ring::new(&[], distribution, Hash::Md5, |_| true).server(b"a"));
-            assert_eq!(Some(0), Ring::new(&servers(1), distribution, Hash::Md5, |_| true).server(b"a"));
+        for (_, distribution) in RingDistribution::ALL {
+            assert_eq!(
+                None,
+                ServerRing::new(&servers(3), distribution, KeyHashFunction::Md5, |_| false).server(b"a")
+            );
+            assert_eq!(None, ServerRing::new(&[], distribution, KeyHashFunction::Md5, |_| true).server(b"a"));
+            assert_eq!(
+                Some(0),
+                ServerRing::new(&servers(1), distribution, KeyHashFunction::Md5, |_| true).server(b"a")
+            );
         }
     }
 
@@ -192,7 +198,8 @@ mod tests {
     fn weights_are_shares() {
         let mut servers = servers(3);
         servers[1].weight = 2;
-        let ring = Ring::new(&servers, Distribution::KetamaWeighted, Hash::Md5, |_| true);
+        let ring =
+            ServerRing::new(&servers, RingDistribution::KetamaWeighted, KeyHashFunction::Md5, |_| true);
         let mut counts = [0; 3];
         keys().for_each(|it| counts[ring.server(it.as_bytes()).unwrap()] += 1);
         assert!(counts[1] > counts[0] * 3 / 2 && counts[1] > counts[2] * 3 / 2, "{counts:?}");
@@ -200,8 +207,8 @@ mod tests {
 
     #[test]
     fn every_distribution_has_its_name() {
-        for (name, distribution) in Distribution::ALL {
-            assert_eq!(Some(distribution), Distribution::named(name));
+        for (name, distribution) in RingDistribution::ALL {
+            assert_eq!(Some(distribution), RingDistribution::named(name));
         }
     }
 }

@@ -1,14 +1,14 @@
 //! One server of the fleet as one worker sees it: its connections, and operations on it by name. Which server a key
 //! belongs to, and whether a failing one is left alone, is not decided here.
 
-use super::connection::{Answer, Connection, now};
-use super::health::{Attempt, Health, Moment, Round, Step};
-use super::settings::Settings;
-use super::split::Held;
+use super::chunking::HeldBody;
+use super::connection::{ServerConnection, ServerReply, now};
+use super::health::{Attempt, Health, Moment, OperationResult, Round};
+use super::settings::FleetSettings;
 use bytes::Bytes;
 use larder_counters::Counters;
 use larder_stdx::clock;
-use larder_wire::memcached::{FleetKey, Kind, Reply, Request, Value};
+use larder_wire::memcached::{FleetKey, MemcachedReply, MemcachedRequest, MemcachedValue, ReplyKind};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use tokio::time::{Instant, timeout_at};
 
 /// Why a server gave no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Failed {
+pub enum OperationFailure {
     /// Not in time.
     Late,
     /// The connection could not be opened, or ended, or what came on it was not an answer.
@@ -38,7 +38,7 @@ pub enum Added {
 
 /// Which connection a request goes by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum ConnectionChoice {
     /// The least busy.
     Any,
     /// Another than this, where there is one.
@@ -48,35 +48,35 @@ pub(super) enum Way {
     Of(u64),
 }
 
-impl Way {
+impl ConnectionChoice {
     /// That of the public operations.
-    const FIXED: Way = Way::Of(0);
+    const FIXED: ConnectionChoice = ConnectionChoice::Of(0);
 
     /// That of what changes the item under `key`.
-    pub(super) fn of(key: &FleetKey) -> Way {
-        Way::Of(xxhash_rust::xxh3::xxh3_64(key.as_bytes()))
+    pub(super) fn of(key: &FleetKey) -> ConnectionChoice {
+        ConnectionChoice::Of(xxhash_rust::xxh3::xxh3_64(key.as_bytes()))
     }
 }
 
 /// One server. The public operations are for what is kept on each server under fixed keys: they are sent whatever the
 /// server's health, and end by their deadline.
-pub struct Server {
+pub struct MemcachedServer {
     at: usize,
-    settings: Arc<Settings>,
+    settings: Arc<FleetSettings>,
     health: Arc<Health>,
     counters: Arc<Counters>,
-    connections: Box<[Connection]>,
+    connections: Box<[ServerConnection]>,
 }
 
-impl Server {
+impl MemcachedServer {
     pub(super) fn new(
         at: usize,
-        settings: Arc<Settings>,
+        settings: Arc<FleetSettings>,
         health: Arc<Health>,
         counters: Arc<Counters>,
     ) -> Rc<Self> {
         let place = &settings.servers[at].at;
-        let connection = |_| Connection::new(place.clone(), settings.clone(), counters.clone());
+        let connection = |_| ServerConnection::new(place.clone(), settings.clone(), counters.clone());
         let connections = (0..settings.connections.max(1)).map(connection).collect();
         Rc::new(Self { at, settings, health, counters, connections })
     }
@@ -91,19 +91,25 @@ impl Server {
     ///
     /// # Errors
     /// One of them was not answered.
-    pub async fn get_many(&self, keys: &[FleetKey], within: Duration) -> Result<Vec<Option<Bytes>>, Failed> {
+    pub async fn get_many(
+        &self,
+        keys: &[FleetKey],
+        within: Duration,
+    ) -> Result<Vec<Option<Bytes>>, OperationFailure> {
         let deadline = now() + within;
-        let get = |key| Request::Get { key, named: true, vivify: None, recache: None };
+        let get = |key| MemcachedRequest::Get { key, named: true, vivify: None, recache: None };
         // All by one way, so that they arrive together.
-        let asked: Vec<Asked> =
-            keys.iter().map(|it| self.ask(&get(it), Way::FIXED, deadline)).collect::<Result<_, _>>()?;
+        let asked: Vec<PendingOperation> = keys
+            .iter()
+            .map(|it| self.ask(&get(it), ConnectionChoice::FIXED, deadline))
+            .collect::<Result<_, _>>()?;
         let mut values = Vec::with_capacity(keys.len());
         for it in asked {
             let answer = self.answer(it, deadline).await?;
             match answer.reply {
-                Reply::Hit(_) => values.push(Some(answer.value)),
-                Reply::Miss => values.push(None),
-                _ => return Err(Failed::Refused),
+                MemcachedReply::Hit(_) => values.push(Some(answer.value)),
+                MemcachedReply::Miss => values.push(None),
+                _ => return Err(OperationFailure::Refused),
             }
         }
         Ok(values)
@@ -119,13 +125,13 @@ impl Server {
         value: &[u8],
         expire: u32,
         within: Duration,
-    ) -> Result<Added, Failed> {
+    ) -> Result<Added, OperationFailure> {
         let value = &[value];
-        let request = Request::Add { key, value: Value::of(value), flags: 0, expire };
-        match self.exchange(&request, Way::FIXED, now() + within).await?.reply {
-            Reply::Done => Ok(Added::Stored),
-            Reply::NotStored => Ok(Added::Exists),
-            _ => Err(Failed::Refused),
+        let request = MemcachedRequest::Add { key, value: MemcachedValue::of(value), flags: 0, expire };
+        match self.exchange(&request, ConnectionChoice::FIXED, now() + within).await?.reply {
+            MemcachedReply::Done => Ok(Added::Stored),
+            MemcachedReply::NotStored => Ok(Added::Exists),
+            _ => Err(OperationFailure::Refused),
         }
     }
 
@@ -139,13 +145,14 @@ impl Server {
         value: &[u8],
         expire: u32,
         within: Duration,
-    ) -> Result<(), Failed> {
+    ) -> Result<(), OperationFailure> {
         let value = &[value];
-        let value = Value::of(value);
-        let request = Request::Set { key, value, flags: 0, expire, cas: None, stale_if_older: false };
-        match self.exchange(&request, Way::FIXED, now() + within).await?.reply {
-            Reply::Done => Ok(()),
-            _ => Err(Failed::Refused),
+        let value = MemcachedValue::of(value);
+        let request =
+            MemcachedRequest::Set { key, value, flags: 0, expire, cas: None, stale_if_older: false };
+        match self.exchange(&request, ConnectionChoice::FIXED, now() + within).await?.reply {
+            MemcachedReply::Done => Ok(()),
+            _ => Err(OperationFailure::Refused),
         }
     }
 
@@ -160,12 +167,12 @@ impl Server {
         by: u64,
         begin: Option<(u64, u32)>,
         within: Duration,
-    ) -> Result<Option<u64>, Failed> {
-        let request = Request::Increment { key, by, begin };
-        match self.exchange(&request, Way::FIXED, now() + within).await?.reply {
-            Reply::Number(it) => Ok(Some(it)),
-            Reply::NotFound => Ok(None),
-            _ => Err(Failed::Refused),
+    ) -> Result<Option<u64>, OperationFailure> {
+        let request = MemcachedRequest::Increment { key, by, begin };
+        match self.exchange(&request, ConnectionChoice::FIXED, now() + within).await?.reply {
+            MemcachedReply::Number(it) => Ok(Some(it)),
+            MemcachedReply::NotFound => Ok(None),
+            _ => Err(OperationFailure::Refused),
         }
     }
 
@@ -173,12 +180,17 @@ impl Server {
     ///
     /// # Errors
     /// It may or may not have been done.
-    pub async fn touch(&self, key: &FleetKey, expire: u32, within: Duration) -> Result<bool, Failed> {
-        let request = Request::Touch { key, expire };
-        match self.exchange(&request, Way::FIXED, now() + within).await?.reply {
-            Reply::Done => Ok(true),
-            Reply::NotFound => Ok(false),
-            _ => Err(Failed::Refused),
+    pub async fn touch(
+        &self,
+        key: &FleetKey,
+        expire: u32,
+        within: Duration,
+    ) -> Result<bool, OperationFailure> {
+        let request = MemcachedRequest::Touch { key, expire };
+        match self.exchange(&request, ConnectionChoice::FIXED, now() + within).await?.reply {
+            MemcachedReply::Done => Ok(true),
+            MemcachedReply::NotFound => Ok(false),
+            _ => Err(OperationFailure::Refused),
         }
     }
 
@@ -186,23 +198,23 @@ impl Server {
     ///
     /// # Errors
     /// It may or may not have been removed.
-    pub async fn delete(&self, key: &FleetKey, within: Duration) -> Result<bool, Failed> {
-        let request = Request::Delete { key, stale: None, cas: None };
-        match self.exchange(&request, Way::FIXED, now() + within).await?.reply {
-            Reply::Done => Ok(true),
-            Reply::NotFound => Ok(false),
-            _ => Err(Failed::Refused),
+    pub async fn delete(&self, key: &FleetKey, within: Duration) -> Result<bool, OperationFailure> {
+        let request = MemcachedRequest::Delete { key, stale: None, cas: None };
+        match self.exchange(&request, ConnectionChoice::FIXED, now() + within).await?.reply {
+            MemcachedReply::Done => Ok(true),
+            MemcachedReply::NotFound => Ok(false),
+            _ => Err(OperationFailure::Refused),
         }
     }
 
     /// Writes a value of which the request's text has the first bytes alone; `rest` are the others. The server's answer.
     pub(super) async fn store(
         &self,
-        request: &Request<'_>,
-        rest: Option<&Held>,
-        way: Way,
+        request: &MemcachedRequest<'_>,
+        rest: Option<&HeldBody>,
+        way: ConnectionChoice,
         deadline: Instant,
-    ) -> Result<Answer, Failed> {
+    ) -> Result<ServerReply, OperationFailure> {
         let asked = self.ask_with(request, rest, way, deadline)?;
         self.answer(asked, deadline).await
     }
@@ -210,18 +222,18 @@ impl Server {
     /// One request and its answer. Tells `health` how it went.
     pub(super) async fn exchange(
         &self,
-        request: &Request<'_>,
-        way: Way,
+        request: &MemcachedRequest<'_>,
+        way: ConnectionChoice,
         deadline: Instant,
-    ) -> Result<Answer, Failed> {
+    ) -> Result<ServerReply, OperationFailure> {
         let asked = self.ask(request, way, deadline)?;
         self.answer(asked, deadline).await
     }
 
     /// Sends a request whose answer nobody waits for, if a connection is there: by that way, so that it comes behind
     /// what was sent by it before, or by any where nothing was.
-    pub(super) fn tell(&self, request: &Request<'_>, way: Way, deadline: Instant) {
-        let running = |it: &&_| Connection::is_running(it);
+    pub(super) fn tell(&self, request: &MemcachedRequest<'_>, way: ConnectionChoice, deadline: Instant) {
+        let running = |it: &&_| ServerConnection::is_running(it);
         let by_way = Some(&self.connections[self.way(way)]).filter(running);
         if let Some(connection) = by_way.or_else(|| self.connections.iter().find(running)) {
             let _ = connection.ask(request, None, deadline);
@@ -229,80 +241,89 @@ impl Server {
     }
 
     /// Sends a request. What goes by one way is sent in the order of the calls.
-    pub(super) fn ask(&self, request: &Request<'_>, way: Way, deadline: Instant) -> Result<Asked, Failed> {
+    pub(super) fn ask(
+        &self,
+        request: &MemcachedRequest<'_>,
+        way: ConnectionChoice,
+        deadline: Instant,
+    ) -> Result<PendingOperation, OperationFailure> {
         self.ask_with(request, None, way, deadline)
     }
 
     fn ask_with(
         &self,
-        request: &Request<'_>,
-        rest: Option<&Held>,
-        way: Way,
+        request: &MemcachedRequest<'_>,
+        rest: Option<&HeldBody>,
+        way: ConnectionChoice,
         deadline: Instant,
-    ) -> Result<Asked, Failed> {
+    ) -> Result<PendingOperation, OperationFailure> {
         let round = self.health.round(self.at);
         let kind = request.kind();
         let way = self.way(way);
-        let followed = self.health.follower().map(|_| Followed::of(request));
+        let followed = self.health.follower().map(|_| FollowedOperation::of(request));
         match self.connections[way].ask(request, rest, deadline) {
-            Ok(answer) => Ok(Asked { answer, round, kind, way, followed }),
+            Ok(answer) => Ok(PendingOperation { answer, round, kind, way, followed }),
             Err(_) => {
                 self.report(kind, followed.as_ref(), "full");
-                Err(Failed::Full)
+                Err(OperationFailure::Full)
             }
         }
     }
 
     /// Waits for the answer.
-    pub(super) async fn answer(&self, asked: Asked, deadline: Instant) -> Result<Answer, Failed> {
+    pub(super) async fn answer(
+        &self,
+        asked: PendingOperation,
+        deadline: Instant,
+    ) -> Result<ServerReply, OperationFailure> {
         let failed = match timeout_at(deadline, asked.answer).await {
             Ok(Ok(answer)) if is_sign_of_health(asked.kind, &answer.reply) => {
                 self.health.succeeded(self.at);
                 self.report(asked.kind, asked.followed.as_ref(), name_of(&answer.reply));
                 return Ok(answer);
             }
-            Ok(Ok(_)) => Failed::Refused,
-            Ok(Err(_)) => Failed::Broken,
+            Ok(Ok(_)) => OperationFailure::Refused,
+            Ok(Err(_)) => OperationFailure::Broken,
             Err(_) => {
                 self.counters.fleet_timeouts.add(1);
-                Failed::Late
+                OperationFailure::Late
             }
         };
         self.health.failed(self.at, asked.round, Moment::now());
         let came = match failed {
-            Failed::Late => "late",
-            Failed::Broken => "broken",
-            Failed::Full => "full",
-            Failed::Refused => "refused",
+            OperationFailure::Late => "late",
+            OperationFailure::Broken => "broken",
+            OperationFailure::Full => "full",
+            OperationFailure::Refused => "refused",
         };
         self.report(asked.kind, asked.followed.as_ref(), came);
         Err(failed)
     }
 
-    fn report(&self, kind: Kind, followed: Option<&Followed>, came: &'static str) {
+    fn report(&self, kind: ReplyKind, followed: Option<&FollowedOperation>, came: &'static str) {
         let (Some(followed), Some(follower)) = (followed, self.health.follower()) else { return };
         let what = match kind {
-            Kind::Get => "get",
-            Kind::Set => "set",
-            Kind::Add => "add",
-            Kind::Delete => "delete",
-            Kind::Increment => "increment",
-            Kind::Touch => "touch",
-            Kind::Noop => "noop",
+            ReplyKind::Get => "get",
+            ReplyKind::Set => "set",
+            ReplyKind::Add => "add",
+            ReplyKind::Delete => "delete",
+            ReplyKind::Increment => "increment",
+            ReplyKind::Touch => "touch",
+            ReplyKind::Noop => "noop",
         };
         let server = &self.settings.servers[self.at];
         let micros = clock::precise_micros().saturating_sub(followed.since);
-        (follower.tell)(&Step { server, what, key: &followed.key, came, micros });
+        (follower.tell)(&OperationResult { server, what, key: &followed.key, came, micros });
     }
 
-    fn way(&self, way: Way) -> usize {
+    fn way(&self, way: ConnectionChoice) -> usize {
         let count = self.connections.len();
         let least = || (0..count).min_by_key(|it| self.connections[*it].load()).unwrap_or(0);
         match way {
-            Way::Any => least(),
-            Way::Not(at) => (at + 1) % count,
+            ConnectionChoice::Any => least(),
+            ConnectionChoice::Not(at) => (at + 1) % count,
             #[allow(clippy::cast_possible_truncation, reason = "below the number of connections")]
-            Way::Of(number) => (number % count as u64) as usize,
+            ConnectionChoice::Of(number) => (number % count as u64) as usize,
         }
     }
 
@@ -313,10 +334,13 @@ impl Server {
             let deadline = now() + server.settings.connect_timeout + server.settings.timeout;
             // Of its own, so that nothing that is stuck on an old one is in its way.
             let at = &server.settings.servers[server.at].at;
-            let connection = Connection::new(at.clone(), server.settings.clone(), server.counters.clone());
-            let Ok(answer) = connection.ask(&Request::Noop, None, deadline) else { return };
-            if let Ok(Ok(Answer { reply: Reply::Done, .. })) = timeout_at(deadline, answer).await {
-                server.connections.iter().for_each(Connection::renew_if_late);
+            let connection =
+                ServerConnection::new(at.clone(), server.settings.clone(), server.counters.clone());
+            let Ok(answer) = connection.ask(&MemcachedRequest::Noop, None, deadline) else { return };
+            if let Ok(Ok(ServerReply { reply: MemcachedReply::Done, .. })) =
+                timeout_at(deadline, answer).await
+            {
+                server.connections.iter().for_each(ServerConnection::renew_if_late);
                 attempt.answered();
             }
         });
@@ -324,54 +348,54 @@ impl Server {
 }
 
 /// Whether a server that answers so is in order. One that has no room for a value is; one that does not even read is not.
-fn is_sign_of_health(kind: Kind, reply: &Reply) -> bool {
+fn is_sign_of_health(kind: ReplyKind, reply: &MemcachedReply) -> bool {
     match reply {
-        Reply::Refused(refusal) => !refusal.closes() && kind != Kind::Get,
+        MemcachedReply::Refused(refusal) => !refusal.closes() && kind != ReplyKind::Get,
         _ => true,
     }
 }
 
-fn name_of(reply: &Reply) -> &'static str {
+fn name_of(reply: &MemcachedReply) -> &'static str {
     match reply {
-        Reply::Hit(_) => "hit",
-        Reply::Miss => "miss",
-        Reply::Done => "done",
-        Reply::Number(_) => "number",
-        Reply::NotStored => "not-stored",
-        Reply::Exists => "exists",
-        Reply::NotFound => "not-found",
-        Reply::Refused(_) => "refused",
+        MemcachedReply::Hit(_) => "hit",
+        MemcachedReply::Miss => "miss",
+        MemcachedReply::Done => "done",
+        MemcachedReply::Number(_) => "number",
+        MemcachedReply::NotStored => "not-stored",
+        MemcachedReply::Exists => "exists",
+        MemcachedReply::NotFound => "not-found",
+        MemcachedReply::Refused(_) => "refused",
     }
 }
 
 /// What is remembered of a request for whoever follows each.
-struct Followed {
+struct FollowedOperation {
     key: String,
     /// Microseconds, as `clock::precise_micros` counts them.
     since: u64,
 }
 
-impl Followed {
-    fn of(request: &Request<'_>) -> Self {
+impl FollowedOperation {
+    fn of(request: &MemcachedRequest<'_>) -> Self {
         let key = match request {
-            Request::Get { key, .. }
-            | Request::Set { key, .. }
-            | Request::Add { key, .. }
-            | Request::Delete { key, .. }
-            | Request::Increment { key, .. }
-            | Request::Touch { key, .. } => key.as_str(),
-            Request::Noop => "",
+            MemcachedRequest::Get { key, .. }
+            | MemcachedRequest::Set { key, .. }
+            | MemcachedRequest::Add { key, .. }
+            | MemcachedRequest::Delete { key, .. }
+            | MemcachedRequest::Increment { key, .. }
+            | MemcachedRequest::Touch { key, .. } => key.as_str(),
+            MemcachedRequest::Noop => "",
         };
         Self { key: key.to_owned(), since: clock::precise_micros() }
     }
 }
 
 /// A request that was sent.
-pub(super) struct Asked {
-    answer: tokio::sync::oneshot::Receiver<Answer>,
+pub(super) struct PendingOperation {
+    answer: tokio::sync::oneshot::Receiver<ServerReply>,
     round: Round,
-    kind: Kind,
+    kind: ReplyKind,
     /// The connection by which it went.
     pub(super) way: usize,
-    followed: Option<Followed>,
+    followed: Option<FollowedOperation>,
 }

@@ -1,17 +1,17 @@
 //! What the operator says of the fleet: its servers, how long anything may take, what is written there. How keys are
 //! mapped to servers is in `ring`, how they are written in `keys`.
 
-use super::hash::Hash;
-use super::keys::Keys;
-use super::ring::Distribution;
-use larder_wire::memcached::Protocol;
+use super::hash::KeyHashFunction;
+use super::keys::FleetKeys;
+use super::ring::RingDistribution;
+use larder_wire::memcached::MemcachedProtocol;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// Where a memcached listens.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum At {
+pub enum MemcachedAddress {
     /// A host name or an address, without brackets, and a port.
     Tcp(String, u16),
     /// A Unix socket.
@@ -20,33 +20,33 @@ pub enum At {
 
 /// One server of the fleet.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Address {
+pub struct FleetAddress {
     /// Where it listens.
-    pub at: At,
+    pub at: MemcachedAddress,
     /// Its share of the keys beside the others'; at least one. Only `ketama_weighted` minds it.
     pub weight: u32,
 }
 
-impl fmt::Display for At {
+impl fmt::Display for MemcachedAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            At::Tcp(host, port) if host.contains(':') => write!(f, "[{host}]:{port}"),
-            At::Tcp(host, port) => write!(f, "{host}:{port}"),
-            At::Unix(path) => write!(f, "unix:{}", path.display()),
+            MemcachedAddress::Tcp(host, port) if host.contains(':') => write!(f, "[{host}]:{port}"),
+            MemcachedAddress::Tcp(host, port) => write!(f, "{host}:{port}"),
+            MemcachedAddress::Unix(path) => write!(f, "unix:{}", path.display()),
         }
     }
 }
 
-impl fmt::Display for Address {
+impl fmt::Display for FleetAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.at.fmt(f)?;
         if self.weight == 1 { Ok(()) } else { write!(f, " weight={}", self.weight) }
     }
 }
 
-/// What becomes of an item above [`Settings::max_item`].
+/// What becomes of an item above [`FleetSettings::max_item`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Large {
+pub enum OversizePolicy {
     /// It is written in parts, each under its own key.
     #[default]
     Split,
@@ -68,17 +68,17 @@ pub enum FilledBy {
 
 /// What the operator says of the fleet. Times are whole milliseconds or more; sizes are bytes.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct FleetSettings {
     /// The servers. Their order is part of the mapping with `modula`.
-    pub servers: Vec<Address>,
+    pub servers: Vec<FleetAddress>,
     /// What is spoken with all of them.
-    pub protocol: Protocol,
+    pub protocol: MemcachedProtocol,
     /// How keys are shared out among the servers.
-    pub distribution: Distribution,
+    pub distribution: RingDistribution,
     /// By which hash.
-    pub hash: Hash,
+    pub hash: KeyHashFunction,
     /// How keys are written.
-    pub keys: Keys,
+    pub keys: FleetKeys,
     /// The longest time that anything is kept there; zero leaves that to its memory.
     pub expire: Duration,
     /// Whether anything is written there.
@@ -100,7 +100,7 @@ pub struct Settings {
     /// The largest item that the servers take (`memcached -I`), key and overhead included.
     pub max_item: u64,
     /// What becomes of larger ones.
-    pub large: Large,
+    pub large: OversizePolicy,
     /// Bodies above this many bytes are compressed (zstd) in the fleet; `None` for none.
     pub compress_above: Option<u64>,
     /// So long a copy in RAM is used before the fleet is asked for a newer one.
@@ -117,14 +117,14 @@ pub struct Settings {
     pub queue: u64,
 }
 
-impl Default for Settings {
+impl Default for FleetSettings {
     fn default() -> Self {
         Self {
             servers: Vec::new(),
-            protocol: Protocol::default(),
-            distribution: Distribution::default(),
-            hash: Hash::default(),
-            keys: Keys::default(),
+            protocol: MemcachedProtocol::default(),
+            distribution: RingDistribution::default(),
+            hash: KeyHashFunction::default(),
+            keys: FleetKeys::default(),
             expire: Duration::from_secs(24 * 60 * 60),
             put: true,
             no_block: true,
@@ -135,7 +135,7 @@ impl Default for Settings {
             failures: 3,
             retry: Duration::from_secs(5),
             max_item: 1 << 20,
-            large: Large::default(),
+            large: OversizePolicy::default(),
             compress_above: None,
             local_ttl: Duration::from_secs(5),
             filled_by: FilledBy::default(),

@@ -1,7 +1,7 @@
 //! Taking out of the fleet what another answer of the origin has made unusable: at once where somebody waits for it, else some times a
 //! second at most for each key, so that a page whose answers are never stored does not cost a write for each of them.
 
-use super::turns::{REMOVAL_STANDS, Win};
+use super::recompute_lease::{REMOVAL_STANDS, RecomputeLease};
 use super::{FilledBy, Fleet, Removed};
 use larder_stdx::clock::WallTime;
 use larder_wire::envelope::Mark;
@@ -102,7 +102,7 @@ impl Fleet {
     }
 }
 
-impl Win {
+impl RecomputeLease {
     /// Ends the turn: what was to be replaced is gone.
     pub fn end(self) {
         if let Some(fleet) = self.forget() {

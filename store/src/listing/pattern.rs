@@ -9,11 +9,11 @@ use memchr::memmem::Finder;
 /// any host, and `*.css` what ends so.
 pub struct Pattern {
     begins: Begins,
-    parts: Parts,
+    parts: PatternParts,
 }
 
 /// What is written between the stars.
-enum Parts {
+enum PatternParts {
     /// There is none: it may be anywhere in the key.
     Anywhere(Box<Finder<'static>>),
     /// What the key begins with, what it ends with, and what comes between in this order; of that, nothing is empty.
@@ -42,12 +42,12 @@ impl Pattern {
         };
         let finder = |it| Finder::new(it).into_owned();
         let parts = match text.split_once('*') {
-            None => Parts::Anywhere(Box::new(finder(text))),
+            None => PatternParts::Anywhere(Box::new(finder(text))),
             Some((first, rest)) => {
                 let (middle, last) = rest.rsplit_once('*').unwrap_or(("", rest));
                 // However many stars stand side by side, each key is looked at for what is between them alone.
                 let middle = middle.split('*').filter(|it| !it.is_empty()).map(finder).collect();
-                Parts::Whole { first: first.as_bytes().into(), last: last.as_bytes().into(), middle }
+                PatternParts::Whole { first: first.as_bytes().into(), last: last.as_bytes().into(), middle }
             }
         };
         Some(Pattern { begins, parts })
@@ -57,8 +57,8 @@ impl Pattern {
     #[must_use]
     pub fn is_in(&self, key: &[u8]) -> bool {
         let (first, last, middle) = match &self.parts {
-            Parts::Anywhere(part) => return part.find(key).is_some(),
-            Parts::Whole { first, last, middle } => (first, last, middle),
+            PatternParts::Anywhere(part) => return part.find(key).is_some(),
+            PatternParts::Whole { first, last, middle } => (first, last, middle),
         };
         let Some(key) = self.from(key) else { return false };
         // The ends first: they are compared at one place, the parts between are searched for.
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn stars_side_by_side_are_one() {
         let pattern = Pattern::new(&format!("h{}news{}", "*".repeat(4000), "*".repeat(4000))).unwrap();
-        let Parts::Whole { middle, .. } = &pattern.parts else { panic!("it has stars") };
+        let PatternParts::Whole { middle, .. } = &pattern.parts else { panic!("it has stars") };
         assert_eq!(1, middle.len());
         assert!(Pattern::new(&"*".repeat(8000)).is_none());
     }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::idle::Swept;
-use crate::purges::{Born, Marks, Rule, Scope, Strength};
+use crate::purges::{Born, Marks, PurgeRule, PurgeScope, Strength};
 use crate::ram::{Lookup, Stored};
 use crate::sample::{plain, store, stored, tagged, text};
 use larder_semantics::stored::Meta;
@@ -10,8 +10,8 @@ use larder_stdx::clock::{WallTime, precise_micros};
 use proptest::prelude::*;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
-fn query(sort: Sort, order: Order, limit: usize) -> Query {
-    Query { pattern: None, tag: None, status: None, sort, order, limit, after: None }
+fn query(sort: ListingSort, order: SortDirection, limit: usize) -> ListingQuery {
+    ListingQuery { pattern: None, tag: None, status: None, sort, order, limit, after: None }
 }
 
 /// Stores a page of `size` bytes that was made at `born` and is fresh for `lifetime`.
@@ -29,7 +29,7 @@ fn many(store: &Store, count: usize) {
     }
 }
 
-fn keys(page: &Page) -> Vec<String> {
+fn keys(page: &ListingPage) -> Vec<String> {
     page.listed.iter().map(|it| String::from_utf8_lossy(&it.shelf.key).into_owned()).collect()
 }
 
@@ -41,7 +41,7 @@ fn hit(store: &Store, key: &str) {
 }
 
 /// All pages, one after the other; `between` is done after each.
-fn all_pages(store: &Store, mut query: Query, mut between: impl FnMut()) -> Vec<String> {
+fn all_pages(store: &Store, mut query: ListingQuery, mut between: impl FnMut()) -> Vec<String> {
     let mut all = Vec::new();
     for _ in 0..1000 {
         let page = store.list(&query);
@@ -65,16 +65,20 @@ fn each_sort_has_its_order() {
     hit(&store, "http://a/3");
     let check = |sort, expect: [u8; 3]| {
         let expect = expect.map(|it| format!("http://a/{it}"));
-        assert_eq!(&expect[..], keys(&store.list(&query(sort, Order::Ascending, 10))), "{sort:?}");
+        assert_eq!(&expect[..], keys(&store.list(&query(sort, SortDirection::Ascending, 10))), "{sort:?}");
         let mut back = expect.to_vec();
         back.reverse();
-        assert_eq!(back, keys(&store.list(&query(sort, Order::Descending, 10))), "{sort:?}, from the end");
+        assert_eq!(
+            back,
+            keys(&store.list(&query(sort, SortDirection::Descending, 10))),
+            "{sort:?}, from the end"
+        );
     };
-    check(Sort::Key, [1, 2, 3]);
-    check(Sort::Size, [2, 3, 1]);
-    check(Sort::Age, [2, 1, 3]);
-    check(Sort::Hits, [1, 3, 2]);
-    check(Sort::Expires, [1, 2, 3]);
+    check(ListingSort::Key, [1, 2, 3]);
+    check(ListingSort::Size, [2, 3, 1]);
+    check(ListingSort::Age, [2, 1, 3]);
+    check(ListingSort::Hits, [1, 3, 2]);
+    check(ListingSort::Expires, [1, 2, 3]);
 }
 
 #[test]
@@ -85,7 +89,12 @@ fn a_page_has_what_is_asked_for_and_counts_the_rest() {
     let asked = |pattern: Option<&str>, tag: Option<&str>, status: Option<RangeInclusive<u16>>| {
         let pattern = pattern.and_then(Pattern::new);
         let tag = tag.map(str::to_owned);
-        let page = store.list(&Query { pattern, tag, status, ..query(Sort::Key, Order::Ascending, 3) });
+        let page = store.list(&ListingQuery {
+            pattern,
+            tag,
+            status,
+            ..query(ListingSort::Key, SortDirection::Ascending, 3)
+        });
         (page.total, page.matched, keys(&page).len(), page.next.is_some())
     };
     assert_eq!((101, 101, 3, true), asked(None, None, None));
@@ -101,11 +110,13 @@ fn a_page_has_what_is_asked_for_and_counts_the_rest() {
 fn two_threads_list_what_one_does() {
     let store = store(64 << 20);
     many(&store, 300);
-    for sort in [Sort::Key, Sort::Size, Sort::Age, Sort::Hits, Sort::Expires] {
-        let mut query = query(sort, Order::Descending, 40);
+    for sort in
+        [ListingSort::Key, ListingSort::Size, ListingSort::Age, ListingSort::Hits, ListingSort::Expires]
+    {
+        let mut query = query(sort, SortDirection::Descending, 40);
         for pattern in ["", "7"] {
             query.pattern = Pattern::new(pattern);
-            let [one, two] = [By::One, By::Two].map(|it| store.list_by(&query, it));
+            let [one, two] = [WalkThreads::One, WalkThreads::Two].map(|it| store.list_by(&query, it));
             assert_eq!(
                 (one.total, one.matched, keys(&one)),
                 (two.total, two.matched, keys(&two)),
@@ -127,11 +138,11 @@ fn running_threads_are_told_by_the_system() {
 
 #[test]
 fn pages_stay_right_while_the_store_changes() {
-    for sort in [Sort::Key, Sort::Size, Sort::Age, Sort::Expires] {
+    for sort in [ListingSort::Key, ListingSort::Size, ListingSort::Age, ListingSort::Expires] {
         let store = store(64 << 20);
         many(&store, 300);
         let mut round = 0;
-        let all = all_pages(&store, query(sort, Order::Descending, 7), || {
+        let all = all_pages(&store, query(sort, SortDirection::Descending, 7), || {
             // Others come and go, before and behind the page.
             round += 1;
             for n in [round, 600 - round] {
@@ -152,17 +163,21 @@ fn what_is_purged_is_not_listed_before_it_is_swept() {
     let store = store(64 << 20);
     many(&store, 100);
     put(&store, "http://a/left", 1, 1, 60, 200, "left");
-    store.purge(Rule { scope: Scope::Tag("all".into()), strength: Strength::Hard, positions: Vec::new() });
+    store.purge(PurgeRule {
+        scope: PurgeScope::Tag("all".into()),
+        strength: Strength::Hard,
+        positions: Vec::new(),
+    });
     let listed = |sort| {
-        let page = store.list(&query(sort, Order::Ascending, 10));
+        let page = store.list(&query(sort, SortDirection::Ascending, 10));
         assert_eq!(1, page.matched);
         keys(&page)
     };
-    assert_eq!(["http://a/left"][..], listed(Sort::Size));
+    assert_eq!(["http://a/left"][..], listed(ListingSort::Size));
     assert!(store.inspect(store.hash(b"http://a/00001")).is_none());
     assert!(store.inspect(store.hash(b"http://a/left")).is_some());
     while store.sweep(1) != Swept::Nothing {}
-    assert_eq!(["http://a/left"][..], listed(Sort::Key));
+    assert_eq!(["http://a/left"][..], listed(ListingSort::Key));
 }
 
 #[test]
@@ -208,12 +223,19 @@ fn a_listing_is_quick_and_hits_go_on_meanwhile() {
         let began = precise_micros();
         let mut quickest = [u64::MAX; 5];
         while hits.load(Relaxed) < 2000 || quickest.contains(&u64::MAX) {
-            let sorts = [Sort::Key, Sort::Size, Sort::Age, Sort::Hits, Sort::Expires];
+            let sorts = [
+                ListingSort::Key,
+                ListingSort::Size,
+                ListingSort::Age,
+                ListingSort::Hits,
+                ListingSort::Expires,
+            ];
             for (sort, quickest) in sorts.into_iter().zip(&mut quickest) {
                 let start = own_time();
                 let pattern = Pattern::new("77");
-                assert_eq!(20_000, store.list(&query(sort, Order::Descending, 100)).matched);
-                let page = store.list(&Query { pattern, ..query(sort, Order::Ascending, 100) });
+                assert_eq!(20_000, store.list(&query(sort, SortDirection::Descending, 100)).matched);
+                let page =
+                    store.list(&ListingQuery { pattern, ..query(sort, SortDirection::Ascending, 100) });
                 assert_eq!(keys(&page).len(), 100);
                 *quickest = (*quickest).min(own_time() - start);
             }
@@ -239,16 +261,16 @@ proptest! {
         for (n, (size, born, lifetime)) in sizes.iter().enumerate() {
             put(&store, &format!("http://a/{n}"), *size, *born, *lifetime, 200, "t");
         }
-        let sort = [Sort::Key, Sort::Size, Sort::Age, Sort::Expires][by];
-        let order = if up { Order::Ascending } else { Order::Descending };
+        let sort = [ListingSort::Key, ListingSort::Size, ListingSort::Age, ListingSort::Expires][by];
+        let order = if up { SortDirection::Ascending } else { SortDirection::Descending };
         let mut expect: Vec<(u64, String, u128, String)> = (0..sizes.len()).map(|n| {
             let (size, born, lifetime) = sizes[n];
             let key = format!("http://a/{n}");
             let hash = store.hash(key.as_bytes()).0;
             match sort {
-                Sort::Key => (0, key.clone(), 0, key),
-                Sort::Size => (size as u64, String::new(), hash, key),
-                Sort::Age => (u64::MAX - born, String::new(), hash, key),
+                ListingSort::Key => (0, key.clone(), 0, key),
+                ListingSort::Size => (size as u64, String::new(), hash, key),
+                ListingSort::Age => (u64::MAX - born, String::new(), hash, key),
                 _ => (born + u64::from(lifetime), String::new(), hash, key),
             }
         }).collect();
@@ -268,6 +290,9 @@ fn a_tag_of_every_tag_is_found() {
     let marks = Marks { tags: [tags::EVERY].into(), born: Born::default() };
     let stored = Stored { marks, ..stored(text("x")) };
     store.insert(store.hash(b"http://a/2"), b"http://a/2", Arc::new(stored), 4).unwrap();
-    let page = store.list(&Query { tag: Some("x".into()), ..query(Sort::Key, Order::Ascending, 9) });
+    let page = store.list(&ListingQuery {
+        tag: Some("x".into()),
+        ..query(ListingSort::Key, SortDirection::Ascending, 9)
+    });
     assert_eq!(["http://a/2"][..], keys(&page));
 }

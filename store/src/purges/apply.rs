@@ -12,14 +12,14 @@
 //!
 //! Locks: books, shard, flights, fill, rules; the last two are never held for another.
 
-use super::rules::{Birth, Most, Rules, Subject, SubjectFields};
+use super::rules::{Birth, Most, PurgeRules, RuleSubject, SubjectFields};
 use super::sweep::Sweep;
-use super::{Born, Marks, Position, Positions, Rule, Seq};
+use super::{Born, Marks, Position, Positions, PurgeRule, Seq};
+use crate::entry::{Entry, Stored};
 use crate::fill::SharedHead;
 use crate::ram::{KeyHash, Lookup, Store};
-use crate::shelf::{Shelf, Stored};
 use larder_semantics::field::FieldList;
-use larder_semantics::purged::{self, Verdict};
+use larder_semantics::purged::{self, PurgeVerdict};
 use larder_semantics::stored::Meta;
 use larder_stdx::clock::{self, Monotonic, WallTime};
 use parking_lot::{Mutex, RwLock};
@@ -40,8 +40,8 @@ const MOST_LOGS: usize = 256;
 
 /// Rules, and how far they have been carried out.
 pub(crate) struct Purges {
-    now: Now,
-    rules: RwLock<Rules>,
+    now: PurgeEpochs,
+    rules: RwLock<PurgeRules>,
     log: Mutex<Positions>,
     pub(super) sweep: Mutex<Sweep>,
     pub(super) forgets: AtomicBool,
@@ -51,7 +51,7 @@ pub(crate) struct Purges {
 
 /// What every hit reads: alone on its cache line, since it is hardly ever written.
 #[repr(align(128))]
-struct Now {
+struct PurgeEpochs {
     /// The number of the last rule in force.
     seq: AtomicU64,
     /// Until when what is stored may be trusted, monotonic milliseconds.
@@ -66,8 +66,12 @@ impl Purges {
         let bytes = (budget / 64).clamp(64 << 10, 16 << 20);
         let most = Most { rules: MOST_RULES, bytes, expressions: MOST_EXPRESSIONS };
         Self {
-            now: Now { seq: AtomicU64::new(0), trust: AtomicU64::new(u64::MAX), tick: AtomicU8::new(0) },
-            rules: RwLock::new(Rules::new(most)),
+            now: PurgeEpochs {
+                seq: AtomicU64::new(0),
+                trust: AtomicU64::new(u64::MAX),
+                tick: AtomicU8::new(0),
+            },
+            rules: RwLock::new(PurgeRules::new(most)),
             log: Mutex::default(),
             sweep: Mutex::default(),
             forgets: AtomicBool::new(false),
@@ -76,7 +80,7 @@ impl Purges {
     }
 
     /// One rule without the others.
-    pub(super) fn alone(&self, rule: &Rule, at: WallTime) -> Rules {
+    pub(super) fn alone(&self, rule: &PurgeRule, at: WallTime) -> PurgeRules {
         self.rules.read().alone(rule.clone(), at)
     }
 
@@ -88,7 +92,7 @@ impl Purges {
 
     /// Whether a shelf may be served as it is.
     #[inline]
-    pub fn is_met_by(&self, shelf: &Shelf) -> bool {
+    pub fn is_met_by(&self, shelf: &Entry) -> bool {
         shelf.checked.load(Relaxed) >= self.now.seq.load(Relaxed) && self.trusts(clock::monotonic())
     }
 
@@ -126,9 +130,9 @@ impl Purges {
                     return false;
                 }
                 let fields = SubjectFields::Listed(fields);
-                let subject = Subject { key, meta, fields, tags: &marks.tags, size: *length };
+                let subject = RuleSubject { key, meta, fields, tags: &marks.tags, size: *length };
                 let birth = Birth::Here { met: marks.born.seq, log: &marks.born.log };
-                rules.verdict(&subject, birth) == Verdict::Keep
+                rules.verdict(&subject, birth) == PurgeVerdict::Keep
             }
         }
     }
@@ -140,31 +144,31 @@ impl Purges {
     }
 
     /// What becomes of a response of this node that has met the rules up to `met`; and up to which it has now.
-    pub fn verdict(&self, key: &[u8], stored: &Stored, met: Seq) -> (Verdict, Seq) {
+    pub fn verdict(&self, key: &[u8], stored: &Stored, met: Seq) -> (PurgeVerdict, Seq) {
         let rules = self.rules.read();
         let met = met.max(stored.marks.born.seq);
         let birth = Birth::Here { met, log: &stored.marks.born.log };
         (rules.verdict(&stored.subject(key), birth), rules.seq())
     }
 
-    fn foreign_verdict(&self, key: &[u8], stored: &Stored) -> (Verdict, Seq) {
+    fn foreign_verdict(&self, key: &[u8], stored: &Stored) -> (PurgeVerdict, Seq) {
         let rules = self.rules.read();
         let birth = Birth::Elsewhere { at: stored.meta.response_time, log: &stored.marks.born.log };
         (rules.verdict(&stored.subject(key), birth), rules.seq())
     }
 
     /// The shelf as the rules leave it, or what is left of it.
-    pub fn judge(&self, shelf: &Shelf, doubt: Option<WallTime>) -> Judged {
+    pub fn judge(&self, shelf: &Entry, doubt: Option<WallTime>) -> Judged {
         let met = shelf.checked.load(Relaxed);
-        let doubt = doubt.map_or(Verdict::Keep, Verdict::Validate);
+        let doubt = doubt.map_or(PurgeVerdict::Keep, PurgeVerdict::Validate);
         let rules = self.rules.read();
         let seq = rules.seq();
         let of = |it: &Stored| {
             let birth = Birth::Here { met: met.max(it.marks.born.seq), log: &it.marks.born.log };
-            let doubt = if purged::is_doubted(&it.meta) { Verdict::Keep } else { doubt };
+            let doubt = if purged::is_doubted(&it.meta) { PurgeVerdict::Keep } else { doubt };
             rules.verdict(&it.subject(&shelf.key), birth).and(doubt)
         };
-        if shelf.variants.iter().all(|it| of(it) == Verdict::Keep) {
+        if shelf.variants.iter().all(|it| of(it) == PurgeVerdict::Keep) {
             return Judged::AsItIs(seq);
         }
         shelf.map(seq, |it| it.after(of(it))).map_or(Judged::Gone, Judged::Changed)
@@ -176,7 +180,7 @@ impl Purges {
     }
 
     /// What the rules leave of a shelf.
-    pub fn left_of(&self, shelf: Arc<Shelf>) -> Option<Arc<Shelf>> {
+    pub fn left_of(&self, shelf: Arc<Entry>) -> Option<Arc<Entry>> {
         match self.judge(&shelf, None) {
             Judged::AsItIs(_) => Some(shelf),
             Judged::Changed(left) => Some(Arc::new(left)),
@@ -185,7 +189,7 @@ impl Purges {
     }
 
     /// Lets go of rules that everything in RAM has met.
-    pub(super) fn forget(&self, until: Seq, keep: usize, ledger: &crate::ledger::Ledger) {
+    pub(super) fn forget(&self, until: Seq, keep: usize, ledger: &crate::memory_budget::MemoryBudget) {
         let mut rules = self.rules.write();
         let mut cost = rules.cost();
         rules.forget(until, keep);
@@ -198,21 +202,21 @@ pub(crate) enum Judged {
     /// No rule touches it; it has met them up to this one.
     AsItIs(Seq),
     /// This takes its place.
-    Changed(Shelf),
+    Changed(Entry),
     /// Nothing is left.
     Gone,
 }
 
 impl Stored {
-    pub(super) fn subject<'a>(&'a self, key: &'a [u8]) -> Subject<'a> {
+    pub(super) fn subject<'a>(&'a self, key: &'a [u8]) -> RuleSubject<'a> {
         let Stored { meta, marks, body, .. } = self;
-        Subject { key, meta, fields: SubjectFields::Of(self), tags: &marks.tags, size: Some(body.len()) }
+        RuleSubject { key, meta, fields: SubjectFields::Of(self), tags: &marks.tags, size: Some(body.len()) }
     }
 
     /// What a verdict leaves of it.
-    pub(crate) fn after(self: &Arc<Self>, verdict: Verdict) -> Option<Arc<Stored>> {
+    pub(crate) fn after(self: &Arc<Self>, verdict: PurgeVerdict) -> Option<Arc<Stored>> {
         match verdict {
-            Verdict::Keep => Some(self.clone()),
+            PurgeVerdict::Keep => Some(self.clone()),
             _ => Some(Arc::new(self.with_meta(verdict.apply(&self.meta)?))),
         }
     }
@@ -237,7 +241,7 @@ impl Stored {
 impl Store {
     /// Purges. In force for every lookup, join and insert that begins after this returns; nothing is walked.
     /// Readers of what is purged finish undamaged.
-    pub fn purge(&self, rule: Rule) -> Seq {
+    pub fn purge(&self, rule: PurgeRule) -> Seq {
         self.counters.purges.add_shared(1);
         let at = clock::wall();
         let seq = self.change_rules(|rules| {
@@ -273,18 +277,18 @@ impl Store {
     #[must_use]
     pub fn has_purged(&self, key: &[u8], meta: &Meta, fields: &FieldList, marks: &Marks, size: u64) -> bool {
         let fields = SubjectFields::Listed(fields);
-        let subject = Subject { key, meta, fields, tags: &marks.tags, size: Some(size) };
+        let subject = RuleSubject { key, meta, fields, tags: &marks.tags, size: Some(size) };
         let birth = Birth::Elsewhere { at: meta.response_time, log: &marks.born.log };
-        self.purges.rules.read().verdict(&subject, birth) != Verdict::Keep
+        self.purges.rules.read().verdict(&subject, birth) != PurgeVerdict::Keep
     }
 
-    fn admitted(&self, mut stored: Stored, verdict: Verdict) -> Option<Stored> {
+    fn admitted(&self, mut stored: Stored, verdict: PurgeVerdict) -> Option<Stored> {
         let verdict = if self.trusted() || purged::is_doubted(&stored.meta) {
             verdict
         } else {
-            verdict.and(Verdict::Validate(clock::wall()))
+            verdict.and(PurgeVerdict::Validate(clock::wall()))
         };
-        if verdict != Verdict::Keep {
+        if verdict != PurgeVerdict::Keep {
             stored.meta = verdict.apply(&stored.meta)?;
         }
         Some(stored)
@@ -340,7 +344,7 @@ impl Store {
 
     /// Takes over what was in force before a restart, at start. `last_seq` is at least the last rule's, and at least
     /// the `born.seq` of everything that any tier kept. Rules come into force now, as far as their time counts.
-    pub fn restore(&self, last_seq: Seq, rules: Vec<(Seq, Rule)>) {
+    pub fn restore(&self, last_seq: Seq, rules: Vec<(Seq, PurgeRule)>) {
         let at = clock::wall();
         self.change_rules(|all| {
             for (seq, rule) in rules {
@@ -351,7 +355,7 @@ impl Store {
         });
     }
 
-    pub(super) fn change_rules<T>(&self, change: impl FnOnce(&mut Rules) -> T) -> T {
+    pub(super) fn change_rules<T>(&self, change: impl FnOnce(&mut PurgeRules) -> T) -> T {
         let mut rules = self.purges.rules.write();
         let mut cost = rules.cost();
         let result = change(&mut rules);
@@ -364,7 +368,7 @@ impl Store {
     /// The slow path of a lookup: rules came since this shelf was met last, or it is not trusted.
     #[cold]
     #[inline(never)]
-    pub(crate) fn look_again(&self, hash: KeyHash, shelf: Arc<Shelf>) -> Lookup {
+    pub(crate) fn look_again(&self, hash: KeyHash, shelf: Arc<Entry>) -> Lookup {
         let doubt = (!self.trusted()).then(clock::wall);
         match self.meet(hash, &shelf, doubt) {
             Met::AsItIs => Lookup::Shelf(shelf),
@@ -374,7 +378,7 @@ impl Store {
     }
 
     /// Carries out on a shelf what the rules say.
-    pub(super) fn meet(&self, hash: KeyHash, shelf: &Arc<Shelf>, doubt: Option<WallTime>) -> Met {
+    pub(super) fn meet(&self, hash: KeyHash, shelf: &Arc<Entry>, doubt: Option<WallTime>) -> Met {
         match self.purges.judge(shelf, doubt) {
             Judged::AsItIs(seq) => {
                 shelf.checked.fetch_max(seq, Relaxed);
@@ -417,7 +421,7 @@ pub(crate) enum Met {
     /// No rule touches it.
     AsItIs,
     /// This stands in its place.
-    Changed(Arc<Shelf>),
+    Changed(Arc<Entry>),
     /// Nothing does.
     Gone,
 }

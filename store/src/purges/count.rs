@@ -2,10 +2,10 @@
 //! one.
 
 use super::rules::Birth;
-use super::{Positions, Rule};
+use super::{Positions, PurgeRule};
+use crate::entry::{Entry, Stored};
 use crate::ram::Store;
-use crate::shelf::{Shelf, Stored};
-use larder_semantics::purged::Verdict;
+use larder_semantics::purged::PurgeVerdict;
 use larder_stdx::clock;
 use std::sync::Arc;
 
@@ -13,18 +13,18 @@ impl Store {
     /// Responses in RAM that `rule` matches and that earlier purges have left, each variant by itself. It takes some 100 ns for
     /// each key, so a large store is counted on a thread of its own. What is stored meanwhile may be counted or not.
     #[must_use]
-    pub fn count_matched(&self, rule: &Rule) -> u64 {
+    pub fn count_matched(&self, rule: &PurgeRule) -> u64 {
         let only = self.purges.alone(rule, clock::wall());
         let log = Positions::default();
-        let is_matched = |shelf: &Shelf, it: &Stored| {
+        let is_matched = |shelf: &Entry, it: &Stored| {
             let birth = Birth::Here { met: 0, log: &log };
-            only.verdict(&it.subject(&shelf.key), birth) != Verdict::Keep
+            only.verdict(&it.subject(&shelf.key), birth) != PurgeVerdict::Keep
         };
         let matched_of =
-            |shelf: &Shelf| shelf.variants.iter().filter(|it| is_matched(shelf, it)).count() as u64;
+            |shelf: &Entry| shelf.variants.iter().filter(|it| is_matched(shelf, it)).count() as u64;
         let mut count = 0;
         for shard in &self.shards {
-            let found: Vec<Arc<Shelf>> = {
+            let found: Vec<Arc<Entry>> = {
                 let shard = shard.read();
                 let shelves = shard.slots.values();
                 shelves.filter(|it| matched_of(it) > 0).cloned().collect()

@@ -1,48 +1,48 @@
 //! What the fleet's purge logs ask of the store: see `fleet::log::follower::Holder`, and docs/decisions/0081.
 
-use super::rules::Followed;
-use super::{Position, Rule, Scope, Seq, Strength};
-use crate::fleet::log::Holder;
+use super::rules::FollowedLogs;
+use super::{Position, PurgeRule, PurgeScope, Seq, Strength};
+use crate::fleet::purge_log::Holder;
 use crate::ram::Store;
 use larder_semantics::expression::Expression;
 use larder_stdx::clock;
-use larder_wire::purge_entry::{About, Deed, Entry};
+use larder_wire::purge_entry::{About, PurgeEffect, PurgeEntry};
 use std::sync::Arc;
 
 /// The rule that an entry asks for; `None` if this node does not understand it.
 #[must_use]
-pub fn rule_of(entry: &Entry, positions: Vec<Position>) -> Option<Rule> {
+pub fn rule_of(entry: &PurgeEntry, positions: Vec<Position>) -> Option<PurgeRule> {
     let scope = match &entry.about {
-        About::Url(key) => Scope::Url(key.clone()),
-        About::Prefix(prefix) => Scope::Prefix(prefix.clone()),
-        About::Tag(tag) => Scope::Tag(tag.clone()),
-        About::Where(text) => Scope::Where(Expression::parse(text).ok()?),
-        About::All => Scope::All,
+        About::Url(key) => PurgeScope::Url(key.clone()),
+        About::Prefix(prefix) => PurgeScope::Prefix(prefix.clone()),
+        About::Tag(tag) => PurgeScope::Tag(tag.clone()),
+        About::Where(text) => PurgeScope::Where(Expression::parse(text).ok()?),
+        About::All => PurgeScope::All,
     };
     let strength = match entry.deed {
-        Deed::Soft => Strength::Soft,
-        Deed::Validate => Strength::Validate,
-        Deed::Hard => Strength::Hard,
+        PurgeEffect::Soft => Strength::Soft,
+        PurgeEffect::Validate => Strength::Validate,
+        PurgeEffect::Hard => Strength::Hard,
     };
-    Some(Rule { scope, strength, positions })
+    Some(PurgeRule { scope, strength, positions })
 }
 
 /// The entry by which other nodes are told of a rule.
 #[must_use]
-pub fn entry_of(scope: &Scope, strength: Strength, id: u128) -> Entry {
+pub fn entry_of(scope: &PurgeScope, strength: Strength, id: u128) -> PurgeEntry {
     let about = match scope {
-        Scope::Url(key) => About::Url(key.clone()),
-        Scope::Prefix(prefix) => About::Prefix(prefix.clone()),
-        Scope::Tag(tag) => About::Tag(tag.clone()),
-        Scope::Where(expression) => About::Where(expression.text().into()),
-        Scope::All => About::All,
+        PurgeScope::Url(key) => About::Url(key.clone()),
+        PurgeScope::Prefix(prefix) => About::Prefix(prefix.clone()),
+        PurgeScope::Tag(tag) => About::Tag(tag.clone()),
+        PurgeScope::Where(expression) => About::Where(expression.text().into()),
+        PurgeScope::All => About::All,
     };
     let deed = match strength {
-        Strength::Soft => Deed::Soft,
-        Strength::Validate => Deed::Validate,
-        Strength::Hard => Deed::Hard,
+        Strength::Soft => PurgeEffect::Soft,
+        Strength::Validate => PurgeEffect::Validate,
+        Strength::Hard => PurgeEffect::Hard,
     };
-    Entry { id, wall: clock::wall().0, deed, about }
+    PurgeEntry { id, wall: clock::wall().0, deed, about }
 }
 
 impl Store {
@@ -61,7 +61,7 @@ impl Store {
 }
 
 impl Holder for Arc<Store> {
-    fn purge(&self, entry: &Entry, at: &[Position]) -> Option<Seq> {
+    fn purge(&self, entry: &PurgeEntry, at: &[Position]) -> Option<Seq> {
         let positions = if at.is_empty() { vec![Position::NOWHERE] } else { at.to_vec() };
         Some(Store::purge(self, rule_of(entry, positions)?))
     }
@@ -92,7 +92,7 @@ impl Holder for Arc<Store> {
     }
 
     fn follow(&self, floor: &[Position], need: usize, until: u64) {
-        let new = Followed { floor: floor.to_vec(), need };
+        let new = FollowedLogs { floor: floor.to_vec(), need };
         self.change_rules(|rules| {
             rules.follow(new, clock::wall());
             // Within, so that no verdict is made by the one without the other. The last millisecond is not trusted.

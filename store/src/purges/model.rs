@@ -1,13 +1,13 @@
 //! Purges against a model that walks everything that was ever purged, and the floor against exact rules.
 
-use super::rules::{Birth, Most, Rules, Subject, SubjectFields};
+use super::rules::{Birth, Most, PurgeRules, RuleSubject, SubjectFields};
 use super::tests::*;
 use super::*;
 use crate::fill::{Begin, FillReader, FillWriter};
 use crate::ram::Store;
 use crate::sample::{meta, store};
 use larder_semantics::field::FieldList;
-use larder_semantics::purged::Verdict;
+use larder_semantics::purged::PurgeVerdict;
 use larder_stdx::clock::WallTime;
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ enum Op {
     Head(usize, Vec<&'static str>),
     Finish(usize),
     Insert(usize, Vec<&'static str>),
-    Purge(Scope, Strength),
+    Purge(PurgeScope, Strength),
     Look(usize),
     Sweep(usize),
     Remove(usize),
@@ -28,19 +28,19 @@ fn tags() -> impl Strategy<Value = Vec<&'static str>> {
     proptest::sample::subsequence(TAGS.to_vec(), 0..=TAGS.len())
 }
 
-fn scope() -> impl Strategy<Value = Scope> {
+fn scope() -> impl Strategy<Value = PurgeScope> {
     let key = || proptest::sample::select(KEYS.to_vec());
     prop_oneof![
         2 => key().prop_map(url),
         2 => (key(), 0..20_usize).prop_map(|(key, length)| prefix(&key[..length.min(key.len())])),
         4 => proptest::sample::select(TAGS.to_vec()).prop_map(tag),
         2 => proptest::sample::select(TAGS.to_vec()).prop_map(tag_at_a),
-        1 => Just(Scope::All),
+        1 => Just(PurgeScope::All),
     ]
 }
 
 /// A tag, as far as it is on the host `a`.
-fn tag_at_a(tag: &str) -> Scope {
+fn tag_at_a(tag: &str) -> PurgeScope {
     on_condition(&format!("tag == \"{tag}\" && host == \"a\""))
 }
 
@@ -81,26 +81,26 @@ struct Flying {
 /// Everything that was ever purged, and what is there: each look walks all of it.
 struct Model {
     store: Arc<Store>,
-    purges: Vec<(Scope, Strength)>,
+    purges: Vec<(PurgeScope, Strength)>,
     kept: [Option<Kept>; KEYS.len()],
     flying: [Option<Flying>; KEYS.len()],
     /// Flights that nobody joins any more.
     displaced: Vec<(usize, Flying)>,
 }
 
-fn by_key(scope: &Scope, key: &str) -> Option<bool> {
+fn by_key(scope: &PurgeScope, key: &str) -> Option<bool> {
     let key = key.as_bytes();
     match scope {
-        Scope::Url(url) => Some(*key == **url || key.starts_with(&[url, &b" "[..]].concat())),
-        Scope::Prefix(prefix) => Some(key.starts_with(prefix)),
-        Scope::All => Some(true),
-        Scope::Tag(_) | Scope::Where(_) => None,
+        PurgeScope::Url(url) => Some(*key == **url || key.starts_with(&[url, &b" "[..]].concat())),
+        PurgeScope::Prefix(prefix) => Some(key.starts_with(prefix)),
+        PurgeScope::All => Some(true),
+        PurgeScope::Tag(_) | PurgeScope::Where(_) => None,
     }
 }
 
-fn matches(scope: &Scope, key: &str, tags: &[&str]) -> bool {
+fn matches(scope: &PurgeScope, key: &str, tags: &[&str]) -> bool {
     by_key(scope, key).unwrap_or_else(|| match scope {
-        Scope::Tag(it) => tags.contains(&&**it),
+        PurgeScope::Tag(it) => tags.contains(&&**it),
         _ => key.starts_with("http://a/") && tags.iter().any(|it| *scope == tag_at_a(it)),
     })
 }
@@ -122,9 +122,9 @@ impl Model {
     }
 
     fn may_join(&self, key: usize, flying: &Flying) -> bool {
-        let about = |it: &(Scope, Strength)| match &flying.tags {
+        let about = |it: &(PurgeScope, Strength)| match &flying.tags {
             // Of what length it will be is not known.
-            _ if matches!(it.0, Scope::Where(_)) => true,
+            _ if matches!(it.0, PurgeScope::Where(_)) => true,
             Some(tags) => matches(&it.0, KEYS[key], tags),
             None => by_key(&it.0, KEYS[key]).unwrap_or(true),
         };
@@ -238,8 +238,8 @@ proptest! {
         key in 0..KEYS.len(),
         tags in tags(),
     ) {
-        let mut few = Rules::new(Most { rules: 3, bytes: u64::MAX, expressions: 1 });
-        let mut all = Rules::new(Most { rules: 1000, bytes: u64::MAX, expressions: 1000 });
+        let mut few = PurgeRules::new(Most { rules: 3, bytes: u64::MAX, expressions: 1 });
+        let mut all = PurgeRules::new(Most { rules: 1000, bytes: u64::MAX, expressions: 1000 });
         let mut entries = [0; 3];
         let mut known = Positions::default();
         for (n, (scope, strength, log)) in purges.iter().enumerate() {
@@ -249,13 +249,13 @@ proptest! {
             }
             entries[*log as usize] += 1;
             let positions = vec![position(*log, entries[*log as usize])];
-            let rule = Rule { scope: scope.clone(), strength: *strength, positions };
+            let rule = PurgeRule { scope: scope.clone(), strength: *strength, positions };
             few.add(rule.clone(), WallTime(n as u64));
             all.add(rule, WallTime(n as u64));
         }
         prop_assert!(few.len() <= 3);
         let marks = marks(&tags, Born::default());
-        let subject = Subject {
+        let subject = RuleSubject {
             key: KEYS[key].as_bytes(),
             meta: &meta(&[]),
             fields: SubjectFields::Listed(&FieldList::new()),
@@ -268,12 +268,12 @@ proptest! {
         for birth in [here, elsewhere] {
             let (few, all) = (few.verdict(&subject, birth), all.verdict(&subject, birth));
             prop_assert!(
-                few == all || matches!(few, Verdict::Validate(_) | Verdict::Hard),
+                few == all || matches!(few, PurgeVerdict::Validate(_) | PurgeVerdict::Hard),
                 "{:?} instead of {:?}", few, all
             );
         }
         if born >= purges.len() {
-            prop_assert_eq!(Verdict::Keep, few.verdict(&subject, here));
+            prop_assert_eq!(PurgeVerdict::Keep, few.verdict(&subject, here));
         }
     }
 }

@@ -1,13 +1,13 @@
 //! The purges in force, by what they are about, so that a response finds those that match it without looking at the
 //! others. Bounded: where rules are let go, a floor stands in for them. How verdicts are carried out is in `apply`.
 
-use super::{Position, Positions, Rule, Scope, Seq, Strength};
+use super::{Position, Positions, PurgeRule, PurgeScope, Seq, Strength};
+use crate::entry::Stored;
 use crate::fleet::keys::authority;
-use crate::ledger::on_heap;
-use crate::shelf::Stored;
-use larder_semantics::expression::{Facts, Number, Text, part_of_key};
+use crate::memory_budget::on_heap;
+use larder_semantics::expression::{ExpressionFacts, Number, TextName, part_of_key};
 use larder_semantics::field::{Field, FieldList};
-use larder_semantics::purged::Verdict;
+use larder_semantics::purged::PurgeVerdict;
 use larder_semantics::stored::Meta;
 use larder_semantics::tags;
 use larder_stdx::clock::WallTime;
@@ -33,7 +33,7 @@ pub(crate) struct Most {
 }
 
 /// What rules look at in a response.
-pub(crate) struct Subject<'a> {
+pub(crate) struct RuleSubject<'a> {
     pub key: &'a [u8],
     pub meta: &'a Meta,
     pub fields: SubjectFields<'a>,
@@ -59,10 +59,10 @@ pub(crate) enum Birth<'a> {
 }
 
 /// The purges in force.
-pub(crate) struct Rules {
+pub(crate) struct PurgeRules {
     most: Most,
     seq: Seq,
-    entries: BTreeMap<Seq, Entry>,
+    entries: BTreeMap<Seq, PurgeRuleEntry>,
     urls: HashMap<Box<[u8]>, Vec<Seq>>,
     prefixes: BTreeMap<Box<[u8]>, Vec<Seq>>,
     /// Those of a tag, and those with an expression that needs it.
@@ -80,28 +80,28 @@ pub(crate) struct Rules {
     /// What has a lower number was born before this process began.
     begun: Seq,
     /// What must be known of the fleet's logs by what was not born in this process; since when.
-    followed: Option<(Followed, WallTime)>,
+    followed: Option<(FollowedLogs, WallTime)>,
     cost: u64,
     /// What stands for all hosts, where these share what they keep.
     shared: Option<Box<[u8]>>,
 }
 
 /// What may be judged by the logs that this node follows.
-pub(crate) struct Followed {
+pub(crate) struct FollowedLogs {
     /// Each log, and the entry after which this node knows all.
     pub floor: Vec<Position>,
     /// So many of them must be known so far or further.
     pub need: usize,
 }
 
-impl Followed {
+impl FollowedLogs {
     fn admits(&self, log: &Positions) -> bool {
         self.floor.iter().filter(|it| log.knows(std::slice::from_ref(it))).count() >= self.need
     }
 }
 
-struct Entry {
-    rule: Rule,
+struct PurgeRuleEntry {
+    rule: PurgeRule,
     /// When it came into force.
     at: WallTime,
     cost: u64,
@@ -118,7 +118,7 @@ struct Floor {
     logs: Vec<Position>,
 }
 
-impl Rules {
+impl PurgeRules {
     pub fn new(most: Most) -> Self {
         Self {
             most,
@@ -147,7 +147,7 @@ impl Rules {
     }
 
     /// One rule by itself, found as it would be among these.
-    pub fn alone(&self, rule: Rule, at: WallTime) -> Self {
+    pub fn alone(&self, rule: PurgeRule, at: WallTime) -> Self {
         let most = Most { rules: 1, bytes: u64::MAX, expressions: 1 };
         let mut alone = Self { shared: self.shared.clone(), ..Self::new(most) };
         alone.add(rule, at);
@@ -179,7 +179,7 @@ impl Rules {
     }
 
     /// Puts a rule in force; says its number, and how many had to be let go for it.
-    pub fn add(&mut self, rule: Rule, at: WallTime) -> (Seq, usize) {
+    pub fn add(&mut self, rule: PurgeRule, at: WallTime) -> (Seq, usize) {
         let seq = self.seq + 1;
         (seq, self.add_as(seq, rule, at))
     }
@@ -215,9 +215,9 @@ impl Rules {
     }
 
     /// What may be judged by the logs from now on.
-    pub fn follow(&mut self, new: Followed, now: WallTime) {
+    pub fn follow(&mut self, new: FollowedLogs, now: WallTime) {
         // What does not tell where it was born is judged by when the floor rose last.
-        let risen = |old: &Followed| {
+        let risen = |old: &FollowedLogs| {
             let known =
                 |it: &Position| old.floor.iter().any(|old| old.log == it.log && old.entry >= it.entry);
             !new.floor.iter().all(known)
@@ -226,22 +226,22 @@ impl Rules {
         self.followed = Some((new, since));
     }
 
-    /// [`Rules::add`] with a number, which none has yet.
-    pub fn add_as(&mut self, seq: Seq, rule: Rule, at: WallTime) -> usize {
+    /// [`PurgeRules::add`] with a number, which none has yet.
+    pub fn add_as(&mut self, seq: Seq, rule: PurgeRule, at: WallTime) -> usize {
         self.drop_superseded(seq, &rule);
         let cost = cost(&rule);
         self.list_mut(&rule.scope).push(seq);
         // Ascending also where a restart brings them in any order.
         self.list_mut(&rule.scope).sort_unstable();
-        if matches!(rule.scope, Scope::Tag(_) | Scope::Where(_)) {
+        if matches!(rule.scope, PurgeScope::Tag(_) | PurgeScope::Where(_)) {
             self.beyond_keys = self.beyond_keys.max(seq);
         }
-        if matches!(rule.scope, Scope::Where(_)) {
+        if matches!(rule.scope, PurgeScope::Where(_)) {
             self.conditional = self.conditional.max(seq);
         }
         self.cost += cost;
         let tag = tag_of(&rule.scope);
-        self.entries.insert(seq, Entry { rule, at, cost });
+        self.entries.insert(seq, PurgeRuleEntry { rule, at, cost });
         self.seq = self.seq.max(seq);
         self.bound(tag)
     }
@@ -263,15 +263,15 @@ impl Rules {
     }
 
     /// What becomes of a response.
-    pub fn verdict(&self, subject: &Subject<'_>, birth: Birth<'_>) -> Verdict {
+    pub fn verdict(&self, subject: &RuleSubject<'_>, birth: Birth<'_>) -> PurgeVerdict {
         let mut verdict = self.floor.verdict(birth).and(self.unfollowed(birth));
         if let Birth::Here { met, .. } = birth
             && met >= self.seq
         {
             return verdict;
         }
-        let holds = |entry: &Entry| match &entry.rule.scope {
-            Scope::Where(expression) => expression.holds(&At { subject, now: entry.at }),
+        let holds = |entry: &PurgeRuleEntry| match &entry.rule.scope {
+            PurgeScope::Where(expression) => expression.holds(&ResponseAt { subject, now: entry.at }),
             _ => true,
         };
         let mut meet = |list: &[Seq]| verdict = verdict.and(self.of_list(list, birth, holds));
@@ -287,20 +287,24 @@ impl Rules {
     }
 
     /// What becomes of it because this node does not know the logs that far back.
-    fn unfollowed(&self, birth: Birth<'_>) -> Verdict {
+    fn unfollowed(&self, birth: Birth<'_>) -> PurgeVerdict {
         let (earlier, at, log) = match birth {
             Birth::Here { met, log } => (met < self.begun, None, log),
             Birth::Elsewhere { at, log } => (true, Some(at), log),
         };
         if !earlier {
-            let Birth::Here { met, .. } = birth else { return Verdict::Keep };
-            return if met < self.doubt.0 { Verdict::Validate(self.doubt.1) } else { Verdict::Keep };
+            let Birth::Here { met, .. } = birth else { return PurgeVerdict::Keep };
+            return if met < self.doubt.0 {
+                PurgeVerdict::Validate(self.doubt.1)
+            } else {
+                PurgeVerdict::Keep
+            };
         }
-        let Some((followed, since)) = &self.followed else { return Verdict::Keep };
+        let Some((followed, since)) = &self.followed else { return PurgeVerdict::Keep };
         // What an application wrote follows no log; the rules that are known are held against its time. A node that
         // follows logs says so, even where it has not got to know any yet: [`Position::NOTHING`].
         let admitted = at.is_some() && log.as_slice().is_empty() || followed.admits(log);
-        if admitted { Verdict::Keep } else { Verdict::Validate(*since) }
+        if admitted { PurgeVerdict::Keep } else { PurgeVerdict::Validate(*since) }
     }
 
     /// Whether a fetch of this key, of whose answer nothing is known, may be touched by a rule after `met`.
@@ -323,14 +327,19 @@ impl Rules {
     }
 
     /// What the rules of one list come to; those that `also` says.
-    fn of_list(&self, list: &[Seq], birth: Birth<'_>, also: impl Fn(&Entry) -> bool) -> Verdict {
+    fn of_list(
+        &self,
+        list: &[Seq],
+        birth: Birth<'_>,
+        also: impl Fn(&PurgeRuleEntry) -> bool,
+    ) -> PurgeVerdict {
         let new = |it: &&Seq| match birth {
             Birth::Here { met, .. } => **it > met,
             Birth::Elsewhere { .. } => true,
         };
         let entries = list.iter().rev().take_while(new).filter_map(|it| self.entries.get(it));
         let touching = entries.filter(|it| it.touches(birth) && also(it));
-        touching.fold(Verdict::Keep, |all, it| all.and(it.verdict()))
+        touching.fold(PurgeVerdict::Keep, |all, it| all.and(it.verdict()))
     }
 
     /// The lists of the rules that this key matches: those of its URL by either scheme. Who purges names a page as
@@ -359,14 +368,14 @@ impl Rules {
     }
 
     /// Drops what says nothing more beside a new rule: the older of the same scope that are not stronger.
-    fn drop_superseded(&mut self, seq: Seq, new: &Rule) {
+    fn drop_superseded(&mut self, seq: Seq, new: &PurgeRule) {
         let gone = |seqs: &mut dyn Iterator<Item = &Seq>| -> Vec<Seq> {
             seqs.filter(|it| **it < seq && self.entries.get(it).is_some_and(|old| supersedes(new, &old.rule)))
                 .copied()
                 .collect()
         };
         let gone = match &new.scope {
-            Scope::All => gone(&mut self.entries.range((Unbounded, Excluded(seq))).map(|it| it.0)),
+            PurgeScope::All => gone(&mut self.entries.range((Unbounded, Excluded(seq))).map(|it| it.0)),
             scope => gone(&mut self.list(scope).iter()),
         };
         for seq in gone {
@@ -395,7 +404,7 @@ impl Rules {
     fn conditional_too_many(&self, tag: Option<u64>) -> Option<Seq> {
         let list = tag.map_or(Some(&self.expressions), |it| self.tags.get(&it))?;
         let is_conditional =
-            |it: &&Seq| self.entries.get(it).is_some_and(|it| matches!(it.rule.scope, Scope::Where(_)));
+            |it: &&Seq| self.entries.get(it).is_some_and(|it| matches!(it.rule.scope, PurgeScope::Where(_)));
         let mut conditional = list.iter().filter(is_conditional);
         let oldest = conditional.next()?;
         (conditional.count() >= self.most.expressions).then_some(*oldest)
@@ -407,47 +416,47 @@ impl Rules {
         }
     }
 
-    fn remove(&mut self, seq: Seq) -> Option<Entry> {
+    fn remove(&mut self, seq: Seq) -> Option<PurgeRuleEntry> {
         let entry = self.entries.remove(&seq)?;
         self.cost -= entry.cost;
         let list = self.list_mut(&entry.rule.scope);
         list.retain(|it| *it != seq);
         if list.is_empty() {
             match &entry.rule.scope {
-                Scope::Url(key) => drop(self.urls.remove(&*self.place(key))),
-                Scope::Prefix(prefix) => drop(self.prefixes.remove(&*self.place(prefix))),
+                PurgeScope::Url(key) => drop(self.urls.remove(&*self.place(key))),
+                PurgeScope::Prefix(prefix) => drop(self.prefixes.remove(&*self.place(prefix))),
                 scope => drop(tag_of(scope).and_then(|it| self.tags.remove(&it))),
             }
         }
         Some(entry)
     }
 
-    fn list(&self, scope: &Scope) -> &[Seq] {
+    fn list(&self, scope: &PurgeScope) -> &[Seq] {
         let list = match scope {
-            Scope::Url(key) => self.urls.get(&*self.place(key)),
-            Scope::Prefix(prefix) => self.prefixes.get(&*self.place(prefix)),
-            Scope::Tag(_) | Scope::Where(_) => {
+            PurgeScope::Url(key) => self.urls.get(&*self.place(key)),
+            PurgeScope::Prefix(prefix) => self.prefixes.get(&*self.place(prefix)),
+            PurgeScope::Tag(_) | PurgeScope::Where(_) => {
                 tag_of(scope).map_or(Some(&self.expressions), |it| self.tags.get(&it))
             }
-            Scope::All => Some(&self.all),
+            PurgeScope::All => Some(&self.all),
         };
         list.map_or(&[], Vec::as_slice)
     }
 
-    fn list_mut(&mut self, scope: &Scope) -> &mut Vec<Seq> {
+    fn list_mut(&mut self, scope: &PurgeScope) -> &mut Vec<Seq> {
         match scope {
-            Scope::Url(key) => self.urls.entry(self.place(key).into()).or_default(),
-            Scope::Prefix(prefix) => self.prefixes.entry(self.place(prefix).into()).or_default(),
-            Scope::Tag(_) | Scope::Where(_) => match tag_of(scope) {
+            PurgeScope::Url(key) => self.urls.entry(self.place(key).into()).or_default(),
+            PurgeScope::Prefix(prefix) => self.prefixes.entry(self.place(prefix).into()).or_default(),
+            PurgeScope::Tag(_) | PurgeScope::Where(_) => match tag_of(scope) {
                 Some(tag) => self.tags.entry(tag).or_default(),
                 None => &mut self.expressions,
             },
-            Scope::All => &mut self.all,
+            PurgeScope::All => &mut self.all,
         }
     }
 }
 
-impl Entry {
+impl PurgeRuleEntry {
     /// Whether it is about what was born so: a rule of the fleet is not where its place in a log is known; one of
     /// this node alone is about everything from elsewhere that came before it, by the clock.
     fn touches(&self, birth: Birth<'_>) -> bool {
@@ -459,17 +468,17 @@ impl Entry {
         }
     }
 
-    fn verdict(&self) -> Verdict {
+    fn verdict(&self) -> PurgeVerdict {
         match self.rule.strength {
-            Strength::Soft => Verdict::Soft(self.at),
-            Strength::Validate => Verdict::Validate(self.at),
-            Strength::Hard => Verdict::Hard,
+            Strength::Soft => PurgeVerdict::Soft(self.at),
+            Strength::Validate => PurgeVerdict::Validate(self.at),
+            Strength::Hard => PurgeVerdict::Hard,
         }
     }
 }
 
 impl Floor {
-    fn rise(&mut self, seq: Seq, gone: &Entry) {
+    fn rise(&mut self, seq: Seq, gone: &PurgeRuleEntry) {
         self.seq = self.seq.max(seq);
         self.at = self.at.max(gone.at);
         if gone.rule.positions.is_empty() {
@@ -483,7 +492,7 @@ impl Floor {
         }
     }
 
-    fn verdict(&self, birth: Birth<'_>) -> Verdict {
+    fn verdict(&self, birth: Birth<'_>) -> PurgeVerdict {
         let below = match birth {
             Birth::Here { met, .. } => met < self.seq,
             // Every log, not any: of what was let go each may stand in another.
@@ -494,18 +503,18 @@ impl Floor {
                         && !self.logs.iter().all(|it| log.knows(std::slice::from_ref(it)))
             }
         };
-        if below { Verdict::Validate(self.at) } else { Verdict::Keep }
+        if below { PurgeVerdict::Validate(self.at) } else { PurgeVerdict::Keep }
     }
 }
 
 /// A response as expressions see it at a moment.
-struct At<'a> {
-    subject: &'a Subject<'a>,
+struct ResponseAt<'a> {
+    subject: &'a RuleSubject<'a>,
     now: WallTime,
 }
 
-impl Facts for At<'_> {
-    fn text(&self, name: Text, test: &mut dyn FnMut(&[u8]) -> bool) -> bool {
+impl ExpressionFacts for ResponseAt<'_> {
+    fn text(&self, name: TextName, test: &mut dyn FnMut(&[u8]) -> bool) -> bool {
         part_of_key(self.subject.key, name).is_some_and(test)
     }
 
@@ -564,10 +573,10 @@ fn came_before(at: WallTime, purge: WallTime) -> bool {
 }
 
 /// Whether every response that `old` is about and that has not met it is one that `new` does as much to.
-fn supersedes(new: &Rule, old: &Rule) -> bool {
+fn supersedes(new: &PurgeRule, old: &PurgeRule) -> bool {
     let same = match (&new.scope, &old.scope) {
-        (Scope::All, _) => true,
-        (Scope::Url(new), Scope::Url(old)) | (Scope::Prefix(new), Scope::Prefix(old)) => {
+        (PurgeScope::All, _) => true,
+        (PurgeScope::Url(new), PurgeScope::Url(old)) | (PurgeScope::Prefix(new), PurgeScope::Prefix(old)) => {
             without_scheme(new) == without_scheme(old)
         }
         (new, old) => new == old,
@@ -579,20 +588,20 @@ fn supersedes(new: &Rule, old: &Rule) -> bool {
 }
 
 /// The tag without which nothing matches: by its hash such rules are found, so that nothing else is asked about them.
-fn tag_of(scope: &Scope) -> Option<u64> {
+fn tag_of(scope: &PurgeScope) -> Option<u64> {
     match scope {
-        Scope::Tag(tag) => Some(tags::hash(tag)),
-        Scope::Where(expression) => expression.needed_tag().map(tags::hash),
-        Scope::Url(_) | Scope::Prefix(_) | Scope::All => None,
+        PurgeScope::Tag(tag) => Some(tags::hash(tag)),
+        PurgeScope::Where(expression) => expression.needed_tag().map(tags::hash),
+        PurgeScope::Url(_) | PurgeScope::Prefix(_) | PurgeScope::All => None,
     }
 }
 
-fn cost(rule: &Rule) -> u64 {
+fn cost(rule: &PurgeRule) -> u64 {
     let text = match &rule.scope {
-        Scope::Url(text) | Scope::Prefix(text) => 2 * on_heap(text.len()),
-        Scope::Tag(tag) => on_heap(tag.len()),
-        Scope::Where(expression) => expression.weight() as u64,
-        Scope::All => 0,
+        PurgeScope::Url(text) | PurgeScope::Prefix(text) => 2 * on_heap(text.len()),
+        PurgeScope::Tag(tag) => on_heap(tag.len()),
+        PurgeScope::Where(expression) => expression.weight() as u64,
+        PurgeScope::All => 0,
     };
     RULE_COST + text + on_heap(rule.positions.len() * size_of::<Position>())
 }

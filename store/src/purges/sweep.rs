@@ -5,7 +5,7 @@ use super::Seq;
 use super::apply::{Met, Purges};
 use crate::idle::Swept;
 use crate::ram::{KeyHash, Store};
-use crate::s3fifo::Place;
+use crate::s3fifo::WalkPosition;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Shelves of one step, at most.
@@ -24,15 +24,15 @@ pub(crate) const HURRIED: u64 = 8;
 pub(crate) struct Sweep {
     /// Everything in RAM has met the rules up to this one.
     done: Seq,
-    walk: Option<Walk>,
+    walk: Option<SweepWalk>,
 }
 
 /// A walk over all shelves, in the order in which they came, about: so neighbours in memory go one after the other, and memory
 /// comes back from the first of them on. In the order of hashes each page of the allocator has something of nearly all of it.
-struct Walk {
+struct SweepWalk {
     /// The last rule when it began: what comes in later has met it.
     until: Seq,
-    place: Place,
+    place: WalkPosition,
 }
 
 impl Store {
@@ -51,7 +51,7 @@ impl Store {
                 return Swept::Waits;
             }
             // Who met the rules before the last of them, and has not put the shelf there yet, holds the books: a step takes them.
-            let walk = sweep.walk.get_or_insert(Walk { until: seq, place: Place::default() });
+            let walk = sweep.walk.get_or_insert(SweepWalk { until: seq, place: WalkPosition::default() });
             if self.step(walk) {
                 continue;
             }
@@ -71,7 +71,7 @@ impl Store {
     }
 
     /// One step; says whether there is another.
-    fn step(&self, walk: &mut Walk) -> bool {
+    fn step(&self, walk: &mut SweepWalk) -> bool {
         let mut these = [KeyHash(0); STEP];
         let mut count = 0;
         let next = self.books.lock().walk(walk.place, STEP, |hash| {

@@ -1,8 +1,8 @@
 //! What is promised of purges, each by itself. All of it at random is in `model`.
 
-use super::rules::{Most, Rules};
+use super::rules::{Most, PurgeRules};
 use super::*;
-use crate::fill::{Begin, FillHead, FillReader, FillWriter, SharedHead, Spent};
+use crate::fill::{Begin, FillHead, FillReader, FillWriter, SharedHead, SpentLifetime};
 use crate::idle::Swept;
 use crate::ram::{Lookup, Store, Stored};
 use crate::sample::{meta, plain, read, store, stored, text};
@@ -27,24 +27,24 @@ pub(super) fn tagged(tags: &[&str], born: Born, body: &str) -> Arc<Stored> {
     Arc::new(Stored { marks: marks(tags, born), ..stored(text(body)) })
 }
 
-pub(super) fn rule(scope: Scope, strength: Strength) -> Rule {
-    Rule { scope, strength, positions: Vec::new() }
+pub(super) fn rule(scope: PurgeScope, strength: Strength) -> PurgeRule {
+    PurgeRule { scope, strength, positions: Vec::new() }
 }
 
-pub(super) fn tag(tag: &str) -> Scope {
-    Scope::Tag(tag.into())
+pub(super) fn tag(tag: &str) -> PurgeScope {
+    PurgeScope::Tag(tag.into())
 }
 
-pub(super) fn on_condition(text: &str) -> Scope {
-    Scope::Where(Expression::parse(text).unwrap())
+pub(super) fn on_condition(text: &str) -> PurgeScope {
+    PurgeScope::Where(Expression::parse(text).unwrap())
 }
 
-pub(super) fn url(key: &str) -> Scope {
-    Scope::Url(key.as_bytes().into())
+pub(super) fn url(key: &str) -> PurgeScope {
+    PurgeScope::Url(key.as_bytes().into())
 }
 
-pub(super) fn prefix(key: &str) -> Scope {
-    Scope::Prefix(key.as_bytes().into())
+pub(super) fn prefix(key: &str) -> PurgeScope {
+    PurgeScope::Prefix(key.as_bytes().into())
 }
 
 pub(super) fn put(store: &Store, key: &str, tags: &[&str]) {
@@ -99,12 +99,12 @@ pub(super) fn head(tags: &[&str], born: Born) -> FillHead {
         variant: Box::default(),
         meta: meta(&[]),
         marks: marks(tags, born),
-        spent: Spent::No,
+        spent: SpentLifetime::No,
     }))
 }
 
 #[track_caller]
-fn check(scope: Scope, strength: Strength, purged: &[&str], expect: Seen) {
+fn check(scope: PurgeScope, strength: Strength, purged: &[&str], expect: Seen) {
     let store = store(1 << 20);
     for (key, tag) in KEYS.iter().zip(TAGS.iter().cycle()) {
         put(&store, key, &[tag]);
@@ -122,7 +122,7 @@ fn check(scope: Scope, strength: Strength, purged: &[&str], expect: Seen) {
 #[test]
 fn where_hosts_share_a_purge_by_one_is_of_all() {
     let keys = ["http://a/x", "https://b:81/x", "http://c/x h:d=e", "http://b/y", "http://b/x/z"];
-    let check = |scope: Scope, purged: &[usize]| {
+    let check = |scope: PurgeScope, purged: &[usize]| {
         let store = store(1 << 20);
         store.share_hosts("shop");
         keys.iter().for_each(|key| put(&store, key, &[]));
@@ -152,15 +152,15 @@ fn each_scope_reaches_what_it_names() {
     check(prefix("http://a/xyz"), Hard, &[], Seen::Nothing);
     check(tag("green"), Hard, &[KEYS[1], KEYS[4]], Seen::Nothing);
     check(tag("greenish"), Hard, &[], Seen::Nothing);
-    check(Scope::All, Hard, &KEYS, Seen::Nothing);
-    check(Scope::All, Strength::Soft, &KEYS, Seen::Stale);
-    check(Scope::All, Strength::Validate, &KEYS, Seen::Doubted);
+    check(PurgeScope::All, Hard, &KEYS, Seen::Nothing);
+    check(PurgeScope::All, Strength::Soft, &KEYS, Seen::Stale);
+    check(PurgeScope::All, Strength::Validate, &KEYS, Seen::Doubted);
     check(tag("red"), Strength::Soft, &[KEYS[0], KEYS[3]], Seen::Stale);
 }
 
 #[test]
 fn an_expression_reaches_what_it_is_true_of_when_it_is_made() {
-    let condition = |text: &str| Scope::Where(Expression::parse(text).unwrap());
+    let condition = |text: &str| PurgeScope::Where(Expression::parse(text).unwrap());
     use Strength::Hard;
     check(
         condition("key ~ \"^http://a/\" && !(tag == \"green\")"),
@@ -181,13 +181,13 @@ fn every_prefix_of_a_key_is_found_among_its_neighbours() {
     let names = ["a", "aa", "aab", "aaba", "aac", "ab", "abb", "abc", "abcd", "abd", "b", ""];
     let key = b"abcde";
     for (n, name) in names.iter().enumerate() {
-        let mut rules = Rules::new(most);
+        let mut rules = PurgeRules::new(most);
         for it in names {
-            rules.add(rule(Scope::Prefix(it.as_bytes().into()), Strength::Soft), WallTime(1));
+            rules.add(rule(PurgeScope::Prefix(it.as_bytes().into()), Strength::Soft), WallTime(1));
         }
         // Only this one is new.
         let met = rules.seq();
-        rules.add(rule(Scope::Prefix(name.as_bytes().into()), Strength::Soft), WallTime(1));
+        rules.add(rule(PurgeScope::Prefix(name.as_bytes().into()), Strength::Soft), WallTime(1));
         assert_eq!(key.starts_with(name.as_bytes()), rules.may_touch(key, met), "{n}: {name}");
     }
 }
@@ -200,7 +200,7 @@ fn what_is_hit_again_is_met_once_only() {
     let one = found(&store, KEYS[0]).unwrap();
     let other = found(&store, KEYS[0]).unwrap();
     assert!(Arc::ptr_eq(&one, &other), "nothing was copied");
-    store.purge(rule(Scope::All, Strength::Soft));
+    store.purge(rule(PurgeScope::All, Strength::Soft));
     let one = found(&store, KEYS[0]).unwrap();
     let other = found(&store, KEYS[0]).unwrap();
     assert!(Arc::ptr_eq(&one, &other), "it was changed in its place");
@@ -213,7 +213,7 @@ fn a_reader_of_what_is_purged_finishes() {
     let key = KEYS[0].as_bytes();
     store.insert(store.hash(key), key, plain(body), 1).unwrap();
     let held = found(&store, KEYS[0]).unwrap();
-    store.purge(rule(Scope::All, Strength::Hard));
+    store.purge(rule(PurgeScope::All, Strength::Hard));
     assert_eq!(Seen::Nothing, seen(&store, KEYS[0]));
     assert!(read(&held.body) == vec![7; 100_000]);
 }
@@ -260,7 +260,7 @@ fn memory_comes_back_without_being_asked_for() {
 #[test]
 fn a_fill_that_began_before_is_not_joined_if_the_purge_may_be_about_it() {
     let store = store(1 << 20);
-    let check = |scope: Scope, tags: Option<&[&str]>, joined: bool| {
+    let check = |scope: PurgeScope, tags: Option<&[&str]>, joined: bool| {
         let key = "http://a/x";
         let (mut writer, _reader) = lead(&store, key);
         let born = store.born();
@@ -285,11 +285,11 @@ fn a_fill_that_began_before_is_not_joined_if_the_purge_may_be_about_it() {
     check(url("http://a:8080/x"), None, true);
     check(url("http://a:4443/x"), None, true);
     check(url("httpsx://a/x"), None, true);
-    check(Scope::All, Some(&[]), false);
+    check(PurgeScope::All, Some(&[]), false);
     check(tag("red"), None, false);
     check(tag("red"), Some(&["red", "blue"]), false);
     check(tag("red"), Some(&["blue"]), true);
-    let red = || Scope::Where(Expression::parse("tag == \"red\" && size < 1").unwrap());
+    let red = || PurgeScope::Where(Expression::parse("tag == \"red\" && size < 1").unwrap());
     check(red(), None, false);
     check(red(), Some(&[]), false);
     assert_eq!(0, store.flights.len(), "all have left");
@@ -416,7 +416,7 @@ fn admitted(store: &Store, tags: &[&str], known: &[Position], at: u64, foreign: 
 fn what_comes_from_the_fleet_goes_by_the_logs() {
     let store = store(1 << 20);
     let positions = vec![position(1, 5), position(2, 7)];
-    store.purge(Rule { scope: tag("red"), strength: Strength::Hard, positions });
+    store.purge(PurgeRule { scope: tag("red"), strength: Strength::Hard, positions });
     for foreign in [true, false] {
         let check = |known: &[Position], expect| {
             assert_eq!(expect, admitted(&store, &["red"], known, 1000, foreign), "{known:?}");
@@ -456,7 +456,7 @@ fn births_tell_how_far_the_logs_were_followed() {
 #[test]
 fn a_restart_goes_on_where_it_was() {
     let store = store(1 << 20);
-    let rules = vec![(7, rule(tag("red"), Strength::Hard)), (3, rule(Scope::All, Strength::Soft))];
+    let rules = vec![(7, rule(tag("red"), Strength::Hard)), (3, rule(PurgeScope::All, Strength::Soft))];
     store.restore(9, rules);
     let at = |seq, tags| {
         let stored = tagged(tags, Born { seq, ..Born::default() }, "x");
@@ -511,9 +511,9 @@ fn what_stands_purged_and_unmet_is_nothing_newer() {
     let store = store(1 << 20);
     let (mut writer, _reader) = lead(&store, "a");
     let here = store.born();
-    store.purge(rule(Scope::All, Strength::Soft));
+    store.purge(rule(PurgeScope::All, Strength::Soft));
     put(&store, "a", &["blue"]);
-    store.purge(rule(Scope::Tag("blue".into()), Strength::Hard));
+    store.purge(rule(PurgeScope::Tag("blue".into()), Strength::Hard));
     writer.head(head(&[], here.clone()), true);
     assert!(writer.insert(tagged(&[], here, "x"), 1).is_ok());
     assert_eq!(Seen::Stale, seen(&store, "a"));

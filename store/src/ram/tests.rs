@@ -1,12 +1,12 @@
 //! The index against a plain map, variants, removal, and the budget's arithmetic.
 
 use super::*;
-use crate::purges::{Rule, Scope, Strength};
+use crate::purges::{PurgeRule, PurgeScope, Strength};
 use crate::sample::{plain, read, store, text, varied};
 use larder_semantics::field::Field;
 use proptest::prelude::*;
 
-fn shelf(store: &Store, key: &[u8]) -> Option<Arc<Shelf>> {
+fn shelf(store: &Store, key: &[u8]) -> Option<Arc<Entry>> {
     match store.lookup(store.hash(key), key, 0) {
         Lookup::Shelf(shelf) => Some(shelf),
         Lookup::HitForMiss | Lookup::Nothing => None,
@@ -139,21 +139,21 @@ fn misses_are_remembered_for_a_while_and_within_bounds() {
 
 #[test]
 fn a_purge_that_names_a_key_ends_what_is_remembered_of_it() {
-    let url = |it: &str| Scope::Url(it.as_bytes().into());
-    let prefix = |it: &str| Scope::Prefix(it.as_bytes().into());
+    let url = |it: &str| PurgeScope::Url(it.as_bytes().into());
+    let prefix = |it: &str| PurgeScope::Prefix(it.as_bytes().into());
     for (scope, ends) in [
         (url("http://a/x"), true),
         (url("http://a/y"), false),
         (prefix("http://a/"), true),
         (prefix("http://b/"), false),
-        (Scope::Tag("t".into()), false),
-        (Scope::All, true),
+        (PurgeScope::Tag("t".into()), false),
+        (PurgeScope::All, true),
     ] {
         let store = store(1 << 20);
         let key = b"http://a/x";
         let (hash, name) = (store.hash(key), format!("{scope:?}"));
         store.remember_miss(hash, store.born().seq, 100);
-        store.purge(Rule { scope, strength: Strength::Soft, positions: Vec::new() });
+        store.purge(PurgeRule { scope, strength: Strength::Soft, positions: Vec::new() });
         let known = || matches!(store.lookup(hash, key, 99), Lookup::HitForMiss);
         assert_eq!(!ends, known(), "{name}");
         // What was asked for before it says nothing either; what was asked for since does.
@@ -183,7 +183,7 @@ fn one_object_does_not_take_the_whole_store() {
     let store = store(1 << 20);
     assert!(store.make_body(&[Bytes::from(vec![0; 200 << 10])]).is_ok());
     assert!(matches!(store.make_body(&[Bytes::from(vec![0; 300 << 10])]), Err(OverBudget)));
-    let vast = plain(Body::Heap(Bytes::from(vec![0; 300 << 10]).into()));
+    let vast = plain(StoredBody::Heap(Bytes::from(vec![0; 300 << 10]).into()));
     assert_eq!(Err(OverBudget), store.insert(store.hash(b"k"), b"k", vast, 4));
 }
 
@@ -202,12 +202,12 @@ fn bodies_go_where_their_size_says() {
     let store = store(8 << 20);
     let empty = store.used();
     let small = store.make_body(&[Bytes::from_static(b"ab"), Bytes::from_static(b"c")]).unwrap();
-    assert!(matches!(&small, Body::Heap(it) if **it == *b"abc"));
+    assert!(matches!(&small, StoredBody::Heap(it) if **it == *b"abc"));
     let bytes: Vec<u8> = (0..100_000u32).map(|it| it as u8).collect();
     let large = store
         .make_body(&[Bytes::copy_from_slice(&bytes[..70_000]), Bytes::copy_from_slice(&bytes[70_000..])]);
     let large = large.unwrap();
-    assert!(matches!(&large, Body::Arena(_)));
+    assert!(matches!(&large, StoredBody::Arena(_)));
     assert_eq!(bytes, read(&large));
     assert!(store.used() - empty >= 100_000);
     drop(large);

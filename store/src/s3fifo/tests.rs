@@ -183,7 +183,7 @@ fn bytes_and_places_stay_right() {
     assert_eq!(0, policy.bytes());
     let again = policy.insert(1, 10);
     assert!([a, b, c].contains(&again), "nodes are used again");
-    assert_eq!(Queue::Main, policy.nodes[again.0 as usize].queue, "the ghost knew it");
+    assert_eq!(FifoQueue::Main, policy.nodes[again.0 as usize].queue, "the ghost knew it");
 }
 
 #[test]
@@ -223,7 +223,7 @@ fn a_walk_meets_all_that_stays_whatever_else_comes_and_goes() {
         policy.insert(*id, 100);
         goes.push((1_000_000 + id, policy.insert(1_000_000 + id, 100)));
     }
-    let (mut seen, mut place, mut new) = (Vec::new(), Some(Place::default()), 2_000_000);
+    let (mut seen, mut place, mut new) = (Vec::new(), Some(WalkPosition::default()), 2_000_000);
     while let Some(from) = place {
         let before = seen.len();
         place = policy.walk(from, 64, |id| seen.push(id));
@@ -242,7 +242,7 @@ fn a_walk_meets_all_that_stays_whatever_else_comes_and_goes() {
 fn a_walk_begins_anew_when_all_were_moved() {
     let mut policy: S3Fifo<u64> = S3Fifo::new(1 << 30);
     let handles: Vec<Handle> = (0..10_000).map(|id| policy.insert(id, 100)).collect();
-    let place = policy.walk(Place::default(), 9_000, |_| {}).unwrap();
+    let place = policy.walk(WalkPosition::default(), 9_000, |_| {}).unwrap();
     handles.iter().skip(1000).for_each(|it| policy.remove(*it));
     drop(policy.fit(|_, _| {}));
     let mut seen = Vec::new();

@@ -1,6 +1,6 @@
 //! A memcached of the meta protocol that does wrong as it is told, for tests.
 
-use larder_store::fleet::{Address, At};
+use larder_store::fleet::{FleetAddress, MemcachedAddress};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -61,7 +61,7 @@ pub enum Fault {
 #[derive(Clone)]
 pub struct Faulty {
     inner: Rc<Inner>,
-    pub address: Address,
+    pub address: FleetAddress,
 }
 
 struct Inner {
@@ -77,7 +77,7 @@ impl Faulty {
     /// Starts one that does nothing wrong yet.
     pub async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let at = At::Tcp("127.0.0.1".into(), listener.local_addr().unwrap().port());
+        let at = MemcachedAddress::Tcp("127.0.0.1".into(), listener.local_addr().unwrap().port());
         let inner = Rc::new(Inner {
             fault: Cell::new(Fault::None),
             connections: Cell::new(0),
@@ -94,7 +94,7 @@ impl Faulty {
                 });
             }
         });
-        Self { inner, address: Address { at, weight: 1 } }
+        Self { inner, address: FleetAddress { at, weight: 1 } }
     }
 
     pub fn does(&self, fault: Fault) {

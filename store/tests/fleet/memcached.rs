@@ -1,7 +1,7 @@
 //! Real memcached processes for tests, on free ports or Unix sockets, killed when they are dropped.
 
 use larder_stdx::clock;
-use larder_store::fleet::{Address, At};
+use larder_store::fleet::{FleetAddress, MemcachedAddress};
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use std::time::Duration;
 /// A server that is running.
 pub struct Memcached {
     child: Child,
-    pub at: At,
+    pub at: MemcachedAddress,
     _directory: tempfile::TempDir,
 }
 
@@ -32,9 +32,9 @@ impl Memcached {
         // Another process may take the port between the look and the start.
         for _ in 0..20 {
             let at = match on {
-                On::Unix => At::Unix(directory.path().join("socket")),
-                On::Tcp => At::Tcp("127.0.0.1".into(), free_port("127.0.0.1:0")),
-                On::Tcp6 => At::Tcp("::1".into(), free_port("[::1]:0")),
+                On::Unix => MemcachedAddress::Unix(directory.path().join("socket")),
+                On::Tcp => MemcachedAddress::Tcp("127.0.0.1".into(), free_port("127.0.0.1:0")),
+                On::Tcp6 => MemcachedAddress::Tcp("::1".into(), free_port("[::1]:0")),
             };
             if let Some(child) = start_at(&at, options) {
                 return Self { child, at, _directory: directory };
@@ -43,8 +43,8 @@ impl Memcached {
         panic!("memcached does not start: is it installed?");
     }
 
-    pub fn address(&self) -> Address {
-        Address { at: self.at.clone(), weight: 1 }
+    pub fn address(&self) -> FleetAddress {
+        FleetAddress { at: self.at.clone(), weight: 1 }
     }
 
     /// Sends it a signal. One that stops it has done so when this ends, in every thread of it.
@@ -75,7 +75,7 @@ impl Memcached {
     /// Starts it again where it was, empty.
     pub fn restart(&mut self) {
         self.kill();
-        if let At::Unix(path) = &self.at {
+        if let MemcachedAddress::Unix(path) = &self.at {
             let _ = std::fs::remove_file(path);
         }
         self.child = start_at(&self.at, &[]).expect("it starts where it was");
@@ -94,13 +94,15 @@ fn free_port(at: &str) -> u16 {
 }
 
 /// Starts one and waits until it says that it listens.
-fn start_at(at: &At, options: &[&str]) -> Option<Child> {
+fn start_at(at: &MemcachedAddress, options: &[&str]) -> Option<Child> {
     let mut command = Command::new("memcached");
     // `-vv` says that it listens, and everything else, which is read and thrown away.
     command.args(["-u", "root", "-vv", "-t", "1"]).args(options);
     match at {
-        At::Unix(path) => command.arg("-s").arg(path),
-        At::Tcp(host, port) => command.args(["-U", "0", "-l", host.as_str(), "-p", &port.to_string()]),
+        MemcachedAddress::Unix(path) => command.arg("-s").arg(path),
+        MemcachedAddress::Tcp(host, port) => {
+            command.args(["-U", "0", "-l", host.as_str(), "-p", &port.to_string()])
+        }
     };
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().ok()?;
     let stderr = BufReader::new(child.stderr.take().unwrap());
@@ -121,6 +123,6 @@ fn start_at(at: &At, options: &[&str]) -> Option<Child> {
 }
 
 /// Where a socket would be that nobody listens on.
-pub fn nowhere() -> At {
-    At::Unix(PathBuf::from("/nonexistent/larder-test.sock"))
+pub fn nowhere() -> MemcachedAddress {
+    MemcachedAddress::Unix(PathBuf::from("/nonexistent/larder-test.sock"))
 }

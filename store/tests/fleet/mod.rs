@@ -8,7 +8,7 @@ pub mod pages;
 
 use larder_counters::Counters;
 use larder_store::Store;
-use larder_store::fleet::{Address, Fleet, FleetKey, Health, Settings};
+use larder_store::fleet::{Fleet, FleetAddress, FleetKey, FleetSettings, Health};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -20,12 +20,12 @@ pub fn run<T>(test: impl Future<Output = T>) -> T {
 
 /// A store that holds what is on its way.
 pub fn some_store() -> Arc<Store> {
-    let settings = larder_store::Settings { budget: 64 << 20, heap_line: 16 * 1024, fills: 10 };
+    let settings = larder_store::RamSettings { budget: 64 << 20, heap_line: 16 * 1024, fills: 10 };
     Store::new(settings, Arc::default()).unwrap()
 }
 
 /// A worker's fleet, and what it counts.
-pub fn fleet(settings: Settings) -> (Rc<Fleet>, Arc<Counters>) {
+pub fn fleet(settings: FleetSettings) -> (Rc<Fleet>, Arc<Counters>) {
     let counters = Arc::new(Counters::default());
     let health = Health::new(&settings, counters.clone(), None);
     (Fleet::new(Arc::new(settings), health, some_store(), counters.clone()), counters)
@@ -33,9 +33,9 @@ pub fn fleet(settings: Settings) -> (Rc<Fleet>, Arc<Counters>) {
 
 /// Settings with patience: a busy machine must not fail a test that is not about time.
 #[must_use]
-pub fn patient(servers: Vec<Address>) -> Settings {
+pub fn patient(servers: Vec<FleetAddress>) -> FleetSettings {
     let time = std::time::Duration::from_secs(5);
-    Settings { servers, timeout: time, connect_timeout: time, ..Settings::default() }
+    FleetSettings { servers, timeout: time, connect_timeout: time, ..FleetSettings::default() }
 }
 
 pub fn key(text: &str) -> FleetKey {

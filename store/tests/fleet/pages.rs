@@ -6,14 +6,14 @@ use larder_semantics::policy::Policy;
 use larder_semantics::stored::{Meta, stored_fields};
 use larder_semantics::vary;
 use larder_stdx::clock;
-use larder_store::fleet::{Ask, Fleet, Found, Got, Settled, Turn, Want};
-use larder_store::{Body, Born, Marks, Stored};
+use larder_store::fleet::{Fleet, FleetQuery, FleetResponse, FleetResult, RecomputeTurn, Settled, Want};
+use larder_store::{Born, Marks, Stored, StoredBody};
 use larder_wire::http2::ready::ReadyHead;
 use std::rc::Rc;
 use std::sync::Arc;
 
 /// What an origin answered, as it would be stored.
-pub fn page(fields: &[(&str, &str)], request: &[(&str, &str)], body: Body) -> Arc<Stored> {
+pub fn page(fields: &[(&str, &str)], request: &[(&str, &str)], body: StoredBody) -> Arc<Stored> {
     let fields: Vec<Field> = fields.iter().map(|it| Field { name: it.0, value: it.1.as_bytes() }).collect();
     let now = clock::wall();
     let policy = Policy::default();
@@ -35,18 +35,28 @@ pub fn as_fields<'a>(fields: &'a [(&'a str, &'a str)]) -> Vec<Field<'a>> {
 
 /// A page of a text that is fresh for ten minutes.
 pub fn text(body: &str) -> Arc<Stored> {
-    page(&[("Cache-Control", "max-age=600")], &[], Body::Heap(Bytes::copy_from_slice(body.as_bytes()).into()))
+    page(
+        &[("Cache-Control", "max-age=600")],
+        &[],
+        StoredBody::Heap(Bytes::copy_from_slice(body.as_bytes()).into()),
+    )
 }
 
-pub async fn get(fleet: &Rc<Fleet>, key: &str) -> Got {
+pub async fn get(fleet: &Rc<Fleet>, key: &str) -> FleetResult {
     get_as(fleet, key, &[], Want::Look).await
 }
 
-pub async fn get_as(fleet: &Rc<Fleet>, key: &str, request: &[(&str, &str)], want: Want) -> Got {
+pub async fn get_as(fleet: &Rc<Fleet>, key: &str, request: &[(&str, &str)], want: Want) -> FleetResult {
     let policy = Policy::default();
     let request = as_fields(request);
     fleet
-        .get(Ask { key: key.as_bytes(), request: &request, policy: &policy, want, is_purged: &|_, _| false })
+        .get(FleetQuery {
+            key: key.as_bytes(),
+            request: &request,
+            policy: &policy,
+            want,
+            is_purged: &|_, _| false,
+        })
         .await
 }
 
@@ -55,16 +65,16 @@ pub async fn put(fleet: &Rc<Fleet>, key: &str, stored: &Arc<Stored>) -> Settled 
 }
 
 #[track_caller]
-pub fn hit(got: Got) -> Box<Found> {
+pub fn hit(got: FleetResult) -> Box<FleetResponse> {
     match got {
-        Got::Hit { found, .. } => found,
+        FleetResult::Hit { found, .. } => found,
         other => panic!("{other:?}"),
     }
 }
 
 #[track_caller]
-pub fn assert_miss(got: Got) {
-    assert!(matches!(got, Got::Miss { turn: Turn::Free, .. }), "{got:?}");
+pub fn assert_miss(got: FleetResult) {
+    assert!(matches!(got, FleetResult::Miss { turn: RecomputeTurn::Free, .. }), "{got:?}");
 }
 
 /// Bytes that do not repeat soon and cannot be compressed.

@@ -4,7 +4,7 @@ use super::Random;
 use bytes::{Bytes, BytesMut};
 use larder_semantics::field::FieldList;
 use larder_semantics::stored::Meta;
-use larder_store::fill::{SharedHead, Spent};
+use larder_store::fill::{SharedHead, SpentLifetime};
 use larder_store::{Begin, FillEnd, FillHead, Marks, Store, Stored, sample};
 use larder_wire::http2::ready::ReadyHead;
 use std::sync::Arc;
@@ -49,7 +49,7 @@ pub async fn fill(store: &Store, key: &[u8], length: usize) {
         variant: Box::default(),
         marks: Marks::default(),
         meta: meta(),
-        spent: Spent::No,
+        spent: SpentLifetime::No,
     };
     writer.head(FillHead::Shared(Arc::new(head)), true);
     let (mut left, mut buffer) = (length, BytesMut::new());

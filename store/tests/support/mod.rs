@@ -5,8 +5,8 @@
 pub mod fills;
 
 use bytes::Bytes;
-use larder_store::disk::Settings;
-use larder_store::{Body, Stored, sample};
+use larder_store::disk::DiskSettings;
+use larder_store::{Stored, StoredBody, sample};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -25,8 +25,8 @@ impl Random {
 }
 
 /// A tier of `size` bytes in segments of 64 KiB, with bodies above 1 KiB left on the disk.
-pub fn settings(path: &Path, size: u64) -> Settings {
-    Settings {
+pub fn settings(path: &Path, size: u64) -> DiskSettings {
+    DiskSettings {
         path: path.into(),
         size,
         segment_size: 64 << 10,
@@ -40,15 +40,15 @@ pub fn settings(path: &Path, size: u64) -> Settings {
 
 /// A response with this body.
 pub fn stored(body: Vec<u8>) -> Arc<Stored> {
-    sample::plain(Body::Heap(Bytes::from(body).into()))
+    sample::plain(StoredBody::Heap(Bytes::from(body).into()))
 }
 
 /// The bytes of a body, as a client would get them; `None` where the file is shorter than was promised, which cuts the
 /// client's connection.
-pub fn contents(body: &Body) -> Option<Vec<u8>> {
+pub fn contents(body: &StoredBody) -> Option<Vec<u8>> {
     match body {
-        Body::Heap(bytes) => Some(bytes.to_vec()),
-        Body::Arena(it) | Body::Disk(it) => {
+        StoredBody::Heap(bytes) => Some(bytes.to_vec()),
+        StoredBody::Arena(it) | StoredBody::Disk(it) => {
             let mut bytes = vec![0; usize::try_from(it.length).unwrap()];
             let file = std::fs::File::from(it.owner.fd().try_clone_to_owned().unwrap());
             file.read_exact_at(&mut bytes, it.offset).ok()?;
@@ -81,12 +81,12 @@ pub fn runtime() -> tokio::runtime::Runtime {
 
 /// Lets a tier try again until it is on: within a millisecond, which is what its clock counts.
 #[track_caller]
-pub fn heal(disk: &larder_store::Disk) {
+pub fn heal(disk: &larder_store::DiskTier) {
     for _ in 0..100_000 {
         larder_stdx::clock::tick();
         disk.look();
         let _ = disk.flush().wait();
-        if disk.state() == larder_store::disk::State::On {
+        if disk.state() == larder_store::disk::DiskState::On {
             return;
         }
     }

@@ -95,7 +95,7 @@ fn what_prometheus_reads_is_what_the_statistics_say() {
 }
 
 /// What a row is called, its type, its help, and how many of the JSON's units are one of Prometheus'.
-fn told(prefix: &str, row: &larder_counters::Describe) -> (String, &'static str, String, f64) {
+fn told(prefix: &str, row: &larder_counters::CounterRow) -> (String, &'static str, String, f64) {
     let help = row.help.to_owned();
     let without = |units: &[&str]| {
         let words: Vec<&str> = row.name.split('_').filter(|it| !units.contains(it)).collect();

@@ -1,17 +1,17 @@
 //! The life of one client connection: turns of fast answers, slow answers one at a time, and the close.
 
-use super::reply::{After, Reply};
-use super::request_body::{BodyState, RequestBody};
-use crate::Answer;
-use crate::handler::{self, Client, Handler, Now};
+use super::reply::{AfterResponse, Http1Reply};
+use super::request_body::{BodyState, Http1RequestBody};
+use crate::ResponseWriter;
+use crate::client_socket::ClientSocket;
+use crate::handler::{self, AnswerNow, Client, Handler};
 use crate::http2;
-use crate::link::Link;
 use crate::outbox::Outbox;
-use crate::outbox::Sent;
-use crate::worker::{Expired, Reading};
+use crate::outbox::SendProgress;
+use crate::worker::{Expired, ReadPhase};
 use larder_semantics::date;
 use larder_stdx::clock;
-use larder_wire::http1::request::{self, Parsed, Reject, Request, Storage, parse};
+use larder_wire::http1::request::{self, ParsedRequest, Reject, Request, Storage, parse};
 use larder_wire::http1::{Framing, write};
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -26,12 +26,12 @@ const TURNS: usize = 8;
 pub(super) const DRAIN: u64 = 256 * 1024;
 
 /// One connection. Shared by the request body and the reply of the request that is being answered.
-pub(super) struct Connection {
-    pub link: Link,
+pub(super) struct Http1Connection {
+    pub link: ClientSocket,
     /// Bytes that were read and belong to what comes next.
     pub input: RefCell<Vec<u8>>,
     pub body: RefCell<BodyState>,
-    pub after: Cell<After>,
+    pub after: Cell<AfterResponse>,
     /// The final head of the answer is on its way.
     pub has_answer: Cell<bool>,
     /// No head came yet.
@@ -39,7 +39,7 @@ pub(super) struct Connection {
 }
 
 /// What a turn of the read loop came to.
-enum Turn {
+enum ReadTurn {
     /// A request for the slow speed.
     Slow(Rc<Request>, KeepAlive),
     /// The socket takes no more: wait for it, then go on.
@@ -57,7 +57,7 @@ enum Turn {
 }
 
 /// Why the answering of what was read ended.
-enum Taken {
+enum AnsweringEnd {
     /// Every whole head is answered.
     All,
     Slow(Rc<Request>, KeepAlive),
@@ -86,15 +86,15 @@ enum Farewell {
 }
 
 /// Serves one connection to its end.
-pub async fn serve<H: Handler>(link: Link, client: Client, handler: Rc<H>) {
-    let connection = Connection::new(link);
+pub async fn serve<H: Handler>(link: ClientSocket, client: Client, handler: Rc<H>) {
+    let connection = Http1Connection::new(link);
     let mut fresh = Fresh::No;
     loop {
         let turn = poll_fn(|context| connection.turn(context, &client, &*handler, &mut fresh)).await;
         match turn {
-            Turn::Gone if !connection.link.is_broken() => return connection.link.say_goodbye(),
-            Turn::Http2 => {
-                let Connection { link, input, .. } = connection;
+            ReadTurn::Gone if !connection.link.is_broken() => return connection.link.say_goodbye(),
+            ReadTurn::Http2 => {
+                let Http1Connection { link, input, .. } = connection;
                 // Boxed: the others have no room for it.
                 return Box::pin(http2::serve(link, input.into_inner(), client, handler)).await;
             }
@@ -103,18 +103,18 @@ pub async fn serve<H: Handler>(link: Link, client: Client, handler: Rc<H>) {
         // In a room of the worker's: an idle connection has none for it.
         let rooms = &connection.link.worker.rooms;
         match rooms.lend(|| connection.end_turn(turn, &client, &*handler)).await {
-            After::KeepAlive => fresh = Fresh::Yes,
-            After::Close => return connection.link.say_goodbye(),
-            After::Cut => return,
-            After::Reset => return connection.link.reset(),
+            AfterResponse::KeepAlive => fresh = Fresh::Yes,
+            AfterResponse::Close => return connection.link.say_goodbye(),
+            AfterResponse::Cut => return,
+            AfterResponse::Reset => return connection.link.reset(),
         }
     }
 }
 
 /// Answers with a page of our own whatever it is that the client sends, and closes.
-pub async fn turn_away<H: Handler>(link: Link, handler: &H, status: u16, sentence: &str) {
-    let connection = Connection::new(link);
-    if connection.refuse(status, handler.refusal(status, sentence)).await == After::Reset {
+pub async fn turn_away<H: Handler>(link: ClientSocket, handler: &H, status: u16, sentence: &str) {
+    let connection = Http1Connection::new(link);
+    if connection.refuse(status, handler.refusal(status, sentence)).await == AfterResponse::Reset {
         connection.link.reset();
     }
 }
@@ -126,42 +126,42 @@ enum Fresh {
     No,
 }
 
-impl Connection {
-    fn new(link: Link) -> Self {
+impl Http1Connection {
+    fn new(link: ClientSocket) -> Self {
         Self {
             link,
             input: RefCell::default(),
             body: RefCell::default(),
-            after: Cell::new(After::KeepAlive),
+            after: Cell::new(AfterResponse::KeepAlive),
             has_answer: Cell::new(false),
             is_new: Cell::new(true),
         }
     }
 
     /// Does what a turn ended with; says whether there is another.
-    async fn end_turn<H: Handler>(&self, turn: Turn, client: &Client, handler: &H) -> After {
+    async fn end_turn<H: Handler>(&self, turn: ReadTurn, client: &Client, handler: &H) -> AfterResponse {
         self.link.watched.rest();
         let after = match turn {
-            Turn::Slow(request, keep_alive) => self.slow(request, keep_alive, client, handler).await,
-            Turn::Write if self.link.flush().await.is_ok() => After::KeepAlive,
-            Turn::Write => self.after_failure(),
-            Turn::Refuse(reject) => {
+            ReadTurn::Slow(request, keep_alive) => self.slow(request, keep_alive, client, handler).await,
+            ReadTurn::Write if self.link.flush().await.is_ok() => AfterResponse::KeepAlive,
+            ReadTurn::Write => self.after_failure(),
+            ReadTurn::Refuse(reject) => {
                 let page = handler.refusal(reject.status(), reject.sentence());
                 handler.rejected(reject, client, page.1.len() as u64);
                 self.refuse(reject.status(), page).await
             }
-            Turn::Late => {
+            ReadTurn::Late => {
                 let page = handler.refusal(408, "The request head timed out.");
                 self.refuse(408, page).await
             }
-            Turn::Close => self.close(Farewell::Plain).await,
-            Turn::Gone | Turn::Http2 => After::Close,
+            ReadTurn::Close => self.close(Farewell::Plain).await,
+            ReadTurn::Gone | ReadTurn::Http2 => AfterResponse::Close,
         };
         if !self.link.is_broken() {
             return after;
         }
         self.link.linger().await;
-        After::Cut
+        AfterResponse::Cut
     }
 
     /// Reads and answers at the fast speed for as long as both go on without waiting.
@@ -171,7 +171,7 @@ impl Connection {
         client: &Client,
         handler: &H,
         fresh: &mut Fresh,
-    ) -> Poll<Turn> {
+    ) -> Poll<ReadTurn> {
         let mut scratch = self.link.worker.input.borrow_mut();
         let mut limits = self.link.worker.size_input(&mut scratch);
         limits.scheme = client.scheme;
@@ -190,29 +190,29 @@ impl Connection {
                 .with_output(|output| take(self, bytes, &mut consumed, &limits, client, handler, output));
             let began = client.began.get();
             self.keep(&scratch[consumed..filled], consumed, client);
-            if matches!(taken, Taken::Slow(..)) {
+            if matches!(taken, AnsweringEnd::Slow(..)) {
                 client.began.set(began); // What is kept comes after it.
             }
             let sent = self.link.send_now();
             return Poll::Ready(match (taken, sent) {
                 (_, Err(error)) => {
                     self.link.note_failure(error);
-                    Turn::Gone
+                    ReadTurn::Gone
                 }
-                (Taken::Slow(request, keep_alive), _) => Turn::Slow(request, keep_alive),
-                (Taken::Refuse(reject), _) => Turn::Refuse(reject),
-                (Taken::Http2, _) => Turn::Http2,
-                (Taken::Last, Ok(Sent::All)) if filled == consumed => Turn::Gone,
-                (Taken::Last, _) => Turn::Close,
-                (_, Ok(Sent::Blocked | Sent::Turn)) => {
+                (AnsweringEnd::Slow(request, keep_alive), _) => ReadTurn::Slow(request, keep_alive),
+                (AnsweringEnd::Refuse(reject), _) => ReadTurn::Refuse(reject),
+                (AnsweringEnd::Http2, _) => ReadTurn::Http2,
+                (AnsweringEnd::Last, Ok(SendProgress::All)) if filled == consumed => ReadTurn::Gone,
+                (AnsweringEnd::Last, _) => ReadTurn::Close,
+                (_, Ok(SendProgress::Blocked | SendProgress::Turn)) => {
                     *fresh = Fresh::Yes;
-                    Turn::Write
+                    ReadTurn::Write
                 }
-                (Taken::Full, Ok(Sent::All)) => {
+                (AnsweringEnd::Full, Ok(SendProgress::All)) => {
                     *fresh = Fresh::Yes;
                     continue;
                 }
-                (Taken::All, Ok(Sent::All)) => continue,
+                (AnsweringEnd::All, Ok(SendProgress::All)) => continue,
             });
         }
         // Others have waited long enough.
@@ -246,9 +246,9 @@ impl Connection {
         }
         let times = self.link.worker.times();
         if self.input.borrow().is_empty() {
-            self.link.watched.read_for(Reading::Idle, self.link.worker.idle_limit());
-        } else if consumed > 0 || self.link.watched.reading() != Reading::Head {
-            self.link.watched.read_for(Reading::Head, times.head);
+            self.link.watched.read_for(ReadPhase::Idle, self.link.worker.idle_limit());
+        } else if consumed > 0 || self.link.watched.reading() != ReadPhase::Head {
+            self.link.watched.read_for(ReadPhase::Head, times.head);
             client.began.set(self.link.worker.stamp());
         }
     }
@@ -259,7 +259,7 @@ impl Connection {
         context: &mut Context<'_>,
         scratch: &mut [u8],
         client: &Client,
-    ) -> Poll<Result<usize, Turn>> {
+    ) -> Poll<Result<usize, ReadTurn>> {
         let kept = {
             let input = self.input.borrow();
             let kept = input.len().min(scratch.len());
@@ -267,7 +267,7 @@ impl Connection {
             kept
         };
         // After a slow answer nothing is waited for yet.
-        if self.link.watched.reading() == Reading::Nothing {
+        if self.link.watched.reading() == ReadPhase::Nothing {
             self.keep(&[], 0, client);
         }
         let read = match self.link.read(context, &mut scratch[kept..]) {
@@ -281,8 +281,8 @@ impl Connection {
                 }
                 Ok(kept + count)
             }
-            _ if self.link.watched.expired() == Expired::Reading(Reading::Head) => Err(Turn::Late),
-            _ => Err(Turn::Gone),
+            _ if self.link.watched.expired() == Expired::Reading(ReadPhase::Head) => Err(ReadTurn::Late),
+            _ => Err(ReadTurn::Gone),
         })
     }
 
@@ -303,7 +303,7 @@ impl Connection {
         keep_alive: KeepAlive,
         client: &Client,
         handler: &H,
-    ) -> After {
+    ) -> AfterResponse {
         // Earlier answers must not wait for this one.
         if self.link.flush().await.is_err() {
             return self.after_failure();
@@ -315,29 +315,31 @@ impl Connection {
         self.link.watched.begin_window();
         let begun = !self.input.borrow().is_empty();
         *self.body.borrow_mut() = BodyState::new(&request, self.link.worker.limits().body_size, begun);
-        self.after.set(After::Cut);
+        self.after.set(AfterResponse::Cut);
         self.has_answer.set(false);
-        let reply = Reply::new(self, request.method == "HEAD", request.version, keep_alive);
-        let body = handler::RequestBody::http1(RequestBody::new(self));
+        let reply = Http1Reply::new(self, request.method == "HEAD", request.version, keep_alive);
+        let body = handler::RequestBody::http1(Http1RequestBody::new(self));
         handler.answer(request, client, body, handler::Reply::http1(reply)).await;
         client.began.set(0);
         match self.after.get() {
-            After::KeepAlive if self.drain_body().await => After::KeepAlive,
-            After::KeepAlive => self.close(Farewell::Lingering).await,
+            AfterResponse::KeepAlive if self.drain_body().await => AfterResponse::KeepAlive,
+            AfterResponse::KeepAlive => self.close(Farewell::Lingering).await,
             // Who asked for the close sends nothing more; anybody else may have, and must not be reset for it.
-            After::Close
+            AfterResponse::Close
                 if keep_alive == KeepAlive::No
                     && self.body.borrow().is_at_end()
                     && self.input.borrow().is_empty() =>
             {
                 self.close(Farewell::Plain).await
             }
-            After::Close => self.close(Farewell::Lingering).await,
+            AfterResponse::Close => self.close(Farewell::Lingering).await,
             // What is still held back was a beginning, and may be sent as one.
-            After::Cut if self.link.watched.expired() == Expired::No && self.link.send_now().is_ok() => {
-                After::Cut
+            AfterResponse::Cut
+                if self.link.watched.expired() == Expired::No && self.link.send_now().is_ok() =>
+            {
+                AfterResponse::Cut
             }
-            After::Cut | After::Reset => After::Reset,
+            AfterResponse::Cut | AfterResponse::Reset => AfterResponse::Reset,
         }
     }
 
@@ -346,7 +348,7 @@ impl Connection {
         if self.body.borrow().is_too_long_to_drain() {
             return false;
         }
-        let mut body = RequestBody::new(self);
+        let mut body = Http1RequestBody::new(self);
         let mut left = DRAIN;
         loop {
             match body.next().await {
@@ -358,7 +360,7 @@ impl Connection {
     }
 
     /// Answers what was refused, and closes.
-    async fn refuse(&self, status: u16, (kind, page): (&str, String)) -> After {
+    async fn refuse(&self, status: u16, (kind, page): (&str, String)) -> AfterResponse {
         self.link.with_output(|output| {
             let text = output.text();
             write::status_line(status, text);
@@ -374,45 +376,45 @@ impl Connection {
     }
 
     /// Sends what is left and closes our side.
-    async fn close(&self, farewell: Farewell) -> After {
+    async fn close(&self, farewell: Farewell) -> AfterResponse {
         if self.link.flush().await.is_err() {
             return self.after_failure();
         }
         if farewell == Farewell::Plain {
-            return After::Close;
+            return AfterResponse::Close;
         }
         self.link.linger().await;
-        After::Close
+        AfterResponse::Close
     }
 
     /// After a write that failed: a client that does not read leaves nothing behind in the kernel.
-    fn after_failure(&self) -> After {
-        if self.link.watched.expired() == Expired::No { After::Cut } else { After::Reset }
+    fn after_failure(&self) -> AfterResponse {
+        if self.link.watched.expired() == Expired::No { AfterResponse::Cut } else { AfterResponse::Reset }
     }
 }
 
 /// Answers every whole head at the start of `bytes`, until one needs the slow speed.
 fn take<H: Handler>(
-    connection: &Connection,
+    connection: &Http1Connection,
     bytes: &[u8],
     consumed: &mut usize,
-    limits: &request::Limits,
+    limits: &request::HeadLimits,
     client: &Client,
     handler: &H,
     output: &mut Outbox,
-) -> Taken {
+) -> AnsweringEnd {
     let worker = &*connection.link.worker;
     while *consumed < bytes.len() {
         let mut storage = Storage::new();
         let (head, length) = match parse(&bytes[*consumed..], limits, &mut storage) {
-            Ok(Parsed::Head(head, length)) => (head, length),
-            Ok(Parsed::Partial) => return Taken::All,
+            Ok(ParsedRequest::Head(head, length)) => (head, length),
+            Ok(ParsedRequest::Partial) => return AnsweringEnd::All,
             Err(Reject::Version) if connection.is_new.get() && http2::is_preface(bytes) => {
-                return Taken::Http2;
+                return AnsweringEnd::Http2;
             }
             Err(reject) => {
                 connection.count(reject);
-                return Taken::Refuse(reject);
+                return AnsweringEnd::Refuse(reject);
             }
         };
         *consumed += length;
@@ -421,19 +423,19 @@ fn take<H: Handler>(
         let last = !head.keep_alive || worker.is_draining();
         let declined = head.framing != Framing::Empty
             || head.needs_encoding
-            || handler.answer_now(&head, client, &mut Answer::http1(head.version, last, output))
-                == Now::Later;
+            || handler.answer_now(&head, client, &mut ResponseWriter::http1(head.version, last, output))
+                == AnswerNow::Later;
         if declined {
             let keep_alive = if head.keep_alive { KeepAlive::Yes } else { KeepAlive::No };
-            return Taken::Slow(Rc::new(head.to_owned()), keep_alive);
+            return AnsweringEnd::Slow(Rc::new(head.to_owned()), keep_alive);
         }
         client.began.set(0);
         if last {
-            return Taken::Last;
+            return AnsweringEnd::Last;
         }
         if output.len() >= BATCH {
-            return Taken::Full;
+            return AnsweringEnd::Full;
         }
     }
-    Taken::All
+    AnsweringEnd::All
 }

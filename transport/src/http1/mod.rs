@@ -15,6 +15,6 @@ mod request_body;
 mod tunnel;
 
 pub(crate) use connection::{serve, turn_away};
-pub(crate) use reply::Reply;
-pub(crate) use request_body::RequestBody;
-pub(crate) use tunnel::Tunnel;
+pub(crate) use reply::Http1Reply;
+pub(crate) use request_body::Http1RequestBody;
+pub(crate) use tunnel::Http1Tunnel;

@@ -1,11 +1,11 @@
 //! Writes the response to the request that is being answered, by the framing that the client understands.
 
-use super::Tunnel;
-use super::connection::{Connection, KeepAlive};
-use crate::body::Piece;
+use super::Http1Tunnel;
+use super::connection::{Http1Connection, KeepAlive};
+use crate::body::BodyPiece;
+use crate::body_length::BodyRest;
+use crate::client_socket::ClientGone;
 use crate::handler::ResponseBody;
-use crate::link::ClientGone;
-use crate::rest::Rest;
 use larder_semantics::field::FieldList;
 use larder_wire::http1::{Version, chunked, write};
 
@@ -14,7 +14,7 @@ const HOLD: u64 = 32 * 1024;
 
 /// What becomes of the connection after a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum After {
+pub(super) enum AfterResponse {
     /// The next request.
     KeepAlive,
     /// An orderly close.
@@ -26,24 +26,24 @@ pub(super) enum After {
 }
 
 /// Writes the response to the request that is being answered.
-pub(crate) struct Reply<'c> {
-    connection: &'c Connection,
+pub(crate) struct Http1Reply<'c> {
+    connection: &'c Http1Connection,
     /// The request was HEAD: no body, whatever is said of it.
     is_head: bool,
     version: Version,
     keep_alive: KeepAlive,
-    rest: Rest,
+    rest: BodyRest,
     body: u64,
 }
 
-impl<'c> Reply<'c> {
+impl<'c> Http1Reply<'c> {
     pub(super) fn new(
-        connection: &'c Connection,
+        connection: &'c Http1Connection,
         is_head: bool,
         version: Version,
         keep_alive: KeepAlive,
     ) -> Self {
-        Self { connection, is_head, version, keep_alive, rest: Rest::NotStarted, body: 0 }
+        Self { connection, is_head, version, keep_alive, rest: BodyRest::NotStarted, body: 0 }
     }
 
     /// Sends a 1xx response other than 101; dropped silently for HTTP/1.0 clients.
@@ -67,7 +67,7 @@ impl<'c> Reply<'c> {
 
     /// Sends the final head. `fields` are end-to-end fields only: `Connection`, `Transfer-Encoding` and
     /// (for [`ResponseBody::Length`]) `Content-Length` are the reply's to write. Held back to leave
-    /// together with the first piece; see [`Reply::flush`].
+    /// together with the first piece; see [`Http1Reply::flush`].
     ///
     /// # Errors
     /// The client is gone.
@@ -85,10 +85,10 @@ impl<'c> Reply<'c> {
         {
             self.keep_alive = KeepAlive::No;
         }
-        self.rest = Rest::of(status, body);
-        if self.rest == Rest::Stream && !self.is_chunked() && !self.is_head {
+        self.rest = BodyRest::of(status, body);
+        if self.rest == BodyRest::Stream && !self.is_chunked() && !self.is_head {
             self.keep_alive = KeepAlive::No;
-            self.connection.after.set(After::Reset);
+            self.connection.after.set(AfterResponse::Reset);
         }
         self.connection.link.with_output(|it| {
             let text = it.text();
@@ -103,22 +103,22 @@ impl<'c> Reply<'c> {
         });
         self.connection.has_answer.set(true);
         if self.is_head {
-            self.rest = Rest::None;
+            self.rest = BodyRest::None;
         }
         Ok(())
     }
 
     /// Whether the body is sent in chunks; else one of unknown length goes on until the close.
     fn is_chunked(&self) -> bool {
-        self.rest == Rest::Stream && self.version == Version::Http11
+        self.rest == BodyRest::Stream && self.version == Version::Http11
     }
 
     /// The fields with the one that frames the body, and none that could contradict it.
     fn write_fields(&self, fields: &FieldList, text: &mut Vec<u8>) {
         let frames = match self.rest {
             // A lone Content-Length says here what a body would have been (RFC 9110 §8.6).
-            Rest::None | Rest::NotStarted => return text.extend_from_slice(fields.text()),
-            Rest::Length(_) | Rest::Stream => {
+            BodyRest::None | BodyRest::NotStarted => return text.extend_from_slice(fields.text()),
+            BodyRest::Length(_) | BodyRest::Stream => {
                 fields.contains("content-length") || fields.contains("transfer-encoding")
             }
         };
@@ -129,11 +129,11 @@ impl<'c> Reply<'c> {
             text.extend_from_slice(fields.text());
         }
         match self.rest {
-            Rest::Length(length) => {
+            BodyRest::Length(length) => {
                 write::field("Content-Length", itoa::Buffer::new().format(length).as_bytes(), text);
             }
             // What was left unsaid for a body is left unsaid for HEAD (RFC 9110 §9.3.2).
-            Rest::Stream if self.is_chunked() && !self.is_head => {
+            BodyRest::Stream if self.is_chunked() && !self.is_head => {
                 write::field("Transfer-Encoding", b"chunked", text)
             }
             _ => {}
@@ -144,7 +144,7 @@ impl<'c> Reply<'c> {
     ///
     /// # Errors
     /// The client is gone.
-    pub async fn piece(&mut self, piece: Piece) -> Result<(), ClientGone> {
+    pub async fn piece(&mut self, piece: BodyPiece) -> Result<(), ClientGone> {
         let length = piece.len();
         if !self.rest.takes(length)? {
             return Ok(());
@@ -181,9 +181,13 @@ impl<'c> Reply<'c> {
     ///
     /// # Errors
     /// The client is gone.
-    pub async fn switch(&mut self, protocol: &[u8], fields: &FieldList) -> Result<Tunnel<'c>, ClientGone> {
-        self.rest = Rest::None;
-        Tunnel::begin(self.connection, protocol, fields).await
+    pub async fn switch(
+        &mut self,
+        protocol: &[u8],
+        fields: &FieldList,
+    ) -> Result<Http1Tunnel<'c>, ClientGone> {
+        self.rest = BodyRest::None;
+        Http1Tunnel::begin(self.connection, protocol, fields).await
     }
 
     /// Ends the response. A body shorter than its announced length closes the connection hard.
@@ -197,8 +201,8 @@ impl<'c> Reply<'c> {
         }
         self.connection.link.flush().await?;
         let after = match self.keep_alive {
-            KeepAlive::Yes => After::KeepAlive,
-            KeepAlive::No => After::Close,
+            KeepAlive::Yes => AfterResponse::KeepAlive,
+            KeepAlive::No => AfterResponse::Close,
         };
         self.connection.after.set(after);
         Ok(())
@@ -207,7 +211,7 @@ impl<'c> Reply<'c> {
     /// Whether a head was sent: after that, an error can only cut the response off.
     #[must_use]
     pub fn started(&self) -> bool {
-        self.rest != Rest::NotStarted
+        self.rest != BodyRest::NotStarted
     }
 
     /// Bytes of body sent so far, for the access log.

@@ -1,11 +1,11 @@
 //! The body of the request that is being answered: read by its framing, never further.
 
-use super::connection::{Connection, DRAIN};
-use crate::link::ClientGone;
-use crate::worker::Reading;
+use super::connection::{DRAIN, Http1Connection};
+use crate::client_socket::ClientGone;
+use crate::worker::ReadPhase;
 use bytes::Bytes;
 use larder_semantics::field::FieldList;
-use larder_wire::http1::chunked::{Decoder, Step};
+use larder_wire::http1::chunked::{ChunkStep, ChunkedDecoder};
 use larder_wire::http1::request::Request;
 use larder_wire::http1::{Framing, write};
 use std::future::poll_fn;
@@ -13,7 +13,7 @@ use std::future::poll_fn;
 /// How far the body has been read.
 #[derive(Debug, Default)]
 pub(super) struct BodyState {
-    left: Left,
+    left: BodyLeft,
     /// Bytes that may still come, by `limits.body_size`.
     room: u64,
     /// The client sends nothing until it is told to.
@@ -23,21 +23,21 @@ pub(super) struct BodyState {
 }
 
 #[derive(Debug, Default)]
-enum Left {
+enum BodyLeft {
     /// The end was reached.
     #[default]
     Nothing,
     Length(u64),
-    Chunked(Box<Decoder>),
+    Chunked(Box<ChunkedDecoder>),
 }
 
 impl BodyState {
     /// `room` is the largest body that is allowed, `begun` whether bytes of it are here.
     pub fn new(request: &Request, room: u64, begun: bool) -> Self {
         let left = match request.framing {
-            Framing::Length(length) => Left::Length(length),
-            Framing::Chunked => Left::Chunked(Box::default()),
-            Framing::Empty | Framing::Close => Left::Nothing,
+            Framing::Length(length) => BodyLeft::Length(length),
+            Framing::Chunked => BodyLeft::Chunked(Box::default()),
+            Framing::Empty | Framing::Close => BodyLeft::Nothing,
         };
         // A client that sends already does not wait (RFC 9110 §10.1.1).
         let waits = request.expects_continue && !begun;
@@ -45,15 +45,15 @@ impl BodyState {
     }
 
     pub fn is_at_end(&self) -> bool {
-        matches!(self.left, Left::Nothing) && self.gone.is_none()
+        matches!(self.left, BodyLeft::Nothing) && self.gone.is_none()
     }
 
     /// Whether the connection cannot live on if nobody reads further: too much may follow, or the client, which
     /// was not told to send it, may or may not.
     pub fn is_too_long_to_drain(&self) -> bool {
         let long = match self.left {
-            Left::Length(left) => left > DRAIN,
-            Left::Nothing | Left::Chunked(_) => false,
+            BodyLeft::Length(left) => left > DRAIN,
+            BodyLeft::Nothing | BodyLeft::Chunked(_) => false,
         };
         long || self.waits && !self.is_at_end() || self.gone.is_some()
     }
@@ -67,21 +67,21 @@ impl BodyState {
     /// end.
     fn take(&mut self, input: &mut Vec<u8>) -> Result<Option<Bytes>, ClientGone> {
         let bytes = match &mut self.left {
-            Left::Nothing => return Ok(None),
-            Left::Length(left) if *left > self.room => return Err(ClientGone::TooLarge),
-            Left::Length(left) => {
+            BodyLeft::Nothing => return Ok(None),
+            BodyLeft::Length(left) if *left > self.room => return Err(ClientGone::TooLarge),
+            BodyLeft::Length(left) => {
                 let count = usize::try_from(*left).unwrap_or(usize::MAX).min(input.len());
                 *left -= count as u64;
                 if *left == 0 {
-                    self.left = Left::Nothing;
+                    self.left = BodyLeft::Nothing;
                 }
                 split(input, count)
             }
-            Left::Chunked(decoder) => {
+            BodyLeft::Chunked(decoder) => {
                 let (bytes, consumed, is_end) = decode(decoder, input)?;
                 if is_end {
                     self.trailers = decoder.trailers();
-                    self.left = Left::Nothing;
+                    self.left = BodyLeft::Nothing;
                 }
                 input.drain(..consumed);
                 bytes
@@ -93,13 +93,13 @@ impl BodyState {
 }
 
 /// All the data in `input`, chunks joined; how much of `input` that took, and whether the body ends there.
-fn decode(decoder: &mut Decoder, input: &[u8]) -> Result<(Bytes, usize, bool), ClientGone> {
+fn decode(decoder: &mut ChunkedDecoder, input: &[u8]) -> Result<(Bytes, usize, bool), ClientGone> {
     let mut bytes = Vec::new();
     let mut at = 0;
     loop {
         let rest = input.get(at..).unwrap_or_default();
         match decoder.step(rest).map_err(|_| ClientGone::Malformed)? {
-            Step::Data { consumed, data } => {
+            ChunkStep::Data { consumed, data } => {
                 let rest = rest.get(consumed..).unwrap_or_default();
                 let count = usize::try_from(data).unwrap_or(usize::MAX).min(rest.len());
                 at += consumed + count;
@@ -112,8 +112,8 @@ fn decode(decoder: &mut Decoder, input: &[u8]) -> Result<(Bytes, usize, bool), C
                 bytes.extend_from_slice(rest.get(..count).unwrap_or_default());
                 decoder.took(count as u64);
             }
-            Step::More { consumed } => return Ok((bytes.into(), at + consumed, false)),
-            Step::End { consumed } => return Ok((bytes.into(), at + consumed, true)),
+            ChunkStep::More { consumed } => return Ok((bytes.into(), at + consumed, false)),
+            ChunkStep::End { consumed } => return Ok((bytes.into(), at + consumed, true)),
         }
     }
 }
@@ -129,12 +129,12 @@ fn split(input: &mut Vec<u8>, count: usize) -> Bytes {
 }
 
 /// The body of the request that is being answered.
-pub(crate) struct RequestBody<'c> {
-    connection: &'c Connection,
+pub(crate) struct Http1RequestBody<'c> {
+    connection: &'c Http1Connection,
 }
 
-impl<'c> RequestBody<'c> {
-    pub(super) fn new(connection: &'c Connection) -> Self {
+impl<'c> Http1RequestBody<'c> {
+    pub(super) fn new(connection: &'c Http1Connection) -> Self {
         Self { connection }
     }
 
@@ -162,7 +162,7 @@ impl<'c> RequestBody<'c> {
     /// none. A body that is announced as too large is refused here as well.
     ///
     /// # Errors
-    /// As [`RequestBody::next`].
+    /// As [`Http1RequestBody::next`].
     pub fn arrived(&mut self) -> Result<Option<Bytes>, ClientGone> {
         self.take()
     }
@@ -172,7 +172,7 @@ impl<'c> RequestBody<'c> {
         self.connection.body.borrow().is_at_end()
     }
 
-    /// The trailer section, after [`RequestBody::next`] returned `None`.
+    /// The trailer section, after [`Http1RequestBody::next`] returned `None`.
     pub fn trailers(&mut self) -> Option<FieldList> {
         self.connection.body.borrow_mut().trailers.take()
     }
@@ -213,10 +213,10 @@ impl<'c> RequestBody<'c> {
     async fn fill(&self) -> Result<(), ClientGone> {
         let connection = self.connection;
         let most = match connection.body.borrow().left {
-            Left::Length(left) => usize::try_from(left).unwrap_or(usize::MAX),
-            Left::Nothing | Left::Chunked(_) => usize::MAX,
+            BodyLeft::Length(left) => usize::try_from(left).unwrap_or(usize::MAX),
+            BodyLeft::Nothing | BodyLeft::Chunked(_) => usize::MAX,
         };
-        let _wait = connection.link.watched.read_while(Reading::Body, connection.link.worker.times().body);
+        let _wait = connection.link.watched.read_while(ReadPhase::Body, connection.link.worker.times().body);
         let read = poll_fn(|context| {
             let mut scratch = connection.link.worker.input.borrow_mut();
             let most = most.min(scratch.len());

@@ -1,29 +1,29 @@
 //! A connection that is no longer HTTP (RFC 9110 §7.8): bytes in both directions, each with an end of its own. What is
 //! copied where, and until when, is not here.
 
-use super::connection::Connection;
-use super::reply::After;
-use crate::body::Piece;
-use crate::link::ClientGone;
+use super::connection::Http1Connection;
+use super::reply::AfterResponse;
+use crate::body::BodyPiece;
+use crate::client_socket::ClientGone;
 use bytes::Bytes;
 use larder_semantics::field::FieldList;
 use larder_wire::http1::write;
 use std::future::poll_fn;
 
-/// See [`crate::handler::Tunnel`].
-pub(crate) struct Tunnel<'c> {
-    connection: &'c Connection,
+/// See [`crate::handler::Http1Tunnel`].
+pub(crate) struct Http1Tunnel<'c> {
+    connection: &'c Http1Connection,
 }
 
-impl<'c> Tunnel<'c> {
+impl<'c> Http1Tunnel<'c> {
     /// Sends the head that ends HTTP on this connection.
     pub(super) async fn begin(
-        connection: &'c Connection,
+        connection: &'c Http1Connection,
         protocol: &[u8],
         fields: &FieldList,
     ) -> Result<Self, ClientGone> {
         connection.has_answer.set(true);
-        connection.after.set(After::Cut);
+        connection.after.set(AfterResponse::Cut);
         connection.link.with_output(|it| {
             write::status_line(101, it.text());
             it.text().extend_from_slice(b"Connection: upgrade\r\n");
@@ -53,7 +53,7 @@ impl<'c> Tunnel<'c> {
 
     /// Done when the system has taken them all.
     pub async fn write(&self, bytes: Bytes) -> Result<(), ClientGone> {
-        self.connection.link.with_output(|it| it.push(Piece::Bytes(bytes)));
+        self.connection.link.with_output(|it| it.push(BodyPiece::Bytes(bytes)));
         self.connection.link.flush().await
     }
 
@@ -62,6 +62,6 @@ impl<'c> Tunnel<'c> {
     }
 
     pub fn close(self) {
-        self.connection.after.set(After::Close);
+        self.connection.after.set(AfterResponse::Close);
     }
 }

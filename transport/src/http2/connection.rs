@@ -2,19 +2,19 @@
 //! do to it is in `frames`; tasks of slow answers come here with what they have to send.
 
 use super::floods::Floods;
-use super::frames::{Ended, Taking};
-use super::stream::{Ending, Stream};
+use super::frames::{ConnectionEnded, Taking};
+use super::stream::{Ending, Http2Stream};
+use crate::client_socket::{ClientGone, ClientSocket};
 use crate::handler::{Client, Handler};
-use crate::link::{ClientGone, Link};
-use crate::outbox::{KEEP, Outbox, SHIFTED, Sent};
-use crate::worker::{Expired, Reading};
+use crate::outbox::{KEEP, Outbox, SHIFTED, SendProgress};
+use crate::worker::{Expired, ReadPhase};
 use larder_semantics::field::Field;
 use larder_stdx::clock;
-use larder_wire::http1::request::Limits;
+use larder_wire::http1::request::HeadLimits;
 use larder_wire::http1::write::is_hop_by_hop;
 use larder_wire::http2::ErrorCode;
-use larder_wire::http2::frame::{self, End, MAX_SIZE};
-use larder_wire::http2::hpack::{Decoder, Encoder, TABLE, encode};
+use larder_wire::http2::frame::{self, EndFlag, MAX_SIZE};
+use larder_wire::http2::hpack::{Encoder, HpackDecoder, TABLE, encode};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::future::{Future, poll_fn};
@@ -42,26 +42,26 @@ const FAREWELL: u64 = 1_000;
 const FORGOTTEN: usize = 256;
 
 /// One connection; its streams' tasks share it.
-pub(super) struct Connection {
-    pub link: Link,
+pub(super) struct Http2Connection {
+    pub link: ClientSocket,
     /// The client was told that it may ask for other protocols than HTTP.
     pub offers_upgrades: bool,
-    pub state: RefCell<State>,
+    pub state: RefCell<Http2State>,
     /// The connection's own task.
     waker: RefCell<Option<Waker>>,
 }
 
-pub(super) type Shared = Rc<Connection>;
+pub(super) type Shared = Rc<Http2Connection>;
 
-impl Drop for Connection {
+impl Drop for Http2Connection {
     fn drop(&mut self) {
         self.link.worker.counters.http2_open.sub(1);
     }
 }
 
 /// What a connection remembers.
-pub(super) struct State {
-    pub decoder: Decoder,
+pub(super) struct Http2State {
+    pub decoder: HpackDecoder,
     /// Of every field section that is sent, in the order in which they are sent.
     pub encoder: Encoder,
     /// Bytes that were read and are no whole frame.
@@ -74,9 +74,9 @@ pub(super) struct State {
     pub has_settings: bool,
     /// A field section that goes on in the next frame.
     pub block: Option<Block>,
-    pub streams: BTreeMap<u32, Rc<Stream>>,
+    pub streams: BTreeMap<u32, Rc<Http2Stream>>,
     /// Those with something to send, in turn.
-    pub ready: VecDeque<Rc<Stream>>,
+    pub ready: VecDeque<Rc<Http2Stream>>,
     /// The latest stream, and the first of those that were begun one after the other up to it.
     pub last: u32,
     pub first_of_run: u32,
@@ -91,14 +91,14 @@ pub(super) struct State {
     /// Bytes that were read and for which it has no credit yet.
     pub owed: u32,
     pub floods: Floods,
-    pub leaving: Leaving,
+    pub leaving: GoawayState,
     /// Something was answered or begun in this turn.
     pub was_asked: bool,
 }
 
 /// How far the server is with leaving a connection (RFC 9113 §6.8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Leaving {
+pub(super) enum GoawayState {
     No,
     /// The client was told to begin nothing more, at this time of the monotonic clock; what is on its way is served still, until it has
     /// answered.
@@ -118,12 +118,12 @@ pub(super) struct Block {
 }
 
 /// Serves one connection to its end, of which `input` was read already.
-pub(crate) async fn serve<H: Handler>(link: Link, input: Vec<u8>, client: Client, handler: Rc<H>) {
-    let connection = Rc::new(Connection {
+pub(crate) async fn serve<H: Handler>(link: ClientSocket, input: Vec<u8>, client: Client, handler: Rc<H>) {
+    let connection = Rc::new(Http2Connection {
         offers_upgrades: link.worker.limits().upgrades,
         link,
-        state: RefCell::new(State {
-            decoder: Decoder::new(TABLE),
+        state: RefCell::new(Http2State {
+            decoder: HpackDecoder::new(TABLE),
             encoder: Encoder::default(),
             is_unread: !input.is_empty(),
             input,
@@ -141,7 +141,7 @@ pub(crate) async fn serve<H: Handler>(link: Link, input: Vec<u8>, client: Client
             credit: i64::from(WINDOW),
             owed: 0,
             floods: Floods::default(),
-            leaving: Leaving::No,
+            leaving: GoawayState::No,
             was_asked: true,
         }),
         waker: RefCell::default(),
@@ -170,7 +170,7 @@ fn turn<H: Handler>(
     context: &mut Context<'_>,
     client: &Client,
     handler: &Rc<H>,
-) -> Poll<Ended> {
+) -> Poll<ConnectionEnded> {
     {
         let mut waker = connection.waker.borrow_mut();
         if !waker.as_ref().is_some_and(|it| it.will_wake(context.waker())) {
@@ -188,19 +188,19 @@ fn turn<H: Handler>(
         }
         connection.collect();
         match connection.link.send_now() {
-            Ok(Sent::All) => connection.link.watched.written(),
-            Ok(Sent::Turn) => goes_on = true,
-            Ok(Sent::Blocked) => match connection.poll_writable(context) {
+            Ok(SendProgress::All) => connection.link.watched.written(),
+            Ok(SendProgress::Turn) => goes_on = true,
+            Ok(SendProgress::Blocked) => match connection.poll_writable(context) {
                 Ok(again) => goes_on |= again,
-                Err(()) => return Poll::Ready(Ended::Gone),
+                Err(()) => return Poll::Ready(ConnectionEnded::Gone),
             },
             Err(error) => {
                 connection.link.note_failure(error);
-                return Poll::Ready(Ended::Gone);
+                return Poll::Ready(ConnectionEnded::Gone);
             }
         }
         if connection.is_over() {
-            return Poll::Ready(Ended::Done);
+            return Poll::Ready(ConnectionEnded::Done);
         }
         // What is ready and did not fit goes on as soon as there is room.
         let has_more = connection.link.waiting() == 0 && connection.state.borrow().can_send();
@@ -214,14 +214,14 @@ fn turn<H: Handler>(
     Poll::Pending
 }
 
-impl State {
+impl Http2State {
     /// Whether a stream has something that may be sent now.
     fn can_send(&self) -> bool {
         self.ready.iter().any(|it| it.has_work() && (self.window > 0 || it.queued.get() == 0))
     }
 }
 
-impl Connection {
+impl Http2Connection {
     /// Our settings, and a window of our own for the whole connection.
     fn greet(&self) {
         let limits = self.link.worker.limits();
@@ -246,10 +246,10 @@ impl Connection {
         context: &mut Context<'_>,
         client: &Client,
         handler: &Rc<H>,
-    ) -> Poll<Result<(), Ended>> {
+    ) -> Poll<Result<(), ConnectionEnded>> {
         let worker = self.link.worker.clone();
         let mut scratch = worker.input.borrow_mut();
-        let limits = Limits { scheme: client.scheme, ..worker.size_input(&mut scratch) };
+        let limits = HeadLimits { scheme: client.scheme, ..worker.size_input(&mut scratch) };
         let kept = {
             let state = self.state.borrow();
             let kept = state.input.len().min(scratch.len());
@@ -295,13 +295,13 @@ impl Connection {
     }
 
     /// Why there is nothing more to read.
-    fn ended(&self) -> Ended {
+    fn ended(&self) -> ConnectionEnded {
         match self.link.watched.expired() {
-            Expired::Writing => Ended::Gone,
-            Expired::Reading(Reading::Head) => Ended::Broken(ErrorCode::EnhanceYourCalm),
-            Expired::Reading(_) => Ended::Broken(ErrorCode::None),
-            Expired::No if self.link.worker.is_draining() => Ended::Broken(ErrorCode::None),
-            Expired::No => Ended::Gone,
+            Expired::Writing => ConnectionEnded::Gone,
+            Expired::Reading(ReadPhase::Head) => ConnectionEnded::Broken(ErrorCode::EnhanceYourCalm),
+            Expired::Reading(_) => ConnectionEnded::Broken(ErrorCode::None),
+            Expired::No if self.link.worker.is_draining() => ConnectionEnded::Broken(ErrorCode::None),
+            Expired::No => ConnectionEnded::Gone,
         }
     }
 
@@ -334,14 +334,14 @@ impl Connection {
     }
 
     /// One frame of a stream that has work.
-    fn send_part(&self, state: &mut State, stream: &Stream, out: &mut Outbox) {
+    fn send_part(&self, state: &mut Http2State, stream: &Http2Stream, out: &mut Outbox) {
         let window = state.window.min(stream.window.get()).clamp(0, MAX_SIZE as i64);
         let part = if stream.queued.get() > 0 { stream.take(window.cast_unsigned()) } else { None };
-        let length = part.as_ref().map_or(0, crate::body::Piece::len);
+        let length = part.as_ref().map_or(0, crate::body::BodyPiece::len);
         let is_empty = stream.queued.get() == 0;
         let ends = is_empty && *stream.end.borrow() == Ending::Last;
         if length > 0 || ends {
-            let end = if ends { End::Stream } else { End::Open };
+            let end = if ends { EndFlag::Stream } else { EndFlag::Open };
             frame::write_data_header(stream.id, usize::try_from(length).unwrap_or(0), end, out.text());
             if let Some(part) = part {
                 out.push_frame(part);
@@ -359,7 +359,7 @@ impl Connection {
             let at = frame::begin_headers(out.text());
             state.encoder.begin(out.text());
             list.iter().for_each(|it| state.encoder.field(it.name.as_bytes(), it.value, out.text()));
-            frame::end_headers(at, stream.id, End::Stream, out.text());
+            frame::end_headers(at, stream.id, EndFlag::Stream, out.text());
         }
         if ends || trailers.is_some() {
             *stream.end.borrow_mut() = Ending::Sent;
@@ -384,7 +384,7 @@ impl Connection {
                 if self.link.waiting() < before {
                     watched.write_for(self.link.worker.times().write);
                 }
-                if sent == Sent::Blocked {
+                if sent == SendProgress::Blocked {
                     guard.clear_ready();
                 }
                 Ok(true)
@@ -395,7 +395,7 @@ impl Connection {
     /// Everything that was begun is answered, and nothing more will be.
     fn is_over(&self) -> bool {
         let state = self.state.borrow();
-        state.leaving == Leaving::Yes && state.streams.is_empty() && self.link.waiting() == 0
+        state.leaving == GoawayState::Yes && state.streams.is_empty() && self.link.waiting() == 0
     }
 
     /// What the client is waited for.
@@ -405,16 +405,16 @@ impl Connection {
         let has_begun = state.block.is_some() || (!state.input.is_empty() && state.streams.is_empty());
         let was_asked = std::mem::take(&mut state.was_asked);
         if has_begun || !state.has_preface {
-            if watched.reading() != Reading::Head {
-                watched.read_for(Reading::Head, times.head);
+            if watched.reading() != ReadPhase::Head {
+                watched.read_for(ReadPhase::Head, times.head);
             }
         } else if !state.streams.is_empty() {
             watched.rest();
-        } else if let Leaving::Announced(since) = state.leaving {
+        } else if let GoawayState::Announced(since) = state.leaving {
             let passed = clock::monotonic().0.saturating_sub(since);
-            watched.read_for(Reading::Idle, FAREWELL.saturating_sub(passed));
-        } else if was_asked || watched.reading() != Reading::Idle {
-            watched.read_for(Reading::Idle, times.idle);
+            watched.read_for(ReadPhase::Idle, FAREWELL.saturating_sub(passed));
+        } else if was_asked || watched.reading() != ReadPhase::Idle {
+            watched.read_for(ReadPhase::Idle, times.idle);
             watched.begin_window();
         }
     }
@@ -424,7 +424,7 @@ impl Connection {
         if !self.state.borrow().has_preface {
             return self.leave(ErrorCode::None);
         }
-        self.state.borrow_mut().leaving = Leaving::Announced(clock::monotonic().0);
+        self.state.borrow_mut().leaving = GoawayState::Announced(clock::monotonic().0);
         self.link.with_output(|out| {
             frame::write_goaway(i32::MAX.cast_unsigned(), ErrorCode::None, out.text());
             frame::write_ping(LEAVING, false, out.text());
@@ -434,15 +434,15 @@ impl Connection {
     /// Begins nothing more; what was begun goes on.
     pub fn leave(&self, code: ErrorCode) {
         let mut state = self.state.borrow_mut();
-        if state.leaving != Leaving::Yes {
-            state.leaving = Leaving::Yes;
+        if state.leaving != GoawayState::Yes {
+            state.leaving = GoawayState::Yes;
             let last = state.last;
             self.link.with_output(|out| frame::write_goaway(last, code, out.text()));
         }
     }
 
     /// The end: everybody who still waits is told, and the client why.
-    async fn farewell(&self, ended: Ended) {
+    async fn farewell(&self, ended: ConnectionEnded) {
         let streams = std::mem::take(&mut self.state.borrow_mut().streams);
         let gone = self.link.gone();
         for it in streams.values() {
@@ -450,11 +450,13 @@ impl Connection {
         }
         self.state.borrow_mut().ready.clear();
         match ended {
-            Ended::Gone if self.link.watched.expired() == Expired::Writing => return self.link.reset(),
-            Ended::Gone if self.link.is_broken() => return self.link.linger().await,
-            Ended::Gone => return,
-            Ended::Done => {}
-            Ended::Broken(code) => {
+            ConnectionEnded::Gone if self.link.watched.expired() == Expired::Writing => {
+                return self.link.reset();
+            }
+            ConnectionEnded::Gone if self.link.is_broken() => return self.link.linger().await,
+            ConnectionEnded::Gone => return,
+            ConnectionEnded::Done => {}
+            ConnectionEnded::Broken(code) => {
                 let counters = &self.link.worker.counters;
                 match code {
                     ErrorCode::None => {}
@@ -479,7 +481,7 @@ impl Connection {
     }
 
     /// A stream has something to send.
-    pub fn has_work(&self, stream: &Rc<Stream>) {
+    pub fn has_work(&self, stream: &Rc<Http2Stream>) {
         if stream.has_work() && !stream.is_ready.replace(true) {
             self.state.borrow_mut().ready.push_back(stream.clone());
             self.wake();
@@ -492,7 +494,7 @@ impl Connection {
         stream: u32,
         status: u16,
         fields: impl Iterator<Item = Field<'f>>,
-        end: End,
+        end: EndFlag,
     ) {
         self.write_head_and(stream, status, fields, end, |_| {});
     }
@@ -503,7 +505,7 @@ impl Connection {
         stream: u32,
         status: u16,
         fields: impl Iterator<Item = Field<'f>>,
-        end: End,
+        end: EndFlag,
         more: impl FnOnce(&mut Vec<u8>),
     ) {
         let encoder = &mut self.state.borrow_mut().encoder;
@@ -522,7 +524,7 @@ impl Connection {
     }
 
     /// Ends a stream at once.
-    pub fn reset(&self, stream: &Stream, code: ErrorCode, why: ClientGone) {
+    pub fn reset(&self, stream: &Http2Stream, code: ErrorCode, why: ClientGone) {
         if stream.gone.get().is_none() {
             self.link.with_output(|out| frame::write_reset(stream.id, code, out.text()));
             self.forget(stream);
@@ -532,14 +534,14 @@ impl Connection {
     }
 
     /// The client may send more on this stream.
-    pub fn give_credit(&self, stream: &Stream, bytes: usize) {
+    pub fn give_credit(&self, stream: &Http2Stream, bytes: usize) {
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         self.let_send(stream, bytes);
         self.owe(bytes);
     }
 
     /// The same, where the connection's credit was given back already.
-    pub fn let_send(&self, stream: &Stream, bytes: u32) {
+    pub fn let_send(&self, stream: &Http2Stream, bytes: u32) {
         let due = stream.body.borrow_mut().owe(bytes);
         if let Some(due) = due {
             self.link.with_output(|out| frame::write_window_update(stream.id, due, out.text()));
@@ -557,7 +559,7 @@ impl Connection {
     }
 
     /// A stream's task is over: ends what it has not, and what the client has not.
-    pub fn finished(&self, stream: &Rc<Stream>) {
+    pub fn finished(&self, stream: &Rc<Http2Stream>) {
         if stream.gone.get().is_none() {
             if !stream.is_answered() {
                 self.reset(stream, ErrorCode::Internal, ClientGone::Closed);
@@ -573,14 +575,14 @@ impl Connection {
         }
     }
 
-    fn forget(&self, stream: &Stream) {
+    fn forget(&self, stream: &Http2Stream) {
         if !stream.body.borrow().is_whole {
             self.state.borrow_mut().forget(stream.id);
         }
     }
 }
 
-impl State {
+impl Http2State {
     /// Whether the client has `most` streams open. Those that it has reset are none, although their tasks are not over yet.
     pub fn has_open(&self, most: usize) -> bool {
         self.streams.len() >= most && self.streams.values().filter(|it| !it.is_closed()).count() >= most
@@ -609,7 +611,7 @@ impl State {
 /// A guard of a stream whose task may end in any way.
 pub(super) struct Guard {
     pub connection: Shared,
-    pub stream: Rc<Stream>,
+    pub stream: Rc<Http2Stream>,
 }
 
 impl Drop for Guard {

@@ -8,7 +8,7 @@ const WINDOW: u64 = 10_000;
 
 /// What is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum FloodKind {
     /// A stream that was ended before its answer: by the client, or by us for what it did (CVE-2023-44487 and its kin).
     Reset,
     /// A PING that is to be answered.
@@ -21,15 +21,15 @@ pub(super) enum Kind {
     Nothing,
 }
 
-impl Kind {
+impl FloodKind {
     /// How many are put up with. A browser that leaves a page of a hundred pictures resets a hundred streams at once.
     const fn most(self) -> u32 {
         match self {
-            Kind::Reset => 500,
-            Kind::Ping => 200,
-            Kind::Settings => 100,
-            Kind::WindowUpdate => 5_000,
-            Kind::Nothing => 1_000,
+            FloodKind::Reset => 500,
+            FloodKind::Ping => 200,
+            FloodKind::Settings => 100,
+            FloodKind::WindowUpdate => 5_000,
+            FloodKind::Nothing => 1_000,
         }
     }
 }
@@ -45,13 +45,13 @@ pub(super) struct Floods {
 
 impl Floods {
     /// Counts one; says whether that is too many.
-    pub fn add(&self, kind: Kind) -> bool {
+    pub fn add(&self, kind: FloodKind) -> bool {
         let now = clock::monotonic().0;
         if now.saturating_sub(self.since.get()) >= WINDOW {
             self.since.set(now);
             self.counts.iter().for_each(|it| it.set(0));
         }
-        if kind == Kind::WindowUpdate && self.called_for.get() > 0 {
+        if kind == FloodKind::WindowUpdate && self.called_for.get() > 0 {
             self.called_for.set(self.called_for.get() - 1);
             return false;
         }
@@ -74,11 +74,11 @@ mod tests {
     fn each_kind_has_its_own_measure() {
         clock::tick();
         let floods = Floods::default();
-        for _ in 0..Kind::Ping.most() {
-            assert!(!floods.add(Kind::Ping));
+        for _ in 0..FloodKind::Ping.most() {
+            assert!(!floods.add(FloodKind::Ping));
         }
-        assert!(floods.add(Kind::Ping));
-        assert!(!floods.add(Kind::Settings));
+        assert!(floods.add(FloodKind::Ping));
+        assert!(!floods.add(FloodKind::Settings));
     }
 
     #[test]
@@ -86,7 +86,7 @@ mod tests {
         let floods = Floods::default();
         for _ in 0..10_000 {
             floods.sent_data();
-            assert!(!floods.add(Kind::WindowUpdate) && !floods.add(Kind::WindowUpdate));
+            assert!(!floods.add(FloodKind::WindowUpdate) && !floods.add(FloodKind::WindowUpdate));
         }
     }
 }

@@ -1,22 +1,24 @@
 //! What each frame of a client does (RFC 9113 §5, §6, §8), and what it costs where it is against the rules.
 
-use super::connection::{BATCH, Block, FULL, Guard, LEAVING, Leaving, STREAM_WINDOW, Shared, State};
-use super::floods::Kind;
-use super::reply::Reply;
-use super::request_body::RequestBody;
-use super::stream::{Ending, Stream};
-use super::waiting::{Side, wait};
-use crate::Answer;
-use crate::body::Piece;
-use crate::handler::{self, Client, Handler, Now};
-use crate::link::ClientGone;
+use super::connection::{BATCH, Block, FULL, GoawayState, Guard, Http2State, LEAVING, STREAM_WINDOW, Shared};
+use super::floods::FloodKind;
+use super::reply::Http2Reply;
+use super::request_body::Http2RequestBody;
+use super::stream::{Ending, Http2Stream};
+use super::waiting::{StreamSide, wait};
+use crate::ResponseWriter;
+use crate::body::BodyPiece;
+use crate::client_socket::ClientGone;
+use crate::handler::{self, AnswerNow, Client, Handler};
 use crate::outbox::Outbox;
 use bytes::Bytes;
 use larder_semantics::date;
 use larder_stdx::clock;
 use larder_wire::http1::Framing;
-use larder_wire::http1::request::{Limits, Reject, RequestHead, Storage};
-use larder_wire::http2::frame::{self, Frame, MAX_SIZE, MAX_WINDOW, Parsed, Setting, Settings};
+use larder_wire::http1::request::{HeadLimits, Reject, RequestHead, Storage};
+use larder_wire::http2::frame::{
+    self, Http2Frame, Http2Setting, MAX_SIZE, MAX_WINDOW, ParsedFrame, SettingsFrame,
+};
 use larder_wire::http2::hpack::Section;
 use larder_wire::http2::{ErrorCode, PREFACE, head};
 use std::rc::Rc;
@@ -29,7 +31,7 @@ const WORK: usize = 4;
 
 /// How a connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ended {
+pub(super) enum ConnectionEnded {
     /// The client is gone.
     Gone,
     /// Everything is answered, and GOAWAY was sent.
@@ -38,17 +40,17 @@ pub(super) enum Ended {
     Broken(ErrorCode),
 }
 
-impl From<ErrorCode> for Ended {
+impl From<ErrorCode> for ConnectionEnded {
     fn from(code: ErrorCode) -> Self {
-        Ended::Broken(code)
+        ConnectionEnded::Broken(code)
     }
 }
 
 /// What the frames of one read have in common.
 pub(super) struct Taking<'a, H> {
     pub connection: &'a Shared,
-    pub state: &'a mut State,
-    pub limits: &'a Limits,
+    pub state: &'a mut Http2State,
+    pub limits: &'a HeadLimits,
     pub client: &'a Client,
     pub handler: &'a Rc<H>,
     pub out: &'a mut Outbox,
@@ -58,11 +60,11 @@ pub(super) struct Taking<'a, H> {
 
 impl<H: Handler> Taking<'_, H> {
     /// Takes every whole frame of `bytes`.
-    pub fn all(&mut self, bytes: &[u8], consumed: &mut usize) -> Result<(), Ended> {
+    pub fn all(&mut self, bytes: &[u8], consumed: &mut usize) -> Result<(), ConnectionEnded> {
         if !self.state.has_preface {
             let length = bytes.len().min(PREFACE.len());
             if bytes[..length] != PREFACE[..length] {
-                return Err(Ended::Broken(ErrorCode::Protocol));
+                return Err(ConnectionEnded::Broken(ErrorCode::Protocol));
             }
             if length < PREFACE.len() {
                 return Ok(());
@@ -70,7 +72,7 @@ impl<H: Handler> Taking<'_, H> {
             self.state.has_preface = true;
             *consumed = length;
         }
-        while let Parsed::Frame(frame, length) = frame::parse(&bytes[*consumed..])? {
+        while let ParsedFrame::Frame(frame, length) = frame::parse(&bytes[*consumed..])? {
             *consumed += length;
             self.one(frame)?;
             self.began = 0;
@@ -82,48 +84,50 @@ impl<H: Handler> Taking<'_, H> {
         Ok(())
     }
 
-    fn one(&mut self, frame: Frame<'_>) -> Result<(), Ended> {
-        let is_settings = matches!(frame, Frame::Settings(_));
+    fn one(&mut self, frame: Http2Frame<'_>) -> Result<(), ConnectionEnded> {
+        let is_settings = matches!(frame, Http2Frame::Settings(_));
         let goes_on = match (&self.state.block, frame) {
-            (Some(block), Frame::Continuation { stream, .. }) => block.stream == stream,
-            (Some(_), _) | (None, Frame::Continuation { .. }) => false,
+            (Some(block), Http2Frame::Continuation { stream, .. }) => block.stream == stream,
+            (Some(_), _) | (None, Http2Frame::Continuation { .. }) => false,
             (None, _) => true,
         };
         if !goes_on || !(self.state.has_settings || is_settings) {
             return Err(ErrorCode::Protocol.into());
         }
         match frame {
-            Frame::Data { stream, data, flow, end_stream } => self.data(stream, data, flow, end_stream),
-            Frame::Headers { stream, block, end_stream, end_headers: true } => {
+            Http2Frame::Data { stream, data, flow, end_stream } => self.data(stream, data, flow, end_stream),
+            Http2Frame::Headers { stream, block, end_stream, end_headers: true } => {
                 self.section(stream, block, end_stream)
             }
-            Frame::Headers { stream, block, end_stream, .. } => {
+            Http2Frame::Headers { stream, block, end_stream, .. } => {
                 let began = if self.began == 0 { self.connection.link.worker.stamp() } else { self.began };
                 let bytes = block.to_vec();
                 self.state.block = Some(Block { stream, end_stream, bytes, frames: 1, began });
                 Ok(())
             }
-            Frame::Continuation { block, end_headers, .. } => self.continuation(block, end_headers),
-            Frame::Reset { stream, .. } => self.reset_by_client(stream),
-            Frame::Settings(settings) => self.settings(settings),
-            Frame::Ping(data) => {
+            Http2Frame::Continuation { block, end_headers, .. } => self.continuation(block, end_headers),
+            Http2Frame::Reset { stream, .. } => self.reset_by_client(stream),
+            Http2Frame::Settings(settings) => self.settings(settings),
+            Http2Frame::Ping(data) => {
                 frame::write_ping(data, true, self.out.text());
-                self.count(Kind::Ping)
+                self.count(FloodKind::Ping)
             }
-            Frame::WindowUpdate { stream, increment } => self.window_update(stream, increment),
-            Frame::Broken { stream, .. } if self.is_idle(stream) => Err(ErrorCode::Protocol.into()),
-            Frame::Broken { stream, code } => self.reset(stream, code, ClientGone::Malformed),
-            Frame::Priority { .. } | Frame::Unknown => self.count(Kind::Nothing),
-            Frame::PingAck(LEAVING) if matches!(self.state.leaving, Leaving::Announced(_)) => {
-                self.state.leaving = Leaving::Yes;
+            Http2Frame::WindowUpdate { stream, increment } => self.window_update(stream, increment),
+            Http2Frame::Broken { stream, .. } if self.is_idle(stream) => Err(ErrorCode::Protocol.into()),
+            Http2Frame::Broken { stream, code } => self.reset(stream, code, ClientGone::Malformed),
+            Http2Frame::Priority { .. } | Http2Frame::Unknown => self.count(FloodKind::Nothing),
+            Http2Frame::PingAck(LEAVING) if matches!(self.state.leaving, GoawayState::Announced(_)) => {
+                self.state.leaving = GoawayState::Yes;
                 frame::write_goaway(self.state.last, ErrorCode::None, self.out.text());
                 Ok(())
             }
-            Frame::SettingsAck | Frame::PingAck(_) | Frame::GoAway { .. } => self.count(Kind::Nothing),
+            Http2Frame::SettingsAck | Http2Frame::PingAck(_) | Http2Frame::GoAway { .. } => {
+                self.count(FloodKind::Nothing)
+            }
         }
     }
 
-    fn count(&self, kind: Kind) -> Result<(), Ended> {
+    fn count(&self, kind: FloodKind) -> Result<(), ConnectionEnded> {
         if self.state.floods.add(kind) { Err(ErrorCode::EnhanceYourCalm.into()) } else { Ok(()) }
     }
 
@@ -133,7 +137,7 @@ impl<H: Handler> Taking<'_, H> {
     }
 
     /// What a frame means for a stream of which nothing is known any more: nothing where we ended it.
-    fn of_closed(&self, stream: u32) -> Result<(), Ended> {
+    fn of_closed(&self, stream: u32) -> Result<(), ConnectionEnded> {
         if self.state.forgotten.contains(&stream) {
             Ok(())
         } else if stream % 2 == 1 && (self.state.first_of_run..=self.state.last).contains(&stream) {
@@ -144,7 +148,7 @@ impl<H: Handler> Taking<'_, H> {
     }
 
     /// What a frame means for a stream that has ended, and whose task does not know yet.
-    fn of_ended(&mut self, stream: &Stream) -> Result<(), Ended> {
+    fn of_ended(&mut self, stream: &Http2Stream) -> Result<(), ConnectionEnded> {
         if !stream.body.borrow().is_whole {
             return Ok(()); // We ended it, and the client does not know either.
         }
@@ -152,7 +156,7 @@ impl<H: Handler> Taking<'_, H> {
     }
 
     /// Ends a stream for what the client did.
-    fn reset(&mut self, id: u32, code: ErrorCode, why: ClientGone) -> Result<(), Ended> {
+    fn reset(&mut self, id: u32, code: ErrorCode, why: ClientGone) -> Result<(), ConnectionEnded> {
         frame::write_reset(id, code, self.out.text());
         if let Some(stream) = self.state.streams.get(&id).cloned() {
             if !stream.body.borrow().is_whole {
@@ -160,16 +164,16 @@ impl<H: Handler> Taking<'_, H> {
             }
             self.give_up(&stream, why);
         }
-        self.count(Kind::Reset)
+        self.count(FloodKind::Reset)
     }
 
     /// Nothing more is read or written on a stream; what was not read is the connection's credit again.
-    fn give_up(&mut self, stream: &Stream, why: ClientGone) {
+    fn give_up(&mut self, stream: &Http2Stream, why: ClientGone) {
         let unread = stream.give_up(why);
         self.give_back(unread);
     }
 
-    fn data(&mut self, id: u32, data: &[u8], flow: u32, end_stream: bool) -> Result<(), Ended> {
+    fn data(&mut self, id: u32, data: &[u8], flow: u32, end_stream: bool) -> Result<(), ConnectionEnded> {
         if self.is_idle(id) {
             return Err(ErrorCode::Protocol.into());
         }
@@ -179,7 +183,7 @@ impl<H: Handler> Taking<'_, H> {
         }
         // Padding alone costs credit that is given back at once.
         if data.is_empty() && !end_stream {
-            self.count(Kind::Nothing)?;
+            self.count(FloodKind::Nothing)?;
         }
         let Some(stream) = self.state.streams.get(&id).cloned() else {
             self.give_back(flow);
@@ -205,7 +209,13 @@ impl<H: Handler> Taking<'_, H> {
         }
     }
 
-    fn take_data(&mut self, stream: &Stream, data: &[u8], flow: u32, end: bool) -> Result<(), ErrorCode> {
+    fn take_data(
+        &mut self,
+        stream: &Http2Stream,
+        data: &[u8],
+        flow: u32,
+        end: bool,
+    ) -> Result<(), ErrorCode> {
         let length = data.len() as u64;
         let body = &mut *stream.body.borrow_mut();
         let padding = flow - u32::try_from(data.len()).unwrap_or(flow);
@@ -247,7 +257,7 @@ impl<H: Handler> Taking<'_, H> {
         Ok(())
     }
 
-    fn continuation(&mut self, block: &[u8], end_headers: bool) -> Result<(), Ended> {
+    fn continuation(&mut self, block: &[u8], end_headers: bool) -> Result<(), ConnectionEnded> {
         let Some(mut whole) = self.state.block.take() else { return Err(ErrorCode::Protocol.into()) };
         whole.bytes.extend_from_slice(block);
         whole.frames += 1;
@@ -264,7 +274,7 @@ impl<H: Handler> Taking<'_, H> {
     }
 
     /// A whole field section: a request, or the trailers of one.
-    fn section(&mut self, id: u32, block: &[u8], end_stream: bool) -> Result<(), Ended> {
+    fn section(&mut self, id: u32, block: &[u8], end_stream: bool) -> Result<(), ConnectionEnded> {
         let worker = self.connection.link.worker.clone();
         let section = &mut *worker.section.borrow_mut();
         section.begin(self.limits.head);
@@ -300,7 +310,7 @@ impl<H: Handler> Taking<'_, H> {
         }
     }
 
-    fn request(&mut self, id: u32, section: &Section, end_stream: bool) -> Result<(), Ended> {
+    fn request(&mut self, id: u32, section: &Section, end_stream: bool) -> Result<(), ConnectionEnded> {
         let state = &mut *self.state;
         let next = if state.last == 0 { 1 } else { state.last.saturating_add(2) };
         if id != next {
@@ -313,7 +323,7 @@ impl<H: Handler> Taking<'_, H> {
         }
         let worker = self.connection.link.worker.clone();
         let is_full = state.has_open(worker.limits().http2_streams as usize);
-        if state.leaving == Leaving::Yes || is_full {
+        if state.leaving == GoawayState::Yes || is_full {
             if is_full {
                 worker.counters.http2_streams_refused.add(1);
             }
@@ -330,7 +340,7 @@ impl<H: Handler> Taking<'_, H> {
     }
 
     /// Answers a request at once, or has a task answer it.
-    fn begin(&mut self, id: u32, head: &RequestHead<'_>, end_stream: bool) -> Result<(), Ended> {
+    fn begin(&mut self, id: u32, head: &RequestHead<'_>, end_stream: bool) -> Result<(), ConnectionEnded> {
         let worker = &self.connection.link.worker;
         worker.counters.requests.add(1);
         worker.counters.http2_requests.add(1);
@@ -339,9 +349,9 @@ impl<H: Handler> Taking<'_, H> {
             // What would make this write a long one waits for the next, behind its stream.
             let room = BATCH.saturating_sub(self.out.len()).cast_signed();
             let window = self.state.window.min(self.state.first_window).min(room);
-            let mut answer = Answer::http2(id, window, &mut self.state.encoder, self.out);
+            let mut answer = ResponseWriter::http2(id, window, &mut self.state.encoder, self.out);
             self.client.began.set(self.began);
-            if self.handler.answer_now(head, self.client, &mut answer) == Now::Answered {
+            if self.handler.answer_now(head, self.client, &mut answer) == AnswerNow::Answered {
                 let (sent, rest) = answer.into_rest();
                 self.send_rest(id, sent, rest);
                 return Ok(());
@@ -363,7 +373,7 @@ impl<H: Handler> Taking<'_, H> {
         let room = worker.limits().body_size;
         let is_head = head.method == "HEAD";
         let credit = i64::from(STREAM_WINDOW);
-        let stream = Rc::new(Stream::new(id, self.state.first_window, credit, Some(&request), room));
+        let stream = Rc::new(Http2Stream::new(id, self.state.first_window, credit, Some(&request), room));
         stream.body.borrow_mut().is_whole |= end_stream;
         self.state.streams.insert(id, stream.clone());
         self.connection.link.watched.asks();
@@ -380,9 +390,9 @@ impl<H: Handler> Taking<'_, H> {
                     place => place,
                 },
             };
-            let body = RequestBody::new(connection.clone(), stream.clone());
-            let reply = Reply::new(connection.clone(), stream.clone(), is_head);
-            let rest = RequestBody::new(connection.clone(), stream.clone());
+            let body = Http2RequestBody::new(connection.clone(), stream.clone());
+            let reply = Http2Reply::new(connection.clone(), stream.clone(), is_head);
+            let rest = Http2RequestBody::new(connection.clone(), stream.clone());
             let (body, reply) = (handler::RequestBody::http2(body), handler::Reply::http2(reply));
             handler.answer(request, &client, body, reply).await;
             rest.drain().await;
@@ -391,7 +401,7 @@ impl<H: Handler> Taking<'_, H> {
     }
 
     /// What went out of an answer counts; what did not follows as the client lets it.
-    fn send_rest(&mut self, id: u32, sent: u64, rest: Option<Piece>) {
+    fn send_rest(&mut self, id: u32, sent: u64, rest: Option<BodyPiece>) {
         let state = &mut *self.state;
         state.window -= sent.cast_signed();
         if sent > 0 {
@@ -399,7 +409,7 @@ impl<H: Handler> Taking<'_, H> {
         }
         let Some(rest) = rest else { return };
         let window = state.first_window - sent.cast_signed();
-        let stream = Rc::new(Stream::new(id, window, 0, None, 0));
+        let stream = Rc::new(Http2Stream::new(id, window, 0, None, 0));
         stream.push(rest);
         *stream.end.borrow_mut() = Ending::Last;
         state.streams.insert(id, stream.clone());
@@ -408,12 +418,12 @@ impl<H: Handler> Taking<'_, H> {
         let guard = Guard { connection: self.connection.clone(), stream };
         tokio::task::spawn_local(async move {
             let stream = &guard.stream;
-            let _ = wait(&guard.connection, stream, Side::Takes, || stream.is_answered()).await;
+            let _ = wait(&guard.connection, stream, StreamSide::Takes, || stream.is_answered()).await;
         });
     }
 
     /// A request that is not well-formed has its stream reset; one that is refused for another reason is told why.
-    fn refuse(&mut self, id: u32, reject: Reject, end_stream: bool) -> Result<(), Ended> {
+    fn refuse(&mut self, id: u32, reject: Reject, end_stream: bool) -> Result<(), ConnectionEnded> {
         let counters = &self.connection.link.worker.counters;
         counters.requests_rejected.add(1);
         match reject {
@@ -428,7 +438,7 @@ impl<H: Handler> Taking<'_, H> {
         let (kind, page) = self.handler.refusal(reject.status(), reject.sentence());
         self.handler.rejected(reject, self.client, page.len() as u64);
         let window = self.state.window.min(self.state.first_window);
-        let mut answer = Answer::http2(id, window, &mut self.state.encoder, self.out);
+        let mut answer = ResponseWriter::http2(id, window, &mut self.state.encoder, self.out);
         answer.status(reject.status());
         answer.field_with("Date", |text| date::write(clock::wall(), text));
         answer.field("Content-Type", kind.as_bytes());
@@ -442,10 +452,10 @@ impl<H: Handler> Taking<'_, H> {
             return Ok(());
         }
         frame::write_reset(id, ErrorCode::None, self.out.text());
-        self.count(Kind::Reset)
+        self.count(FloodKind::Reset)
     }
 
-    fn reset_by_client(&mut self, id: u32) -> Result<(), Ended> {
+    fn reset_by_client(&mut self, id: u32) -> Result<(), ConnectionEnded> {
         if self.is_idle(id) {
             return Err(ErrorCode::Protocol.into());
         }
@@ -456,14 +466,14 @@ impl<H: Handler> Taking<'_, H> {
             stream.body.borrow_mut().is_whole = true;
             self.give_up(&stream, ClientGone::Closed);
         }
-        self.count(Kind::Reset)
+        self.count(FloodKind::Reset)
     }
 
-    fn settings(&mut self, settings: Settings<'_>) -> Result<(), Ended> {
+    fn settings(&mut self, settings: SettingsFrame<'_>) -> Result<(), ConnectionEnded> {
         self.state.has_settings = true;
         for it in settings.iter() {
             match it? {
-                Setting::InitialWindowSize(size) => {
+                Http2Setting::InitialWindowSize(size) => {
                     let by = i64::from(size) - self.state.first_window;
                     self.state.first_window = i64::from(size);
                     let streams: Vec<_> = self.state.streams.values().cloned().collect();
@@ -471,16 +481,16 @@ impl<H: Handler> Taking<'_, H> {
                         self.widen(&stream, by)?;
                     }
                 }
-                Setting::HeaderTableSize(size) => self.state.encoder.set_limit(size),
+                Http2Setting::HeaderTableSize(size) => self.state.encoder.set_limit(size),
                 _ => {}
             }
         }
         frame::write_settings_ack(self.out.text());
-        self.count(Kind::Settings)
+        self.count(FloodKind::Settings)
     }
 
-    fn window_update(&mut self, id: u32, increment: u32) -> Result<(), Ended> {
-        self.count(Kind::WindowUpdate)?;
+    fn window_update(&mut self, id: u32, increment: u32) -> Result<(), ConnectionEnded> {
+        self.count(FloodKind::WindowUpdate)?;
         if id == 0 {
             self.state.window += i64::from(increment);
             let is_too_large = self.state.window > i64::from(MAX_WINDOW);
@@ -501,7 +511,7 @@ impl<H: Handler> Taking<'_, H> {
     }
 
     /// More, or less, may be sent on a stream.
-    fn widen(&mut self, stream: &Rc<Stream>, by: i64) -> Result<(), ErrorCode> {
+    fn widen(&mut self, stream: &Rc<Http2Stream>, by: i64) -> Result<(), ErrorCode> {
         stream.window.set(stream.window.get() + by);
         if stream.window.get() > i64::from(MAX_WINDOW) {
             return Err(ErrorCode::FlowControl);

@@ -17,9 +17,9 @@ mod tunnel;
 mod waiting;
 
 pub(crate) use connection::serve;
-pub(crate) use reply::Reply;
-pub(crate) use request_body::RequestBody;
-pub(crate) use tunnel::Tunnel;
+pub(crate) use reply::Http2Reply;
+pub(crate) use request_body::Http2RequestBody;
+pub(crate) use tunnel::Http2Tunnel;
 
 use larder_wire::http2::PREFACE;
 

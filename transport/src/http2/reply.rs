@@ -1,16 +1,16 @@
 //! Writes the response to one request, over its stream.
 
 use super::connection::{FULL, Shared};
-use super::stream::{Ending, Stream};
-use super::tunnel::Tunnel;
-use super::waiting::{Side, wait};
-use crate::body::Piece;
-use crate::handler::{ResponseBody, Room};
-use crate::link::ClientGone;
-use crate::rest::Rest;
+use super::stream::{Ending, Http2Stream};
+use super::tunnel::Http2Tunnel;
+use super::waiting::{StreamSide, wait};
+use crate::body::BodyPiece;
+use crate::body_length::BodyRest;
+use crate::client_socket::ClientGone;
+use crate::handler::{ClientDemand, ResponseBody};
 use larder_semantics::field::FieldList;
 use larder_wire::http1::chunked::is_allowed_trailer;
-use larder_wire::http2::frame::End;
+use larder_wire::http2::frame::EndFlag;
 use larder_wire::http2::hpack::encode;
 use std::rc::Rc;
 
@@ -23,17 +23,17 @@ const HOLD_ALL: u64 = 512 * 1024;
 const ROOM: u64 = 2 * 1024 * 1024;
 
 /// Writes the response to one request.
-pub(crate) struct Reply {
+pub(crate) struct Http2Reply {
     connection: Shared,
-    stream: Rc<Stream>,
+    stream: Rc<Http2Stream>,
     is_head: bool,
-    rest: Rest,
+    rest: BodyRest,
     body: u64,
 }
 
-impl Reply {
-    pub(super) fn new(connection: Shared, stream: Rc<Stream>, is_head: bool) -> Self {
-        Self { connection, stream, is_head, rest: Rest::NotStarted, body: 0 }
+impl Http2Reply {
+    pub(super) fn new(connection: Shared, stream: Rc<Http2Stream>, is_head: bool) -> Self {
+        Self { connection, stream, is_head, rest: BodyRest::NotStarted, body: 0 }
     }
 
     /// Whether the client is there still.
@@ -49,7 +49,7 @@ impl Reply {
         if status == 100 && !std::mem::take(&mut self.stream.body.borrow_mut().waits) {
             return Ok(()); // It does not wait for one, or has had it.
         }
-        self.connection.write_head(self.stream.id, status, fields.iter(), End::Open);
+        self.connection.write_head(self.stream.id, status, fields.iter(), EndFlag::Open);
         Ok(())
     }
 
@@ -62,18 +62,18 @@ impl Reply {
         if self.stream.is_tunnel && (200..300).contains(&status) {
             return Err(ClientGone::Closed);
         }
-        self.rest = Rest::of(status, body);
+        self.rest = BodyRest::of(status, body);
         let length = match self.rest {
-            Rest::Length(length) => Some(length),
+            BodyRest::Length(length) => Some(length),
             _ => None,
         };
         // A lone Content-Length says where no body is what one would have been (RFC 9110 §8.6).
-        let is_framed = self.rest != Rest::None;
+        let is_framed = self.rest != BodyRest::None;
         if self.is_head || length == Some(0) {
-            self.rest = Rest::None;
+            self.rest = BodyRest::None;
         }
         let kept = fields.iter().filter(|it| !is_framed || !it.is("content-length"));
-        let end = if self.rest == Rest::None { End::Stream } else { End::Open };
+        let end = if self.rest == BodyRest::None { EndFlag::Stream } else { EndFlag::Open };
         let connection = &*self.connection;
         connection.write_head_and(self.stream.id, status, kept, end, |out| {
             if let Some(length) = length {
@@ -81,35 +81,35 @@ impl Reply {
             }
         });
         self.stream.has_answer.set(true);
-        if end == End::Stream {
+        if end == EndFlag::Stream {
             *self.stream.end.borrow_mut() = Ending::Sent;
         }
         Ok(())
     }
 
-    pub async fn piece(&mut self, piece: Piece) -> Result<(), ClientGone> {
+    pub async fn piece(&mut self, piece: BodyPiece) -> Result<(), ClientGone> {
         let length = piece.len();
         if !self.rest.takes(length)? {
             return Ok(());
         }
         self.check()?;
         self.stream.push(piece);
-        if self.rest == Rest::Length(0) {
+        if self.rest == BodyRest::Length(0) {
             *self.stream.end.borrow_mut() = Ending::Last;
         }
         self.body += length;
         self.connection.has_work(&self.stream);
         let (stream, hold) = (&self.stream, self.hold());
-        wait(&self.connection, stream, Side::Takes, || stream.queued.get() <= hold).await
+        wait(&self.connection, stream, StreamSide::Takes, || stream.queued.get() <= hold).await
     }
 
     /// Waits until little is left of what is to go; then there is room for what the client lets us send and the socket will take,
     /// and for a little more, so that it need not be waited for.
-    pub async fn room(&self) -> Result<Room, ClientGone> {
+    pub async fn room(&self) -> Result<ClientDemand, ClientGone> {
         let (stream, hold) = (&self.stream, self.hold());
-        wait(&self.connection, stream, Side::Takes, || stream.queued.get() <= hold / 2).await?;
+        wait(&self.connection, stream, StreamSide::Takes, || stream.queued.get() <= hold / 2).await?;
         let now = self.open().max(hold - stream.queued.get());
-        Ok(Room { now, ahead: self.share(ROOM) })
+        Ok(ClientDemand { now, ahead: self.share(ROOM) })
     }
 
     /// This stream's share of what all of its connection have together.
@@ -135,33 +135,33 @@ impl Reply {
         self.stream.given_up().await;
     }
 
-    pub fn switch(&mut self, fields: &FieldList) -> Result<Tunnel, ClientGone> {
+    pub fn switch(&mut self, fields: &FieldList) -> Result<Http2Tunnel, ClientGone> {
         self.check()?;
         if !self.stream.is_tunnel || self.started() {
             return Err(ClientGone::Closed);
         }
-        self.rest = Rest::None;
-        Ok(Tunnel::begin(&self.connection, &self.stream, fields))
+        self.rest = BodyRest::None;
+        Ok(Http2Tunnel::begin(&self.connection, &self.stream, fields))
     }
 
     pub async fn finish(self, trailers: Option<&FieldList>) -> Result<(), ClientGone> {
         self.rest.end()?;
         match self.rest {
-            Rest::Stream => {
+            BodyRest::Stream => {
                 let mut list = trailers.cloned().unwrap_or_default();
                 list.retain(|it| is_allowed_trailer(it.name));
                 let ending = if list.is_empty() { Ending::Last } else { Ending::Trailers(list) };
                 *self.stream.end.borrow_mut() = ending;
                 self.connection.has_work(&self.stream);
             }
-            Rest::Length(_) => {}
-            Rest::NotStarted | Rest::None => return self.check(),
+            BodyRest::Length(_) => {}
+            BodyRest::NotStarted | BodyRest::None => return self.check(),
         }
-        wait(&self.connection, &self.stream, Side::Takes, || self.stream.is_answered()).await
+        wait(&self.connection, &self.stream, StreamSide::Takes, || self.stream.is_answered()).await
     }
 
     pub fn started(&self) -> bool {
-        self.rest != Rest::NotStarted
+        self.rest != BodyRest::NotStarted
     }
 
     pub fn body_bytes(&self) -> u64 {

@@ -1,12 +1,12 @@
 //! The body of one request, as its stream brings it.
 
 use super::connection::Shared;
-use super::stream::Stream;
-use super::waiting::{Side, wait};
-use crate::link::ClientGone;
+use super::stream::Http2Stream;
+use super::waiting::{StreamSide, wait};
+use crate::client_socket::ClientGone;
 use bytes::Bytes;
 use larder_semantics::field::FieldList;
-use larder_wire::http2::frame::End;
+use larder_wire::http2::frame::EndFlag;
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::Poll;
@@ -19,13 +19,13 @@ const SILENCE: Duration = Duration::from_secs(2);
 const WHOLE: Duration = Duration::from_secs(10);
 
 /// The body of one request.
-pub(crate) struct RequestBody {
+pub(crate) struct Http2RequestBody {
     connection: Shared,
-    stream: Rc<Stream>,
+    stream: Rc<Http2Stream>,
 }
 
-impl RequestBody {
-    pub(super) fn new(connection: Shared, stream: Rc<Stream>) -> Self {
+impl Http2RequestBody {
+    pub(super) fn new(connection: Shared, stream: Rc<Http2Stream>) -> Self {
         Self { connection, stream }
     }
 
@@ -39,13 +39,13 @@ impl RequestBody {
         let has_answer = self.stream.has_answer.get();
         let is_due = !has_answer && std::mem::take(&mut self.stream.body.borrow_mut().waits);
         if is_due {
-            self.connection.write_head(self.stream.id, 100, std::iter::empty(), End::Open);
+            self.connection.write_head(self.stream.id, 100, std::iter::empty(), EndFlag::Open);
         }
         let came = || {
             let body = self.stream.body.borrow();
             body.is_whole || !body.bytes.is_empty() || body.refused.is_some()
         };
-        let _ = wait(&self.connection, &self.stream, Side::Sends, came).await;
+        let _ = wait(&self.connection, &self.stream, StreamSide::Sends, came).await;
         self.arrived()
     }
 

@@ -1,9 +1,9 @@
 //! One stream: what is to be sent on it, what has come on it, and who waits for either. Frames are not here.
 
 use super::connection::STREAM_WINDOW;
-use super::waiting::Rate;
-use crate::body::Piece;
-use crate::link::ClientGone;
+use super::waiting::TransferRate;
+use crate::body::BodyPiece;
+use crate::client_socket::ClientGone;
 use larder_semantics::field::FieldList;
 use larder_wire::http1::Framing;
 use larder_wire::http1::request::Request;
@@ -13,19 +13,19 @@ use std::future::poll_fn;
 use std::task::{Context, Poll, Waker};
 
 /// One stream of a connection. Its task and its connection share it; both run on one thread.
-pub(super) struct Stream {
+pub(super) struct Http2Stream {
     pub id: u32,
     /// Bytes that the client lets us send.
     pub window: Cell<i64>,
     /// What is to be sent, in order.
-    pub queue: RefCell<VecDeque<Piece>>,
+    pub queue: RefCell<VecDeque<BodyPiece>>,
     /// Bytes of that.
     pub queued: Cell<u64>,
     /// Bytes of body that went out.
     pub sent: Cell<u64>,
     /// How fast the client takes them, and sends its body.
-    pub takes: Rate,
-    pub sends: Rate,
+    pub takes: TransferRate,
+    pub sends: TransferRate,
     pub end: RefCell<Ending>,
     /// The final head of the answer is on its way.
     pub has_answer: Cell<bool>,
@@ -34,7 +34,7 @@ pub(super) struct Stream {
     /// It asks for another protocol than HTTP: what follows is no body.
     pub is_tunnel: bool,
     /// What has come of the request.
-    pub body: RefCell<Incoming>,
+    pub body: RefCell<IncomingBody>,
     /// Nothing more can be read or written.
     pub gone: Cell<Option<ClientGone>>,
     /// Who is to be told of any change.
@@ -55,7 +55,7 @@ pub(super) enum Ending {
 }
 
 /// The body of the request, as it comes.
-pub(super) struct Incoming {
+pub(super) struct IncomingBody {
     pub bytes: Vec<u8>,
     /// Bytes that have come until now, read or not.
     pub came: u64,
@@ -75,7 +75,7 @@ pub(super) struct Incoming {
     pub waits: bool,
 }
 
-impl Incoming {
+impl IncomingBody {
     /// `bytes` of the stream's window were used up and are free again: the credit that the client is to be given now, if it
     /// is worth a frame.
     pub fn owe(&mut self, bytes: u32) -> Option<u32> {
@@ -89,12 +89,12 @@ impl Incoming {
     }
 }
 
-impl Stream {
+impl Http2Stream {
     /// `window` is what may be sent, `credit` what may come.
     pub fn new(id: u32, window: i64, credit: i64, request: Option<&Request>, room: u64) -> Self {
         let framing = request.map_or(Framing::Empty, |it| it.framing);
         let is_tunnel = request.is_some_and(|it| it.protocol.is_some());
-        let body = Incoming {
+        let body = IncomingBody {
             bytes: Vec::new(),
             came: 0,
             left: match framing {
@@ -120,8 +120,8 @@ impl Stream {
             queue: RefCell::default(),
             queued: Cell::new(0),
             sent: Cell::new(0),
-            takes: Rate::default(),
-            sends: Rate::default(),
+            takes: TransferRate::default(),
+            sends: TransferRate::default(),
             end: RefCell::new(Ending::Open),
             has_answer: Cell::new(false),
             is_ready: Cell::new(false),
@@ -196,13 +196,13 @@ impl Stream {
         u32::try_from(unread.len()).unwrap_or(u32::MAX)
     }
 
-    pub fn push(&self, piece: Piece) {
+    pub fn push(&self, piece: BodyPiece) {
         self.queued.set(self.queued.get() + piece.len());
         self.queue.borrow_mut().push_back(piece);
     }
 
     /// Up to `most` bytes of what is first.
-    pub fn take(&self, most: u64) -> Option<Piece> {
+    pub fn take(&self, most: u64) -> Option<BodyPiece> {
         let mut queue = self.queue.borrow_mut();
         let first = queue.front_mut()?;
         let length = first.len();

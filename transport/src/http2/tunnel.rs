@@ -2,28 +2,28 @@
 //! own. What is copied where, and until when, is not here.
 
 use super::connection::Shared;
-use super::stream::{Ending, Stream};
-use super::waiting::{Side, wait};
-use crate::body::Piece;
-use crate::link::ClientGone;
+use super::stream::{Ending, Http2Stream};
+use super::waiting::{StreamSide, wait};
+use crate::body::BodyPiece;
+use crate::client_socket::ClientGone;
 use bytes::Bytes;
 use larder_semantics::field::FieldList;
 use larder_wire::http2::ErrorCode;
-use larder_wire::http2::frame::End;
+use larder_wire::http2::frame::EndFlag;
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::Poll;
 
-/// See [`crate::handler::Tunnel`].
-pub(crate) struct Tunnel {
+/// See [`crate::handler::Http2Tunnel`].
+pub(crate) struct Http2Tunnel {
     connection: Shared,
-    stream: Rc<Stream>,
+    stream: Rc<Http2Stream>,
 }
 
-impl Tunnel {
+impl Http2Tunnel {
     /// Sends the head that ends HTTP on this stream.
-    pub(super) fn begin(connection: &Shared, stream: &Rc<Stream>, fields: &FieldList) -> Self {
-        connection.write_head(stream.id, 200, fields.iter(), End::Open);
+    pub(super) fn begin(connection: &Shared, stream: &Rc<Http2Stream>, fields: &FieldList) -> Self {
+        connection.write_head(stream.id, 200, fields.iter(), EndFlag::Open);
         stream.has_answer.set(true);
         Self { connection: connection.clone(), stream: stream.clone() }
     }
@@ -56,9 +56,9 @@ impl Tunnel {
         if let Some(gone) = self.stream.gone.get() {
             return Err(gone);
         }
-        self.stream.push(Piece::Bytes(bytes));
+        self.stream.push(BodyPiece::Bytes(bytes));
         self.connection.has_work(&self.stream);
-        wait(&self.connection, &self.stream, Side::Takes, || self.stream.queued.get() == 0).await
+        wait(&self.connection, &self.stream, StreamSide::Takes, || self.stream.queued.get() == 0).await
     }
 
     pub fn end(&self) {
@@ -71,11 +71,11 @@ impl Tunnel {
     }
 
     pub async fn close(self) {
-        let _ = wait(&self.connection, &self.stream, Side::Takes, || self.stream.is_answered()).await;
+        let _ = wait(&self.connection, &self.stream, StreamSide::Takes, || self.stream.is_answered()).await;
     }
 }
 
-impl Drop for Tunnel {
+impl Drop for Http2Tunnel {
     fn drop(&mut self) {
         // As a proxy tells of a connection that it lost (RFC 9113 §8.5).
         if !(self.stream.is_answered() && self.stream.body.borrow().is_whole) {

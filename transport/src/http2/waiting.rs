@@ -1,10 +1,10 @@
 //! Waiting for the client of one stream, which is to take of the answer or to send of the request's body: for how long, and at what
 //! least rate. The same for a whole connection is `worker::Watched`'s.
 
-use super::connection::Connection;
-use super::stream::Stream;
-use crate::link::ClientGone;
-use crate::worker::Limits;
+use super::connection::Http2Connection;
+use super::stream::Http2Stream;
+use crate::client_socket::ClientGone;
+use crate::worker::ClientLimits;
 use larder_stdx::clock;
 use larder_wire::http2::ErrorCode;
 use std::cell::Cell;
@@ -19,57 +19,57 @@ const SLICE: Duration = Duration::from_millis(2_500);
 
 /// What is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Side {
+pub(super) enum StreamSide {
     /// The client sends of its request's body.
     Sends,
     /// The client takes of the answer.
     Takes,
 }
 
-impl Side {
+impl StreamSide {
     /// Bytes that the client has moved until now.
-    fn moved(self, stream: &Stream) -> u64 {
+    fn moved(self, stream: &Http2Stream) -> u64 {
         match self {
-            Side::Sends => stream.body.borrow().came,
-            Side::Takes => stream.sent.get(),
+            StreamSide::Sends => stream.body.borrow().came,
+            StreamSide::Takes => stream.sent.get(),
         }
     }
 
     /// Whether it is the client's turn: not, where others of its streams have used up the credit of all, and nobody reads those.
-    fn is_due(self, connection: &Connection, stream: &Stream) -> bool {
+    fn is_due(self, connection: &Http2Connection, stream: &Http2Stream) -> bool {
         match self {
-            Side::Sends => stream.body.borrow().window > 0 && connection.state.borrow().credit > 0,
-            Side::Takes => true,
+            StreamSide::Sends => stream.body.borrow().window > 0 && connection.state.borrow().credit > 0,
+            StreamSide::Takes => true,
         }
     }
 
     /// How long it may be silent.
-    fn limit(self, limits: &Limits) -> Duration {
+    fn limit(self, limits: &ClientLimits) -> Duration {
         let limit = match self {
-            Side::Sends => limits.body_timeout,
-            Side::Takes => limits.write_timeout,
+            StreamSide::Sends => limits.body_timeout,
+            StreamSide::Takes => limits.write_timeout,
         };
         if limit.is_zero() { Duration::MAX } else { limit }
     }
 
-    fn rate(self, stream: &Stream) -> &Rate {
+    fn rate(self, stream: &Http2Stream) -> &TransferRate {
         match self {
-            Side::Sends => &stream.sends,
-            Side::Takes => &stream.takes,
+            StreamSide::Sends => &stream.sends,
+            StreamSide::Takes => &stream.takes,
         }
     }
 }
 
 /// How much a client moves while it is waited for, over one wait after the other.
 #[derive(Debug, Default)]
-pub(super) struct Rate {
+pub(super) struct TransferRate {
     /// Milliseconds of this window.
     waited: Cell<u64>,
     /// What had been moved when it began.
     begun: Cell<u64>,
 }
 
-impl Rate {
+impl TransferRate {
     /// Notes that the client was waited for so many milliseconds, and has moved so many bytes until now; whether that is less than
     /// `min_rate` bytes a second over a window. Silence is judged when it is over (docs/decisions/0012).
     fn is_too_slow(&self, passed: u64, moved: u64, min_rate: u64) -> bool {
@@ -87,9 +87,9 @@ impl Rate {
 
 /// Waits until `is_done`, for as long as the client does its part. One that does not is counted, and its stream reset.
 pub(super) async fn wait(
-    connection: &Connection,
-    stream: &Stream,
-    side: Side,
+    connection: &Http2Connection,
+    stream: &Http2Stream,
+    side: StreamSide,
     is_done: impl Fn() -> bool,
 ) -> Result<(), ClientGone> {
     let is_over = || stream.gone.get().is_some() || is_done();
@@ -120,8 +120,8 @@ pub(super) async fn wait(
         let is_slow = side.rate(stream).is_too_slow(passed, now, limits.min_rate);
         if stream.gone.get().is_none() && (is_slow || silent >= limit && !is_done()) {
             match side {
-                Side::Sends => worker.counters.client_body_timeouts.add(1),
-                Side::Takes => worker.counters.client_write_timeouts.add(1),
+                StreamSide::Sends => worker.counters.client_body_timeouts.add(1),
+                StreamSide::Takes => worker.counters.client_write_timeouts.add(1),
             }
             connection.reset(stream, ErrorCode::Cancel, ClientGone::TimedOut);
         }
@@ -135,7 +135,7 @@ mod tests {
 
     /// Moves `bytes` in each of 25 seconds, a tenth of a second of which each wait takes; whether that is too slow for 128 a second.
     fn check(bytes: u64) -> bool {
-        let rate = Rate::default();
+        let rate = TransferRate::default();
         (1..=250).any(|it| rate.is_too_slow(100, it * bytes / 10, 128))
     }
 

@@ -22,7 +22,7 @@ const LONGEST: u64 = 1 << 20;
 
 /// The files of one certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Files {
+pub struct CertificateFiles {
     /// The certificate and those that lead to its authority, PEM.
     pub cert: PathBuf,
     /// Its key, PEM: PKCS#8, PKCS#1 or SEC1.
@@ -33,7 +33,7 @@ pub struct Files {
 
 /// Which of the files of a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum CertificatePart {
     /// The certificate.
     Cert,
     /// Its key.
@@ -44,10 +44,10 @@ pub enum Part {
 
 /// What is wrong with a certificate: with which of its files, and one sentence that names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wrong(pub Part, pub String);
+pub struct CertificateError(pub CertificatePart, pub String);
 
-impl From<Wrong> for String {
-    fn from(it: Wrong) -> Self {
+impl From<CertificateError> for String {
+    fn from(it: CertificateError) -> Self {
         it.1
     }
 }
@@ -69,12 +69,14 @@ impl Certificate {
     ///
     /// # Errors
     /// Which file, what is wrong with it.
-    pub fn read(files: &Files, now: i64) -> Result<(Self, Vec<String>), Wrong> {
-        let read = |part, path: &Path| read_file(path).map_err(|it| Wrong(part, it));
-        let (chain, key) = (read(Part::Cert, &files.cert)?, read(Part::Key, &files.key)?);
-        let ocsp = files.ocsp.as_deref().map(|it| read(Part::Ocsp, it)).transpose()?;
+    pub fn read(files: &CertificateFiles, now: i64) -> Result<(Self, Vec<String>), CertificateError> {
+        let read = |part, path: &Path| read_file(path).map_err(|it| CertificateError(part, it));
+        let (chain, key) =
+            (read(CertificatePart::Cert, &files.cert)?, read(CertificatePart::Key, &files.key)?);
+        let ocsp = files.ocsp.as_deref().map(|it| read(CertificatePart::Ocsp, it)).transpose()?;
         if let (Some(path), Some(ocsp)) = (&files.ocsp, &ocsp) {
-            ocsp::check(ocsp).map_err(|it| Wrong(Part::Ocsp, format!("{} {it}", path.display())))?;
+            ocsp::check(ocsp)
+                .map_err(|it| CertificateError(CertificatePart::Ocsp, format!("{} {it}", path.display())))?;
         }
         let file = files.cert.display().to_string();
         let it = Self::of_pem(&chain, &key, ocsp, &file, &files.key.display().to_string())?;
@@ -103,9 +105,9 @@ impl Certificate {
         ocsp: Option<Vec<u8>>,
         file: &str,
         key_file: &str,
-    ) -> Result<Self, Wrong> {
-        let of_cert = |it: String| Wrong(Part::Cert, it);
-        let of_key = |it: String| Wrong(Part::Key, it);
+    ) -> Result<Self, CertificateError> {
+        let of_cert = |it: String| CertificateError(CertificatePart::Cert, it);
+        let of_key = |it: String| CertificateError(CertificatePart::Key, it);
         let certs: Result<Vec<CertificateDer<'static>>, _> = CertificateDer::pem_slice_iter(chain).collect();
         let certs = certs.map_err(|it| of_cert(format!("{file} is damaged PEM: {it}.")))?;
         let Some(first) = certs.first() else {
@@ -256,12 +258,12 @@ fn address(bytes: &[u8]) -> Option<String> {
 thread_local! {
     /// The name that the ClientHello of the handshake named which this thread works on. A handshake's step is one call
     /// that does not wait, so that nobody else's comes between.
-    static ASKED: RefCell<Option<Asked>> = const { RefCell::new(None) };
+    static ASKED: RefCell<Option<HelloNames>> = const { RefCell::new(None) };
 }
 
 /// What a ClientHello asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Asked {
+pub(crate) struct HelloNames {
     /// Empty where it named none.
     pub name: Box<str>,
     /// Whether a certificate has that name.
@@ -269,7 +271,7 @@ pub(crate) struct Asked {
 }
 
 /// What the last ClientHello on this thread asked for, once.
-pub(crate) fn asked() -> Option<Asked> {
+pub(crate) fn asked() -> Option<HelloNames> {
     ASKED.take()
 }
 
@@ -312,7 +314,7 @@ impl ResolvesServerCert for Names {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let name = hello.server_name().unwrap_or_default().to_ascii_lowercase();
         let found = self.named(&name);
-        ASKED.set(Some(Asked { known: found.is_some() || name.is_empty(), name: name.into() }));
+        ASKED.set(Some(HelloNames { known: found.is_some() || name.is_empty(), name: name.into() }));
         // Of several for one name, the first whose signature the client understands: RSA beside ECDSA.
         let suits = |it: &&Arc<CertifiedKey>| it.key.choose_scheme(hello.signature_schemes()).is_some();
         let found = found.and_then(|all| all.iter().find(suits).or(all.first()));

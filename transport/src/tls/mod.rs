@@ -9,7 +9,7 @@ mod hello;
 mod ocsp;
 pub(crate) mod session;
 
-use crate::worker::Worker;
+use crate::worker::TransportWorker;
 use arc_swap::ArcSwap;
 use certificates::{Certificate, Names};
 use rustls::crypto::{CryptoProvider, ring};
@@ -79,7 +79,7 @@ pub struct Secured {
     /// The name that the client asked for; empty where it named none.
     pub name: Box<str>,
     /// What is spoken over it.
-    pub protocol: Protocol,
+    pub protocol: AlpnProtocol,
     /// The subject of the certificate that the client showed, and that was verified; empty where it showed none.
     pub client: Box<str>,
     /// That certificate, DER.
@@ -88,31 +88,31 @@ pub struct Secured {
 
 /// What is spoken over a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Protocol {
+pub enum AlpnProtocol {
     /// HTTP/1.1, also where the client offers nothing.
     Http1,
     /// HTTP/2.
     Http2,
 }
 
-impl Protocol {
+impl AlpnProtocol {
     fn of(alpn: Option<&[u8]>) -> Self {
         match alpn {
-            Some(HTTP2) => Protocol::Http2,
-            Some(_) | None => Protocol::Http1,
+            Some(HTTP2) => AlpnProtocol::Http2,
+            Some(_) | None => AlpnProtocol::Http1,
         }
     }
 }
 
 /// What is needed to take connections by TLS; shared by all workers, and replaced as a whole on reload. Connections go
 /// on with what they began with.
-pub struct Tls {
+pub struct ServerTls {
     config: ArcSwap<ServerConfig>,
     /// What the sessions so far stand for.
     client: Mutex<ClientAuth>,
 }
 
-impl Tls {
+impl ServerTls {
     /// With these certificates, the first for who names none of their names.
     ///
     /// # Errors
@@ -146,13 +146,13 @@ impl Tls {
     }
 }
 
-impl Worker {
+impl TransportWorker {
     /// Connections to `https` addresses are taken by this. Before they are listened to; later calls change nothing.
-    pub fn secure(&self, tls: Arc<Tls>) {
+    pub fn secure(&self, tls: Arc<ServerTls>) {
         let _ = self.tls.set(tls);
     }
 
-    pub(crate) fn tls(&self) -> Option<Arc<Tls>> {
+    pub(crate) fn tls(&self) -> Option<Arc<ServerTls>> {
         self.tls.get().cloned()
     }
 }

@@ -1,9 +1,9 @@
 //! The TLS of one connection: sealed bytes in and plain ones out, and the other way. The socket is `link`'s. A connection
 //! at rest holds keys and no buffers.
 
-use super::certificates::{self, Asked};
-use super::{Protocol, Secured, Tls, hello, name_of};
-use crate::outbox::{Outbox, SHIFTED, Sent, TURN, shifted};
+use super::certificates::{self, HelloNames};
+use super::{AlpnProtocol, Secured, ServerTls, hello, name_of};
+use crate::outbox::{Outbox, SHIFTED, SendProgress, TURN, shifted};
 use larder_counters::Counters;
 use rustix::io::Errno;
 use rustix::net::SendFlags;
@@ -28,7 +28,7 @@ const OVERHEAD: usize = 64;
 
 /// How far a connection is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stage {
+pub(crate) enum HandshakeStage {
     /// The handshake needs more bytes.
     Greeting,
     /// Bytes go both ways.
@@ -41,7 +41,7 @@ pub(crate) enum Stage {
 
 /// What a worker lends its connections for sealing and opening.
 #[derive(Default)]
-pub(crate) struct Room {
+pub(crate) struct TlsBuffers {
     sealed: Vec<u8>,
     /// Where in `sealed` the next begins.
     start: usize,
@@ -49,7 +49,7 @@ pub(crate) struct Room {
 }
 
 /// The TLS of one connection.
-pub(crate) struct Session {
+pub(crate) struct TlsSession {
     tls: UnbufferedServerConnection,
     /// Sealed bytes that came and are no whole records yet.
     kept: Vec<u8>,
@@ -58,24 +58,24 @@ pub(crate) struct Session {
     /// Sealed bytes that the socket did not take yet; `sent` of them it did.
     sealed: Vec<u8>,
     sent: usize,
-    pub stage: Stage,
-    asked: Asked,
+    pub stage: HandshakeStage,
+    asked: HelloNames,
     counters: Arc<Counters>,
-    /// What [`Session::count_waiting`] counted last.
+    /// What [`TlsSession::count_waiting`] counted last.
     counted: u64,
 }
 
-impl Drop for Session {
+impl Drop for TlsSession {
     fn drop(&mut self) {
         self.counters.tls_open.sub(1);
         self.counters.tls_waiting_bytes.sub(self.counted);
     }
 }
 
-impl Session {
+impl TlsSession {
     /// # Errors
     /// The configuration does not suit a connection.
-    pub fn new(tls: &Tls, counters: &Arc<Counters>) -> Result<Self, Error> {
+    pub fn new(tls: &ServerTls, counters: &Arc<Counters>) -> Result<Self, Error> {
         let tls = UnbufferedServerConnection::new(tls.config())?;
         counters.tls_open.add(1);
         Ok(Self {
@@ -84,8 +84,8 @@ impl Session {
             plain: Vec::new(),
             sealed: Vec::new(),
             sent: 0,
-            stage: Stage::Greeting,
-            asked: Asked::default(),
+            stage: HandshakeStage::Greeting,
+            asked: HelloNames::default(),
             counters: counters.clone(),
             counted: 0,
         })
@@ -145,7 +145,7 @@ impl Session {
             let stage = match state {
                 Err(error) => {
                     if let Some((error, alert)) = hello::judge(&error, &bytes[used..]) {
-                        self.stage = Stage::Broken;
+                        self.stage = HandshakeStage::Broken;
                         self.sealed.extend([21, 3, 3, 0, 2, 2, alert]);
                         used = bytes.len();
                         break Err(error);
@@ -172,10 +172,10 @@ impl Session {
                     it.done();
                     None
                 }
-                Ok(ConnectionState::BlockedHandshake) => Some(Stage::Greeting),
-                Ok(ConnectionState::WriteTraffic(_)) => Some(Stage::Open),
+                Ok(ConnectionState::BlockedHandshake) => Some(HandshakeStage::Greeting),
+                Ok(ConnectionState::WriteTraffic(_)) => Some(HandshakeStage::Open),
                 // Nothing early is ever accepted.
-                Ok(_) => Some(Stage::Over),
+                Ok(_) => Some(HandshakeStage::Over),
             };
             used += discard;
             if let Some(stage) = stage {
@@ -194,7 +194,7 @@ impl Session {
 
     /// What rustls has to say about what was wrong; that is the last.
     fn say_alert(&mut self, error: &Error, bytes: &mut [u8]) {
-        self.stage = Stage::Broken;
+        self.stage = HandshakeStage::Broken;
         let is_ours_to_say = matches!(error, Error::PeerMisbehaved(_) | Error::InvalidMessage(_));
         if is_ours_to_say && !self.tls.wants_write() {
             // Of some wrongs (a message that is too long, one within another, too many warnings) rustls says nothing. It has the keys:
@@ -229,7 +229,7 @@ impl Session {
             counters.tls_unknown_names.add(1);
         }
         let cipher = self.tls.negotiated_cipher_suite().map(|it| name_of_suite(it.suite()));
-        let protocol = Protocol::of(self.tls.alpn_protocol());
+        let protocol = AlpnProtocol::of(self.tls.alpn_protocol());
         let shown = self.tls.peer_certificates().and_then(<[_]>::first);
         let client = shown.and_then(certificates::subject).unwrap_or_default();
         let certificate = shown.map(|it| it.as_ref().into());
@@ -245,13 +245,13 @@ impl Session {
         &mut self,
         socket: BorrowedFd<'_>,
         outbox: &mut Outbox,
-        room: &mut Room,
+        room: &mut TlsBuffers,
         moved: &mut u64,
-    ) -> Result<Sent, Errno> {
+    ) -> Result<SendProgress, Errno> {
         loop {
             while self.sent < self.sealed.len() {
                 match push(socket, &self.sealed[self.sent..], moved)? {
-                    0 => return Ok(Sent::Blocked),
+                    0 => return Ok(SendProgress::Blocked),
                     count => self.sent += count,
                 }
             }
@@ -260,10 +260,10 @@ impl Session {
             }
             if outbox.is_empty() {
                 outbox.rest();
-                return Ok(Sent::All);
+                return Ok(SendProgress::All);
             }
             if *moved >= TURN {
-                return Ok(Sent::Turn);
+                return Ok(SendProgress::Turn);
             }
             let mut sealed = self.seal(outbox, room)?;
             while !sealed.is_empty() {
@@ -279,7 +279,7 @@ impl Session {
     }
 
     /// Seals the next of what is to be sent, in whole records where there is enough.
-    fn seal<'r>(&mut self, outbox: &mut Outbox, room: &'r mut Room) -> Result<&'r [u8], Errno> {
+    fn seal<'r>(&mut self, outbox: &mut Outbox, room: &'r mut TlsBuffers) -> Result<&'r [u8], Errno> {
         room.sealed.resize(SHIFTED + SEALED, 0);
         room.start = shifted(room.start);
         let (mut plain, mut filled) = (0, 0);
@@ -297,7 +297,7 @@ impl Session {
     /// Says that nothing more comes, if that can be said: a client that does not hear it knows that it was cut off.
     pub fn say_goodbye(&mut self, socket: BorrowedFd<'_>) {
         let mut bytes = [0; 256];
-        if matches!(self.stage, Stage::Greeting | Stage::Broken) || self.waiting() > 0 {
+        if matches!(self.stage, HandshakeStage::Greeting | HandshakeStage::Broken) || self.waiting() > 0 {
             return;
         }
         if let Ok(count) = self.write(&mut bytes, |it, out| it.queue_close_notify(out).ok()) {
@@ -311,7 +311,7 @@ impl Session {
         S: FnOnce(&mut WriteTraffic<'_, rustls::server::ServerConnectionData>, &mut [u8]) -> Option<usize>,
     {
         let mut filled = 0;
-        if self.stage == Stage::Broken {
+        if self.stage == HandshakeStage::Broken {
             return Err(Errno::PIPE);
         }
         loop {
@@ -426,8 +426,8 @@ mod tests {
             records in proptest::collection::vec(record(), 1..50),
             cuts in proptest::collection::vec(1..200usize, 1..20),
         ) {
-            let tls = Tls::new(&[], Least::Tls12, &ClientAuth::Off).unwrap();
-            let mut it = Session::new(&tls, &Arc::default()).unwrap();
+            let tls = ServerTls::new(&[], Least::Tls12, &ClientAuth::Off).unwrap();
+            let mut it = TlsSession::new(&tls, &Arc::default()).unwrap();
             let bytes = records.concat();
             let (mut rest, mut cuts) = (&bytes[..], cuts.iter().cycle());
             let mut room = vec![0; INCOMING];
@@ -437,7 +437,7 @@ mod tests {
                 let kept = it.kept(&mut room);
                 room[kept..kept + some.len()].copy_from_slice(some);
                 let Err(error) = it.open(&mut room[..kept + some.len()], &mut []) else { continue };
-                prop_assert_eq!(Stage::Broken, it.stage);
+                prop_assert_eq!(HandshakeStage::Broken, it.stage);
                 let says = matches!(&it.sealed[..], [21, 3, _, 0, 2, 2, _]);
                 let is_told = matches!(error, Error::AlertReceived(_));
                 prop_assert!(says || is_told && it.sealed.is_empty(), "{error:?}: {:?}", it.sealed);

@@ -1,10 +1,10 @@
 //! How a worker ends: it takes nothing new, and what is under way goes on. For how long is not known here.
 
-use super::{GRACE, Reading, Worker};
+use super::{GRACE, ReadPhase, TransportWorker};
 use larder_stdx::clock;
 use std::time::Duration;
 
-impl Worker {
+impl TransportWorker {
     /// Whether the worker takes nothing new.
     #[must_use]
     pub fn is_draining(&self) -> bool {
@@ -21,8 +21,8 @@ impl Worker {
         self.stop.notify_waiters();
         for it in self.watched.borrow().iter().flatten() {
             match it.reading.get() {
-                Reading::Idle if it.says_goodbye.get() => {}
-                Reading::First | Reading::Idle => {
+                ReadPhase::Idle if it.says_goodbye.get() => {}
+                ReadPhase::First | ReadPhase::Idle => {
                     it.read_by.set(it.read_by.get().min(clock::monotonic().0 + grace));
                 }
                 _ => {}

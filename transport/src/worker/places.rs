@@ -1,7 +1,7 @@
 //! How many connections all workers have together. The kernel gives a newcomer to one of them, whichever has room or clients
 //! that rest: so places are nobody's own, and who has none to give asks the others.
 
-use super::{SHED, Worker};
+use super::{SHED, TransportWorker};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
@@ -12,7 +12,7 @@ const PATIENCE: Duration = Duration::from_millis(100);
 
 /// The connections of all workers that share this.
 #[derive(Debug)]
-pub struct Places {
+pub struct ConnectionLimit {
     taken: AtomicUsize,
     /// How often somebody asked the others to make room.
     asked: watch::Sender<u64>,
@@ -23,19 +23,19 @@ pub struct Places {
 
 /// A place that is taken, for as long as this lives.
 #[derive(Debug)]
-pub(crate) struct Place(Arc<Places>);
+pub(crate) struct ConnectionPermit(Arc<ConnectionLimit>);
 
-impl Default for Places {
+impl Default for ConnectionLimit {
     fn default() -> Self {
         let (taken, waiting) = (AtomicUsize::new(0), AtomicUsize::new(0));
         Self { taken, asked: watch::Sender::new(0), waiting, given_back: Notify::new() }
     }
 }
 
-impl Places {
-    fn take(self: &Arc<Self>, most: usize) -> Option<Place> {
+impl ConnectionLimit {
+    fn take(self: &Arc<Self>, most: usize) -> Option<ConnectionPermit> {
         let more = |taken| (taken < most).then_some(taken + 1);
-        self.taken.fetch_update(SeqCst, SeqCst, more).ok().map(|_| Place(self.clone()))
+        self.taken.fetch_update(SeqCst, SeqCst, more).ok().map(|_| ConnectionPermit(self.clone()))
     }
 
     /// Waits until one is given back, while `most` are taken.
@@ -50,7 +50,7 @@ impl Places {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         self.0.taken.fetch_sub(1, SeqCst);
         if self.0.waiting.load(SeqCst) > 0 {
@@ -59,15 +59,15 @@ impl Drop for Place {
     }
 }
 
-impl Worker {
+impl TransportWorker {
     /// Takes one of the places that `limits.connections` leaves; `None` where all are taken.
-    pub(crate) fn take_place(&self) -> Option<Place> {
+    pub(crate) fn take_place(&self) -> Option<ConnectionPermit> {
         self.places.take(self.limits().connections)
     }
 
     /// A place for a stream that asks for what takes a connection over HTTP/1.1; `None`, which is counted, where all are
     /// taken and nobody rests.
-    pub(crate) async fn place_for_tunnel(&self) -> Option<Place> {
+    pub(crate) async fn place_for_tunnel(&self) -> Option<ConnectionPermit> {
         loop {
             let place = self.take_place();
             if place.is_some() {

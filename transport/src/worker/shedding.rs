@@ -1,7 +1,7 @@
 //! Who gives way where descriptors are short, or all connections are taken: clients that rest, the longest silent first. When
 //! that is, is said in `listener` and `larder_stdx::descriptors`.
 
-use super::{Expired, Reading, Times, Watched, Worker};
+use super::{Expired, ReadPhase, Times, TransportWorker, Watched};
 use larder_stdx::{clock, descriptors};
 use rustix::net::Shutdown;
 use std::os::fd::AsRawFd;
@@ -13,7 +13,7 @@ const SILENT: u64 = 250;
 /// Idle connections that are closed at a time, to make room for those that wait.
 pub(crate) const SHED: usize = 16;
 
-impl Worker {
+impl TransportWorker {
     /// Whether another connection would take a descriptor that something else needs.
     pub(crate) fn lacks_room(&self) -> bool {
         self.within.get() && !descriptors::suffice_for_another()
@@ -31,7 +31,7 @@ impl Worker {
         let watched = self.watched.borrow();
         let resting = watched.iter().flatten().filter_map(|it| Some((it.rests_since(now, &times)?, it)));
         let mut resting: Vec<_> = resting.collect();
-        resting.sort_by_key(|(since, it)| (it.reading.get() == Reading::Head, *since));
+        resting.sort_by_key(|(since, it)| (it.reading.get() == ReadPhase::Head, *since));
         resting.truncate(count);
         for (_, it) in &resting {
             it.expired.set(Expired::Reading(it.reading.get()));
@@ -46,17 +46,17 @@ impl Watched {
     /// Since when nothing has come of it, if it may be closed for that by now.
     fn rests_since(&self, now: u64, times: &Times) -> Option<u64> {
         let (limit, grace) = match self.reading.get() {
-            Reading::First => (times.head, SILENT),
-            Reading::Head => (times.head, GRACE),
-            Reading::Idle => (times.idle, GRACE),
+            ReadPhase::First => (times.head, SILENT),
+            ReadPhase::Head => (times.head, GRACE),
+            ReadPhase::Idle => (times.idle, GRACE),
             _ => return None,
         };
         let since = self.read_by.get().saturating_sub(limit);
         // It may have been as silent while it waited to be let in itself. Half a head that waited is given its time where
         // there is room again: the want is remembered for a while.
         let may_have_waited = match self.reading.get() {
-            Reading::First => true,
-            Reading::Head => !descriptors::suffice_for_another(),
+            ReadPhase::First => true,
+            ReadPhase::Head => !descriptors::suffice_for_another(),
             _ => false,
         };
         let long = since + grace <= now || may_have_waited && self.silence().is_some_and(|it| it >= grace);
@@ -85,15 +85,15 @@ impl Watched {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::worker::Limits;
+    use crate::worker::ClientLimits;
     use std::os::unix::net::UnixStream;
     use std::sync::Arc;
     use std::time::Duration;
 
     /// An hour for everything, and so many connections.
-    pub fn hours(connections: usize) -> Limits {
+    pub fn hours(connections: usize) -> ClientLimits {
         let long = Duration::from_secs(3600);
-        Limits {
+        ClientLimits {
             head_size: 4096,
             target_size: 4096,
             body_size: 4096,
@@ -111,8 +111,8 @@ pub(super) mod tests {
     /// Each has been silent for so many milliseconds.
     #[test]
     fn the_longest_silent_makes_room_first() {
-        let check = |count: usize, ages: &[(Reading, u64)], expect: &[usize]| {
-            let worker = Worker::new(Arc::default(), hours(10));
+        let check = |count: usize, ages: &[(ReadPhase, u64)], expect: &[usize]| {
+            let worker = TransportWorker::new(Arc::default(), hours(10));
             let now = clock::monotonic().0 + 10_000;
             let admitted = ages.iter().map(|(reading, age)| {
                 let it = worker.admit(UnixStream::pair().unwrap().0.into(), worker.take_place().unwrap());
@@ -125,7 +125,7 @@ pub(super) mod tests {
             let gone = |it: &usize| admitted[*it].expired() != Expired::No;
             assert_eq!(expect, (0..ages.len()).filter(gone).collect::<Vec<_>>());
         };
-        use Reading::{Body, First, Head, Idle};
+        use ReadPhase::{Body, First, Head, Idle};
         let all =
             [(First, 0), (First, 300), (Head, 5000), (First, 700), (Idle, 2000), (Idle, 700), (Body, 9000)];
         check(2, &all, &[3, 4]);

@@ -4,11 +4,11 @@ use bytes::Bytes;
 use larder_counters::Counters;
 use larder_semantics::field::FieldList;
 use larder_stdx::clock;
-use larder_transport::Answer;
-use larder_transport::body::{FileOwner, FileSlice, Piece};
+use larder_transport::ResponseWriter;
+use larder_transport::body::{BodyPiece, FileOwner, FileSlice};
 use larder_transport::listener::{self, Bound, Listen};
-use larder_transport::worker::{self, Limits, Places, Worker};
-use larder_transport::{Client, ClientGone, Handler, Now, Reply, RequestBody, ResponseBody};
+use larder_transport::worker::{self, ClientLimits, ConnectionLimit, TransportWorker};
+use larder_transport::{AnswerNow, Client, ClientGone, Handler, Reply, RequestBody, ResponseBody};
 use larder_wire::http1::request::{Reject, Request, RequestHead};
 use std::fs::File;
 use std::io::{Read, Write};
@@ -31,9 +31,9 @@ pub enum Order {
 }
 
 /// Bounds that no test reaches by accident.
-pub fn limits() -> Limits {
+pub fn limits() -> ClientLimits {
     let long = Duration::from_secs(60);
-    Limits {
+    ClientLimits {
         head_size: 4096,
         target_size: 1024,
         body_size: 1 << 20,
@@ -61,16 +61,16 @@ impl Server {
         Self::with(limits())
     }
 
-    pub fn with(limits: Limits) -> Self {
+    pub fn with(limits: ClientLimits) -> Self {
         Self::on(listener::bind(&Listen::Tcp(([127, 0, 0, 1], 0).into())).unwrap(), limits)
     }
 
-    pub fn on(bound: Bound, limits: Limits) -> Self {
+    pub fn on(bound: Bound, limits: ClientLimits) -> Self {
         Self::begin(bound, Arc::default(), limits, |_| {})
     }
 
     /// One of several that share `places`.
-    pub fn among(places: &Arc<Places>, limits: Limits) -> Self {
+    pub fn among(places: &Arc<ConnectionLimit>, limits: ClientLimits) -> Self {
         let bound = listener::bind(&Listen::Tcp(([127, 0, 0, 1], 0).into())).unwrap();
         Self::begin(bound, places.clone(), limits, |_| {})
     }
@@ -81,7 +81,12 @@ impl Server {
         Self::begin(bound, Arc::default(), limits(), |it| it.keep_within())
     }
 
-    fn begin(bound: Bound, places: Arc<Places>, limits: Limits, prepare: fn(&Worker)) -> Self {
+    fn begin(
+        bound: Bound,
+        places: Arc<ConnectionLimit>,
+        limits: ClientLimits,
+        prepare: fn(&TransportWorker),
+    ) -> Self {
         clock::tick();
         let address = bound.tcp().unwrap_or(([127, 0, 0, 1], 0).into());
         let counters = Arc::new(Counters::default());
@@ -89,7 +94,7 @@ impl Server {
         let shared = counters.clone();
         let thread = std::thread::spawn(move || {
             worker::runtime().unwrap().block_on(async move {
-                let worker = Worker::among(places, shared, limits);
+                let worker = TransportWorker::among(places, shared, limits);
                 prepare(&worker);
                 tokio::task::spawn_local(worker.clone().watch());
                 tokio::task::spawn_local(listener::serve(bound, worker.clone(), Rc::new(Answers)));
@@ -237,7 +242,7 @@ impl Answers {
             }
             "/file" => {
                 let slice = |from: usize, length: usize| {
-                    Piece::File(FileSlice {
+                    BodyPiece::File(FileSlice {
                         owner: PATTERN.clone(),
                         offset: from as u64,
                         length: length as u64,
@@ -289,21 +294,21 @@ fn length(text: &str) -> ResponseBody {
     ResponseBody::Length(text.len() as u64)
 }
 
-fn bytes(text: &str) -> Piece {
-    Piece::Bytes(Bytes::copy_from_slice(text.as_bytes()))
+fn bytes(text: &str) -> BodyPiece {
+    BodyPiece::Bytes(Bytes::copy_from_slice(text.as_bytes()))
 }
 
 impl Handler for Answers {
     /// `/fast…` is answered at once, with the target as its body.
-    fn answer_now(&self, head: &RequestHead<'_>, _: &Client, answer: &mut Answer<'_>) -> Now {
+    fn answer_now(&self, head: &RequestHead<'_>, _: &Client, answer: &mut ResponseWriter<'_>) -> AnswerNow {
         if !head.target.starts_with("/fast") {
-            return Now::Later;
+            return AnswerNow::Later;
         }
         assert_ne!("/fast/panic", head.target, "asked for");
         answer.status(200);
         answer.field("Content-Length", head.target.len().to_string().as_bytes());
         answer.end_with(&Bytes::copy_from_slice(head.target.as_bytes()));
-        Now::Answered
+        AnswerNow::Answered
     }
 
     async fn answer<'c>(

@@ -2,14 +2,14 @@
 //! believes a length, and nothing takes more memory than the bytes that are there, but for a few KiB.
 
 use super::{
-    BodyInfo, Broken, Envelope, FACTS, FIXED, MAGIC, MAX_HEAD, MAX_LINES, Mark, PartHead, Parts, SOURCES,
-    SUM, Unshared, VERSION, bit, sum, tag,
+    BodyInfo, BodySplit, Envelope, EnvelopeError, FACTS, FIXED, MAGIC, MAX_HEAD, MAX_LINES, Mark, PartHead,
+    SOURCES, SUM, Unshared, VERSION, bit, sum, tag,
 };
 use larder_semantics::cache_control::MAX_DELTA;
 use larder_semantics::date;
 use larder_semantics::field::{Field, FieldList, first, is_token, trim};
 use larder_semantics::freshness::Lifetime;
-use larder_semantics::partial::Part;
+use larder_semantics::partial::HeldRange;
 use larder_semantics::policy::Policy;
 use larder_semantics::storable::is_never_stored;
 use larder_semantics::stored::Meta;
@@ -24,20 +24,20 @@ const LAST_TIME: u64 = 253_402_300_799;
 ///
 /// # Errors
 /// They do not begin an envelope that is read here.
-pub fn head_length(bytes: &[u8]) -> Result<Option<usize>, Broken> {
+pub fn head_length(bytes: &[u8]) -> Result<Option<usize>, EnvelopeError> {
     let known = bytes.len().min(MAGIC.len());
     if bytes[..known] != MAGIC[..known] {
-        return Err(Broken::Foreign);
+        return Err(EnvelopeError::Foreign);
     }
     match bytes.get(4) {
         Some(&VERSION) | None => {}
-        Some(version) => return Err(Broken::Version(*version)),
+        Some(version) => return Err(EnvelopeError::Version(*version)),
     }
     let Some(length) = u32_at(bytes, 8) else { return Ok(None) };
     let length = usize::try_from(length).unwrap_or(usize::MAX);
     match length {
-        _ if length > MAX_HEAD => Err(Broken::TooLarge),
-        _ if length < FIXED + SUM => Err(Broken::Short),
+        _ if length > MAX_HEAD => Err(EnvelopeError::TooLarge),
+        _ if length < FIXED + SUM => Err(EnvelopeError::Short),
         _ => Ok(Some(length)),
     }
 }
@@ -47,10 +47,10 @@ impl Envelope {
     /// ([`BodyInfo::check`]).
     ///
     /// # Errors
-    /// Why it cannot be used; [`Broken::NoFacts`] where an application wrote it.
-    pub fn read(bytes: &[u8]) -> Result<(Envelope, usize), Broken> {
+    /// Why it cannot be used; [`EnvelopeError::NoFacts`] where an application wrote it.
+    pub fn read(bytes: &[u8]) -> Result<(Envelope, usize), EnvelopeError> {
         let (mut raw, length) = Raw::read_response(bytes)?;
-        let meta = raw.meta().ok_or(Broken::NoFacts)?;
+        let meta = raw.meta().ok_or(EnvelopeError::NoFacts)?;
         Ok((raw.envelope(meta), length))
     }
 
@@ -63,7 +63,11 @@ impl Envelope {
     ///
     /// # Errors
     /// Why it cannot be used.
-    pub fn read_filled(bytes: &[u8], policy: &Policy, now: WallTime) -> Result<(Envelope, usize), Broken> {
+    pub fn read_filled(
+        bytes: &[u8],
+        policy: &Policy,
+        now: WallTime,
+    ) -> Result<(Envelope, usize), EnvelopeError> {
         let (mut raw, length) = Raw::read_response(bytes)?;
         if let Some(meta) = raw.meta() {
             return Ok((raw.envelope(meta), length));
@@ -72,7 +76,7 @@ impl Envelope {
         let made = first(&fields, "date").and_then(date::parse).map_or(now, |it| it.min(now));
         let meta = Meta::of(raw.status, &fields, policy, made, made);
         if !meta.vary.is_empty() && raw.variant.is_empty() {
-            return Err(Broken::NoVariant);
+            return Err(EnvelopeError::NoVariant);
         }
         Ok((raw.envelope(meta), length))
     }
@@ -82,13 +86,13 @@ impl Mark {
     /// Reads a mark.
     ///
     /// # Errors
-    /// Why it cannot be used; [`Broken::Section`] also where it is a response.
-    pub fn read(bytes: &[u8]) -> Result<Mark, Broken> {
+    /// Why it cannot be used; [`EnvelopeError::Section`] also where it is a response.
+    pub fn read(bytes: &[u8]) -> Result<Mark, EnvelopeError> {
         let (mut raw, length) = Raw::read(bytes)?;
-        let says = raw.unshared.ok_or(Broken::Section(tag::UNSHARED))?;
-        let meta = raw.meta().ok_or(Broken::NoFacts)?;
+        let says = raw.unshared.ok_or(EnvelopeError::Section(tag::UNSHARED))?;
+        let meta = raw.meta().ok_or(EnvelopeError::NoFacts)?;
         if raw.body != BodyInfo::default() || bytes.len() != length {
-            return Err(Broken::BodyLength);
+            return Err(EnvelopeError::BodyLength);
         }
         Ok(Mark { of: raw.envelope(meta), says })
     }
@@ -98,20 +102,25 @@ impl PartHead {
     /// The bytes of part `index`, if `value` is that part of that generation, whole and unharmed.
     ///
     /// # Errors
-    /// [`Broken::Short`], [`Broken::ForeignPart`], [`Broken::BodyLength`] (of a body of `length` bytes), [`Broken::BodySum`].
-    pub fn open<'a>(value: &'a [u8], parts: &Parts, length: u64, index: u32) -> Result<&'a [u8], Broken> {
+    /// [`EnvelopeError::Short`], [`EnvelopeError::ForeignPart`], [`EnvelopeError::BodyLength`] (of a body of `length` bytes), [`EnvelopeError::BodySum`].
+    pub fn open<'a>(
+        value: &'a [u8],
+        parts: &BodySplit,
+        length: u64,
+        index: u32,
+    ) -> Result<&'a [u8], EnvelopeError> {
         let (generation, part) =
-            (u64_at(value, 0).ok_or(Broken::Short)?, u32_at(value, 8).ok_or(Broken::Short)?);
-        let expected = u32_at(value, 12).ok_or(Broken::Short)?;
+            (u64_at(value, 0).ok_or(EnvelopeError::Short)?, u32_at(value, 8).ok_or(EnvelopeError::Short)?);
+        let expected = u32_at(value, 12).ok_or(EnvelopeError::Short)?;
         if generation != parts.generation || part != index {
-            return Err(Broken::ForeignPart);
+            return Err(EnvelopeError::ForeignPart);
         }
         let body = &value[PartHead::LENGTH..];
         let before = parts.size.saturating_mul(index.into());
         if body.len() as u64 != parts.size.min(length.saturating_sub(before)) {
-            return Err(Broken::BodyLength);
+            return Err(EnvelopeError::BodyLength);
         }
-        if sum(body) == expected { Ok(body) } else { Err(Broken::BodySum) }
+        if sum(body) == expected { Ok(body) } else { Err(EnvelopeError::BodySum) }
     }
 }
 
@@ -130,14 +139,14 @@ const MAX_CONTENT_TYPE: usize = 255;
 /// Reads `content-type NUL body`. Nothing says whether the body is whole.
 ///
 /// # Errors
-/// [`Broken::Foreign`]: there is no NUL, or what stands before it is not a media type.
-pub fn older(bytes: &[u8]) -> Result<Older<'_>, Broken> {
+/// [`EnvelopeError::Foreign`]: there is no NUL, or what stands before it is not a media type.
+pub fn older(bytes: &[u8]) -> Result<Older<'_>, EnvelopeError> {
     let window = &bytes[..bytes.len().min(MAX_CONTENT_TYPE + 1)];
-    let at = memchr::memchr(0, window).ok_or(Broken::Foreign)?;
+    let at = memchr::memchr(0, window).ok_or(EnvelopeError::Foreign)?;
     let content_type = trim(&bytes[..at]);
     let is_type = content_type.contains(&b'/') && content_type.iter().all(|it| is_text(*it) && it.is_ascii());
     if !is_type {
-        return Err(Broken::Foreign);
+        return Err(EnvelopeError::Foreign);
     }
     Ok(Older { content_type, body: &bytes[at + 1..] })
 }
@@ -153,7 +162,7 @@ struct Raw<'a> {
     etag: Option<&'a [u8]>,
     vary: Vec<Box<str>>,
     variant: &'a [u8],
-    partial: Option<Part>,
+    partial: Option<HeldRange>,
     trailers: Option<FieldList>,
     tags: Vec<u64>,
     known: Vec<(u64, u64)>,
@@ -163,55 +172,56 @@ struct Raw<'a> {
 }
 
 impl<'a> Raw<'a> {
-    fn read_response(bytes: &'a [u8]) -> Result<(Raw<'a>, usize), Broken> {
+    fn read_response(bytes: &'a [u8]) -> Result<(Raw<'a>, usize), EnvelopeError> {
         let (raw, length) = Raw::read(bytes)?;
         if raw.unshared.is_some() {
-            return Err(Broken::Mark);
+            return Err(EnvelopeError::Mark);
         }
         // Nobody may be served what cannot have been stored: who waits for a final response would take the next one for it.
         if is_never_stored(raw.status) {
-            return Err(Broken::Status(raw.status));
+            return Err(EnvelopeError::Status(raw.status));
         }
         if (raw.status == 206) != raw.partial.is_some() {
-            return Err(Broken::Section(tag::PARTIAL));
+            return Err(EnvelopeError::Section(tag::PARTIAL));
         }
         if raw.status == 204 && raw.body.length > 0 {
-            return Err(Broken::BodyLength);
+            return Err(EnvelopeError::BodyLength);
         }
         Ok((raw, length))
     }
 
-    fn read(bytes: &'a [u8]) -> Result<(Raw<'a>, usize), Broken> {
-        let length = head_length(bytes)?.ok_or(Broken::Short)?;
-        let head = bytes.get(..length).ok_or(Broken::Short)?;
+    fn read(bytes: &'a [u8]) -> Result<(Raw<'a>, usize), EnvelopeError> {
+        let length = head_length(bytes)?.ok_or(EnvelopeError::Short)?;
+        let head = bytes.get(..length).ok_or(EnvelopeError::Short)?;
         let end = length - SUM;
         if u32_at(head, end) != Some(sum(&head[..end])) {
-            return Err(Broken::HeadSum);
+            return Err(EnvelopeError::HeadSum);
         }
         if head[5] != 0 {
-            return Err(Broken::Flags(head[5]));
+            return Err(EnvelopeError::Flags(head[5]));
         }
         let status = u16::from_le_bytes([head[6], head[7]]);
         if !(100..=599).contains(&status) {
-            return Err(Broken::Status(status));
+            return Err(EnvelopeError::Status(status));
         }
         let mut raw = Raw { status, ..Raw::default() };
-        raw.body.sum = u32_at(head, 12).ok_or(Broken::Short)?;
-        raw.body.length = u64_at(head, 16).ok_or(Broken::Short)?;
+        raw.body.sum = u32_at(head, 12).ok_or(EnvelopeError::Short)?;
+        raw.body.length = u64_at(head, 16).ok_or(EnvelopeError::Short)?;
         let mut rest = &head[FIXED..end];
         let mut last = 0;
         while let Some(&tag) = rest.first() {
-            let size = u32_at(rest, 1).and_then(|it| usize::try_from(it).ok()).ok_or(Broken::Section(tag))?;
-            let content = rest[5..].get(..size).ok_or(Broken::Section(tag))?;
+            let size =
+                u32_at(rest, 1).and_then(|it| usize::try_from(it).ok()).ok_or(EnvelopeError::Section(tag))?;
+            let content = rest[5..].get(..size).ok_or(EnvelopeError::Section(tag))?;
             if tag <= last {
-                return Err(Broken::Section(tag));
+                return Err(EnvelopeError::Section(tag));
             }
             last = tag;
-            raw.take(tag, content).ok_or(Broken::Section(tag))?;
+            raw.take(tag, content).ok_or(EnvelopeError::Section(tag))?;
             rest = &rest[5 + size..];
         }
         if raw.key.is_empty() {
-            return Err(Broken::NoKey);
+            return Err(EnvelopeError::NoKey);
         }
         Ok((raw, length))
     }
@@ -266,7 +276,7 @@ impl<'a> Raw<'a> {
             tag::SEQ => self.seq = only(content)?,
             tag::PARTS => {
                 let [generation, size, count] = array(numbers(content)?)?;
-                let parts = Parts::of(generation, self.body.length, size)?;
+                let parts = BodySplit::of(generation, self.body.length, size)?;
                 self.body.parts = Some(parts).filter(|it| u64::from(it.count) == count).map(Some)?;
             }
             tag::PACKED => self.body.packed = Some(only(content)?),
@@ -361,9 +371,9 @@ fn facts(bytes: &[u8]) -> Option<Meta> {
     })
 }
 
-fn partial(content: &[u8]) -> Option<Part> {
+fn partial(content: &[u8]) -> Option<HeldRange> {
     let mut numbers = numbers(content)?;
-    let part = Part { first: numbers.next()?, last: numbers.next()?, complete: numbers.next() };
+    let part = HeldRange { first: numbers.next()?, last: numbers.next()?, complete: numbers.next() };
     let ordered = part.first <= part.last && part.complete.is_none_or(|it| part.last < it);
     (ordered && numbers.next().is_none()).then_some(part)
 }

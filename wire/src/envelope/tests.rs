@@ -9,7 +9,7 @@ fn every_source_has_its_number() {
 
 #[test]
 fn a_body_is_cut_into_as_few_parts_as_fit() {
-    let cut = |length, size| Parts::of(7, length, size).map(|it| it.count);
+    let cut = |length, size| BodySplit::of(7, length, size).map(|it| it.count);
     assert_eq!(Some(1), cut(1, 10));
     assert_eq!(Some(1), cut(10, 10));
     assert_eq!(Some(2), cut(11, 10));
@@ -23,7 +23,7 @@ fn a_body_is_cut_into_as_few_parts_as_fit() {
 
 #[test]
 fn a_part_opens_only_in_its_place() {
-    let parts = Parts::of(7, 25, 10).unwrap();
+    let parts = BodySplit::of(7, 25, 10).unwrap();
     let body: Vec<u8> = (0..25).collect();
     let values: Vec<Vec<u8>> = (0u32..)
         .zip(body.chunks(10))
@@ -39,15 +39,15 @@ fn a_part_opens_only_in_its_place() {
         .flat_map(|(index, value)| PartHead::open(value, &parts, 25, index).unwrap().to_vec())
         .collect();
     assert_eq!(body, whole);
-    assert_eq!(Err(Broken::ForeignPart), PartHead::open(&values[0], &parts, 25, 1));
-    let other = Parts { generation: 8, ..parts };
-    assert_eq!(Err(Broken::ForeignPart), PartHead::open(&values[0], &other, 25, 0));
-    assert_eq!(Err(Broken::BodyLength), PartHead::open(&values[0][..25], &parts, 25, 0));
-    assert_eq!(Err(Broken::BodyLength), PartHead::open(&values[2], &parts, 26, 2));
-    assert_eq!(Err(Broken::Short), PartHead::open(&values[2][..15], &parts, 25, 2));
+    assert_eq!(Err(EnvelopeError::ForeignPart), PartHead::open(&values[0], &parts, 25, 1));
+    let other = BodySplit { generation: 8, ..parts };
+    assert_eq!(Err(EnvelopeError::ForeignPart), PartHead::open(&values[0], &other, 25, 0));
+    assert_eq!(Err(EnvelopeError::BodyLength), PartHead::open(&values[0][..25], &parts, 25, 0));
+    assert_eq!(Err(EnvelopeError::BodyLength), PartHead::open(&values[2], &parts, 26, 2));
+    assert_eq!(Err(EnvelopeError::Short), PartHead::open(&values[2][..15], &parts, 25, 2));
     let mut harmed = values[1].clone();
     harmed[20] ^= 1;
-    assert_eq!(Err(Broken::BodySum), PartHead::open(&harmed, &parts, 25, 1));
+    assert_eq!(Err(EnvelopeError::BodySum), PartHead::open(&harmed, &parts, 25, 1));
 }
 
 #[test]
@@ -58,11 +58,11 @@ fn the_older_form() {
     for foreign in
         [&b""[..], b"text/html", b"\0body", b"html\0body", b"text/html\r\nX: y\0body", b"t\xff/x\0body"]
     {
-        assert_eq!(Err(Broken::Foreign), older(foreign), "{foreign:?}");
+        assert_eq!(Err(EnvelopeError::Foreign), older(foreign), "{foreign:?}");
     }
     let long = [&b"a/"[..], &[b'b'; 300], b"\0body"].concat();
-    assert_eq!(Err(Broken::Foreign), older(&long));
+    assert_eq!(Err(EnvelopeError::Foreign), older(&long));
     let mut envelope = MAGIC.to_vec();
     envelope.extend_from_slice(&[1, 0, 0, 0]);
-    assert_eq!(Err(Broken::Foreign), older(&envelope));
+    assert_eq!(Err(EnvelopeError::Foreign), older(&envelope));
 }

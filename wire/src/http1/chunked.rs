@@ -30,9 +30,9 @@ pub enum BadChunk {
 
 /// What the decoder found at the start of its input.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum ChunkStep {
     /// `consumed` bytes were framing; then `data` bytes of body follow, which the caller takes (any part of
-    /// them may be in the buffer) and reports with [`Decoder::took`].
+    /// them may be in the buffer) and reports with [`ChunkedDecoder::took`].
     Data {
         /// Framing bytes before the data.
         consumed: usize,
@@ -59,7 +59,7 @@ pub enum Step {
 ///                               TrailerLine
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum State {
+enum ChunkState {
     /// In the digits of a size, or before them.
     #[default]
     Size,
@@ -107,8 +107,8 @@ enum Extension {
 
 /// Decodes one chunked body.
 #[derive(Debug, Default)]
-pub struct Decoder {
-    state: State,
+pub struct ChunkedDecoder {
+    state: ChunkState,
     /// The size that is being read, then the data that is still to come.
     left: u64,
     /// Bytes of the size line so far.
@@ -122,23 +122,23 @@ pub struct Decoder {
     trailers: Option<FieldList>,
 }
 
-impl Decoder {
-    /// Reads framing from the start of `input`. After [`Step::Data`] the caller takes data and says how much
-    /// with [`Decoder::took`]; until all is taken, the answer is [`Step::Data`] again.
+impl ChunkedDecoder {
+    /// Reads framing from the start of `input`. After [`ChunkStep::Data`] the caller takes data and says how much
+    /// with [`ChunkedDecoder::took`]; until all is taken, the answer is [`ChunkStep::Data`] again.
     ///
     /// # Errors
     /// See [`BadChunk`]. A decoder that refused once gives the same answer ever after.
-    pub fn step(&mut self, input: &[u8]) -> Result<Step, BadChunk> {
+    pub fn step(&mut self, input: &[u8]) -> Result<ChunkStep, BadChunk> {
         let mut at = 0;
         loop {
             match self.state {
-                State::Data => return Ok(Step::Data { consumed: at, data: self.left }),
-                State::End => return Ok(Step::End { consumed: at }),
-                State::Bad(why) => return Err(why),
+                ChunkState::Data => return Ok(ChunkStep::Data { consumed: at, data: self.left }),
+                ChunkState::End => return Ok(ChunkStep::End { consumed: at }),
+                ChunkState::Bad(why) => return Err(why),
                 _ => {}
             }
             let Some(rest) = input.get(at..).filter(|it| !it.is_empty()) else {
-                return Ok(Step::More { consumed: at });
+                return Ok(ChunkStep::More { consumed: at });
             };
             match self.read(rest) {
                 Ok((next, read)) => {
@@ -146,21 +146,21 @@ impl Decoder {
                     at += read;
                 }
                 Err(why) => {
-                    self.state = State::Bad(why);
+                    self.state = ChunkState::Bad(why);
                     return Err(why);
                 }
             }
         }
     }
 
-    /// The caller took `bytes` of the data that [`Step::Data`] announced, at most as many as it said.
+    /// The caller took `bytes` of the data that [`ChunkStep::Data`] announced, at most as many as it said.
     pub fn took(&mut self, bytes: u64) {
-        debug_assert!(self.state == State::Data && bytes <= self.left, "more was taken than there is");
-        if self.state == State::Data {
+        debug_assert!(self.state == ChunkState::Data && bytes <= self.left, "more was taken than there is");
+        if self.state == ChunkState::Data {
             self.left = self.left.saturating_sub(bytes);
             self.extensions = self.extensions.saturating_sub(bytes);
             if self.left == 0 {
-                self.state = State::DataReturn;
+                self.state = ChunkState::DataReturn;
             }
         }
     }
@@ -168,52 +168,52 @@ impl Decoder {
     /// Whether the whole body, its last line included, has been read.
     #[must_use]
     pub fn is_at_end(&self) -> bool {
-        self.state == State::End
+        self.state == ChunkState::End
     }
 
-    /// The trailer section, after [`Step::End`], where it has lines that may be passed on (see
+    /// The trailer section, after [`ChunkStep::End`], where it has lines that may be passed on (see
     /// [`is_allowed_trailer`]).
     pub fn trailers(&mut self) -> Option<FieldList> {
         self.trailers.take()
     }
 
     /// Reads at least one byte of `rest`, which is not empty: the state after it, and how many were read.
-    fn read(&mut self, rest: &[u8]) -> Result<(State, usize), BadChunk> {
+    fn read(&mut self, rest: &[u8]) -> Result<(ChunkState, usize), BadChunk> {
         let byte = rest.first().copied().unwrap_or_default();
         let next = match self.state {
-            State::Size => self.size(byte)?,
-            State::Extension(it) => self.extension(it, byte)?,
-            State::SizeFeed => self.size_end(byte)?,
-            State::DataReturn => expect(byte, b'\r', State::DataFeed)?,
-            State::DataFeed => {
+            ChunkState::Size => self.size(byte)?,
+            ChunkState::Extension(it) => self.extension(it, byte)?,
+            ChunkState::SizeFeed => self.size_end(byte)?,
+            ChunkState::DataReturn => expect(byte, b'\r', ChunkState::DataFeed)?,
+            ChunkState::DataFeed => {
                 self.line = 0;
                 self.digits = 0;
-                expect(byte, b'\n', State::Size)?
+                expect(byte, b'\n', ChunkState::Size)?
             }
-            State::LineStart => match byte {
-                b'\r' => State::LastFeed,
+            ChunkState::LineStart => match byte {
+                b'\r' => ChunkState::LastFeed,
                 b'\n' => return Err(BadChunk::Terminator),
                 _ => return self.trailer_line(rest),
             },
-            State::TrailerLine => return self.trailer_line(rest),
-            State::LastFeed => {
-                let next = expect(byte, b'\n', State::End)?;
+            ChunkState::TrailerLine => return self.trailer_line(rest),
+            ChunkState::LastFeed => {
+                let next = expect(byte, b'\n', ChunkState::End)?;
                 self.read_trailers()?;
                 next
             }
-            State::Data | State::End | State::Bad(_) => self.state,
+            ChunkState::Data | ChunkState::End | ChunkState::Bad(_) => self.state,
         };
         Ok((next, 1))
     }
 
-    fn size(&mut self, byte: u8) -> Result<State, BadChunk> {
+    fn size(&mut self, byte: u8) -> Result<ChunkState, BadChunk> {
         let digit = match byte {
             b'0'..=b'9' => byte - b'0',
             b'a'..=b'f' => byte - b'a' + 10,
             b'A'..=b'F' => byte - b'A' + 10,
             b'\n' => return Err(BadChunk::Terminator),
             _ if self.digits == 0 => return Err(BadChunk::Size),
-            b'\r' => return Ok(State::SizeFeed),
+            b'\r' => return Ok(ChunkState::SizeFeed),
             b' ' | b'\t' | b';' => {
                 self.line = usize::from(self.digits);
                 return self.extension(Extension::AfterQuoted, byte);
@@ -225,10 +225,10 @@ impl Decoder {
         }
         self.digits += 1;
         self.left = self.left << 4 | u64::from(digit);
-        Ok(State::Size)
+        Ok(ChunkState::Size)
     }
 
-    fn extension(&mut self, state: Extension, byte: u8) -> Result<State, BadChunk> {
+    fn extension(&mut self, state: Extension, byte: u8) -> Result<ChunkState, BadChunk> {
         use Extension::{
             AfterName, AfterQuoted, BeforeName, BeforeSemicolon, BeforeValue, Escaped, Name, Quoted, Value,
         };
@@ -236,7 +236,7 @@ impl Decoder {
         let is_text = matches!(byte, b'\t' | b' '..=0x7e | 0x80..);
         let next = match (state, byte) {
             (_, b'\n') => return Err(BadChunk::Terminator),
-            (Name | Value | AfterQuoted, b'\r') => return Ok(State::SizeFeed),
+            (Name | Value | AfterQuoted, b'\r') => return Ok(ChunkState::SizeFeed),
             (Quoted, b'"') => AfterQuoted,
             (Quoted, b'\\') => Escaped,
             (Quoted | Escaped, _) if is_text => Quoted,
@@ -255,16 +255,16 @@ impl Decoder {
         if self.line > MAX_LINE || self.extensions > MAX_EXTENSIONS {
             return Err(BadChunk::Extension);
         }
-        Ok(State::Extension(next))
+        Ok(ChunkState::Extension(next))
     }
 
-    fn size_end(&mut self, byte: u8) -> Result<State, BadChunk> {
-        let next = if self.left == 0 { State::LineStart } else { State::Data };
+    fn size_end(&mut self, byte: u8) -> Result<ChunkState, BadChunk> {
+        let next = if self.left == 0 { ChunkState::LineStart } else { ChunkState::Data };
         expect(byte, b'\n', next)
     }
 
     /// Keeps bytes up to the end of the line, or all of them.
-    fn trailer_line(&mut self, rest: &[u8]) -> Result<(State, usize), BadChunk> {
+    fn trailer_line(&mut self, rest: &[u8]) -> Result<(ChunkState, usize), BadChunk> {
         let feed = memchr::memchr(b'\n', rest);
         let read = feed.map_or(rest.len(), |it| it + 1);
         if self.held.len() + read > MAX_TRAILERS {
@@ -272,8 +272,8 @@ impl Decoder {
         }
         self.held.extend_from_slice(&rest[..read]);
         match feed {
-            None => Ok((State::TrailerLine, read)),
-            Some(_) if self.held.ends_with(b"\r\n") => Ok((State::LineStart, read)),
+            None => Ok((ChunkState::TrailerLine, read)),
+            Some(_) if self.held.ends_with(b"\r\n") => Ok((ChunkState::LineStart, read)),
             Some(_) => Err(BadChunk::Terminator),
         }
     }
@@ -299,7 +299,7 @@ impl Decoder {
     }
 }
 
-fn expect(byte: u8, wanted: u8, next: State) -> Result<State, BadChunk> {
+fn expect(byte: u8, wanted: u8, next: ChunkState) -> Result<ChunkState, BadChunk> {
     if byte == wanted { Ok(next) } else { Err(BadChunk::Terminator) }
 }
 

@@ -5,7 +5,7 @@ use larder_semantics::field::Field;
 
 /// The lines of one name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Seen<'a> {
+pub(crate) enum FieldCount<'a> {
     /// No line has this name.
     #[default]
     Absent,
@@ -17,30 +17,30 @@ pub(crate) enum Seen<'a> {
     Differing,
 }
 
-impl<'a> Seen<'a> {
+impl<'a> FieldCount<'a> {
     fn add(&mut self, value: &'a [u8]) {
         *self = match *self {
-            Seen::Absent => Seen::Once(value),
-            Seen::Once(it) | Seen::Same(it) if it == value => Seen::Same(it),
-            _ => Seen::Differing,
+            FieldCount::Absent => FieldCount::Once(value),
+            FieldCount::Once(it) | FieldCount::Same(it) if it == value => FieldCount::Same(it),
+            _ => FieldCount::Differing,
         };
     }
 }
 
 /// The fields that concern the message and not what it carries.
 #[derive(Debug, Default)]
-pub(crate) struct Facts<'a> {
-    pub host: Seen<'a>,
-    pub content_length: Seen<'a>,
-    pub transfer_encoding: Seen<'a>,
-    pub expect: Seen<'a>,
+pub(crate) struct MessageFacts<'a> {
+    pub host: FieldCount<'a>,
+    pub content_length: FieldCount<'a>,
+    pub transfer_encoding: FieldCount<'a>,
+    pub expect: FieldCount<'a>,
     /// `Connection` has `close`, or something that is no token: then it is better to end the connection.
     pub close: bool,
     /// `Connection` has `keep-alive`.
     pub keep_alive: bool,
 }
 
-impl<'a> Facts<'a> {
+impl<'a> MessageFacts<'a> {
     /// Looks at every line once; the length of a name settles most of them.
     #[inline]
     pub(crate) fn note(&mut self, name: &str, value: &'a [u8]) {
@@ -74,7 +74,7 @@ impl<'a> Facts<'a> {
     }
 }
 
-impl<'a> FromIterator<Field<'a>> for Facts<'a> {
+impl<'a> FromIterator<Field<'a>> for MessageFacts<'a> {
     fn from_iter<T: IntoIterator<Item = Field<'a>>>(fields: T) -> Self {
         let mut facts = Self::default();
         for it in fields {

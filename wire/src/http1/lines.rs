@@ -1,7 +1,7 @@
 //! Where a head's lines end: one pass that refuses every line end but CRLF. What a line says is not here.
 
 /// What a pass over the bytes so far has found.
-pub(super) struct Lines {
+pub(super) struct HeadLines {
     /// Length of the first line without its CRLF, once it is whole.
     pub first: Option<usize>,
     /// Length of the head with the empty line that ends it, once it is whole.
@@ -21,8 +21,8 @@ pub(super) enum BadLines {
 /// A bare LF is found here, as soon as it is seen; a bare CR or a NUL is found by [`odd_byte`] while the head
 /// is incomplete and by the field parser when it is whole. The line count is bounded here, so that a head
 /// which arrives byte by byte costs little to look at again.
-pub(super) fn scan(window: &[u8]) -> Result<Lines, BadLines> {
-    let mut lines = Lines { first: None, end: None };
+pub(super) fn scan(window: &[u8]) -> Result<HeadLines, BadLines> {
+    let mut lines = HeadLines { first: None, end: None };
     let mut start = 0;
     let mut seen = 0;
     for feed in memchr::memchr_iter(b'\n', window) {

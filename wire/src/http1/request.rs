@@ -4,19 +4,19 @@ pub(crate) mod target;
 #[cfg(test)]
 mod tests;
 
-use super::facts::{Facts, Seen, is_token_byte, length};
+use super::facts::{FieldCount, MessageFacts, is_token_byte, length};
 use super::lines::{self, BadLines};
 use super::{Framing, MAX_FIELDS, Version};
 use larder_semantics::field::{Field, FieldList};
 use larder_semantics::scheme::Scheme;
 use larder_semantics::target::{encoded, needs_encoding};
 use std::mem::MaybeUninit;
-use target::Target;
+use target::SplitTarget;
 pub use target::is_authority;
 
 /// Bounds of a request head.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct HeadLimits {
     /// Bytes of the whole head (`limits.head_size`).
     pub head: usize,
     /// Bytes of the request target (`limits.target_size`).
@@ -155,7 +155,7 @@ impl Reject {
 
 /// What [`parse`] found.
 #[derive(Debug)]
-pub enum Parsed<'a> {
+pub enum ParsedRequest<'a> {
     /// A whole head, and its length in bytes.
     Head(RequestHead<'a>, usize),
     /// More bytes are needed.
@@ -217,9 +217,9 @@ impl Default for Storage<'_> {
 /// end, a first byte, or a length may be refused while the head is still incomplete.
 pub fn parse<'a, 'b: 'a>(
     buffer: &'b [u8],
-    limits: &Limits,
+    limits: &HeadLimits,
     storage: &'a mut Storage<'b>,
-) -> Result<Parsed<'a>, Reject> {
+) -> Result<ParsedRequest<'a>, Reject> {
     let window = &buffer[..buffer.len().min(limits.head)];
     let mut room = [const { MaybeUninit::<httparse::Header<'b>>::uninit() }; MAX_FIELDS];
     let mut raw = httparse::Request::new(&mut []);
@@ -235,7 +235,7 @@ pub fn parse<'a, 'b: 'a>(
         if line > limits.target {
             check_target_length(&window[..line], limits)?;
         }
-        return judge(&raw, limits.scheme, storage).map(|it| Parsed::Head(it, end));
+        return judge(&raw, limits.scheme, storage).map(|it| ParsedRequest::Head(it, end));
     }
     parse_oddly(buffer, limits, storage)
 }
@@ -252,9 +252,9 @@ fn plain_line(raw: &httparse::Request<'_, '_>, head: &[u8]) -> Option<usize> {
 #[cold]
 fn parse_oddly<'a, 'b: 'a>(
     buffer: &'b [u8],
-    limits: &Limits,
+    limits: &HeadLimits,
     storage: &'a mut Storage<'b>,
-) -> Result<Parsed<'a>, Reject> {
+) -> Result<ParsedRequest<'a>, Reject> {
     let window = &buffer[..buffer.len().min(limits.head)];
     let skipped = if window.starts_with(b"\r\n") { 2 } else { 0 };
     let window = &window[skipped..];
@@ -269,13 +269,17 @@ fn parse_oddly<'a, 'b: 'a>(
     }
     let Some(end) = lines.end else {
         check_beginning(window, lines.first)?;
-        return if buffer.len() < limits.head { Ok(Parsed::Partial) } else { Err(Reject::HeadTooLarge) };
+        return if buffer.len() < limits.head {
+            Ok(ParsedRequest::Partial)
+        } else {
+            Err(Reject::HeadTooLarge)
+        };
     };
-    read_head(&window[..end], line, limits.scheme, storage).map(|it| Parsed::Head(it, skipped + end))
+    read_head(&window[..end], line, limits.scheme, storage).map(|it| ParsedRequest::Head(it, skipped + end))
 }
 
 /// Refuses a target that is over its limit, even before its end has arrived.
-fn check_target_length(line: &[u8], limits: &Limits) -> Result<(), Reject> {
+fn check_target_length(line: &[u8], limits: &HeadLimits) -> Result<(), Reject> {
     let Some(start) = memchr::memchr(b' ', line) else { return Ok(()) };
     let rest = &line[start + 1..];
     let length = memchr::memchr(b' ', rest).unwrap_or(rest.len());
@@ -340,7 +344,7 @@ fn judge<'a, 'b: 'a>(
     };
     let version = if version == 0 { Version::Http10 } else { Version::Http11 };
     let fields = storage.fill(raw.headers);
-    let facts: Facts<'_> = fields.iter().copied().collect();
+    let facts: MessageFacts<'_> = fields.iter().copied().collect();
     let target = target::read(method, target, scheme)?;
     let authority = authority(&target, &facts, version)?;
     let framing = framing(&facts, version)?;
@@ -396,10 +400,14 @@ fn blame_line(line: &[u8]) -> Reject {
 
 /// The authority that the request is for (RFC 9112 §3.2): the target's, else `Host`. Where both are there
 /// they must agree: RFC 9112 §3.2.2 lets a server ignore `Host`, but then two parsers may differ.
-fn authority<'b>(target: &Target<'b>, facts: &Facts<'b>, version: Version) -> Result<&'b str, Reject> {
+fn authority<'b>(
+    target: &SplitTarget<'b>,
+    facts: &MessageFacts<'b>,
+    version: Version,
+) -> Result<&'b str, Reject> {
     let host = match facts.host {
-        Seen::Once(host) => Some(host),
-        Seen::Absent if version == Version::Http10 => None,
+        FieldCount::Once(host) => Some(host),
+        FieldCount::Absent if version == Version::Http10 => None,
         _ => return Err(Reject::Host),
     };
     let host = match host {
@@ -419,17 +427,17 @@ fn authority<'b>(target: &Target<'b>, facts: &Facts<'b>, version: Version) -> Re
 }
 
 /// Where the body ends (RFC 9112 §6.3), with nothing forgiven.
-fn framing(facts: &Facts<'_>, version: Version) -> Result<Framing, Reject> {
+fn framing(facts: &MessageFacts<'_>, version: Version) -> Result<Framing, Reject> {
     match (facts.content_length, facts.transfer_encoding) {
-        (Seen::Absent, Seen::Absent) => Ok(Framing::Empty),
-        (Seen::Once(value), Seen::Absent) => match length(value) {
+        (FieldCount::Absent, FieldCount::Absent) => Ok(Framing::Empty),
+        (FieldCount::Once(value), FieldCount::Absent) => match length(value) {
             None => Err(Reject::ContentLength),
             Some(0) => Ok(Framing::Empty),
             Some(length) => Ok(Framing::Length(length)),
         },
-        (_, Seen::Absent) => Err(Reject::ContentLength),
-        (Seen::Absent, Seen::Once(value)) if version == Version::Http11 => coding(value),
-        (Seen::Absent, _) => Err(Reject::TransferEncoding),
+        (_, FieldCount::Absent) => Err(Reject::ContentLength),
+        (FieldCount::Absent, FieldCount::Once(value)) if version == Version::Http11 => coding(value),
+        (FieldCount::Absent, _) => Err(Reject::TransferEncoding),
         (_, _) => Err(Reject::BothLengths),
     }
 }
@@ -449,11 +457,11 @@ fn coding(value: &[u8]) -> Result<Framing, Reject> {
 }
 
 /// Whether the client waits for `100 Continue` (RFC 9110 §10.1.1); HTTP/1.0 cannot.
-pub(crate) fn expects_continue(facts: &Facts<'_>, version: Version) -> Result<bool, Reject> {
+pub(crate) fn expects_continue(facts: &MessageFacts<'_>, version: Version) -> Result<bool, Reject> {
     match facts.expect {
         _ if version == Version::Http10 => Ok(false),
-        Seen::Absent => Ok(false),
-        Seen::Once(it) | Seen::Same(it) if it.eq_ignore_ascii_case(b"100-continue") => Ok(true),
+        FieldCount::Absent => Ok(false),
+        FieldCount::Once(it) | FieldCount::Same(it) if it.eq_ignore_ascii_case(b"100-continue") => Ok(true),
         _ => Err(Reject::Expectation),
     }
 }

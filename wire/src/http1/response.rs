@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::facts::{Facts, Seen, length};
+use super::facts::{FieldCount, MessageFacts, length};
 use super::lines::{self, BadLines};
 use super::{Framing, MAX_FIELDS, Version};
 use larder_semantics::field::{Field, FieldList};
@@ -11,7 +11,7 @@ use std::mem::MaybeUninit;
 
 /// A response head.
 #[derive(Clone, Debug)]
-pub struct Response {
+pub struct ResponseHead {
     /// 100 to 999.
     pub status: u16,
     /// 1.0 or 1.1.
@@ -43,9 +43,9 @@ pub enum BadResponse {
 
 /// What [`parse`] found.
 #[derive(Debug)]
-pub enum Parsed {
+pub enum ParsedResponse {
     /// A whole head, and its length in bytes.
-    Head(Response, usize),
+    Head(ResponseHead, usize),
     /// More bytes are needed.
     Partial,
 }
@@ -55,7 +55,7 @@ pub enum Parsed {
 ///
 /// # Errors
 /// The first thing that is wrong; the connection cannot be used further. Found as early as it can be.
-pub fn parse(buffer: &[u8], limit: usize, method: &str) -> Result<Parsed, BadResponse> {
+pub fn parse(buffer: &[u8], limit: usize, method: &str) -> Result<ParsedResponse, BadResponse> {
     const START: &[u8] = b"HTTP/1.";
     let window = &buffer[..buffer.len().min(limit)];
     if window.iter().zip(START).any(|(found, wanted)| found != wanted) {
@@ -69,14 +69,14 @@ pub fn parse(buffer: &[u8], limit: usize, method: &str) -> Result<Parsed, BadRes
         parser.parse_response_with_uninit_headers(&mut raw, window, &mut room)
         && !lines::has_bare_feed(&window[..end])
     {
-        return judge(&raw, method).map(|it| Parsed::Head(it, end));
+        return judge(&raw, method).map(|it| ParsedResponse::Head(it, end));
     }
     parse_oddly(buffer, limit, method)
 }
 
 /// Reads what is not whole or not in order: line by line, so that each fault is found as early as it can be and has its own reason.
 #[cold]
-fn parse_oddly(buffer: &[u8], limit: usize, method: &str) -> Result<Parsed, BadResponse> {
+fn parse_oddly(buffer: &[u8], limit: usize, method: &str) -> Result<ParsedResponse, BadResponse> {
     let window = &buffer[..buffer.len().min(limit)];
     let lines = match lines::scan(window) {
         Ok(lines) => lines,
@@ -84,14 +84,14 @@ fn parse_oddly(buffer: &[u8], limit: usize, method: &str) -> Result<Parsed, BadR
         Err(BadLines::TooMany) => return Err(BadResponse::TooManyFields),
     };
     match lines.end {
-        Some(end) => read_head(&window[..end], method).map(|it| Parsed::Head(it, end)),
+        Some(end) => read_head(&window[..end], method).map(|it| ParsedResponse::Head(it, end)),
         None if lines::odd_byte(window) => Err(BadResponse::Field),
-        None if buffer.len() < limit => Ok(Parsed::Partial),
+        None if buffer.len() < limit => Ok(ParsedResponse::Partial),
         None => Err(BadResponse::TooLarge),
     }
 }
 
-fn read_head(head: &[u8], method: &str) -> Result<Response, BadResponse> {
+fn read_head(head: &[u8], method: &str) -> Result<ResponseHead, BadResponse> {
     let mut room = [const { MaybeUninit::uninit() }; MAX_FIELDS];
     let mut raw = httparse::Response::new(&mut []);
     match httparse::ParserConfig::default().parse_response_with_uninit_headers(&mut raw, head, &mut room) {
@@ -103,19 +103,20 @@ fn read_head(head: &[u8], method: &str) -> Result<Response, BadResponse> {
 }
 
 /// What a head says whose lines are in order.
-fn judge(raw: &httparse::Response<'_, '_>, method: &str) -> Result<Response, BadResponse> {
+fn judge(raw: &httparse::Response<'_, '_>, method: &str) -> Result<ResponseHead, BadResponse> {
     let (Some(status @ 100..=599), Some(version)) = (raw.code, raw.version) else {
         return Err(BadResponse::StatusLine);
     };
     let version = if version == 0 { Version::Http10 } else { Version::Http11 };
-    let facts: Facts<'_> = raw.headers.iter().map(|it| Field { name: it.name, value: it.value }).collect();
+    let facts: MessageFacts<'_> =
+        raw.headers.iter().map(|it| Field { name: it.name, value: it.value }).collect();
     let declared = declared(raw.headers, &facts, version)?;
     let framing = framing(status, method, declared)?;
     // What has no body and still declares one leaves doubt whether bytes follow; a HEAD or 304 may do so.
     let in_doubt = status == 101
         || status == 204 && !matches!(declared, Declared::Nothing | Declared::Length(0))
         || method == "CONNECT" && status / 100 == 2;
-    Ok(Response {
+    Ok(ResponseHead {
         status,
         version,
         fields: kept(raw.headers, declared),
@@ -143,18 +144,18 @@ enum Declared {
 
 fn declared(
     fields: &[httparse::Header<'_>],
-    facts: &Facts<'_>,
+    facts: &MessageFacts<'_>,
     version: Version,
 ) -> Result<Declared, BadResponse> {
     match (facts.content_length, facts.transfer_encoding) {
-        (Seen::Absent, Seen::Absent) => Ok(Declared::Nothing),
-        (Seen::Absent, Seen::Once(value))
+        (FieldCount::Absent, FieldCount::Absent) => Ok(Declared::Nothing),
+        (FieldCount::Absent, FieldCount::Once(value))
             if version == Version::Http11 && value.eq_ignore_ascii_case(b"chunked") =>
         {
             Ok(Declared::Chunked)
         }
-        (Seen::Absent, _) => Err(BadResponse::TransferEncoding),
-        (_, Seen::Absent) => one_length(fields).map(Declared::Length).ok_or(BadResponse::Length),
+        (FieldCount::Absent, _) => Err(BadResponse::TransferEncoding),
+        (_, FieldCount::Absent) => one_length(fields).map(Declared::Length).ok_or(BadResponse::Length),
         (_, _) => Err(BadResponse::Length),
     }
 }

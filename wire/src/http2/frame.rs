@@ -31,7 +31,7 @@ const HAS_PRIORITY: u8 = 0x20;
 
 /// One frame of a client, borrowed from the read buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Frame<'a> {
+pub enum Http2Frame<'a> {
     /// Some of a body.
     Data {
         /// Never 0, as wherever a stream is named.
@@ -76,7 +76,7 @@ pub enum Frame<'a> {
         code: u32,
     },
     /// The client's settings.
-    Settings(Settings<'a>),
+    Settings(SettingsFrame<'a>),
     /// The client took our settings.
     SettingsAck,
     /// To be sent back.
@@ -108,9 +108,9 @@ pub enum Frame<'a> {
 
 /// What [`parse`] found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Parsed<'a> {
+pub enum ParsedFrame<'a> {
     /// A whole frame, and its length in bytes.
-    Frame(Frame<'a>, usize),
+    Frame(Http2Frame<'a>, usize),
     /// More bytes are needed.
     Partial,
 }
@@ -119,8 +119,8 @@ pub enum Parsed<'a> {
 ///
 /// # Errors
 /// What ends the connection. Found from the frame's header alone where that tells.
-pub fn parse(bytes: &[u8]) -> Result<Parsed<'_>, ErrorCode> {
-    let Some((header, rest)) = bytes.split_first_chunk::<HEADER>() else { return Ok(Parsed::Partial) };
+pub fn parse(bytes: &[u8]) -> Result<ParsedFrame<'_>, ErrorCode> {
+    let Some((header, rest)) = bytes.split_first_chunk::<HEADER>() else { return Ok(ParsedFrame::Partial) };
     let [a, b, c, kind, flags, stream @ ..] = *header;
     let length = u32::from_be_bytes([0, a, b, c]) as usize;
     let stream = u32::from_be_bytes(stream) & MAX_WINDOW;
@@ -128,8 +128,8 @@ pub fn parse(bytes: &[u8]) -> Result<Parsed<'_>, ErrorCode> {
         return Err(ErrorCode::FrameSize);
     }
     check(kind, flags, stream, length)?;
-    let Some(payload) = rest.get(..length) else { return Ok(Parsed::Partial) };
-    Ok(Parsed::Frame(frame(kind, flags, stream, payload)?, HEADER + length))
+    let Some(payload) = rest.get(..length) else { return Ok(ParsedFrame::Partial) };
+    Ok(ParsedFrame::Frame(frame(kind, flags, stream, payload)?, HEADER + length))
 }
 
 /// What the header alone tells.
@@ -155,43 +155,43 @@ fn check(kind: u8, flags: u8, stream: u32, length: usize) -> Result<(), ErrorCod
     if fits { Ok(()) } else { Err(ErrorCode::FrameSize) }
 }
 
-fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Result<Frame<'_>, ErrorCode> {
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Result<Http2Frame<'_>, ErrorCode> {
     let end_stream = flags & END_STREAM != 0;
     let end_headers = flags & END_HEADERS != 0;
     Ok(match kind {
         DATA => {
             let flow = u32::try_from(payload.len()).unwrap_or(u32::MAX);
-            Frame::Data { stream, data: unpadded(flags, payload)?, flow, end_stream }
+            Http2Frame::Data { stream, data: unpadded(flags, payload)?, flow, end_stream }
         }
         HEADERS => headers(flags, stream, unpadded(flags, payload)?)?,
-        CONTINUATION => Frame::Continuation { stream, block: payload, end_headers },
+        CONTINUATION => Http2Frame::Continuation { stream, block: payload, end_headers },
         PRIORITY => match payload.first_chunk::<5>() {
             Some(first) if payload.len() == first.len() && dependency(first) != stream => {
-                Frame::Priority { stream }
+                Http2Frame::Priority { stream }
             }
             Some(first) if payload.len() == first.len() => {
-                Frame::Broken { stream, code: ErrorCode::Protocol }
+                Http2Frame::Broken { stream, code: ErrorCode::Protocol }
             }
-            _ => Frame::Broken { stream, code: ErrorCode::FrameSize },
+            _ => Http2Frame::Broken { stream, code: ErrorCode::FrameSize },
         },
-        RST_STREAM => Frame::Reset { stream, code: number(payload) },
-        SETTINGS if flags & ACK != 0 => Frame::SettingsAck,
-        SETTINGS => Frame::Settings(Settings { bytes: payload }),
+        RST_STREAM => Http2Frame::Reset { stream, code: number(payload) },
+        SETTINGS if flags & ACK != 0 => Http2Frame::SettingsAck,
+        SETTINGS => Http2Frame::Settings(SettingsFrame { bytes: payload }),
         PING => {
             let data = payload.first_chunk().copied().unwrap_or_default();
-            if flags & ACK != 0 { Frame::PingAck(data) } else { Frame::Ping(data) }
+            if flags & ACK != 0 { Http2Frame::PingAck(data) } else { Http2Frame::Ping(data) }
         }
-        GOAWAY => Frame::GoAway { code: number(payload.get(4..).unwrap_or_default()) },
+        GOAWAY => Http2Frame::GoAway { code: number(payload.get(4..).unwrap_or_default()) },
         WINDOW_UPDATE => match number(payload) & MAX_WINDOW {
             0 if stream == 0 => return Err(ErrorCode::Protocol),
-            0 => Frame::Broken { stream, code: ErrorCode::Protocol },
-            increment => Frame::WindowUpdate { stream, increment },
+            0 => Http2Frame::Broken { stream, code: ErrorCode::Protocol },
+            increment => Http2Frame::WindowUpdate { stream, increment },
         },
-        _ => Frame::Unknown,
+        _ => Http2Frame::Unknown,
     })
 }
 
-fn headers(flags: u8, stream: u32, mut block: &[u8]) -> Result<Frame<'_>, ErrorCode> {
+fn headers(flags: u8, stream: u32, mut block: &[u8]) -> Result<Http2Frame<'_>, ErrorCode> {
     if flags & HAS_PRIORITY != 0 {
         let (first, rest) = block.split_first_chunk::<5>().ok_or(ErrorCode::FrameSize)?;
         // A stream that waits for itself. Its fields would have to be read all the same: RFC 7540 §5.3.1 lets it be a
@@ -202,7 +202,7 @@ fn headers(flags: u8, stream: u32, mut block: &[u8]) -> Result<Frame<'_>, ErrorC
         block = rest;
     }
     let (end_stream, end_headers) = (flags & END_STREAM != 0, flags & END_HEADERS != 0);
-    Ok(Frame::Headers { stream, block, end_stream, end_headers })
+    Ok(Http2Frame::Headers { stream, block, end_stream, end_headers })
 }
 
 fn dependency(bytes: &[u8; 5]) -> u32 {
@@ -226,13 +226,13 @@ fn unpadded(flags: u8, payload: &[u8]) -> Result<&[u8], ErrorCode> {
 
 /// The settings of one frame, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Settings<'a> {
+pub struct SettingsFrame<'a> {
     bytes: &'a [u8],
 }
 
 /// One setting that is known here (RFC 9113 §6.5.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Setting {
+pub enum Http2Setting {
     /// Bytes of the dynamic table that we may use when we write.
     HeaderTableSize(u32),
     /// Whether we may push; 0 or 1.
@@ -251,23 +251,23 @@ pub enum Setting {
     Unknown,
 }
 
-impl Settings<'_> {
+impl SettingsFrame<'_> {
     /// Each in order, with the code of the rule that it breaks.
-    pub fn iter(&self) -> impl Iterator<Item = Result<Setting, ErrorCode>> {
+    pub fn iter(&self) -> impl Iterator<Item = Result<Http2Setting, ErrorCode>> {
         self.bytes.chunks_exact(6).map(|it| {
             let value = number(it.get(2..).unwrap_or_default());
             Ok(match it.first_chunk().map_or(0, |it| u16::from_be_bytes(*it)) {
-                0x1 => Setting::HeaderTableSize(value),
+                0x1 => Http2Setting::HeaderTableSize(value),
                 0x2 if value > 1 => return Err(ErrorCode::Protocol),
-                0x2 => Setting::EnablePush(value == 1),
-                0x3 => Setting::MaxConcurrentStreams(value),
+                0x2 => Http2Setting::EnablePush(value == 1),
+                0x3 => Http2Setting::MaxConcurrentStreams(value),
                 0x4 if value > MAX_WINDOW => return Err(ErrorCode::FlowControl),
-                0x4 => Setting::InitialWindowSize(value),
+                0x4 => Http2Setting::InitialWindowSize(value),
                 0x5 if !(16_384..=16_777_215).contains(&value) => return Err(ErrorCode::Protocol),
-                0x5 => Setting::MaxFrameSize(value),
-                0x6 => Setting::MaxHeaderListSize(value),
-                0x8 => Setting::EnableConnectProtocol,
-                _ => Setting::Unknown,
+                0x5 => Http2Setting::MaxFrameSize(value),
+                0x6 => Http2Setting::MaxHeaderListSize(value),
+                0x8 => Http2Setting::EnableConnectProtocol,
+                _ => Http2Setting::Unknown,
             })
         })
     }
@@ -287,7 +287,7 @@ impl Settings<'_> {
 
 /// Whether a frame is the last of its kind in its stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum EndFlag {
     /// More follows.
     Open,
     /// The last.
@@ -302,8 +302,8 @@ fn header(length: usize, kind: u8, flags: u8, stream: u32) -> [u8; HEADER] {
 }
 
 /// Appends the header of a DATA frame of `length` bytes, which follow.
-pub fn write_data_header(stream: u32, length: usize, end: End, out: &mut Vec<u8>) {
-    let flags = if end == End::Stream { END_STREAM } else { 0 };
+pub fn write_data_header(stream: u32, length: usize, end: EndFlag, out: &mut Vec<u8>) {
+    let flags = if end == EndFlag::Stream { END_STREAM } else { 0 };
     out.extend_from_slice(&header(length, DATA, flags, stream));
 }
 
@@ -316,9 +316,9 @@ pub fn begin_headers(out: &mut Vec<u8>) -> usize {
 
 /// Closes the field section that began at `at`: its header is written, and where it is longer than a frame may be, those
 /// of CONTINUATIONs.
-pub fn end_headers(at: usize, stream: u32, end: End, out: &mut Vec<u8>) {
+pub fn end_headers(at: usize, stream: u32, end: EndFlag, out: &mut Vec<u8>) {
     let length = out.len() - at - HEADER;
-    let flags = if end == End::Stream { END_STREAM } else { 0 };
+    let flags = if end == EndFlag::Stream { END_STREAM } else { 0 };
     if length <= MAX_SIZE {
         out[at..at + HEADER].copy_from_slice(&header(length, HEADERS, flags | END_HEADERS, stream));
     } else {
@@ -389,13 +389,13 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(kind: u8, flags: u8, stream: u32, payload: &[u8], expect: Result<Frame<'_>, ErrorCode>) {
+    fn check(kind: u8, flags: u8, stream: u32, payload: &[u8], expect: Result<Http2Frame<'_>, ErrorCode>) {
         let raw = raw(kind, flags, stream, payload);
-        assert_eq!(expect.map(|it| Parsed::Frame(it, raw.len())), parse(&raw));
+        assert_eq!(expect.map(|it| ParsedFrame::Frame(it, raw.len())), parse(&raw));
     }
 
-    fn data(data: &[u8], flow: u32) -> Result<Frame<'_>, ErrorCode> {
-        Ok(Frame::Data { stream: 1, data, flow, end_stream: false })
+    fn data(data: &[u8], flow: u32) -> Result<Http2Frame<'_>, ErrorCode> {
+        Ok(Http2Frame::Data { stream: 1, data, flow, end_stream: false })
     }
 
     #[test]
@@ -416,7 +416,7 @@ mod tests {
             check(kind, 0, 1, &[0; 8], Err(ErrorCode::Protocol));
         }
         check(PUSH_PROMISE, 0, 1, &[0; 8], Err(ErrorCode::Protocol));
-        check(0x77, 0xff, 0, b"x", Ok(Frame::Unknown));
+        check(0x77, 0xff, 0, b"x", Ok(Http2Frame::Unknown));
     }
 
     #[test]
@@ -428,17 +428,23 @@ mod tests {
         check(GOAWAY, 0, 0, &[0; 7], Err(ErrorCode::FrameSize));
         check(WINDOW_UPDATE, 0, 0, &[0; 5], Err(ErrorCode::FrameSize));
         check(HEADERS, HAS_PRIORITY, 1, &[0; 4], Err(ErrorCode::FrameSize));
-        check(PRIORITY, 0, 1, &[0; 4], Ok(Frame::Broken { stream: 1, code: ErrorCode::FrameSize }));
+        check(PRIORITY, 0, 1, &[0; 4], Ok(Http2Frame::Broken { stream: 1, code: ErrorCode::FrameSize }));
         assert_eq!(Err(ErrorCode::FrameSize), parse(&header(MAX_SIZE + 1, DATA, 0, 1)), "told by its header");
-        assert_eq!(Ok(Parsed::Partial), parse(&header(MAX_SIZE, DATA, 0, 1)));
+        assert_eq!(Ok(ParsedFrame::Partial), parse(&header(MAX_SIZE, DATA, 0, 1)));
     }
 
     #[test]
     fn values_that_a_field_cannot_have() {
-        let broken = Ok(Frame::Broken { stream: 3, code: ErrorCode::Protocol });
+        let broken = Ok(Http2Frame::Broken { stream: 3, code: ErrorCode::Protocol });
         check(WINDOW_UPDATE, 0, 3, &[0x80, 0, 0, 0], broken);
         check(WINDOW_UPDATE, 0, 0, &[0; 4], Err(ErrorCode::Protocol));
-        check(WINDOW_UPDATE, 0, 0, &[0xff; 4], Ok(Frame::WindowUpdate { stream: 0, increment: MAX_WINDOW }));
+        check(
+            WINDOW_UPDATE,
+            0,
+            0,
+            &[0xff; 4],
+            Ok(Http2Frame::WindowUpdate { stream: 0, increment: MAX_WINDOW }),
+        );
         check(PRIORITY, 0, 3, &[0, 0, 0, 3, 1], broken);
         check(HEADERS, HAS_PRIORITY, 3, &[0, 0, 0, 3, 1], Err(ErrorCode::Protocol));
     }
@@ -448,15 +454,15 @@ mod tests {
         let read = |name: u16, value: u32| {
             let mut raw = Vec::new();
             write_settings(&[(0xff, 1), (name, value)], &mut raw);
-            let Ok(Parsed::Frame(Frame::Settings(it), _)) = parse(&raw) else { panic!("{raw:?}") };
+            let Ok(ParsedFrame::Frame(Http2Frame::Settings(it), _)) = parse(&raw) else { panic!("{raw:?}") };
             it.iter().last().unwrap()
         };
-        assert_eq!(Ok(Setting::EnablePush(false)), read(2, 0));
+        assert_eq!(Ok(Http2Setting::EnablePush(false)), read(2, 0));
         assert_eq!(Err(ErrorCode::Protocol), read(2, 2));
-        assert_eq!(Ok(Setting::InitialWindowSize(MAX_WINDOW)), read(4, MAX_WINDOW));
+        assert_eq!(Ok(Http2Setting::InitialWindowSize(MAX_WINDOW)), read(4, MAX_WINDOW));
         assert_eq!(Err(ErrorCode::FlowControl), read(4, MAX_WINDOW + 1));
         assert_eq!(Err(ErrorCode::Protocol), read(5, 16_383));
-        assert_eq!(Ok(Setting::MaxFrameSize(16_777_215)), read(5, 16_777_215));
+        assert_eq!(Ok(Http2Setting::MaxFrameSize(16_777_215)), read(5, 16_777_215));
         assert_eq!(Err(ErrorCode::Protocol), read(5, 16_777_216));
     }
 
@@ -465,8 +471,8 @@ mod tests {
         let mut out = Vec::new();
         let at = begin_headers(&mut out);
         out.extend_from_slice(&[7; 2 * MAX_SIZE + 5]);
-        end_headers(at, 9, End::Stream, &mut out);
-        write_data_header(9, 2, End::Stream, &mut out);
+        end_headers(at, 9, EndFlag::Stream, &mut out);
+        write_data_header(9, 2, EndFlag::Stream, &mut out);
         out.extend_from_slice(b"ab");
         write_reset(9, ErrorCode::Cancel, &mut out);
         write_settings_ack(&mut out);
@@ -475,22 +481,22 @@ mod tests {
         write_window_update(9, 77, &mut out);
         let mut rest = &out[..];
         let mut got = Vec::new();
-        while let Ok(Parsed::Frame(frame, length)) = parse(rest) {
+        while let Ok(ParsedFrame::Frame(frame, length)) = parse(rest) {
             got.push(frame);
             rest = &rest[length..];
         }
         assert!(rest.is_empty());
         let block = [7; MAX_SIZE];
         let expect = [
-            Frame::Headers { stream: 9, block: &block, end_stream: true, end_headers: false },
-            Frame::Continuation { stream: 9, block: &block, end_headers: false },
-            Frame::Continuation { stream: 9, block: &block[..5], end_headers: true },
-            Frame::Data { stream: 9, data: b"ab", flow: 2, end_stream: true },
-            Frame::Reset { stream: 9, code: 8 },
-            Frame::SettingsAck,
-            Frame::PingAck(*b"12345678"),
-            Frame::GoAway { code: 11 },
-            Frame::WindowUpdate { stream: 9, increment: 77 },
+            Http2Frame::Headers { stream: 9, block: &block, end_stream: true, end_headers: false },
+            Http2Frame::Continuation { stream: 9, block: &block, end_headers: false },
+            Http2Frame::Continuation { stream: 9, block: &block[..5], end_headers: true },
+            Http2Frame::Data { stream: 9, data: b"ab", flow: 2, end_stream: true },
+            Http2Frame::Reset { stream: 9, code: 8 },
+            Http2Frame::SettingsAck,
+            Http2Frame::PingAck(*b"12345678"),
+            Http2Frame::GoAway { code: 11 },
+            Http2Frame::WindowUpdate { stream: 9, increment: 77 },
         ];
         assert_eq!(&expect[..], got);
     }
@@ -504,7 +510,7 @@ mod tests {
             let whole = parse(&raw);
             for cut in 0..raw.len() {
                 match parse(&raw[..cut]) {
-                    Ok(it) => assert_eq!(Parsed::Partial, it),
+                    Ok(it) => assert_eq!(ParsedFrame::Partial, it),
                     Err(code) => assert_eq!(Err(code), whole),
                 }
             }

@@ -2,8 +2,8 @@
 //! that nothing passes here which two parsers could read differently.
 
 use super::hpack::{Flaw, Section};
-use crate::http1::facts::{Facts, Seen};
-use crate::http1::request::{Limits, Reject, RequestHead, Storage, expects_continue, target};
+use crate::http1::facts::{FieldCount, MessageFacts};
+use crate::http1::request::{HeadLimits, Reject, RequestHead, Storage, expects_continue, target};
 use crate::http1::{Framing, Version, facts};
 use larder_semantics::field::{Field, FieldList, is_token};
 use larder_semantics::scheme::Scheme;
@@ -41,7 +41,7 @@ impl<'a> Pseudo<'a> {
 pub fn parse<'a>(
     section: &'a Section,
     end_stream: bool,
-    limits: &Limits,
+    limits: &HeadLimits,
     storage: &'a mut Storage<'a>,
 ) -> Result<RequestHead<'a>, Reject> {
     if section.is_too_large() {
@@ -53,7 +53,7 @@ pub fn parse<'a>(
     while let Some((name, value)) = lines.next_if(|it| it.0.first() == Some(&b':')) {
         pseudo.note(name, value)?;
     }
-    let mut facts = Facts::default();
+    let mut facts = MessageFacts::default();
     let mut bad = None;
     let mut has_host = false;
     let fields = lines.map(|(name, value)| {
@@ -76,11 +76,11 @@ pub fn parse<'a>(
     let framing = match pseudo.protocol {
         None => framing(&facts, end_stream)?,
         // What follows is no body, and has no length.
-        Some(_) if facts.content_length == Seen::Absent => Framing::Empty,
+        Some(_) if facts.content_length == FieldCount::Absent => Framing::Empty,
         Some(_) => return Err(Reject::ContentLength),
     };
     // Nor has HTTP/1.1 a body that no field announces: what is asked with one is not answered from what is stored.
-    let is_unannounced = framing == Framing::Chunked && facts.content_length == Seen::Absent;
+    let is_unannounced = framing == Framing::Chunked && facts.content_length == FieldCount::Absent;
     let chunked = is_unannounced.then_some(Field { name: "transfer-encoding", value: b"chunked" });
     let count = storage.extend(count, chunked.into_iter());
     Ok(RequestHead {
@@ -144,8 +144,8 @@ fn check_field(name: &[u8], value: &[u8]) -> Result<(), Reject> {
 /// Method, target and authority.
 fn names<'a>(
     pseudo: &Pseudo<'a>,
-    facts: &Facts<'a>,
-    limits: &Limits,
+    facts: &MessageFacts<'a>,
+    limits: &HeadLimits,
 ) -> Result<(&'a str, &'a str, &'a str), Reject> {
     let method = pseudo.method.filter(|it| is_token(it.as_bytes())).ok_or(Reject::Pseudo)?;
     if pseudo.protocol.is_some_and(|it| method != "CONNECT" || !is_token(it.as_bytes())) {
@@ -181,11 +181,15 @@ fn names<'a>(
 }
 
 /// The authority: `:authority`, with which `Host` agrees if it is there; else `Host`.
-fn authority<'a>(authority: Option<&'a str>, facts: &Facts<'a>, port: &str) -> Result<&'a str, Reject> {
+fn authority<'a>(
+    authority: Option<&'a str>,
+    facts: &MessageFacts<'a>,
+    port: &str,
+) -> Result<&'a str, Reject> {
     let host = match facts.host {
-        Seen::Absent => None,
-        Seen::Once(it) => Some(std::str::from_utf8(it).map_err(|_| Reject::Host)?),
-        Seen::Same(_) | Seen::Differing => return Err(Reject::Host),
+        FieldCount::Absent => None,
+        FieldCount::Once(it) => Some(std::str::from_utf8(it).map_err(|_| Reject::Host)?),
+        FieldCount::Same(_) | FieldCount::Differing => return Err(Reject::Host),
     };
     let named = authority.or(host).filter(|it| target::is_authority(it.as_bytes())).ok_or(Reject::Host)?;
     match host {
@@ -195,11 +199,11 @@ fn authority<'a>(authority: Option<&'a str>, facts: &Facts<'a>, port: &str) -> R
 }
 
 /// Where the body ends: at the end of the stream, and where `Content-Length` says (RFC 9113 §8.1.1).
-fn framing(facts: &Facts<'_>, end_stream: bool) -> Result<Framing, Reject> {
+fn framing(facts: &MessageFacts<'_>, end_stream: bool) -> Result<Framing, Reject> {
     let length = match facts.content_length {
-        Seen::Absent => None,
-        Seen::Once(value) => Some(facts::length(value).ok_or(Reject::ContentLength)?),
-        Seen::Same(_) | Seen::Differing => return Err(Reject::ContentLength),
+        FieldCount::Absent => None,
+        FieldCount::Once(value) => Some(facts::length(value).ok_or(Reject::ContentLength)?),
+        FieldCount::Same(_) | FieldCount::Differing => return Err(Reject::ContentLength),
     };
     match (length, end_stream) {
         (None | Some(0), true) => Ok(Framing::Empty),

@@ -23,7 +23,7 @@ pub use templates::Templates;
 #[derive(Clone)]
 pub struct ReadyHead {
     /// The lines that it shares with others.
-    template: Option<Arc<Template>>,
+    template: Option<Arc<HeadTemplate>>,
     /// With a template, the lengths of each run of own lines, as text and as HPACK, one byte each; then the texts, then the
     /// HPACK. Without, the length of the text in four bytes, the text, and the HPACK if it is kept.
     own: Box<[u8]>,
@@ -31,7 +31,7 @@ pub struct ReadyHead {
 
 /// Lines that many heads share, the status line first.
 #[derive(Debug, PartialEq, Eq)]
-struct Template {
+struct HeadTemplate {
     text: Box<[u8]>,
     block: Box<[u8]>,
     /// Behind which bytes of both there is a run of own lines.
@@ -126,12 +126,13 @@ impl ReadyHead {
 
     /// Its field lines in order.
     #[must_use]
-    pub fn lines(&self) -> Lines<'_> {
+    pub fn lines(&self) -> ReadyLines<'_> {
         let mut lines = match &self.template {
-            None => Lines { rest: self.halves().0, pieces: None },
-            Some(it) => {
-                Lines { rest: b"", pieces: Some(Pieces { template: it, own: &self.own, next: 0, at: 0 }) }
-            }
+            None => ReadyLines { rest: self.halves().0, pieces: None },
+            Some(it) => ReadyLines {
+                rest: b"",
+                pieces: Some(Pieces { template: it, own: &self.own, next: 0, at: 0 }),
+            },
         };
         // The status line.
         lines.next_line();
@@ -145,7 +146,7 @@ impl ReadyHead {
     }
 }
 
-impl Template {
+impl HeadTemplate {
     /// Bytes of the texts of all own runs.
     #[inline]
     fn texts(&self, own: &[u8]) -> usize {
@@ -192,7 +193,7 @@ impl Template {
 
 /// The field lines of a head.
 #[derive(Clone)]
-pub struct Lines<'a> {
+pub struct ReadyLines<'a> {
     rest: &'a [u8],
     pieces: Option<Pieces<'a>>,
 }
@@ -200,7 +201,7 @@ pub struct Lines<'a> {
 /// The pieces of a head with a template that are still to come.
 #[derive(Clone)]
 struct Pieces<'a> {
-    template: &'a Template,
+    template: &'a HeadTemplate,
     own: &'a [u8],
     /// Twice the number of its cut, and one more for the run behind it.
     next: usize,
@@ -210,7 +211,7 @@ struct Pieces<'a> {
 
 impl<'a> Pieces<'a> {
     fn next(&mut self) -> Option<&'a [u8]> {
-        let Template { text, cuts, .. } = self.template;
+        let HeadTemplate { text, cuts, .. } = self.template;
         let cut = self.next / 2;
         let is_own = self.next % 2 == 1;
         self.next += 1;
@@ -229,7 +230,7 @@ impl<'a> Pieces<'a> {
     }
 }
 
-impl<'a> Lines<'a> {
+impl<'a> ReadyLines<'a> {
     /// Those of a text of field lines.
     #[must_use]
     pub fn of(text: &'a [u8]) -> Self {
@@ -247,7 +248,7 @@ impl<'a> Lines<'a> {
     }
 }
 
-impl<'a> Iterator for Lines<'a> {
+impl<'a> Iterator for ReadyLines<'a> {
     type Item = Field<'a>;
 
     fn next(&mut self) -> Option<Field<'a>> {

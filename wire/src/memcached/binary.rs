@@ -2,7 +2,8 @@
 //! without the meta commands. What is asked and answered is in the module above.
 
 use super::{
-    BadReply, Expected, FleetKey, Hit, Kind, Lease, Parsed, Refusal, Reply, Request, Ttl, Value, expire,
+    BadReply, Expected, FleetKey, Hit, MemcachedLease, MemcachedRefusal, MemcachedReply, MemcachedRequest,
+    MemcachedValue, ParsedReply, ReplyKind, Ttl, expire,
 };
 
 /// Bytes of a header.
@@ -30,38 +31,39 @@ mod opcode {
 }
 
 /// Appends a request. What only the meta protocol knows is left out.
-pub fn write(request: &Request<'_>, opaque: u32, out: &mut Vec<u8>) {
-    let frame = Frame { opaque, ..Frame::default() };
+pub fn write(request: &MemcachedRequest<'_>, opaque: u32, out: &mut Vec<u8>) {
+    let frame = BinaryFrame { opaque, ..BinaryFrame::default() };
     match *request {
-        Request::Get { key, named, .. } => {
+        MemcachedRequest::Get { key, named, .. } => {
             let opcode = if named { opcode::GET_NAMED } else { opcode::GET };
-            Frame { opcode, key: Some(key), ..frame }.write(out);
+            BinaryFrame { opcode, key: Some(key), ..frame }.write(out);
         }
-        Request::Set { key, value, flags, expire: seconds, cas, .. } => {
+        MemcachedRequest::Set { key, value, flags, expire: seconds, cas, .. } => {
             let extras = stored(flags, seconds);
             let cas = cas.unwrap_or(0);
-            Frame { opcode: opcode::SET, key: Some(key), extras: &extras, value, cas, ..frame }.write(out);
+            BinaryFrame { opcode: opcode::SET, key: Some(key), extras: &extras, value, cas, ..frame }
+                .write(out);
         }
-        Request::Add { key, value, flags, expire: seconds } => {
+        MemcachedRequest::Add { key, value, flags, expire: seconds } => {
             let extras = stored(flags, seconds);
-            Frame { opcode: opcode::ADD, key: Some(key), extras: &extras, value, ..frame }.write(out);
+            BinaryFrame { opcode: opcode::ADD, key: Some(key), extras: &extras, value, ..frame }.write(out);
         }
-        Request::Delete { key, cas, .. } => {
-            Frame { opcode: opcode::DELETE, key: Some(key), cas: cas.unwrap_or(0), ..frame }.write(out);
+        MemcachedRequest::Delete { key, cas, .. } => {
+            BinaryFrame { opcode: opcode::DELETE, key: Some(key), cas: cas.unwrap_or(0), ..frame }.write(out);
         }
-        Request::Increment { key, by, begin } => {
+        MemcachedRequest::Increment { key, by, begin } => {
             let (value, seconds) = begin.map_or((0, NO_BEGIN), |(value, seconds)| (value, expire(seconds)));
             let mut extras = [0; 20];
             extras[..8].copy_from_slice(&by.to_be_bytes());
             extras[8..16].copy_from_slice(&value.to_be_bytes());
             extras[16..].copy_from_slice(&seconds.to_be_bytes());
-            Frame { opcode: opcode::INCREMENT, key: Some(key), extras: &extras, ..frame }.write(out);
+            BinaryFrame { opcode: opcode::INCREMENT, key: Some(key), extras: &extras, ..frame }.write(out);
         }
-        Request::Touch { key, expire: seconds } => {
+        MemcachedRequest::Touch { key, expire: seconds } => {
             let extras = expire(seconds).to_be_bytes();
-            Frame { opcode: opcode::TOUCH, key: Some(key), extras: &extras, ..frame }.write(out);
+            BinaryFrame { opcode: opcode::TOUCH, key: Some(key), extras: &extras, ..frame }.write(out);
         }
-        Request::Noop => Frame { opcode: opcode::NOOP, ..frame }.write(out),
+        MemcachedRequest::Noop => BinaryFrame { opcode: opcode::NOOP, ..frame }.write(out),
     }
 }
 
@@ -74,16 +76,16 @@ fn stored(flags: u32, seconds: u32) -> [u8; 8] {
 }
 
 #[derive(Clone, Copy, Default)]
-struct Frame<'a> {
+struct BinaryFrame<'a> {
     opcode: u8,
     opaque: u32,
     cas: u64,
     extras: &'a [u8],
     key: Option<&'a FleetKey>,
-    value: Value<'a>,
+    value: MemcachedValue<'a>,
 }
 
-impl Frame<'_> {
+impl BinaryFrame<'_> {
     fn write(&self, out: &mut Vec<u8>) {
         let key = self.key.map_or(&b""[..], FleetKey::as_bytes);
         let body = self.extras.len() + key.len() + self.value.length();
@@ -113,22 +115,22 @@ impl Frame<'_> {
 ///
 /// # Errors
 /// What is there is not the expected reply: the connection cannot be used any more.
-pub fn parse(buffer: &[u8], expected: &Expected<'_>) -> Result<Parsed, BadReply> {
+pub fn parse(buffer: &[u8], expected: &Expected<'_>) -> Result<ParsedReply, BadReply> {
     match buffer.first() {
         Some(&REPLY) => {}
         Some(_) => return Err(BadReply::Foreign),
-        None => return Ok(Parsed::More(HEADER)),
+        None => return Ok(ParsedReply::More(HEADER)),
     }
-    let Some(header) = buffer.first_chunk::<HEADER>() else { return Ok(Parsed::More(HEADER)) };
+    let Some(header) = buffer.first_chunk::<HEADER>() else { return Ok(ParsedReply::More(HEADER)) };
     let opcode = match (expected.kind, expected.key) {
-        (Kind::Get, None) => opcode::GET,
-        (Kind::Get, Some(_)) => opcode::GET_NAMED,
-        (Kind::Set, _) => opcode::SET,
-        (Kind::Add, _) => opcode::ADD,
-        (Kind::Delete, _) => opcode::DELETE,
-        (Kind::Increment, _) => opcode::INCREMENT,
-        (Kind::Touch, _) => opcode::TOUCH,
-        (Kind::Noop, _) => opcode::NOOP,
+        (ReplyKind::Get, None) => opcode::GET,
+        (ReplyKind::Get, Some(_)) => opcode::GET_NAMED,
+        (ReplyKind::Set, _) => opcode::SET,
+        (ReplyKind::Add, _) => opcode::ADD,
+        (ReplyKind::Delete, _) => opcode::DELETE,
+        (ReplyKind::Increment, _) => opcode::INCREMENT,
+        (ReplyKind::Touch, _) => opcode::TOUCH,
+        (ReplyKind::Noop, _) => opcode::NOOP,
     };
     let [_, answered, k0, k1, extras, _, s0, s1, b0, b1, b2, b3, o0, o1, o2, o3, cas @ ..] = *header;
     if u32::from_be_bytes([o0, o1, o2, o3]) != expected.opaque {
@@ -142,14 +144,14 @@ pub fn parse(buffer: &[u8], expected: &Expected<'_>) -> Result<Parsed, BadReply>
     let key = usize::from(u16::from_be_bytes([k0, k1]));
     let before = usize::from(extras) + key;
     let value = body.checked_sub(before).ok_or(BadReply::Number)?;
-    let is_hit = expected.kind == Kind::Get && status == 0;
+    let is_hit = expected.kind == ReplyKind::Get && status == 0;
     let most = if is_hit { expected.most } else { MAX_OTHER };
     if value > most || before > MAX_OTHER {
         return Err(BadReply::TooLarge);
     }
     let end = HEADER + body;
     if buffer.len() < end {
-        return Ok(Parsed::More(end));
+        return Ok(ParsedReply::More(end));
     }
     let (start, extras) = (HEADER + before, &buffer[HEADER..HEADER + usize::from(extras)]);
     if is_hit {
@@ -159,31 +161,38 @@ pub fn parse(buffer: &[u8], expected: &Expected<'_>) -> Result<Parsed, BadReply>
         }
         let flags = u32::from_be_bytes(extras.try_into().map_err(|_| BadReply::Number)?);
         let cas = u64::from_be_bytes(cas);
-        let hit = Hit { value: start..end, flags, cas, ttl: Ttl::Unknown, lease: Lease::None, stale: false };
-        return Ok(Parsed::Reply(Reply::Hit(hit), end));
+        let hit = Hit {
+            value: start..end,
+            flags,
+            cas,
+            ttl: Ttl::Unknown,
+            lease: MemcachedLease::None,
+            stale: false,
+        };
+        return Ok(ParsedReply::Reply(MemcachedReply::Hit(hit), end));
     }
     let reply = reply(status, expected.kind, &buffer[start..end])?;
-    Ok(Parsed::Reply(reply, end))
+    Ok(ParsedReply::Reply(reply, end))
 }
 
 /// A reply that brings no value.
-fn reply(status: u16, kind: Kind, value: &[u8]) -> Result<Reply, BadReply> {
+fn reply(status: u16, kind: ReplyKind, value: &[u8]) -> Result<MemcachedReply, BadReply> {
     Ok(match (status, kind) {
-        (0, Kind::Increment) => {
-            Reply::Number(u64::from_be_bytes(value.try_into().map_err(|_| BadReply::Number)?))
+        (0, ReplyKind::Increment) => {
+            MemcachedReply::Number(u64::from_be_bytes(value.try_into().map_err(|_| BadReply::Number)?))
         }
-        (0, _) => Reply::Done,
+        (0, _) => MemcachedReply::Done,
         // What can only be said of a write.
-        (2 | 3 | 5, Kind::Get) | (_, Kind::Noop) => return Err(BadReply::Unexpected),
-        (1, Kind::Get) => Reply::Miss,
-        (1, _) => Reply::NotFound,
+        (2 | 3 | 5, ReplyKind::Get) | (_, ReplyKind::Noop) => return Err(BadReply::Unexpected),
+        (1, ReplyKind::Get) => MemcachedReply::Miss,
+        (1, _) => MemcachedReply::NotFound,
         // `Add` says "exists" where the meta protocol says "not stored".
-        (2, Kind::Add) | (5, _) => Reply::NotStored,
-        (2, _) => Reply::Exists,
-        (3, _) => Reply::Refused(Refusal::TooLarge),
-        (4 | 6, _) => Reply::Refused(Refusal::Client),
-        (0x81 | 0x83, _) => Reply::Refused(Refusal::UnknownCommand),
-        (0x82, _) => Reply::Refused(Refusal::OutOfMemory),
-        _ => Reply::Refused(Refusal::Server),
+        (2, ReplyKind::Add) | (5, _) => MemcachedReply::NotStored,
+        (2, _) => MemcachedReply::Exists,
+        (3, _) => MemcachedReply::Refused(MemcachedRefusal::TooLarge),
+        (4 | 6, _) => MemcachedReply::Refused(MemcachedRefusal::Client),
+        (0x81 | 0x83, _) => MemcachedReply::Refused(MemcachedRefusal::UnknownCommand),
+        (0x82, _) => MemcachedReply::Refused(MemcachedRefusal::OutOfMemory),
+        _ => MemcachedReply::Refused(MemcachedRefusal::Server),
     })
 }

@@ -2,16 +2,17 @@
 //! What is asked and answered is in the module above.
 
 use super::{
-    BadReply, Expected, FleetKey, Hit, Kind, Lease, Parsed, Refusal, Reply, Request, Ttl, Value, expire,
+    BadReply, Expected, FleetKey, Hit, MemcachedLease, MemcachedRefusal, MemcachedReply, MemcachedRequest,
+    MemcachedValue, ParsedReply, ReplyKind, Ttl, expire,
 };
 
 /// The longest line of a reply that is read, its end included: a key, a dozen flags, or a sentence about an error.
 const MAX_LINE: usize = 1024;
 
 /// Appends a request.
-pub fn write(request: &Request<'_>, opaque: u32, out: &mut Vec<u8>) {
+pub fn write(request: &MemcachedRequest<'_>, opaque: u32, out: &mut Vec<u8>) {
     match *request {
-        Request::Get { key, named, vivify, recache } => {
+        MemcachedRequest::Get { key, named, vivify, recache } => {
             command(b"mg ", key, out);
             out.extend_from_slice(b" v f c t");
             if named {
@@ -25,7 +26,7 @@ pub fn write(request: &Request<'_>, opaque: u32, out: &mut Vec<u8>) {
                 flag(b'R', expire(seconds), out);
             }
         }
-        Request::Set { key, value, flags, expire, cas, stale_if_older } => {
+        MemcachedRequest::Set { key, value, flags, expire, cas, stale_if_older } => {
             store(key, value, flags, expire, opaque, out);
             if let Some(cas) = cas {
                 flag(b'C', cas, out);
@@ -36,12 +37,12 @@ pub fn write(request: &Request<'_>, opaque: u32, out: &mut Vec<u8>) {
             out.extend_from_slice(b"\r\n");
             value.write(out);
         }
-        Request::Add { key, value, flags, expire } => {
+        MemcachedRequest::Add { key, value, flags, expire } => {
             store(key, value, flags, expire, opaque, out);
             out.extend_from_slice(b" ME\r\n");
             value.write(out);
         }
-        Request::Delete { key, stale, cas } => {
+        MemcachedRequest::Delete { key, stale, cas } => {
             command(b"md ", key, out);
             flag(b'O', opaque, out);
             if let Some(cas) = cas {
@@ -52,7 +53,7 @@ pub fn write(request: &Request<'_>, opaque: u32, out: &mut Vec<u8>) {
                 flag(b'T', expire(seconds), out);
             }
         }
-        Request::Increment { key, by, begin } => {
+        MemcachedRequest::Increment { key, by, begin } => {
             command(b"ma ", key, out);
             out.extend_from_slice(b" v");
             flag(b'O', opaque, out);
@@ -62,12 +63,12 @@ pub fn write(request: &Request<'_>, opaque: u32, out: &mut Vec<u8>) {
                 flag(b'N', expire(seconds), out);
             }
         }
-        Request::Touch { key, expire: seconds } => {
+        MemcachedRequest::Touch { key, expire: seconds } => {
             command(b"mg ", key, out);
             flag(b'O', opaque, out);
             flag(b'T', expire(seconds), out);
         }
-        Request::Noop => out.extend_from_slice(b"mn"),
+        MemcachedRequest::Noop => out.extend_from_slice(b"mn"),
     }
     if request.value().is_none_or(|it| it.behind == 0) {
         out.extend_from_slice(b"\r\n");
@@ -79,7 +80,14 @@ fn command(name: &[u8; 3], key: &FleetKey, out: &mut Vec<u8>) {
     out.extend_from_slice(key.as_bytes());
 }
 
-fn store(key: &FleetKey, value: Value<'_>, flags: u32, seconds: u32, opaque: u32, out: &mut Vec<u8>) {
+fn store(
+    key: &FleetKey,
+    value: MemcachedValue<'_>,
+    flags: u32,
+    seconds: u32,
+    opaque: u32,
+    out: &mut Vec<u8>,
+) {
     let length = value.length();
     // Exactly what it takes with the longest numbers: it may wait.
     out.reserve_exact(length - value.behind + key.as_bytes().len() + 96);
@@ -113,7 +121,7 @@ fn number(mut value: u64, out: &mut Vec<u8>) {
 ///
 /// # Errors
 /// What is there is not the expected reply: the connection cannot be used any more.
-pub fn parse(buffer: &[u8], expected: &Expected<'_>) -> Result<Parsed, BadReply> {
+pub fn parse(buffer: &[u8], expected: &Expected<'_>) -> Result<ParsedReply, BadReply> {
     let window = &buffer[..buffer.len().min(MAX_LINE)];
     // Told early, so that a foreign server is not listened to for a whole line.
     if !begins_a_reply(window) {
@@ -121,7 +129,7 @@ pub fn parse(buffer: &[u8], expected: &Expected<'_>) -> Result<Parsed, BadReply>
     }
     let Some(feed) = memchr::memchr(b'\n', window) else {
         let is_over = window.len() == MAX_LINE;
-        return if is_over { Err(BadReply::Line) } else { Ok(Parsed::More(buffer.len() + 1)) };
+        return if is_over { Err(BadReply::Line) } else { Ok(ParsedReply::More(buffer.len() + 1)) };
     };
     let line = window[..feed].strip_suffix(b"\r").ok_or(BadReply::Line)?;
     if line.iter().any(u8::is_ascii_control) {
@@ -131,27 +139,30 @@ pub fn parse(buffer: &[u8], expected: &Expected<'_>) -> Result<Parsed, BadReply>
     let name = words.next().ok_or(BadReply::Foreign)?;
     let length = feed + 1;
     let reply = match (name, expected.kind) {
-        (b"VA", Kind::Get | Kind::Increment) => return value(words, buffer, length, expected),
-        (b"EN", Kind::Get) => Reply::Miss,
-        (b"EN", Kind::Touch) | (b"NF", Kind::Set | Kind::Delete | Kind::Increment | Kind::Touch) => {
-            Reply::NotFound
+        (b"VA", ReplyKind::Get | ReplyKind::Increment) => return value(words, buffer, length, expected),
+        (b"EN", ReplyKind::Get) => MemcachedReply::Miss,
+        (b"EN", ReplyKind::Touch)
+        | (b"NF", ReplyKind::Set | ReplyKind::Delete | ReplyKind::Increment | ReplyKind::Touch) => {
+            MemcachedReply::NotFound
         }
-        (b"HD", Kind::Set | Kind::Add | Kind::Delete | Kind::Touch) => Reply::Done,
-        (b"NS", Kind::Set | Kind::Add | Kind::Increment) => Reply::NotStored,
-        (b"EX", Kind::Set | Kind::Delete | Kind::Increment) => Reply::Exists,
-        (b"MN", Kind::Noop) => return Ok(Parsed::Reply(Reply::Done, length)),
+        (b"HD", ReplyKind::Set | ReplyKind::Add | ReplyKind::Delete | ReplyKind::Touch) => {
+            MemcachedReply::Done
+        }
+        (b"NS", ReplyKind::Set | ReplyKind::Add | ReplyKind::Increment) => MemcachedReply::NotStored,
+        (b"EX", ReplyKind::Set | ReplyKind::Delete | ReplyKind::Increment) => MemcachedReply::Exists,
+        (b"MN", ReplyKind::Noop) => return Ok(ParsedReply::Reply(MemcachedReply::Done, length)),
         (b"ERROR" | b"CLIENT_ERROR" | b"SERVER_ERROR", _) => {
-            return Ok(Parsed::Reply(Reply::Refused(refusal(name, line)), length));
+            return Ok(ParsedReply::Reply(MemcachedReply::Refused(refusal(name, line)), length));
         }
         (b"VA" | b"EN" | b"NF" | b"HD" | b"NS" | b"EX" | b"MN", _) => return Err(BadReply::Unexpected),
         _ => return Err(BadReply::Foreign),
     };
     let flags = Flags::read(words, expected)?;
     // Some servers answer that there is nothing, and nothing else; the order tells what it is about.
-    if !flags.numbered && reply != Reply::Miss && reply != Reply::NotFound {
+    if !flags.numbered && reply != MemcachedReply::Miss && reply != MemcachedReply::NotFound {
         return Err(BadReply::Opaque);
     }
-    Ok(Parsed::Reply(reply, length))
+    Ok(ParsedReply::Reply(reply, length))
 }
 
 /// Whether the bytes are the beginning of the first word of some reply.
@@ -163,14 +174,14 @@ fn begins_a_reply(bytes: &[u8]) -> bool {
     WORDS.iter().any(|it| if end.is_some() { *it == word } else { it.starts_with(word) })
 }
 
-fn refusal(name: &[u8], line: &[u8]) -> Refusal {
+fn refusal(name: &[u8], line: &[u8]) -> MemcachedRefusal {
     let says = |text: &[u8]| memchr::memmem::find(line, text).is_some();
     match name {
-        b"ERROR" => Refusal::UnknownCommand,
-        b"CLIENT_ERROR" => Refusal::Client,
-        _ if says(b"too large") => Refusal::TooLarge,
-        _ if says(b"out of memory") => Refusal::OutOfMemory,
-        _ => Refusal::Server,
+        b"ERROR" => MemcachedRefusal::UnknownCommand,
+        b"CLIENT_ERROR" => MemcachedRefusal::Client,
+        _ if says(b"too large") => MemcachedRefusal::TooLarge,
+        _ if says(b"out of memory") => MemcachedRefusal::OutOfMemory,
+        _ => MemcachedRefusal::Server,
     }
 }
 
@@ -180,7 +191,7 @@ fn value<'a>(
     buffer: &[u8],
     start: usize,
     expected: &Expected<'_>,
-) -> Result<Parsed, BadReply> {
+) -> Result<ParsedReply, BadReply> {
     let size = words.next().and_then(digits).ok_or(BadReply::Number)?;
     let flags = Flags::read(words, expected)?;
     if !flags.numbered {
@@ -190,19 +201,19 @@ fn value<'a>(
         return Err(BadReply::Key);
     }
     // A number has 20 digits at most.
-    let most = if expected.kind == Kind::Get { expected.most } else { 32 };
+    let most = if expected.kind == ReplyKind::Get { expected.most } else { 32 };
     let size = usize::try_from(size).ok().filter(|it| *it <= most).ok_or(BadReply::TooLarge)?;
     let end = start + size;
-    let Some(after) = buffer.get(end..end + 2) else { return Ok(Parsed::More(end + 2)) };
+    let Some(after) = buffer.get(end..end + 2) else { return Ok(ParsedReply::More(end + 2)) };
     if after != b"\r\n" {
         return Err(BadReply::Line);
     }
-    let reply = if expected.kind == Kind::Get {
-        Reply::Hit(Hit { value: start..end, ..flags.hit })
+    let reply = if expected.kind == ReplyKind::Get {
+        MemcachedReply::Hit(Hit { value: start..end, ..flags.hit })
     } else {
-        Reply::Number(digits(buffer[start..end].trim_ascii_end()).ok_or(BadReply::Number)?)
+        MemcachedReply::Number(digits(buffer[start..end].trim_ascii_end()).ok_or(BadReply::Number)?)
     };
-    Ok(Parsed::Reply(reply, end + 2))
+    Ok(ParsedReply::Reply(reply, end + 2))
 }
 
 /// The flags of a reply.
@@ -216,7 +227,14 @@ struct Flags {
 
 impl Flags {
     fn read<'a>(words: impl Iterator<Item = &'a [u8]>, expected: &Expected<'_>) -> Result<Self, BadReply> {
-        let hit = Hit { value: 0..0, flags: 0, cas: 0, ttl: Ttl::Unknown, lease: Lease::None, stale: false };
+        let hit = Hit {
+            value: 0..0,
+            flags: 0,
+            cas: 0,
+            ttl: Ttl::Unknown,
+            lease: MemcachedLease::None,
+            stale: false,
+        };
         let mut flags = Flags { hit, numbered: false, named: false };
         for word in words {
             let (name, rest) = (word[0], &word[1..]);
@@ -233,8 +251,8 @@ impl Flags {
                 b'c' => flags.hit.cas = number()?,
                 b't' if rest == b"-1" => flags.hit.ttl = Ttl::Never,
                 b't' => flags.hit.ttl = Ttl::Seconds(u32::try_from(number()?).unwrap_or(u32::MAX)),
-                b'W' => flags.hit.lease = Lease::Won,
-                b'Z' if flags.hit.lease == Lease::None => flags.hit.lease = Lease::Taken,
+                b'W' => flags.hit.lease = MemcachedLease::Won,
+                b'Z' if flags.hit.lease == MemcachedLease::None => flags.hit.lease = MemcachedLease::Taken,
                 b'X' => flags.hit.stale = true,
                 // Sizes, times of use, and what later servers may tell.
                 _ => {}

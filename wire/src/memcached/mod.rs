@@ -45,18 +45,18 @@ impl FleetKey {
 
 /// A value that is written. What lies in memory already need not be copied for that: the caller sends it itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Value<'a> {
+pub struct MemcachedValue<'a> {
     /// Its first bytes, in pieces, which are a part of the request's text.
     pub pieces: &'a [&'a [u8]],
-    /// How many more the caller sends behind that text, and [`Protocol::end_of_value`] behind them.
+    /// How many more the caller sends behind that text, and [`MemcachedProtocol::end_of_value`] behind them.
     pub behind: usize,
 }
 
-impl<'a> Value<'a> {
+impl<'a> MemcachedValue<'a> {
     /// One that is all in the request's text.
     #[must_use]
     pub fn of(pieces: &'a [&'a [u8]]) -> Self {
-        Value { pieces, behind: 0 }
+        MemcachedValue { pieces, behind: 0 }
     }
 
     /// Bytes of all of it.
@@ -73,7 +73,7 @@ impl<'a> Value<'a> {
 
 /// What is asked of a server. Expiries are seconds: 0 is never, and more than [`MAX_EXPIRE`] are that many.
 #[derive(Clone, Copy, Debug)]
-pub enum Request<'a> {
+pub enum MemcachedRequest<'a> {
     /// Reads a value.
     Get {
         /// Which.
@@ -81,7 +81,7 @@ pub enum Request<'a> {
         /// The reply brings the key back, and [`Expected::key`] is compared with it.
         named: bool,
         /// Where there is nothing, an empty value is made that expires so, and this request wins
-        /// ([`Lease::Won`]). Meta protocol only: otherwise a miss is a miss.
+        /// ([`MemcachedLease::Won`]). Meta protocol only: otherwise a miss is a miss.
         vivify: Option<u32>,
         /// One request wins when the value has less than so many seconds left. Meta protocol only.
         recache: Option<u32>,
@@ -91,22 +91,22 @@ pub enum Request<'a> {
         /// Which.
         key: &'a FleetKey,
         /// The value.
-        value: Value<'a>,
+        value: MemcachedValue<'a>,
         /// The client's own number, kept with it.
         flags: u32,
         /// Expires so.
         expire: u32,
-        /// Only in place of the value that has this number: otherwise [`Reply::Exists`].
+        /// Only in place of the value that has this number: otherwise [`MemcachedReply::Exists`].
         cas: Option<u64>,
         /// Where `cas` is older than what is there, it is written all the same and marked stale. Meta protocol only.
         stale_if_older: bool,
     },
-    /// Writes a value where there is none; otherwise [`Reply::NotStored`].
+    /// Writes a value where there is none; otherwise [`MemcachedReply::NotStored`].
     Add {
         /// Which.
         key: &'a FleetKey,
         /// The value.
-        value: Value<'a>,
+        value: MemcachedValue<'a>,
         /// The client's own number, kept with it.
         flags: u32,
         /// Expires so.
@@ -118,7 +118,7 @@ pub enum Request<'a> {
         key: &'a FleetKey,
         /// It is only marked stale, and expires so: the next request wins. Meta protocol only: otherwise it is removed.
         stale: Option<u32>,
-        /// Only the value that has this number: otherwise [`Reply::Exists`].
+        /// Only the value that has this number: otherwise [`MemcachedReply::Exists`].
         cas: Option<u64>,
     },
     /// Adds to a number, which wraps at 2^64, and brings it back.
@@ -127,7 +127,7 @@ pub enum Request<'a> {
         key: &'a FleetKey,
         /// How much.
         by: u64,
-        /// Where there is nothing: the value to begin with, and when it expires. Otherwise [`Reply::NotFound`].
+        /// Where there is nothing: the value to begin with, and when it expires. Otherwise [`MemcachedReply::NotFound`].
         begin: Option<(u64, u32)>,
     },
     /// Changes when a value expires.
@@ -143,44 +143,44 @@ pub enum Request<'a> {
 
 /// What kind of request a reply is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// [`Request::Get`].
+pub enum ReplyKind {
+    /// [`MemcachedRequest::Get`].
     Get,
-    /// [`Request::Set`].
+    /// [`MemcachedRequest::Set`].
     Set,
-    /// [`Request::Add`].
+    /// [`MemcachedRequest::Add`].
     Add,
-    /// [`Request::Delete`].
+    /// [`MemcachedRequest::Delete`].
     Delete,
-    /// [`Request::Increment`].
+    /// [`MemcachedRequest::Increment`].
     Increment,
-    /// [`Request::Touch`].
+    /// [`MemcachedRequest::Touch`].
     Touch,
-    /// [`Request::Noop`].
+    /// [`MemcachedRequest::Noop`].
     Noop,
 }
 
-impl Request<'_> {
+impl MemcachedRequest<'_> {
     /// The value that it writes.
     #[must_use]
-    pub fn value(&self) -> Option<Value<'_>> {
+    pub fn value(&self) -> Option<MemcachedValue<'_>> {
         match self {
-            Request::Set { value, .. } | Request::Add { value, .. } => Some(*value),
+            MemcachedRequest::Set { value, .. } | MemcachedRequest::Add { value, .. } => Some(*value),
             _ => None,
         }
     }
 
     /// Its kind.
     #[must_use]
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> ReplyKind {
         match self {
-            Request::Get { .. } => Kind::Get,
-            Request::Set { .. } => Kind::Set,
-            Request::Add { .. } => Kind::Add,
-            Request::Delete { .. } => Kind::Delete,
-            Request::Increment { .. } => Kind::Increment,
-            Request::Touch { .. } => Kind::Touch,
-            Request::Noop => Kind::Noop,
+            MemcachedRequest::Get { .. } => ReplyKind::Get,
+            MemcachedRequest::Set { .. } => ReplyKind::Set,
+            MemcachedRequest::Add { .. } => ReplyKind::Add,
+            MemcachedRequest::Delete { .. } => ReplyKind::Delete,
+            MemcachedRequest::Increment { .. } => ReplyKind::Increment,
+            MemcachedRequest::Touch { .. } => ReplyKind::Touch,
+            MemcachedRequest::Noop => ReplyKind::Noop,
         }
     }
 }
@@ -191,8 +191,8 @@ pub struct Expected<'a> {
     /// The number of the oldest request that is not answered.
     pub opaque: u32,
     /// What it asks.
-    pub kind: Kind,
-    /// The key that the reply must bring, if [`Request::Get::named`] asked for it.
+    pub kind: ReplyKind,
+    /// The key that the reply must bring, if [`MemcachedRequest::Get::named`] asked for it.
     pub key: Option<&'a FleetKey>,
     /// The largest value that is taken, bytes.
     pub most: usize,
@@ -200,23 +200,23 @@ pub struct Expected<'a> {
 
 /// What a server says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reply {
+pub enum MemcachedReply {
     /// The value.
     Hit(Hit),
     /// There is none.
     Miss,
     /// Done: stored, deleted, touched, or alive.
     Done,
-    /// The number after [`Request::Increment`].
+    /// The number after [`MemcachedRequest::Increment`].
     Number(u64),
-    /// There is one already ([`Request::Add`]).
+    /// There is one already ([`MemcachedRequest::Add`]).
     NotStored,
-    /// It has changed since ([`Request::Set::cas`]).
+    /// It has changed since ([`MemcachedRequest::Set::cas`]).
     Exists,
     /// There is nothing to replace, delete, touch or add to.
     NotFound,
     /// The server did not do it.
-    Refused(Refusal),
+    Refused(MemcachedRefusal),
 }
 
 /// A value that was read.
@@ -231,7 +231,7 @@ pub struct Hit {
     /// Seconds until it expires.
     pub ttl: Ttl,
     /// Who makes it anew.
-    pub lease: Lease,
+    pub lease: MemcachedLease,
     /// It was marked stale.
     pub stale: bool,
 }
@@ -250,7 +250,7 @@ pub enum Ttl {
 
 /// Who makes a value anew (meta protocol).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Lease {
+pub enum MemcachedLease {
     /// Nobody needs to.
     #[default]
     None,
@@ -262,7 +262,7 @@ pub enum Lease {
 
 /// Why a server did not do it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum MemcachedRefusal {
     /// The value is larger than it takes.
     TooLarge,
     /// It has no memory for it.
@@ -275,19 +275,19 @@ pub enum Refusal {
     UnknownCommand,
 }
 
-impl Refusal {
+impl MemcachedRefusal {
     /// Whether the connection is closed: a server that does not understand may take a value for commands.
     #[must_use]
     pub fn closes(self) -> bool {
-        matches!(self, Refusal::Client | Refusal::UnknownCommand)
+        matches!(self, MemcachedRefusal::Client | MemcachedRefusal::UnknownCommand)
     }
 }
 
 /// What came of looking for a reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Parsed {
+pub enum ParsedReply {
     /// A reply, and how many bytes it takes from the buffer.
-    Reply(Reply, usize),
+    Reply(MemcachedReply, usize),
     /// Not whole: there must be so many bytes at least.
     More(usize),
 }
@@ -329,7 +329,7 @@ impl std::error::Error for BadReply {}
 
 /// Which protocol a server is spoken to in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Protocol {
+pub enum MemcachedProtocol {
     /// The meta commands (memcached 1.6 and later).
     #[default]
     Meta,
@@ -337,21 +337,21 @@ pub enum Protocol {
     Binary,
 }
 
-impl Protocol {
+impl MemcachedProtocol {
     /// Appends a request.
-    pub fn write(self, request: &Request<'_>, opaque: u32, out: &mut Vec<u8>) {
+    pub fn write(self, request: &MemcachedRequest<'_>, opaque: u32, out: &mut Vec<u8>) {
         match self {
-            Protocol::Meta => meta::write(request, opaque, out),
-            Protocol::Binary => binary::write(request, opaque, out),
+            MemcachedProtocol::Meta => meta::write(request, opaque, out),
+            MemcachedProtocol::Binary => binary::write(request, opaque, out),
         }
     }
 
-    /// What stands behind a value of which the caller sends the last bytes ([`Value::behind`]).
+    /// What stands behind a value of which the caller sends the last bytes ([`MemcachedValue::behind`]).
     #[must_use]
     pub fn end_of_value(self) -> &'static [u8] {
         match self {
-            Protocol::Meta => b"\r\n",
-            Protocol::Binary => b"",
+            MemcachedProtocol::Meta => b"\r\n",
+            MemcachedProtocol::Binary => b"",
         }
     }
 
@@ -359,10 +359,10 @@ impl Protocol {
     ///
     /// # Errors
     /// The connection cannot be used any more.
-    pub fn parse(self, buffer: &[u8], expected: &Expected<'_>) -> Result<Parsed, BadReply> {
+    pub fn parse(self, buffer: &[u8], expected: &Expected<'_>) -> Result<ParsedReply, BadReply> {
         match self {
-            Protocol::Meta => meta::parse(buffer, expected),
-            Protocol::Binary => binary::parse(buffer, expected),
+            MemcachedProtocol::Meta => meta::parse(buffer, expected),
+            MemcachedProtocol::Binary => binary::parse(buffer, expected),
         }
     }
 }

@@ -18,22 +18,23 @@ fn ipv6() -> Vec<u8> {
 /// What is read of it: also where something follows, and at no prefix before its end.
 #[track_caller]
 fn check(header: &[u8], from: &str) {
-    let source = if from == "peer" { Source::Peer } else { Source::Client(from.parse().unwrap()) };
-    let expect = Ok(Parsed::Header(source, header.len()));
+    let source =
+        if from == "peer" { ConnectionSource::Peer } else { ConnectionSource::Client(from.parse().unwrap()) };
+    let expect = Ok(ParsedPreamble::Header(source, header.len()));
     assert_eq!(expect, parse(header));
     assert_eq!(expect, parse(&[header, b"GET / HTTP/1.1\r\n\r\n"].concat()));
     for cut in 0..header.len() {
-        assert_eq!(Ok(Parsed::Partial), parse(&header[..cut]), "{cut}");
+        assert_eq!(Ok(ParsedPreamble::Partial), parse(&header[..cut]), "{cut}");
     }
 }
 
 /// What is wrong with it, and is at the first byte at which that can be known; `from` is how many there are then.
 #[track_caller]
-fn refuse(header: &[u8], wrong: Wrong, from: usize) {
+fn refuse(header: &[u8], wrong: PreambleError, from: usize) {
     for length in from..=header.len() {
         assert_eq!(Err(wrong), parse(&header[..length]), "{length}");
     }
-    assert_eq!(Ok(Parsed::Partial), parse(&header[..from - 1]), "it is known before");
+    assert_eq!(Ok(ParsedPreamble::Partial), parse(&header[..from - 1]), "it is known before");
 }
 
 #[test]
@@ -80,19 +81,19 @@ fn wrong_lines() {
         " ",
     ] {
         let header = format!("PROXY {line}\r\nGET");
-        refuse(header.as_bytes(), Wrong::Malformed, header.len() - 3);
+        refuse(header.as_bytes(), PreambleError::Malformed, header.len() - 3);
     }
 }
 
 #[test]
 fn a_line_ends_with_cr_and_lf_within_107_bytes() {
-    refuse(b"PROXY TCP4 192.0.2.7 10.0.0.1 56324 443\nGET", Wrong::Malformed, 40);
-    refuse(b"PROXY TCP4 192.0.2.7 10.0.0.1 56324 443\r GET", Wrong::Malformed, 41);
-    refuse(b"PROXY UNKNOWN \n\r\n", Wrong::Malformed, 15);
+    refuse(b"PROXY TCP4 192.0.2.7 10.0.0.1 56324 443\nGET", PreambleError::Malformed, 40);
+    refuse(b"PROXY TCP4 192.0.2.7 10.0.0.1 56324 443\r GET", PreambleError::Malformed, 41);
+    refuse(b"PROXY UNKNOWN \n\r\n", PreambleError::Malformed, 15);
     let endless = [b"PROXY UNKNOWN ".as_slice(), &[b'x'; 200]].concat();
-    refuse(&endless, Wrong::Malformed, LINE);
+    refuse(&endless, PreambleError::Malformed, LINE);
     let late = [b"PROXY UNKNOWN ".as_slice(), &[b'x'; LINE - 15], b"\r\n"].concat();
-    refuse(&late, Wrong::Malformed, LINE);
+    refuse(&late, PreambleError::Malformed, LINE);
 }
 
 #[test]
@@ -115,9 +116,9 @@ fn blocks() {
 
 #[test]
 fn wrong_blocks() {
-    refuse(&v2(0x11, 0x11, IPV4), Wrong::Malformed, 13);
-    refuse(&v2(0x31, 0x11, IPV4), Wrong::Malformed, 13);
-    refuse(&v2(0x22, 0x11, IPV4), Wrong::Malformed, 13);
+    refuse(&v2(0x11, 0x11, IPV4), PreambleError::Malformed, 13);
+    refuse(&v2(0x31, 0x11, IPV4), PreambleError::Malformed, 13);
+    refuse(&v2(0x22, 0x11, IPV4), PreambleError::Malformed, 13);
     for (family, block) in [
         (0x41, IPV4.to_vec()),
         (0x13, IPV4.to_vec()),
@@ -129,22 +130,22 @@ fn wrong_blocks() {
         (0x11, [IPV4, &[CHECKSUM, 0, 3, 1, 2, 3]].concat()),
     ] {
         let header = v2(0x21, family, &block);
-        refuse(&header, Wrong::Malformed, header.len());
+        refuse(&header, PreambleError::Malformed, header.len());
     }
     let longest = [IPV4, &[0x04, 0x0f, 0xe1], &[0; MOST - FIXED - 15]].concat();
     check(&v2(0x21, 0x11, &longest), "192.0.2.7:56324");
-    refuse(&v2(0x20, 0x00, &[longest.as_slice(), &[0]].concat()), Wrong::TooLong, FIXED);
+    refuse(&v2(0x20, 0x00, &[longest.as_slice(), &[0]].concat()), PreambleError::TooLong, FIXED);
 }
 
 #[test]
 fn what_is_no_header() {
-    refuse(b"GET / HTTP/1.1\r\n\r\n", Wrong::Missing, 1);
-    refuse(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", Wrong::Missing, 3);
-    refuse(b"\x16\x03\x01", Wrong::Missing, 1);
-    refuse(b"proxy TCP4", Wrong::Missing, 1);
-    refuse(b"\r\n\r\nGET", Wrong::Missing, 5);
-    refuse(b"PROXY\r\n", Wrong::Missing, 6);
-    refuse(b"\r\n\r\n\0\r\nQUIT\r", Wrong::Missing, 12);
+    refuse(b"GET / HTTP/1.1\r\n\r\n", PreambleError::Missing, 1);
+    refuse(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", PreambleError::Missing, 3);
+    refuse(b"\x16\x03\x01", PreambleError::Missing, 1);
+    refuse(b"proxy TCP4", PreambleError::Missing, 1);
+    refuse(b"\r\n\r\nGET", PreambleError::Missing, 5);
+    refuse(b"PROXY\r\n", PreambleError::Missing, 6);
+    refuse(b"\r\n\r\n\0\r\nQUIT\r", PreambleError::Missing, 12);
 }
 
 #[test]
@@ -158,10 +159,10 @@ fn a_checksum_is_checked() {
     let right = crc32c(&[&header(0)]);
     check(&header(right), "192.0.2.7:56324");
     let wrong = header(right ^ 1);
-    refuse(&wrong, Wrong::Checksum, wrong.len());
+    refuse(&wrong, PreambleError::Checksum, wrong.len());
     let twice = [IPV4, &[CHECKSUM, 0, 4, 0, 0, 0, 0], &[CHECKSUM, 0, 4, 0, 0, 0, 0]].concat();
     let twice = v2(0x21, 0x11, &twice);
-    refuse(&twice, Wrong::Malformed, twice.len());
+    refuse(&twice, PreambleError::Malformed, twice.len());
 }
 
 /// As the document prints them, and as HAProxy 2.x and nginx write them.

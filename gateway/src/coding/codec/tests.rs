@@ -1,6 +1,6 @@
 use super::*;
 
-const LEVELS: Levels = Levels { gzip: 6, brotli: 5, zstd: 3 };
+const LEVELS: CodecLevels = CodecLevels { gzip: 6, brotli: 5, zstd: 3 };
 const ALL: [Coding; 3] = [Coding::Gzip, Coding::Brotli, Coding::Zstd];
 const MOST: u64 = 8 << 20;
 
@@ -154,7 +154,7 @@ fn a_bomb_is_noticed_before_it_is_large() {
 fn no_step_brings_more_than_there_is_room_for() {
     for coding in ALL {
         let bomb = coded(coding, &vec![0; 16 << 20]);
-        let mut decoder = Decoder::new(coding, 1 << 40).unwrap();
+        let mut decoder = BodyDecoder::new(coding, 1 << 40).unwrap();
         let (mut input, mut step, mut steps) = (&bomb[..], [0; 1000], 0);
         while decoder.step(&mut input, &mut step).is_ok() {
             steps += 1;
@@ -175,13 +175,13 @@ fn a_window_of_more_than_8_mib_is_refused() {
 
 /// As [`decode`], of a body that comes in pieces.
 fn decode_by(coding: Coding, raw: &[u8], piece: usize) -> Result<Vec<u8>, Undecodable> {
-    let mut decoder = Decoder::new(coding, MOST).unwrap();
+    let mut decoder = BodyDecoder::new(coding, MOST).unwrap();
     let (mut plain, mut step) = (Vec::new(), [0; 500]);
     for mut part in raw.chunks(piece) {
         loop {
             let (progress, brought) = decoder.step(&mut part, &mut step)?;
             plain.extend_from_slice(&step[..brought]);
-            if progress == Progress::Fed {
+            if progress == DecodeProgress::Fed {
                 break;
             }
         }
@@ -216,7 +216,7 @@ fn no_zstd_takes_more_than_is_said() {
             if level > 9 && length > 2_000_000 {
                 continue; // Minutes in a debug build.
             }
-            let levels = Levels { zstd: level, ..LEVELS };
+            let levels = CodecLevels { zstd: level, ..LEVELS };
             let mut coder = zstd_coder(levels, length).unwrap();
             coder.compress2(&mut Vec::with_capacity(length + 1000), &plain[..]).unwrap();
             let (took, said) = (coder.sizeof() as u64, zstd_memory(level, length as u64));

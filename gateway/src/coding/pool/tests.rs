@@ -5,18 +5,18 @@ use bytes::Bytes;
 use larder_semantics::field::{Field, FieldList};
 use larder_semantics::policy::Policy;
 use larder_semantics::stored::Meta;
-use larder_semantics::transcode::{Compress, Order as Codings};
+use larder_semantics::transcode::{CodingPreference as Codings, Compress};
 use larder_stdx::clock::WallTime;
 use larder_store::Marks;
 
 fn store(counters: &Arc<Counters>) -> Arc<Store> {
-    let settings = larder_store::Settings { budget: 256 << 20, heap_line: 16 << 10, fills: 10 };
+    let settings = larder_store::RamSettings { budget: 256 << 20, heap_line: 16 << 10, fills: 10 };
     Store::new(settings, counters.clone()).unwrap()
 }
 
 fn pool(store: &Arc<Store>, workers: usize, queue: usize) -> Arc<Coders> {
-    let levels = Levels { gzip: 6, brotli: 5, zstd: 3 };
-    Coders::new(store.clone(), Arc::default(), Settings { workers, queue, levels })
+    let levels = CodecLevels { gzip: 6, brotli: 5, zstd: 3 };
+    Coders::new(store.clone(), Arc::default(), CoderSettings { workers, queue, levels })
 }
 
 /// A stored page of `length` bytes under this `Content-Encoding`.
@@ -73,10 +73,10 @@ fn an_order_is_made_by_a_thread() {
 #[test]
 fn what_has_never_room_for_its_encoder_is_asked_for_once_and_the_next_best_is_made() {
     let counters = Arc::default();
-    let settings = larder_store::Settings { budget: 16 << 20, heap_line: 16 << 10, fills: 10 };
+    let settings = larder_store::RamSettings { budget: 16 << 20, heap_line: 16 << 10, fills: 10 };
     let store = Store::new(settings, counters).unwrap();
-    let levels = Levels { gzip: 6, brotli: 9, zstd: 3 };
-    let pool = Coders::new(store.clone(), Arc::default(), Settings { workers: 1, queue: 10, levels });
+    let levels = CodecLevels { gzip: 6, brotli: 9, zstd: 3 };
+    let pool = Coders::new(store.clone(), Arc::default(), CoderSettings { workers: 1, queue: 10, levels });
     let stored = page(&store, "identity", b"soup ".repeat(10_000));
     for coding in [Coding::Brotli, Coding::Brotli, Coding::Gzip] {
         pool.order(&stored, coding);

@@ -158,11 +158,11 @@ fn is_shared(it: &Trial, status: u16) -> bool {
     stored == Storable::Store && (answers(&facts) || answers(&RequestFacts::read("GET", &[])))
 }
 
-fn is_of_the_request(change: &Change) -> bool {
-    use Change::{RemoveRequestBody, RemoveRequestHeader, SetConfig};
+fn is_of_the_request(change: &FlipChange) -> bool {
+    use FlipChange::{RemoveRequestBody, RemoveRequestHeader, SetConfig};
     matches!(
         change,
-        RemoveRequestHeader { .. } | RemoveRequestBody | SetConfig(Setting::IgnoreRequestDirectives)
+        RemoveRequestHeader { .. } | RemoveRequestBody | SetConfig(FlipSetting::IgnoreRequestDirectives)
     )
 }
 
@@ -179,7 +179,7 @@ proptest! {
         let (request, answered, response) =
             (head(&case.request.join(" | ")), head(&case.answered.join(" | ")), case.response());
         let (request, answered, fields) = (request.view(), answered.view(), response.view());
-        let exchange = Exchange {
+        let exchange = OriginExchange {
             method: "GET",
             request: &request,
             answered: &answered,

@@ -45,7 +45,7 @@ fn after(tier: &Tier, damage: impl FnOnce(&[std::path::PathBuf])) -> usize {
     }
     damage(&other.segments());
     other.open().unwrap();
-    assert_eq!(super::super::State::On, other.disk().state());
+    assert_eq!(super::super::DiskState::On, other.disk().state());
     let found = count(&other);
     // What was damaged is forgotten, and what is left is kept.
     other.restart();
@@ -237,7 +237,7 @@ fn what_was_verified_a_moment_ago_is_verified_anew_where_a_time_was_set() {
 fn what_somebody_writes_to_is_not_sent_on() {
     let tier = Tier::sized(8 << 20, 1 << 20);
     tier.put("a", blob(1, 200_000));
-    let Body::Disk(slice) = tier.read("a", &[]).unwrap().body else { panic!("a large one") };
+    let StoredBody::Disk(slice) = tier.read("a", &[]).unwrap().body else { panic!("a large one") };
     let path = tier.segments().remove(0);
     fs::hard_link(&path, tier.directory.path().join("backup")).unwrap();
     fs::remove_file(&path).unwrap();
@@ -254,7 +254,7 @@ fn what_is_written_over_while_it_is_sent_is_sent_to_nobody() {
     for (place, is_sent) in [(10_000, 0), (100_000, 1), (199_999, 3)] {
         let tier = Tier::sized(8 << 20, 1 << 20);
         tier.put("a", blob(1, 200_000));
-        let Body::Disk(slice) = tier.read("a", &[]).unwrap().body else { panic!("a large one") };
+        let StoredBody::Disk(slice) = tier.read("a", &[]).unwrap().body else { panic!("a large one") };
         let path = tier.segments().remove(0);
         let file = fs::File::options().read(true).write(true).open(&path).unwrap();
         let times = file.metadata().unwrap().modified().unwrap();
@@ -289,12 +289,12 @@ fn what_is_in_memory_was_asked_for() {
     for key in ["first", "second", "third"] {
         tier.put(key, blob(1, 16_000));
     }
-    let (path, calls) = (tier.segments().remove(0), Calls::default());
+    let (path, calls) = (tier.segments().remove(0), Syscalls::default());
     let file = fs::File::open(path).unwrap();
     file.sync_all().unwrap();
     rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
     let place = |key| match tier.read(key, &[]).unwrap().body {
-        Body::Disk(it) => (it.offset, it.length),
+        StoredBody::Disk(it) => (it.offset, it.length),
         _ => panic!("a large one"),
     };
     let is_there = |(offset, length)| calls.resident(file.as_fd(), offset, length);

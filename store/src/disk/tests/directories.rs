@@ -6,8 +6,8 @@ use std::fs;
 /// The sentence that opening this directory gives.
 #[track_caller]
 fn refused(tier: &Tier, path: &Path) -> String {
-    let settings = Settings { path: path.into(), ..tier.settings.clone() };
-    Disk::open(settings, Arc::default()).err().expect("it was taken").to_string()
+    let settings = DiskSettings { path: path.into(), ..tier.settings.clone() };
+    DiskTier::open(settings, Arc::default()).err().expect("it was taken").to_string()
 }
 
 #[test]
@@ -16,7 +16,7 @@ fn two_never_share_a_directory() {
     let said = refused(&tier, tier.path());
     assert!(said.contains("is used by another process"), "{said}");
     drop(tier.disk);
-    let again = Disk::open(tier.settings.clone(), Arc::default());
+    let again = DiskTier::open(tier.settings.clone(), Arc::default());
     assert!(again.is_ok(), "it is free again");
 }
 
@@ -80,7 +80,7 @@ fn a_directory_that_vanishes_is_made_again() {
     fs::remove_dir_all(tier.path()).unwrap();
     // The segment that is open takes what fits; the next one has no place.
     let mut round = 0;
-    while tier.disk().state() == super::super::State::On {
+    while tier.disk().state() == super::super::DiskState::On {
         tier.put(&format!("k{round}"), blob(round, 20_000));
         round += 1;
         assert!(round < 20, "nobody noticed");
@@ -96,7 +96,7 @@ fn a_directory_that_vanishes_is_made_again() {
 fn a_purge_is_not_acknowledged_by_a_file_without_a_name() {
     let tier = Tier::new();
     fs::remove_dir_all(tier.path()).unwrap();
-    let rule = super::journal::rule(crate::purges::Scope::All);
+    let rule = super::journal::rule(crate::purges::PurgeScope::All);
     assert!(tier.disk().purged(1, &rule).wait().is_err());
     tier.heal();
     assert!(tier.disk().purged(2, &rule).wait().is_ok());

@@ -1,7 +1,7 @@
 //! RAM evicts to disk: what the disk was to have and has not.
 
 use super::*;
-use crate::purges::{Rule, Scope, Strength};
+use crate::purges::{PurgeRule, PurgeScope, Strength};
 use crate::ram::{KeyHash, Store};
 use larder_stdx::clock;
 
@@ -162,8 +162,8 @@ fn a_purge_between_the_eviction_and_the_write_wins() {
         if offered_first {
             store.offer(&gone);
         }
-        let scope = Scope::Url(b"a"[..].into());
-        store.purge(Rule { scope, strength: Strength::Hard, positions: Vec::new() });
+        let scope = PurgeScope::Url(b"a"[..].into());
+        store.purge(PurgeRule { scope, strength: Strength::Hard, positions: Vec::new() });
         store.offer(&gone);
         tier.disk().flush().wait().unwrap();
         let found = tier.read("a", &[]);

@@ -2,7 +2,7 @@
 //! removed comes back unnoticed, and the tier is well again afterwards.
 
 use super::*;
-use crate::purges::{Scope, Strength};
+use crate::purges::{PurgeScope, Strength};
 
 const ROUNDS: u64 = 24;
 
@@ -21,7 +21,7 @@ fn check(tier: &Tier, at: u64) -> bool {
 /// Whether the next process is told to have everything validated.
 fn doubts(tier: &Tier) -> bool {
     let rules = tier.disk().restored().rules;
-    rules.iter().any(|it| it.1.scope == Scope::All && it.1.strength == Strength::Validate)
+    rules.iter().any(|it| it.1.scope == PurgeScope::All && it.1.strength == Strength::Validate)
 }
 
 /// A day in the life of a tier; how many calls it makes.
@@ -37,7 +37,7 @@ fn live(fail: Option<Fail>) -> u64 {
     if let Err(error) = tier.open() {
         panic!("{error}");
     }
-    let rule = super::journal::rule(Scope::Url(b"k1".as_slice().into()));
+    let rule = super::journal::rule(PurgeScope::Url(b"k1".as_slice().into()));
     let mut purged = false;
     for at in 0..ROUNDS {
         tier.put(&format!("k{at}"), blob(at, length(at)));
@@ -100,7 +100,7 @@ fn a_failure_turns_the_tier_off_and_is_told() {
     tier.text("a", "one");
     tier.calls.faults.plan(Some(Fail { first: 1, count: u64::MAX, errno: Errno::NOSPC }));
     tier.text("b", "two");
-    let super::super::State::Off(why) = tier.disk().state() else { panic!("it is on") };
+    let super::super::DiskState::Off(why) = tier.disk().state() else { panic!("it is on") };
     assert!(why.contains("No space left on device"), "{why}");
     assert_eq!((1, 1), (tier.counters.disk_failures.get(), tier.counters.disk_off.get()));
     let calls = tier.calls.faults.calls();
@@ -121,7 +121,7 @@ fn what_is_there_is_read_while_nothing_can_be_written() {
     // The first call looks whether somebody else has written there.
     tier.calls.faults.plan(Some(Fail { first: 2, count: 1, errno: Errno::NOSPC }));
     tier.text("b", "two");
-    assert_ne!(super::super::State::On, tier.disk().state());
+    assert_ne!(super::super::DiskState::On, tier.disk().state());
     assert_eq!(Some(b"one".to_vec()), tier.get("a"));
 }
 

@@ -1,22 +1,23 @@
 //! Purges come back after a restart; a journal that lost any makes everything be validated.
 
 use super::*;
-use crate::purges::{Position, Rule, Scope, Strength};
+use crate::purges::{Position, PurgeRule, PurgeScope, Strength};
 use std::fs;
 
-pub(super) fn rule(scope: Scope) -> Rule {
-    Rule { scope, strength: Strength::Hard, positions: Vec::new() }
+pub(super) fn rule(scope: PurgeScope) -> PurgeRule {
+    PurgeRule { scope, strength: Strength::Hard, positions: Vec::new() }
 }
 
-fn url(key: &str) -> Rule {
-    rule(Scope::Url(key.as_bytes().into()))
+fn url(key: &str) -> PurgeRule {
+    rule(PurgeScope::Url(key.as_bytes().into()))
 }
 
 /// Whether everything that is older than `seq` must be validated.
 fn doubts(tier: &Tier, seq: u64) -> bool {
     let restored = tier.disk().restored();
-    let is_doubt =
-        |it: &(u64, Rule)| it.0 >= seq && it.1.scope == Scope::All && it.1.strength >= Strength::Validate;
+    let is_doubt = |it: &(u64, PurgeRule)| {
+        it.0 >= seq && it.1.scope == PurgeScope::All && it.1.strength >= Strength::Validate
+    };
     restored.rules.iter().any(is_doubt) && restored.last_seq >= seq
 }
 
@@ -24,12 +25,12 @@ fn doubts(tier: &Tier, seq: u64) -> bool {
 fn every_kind_comes_back() {
     let mut tier = Tier::new();
     tier.text("a", "kept, so that the purges are");
-    let mut rules: Vec<Rule> = [
-        Scope::Url(b"http://a/".as_slice().into()),
-        Scope::Prefix(b"http://a/\xff".as_slice().into()),
-        Scope::Tag("news".into()),
-        Scope::All,
-        Scope::Where(larder_semantics::expression::Expression::parse("status == 404").unwrap()),
+    let mut rules: Vec<PurgeRule> = [
+        PurgeScope::Url(b"http://a/".as_slice().into()),
+        PurgeScope::Prefix(b"http://a/\xff".as_slice().into()),
+        PurgeScope::Tag("news".into()),
+        PurgeScope::All,
+        PurgeScope::Where(larder_semantics::expression::Expression::parse("status == 404").unwrap()),
     ]
     .map(rule)
     .into();
@@ -111,7 +112,7 @@ enum Use {
 }
 
 fn use_of(tier: &Tier, key: &str) -> Use {
-    let settings = crate::ram::Settings { budget: 4 << 20, heap_line: 16 << 10, fills: 4 };
+    let settings = crate::ram::RamSettings { budget: 4 << 20, heap_line: 16 << 10, fills: 4 };
     let store = crate::ram::Store::new(settings, Arc::default()).unwrap();
     let restored = tier.disk().restored();
     store.restore(restored.last_seq, restored.rules);
@@ -289,7 +290,7 @@ fn a_number_without_a_purge_is_written_down() {
     let restored = tier.disk().restored();
     assert_eq!(41, restored.last_seq);
     assert!(
-        restored.rules.iter().all(|it| it.1.scope == Scope::Url(Box::default())),
+        restored.rules.iter().all(|it| it.1.scope == PurgeScope::Url(Box::default())),
         "nothing is purged by it"
     );
 }
@@ -314,7 +315,7 @@ fn old_purges_give_way_to_one_that_has_all_validated() {
     assert_eq!(99, restored.last_seq);
     assert_eq!(Some(&(99, long(99))), restored.rules.last());
     let (first, rest) = restored.rules.split_first().unwrap();
-    assert_eq!((Scope::All, Strength::Validate), (first.1.scope.clone(), first.1.strength));
+    assert_eq!((PurgeScope::All, Strength::Validate), (first.1.scope.clone(), first.1.strength));
     assert_eq!(99 - first.0, rest.len() as u64, "none is missing behind it");
 }
 

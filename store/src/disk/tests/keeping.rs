@@ -12,7 +12,7 @@ fn small_bodies_come_back_on_the_heap() {
     tier.text("a", "one");
     for _ in 0..2 {
         let stored = tier.read("a", &[]).unwrap();
-        assert!(matches!(&stored.body, Body::Heap(it) if **it == *b"one"));
+        assert!(matches!(&stored.body, StoredBody::Heap(it) if **it == *b"one"));
         tier.restart();
     }
 }
@@ -23,7 +23,7 @@ fn large_bodies_come_back_where_they_are() {
     tier.put("a", blob(1, 20_000));
     for _ in 0..2 {
         let stored = tier.read("a", &[]).unwrap();
-        assert!(matches!(&stored.body, Body::Disk(_)));
+        assert!(matches!(&stored.body, StoredBody::Disk(_)));
         assert_eq!(noise(1, 20_000), contents(&stored.body));
         tier.restart();
     }
@@ -36,7 +36,7 @@ fn a_copy_for_ram_is_made_by_the_readers() {
     let mut tier = Tier::new();
     tier.put("a", blob(1, 20_000));
     for (readers, copied) in [(2, true), (0, false)] {
-        let Body::Disk(slice) = tier.read("a", &[]).unwrap().body else { panic!("it is large") };
+        let StoredBody::Disk(slice) = tier.read("a", &[]).unwrap().body else { panic!("it is large") };
         tier.close();
         tier.settings.readers = readers;
         tier.open().unwrap();
@@ -185,7 +185,7 @@ fn a_part_is_not_written() {
     let tier = Tier::new();
     let stored = Arc::into_inner(sample::plain(sample::text("part"))).unwrap();
     let mut meta = stored.meta.clone();
-    meta.partial = Some(larder_semantics::partial::Part { first: 0, last: 3, complete: Some(9) });
+    meta.partial = Some(larder_semantics::partial::HeldRange { first: 0, last: 3, complete: Some(9) });
     tier.put("a", Arc::new(Stored { meta, ..stored }));
     assert_eq!(None, tier.get("a"));
     assert_eq!(1, tier.counters.disk_skipped.get());

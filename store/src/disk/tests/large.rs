@@ -1,7 +1,7 @@
 //! Bodies that RAM cannot hold.
 
 use super::*;
-use crate::disk::{GivenUp, Large};
+use crate::disk::{GivenUp, LargeWrite};
 
 const SEGMENT: u64 = 1 << 20;
 
@@ -9,11 +9,11 @@ fn tier() -> Tier {
     Tier::sized(8 << 20, SEGMENT)
 }
 
-fn disk(tier: &Tier) -> &Arc<Disk> {
+fn disk(tier: &Tier) -> &Arc<DiskTier> {
     tier.disk.as_ref().unwrap()
 }
 
-fn push(tier: &Tier, large: &mut Large, bytes: &[u8]) -> Result<(), GivenUp> {
+fn push(tier: &Tier, large: &mut LargeWrite, bytes: &[u8]) -> Result<(), GivenUp> {
     for piece in bytes.chunks(20_000) {
         tier.runtime.block_on(large.push(Bytes::copy_from_slice(piece)))?;
     }
@@ -34,7 +34,7 @@ fn what_came_in_pieces_is_found_whole_also_after_a_kill() {
     let tier = tier();
     let bytes = noise(1, 900_000);
     keep(&tier, "a", &bytes).unwrap();
-    assert!(matches!(tier.read("a", &[]).unwrap().body, Body::Disk(_)));
+    assert!(matches!(tier.read("a", &[]).unwrap().body, StoredBody::Disk(_)));
     assert!(Some(&bytes) == tier.get("a").as_ref());
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("tier");

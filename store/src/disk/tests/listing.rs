@@ -1,17 +1,19 @@
 //! What is on the disk, listed: each page is compared with all that is there, whatever becomes of it between two pages.
 
-use super::super::listing::{Found, Page, Place, Query, Sort, Those};
+use super::super::listing::{
+    DiskKeyEntries, DiskListingCursor, DiskListingPage, DiskListingQuery, DiskListingSort, Those,
+};
 use super::*;
-use crate::listing::{Order, Pattern};
-use crate::purges::{Rule, Scope, Strength};
+use crate::listing::{Pattern, SortDirection};
+use crate::purges::{PurgeRule, PurgeScope, Strength};
 use crate::ram::Store;
 use larder_semantics::tags;
 use larder_stdx::clock::precise_micros;
 
 const NEVER: u64 = u64::MAX;
 
-fn query(sort: Sort, order: Order) -> Query {
-    Query {
+fn query(sort: DiskListingSort, order: SortDirection) -> DiskListingQuery {
+    DiskListingQuery {
         those: Those::OnDisk,
         pattern: None,
         tag: None,
@@ -23,11 +25,11 @@ fn query(sort: Sort, order: Order) -> Query {
     }
 }
 
-fn key(it: &Found) -> String {
+fn key(it: &DiskKeyEntries) -> String {
     String::from_utf8_lossy(&it.key).into_owned()
 }
 
-fn keys(page: &Page) -> Vec<String> {
+fn keys(page: &DiskListingPage) -> Vec<String> {
     page.listed.iter().map(key).collect()
 }
 
@@ -49,7 +51,12 @@ fn ten(store: &Store) -> Tier {
 }
 
 /// All pages of one object each.
-fn one_by_one(disk: &Disk, store: &Store, mut query: Query, mut between: impl FnMut()) -> Vec<String> {
+fn one_by_one(
+    disk: &DiskTier,
+    store: &Store,
+    mut query: DiskListingQuery,
+    mut between: impl FnMut(),
+) -> Vec<String> {
     query.limit = 1;
     let mut all = Vec::new();
     for _ in 0..1000 {
@@ -74,10 +81,10 @@ fn each_sort_has_its_order_and_each_page_goes_on() {
     let store = sample::store(16 << 20);
     let mut tier = ten(&store);
     for _ in 0..2 {
-        for sort in [Sort::Written, Sort::Size] {
-            let up = one_by_one(tier.disk(), &store, query(sort, Order::Ascending), || {});
+        for sort in [DiskListingSort::Written, DiskListingSort::Size] {
+            let up = one_by_one(tier.disk(), &store, query(sort, SortDirection::Ascending), || {});
             assert_eq!(numbered(0..10), up, "{sort:?}");
-            let down = keys(&tier.disk().list(&store, &query(sort, Order::Descending), NEVER));
+            let down = keys(&tier.disk().list(&store, &query(sort, SortDirection::Descending), NEVER));
             assert_eq!(numbered((0..10).rev()), down, "{sort:?}");
         }
         tier.restart();
@@ -90,7 +97,7 @@ fn uses_are_counted_up_to_a_bound() {
     let tier = ten(&store);
     (0..3).for_each(|_| drop(tier.get("http://a/4").unwrap()));
     (0..100).for_each(|_| drop(tier.get("http://a/0").unwrap()));
-    let page = tier.disk().list(&store, &query(Sort::Hits, Order::Descending), NEVER);
+    let page = tier.disk().list(&store, &query(DiskListingSort::Hits, SortDirection::Descending), NEVER);
     let hits: Vec<_> = page.listed.iter().map(|it| (key(it), it.hits)).take(3).collect();
     let expect = [("http://a/0", 63), ("http://a/4", 3), ("http://a/9", 0)];
     assert_eq!(expect.map(|it| (it.0.to_owned(), it.1))[..], hits);
@@ -102,8 +109,8 @@ fn a_search_reads_keys_statuses_and_tags() {
     let store = sample::store(16 << 20);
     let tier = ten(&store);
     tier.put("http://b/x.css", of(&store, 10, 404, "u"));
-    let check = |change: fn(&mut Query), expect: &[&str]| {
-        let mut query = query(Sort::Written, Order::Ascending);
+    let check = |change: fn(&mut DiskListingQuery), expect: &[&str]| {
+        let mut query = query(DiskListingSort::Written, SortDirection::Ascending);
         change(&mut query);
         let page = tier.disk().list(&store, &query, NEVER);
         assert_eq!(
@@ -123,7 +130,10 @@ fn a_page_ends_with_its_time_and_the_next_one_goes_on() {
     let store = sample::store(16 << 20);
     let tier = Tier::new();
     (0..100).for_each(|at| tier.put(&format!("http://a/{at}"), of(&store, 10, 200, "t")));
-    let mut query = Query { pattern: Pattern::new("*/99"), ..query(Sort::Written, Order::Ascending) };
+    let mut query = DiskListingQuery {
+        pattern: Pattern::new("*/99"),
+        ..query(DiskListingSort::Written, SortDirection::Ascending)
+    };
     let mut left = Vec::new();
     for _ in 0..100 {
         // Its time is over before it begins.
@@ -144,7 +154,7 @@ fn what_comes_and_goes_between_two_pages_moves_nothing() {
     let store = sample::store(16 << 20);
     let tier = ten(&store);
     let mut turn = 0;
-    let all = one_by_one(tier.disk(), &store, query(Sort::Size, Order::Ascending), || {
+    let all = one_by_one(tier.disk(), &store, query(DiskListingSort::Size, SortDirection::Ascending), || {
         tier.put(&format!("http://b/{turn}"), of(&store, 1, 200, "t"));
         if turn < 3 {
             tier.disk().remove(format!("http://a/{turn}").as_bytes());
@@ -159,12 +169,17 @@ fn what_is_purged_is_not_listed() {
     let store = sample::store(16 << 20);
     let tier = ten(&store);
     let all = |which| {
-        one_by_one(tier.disk(), &store, Query { those: which, ..query(Sort::Size, Order::Ascending) }, || {})
+        one_by_one(
+            tier.disk(),
+            &store,
+            DiskListingQuery { those: which, ..query(DiskListingSort::Size, SortDirection::Ascending) },
+            || {},
+        )
     };
-    let page = tier.disk().list(&store, &query(Sort::Size, Order::Ascending), NEVER);
-    let url = |key: &str| Scope::Url(key.as_bytes().into());
+    let page = tier.disk().list(&store, &query(DiskListingSort::Size, SortDirection::Ascending), NEVER);
+    let url = |key: &str| PurgeScope::Url(key.as_bytes().into());
     for (key, strength) in [("http://a/3", Strength::Hard), ("http://a/4", Strength::Soft)] {
-        store.purge(Rule { scope: url(key), strength, positions: Vec::new() });
+        store.purge(PurgeRule { scope: url(key), strength, positions: Vec::new() });
     }
     assert!(tier.disk().inspect(&store, page.listed[3].id).is_none());
     assert!(tier.disk().inspect(&store, page.listed[4].id).is_some(), "what is stale is there");
@@ -184,7 +199,7 @@ fn all_variants_of_a_key_are_one() {
         stored.marks.born = store.born();
         tier.put("http://a/", Arc::new(stored));
     }
-    let page = tier.disk().list(&store, &query(Sort::Size, Order::Ascending), NEVER);
+    let page = tier.disk().list(&store, &query(DiskListingSort::Size, SortDirection::Ascending), NEVER);
     assert_eq!((1, 1, 2), (page.keys, page.listed.len(), page.listed[0].variants.len()));
     let found = tier.disk().inspect(&store, page.listed[0].id).unwrap();
     assert_eq!([true, true], [0, 1].map(|at| !found.variants[at].variant.is_empty()));
@@ -197,12 +212,14 @@ fn what_cannot_be_read_is_passed_over() {
     let tier = ten(&store);
     let fail = Fail { first: 3, count: 1, errno: Errno::IO };
     tier.calls.faults.plan(Some(fail));
-    let page = tier.disk().list(&store, &query(Sort::Size, Order::Ascending), NEVER);
+    let page = tier.disk().list(&store, &query(DiskListingSort::Size, SortDirection::Ascending), NEVER);
     tier.calls.faults.plan(None);
     assert_eq!((9, 10), (page.listed.len(), page.looked_at));
     assert_eq!(10, tier.disk().objects(), "nothing was forgotten");
-    let nowhere =
-        Query { after: Some(Place { rank: NEVER, stamp: 0 }), ..query(Sort::Size, Order::Ascending) };
+    let nowhere = DiskListingQuery {
+        after: Some(DiskListingCursor { rank: NEVER, stamp: 0 }),
+        ..query(DiskListingSort::Size, SortDirection::Ascending)
+    };
     let page = tier.disk().list(&store, &nowhere, NEVER);
     assert!(page.listed.is_empty() && page.next.is_none());
 }

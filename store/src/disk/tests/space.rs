@@ -125,7 +125,7 @@ fn whoever_reads_a_segment_without_a_name_finishes() {
     let held = tier.read("a", &[]).unwrap();
     let before = tier.disk().bytes();
     std::fs::remove_dir_all(tier.path()).unwrap();
-    let rule = super::journal::rule(crate::purges::Scope::All);
+    let rule = super::journal::rule(crate::purges::PurgeScope::All);
     assert!(tier.disk().purged(1, &rule).wait().is_err(), "it is noticed");
     tier.heal();
     assert_eq!(0, tier.disk().objects());
@@ -152,7 +152,7 @@ fn what_readers_hold_is_counted_and_comes_back() {
     for (at, it) in held.iter().enumerate() {
         assert_eq!(noise(at as u64, 30_000), contents(&it.body));
     }
-    assert_eq!(super::super::State::On, tier.disk().state(), "that is no failure");
+    assert_eq!(super::super::DiskState::On, tier.disk().state(), "that is no failure");
     held.clear();
     tier.text("new", "x");
     assert_eq!(Some(b"x".to_vec()), tier.get("new"));
@@ -228,7 +228,7 @@ fn a_device_that_is_smaller_than_the_size_goes_round() {
     for at in 0..300 {
         tier.put(&format!("k{at}"), blob(at, 10_000));
         assert_eq!(Some(noise(at, 10_000)), tier.get(&format!("k{at}")), "what is new is taken");
-        assert_eq!(super::super::State::On, tier.disk().state(), "k{at}");
+        assert_eq!(super::super::DiskState::On, tier.disk().state(), "k{at}");
     }
     assert!(tier.segments().len() >= 4 && tier.disk().is_cramped());
     assert!(tier.counters.disk_device_full_drops.get() > 20);
@@ -253,7 +253,7 @@ fn where_others_fill_the_device_a_quarter_is_kept() {
         tier.disk().look();
         let _ = tier.disk().flush().wait();
     }
-    assert_ne!(super::super::State::On, tier.disk().state());
+    assert_ne!(super::super::DiskState::On, tier.disk().state());
     assert_eq!(before.div_ceil(4), tier.segments().len(), "of {before}");
     assert_eq!(Some(noise(59, 10_000)), tier.get("k59"), "what is there is read");
     tier.calls.faults.has_room_for(None);

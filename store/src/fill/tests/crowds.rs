@@ -7,7 +7,7 @@ fn relieve(store: &Store, key: &[u8], waits: &FillReader) -> Begin {
     store.relieve(hash, hash, key, waits)
 }
 
-fn spent(spent: Spent) -> FillHead {
+fn spent(spent: SpentLifetime) -> FillHead {
     FillHead::Shared(Arc::new(SharedHead { spent, ..head() }))
 }
 
@@ -28,7 +28,7 @@ fn one_of_those_who_waited_long_enough_begins_another() {
 
 #[test]
 fn what_is_spent_is_for_those_who_waited() {
-    for (how, stores) in [(Spent::Stored, true), (Spent::Passing, false)] {
+    for (how, stores) in [(SpentLifetime::Stored, true), (SpentLifetime::Passing, false)] {
         let store = store(1 << 20);
         let (mut writer, mut leader) = lead(&store, b"k");
         let mut waiting = follow(&store, b"k");
@@ -57,7 +57,7 @@ fn what_nobody_can_join_stays_where_it_is() {
     let store = store(1 << 20);
     let hash = store.hash(b"k");
     let (mut writer, reader) = store.begin_alone(hash, b"k", store.removals(hash));
-    writer.head(spent(Spent::Stored), true);
+    writer.head(spent(SpentLifetime::Stored), true);
     writer.finish(FillEnd::Complete(None));
     drop(reader);
     assert_eq!(0, store.flights.len());

@@ -1,9 +1,9 @@
 //! Who is too slow for the others reads from the spool: everything, or what comes before a fault, and never a wrong byte.
 
 use super::*;
-use crate::disk::calls::Calls;
+use crate::disk::syscalls::Syscalls;
 use crate::disk::tests::Fail;
-use crate::spool::Settings as Where;
+use crate::spool::SpoolSettings as Where;
 use rustix::io::Errno;
 use tempfile::TempDir;
 
@@ -11,14 +11,14 @@ const GIB: u64 = 1 << 30;
 
 struct Spooling {
     store: Arc<Store>,
-    calls: Calls,
+    calls: Syscalls,
     empty: u64,
     body: Vec<u8>,
     _directory: TempDir,
 }
 
 fn spooling(size: u64, length: usize) -> Spooling {
-    let (store, calls, directory) = (store(8 << 20), Calls::default(), tempfile::tempdir().unwrap());
+    let (store, calls, directory) = (store(8 << 20), Syscalls::default(), tempfile::tempdir().unwrap());
     let settings = Where { directory: directory.path().into(), size };
     store.spool_with(settings, calls.clone()).unwrap();
     let body = (0..length as u32).map(|it| (it.wrapping_mul(2_654_435_761) >> 24) as u8).collect();

@@ -3,7 +3,7 @@
 use super::*;
 
 /// What a body of these bytes sums up to.
-fn sum_of(store: &Store, bytes: &[u8]) -> Option<Sum> {
+fn sum_of(store: &Store, bytes: &[u8]) -> Option<PrefixSum> {
     let mut summing = store.summing();
     bytes.chunks(1000).for_each(|it| summing.add(it));
     Some(summing.sum())

@@ -26,8 +26,8 @@ fn foreign(store: &Store, known: &[Position], came: u64) -> Seen {
     }
 }
 
-fn entry(deed: Deed) -> Entry {
-    Entry { id: 7, wall: 0, deed, about: About::Tag("red".into()) }
+fn entry(deed: PurgeEffect) -> PurgeEntry {
+    PurgeEntry { id: 7, wall: 0, deed, about: About::Tag("red".into()) }
 }
 
 const NEVER: u64 = u64::MAX;
@@ -50,7 +50,7 @@ fn what_an_application_wrote_is_judged_by_when_it_did() {
     assert_eq!(Seen::Fresh, foreign(&store, &[], now - 10), "whenever this node began to follow");
     assert_eq!(Seen::Fresh, foreign(&store, &[], now + 10));
     store.follow(&[at(1, 0)], 1, NEVER);
-    Holder::purge(&store, &entry(Deed::Hard), &[at(1, 1)]).unwrap();
+    Holder::purge(&store, &entry(PurgeEffect::Hard), &[at(1, 1)]).unwrap();
     assert_eq!(Seen::Nothing, foreign(&store, &[], now));
     assert_eq!(Seen::Fresh, foreign(&store, &[], now + 10));
 }
@@ -59,7 +59,7 @@ fn what_an_application_wrote_is_judged_by_when_it_did() {
 fn a_purge_is_known_by_any_of_its_places_and_by_none_before_it_has_one() {
     let store = store(1 << 20);
     store.follow(&[at(1, 0), at(2, 0)], 1, NEVER);
-    let seq = Holder::purge(&store, &entry(Deed::Hard), &[]).unwrap();
+    let seq = Holder::purge(&store, &entry(PurgeEffect::Hard), &[]).unwrap();
     let later = clock::wall().0 + 100;
     assert_eq!(Seen::Nothing, foreign(&store, &[at(1, 9), at(2, 9)], later));
     store.also_at(seq, at(1, 3));
@@ -107,17 +107,17 @@ fn nothing_is_trusted_before_the_logs_are_followed_nor_beyond_the_lease() {
 fn an_entry_and_its_rule_say_the_same() {
     let expression = Expression::parse("status >= 500").unwrap();
     let scopes = [
-        Scope::Url(b"a".as_slice().into()),
-        Scope::Prefix(b"".as_slice().into()),
-        Scope::Tag("t".into()),
-        Scope::All,
+        PurgeScope::Url(b"a".as_slice().into()),
+        PurgeScope::Prefix(b"".as_slice().into()),
+        PurgeScope::Tag("t".into()),
+        PurgeScope::All,
     ];
-    for scope in scopes.into_iter().chain([Scope::Where(expression)]) {
+    for scope in scopes.into_iter().chain([PurgeScope::Where(expression)]) {
         for strength in [Strength::Soft, Strength::Validate, Strength::Hard] {
             let rule = rule_of(&entry_of(&scope, strength, 9), vec![at(1, 2)]).unwrap();
-            assert_eq!(Rule { scope: scope.clone(), strength, positions: vec![at(1, 2)] }, rule);
+            assert_eq!(PurgeRule { scope: scope.clone(), strength, positions: vec![at(1, 2)] }, rule);
         }
     }
-    let strange = Entry { id: 1, wall: 0, deed: Deed::Hard, about: About::Where("(".into()) };
+    let strange = PurgeEntry { id: 1, wall: 0, deed: PurgeEffect::Hard, about: About::Where("(".into()) };
     assert_eq!(Expression::parse("(").is_err(), rule_of(&strange, Vec::new()).is_none());
 }

@@ -9,19 +9,19 @@ type Outcome = Result<(Vec<u8>, String, usize), Option<BadChunk>>;
 
 /// Decodes `raw`, given in pieces that end at `cuts`.
 fn decode(raw: &[u8], cuts: impl Iterator<Item = usize>) -> Outcome {
-    let mut decoder = Decoder::default();
+    let mut decoder = ChunkedDecoder::default();
     let mut data = Vec::new();
     let mut at = 0;
     for cut in cuts.chain([raw.len()]) {
         while at < cut || at == raw.len() {
             let rest = &raw[at..cut];
             match decoder.step(rest).map_err(Some)? {
-                Step::More { consumed } => {
+                ChunkStep::More { consumed } => {
                     assert_eq!(rest.len(), consumed);
                     at += consumed;
                     break;
                 }
-                Step::Data { consumed, data: left } => {
+                ChunkStep::Data { consumed, data: left } => {
                     at += consumed;
                     let room = cut - at;
                     let taken = room.min(usize::try_from(left).unwrap_or(room));
@@ -32,9 +32,9 @@ fn decode(raw: &[u8], cuts: impl Iterator<Item = usize>) -> Outcome {
                         break;
                     }
                 }
-                Step::End { consumed } => {
+                ChunkStep::End { consumed } => {
                     assert!(decoder.is_at_end());
-                    assert_eq!(Ok(Step::End { consumed: 0 }), decoder.step(b"0\r\n\r\n"));
+                    assert_eq!(Ok(ChunkStep::End { consumed: 0 }), decoder.step(b"0\r\n\r\n"));
                     let text = decoder.trailers().unwrap_or_default().text().to_vec();
                     return Ok((data, String::from_utf8_lossy(&text).into_owned(), at + consumed));
                 }
@@ -283,7 +283,7 @@ fn trailers() {
 
 #[test]
 fn a_refusal_is_final() {
-    let mut decoder = Decoder::default();
+    let mut decoder = ChunkedDecoder::default();
     assert_eq!(Err(Size), decoder.step(b"x"));
     assert_eq!(Err(Size), decoder.step(b"5\r\nhello\r\n0\r\n\r\n"));
     assert!(!decoder.is_at_end());

@@ -5,7 +5,7 @@ use super::Reject;
 use larder_semantics::scheme::Scheme;
 
 /// A target that was taken apart.
-pub(crate) struct Target<'a> {
+pub(crate) struct SplitTarget<'a> {
     /// Origin-form, `*`, or authority-form.
     pub target: &'a str,
     /// The authority of an absolute-form or the whole authority-form, and the port that need not be written.
@@ -13,7 +13,7 @@ pub(crate) struct Target<'a> {
 }
 
 /// Takes `raw` apart for `method`, over a connection of `own` scheme.
-pub(crate) fn read<'a>(method: &str, raw: &'a str, own: Scheme) -> Result<Target<'a>, Reject> {
+pub(crate) fn read<'a>(method: &str, raw: &'a str, own: Scheme) -> Result<SplitTarget<'a>, Reject> {
     // The field parser let VCHAR and obs-text through: everything below 0x21 and DEL is already refused.
     if !raw.is_ascii() || memchr::memchr(b'#', raw.as_bytes()).is_some() {
         return Err(Reject::Target);
@@ -22,17 +22,17 @@ pub(crate) fn read<'a>(method: &str, raw: &'a str, own: Scheme) -> Result<Target
         // RFC 9110 §9.3.6: a port is needed here, and `Host` may leave it out.
         return match raw.rsplit_once(':') {
             Some((_, port)) if facts::length(port.as_bytes()).is_some() && is_authority(raw.as_bytes()) => {
-                Ok(Target { target: raw, authority: Some((raw, port)) })
+                Ok(SplitTarget { target: raw, authority: Some((raw, port)) })
             }
             _ => Err(Reject::Target),
         };
     }
     if raw.starts_with('/') {
-        return Ok(Target { target: raw, authority: None });
+        return Ok(SplitTarget { target: raw, authority: None });
     }
     if raw == "*" {
         return match method {
-            "OPTIONS" => Ok(Target { target: raw, authority: None }),
+            "OPTIONS" => Ok(SplitTarget { target: raw, authority: None }),
             _ => Err(Reject::Target),
         };
     }
@@ -42,7 +42,7 @@ pub(crate) fn read<'a>(method: &str, raw: &'a str, own: Scheme) -> Result<Target
 /// Absolute-form: of the connection's own scheme, no user information; another scheme is not for this connection,
 /// whatever is behind it. `http://host?query` is refused, since the target that it means, `/?query`, stands nowhere in
 /// the buffer; no client that is known to us sends it.
-fn absolute<'a>(method: &str, raw: &'a str, own: Scheme) -> Result<Target<'a>, Reject> {
+fn absolute<'a>(method: &str, raw: &'a str, own: Scheme) -> Result<SplitTarget<'a>, Reject> {
     let (scheme, rest) = Scheme::split(raw).ok_or(Reject::Target)?;
     if scheme != own {
         return Err(if scheme == Scheme::Https { Reject::NotSecured } else { Reject::Secured });
@@ -54,7 +54,7 @@ fn absolute<'a>(method: &str, raw: &'a str, own: Scheme) -> Result<Target<'a>, R
     }
     // RFC 9112 §3.2.4: an OPTIONS for a whole server arrives through a proxy without a path.
     let empty = if method == "OPTIONS" { "*" } else { "/" };
-    Ok(Target {
+    Ok(SplitTarget {
         target: if path.is_empty() { empty } else { path },
         authority: Some((authority, own.default_port())),
     })

@@ -8,7 +8,7 @@ use Reject::{
 use larder_semantics::scheme::Scheme;
 use proptest::prelude::*;
 
-const LIMITS: Limits = Limits { head: 16 * 1024, target: 256, scheme: Scheme::Http };
+const LIMITS: HeadLimits = HeadLimits { head: 16 * 1024, target: 256, scheme: Scheme::Http };
 
 /// Reads `raw`, which is a whole head and nothing else.
 #[track_caller]
@@ -16,11 +16,11 @@ fn read(raw: &[u8]) -> Result<Request, Reject> {
     let text = String::from_utf8_lossy(raw);
     let mut storage = Storage::new();
     match parse(raw, &LIMITS, &mut storage)? {
-        Parsed::Head(head, length) => {
+        ParsedRequest::Head(head, length) => {
             assert_eq!(raw.len(), length, "{text:?}");
             Ok(head.to_owned())
         }
-        Parsed::Partial => panic!("{text:?} is not whole"),
+        ParsedRequest::Partial => panic!("{text:?} is not whole"),
     }
 }
 
@@ -171,10 +171,10 @@ fn absolute_targets() {
 fn over_tls_an_absolute_form_is_https() {
     let read = |line: &str| {
         let text = format!("{line}\r\nHost: a\r\n\r\n");
-        let limits = Limits { scheme: Scheme::Https, ..LIMITS };
+        let limits = HeadLimits { scheme: Scheme::Https, ..LIMITS };
         match parse(text.as_bytes(), &limits, &mut Storage::new()) {
-            Ok(Parsed::Head(it, _)) => Ok((it.scheme, it.authority.to_owned(), it.target.to_owned())),
-            Ok(Parsed::Partial) => panic!("{line} is whole"),
+            Ok(ParsedRequest::Head(it, _)) => Ok((it.scheme, it.authority.to_owned(), it.target.to_owned())),
+            Ok(ParsedRequest::Partial) => panic!("{line} is whole"),
             Err(reject) => Err(reject),
         }
     };
@@ -459,7 +459,7 @@ fn connections() {
         let raw = format!("GET / {version}\r\nHost: a\r\n{fields}\r\n");
         let mut storage = Storage::new();
         match parse(raw.as_bytes(), &LIMITS, &mut storage) {
-            Ok(Parsed::Head(head, _)) => assert_eq!(expected, head.keep_alive, "{raw:?}"),
+            Ok(ParsedRequest::Head(head, _)) => assert_eq!(expected, head.keep_alive, "{raw:?}"),
             other => panic!("{raw:?}: {other:?}"),
         }
     }
@@ -503,12 +503,12 @@ fn expectations() {
 
 #[test]
 fn bounds() {
-    let limits = Limits { head: 64, target: 8, scheme: Scheme::Http };
+    let limits = HeadLimits { head: 64, target: 8, scheme: Scheme::Http };
     let check = |raw: &str, expected: Result<usize, Reject>| {
         let mut storage = Storage::new();
         let found = parse(raw.as_bytes(), &limits, &mut storage).map(|it| match it {
-            Parsed::Head(_, length) => length,
-            Parsed::Partial => 0,
+            ParsedRequest::Head(_, length) => length,
+            ParsedRequest::Partial => 0,
         });
         assert_eq!(expected, found, "{raw:?}");
     };
@@ -613,10 +613,10 @@ fn nearly() -> impl Strategy<Value = Vec<u8>> {
 }
 
 /// What was found, in a form that outlives its buffer.
-fn told(parsed: Result<Parsed<'_>, Reject>) -> Result<Option<(usize, String)>, Reject> {
+fn told(parsed: Result<ParsedRequest<'_>, Reject>) -> Result<Option<(usize, String)>, Reject> {
     parsed.map(|it| match it {
-        Parsed::Head(head, length) => Some((length, format!("{head:?}"))),
-        Parsed::Partial => None,
+        ParsedRequest::Head(head, length) => Some((length, format!("{head:?}"))),
+        ParsedRequest::Partial => None,
     })
 }
 
@@ -690,7 +690,7 @@ fn what_no_uri_may_have_is_encoded() {
         let head = format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n");
         let mut storage = Storage::new();
         match parse(head.as_bytes(), &LIMITS, &mut storage) {
-            Ok(Parsed::Head(head, _)) => (head.needs_encoding, head.to_owned().target),
+            Ok(ParsedRequest::Head(head, _)) => (head.needs_encoding, head.to_owned().target),
             other => panic!("{target}: {other:?}"),
         }
     };

@@ -7,14 +7,14 @@ use proptest::prelude::*;
 const LIMIT: usize = 16 * 1024;
 
 #[track_caller]
-fn read(raw: impl AsRef<[u8]>, method: &str) -> Result<Response, BadResponse> {
+fn read(raw: impl AsRef<[u8]>, method: &str) -> Result<ResponseHead, BadResponse> {
     let raw = raw.as_ref();
     match parse(raw, LIMIT, method)? {
-        Parsed::Head(head, length) => {
+        ParsedResponse::Head(head, length) => {
             assert_eq!(raw.len(), length, "{:?}", String::from_utf8_lossy(raw));
             Ok(head)
         }
-        Parsed::Partial => panic!("{:?} is not whole", String::from_utf8_lossy(raw)),
+        ParsedResponse::Partial => panic!("{:?} is not whole", String::from_utf8_lossy(raw)),
     }
 }
 
@@ -234,8 +234,8 @@ fn connections() {
 fn bounds() {
     let check = |raw: &str, expected: Result<usize, BadResponse>| {
         let found = parse(raw.as_bytes(), 40, "GET").map(|it| match it {
-            Parsed::Head(_, length) => length,
-            Parsed::Partial => 0,
+            ParsedResponse::Head(_, length) => length,
+            ParsedResponse::Partial => 0,
         });
         assert_eq!(expected, found, "{raw:?}");
     };
@@ -272,10 +272,10 @@ fn nearly() -> impl Strategy<Value = Vec<u8>> {
         .prop_map(|(line, rest)| [line.as_bytes(), &rest.concat()].concat())
 }
 
-fn told(parsed: Result<Parsed, BadResponse>) -> Result<Option<(usize, String)>, BadResponse> {
+fn told(parsed: Result<ParsedResponse, BadResponse>) -> Result<Option<(usize, String)>, BadResponse> {
     parsed.map(|it| match it {
-        Parsed::Head(head, length) => Some((length, format!("{head:?}"))),
-        Parsed::Partial => None,
+        ParsedResponse::Head(head, length) => Some((length, format!("{head:?}"))),
+        ParsedResponse::Partial => None,
     })
 }
 

@@ -1,9 +1,9 @@
 //! What makes a request malformed, and what a well-formed one says.
 
-use super::super::hpack::{Decoder, encode};
+use super::super::hpack::{HpackDecoder, encode};
 use super::*;
 
-const LIMITS: Limits = Limits { head: 4096, target: 64, scheme: Scheme::Http };
+const LIMITS: HeadLimits = HeadLimits { head: 4096, target: 64, scheme: Scheme::Http };
 
 /// Reads a section of `name: value` lines.
 fn with<T>(text: &str, end_stream: bool, see: impl FnOnce(Result<RequestHead<'_>, Reject>) -> T) -> T {
@@ -26,7 +26,7 @@ fn fill(text: &str, section: &mut Section) {
         encode::field(b"age", value.as_bytes(), &mut field);
         block.extend_from_slice(&field[2..]); // Behind the name.
     }
-    Decoder::new(4096).decode(&block, section).unwrap();
+    HpackDecoder::new(4096).decode(&block, section).unwrap();
 }
 
 /// `text` stands behind the pseudo-fields of a GET.

@@ -24,7 +24,7 @@ pub enum Flaw {
 
 /// Reads the field sections of one connection.
 #[derive(Debug)]
-pub struct Decoder {
+pub struct HpackDecoder {
     table: Dynamic,
     /// Bytes of the table that the peer may want.
     allowed: usize,
@@ -34,7 +34,7 @@ pub struct Decoder {
 #[derive(Debug, Default)]
 pub struct Section {
     text: Vec<u8>,
-    lines: Vec<Line>,
+    lines: Vec<DecodedField>,
     flaw: Option<Flaw>,
     /// Bytes as RFC 9113 §6.5.2 counts them.
     size: usize,
@@ -45,7 +45,7 @@ pub struct Section {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Line {
+struct DecodedField {
     start: u32,
     name: u32,
     value: u32,
@@ -104,7 +104,7 @@ impl Section {
                     return self.text.truncate(start);
                 }
                 if line.value == 0 {
-                    *line = Line { start: small(start), name: small(name), value: small(value) };
+                    *line = DecodedField { start: small(start), name: small(name), value: small(value) };
                     return;
                 }
                 if (line.start + line.name + line.value) as usize == start {
@@ -124,11 +124,11 @@ impl Section {
             }
             self.cookie = Some(self.lines.len());
         }
-        self.lines.push(Line { start: small(start), name: small(name), value: small(value) });
+        self.lines.push(DecodedField { start: small(start), name: small(name), value: small(value) });
     }
 }
 
-impl Decoder {
+impl HpackDecoder {
     /// With an empty table of up to `allowed` bytes.
     #[must_use]
     pub fn new(allowed: usize) -> Self {

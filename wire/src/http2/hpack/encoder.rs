@@ -44,7 +44,7 @@ struct Table {
     /// What is known of the field or the name with some hash: see [`Place`].
     places: [Place; PLACES],
     /// By their numbers, of which the last [`Table::count`] are in use.
-    entries: [Entry; ENTRIES],
+    entries: [EncoderEntry; ENTRIES],
     count: u16,
     /// What the next entry is numbered.
     next: u16,
@@ -64,7 +64,7 @@ const HAS_ENTRY: u32 = 1 << 16;
 const TAG: u32 = 17;
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Entry {
+struct EncoderEntry {
     start: u32,
     length: u16,
     /// As RFC 7541 §4.1 counts it.
@@ -301,7 +301,7 @@ impl Table {
     fn new() -> Box<Self> {
         Box::new(Self {
             places: [Place::default(); PLACES],
-            entries: [Entry::default(); ENTRIES],
+            entries: [EncoderEntry::default(); ENTRIES],
             count: 0,
             next: 0,
             text: Vec::new(),
@@ -414,7 +414,7 @@ impl Table {
         let start = self.gone.wrapping_add(u32::try_from(self.text.len()).unwrap_or(0));
         self.text.extend_from_slice(literal.bytes);
         let number = self.next;
-        let entry = Entry { start, length: small(literal.bytes.len()), size: small(size) };
+        let entry = EncoderEntry { start, length: small(literal.bytes.len()), size: small(size) };
         self.entries[usize::from(number) % ENTRIES] = entry;
         (self.next, self.count) = (number.wrapping_add(1), self.count + 1);
         self.size += size;

@@ -7,7 +7,7 @@ mod encoder;
 mod huffman;
 mod table;
 
-pub use decode::{Decoder, Flaw, Section};
+pub use decode::{Flaw, HpackDecoder, Section};
 pub use encoder::Encoder;
 
 /// Bytes of the table that a peer may have us keep (`SETTINGS_HEADER_TABLE_SIZE`; the one that connections begin with).

@@ -62,14 +62,14 @@ pub(super) struct Dynamic {
     text: Vec<u8>,
     /// Bytes that were taken off the start of `text` so far.
     gone: u64,
-    entries: VecDeque<Entry>,
+    entries: VecDeque<TableEntry>,
     size: usize,
     /// As the peer wants it, up to what we allow.
     max: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct TableEntry {
     /// Counted from the first byte that ever came.
     start: u64,
     name: u32,
@@ -113,7 +113,12 @@ impl Dynamic {
         self.text.extend_from_slice(name);
         self.text.extend_from_slice(value);
         let small = |it: usize| u32::try_from(it).unwrap_or(u32::MAX);
-        self.entries.push_front(Entry { start, name: small(name.len()), value: small(value.len()), flaw });
+        self.entries.push_front(TableEntry {
+            start,
+            name: small(name.len()),
+            value: small(value.len()),
+            flaw,
+        });
         self.size += size;
     }
 

@@ -1,6 +1,6 @@
 //! The lines that heads share: found by having been seen before, kept once for all heads that have them.
 
-use super::{Cut, ReadyHead, Template};
+use super::{Cut, HeadTemplate, ReadyHead};
 use crate::http2::hpack::encode;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -25,7 +25,7 @@ const OWN: [&[u8]; 6] = [b"date", b"etag", b"last-modified", b"expires", b"conte
 pub struct Templates {
     /// Hashes of lines and splits that were seen, each in its place.
     seen: Box<[AtomicU32]>,
-    all: RwLock<HashMap<u64, Arc<Template>>>,
+    all: RwLock<HashMap<u64, Arc<HeadTemplate>>>,
 }
 
 impl Default for Templates {
@@ -111,7 +111,7 @@ impl Templates {
         }
     }
 
-    fn find(&self, text: &[u8], split: &Split) -> Option<Arc<Template>> {
+    fn find(&self, text: &[u8], split: &Split) -> Option<Arc<HeadTemplate>> {
         let found = self.all.read().unwrap_or_else(PoisonError::into_inner).get(&split.hash).cloned();
         let template = match found {
             Some(it) => it,
@@ -123,8 +123,8 @@ impl Templates {
         template.is_of(text, split).then_some(template)
     }
 
-    fn make(&self, text: &[u8], split: &Split) -> Option<Arc<Template>> {
-        let template = Arc::new(Template::of(text, split)?);
+    fn make(&self, text: &[u8], split: &Split) -> Option<Arc<HeadTemplate>> {
+        let template = Arc::new(HeadTemplate::of(text, split)?);
         let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);
         if all.len() >= MOST {
             // Those that no head has any more.
@@ -139,7 +139,7 @@ fn runs(split: &Split) -> usize {
     split.pieces.len() / 2
 }
 
-fn own(text: &[u8], split: &Split, template: Arc<Template>) -> Option<ReadyHead> {
+fn own(text: &[u8], split: &Split, template: Arc<HeadTemplate>) -> Option<ReadyHead> {
     let runs = runs(split);
     let mut own = vec![0; 2 * runs];
     own.reserve(2 * text.len());
@@ -157,8 +157,8 @@ fn own(text: &[u8], split: &Split, template: Arc<Template>) -> Option<ReadyHead>
     Some(ReadyHead { template: Some(template), own: Box::from(&own[..]) })
 }
 
-impl Template {
-    fn of(head: &[u8], split: &Split) -> Option<Template> {
+impl HeadTemplate {
+    fn of(head: &[u8], split: &Split) -> Option<HeadTemplate> {
         let (mut text, mut block, mut cuts) = (Vec::new(), Vec::new(), Vec::with_capacity(runs(split)));
         for (at, piece) in split.pieces.iter().step_by(2).enumerate() {
             text.extend_from_slice(&head[piece.clone()]);
@@ -173,7 +173,7 @@ impl Template {
                 });
             }
         }
-        Some(Template { text: text.into(), block: block.into(), cuts: cuts.into() })
+        Some(HeadTemplate { text: text.into(), block: block.into(), cuts: cuts.into() })
     }
 
     /// Whether it has the very lines that a head shares, in the same places.

@@ -1,14 +1,14 @@
 //! Both forms of a head say the same, with a template and without.
 
 use super::*;
-use crate::http2::hpack::{Decoder, Section, TABLE};
+use crate::http2::hpack::{HpackDecoder, Section, TABLE};
 use proptest::prelude::*;
 
 /// What a client reads in a block, as HTTP/1.1 would have it with names in lower case.
 fn said(block: &[u8]) -> String {
     let mut section = Section::default();
     section.begin(1 << 20);
-    Decoder::new(TABLE).decode(block, &mut section).unwrap();
+    HpackDecoder::new(TABLE).decode(block, &mut section).unwrap();
     assert_eq!(None, section.flaw());
     let text = |it: &[u8]| String::from_utf8_lossy(it).into_owned();
     section.iter().map(|(name, value)| format!("{}: {}\n", text(name), text(value))).collect()

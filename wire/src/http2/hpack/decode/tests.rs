@@ -23,7 +23,7 @@ fn said(section: &Section) -> String {
 /// Decodes `blocks` one after the other, and compares what they say and what the table counts then.
 #[track_caller]
 fn check(max: usize, blocks: &[(&str, &str, usize)]) {
-    let mut decoder = Decoder::new(max);
+    let mut decoder = HpackDecoder::new(max);
     for (block, expect, size) in blocks {
         let mut section = Section::default();
         section.begin(1 << 16);
@@ -109,7 +109,11 @@ fn a_table_is_resized_twice_at_a_beginning() {
 fn refused(block: &str) {
     let mut section = Section::default();
     section.begin(1 << 16);
-    assert_eq!(Err(ErrorCode::Compression), Decoder::new(4096).decode(&hex(block), &mut section), "{block}");
+    assert_eq!(
+        Err(ErrorCode::Compression),
+        HpackDecoder::new(4096).decode(&hex(block), &mut section),
+        "{block}"
+    );
 }
 
 #[test]
@@ -127,7 +131,7 @@ fn broken_blocks() {
 
 #[track_caller]
 fn flawed(block: &[u8], expect: Option<Flaw>) {
-    let (mut decoder, mut section) = (Decoder::new(4096), Section::default());
+    let (mut decoder, mut section) = (HpackDecoder::new(4096), Section::default());
     section.begin(1 << 16);
     decoder.decode(block, &mut section).unwrap();
     assert_eq!(expect, section.flaw(), "{block:?}");
@@ -160,7 +164,7 @@ fn crumbs_of_cookies_are_one_line() {
         fields.iter().for_each(|it| encode::field(it.0.as_bytes(), it.1.as_bytes(), &mut block));
         let mut section = Section::default();
         section.begin(1 << 16);
-        Decoder::new(0).decode(&block, &mut section).unwrap();
+        HpackDecoder::new(0).decode(&block, &mut section).unwrap();
         assert_eq!(expect, said(&section));
     }
     let apart = [("cookie", "a=1"), ("cookie", "b=2"), ("x", "y"), ("cookie", "c=3"), ("cookie", "d=4")];
@@ -172,7 +176,7 @@ fn crumbs_of_cookies_are_one_line() {
 
 #[test]
 fn a_bomb_is_given_up_and_the_table_stays_in_step() {
-    let mut decoder = Decoder::new(4096);
+    let mut decoder = HpackDecoder::new(4096);
     let mut block = [&b"\x40\x01a\x7f\x81\x1e"[..], &[b'x'; 4000]].concat();
     block.extend_from_slice(&[0xbe; 16_000]);
     block.extend_from_slice(b"\x40\x01b\x01c");
@@ -191,7 +195,7 @@ fn too_many_fields_are_too_large() {
     for (count, expect) in [(MAX_FIELDS, false), (MAX_FIELDS + 1, true)] {
         let mut section = Section::default();
         section.begin(1 << 20);
-        Decoder::new(4096).decode(&vec![0x82; count], &mut section).unwrap();
+        HpackDecoder::new(4096).decode(&vec![0x82; count], &mut section).unwrap();
         assert_eq!(expect, section.is_too_large(), "{count}");
     }
 }
@@ -199,7 +203,7 @@ fn too_many_fields_are_too_large() {
 proptest! {
     #[test]
     fn no_bytes_panic(blocks in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..80), 0..6)) {
-        let (mut decoder, mut section) = (Decoder::new(256), Section::default());
+        let (mut decoder, mut section) = (HpackDecoder::new(256), Section::default());
         for block in blocks {
             section.begin(500);
             if decoder.decode(&block, &mut section).is_err() {
@@ -227,7 +231,7 @@ proptest! {
         expect.push_str(&format!("x-last: {}\n", "x".repeat(300)));
         let mut section = Section::default();
         section.begin(1 << 20);
-        Decoder::new(0).decode(&block, &mut section).unwrap();
+        HpackDecoder::new(0).decode(&block, &mut section).unwrap();
         prop_assert_eq!(expect, said(&section));
         prop_assert_eq!(None, section.flaw());
     }

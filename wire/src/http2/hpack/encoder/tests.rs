@@ -2,10 +2,10 @@
 //! is short.
 
 use super::*;
-use crate::http2::hpack::{Decoder, Section};
+use crate::http2::hpack::{HpackDecoder, Section};
 use proptest::prelude::*;
 
-fn said(decoder: &mut Decoder, block: &[u8]) -> String {
+fn said(decoder: &mut HpackDecoder, block: &[u8]) -> String {
     let mut section = Section::default();
     section.begin(1 << 20);
     decoder.decode(block, &mut section).unwrap();
@@ -86,7 +86,7 @@ fn deed() -> impl Strategy<Value = Deed> {
 proptest! {
     #[test]
     fn a_peer_reads_what_was_written(deeds in proptest::collection::vec(deed(), 1..60)) {
-        let (mut encoder, mut decoder) = (Encoder::default(), Decoder::new(MOST));
+        let (mut encoder, mut decoder) = (Encoder::default(), HpackDecoder::new(MOST));
         let mut allowed = MOST;
         for it in deeds {
             match it {
@@ -113,7 +113,7 @@ proptest! {
 
 #[test]
 fn what_recurs_takes_a_byte_each() {
-    let (mut encoder, mut decoder) = (Encoder::default(), Decoder::new(MOST));
+    let (mut encoder, mut decoder) = (Encoder::default(), HpackDecoder::new(MOST));
     let mut lengths = Vec::new();
     for page in 0..100 {
         let etag = format!("\"5f-{page}\"");
@@ -140,7 +140,7 @@ fn what_recurs_takes_a_byte_each() {
 
 #[test]
 fn a_full_table_forgets_its_oldest() {
-    let (mut encoder, mut decoder) = (Encoder::default(), Decoder::new(MOST));
+    let (mut encoder, mut decoder) = (Encoder::default(), HpackDecoder::new(MOST));
     // More entries than numbers go to, of many sizes; the first is said again now and then.
     for number in 0..70_000u32 {
         let value = format!("{number}{}", "v".repeat(number as usize % 70));

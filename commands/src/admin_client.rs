@@ -1,0 +1,527 @@
+//! Asking a larder that runs: which one, and how. What is asked of it, and how its answer is told, is each command's.
+
+use crate::cli::{Ask, admin_address};
+use larder_config::plan::PLACES;
+use larder_config::run_file::{self, reachable};
+use larder_config::spelling::spell_listen;
+use larder_config::token::{self, Token, VARIABLE};
+use larder_config::{AdminListen, Config};
+use larder_stdx::error::plain;
+use larder_transport::listener::Listen;
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+/// How long each port may take that is asked whether a larder's admin listens there.
+const PROBE: Duration = Duration::from_millis(300);
+/// Bytes of an answer at most.
+const MAX_ANSWER: u64 = 4 << 20;
+
+/// The variable that names an admin where no flag does, as `--admin` would.
+pub const ADDRESS: &str = "LARDER_ADMIN";
+
+/// Which larder is asked: the one whose admin `--admin` names; the one that runs with the file of `-c`; the one that
+/// [`ADDRESS`] names; of those on this machine the one that serves the port of `authority`, or the only one.
+///
+/// # Errors
+/// One sentence: there is none, or it cannot be told which.
+pub fn admin(named: Option<&Ask>, authority: Option<&str>) -> Result<Listen, String> {
+    match named {
+        Some(Ask::At(address)) => return Ok(address.clone()),
+        Some(Ask::Of(file)) => return of_file(file, &run_file::find()),
+        None => {}
+    }
+    if let Some(text) = std::env::var_os(ADDRESS).filter(|it| !it.is_empty()) {
+        let text = text.to_string_lossy();
+        let bad = || format!("{ADDRESS}: found {text:?}; allowed: ADDR:PORT or \"unix:/PATH\"");
+        return admin_address(&text).ok_or_else(bad);
+    }
+    match authority {
+        Some(authority) => choose(&running()?, authority),
+        None => the_only(&running()?),
+    }
+}
+
+/// The configuration that `-c` names, where no server says that it runs with it.
+static CONFIGURATION: OnceLock<PathBuf> = OnceLock::new();
+
+/// The larder that runs with the configuration of a file: as its run file says, else as the configuration itself does.
+fn of_file(file: &Path, running: &[run_file::RunFileEntry]) -> Result<Listen, String> {
+    let shown = file.display();
+    let whole = file.canonicalize().map_err(|it| format!("{shown} cannot be read: {}.", plain(&it)))?;
+    let is_same = |it: &Path| it.canonicalize().is_ok_and(|it| it == whole);
+    let runs_with = |it: &&run_file::RunFileEntry| it.configuration.as_deref().is_some_and(is_same);
+    let found: Vec<RunningLarder> = running.iter().filter(runs_with).map(RunningLarder::of).collect();
+    if !found.is_empty() {
+        return the_only(&found);
+    }
+    let config = Config::load(file, &[]).map_err(|it| it.to_string())?;
+    let _ = CONFIGURATION.set(whole);
+    match config.admin.listen {
+        AdminListen::Off => Err(format!("The larder of {shown} has no admin (admin.enabled = false).")),
+        AdminListen::At(address) | AdminListen::From(address) if address.port() != 0 => {
+            Ok(Listen::Tcp(reachable(address)))
+        }
+        AdminListen::At(_) | AdminListen::From(_) => Err(format!("No larder runs with {shown}.")),
+    }
+}
+
+/// Asks, and returns the answer where all is well.
+///
+/// # Errors
+/// One sentence: nobody listens there, or what it says is wrong with the question.
+pub fn post(admin: &Listen, path: &str, body: &Value, patience: Duration) -> Result<Value, String> {
+    told(admin, exchange(admin, patience, "POST", path, &body.to_string()))
+}
+
+fn nobody(admin: &Listen, error: &std::io::Error) -> String {
+    let (spelt, why) = (spell_listen(admin), plain(error));
+    format!(
+        "No larder answers at {spelt} ({why}); set --admin to the address that larder printed as \"admin on\"."
+    )
+}
+
+fn told(admin: &Listen, answer: std::io::Result<(u16, String)>) -> Result<Value, String> {
+    let (status, text) = answer.map_err(|error| nobody(admin, &error))?;
+    let value: Value = serde_json::from_str(&text)
+        .map_err(|_| format!("The server at {} is not the admin of larder.", spell_listen(admin)))?;
+    match status {
+        200 => Ok(value),
+        401 => Err(not_let_in(admin)),
+        _ => Err(value["detail"].as_str().unwrap_or("larder rejected the request.").to_owned()),
+    }
+}
+
+/// Asks for what is there, and returns the answer where all is well.
+///
+/// # Errors
+/// As [`post`].
+pub fn get(admin: &Listen, path: &str, patience: Duration) -> Result<Value, String> {
+    told(admin, exchange(admin, patience, "GET", path, ""))
+}
+
+/// Puts `body` to `path`, and returns the answer where all is well.
+///
+/// # Errors
+/// As [`post`].
+pub fn put(admin: &Listen, path: &str, body: &Value, patience: Duration) -> Result<Value, String> {
+    told(admin, exchange(admin, patience, "PUT", path, &body.to_string()))
+}
+
+/// Sends a body of any kind, or none, and returns the answer where all is well.
+///
+/// # Errors
+/// As [`post`].
+pub fn send(
+    admin: &Listen,
+    (method, path): (&str, &str),
+    content_type: &str,
+    body: &[u8],
+    patience: Duration,
+) -> Result<Value, String> {
+    told(admin, exchange_bytes(admin, patience, (method, path), content_type, body))
+}
+
+/// The `Content-Type` that says nothing of a body.
+pub const NO_TYPE: &str = "application/x-www-form-urlencoded";
+
+/// As a value of a query.
+#[must_use]
+pub fn encoded(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' | b'~' => {
+                out.push(char::from(byte))
+            }
+            _ => out.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    out
+}
+
+/// Why there is no stream of events.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StreamRefusal {
+    /// What is asked for is malformed: one sentence.
+    Asked(String),
+    /// Anything else: one sentence.
+    Other(String),
+}
+
+/// Server-sent events of a running larder, as they come.
+pub struct ServerEvents {
+    from: BufReader<Box<dyn AdminSocket>>,
+    text: String,
+}
+
+/// A stream of events says something at least every 10 seconds.
+const SILENCE: Duration = Duration::from_secs(40);
+
+/// Bytes of one chunk, and of one event, at most.
+const EVENT: usize = 4 << 20;
+
+impl ServerEvents {
+    /// Begins to listen.
+    ///
+    /// # Errors
+    /// Nobody answers, or refuses.
+    pub fn open(admin: &Listen, path: &str) -> Result<Self, StreamRefusal> {
+        let opened = Self::begin(admin, path).map_err(|error| StreamRefusal::Other(nobody(admin, &error)))?;
+        match opened {
+            (200, mut from) => {
+                let mut line = String::new();
+                while from.read_line(&mut line).is_ok_and(|it| it > 2) {
+                    line.clear();
+                }
+                Ok(Self { from, text: String::new() })
+            }
+            (status, mut from) => {
+                let mut text = String::new();
+                let _ = from.by_ref().take(MAX_ANSWER).read_to_string(&mut text);
+                let body = text.split_once("\r\n\r\n").map_or("", |it| it.1).to_owned();
+                let sentence = told(admin, Ok((status, body))).err().unwrap_or_default();
+                Err(if status == 400 {
+                    StreamRefusal::Asked(sentence)
+                } else {
+                    StreamRefusal::Other(sentence)
+                })
+            }
+        }
+    }
+
+    fn begin(admin: &Listen, path: &str) -> std::io::Result<(u16, BufReader<Box<dyn AdminSocket>>)> {
+        let (mut stream, host) = connect(admin, SILENCE)?;
+        let token = authorization(admin);
+        let head = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n{token}Connection: close\r\n\r\n");
+        stream.write_all(head.as_bytes())?;
+        let mut from = BufReader::new(stream);
+        let mut line = String::new();
+        from.read_line(&mut line)?;
+        Ok((line.split(' ').nth(1).and_then(|it| it.parse().ok()).unwrap_or(0), from))
+    }
+
+    /// The next event, its name and its data; `None` once there are no more, for whatever reason.
+    pub fn next_event(&mut self) -> Option<(String, String)> {
+        loop {
+            while let Some(end) = self.text.find("\n\n") {
+                let event: String = self.text.drain(..end + 2).collect();
+                let field =
+                    |name: &str| event.lines().find_map(|it| it.strip_prefix(name)).map(str::trim_start);
+                if let (Some(name), Some(data)) = (field("event:"), field("data:")) {
+                    return Some((name.to_owned(), data.to_owned()));
+                }
+            }
+            let chunk = self.chunk().filter(|it| self.text.len() + it.len() <= EVENT)?;
+            self.text.push_str(&String::from_utf8_lossy(&chunk));
+        }
+    }
+
+    fn chunk(&mut self) -> Option<Vec<u8>> {
+        let mut line = String::new();
+        (&mut self.from).take(64).read_line(&mut line).ok()?;
+        let size = usize::from_str_radix(line.trim_end(), 16).ok().filter(|it| (1..=EVENT).contains(it))?;
+        let mut chunk = vec![0; size + 2];
+        self.from.read_exact(&mut chunk).ok()?;
+        chunk.truncate(size);
+        Some(chunk)
+    }
+}
+
+/// Where a larder serves clients: the addresses that it printed.
+///
+/// # Errors
+/// As [`post`].
+pub fn serves(admin: &Listen) -> Result<Vec<String>, String> {
+    match look(admin, Duration::from_secs(5)) {
+        AdminProbe::Running(it) => Ok(it.serves),
+        AdminProbe::Locked => Err(not_let_in(admin)),
+        AdminProbe::Nobody => Err(format!(
+            "No larder answers at {}; set --admin to the address that larder printed as \"admin on\".",
+            spell_listen(admin)
+        )),
+    }
+}
+
+/// The line that shows the token to a larder, with its line end; empty for a Unix socket, whose file says who may ask,
+/// and where there is no token.
+#[must_use]
+pub fn authorization(admin: &Listen) -> String {
+    match (admin, own_token(admin)) {
+        (Listen::Tcp(_), Ok(token)) => format!("Authorization: Bearer {}\r\n", token.text()),
+        _ => String::new(),
+    }
+}
+
+/// The token for an admin by the rules of the server: of the variable, of the file that its run file names, of the one that the
+/// configuration names (of `-c`, or here), or of the default place. Of the admin that was asked for last it is remembered.
+fn own_token(admin: &Listen) -> Result<Token, String> {
+    static LAST: Mutex<Option<(Listen, Result<Token, String>)>> = Mutex::new(None);
+    let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, token)) = last.as_ref().filter(|it| it.0 == *admin) {
+        return token.clone();
+    }
+    let token = match run_file::find().iter().find(|it| it.admin.contains(admin)) {
+        Some(running) => running.token(),
+        None => {
+            let here = || PLACES.iter().map(Path::new).find(|it| it.exists());
+            let config = CONFIGURATION.get().map(PathBuf::as_path).or_else(here);
+            let config = config.and_then(|it| Config::load(it, &[]).ok());
+            token::of_client(config.and_then(|it| it.admin.token_file).as_deref())
+        }
+    };
+    *last = Some((admin.clone(), token.clone()));
+    token
+}
+
+/// One sentence for whoever is not let in: what to do.
+fn not_let_in(admin: &Listen) -> String {
+    let spelt = spell_listen(admin);
+    let what = match own_token(admin) {
+        Ok(_) => "rejects the token of this user".to_owned(),
+        Err(why) => format!("requires its token ({})", why.trim_end_matches('.')),
+    };
+    format!(
+        "The larder at {spelt} {what}; run this as the user of the larder process, or set {VARIABLE} to its token."
+    )
+}
+
+/// A larder on this machine: its admin, and where it serves clients.
+struct RunningLarder {
+    admin: Listen,
+    serves: Vec<String>,
+}
+
+impl RunningLarder {
+    fn of(it: &run_file::RunFileEntry) -> Self {
+        Self { admin: it.admin[0].clone(), serves: it.serves.clone() }
+    }
+}
+
+/// What was found at an address.
+enum AdminProbe {
+    Running(RunningLarder),
+    /// A larder that does not let us in.
+    Locked,
+    Nobody,
+}
+
+/// Every larder with a run file; where there is none, every one whose admin has one of the ports that are taken where nobody asks
+/// for one.
+///
+/// # Errors
+/// There are some, and none lets us in.
+fn running() -> Result<Vec<RunningLarder>, String> {
+    let told: Vec<RunningLarder> = run_file::find().iter().map(RunningLarder::of).collect();
+    if !told.is_empty() {
+        return Ok(told);
+    }
+    let (mut running, mut locked) = (Vec::new(), None);
+    let table = std::fs::read_to_string("/proc/net/tcp").unwrap_or_default();
+    let trusted = trusted_ports(&table, rustix::process::geteuid().as_raw());
+    for port in larder_config::admin_ports(larder_config::ADMIN_PORT) {
+        // Others may listen there, and would be shown the token.
+        if !trusted.contains(&port) {
+            continue;
+        }
+        let admin = Listen::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+        match look(&admin, PROBE) {
+            AdminProbe::Running(it) => running.push(it),
+            AdminProbe::Locked => locked = locked.or(Some(admin)),
+            AdminProbe::Nobody => {}
+        }
+    }
+    match locked {
+        Some(admin) if running.is_empty() => Err(not_let_in(&admin)),
+        _ => Ok(running),
+    }
+}
+
+/// The ports of IPv4's loopback at which this user listens, or root, by the kernel's table of sockets: one pass, since on
+/// a busy machine it has tens of thousands of lines.
+fn trusted_ports(table: &str, us: u32) -> Vec<u16> {
+    const LISTENS: &str = "0A";
+    let port = |line: &str| {
+        let mut words = line.split_ascii_whitespace();
+        let local = words.nth(1)?;
+        if words.nth(1)? != LISTENS {
+            return None;
+        }
+        let owner: u32 = words.nth(3)?.parse().ok()?;
+        let (host, port) = local.split_once(':')?;
+        let trusted = matches!(host, "0100007F" | "00000000") && (owner == us || owner == 0);
+        u16::from_str_radix(port, 16).ok().filter(|_| trusted)
+    };
+    table.lines().filter_map(port).collect()
+}
+
+fn look(admin: &Listen, patience: Duration) -> AdminProbe {
+    let Ok((status, text)) = exchange(admin, patience, "GET", "/cache/stats", "") else {
+        return AdminProbe::Nobody;
+    };
+    let Ok(answer) = serde_json::from_str::<Value>(&text) else { return AdminProbe::Nobody };
+    match (status, answer["listen"].as_array()) {
+        (200, Some(serves)) => {
+            let serves = serves.iter().filter_map(|it| it.as_str().map(str::to_owned)).collect();
+            AdminProbe::Running(RunningLarder { admin: admin.clone(), serves })
+        }
+        // Others may ask for tokens, too; in these words only a larder does.
+        (401, _) if answer["detail"].as_str().is_some_and(|it| it.contains("the admin's token")) => {
+            AdminProbe::Locked
+        }
+        _ => AdminProbe::Nobody,
+    }
+}
+
+/// Where no larder is found.
+const NONE: &str = "No larder of this user runs on this machine; set --admin to the address printed as \"admin on\", or -c to its \
+                    configuration file.";
+
+/// The larder that runs here, if it is the only one.
+fn the_only(running: &[RunningLarder]) -> Result<Listen, String> {
+    match running {
+        [] => Err(NONE.to_owned()),
+        [only] => Ok(only.admin.clone()),
+        several => {
+            let admins: Vec<String> = several.iter().map(|it| spell_listen(&it.admin)).collect();
+            Err(format!(
+                "Several larders run on this machine; choose one with --admin ({}) or -c FILE.",
+                admins.join(", ")
+            ))
+        }
+    }
+}
+
+/// The larder that serves the port of `authority`; where only one runs, that one.
+fn choose(running: &[RunningLarder], authority: &str) -> Result<Listen, String> {
+    let port = authority.rsplit_once(':').map(|it| it.1);
+    let port = port.filter(|it| it.bytes().all(|it| it.is_ascii_digit())).unwrap_or("80");
+    let serves =
+        |it: &&RunningLarder| it.serves.iter().any(|it| it.rsplit_once(':').is_some_and(|it| it.1 == port));
+    let named = authority.rsplit_once(':').is_some_and(|it| it.1 == port);
+    match (running, running.iter().find(serves)) {
+        ([only], None) if named => {
+            let (serves, admin) = (only.serves.join(" "), spell_listen(&only.admin));
+            Err(format!(
+                "The larder on this machine serves {serves}, not port {port}; correct the URL, or query it anyway \
+                 with --admin {admin}."
+            ))
+        }
+        ([], _) => Err(NONE.to_owned()),
+        ([only], _) => Ok(only.admin.clone()),
+        (_, Some(found)) => Ok(found.admin.clone()),
+        (several, None) => {
+            let admins: Vec<String> = several.iter().map(|it| spell_listen(&it.admin)).collect();
+            let admins = admins.join(", ");
+            Err(format!(
+                "Several larders run on this machine and none serves port {port}; choose one with --admin \
+                 ({admins})."
+            ))
+        }
+    }
+}
+
+fn exchange(
+    admin: &Listen,
+    patience: Duration,
+    method: &str,
+    path: &str,
+    body: &str,
+) -> std::io::Result<(u16, String)> {
+    exchange_bytes(admin, patience, (method, path), "application/json", body.as_bytes())
+}
+
+fn exchange_bytes(
+    admin: &Listen,
+    patience: Duration,
+    (method, path): (&str, &str),
+    content_type: &str,
+    body: &[u8],
+) -> std::io::Result<(u16, String)> {
+    let (mut stream, host) = connect(admin, patience)?;
+    let (length, token) = (body.len(), authorization(admin));
+    let head = format!(
+        "{method} {path} HTTP/1.1\r\nHost: {host}\r\n{token}Content-Type: {content_type}\r\nContent-Length: {length}\r\n\
+         Connection: close\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes())?;
+    // It may answer before it has read everything, and close.
+    let sent = stream.write_all(body);
+    let mut answer = Vec::new();
+    let read = stream.take(MAX_ANSWER).read_to_end(&mut answer);
+    if answer.is_empty() {
+        sent.and(read.map(drop))?;
+    }
+    let answer = String::from_utf8_lossy(&answer).into_owned();
+    let (head, text) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
+    let status = head.split(' ').nth(1).and_then(|it| it.parse().ok()).unwrap_or(0);
+    Ok((status, text.to_owned()))
+}
+
+trait AdminSocket: Read + Write {}
+impl<T: Read + Write> AdminSocket for T {}
+
+fn connect(admin: &Listen, patience: Duration) -> std::io::Result<(Box<dyn AdminSocket>, String)> {
+    match admin {
+        // The admin is never behind TLS: the command line refuses such an address.
+        Listen::Tcp(address) | Listen::Tls(address) => {
+            let stream = TcpStream::connect_timeout(address, patience)?;
+            stream.set_read_timeout(Some(patience))?;
+            Ok((Box::new(stream), address.to_string()))
+        }
+        Listen::Unix(path) => {
+            let stream = UnixStream::connect(path)?;
+            stream.set_read_timeout(Some(patience))?;
+            Ok((Box::new(stream), "localhost".to_owned()))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_shown_to_nobody_else() {
+        let table = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n\
+            0: 0100007F:23DC 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 12345 1\n\
+            1: 0100007F:23DD 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 12346 1\n\
+            2: 0100007F:23DE 0100007F:D431 01 00000000:00000000 00:00000000 00000000  1000        0 12347 1\n\
+            3: 0200007F:23DF 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 12348 1\n";
+        assert_eq!(vec![9180, 9181], trusted_ports(table, 1000));
+        assert_eq!(vec![9181], trusted_ports(table, 1001));
+    }
+
+    #[track_caller]
+    fn check(serves: &[&str], authority: &str, expect: Result<u16, &str>) {
+        let listen = |port| Listen::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+        let running: Vec<RunningLarder> = (9180..)
+            .zip(serves)
+            .map(|(port, it)| RunningLarder {
+                admin: listen(port),
+                serves: it.split(' ').map(str::to_owned).collect(),
+            })
+            .collect();
+        assert_eq!(expect.map(listen).map_err(str::to_owned), choose(&running, authority), "{authority}");
+    }
+
+    #[test]
+    fn the_larder_that_serves_the_port_is_asked() {
+        let two = ["http://127.0.0.1:8080", "unix:/run/larder.sock http://[::]:80"];
+        check(&[], "a:8080", Err(NONE));
+        check(&two[..1], "www.example.com", Ok(9180));
+        let other = "The larder on this machine serves http://127.0.0.1:8080, not port 81; correct the URL, or query it anyway with --admin 127.0.0.1:9180.";
+        check(&two[..1], "a:81", Err(other));
+        check(&two[..1], "a:8080", Ok(9180));
+        check(&two, "a:8080", Ok(9180));
+        check(&two, "a", Ok(9181));
+        check(&two, "[::1]:80", Ok(9181));
+        check(&two, "[::1]", Ok(9181));
+        let neither = "Several larders run on this machine and none serves port 81; choose one with --admin (127.0.0.1:9180, 127.0.0.1:9181).";
+        check(&two, "a:81", Err(neither));
+    }
+}

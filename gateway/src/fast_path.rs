@@ -1,0 +1,265 @@
+//! The fast speed: a fresh hit of RAM, answered synchronously between two reads. Allocates nothing, reads no clock,
+//! takes no exclusive lock. Whatever is not simple goes to `run`; what RAM has
+//! not, to `disk_hit`.
+
+use crate::certificate;
+use crate::coding;
+use crate::request_headers;
+use crate::route::{Gateway, GatewayRoute};
+use crate::stages;
+use larder_semantics::cache_status::{self, AnsweringTier, CacheReport};
+use larder_semantics::conditional::{self, Precondition};
+use larder_semantics::field::Field;
+use larder_semantics::freshness::Freshness;
+use larder_semantics::key;
+use larder_semantics::policy::Policy;
+use larder_semantics::request::RequestFacts;
+use larder_semantics::reuse::{self, Reuse};
+use larder_semantics::scheme::Scheme;
+use larder_semantics::stored::Meta;
+use larder_semantics::tags;
+use larder_semantics::trace::Silent;
+use larder_semantics::transcode::{self, Serve};
+use larder_stdx::clock::{self, WallTime};
+use larder_store::encodings::Peek;
+use larder_store::ram::{Lookup, StoredBody};
+use larder_store::{Encoding, Encodings, Stored};
+use larder_transport::{Client, ResponseWriter};
+use larder_wire::http1::request::RequestHead;
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// What a fast hit sent, for the log.
+#[derive(Clone, Copy, Debug)]
+pub struct FastHit {
+    /// The status that was sent.
+    pub status: u16,
+    /// Bytes of body.
+    pub body: u64,
+    /// What `Cache-Status` says.
+    pub report: CacheReport,
+}
+
+impl Gateway {
+    /// Answers a request from RAM, or declines with `None` and nothing written.
+    pub fn answer_now(
+        &self,
+        route: &GatewayRoute,
+        head: &RequestHead<'_>,
+        client: &Client,
+        answer: &mut ResponseWriter<'_>,
+    ) -> Option<FastHit> {
+        let facts = RequestFacts::read(head.method, head.fields);
+        if facts.range.is_some()
+            || request_headers::has_nominated(head.fields)
+            || certificate::is_told(route, client, head.fields)
+            || request_headers::bypass(&route.policy, &facts, head.target, head.fields).is_some()
+        {
+            return None;
+        }
+        let began = route.server_timing.then(clock::precise_micros);
+        let now = clock::wall();
+        let scratch = &mut *self.scratch.borrow_mut();
+        scratch.key.clear();
+        write_key(&route.policy, head.scheme, head.authority, head.target, head.fields, &mut scratch.key);
+        let hash = self.store.hash(&scratch.key);
+        let shelf = match self.store.lookup(hash, &scratch.key, 0) {
+            Lookup::Shelf(shelf) => shelf,
+            Lookup::Nothing => {
+                return self.on_disk_now(route, head, &facts, &scratch.key, hash, began, answer);
+            }
+            Lookup::HitForMiss => return None,
+        };
+        let stored = shelf.select(head.fields, &mut scratch.variant)?;
+        let precondition = ready(stored, head, &facts, &route.policy, now)?;
+        if stored.is_due(now.0) {
+            return None;
+        }
+        let form = match &stored.forms {
+            Some(forms) => self.form(forms, stored, &route.policy, head, &facts)?,
+            None => None,
+        };
+        let form = form.as_ref().and_then(|it| it.as_deref());
+        self.counters.cache_hits.add(1);
+        shelf.note_hit();
+        if form.is_some() {
+            self.counters.coding_hits.add(1);
+        }
+        let not_modified = precondition == Precondition::NotModified;
+        Some(respond(stored, AnsweringTier::Ram, form, head, not_modified, &route.policy, now, began, answer))
+    }
+
+    /// The form that a request is served, `None` within for the stored one; and has a better one made if there could be
+    /// one. `None` where the request has to wait, or nothing suits it.
+    fn form(
+        &self,
+        forms: &Encodings,
+        stored: &Arc<Stored>,
+        policy: &Policy,
+        head: &RequestHead<'_>,
+        facts: &RequestFacts<'_>,
+    ) -> Option<Option<Peek>> {
+        let choice = coding::choose(forms, policy, head.fields, facts);
+        if let Some(coding) = choice.make {
+            self.order(stored, coding);
+        }
+        match choice.serve {
+            Serve::Own => Some(None),
+            // A form has another tag than what it was made of, which conditions that compare strongly must see.
+            Serve::Made(_) if facts.conditional && transcode::is_exact(head.fields, false) => None,
+            Serve::Made(coding) => forms.peek(coding).map(Some),
+            Serve::Wait(_) | Serve::Unsuitable => None,
+        }
+    }
+}
+
+/// Whether a stored response can be sent as it lies there, and if so whether whole or as a 304: never `Failed`. `None`
+/// where it may not be used as it is, where it is a part or has trailers, and where a condition fails: that is for `run`.
+#[inline]
+pub(crate) fn ready(
+    stored: &Stored,
+    head: &RequestHead<'_>,
+    facts: &RequestFacts<'_>,
+    policy: &Policy,
+    now: WallTime,
+) -> Option<Precondition> {
+    if reuse::decide(Ok(&stored.meta), facts, policy, now, &mut Silent) != Reuse::Serve
+        || stored.meta.partial.is_some()
+        || stored.trailers.is_some()
+    {
+        return None;
+    }
+    let precondition = match facts.conditional {
+        true => conditional::evaluate(head.fields, &stored.meta),
+        false => Precondition::Proceed,
+    };
+    Some(precondition).filter(|it| *it != Precondition::Failed)
+}
+
+/// Writes the key of a request to a cached route: scheme, normalised authority, exact target.
+pub fn write_key(
+    policy: &Policy,
+    scheme: Scheme,
+    authority: &str,
+    target: &str,
+    fields: &[larder_semantics::field::Field<'_>],
+    out: &mut Vec<u8>,
+) {
+    policy.key.write(scheme.name(), &normal(scheme, authority), target, fields, out);
+}
+
+/// The one spelling of an authority, which stands in keys and is sent to origins: see `key::authority`.
+pub(crate) fn normal(scheme: Scheme, authority: &str) -> Cow<'_, str> {
+    let shorter = scheme.without_port(authority);
+    // A letter in upper case, or a zero behind a colon, which may begin a port.
+    let mut before = 0;
+    let is_normal = shorter.bytes().all(|it| {
+        let begins_port = it == b'0' && before == b':';
+        before = it;
+        !begins_port && !it.is_ascii_uppercase()
+    });
+    if is_normal {
+        return Cow::Borrowed(shorter);
+    }
+    let mut normal = String::with_capacity(shorter.len());
+    key::authority(scheme.name(), shorter, &mut normal);
+    Cow::Owned(normal)
+}
+
+/// Writes the answer from `stored`, or from the form made of it.
+#[allow(clippy::too_many_arguments, reason = "two callers, which have all of them at hand")]
+pub(crate) fn respond(
+    stored: &Stored,
+    tier: AnsweringTier,
+    form: Option<&Encoding>,
+    head: &RequestHead<'_>,
+    not_modified: bool,
+    policy: &Policy,
+    now: WallTime,
+    began: Option<u64>,
+    answer: &mut ResponseWriter<'_>,
+) -> FastHit {
+    let report = CacheReport::Hit { ttl: ttl(&stored.meta, now), tier };
+    let (ready, body) = match form {
+        None => (&stored.head, &stored.body),
+        Some(form) => {
+            form.note_use();
+            (&form.head, &form.body)
+        }
+    };
+    if not_modified {
+        answer.status(304);
+        let is_told = |it: &Field<'_>| in_not_modified(it.name) && !tags::is_hidden(it.name, &policy.tags);
+        for it in ready.lines().filter(is_told) {
+            answer.field(it.name, it.value);
+        }
+    } else {
+        answer.ready(ready);
+    }
+    write_own_lines(stored.meta.age(now), report, policy, answer);
+    if let Some(began) = began {
+        stages::tell_lookup_since(began, answer);
+    }
+    if not_modified {
+        answer.end();
+        return FastHit { status: 304, body: 0, report };
+    }
+    let body = match body {
+        _ if head.method == "HEAD" => {
+            answer.end();
+            0
+        }
+        StoredBody::Heap(bytes) => {
+            answer.end_with_copy(bytes, || bytes.bytes());
+            bytes.len() as u64
+        }
+        arena => {
+            answer.end_with_piece(arena.piece());
+            arena.len()
+        }
+    };
+    FastHit { status: stored.meta.status, body, report }
+}
+
+/// The lines that each hit has for itself.
+fn write_own_lines(age: u32, report: CacheReport, policy: &Policy, answer: &mut ResponseWriter<'_>) {
+    answer.field("Age", itoa::Buffer::new().format(age).as_bytes());
+    if policy.cache_status {
+        answer.field_with("Cache-Status", |text| cache_status::write(report, text));
+    }
+    if policy.x_cache {
+        answer.field("X-Cache", b"HIT");
+    }
+}
+
+/// Remaining freshness as `Cache-Status` tells it: negative when stale (RFC 9211 §2.4).
+#[must_use]
+pub fn ttl(meta: &Meta, now: WallTime) -> i64 {
+    match meta.freshness(now) {
+        Freshness::Fresh { remaining } => i64::from(remaining),
+        Freshness::Stale { staleness } => -i64::from(staleness),
+    }
+}
+
+/// Whether a stored field goes into a 304 (RFC 9110 §15.4.5): what steers caches and validators, and what is
+/// not about the representation that is not sent.
+#[must_use]
+pub fn in_not_modified(name: &str) -> bool {
+    !["content-length", "content-type", "content-encoding", "content-language", "content-range"]
+        .iter()
+        .any(|it| name.eq_ignore_ascii_case(it))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_authority_has_one_spelling() {
+        for it in ["a", "A:80", "a:", "a:080", "a:08080", "[::0]", "[::FF]:0081", "a:0", ""] {
+            let mut expect = String::new();
+            key::authority("http", it, &mut expect);
+            assert_eq!(expect, normal(Scheme::Http, it), "{it}");
+        }
+    }
+}

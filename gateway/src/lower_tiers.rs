@@ -1,0 +1,431 @@
+//! The tiers below RAM, as one worker has them: what goes down, what is taken away everywhere, and what of theirs is
+//! taken up into RAM. When they are asked, and what becomes of their answers, is in `descend`.
+
+use crate::assemble::assemble;
+use crate::coding;
+use crate::route::{self, Gateway, GatewayRoute, Spreading};
+use larder_semantics::field::FieldList;
+use larder_semantics::policy::Policy;
+use larder_semantics::request::{CookieLines, RequestFacts};
+use larder_semantics::storable::{self, Storable};
+use larder_semantics::stored::{self, Meta};
+use larder_semantics::tiers;
+use larder_semantics::trace::Silent;
+use larder_semantics::{tags, vary};
+use larder_stdx::clock;
+use larder_store::disk::DiskWrite;
+use larder_store::fleet::{
+    FilledBy, Fleet, FleetPut, FleetResponse, Instead, Mark, OversizePolicy, RecomputeLease, Removed,
+    Unshared,
+};
+use larder_store::ram::KeyHash;
+use larder_store::{
+    Born, DiskTier, FleetCopy, Marks, Position, Positions, PurgeRule, PurgeScope, Stored, StoredBody,
+    Strength,
+};
+use larder_wire::envelope::Envelope;
+use larder_wire::http1::request::Request;
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Uses of large bodies on disk are counted in so many places.
+const PLACES: usize = 4096;
+
+/// After so many uses all counts are halved, so that what was asked for long ago does not count for ever.
+const HALVED_AFTER: u32 = 4 * PLACES as u32;
+
+/// Seconds for which those who waited for an answer that may not be shared are told so, where that says nothing about
+/// the next: long enough that each looks again meanwhile. A server counts in whole seconds.
+const ANSWER_MARKED: u32 = 2;
+
+/// How long the answer to an unsafe method waits for the disk, and for other nodes' logs, to take down what it removes.
+const DISK_PATIENCE: Duration = Duration::from_secs(1);
+
+/// What is on its way down.
+pub(crate) struct Down {
+    /// Into the fleet.
+    pub put: Option<FleetPut>,
+    /// Older records that go from the disk.
+    pub displaced: Option<DiskWrite>,
+}
+
+/// The tiers below RAM that there are.
+#[derive(Default)]
+pub struct LowerTiers {
+    /// Shared by all workers.
+    pub disk: Option<Arc<DiskTier>>,
+    /// This worker's client.
+    pub fleet: Option<Rc<Fleet>>,
+    /// At which use a large body on disk is taken into RAM.
+    pub promote_after: u32,
+}
+
+impl LowerTiers {
+    /// Whether larder itself writes to the fleet: not where applications do.
+    pub(crate) fn fills_fleet(&self) -> bool {
+        let settings = self.fleet.as_ref().map(|it| it.settings());
+        settings.is_some_and(|it| it.put && it.filled_by == FilledBy::Larder)
+    }
+}
+
+/// How often large bodies on disk were used lately, about: two keys may share a place.
+pub(crate) struct DiskUseCounts {
+    places: Box<[u8]>,
+    since_halved: u32,
+}
+
+impl Default for DiskUseCounts {
+    fn default() -> Self {
+        Self { places: vec![0; PLACES].into(), since_halved: 0 }
+    }
+}
+
+impl DiskUseCounts {
+    /// Counts one more use, and says which it is.
+    fn count(&mut self, hash: KeyHash) -> u32 {
+        self.since_halved += 1;
+        if self.since_halved > HALVED_AFTER {
+            self.since_halved = 0;
+            self.places.iter_mut().for_each(|it| *it /= 2);
+        }
+        let place = &mut self.places[Self::place(hash)];
+        *place = place.saturating_add(1);
+        u32::from(*place)
+    }
+
+    /// How many there were.
+    fn so_far(&self, hash: KeyHash) -> u32 {
+        u32::from(self.places[Self::place(hash)])
+    }
+
+    #[allow(clippy::cast_possible_truncation, reason = "any bits of a hash will do")]
+    fn place(hash: KeyHash) -> usize {
+        hash.0 as usize % PLACES
+    }
+}
+
+impl Gateway {
+    /// Whether a route has any tier below RAM.
+    pub(crate) fn reaches_below(&self, route: &GatewayRoute) -> bool {
+        self.disk_of(&route.policy).is_some() || self.fleet_of(&route.policy).is_some()
+    }
+
+    /// The disk, where there is one and the route uses it.
+    pub(crate) fn disk_of(&self, policy: &Policy) -> Option<&Arc<DiskTier>> {
+        self.tiers.disk.as_ref().filter(|_| policy.tiers.disk)
+    }
+
+    /// The fleet, where there is one and the route uses it.
+    pub(crate) fn fleet_of(&self, policy: &Policy) -> Option<&Rc<Fleet>> {
+        self.tiers.fleet.as_ref().filter(|_| policy.tiers.fleet)
+    }
+
+    /// Queues a response that is stored, or was refused in RAM for want of room alone, for the tiers below, unless its
+    /// key was `removed`; `win` is the turn in which it was made. What does not go down takes the place of what lies there all the same,
+    /// unless it `freshens` that.
+    pub(crate) fn write_down(
+        &self,
+        policy: &Policy,
+        key: &[u8],
+        stored: &Arc<Stored>,
+        win: Option<RecomputeLease>,
+        freshens: bool,
+        removed: impl Fn() -> bool,
+    ) -> Down {
+        if self.fleet_of(policy).is_some() {
+            // Until it is there; and others may write there.
+            self.stands_alone(stored);
+        }
+        let goes_down = tiers::goes_down(&stored.meta, clock::wall());
+        let disk = self.disk_of(policy).filter(|_| stored.meta.partial.is_none());
+        // Ahead of what is queued: a process that is killed before the new one is written does not leave the old one.
+        let displaced = disk.and_then(|it| it.displace(key, stored));
+        if let Some(disk) = disk.filter(|_| goes_down) {
+            disk.write_unless(key, stored, removed);
+        }
+        let fleet = self.fleet_of(policy).filter(|_| self.tiers.fills_fleet());
+        let put = match fleet {
+            Some(fleet) if goes_down => Some(fleet.put_in_turn(key, stored, win)),
+            Some(fleet) if !freshens && stored.meta.partial.is_none() => {
+                fleet.supersede_soon(key, Instead::Trace(stored.meta.request_time));
+                None
+            }
+            _ => None,
+        };
+        Down { put, displaced }
+    }
+
+    /// Whether a response that this node has is in the fleet too, as far as it is up to larder: if it is not there then,
+    /// somebody has removed it.
+    pub(crate) fn is_shared(&self, stored: &Stored) -> bool {
+        let Some(fleet) = self.tiers.fleet.as_ref().filter(|_| self.tiers.fills_fleet()) else {
+            return false;
+        };
+        // What RAM cannot hold goes to no fleet.
+        let length = stored.body.len();
+        self.store.could_hold(length)
+            && (fleet.settings().large == OversizePolicy::Split || length < fleet.settings().max_item)
+    }
+
+    /// Removes a key from every tier, and ends once that is so, and would be after `kill -9`: by the fleet's deadline
+    /// and [`DISK_PATIENCE`] at the latest. Says whether anything lay in a tier of this node.
+    pub(crate) async fn remove(&self, policy: &Policy, hash: KeyHash, key: &[u8]) -> bool {
+        let (mut was_there, mut on_disk) = self.remove_here(policy, hash, key);
+        if let Some(fleet) = self.fleet_of(policy) {
+            let removed = fleet.remove(key).await;
+            // Who came meanwhile may have found it in the fleet yet, and brought it here.
+            let (again, written) = self.remove_here(policy, hash, key);
+            was_there |= again;
+            on_disk = written;
+            if removed == Removed::Perhaps {
+                // A server that comes back may have it still: this node at least does not take it.
+                let scope = PurgeScope::Url(key.into());
+                self.store.purge(PurgeRule { scope, strength: Strength::Hard, positions: Vec::new() });
+            }
+        }
+        if let Some(written) = on_disk {
+            self.outlives_us(written).await;
+        }
+        was_there
+    }
+
+    /// Removes a key from the tiers of this node; with what says that the disk's part is written.
+    fn remove_here(&self, policy: &Policy, hash: KeyHash, key: &[u8]) -> (bool, Option<DiskWrite>) {
+        let disk = self.disk_of(policy);
+        let (in_ram, below) =
+            self.store.remove_with(hash, key, || disk.map(|it| (it.knows(key), it.remove(key))));
+        let Some((on_disk, written)) = below else { return (in_ram, None) };
+        (in_ram || on_disk, Some(written))
+    }
+
+    /// Waits until the next process will know of a removal, but not longer than a device may take that is well.
+    pub(crate) async fn outlives_us(&self, written: DiskWrite) {
+        if !matches!(tokio::time::timeout(DISK_PATIENCE, written).await, Ok(Ok(()))) {
+            self.counters.disk_removals_late.add(1);
+        }
+    }
+
+    /// Waits until purges that are on their way are where other nodes read them, but not longer than that may take where
+    /// all is well.
+    pub(crate) async fn reaches_others(&self, spreading: Vec<Spreading>) {
+        let all = async {
+            for it in spreading {
+                it.await;
+            }
+        };
+        if tokio::time::timeout(DISK_PATIENCE, all).await.is_err() {
+            self.counters.group_purges_late.add(1);
+        }
+    }
+
+    /// What the fleet has, too, holds for its local lifetime from now on.
+    pub(crate) fn stands(&self, stored: &Stored) {
+        self.stands_as(stored, FleetCopy::Yes);
+    }
+
+    /// The same of what the fleet has not.
+    pub(crate) fn stands_alone(&self, stored: &Stored) {
+        self.stands_as(stored, FleetCopy::No);
+    }
+
+    fn stands_as(&self, stored: &Stored, shared: FleetCopy) {
+        let Some(fleet) = &self.tiers.fleet else { return };
+        stored.is_due_at(clock::wall().0.saturating_add(fleet.settings().local_ttl.as_secs()), shared);
+    }
+
+    /// For how many seconds nobody waits for an answer that was not stored. Where others write to the fleet, they may
+    /// have written it by the time that a copy would be asked about.
+    pub(crate) fn remembers_misses(&self, policy: &Policy) -> u64 {
+        let most = u64::from(policy.hit_for_miss);
+        match self.fleet_of(policy) {
+            Some(fleet) if !self.tiers.fills_fleet() => most.min(fleet.settings().local_ttl.as_secs()),
+            _ => most,
+        }
+    }
+
+    /// For so many seconds nobody is to wait for another's answer under this key, as one tells that was `born` so.
+    pub(crate) fn remember_miss(&self, hash: KeyHash, born: &Born, seconds: u64) {
+        self.store.remember_miss(hash, born.seq, route::misses_clock() + seconds * 1000);
+    }
+
+    /// Tells the other nodes, who wait for what this one was to fetch, that they get nothing of it: `says` what may not be
+    /// shared. Where applications fill the fleet, nothing of larder's may stand in their way.
+    pub(crate) fn tell_others(
+        &self,
+        policy: &Policy,
+        key: &[u8],
+        about: &Meta,
+        born: &Born,
+        says: Unshared,
+        win: RecomputeLease,
+    ) {
+        if let Some(mark) = self.mark(policy, key, about, born, says) {
+            win.leave(&mark);
+        }
+    }
+
+    /// What other nodes are told of an answer that is not for them; `None` where larder fills no fleet.
+    pub(crate) fn mark(
+        &self,
+        policy: &Policy,
+        key: &[u8],
+        about: &Meta,
+        born: &Born,
+        says: Unshared,
+    ) -> Option<Mark> {
+        let seconds = match says {
+            Unshared::Page => u32::try_from(self.remembers_misses(policy)).unwrap_or(u32::MAX),
+            Unshared::Answer | Unshared::Removed => ANSWER_MARKED,
+        };
+        let fleet = self.fleet_of(policy).filter(|_| self.tiers.fills_fleet())?;
+        let known = born.log.as_slice().iter().map(|it| (it.log, it.entry)).collect();
+        Some(Mark::new(&fleet.keys().full(key), about, known, says, seconds))
+    }
+
+    /// Whether a purge of this node's knowledge is about a record of the fleet's.
+    pub(crate) fn has_purged(
+        &self,
+        policy: &Policy,
+        request: &Request,
+        it: &Envelope,
+        by_application: bool,
+    ) -> bool {
+        let permitted = match by_application {
+            true => permitted(&it.meta, &it.fields, policy, request),
+            false => None,
+        };
+        let fields = permitted.as_ref().unwrap_or(&it.fields);
+        let marks = marks_of(it, fields, policy, by_application);
+        self.store.has_purged(&it.key, &it.meta, fields, &marks, it.body.length)
+    }
+
+    /// A response of the disk's as it is to be served, and whether RAM is to have it: what is small at once, what is
+    /// large once it was used some times.
+    pub(crate) async fn take_up(
+        &self,
+        disk: &DiskTier,
+        policy: &Policy,
+        hash: KeyHash,
+        mut stored: Stored,
+    ) -> (Stored, PromoteToRam) {
+        let StoredBody::Disk(slice) = &stored.body else { return (stored, PromoteToRam::IntoRam) };
+        if !policy.tiers.ram || self.uses.borrow_mut().count(hash) < self.tiers.promote_after {
+            return (stored, PromoteToRam::NotYet);
+        }
+        match disk.copy_in(&self.store, slice).await {
+            Some(body) => {
+                self.counters.disk_promotions.add(1);
+                stored.body = body;
+                (stored, PromoteToRam::IntoRam)
+            }
+            None => (stored, PromoteToRam::NotYet),
+        }
+    }
+
+    /// Whether the next use of a large response on disk takes it into RAM.
+    pub(crate) fn is_for_ram(&self, hash: KeyHash) -> bool {
+        self.uses.borrow().so_far(hash).saturating_add(1) >= self.tiers.promote_after
+    }
+
+    /// Counts a use of a large response on disk.
+    pub(crate) fn note_use(&self, hash: KeyHash) {
+        self.uses.borrow_mut().count(hash);
+    }
+
+    /// What the fleet has as a stored response; `None` where it may not be one.
+    pub(crate) fn of_fleet(
+        &self,
+        policy: &Policy,
+        request: &Request,
+        found: FleetResponse,
+    ) -> Option<Stored> {
+        let FleetResponse { envelope: it, body, by_application } = found;
+        let mut fields = it.fields.clone();
+        if by_application {
+            fields = permitted(&it.meta, &fields, policy, request)?;
+        }
+        // Where RAM has no room it is served all the same.
+        let body = self
+            .store
+            .make_body(std::slice::from_ref(&body))
+            .unwrap_or_else(|_| StoredBody::on_the_heap(&[body]));
+        let marks = marks_of(&it, &fields, policy, by_application);
+        let stored = assemble(it.meta, fields, it.trailers, body, it.variant, marks, &policy.tags);
+        Some(coding::ready(stored, policy))
+    }
+}
+
+/// What came from the disk as clients see it: without the fields that are hidden from them, and ready for other forms.
+pub(crate) fn faced(mut stored: Stored, policy: &Policy) -> Stored {
+    let hidden = |name: &str| tags::is_hidden(name, &policy.tags);
+    if stored.lines().any(|it| hidden(it.name)) {
+        let fields = stored.fields();
+        let head = coding::head_of(stored.meta.status, &fields, stored.body.len(), hidden);
+        stored.set_head(head, fields);
+    }
+    coding::ready(stored, policy)
+}
+
+/// Whether RAM is to have what was found below.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PromoteToRam {
+    IntoRam,
+    NotYet,
+}
+
+/// What purges look at in a record.
+fn marks_of(it: &Envelope, fields: &FieldList, policy: &Policy, by_application: bool) -> Marks {
+    let known: Vec<Position> = it.known.iter().map(|&(log, entry)| Position { log, entry }).collect();
+    // An application need not say its tags beside its fields.
+    let tags = match by_application {
+        true => tags::merged(&it.tags, &tags::of(&fields.view(), &policy.tags, &it.key)),
+        false => it.tags.clone(),
+    };
+    Marks { tags, born: Born { seq: 0, log: Positions::new(&known) } }
+}
+
+/// The fields of an application's page that are kept, if it may be stored at all: it is judged as an origin's is.
+fn permitted(
+    meta: &stored::Meta,
+    fields: &FieldList,
+    policy: &Policy,
+    request: &Request,
+) -> Option<FieldList> {
+    let asked = request.fields.view();
+    // The application put it there for all: it is no answer to this request's credentials.
+    let mut facts = RequestFacts::read("GET", &asked);
+    facts.cookies = CookieLines::Absent;
+    let said = fields.view();
+    let (sent, came) = (meta.request_time, meta.response_time);
+    match storable::decide(&facts, meta.status, &said, policy, sent, came, &mut Silent) {
+        Storable::Store => Some(stored::stored_fields(&said, policy, came)),
+        Storable::Refuse(_) => None,
+    }
+}
+
+/// Whether what the fleet has is what is held, byte for byte.
+pub(crate) fn is_same(found: &FleetResponse, held: &Stored) -> bool {
+    let same_body = match &held.body {
+        StoredBody::Heap(bytes) => bytes[..] == found.body[..],
+        StoredBody::Arena(slice) | StoredBody::Disk(slice) => {
+            match slice.owner.mapped(slice.offset, slice.length) {
+                Some(bytes) => *bytes == found.body[..],
+                // It would have to be read: one of the same length and entity tag is the same.
+                None => slice.length == found.body.len() as u64 && held.meta.etag.is_some(),
+            }
+        }
+    };
+    same_body && found.envelope.fields.iter().eq(held.lines())
+}
+
+/// Whether a stored response is of the variant that a request selects.
+pub(crate) fn fits(stored: &Stored, request: &[larder_semantics::field::Field<'_>]) -> bool {
+    let mut variant = Vec::new();
+    vary::write_key(&stored.meta.vary, request, &mut variant);
+    *variant == *stored.variant
+}
+
+/// The counts of one worker.
+pub(crate) type SharedUses = RefCell<DiskUseCounts>;

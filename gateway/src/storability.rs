@@ -1,0 +1,82 @@
+//! Whether a response that has arrived is kept: asks `semantics::storable`, counts and remembers a refusal.
+
+use crate::fetch::ArrivedHead;
+use crate::refusals::RefusedStorage;
+use crate::route::{Gateway, GatewayRoute};
+use larder_semantics::request::RequestFacts;
+use larder_semantics::storable::{self, NotStorable, Storable};
+use larder_semantics::trace::Silent;
+use larder_store::Born;
+use larder_store::ram::KeyHash;
+use larder_wire::http1::Framing;
+use larder_wire::http1::request::Request;
+
+/// What is asked about: a request on its way, with the hash of its key.
+pub(crate) struct StorabilityCheck<'a> {
+    pub gateway: &'a Gateway,
+    pub route: &'a GatewayRoute,
+    pub request: &'a Request,
+    pub facts: &'a RequestFacts<'a>,
+    pub hash: KeyHash,
+    /// The store remembers already that answers under this key are not shared; when it forgets, one request
+    /// finds out for all.
+    pub remembered: bool,
+}
+
+impl StorabilityCheck<'_> {
+    /// Decides about storing. A refusal is counted, remembered so that nobody waits for the like, and kept for
+    /// `explain`.
+    pub fn decide(&self, arrived: &ArrivedHead) -> Storable {
+        let policy = &self.route.policy;
+        let verdict = storable::decide(
+            self.facts,
+            arrived.response.status,
+            &arrived.response.fields.view(),
+            policy,
+            arrived.request_time,
+            arrived.response_time,
+            &mut Silent,
+        );
+        let verdict = match (verdict, arrived.response.framing) {
+            (Storable::Store, Framing::Length(length)) if length > policy.max_object => {
+                self.gateway.counters.cache_object_too_large.add(1);
+                Storable::Refuse(NotStorable::TooLarge)
+            }
+            (verdict, _) => verdict,
+        };
+        if let Storable::Refuse(refusal) = verdict {
+            self.note(arrived, refusal);
+        }
+        verdict
+    }
+
+    fn note(&self, arrived: &ArrivedHead, refusal: NotStorable) {
+        if refusal == NotStorable::Method {
+            return; // Nobody expected the answer to a POST or a HEAD to be stored.
+        }
+        self.gateway.counters.cache_refusals.add(1);
+        if self.is_about_the_page(arrived, refusal) && !self.remembered {
+            self.remember_miss(&arrived.born);
+        }
+        self.gateway.refusals.note(self.hash, arrived.response_time, || RefusedStorage {
+            method: self.request.method.clone(),
+            request: self.request.fields.clone(),
+            failure: None,
+            status: arrived.response.status,
+            response: arrived.response.fields.clone(),
+            request_time: arrived.request_time,
+            response_time: arrived.response_time,
+        });
+    }
+
+    /// Whether a refusal says something about every answer under this key.
+    pub fn is_about_the_page(&self, arrived: &ArrivedHead, refusal: NotStorable) -> bool {
+        self.request.method == "GET" && refusal.is_about_the_page(arrived.response.status)
+    }
+
+    /// Nobody is to wait for another's answer under this key, for a while, as one tells that was `born` so.
+    pub fn remember_miss(&self, born: &Born) {
+        let seconds = self.gateway.remembers_misses(&self.route.policy);
+        self.gateway.remember_miss(self.hash, born, seconds);
+    }
+}

@@ -1,0 +1,406 @@
+//! Fields that a server before an application writes, and frameworks believe: by which way a request came, and what is meant by
+//! it. larder is that server. What a client writes there is in no key, so a page that was made for it must not be
+//! anybody else's (statements 7 and 9). What an application may make of any other field is for its `Vary` to say, or for
+//! `cache.key.headers`.
+
+/// What becomes of such a field of a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FieldRule {
+    /// It reaches no origin: larder knows nothing of what is offered.
+    Drop,
+    /// It reaches no origin, as larder says by which way the request came. Where `cache.key.headers` names it, a server before
+    /// larder knows that better: it is passed on, in place of what larder says, and its value is in the key.
+    Way,
+    /// It says who asks, and larder says that itself (`X-Forwarded-For`): it reaches no origin but from a proxy that is believed.
+    Who,
+    /// It is passed on, and the request uses no cache: the application may take it for another target, method or base, and some
+    /// operator may want that. Where `cache.key.headers` names it, its value is in the key, and the cache is used.
+    Bypass,
+}
+
+/// By name; the rest of [`FAMILIES`] is [`FieldRule::Bypass`]. Fields that change the method are known to
+/// `semantics::request`, too.
+const FIELDS: &[(&str, FieldRule)] = &[
+    ("host", FieldRule::Drop),
+    ("forwarded", FieldRule::Way),
+    // The scheme, host and port that the client asked for.
+    ("x-forwarded-proto", FieldRule::Way),
+    ("x-forwarded-host", FieldRule::Way),
+    ("x-forwarded-port", FieldRule::Way),
+    ("x-forwarded-server", FieldRule::Way),
+    ("x-forwarded-scheme", FieldRule::Way),
+    ("x-forwarded-protocol", FieldRule::Way),
+    ("x-forwarded-ssl", FieldRule::Way),
+    ("x-forwarded-https", FieldRule::Way),
+    ("x-proto", FieldRule::Way),
+    ("x-scheme", FieldRule::Way),        // Tornado
+    ("x-url-scheme", FieldRule::Way),    // Rack, WSGI middleware
+    ("front-end-https", FieldRule::Way), // IIS
+    ("x-arr-ssl", FieldRule::Way),
+    ("wl-proxy-ssl", FieldRule::Way), // WebLogic
+    ("cloudfront-forwarded-proto", FieldRule::Way),
+    ("cf-visitor", FieldRule::Way),
+    ("x-host", FieldRule::Way),
+    ("x-original-host", FieldRule::Way),
+    ("x-http-host-override", FieldRule::Way),
+    // The same in the words of lists of names by which such fields are looked for, and of clouds.
+    ("proxy-host", FieldRule::Way),
+    ("proxy-port", FieldRule::Way),
+    ("x-server-name", FieldRule::Way),
+    ("x-server-port", FieldRule::Way),
+    ("x-client-host", FieldRule::Way),
+    ("x-real-host", FieldRule::Way),
+    ("x-real-port", FieldRule::Way),
+    ("x-real-scheme", FieldRule::Way),
+    ("x-request-host", FieldRule::Way),
+    ("x-http-host", FieldRule::Way),
+    ("x-http-scheme", FieldRule::Way),
+    ("x-https", FieldRule::Way),
+    ("x-ssl", FieldRule::Way),
+    ("https", FieldRule::Way),
+    ("ssl-offloaded", FieldRule::Way),
+    ("https-from-lb", FieldRule::Way),
+    ("x-forward-proto", FieldRule::Way),
+    ("x-forward-host", FieldRule::Way),
+    ("forwarded-proto", FieldRule::Way),
+    ("forwarded-host", FieldRule::Way),
+    ("x-remote-protocol", FieldRule::Way),
+    ("x-orchestra-scheme", FieldRule::Way),
+    ("x-nfsn-https", FieldRule::Way),
+    ("x-original-proto", FieldRule::Way),
+    ("x-original-scheme", FieldRule::Way),
+    ("x-original-port", FieldRule::Way),
+    ("x-original-forwarded-host", FieldRule::Way),
+    ("x-original-forwarded-proto", FieldRule::Way),
+    ("x-originally-forwarded-proto", FieldRule::Way),
+    ("x-amzn-remapped-host", FieldRule::Way),
+    ("x-envoy-original-host", FieldRule::Way),
+    ("x-appengine-https", FieldRule::Way),
+    ("x-appservice-proto", FieldRule::Way),
+    ("disguised-host", FieldRule::Way),
+    ("was-default-hostname", FieldRule::Way),
+    ("fly-forwarded-proto", FieldRule::Way),
+    ("fly-forwarded-ssl", FieldRule::Way),
+    ("fly-forwarded-port", FieldRule::Way),
+    // What the server before offers: Rack answers X-Sendfile-Type without a body, Symfony a surrogate with ESI's tags. `Proxy` is no
+    // field of HTTP: as `HTTP_PROXY` it told applications behind a CGI by which proxy to go (CVE-2016-5385 and others).
+    ("proxy", FieldRule::Drop),
+    ("x-sendfile-type", FieldRule::Drop),
+    ("x-accel-mapping", FieldRule::Drop),
+    ("surrogate-capability", FieldRule::Drop),
+    // What CGI calls the target and its parts. No client has a reason to.
+    ("request-uri", FieldRule::Drop),
+    ("unencoded-url", FieldRule::Drop),
+    ("path-info", FieldRule::Drop),
+    ("script-name", FieldRule::Drop),
+    ("context-path", FieldRule::Drop),
+    // Whose request it is, in the words of whoever sends it.
+    ("x-forwarded-for", FieldRule::Who),
+    ("x-real-ip", FieldRule::Who),
+    ("x-client-ip", FieldRule::Who),
+    ("x-remote-ip", FieldRule::Who),
+    ("x-remote-addr", FieldRule::Who),
+    ("x-originating-ip", FieldRule::Who),
+    ("x-cluster-client-ip", FieldRule::Who),
+    ("x-azure-clientip", FieldRule::Who),
+    ("client-ip", FieldRule::Who),
+    ("true-client-ip", FieldRule::Who),
+    ("cf-connecting-ip", FieldRule::Who),
+    ("cf-connecting-ipv6", FieldRule::Who),
+    ("fastly-client-ip", FieldRule::Who),
+    ("proxy-client-ip", FieldRule::Who),
+    ("wl-proxy-client-ip", FieldRule::Who),
+    ("http-client-ip", FieldRule::Who),
+    ("forwarded-for", FieldRule::Who),
+    ("forwarded-for-ip", FieldRule::Who),
+    ("x-forward-for", FieldRule::Who),
+    ("x-forwarder-for", FieldRule::Who),
+    ("x-original-forwarded-for", FieldRule::Who),
+    ("x-originally-forwarded-for", FieldRule::Who),
+    ("x-original-remote-addr", FieldRule::Who),
+    ("x-clientip", FieldRule::Who),
+    ("x-true-client-ip", FieldRule::Who),
+    ("x-source-ip", FieldRule::Who),
+    ("x-coming-from", FieldRule::Who),
+    ("real-ip", FieldRule::Who),
+    ("remote-addr", FieldRule::Who),
+    ("incap-client-ip", FieldRule::Who),
+    ("x-sucuri-clientip", FieldRule::Who),
+    ("x-azure-socketip", FieldRule::Who),
+    ("x-vercel-forwarded-for", FieldRule::Who),
+    ("fly-client-ip", FieldRule::Who),
+    ("x-nf-client-connection-ip", FieldRule::Who),
+    ("x-appengine-user-ip", FieldRule::Who),
+    ("x-envoy-external-address", FieldRule::Who),
+    ("ali-cdn-real-ip", FieldRule::Who),
+    ("cdn-src-ip", FieldRule::Who),
+    ("x-forward", FieldRule::Way),
+    ("x-forwarded", FieldRule::Way),
+    ("x-host-override", FieldRule::Way),
+    ("x-backend-host", FieldRule::Way),
+    ("x-proxy-host", FieldRule::Way),
+    ("x-original-url", FieldRule::Bypass), // Symfony, Zend, IIS
+    ("x-original-path", FieldRule::Bypass),
+    ("x-rewrite-uri", FieldRule::Bypass),
+    ("x-override-url", FieldRule::Bypass),
+    ("x-http-path-override", FieldRule::Bypass),
+    ("x-proxy-url", FieldRule::Bypass),
+    ("x-pathname", FieldRule::Bypass),
+    // Next.js and React Router to themselves (CVE-2024-46982, CVE-2025-29927, CVE-2025-43864, CVE-2025-43865).
+    ("x-now-route-matches", FieldRule::Bypass),
+    ("x-matched-path", FieldRule::Bypass),
+    ("x-invoke-path", FieldRule::Bypass),
+    ("x-invoke-status", FieldRule::Bypass),
+    ("x-invoke-query", FieldRule::Bypass),
+    ("x-invoke-output", FieldRule::Bypass),
+    ("x-middleware-prefetch", FieldRule::Bypass),
+    ("x-middleware-subrequest", FieldRule::Bypass),
+    ("x-middleware-rewrite", FieldRule::Bypass),
+    ("x-react-router-spa-mode", FieldRule::Bypass),
+    ("x-react-router-prerender-data", FieldRule::Bypass),
+    ("x-rewrite-url", FieldRule::Bypass),
+    ("x-original-uri", FieldRule::Bypass), // nginx's auth_request
+    ("x-original-method", FieldRule::Bypass),
+    ("x-request-uri", FieldRule::Bypass),
+    ("x-script-name", FieldRule::Bypass), // uWSGI, Flask
+    ("x-envoy-original-path", FieldRule::Bypass),
+    ("x-http-destinationurl", FieldRule::Bypass),
+    ("x-proxycontextpath", FieldRule::Bypass),
+    ("x-ning-request-uri", FieldRule::Bypass),
+    ("x-cf-url", FieldRule::Bypass),
+    ("x-waws-unencoded-url", FieldRule::Bypass),
+    ("x-ms-original-url", FieldRule::Bypass),
+    ("x-amz-website-redirect-location", FieldRule::Bypass),
+    ("x-environment-override", FieldRule::Bypass),
+    ("x-ajax-real-method", FieldRule::Bypass),
+    ("x-wikimedia-debug", FieldRule::Bypass),
+    ("x-xhprof-debug", FieldRule::Bypass),
+    ("translate", FieldRule::Bypass), // IIS: the source in place of the page
+    // What a server in front says of who asks, and where applications look for another target.
+    ("x-proxyuser-ip", FieldRule::Bypass),
+    ("x-custom-ip-authorization", FieldRule::Bypass),
+    ("http-url", FieldRule::Way),
+    ("base-url", FieldRule::Way),
+    ("base-uri", FieldRule::Bypass),
+    ("uri", FieldRule::Bypass),
+    ("url", FieldRule::Bypass),
+    ("path", FieldRule::Bypass),
+    ("x-uri", FieldRule::Bypass),
+    ("x-url", FieldRule::Bypass),
+    ("x-path", FieldRule::Bypass),
+    ("x-rewrite", FieldRule::Bypass),
+    ("x-redirect", FieldRule::Bypass),
+    ("redirect", FieldRule::Bypass),
+    ("x-destination", FieldRule::Bypass),
+    ("destination", FieldRule::Bypass),
+    ("query-string", FieldRule::Bypass),
+    ("document-uri", FieldRule::Bypass),
+    ("request-method", FieldRule::Bypass),
+    ("server-name", FieldRule::Way),
+    ("server-port", FieldRule::Way),
+    ("remote-ip", FieldRule::Who),
+    ("x-remote-user", FieldRule::Bypass),
+    ("auth-user", FieldRule::Bypass),
+    ("auth-type", FieldRule::Bypass),
+    ("x-arr-clientcert", FieldRule::Bypass),
+    ("x-wap-profile", FieldRule::Bypass), // an address that applications fetch
+];
+
+/// Of all others of these families nobody knows what they change: `X-Forwarded-Prefix` (Spring, Symfony), `-Path`, `-Uri` and `-Method`
+/// (Traefik), `-Context`, `-User`; what stood in a request before somebody rewrote it; what shows more than a page; and whom a server in
+/// front has let in, by a password, a token or a certificate.
+const FAMILIES: &[&str] = &[
+    "x-forwarded-",
+    "x-original-",
+    "x-rewrite-",
+    "x-override-",
+    "x-middleware-",
+    "x-invoke-",
+    "x-debug",
+    "redirect-", // Apache's, of what it rewrote
+    "http-",     // what CGI calls a field, once more
+    "remote-",   // CGI; Authelia
+    "x-auth-request-",
+    "x-webauth-",
+    "x-authentik-",
+    "x-goog-authenticated-",
+    "x-goog-iap-",
+    "x-ms-client-principal",
+    "x-ms-token-",
+    "x-amzn-oidc-",
+    "cf-access-",
+    "oidc-",
+    "ssl-client-",
+    "x-ssl-",
+    "x-tls-",
+    "x-client-cert",
+    "x-client-verify",
+    "x-client-dn",
+    "client-cert", // RFC 9440
+    "client-verify",
+];
+
+/// Which lengths names have that begin with a letter, a bit each: most fields are told apart by that.
+const LENGTHS: [u64; 26] = {
+    let (mut lengths, mut at) = ([0; 26], 0);
+    while at < FIELDS.len() {
+        let name = FIELDS[at].0.as_bytes();
+        lengths[(name[0] - b'a') as usize] |= 1 << name.len();
+        at += 1;
+    }
+    lengths
+};
+
+/// What tells most fields from those that are [`FieldRule::Bypass`], by the last five bits of their first letter: which lengths the rows have
+/// that begin so, and what comes third in the families, a bit for each.
+const QUICK: [(u64, u32); 32] = {
+    let (mut quick, mut at) = ([(0, 0); 32], 0);
+    while at < FIELDS.len() {
+        let name = FIELDS[at].0.as_bytes();
+        if matches!(FIELDS[at].1, FieldRule::Bypass) {
+            quick[(name[0] & 31) as usize].0 |= 1 << name.len();
+        }
+        at += 1;
+    }
+    at = 0;
+    while at < FAMILIES.len() {
+        let name = FAMILIES[at].as_bytes();
+        quick[(name[0] & 31) as usize].1 |= 1 << (name[2] & 31);
+        at += 1;
+    }
+    quick
+};
+
+fn deed(name: &str) -> Option<FieldRule> {
+    let letter = (name.as_bytes().first()? | 0x20).wrapping_sub(b'a');
+    let lengths = *LENGTHS.get(usize::from(letter))?;
+    let is_known = name.len() < 64 && lengths >> name.len() & 1 == 1;
+    let known = || FIELDS.iter().find(|it| name.eq_ignore_ascii_case(it.0)).map(|it| it.1);
+    let of_family = |it: &&str| name.get(..it.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(it));
+    let family = || FAMILIES.iter().any(of_family).then_some(FieldRule::Bypass);
+    is_known.then(known).flatten().or_else(family)
+}
+
+/// Whether a client's field of that name is passed on. Not where applications may take it for another: CGI and its kin
+/// have one name, `HTTP_X_HOST`, for `X-Host`, `X_Host` and some for `X.Host`. What is known of the first, that it is in the
+/// key, or no client's to send, would not hold of the others. nginx drops them as well.
+/// `believed` says that a proxy which is believed (`clients.trusted`) sent it, `in_key` whether a field is in the route's key by its name.
+pub fn reaches_an_origin(name: &str, believed: bool, in_key: impl Fn(&str) -> bool) -> bool {
+    name.bytes().all(|it| it.is_ascii_alphanumeric() || it == b'-')
+        && match deed(name) {
+            Some(FieldRule::Drop) => false,
+            Some(FieldRule::Who) => believed && !name.eq_ignore_ascii_case("x-forwarded-for"),
+            Some(FieldRule::Way) => in_key(name),
+            Some(FieldRule::Bypass) | None => true,
+        }
+}
+
+/// Whether a field says who asks, also where it says more (`Forwarded`): nobody but a proxy that is believed may say that.
+#[must_use]
+pub fn says_who(name: &str) -> bool {
+    deed(name) == Some(FieldRule::Who) || name.eq_ignore_ascii_case("forwarded")
+}
+
+/// Whether a field is such as clients send with every request and no answer has to obey: content that is negotiated, hints, conditions (larder
+/// answers these), and who made a request, by which way, at which time. Where the key is strict it is left out of what is asked for the cache.
+#[must_use]
+pub fn is_left_out(name: &str) -> bool {
+    let mut lower = [0; 32];
+    let Some(lower) = lower.get_mut(..name.len()) else { return false };
+    lower.copy_from_slice(name.as_bytes());
+    lower.make_ascii_lowercase();
+    match &*lower {
+        b"host" | b"content-length" | b"content-type" | b"date" | b"expect" | b"max-forwards" => true,
+        b"accept-charset" | b"accept-datetime" | b"accept-encoding" | b"accept-language" => true,
+        b"user-agent" | b"referer" | b"from" | b"dnt" | b"priority" | b"upgrade-insecure-requests" => true,
+        b"cache-control" | b"pragma" | b"early-data" => true,
+        b"range" | b"if-range" | b"if-match" | b"if-none-match" | b"if-modified-since" => true,
+        b"if-unmodified-since" => true,
+        b"save-data" | b"device-memory" | b"dpr" | b"width" | b"viewport-width" => true,
+        b"rtt" | b"downlink" | b"ect" | b"purpose" | b"x-purpose" | b"x-moz" => true,
+        b"via" | b"traceparent" | b"tracestate" | b"baggage" | b"b3" | b"uber-trace-id" => true,
+        b"x-request-id" | b"x-correlation-id" | b"x-request-start" | b"x-queue-start" => true,
+        b"x-amzn-trace-id" | b"x-cloud-trace-context" | b"cf-ray" | b"x-varnish" => true,
+        _ => lower.starts_with(b"sec-") || lower.starts_with(b"x-b3-"),
+    }
+}
+
+/// Whether a field may have the application act on another target, method or base, or for another user.
+pub fn overrides(name: &str) -> bool {
+    let [first, _, third, ..] = name.as_bytes() else { return false };
+    // Asked of every field of every hit.
+    let (lengths, thirds) = QUICK[usize::from(first & 31)];
+    let may_be = lengths >> (name.len() & 63) | u64::from(thirds >> (third & 31));
+    may_be & 1 == 1 && deed(name) == Some(FieldRule::Bypass)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_asks_selects_no_variant() {
+        for (name, deed) in FIELDS.iter().chain(&[("forwarded", FieldRule::Who), ("via", FieldRule::Who)]) {
+            assert!(*deed != FieldRule::Who || larder_semantics::vary::is_told(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn every_row_is_found_in_any_case() {
+        for (name, expect) in FIELDS {
+            assert_eq!(Some(*expect), deed(name), "{name}");
+            assert_eq!(Some(*expect), deed(&name.to_ascii_uppercase()), "{name}");
+            assert_eq!(*expect == FieldRule::Bypass, overrides(name), "{name}");
+            assert_eq!(*expect == FieldRule::Who || *name == "forwarded", says_who(name), "{name}");
+        }
+        assert!(overrides("X-Forwarded-Prefix") && overrides("x-forwarded-anything") && overrides("X-Debug"));
+        assert!(
+            !overrides("X-Requested-With") && !overrides("x-original-proto") && !overrides(&"x".repeat(99))
+        );
+        assert!(!overrides("x-forwarded-for") && !overrides("x-real-ip") && !overrides("x-forward"));
+    }
+
+    /// They are asked about with every hit: by two letters and a length none of them is one.
+    #[test]
+    fn what_browsers_send_overrides_nothing() {
+        for name in [
+            "host",
+            "user-agent",
+            "accept",
+            "accept-encoding",
+            "accept-language",
+            "cookie",
+            "referer",
+            "connection",
+            "cache-control",
+            "pragma",
+            "upgrade-insecure-requests",
+            "sec-fetch-mode",
+            "sec-ch-ua",
+            "if-none-match",
+            "range",
+            "origin",
+            "priority",
+            "te",
+            "dnt",
+            "x-requested-with",
+            "via",
+        ] {
+            assert!(!overrides(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_reads_as_another_reaches_no_origin() {
+        for name in ["X_Host", "X.Host", "X!Host", "Accept_Language", "x-scheme", "Proxy"] {
+            assert!(!reaches_an_origin(name, true, |_| name != "x-scheme"), "{name}");
+        }
+        assert!(reaches_an_origin("X-Forwarded-Proto", false, |it| it == "X-Forwarded-Proto"));
+        for name in ["Accept-Language", "X-1", "ETag", "X-Forwarded-Prefix", "Priority"] {
+            assert!(reaches_an_origin(name, false, |_| false), "{name}");
+        }
+        let real = |believed| reaches_an_origin("X-Real-IP", believed, |_| false);
+        assert_eq!((true, false), (real(true), real(false)));
+        assert!(!reaches_an_origin("X-Forwarded-For", true, |_| true));
+    }
+}

@@ -1,0 +1,293 @@
+//! One request and its response as a stream of a shared connection. When what is sent, how long that may take and whether a request is
+//! sent once more is decided in `exchange`.
+//!
+//! Dropping it before both sides have ended resets the stream (RFC 9113 §8.4's CANCEL), which is all that becomes of the connection:
+//! a body that is not whole never ends as one that is.
+
+use super::head::{self, Follows};
+use super::session::Seat;
+use crate::connection::History;
+use crate::deadline::Alarm;
+use crate::send_buffer::SendBuffer;
+use crate::{OriginError, OutgoingRequest};
+use bytes::Bytes;
+use h2::client::{ResponseFuture, SendRequest};
+use h2::{Reason, RecvStream, SendStream};
+use larder_semantics::field::FieldList;
+use larder_wire::http1::Framing;
+use larder_wire::http1::response::{BadResponse, ResponseHead};
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+/// A stream.
+pub(crate) struct H2Stream {
+    seat: Seat,
+    /// Whether it is the first of its connection.
+    pub(crate) history: History,
+    answer: StreamResponse,
+    ours: SendSide,
+    pub(crate) read_alarm: Alarm,
+    pub(crate) write_alarm: Alarm,
+}
+
+/// Their side.
+enum StreamResponse {
+    /// Nothing was sent yet.
+    Unasked(SendRequest<Bytes>),
+    /// No final head yet.
+    Awaited(ResponseFuture),
+    /// A final head, which nobody has asked for yet.
+    Come(http::Response<RecvStream>),
+    /// A body, of which so many bytes are missing, where that is known.
+    Body(RecvStream, Option<u64>),
+    Failed(OriginError),
+}
+
+/// Our side.
+enum SendSide {
+    Open(SendStream<Bytes>),
+    /// The last frame was handed over, or none is to be.
+    Ended,
+}
+
+/// What came of a body.
+#[derive(Debug)]
+pub(crate) enum BodyResult {
+    /// Some.
+    Some(Bytes),
+    /// All of it had come before.
+    End(Option<FieldList>),
+}
+
+/// What a request does once all of its body was handed over.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Closing<'a> {
+    /// More will be.
+    NotYet,
+    /// It ends.
+    End,
+    /// It ends with these.
+    Trailers(&'a FieldList),
+}
+
+impl H2Stream {
+    pub(super) fn new(seat: Seat, sender: SendRequest<Bytes>, history: History) -> Self {
+        Self {
+            seat,
+            history,
+            answer: StreamResponse::Unasked(sender),
+            ours: SendSide::Ended,
+            read_alarm: Alarm::default(),
+            write_alarm: Alarm::default(),
+        }
+    }
+
+    /// Sends the head. What goes wrong is met when the response is asked for.
+    pub(crate) fn send_head(&mut self, outgoing: &OutgoingRequest) {
+        let StreamResponse::Unasked(sender) = &mut self.answer else { return };
+        let ends = matches!(outgoing.framing, Framing::Empty | Framing::Length(0));
+        let Some(request) = head::request(outgoing, self.seat.0.scheme.clone()) else {
+            self.answer = StreamResponse::Failed(OriginError::Unsayable);
+            return;
+        };
+        self.answer = match sender.send_request(request, ends) {
+            Ok((response, stream)) => {
+                self.seat.0.counters.origin_http2_streams.add(1);
+                self.ours = if ends { SendSide::Ended } else { SendSide::Open(stream) };
+                StreamResponse::Awaited(response)
+            }
+            Err(error) => StreamResponse::Failed(self.blame(&error)),
+        };
+    }
+
+    /// Whether nothing of the request is missing but what is not handed over.
+    pub(crate) fn is_ended(&self) -> bool {
+        !matches!(self.ours, SendSide::Open(_))
+    }
+
+    /// Hands over some of the body, or its end; ready once that was done.
+    pub(crate) fn poll_send(
+        &mut self,
+        unsent: &mut SendBuffer,
+        closing: Closing<'_>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), OriginError>> {
+        let SendSide::Open(stream) = &mut self.ours else { return Poll::Ready(Err(self.why(cx))) };
+        let Some(length) = unsent.first() else {
+            let sent = match closing {
+                Closing::NotYet => return Poll::Ready(Ok(())),
+                Closing::End => stream.send_data(Bytes::new(), true),
+                Closing::Trailers(list) => stream.send_trailers(head::trailers(list)),
+            };
+            return Poll::Ready(self.sent(sent.is_ok(), true, cx));
+        };
+        stream.reserve_capacity(length);
+        while stream.capacity() == 0 {
+            match ready!(stream.poll_capacity(cx)) {
+                Some(Ok(_)) => {}
+                Some(Err(_)) | None => return Poll::Ready(Err(self.why(cx))),
+            }
+        }
+        let piece = unsent.take(stream.capacity());
+        let ends = unsent.first().is_none() && matches!(closing, Closing::End);
+        let sent = stream.send_data(piece, ends);
+        Poll::Ready(self.sent(sent.is_ok(), ends, cx))
+    }
+
+    fn sent(&mut self, went: bool, ended: bool, cx: &mut Context<'_>) -> Result<(), OriginError> {
+        if !went {
+            return Err(self.why(cx));
+        }
+        if ended {
+            self.ours = SendSide::Ended;
+        }
+        Ok(())
+    }
+
+    /// Why nothing more is taken. A response may be there all the same; then it is only told that it is so.
+    fn why(&mut self, cx: &mut Context<'_>) -> OriginError {
+        if let StreamResponse::Awaited(response) = &mut self.answer {
+            match Pin::new(response).poll(cx) {
+                Poll::Ready(Ok(come)) => self.answer = StreamResponse::Come(come),
+                Poll::Ready(Err(error)) => self.answer = StreamResponse::Failed(self.blame(&error)),
+                Poll::Pending => {}
+            }
+        }
+        match &self.answer {
+            StreamResponse::Failed(error) => error.clone(),
+            _ => OriginError::Disconnected,
+        }
+    }
+
+    /// The next head.
+    pub(crate) fn poll_head(
+        &mut self,
+        method: &str,
+        limit: usize,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<ResponseHead, OriginError>> {
+        if let StreamResponse::Awaited(response) = &mut self.answer {
+            match response.poll_informational(cx) {
+                Poll::Ready(Some(Ok(interim))) => {
+                    let read = head::response(&interim.into_parts().0, method, limit, Follows::Something);
+                    return Poll::Ready(read.map_err(OriginError::BadHead));
+                }
+                Poll::Ready(Some(Err(error))) => self.answer = StreamResponse::Failed(self.blame(&error)),
+                Poll::Ready(None) => match ready!(Pin::new(response).poll(cx)) {
+                    Ok(come) => self.answer = StreamResponse::Come(come),
+                    Err(error) => self.answer = StreamResponse::Failed(self.blame(&error)),
+                },
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+        let nothing = StreamResponse::Failed(OriginError::Disconnected);
+        match std::mem::replace(&mut self.answer, nothing) {
+            StreamResponse::Come(come) => Poll::Ready(self.begin_body(come, method, limit)),
+            StreamResponse::Failed(error) => {
+                self.answer = StreamResponse::Failed(error.clone());
+                Poll::Ready(Err(error))
+            }
+            other => {
+                self.answer = other;
+                Poll::Ready(Err(OriginError::Disconnected))
+            }
+        }
+    }
+
+    fn begin_body(
+        &mut self,
+        come: http::Response<RecvStream>,
+        method: &str,
+        limit: usize,
+    ) -> Result<ResponseHead, OriginError> {
+        let (head, body) = come.into_parts();
+        let follows = if body.is_end_stream() { Follows::Nothing } else { Follows::Something };
+        let response = head::response(&head, method, limit, follows).map_err(OriginError::BadHead)?;
+        let left = match response.framing {
+            Framing::Length(length) => Some(length),
+            Framing::Empty => Some(0),
+            Framing::Chunked | Framing::Close => None,
+        };
+        self.answer = StreamResponse::Body(body, left);
+        Ok(response)
+    }
+
+    /// Whether the response has come to its end, so far as that is known without waiting.
+    pub(crate) fn has_come(&self) -> bool {
+        matches!(&self.answer, StreamResponse::Body(body, _) if body.is_end_stream())
+    }
+
+    /// The next of the body, or its end, which is said by the other side and agrees with what was announced.
+    pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<BodyResult, OriginError>> {
+        loop {
+            let StreamResponse::Body(body, left) = &mut self.answer else {
+                return Poll::Ready(Err(OriginError::Disconnected));
+            };
+            let Some(come) = ready!(body.poll_data(cx)) else {
+                let missing = left.is_some_and(|it| it > 0);
+                return Poll::Ready(match ready!(body.poll_trailers(cx)) {
+                    Ok(_) if missing => Err(OriginError::Disconnected),
+                    Ok(trailers) => Ok(BodyResult::End(trailers.as_ref().and_then(head::read_trailers))),
+                    Err(error) => Err(in_body(self.blame(&error))),
+                });
+            };
+            let bytes = match come {
+                Ok(bytes) => bytes,
+                Err(error) => return Poll::Ready(Err(in_body(self.blame(&error)))),
+            };
+            // Whoever asked for it has no more than this piece: the next may be sent.
+            let _ = body.flow_control().release_capacity(bytes.len());
+            if let Some(left) = left {
+                match left.checked_sub(bytes.len() as u64) {
+                    Some(rest) => *left = rest,
+                    None => return Poll::Ready(Err(OriginError::BadBody)),
+                }
+            }
+            if !bytes.is_empty() {
+                return Poll::Ready(Ok(BodyResult::Some(bytes)));
+            }
+        }
+    }
+
+    /// Why there will be no response; `None` where there may be one, or is.
+    pub(crate) fn failure(&self) -> Option<&OriginError> {
+        match &self.answer {
+            StreamResponse::Failed(error) => Some(error),
+            _ => None,
+        }
+    }
+
+    /// The other side was not there in time.
+    pub(crate) fn doubt(&self) {
+        self.seat.0.doubt();
+    }
+
+    /// What an error of the library means.
+    fn blame(&self, error: &h2::Error) -> OriginError {
+        match error.reason() {
+            // Of a stream beyond the last that GOAWAY names, or one that was begun after it.
+            Some(_) if error.is_remote() && error.is_go_away() => {
+                self.seat.0.counters.origin_http2_refused.add(1);
+                OriginError::Refused
+            }
+            Some(Reason::REFUSED_STREAM) if error.is_remote() => {
+                self.seat.0.was_refused();
+                OriginError::Refused
+            }
+            Some(Reason::REFUSED_STREAM) if error.is_library() => OriginError::BadHead(BadResponse::TooLarge),
+            Some(_) if error.is_library() && error.is_go_away() => OriginError::NotHttp2,
+            Some(_) if error.is_library() => OriginError::BadHead(BadResponse::Field),
+            _ => OriginError::Disconnected,
+        }
+    }
+}
+
+/// The same, where a head had come.
+fn in_body(error: OriginError) -> OriginError {
+    match error {
+        OriginError::BadHead(_) => OriginError::BadBody,
+        OriginError::Refused => OriginError::Disconnected,
+        other => other,
+    }
+}

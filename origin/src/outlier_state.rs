@@ -1,0 +1,435 @@
+//! How one origin is, as all workers see it: how much it has to do, whether it is left alone, since when it is back. Who is
+//! chosen is in `balance`; who asks, in `group`. `now` is an argument.
+//!
+//! ```text
+//!   Up ──(failures in a row, within the window)──> Ejected ──(its time is over: one request)──> Trying ──(it answered)──> Up
+//!                                                     ^──────────(it did not: for twice as long)──┘
+//! ```
+//!
+//! That is a circuit breaker as well: closed, open, half-open. Every step is one atomic exchange, so that no request waits for
+//! another's.
+
+use crate::health::Changes;
+use larder_stdx::clock::Monotonic;
+use larder_wire::http1::Version;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+/// When an origin is left alone, and for how long.
+#[derive(Clone, Copy, Debug)]
+pub struct OutlierEjection {
+    /// So many failures in a row; zero is never.
+    pub failures: u32,
+    /// Between the first and the last of them, at most.
+    pub window: Duration,
+    /// The first time; each that follows soon is twice as long.
+    pub time: Duration,
+    /// The longest.
+    pub most: Duration,
+    /// For how long one that is back gets less than its share, which grows from a tenth; zero is off.
+    pub slow_start: Duration,
+}
+
+impl OutlierEjection {
+    /// Nobody is ever left alone.
+    pub const OFF: OutlierEjection = OutlierEjection {
+        failures: 0,
+        window: Duration::ZERO,
+        time: Duration::ZERO,
+        most: Duration::ZERO,
+        slow_start: Duration::ZERO,
+    };
+}
+
+/// One origin's state, shared by all workers and all routes that use it.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub struct OutlierState {
+    /// Requests under way, those that wait for a connection included.
+    in_flight: AtomicU32,
+    /// Failures in a row,
+    failures: AtomicU32,
+    /// of which the first was then: milliseconds.
+    first_failure: AtomicU64,
+    /// Zero where it is up; else when it may be tried again, in milliseconds.
+    ejected_until: AtomicU64,
+    /// How long that time was: milliseconds.
+    ejected_for: AtomicU64,
+    /// When it came back; zero where it never was away.
+    back_since: AtomicU64,
+    /// One request is trying it.
+    is_tried: AtomicBool,
+    /// It is to get no new requests: an operator says so.
+    is_drained: AtomicBool,
+    /// It did not answer when it was asked whether it is well.
+    is_sick: AtomicBool,
+    /// How often it was left alone.
+    ejections: AtomicU64,
+    /// See [`OutlierState::protocol`]: zero is none yet, one HTTP/1.1, two HTTP/2.
+    protocol: AtomicU8,
+}
+
+/// Whether a request may go to an origin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OriginAdmission {
+    /// Yes.
+    Go,
+    /// Its time is over: one request may try it.
+    Try,
+    /// It is left alone.
+    Ejected,
+    /// It is being drained.
+    Drained,
+}
+
+/// In which state of the origin a request was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SentIn {
+    /// It was up.
+    Up,
+    /// Its time was over, and this is the one that tries it. What comes of it decides.
+    Trying,
+    /// It was left alone, but there was no other.
+    Anyway,
+}
+
+/// What became of an origin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OriginChange {
+    /// It is left alone, for so long.
+    Ejected(Duration),
+    /// It is used again.
+    Back,
+}
+
+/// How an origin is, for who looks at it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OriginState {
+    /// In use.
+    Up,
+    /// In use, for less than its share: it was away.
+    Slow,
+    /// Left alone for so much longer.
+    Ejected(Duration),
+    /// It may be tried, or is.
+    Trying,
+    /// Left alone until it says that it is well.
+    Sick,
+    /// It gets no new requests.
+    Drained,
+}
+
+impl OriginState {
+    /// Its name in statistics.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            OriginState::Up => "up",
+            OriginState::Slow => "slow_start",
+            OriginState::Ejected(_) => "ejected",
+            OriginState::Trying => "trying",
+            OriginState::Sick => "sick",
+            OriginState::Drained => "drained",
+        }
+    }
+}
+
+impl OutlierState {
+    /// How it is; `slow_start` as in [`OutlierEjection`].
+    #[must_use]
+    pub fn state(&self, slow_start: Duration, now: Monotonic) -> OriginState {
+        match self.admission(now) {
+            OriginAdmission::Drained => OriginState::Drained,
+            _ if self.is_sick() => OriginState::Sick,
+            OriginAdmission::Try => OriginState::Trying,
+            OriginAdmission::Ejected => match self.ejected_until.load(Relaxed).saturating_sub(now.0) {
+                0 => OriginState::Trying,
+                left => OriginState::Ejected(Duration::from_millis(left)),
+            },
+            OriginAdmission::Go if self.share(1, slow_start, now) < FULL => OriginState::Slow,
+            OriginAdmission::Go => OriginState::Up,
+        }
+    }
+
+    /// Requests under way, of all workers.
+    #[must_use]
+    pub fn in_flight(&self) -> u32 {
+        self.in_flight.load(Relaxed)
+    }
+
+    /// How often it was left alone.
+    #[must_use]
+    pub fn ejections(&self) -> u64 {
+        self.ejections.load(Relaxed)
+    }
+
+    /// What the connection speaks that was opened last: HTTP/2, or HTTP/1.1; `None` before there was one. Where both are offered
+    /// this is what the origin chose (ALPN).
+    #[must_use]
+    pub fn protocol(&self) -> Option<Version> {
+        match self.protocol.load(Relaxed) {
+            1 => Some(Version::Http11),
+            2 => Some(Version::Http2),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn speaks(&self, version: Version) {
+        self.protocol.store(if version == Version::Http2 { 2 } else { 1 }, Relaxed);
+    }
+
+    /// Lets requests under way end, and has no new ones sent.
+    pub fn drain(&self) {
+        self.is_drained.store(true, Relaxed);
+    }
+
+    /// Takes that back: as one that was away, it gets its share little by little.
+    pub fn restore(&self, now: Monotonic) {
+        if self.is_drained.swap(false, Relaxed) {
+            self.back_since.store(now.0.max(1), Relaxed);
+        }
+    }
+
+    /// Whether it is being drained.
+    #[must_use]
+    pub fn is_drained(&self) -> bool {
+        self.is_drained.load(Relaxed)
+    }
+
+    /// Whether it is left alone because it did not answer when it was asked whether it is well.
+    #[must_use]
+    pub fn is_sick(&self) -> bool {
+        self.is_sick.load(Relaxed)
+    }
+
+    /// Nobody asks it any more whether it is well.
+    pub fn forget_health(&self) {
+        self.is_sick.store(false, Relaxed);
+    }
+
+    pub(crate) fn found_sick(&self) -> Changes {
+        self.is_sick.store(true, Relaxed);
+        self.ejections.fetch_add(1, Relaxed);
+        Changes::Use
+    }
+
+    pub(crate) fn found_well(&self, now: Monotonic) -> Changes {
+        self.back_since.store(now.0.max(1), Relaxed);
+        self.is_sick.store(false, Relaxed);
+        Changes::Use
+    }
+
+    pub(crate) fn admission(&self, now: Monotonic) -> OriginAdmission {
+        if self.is_drained.load(Relaxed) {
+            return OriginAdmission::Drained;
+        }
+        if self.is_sick.load(Relaxed) {
+            return OriginAdmission::Ejected;
+        }
+        match self.ejected_until.load(Relaxed) {
+            0 => OriginAdmission::Go,
+            until if now.0 >= until && !self.is_tried.load(Relaxed) => OriginAdmission::Try,
+            _ => OriginAdmission::Ejected,
+        }
+    }
+
+    /// Whether the asker is the one who tries it; then its [`Load`] ends that.
+    pub(crate) fn begin_trying(&self) -> bool {
+        !self.is_tried.swap(true, Relaxed)
+    }
+
+    pub(crate) fn end_trying(&self) {
+        self.is_tried.store(false, Relaxed);
+    }
+
+    pub(crate) fn add(&self) {
+        self.in_flight.fetch_add(1, Relaxed);
+    }
+
+    pub(crate) fn remove(&self) {
+        self.in_flight.fetch_sub(1, Relaxed);
+    }
+
+    /// Its weight in [`FULL`]ths: less while it has not been back for long.
+    pub(crate) fn share(&self, weight: u32, slow_start: Duration, now: Monotonic) -> u64 {
+        let whole = u64::from(weight) * FULL;
+        let ramp = u64::try_from(slow_start.as_millis()).unwrap_or(u64::MAX);
+        let back = self.back_since.load(Relaxed);
+        let since = now.0.saturating_sub(back);
+        if back == 0 || since >= ramp {
+            return whole;
+        }
+        (whole.saturating_mul(since) / ramp).max(whole / 10)
+    }
+
+    /// It answered a request.
+    pub(crate) fn answered(&self, sent: SentIn, now: Monotonic) -> Option<OriginChange> {
+        if self.failures.load(Relaxed) != 0 {
+            self.failures.store(0, Relaxed);
+        }
+        // What was sent before it was left alone says nothing about now.
+        if sent == SentIn::Up || self.ejected_until.swap(0, Relaxed) == 0 {
+            return None;
+        }
+        self.back_since.store(now.0.max(1), Relaxed);
+        Some(OriginChange::Back)
+    }
+
+    /// It failed a request.
+    pub(crate) fn failed(&self, sent: SentIn, by: &OutlierEjection, now: Monotonic) -> Option<OriginChange> {
+        if by.failures == 0 {
+            return None;
+        }
+        let until = self.ejected_until.load(Relaxed);
+        if until != 0 {
+            // Many fail while it is left alone, where no other is left: that is one failure, not many.
+            let counts = sent != SentIn::Up && now.0 >= until;
+            return counts.then(|| self.eject(until, by, now)).flatten();
+        }
+        let window = u64::try_from(by.window.as_millis()).unwrap_or(u64::MAX);
+        let begins = self.failures.load(Relaxed) == 0
+            || now.0.saturating_sub(self.first_failure.load(Relaxed)) > window;
+        let failures = if begins {
+            self.first_failure.store(now.0, Relaxed);
+            self.failures.store(1, Relaxed);
+            1
+        } else {
+            self.failures.fetch_add(1, Relaxed) + 1
+        };
+        (failures >= by.failures).then(|| self.eject(0, by, now)).flatten()
+    }
+
+    /// Leaves it alone, unless another has done so since it was seen to be ejected until `seen`.
+    fn eject(&self, seen: u64, by: &OutlierEjection, now: Monotonic) -> Option<OriginChange> {
+        let millis = |it: Duration| u64::try_from(it.as_millis()).unwrap_or(u64::MAX).max(1);
+        let last = self.ejected_for.load(Relaxed);
+        let back = self.back_since.load(Relaxed);
+        // Again: it did not answer the one that tried it, or was not back for as long as it had been away.
+        let again = seen != 0 || back != 0 && now.0.saturating_sub(back) < last;
+        let time = if again { last.saturating_mul(2) } else { millis(by.time) };
+        let time = time.clamp(1, millis(by.most).max(millis(by.time)));
+        let until = now.0.saturating_add(time).max(1);
+        self.ejected_until.compare_exchange(seen, until, Relaxed, Relaxed).ok()?;
+        self.ejected_for.store(time, Relaxed);
+        self.failures.store(0, Relaxed);
+        self.ejections.fetch_add(1, Relaxed);
+        Some(OriginChange::Ejected(Duration::from_millis(time)))
+    }
+}
+
+/// The parts of a weight, for shares that are less than it.
+pub(crate) const FULL: u64 = 100;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BY: OutlierEjection = OutlierEjection {
+        failures: 3,
+        window: Duration::from_secs(10),
+        time: Duration::from_secs(5),
+        most: Duration::from_secs(15),
+        slow_start: Duration::from_secs(10),
+    };
+
+    fn at(seconds: u64) -> Monotonic {
+        Monotonic(1 + seconds * 1000)
+    }
+
+    fn fail(it: &OutlierState, times: usize, second: u64) -> Vec<Option<OriginChange>> {
+        (0..times).map(|_| it.failed(SentIn::Up, &BY, at(second))).collect()
+    }
+
+    fn ejected(seconds: u64) -> Option<OriginChange> {
+        Some(OriginChange::Ejected(Duration::from_secs(seconds)))
+    }
+
+    #[test]
+    fn failures_in_a_row_eject_and_one_answer_between_starts_anew() {
+        let it = OutlierState::default();
+        assert_eq!(vec![None, None], fail(&it, 2, 0));
+        assert_eq!(None, it.answered(SentIn::Up, at(1)));
+        assert_eq!(vec![None, None, ejected(5), None], fail(&it, 4, 1), "the fourth is of the same");
+        assert_eq!((OriginAdmission::Ejected, 1), (it.admission(at(5)), it.ejections()));
+        assert_eq!(OriginState::Ejected(Duration::from_secs(1)), it.state(BY.slow_start, at(5)));
+    }
+
+    #[test]
+    fn failures_far_apart_are_not_in_a_row() {
+        let it = OutlierState::default();
+        assert_eq!([vec![None, None], vec![None, None]], [fail(&it, 2, 0), fail(&it, 2, 11)]);
+        assert_eq!(vec![ejected(5)], fail(&it, 1, 12));
+    }
+
+    #[test]
+    fn who_fails_again_is_left_alone_for_longer_up_to_a_bound() {
+        let it = OutlierState::default();
+        fail(&it, 3, 0);
+        let mut now = 5;
+        for expect in [10, 15, 15] {
+            assert_eq!(OriginAdmission::Try, it.admission(at(now)));
+            assert!(it.begin_trying());
+            assert_eq!(OriginAdmission::Ejected, it.admission(at(now)), "one at a time");
+            assert_eq!(ejected(expect), it.failed(SentIn::Trying, &BY, at(now)));
+            it.end_trying();
+            now += expect;
+        }
+        assert_eq!(Some(OriginChange::Back), it.answered(SentIn::Trying, at(now)));
+        assert_eq!(OriginAdmission::Go, it.admission(at(now)));
+        // Soon again, and long after.
+        assert_eq!(Some(ejected(15)), fail(&it, 3, now + 1).pop());
+        it.answered(SentIn::Trying, at(now + 20));
+        assert_eq!(Some(ejected(5)), fail(&it, 3, now + 60).pop());
+    }
+
+    #[test]
+    fn an_answer_to_what_was_sent_before_brings_nobody_back() {
+        let it = OutlierState::default();
+        fail(&it, 3, 0);
+        assert_eq!((None, OriginAdmission::Ejected), (it.answered(SentIn::Up, at(1)), it.admission(at(1))));
+    }
+
+    #[test]
+    fn who_is_back_gets_its_share_little_by_little() {
+        let it = OutlierState::default();
+        assert_eq!(300, it.share(3, BY.slow_start, at(0)));
+        fail(&it, 3, 0);
+        it.answered(SentIn::Trying, at(10));
+        let share = |second| it.share(3, BY.slow_start, at(second));
+        assert_eq!([30, 60, 150, 300], [10, 12, 15, 20].map(share));
+        assert_eq!(OriginState::Slow, it.state(BY.slow_start, at(12)));
+        assert_eq!(300, it.share(3, Duration::ZERO, at(10)));
+    }
+
+    #[test]
+    fn who_is_sick_is_left_alone_until_well() {
+        let it = OutlierState::default();
+        it.found_sick();
+        assert_eq!(
+            (OriginAdmission::Ejected, OriginState::Sick),
+            (it.admission(at(99)), it.state(BY.slow_start, at(99)))
+        );
+        it.found_well(at(100));
+        assert_eq!(
+            (OriginAdmission::Go, OriginState::Slow),
+            (it.admission(at(101)), it.state(BY.slow_start, at(101)))
+        );
+    }
+
+    #[test]
+    fn drained_is_drained_whatever_else() {
+        let it = OutlierState::default();
+        it.drain();
+        assert_eq!(
+            (OriginAdmission::Drained, OriginState::Drained),
+            (it.admission(at(0)), it.state(BY.slow_start, at(0)))
+        );
+        it.restore(at(0));
+        assert_eq!(
+            [OriginState::Slow, OriginState::Up],
+            [0, 10].map(|it_is| it.state(BY.slow_start, at(it_is)))
+        );
+        it.restore(at(20));
+        assert_eq!(OriginState::Up, it.state(BY.slow_start, at(20)), "it was in use");
+    }
+}

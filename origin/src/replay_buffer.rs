@@ -1,0 +1,70 @@
+//! What a connection has taken of a request's body, as long as that is little: it may have to be sent again. Whether it is, is not
+//! decided here.
+
+use bytes::Bytes;
+
+/// So many bytes of a body are remembered, at most: framing included, where the protocol has it within the body.
+pub(crate) const MOST_KEPT: usize = 64 * 1024;
+
+/// The beginning of a body. Copied, since a piece may hold on to far more than its own bytes.
+#[derive(Debug, Default)]
+pub(crate) struct ReplayBuffer {
+    bytes: Vec<u8>,
+    is_given_up: bool,
+}
+
+impl ReplayBuffer {
+    /// One more piece was taken.
+    pub(crate) fn add(&mut self, piece: &[u8]) {
+        if self.is_given_up {
+            return;
+        }
+        if self.bytes.len() + piece.len() > MOST_KEPT {
+            self.forget();
+        } else {
+            self.bytes.extend_from_slice(piece);
+        }
+    }
+
+    /// None will be needed again.
+    pub(crate) fn forget(&mut self) {
+        *self = Self { bytes: Vec::new(), is_given_up: true };
+    }
+
+    /// Whether all that was taken is here.
+    pub(crate) fn is_whole(&self) -> bool {
+        !self.is_given_up
+    }
+
+    /// All that was taken, where all of it is here.
+    pub(crate) fn take(&mut self) -> Option<Bytes> {
+        self.is_whole().then(|| std::mem::take(&mut self.bytes).into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn little_is_kept_and_much_is_not() {
+        let mut kept = ReplayBuffer::default();
+        assert_eq!(Some(Bytes::new()), kept.take());
+        kept.add(b"ab");
+        kept.add(b"c");
+        assert_eq!(Some(Bytes::from_static(b"abc")), kept.take());
+        kept.add(&vec![0; MOST_KEPT]);
+        assert!(kept.is_whole());
+        kept.add(b"d");
+        assert_eq!((None, 0), (kept.take(), kept.bytes.capacity()));
+    }
+
+    #[test]
+    fn what_is_forgotten_does_not_come_back() {
+        let mut kept = ReplayBuffer::default();
+        kept.add(b"ab");
+        kept.forget();
+        kept.add(b"c");
+        assert_eq!(None, kept.take());
+    }
+}

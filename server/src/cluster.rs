@@ -1,0 +1,221 @@
+//! This node among the others of its fleet: it follows the purge logs in the memcached servers and writes them, on the
+//! main thread, by connections of its own. What may be concluded from them is decided in `larder_store::fleet::log`.
+
+use super::purge::{PurgeState, TierReceipt};
+use super::tiers::Lower;
+use larder_config::tiers::FleetConfig;
+use larder_counters::Counters;
+use larder_observe::log::{Level, SubsystemLog};
+use larder_semantics::date;
+use larder_stdx::clock::WallTime;
+use larder_store::Store;
+use larder_store::fleet::purge_log::follower::LogEvent;
+use larder_store::fleet::purge_log::purger::How;
+use larder_store::fleet::purge_log::real::{Here, PurgeLogServer, random};
+use larder_store::fleet::purge_log::{FleetPurgeLog, LogKeys, Terms, World};
+use larder_store::purges::follow::entry_of;
+use larder_store::purges::{PurgeScope, Seq, Strength};
+use larder_wire::purge_entry::PurgeEntry;
+use serde_json::{Value, json};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Semaphore;
+use tokio::task::AbortHandle;
+
+/// How long a node that stops may take to say so.
+const FAREWELL: Duration = Duration::from_millis(500);
+
+/// Purges that wait for other nodes at one time: each asks the servers again and again. Further ones are in force here
+/// meanwhile.
+const WAITING: usize = 32;
+
+/// What the configuration says of the logs.
+pub struct NodesPlan {
+    poll: Duration,
+    lease: Duration,
+    within: Duration,
+    /// As long as any page is kept, entries are.
+    expire: u32,
+    prefix: String,
+    servers: Vec<String>,
+    name: String,
+}
+
+impl NodesPlan {
+    /// That of a node that listens at `public`; `None` where purges are not shared. Nothing is trusted in `store` from
+    /// now on before the logs are followed.
+    #[must_use]
+    pub fn new(fleet: Option<&FleetConfig>, public: Option<&str>, store: &Store) -> Option<Self> {
+        let it = fleet.filter(|it| it.purge_log)?;
+        store.follows_logs();
+        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        let name = format!("{} {}", host.trim(), public.unwrap_or_default());
+        Some(Self {
+            poll: it.poll,
+            lease: it.lease,
+            within: it.timeout.max(it.connect_timeout).min(it.lease / 4),
+            expire: it.expire,
+            prefix: it.key_prefix.clone(),
+            servers: it.servers.iter().map(|it| it.place.to_string()).collect(),
+            name: name.trim().to_owned(),
+        })
+    }
+}
+
+/// The other nodes, as far as they are known by the servers.
+pub struct Cluster {
+    log: Rc<FleetPurgeLog<PurgeLogServer, Here, Arc<Store>>>,
+    servers: Vec<String>,
+    lease: Duration,
+    counters: Arc<Counters>,
+    turns: Semaphore,
+    following: Vec<AbortHandle>,
+}
+
+/// A purge that is in force on this node.
+pub struct BegunPurge {
+    /// Its number here.
+    pub seq: Seq,
+    entry: PurgeEntry,
+}
+
+impl Cluster {
+    /// Begins to follow the logs. Within a `LocalSet`.
+    #[must_use]
+    pub fn start(
+        plan: NodesPlan,
+        lower: &Lower,
+        store: Arc<Store>,
+        counters: Arc<Counters>,
+        teller: &SubsystemLog,
+    ) -> Option<Rc<Self>> {
+        let fleet = lower.fleet(&store, &counters)?;
+        let servers = (0..fleet.servers())
+            .map(|it| PurgeLogServer::new(fleet.server(it).clone(), plan.within))
+            .collect();
+        let lease = u64::try_from(plan.lease.as_millis()).unwrap_or(u64::MAX);
+        let poll = u64::try_from(plan.poll.as_millis()).unwrap_or(u64::MAX);
+        let terms = Terms::new(fleet.servers(), lease, random(), plan.name.into());
+        let keys = LogKeys::new(plan.prefix.as_bytes());
+        let log = Rc::new(FleetPurgeLog::new(servers, Here, store, keys, terms, plan.expire));
+        let follow = |n: usize| {
+            let (log, counters, teller, names) =
+                (log.clone(), counters.clone(), teller.clone(), plan.servers.clone());
+            let told =
+                async move { log.follow(n, poll, |event| note(event, &counters, &teller, &names)).await };
+            tokio::task::spawn_local(told).abort_handle()
+        };
+        let following = (0..fleet.servers()).map(follow).collect();
+        Some(Rc::new(Self {
+            log,
+            servers: plan.servers,
+            lease: plan.lease,
+            counters,
+            turns: Semaphore::new(WAITING),
+            following,
+        }))
+    }
+
+    /// Purges on this node, in a way that others can be told of.
+    ///
+    /// # Errors
+    /// One sentence: they cannot be told of this one.
+    pub fn begin(&self, scope: &PurgeScope, strength: Strength) -> Result<BegunPurge, String> {
+        let id = u128::from(random()) << 64 | u128::from(random());
+        let entry = entry_of(scope, strength, id);
+        match self.log.begin(&entry) {
+            Ok(seq) => Ok(BegunPurge { seq, entry }),
+            Err(why) => Err(format!("In force on this node only: {why}.")),
+        }
+    }
+
+    /// Tells the other nodes; with `wait` the receipts come when none of them can use what is removed.
+    pub async fn spread(&self, it: BegunPurge, wait: bool) -> Vec<TierReceipt> {
+        self.counters.purge_log_written.add_shared(1);
+        let _turn = self.turns.acquire().await;
+        let receipt = match self.log.spread(&it.entry, it.seq, wait).await {
+            Ok(it) => it,
+            Err(why) => {
+                self.counters.purge_log_uncertain.add_shared(1);
+                let mut why = why.to_string();
+                why[..1].make_ascii_uppercase();
+                return vec![TierReceipt::of("fleet", PurgeState::Uncertain(format!("{why}.")))];
+            }
+        };
+        let (on, of) = (receipt.on.0.len(), receipt.on.1);
+        let Some(nodes) = receipt.nodes else {
+            let when = format!(
+                "on {on} of {of} servers; every node applies it within {} ms",
+                self.lease.as_millis()
+            );
+            return vec![TierReceipt::of("fleet", PurgeState::Logged(when))];
+        };
+        let mut receipts = vec![TierReceipt::of("fleet", PurgeState::Past)];
+        receipts.extend(nodes.into_iter().filter(|it| it.how != How::Left).map(|it| {
+            let state = match it.how {
+                How::Past | How::Left => PurgeState::Past,
+                How::Silent(since) => PurgeState::Silent(format!(
+                    "no report since {}; the node validates every stored response until it has read the purge log",
+                    date::format(WallTime(since))
+                )),
+            };
+            TierReceipt::of(format!("node {} ({:08x})", it.name, it.id >> 32), state)
+        }));
+        receipts
+    }
+
+    /// How this node stands to the logs, for people and programs.
+    #[must_use]
+    pub fn standing(&self) -> Value {
+        let now = Here.now();
+        let follower = self.log.follower();
+        let (in_sync, of) = (follower.in_sync(now), self.servers.len());
+        let left = follower.trust_ends().saturating_sub(now);
+        let say = if left > 0 {
+            format!("in sync, {in_sync} of {of} servers; lease {}.{} s", left / 1000, left % 1000 / 100)
+        } else {
+            format!("not in sync, {in_sync} of {of} servers: every stored response is validated before use")
+        };
+        json!({ "in_sync": left > 0, "servers": of, "followed": in_sync, "lease_left_ms": left, "say": say })
+    }
+
+    /// Tells the others that this node answers nobody any more, so that no purge waits for it.
+    pub async fn leave(&self) {
+        self.following.iter().for_each(AbortHandle::abort);
+        // Whoever is not told waits for one lease.
+        let _ = tokio::time::timeout(FAREWELL, self.log.leave()).await;
+    }
+}
+
+fn note(event: LogEvent, counters: &Counters, teller: &SubsystemLog, servers: &[String]) {
+    match event {
+        LogEvent::Polled => counters.purge_log_polls.add_shared(1),
+        LogEvent::Applied => counters.purge_log_applied.add_shared(1),
+        LogEvent::Gap(n) => {
+            counters.purge_log_gaps.add_shared(1);
+            teller.seldom(
+                Level::Warn,
+                "purge-log-gap",
+                &[("server", &servers[n]), ("why", "its purge log is new or was lost")],
+            );
+        }
+        LogEvent::Doubted => {
+            counters.purge_log_full_validations.add_shared(1);
+            teller.event(
+                Level::Warn,
+                "purge-log-full-validation",
+                &[("now", "every stored response is validated before use")],
+            );
+        }
+        LogEvent::Lost => {
+            counters.purge_log_leases_lost.add_shared(1);
+            let values = [
+                ("why", "too few memcached servers answer"),
+                ("now", "every stored response is validated before use"),
+            ];
+            teller.event(Level::Warn, "purge-log-out-of-sync", &values);
+        }
+        LogEvent::InSync => teller.event(Level::Info, "purge-log-in-sync", &[]),
+    }
+}

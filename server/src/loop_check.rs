@@ -1,0 +1,123 @@
+//! A route must not lead to larder's own admin: whoever may ask the route would be before it, from this machine. Nor back to
+//! larder by a name; what is known of addresses without a resolver is in `config::itself`.
+
+use larder_config::loop_check::{LOOP, SENTENCE, is_admin, is_listener};
+use larder_config::{Config, OriginHost, Service, Source};
+use larder_origin::OriginAddress;
+use larder_stdx::clock;
+use larder_transport::listener::{Entrance, Listen};
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::mpsc;
+use std::time::Duration;
+
+/// Refuses a configuration that has larder's own admin, which listens at `admin`, as an origin.
+///
+/// # Errors
+/// One sentence: which route, and what to do.
+pub fn check(config: &Config, admin: Option<SocketAddr>) -> Result<(), String> {
+    let routes = config.sites.iter().flat_map(|it| &it.routes);
+    let mut resolver = Resolver { left: PATIENCE };
+    for route in routes {
+        if let Some(it) = route.origins().find(|it| is_admin(&it.at, admin, config.admin.socket.as_deref())) {
+            let origin = larder_config::spelling::spell_origin(it);
+            return Err(format!("{}{origin} {SENTENCE}.", place(&route.source)));
+        }
+        let is_clients = matches!(&route.service, Service::Proxy(proxy) if proxy.host == OriginHost::Client);
+        if let Some(it) =
+            route.origins().find(|it| is_clients && leads_here(&it.at, &config.listen, &mut resolver))
+        {
+            let origin = larder_config::spelling::spell_origin(it);
+            return Err(format!("{}{origin} {LOOP}.", place(&route.source)));
+        }
+    }
+    Ok(())
+}
+
+/// Where the route stands, before a sentence about its origin; the one of the command line has no place but that.
+fn place(source: &Source) -> String {
+    match source {
+        Source::Default => "the origin ".to_owned(),
+        _ => format!("{source}: proxy.to: "),
+    }
+}
+
+/// Whether a name means nothing now but where larder listens itself; it is asked for only where the port is the same. What it
+/// means later is found out by each request (508).
+fn leads_here(origin: &OriginAddress, listen: &[Entrance], resolver: &mut Resolver) -> bool {
+    let OriginAddress::Tcp(host, port) = origin else { return false };
+    let is_ours = |it: &Entrance| matches!(it.at, Listen::Tcp(at) | Listen::Tls(at) if at.port() == *port && *port != 0);
+    if origin.ip().is_some() || !listen.iter().any(is_ours) {
+        return false;
+    }
+    let found = resolver.resolve(host, *port);
+    let here = |it: SocketAddr| {
+        let it = OriginAddress::Tcp(it.ip().to_string(), *port);
+        listen.iter().any(|entrance| is_listener(&it, &entrance.at))
+    };
+    !found.is_empty() && found.into_iter().all(here)
+}
+
+/// How long names are waited for, all together: neither a start nor the admin has to stand still for a resolver that does not answer.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// Asks what names mean, within a time.
+struct Resolver {
+    left: Duration,
+}
+
+impl Resolver {
+    /// Nothing where that is not known, or not in time.
+    fn resolve(&mut self, host: &str, port: u16) -> Vec<SocketAddr> {
+        let host = host.to_owned();
+        self.within(move || (host.as_str(), port).to_socket_addrs().into_iter().flatten().collect())
+    }
+
+    fn within(&mut self, ask: impl FnOnce() -> Vec<SocketAddr> + Send + 'static) -> Vec<SocketAddr> {
+        if self.left.is_zero() {
+            return Vec::new();
+        }
+        let (say, hear) = mpsc::sync_channel(1);
+        let begun = clock::precise_micros();
+        // Its answer may come when nobody waits for it any more.
+        std::thread::spawn(move || drop(say.send(ask())));
+        let found = hear.recv_timeout(self.left).unwrap_or_default();
+        let passed = Duration::from_micros(clock::precise_micros().saturating_sub(begun));
+        self.left = self.left.saturating_sub(passed);
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_means_nothing_but_a_listener_is_no_origin() {
+        let at = |it: &str| larder_config::kind::entrance(it).unwrap();
+        let to = |it: &str| OriginAddress::Tcp(it.to_owned(), 8080);
+        let both = [at("127.0.0.1:8080"), at("[::1]:8080")];
+        let leads_here = |it: &str, listen: &[Entrance]| {
+            leads_here(&to(it), listen, &mut Resolver { left: Duration::from_secs(60) })
+        };
+        assert!(leads_here("localhost", &both));
+        assert!(!leads_here("localhost", &[at("127.0.0.1:8081"), at("[::1]:8081")]), "another port");
+        assert!(!leads_here("localhost", &[at("192.0.2.1:8080")]));
+        assert!(!leads_here("nobody.invalid", &both));
+    }
+
+    #[test]
+    fn a_resolver_that_is_silent_is_waited_for_once() {
+        let mut resolver = Resolver { left: Duration::from_millis(20) };
+        let (_held, silent) = mpsc::channel::<()>();
+        let silent = move || {
+            let _ = silent.recv();
+            Vec::new()
+        };
+        assert!(resolver.within(silent).is_empty());
+        assert!(resolver.left.is_zero());
+        assert!(
+            resolver.within(|| vec![SocketAddr::from(([127, 0, 0, 1], 1))]).is_empty(),
+            "nobody asks any more"
+        );
+    }
+}

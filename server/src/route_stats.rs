@@ -1,0 +1,377 @@
+//! What is counted by site, route and origin, and the time that requests take: who has which part, and the sums. Every
+//! worker has parts of its own; they are made with a configuration, and those of routes and origins that stay are taken
+//! over from the one before. The tables are in `larder_counters::scopes`; who counts, in `observe::scopes`.
+//!
+//! A route stays while its site's first host, its path and its methods do; an origin while its address does. What goes
+//! takes its numbers with it, so that reloading for ever takes no memory: the totals of all routes keep them.
+
+use larder_config::{Config, Methods, OriginMember, Service};
+use larder_counters::{
+    Lately, OriginCounters, OriginScope, RouteCounters, RouteScope, Snapshot, TierCounters, WorkerScope,
+};
+use larder_origin::{OriginState, OutlierState};
+use larder_stdx::clock;
+use larder_wire::http1::Version;
+use std::collections::HashMap;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What one worker counts into for one route.
+#[derive(Clone)]
+pub struct RoutePart {
+    /// The route's.
+    pub route: Arc<RouteScope>,
+    /// Its origins', in the order of the configuration; none for files.
+    pub origins: Vec<Arc<OriginScope>>,
+}
+
+/// A site and its routes, in the order of the configuration.
+pub struct SiteScope {
+    /// Its first host.
+    pub name: String,
+    /// The positions of its routes among all.
+    pub routes: Vec<usize>,
+}
+
+/// One route.
+pub struct RouteScopes {
+    /// Its name in logs: the site's first host and the path pattern.
+    pub name: String,
+    /// The path pattern.
+    pub path: String,
+    /// The methods that it answers for; empty where it answers for all.
+    pub methods: Vec<String>,
+    /// Its site's position.
+    pub site: usize,
+    /// What answers.
+    pub kind: ServiceKind,
+    /// The positions of its origins, in the order of the configuration; none where it has files.
+    pub origins: Vec<usize>,
+    parts: Vec<Arc<RouteScope>>,
+}
+
+/// What answers on a route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ServiceKind {
+    /// Its origins.
+    Proxy,
+    /// The file system.
+    Files,
+}
+
+/// One origin.
+pub struct OriginScopes {
+    /// Its address.
+    pub name: String,
+    /// The positions of the routes that use it.
+    pub routes: Vec<usize>,
+    /// How it is, for all workers and routes.
+    pub standing: Arc<OutlierState>,
+    /// Some route sends it nothing new.
+    pub drained: bool,
+    /// For how long it gets less than its share when it is back, by the first route that names it.
+    pub slow_start: Duration,
+    parts: Vec<Arc<OriginScope>>,
+}
+
+/// What is told of one scope, summed over the workers.
+pub struct ScopeSums {
+    /// In the order of its table.
+    pub counters: Vec<u64>,
+    /// How long it took.
+    pub latency: Snapshot,
+}
+
+/// All scopes of one configuration.
+pub struct ConfigScopes {
+    /// In the order of the configuration.
+    pub sites: Vec<SiteScope>,
+    /// In the order of the configuration; a route that repeats another of its site is the same.
+    pub routes: Vec<RouteScopes>,
+    /// In the order in which they are named first.
+    pub origins: Vec<OriginScopes>,
+    workers: Vec<Arc<WorkerScope>>,
+}
+
+impl OriginScopes {
+    /// What the connection speaks that was opened last; `None` before there was one.
+    #[must_use]
+    pub fn protocol(&self) -> Option<&'static str> {
+        self.standing.protocol().map(Version::name)
+    }
+
+    /// How it is now.
+    #[must_use]
+    pub fn state(&self) -> OriginState {
+        match self.standing.state(self.slow_start, clock::monotonic()) {
+            _ if self.drained => OriginState::Drained,
+            state => state,
+        }
+    }
+
+    /// Who has it drained; `None` where it is not.
+    #[must_use]
+    pub fn drained_by(&self) -> Option<Drained> {
+        match (self.drained, self.standing.is_drained()) {
+            (true, _) => Some(Drained::ByConfiguration),
+            (_, true) => Some(Drained::ByOperator),
+            _ => None,
+        }
+    }
+}
+
+/// Who has an origin drained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Drained {
+    /// `proxy.to` of some route says so.
+    ByConfiguration,
+    /// Somebody asked the admin for it.
+    ByOperator,
+}
+
+impl Drained {
+    /// Its name in statistics.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Drained::ByConfiguration => "configuration",
+            Drained::ByOperator => "operator",
+        }
+    }
+}
+
+impl ConfigScopes {
+    /// The scopes of `config` for so many workers, with the numbers of those that were in `before`.
+    #[must_use]
+    pub fn new(config: &Config, workers: NonZeroUsize, before: Option<&ConfigScopes>) -> Self {
+        let count = workers.get();
+        let own = match before {
+            Some(before) => before.workers.clone(),
+            None => parts(count),
+        };
+        let mut all = Self { sites: Vec::new(), routes: Vec::new(), origins: Vec::new(), workers: own };
+        for (at, site) in config.sites.iter().enumerate() {
+            let name = site.hosts.first().map_or_else(String::new, ToString::to_string);
+            let mut own: HashMap<(String, Vec<String>), usize> = HashMap::new();
+            let mut positions = Vec::new();
+            for route in &site.routes {
+                let methods = match &route.methods {
+                    Methods::Any => Vec::new(),
+                    Methods::Only(these) => these.clone(),
+                };
+                let identity = (route.path.to_string(), methods);
+                let number = *own.entry(identity.clone()).or_insert(all.routes.len());
+                positions.push(number);
+                if number < all.routes.len() {
+                    continue;
+                }
+                let (kind, slow_start) = match &route.service {
+                    Service::Proxy(proxy) => (ServiceKind::Proxy, proxy.to.rules.slow_start),
+                    Service::Files(_) => (ServiceKind::Files, Duration::ZERO),
+                };
+                let origins = route.origins().map(|it| all.origin(it, number, slow_start, before));
+                let origins: Vec<usize> = origins.collect();
+                let (path, methods) = identity;
+                let parts = before
+                    .and_then(|it| it.parts_of(&name, &path, &methods))
+                    .unwrap_or_else(|| parts_of_route(count));
+                all.routes.push(RouteScopes {
+                    name: route.name.clone(),
+                    path,
+                    methods,
+                    site: at,
+                    kind,
+                    origins,
+                    parts,
+                });
+            }
+            all.sites.push(SiteScope { name, routes: positions });
+        }
+        all
+    }
+
+    fn origin(
+        &mut self,
+        member: &OriginMember,
+        route: usize,
+        slow_start: Duration,
+        before: Option<&ConfigScopes>,
+    ) -> usize {
+        let (name, drained) = (member.name(), member.drained);
+        if let Some(at) = self.origins.iter().position(|it| it.name == name) {
+            self.origins[at].routes.push(route);
+            self.origins[at].drained |= drained;
+            return at;
+        }
+        let old = before.and_then(|it| it.origins.iter().find(|it| it.name == name));
+        let parts = old.map_or_else(|| parts(self.workers.len()), |it| it.parts.clone());
+        let standing = old.map_or_else(Arc::default, |it| it.standing.clone());
+        let routes = vec![route];
+        self.origins.push(OriginScopes { name, routes, standing, drained, slow_start, parts });
+        self.origins.len() - 1
+    }
+
+    fn parts_of(&self, site: &str, path: &str, methods: &[String]) -> Option<Vec<Arc<RouteScope>>> {
+        let same =
+            |it: &&RouteScopes| self.sites[it.site].name == site && it.path == path && it.methods == methods;
+        self.routes.iter().find(same).map(|it| it.parts.clone())
+    }
+
+    /// What `worker` counts into for the route at these positions of the configuration.
+    #[must_use]
+    pub fn part(&self, worker: usize, (site, route): (usize, usize)) -> RoutePart {
+        let route = &self.routes[self.sites[site].routes[route]];
+        let origins = route.origins.iter().map(|it| self.origins[*it].parts[worker].clone());
+        RoutePart { origins: origins.collect(), route: route.parts[worker].clone() }
+    }
+
+    /// The origins of the route at these positions of the configuration.
+    pub fn origins_of(&self, (site, route): (usize, usize)) -> impl Iterator<Item = &OriginScopes> {
+        self.routes[self.sites[site].routes[route]].origins.iter().map(|it| &self.origins[*it])
+    }
+
+    /// How the origin of that name is; anew where there is none.
+    #[must_use]
+    pub fn standing(&self, name: &str) -> Arc<OutlierState> {
+        self.origins.iter().find(|it| it.name == name).map_or_else(Arc::default, |it| it.standing.clone())
+    }
+
+    /// What `worker` counts all its requests into.
+    #[must_use]
+    pub fn of_worker(&self, worker: usize) -> Arc<WorkerScope> {
+        self.workers[worker].clone()
+    }
+
+    /// The sums of a route.
+    #[must_use]
+    pub fn of_route(&self, route: usize) -> ScopeSums {
+        let parts = &self.routes[route].parts;
+        ScopeSums {
+            counters: sums(RouteCounters::TABLE.len(), parts.iter().map(|it| it.counters.values())),
+            latency: Snapshot::of(parts.iter().map(|it| &it.latency)),
+        }
+    }
+
+    /// The sums of an origin.
+    #[must_use]
+    pub fn of_origin(&self, origin: usize) -> ScopeSums {
+        let parts = &self.origins[origin].parts;
+        ScopeSums {
+            counters: sums(OriginCounters::TABLE.len(), parts.iter().map(|it| it.counters.values())),
+            latency: Snapshot::of(parts.iter().map(|it| &it.latency)),
+        }
+    }
+
+    /// The time that requests took: hits, misses, those that passed the cache, and those in which it had no part.
+    #[must_use]
+    pub fn times(&self) -> [Snapshot; 4] {
+        let all = || self.workers.iter();
+        [
+            Snapshot::of(all().map(|it| &it.hit)),
+            Snapshot::of(all().map(|it| &it.miss)),
+            Snapshot::of(all().map(|it| &it.pass)),
+            Snapshot::of(all().map(|it| &it.other)),
+        ]
+    }
+
+    /// The sums of the tiers, each in the order of [`TierCounters::TABLE`]: RAM, disk, fleet.
+    #[must_use]
+    pub fn tiers(&self) -> [Vec<u64>; 3] {
+        let of = |tier: fn(&WorkerScope) -> &TierCounters| {
+            sums(TierCounters::TABLE.len(), self.workers.iter().map(move |it| tier(it).values()))
+        };
+        [of(|it| &it.ram), of(|it| &it.disk), of(|it| &it.fleet)]
+    }
+
+    /// Bytes of memory that all parts take.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        let routes: usize = self.routes.iter().map(|it| it.parts.len()).sum();
+        let origins: usize = self.origins.iter().map(|it| it.parts.len()).sum();
+        let each = size_of::<RouteScope>() * routes + size_of::<OriginScope>() * origins;
+        (each + size_of::<WorkerScope>() * self.workers.len()) as u64
+    }
+}
+
+/// A new part for each worker, which have one measure of the origin together.
+fn parts_of_route(workers: usize) -> Vec<Arc<RouteScope>> {
+    let lately = Arc::<Lately>::default();
+    (0..workers).map(|_| Arc::new(RouteScope { lately: lately.clone(), ..RouteScope::default() })).collect()
+}
+
+/// A new part for each worker.
+fn parts<T: Default>(workers: usize) -> Vec<Arc<T>> {
+    (0..workers).map(|_| Arc::default()).collect()
+}
+
+/// The sums of values that stand in the same order.
+fn sums<V: Iterator<Item = u64>>(length: usize, parts: impl Iterator<Item = V>) -> Vec<u64> {
+    let mut sums = vec![0u64; length];
+    for part in parts {
+        sums.iter_mut().zip(part).for_each(|(sum, value)| *sum = sum.wrapping_add(value));
+    }
+    sums
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    fn config(sites: &str) -> Config {
+        Config::from_text(sites, "t.toml", Path::new("."), &[]).unwrap()
+    }
+
+    fn requests(it: &ConfigScopes, route: usize) -> u64 {
+        it.of_route(route).counters[0]
+    }
+
+    const TWO: NonZeroUsize = NonZeroUsize::MIN.saturating_add(1);
+
+    #[test]
+    fn what_stays_keeps_its_numbers_and_what_goes_takes_them_along() {
+        let old = config(
+            "[[site]]\nhosts = [\"a\"]\nroute = [{ path = \"/x/*\", proxy = { to = \":1\" } }, \
+             { path = \"/*\", methods = [\"GET\"], proxy = { to = \":2\" } }, { path = \"/*\", proxy = { to = \":1\" } }]\n",
+        );
+        let before = ConfigScopes::new(&old, TWO, None);
+        for (worker, at) in [(0, 0), (1, 0), (1, 1), (1, 2)] {
+            let part = before.part(worker, (0, at));
+            part.route.counters.requests.add(1 << (2 * at));
+            part.route.lately.note(8 << at);
+            part.origins[0].counters.requests.add(1);
+        }
+        before.of_worker(1).pass.record(10, 1);
+        assert_eq!([2, 4, 16], [0, 1, 2].map(|it| requests(&before, it)));
+        assert_eq!([3, 1], [0, 1].map(|it| before.of_origin(it).counters[0]), "the first is of two routes");
+        assert_eq!(vec![0, 2], before.origins[0].routes);
+
+        // Another site before it, one route less, and the other way round.
+        let new = config(
+            "[[site]]\nhosts = [\"b\"]\nroute = [{ path = \"/*\", proxy = { to = \":2\" } }]\n\
+             [[site]]\nhosts = [\"a\", \"c\"]\nroute = [{ path = \"/*\", proxy = { to = \":3\" } }, \
+             { path = \"/x/*\", proxy = { to = \":1\" } }]\n",
+        );
+        let after = ConfigScopes::new(&new, TWO, Some(&before));
+        assert_eq!([0, 16, 2], [0, 1, 2].map(|it| requests(&after, it)));
+        assert_eq!([1, 0, 3], [0, 1, 2].map(|it| after.of_origin(it).counters[0]));
+        assert_eq!(["b/*", "a/*", "a/x/*"], [0, 1, 2].map(|it| after.routes[it].name.as_str()));
+        let lately = [0, 1].map(|worker| after.part(worker, (1, 1)).route.lately.micros());
+        assert_eq!([8, 8], lately, "what one worker measured is known to all");
+        after.part(0, (1, 1)).route.counters.requests.add(1);
+        assert_eq!((3, 3), (requests(&after, 2), requests(&before, 0)), "it is the same");
+        assert_eq!([0, 0, 1, 0], after.times().map(|it| it.count()));
+        assert_eq!(0, requests(&ConfigScopes::new(&old, TWO, Some(&after)), 1), "what went begins anew");
+    }
+
+    #[test]
+    fn a_route_that_repeats_another_is_the_same() {
+        let it = config(
+            "[[site]]\nhosts = [\"a\"]\nroute = [{ path = \"/*\", proxy = { to = \":1\" } }, \
+             { path = \"/*\", proxy = { to = \":2\" } }]\n",
+        );
+        let all = ConfigScopes::new(&it, TWO, None);
+        assert_eq!((1, 1, vec![0, 0]), (all.routes.len(), all.origins.len(), all.sites[0].routes.clone()));
+    }
+}

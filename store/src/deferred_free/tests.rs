@@ -1,0 +1,230 @@
+//! Who frees what, and when sweeps wait for it.
+
+use super::*;
+use crate::entry::Stored;
+use crate::idle::Swept;
+use crate::purges::{Marks, PurgeRule, PurgeScope, Strength};
+use crate::sample::{store, stored, text};
+use bytes::Bytes;
+use larder_stdx::clock::WallTime;
+use larder_transport::body::{FileOwner, FileSlice};
+use std::os::fd::BorrowedFd;
+use std::sync::mpsc;
+use std::thread::{self, ThreadId};
+use std::time::Duration;
+
+/// A body that tells who has freed it.
+struct Told(mpsc::Sender<ThreadId>);
+
+impl FileOwner for Told {
+    fn fd(&self) -> BorrowedFd<'_> {
+        unreachable!("nobody reads it")
+    }
+
+    fn mapped(&self, _: u64, _: u64) -> Option<&[u8]> {
+        None
+    }
+}
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        let _ = self.0.send(thread::current().id());
+    }
+}
+
+/// Stores so many of this length; what is received is who frees them.
+fn fill(store: &Store, count: usize, length: usize) -> mpsc::Receiver<ThreadId> {
+    let (sender, told) = mpsc::channel();
+    for at in 0..count {
+        let owner = Arc::new(Told(sender.clone()));
+        let body = StoredBody::Disk(Box::new(FileSlice { owner, offset: 0, length: length as u64 }));
+        let key = format!("http://a/{at}");
+        put(store, &key, body);
+    }
+    told
+}
+
+fn put(store: &Store, key: &str, body: StoredBody) {
+    let marks = Marks { born: store.born(), ..Marks::default() };
+    let stored = Arc::new(Stored { body, marks, ..stored(text("")) });
+    store.insert(store.hash(key.as_bytes()), key.as_bytes(), stored, 4).unwrap();
+}
+
+fn purge(store: &Store) {
+    store.purge(PurgeRule { scope: PurgeScope::All, strength: Strength::Hard, positions: Vec::new() });
+}
+
+/// Sweeps as far as it goes without anybody's help.
+fn sweep(store: &Store) -> Swept {
+    loop {
+        match store.sweep(1) {
+            Swept::More => {}
+            done => return done,
+        }
+    }
+}
+
+/// Has a thread with a yard store `count` of `length`, and does `between` before that thread clears its yard with `clear`. Gives what
+/// was told, and who the thread was.
+fn with_maker(
+    store: &Store,
+    (count, length): (usize, usize),
+    between: impl FnOnce(),
+    clear: impl FnOnce(&ThreadFreeList) + Send,
+) -> (Vec<ThreadId>, ThreadId) {
+    let (filled, wait_filled) = mpsc::channel();
+    let (done, wait_done) = mpsc::channel::<()>();
+    thread::scope(|scope| {
+        let maker = scope.spawn(move || {
+            let yard = store.yard();
+            filled.send(fill(store, count, length)).unwrap();
+            wait_done.recv().unwrap();
+            clear(&yard);
+        });
+        let (told, id) = (wait_filled.recv().unwrap(), maker.thread().id());
+        between();
+        done.send(()).unwrap();
+        maker.join().unwrap();
+        (told.try_iter().collect(), id)
+    })
+}
+
+#[test]
+fn what_a_purge_takes_out_is_freed_by_the_thread_that_stored_it() {
+    let store = store(64 << 20);
+    let empty = store.used();
+    let between = || {
+        purge(&store);
+        assert_eq!(Swept::Nothing, sweep(&store));
+        assert_eq!(0, store.objects());
+        assert!(store.left_in_yards() >= 100 * 1000, "{}", store.left_in_yards());
+    };
+    let (told, maker) = with_maker(&store, (100, 1000), between, |yard| {
+        assert!(yard.clear(|| true));
+        assert!(!yard.clear(|| true));
+        assert_eq!(0, store.left_in_yards());
+    });
+    assert_eq!(vec![maker; 100], told);
+    assert_eq!((0, true), (store.freed_abroad(), store.used() < empty + 100_000));
+}
+
+#[test]
+fn what_is_idle_is_freed_by_the_thread_that_stored_it() {
+    let store = store(64 << 20);
+    let idle = |now| loop {
+        match store.sweep_idle(Duration::from_secs(80), WallTime(now), 1) {
+            Swept::More => {}
+            done => return done,
+        }
+    };
+    idle(1000);
+    let between = || {
+        idle(1010);
+        assert_eq!(Swept::Room, idle(1200));
+        assert_eq!(0, store.objects());
+    };
+    let (told, maker) = with_maker(&store, (100, 1000), between, |yard| assert!(yard.clear(|| true)));
+    assert_eq!(vec![maker; 100], told);
+}
+
+#[test]
+fn a_sweep_waits_for_the_thread_that_is_behind() {
+    let store = store(64 << 20);
+    let all = 4 * usize::try_from(FULL / 1000).unwrap();
+    let between = || {
+        purge(&store);
+        assert_eq!(Swept::Waits, sweep(&store));
+        assert_eq!(Swept::Waits, sweep(&store), "nobody has cleared it");
+        assert!((FULL..MOST).contains(&store.left_in_yards()), "{}", store.left_in_yards());
+        assert!(store.objects() > 1000);
+    };
+    let (told, maker) = with_maker(&store, (all, 1000), between, |yard| {
+        let mut turns = 0;
+        while store.objects() > 0 || store.left_in_yards() > 0 {
+            let mut left = 100;
+            yard.clear(|| {
+                left -= 1;
+                left > 0
+            });
+            thread::scope(|scope| scope.spawn(|| sweep(&store)).join().unwrap());
+            turns += 1;
+        }
+        assert!(turns >= all / 100, "a little at a time: {turns}");
+    });
+    assert_eq!(vec![maker; all], told);
+    assert_eq!(0, store.freed_abroad());
+}
+
+#[test]
+fn purges_in_a_row_wait_for_nobody() {
+    let store = store(64 << 20);
+    let all = 4 * usize::try_from(FULL / 1000).unwrap();
+    let between = || {
+        (0..=HURRIED_AND_MORE).for_each(|_| purge(&store));
+        assert_eq!(Swept::Nothing, sweep(&store));
+        assert_eq!(0, store.objects());
+        assert!(store.left_in_yards() <= MOST + LARGE, "what waits is bounded: {}", store.left_in_yards());
+        assert!(store.freed_abroad() > FULL);
+    };
+    let (told, maker) = with_maker(&store, (all, 1000), between, |yard| assert!(yard.clear(|| true)));
+    assert_eq!(all, told.len());
+    let by_maker = told.iter().filter(|it| **it == maker).count();
+    assert!((1000..all - 1000).contains(&by_maker), "{by_maker}");
+}
+
+/// As many purges as nobody waits with.
+const HURRIED_AND_MORE: u64 = crate::purges::sweep::HURRIED + 1;
+
+#[test]
+fn large_bodies_are_no_work_for_who_serves() {
+    let store = store(64 << 20);
+    let between = || {
+        purge(&store);
+        assert_eq!(Swept::Nothing, sweep(&store));
+        assert_eq!(0, store.left_in_yards());
+    };
+    let length = usize::try_from(LARGE).unwrap();
+    let (told, _) = with_maker(&store, (3, length), between, |yard| assert!(!yard.clear(|| true)));
+    assert_eq!(vec![thread::current().id(); 3], told);
+    assert!(store.freed_abroad() >= 3 * LARGE);
+    let body = store.make_body(&[Bytes::from(vec![7; 20_000])]).unwrap();
+    put(&store, "a", body);
+    let shelf = store.standing(store.hash(b"a"), b"a").unwrap();
+    assert!(weight(&shelf) > LARGE, "giving back a hole is the kernel's work, which takes its time");
+}
+
+#[test]
+fn what_was_left_for_a_thread_that_has_ended_is_freed() {
+    let store = store(64 << 20);
+    let between = || {
+        purge(&store);
+        assert_eq!(Swept::Nothing, sweep(&store));
+        assert!(store.left_in_yards() > 0);
+    };
+    // It ends without a look.
+    let (told, maker) = with_maker(&store, (10, 1000), between, |_| {});
+    assert_eq!(vec![maker; 10], told);
+    assert_eq!(0, store.left_in_yards());
+    // And what it stored before, after.
+    let told = thread::scope(|scope| {
+        let maker = scope.spawn(|| {
+            let _yard = store.yard();
+            fill(&store, 10, 1000)
+        });
+        maker.join().unwrap()
+    });
+    purge(&store);
+    assert_eq!(Swept::Nothing, sweep(&store));
+    assert_eq!(vec![thread::current().id(); 10], told.try_iter().collect::<Vec<_>>());
+}
+
+#[test]
+fn one_s_own_is_freed_at_once() {
+    let store = store(64 << 20);
+    let yard = store.yard();
+    let told = fill(&store, 10, 1000);
+    purge(&store);
+    assert_eq!(Swept::Nothing, sweep(&store));
+    assert_eq!((10, 0, 0), (told.try_iter().count(), store.left_in_yards(), store.freed_abroad()));
+    assert!(!yard.clear(|| true));
+}

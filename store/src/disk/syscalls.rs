@@ -1,0 +1,387 @@
+//! Every call of the disk tier to the file system, in one narrow place: so that a test can make any of them fail.
+//! What is read and written is not known here.
+//!
+//! The one call that neither `rustix` nor the standard library has is cachestat(2), hence the unsafe block.
+
+use rustix::fs::{AtFlags, FallocateFlags, FlockOperation, Mode, OFlags};
+use rustix::io::{Errno, ReadWriteFlags};
+use std::io::{IoSlice, IoSliceMut};
+use std::num::NonZeroU64;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+/// What a failing call was about to do: named in the state of the tier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Syscall {
+    /// openat(2) of the directory or of what is in it.
+    Open,
+    /// mkdir(2).
+    Make,
+    /// getdents(2).
+    List,
+    /// flock(2).
+    Lock,
+    /// preadv2(2) that may wait.
+    Read,
+    /// preadv2(2) that may not wait.
+    ReadNow,
+    /// pwritev(2).
+    Write,
+    /// fallocate(2).
+    Allocate,
+    /// fallocate(2) that makes a hole.
+    Punch,
+    /// ftruncate(2).
+    Truncate,
+    /// fdatasync(2), fsync(2).
+    Sync,
+    /// renameat(2).
+    Rename,
+    /// unlinkat(2).
+    Unlink,
+    /// fstat(2), fstatat(2).
+    Stat,
+    /// cachestat(2).
+    Resident,
+}
+
+/// A call that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FailedCall {
+    pub call: Syscall,
+    pub errno: Errno,
+}
+
+impl FailedCall {
+    /// Whether it failed because the device has no more room, or none for us.
+    pub fn is_full(&self) -> bool {
+        matches!(self.errno, Errno::NOSPC | Errno::DQUOT)
+    }
+}
+
+impl std::fmt::Display for FailedCall {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let what = match self.call {
+            Syscall::Open => "open failed",
+            Syscall::Make => "creating the directory failed",
+            Syscall::List => "listing the directory failed",
+            Syscall::Lock => "locking the directory failed",
+            Syscall::Read | Syscall::ReadNow => "read failed",
+            Syscall::Write => "write failed",
+            Syscall::Allocate => "reserving space failed",
+            Syscall::Punch => "releasing space failed",
+            Syscall::Truncate => "truncating a file failed",
+            Syscall::Sync => "flushing a file to the device failed",
+            Syscall::Rename => "renaming a file failed",
+            Syscall::Unlink => "removing a file failed",
+            Syscall::Stat | Syscall::Resident => "reading file metadata failed",
+        };
+        write!(f, "{what}: {}", std::io::Error::from(self.errno))
+    }
+}
+
+impl From<FailedCall> for std::io::Error {
+    fn from(it: FailedCall) -> Self {
+        std::io::Error::new(std::io::Error::from(it.errno).kind(), it.to_string())
+    }
+}
+
+type Result<T> = std::result::Result<T, FailedCall>;
+
+/// The way to the file system.
+#[derive(Clone, Default)]
+pub(crate) struct Syscalls {
+    #[cfg(test)]
+    pub faults: std::sync::Arc<super::tests::Faults>,
+}
+
+/// What [`Syscalls::stat`] says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Looks {
+    /// Bytes.
+    pub length: u64,
+    /// When it was last written: seconds and nanoseconds. Anybody may set it to what they like.
+    pub written: (i64, u64),
+    /// When anything about it changed last, its names and times included; nobody can set that.
+    pub changed: (i64, u64),
+    /// Which file it is: device and number.
+    pub identity: (u64, u64),
+    /// Names that it has.
+    pub names: u64,
+    /// Whether it is a regular file.
+    pub is_file: bool,
+}
+
+impl Syscalls {
+    #[cfg(test)]
+    fn may(&self, call: Syscall) -> Result<()> {
+        self.faults.ask(call).map_err(|errno| FailedCall { call, errno })
+    }
+
+    #[cfg(not(test))]
+    #[inline]
+    #[allow(clippy::unused_self, clippy::unnecessary_wraps, reason = "as in tests")]
+    fn may(&self, _: Syscall) -> Result<()> {
+        Ok(())
+    }
+
+    fn again<T>(&self, call: Syscall, mut f: impl FnMut() -> rustix::io::Result<T>) -> Result<T> {
+        self.may(call)?;
+        loop {
+            match f() {
+                Err(Errno::INTR) => {}
+                other => return other.map_err(|errno| FailedCall { call, errno }),
+            }
+        }
+    }
+
+    pub fn open_directory(&self, path: &std::path::Path) -> Result<OwnedFd> {
+        let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
+        self.again(Syscall::Open, || rustix::fs::open(path, flags, Mode::empty()))
+    }
+
+    pub fn make_directory(&self, path: &std::path::Path) -> Result<()> {
+        match self.again(Syscall::Make, || rustix::fs::mkdir(path, Mode::RWXU)) {
+            Err(it) if it.errno == Errno::EXIST => Ok(()),
+            other => other,
+        }
+    }
+
+    /// The names in a directory.
+    pub fn list(&self, directory: &OwnedFd) -> Result<Vec<Vec<u8>>> {
+        let mut names = Vec::new();
+        let listing = self.again(Syscall::List, || rustix::fs::Dir::read_from(directory))?;
+        for entry in listing {
+            let entry = entry.map_err(|errno| FailedCall { call: Syscall::List, errno })?;
+            let name = entry.file_name().to_bytes();
+            if name != b"." && name != b".." {
+                names.push(name.to_vec());
+            }
+        }
+        Ok(names)
+    }
+
+    pub fn open(&self, directory: &OwnedFd, name: &str, flags: OFlags) -> Result<OwnedFd> {
+        let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let mode = Mode::RUSR | Mode::WUSR;
+        self.again(Syscall::Open, || rustix::fs::openat(directory, name, flags, mode))
+    }
+
+    /// A file in a directory that nobody finds there, and that is gone with its descriptor. Where the file system cannot
+    /// make one without a name it has this name for a moment.
+    pub fn open_unnamed(&self, directory: &std::path::Path, name: &str) -> Result<OwnedFd> {
+        let (flags, mode) = (OFlags::RDWR | OFlags::CLOEXEC, Mode::RUSR | Mode::WUSR);
+        #[cfg(target_os = "linux")]
+        match self.again(Syscall::Open, || {
+            rustix::fs::open(directory, flags | OFlags::TMPFILE | OFlags::EXCL, mode)
+        }) {
+            Err(it) if matches!(it.errno, Errno::OPNOTSUPP | Errno::ISDIR) => {}
+            other => return other,
+        }
+        let path = directory.join(name);
+        let flags = flags | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
+        let file = match self.again(Syscall::Open, || rustix::fs::open(&path, flags, mode)) {
+            // Left behind by a process that was killed in this moment.
+            Err(it) if it.errno == Errno::EXIST => {
+                let _ = rustix::fs::unlink(&path);
+                self.again(Syscall::Open, || rustix::fs::open(&path, flags, mode))
+            }
+            other => other,
+        }?;
+        self.again(Syscall::Unlink, || rustix::fs::unlink(&path))?;
+        Ok(file)
+    }
+
+    /// False where another process has it.
+    pub fn lock(&self, file: &OwnedFd) -> Result<bool> {
+        match self.again(Syscall::Lock, || rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive))
+        {
+            Ok(()) => Ok(true),
+            Err(it) if it.errno == Errno::WOULDBLOCK => Ok(false),
+            Err(it) => Err(it),
+        }
+    }
+
+    /// Fills `bytes` from `at`, and waits for the device where it must; how many there were before the end.
+    pub fn read(&self, file: BorrowedFd<'_>, bytes: &mut [u8], at: u64) -> Result<usize> {
+        let mut filled = 0;
+        while filled < bytes.len() {
+            let rest = &mut bytes[filled..];
+            match self.again(Syscall::Read, || rustix::io::pread(file, &mut *rest, at + filled as u64))? {
+                0 => break,
+                count => filled += count,
+            }
+        }
+        Ok(filled)
+    }
+
+    /// [`Syscalls::read`] of what was in memory, from the device again, if the file system can.
+    pub fn read_anew(&self, file: BorrowedFd<'_>, bytes: &mut [u8], at: u64) -> Result<usize> {
+        let length = NonZeroU64::new(bytes.len() as u64);
+        let _ = rustix::fs::fadvise(file, at, length, rustix::fs::Advice::DontNeed);
+        self.read(file, bytes, at)
+    }
+
+    /// [`Syscalls::read`], but only what is in memory: `None` where the device would have to be waited for, or where the
+    /// file system cannot tell.
+    pub fn read_now(&self, file: BorrowedFd<'_>, bytes: &mut [u8], at: u64) -> Result<Option<usize>> {
+        let mut filled = 0;
+        while filled < bytes.len() {
+            let rest = &mut bytes[filled..];
+            let (place, flags) = (at + filled as u64, ReadWriteFlags::NOWAIT);
+            let read = self.again(Syscall::ReadNow, || {
+                rustix::io::preadv2(file, &mut [IoSliceMut::new(rest)], place, flags)
+            });
+            match read {
+                Ok(0) => break,
+                Ok(count) => filled += count,
+                Err(it)
+                    if matches!(it.errno, Errno::AGAIN | Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) =>
+                {
+                    return Ok(None);
+                }
+                Err(it) => return Err(it),
+            }
+        }
+        Ok(Some(filled))
+    }
+
+    /// Writes all of `parts`, one behind the other, from `at`.
+    pub fn write(&self, file: &OwnedFd, parts: &[&[u8]], at: u64) -> Result<()> {
+        let total: usize = parts.iter().map(|it| it.len()).sum();
+        let mut written = 0;
+        while written < total {
+            let mut skip = written;
+            let mut room = Vec::with_capacity(parts.len());
+            for part in parts {
+                let skipped = skip.min(part.len());
+                skip -= skipped;
+                if skipped < part.len() {
+                    room.push(IoSlice::new(&part[skipped..]));
+                }
+            }
+            let place = at + written as u64;
+            #[cfg(test)]
+            if self.faults.loses_writes() {
+                return self.may(Syscall::Write);
+            }
+            match self.again(Syscall::Write, || rustix::io::pwritev(file, &room, place))? {
+                0 => return Err(FailedCall { call: Syscall::Write, errno: Errno::IO }),
+                count => written += count,
+            }
+        }
+        Ok(())
+    }
+
+    /// Reserves room behind the end of a file; a file system that cannot is none the worse.
+    pub fn allocate(&self, file: &OwnedFd, length: u64) -> Result<()> {
+        match self
+            .again(Syscall::Allocate, || rustix::fs::fallocate(file, FallocateFlags::KEEP_SIZE, 0, length))
+        {
+            Err(it) if matches!(it.errno, Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+            other => other,
+        }
+    }
+
+    /// Gives back the room of a range within a file, which reads as zeros from then on.
+    pub fn punch(&self, file: &OwnedFd, at: u64, length: u64) -> Result<()> {
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        self.again(Syscall::Punch, || rustix::fs::fallocate(file, flags, at, length))
+    }
+
+    pub fn truncate(&self, file: &OwnedFd, length: u64) -> Result<()> {
+        self.again(Syscall::Truncate, || rustix::fs::ftruncate(file, length))
+    }
+
+    /// Has the kernel read of a file what is asked for and nothing beside it, so that what is in memory was asked for. One
+    /// that cannot is none the worse.
+    pub fn read_alone(file: &OwnedFd) {
+        let _ = rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::Random);
+    }
+
+    /// Brings the bytes of a file to the device.
+    pub fn sync(&self, file: &OwnedFd) -> Result<()> {
+        self.again(Syscall::Sync, || rustix::fs::fdatasync(file))
+    }
+
+    /// Brings the names in a directory to the device.
+    pub fn sync_directory(&self, directory: &OwnedFd) -> Result<()> {
+        self.again(Syscall::Sync, || rustix::fs::fsync(directory))
+    }
+
+    pub fn rename(&self, directory: &OwnedFd, from: &str, to: &str) -> Result<()> {
+        self.again(Syscall::Rename, || rustix::fs::renameat(directory, from, directory, to))
+    }
+
+    /// A name that is gone already is well.
+    pub fn unlink(&self, directory: &OwnedFd, name: &str) -> Result<()> {
+        match self.again(Syscall::Unlink, || rustix::fs::unlinkat(directory, name, AtFlags::empty())) {
+            Err(it) if it.errno == Errno::NOENT => Ok(()),
+            other => other,
+        }
+    }
+
+    pub fn stat(&self, file: BorrowedFd<'_>) -> Result<Looks> {
+        self.again(Syscall::Stat, || rustix::fs::fstat(file)).map(|it| Looks::of(&it))
+    }
+
+    /// `None` where there is nothing of that name.
+    pub fn stat_path(&self, path: &std::path::Path) -> Result<Option<Looks>> {
+        match self.again(Syscall::Stat, || rustix::fs::stat(path)) {
+            Ok(it) => Ok(Some(Looks::of(&it))),
+            Err(it) if matches!(it.errno, Errno::NOENT | Errno::NOTDIR) => Ok(None),
+            Err(it) => Err(it),
+        }
+    }
+
+    /// Whether these bytes of a file are in the page cache: cachestat(2), Linux 6.5; elsewhere one byte of each
+    /// page is read if that needs no wait.
+    pub fn resident(&self, file: BorrowedFd<'_>, offset: u64, length: u64) -> bool {
+        if self.may(Syscall::Resident).is_err() {
+            return false;
+        }
+        let page = rustix::param::page_size() as u64;
+        if let Some(pages) = cached_pages(file, offset, length) {
+            return pages >= (offset + length).div_ceil(page) - offset / page;
+        }
+        let end = offset + length;
+        let probes = (offset..end).step_by(rustix::param::page_size()).chain(end.checked_sub(1));
+        let is_there = |at| matches!(self.read_now(file, &mut [0], at), Ok(Some(1)));
+        probes.into_iter().all(is_there)
+    }
+}
+
+/// Pages of the range that are in the page cache; `None` where the kernel does not say.
+#[cfg(target_os = "linux")]
+fn cached_pages(file: BorrowedFd<'_>, offset: u64, length: u64) -> Option<u64> {
+    /// The same on every architecture that counts system calls the common way; Alpha and MIPS do not.
+    const CACHESTAT: libc::c_long = 451;
+    if cfg!(any(target_arch = "mips", target_arch = "mips64")) {
+        return None;
+    }
+    let range = [offset, length];
+    let mut answer = [0u64; 5];
+    let descriptor = file.as_fd().as_raw_fd();
+    // SAFETY: `struct cachestat_range` is two u64, `struct cachestat` five (include/uapi/linux/mman.h); both live
+    // until the call returns. It reads the one and writes the other; a kernel that does not know it answers ENOSYS.
+    let result = unsafe { libc::syscall(CACHESTAT, descriptor, range.as_ptr(), answer.as_mut_ptr(), 0u32) };
+    (result == 0).then_some(answer[0])
+}
+
+#[cfg(not(target_os = "linux"))]
+fn cached_pages(_: BorrowedFd<'_>, _: u64, _: u64) -> Option<u64> {
+    None
+}
+
+impl Looks {
+    fn of(stat: &rustix::fs::Stat) -> Looks {
+        #[allow(clippy::unnecessary_cast, reason = "the types differ between architectures")]
+        Looks {
+            length: u64::try_from(stat.st_size).unwrap_or(0),
+            written: (stat.st_mtime as i64, stat.st_mtime_nsec as u64),
+            changed: (stat.st_ctime as i64, stat.st_ctime_nsec as u64),
+            identity: (stat.st_dev as u64, stat.st_ino as u64),
+            names: stat.st_nlink as u64,
+            is_file: rustix::fs::FileType::from_raw_mode(stat.st_mode).is_file(),
+        }
+    }
+}

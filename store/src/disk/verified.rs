@@ -1,0 +1,74 @@
+//! Which large bodies were verified a moment ago, so that the next hit need not read them again. That bytes are in the page
+//! cache does not say that they were: a backup, a neighbour's reader or a failing device may have brought them there
+//! since. Who verifies is in `read`.
+
+use larder_stdx::clock::Monotonic;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Bodies that are remembered, by the hash of their key: the last of a place stays.
+const PLACES: usize = 1 << 16;
+
+/// Bytes that they take.
+pub(crate) const MEMORY: u64 = (PLACES * size_of::<AtomicU64>()) as u64;
+
+/// Milliseconds of one step of time.
+const STEP: u64 = 32;
+
+/// Steps for which a body is trusted: a tenth of a second, and a step at most more.
+const STEPS: u64 = 3;
+
+/// Milliseconds for which anything is trusted at most.
+pub(crate) const LONGEST: u64 = STEP * (STEPS + 1);
+
+/// The bits of a place that hold the step; a stamp has the other forty (`Known::stamp`).
+const TIME: u64 = (1 << 24) - 1;
+
+/// What was verified when.
+pub(crate) struct VerifiedParts(Box<[AtomicU64]>);
+
+impl VerifiedParts {
+    pub fn new() -> VerifiedParts {
+        VerifiedParts((0..PLACES).map(|_| AtomicU64::new(0)).collect())
+    }
+
+    /// Whether the record with this stamp was verified within the last tenth of a second before `now`.
+    pub fn has(&self, hash: u64, stamp: u64, now: Monotonic) -> bool {
+        let it = self.place(hash).load(Relaxed);
+        // Steps begin with one: a place that was never used is of no stamp and no time.
+        it != 0 && it >> 24 == stamp && step(now).wrapping_sub(it) & TIME <= STEPS
+    }
+
+    /// It is right, and was read after `now`.
+    pub fn note(&self, hash: u64, stamp: u64, now: Monotonic) {
+        self.place(hash).store(stamp << 24 | step(now) & TIME, Relaxed);
+    }
+
+    #[allow(clippy::cast_possible_truncation, reason = "any bits of a hash will do")]
+    fn place(&self, hash: u64) -> &AtomicU64 {
+        &self.0[hash as usize % PLACES]
+    }
+}
+
+fn step(now: Monotonic) -> u64 {
+    now.0 / STEP + 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn for_a_moment_and_for_that_record_only() {
+        let trust = VerifiedParts::new();
+        let at = Monotonic;
+        assert!(!trust.has(7, 0, at(0)) && !trust.has(7, 1, at(0)));
+        for start in [0, 1_000_000, STEP * (TIME - 2)] {
+            trust.note(7, 41, at(start));
+            assert!(trust.has(7, 41, at(start)) && trust.has(7, 41, at(start + 96)));
+            assert!(!trust.has(7, 41, at(start + 128)));
+            assert!(!trust.has(7, 42, at(start)) && !trust.has(8, 41, at(start)));
+        }
+        trust.note(7 + PLACES as u64, 43, at(0));
+        assert!(!trust.has(7, 41, at(0)), "another has its place");
+    }
+}

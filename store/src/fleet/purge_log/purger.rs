@@ -1,0 +1,376 @@
+//! Writes a purge into the servers' logs, and waits until no node can use what it removes.
+//!
+//! It stands on enough servers when it was found there after it had been written to all of them. From then on whoever
+//! polls enough servers sees it; so it is past a node when that node says so, or when a lease has passed, since by
+//! then the node has either polled again or trusts nothing any more.
+
+use super::follower::{GAP_PATIENCE, Holder, lease_of, new_generation};
+use super::run::{FORGET_NODE, FleetPurgeLog};
+use super::{LogServer, World};
+use crate::purges::{Position, Seq};
+use larder_wire::purge_entry::{NodeReport, Numbered, PurgeEntry, TooLong};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::Poll;
+
+/// Numbers of nodes that are looked at in one server.
+const MOST_NODES: u64 = 256;
+
+/// Milliseconds between two looks at what nodes tell.
+const LOOK_EACH: u64 = 20;
+
+/// Milliseconds for which an acknowledgement waits at most for what is no part of the promise.
+const CATCH_UP: u64 = 1_000;
+
+/// Seconds since a node told of itself within which it is taken to live, where it matters for a message only.
+const TOLD_LATELY: u64 = 3;
+
+/// What the purger's clock and another node's may differ in a lease: a hundredth, and this many milliseconds.
+const CLOCKS_DIFFER: u64 = 20;
+
+/// A purge that holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PurgeReceipt {
+    /// Its name in all logs.
+    pub id: u128,
+    /// Its number on this node.
+    pub seq: Seq,
+    /// The servers that have it, by their place in the list, and how many there are.
+    pub on: (Vec<usize>, usize),
+    /// What every node told, if that was waited for.
+    pub nodes: Option<Vec<NodeReceipt>>,
+}
+
+/// What is known of one node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeReceipt {
+    /// Random, of its run.
+    pub id: u64,
+    /// What people call it.
+    pub name: Box<str>,
+    /// How the purge is past it.
+    pub how: How,
+}
+
+/// How a purge is past a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// It has applied it.
+    Past,
+    /// It has told nothing of that: it validates all it holds until it knows the purge. When it last told of itself,
+    /// in seconds since the epoch.
+    Silent(u64),
+    /// It has stopped.
+    Left,
+}
+
+/// A purge that is not known to hold everywhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotCertain {
+    /// It is too long for an entry; nothing was done.
+    TooLong(TooLong),
+    /// It is not understood; nothing was done.
+    NotUnderstood,
+    /// Too few servers took it. It is in force on this node.
+    TooFew {
+        /// Those that have it.
+        on: Vec<usize>,
+        /// So many were needed.
+        need: usize,
+        /// Of so many.
+        of: usize,
+    },
+    /// Nodes follow other servers than this one. It is in force on all that follow these.
+    OtherServers(Vec<Box<str>>),
+}
+
+impl fmt::Display for NotCertain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooLong(it) => it.fmt(f),
+            Self::NotUnderstood => f.write_str("this node does not understand the purge"),
+            Self::TooFew { on, need, of } => write!(
+                f,
+                "in force on this node, but only {} of {of} memcached servers stored it and {need} are required; \
+                 other nodes may miss it. Purge again when the servers answer",
+                on.len()
+            ),
+            Self::OtherServers(names) => write!(
+                f,
+                "in force on every node with these servers, but {} use a different list: set the same \
+                 cache.fleet.servers on all nodes",
+                names.join(", ")
+            ),
+        }
+    }
+}
+
+impl std::error::Error for NotCertain {}
+
+/// One server that has the entry.
+#[derive(Clone, Copy)]
+struct WrittenEntry {
+    server: usize,
+    at: Numbered,
+    /// When its number was asked for.
+    since: u64,
+}
+
+/// What a server told of the entry and of the nodes.
+struct ServerReport {
+    server: usize,
+    standing: bool,
+    when: u64,
+    nodes: Option<Numbered>,
+    slots: Vec<Option<NodeReport>>,
+}
+
+impl<S: LogServer, W: World, H: Holder> FleetPurgeLog<S, W, H> {
+    /// Purges on all nodes. In force here at once; with `wait` it returns when no node can use what is removed any
+    /// more, within a lease and the time that servers may take; without, when enough servers have it.
+    ///
+    /// # Errors
+    /// It is not certain to hold on other nodes, or was refused.
+    pub async fn purge(&self, entry: &PurgeEntry, wait: bool) -> Result<PurgeReceipt, NotCertain> {
+        let seq = self.begin(entry)?;
+        self.spread(entry, seq, wait).await
+    }
+
+    /// The first half of [`FleetPurgeLog::purge`]: in force on this node.
+    ///
+    /// # Errors
+    /// It was refused; nothing was done.
+    pub fn begin(&self, entry: &PurgeEntry) -> Result<Seq, NotCertain> {
+        entry.write().map_err(NotCertain::TooLong)?;
+        self.follower.borrow_mut().apply_own(entry, &self.holder).ok_or(NotCertain::NotUnderstood)
+    }
+
+    /// The second half: in force on all others.
+    ///
+    /// # Errors
+    /// It is not certain to hold there.
+    pub async fn spread(&self, entry: &PurgeEntry, seq: Seq, wait: bool) -> Result<PurgeReceipt, NotCertain> {
+        let bytes = entry.write().map_err(NotCertain::TooLong)?;
+        let (need, of) = (self.follower.borrow().terms().write_quorum, self.servers.len());
+        let mut written: Vec<WrittenEntry> = Vec::new();
+        let (mut standing, mut anywhere) = (Vec::new(), false);
+        for _ in 0..2 {
+            let missing = (0..of).filter(|it| !standing.contains(it)).map(|it| self.write(it, &bytes));
+            let new: Vec<_> = join_all(missing).await.into_iter().flatten().collect();
+            for it in &new {
+                anywhere = true;
+                self.holder.also_at(seq, Position { log: it.at.name, entry: it.at.number });
+            }
+            written.retain(|it| standing.contains(&it.server));
+            written.extend(new);
+            // Only now: what stands everywhere at one time is more than what stood everywhere at some time.
+            let told = self.ask_nodes(&written, &bytes, &[]).await;
+            let in_time = |it: &WrittenEntry| {
+                let when =
+                    told.iter().find(|told| told.server == it.server && told.standing).map(|it| it.when);
+                when.is_some_and(|when| when < it.since + GAP_PATIENCE / 2)
+            };
+            written.retain(in_time);
+            standing = written.iter().map(|it| it.server).collect();
+            if standing.len() >= need {
+                break;
+            }
+        }
+        if !anywhere {
+            self.holder.stands_nowhere(seq);
+        }
+        if standing.len() < need {
+            return Err(NotCertain::TooFew { on: standing, need, of });
+        }
+        let nodes = if wait { Some(self.wait(&written, &bytes).await?) } else { None };
+        Ok(PurgeReceipt { id: entry.id, seq, on: (standing, of), nodes })
+    }
+
+    /// Takes a number in one server's log and puts the entry there.
+    async fn write(&self, server: usize, bytes: &[u8]) -> Option<WrittenEntry> {
+        let (it, head) = (&self.servers[server], self.keys.head());
+        let mut since = self.world.now();
+        let mut value = it.increment(&head).await.ok()?;
+        if value.is_none() {
+            // Its log is gone, or never was: this begins another.
+            it.add(&head, &Numbered::first(self.world.random()).write(), 0).await.ok()?;
+            since = self.world.now();
+            value = it.increment(&head).await.ok()?;
+        }
+        let at = Numbered::of(value?)?;
+        // Never over what stands there: a number is used once.
+        it.add(&self.keys.entry(at), bytes, self.expire).await.ok()?.then_some(WrittenEntry {
+            server,
+            at,
+            since,
+        })
+    }
+
+    /// Reads what nodes tell at the servers that have the entry, and whether it still stands there.
+    async fn ask_nodes(
+        &self,
+        written: &[WrittenEntry],
+        bytes: &[u8],
+        before: &[ServerReport],
+    ) -> Vec<ServerReport> {
+        let ask = |it: &WrittenEntry| {
+            let it = *it;
+            let known = before.iter().find(|told| told.server == it.server).and_then(|it| it.nodes);
+            async move {
+                let mut keys = vec![self.keys.head(), self.keys.entry(it.at), self.keys.nodes()];
+                if let Some(known) = known {
+                    let numbers = 1..=known.number.min(MOST_NODES);
+                    keys.extend(numbers.map(|number| self.keys.node(Numbered { number, ..known })));
+                }
+                let values = self.servers[it.server].get_many(&keys).await.ok()?;
+                let log = values.first()?.as_deref().and_then(Numbered::read);
+                let standing =
+                    log.is_some_and(|log| log.name == it.at.name) && values.get(1)?.as_deref() == Some(bytes);
+                let nodes = values.get(2)?.as_deref().and_then(Numbered::read);
+                let slots =
+                    values.iter().skip(3).map(|it| it.as_deref().and_then(NodeReport::read)).collect();
+                // Numbers of another series than the one that is there now say nothing.
+                let slots =
+                    if nodes.map(|it| it.name) == known.map(|it| it.name) { slots } else { Vec::new() };
+                Some(ServerReport { server: it.server, standing, when: self.world.now(), nodes, slots })
+            }
+        };
+        join_all(written.iter().map(ask)).await.into_iter().flatten().collect()
+    }
+
+    /// Waits until every node is past the entry, or has had the time in which it trusts a poll.
+    async fn wait(&self, written: &[WrittenEntry], bytes: &[u8]) -> Result<Vec<NodeReceipt>, NotCertain> {
+        let standing = self.world.now();
+        let mut longest = self.follower.borrow().longest_lease();
+        let mut told = Vec::new();
+        let mut nodes: BTreeMap<u64, (NodeReport, bool)> = BTreeMap::new();
+        loop {
+            let new = self.ask_nodes(written, bytes, &told).await;
+            for node in new.iter().flat_map(|it| it.slots.iter().flatten()) {
+                let past = written.iter().any(|it| is_past(node, it));
+                let known = nodes.entry(node.id).or_insert_with(|| (node.clone(), past));
+                let past = past || known.1;
+                *known = (if node.wall >= known.0.wall { node.clone() } else { known.0.clone() }, past);
+            }
+            for it in &new {
+                longest = longest.max(it.nodes.map_or(0, |it| lease_of(it.name)));
+            }
+            let settled = new.iter().filter(|it| self.is_settled(it, longest, &nodes)).count();
+            let need = self.follower.borrow().terms().write_quorum;
+            if settled >= need {
+                let asked: Vec<usize> = new.iter().map(|it| it.server).collect();
+                self.catch_up(written.iter().filter(|it| asked.contains(&it.server))).await;
+                return self.receipt(nodes);
+            }
+            // A server that fell silent is asked on, by what is known of it.
+            for it in new {
+                told.retain(|old: &ServerReport| old.server != it.server);
+                told.push(it);
+            }
+            if self.world.now() >= standing + longest + longest / 100 + CLOCKS_DIFFER {
+                self.forget_vanished(&told).await;
+                return self.receipt(nodes);
+            }
+            self.world.sleep(LOOK_EACH).await;
+        }
+    }
+
+    /// Waits a little until this node has read its own entry, which is in force here without that: what it fetches before
+    /// would look to the others as if it had been asked for before the purge, and they would fetch it again.
+    async fn catch_up<'w>(&self, written: impl Iterator<Item = &'w WrittenEntry> + Clone) {
+        let until = self.world.now() + CATCH_UP;
+        let has_read = |it: &WrittenEntry| self.follower.borrow().has_read(it.server, it.at);
+        while self.world.now() < until && !written.clone().all(has_read) {
+            self.world.sleep(LOOK_EACH).await;
+        }
+    }
+
+    /// Whether all nodes are known that may have polled this server before the entry was there, and are past it.
+    fn is_settled(
+        &self,
+        told: &ServerReport,
+        longest: u64,
+        nodes: &BTreeMap<u64, (NodeReport, bool)>,
+    ) -> bool {
+        let follower = self.follower.borrow();
+        let Some(counter) = told.nodes else { return false };
+        let old = follower
+            .generation_since(told.server, counter.name)
+            .is_some_and(|since| told.when > since + longest + longest / 100 + CLOCKS_DIFFER);
+        let passed = |node: &NodeReport| {
+            node.left || node.id == follower.terms().id || nodes.get(&node.id).is_some_and(|it| it.1)
+        };
+        old && told.slots.len() as u64 == counter.number
+            && told.slots.iter().all(|it| it.as_ref().is_some_and(passed))
+    }
+
+    fn receipt(&self, nodes: BTreeMap<u64, (NodeReport, bool)>) -> Result<Vec<NodeReceipt>, NotCertain> {
+        let follower = self.follower.borrow();
+        let (terms, now, wall) = (follower.terms(), self.world.now(), self.world.wall());
+        let strange: Vec<_> = nodes
+            .values()
+            .filter(|(node, past)| {
+                !past && !node.left && node.id != terms.id && node.wall + TOLD_LATELY >= wall
+            })
+            .filter(|it| follower.differs(&it.0, now))
+            .map(|it| it.0.name.clone())
+            .collect();
+        if !strange.is_empty() {
+            return Err(NotCertain::OtherServers(strange));
+        }
+        let receipt = |(node, past): (NodeReport, bool)| {
+            let how = if node.left {
+                How::Left
+            } else if past || node.id == terms.id {
+                How::Past
+            } else {
+                How::Silent(node.wall)
+            };
+            NodeReceipt { id: node.id, name: node.name, how }
+        };
+        Ok(nodes.into_values().map(receipt).collect())
+    }
+
+    /// Begins another series of nodes where some of the old one have been silent for long: those that live take new
+    /// numbers within a poll, and nobody waits for the others again.
+    async fn forget_vanished(&self, told: &[ServerReport]) {
+        let now = self.world.wall();
+        for it in told {
+            let Some(counter) = it.nodes else { continue };
+            let vanished = |it: &Option<NodeReport>| {
+                it.as_ref().is_none_or(|it| it.left || it.wall + u64::from(FORGET_NODE) / 2 < now)
+            };
+            if counter.number > MOST_NODES / 4 || it.slots.iter().any(vanished) {
+                let longest = lease_of(counter.name).max(self.follower.borrow().terms().lease);
+                let new = new_generation(self.world.random(), longest);
+                // A server that is away keeps the old series; the next purge tries again.
+                let _ = self.servers[it.server].set(&self.keys.nodes(), &new.write(), 0).await;
+            }
+        }
+    }
+}
+
+fn is_past(node: &NodeReport, entry: &WrittenEntry) -> bool {
+    node.followed.iter().any(|it| it.0 == entry.at.name && it.1 >= entry.at.number)
+}
+
+/// All of them at once, in their order.
+async fn join_all<T>(futures: impl Iterator<Item = impl Future<Output = T>>) -> Vec<T> {
+    let mut running: Vec<_> = futures.map(|it| (Box::pin(it), None)).collect();
+    std::future::poll_fn(|context| {
+        let mut waiting = false;
+        for (future, done) in &mut running {
+            if done.is_none() {
+                match Pin::new(future).poll(context) {
+                    Poll::Ready(it) => *done = Some(it),
+                    Poll::Pending => waiting = true,
+                }
+            }
+        }
+        if waiting { Poll::Pending } else { Poll::Ready(()) }
+    })
+    .await;
+    running.into_iter().filter_map(|it| it.1).collect()
+}

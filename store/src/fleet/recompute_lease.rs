@@ -1,0 +1,305 @@
+//! What a worker remembers between reading a key of the fleet and writing it: whether it is its turn to compute it, and
+//! which generation of variants it belongs to. Who gets a turn is the servers' to say.
+
+use super::connection::now;
+use super::get::VIVIFY;
+use super::{ConnectionChoice, Fleet};
+use larder_wire::envelope::Mark;
+use larder_wire::memcached::{FleetKey, MemcachedRequest, MemcachedValue};
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::{Rc, Weak};
+use std::time::Duration;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+/// Keys that are remembered as they were seen.
+const MOST_SEEN: usize = 4096;
+
+/// For so long: longer than computing takes.
+const REMEMBERED: Duration = Duration::from_secs(120);
+
+/// Seconds for which it stands in the fleet that something was removed: what was asked of the origin before that, and takes
+/// longer, is written all the same.
+pub(super) const REMOVAL_STANDS: u32 = 120;
+
+/// While its holder lives, the sign of it is written anew so often.
+const SIGN_EACH: Duration = Duration::from_millis(500);
+
+/// Seconds for which a sign of life stands. A server counts in whole seconds: it is there for one at least.
+const SIGN_STANDS: u32 = 2;
+
+/// How often it is written at most: whoever takes longer is not waited for.
+const MOST_SIGNS: u32 = 60;
+
+/// This node's turn to compute one item. Dropped, the turn is given back, unless something was put meanwhile: so it must
+/// live until the [`super::Put`] of the new response has settled.
+pub struct RecomputeLease {
+    fleet: Weak<Fleet>,
+    place: LeaseKey,
+    /// Nothing but that item would be lost with it: no variants hang on it.
+    is_alone: bool,
+    /// Writes signs of life.
+    living: JoinHandle<()>,
+}
+
+/// Another node's turn: this very one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OtherNodesLease(pub(super) LeaseKey);
+
+/// What a turn is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct LeaseKey {
+    pub(super) key: FleetKey,
+    pub(super) server: usize,
+    /// The number of the item that is to be replaced.
+    pub(super) cas: u64,
+    pub(super) has: Has,
+}
+
+/// What stands there until the turn is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Has {
+    /// Nothing: it was made for the turn.
+    Nothing,
+    /// A response whose lifetime is over.
+    Response,
+    /// That something was removed.
+    Removal,
+}
+
+impl RecomputeLease {
+    pub(super) fn new(fleet: &Rc<Fleet>, place: LeaseKey, is_alone: bool) -> Self {
+        let LeaseKey { key, server, cas, has } = &place;
+        // An item that was made for this turn goes by itself, some time before that is safe to rely on.
+        let until = (*has == Has::Nothing).then(|| now() + Duration::from_secs(VIVIFY.into()) / 2);
+        fleet.turns.0.borrow_mut().insert(key.clone(), HeldLease { cas: *cas, until });
+        let living = live(Rc::downgrade(fleet), fleet.keys.sign(key), *server, SIGN_EACH);
+        let living = tokio::task::spawn_local(living);
+        Self { fleet: Rc::downgrade(fleet), place, is_alone, living }
+    }
+
+    /// Gives the first sign of life now, rather than half a second from now: for others who have waited for a silent node with this one.
+    pub fn show(&mut self) {
+        let Some(fleet) = self.fleet.upgrade() else { return };
+        self.living.abort();
+        let LeaseKey { key, server, .. } = &self.place;
+        let living = live(Rc::downgrade(&fleet), fleet.keys.sign(key), *server, Duration::ZERO);
+        self.living = tokio::task::spawn_local(living);
+    }
+
+    /// There is nothing to give back any more.
+    pub(super) fn forget(&self) -> Option<Rc<Fleet>> {
+        let fleet = self.fleet.upgrade()?;
+        let _ = fleet.turns.release(&self.place.key, self.place.cas);
+        Some(fleet)
+    }
+
+    /// Ends the turn with a mark in the place of the response that others wait for, which holds as long as its lifetime
+    /// says; given back where it may not stand there. Nobody waits for it.
+    pub fn leave(self, mark: &Mark) {
+        let Some(fleet) = self.fleet.upgrade() else { return };
+        let expire = mark.of.meta.lifetime.seconds;
+        let LeaseKey { key, server, cas, .. } = &self.place;
+        if !self.is_alone || expire == 0 || fleet.turns.release(key, *cas) == Released::NotOurs {
+            return;
+        }
+        let mut value = Vec::new();
+        mark.write(&mut value);
+        let (value, cas) = ([&value[..]], Some(*cas));
+        let value = MemcachedValue::of(&value);
+        let request = MemcachedRequest::Set { key, value, flags: 0, expire, cas, stale_if_older: false };
+        fleet.servers[*server].tell(&request, ConnectionChoice::of(key), now() + fleet.settings.timeout);
+        fleet.counters.fleet_hit_for_miss_writes.add(1);
+    }
+}
+
+/// Tells those who wait that this process lives, from `first` on; ended with the turn. What is over before the first costs nothing.
+async fn live(fleet: Weak<Fleet>, sign: FleetKey, server: usize, first: Duration) {
+    for number in 0..MOST_SIGNS {
+        tokio::time::sleep(if number == 0 { first } else { SIGN_EACH }).await;
+        let Some(fleet) = fleet.upgrade() else { return };
+        let (server, within) = (&fleet.servers[server], fleet.settings.timeout);
+        let _ = server.set(&sign, b"", SIGN_STANDS, within).await;
+    }
+}
+
+/// Whether whoever has a turn is at work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AtWork {
+    /// It said so a moment ago.
+    Yes,
+    /// It did not; but it does not in its first half second either.
+    Silent,
+    /// The server that keeps the turn cannot be asked.
+    Unknown,
+}
+
+impl Fleet {
+    /// Whether the node lives that is told to compute something.
+    pub async fn is_at_work(&self, it: &OtherNodesLease) -> AtWork {
+        let keys = [self.keys.sign(&it.0.key)];
+        match self.servers[it.0.server].get_many(&keys, self.settings.timeout).await.as_deref() {
+            Ok([Some(_)]) => AtWork::Yes,
+            Ok(_) => AtWork::Silent,
+            Err(_) => AtWork::Unknown,
+        }
+    }
+
+    /// Ends another's turn, so that one of those who look next has it. Nobody waits for it.
+    pub fn take_over(&self, it: &OtherNodesLease) {
+        self.counters.recompute_takeovers.add(1);
+        self.give_back(&it.0);
+    }
+
+    fn give_back(&self, place: &LeaseKey) {
+        let LeaseKey { key, server, cas, has } = place;
+        // A response stays, for those that may use it stale, and the next reader gets the turn.
+        let grace = u32::try_from(self.settings.stale_grace.as_secs()).unwrap_or(u32::MAX).max(1);
+        let stale = match has {
+            Has::Nothing => None,
+            Has::Response => Some(grace),
+            Has::Removal => Some(REMOVAL_STANDS),
+        };
+        let request = MemcachedRequest::Delete { key, stale, cas: Some(*cas) };
+        let deadline = now() + self.settings.timeout;
+        // At worst the others wait for as long as they do.
+        self.servers[*server].tell(&request, ConnectionChoice::of(key), deadline);
+    }
+}
+
+impl Drop for RecomputeLease {
+    fn drop(&mut self) {
+        self.living.abort();
+        let Some(fleet) = self.fleet.upgrade() else { return };
+        if fleet.turns.release(&self.place.key, self.place.cas) == Released::NotOurs {
+            return;
+        }
+        fleet.give_back(&self.place);
+    }
+}
+
+impl std::fmt::Debug for RecomputeLease {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Win")
+            .field("key", &self.place.key.as_str())
+            .field("has", &self.place.has)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The turns that this worker has: one for each [`RecomputeLease`] that lives.
+#[derive(Default)]
+pub(super) struct RecomputeLeases(RefCell<HashMap<FleetKey, HeldLease>>);
+
+struct HeldLease {
+    cas: u64,
+    until: Option<Instant>,
+}
+
+/// What became of a turn that was to be ended.
+#[derive(PartialEq, Eq)]
+enum Released {
+    Released,
+    /// It has ended, or another has begun.
+    NotOurs,
+}
+
+impl RecomputeLeases {
+    fn release(&self, key: &FleetKey, cas: u64) -> Released {
+        let mut turns = self.0.borrow_mut();
+        if turns.get(key).is_none_or(|it| it.cas != cas) {
+            return Released::NotOurs;
+        }
+        turns.remove(key);
+        Released::Released
+    }
+
+    /// The number of the item that a write of `key` is to replace, if it is this worker's turn: what was removed or
+    /// written by others meanwhile is then not written over.
+    pub(super) fn replaces(&self, key: &FleetKey) -> Option<u64> {
+        let turns = self.0.borrow();
+        let held = turns.get(key)?;
+        held.until.is_none_or(|it| now() < it).then_some(held.cas)
+    }
+
+    /// It was written: there is nothing to give back.
+    pub(super) fn done(&self, key: &FleetKey) {
+        self.0.borrow_mut().remove(key);
+    }
+}
+
+/// What was read under a key a while ago, by one that meant to compute it anew: what it writes is to replace that, and
+/// nothing else. What was removed meanwhile, by whatever node, is then not brought back.
+///
+/// A *generation* is a random number that goes with the newest record, and into the keys of all variants: where the newest
+/// is removed, no variant of its generation can be found any more.
+#[derive(Default)]
+pub(super) struct StaleRead(RefCell<HashMap<Box<[u8]>, Sight>>);
+
+/// No item has this number.
+pub(super) const ABSENT: u64 = 0;
+
+/// What was seen.
+#[derive(Clone, Copy)]
+pub(super) struct Sight {
+    pub(super) generation: u32,
+    /// The number of the newest record, or [`ABSENT`].
+    pub(super) cas: u64,
+    until: Instant,
+}
+
+impl StaleRead {
+    pub(super) fn note(&self, key: &[u8], generation: u32, cas: u64) {
+        self.note_for(key, generation, cas, REMEMBERED);
+    }
+
+    /// [`StaleRead::note`] of a key under which there is nothing.
+    pub(super) fn note_absent(&self, key: &[u8]) {
+        self.note(key, 0, ABSENT);
+    }
+
+    /// [`StaleRead::note`] of what is there for so long.
+    pub(super) fn note_for(&self, key: &[u8], generation: u32, cas: u64, time: Duration) {
+        let mut seen = self.0.borrow_mut();
+        if seen.len() >= MOST_SEEN && !seen.contains_key(key) {
+            // What is forgotten costs variants, no more.
+            seen.clear();
+        }
+        seen.insert(key.into(), Sight { generation, cas, until: now() + time.min(REMEMBERED) });
+    }
+
+    /// Says it once: what is written makes it another.
+    pub(super) fn take(&self, key: &[u8]) -> Option<Sight> {
+        self.0.borrow_mut().remove(key).filter(|it| now() < it.until)
+    }
+}
+
+/// Bits of memcached's client flags in which the clients of applications keep a value's type and compression: pylibmc,
+/// python-memcached and pymemcache use the lowest five, PHP's memcached extension the lowest eight. They are zero for plain bytes.
+pub(super) const CLIENTS_BITS: u32 = 0xff;
+
+/// A random generation without [`CLIENTS_BITS`]: an application that reads a record must not take it for a pickled object. Never
+/// zero, which is what applications write.
+pub(super) fn new_generation() -> u32 {
+    random::<4>().map_or(0, u32::from_le_bytes).max(CLIENTS_BITS + 1) & !CLIENTS_BITS
+}
+
+/// Random bytes; `None` where the kernel has none to give.
+pub(super) fn random<const N: usize>() -> Option<[u8; N]> {
+    let mut bytes = [0; N];
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()).ok()?;
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_generation_is_no_type_of_a_client() {
+        let found: std::collections::HashSet<u32> = (0..1000).map(|_| new_generation()).collect();
+        assert!(found.iter().all(|it| it & CLIENTS_BITS == 0 && *it != 0), "{found:x?}");
+        assert!(found.len() > 990, "they differ: {}", found.len());
+    }
+}

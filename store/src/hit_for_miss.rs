@@ -1,0 +1,100 @@
+//! Hit-for-miss: keys whose answers are known not to be shared, for a while, so that nobody waits for another's. What is
+//! remembered goes with what it is about: a purge that names the key ends it.
+
+use crate::purges::Seq;
+use crate::ram::{KeyHash, KeyHashAsIs, Lookup, Store};
+use std::collections::{HashMap, VecDeque};
+use std::hash::BuildHasherDefault;
+
+/// What one remembered hit-for-miss costs.
+pub(crate) const MISS_COST: u64 = 96;
+
+/// The misses of one shard.
+#[derive(Default)]
+pub(crate) struct HitForMissTable {
+    known: HashMap<u128, HitForMiss, BuildHasherDefault<KeyHashAsIs>>,
+    order: VecDeque<u128>,
+    most: usize,
+}
+
+/// That an answer was not shared.
+#[derive(Clone, Copy)]
+struct HitForMiss {
+    until: u64,
+    /// The last purge in force when it was asked for.
+    born: Seq,
+}
+
+enum Remembered {
+    OneMore,
+    InPlace,
+}
+
+impl Store {
+    /// Remembers until `until` (milliseconds of the clock that [`Store::lookup`] is told) that answers under a key are not
+    /// shared, as one tells that was asked for when `born` was the last purge. Bounded: the memory that is longest there is
+    /// forgotten first.
+    pub fn remember_miss(&self, hash: KeyHash, born: Seq, until: u64) {
+        match self.shard(hash).write().misses.remember(hash, HitForMiss { until, born }) {
+            Remembered::OneMore => self.ledger.charge(MISS_COST),
+            Remembered::InPlace => {}
+        }
+    }
+
+    /// What is known of a key under which nothing is stored. A miss is remembered of its hash only: two keys of one hash
+    /// would go alone, no more.
+    pub(crate) fn look_for_miss(
+        &self,
+        misses: &HitForMissTable,
+        hash: KeyHash,
+        key: &[u8],
+        now: u64,
+    ) -> Lookup {
+        match misses.known(hash, now) {
+            Some(miss) if !self.purges.has_named(key, miss.born) => Lookup::HitForMiss,
+            _ => Lookup::Nothing,
+        }
+    }
+}
+
+impl HitForMissTable {
+    /// None yet, and never more than `most`.
+    pub fn new(most: usize) -> Self {
+        Self { most, ..Self::default() }
+    }
+
+    /// What they take.
+    pub fn cost(&self) -> u64 {
+        self.known.len() as u64 * MISS_COST
+    }
+
+    fn known(&self, hash: KeyHash, now: u64) -> Option<&HitForMiss> {
+        if self.known.is_empty() {
+            return None;
+        }
+        self.known.get(&hash.0).filter(|it| now < it.until)
+    }
+
+    fn remember(&mut self, hash: KeyHash, miss: HitForMiss) -> Remembered {
+        if self.known.insert(hash.0, miss).is_some() {
+            return Remembered::InPlace;
+        }
+        self.order.push_back(hash.0);
+        if self.known.len() <= self.most {
+            return Remembered::OneMore;
+        }
+        if let Some(oldest) = self.order.pop_front() {
+            self.known.remove(&oldest);
+        }
+        Remembered::InPlace
+    }
+
+    /// Forgets a key; says whether it was known.
+    pub fn forget(&mut self, hash: KeyHash) -> bool {
+        if self.known.is_empty() || self.known.remove(&hash.0).is_none() {
+            return false;
+        }
+        self.order.retain(|it| *it != hash.0);
+        true
+    }
+}

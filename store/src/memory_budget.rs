@@ -1,0 +1,267 @@
+//! The budget's sum: how many bytes are in use, and what things really cost. Who has to go is not here.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Bytes in use against a budget. Shared by everything that keeps bytes.
+#[derive(Debug)]
+pub(crate) struct MemoryBudget {
+    used: AtomicU64,
+    /// What of `used` is not on the heap.
+    arena: AtomicU64,
+    /// What of `used` are responses on the heap, forms, and fetches in flight: for the statistics.
+    pub responses: BudgetShare,
+    pub forms: BudgetShare,
+    pub fills: BudgetShare,
+    /// Bodies and heads of what was evicted and is still to be written to disk, wherever they are.
+    pub leaving: BudgetShare,
+    /// What codecs work with.
+    pub coders: BudgetShare,
+    /// What waits for them.
+    pub orders: BudgetShare,
+    /// What the process takes beyond what it may: see [`MemoryBudget::mind`].
+    beyond: AtomicU64,
+    budget: u64,
+}
+
+/// Bytes that are in the ledger for one purpose.
+#[derive(Debug, Default)]
+pub(crate) struct BudgetShare(AtomicU64);
+
+impl BudgetShare {
+    pub fn add(&self, bytes: u64) {
+        self.0.fetch_add(bytes, Relaxed);
+    }
+
+    pub fn take(&self, bytes: u64) {
+        self.0.fetch_sub(bytes, Relaxed);
+    }
+
+    pub fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}
+
+impl MemoryBudget {
+    pub fn new(budget: u64) -> Self {
+        let zero = || AtomicU64::new(0);
+        let tally = BudgetShare::default;
+        let (responses, forms, fills) = (tally(), tally(), tally());
+        let (leaving, coders, orders) = (tally(), tally(), tally());
+        let (used, arena, beyond) = (zero(), zero(), zero());
+        Self { used, arena, responses, forms, fills, leaving, coders, orders, beyond, budget }
+    }
+
+    /// Something of `bytes` that is in the ledger is in the arena now.
+    pub fn enter_arena(&self, bytes: u64) {
+        self.arena.fetch_add(bytes, Relaxed);
+    }
+
+    /// It has left the arena, and the ledger.
+    pub fn leave_arena(&self, bytes: u64) {
+        self.arena.fetch_sub(bytes, Relaxed);
+        self.release(bytes);
+    }
+
+    /// Takes note that the process has `resident` bytes of memory of its own, where `outside` would be right beside
+    /// what is in the ledger. What is beyond, most of it pages that the allocator cannot give back, is missing from
+    /// the budget from now on: it grows by a 32nd of the budget at a time, and not above its half, for it may be
+    /// that eviction does not help.
+    pub fn mind(&self, resident: u64, outside: u64) {
+        let heap = self.of_heap();
+        let beyond = resident.saturating_sub(heap + outside + self.budget / 32);
+        let step = self.beyond.load(Relaxed) + self.budget / 32;
+        self.beyond.store(beyond.min(step).min(self.budget / 2), Relaxed);
+    }
+
+    pub fn charge(&self, bytes: u64) {
+        self.used.fetch_add(bytes, Relaxed);
+    }
+
+    pub fn release(&self, bytes: u64) {
+        let before = self.used.fetch_sub(bytes, Relaxed);
+        debug_assert!(before >= bytes, "released {bytes} of {before}");
+    }
+
+    /// Something that was entered as `entered` takes `now`.
+    pub fn settle(&self, entered: &mut u64, now: u64) {
+        match now.cmp(entered) {
+            Ordering::Greater => self.charge(now - *entered),
+            Ordering::Less => self.release(*entered - now),
+            Ordering::Equal => {}
+        }
+        *entered = now;
+    }
+
+    pub fn used(&self) -> u64 {
+        self.used.load(Relaxed)
+    }
+
+    /// What of that is not in the arena.
+    pub fn of_heap(&self) -> u64 {
+        self.used().saturating_sub(self.arena.load(Relaxed))
+    }
+
+    /// What of the budget can be used now.
+    pub fn usable(&self) -> u64 {
+        self.budget - self.beyond.load(Relaxed)
+    }
+
+    /// Bytes over the budget.
+    pub fn excess(&self) -> u64 {
+        self.missing_for(0)
+    }
+
+    /// Bytes over the budget, were so many more in use.
+    pub fn missing_for(&self, bytes: u64) -> u64 {
+        (self.used() + self.beyond.load(Relaxed) + bytes).saturating_sub(self.budget)
+    }
+
+    /// Enters something that leaves RAM by way of the disk, `heap` bytes and `arena` bytes that are entered already: at
+    /// most a 16th of the budget does so at a time, since it makes no room before it is gone.
+    pub fn leave(self: &Arc<Self>, heap: u64, arena: u64) -> Option<LeavingBytes> {
+        let size = heap + arena;
+        let before = self.leaving.0.fetch_add(size, Relaxed);
+        if before + size > self.budget / 16 {
+            self.leaving.take(size);
+            return None;
+        }
+        Some(LeavingBytes {
+            _heap: BudgetCharge::new(self, heap, |it| &it.responses),
+            ledger: self.clone(),
+            size,
+        })
+    }
+
+    /// What may be in use.
+    pub fn budget(&self) -> u64 {
+        self.budget
+    }
+
+    /// The largest thing that is taken in: one object must not push out nearly everything else.
+    pub fn most_for_one(&self) -> u64 {
+        self.budget / 4
+    }
+}
+
+/// Something that leaves RAM by way of the disk, until it has.
+#[derive(Debug)]
+pub(crate) struct LeavingBytes {
+    _heap: BudgetCharge,
+    ledger: Arc<MemoryBudget>,
+    size: u64,
+}
+
+impl Drop for LeavingBytes {
+    fn drop(&mut self) {
+        self.ledger.leaving.take(self.size);
+    }
+}
+
+/// Bytes that are in the ledger for as long as this lives.
+#[derive(Debug)]
+pub(crate) struct BudgetCharge {
+    ledger: Arc<MemoryBudget>,
+    bytes: u64,
+    /// What they are for.
+    of: fn(&MemoryBudget) -> &BudgetShare,
+}
+
+impl BudgetCharge {
+    /// Enters `bytes`, whether there is room for them or not.
+    pub fn new(
+        ledger: &Arc<MemoryBudget>,
+        bytes: u64,
+        of: fn(&MemoryBudget) -> &BudgetShare,
+    ) -> BudgetCharge {
+        ledger.charge(bytes);
+        Self::of(ledger, bytes, of)
+    }
+
+    /// Takes over `bytes` that are entered already.
+    pub fn of(ledger: &Arc<MemoryBudget>, bytes: u64, of: fn(&MemoryBudget) -> &BudgetShare) -> BudgetCharge {
+        of(ledger).add(bytes);
+        BudgetCharge { ledger: ledger.clone(), bytes, of }
+    }
+}
+
+impl Drop for BudgetCharge {
+    fn drop(&mut self) {
+        (self.of)(&self.ledger).take(self.bytes);
+        self.ledger.release(self.bytes);
+    }
+}
+
+/// What `bytes` in one block take on the heap: the size class that the allocator (mimalloc 2) has for them. Pages that
+/// are not full are not in it: they are the allocator's, and what of them is too much is seen by the ledger.
+#[must_use]
+pub const fn on_heap(bytes: usize) -> u64 {
+    /// Above this a block has pages of its own (`MI_MEDIUM_OBJ_SIZE_MAX`).
+    const OWN_PAGES: usize = 64 << 10;
+    const WORD: usize = size_of::<usize>();
+    let words = bytes.div_ceil(WORD);
+    let rounded = match words {
+        0 | 1 => words * WORD,
+        2..=8 => words.next_multiple_of(2) * WORD,
+        // Four classes from each power of two to the next.
+        _ if bytes <= OWN_PAGES => words.next_multiple_of(1 << ((words - 1).ilog2() - 2)) * WORD,
+        _ => bytes.next_multiple_of(of_pages(bytes)),
+    };
+    rounded as u64
+}
+
+/// What a block with pages of its own is rounded up to (`_mi_os_good_alloc_size`).
+const fn of_pages(bytes: usize) -> usize {
+    const K: usize = 1 << 10;
+    const M: usize = 1 << 20;
+    if bytes < 512 * K {
+        4 * K
+    } else if bytes < 2 * M {
+        64 * K
+    } else if bytes < 8 * M {
+        256 * K
+    } else if bytes < 32 * M {
+        M
+    } else {
+        4 * M
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_beyond_is_missing_step_by_step() {
+        let ledger = MemoryBudget::new(3200);
+        ledger.charge(2000);
+        ledger.enter_arena(1000);
+        ledger.mind(1000 + 500 + 100, 500);
+        assert_eq!(0, ledger.excess(), "a 32nd is as nothing");
+        let excess = |resident| {
+            ledger.mind(resident, 500);
+            ledger.excess()
+        };
+        ledger.charge(1200);
+        ledger.enter_arena(1200);
+        assert_eq!([100, 200, 250], [1850; 3].map(excess));
+        assert_eq!(0, excess(1600), "and back at once");
+        assert_eq!(1600, [1 << 20; 40].map(excess)[39]);
+    }
+
+    #[test]
+    fn heap_costs_are_those_of_the_allocator() {
+        assert_eq!([0, 8, 8, 16, 112, 1280], [0, 1, 8, 9, 100, 1025].map(on_heap));
+        for bytes in (1..70_000).chain((70_000..50_000_000).step_by(99_991)) {
+            // SAFETY: allocates and frees a block, and asks for its size between.
+            let real = unsafe {
+                let block = libmimalloc_sys::mi_malloc(bytes);
+                let real = libmimalloc_sys::mi_usable_size(block);
+                libmimalloc_sys::mi_free(block);
+                real
+            };
+            assert_eq!(real as u64, on_heap(bytes), "{bytes}");
+        }
+    }
+}

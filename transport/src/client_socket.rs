@@ -1,0 +1,417 @@
+//! The bytes of one client's socket: reading, sending what an outbox has, and the end. What they mean is not here: the
+//! connections of the protocols are built on this.
+
+use crate::outbox::{Outbox, SendProgress};
+use crate::tls::session::{self, HandshakeStage, INCOMING, TlsSession};
+use crate::tls::{Secured, ServerTls};
+use crate::worker::{Expired, ReadPhase, TransportWorker, Watched};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, Shutdown};
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use tokio::io::Interest;
+
+/// Why a client can no longer be read from or written to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientGone {
+    /// It closed or reset the connection.
+    Closed,
+    /// It was too slow.
+    TimedOut,
+    /// Its body was malformed.
+    Malformed,
+    /// Its body was over `limits.body_size`.
+    TooLarge,
+}
+
+/// One client's socket, and what is to be written to it.
+pub(crate) struct ClientSocket {
+    pub watched: Rc<Watched>,
+    pub worker: Rc<TransportWorker>,
+    /// What is to be written, while there is something: see [`ClientSocket::with_output`].
+    output: RefCell<Option<Box<Outbox>>>,
+    /// Where the bytes are sealed.
+    session: RefCell<Option<Box<TlsSession>>>,
+    /// Something that was to be sent could not be: the end of the connection must not look like that of an answer.
+    cut: Cell<bool>,
+}
+
+/// How long a client may take to close its side after we have closed ours, milliseconds.
+const LINGER_TIME: u64 = 2_000;
+/// Bytes that are read and thrown away after we have closed our side, so that a client which sends first and
+/// reads then sees its answer. More than is read of a body that nobody wants: this is the last that the client gets.
+const LINGER: u64 = 4 * 1024 * 1024;
+/// How often it is looked whether a client has gone that has sent more than is read ahead.
+const LOOK: Duration = Duration::from_millis(250);
+/// Steps of a TLS connection in one go that bring nothing for its reader, before others have their turn.
+const STEPS: usize = 32;
+
+/// Why a TLS connection did not come to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unsecured {
+    /// The client speaks HTTP in clear: so does this link from now on.
+    Plain,
+    /// It is over; an alert that says why is sent.
+    Refused,
+    /// The client is gone, or was too slow.
+    Gone,
+}
+
+impl Drop for ClientSocket {
+    fn drop(&mut self) {
+        self.worker.dismiss(&self.watched);
+    }
+}
+
+impl ClientSocket {
+    /// Over a socket that the worker admitted.
+    pub fn new(watched: Rc<Watched>, worker: Rc<TransportWorker>) -> Self {
+        Self {
+            watched,
+            worker,
+            output: RefCell::default(),
+            session: RefCell::default(),
+            cut: Cell::new(false),
+        }
+    }
+
+    /// Says, where that can be said, that all was sent. A client that does not hear it knows that it was cut off, so
+    /// this is for orderly ends alone.
+    pub fn say_goodbye(&self) {
+        if self.is_sealed() && !self.cut.get() && self.waiting() == 0 {
+            self.with_session(|it, _| it.say_goodbye(self.watched.fd()));
+        }
+    }
+
+    /// Closes our side: the client finds the end of what was sent.
+    pub fn end(&self) {
+        self.say_goodbye();
+        self.watched.shut(Shutdown::Write);
+    }
+
+    /// Closes our side, and lets the client read what was said last: closing with unread bytes would take that away. What comes
+    /// is thrown away as it is: nobody asks what it meant.
+    pub async fn linger(&self) {
+        self.end();
+        let _wait = self.watched.read_while(ReadPhase::Linger, LINGER_TIME);
+        let mut left = LINGER;
+        let read = poll_fn(|context| {
+            let mut room = self.worker.input.borrow_mut();
+            let _ = self.worker.size_input(&mut room);
+            while left > 0 {
+                match ready!(self.receive_some(context, &mut room)) {
+                    Ok(count) if count > 0 => left = left.saturating_sub(count as u64),
+                    _ => break,
+                }
+            }
+            Poll::Ready(())
+        });
+        read.await;
+    }
+
+    /// Has the close that follows be a reset.
+    pub fn reset(&self) {
+        let _ = rustix::net::sockopt::set_socket_linger(self.watched.fd(), Some(Duration::ZERO));
+    }
+
+    /// Greets a client by TLS.
+    ///
+    /// # Errors
+    /// See [`Unsecured`]; it is counted.
+    pub async fn greet(&self, tls: &ServerTls) -> Result<Secured, Unsecured> {
+        let counters = &self.worker.counters;
+        let Ok(session) = TlsSession::new(tls, counters) else { return Err(Unsecured::Gone) };
+        *self.session.borrow_mut() = Some(Box::new(session));
+        let mut has_begun = false;
+        loop {
+            let step = poll_fn(|context| self.greet_on(context)).await;
+            has_begun |= step.is_ok();
+            let sent = self.flush().await;
+            match step {
+                Ok(HandshakeStage::Greeting) if sent.is_ok() => {}
+                // Who leaves at once was greeted all the same.
+                Ok(_) if self.with_session(|it, _| it.is_greeted()) => {
+                    self.watched.read_for(ReadPhase::First, self.worker.times().head);
+                    return Ok(self.with_session(|it, _| it.secured(counters)));
+                }
+                Ok(_) | Err(Unsecured::Gone) => {
+                    match self.watched.expired() {
+                        // Who connects and says nothing, as a health check does, has begun nothing.
+                        Expired::No => counters.tls_failed_cut.add(u64::from(has_begun)),
+                        _ => counters.tls_failed_timeout.add(1),
+                    }
+                    return Err(Unsecured::Gone);
+                }
+                Err(why) => return Err(why),
+            }
+        }
+    }
+
+    /// One step of a handshake.
+    fn greet_on(&self, context: &mut Context<'_>) -> Poll<Result<HandshakeStage, Unsecured>> {
+        let mut room = self.worker.sealed.borrow_mut();
+        room.resize(INCOMING, 0);
+        let kept = self.with_session(|it, _| it.kept(&mut room));
+        let count = match ready!(self.receive_some(context, &mut room[kept..])) {
+            Ok(count) if count > 0 => count,
+            _ => return Poll::Ready(Err(Unsecured::Gone)),
+        };
+        if kept == 0 && room[0].is_ascii_alphabetic() {
+            self.worker.counters.tls_failed_plain.add(1);
+            *self.session.borrow_mut() = None;
+            return Poll::Ready(Err(Unsecured::Plain));
+        }
+        let opened = self.with_session(|it, _| it.open(&mut room[..kept + count], &mut []).map(|_| it.stage));
+        Poll::Ready(opened.map_err(|error| {
+            session::count_failure(&error, &self.worker.counters);
+            self.cut.set(true);
+            Unsecured::Refused
+        }))
+    }
+
+    /// Lends the session, of which is known that it is there, and what sealing needs.
+    fn with_session<T>(&self, work: impl FnOnce(&mut TlsSession, &mut session::TlsBuffers) -> T) -> T {
+        let mut session = self.session.borrow_mut();
+        let session = session.as_mut().expect("only a link with a session is asked for it");
+        let done = work(session, &mut self.worker.seals.borrow_mut());
+        session.count_waiting();
+        done
+    }
+
+    #[inline]
+    fn is_sealed(&self) -> bool {
+        self.session.borrow().is_some()
+    }
+
+    /// Whether what the client sent was no TLS: nothing goes either way any more, and it has been told why, unless it closes
+    /// unread what it sent besides ([`ClientSocket::linger`]).
+    pub fn is_broken(&self) -> bool {
+        self.session.borrow().as_ref().is_some_and(|it| it.stage == HandshakeStage::Broken)
+    }
+
+    /// Reads what is there.
+    #[inline]
+    pub fn read(&self, context: &mut Context<'_>, into: &mut [u8]) -> Poll<Result<usize, Errno>> {
+        match self.is_sealed() {
+            true => self.read_sealed(context, into),
+            false => self.receive_some(context, into),
+        }
+    }
+
+    fn read_sealed(&self, context: &mut Context<'_>, into: &mut [u8]) -> Poll<Result<usize, Errno>> {
+        let (here, stage) = self.with_session(|it, _| (it.take_plain(into), it.stage));
+        if here > 0 || matches!(stage, HandshakeStage::Over | HandshakeStage::Broken) {
+            return Poll::Ready(Ok(here));
+        }
+        let mut room = self.worker.sealed.borrow_mut();
+        room.resize(INCOMING, 0);
+        for _ in 0..STEPS {
+            let kept = self.with_session(|it, _| it.kept(&mut room));
+            let count = ready!(self.receive_some(context, &mut room[kept..]))?;
+            if count == 0 {
+                return Poll::Ready(Ok(0));
+            }
+            let opened = self.with_session(|it, _| it.open(&mut room[..kept + count], into));
+            let (said, goes_on) = self.with_session(|it, _| {
+                (it.waiting() > 0, it.stage != HandshakeStage::Over && !it.has_plain())
+            });
+            if said {
+                // An alert, or the answer to a change of keys; what does not fit now goes with the next answer.
+                let _ = self.send_now();
+            }
+            match opened {
+                Ok(0) if goes_on => {}
+                Ok(count) => return Poll::Ready(Ok(count)),
+                Err(error) => {
+                    session::count_failure(&error, &self.worker.counters);
+                    self.cut.set(true);
+                    return Poll::Ready(Err(Errno::PROTO));
+                }
+            }
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// Receives what is there. A short read leaves the socket marked as empty: the next call waits at once, without
+    /// a system call that would only say so.
+    #[inline]
+    fn receive_some(&self, context: &mut Context<'_>, into: &mut [u8]) -> Poll<Result<usize, Errno>> {
+        if self.watched.may_read_unwatched() && self.worker.haste.is_due() {
+            let received = self.receive(into);
+            let came = !matches!(received, Err(Errno::AGAIN | Errno::INTR));
+            self.worker.haste.tell(came);
+            if came {
+                return Poll::Ready(received);
+            }
+        }
+        loop {
+            let mut guard = match self.watched.io().map(|it| it.poll_read_ready(context)) {
+                Ok(Poll::Ready(Ok(guard))) => guard,
+                Ok(Poll::Pending) => return Poll::Pending,
+                Ok(Poll::Ready(Err(_))) => return Poll::Ready(Err(Errno::IO)),
+                Err(_) => {
+                    self.worker.counters.accept_errors.add(1);
+                    return Poll::Ready(Err(Errno::IO));
+                }
+            };
+            match self.receive(into) {
+                Ok(count) => {
+                    if count > 0 && count < into.len() {
+                        guard.clear_ready();
+                    }
+                    return Poll::Ready(Ok(count));
+                }
+                Err(Errno::AGAIN) => guard.clear_ready(),
+                Err(Errno::INTR) => {}
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+    }
+
+    #[inline]
+    pub fn receive(&self, into: &mut [u8]) -> Result<usize, Errno> {
+        let (count, _) = rustix::net::recv(self.watched.fd(), into, RecvFlags::empty())?;
+        // What arrived may have been sent while this process stood still, and is judged by a clock that knows that.
+        larder_stdx::clock::arrived();
+        self.worker.counters.client_bytes_received.add(count as u64);
+        self.watched.note(count as u64);
+        Ok(count)
+    }
+
+    /// Lends the outbox: the connection's own while something waits in it, else the worker's.
+    #[inline]
+    pub fn with_output<T>(&self, work: impl FnOnce(&mut Outbox) -> T) -> T {
+        let mut own = self.output.borrow_mut();
+        let mut outbox = own.take().or_else(|| self.worker.output.take()).unwrap_or_default();
+        let done = work(&mut outbox);
+        if outbox.is_empty() {
+            self.worker.output.set(Some(outbox));
+        } else {
+            *own = Some(outbox);
+        }
+        done
+    }
+
+    /// Writes what the socket takes now.
+    #[inline]
+    pub fn send_now(&self) -> Result<SendProgress, Errno> {
+        let is_sealed = self.is_sealed();
+        if self.output.borrow().is_none() && !(is_sealed && self.waiting() > 0) {
+            return Ok(SendProgress::All);
+        }
+        let mut moved = 0;
+        let sent = self.with_output(|it| match is_sealed {
+            true => self.with_session(|session, room| session.send(self.watched.fd(), it, room, &mut moved)),
+            false => it.send(self.watched.fd(), &mut moved),
+        });
+        self.worker.counters.client_bytes_sent.add(moved);
+        self.watched.note_sent(moved);
+        sent
+    }
+
+    /// Writes everything, waiting as long as the client takes some of it.
+    pub async fn flush(&self) -> Result<(), ClientGone> {
+        let mut sent = self.send_now();
+        if let Ok(SendProgress::All) = sent {
+            return Ok(());
+        }
+        let limit = self.worker.times().write;
+        let _wait = self.watched.write_while(limit);
+        self.with_output(Outbox::compact);
+        loop {
+            match sent {
+                Ok(SendProgress::All) => return Ok(()),
+                Ok(SendProgress::Turn) => tokio::task::yield_now().await,
+                Ok(SendProgress::Blocked) => {}
+                Err(error) => {
+                    self.note_failure(error);
+                    return Err(self.gone());
+                }
+            }
+            // Several may wait here at once: a body that says `100 Continue`, and a reply.
+            let Ok(io) = self.watched.io() else { return Err(self.gone()) };
+            let Ok(mut guard) = io.writable().await else { return Err(self.gone()) };
+            // The guard is from before the attempt: room that comes after it is not overlooked.
+            let before = self.waiting();
+            sent = self.send_now();
+            if sent == Ok(SendProgress::Blocked) {
+                guard.clear_ready();
+            }
+            if self.waiting() < before {
+                self.watched.write_for(limit);
+            }
+        }
+    }
+
+    /// Waits until the other side has closed, without taking anything of what it sent.
+    pub async fn gone_away(&self) {
+        tokio::select! {
+            biased;
+            () = self.says_end() => {}
+            () = self.hangs_up() => {}
+        }
+    }
+
+    /// The same where more lies unread than is read ahead: no look at what came tells then whether anything follows. The kernel
+    /// does, a quarter of a second later at most.
+    async fn hangs_up(&self) {
+        let Ok(io) = self.watched.io() else { return };
+        loop {
+            let Ok(guard) = io.ready(Interest::READABLE | Interest::ERROR).await else { return };
+            if guard.ready().is_read_closed() || guard.ready().is_error() {
+                return;
+            }
+            drop(guard);
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// The same where nothing else came.
+    async fn says_end(&self) {
+        let Ok(io) = self.watched.io() else { return };
+        if self.is_sealed() {
+            return self.sealed_gone_away().await;
+        }
+        loop {
+            let Ok(mut guard) = io.readable().await else { return };
+            match rustix::net::recv(self.watched.fd(), &mut [0; 1], RecvFlags::PEEK) {
+                Ok((count, _)) if count > 0 => return std::future::pending().await,
+                Err(Errno::AGAIN) => guard.clear_ready(),
+                Err(Errno::INTR) => {}
+                _ => return,
+            }
+        }
+    }
+
+    /// The same where its end is sealed, too: what else it sent is kept for the next reader.
+    async fn sealed_gone_away(&self) {
+        let has_plain = || self.with_session(|it, _| it.has_plain());
+        let read = poll_fn(|context| if has_plain() { Poll::Pending } else { self.read(context, &mut []) });
+        if matches!(read.await, Ok(0)) && has_plain() {
+            std::future::pending().await
+        }
+    }
+
+    /// Bytes that are to be written.
+    pub fn waiting(&self) -> u64 {
+        let sealed = self.session.borrow().as_ref().map_or(0, |it| it.waiting());
+        self.output.borrow().as_ref().map_or(0, |it| it.len()) + sealed
+    }
+
+    /// Why nothing more can be read or written.
+    pub fn gone(&self) -> ClientGone {
+        if self.watched.expired() == Expired::No { ClientGone::Closed } else { ClientGone::TimedOut }
+    }
+
+    /// A file that changed is no fault of the client, and one that was too slow is counted as that.
+    pub fn note_failure(&self, error: Errno) {
+        self.cut.set(true);
+        if error != Errno::IO && self.watched.expired() == Expired::No {
+            self.worker.counters.client_aborts.add(1);
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! Memory for the futures of slow answers and of fills, lent by their worker and used again. A connection at rest has none.
+//!
+//! Such a future has a few KiB. Taken from the allocator for each answer, those of a few requests at once fill and leave
+//! a page of it again and again, and each time its memory is given back to the system (docs/decisions/0020) only to be
+//! asked for again: that was a twentieth of what a miss costs. And a task that has its future in a room is an address: the runtime moves
+//! a task's future seven times between its making and its end, and a fill's has 10 KiB.
+
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::cell::{Cell, RefCell};
+use std::future::Future;
+use std::ops::Deref;
+use std::pin::Pin;
+use std::ptr::NonNull;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+/// Bytes of rooms that are kept while nobody needs them, about.
+const KEPT: usize = 256 * 1024;
+
+/// Rooms of one worker, for futures of one kind.
+pub struct FuturePool {
+    /// What the kept ones are for: the first future that came. The handler of a worker makes one kind.
+    layout: Cell<Option<Layout>>,
+    free: RefCell<Vec<NonNull<u8>>>,
+}
+
+impl FuturePool {
+    /// None yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { layout: Cell::new(None), free: RefCell::default() }
+    }
+
+    /// Puts the future that `make` makes into a room.
+    pub fn lend<F: Future>(&self, make: impl FnOnce() -> F) -> PooledFuture<&Self, F> {
+        PooledFuture::new(self, make)
+    }
+
+    /// The same for a task, which may outlive everything but its rooms.
+    pub fn house<F: Future>(self: &Rc<Self>, make: impl FnOnce() -> F) -> PooledFuture<Rc<Self>, F> {
+        PooledFuture::new(self.clone(), make)
+    }
+
+    fn take(&self, layout: Layout) -> NonNull<u8> {
+        if *self.layout.get().get_or_insert(layout) == layout {
+            self.layout.set(Some(layout));
+            if let Some(room) = self.free.borrow_mut().pop() {
+                return room;
+            }
+        }
+        // SAFETY: the size is not zero.
+        let room = unsafe { alloc(layout) };
+        NonNull::new(room).unwrap_or_else(|| handle_alloc_error(layout))
+    }
+
+    fn give(&self, room: NonNull<u8>, layout: Layout) {
+        let mut free = self.free.borrow_mut();
+        if self.layout.get() == Some(layout) && free.len() < KEPT / layout.size() {
+            free.push(room);
+        } else {
+            // SAFETY: `take` had it from `alloc` with this layout.
+            unsafe { dealloc(room.as_ptr(), layout) };
+        }
+    }
+}
+
+impl Default for FuturePool {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for FuturePool {
+    fn drop(&mut self) {
+        let Some(layout) = self.layout.get() else { return };
+        for room in self.free.get_mut().drain(..) {
+            // SAFETY: only rooms of this layout, which `take` had from `alloc`, are kept.
+            unsafe { dealloc(room.as_ptr(), layout) };
+        }
+    }
+}
+
+/// A future in a room: pinned, as it stays there until it is dropped.
+pub struct PooledFuture<R: Deref<Target = FuturePool>, F: Future> {
+    at: NonNull<F>,
+    rooms: R,
+}
+
+impl<R: Deref<Target = FuturePool>, F: Future> PooledFuture<R, F> {
+    fn new(rooms: R, make: impl FnOnce() -> F) -> Self {
+        let layout = Layout::new::<F>();
+        let at = match layout.size() {
+            0 => NonNull::dangling(),
+            _ => rooms.take(layout).cast::<F>(),
+        };
+        // SAFETY: `at` is aligned for `F` and has room for it, and belongs to nobody else.
+        unsafe { at.write(make()) };
+        Self { at, rooms }
+    }
+}
+
+// What is pinned is in the room, which stays where it is.
+impl<R: Deref<Target = FuturePool>, F: Future> Unpin for PooledFuture<R, F> {}
+
+impl<R: Deref<Target = FuturePool>, F: Future> Future for PooledFuture<R, F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        // SAFETY: it was written by `new`, is moved by nobody, and lives until this is dropped.
+        unsafe { Pin::new_unchecked(self.get_mut().at.as_mut()) }.poll(context)
+    }
+}
+
+impl<R: Deref<Target = FuturePool>, F: Future> Drop for PooledFuture<R, F> {
+    fn drop(&mut self) {
+        let layout = Layout::new::<F>();
+        // SAFETY: it was written by `new`, and is dropped here once.
+        unsafe { self.at.drop_in_place() };
+        if layout.size() > 0 {
+            self.rooms.give(self.at.cast(), layout);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::task::Waker;
+
+    fn poll<R: Deref<Target = FuturePool>, F: Future>(it: &mut PooledFuture<R, F>) -> Poll<F::Output> {
+        Pin::new(it).poll(&mut Context::from_waker(Waker::noop()))
+    }
+
+    #[test]
+    fn a_room_is_used_again_and_what_was_in_it_is_dropped() {
+        let rooms = FuturePool::new();
+        let held = Rc::new(7);
+        let make = || {
+            let held = held.clone();
+            async move {
+                std::future::pending::<()>().await;
+                *held
+            }
+        };
+        let mut first = rooms.lend(make);
+        let mut second = rooms.lend(make);
+        assert!(poll(&mut first).is_pending() && poll(&mut second).is_pending());
+        let at = first.at;
+        drop(first);
+        assert_eq!((2, 1), (Rc::strong_count(&held), rooms.free.borrow().len()));
+        let third = rooms.lend(make);
+        assert_eq!(at, third.at, "the same room");
+        drop((second, third));
+        assert_eq!((1, 2), (Rc::strong_count(&held), rooms.free.borrow().len()));
+    }
+
+    #[test]
+    fn a_task_keeps_its_rooms() {
+        let rooms = Rc::new(FuturePool::new());
+        let held = Rc::new(7);
+        let mut it = {
+            let held = held.clone();
+            rooms.house(|| async move {
+                std::future::pending::<()>().await;
+                *held
+            })
+        };
+        assert!(poll(&mut it).is_pending());
+        let kept = Rc::downgrade(&rooms);
+        drop(rooms);
+        assert_eq!((2, true), (Rc::strong_count(&held), kept.upgrade().is_some()));
+        drop(it);
+        assert_eq!((1, true), (Rc::strong_count(&held), kept.upgrade().is_none()));
+    }
+
+    #[test]
+    fn so_many_are_kept_as_take_little() {
+        let rooms = FuturePool::new();
+        let large = |it: [u8; KEPT / 4]| async move { it.iter().map(|it| u32::from(*it)).sum::<u32>() };
+        drop((0..9).map(|it| rooms.lend(move || large([it; KEPT / 4]))).collect::<Vec<_>>());
+        assert!((1..=4).contains(&rooms.free.borrow().len()));
+    }
+
+    #[test]
+    fn other_sizes_are_not_kept() {
+        let rooms = FuturePool::new();
+        let small = |it: u8| async move { it };
+        let mut all: Vec<_> = (0..80).map(|it| rooms.lend(move || small(it))).collect();
+        assert_eq!(Poll::Ready(79), poll(&mut all[79]));
+        let large = [1u64; 50];
+        let mut other = rooms.lend(|| async move { large.iter().sum::<u64>() });
+        assert_eq!(Poll::Ready(50), poll(&mut other));
+        drop((all, other));
+        assert_eq!(80, rooms.free.borrow().len());
+        let mut none = rooms.lend(|| std::future::ready(()));
+        assert_eq!(Poll::Ready(()), poll(&mut none));
+    }
+}

@@ -1,0 +1,179 @@
+//! The header of the PROXY protocol before anything else of a connection: whose it is. What the header looks like is in
+//! `wire`; which listeners want one is `listener`'s.
+//!
+//! It is looked at where the kernel keeps it, and no more than it is taken: what comes behind it, in the same packet or not,
+//! is TLS's or HTTP's to read. One that comes in pieces is kept here until it is whole, or its time is over.
+
+use crate::client_socket::ClientSocket;
+use crate::worker::{Expired, TransportWorker};
+use larder_counters::Counters;
+use larder_semantics::network::Peers;
+use larder_wire::proxy::{self, ConnectionSource, ParsedPreamble, PreambleError};
+use rustix::io::Errno;
+use rustix::net::RecvFlags;
+use std::future::poll_fn;
+use std::net::IpAddr;
+use std::task::{Context, Poll, ready};
+
+/// Why a connection was closed that nobody introduced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MissingPreamble {
+    /// The other end is none that may say whose connection it is.
+    Refused,
+    /// What came is no header.
+    Missing,
+    /// It is one that breaks its rules, or is too long, or has a checksum of other bytes.
+    Malformed,
+    /// The other end closed within it.
+    Cut,
+    /// It did not come in time.
+    Late,
+    /// Nothing came but the end: a look whether somebody listens. Not counted, and not told of.
+    Nothing,
+}
+
+impl MissingPreamble {
+    /// As it is told of.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            MissingPreamble::Refused => "refused",
+            MissingPreamble::Missing => "missing",
+            MissingPreamble::Malformed => "malformed",
+            MissingPreamble::Cut => "cut",
+            MissingPreamble::Late => "timeout",
+            MissingPreamble::Nothing => "nothing",
+        }
+    }
+
+    pub(crate) fn count(self, counters: &Counters) {
+        match self {
+            MissingPreamble::Refused => counters.proxy_refused.add(1),
+            MissingPreamble::Missing => counters.proxy_missing.add(1),
+            MissingPreamble::Malformed => counters.proxy_malformed.add(1),
+            MissingPreamble::Cut => counters.proxy_cut.add(1),
+            MissingPreamble::Late => counters.proxy_timeout.add(1),
+            MissingPreamble::Nothing => {}
+        }
+    }
+}
+
+impl TransportWorker {
+    /// From now on only these may send a header of the PROXY protocol, where one is to be sent; `None` is anybody.
+    pub fn set_proxies(&self, proxies: Option<Peers>) {
+        *self.proxies.borrow_mut() = proxies;
+    }
+
+    pub(crate) fn lets_introduce(&self, peer: Option<IpAddr>) -> bool {
+        self.proxies.borrow().as_ref().is_none_or(|it| it.has(peer))
+    }
+}
+
+/// What of a header has come.
+#[derive(Default)]
+struct PartialPreamble {
+    /// Its beginning, of which is known that it is no whole one. Most come whole, and nothing is kept.
+    kept: Vec<u8>,
+    /// The socket was asked before it was watched: most headers come along with their connection.
+    was_asked: bool,
+}
+
+impl ClientSocket {
+    /// Waits for the header, as long as for a head, and takes it.
+    ///
+    /// # Errors
+    /// There is none; it is counted.
+    pub async fn introduced(&self) -> Result<ConnectionSource, MissingPreamble> {
+        let mut coming = PartialPreamble::default();
+        let introduced = poll_fn(|context| self.read_header(context, &mut coming)).await;
+        match introduced {
+            Ok(_) => self.worker.counters.proxy_headers.add(1),
+            Err(why) => why.count(&self.worker.counters),
+        }
+        introduced
+    }
+
+    fn read_header(
+        &self,
+        context: &mut Context<'_>,
+        coming: &mut PartialPreamble,
+    ) -> Poll<Result<ConnectionSource, MissingPreamble>> {
+        let mut room = [0; proxy::MOST];
+        let mut had = coming.kept.len();
+        room[..had].copy_from_slice(&coming.kept);
+        loop {
+            let came = match ready!(self.look(context, &mut room[had..], &mut coming.was_asked)) {
+                Ok(0) | Err(_) => return Poll::Ready(Err(self.without_header(had))),
+                Ok(came) => came,
+            };
+            let (result, length) = match proxy::parse(&room[..had + came]) {
+                Ok(ParsedPreamble::Header(source, length)) => (Some(source), length),
+                // Whatever comes before the end of a header is of it.
+                Ok(ParsedPreamble::Partial) => (None, had + came),
+                Err(PreambleError::Missing) => return Poll::Ready(Err(MissingPreamble::Missing)),
+                Err(PreambleError::Malformed | PreambleError::TooLong | PreambleError::Checksum) => {
+                    return Poll::Ready(Err(MissingPreamble::Malformed));
+                }
+            };
+            if self.take(&mut room[had..length]).is_err() {
+                return Poll::Ready(Err(self.without_header(had)));
+            }
+            if let Some(source) = result {
+                return Poll::Ready(Ok(source));
+            }
+            coming.kept.extend_from_slice(&room[had..length]);
+            had = length;
+        }
+    }
+
+    /// Looks at what is there without taking it.
+    fn look(
+        &self,
+        context: &mut Context<'_>,
+        into: &mut [u8],
+        was_asked: &mut bool,
+    ) -> Poll<Result<usize, Errno>> {
+        loop {
+            let guard = match std::mem::replace(was_asked, true) {
+                false => None,
+                true => {
+                    let Ok(io) = self.watched.io() else {
+                        self.worker.counters.accept_errors.add(1);
+                        return Poll::Ready(Err(Errno::NOMEM));
+                    };
+                    let Ok(guard) = ready!(io.poll_read_ready(context)) else {
+                        return Poll::Ready(Err(Errno::IO));
+                    };
+                    Some(guard)
+                }
+            };
+            match rustix::net::recv(self.watched.fd(), &mut *into, RecvFlags::PEEK) {
+                Err(Errno::AGAIN) => guard.into_iter().for_each(|mut it| it.clear_ready()),
+                Err(Errno::INTR) => {}
+                looked => return Poll::Ready(looked.map(|it| it.0)),
+            }
+        }
+    }
+
+    /// Takes what was looked at.
+    fn take(&self, mut looked_at: &mut [u8]) -> Result<(), Errno> {
+        while !looked_at.is_empty() {
+            match self.receive(looked_at) {
+                Ok(0) => return Err(Errno::CONNRESET),
+                Ok(count) => looked_at = &mut looked_at[count..],
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Why there is no header where the connection is over after so many bytes.
+    fn without_header(&self, had: usize) -> MissingPreamble {
+        match (self.watched.expired(), had) {
+            (Expired::No, 0) => MissingPreamble::Nothing,
+            (Expired::No, _) => MissingPreamble::Cut,
+            _ => MissingPreamble::Late,
+        }
+    }
+}
