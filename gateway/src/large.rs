@@ -41,14 +41,14 @@ pub(crate) enum LargeProgress {
     /// RAM may hold it yet.
     NotYet,
     /// It is on its way to the disk.
-    OnItsWay(disk::LargeWrite),
+    OnItsWay(Box<disk::LargeWrite>),
     /// It is kept nowhere: there is no disk for it, or it was given up.
     Never,
 }
 
 impl LargeProgress {
     /// Takes note of the next bytes, before they are pushed; begins with the first that show that RAM cannot hold it. The
-    /// readers may wait for the disk a little, as `disk::Large::push` says.
+    /// readers may wait for the disk a little, as `disk::LargeWrite::push` says.
     pub async fn note(&mut self, job: &FillJob, head: &SharedHead, writer: &FillWriter, bytes: &Bytes) {
         if bytes.is_empty() {
             return;
@@ -77,7 +77,7 @@ impl LargeProgress {
                 return LargeProgress::Never;
             }
         }
-        LargeProgress::OnItsWay(large)
+        LargeProgress::OnItsWay(Box::new(large))
     }
 
     /// It has come whole: it becomes a response of the disk tier's, unless its key was removed since it was asked for.

@@ -81,12 +81,11 @@ pub fn outgoing(
     let authority = authority(policy, request, ask);
     let mut fields = FieldList::with_room_for(sent, write::ROOM + authority.len());
     fields.push("Host", route.host.of(&authority));
+    let is_in_key = |name: &str| in_key(policy, name);
+    let by_proxy = !client.hops.is_empty();
     let keep = |it: &Field<'_>| {
-        let is_told = !strict || in_key(policy, it.name);
-        is_told
-            && trusted_headers::reaches_an_origin(it.name, !client.hops.is_empty(), |name| {
-                in_key(policy, name)
-            })
+        (!strict || is_in_key(it.name))
+            && trusted_headers::reaches_an_origin(it.name, by_proxy, is_in_key)
             && keep(it)
     };
     write::strip_hop_by_hop_into(sent.iter().copied(), keep, &mut fields);
@@ -95,16 +94,12 @@ pub fn outgoing(
         fields.push("TE", "trailers");
     }
     match ask {
-        OriginRequest::Passed
-        | OriginRequest::AsSent
-        | OriginRequest::Head
-        | OriginRequest::Whole
-        | OriginRequest::Onward(None, _) => {}
         OriginRequest::Conditional(stored) => validator::make_conditional(&mut fields, &stored.meta),
         OriginRequest::Rest(range, tag) | OriginRequest::Onward(Some((range, tag)), _) => {
             fields.push("Range", range);
             fields.push("If-Range", tag);
         }
+        _ => {}
     }
     if let Some(forwards) = forwards {
         fields.push("Max-Forwards", forwards.saturating_sub(1).to_string());

@@ -159,19 +159,17 @@ fn start(
     let traces = Traces::of(live.config.trace_rates());
     let (desk, clerk) = purge::open(store.clone(), &lower, errors.of(Subsystem::Purge), own.clone());
     let shares = Shares::take(&live.config, &lower, workers, &errors);
-    let overlays = Overlays::new(store.clone(), own.clone());
-    let (refusals, heap) = (Arc::default(), Heap::new(workers));
-    let (ids, tops, recent) = Default::default();
+    let (ids, tops, recent, refusals) = Default::default();
     let shared = WorkerShared {
         recent,
         tops,
         stream: Hub::new(own.clone()),
         ids,
-        store,
         lower,
         coders,
         refusals,
-        overlays,
+        overlays: Overlays::new(store.clone(), own.clone()),
+        store,
         telemetry,
         traces,
         totals,
@@ -179,7 +177,7 @@ fn start(
         workers,
         places: Arc::default(),
         shares,
-        heap,
+        heap: Heap::new(workers),
         room_to_give: quiet::ReleaseSignal::default(),
     };
     shared.store.allow_beside(larder_store::ram::OUTSIDE_OF_A_WORKER * workers.get() as u64);

@@ -127,6 +127,23 @@ fn hit(reply: &(MemcachedReply, Vec<u8>)) -> &Hit {
     hit
 }
 
+/// Values and keys as long as may be, and several requests in one write.
+fn sizes_and_batches(it: &mut Connection, a: &FleetKey) {
+    let done = (MemcachedReply::Done, Vec::new());
+    let large = vec![b'x'; 600_000];
+    assert_eq!(MemcachedReply::Refused(MemcachedRefusal::TooLarge), it.ask(&set(a, &[&large])).0);
+    let almost = vec![b'x'; 400_000];
+    assert_eq!(done, it.ask(&set(a, &[&almost])), "the connection goes on after a refusal");
+    assert!(it.ask(&get(a)).1 == almost);
+
+    let longest = key(&"k".repeat(250));
+    let replies =
+        it.ask_all(&[set(&longest, &[b"v"]), get(&longest), get(&key("nothing")), MemcachedRequest::Noop]);
+    assert_eq!(done, replies[0]);
+    assert_eq!(b"v", &replies[1].1[..]);
+    assert_eq!((&MemcachedReply::Miss, &MemcachedReply::Done), (&replies[2].0, &replies[3].0));
+}
+
 #[test]
 fn both_protocols_say_the_same() {
     let server = Server::start();
@@ -202,22 +219,7 @@ fn both_protocols_say_the_same() {
             it.ask(&MemcachedRequest::Delete { key: &a, stale: None, cas: None }).0
         );
 
-        let large = vec![b'x'; 600_000];
-        assert_eq!(MemcachedReply::Refused(MemcachedRefusal::TooLarge), it.ask(&set(&a, &[&large])).0);
-        let almost = vec![b'x'; 400_000];
-        assert_eq!(done, it.ask(&set(&a, &[&almost])), "the connection goes on after a refusal");
-        assert!(it.ask(&get(&a)).1 == almost);
-
-        let longest = key(&"k".repeat(250));
-        let replies = it.ask_all(&[
-            set(&longest, &[b"v"]),
-            get(&longest),
-            get(&key("nothing")),
-            MemcachedRequest::Noop,
-        ]);
-        assert_eq!(done, replies[0]);
-        assert_eq!(b"v", &replies[1].1[..]);
-        assert_eq!((&MemcachedReply::Miss, &MemcachedReply::Done), (&replies[2].0, &replies[3].0));
+        sizes_and_batches(&mut it, &a);
         assert!(it.buffer.is_empty());
     }
 }

@@ -66,8 +66,7 @@ impl Question {
             return Err(InputError::at(
                 "sort",
                 format!(
-                    "The parameter sort: found {by:?}; allowed with tier=disk: age, size, hits. The disk index has \
-                     no keys and no lifetimes."
+                    "The parameter sort: found {by:?}; allowed with tier=disk: age, size, hits (no keys, no lifetimes)."
                 ),
             ));
         }
@@ -75,17 +74,7 @@ impl Question {
             (Some("asc"), _) | (None, ListingSort::Key | ListingSort::Expires) => SortDirection::Ascending,
             _ => SortDirection::Descending,
         };
-        let status = match filled("status") {
-            Some(text) => Some(statuses(text).ok_or_else(|| {
-                InputError::at(
-                    "status",
-                    format!(
-                        "The parameter status: found {text:?}; allowed: a status such as 404, 4xx, or 400-499."
-                    ),
-                )
-            })?),
-            None => None,
-        };
+        let status = filled("status").map(statuses_of).transpose()?;
         let behind = match filled("cursor") {
             Some(text) => Some(behind_of(text, tier, sort).ok_or_else(|| {
                 InputError::at(
@@ -139,6 +128,14 @@ fn on_disk(sort: ListingSort, order: SortDirection) -> (below::DiskListingSort, 
         }
         _ => (below::DiskListingSort::Written, SortDirection::Descending),
     }
+}
+
+fn statuses_of(text: &str) -> Result<RangeInclusive<u16>, InputError> {
+    statuses(text).ok_or_else(|| {
+        let detail =
+            format!("The parameter status: found {text:?}; allowed: a status such as 404, 4xx, or 400-499.");
+        InputError::at("status", detail)
+    })
 }
 
 /// `404`, `4xx` or `400-499`.
