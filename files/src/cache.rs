@@ -6,10 +6,11 @@
 use crate::negotiate::{self, SiblingCoding};
 use crate::open_file::OpenFile;
 use larder_semantics::field::Field;
+use larder_stdx::as_is::AsIs;
 use larder_stdx::clock::Monotonic;
 use parking_lot::RwLock;
 use std::collections::{HashMap, VecDeque};
-use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
+use std::hash::{BuildHasher, BuildHasherDefault, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
@@ -133,26 +134,10 @@ pub struct Cache {
 #[derive(Default)]
 struct FileShard {
     /// By the hash of the path; two paths of one hash share a place, and only one of them has it.
-    entries: HashMap<u64, Arc<OpenFileEntry>, BuildHasherDefault<FileHashAsIs>>,
+    entries: HashMap<u64, Arc<OpenFileEntry>, BuildHasherDefault<AsIs>>,
     /// The clock: from the oldest to the newest, those passed over again at the end.
     clock: VecDeque<u64>,
     size: CacheSize,
-}
-
-/// Its keys are hashes already.
-#[derive(Default)]
-struct FileHashAsIs(u64);
-
-impl Hasher for FileHashAsIs {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-    fn write(&mut self, _bytes: &[u8]) {
-        unreachable!("only u64 keys are hashed");
-    }
-    fn write_u64(&mut self, hash: u64) {
-        self.0 = hash;
-    }
 }
 
 impl Cache {

@@ -2,6 +2,7 @@
 //! answered with that, so that a dying application is not asked by all of them.
 
 use larder_stdx::clock::Monotonic;
+use larder_store::FillHead;
 use larder_store::Store;
 use larder_store::ram::KeyHash;
 use larder_wire::http1::request::Request;
@@ -93,5 +94,13 @@ mod tests {
         }
         assert_eq!(None, failing.get(KeyHash(0), KeyHash(0), Monotonic(1)));
         assert_eq!(Some(502), failing.get(KeyHash(1), KeyHash(0), Monotonic(1)));
+    }
+}
+
+/// What others are told of a failed exchange.
+pub(crate) fn head_of(error: &larder_origin::OriginError) -> FillHead {
+    match error.is_without_connection() {
+        true => FillHead::Unreachable(error.status()),
+        false => FillHead::Failed(error.status()),
     }
 }

@@ -216,7 +216,7 @@ impl FillJob {
 
     fn fail_of(&self, writer: FillWriter, error: &OriginError) {
         self.gateway.refusals.note_failure(self.hash, &self.request, error.status(), &error.sentence());
-        self.fail(writer, head_of(error));
+        self.fail(writer, failing::head_of(error));
     }
 
     /// Who may read still is told that others had the place.
@@ -671,14 +671,6 @@ impl FillJob {
 
 /// Another answer came while this one was on its way, and neither is kept.
 struct Overtaken;
-
-/// What others are told of a failed exchange.
-fn head_of(error: &OriginError) -> FillHead {
-    match error.is_without_connection() {
-        true => FillHead::Unreachable(error.status()),
-        false => FillHead::Failed(error.status()),
-    }
-}
 
 /// A part that is about to become whole.
 struct Completion {

@@ -17,6 +17,7 @@ mod again;
 mod ends;
 mod hurried;
 mod shared;
+mod steps;
 
 use crate::body::{AtClose, RemainingBody, TakenBytes};
 use crate::channel::Channel;
@@ -41,6 +42,7 @@ use std::io::IoSlice;
 use std::mem;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker, ready};
+use steps::{AfterBody, Filled, ResponsePhase, Sending};
 
 /// Largest head that is written in the room that an origin's exchanges share; larger ones give theirs back.
 const SCRATCH: usize = 64 * 1024;
@@ -242,43 +244,6 @@ impl From<Channel> for ExchangeLink {
             Channel::Shared(strand) => ExchangeLink::Shared(strand),
         }
     }
-}
-
-/// How much of the request body has been handed over by the caller.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sending {
-    /// This many bytes are missing.
-    Length(u64),
-    /// The last chunk is missing.
-    Chunked,
-    /// Bytes of another protocol than HTTP.
-    Raw,
-    /// Nothing is missing; some of it may be unsent.
-    Done,
-    /// The origin takes no more.
-    Failed,
-}
-
-/// What of the response comes next.
-enum ResponsePhase {
-    Head,
-    Body(RemainingBody),
-    Done,
-    Failed(OriginError),
-}
-
-/// Whether the response says that the connection may be used again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum AfterBody {
-    Keep,
-    Close,
-}
-
-/// What a read brought.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Filled {
-    Bytes,
-    End,
 }
 
 struct ExchangeState {

@@ -1,5 +1,6 @@
 //! What the standard library lacks and every layer needs. No I/O but reading the clock.
 
+pub mod as_is;
 pub mod clock;
 pub mod descriptors;
 pub mod duration;

@@ -2,7 +2,8 @@
 //! remembered goes with what it is about: a purge that names the key ends it.
 
 use crate::purges::Seq;
-use crate::ram::{KeyHash, KeyHashAsIs, Lookup, Store};
+use crate::ram::{KeyHash, Lookup, Store};
+use larder_stdx::as_is::AsIs;
 use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasherDefault;
 
@@ -12,7 +13,7 @@ pub(crate) const MISS_COST: u64 = 96;
 /// The misses of one shard.
 #[derive(Default)]
 pub(crate) struct HitForMissTable {
-    known: HashMap<u128, HitForMiss, BuildHasherDefault<KeyHashAsIs>>,
+    known: HashMap<u128, HitForMiss, BuildHasherDefault<AsIs>>,
     order: VecDeque<u128>,
     most: usize,
 }

@@ -21,6 +21,7 @@ use crate::spool::Spool;
 use bytes::Bytes;
 use larder_counters::Counters;
 use larder_semantics::purged::PurgeVerdict;
+use larder_stdx::as_is::AsIs;
 use larder_wire::http2::ready::Templates;
 use parking_lot::{Mutex, RwLock};
 use std::collections::HashMap;
@@ -175,7 +176,7 @@ pub struct Store {
 
 #[derive(Default)]
 pub(crate) struct RamShard {
-    pub(crate) slots: HashMap<PackedHash, Arc<Entry>, BuildHasherDefault<KeyHashAsIs>>,
+    pub(crate) slots: HashMap<PackedHash, Arc<Entry>, BuildHasherDefault<AsIs>>,
     pub(crate) misses: HitForMissTable,
     /// What the ledger has for the table.
     footprint: u64,
@@ -633,7 +634,7 @@ fn own_memory() -> Option<u64> {
 
 /// What only one at a time may change.
 pub(crate) struct ShardBooks {
-    policy: S3Fifo<PackedHash, BuildHasherDefault<KeyHashAsIs>>,
+    policy: S3Fifo<PackedHash, BuildHasherDefault<AsIs>>,
     /// What the ledger has for the policy.
     footprint: u64,
 }
@@ -678,26 +679,6 @@ impl RamShard {
     fn settle(&mut self, ledger: &MemoryBudget) {
         let now = on_heap(table_bytes::<(PackedHash, Arc<Entry>)>(self.slots.capacity()));
         ledger.settle(&mut self.footprint, now);
-    }
-}
-
-/// A hasher for what is a hash already.
-#[derive(Default)]
-pub(crate) struct KeyHashAsIs(u64);
-
-impl Hasher for KeyHashAsIs {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for it in bytes {
-            self.0 = self.0.rotate_left(8) ^ u64::from(*it);
-        }
-    }
-
-    fn write_u64(&mut self, hash: u64) {
-        self.0 = hash;
     }
 }
 

@@ -1,8 +1,8 @@
 //! What is on the disk and where: 24 bytes a response under 64 bits of its key's hash. Two keys of one hash share a
 //! slot; whoever reads compares the key that is written in the record. Files are not known here.
 
-use crate::ram::KeyHashAsIs;
 use crate::s3fifo::table_bytes;
+use larder_stdx::as_is::AsIs;
 use larder_wire::segment::UNIT;
 use parking_lot::RwLock;
 use std::collections::HashMap;
@@ -130,7 +130,7 @@ impl DiskSlot {
     }
 }
 
-type Shard = HashMap<u64, DiskSlot, BuildHasherDefault<KeyHashAsIs>>;
+type Shard = HashMap<u64, DiskSlot, BuildHasherDefault<AsIs>>;
 
 /// Whether something was taken in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
