@@ -68,6 +68,14 @@ impl Failing {
     }
 }
 
+/// What others are told of a failed exchange.
+pub(crate) fn head_of(error: &larder_origin::OriginError) -> FillHead {
+    match error.is_without_connection() {
+        true => FillHead::Unreachable(error.status()),
+        false => FillHead::Failed(error.status()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -94,13 +102,5 @@ mod tests {
         }
         assert_eq!(None, failing.get(KeyHash(0), KeyHash(0), Monotonic(1)));
         assert_eq!(Some(502), failing.get(KeyHash(1), KeyHash(0), Monotonic(1)));
-    }
-}
-
-/// What others are told of a failed exchange.
-pub(crate) fn head_of(error: &larder_origin::OriginError) -> FillHead {
-    match error.is_without_connection() {
-        true => FillHead::Unreachable(error.status()),
-        false => FillHead::Failed(error.status()),
     }
 }
