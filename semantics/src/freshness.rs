@@ -6,7 +6,7 @@
 use crate::cache_control::{MAX_DELTA, ResponseDirectives, delta_seconds};
 use crate::date;
 use crate::field::{Field, all, first, lines};
-use crate::policy::Policy;
+use crate::policy::{Policy, StaleIfError};
 use crate::trace::{RuleOutcome, RuleTrace};
 use larder_stdx::clock::WallTime;
 
@@ -56,6 +56,15 @@ impl Lifetime {
     #[must_use]
     pub fn is_zero(self) -> bool {
         self.seconds == 0 && self.source != LifetimeSource::Purged
+    }
+
+    /// Seconds past this lifetime for which a response may be served on errors that says nothing of that itself.
+    #[must_use]
+    pub fn stale_if_error(self, setting: StaleIfError) -> u32 {
+        match setting {
+            StaleIfError::Default(_) if self.is_zero() => 0,
+            StaleIfError::Default(seconds) | StaleIfError::Set(seconds) => seconds,
+        }
     }
 }
 

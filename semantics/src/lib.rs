@@ -4,6 +4,7 @@
 pub mod cache_control;
 pub mod cache_status;
 pub mod coding;
+pub mod compress;
 pub mod conditional;
 pub mod cookies;
 pub mod date;

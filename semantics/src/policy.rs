@@ -1,8 +1,7 @@
 //! What a route's configuration says about caching, already checked. The defaults are RFC 9111's:
 //! nothing is cached longer, or served staler, than a shared cache may by itself.
 
-use crate::freshness::Lifetime;
-use crate::transcode::Compress;
+use crate::compress::Compress;
 use std::sync::Arc;
 
 /// Seconds of ten years: no lifetime that somebody sets is longer, so that sums of lifetimes cannot overflow.
@@ -63,7 +62,7 @@ pub struct Policy {
     /// `cache.x_cache`: whether the older `X-Cache: HIT|MISS` is sent as well.
     pub x_cache: bool,
     /// `cache.tiers`: where responses of the route are kept.
-    pub tiers: crate::tiers::TierSet,
+    pub tiers: TierSet,
 }
 
 /// `cache.stale_if_error`, seconds.
@@ -75,14 +74,20 @@ pub enum StaleIfError {
     Set(u32),
 }
 
-impl StaleIfError {
-    /// How long past such a lifetime a response may be served that says nothing itself.
-    #[must_use]
-    pub fn after(self, lifetime: Lifetime) -> u32 {
-        match self {
-            StaleIfError::Default(_) if lifetime.is_zero() => 0,
-            StaleIfError::Default(seconds) | StaleIfError::Set(seconds) => seconds,
-        }
+/// Which tiers a route uses (`cache.tiers`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TierSet {
+    /// The memory of this process. Without it every request asks the tiers below.
+    pub ram: bool,
+    /// The disk of this machine, where there is one.
+    pub disk: bool,
+    /// The memcached servers that all nodes share, where there are some.
+    pub fleet: bool,
+}
+
+impl Default for TierSet {
+    fn default() -> Self {
+        Self { ram: true, disk: true, fleet: true }
     }
 }
 
@@ -158,7 +163,7 @@ impl Default for Policy {
             compress: None,
             cache_status: true,
             x_cache: false,
-            tiers: crate::tiers::TierSet::default(),
+            tiers: TierSet::default(),
         }
     }
 }

@@ -97,7 +97,9 @@ impl Meta {
             no_cache,
             implicit: is_implicit(said, lifetime, no_cache),
             stale_while_revalidate: said.stale_while_revalidate.unwrap_or(policy.stale_while_revalidate),
-            stale_if_error: said.stale_if_error.unwrap_or_else(|| policy.stale_if_error.after(lifetime)),
+            stale_if_error: said
+                .stale_if_error
+                .unwrap_or_else(|| lifetime.stale_if_error(policy.stale_if_error)),
             etag: etag(fields).map(Box::from),
             last_modified: inputs.last_modified,
             vary: selecting(

@@ -7,23 +7,6 @@ use crate::reuse::{self, ForwardReason, Reuse};
 use crate::stored::Meta;
 use larder_stdx::clock::WallTime;
 
-/// Which tiers a route uses (`cache.tiers`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TierSet {
-    /// The memory of this process. Without it every request asks the tiers below.
-    pub ram: bool,
-    /// The disk of this machine, where there is one.
-    pub disk: bool,
-    /// The memcached servers that all nodes share, where there are some.
-    pub fleet: bool,
-}
-
-impl Default for TierSet {
-    fn default() -> Self {
-        Self { ram: true, disk: true, fleet: true }
-    }
-}
-
 /// Whether the tiers below are to be asked before the origin is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Descent {

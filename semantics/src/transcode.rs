@@ -7,115 +7,10 @@
 
 use crate::cache_control::directives;
 use crate::coding::{AcceptedCodings, BEST, Coding, Quality};
+use crate::compress::{CodingPreference, Codings};
 use crate::field::{self, Field, FieldList};
 use crate::policy::Policy;
 use crate::stored::Meta;
-
-/// What a route makes of its responses: `cache.compress`. Shared by all its requests.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Compress {
-    /// `cache.compress.codings`: what is made, the preferred one first where a client likes several equally.
-    pub codings: CodingPreference,
-    /// `cache.compress.min_size`: bytes of the smallest body that is coded.
-    pub min_size: u64,
-    /// `cache.compress.max_size`: bytes of the largest plain form, coded or decoded.
-    pub max_size: u64,
-    /// `cache.compress.types`: media types, lower case; `text/*` is every subtype, and `+xml` every type with that
-    /// suffix.
-    pub types: Vec<String>,
-}
-
-/// Codings in order of preference: at most the three that are known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CodingPreference([Option<Coding>; 3]);
-
-impl CodingPreference {
-    /// The smallest result first.
-    pub const DEFAULT: CodingPreference =
-        CodingPreference([Some(Coding::Zstd), Some(Coding::Brotli), Some(Coding::Gzip)]);
-
-    /// Those of `codings` that can be made, each once, in their order.
-    #[must_use]
-    pub fn of(codings: impl IntoIterator<Item = Coding>) -> CodingPreference {
-        let mut order = [None; 3];
-        let mut free = order.iter_mut();
-        let mut seen = Codings::NONE;
-        for it in codings {
-            let known = matches!(it, Coding::Gzip | Coding::Brotli | Coding::Zstd);
-            if known && !seen.has(it) {
-                seen = seen.with(it);
-                if let Some(slot) = free.next() {
-                    *slot = Some(it);
-                }
-            }
-        }
-        CodingPreference(order)
-    }
-
-    fn iter(self) -> impl Iterator<Item = Coding> {
-        self.0.into_iter().flatten()
-    }
-}
-
-/// A set of codings; `Other` is never in it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Codings(u8);
-
-impl Codings {
-    /// The empty set.
-    pub const NONE: Codings = Codings(0);
-
-    /// From the bits that [`Codings::bits`] gave.
-    #[must_use]
-    pub fn from_bits(bits: u8) -> Codings {
-        Codings(bits & 0b1_1111)
-    }
-
-    /// One bit for each, for an atomic.
-    #[must_use]
-    pub fn bits(self) -> u8 {
-        self.0
-    }
-
-    /// Whether `coding` is in it.
-    #[must_use]
-    pub fn has(self, coding: Coding) -> bool {
-        self.0 & bit(coding) != 0
-    }
-
-    /// The set with `coding` in it.
-    #[must_use]
-    pub fn with(self, coding: Coding) -> Codings {
-        Codings(self.0 | bit(coding))
-    }
-
-    /// The set without those of `other`.
-    #[must_use]
-    pub fn without(self, other: Codings) -> Codings {
-        Codings(self.0 & !other.0)
-    }
-}
-
-fn bit(coding: Coding) -> u8 {
-    place(coding).map_or(0, |it| 1 << it)
-}
-
-/// The place of a coding's form among [`PLACES`]; `None` for `Other`. Those that are never made share one: only what is stored can be of
-/// them.
-#[must_use]
-pub fn place(coding: Coding) -> Option<usize> {
-    match coding {
-        Coding::Identity => Some(0),
-        Coding::Gzip => Some(1),
-        Coding::Brotli => Some(2),
-        Coding::Zstd => Some(3),
-        Coding::Deflate | Coding::Several(_) => Some(4),
-        Coding::Other => None,
-    }
-}
-
-/// How many forms there can be of one representation, the stored one included.
-pub const PLACES: usize = 5;
 
 /// Which forms there may be of one stored response. Made once, when it is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -258,7 +153,7 @@ pub fn choose(
         best.map(|it| it.0)
     };
     let among = |there: Codings, makes: Codings| {
-        let possible = Codings(makes.without(refused).bits() | there.bits());
+        let possible = Codings::from_bits(makes.without(refused).bits() | there.bits());
         let wanted = best(possible)?;
         let make = (!there.has(wanted)).then_some(wanted);
         let serve = match best(there) {

@@ -32,7 +32,7 @@ use larder_observe::traces::Traces;
 use larder_origin::{
     Blame, FailureReport, Group, Measures, Membership, OriginChange, OriginPool, StateReport,
 };
-use larder_semantics::tiers::TierSet;
+use larder_semantics::policy::TierSet;
 use larder_stdx::duration::spell;
 use larder_store::{PurgeRule, Store};
 use larder_transport::listener::{self, Bound};

@@ -1,4 +1,5 @@
 use super::*;
+use crate::compress::Compress;
 use crate::conditional::tests::meta;
 use proptest::prelude::*;
 use std::sync::Arc;

@@ -2,9 +2,10 @@ use super::*;
 use crate::entry::Stored;
 use crate::ram::{KeyHash, Lookup};
 use crate::sample::{store, text};
+use larder_semantics::compress::{CodingPreference, Compress};
 use larder_semantics::field::Field;
 use larder_semantics::policy::Policy;
-use larder_semantics::transcode::{self, CodingPreference, Compress};
+use larder_semantics::transcode;
 
 fn plan() -> EncodingPlan {
     let compress = Compress {

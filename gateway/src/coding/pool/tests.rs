@@ -2,10 +2,10 @@ use super::*;
 use crate::assemble::assemble;
 use crate::coding::ready;
 use bytes::Bytes;
+use larder_semantics::compress::{CodingPreference as Codings, Compress};
 use larder_semantics::field::{Field, FieldList};
 use larder_semantics::policy::Policy;
 use larder_semantics::stored::Meta;
-use larder_semantics::transcode::{CodingPreference as Codings, Compress};
 use larder_stdx::clock::WallTime;
 use larder_store::Marks;
 
