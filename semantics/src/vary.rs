@@ -3,7 +3,7 @@
 //! A variant key has one line for each name, such as `accept-encoding=br,gzip`; without `=` where the
 //! request has no such field.
 
-use crate::coding::{self, Coding, Quality};
+use crate::coding::{self, AcceptedCodings, Coding, Quality};
 use crate::field::{self, Field, Quotes};
 use crate::key;
 use std::cmp::Ordering;
@@ -11,8 +11,7 @@ use std::cmp::Ordering;
 /// The most names that one response may vary on; more are as `*`.
 pub const MAX_NAMES: usize = 32;
 
-/// The most members of an `Accept-Encoding` or `Accept-Language` that are put in order; a longer list is
-/// compared as it was sent.
+/// The most members of an `Accept-Language` that are put in order; a longer list is compared as it was sent.
 const MAX_MEMBERS: usize = 32;
 
 /// What clients send almost always, and its normal form, so that most hits need no sorting: a third of the
@@ -29,36 +28,59 @@ const KNOWN_ENCODINGS: [(&[u8], Usual); 6] = [
 const GZIP: usize = 1;
 const BROTLI: usize = 2;
 const ZSTD: usize = 4;
+/// The plain form is refused.
+const ENCODED_ONLY: usize = 8;
 
-/// The normal form of an `Accept-Encoding` that names usual codings and accepts the plain form: which of gzip, br and zstd it accepts.
-/// Each such request has a variant with all that accept the same, and the origin is sent this form, so that it is of what the variant
-/// says. Of how much a client likes each, and of `deflate`, nothing is left: what it accepts is all that its variant may hold.
+/// The normal form of an `Accept-Encoding`: which of gzip, br and zstd it accepts, and whether it refuses the plain form. Each request
+/// has a variant with all that accept the same, and the origin is sent this form, so that it is of what the variant says. Of how much a
+/// client likes each, of other codings (`deflate`, `dcb`) and of malformed members nothing is left: whatever clients send, a page has
+/// these variants and no more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Usual(usize);
 
+/// Each [`Usual`]: as it is sent to an origin, and as it stands in a variant key, sorted.
+const FORMS: [(&str, &str); 16] = [
+    ("identity", "identity"),
+    ("gzip", "gzip"),
+    ("br", "br"),
+    ("gzip, br", "br,gzip"),
+    ("zstd", "zstd"),
+    ("gzip, zstd", "gzip,zstd"),
+    ("br, zstd", "br,zstd"),
+    ("gzip, br, zstd", "br,gzip,zstd"),
+    ("identity;q=0", "identity;q=0"),
+    ("gzip, identity;q=0", "gzip,identity;q=0"),
+    ("br, identity;q=0", "br,identity;q=0"),
+    ("gzip, br, identity;q=0", "br,gzip,identity;q=0"),
+    ("zstd, identity;q=0", "identity;q=0,zstd"),
+    ("gzip, zstd, identity;q=0", "gzip,identity;q=0,zstd"),
+    ("br, zstd, identity;q=0", "br,identity;q=0,zstd"),
+    ("gzip, br, zstd, identity;q=0", "br,gzip,identity;q=0,zstd"),
+];
+
 impl Usual {
-    /// As it is sent to an origin.
-    fn asked(self) -> &'static str {
-        const ALL: [&str; 8] =
-            ["identity", "gzip", "br", "gzip, br", "zstd", "gzip, zstd", "br, zstd", "gzip, br, zstd"];
-        ALL.get(self.0).copied().unwrap_or("identity")
+    /// Of a request that has the field: `*` stands for each of the three that has no member of its own (RFC 9110 §12.5.3).
+    fn of(request: &[Field<'_>]) -> Usual {
+        let accepted = AcceptedCodings::read(request);
+        let bit = |coding, bit| if accepted.quality(coding) > 0 { bit } else { 0 };
+        let plain = bit(Coding::Identity, ENCODED_ONLY) ^ ENCODED_ONLY;
+        Usual(bit(Coding::Gzip, GZIP) | bit(Coding::Brotli, BROTLI) | bit(Coding::Zstd, ZSTD) | plain)
     }
 
-    /// As it stands in a variant key: sorted.
+    fn asked(self) -> &'static str {
+        FORMS.get(self.0).map_or("identity", |it| it.0)
+    }
+
     fn key(self) -> &'static str {
-        const ALL: [&str; 8] =
-            ["identity", "gzip", "br", "br,gzip", "zstd", "gzip,zstd", "br,zstd", "br,gzip,zstd"];
-        ALL.get(self.0).copied().unwrap_or("identity")
+        FORMS.get(self.0).map_or("identity", |it| it.1)
     }
 }
 
-/// The normal form of a request's `Accept-Encoding`, as the origin of a cached page is sent it; `None` where there is none or it has no
-/// normal form: another coding is accepted, the plain form is refused, or it is malformed.
+/// The normal form of a request's `Accept-Encoding`, as the origin of a cached page is sent it; `None` where there is none.
 #[must_use]
 pub fn normal_encodings(request: &[Field<'_>]) -> Option<&'static str> {
-    let mut lines = field::all(request, "accept-encoding").peekable();
-    lines.peek()?;
-    Some(Preferences::read(lines, Alias::Codings)?.usual()?.asked())
+    field::all(request, "accept-encoding").next()?;
+    Some(Usual::of(request).asked())
 }
 
 /// What a server before the origin tells of the client and of the way: the origin has it from larder, or from nobody but a
@@ -138,10 +160,10 @@ pub fn names(fields: &[Field<'_>]) -> Option<Vec<Box<str>>> {
 
 /// Appends the variant key of a request: for each name its combined, normalised value. Two requests have
 /// equal variant keys only if RFC 9111 §4.1 lets them share (whitespace, line combining; for
-/// `Accept-Encoding` and `Accept-Language` also order, case and the spelling of qualities; for
-/// `Accept-Encoding` in its normal form all but which codings are accepted). Empty `names` append nothing.
+/// `Accept-Language` also order, case and the spelling of qualities; for `Accept-Encoding` all but which of
+/// gzip, br, zstd and the plain form are accepted). Empty `names` append nothing.
 ///
-/// Allocates only for growing `out`, by at most three times the bytes of the values.
+/// Allocates only for growing `out`, by at most three times the bytes of the values and 25.
 pub fn write_key(names: &[Box<str>], request: &[Field<'_>], out: &mut Vec<u8>) {
     for name in names {
         key::escape(name.as_bytes(), |it| it == b'=', out);
@@ -160,16 +182,13 @@ pub(crate) fn write_value(name: &str, request: &[Field<'_>], out: &mut Vec<u8>) 
     let ordered = match name {
         "accept-encoding" => {
             let known = KNOWN_ENCODINGS.iter().find(|it| it.0 == first);
-            if let (Some((_, normal)), None) = (known, rest.next()) {
-                return out.extend_from_slice(normal.key().as_bytes());
-            }
-            let read = Preferences::read(lines.clone(), Alias::Codings);
-            if let Some(normal) = read.as_ref().and_then(Preferences::usual) {
-                return out.extend_from_slice(normal.key().as_bytes());
-            }
-            read
+            let normal = match (known, rest.next()) {
+                (Some((_, normal)), None) => *normal,
+                _ => Usual::of(request),
+            };
+            return out.extend_from_slice(normal.key().as_bytes());
         }
-        "accept-language" => Preferences::read(lines.clone(), Alias::None),
+        "accept-language" => Preferences::read(lines.clone()),
         _ => None,
     };
     match ordered {
@@ -209,14 +228,6 @@ fn write_exact<'a>(lines: impl Iterator<Item = &'a [u8]>, out: &mut Vec<u8>) {
     }
 }
 
-/// Which members are two names for one thing.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Alias {
-    None,
-    /// `x-gzip` is `gzip`, `x-compress` is `compress` (RFC 9110 §8.4.1).
-    Codings,
-}
-
 /// A list of names with qualities, in the order of their names, each once. Owns no heap.
 struct Preferences<'a> {
     members: [(&'a [u8], Quality); MAX_MEMBERS],
@@ -226,16 +237,12 @@ struct Preferences<'a> {
 impl<'a> Preferences<'a> {
     /// `None` where a member is malformed, named twice with different qualities, or one too many: then
     /// nothing is known about what the list means, and it equals only itself.
-    fn read(lines: impl Iterator<Item = &'a [u8]>, alias: Alias) -> Option<Self> {
+    fn read(lines: impl Iterator<Item = &'a [u8]>) -> Option<Self> {
         let mut list = Self { members: [(b"", 0); MAX_MEMBERS], len: 0 };
         // A quoted string would be malformed here, so that every comma separates.
         let members = lines.flat_map(|it| it.split(|it| *it == b',')).map(field::trim);
         for member in members.filter(|it| !it.is_empty()) {
             let (name, quality) = coding::weighted(member)?;
-            let name = match name {
-                [b'x' | b'X', b'-', rest @ ..] if alias == Alias::Codings && is_alias(rest) => rest,
-                _ => name,
-            };
             match list.members[..list.len].binary_search_by(|it| in_order(it.0, name)) {
                 Ok(at) if list.members[at].1 == quality => {}
                 Ok(_) => return None,
@@ -250,23 +257,6 @@ impl<'a> Preferences<'a> {
         Some(list)
     }
 
-    /// Which of the usual codings it accepts; `None` where it says more than that.
-    fn usual(&self) -> Option<Usual> {
-        let mut accepted = 0;
-        for (name, quality) in &self.members[..self.len] {
-            let bit = match Coding::of(name) {
-                Coding::Gzip => GZIP,
-                Coding::Brotli => BROTLI,
-                Coding::Zstd => ZSTD,
-                Coding::Deflate => 0,
-                Coding::Identity if *quality > 0 => 0,
-                Coding::Identity | Coding::Several(_) | Coding::Other => return None,
-            };
-            accepted |= if *quality > 0 { bit } else { 0 };
-        }
-        Some(Usual(accepted))
-    }
-
     fn write(&self, out: &mut Vec<u8>) {
         for (at, (name, quality)) in self.members[..self.len].iter().enumerate() {
             if at > 0 {
@@ -278,10 +268,6 @@ impl<'a> Preferences<'a> {
             }
         }
     }
-}
-
-fn is_alias(name: &[u8]) -> bool {
-    name.eq_ignore_ascii_case(b"gzip") || name.eq_ignore_ascii_case(b"compress")
 }
 
 fn in_order(a: &[u8], b: &[u8]) -> Ordering {

@@ -70,7 +70,9 @@ fn encodings_and_languages_in_any_order() {
     encodings("gzip, deflate", "gzip", Hit);
     encodings("deflate", "identity", Hit);
     encodings("gzip;q=0", "deflate;q=0.5", Hit);
-    encodings("gzip, dcb", "gzip", Miss);
+    encodings("gzip, dcb, x1;q=7", "gzip", Hit);
+    encodings("*", "gzip, br, zstd", Hit);
+    encodings("gzip, *;q=0", "identity;q=0, gzip", Hit);
     encodings("gzip, identity;q=0", "gzip", Miss);
     encodings("gzip", "br", Miss);
     encodings("gzip;q=0", "gzip", Miss);
@@ -162,7 +164,7 @@ fn origins_are_sent_one_spelling_of_accept_encoding() {
         ("Accept-Encoding: zstd;q=0.2, gzip;q=0.9, BR, deflate\r\n", Some("gzip, br, zstd")),
         ("Accept-Encoding: x-gzip\r\n", Some("gzip")),
         ("Accept-Encoding: deflate\r\n", Some("identity")),
-        ("Accept-Encoding: gzip, dcb\r\n", Some("gzip, dcb")),
+        ("Accept-Encoding: *;q=0, br, dcb\r\n", Some("br, identity;q=0")),
         ("", None),
     ] {
         for range in ["", "Range: bytes=0-\r\n"] {
