@@ -35,22 +35,29 @@ pub fn tell(answer: &Value) -> String {
     let text = |value: &Value| value.as_str().unwrap_or("").to_owned();
     for purge in answer["purges"].as_array().unwrap_or(&none) {
         let scope = purge["scope"].as_object().and_then(|it| it.iter().next());
-        let (kind, what) = scope.map_or((String::new(), String::new()), |it| (it.0.clone(), text(it.1)));
-        let _ = writeln!(out, "purged {kind} {what} ({}, number {})", text(&purge["strength"]), purge["seq"]);
+        let what = scope.map_or(String::new(), |(kind, what)| match kind.as_str() {
+            "all" => "everything".to_owned(),
+            kind => format!("{kind} {}", text(what)),
+        });
+        let strength = text(&purge["strength"]);
+        let _ = writeln!(out, "purged {what} ({strength}, purge number {})", purge["seq"]);
+        let effect = match strength.as_str() {
+            "soft" => "marked as stale",
+            "validate" => "marked for validation",
+            _ => "removed",
+        };
         for receipt in purge["receipts"].as_array().unwrap_or(&none) {
             let count = match receipt["count"].as_u64() {
                 None => String::new(),
-                Some(1) => "1 response".to_owned(),
-                Some(count) => format!("{count} responses"),
+                Some(1) => format!("1 response {effect}"),
+                Some(count) => format!("{count} responses {effect}"),
             };
-            let detail = [count, text(&receipt["detail"])]
-                .iter()
-                .filter(|it| !it.is_empty())
-                .cloned()
-                .collect::<Vec<_>>();
-            let gap = if detail.is_empty() { "" } else { ": " };
-            let detail = detail.join("; ");
-            let _ = writeln!(out, "  {:<12} {}{gap}{detail}", text(&receipt["of"]), text(&receipt["state"]));
+            // In force is what a count says already.
+            let state = Some(text(&receipt["state"])).filter(|it| it != "past" || count.is_empty());
+            let state = state.map(|it| if it == "past" { "in force".to_owned() } else { it });
+            let parts = [state.unwrap_or_default(), count, text(&receipt["detail"])];
+            let parts: Vec<&str> = parts.iter().map(String::as_str).filter(|it| !it.is_empty()).collect();
+            let _ = writeln!(out, "  {}: {}", text(&receipt["of"]), parts.join("; "));
         }
     }
     out

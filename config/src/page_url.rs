@@ -5,15 +5,56 @@ use larder_semantics::scheme::Scheme;
 use larder_semantics::target::{encoded, has_broken_escape};
 use larder_wire::http1::request::is_authority;
 
-/// Whether a URL, or what URLs begin with where `begins`, could name something anywhere.
+/// How a host and a condition are given, for the sentences: flags of a command, or members of a request to the API.
+struct Spelling {
+    host: &'static str,
+    condition: &'static str,
+}
+
+const FLAGS: Spelling = Spelling { host: "--host", condition: "--where" };
+const MEMBERS: Spelling = Spelling { host: "\"host\"", condition: "\"where\"" };
+
+/// Whether a URL, or what URLs begin with where `begins`, could name something anywhere. The sentences are for the command line.
 ///
 /// # Errors
 /// It could not.
 pub fn readable(text: &str, host: Option<&str>, begins: bool) -> Result<(), String> {
     match begins {
-        true => beginning(text, host).map(drop),
-        false => page(text, host).map(drop),
+        true => beginning_as(text, host, &FLAGS).map(drop),
+        false => page_as(text, host, &FLAGS).map(drop),
     }
+}
+
+/// Whether the URI of an overlay, as the command line has it, is one URI: a path of every host, or a URL of one host.
+///
+/// # Errors
+/// One sentence: it is empty, a pattern, or could be a host as well as a path.
+pub fn readable_overlay(text: &str) -> Result<(), String> {
+    let forms = "write /PATH for every host, or http://HOST/PATH for one host";
+    let bare = text.strip_prefix("*://").unwrap_or(text);
+    let (path, query) = bare.split_once('?').unwrap_or((bare, ""));
+    if text.is_empty() {
+        return Err(format!("the URI is empty; {forms}"));
+    }
+    if path.contains('*') || query == "*" {
+        return Err(format!(
+            "{text:?} is a pattern; an overlay covers one URI, so set one for each URI without `*`"
+        ));
+    }
+    let (host, after) = bare.split_at(host_end(bare));
+    match host.is_empty() || text.contains("://") || (after.starts_with('/') && is_clearly_host(host)) {
+        true => Ok(()),
+        false => Err(format!("{text:?} is ambiguous: host or path; {forms}")),
+    }
+}
+
+fn host_end(text: &str) -> usize {
+    text.find(['/', '?', '#']).unwrap_or(text.len())
+}
+
+/// Whether what stands before the first slash is a host; any other word is as likely the first part of a path.
+fn is_clearly_host(word: &str) -> bool {
+    word.contains(['.', ':']) || word.eq_ignore_ascii_case("localhost")
 }
 
 /// What the URLs of a prefix begin with: scheme, authority as keys have it, and target.
@@ -21,22 +62,32 @@ pub fn readable(text: &str, host: Option<&str>, begins: bool) -> Result<(), Stri
 /// # Errors
 /// One sentence: it is a pattern, or no beginning of a URL.
 pub fn beginning(text: &str, host: Option<&str>) -> Result<(Scheme, String, String), String> {
+    beginning_as(text, host, &MEMBERS)
+}
+
+fn beginning_as(
+    text: &str,
+    host: Option<&str>,
+    spelt: &Spelling,
+) -> Result<(Scheme, String, String), String> {
     let text = text.trim();
     let start = text.strip_suffix('*').unwrap_or(text);
     if start.contains('*') {
         return Err(format!(
-            "{text:?} is a pattern, not a prefix; write it up to the first `*`, or use \"where\" with a condition \
-             such as path ~ \"^/a/.*/b\"."
+            "{text:?} is a pattern, not a prefix; write it up to the first `*`, or use {} with a condition such as \
+             path ~ \"^/a/.*/b\".",
+            spelt.condition
         ));
     }
-    // A word alone is as likely a path whose slash was forgotten as a host.
-    let is_word = !start.is_empty() && start != "localhost" && !start.contains(['.', ':', '/', '?', '#']);
-    if is_word {
+    // A word without a dot is as likely a path whose slash was forgotten as a host.
+    let word = &start[..host_end(start)];
+    if !word.is_empty() && !is_clearly_host(word) {
         return Err(format!(
-            "{text:?} is ambiguous: host or path; write http://{start}/ for a whole host, or /{start} with \"host\"."
+            "{text:?} is ambiguous: host or path; write http://{word}/ for a whole host, or /{start} with {}.",
+            spelt.host
         ));
     }
-    split(start, host)
+    split(start, host, spelt)
 }
 
 /// The URL of one page: scheme, authority as keys have it, and target.
@@ -44,23 +95,29 @@ pub fn beginning(text: &str, host: Option<&str>) -> Result<(Scheme, String, Stri
 /// # Errors
 /// One sentence: it is a pattern, or no URL of a page.
 pub fn page(text: &str, host: Option<&str>) -> Result<(Scheme, String, String), String> {
+    page_as(text, host, &MEMBERS)
+}
+
+fn page_as(text: &str, host: Option<&str>, spelt: &Spelling) -> Result<(Scheme, String, String), String> {
     let text = text.trim();
     // A page is named by its path, be it `/` alone: `x` is as likely a page whose slash was forgotten as a host.
-    if let Some((_, after)) = text.split_at_checked(text.find(['/', '?', '#']).unwrap_or(text.len()))
+    if let Some((_, after)) = text.split_at_checked(host_end(text))
         && !text.is_empty()
         && !after.starts_with('/')
     {
         return Err(format!(
-            "{text:?} is ambiguous: host or path; write http://HOST/PATH, or /PATH with \"host\"."
+            "{text:?} is ambiguous: host or path; write http://HOST/PATH, or /PATH with {}.",
+            spelt.host
         ));
     }
     if text.split('?').next().is_some_and(|it| it.contains('*')) {
         return Err(format!(
-            "{text:?} is a pattern, not a URL; purge by prefix, or use \"where\" with a condition such as path == \
-             \"/a*\" if the name contains the `*`."
+            "{text:?} is a pattern, not a URL; purge by prefix, or use {} with a condition such as path == \"/a*\" \
+             if the name contains the `*`.",
+            spelt.condition
         ));
     }
-    split(text, host)
+    split(text, host, spelt)
 }
 
 /// Scheme, authority as keys have it, and target. `http` where none is named; rules mean both, and the port of either. Upper case, a default port, a fragment, spaces and letters that
@@ -68,7 +125,7 @@ pub fn page(text: &str, host: Option<&str>) -> Result<(Scheme, String, String), 
 ///
 /// # Errors
 /// One sentence: what is wrong, and what would be right.
-fn split(text: &str, host: Option<&str>) -> Result<(Scheme, String, String), String> {
+fn split(text: &str, host: Option<&str>, spelt: &Spelling) -> Result<(Scheme, String, String), String> {
     let text = text.trim();
     let after_scheme =
         Scheme::split(text).or_else(|| text.strip_prefix("//").map(|it| (Scheme::default(), it)));
@@ -84,7 +141,7 @@ fn split(text: &str, host: Option<&str>) -> Result<(Scheme, String, String), Str
     let named = match (named, host) {
         ("", Some(host)) => host.trim(),
         ("", None) => {
-            return Err(format!("{text:?} has no host; write http://HOST/PATH, or add \"host\"."));
+            return Err(format!("{text:?} has no host; write http://HOST/PATH, or add {}.", spelt.host));
         }
         (named, Some(host)) if !named.eq_ignore_ascii_case(host.trim()) => {
             return Err(format!("{text:?} has a different host than {host:?}."));
@@ -116,7 +173,7 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, host: Option<&str>, expect: Result<(&str, &str), &str>) {
-        let found = split(text, host).map(|it| (it.1, it.2));
+        let found = split(text, host, &MEMBERS).map(|it| (it.1, it.2));
         let expect = expect.map(|it| (it.0.to_owned(), it.1.to_owned())).map_err(str::to_owned);
         assert_eq!(expect, found, "{text}");
     }

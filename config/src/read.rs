@@ -308,8 +308,9 @@ fn unknown(pattern: &str) -> String {
         }
         _ => "",
     };
-    // One section below this one it is what was meant; farther away the same word may mean another thing: its sentence tells.
-    if let Some(near) = elsewhere.iter().find(|it| is_near(it)) {
+    // One section below this one it is what was meant, unless it is one common word (timeout, path, headers); that, or a name
+    // farther away, may mean another thing: its sentence tells.
+    if let Some(near) = elsewhere.iter().find(|it| is_near(it) && name.contains('_')) {
         return format!("unknown key here; move it to `{}`", dotted(near));
     }
     if !elsewhere.is_empty() {

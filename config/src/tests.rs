@@ -117,6 +117,20 @@ fn unknown_keys_name_the_nearest() {
         &format!("{SITE}headers = [\"X-A\"]"),
         "t.toml:6: site.route.headers: unknown key here; larder has no key for header fields; `site.route.cache.key.headers` is a different key: Request header fields whose values are part of the cache key; `site.route.cache.tags.headers` is a different key: Response fields that carry purge tags, separated by spaces and commas",
     );
+    // The same word may be meant otherwise, however near it stands.
+    for (key, expect) in [
+        (
+            "headers = [\"X-A\"]",
+            "t.toml:2: cache.headers: unknown key here; larder has no key for header fields; `cache.key.headers` is a different key: ",
+        ),
+        (
+            "timeout = \"1s\"",
+            "t.toml:2: cache.timeout: unknown key here; `cache.fleet.timeout` is a different key: ",
+        ),
+    ] {
+        let found = read(&format!("[cache]\n{key}")).unwrap_err().to_string();
+        assert!(found.starts_with(expect), "{found}");
+    }
     let text = format!("{SITE}default_ttl = \"1s\"");
     refuse_whole(
         &text,

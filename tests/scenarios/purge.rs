@@ -76,7 +76,7 @@ fn by_url() {
 #[test]
 fn by_prefix() {
     check(json!({ "prefix": "http://h/a/" }), &["/b/1"]);
-    check(json!({ "prefix": "h/a/x*" }), &["/a/1", "/a/2", "/b/1"]);
+    check(json!({ "prefix": "//h/a/x*" }), &["/a/1", "/a/2", "/b/1"]);
     check(json!({ "prefix": "http://h" }), &[]);
     check(json!({ "prefix": "http://hh" }), &["/a/1", "/a/2", "/a/x.css", "/b/1"]);
 }
@@ -291,6 +291,23 @@ fn purge_by_a_way_that_is_not_known_is_refused() {
         assert!(answer.text().contains("is not supported"), "{answer:?}");
         assert!(is_hit(&larder, "/a") && larder.counter("purges") == 0, "{lines}");
     }
+    let (_, larder, _) = by_method("purge = { method = true }", "X-Purge-Method: tags\r\n");
+    for name in [
+        "xkey",
+        "X-Xkey-Softpurge",
+        "X-Key-Purge",
+        "X-Ban-Url",
+        "X-Invalidate-Pattern",
+        "Ban-Regex",
+        "Edge-Cache-Tag",
+        "Cache-Groups",
+    ] {
+        let answer = larder.client().request("PURGE", "/a", &format!("{name}: x\r\n"), "");
+        assert!(answer.status == 400 && answer.text().contains("is not supported"), "{name}: {answer:?}");
+    }
+    let answer = larder.client().request("PURGE", "/blog/*", "", "");
+    assert!(answer.status == 400 && answer.text().contains("is a pattern, not a URL"), "{answer:?}");
+    assert!(is_hit(&larder, "/a") && larder.counter("purges") == 0);
     let (answer, larder, _) = by_method("purge = { method = true }", "X-Purge-Method: default\r\n");
     assert!(answer.status == 200 && !is_hit(&larder, "/a"), "{answer:?}");
 }
@@ -503,8 +520,8 @@ fn from_the_command_line() {
         larder.get(page);
     }
     let ended = command(&["http://h/a/1", "h/a/2"]);
-    let expect = "purged url http://h/a/1 (hard, number 1)\n  ram          past: 1 response\n\
-                  purged url http://h/a/2 (hard, number 2)\n  ram          past: 1 response\n";
+    let expect = "purged url http://h/a/1 (hard, purge number 1)\n  ram: 1 response removed\n\
+                  purged url http://h/a/2 (hard, purge number 2)\n  ram: 1 response removed\n";
     assert_eq!((0, expect, ""), (ended.code, ended.out.as_str(), ended.err.as_str()));
     assert_eq!([false, false, true], ["/a/1", "/a/2", "/b/1"].map(|it| is_hit(&larder, it)));
     let ended = command(&["--tag", "b", "--soft", "--json"]);
@@ -598,7 +615,7 @@ fn urls_with_bytes_that_no_uri_may_have() {
     let origin = tagged();
     let larder = Larder::before(&origin, "");
     for target in ["/a|b", "/a?x[]=1", "/a{b}\""] {
-        for (name, url) in [("url", format!("http://h{target}")), ("prefix", format!("h{target}*"))] {
+        for (name, url) in [("url", format!("http://h{target}")), ("prefix", format!("//h{target}*"))] {
             larder.get(target);
             assert!(is_hit(&larder, target), "{target} is stored");
             purge(&larder, json!({ name: url }));

@@ -12,6 +12,7 @@ mod tests;
 mod trace;
 mod warm;
 mod watch;
+mod wrong_action;
 
 pub use bench::Bench;
 use commands::{COMMANDS, CommandName, CommandRow, Flag, Means, NOT_BUILT};
@@ -36,6 +37,7 @@ pub use trace::{Plot, RecordTraces, TraceCommand};
 pub(crate) use warm::listener;
 pub use warm::{UrlSource, Warm};
 pub use watch::{TailCommand, TopCommand};
+use wrong_action::no_action;
 
 /// What the person asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! The command line of `larder origin`: which origin is taken out of use or put back.
 
-use super::{Ask, Given, Output, Usage};
+use super::{Ask, Given, Output, Usage, no_action};
 use larder_config::OriginMember;
 
 /// What is to be done with origins of a running larder.
@@ -34,11 +34,8 @@ impl OriginOrder {
             ["drain", origin] => OriginAction::Drain(address(origin)?),
             ["restore", origin] => OriginAction::Restore(address(origin)?),
             _ => {
-                return Err(Usage(
-                    "`larder origin` requires an action: list, drain ORIGIN, or restore ORIGIN; for example `larder \
-                     origin drain http://10.0.0.2:8000`"
-                        .to_owned(),
-                ));
+                let actions = [("list", ""), ("drain", "ORIGIN"), ("restore", "ORIGIN")];
+                return Err(no_action("origin", &actions, &arguments, "drain http://10.0.0.2:8000"));
             }
         };
         let output = if given.json { Output::Json } else { Output::Text };

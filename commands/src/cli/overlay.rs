@@ -1,6 +1,7 @@
 //! The command line of `larder overlay`: which page is put over what.
 
-use super::{Ask, Given, Output, Usage};
+use super::{Ask, Given, Output, Usage, no_action};
+use larder_config::page_url::readable_overlay;
 use larder_semantics::policy::LONGEST_LIFETIME;
 use larder_stdx::duration;
 use std::path::PathBuf;
@@ -45,7 +46,7 @@ impl OverlayCommand {
         let arguments: Vec<&str> = given.arguments.iter().map(String::as_str).collect();
         let what = match arguments[..] {
             ["add", uri, file] => OverlayAction::Add {
-                uri: uri.to_owned(),
+                uri: one_uri(uri)?,
                 file: file.into(),
                 ttl: value("ttl").map(ttl).transpose()?,
                 status: value("status").map(status).transpose()?,
@@ -54,19 +55,20 @@ impl OverlayCommand {
             ["remove" | "list", ..] if !given.own.is_empty() => {
                 return Err(Usage(format!("--{} is only valid with `larder overlay add`", given.own[0].0)));
             }
-            ["remove", uri] => OverlayAction::Remove(uri.to_owned()),
+            ["remove", uri] => OverlayAction::Remove(one_uri(uri)?),
             ["list"] => OverlayAction::List,
             _ => {
-                return Err(Usage(
-                    "`larder overlay` requires an action: add URI FILE, remove URI, or list; for example `larder \
-                     overlay add /shop soon.html`"
-                        .to_owned(),
-                ));
+                let actions = [("add", "URI FILE"), ("remove", "URI"), ("list", "")];
+                return Err(no_action("overlay", &actions, &arguments, "add /shop soon.html"));
             }
         };
         let output = if given.json { Output::Json } else { Output::Text };
         Ok(Self { what, output, ask: given.ask })
     }
+}
+
+fn one_uri(text: &str) -> Result<String, Usage> {
+    readable_overlay(text).map(|()| text.to_owned()).map_err(|why| Usage(format!("URI: {why}")))
 }
 
 fn ttl(text: &str) -> Result<u64, Usage> {

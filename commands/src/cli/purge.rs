@@ -58,7 +58,9 @@ impl PurgeCommand {
         }
         if has("soft") && has("validate") {
             return Err(Usage(
-                "--soft and --validate cannot be combined; --validate is the stricter one".to_owned(),
+                "--soft and --validate cannot be combined; --soft may serve stale responses, --validate asks the \
+                 origin before the next use"
+                    .to_owned(),
             ));
         }
         let host = values("host").next_back();

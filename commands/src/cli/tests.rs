@@ -257,7 +257,7 @@ fn purge_takes_what_and_how() {
     refuse("purge a/x --tag t", "URLs and --tag cannot be combined; run two purges");
     refuse(
         "purge --all --soft --validate",
-        "--soft and --validate cannot be combined; --validate is the stricter one",
+        "--soft and --validate cannot be combined; --soft may serve stale responses, --validate asks the origin before the next use",
     );
     refuse("purge --tag t --host h", "--host is only valid with URLs and --prefix, not with --tag");
     refuse(
@@ -268,17 +268,20 @@ fn purge_takes_what_and_how() {
         "purge http://h/a ftp://h/",
         "URL: \"ftp://h/\" has a scheme that this server does not use; write http://HOST/PATH",
     );
-    refuse(
-        "purge h",
-        "URL: \"h\" is ambiguous: host or path; write http://HOST/PATH, or /PATH with \"host\"",
-    );
-    refuse("purge --prefix /x", "--prefix: \"/x\" has no host; write http://HOST/PATH, or add \"host\"");
+    refuse("purge h", "URL: \"h\" is ambiguous: host or path; write http://HOST/PATH, or /PATH with --host");
+    refuse("purge --prefix /x", "--prefix: \"/x\" has no host; write http://HOST/PATH, or add --host");
     refuse("purge http://h:99999/", "URL: \"h:99999\" is not a host; write http://HOST/PATH");
     refuse(
         "purge --prefix blog",
-        "--prefix: \"blog\" is ambiguous: host or path; write http://blog/ for a whole host, or /blog with \"host\"",
+        "--prefix: \"blog\" is ambiguous: host or path; write http://blog/ for a whole host, or /blog with --host",
     );
-    assert_eq!(1, purge("purge --prefix h/").asked.len());
+    refuse(
+        "purge --prefix blog/",
+        "--prefix: \"blog/\" is ambiguous: host or path; write http://blog/ for a whole host, or /blog/ with --host",
+    );
+    for start in ["h.x/", "localhost/", "h:80/", "http://h/", "//h/"] {
+        assert_eq!(1, purge(&format!("purge --prefix {start}")).asked.len(), "{start}");
+    }
     refuse("purge --tga t", "--tga: unknown flag; did you mean --tag?");
 }
 
@@ -348,18 +351,41 @@ fn overlays() {
     assert_eq!(add, overlay("overlay add /shop soon.html --ttl 1h --status 503 --type text/html"));
     assert_eq!(OverlayWhat::Remove("/shop".to_owned()), overlay("overlay remove /shop --admin :9180"));
     assert_eq!(OverlayWhat::List, overlay("overlay list --json"));
-    for line in ["overlay", "overlay add /shop", "overlay remove", "overlay list x", "overlay drop /shop"] {
-        refuse(
-            line,
-            "`larder overlay` requires an action: add URI FILE, remove URI, or list; for example `larder overlay add \
-             /shop soon.html`",
-        );
-    }
+    let example = "for example `larder overlay add /shop soon.html`";
+    let refused = |line: &str, why: &str| refuse(line, &format!("{why}; {example}"));
+    refused("overlay", "`larder overlay` requires an action: add URI FILE, remove URI, list");
+    refused("overlay add /shop", "`larder overlay add URI FILE`: FILE is missing");
+    refused("overlay remove", "`larder overlay remove URI`: URI is missing");
+    refuse("overlay list x", "unexpected argument \"x\"; `larder overlay list`");
+    refuse("overlay remove /a /b", "unexpected argument \"/b\"; `larder overlay remove URI`");
+    refuse("overlay frob /shop", "`larder overlay`: unknown action \"frob\"; known: add, remove, list");
+    refuse(
+        "overlay remov /shop",
+        "`larder overlay`: unknown action \"remov\"; known: add, remove, list; did you mean remove?",
+    );
     refuse(
         "overlay add / x --ttl 0",
         "--ttl: found \"0\"; allowed: a duration in whole seconds from \"1s\", such as 1h",
     );
     refuse("overlay add / x --status 304", "--status: found \"304\"; allowed: 200, or 400 to 599");
+    for (uri, why) in [
+        ("/*", "is a pattern; an overlay covers one URI, so set one for each URI without `*`"),
+        (
+            "h.test",
+            "is ambiguous: host or path; write /PATH for every host, or http://HOST/PATH for one host",
+        ),
+        ("shop", "is ambiguous: host or path; write /PATH for every host, or http://HOST/PATH for one host"),
+        (
+            "shop/a.css",
+            "is ambiguous: host or path; write /PATH for every host, or http://HOST/PATH for one host",
+        ),
+    ] {
+        refuse(&format!("overlay add {uri} soon.html"), &format!("URI: {uri:?} {why}"));
+        refuse(&format!("overlay remove {uri}"), &format!("URI: {uri:?} {why}"));
+    }
+    for uri in ["h.test/shop", "localhost/", "http://h/", "*://h/x", "//x", "/?a*"] {
+        assert_eq!(OverlayWhat::Remove(uri.to_owned()), overlay(&format!("overlay remove {uri}")));
+    }
     refuse("overlay list --ttl 1h", "--ttl is only valid with `larder overlay add`");
 }
 
@@ -373,13 +399,13 @@ fn origins() {
     // As statistics spell it, however it is typed.
     assert_eq!(OriginWhat::Drain("http://10.0.0.2:8000".to_owned()), origin("origin drain 10.0.0.2:8000"));
     assert_eq!(OriginWhat::Restore("h2c://a:1".to_owned()), origin("origin restore h2c://a:1 --admin :9180"));
-    for line in ["origin", "origin drain", "origin restore", "origin list x", "origin drop :1"] {
-        refuse(
-            line,
-            "`larder origin` requires an action: list, drain ORIGIN, or restore ORIGIN; for example `larder origin \
-             drain http://10.0.0.2:8000`",
-        );
-    }
+    let example = "for example `larder origin drain http://10.0.0.2:8000`";
+    let refused = |line: &str, why: &str| refuse(line, &format!("{why}; {example}"));
+    refused("origin", "`larder origin` requires an action: list, drain ORIGIN, restore ORIGIN");
+    refused("origin drain", "`larder origin drain ORIGIN`: ORIGIN is missing");
+    refused("origin restore", "`larder origin restore ORIGIN`: ORIGIN is missing");
+    refuse("origin list x", "unexpected argument \"x\"; `larder origin list`");
+    refuse("origin frob :1", "`larder origin`: unknown action \"frob\"; known: list, drain, restore");
     refuse(
         "origin drain ftp://a",
         "ORIGIN: found \"ftp://a\"; allowed: its address as in proxy.to, such as http://10.0.0.2:8000",

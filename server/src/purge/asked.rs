@@ -234,6 +234,6 @@ mod tests {
         let wrong = found.unwrap_err();
         assert_eq!("where, column 18", wrong.at);
         assert!(wrong.detail.starts_with("\"where\": column 18: "), "{wrong:?}");
-        refuse("{\"prefix\": \"h/a\"}", "prefix", "No site uses the cache for h.");
+        refuse("{\"prefix\": \"h.x/a\"}", "prefix", "No site uses the cache for h.x.");
     }
 }

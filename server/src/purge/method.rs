@@ -98,13 +98,21 @@ async fn purge(front: &RequestHandler, request: &Request, client: &Client) -> (u
 }
 
 /// Fields by which clients of other caches name what is to go. To purge the URL in its place would answer 200 and leave the rest.
-const OF_OTHERS: [&str; 6] = [
+const OF_OTHERS: [&str; 14] = [
     "x-magento-tags-pattern",
     "x-cache-tags",
     "x-cache-tags-pattern",
     "xkey-purge",
     "xkey-softpurge",
     "x-purge-regex",
+    "xkey",
+    "x-xkey-softpurge",
+    "x-key-purge",
+    "x-ban-url",
+    "x-invalidate-pattern",
+    "ban-regex",
+    "edge-cache-tag",
+    "cache-groups",
 ];
 
 /// Refuses what asks for another way of purging than by URL or tag.
@@ -115,6 +123,13 @@ fn understood(request: &Request) -> Result<(), String> {
             "X-Purge-Method: {} is not supported: PURGE removes one URL, or the tags in Surrogate-Key or Cache-Tag. \
              For patterns use `larder purge --prefix` or `--where`, or POST /cache/purge of the admin.",
             String::from_utf8_lossy(other).escape_default()
+        ));
+    }
+    if request.target.split('?').next().is_some_and(|it| it.contains('*')) {
+        return Err(format!(
+            "{:?} is a pattern, not a URL: PURGE removes one URL, or the tags in Surrogate-Key or Cache-Tag. For \
+             patterns use `larder purge --prefix` or `--where`, or POST /cache/purge of the admin.",
+            request.target
         ));
     }
     match OF_OTHERS.iter().find(|it| request.fields.contains(it)) {

@@ -173,7 +173,7 @@ fn spell(scope: &PurgeScope) -> (&'static str, String) {
         PurgeScope::Prefix(prefix) => ("prefix", text(prefix)),
         PurgeScope::Tag(tag) => ("tag", tag.to_string()),
         PurgeScope::Where(condition) => ("where", condition.text().to_owned()),
-        PurgeScope::All => ("all", "purge everything".to_owned()),
+        PurgeScope::All => ("all", "everything".to_owned()),
     }
 }
 
