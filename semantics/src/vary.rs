@@ -172,6 +172,26 @@ pub fn write_key(names: &[Box<str>], request: &[Field<'_>], out: &mut Vec<u8>) {
     }
 }
 
+/// Whether one request may select two stored responses, each told by the names that it varies on and its variant key: what both vary on
+/// has the same value. Of these the older is not to be used: the `Vary` of the newer counts (RFC 9111 §4.1, §4.3.3). Where each varies
+/// on a name that the other does not, the keys do not say more than that.
+#[must_use]
+pub fn may_meet(one: (&[Box<str>], &[u8]), other: (&[Box<str>], &[u8])) -> bool {
+    if one.0 == other.0 {
+        return one.1 == other.1;
+    }
+    let differs = |(name, line): (&str, &[u8])| {
+        let mut others = lines(other);
+        others.any(|it| it.0 == name && it.1 != line)
+    };
+    !lines(one).any(differs)
+}
+
+/// Each name with its line of a variant key.
+fn lines<'a>(of: (&'a [Box<str>], &'a [u8])) -> impl Iterator<Item = (&'a str, &'a [u8])> {
+    of.0.iter().map(|it| &**it).zip(of.1.split_inclusive(|it| *it == b'\n'))
+}
+
 /// Appends `=` and the combined, normalised and escaped value of one field, or nothing where the request
 /// does not have it.
 pub(crate) fn write_value(name: &str, request: &[Field<'_>], out: &mut Vec<u8>) {

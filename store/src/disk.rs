@@ -360,7 +360,10 @@ impl DiskTier {
             self.queue.miss(stored);
             counters.disk_off_skipped.add_shared(1);
         } else {
-            match self.queue.write(base.hash(key), key, stored, leaving, too_late) {
+            let hash = base.hash(key);
+            // What came by way of another tier has displaced nothing yet.
+            let _ = self.displace_others(hash, head::variant_name(hash, &stored.meta.vary, &stored.variant));
+            match self.queue.write(hash, key, stored, leaving, too_late) {
                 Push::Queued => return counters.disk_evicted_writes.add_shared(u64::from(is_evicted)),
                 Push::TooLate => return counters.disk_skipped.add_shared(1),
                 Push::Full => counters.disk_queue_full.add_shared(1),
@@ -370,8 +373,8 @@ impl DiskTier {
         let _ = self.displace(key, stored);
     }
 
-    /// Whether a response was offered, and is neither on the disk nor on its way, nor anything of its variant that came
-    /// later. Asks RAM only.
+    /// Whether a response was offered, and is neither on the disk nor on its way, nor anything that came later and is of its variant or
+    /// varies otherwise. Asks RAM only.
     pub(crate) fn lacks(&self, key: &[u8], stored: &Stored) -> bool {
         let stamp = match stored.on_disk.get() {
             None => return false,
@@ -380,7 +383,7 @@ impl DiskTier {
         };
         let hash = self.base().hash(key);
         let name = head::variant_name(hash, &stored.meta.vary, &stored.variant);
-        let answers = |it: &index::KnownRecord| it.variant == name.variant || it.names == 0;
+        let answers = |it: &index::KnownRecord| it.variant == name.variant || it.names != name.names;
         !self.base().index.find(hash).iter().any(|it| it.stamp >= stamp && answers(it))
     }
 
@@ -412,20 +415,37 @@ impl DiskTier {
     }
 
     /// Forgets the older records that a response takes the place of, whether it is written itself or not, as [`DiskTier::remove`] does;
-    /// `None` where there are none.
+    /// `None` where there are none. They are those of its variant, and all that vary on other names: which requests select those cannot be
+    /// told from the index.
     pub fn displace(&self, key: &[u8], stored: &Stored) -> Option<DiskWrite> {
-        let base = self.base();
-        let hash = base.hash(key);
-        let variant = head::variant_name(hash, &stored.meta.vary, &stored.variant).displaces();
+        let hash = self.base().hash(key);
+        let name = head::variant_name(hash, &stored.meta.vary, &stored.variant);
+        let variant = name.displaces();
+        let others = self.displace_others(hash, name);
         let is_older = |it: &index::KnownRecord| variant == 0 || it.variant == variant;
-        if !self.queue.has(hash) && !base.index.find(hash).iter().any(is_older) {
-            return None;
+        if self.queue.has(hash) || self.base().index.find(hash).iter().any(is_older) {
+            return Some(self.forget_variant(hash, variant));
         }
+        others
+    }
+
+    /// The same of those that vary on other names alone.
+    fn displace_others(&self, hash: u64, name: head::VariantName) -> Option<DiskWrite> {
+        let known = self.base().index.find(hash);
+        let mut gone: Vec<u32> =
+            known.iter().filter(|it| it.names != name.names).map(|it| it.variant).collect();
+        gone.dedup();
+        // Removals are written in their order: the last is awaited for all.
+        gone.into_iter().map(|it| self.forget_variant(hash, it)).last()
+    }
+
+    fn forget_variant(&self, hash: u64, variant: u32) -> DiskWrite {
         let (done, written) = oneshot::channel();
+        let index = &self.base().index;
         self.queue.remove(hash, variant, done, |stamp, waits| {
-            base.index.remove_variant(hash, variant, stamp, waits);
+            index.remove_variant(hash, variant, stamp, waits);
         });
-        Some(DiskWrite(written))
+        DiskWrite(written)
     }
 
     /// Writes a purge down, ahead of what is queued; ready when it is on the device (fdatasync).

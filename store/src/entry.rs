@@ -263,6 +263,11 @@ impl Stored {
     pub(crate) fn is_same_variant(&self, other: &Self) -> bool {
         self.variant == other.variant && self.meta.vary == other.meta.vary
     }
+
+    /// Whether one request may select both, so that of the two only the newer is kept.
+    pub(crate) fn may_meet(&self, other: &Self) -> bool {
+        vary::may_meet((&self.meta.vary, &self.variant), (&other.meta.vary, &other.variant))
+    }
 }
 
 /// A stored field section has no `Content-Length`: it would be the body's, which is known.
@@ -458,7 +463,7 @@ impl Entry {
         self.hits.load(Relaxed)
     }
 
-    /// The shelf with `new` in front, in place of `replaced` and of the same variant, and how many others had to go
+    /// The shelf with `new` in front, in place of `replaced` and of all that the same request may select, and how many others had to go
     /// because there were too many.
     ///
     /// `met` is the last purge that `new` has met.
@@ -475,11 +480,10 @@ impl Entry {
     ) -> (Entry, usize) {
         let mut others: Vec<(Arc<Stored>, bool)> = Vec::new();
         let mut checked = met;
-        // One that does not vary answers every request from now on: nothing behind it could be selected.
-        if let Some(old) = old.filter(|_| !new.meta.vary.is_empty()) {
-            let stays = |it: &Arc<Stored>| {
-                !it.is_same_variant(&new) && !replaced.is_some_and(|gone| Arc::ptr_eq(it, gone))
-            };
+        if let Some(old) = old {
+            // What varies otherwise would be selected again once the new one is not, or by requests that do not match its `Vary`.
+            let stays =
+                |it: &Arc<Stored>| !it.may_meet(&new) && !replaced.is_some_and(|gone| Arc::ptr_eq(it, gone));
             let variants = old.variants.iter().enumerate().filter(|it| stays(it.1));
             others = variants.map(|(at, it)| (it.clone(), old.is_wanted(at))).collect();
             checked = met.min(old.checked.load(Relaxed));
@@ -528,9 +532,9 @@ impl Entry {
         asked > 0 && new.meta.partial.is_none() && self.variants.iter().any(overtook)
     }
 
-    /// Whether it holds this variant as it was asked for later.
+    /// Whether it holds what the same request selects as it was asked for later.
     pub(crate) fn has_newer(&self, than: &Stored) -> bool {
-        let newer = |it: &Arc<Stored>| it.is_same_variant(than) && than.marks.is_older_than(&it.marks);
+        let newer = |it: &Arc<Stored>| it.may_meet(than) && than.marks.is_older_than(&it.marks);
         self.variants.iter().any(newer)
     }
 

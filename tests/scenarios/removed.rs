@@ -172,6 +172,33 @@ fn only_the_variant_that_was_replaced_goes() {
 }
 
 #[test]
+fn a_page_is_not_gone_back_to_where_the_newer_one_varies() {
+    for name in ["X-Q", "Accept-Encoding", "Cookie"] {
+        let new = format!("200 OK\nCache-Control: max-age=600\nVary: {name}");
+        let other = format!("{name}: gzip\r\n");
+        for from_disk in [false, true] {
+            let folder = tempfile::tempdir().unwrap();
+            let (origin, replaced) = replacing(&new);
+            let mut a = on_disk(&origin, folder.path(), "");
+            a.get("/");
+            written(&a, 1);
+            if from_disk {
+                killed(a);
+                a = on_disk(&origin, folder.path(), "");
+            }
+            replaced.store(true, SeqCst);
+            is_new(name, &a.client().get_with("/", "Cache-Control: no-cache\r\n"));
+            is_new(name, &a.client().get_with("/", &other));
+            is_new(name, &a.get("/"));
+            killed(a);
+            let a = on_disk(&origin, folder.path(), "");
+            is_new(name, &a.client().get_with("/", &other));
+            is_new(name, &a.get("/"));
+        }
+    }
+}
+
+#[test]
 fn what_was_asked_for_before_is_not_stored_after() {
     // The old page is on its way while another request is answered with what may not be stored, or with a newer page.
     for (what, new) in REPLACED_BY {

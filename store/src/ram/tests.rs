@@ -87,6 +87,28 @@ fn one_that_does_not_vary_is_alone() {
 }
 
 #[test]
+fn what_varied_otherwise_is_not_gone_back_to() {
+    let both =
+        |one, other| [Field { name: "x-language", value: one }, Field { name: "x-form", value: other }];
+    let (da, en) = (both(b"da", b"1"), both(b"en", b"1"));
+    let of = |names: &[&str], body| varied(names, &da, text(body));
+    for old in [plain(text("old")), of(&["x-form"], "old"), of(&["x-form", "x-language"], "old")] {
+        let store = store(1 << 20);
+        put(&store, b"k", old);
+        put(&store, b"k", of(&["x-language"], "new"));
+        let shelf = shelf(&store, b"k").unwrap();
+        assert_eq!(1, shelf.variants.len());
+        assert!(shelf.select(&en, &mut Vec::new()).is_none());
+    }
+    // Another client's, which the request that was answered does not select.
+    let store = store(1 << 20);
+    put(&store, b"k", varied(&["x-form", "x-language"], &en, text("english")));
+    put(&store, b"k", of(&["x-language"], "danish"));
+    let shelf = shelf(&store, b"k").unwrap();
+    assert_eq!(Some(b"english".to_vec()), shelf.select(&en, &mut Vec::new()).map(|it| read(&it.body)));
+}
+
+#[test]
 fn a_thousand_hostile_variants_cost_one_shelf_and_spare_those_in_use() {
     let store = store(4 << 20);
     put(&store, b"sibling", plain(text("stays")));

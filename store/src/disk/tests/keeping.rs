@@ -123,7 +123,7 @@ fn the_newest_that_matches_is_selected() {
     let mut tier = Tier::new();
     tier.put("a", sample::varied(&["accept-encoding"], &ENCODED, sample::text("old")));
     tier.put("a", sample::varied(&["accept-language"], &[], sample::text("new")));
-    tier.put("a", sample::varied(&["accept-encoding"], &PLAIN, sample::text("other")));
+    tier.put("a", variant("de", "other"));
     for _ in 0..2 {
         assert_eq!(b"new"[..], contents(&tier.read("a", &ENCODED).unwrap().body));
         tier.restart();
@@ -276,6 +276,28 @@ fn what_is_displaced_stays_away_and_other_variants_stay() {
         (Some(b"new".to_vec()), Some(b"french".to_vec())),
         (selected(&tier, "de"), selected(&tier, "fr"))
     );
+}
+
+#[test]
+fn what_varies_on_other_names_is_displaced() {
+    let page = |names: &[&str], body| sample::varied(names, &PLAIN, sample::text(body));
+    for (what, old) in [("nothing", page(&[], "old")), ("another field", page(&["accept-encoding"], "old"))] {
+        for is_written in [true, false] {
+            let mut tier = Tier::new();
+            tier.put("a", old.clone());
+            let new = variant("de", "new");
+            match is_written {
+                true => tier.put("a", new),
+                false => tier.disk().displace(b"a", &new).unwrap().wait().unwrap(),
+            }
+            for _ in 0..2 {
+                assert_eq!(None, selected(&tier, "fr"), "{what}");
+                assert_eq!(is_written, selected(&tier, "de") == Some(b"new".to_vec()), "{what}");
+                tier.restart();
+            }
+            assert!(!tier.disk().lacks(b"a", &old) || !is_written, "{what}: it is not offered again");
+        }
+    }
 }
 
 #[test]
