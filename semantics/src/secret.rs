@@ -1,6 +1,7 @@
 //! What operators are shown of fields that hold a client's secrets: names, schemes and attributes, never a value. Every view of heads, stored
 //! or live, goes through here: `explain`, listings, logs, traces.
 
+use crate::date;
 use std::borrow::Cow;
 
 /// What stands in the place of a secret.
@@ -8,7 +9,8 @@ const HIDDEN: &[u8] = b"***";
 
 /// A value of the field `name` as operators may see it.
 ///
-/// * `Cookie`: the names (RFC 6265 §4.2.1). `Set-Cookie`: the name and the attributes (§4.1.1).
+/// * `Cookie`: the names (RFC 6265 §4.2.1). `Set-Cookie`: the name and the names of attributes (§4.1.1), with the values of those that say
+///   where and how long the cookie is sent, where they have the form of such a value.
 /// * `Authorization`, `Proxy-Authorization`: the scheme (RFC 9110 §11.4).
 /// * Others: unchanged.
 #[must_use]
@@ -19,9 +21,9 @@ pub fn shown<'v>(name: &str, value: &'v [u8]) -> Cow<'v, [u8]> {
         return Cow::Owned(pairs.collect::<Vec<_>>().join(&b"; "[..]));
     }
     if is("set-cookie") {
-        let end = value.iter().position(|it| *it == b';').unwrap_or(value.len());
-        let (pair, attributes) = value.split_at(end);
-        return Cow::Owned([&without_value(pair.trim_ascii())[..], attributes].concat());
+        let mut parts = value.split(|it| *it == b';').map(<[u8]>::trim_ascii);
+        let pair = without_value(parts.next().unwrap_or_default());
+        return Cow::Owned(parts.fold(pair, |shown, it| [&shown[..], b"; ", &attribute(it)].concat()));
     }
     if is("authorization") || is("proxy-authorization") {
         return Cow::Owned(match value.iter().position(|it| *it == b' ') {
@@ -31,6 +33,29 @@ pub fn shown<'v>(name: &str, value: &'v [u8]) -> Cow<'v, [u8]> {
         });
     }
     Cow::Borrowed(value)
+}
+
+/// An attribute of `Set-Cookie` (RFC 6265 §4.1.1): what is none may be the rest of a value that has a semicolon in quotes.
+fn attribute(part: &[u8]) -> Vec<u8> {
+    let end = part.iter().position(|it| *it == b'=').unwrap_or(part.len());
+    let (name, value) = (part[..end].trim_ascii_end(), part[end..].strip_prefix(b"="));
+    let is = |it: &str| name.eq_ignore_ascii_case(it.as_bytes());
+    let all = |of: fn(&u8) -> bool| value.is_some_and(|it| it.trim_ascii().iter().all(of));
+    let is_shown = match value {
+        None => part.is_empty() || ["secure", "httponly", "partitioned"].into_iter().any(is),
+        Some(value) => {
+            let value = value.trim_ascii();
+            is("path")
+                && value.starts_with(b"/")
+                && all(|it| it.is_ascii_alphanumeric() || b"/-._~%".contains(it))
+                || is("domain") && all(|it| it.is_ascii_alphanumeric() || b"-.".contains(it))
+                || is("max-age") && all(|it| it.is_ascii_digit() || *it == b'-')
+                || is("expires") && date::parse(value).is_some()
+                || is("samesite")
+                    && ["strict", "lax", "none"].iter().any(|it| value.eq_ignore_ascii_case(it.as_bytes()))
+        }
+    };
+    if is_shown { part.to_vec() } else { without_value(part) }
 }
 
 /// A pair without its value; what has no name is all secret.
@@ -58,6 +83,19 @@ mod tests {
         check("cookie", "abc; a=b=c;;x=", "***; a=***; ; x=***");
         check("Set-Cookie", "sid=abc; Path=/; HttpOnly", "sid=***; Path=/; HttpOnly");
         check("SET-COOKIE", "abc", "***");
+        check("Set-Cookie", "a=\"x;SECRET\"; foo=SECRET; Secure", "a=***; ***; foo=***; Secure");
+        check(
+            "Set-Cookie",
+            "a=b; path=\"/;SECRET\"; Path=SECRET; Domain=a b",
+            "a=***; path=***; ***; Path=***; Domain=***",
+        );
+        check(
+            "Set-Cookie",
+            "a=b; SECRET; Max-Age=1x; Expires=SECRET; SameSite=SECRET",
+            "a=***; ***; Max-Age=***; Expires=***; SameSite=***",
+        );
+        let all = "Path=/a/b; domain=.h.test; Max-Age=-1; Expires=Wed, 21 Oct 2015 07:28:00 GMT; SameSite=Lax; Partitioned";
+        check("Set-Cookie", &format!("a=b; {all}"), &format!("a=***; {all}"));
         check("Authorization", "Bearer abc.def", "Bearer ***");
         check("Proxy-Authorization", "abc", "***");
         check("Vary", "Cookie", "Cookie");
@@ -67,9 +105,8 @@ mod tests {
         #[test]
         fn no_value_is_shown(name in "(Cookie|Set-Cookie|Authorization|Proxy-Authorization)", secret in "[A-Z0-9]{8}") {
             for value in [format!("a={secret}"), secret.clone(), format!("x=1; b={secret}"), format!("Basic {secret}")] {
-                let of_attributes = name == "Set-Cookie" && value.starts_with('x');
                 let text = String::from_utf8_lossy(&shown(&name, value.as_bytes())).into_owned();
-                prop_assert!(of_attributes || !text.contains(&secret), "{name}: {value} -> {text}");
+                prop_assert!(!text.contains(&secret), "{name}: {value} -> {text}");
             }
         }
     }
