@@ -681,6 +681,18 @@ fn of_two_that_compute_the_same_the_first_stays_and_both_variants_do() {
             assert_eq!(Settled::NotStored, put(&b, url, &second).await);
             assert_ne!(u64::MAX, second.recheck.load(Relaxed), "the fleet has one, and is to be asked");
             assert_eq!(b"first"[..], hit(get(&b, url).await).body);
+            // What had come before the other was asked for is no reason to leave that out, whenever it was written.
+            let url = "http://c/";
+            assert_eq!(Settled::Stored, put(&a, url, &expired("old")).await);
+            for node in [&a, &b] {
+                hit(get_as(node, url, &[], Want::Recompute).await);
+            }
+            assert_eq!(Settled::Stored, put(&a, url, &text("first")).await);
+            let mut later = Arc::into_inner(text("later")).unwrap();
+            later.meta.request_time.0 += 1;
+            later.meta.response_time.0 += 1;
+            assert_eq!(Settled::Stored, put(&b, url, &Arc::new(later)).await);
+            assert_eq!(b"later"[..], hit(get(&a, url).await).body);
 
             let varies = [("Cache-Control", "max-age=60"), ("Vary", "Accept-Language")];
             let languages =

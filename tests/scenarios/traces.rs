@@ -237,7 +237,7 @@ fn sampling_is_switched_while_running() {
     assert_eq!(3, larder.counter("traces"));
     for (body, status, detail) in [
         (r#"{"route":"shop/*","every":1}"#, 404, "Unknown route \"shop/*\"; the routes are */*."),
-        (r#"{"route":"*"}"#, 400, "\"every\" is missing: one request of so many"),
+        (r#"{"route":"*"}"#, 400, "\"every\" is missing: traces one of this many requests"),
         (r#"{"every":1}"#, 400, "\"route\" is missing: the name of a route"),
         ("every", 400, "The body is not JSON"),
     ] {

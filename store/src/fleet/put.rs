@@ -303,7 +303,9 @@ impl Fleet {
             }
             match (self.standing(outgoing, key, over).await, over) {
                 (LeftBehind::Removal, _) => return PutResult::Removed,
-                (LeftBehind::Other(cas), Over::AllButRemovals) => over = Over::This(cas),
+                (LeftBehind::Older(cas), _) | (LeftBehind::Other(cas), Over::AllButRemovals) => {
+                    over = Over::This(cas);
+                }
                 (LeftBehind::Other(_) | LeftBehind::Newer, _) => return PutResult::Outdone,
                 (LeftBehind::Unknown, _) => return PutResult::No,
             }
@@ -326,10 +328,16 @@ impl Fleet {
             Ok(_) => LeftBehind::Other(it.hit.cas),
             Err(_) => match Envelope::read(&it.value) {
                 Ok((other, _)) if is_newer(&other, &outgoing.stored) => LeftBehind::Newer,
+                Ok((other, _)) if is_older(&other, &outgoing.stored) => LeftBehind::Older(it.hit.cas),
                 _ => LeftBehind::Other(it.hit.cas),
             },
         };
-        if matches!(standing, LeftBehind::Removal | LeftBehind::Newer) || over != Over::AllButRemovals {
+        let is_left = match standing {
+            LeftBehind::Removal | LeftBehind::Newer => true,
+            LeftBehind::Older(_) => false,
+            LeftBehind::Other(_) | LeftBehind::Unknown => over != Over::AllButRemovals,
+        };
+        if is_left {
             // It stays, and so does whose turn it is.
             self.hand_back(key, &it);
         }
@@ -414,6 +422,8 @@ enum LeftBehind {
     Removal,
     /// Another answer for the same variant, that was asked for after this one had come.
     Newer,
+    /// An answer for the same variant that had come before this one was asked for, under this number.
+    Older(u64),
     /// Something else, that has this number.
     Other(u64),
     /// Nothing any more, or the server cannot be asked.
@@ -423,6 +433,11 @@ enum LeftBehind {
 /// Whether a record is of the same variant and was asked for after this response had come; by the clocks of two nodes, or the one of one.
 fn is_newer(other: &Envelope, ours: &Stored) -> bool {
     other.variant == ours.variant && other.meta.request_time > ours.meta.response_time
+}
+
+/// Whether a record is of the same variant and had come before this response was asked for: a node that wrote it late does not undo this one.
+fn is_older(other: &Envelope, ours: &Stored) -> bool {
+    other.variant == ours.variant && other.meta.response_time < ours.meta.request_time
 }
 
 /// The request that removes what is under a key, with what stands there then.
