@@ -59,7 +59,13 @@ fn named<'a>(scopes: &'a ConfigScopes, asked: &AdminRequest<'_>) -> Result<&'a O
     let name = member.name();
     let found = scopes.origins.iter().find(|it| it.name == name);
     found.ok_or_else(|| {
-        problem_at(404, format!("No route has the origin {name}; GET /api/v1/origins lists them."), "origin")
+        problem_at(
+            404,
+            format!(
+                "No route has the origin {name}; `larder origin list` or GET /api/v1/origins lists them."
+            ),
+            "origin",
+        )
     })
 }
 

@@ -58,7 +58,9 @@ impl Admin {
         match self.overlays.remove(&place, clock::monotonic_now()) {
             Some(told) => AdminResponse::Json(200, overlay_json(&told)),
             None => {
-                let detail = format!("No overlay is set for {place}; GET /api/v1/overlays lists them.");
+                let detail = format!(
+                    "No overlay is set for {place}; `larder overlay list` or GET /api/v1/overlays lists them."
+                );
                 problem_at(404, detail, "uri")
             }
         }

@@ -13,6 +13,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -35,15 +36,28 @@ pub fn admin(named: Option<&Ask>, authority: Option<&str>) -> Result<Listen, Str
         Some(Ask::Of(file)) => return of_file(file, &run_file::find()),
         None => {}
     }
-    if let Some(text) = std::env::var_os(ADDRESS).filter(|it| !it.is_empty()) {
-        let text = text.to_string_lossy();
-        let bad = || format!("{ADDRESS}: found {text:?}; allowed: ADDR:PORT or \"unix:/PATH\"");
-        return admin_address(&text).ok_or_else(bad);
+    if let Some(address) = named_by_variable()? {
+        OF_VARIABLE.store(true, Ordering::Relaxed);
+        return Ok(address);
     }
     match authority {
         Some(authority) => choose(&running()?, authority),
         None => the_only(&running()?),
     }
+}
+
+/// Whether the admin that is asked is the one of [`ADDRESS`], for the sentence where nothing answers there.
+static OF_VARIABLE: AtomicBool = AtomicBool::new(false);
+
+/// The address in [`ADDRESS`], where that is set.
+///
+/// # Errors
+/// It is no address.
+pub fn named_by_variable() -> Result<Option<Listen>, String> {
+    let Some(text) = std::env::var_os(ADDRESS).filter(|it| !it.is_empty()) else { return Ok(None) };
+    let text = text.to_string_lossy();
+    let bad = || format!("{ADDRESS}: found {text:?}; allowed: ADDR:PORT or \"unix:/PATH\"");
+    admin_address(&text).map(Some).ok_or_else(bad)
 }
 
 /// The configuration that `-c` names, where no server says that it runs with it.
@@ -79,9 +93,18 @@ pub fn post(admin: &Listen, path: &str, body: &Value, patience: Duration) -> Res
 }
 
 fn nobody(admin: &Listen, error: &std::io::Error) -> String {
-    let (spelt, why) = (spell_listen(admin), plain(error));
+    unanswered(admin, &format!(" ({})", plain(error)))
+}
+
+/// One sentence where nothing answers: `why` in parentheses, and which setting is to be corrected.
+fn unanswered(admin: &Listen, why: &str) -> String {
+    let (named, correct) = match OF_VARIABLE.load(Ordering::Relaxed) {
+        true => (format!(", the address in {ADDRESS}"), ADDRESS),
+        false => (String::new(), "--admin"),
+    };
+    let spelt = spell_listen(admin);
     format!(
-        "No larder answers at {spelt} ({why}); set --admin to the address that larder printed as \"admin on\"."
+        "No larder answers at {spelt}{named}{why}; set {correct} to the address that larder printed as \"admin on\"."
     )
 }
 
@@ -240,10 +263,7 @@ pub fn serves(admin: &Listen) -> Result<Vec<String>, String> {
     match look(admin, Duration::from_secs(5)) {
         AdminProbe::Running(it) => Ok(it.serves),
         AdminProbe::Locked => Err(not_let_in(admin)),
-        AdminProbe::Nobody => Err(format!(
-            "No larder answers at {}; set --admin to the address that larder printed as \"admin on\".",
-            spell_listen(admin)
-        )),
+        AdminProbe::Nobody => Err(unanswered(admin, "")),
     }
 }
 
@@ -378,13 +398,19 @@ fn look(admin: &Listen, patience: Duration) -> AdminProbe {
 }
 
 /// Where no larder is found.
-const NONE: &str = "No larder of this user runs on this machine; set --admin to the address printed as \"admin on\", or -c to its \
-                    configuration file.";
+fn none() -> String {
+    let folders: Vec<String> = run_file::folders().iter().map(|it| it.display().to_string()).collect();
+    format!(
+        "No larder of this user was found: no run file is in {}. One with another RUNTIME_DIRECTORY is named by -c FILE, its \
+         configuration file, or --admin ADDR:PORT, the address printed as \"admin on\".",
+        folders.join(" or ")
+    )
+}
 
 /// The larder that runs here, if it is the only one.
 fn the_only(running: &[RunningLarder]) -> Result<Listen, String> {
     match running {
-        [] => Err(NONE.to_owned()),
+        [] => Err(none()),
         [only] => Ok(only.admin.clone()),
         several => {
             let admins: Vec<String> = several.iter().map(|it| spell_listen(&it.admin)).collect();
@@ -411,7 +437,7 @@ fn choose(running: &[RunningLarder], authority: &str) -> Result<Listen, String> 
                  with --admin {admin}."
             ))
         }
-        ([], _) => Err(NONE.to_owned()),
+        ([], _) => Err(none()),
         ([only], _) => Ok(only.admin.clone()),
         (_, Some(found)) => Ok(found.admin.clone()),
         (several, None) => {
@@ -512,7 +538,8 @@ mod tests {
     #[test]
     fn the_larder_that_serves_the_port_is_asked() {
         let two = ["http://127.0.0.1:8080", "unix:/run/larder.sock http://[::]:80"];
-        check(&[], "a:8080", Err(NONE));
+        check(&[], "a:8080", Err(&none()));
+        assert!(none().contains("no run file is in /") && none().contains("-c FILE"), "{}", none());
         check(&two[..1], "www.example.com", Ok(9180));
         let other = "The larder on this machine serves http://127.0.0.1:8080, not port 81; correct the URL, or query it anyway with --admin 127.0.0.1:9180.";
         check(&two[..1], "a:81", Err(other));

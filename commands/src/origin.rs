@@ -26,6 +26,14 @@ pub fn ask(order: &OriginOrder) -> Result<Value, String> {
     Ok(json!({ deed: told }))
 }
 
+/// A state of the API, as the manual calls it.
+pub(crate) fn state(it: &Value) -> String {
+    match it.as_str().unwrap_or("") {
+        "sick" => "unhealthy".to_owned(),
+        other => harmless(other).replace('_', " "),
+    }
+}
+
 /// The answer as a person reads it.
 #[must_use]
 pub fn tell(answer: &Value) -> String {
@@ -49,14 +57,14 @@ pub fn tell(answer: &Value) -> String {
         return out;
     }
     if let Some(it) = answer.get("restored") {
-        let _ = writeln!(out, "{} is {}", text(&it["name"]), text(&it["state"]).replace('_', " "));
+        let _ = writeln!(out, "{} is {}", text(&it["name"]), state(&it["state"]));
         return out;
     }
     for it in list(&answer["origins"]) {
         let by = it["drained_by"].as_str().map_or(String::new(), |it| format!(" by the {}", harmless(it)));
         let spoken = it["protocol"].as_str().map_or(String::new(), |it| format!(", {}", harmless(it)));
-        let state = text(&it["state"]).replace('_', " ");
-        let _ = writeln!(out, "{} {state}{by}, {} under way{spoken}", text(&it["name"]), it["in_flight"]);
+        let state = state(&it["state"]);
+        let _ = writeln!(out, "{} {state}{by}, {} in progress{spoken}", text(&it["name"]), it["in_flight"]);
     }
     out
 }

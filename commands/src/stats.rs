@@ -123,7 +123,7 @@ fn origins(out: &mut String, stats: &Value, screen: Screen) {
     }
     let row = |it: &Value| {
         let of = |name: &str| number(&it["counters"][name]);
-        let state = harmless(it["state"].as_str().unwrap_or("")).replace('_', " ");
+        let state = crate::origin::state(&it["state"]);
         let state = match number(&it["ejected_ms"]) {
             0.0 => state,
             left => format!("{state} for {}", micros(1000.0 * left)),
@@ -139,7 +139,7 @@ fn origins(out: &mut String, stats: &Value, screen: Screen) {
             micros(number(&it["latency"]["p99_us"])),
         ]
     };
-    let head = ["origin", "is", "speaks", "under way", "requests", "failures", "ejected", "99 %"];
+    let head = ["origin", "is", "speaks", "in progress", "requests", "failures", "ejected", "99 %"];
     table(out, &head, all.iter().map(row).collect(), screen);
 }
 

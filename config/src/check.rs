@@ -190,7 +190,10 @@ impl ConfigCheck {
         if let AdminListen::At(address) = admin.listen
             && !address.ip().to_canonical().is_loopback()
         {
-            let text = format!("{address} is reachable from other machines; 127.0.0.1 is not");
+            let text = format!(
+                "{address} is reachable from other machines, and its token is sent in clear text; listen on 127.0.0.1 and use \
+                 an SSH tunnel, or a proxy with TLS, to reach it from elsewhere"
+            );
             let source = self.source("admin.listen");
             self.warnings.push(Problem { source, key: "admin.listen".to_owned(), text });
         }

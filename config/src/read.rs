@@ -256,13 +256,14 @@ fn check(kind: &ValueKind, item: &Item) -> Result<ConfigValue, String> {
     }
 }
 
-/// Where a duration is a number alone, what would be right, to be put behind "found 5"; empty otherwise.
+/// Where a duration or a size is a number alone, what would be right, to be put behind "found 5"; empty otherwise.
 fn without_unit(kind: &ValueKind, text: &str) -> String {
     match kind {
         ValueKind::Time { .. }
         | ValueKind::TimeOrOff { .. }
         | ValueKind::Seconds { .. }
         | ValueKind::SecondsOrOff { .. } => larder_stdx::duration::without_unit(text),
+        ValueKind::Size { .. } => larder_stdx::size::without_unit(text),
         _ => String::new(),
     }
 }

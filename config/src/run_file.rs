@@ -147,7 +147,13 @@ fn sweep(folder: &Path) {
 /// Every larder whose run file this user may believe: of the user's own, and of root's; root believes all.
 #[must_use]
 pub fn find() -> Vec<RunFileEntry> {
-    folders_of_client(|it| std::env::var_os(it)).iter().flat_map(|it| read_all(it)).collect()
+    folders().iter().flat_map(|it| read_all(it)).collect()
+}
+
+/// The folders in which [`find`] looks.
+#[must_use]
+pub fn folders() -> Vec<PathBuf> {
+    folders_of_client(|it| std::env::var_os(it))
 }
 
 fn read_all(folder: &Path) -> Vec<RunFileEntry> {

@@ -289,7 +289,10 @@ fn flags_go_over_the_file() {
         (config.ram.budget, config.decided.by("cache.ram.size").to_string())
     );
     let rejected = Config::from_flags(&[flag("cache.ram.size", "8", "--ram")]).unwrap_err();
-    assert_eq!("--ram: found \"8\"; allowed: a size from \"1MiB\" to \"64TiB\"", rejected.0[0].to_string());
+    assert_eq!(
+        "--ram: found \"8\", which is in bytes; add a unit (KiB, MiB or GiB); allowed: a size from \"1MiB\" to \"64TiB\"",
+        rejected.0[0].to_string()
+    );
 }
 
 #[test]

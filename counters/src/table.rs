@@ -200,7 +200,7 @@ counters! {
     purge_tags_full: Limit, "Responses with more tags than can be stored; every purge by tag matches them.";
     cache_evictions: Count, "Stored responses evicted for space.";
     cache_idle_evictions: Count, "Responses evicted because they were unused for `cache.ram.idle`.";
-    cache_over_budget: Limit, "Fills not stored because the RAM budget was exhausted.";
+    cache_over_budget: Limit, "Fills not kept in RAM because the RAM budget was exhausted; the disk tier may store them.";
     cache_object_too_large: Limit, "Responses not stored because they exceed `cache.max_object`.";
     cache_variants_full: Limit, "Variants evicted because the key already had `cache.max_variants`.";
     coding_hits: Count, "Hits served in an encoding made from the stored response.";
@@ -328,7 +328,7 @@ counters! {
     disk_segments_dropped: Count, "Segments of the disk tier dropped for space.";
     disk_device_full_drops: Count, "Segments, of `disk_segments_dropped`, dropped because the device was full before `cache.disk.size` was reached.";
     disk_removals: Count, "Removals and purges written to the disk tier.";
-    disk_removals_late: Limit, "Removals by unsafe methods answered after 1 s, before the disk tier had written them.";
+    disk_removals_late: Limit, "Removals, by unsafe methods or newer responses, that the disk tier had not written after 1 s; the request went on.";
     disk_pool_reads: Count, "Reads of the disk tier that had to wait for the device.";
     disk_pool_wait_micros: Micros, "Microseconds that reads of the disk tier waited for a thread of `cache.disk.readers`.";
     disk_pool_full: Limit, "Lookups in the disk tier skipped because the read queue was full.";

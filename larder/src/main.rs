@@ -4,7 +4,7 @@ use larder::supervisor;
 use larder_commands::cli::{self, Command, Output};
 use larder_commands::terminal::Screen;
 use larder_commands::{
-    bench, demo, explain, login, objects, origin, overlay, purge, stats, tail, top, trace, warm,
+    arguments, bench, demo, explain, login, objects, origin, overlay, purge, stats, tail, top, trace, warm,
 };
 use larder_config::Config;
 use larder_config::plan::Plan;
@@ -45,6 +45,9 @@ fn main() -> ExitCode {
         Ok(command) => command,
         Err(usage) => return fail(NOT_STARTED, &usage.to_string()),
     };
+    if let Err(sentence) = arguments::check(&command) {
+        return fail(NOT_STARTED, &sentence);
+    }
     match command {
         Command::Print(text) => print(&text),
         Command::Check(plan) => match cli::check(&plan) {

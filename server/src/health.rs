@@ -1,7 +1,7 @@
 //! Who asks the origins whether they are well: one task for each, on the first worker. How it asks is in `larder_origin::health`.
 
 use super::worker::Live;
-use larder_config::{HostPattern, OriginHost, OriginMember, Origins, Service, SiteConfig};
+use larder_config::{HostPattern, OriginHost, OriginMember, Origins, RouteConfig, Service, SiteConfig};
 use larder_counters::Counters;
 use larder_observe::log::{ErrorLog, Level, Subsystem};
 use larder_origin::{
@@ -25,13 +25,14 @@ impl Watches {
     /// Begins to ask the origins of `live`, each once, by the first route that wants that.
     pub fn begin(live: &Live, counters: &Arc<Counters>, errors: &ErrorLog) -> Self {
         let (mut tasks, mut asked) = (Vec::new(), HashSet::new());
-        let routes = live.config.sites.iter().flat_map(|site| site.routes.iter().map(move |it| (site, it)));
-        for (site, route) in routes {
+        let routes =
+            || live.config.sites.iter().flat_map(|site| site.routes.iter().map(move |it| (site, it)));
+        for (_, route) in routes() {
             let Service::Proxy(proxy) = &route.service else { continue };
             let Some(check) = &proxy.to.health else { continue };
             for member in &proxy.to.members {
                 if asked.insert(member.name()) {
-                    let check = HealthCheck { host: host(site, proxy.host, member), ..check.clone() };
+                    let check = HealthCheck { host: host(routes(), member), ..check.clone() };
                     tasks.push(begin(live, &proxy.to, member, check, proxy.limits, counters, errors));
                 }
             }
@@ -43,14 +44,25 @@ impl Watches {
     }
 }
 
-/// The `Host` of a check: that of requests, by the first host that the site names whole. Applications turn away names that they do
-/// not know (`ALLOWED_HOSTS` of Django).
-fn host(site: &SiteConfig, sent: OriginHost, member: &OriginMember) -> String {
-    let named = site.hosts.iter().find_map(|it| match it {
-        HostPattern::Exact(name) => Some(name.clone()),
-        HostPattern::Below(_) | HostPattern::Any => None,
+/// The `Host` of a check: that of requests, by the first host that a site with a route to this origin names whole. Applications turn
+/// away names that they do not know (`ALLOWED_HOSTS` of Django).
+fn host<'a>(
+    mut routes: impl Iterator<Item = (&'a SiteConfig, &'a RouteConfig)>,
+    member: &OriginMember,
+) -> String {
+    let name = member.name();
+    let named = routes.find_map(|(site, route)| {
+        let Service::Proxy(proxy) = &route.service else { return None };
+        let is_asked = proxy.to.health.is_some() && proxy.to.members.iter().any(|it| it.name() == name);
+        if !is_asked || proxy.host != OriginHost::Client {
+            return None;
+        }
+        site.hosts.iter().find_map(|it| match it {
+            HostPattern::Exact(name) => Some(name.clone()),
+            HostPattern::Below(_) | HostPattern::Any => None,
+        })
     });
-    named.filter(|_| sent == OriginHost::Client).unwrap_or_else(|| member.authority())
+    named.unwrap_or_else(|| member.authority())
 }
 
 fn begin(
@@ -94,4 +106,34 @@ fn begin(
         }
     };
     tokio::task::spawn_local(async move { match watch(origin, check, standing, told).await {} })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use larder_config::Config;
+
+    #[test]
+    fn the_host_of_a_check_is_the_first_that_a_site_names_whole() {
+        let check = |first: &str, second: &str, options: &str, expect: &str| {
+            let folder = tempfile::tempdir().unwrap();
+            let file = folder.path().join("larder.toml");
+            let site = |host: &str| {
+                format!(
+                    "[[site]]\nhosts = [\"{host}\"]\n[[site.route]]\npath = \"/*\"\nproxy = {{ to = [\"http://10.0.0.2:8000\"], \
+                     health = {{ path = \"/health\" }}{options} }}\n"
+                )
+            };
+            std::fs::write(&file, site(first) + &site(second)).unwrap();
+            let config = Config::load(&file, &[]).unwrap();
+            let routes = || config.sites.iter().flat_map(|site| site.routes.iter().map(move |it| (site, it)));
+            let Service::Proxy(proxy) = &config.sites[0].routes[0].service else { unreachable!() };
+            assert_eq!(expect, host(routes(), &proxy.to.members[0]), "{first} {second}");
+        };
+        check("a.test", "b.test", "", "a.test");
+        check("*.wild.test", "b.test", "", "b.test");
+        check("*", "b.test", "", "b.test");
+        check("*", "*.wild.test", "", "10.0.0.2:8000");
+        check("*", "b.test", ", preserve_host = false", "10.0.0.2:8000");
+    }
 }

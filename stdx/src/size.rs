@@ -49,6 +49,17 @@ impl FromStr for ByteSize {
     }
 }
 
+/// What is to be said of a small size that is a number alone, to be put behind "found 64": it counts bytes. Empty for every
+/// other text.
+#[must_use]
+pub fn without_unit(text: &str) -> String {
+    let text = text.trim();
+    match text.parse::<u64>() {
+        Ok(1..=0xFFFF) => ", which is in bytes; add a unit (KiB, MiB or GiB)".to_owned(),
+        _ => String::new(),
+    }
+}
+
 impl fmt::Display for ByteSize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (name, scale) in UNITS.iter().take(4) {
@@ -67,6 +78,14 @@ mod tests {
     #[track_caller]
     fn check(text: &str, expect: Option<u64>) {
         assert_eq!(expect, text.parse::<ByteSize>().ok().map(|it| it.0), "{text}");
+    }
+
+    #[test]
+    fn a_small_number_alone_is_told_its_unit() {
+        assert_eq!(", which is in bytes; add a unit (KiB, MiB or GiB)", without_unit("64"));
+        for text in ["", "0", "64KiB", "1048576", "-1"] {
+            assert_eq!("", without_unit(text), "{text}");
+        }
     }
 
     #[test]

@@ -418,7 +418,7 @@ fn an_admin_for_other_machines_is_warned_of() {
     std::fs::write(&file, &config).unwrap();
     // Standard error goes to a file, which is what the operator's terminal would show.
     let larder = Larder::within("exec 2> said", &["run", "-c", file.to_str().unwrap()]);
-    let warning = "admin.listen: 0.0.0.0:0 is reachable from other machines; 127.0.0.1 is not";
+    let warning = "admin.listen: 0.0.0.0:0 is reachable from other machines, and its token is sent in clear text; listen on 127.0.0.1 and use an SSH tunnel, or a proxy with TLS, to reach it from elsewhere";
     let read = |path: std::path::PathBuf| std::fs::read_to_string(path).unwrap_or_default();
     let told = |text: &str| text.matches(warning).count();
     let said = || read(larder.folder.path().join("said"));

@@ -373,7 +373,7 @@ fn what_cannot_be_drained_or_put_back_is_said_in_a_sentence() {
     let larder = before(&[a.url(), format!("{} drain", b.url())], log, "");
     let said = command(&larder, "drain http://127.0.0.1:1");
     assert!(
-        said.contains("No route has the origin http://127.0.0.1:1; GET /api/v1/origins lists them."),
+        said.contains("No route has the origin http://127.0.0.1:1; `larder origin list` or GET /api/v1/origins lists them."),
         "{said}"
     );
     let said = command(&larder, &format!("restore {}", b.url()));

@@ -95,7 +95,7 @@ fn of_several_one_is_named_by_flag_configuration_or_variable() {
     let (code, out, err) = ask(runs, &["explain", "--json", &url], &[]);
     assert_eq!(0, code, "the one that serves the URL's port: {out}{err}");
     let (code, _, err) = ask(runs, &["stats"], &[("LARDER_ADMIN", "nowhere")]);
-    assert!(code == 1 && err.contains("LARDER_ADMIN: found \"nowhere\""), "{code} {err}");
+    assert!(code == 2 && err.contains("LARDER_ADMIN: found \"nowhere\""), "{code} {err}");
 }
 
 #[test]
@@ -124,4 +124,24 @@ fn errors_are_json_where_that_is_asked_for_and_wrong_arguments_end_with_2() {
     );
     let (code, out, err) = ask(folder.path(), &["stats", "--what"], &[]);
     assert!(code == 2 && out.is_empty() && err.starts_with("larder: "), "{out}{err}");
+}
+
+#[test]
+fn a_wrong_argument_is_no_failure_of_a_larder() {
+    let folder = tempfile::tempdir().unwrap();
+    let runs = folder.path();
+    std::fs::write(runs.join("page"), "soon").unwrap();
+    let check = |arguments: &[&str], env: &[(&str, &str)], expect: i32, sentence: &str| {
+        let (code, out, err) = ask(runs, arguments, env);
+        assert!(code == expect && out.is_empty() && err.contains(sentence), "{arguments:?}: {code} {err}");
+    };
+    check(&["overlay", "add", "/*", "page"], &[], 2, "URI: \"/*\" is a pattern");
+    check(&["overlay", "add", "", "page"], &[], 2, "the URI is empty");
+    check(&["overlay", "add", "/x", "missing"], &[], 2, "missing cannot be read");
+    check(&["overlay", "add", "/x", "."], &[], 2, ". is a directory");
+    check(&["stats", "-c", "missing.toml"], &[], 2, "missing.toml cannot be read");
+    let nowhere = [("LARDER_ADMIN", "127.0.0.1:1")];
+    check(&["stats"], &nowhere, 1, "No larder answers at 127.0.0.1:1, the address in LARDER_ADMIN (");
+    check(&["stats"], &nowhere, 1, "; set LARDER_ADMIN to the address");
+    check(&["stats", "--admin", "127.0.0.1:1"], &nowhere, 1, "; set --admin to the address");
 }

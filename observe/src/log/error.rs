@@ -139,14 +139,16 @@ impl SubsystemLog {
         }
     }
 
-    /// As [`SubsystemLog::event`], but at most once a second for each `event` and `of`; with `left_out`, how many were left out
+    /// As [`SubsystemLog::event`], but at most once a second for each `event` and `of`; with `left_out`, if any, how many were left out
     /// since the last.
     pub fn seldom_of(&self, level: Level, event: &'static str, of: &str, values: &[(&str, &str)]) {
         if self.tells(level)
             && let Some(left_out) = self.log.due(event, of, clock::monotonic())
         {
-            let left_out = left_out.to_string();
-            self.log.write(level, event, &[values, &[("left_out", left_out.as_str())]].concat());
+            let count = left_out.to_string();
+            let count = [("left_out", count.as_str())];
+            let count = if left_out == 0 { &[][..] } else { &count[..] };
+            self.log.write(level, event, &[values, count].concat());
         }
     }
 }

@@ -1,0 +1,58 @@
+//! What can be told to be wrong with the arguments of a command before a larder is asked: files that are missing, and a malformed address.
+
+use crate::admin_client;
+use crate::cli::{Ask, Command, OverlayWhat, TraceCommand};
+use larder_stdx::error::plain;
+use std::path::Path;
+
+/// Whether the files that a command names exist, and the variable that names an admin is well-formed.
+///
+/// # Errors
+/// One sentence: what is wrong.
+pub fn check(command: &Command) -> Result<(), String> {
+    let ask = match command {
+        Command::Explain(it) => it.ask.as_ref(),
+        Command::Overlay(it) => {
+            if let OverlayWhat::Add { file, .. } = &it.what {
+                readable(file)?;
+            }
+            it.ask.as_ref()
+        }
+        Command::Origin(it) => it.ask.as_ref(),
+        Command::Purge(it) => it.ask.as_ref(),
+        Command::Objects(it) => it.ask.as_ref(),
+        Command::Stats(it) => it.ask.as_ref(),
+        Command::Login(it) => it.ask.as_ref(),
+        Command::Tail(it) => it.ask.as_ref(),
+        Command::Top(it) => it.ask.as_ref(),
+        Command::Warm(it) => it.ask.as_ref(),
+        Command::Trace(TraceCommand::Record(it)) => it.ask.as_ref(),
+        _ => return Ok(()),
+    };
+    match ask {
+        Some(Ask::At(_)) => Ok(()),
+        Some(Ask::Of(file)) => exists(file),
+        None => admin_client::named_by_variable().map(drop),
+    }
+}
+
+fn exists(file: &Path) -> Result<(), String> {
+    file.metadata().map(drop).map_err(|it| format!("{} cannot be read: {}.", file.display(), plain(&it)))
+}
+
+/// A pipe is not opened for that: what it holds is read once.
+fn readable(file: &Path) -> Result<(), String> {
+    if file.as_os_str() == "-" {
+        return Ok(());
+    }
+    exists(file)?;
+    if file.is_dir() {
+        return Err(format!("{} is a directory; an overlay is one file.", file.display()));
+    }
+    match file.is_file() {
+        true => std::fs::File::open(file)
+            .map(drop)
+            .map_err(|it| format!("{} cannot be read: {}.", file.display(), plain(&it))),
+        false => Ok(()),
+    }
+}
