@@ -14,7 +14,7 @@
 //!
 //! `Wait` leads back to `Lookup` when the leader freshened the store, failed by what its own request may have provoked, or
 //! brought another variant; to `Store` when the follower reads along, to `Hit` when the origin failed and stale may be served, to
-//! `Error` when there is no connection to it or it fails everybody, and to `Validate` or `Fetch` when waiting was in vain.
+//! `Error` when there is no connection to it or it fails identical requests, and to `Validate` or `Fetch` when waiting brought nothing.
 //! `Fetch` and `Validate` lead to `Pass` when the response turns out not to be storable: its bytes then flow to
 //! this client only.
 //!

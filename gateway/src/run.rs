@@ -116,6 +116,8 @@ pub(crate) struct Machine<'a, 'c> {
     pub vary: Vec<Box<str>>,
     /// Fetches that this request waited for and that failed, each of them perhaps by its own request's doing.
     pub failures: u8,
+    /// The error that it is answered with is what another's request has come to.
+    pub shares_failure: bool,
     /// A fetch that this request waits for beside the one that its reader reads: that had taken too long.
     pub earlier: Option<FillReader>,
     /// The protocol that it asks to go on in, where the route passes that on.
@@ -172,6 +174,7 @@ impl Gateway {
             patience: None,
             vary: Vec::new(),
             failures: 0,
+            shares_failure: false,
             earlier: None,
             upgrade,
         };
@@ -533,6 +536,11 @@ impl<'c> Machine<'_, 'c> {
         let (status, asked) = (self.error, self.local.origin_status.get());
         let (sentence, report) = match status {
             _ if self.only_if_cached => (explain::ONLY_IF_CACHED, Some(CacheReport::OnlyIfCached)),
+            502..=504 if self.shares_failure => {
+                let reason = self.reason;
+                let report = CacheReport::Forwarded { reason, status: None, stored: false, collapsed: true };
+                (explain::FAILED_FOR_ANOTHER, Some(report))
+            }
             503 if self.route.origins.is_drained() => (explain::DRAINED, Some(self.forwarded(asked))),
             // It was the origin's to answer.
             502..=504 => (explain::error_sentence(status), Some(self.forwarded(asked))),

@@ -1,7 +1,7 @@
 //! The step `Wait`: what a request does with another's fetch of the same page, when that answers, fails, comes late or takes long.
 //!
-//! However many wait for a page, its origin is asked by few at a time: by one of them after each failure, and by one more for each
-//! `cache.collapse_wait` that an answer takes.
+//! However many wait for a page, its origin is asked by few at a time: by one more for each `cache.collapse_wait` that an answer takes.
+//! After two failures those that ask the same share the second; the others ask by themselves, as they would for a page that is not cached.
 
 use crate::lower_tiers;
 use crate::machine::Step;
@@ -121,13 +121,9 @@ impl Machine<'_, '_> {
     }
 
     /// This request has waited long enough: of those for whom that is so one asks for all, beside what takes so long; the others wait
-    /// for both. Where it has seen failures only, its origin is dying.
+    /// for both.
     fn relieve(&mut self, reader: FillReader) -> Step {
         self.gateway.counters.collapse_timeouts.add(1);
-        if self.failures >= LOOKS {
-            let stale = self.stale_of_another();
-            return stale.unwrap_or_else(|| self.origin_failed(503));
-        }
         if self.goes_alone(self.validate) {
             return self.alone();
         }
@@ -146,14 +142,18 @@ impl Machine<'_, '_> {
     }
 
     /// Another's fetch failed, as what its request carries may have provoked: that is no answer to this request, and one of those who
-    /// waited asks next. Where two have failed, and this request says what the last did to the letter, that is its answer as well.
+    /// waited asks next. Where two have failed, and this request says what the last did to the letter, that is its answer as well; one
+    /// that says something else waits for no third, so that the last of a crowd is answered as soon as the first of it.
     fn another_failed(&mut self, reader: &FillReader, status: u16) -> Step {
         self.failures = self.failures.saturating_add(1);
         if let Some(step) = self.stale_of_another() {
             return step;
         }
-        if self.failures < LOOKS || reader.provoked_by() != Some(self.says()) {
+        if self.failures < LOOKS {
             return Step::Lookup;
+        }
+        if reader.provoked_by() != Some(self.says()) {
+            return self.alone();
         }
         self.gateway.refusals.failing.note(self.hash, self.says(), status, clock::monotonic());
         self.failed_for_another(status)
@@ -162,6 +162,7 @@ impl Machine<'_, '_> {
     /// This request is answered with what another's has come to.
     pub fn failed_for_another(&mut self, status: u16) -> Step {
         self.gateway.counters.collapse_failures.add(1);
+        self.shares_failure = true;
         self.origin_failed(status)
     }
 

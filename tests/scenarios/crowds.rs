@@ -2,7 +2,7 @@
 //! `cache.collapse_wait`, or with a failure.
 
 use crate::harness::origin::{Gate, Script, response};
-use crate::harness::{Client, Larder, Origin, until};
+use crate::harness::{Client, Larder, Origin, Response, until};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Instant;
@@ -184,7 +184,12 @@ fn a_dying_origin_is_asked_twice_for_all_and_then_left_alone_for_a_second() {
         larder.hold();
         let mut clients = crowd(&larder, plain);
         gate.open();
-        let statuses: Vec<_> = clients.iter_mut().map(|it| it.read().status).collect();
+        let answers: Vec<_> = clients.iter_mut().map(Client::read).collect();
+        let shared =
+            answers.iter().filter(|it| it.text().contains("this identical request was not sent to it"));
+        let told = |it: &Response| it.field("cache-status").is_some_and(|it| it.contains("; collapsed"));
+        assert!(shared.clone().count() >= CROWD - 3 && shared.clone().all(told), "{name}: {answers:?}");
+        let statuses: Vec<_> = answers.iter().map(|it| it.status).collect();
         assert!(statuses.iter().all(|it| (500..=503).contains(it)), "{statuses:?}");
         // A connection that was closed is opened again at once, once.
         let asked = origin.requests();
@@ -206,23 +211,32 @@ fn a_dying_origin_is_asked_twice_for_all_and_then_left_alone_for_a_second() {
     }
 }
 
-/// Those whose requests differ ask one after another, each for itself and for all.
+/// Requests that differ wait for two failures, and then ask by themselves: what fails for one need not fail for the next, and none waits
+/// for a whole crowd.
 #[test]
-fn a_dying_origin_is_asked_by_one_at_a_time() {
-    let gate = Gate::new();
-    let held = gate.clone();
-    let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-    let (inside, top) = (now.clone(), most.clone());
-    let origin = Origin::scripted(move |_| {
-        top.fetch_max(inside.fetch_add(1, SeqCst) + 1, SeqCst);
-        held.pass();
-        (0..20).for_each(|_| std::thread::yield_now());
-        inside.fetch_sub(1, SeqCst);
-        vec![Script::Send(response("HTTP/1.1 500 S\n\nsorry"))]
+fn requests_that_differ_wait_for_two_failures_of_a_dying_origin() {
+    let gates = [Gate::new(), Gate::new(), Gate::new()];
+    let held = gates.clone();
+    let origin = Origin::scripted(move |request| {
+        let end = response(&format!("HTTP/1.1 500 S\n\nfor {}", request.field("cookie").unwrap_or_default()));
+        vec![Script::Gate(held[request.number.min(2)].clone()), Script::Send(end)]
     });
     let larder = Larder::before(&origin, "collapse_wait = \"30s\"");
-    let mut clients = crowd(&larder, |number| format!("User-Agent: {number}\r\n"));
-    gate.open();
-    assert!(clients.iter_mut().all(|it| it.read().status == 500), "each has a failure of its own");
-    assert_eq!((CROWD, 1), (origin.requests(), most.load(SeqCst)));
+    let mut clients = crowd(&larder, |number| format!("Cookie: id={number}\r\n"));
+    let [first, second, others] = gates;
+    first.open();
+    until("one of those who waited asks", || second.waiting() == 1);
+    assert_eq!(0, others.waiting(), "and one only");
+    second.open();
+    // As many as have a connection: the rest waits for one, and for no answer.
+    until("the others ask", || others.waiting() >= 8);
+    others.open();
+    for (number, client) in clients.iter_mut().enumerate() {
+        let answer = client.read();
+        assert_eq!((500, format!("for id={number}")), (answer.status, answer.text()), "its own failure");
+    }
+    assert_eq!(
+        (CROWD, 0),
+        (origin.requests(), usize::try_from(larder.counter("collapse_failures")).unwrap())
+    );
 }
