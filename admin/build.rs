@@ -23,7 +23,7 @@ fn main() {
         let plain = file.canonicalize().unwrap();
         let _ = writeln!(
             table,
-            "    File {{ name: {name:?}, content_type: {content_type:?}, etag: \"{:016x}\", plain: include_bytes!({plain:?}), br: {}, gzip: {} }},",
+            "    PageFile {{ name: {name:?}, content_type: {content_type:?}, etag: \"{:016x}\", plain: include_bytes!({plain:?}), br: {}, gzip: {} }},",
             hash(&bytes),
             form(file, "br"),
             form(file, "gz"),
