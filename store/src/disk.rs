@@ -295,7 +295,7 @@ impl DiskTier {
     }
 
     /// The newest kept response that `request` selects. Its bytes are those that were written, checked; a small body
-    /// is on the heap, a larger one a slice of its segment ([`crate::StoredBody::DiskTier`]) that was resident a moment ago;
+    /// is on the heap, a larger one a slice of its segment ([`crate::StoredBody::Disk`]) that was resident a moment ago;
     /// `marks.born` is what it was when it was written. Purges are not asked: see `Store::admit`.
     ///
     /// `None` also where the device is too busy or too slow. May be dropped at any point. Within a tokio runtime with

@@ -31,7 +31,7 @@ pub struct Client {
     /// When the first byte of the head came that is being answered, over HTTP/2 that of its first frame, in microseconds by the
     /// precise clock; 0 where that was just now, or is not asked: see [`Worker::stamp_when`].
     ///
-    /// [`Worker::stamp_when`]: crate::worker::Worker::stamp_when
+    /// [`Worker::stamp_when`]: crate::worker::TransportWorker::stamp_when
     pub began: Cell<u64>,
 }
 
@@ -54,7 +54,7 @@ pub trait Handler: 'static {
         answer: &mut ResponseWriter<'_>,
     ) -> AnswerNow;
 
-    /// Answers in its own time. Returning without [`Http2Reply::finish`] closes the connection hard, or resets
+    /// Answers in its own time. Returning without [`Reply::finish`] closes the connection hard, or resets
     /// the stream, so that the client sees a truncated response as one.
     fn answer<'c>(
         &'c self,
@@ -136,7 +136,7 @@ impl<'c> RequestBody<'c> {
     /// none. A body that is announced as too large is refused here as well.
     ///
     /// # Errors
-    /// As [`Http2RequestBody::next`].
+    /// As [`RequestBody::next`].
     pub fn arrived(&mut self) -> Result<Option<Bytes>, ClientGone> {
         match &mut self.0 {
             TunnelIncoming::Http1(it) => it.arrived(),
@@ -153,7 +153,7 @@ impl<'c> RequestBody<'c> {
         }
     }
 
-    /// The trailer section, after [`Http2RequestBody::next`] returned `None`.
+    /// The trailer section, after [`RequestBody::next`] returned `None`.
     pub fn trailers(&mut self) -> Option<FieldList> {
         match &mut self.0 {
             TunnelIncoming::Http1(it) => it.trailers(),
@@ -192,7 +192,7 @@ impl<'c> Reply<'c> {
 
     /// Sends the final head. `fields` are end-to-end fields only: `Connection`, `Transfer-Encoding` and
     /// (for [`ResponseBody::Length`]) `Content-Length` are the reply's to write. Held back to leave
-    /// together with the first piece; see [`Http2Reply::flush`].
+    /// together with the first piece; see [`Reply::flush`].
     ///
     /// # Errors
     /// The client is gone.
@@ -273,7 +273,7 @@ impl<'c> Reply<'c> {
         }
     }
 
-    /// The status with which [`Http2Reply::switch`] agrees.
+    /// The status with which [`Reply::switch`] agrees.
     #[must_use]
     pub fn agreement(&self) -> u16 {
         match &self.0 {

@@ -66,7 +66,7 @@ impl OverlayTime {
 /// Why an overlay was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OverlayRefusal {
-    /// There are [`MOST`] already.
+    /// There are `MOST` already.
     TooMany,
     /// All together would take more than they may.
     OverSize {

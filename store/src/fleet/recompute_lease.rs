@@ -33,7 +33,7 @@ const SIGN_STANDS: u32 = 2;
 const MOST_SIGNS: u32 = 60;
 
 /// This node's turn to compute one item. Dropped, the turn is given back, unless something was put meanwhile: so it must
-/// live until the [`super::Put`] of the new response has settled.
+/// live until the [`super::FleetPut`] of the new response has settled.
 pub struct RecomputeLease {
     fleet: Weak<Fleet>,
     place: LeaseKey,

@@ -11,7 +11,7 @@ impl TransportWorker {
         self.draining.get()
     }
 
-    /// Stops accepting, and lets what is under way finish. An idle connection of HTTP/1 is read from for [`GRACE`] yet: a request
+    /// Stops accepting, and lets what is under way finish. An idle connection of HTTP/1 is read from for `GRACE` yet: a request
     /// that its client had sent before it knew of the drain is answered, with `Connection: close` (RFC 9112 §9.6). That grace ends
     /// `within` a time at most.
     pub fn drain(&self, within: Duration) {
