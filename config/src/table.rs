@@ -229,7 +229,7 @@ pub const TABLE: &[Key] = &[
     start("cache.disk.readers", integer(1, 256), Some("4"),
         "Threads that read data that is not in the page cache of the operating system.", "8"),
     start("cache.disk.queue", size(MIB, 64 * GIB), Some("64MiB"),
-        "Maximum size of the write queue, and never more than an eighth of `cache.ram.size`. Queued responses stay in RAM. What does not fit is not stored on disk.", r#""256MiB""#),
+        "Maximum size of the write queue, and never more than an eighth of `cache.ram.size`. Queued responses stay in RAM. Responses beyond it are not stored on disk.", r#""256MiB""#),
     start("cache.disk.retry", time(100, DAY), Some("10s"),
         "How long the disk tier stays off after an I/O error.", r#""1m""#),
 
@@ -282,7 +282,7 @@ pub const TABLE: &[Key] = &[
     start("cache.fleet.connections", integer(1, 64), Some("2"),
         "Connections of each worker to each server.", "4"),
     start("cache.fleet.queue", size(64 * KIB, GIB), Some("16MiB"),
-        "Maximum size of the write queue, per server and worker. What does not fit is not stored in the fleet.", r#""64MiB""#),
+        "Maximum size of the write queue, per server and worker. Responses beyond it are not stored in the fleet.", r#""64MiB""#),
     start("cache.fleet.purge_log", ValueKind::Bool, Some("true"),
         "Write purges to a log in the servers that every node follows.", "false"),
     start("cache.fleet.poll", time(10, MINUTE), Some("100ms"),

@@ -285,7 +285,7 @@ pub struct CommandRow {
     pub about: &'static str,
     /// Its flags, in groups.
     pub flags: &'static [&'static [Flag]],
-    /// At least one: what is typed, and what it does.
+    /// At least one: the command line, and its effect.
     pub examples: &'static [(&'static str, &'static str)],
 }
 
