@@ -7,7 +7,7 @@ use larder_counters::Counters;
 use larder_semantics::field::FieldList;
 use larder_stdx::clock;
 use larder_transport::Client;
-use larder_wire::http1::request::Request;
+use larder_wire::message::Request;
 use serde_json::json;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;

@@ -10,7 +10,7 @@ use larder_counters::Counters;
 use larder_observe::log::{Closed, ErrorLog, Level, Subsystem, SubsystemLog};
 use larder_stdx::clock;
 use larder_transport::Client;
-use larder_wire::http1::request::Request;
+use larder_wire::message::Request;
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;

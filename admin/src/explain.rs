@@ -17,8 +17,8 @@ use larder_server::overlay::OverlayReport;
 use larder_server::purge::method;
 use larder_server::router::{Matched, RouteTarget};
 use larder_transport::listener::PLAIN_SENTENCE;
-use larder_wire::http1::Version;
-use larder_wire::http1::request::{self, HeadLimits, ParsedRequest, Reject, Request, Storage};
+use larder_wire::http1::request::{self, ParsedRequest};
+use larder_wire::message::{HeadLimits, Reject, Request, Storage, Version};
 use serde_json::{Value, json};
 
 impl Admin {

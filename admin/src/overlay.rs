@@ -7,7 +7,8 @@ use larder_semantics::scheme::Scheme;
 use larder_server::input_error::InputError;
 use larder_server::overlay::{self, OverlayPage, OverlayReport, OverlayTarget, OverlayTime};
 use larder_stdx::clock;
-use larder_wire::http1::request::{self, HeadLimits, ParsedRequest, Storage};
+use larder_wire::http1::request::{self, ParsedRequest};
+use larder_wire::message::{HeadLimits, Storage};
 use serde_json::{Value, json};
 
 impl Admin {

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use larder_semantics::coding::{AcceptedCodings, Coding};
 use larder_semantics::field::FieldList;
 use larder_semantics::validator;
-use larder_wire::http1::request::Request;
+use larder_wire::message::Request;
 
 /// A file of the page.
 struct PageFile {
@@ -94,8 +94,7 @@ impl PageFile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use larder_wire::http1::Framing;
-    use larder_wire::http1::Version;
+    use larder_wire::message::{Framing, Version};
 
     fn request(fields: &[(&str, &str)]) -> Request {
         let mut list = FieldList::new();

@@ -3,7 +3,7 @@
 use larder_semantics::key;
 use larder_semantics::scheme::Scheme;
 use larder_semantics::target::{encoded, has_broken_escape};
-use larder_wire::http1::request::is_authority;
+use larder_wire::message::is_authority;
 
 /// How a host and a condition are given, for the sentences: flags of a command, or members of a request to the API.
 struct Spelling {

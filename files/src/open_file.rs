@@ -9,7 +9,7 @@ use larder_semantics::stored::Meta;
 use larder_stdx::clock::WallTime;
 use larder_stdx::descriptors::HeldDescriptor;
 use larder_transport::body::{BodyPiece, FileOwner, FileSlice, FileWritableBy};
-use larder_wire::http2::ready::ReadyHead;
+use larder_wire::ready_head::ReadyHead;
 use parking_lot::Mutex;
 use rustix::fs::fstat;
 use rustix::io::{Errno, pread};

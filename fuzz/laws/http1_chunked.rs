@@ -1,8 +1,7 @@
 //! What must hold for any bytes that come as a chunked body. Run by the fuzzer, and small as a test of `wire`.
 
-use larder_wire::http1::chunked::{
-    BadChunk, ChunkStep, ChunkedDecoder, MAX_TRAILERS, is_allowed_trailer, write_end, write_size,
-};
+use larder_wire::http1::chunked::{BadChunk, ChunkStep, ChunkedDecoder, MAX_TRAILERS, write_end, write_size};
+use larder_wire::message::fields::is_allowed_trailer;
 
 /// Data, trailers as text, and the bytes that were read; or why not, `None` for "not whole".
 type Outcome = Result<(Vec<u8>, Vec<u8>, usize), Option<BadChunk>>;

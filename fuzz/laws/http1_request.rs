@@ -2,8 +2,10 @@
 
 use larder_semantics::field::{Field, FieldList};
 use larder_semantics::scheme::Scheme;
-use larder_wire::http1::request::{HeadLimits, ParsedRequest, Reject, Request, Storage, parse};
-use larder_wire::http1::{MAX_FIELDS, write};
+use larder_wire::http1::request::{ParsedRequest, parse};
+use larder_wire::http1::write;
+use larder_wire::message::fields::strip_hop_by_hop;
+use larder_wire::message::{HeadLimits, MAX_FIELDS, Reject, Request, Storage};
 
 const LIMITS: HeadLimits = HeadLimits { head: 4096, target: 1024, scheme: Scheme::Http };
 
@@ -76,14 +78,14 @@ fn is_read_again(head: &Request) {
             );
         }
         // HTTP/1.0 ignores what HTTP/1.1 must understand; and a Host line may be one too many.
-        Err(Reject::Expectation) if head.version == larder_wire::http1::Version::Http10 => {}
+        Err(Reject::Expectation) if head.version == larder_wire::message::Version::Http10 => {}
         Err(Reject::HeadTooLarge) if head.fields.len() == MAX_FIELDS => {}
         other => panic!("{:?}: {other:?}", String::from_utf8_lossy(&raw)),
     }
 }
 
 fn nothing_frames_twice(fields: &[Field<'_>]) {
-    let kept = write::strip_hop_by_hop(fields);
+    let kept = strip_hop_by_hop(fields);
     for name in ["Content-Length", "Transfer-Encoding", "Connection", "TE", "Upgrade"] {
         assert!(!kept.contains(name), "{name} is passed on");
     }

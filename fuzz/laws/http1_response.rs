@@ -1,7 +1,8 @@
 //! What must hold for any bytes that an origin sends as a head. Run by the fuzzer, and small as a test of `wire`.
 
-use larder_wire::http1::response::{BadResponse, ParsedResponse, ResponseHead, parse};
-use larder_wire::http1::{Framing, MAX_FIELDS, write};
+use larder_wire::http1::response::{ParsedResponse, parse};
+use larder_wire::http1::write;
+use larder_wire::message::{BadResponse, Framing, MAX_FIELDS, ResponseHead};
 
 const LIMIT: usize = 4096;
 

@@ -1,10 +1,9 @@
 //! What must hold for any bytes that a client sends as field sections. Run by the fuzzer, and small as a test of `wire`.
 
 use larder_semantics::scheme::Scheme;
-use larder_wire::http1::request::{HeadLimits, Storage};
-use larder_wire::http1::{Framing, MAX_FIELDS};
 use larder_wire::http2::head::{parse, trailers};
 use larder_wire::http2::hpack::{HpackDecoder, Section, TABLE, encode};
+use larder_wire::message::{Framing, HeadLimits, MAX_FIELDS, Storage};
 
 const LIMITS: HeadLimits = HeadLimits { head: 4096, target: 1024, scheme: Scheme::Http };
 

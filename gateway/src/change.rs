@@ -13,7 +13,7 @@ use larder_semantics::storable::{self, Storable};
 use larder_semantics::stored::Meta;
 use larder_semantics::trace::Silent;
 use larder_stdx::clock::WallTime;
-use larder_wire::http1::request::Request;
+use larder_wire::message::Request;
 
 /// A request and the policy of its route, as far as they decide: with some changes applied.
 #[derive(Clone, Debug)]

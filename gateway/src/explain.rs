@@ -26,7 +26,7 @@ use larder_semantics::vary;
 use larder_stdx::clock::{self, WallTime};
 use larder_store::Stored;
 use larder_store::ram::Lookup;
-use larder_wire::http1::request::Request;
+use larder_wire::message::Request;
 use std::sync::Arc;
 
 /// Everything that decides about one request, in the order in which it is looked at.
@@ -521,5 +521,5 @@ pub fn error_sentence(status: u16) -> &'static str {
 /// The body of an error page: short, and nothing of the request in it.
 #[must_use]
 pub fn error_page(status: u16, sentence: &str) -> String {
-    format!("{status} {}\n{sentence}\n", larder_wire::http1::write::reason(status))
+    format!("{status} {}\n{sentence}\n", larder_wire::message::reason(status))
 }

@@ -5,7 +5,7 @@ use larder_stdx::clock::Monotonic;
 use larder_store::FillHead;
 use larder_store::Store;
 use larder_store::ram::KeyHash;
-use larder_wire::http1::request::Request;
+use larder_wire::message::Request;
 use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};

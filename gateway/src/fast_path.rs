@@ -25,7 +25,7 @@ use larder_store::encodings::Peek;
 use larder_store::ram::{Lookup, StoredBody};
 use larder_store::{Encoding, Encodings, Stored};
 use larder_transport::{Client, ResponseWriter};
-use larder_wire::http1::request::RequestHead;
+use larder_wire::message::RequestHead;
 use std::borrow::Cow;
 use std::sync::Arc;
 

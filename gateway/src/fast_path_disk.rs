@@ -12,7 +12,7 @@ use larder_stdx::clock;
 use larder_store::StoredBody;
 use larder_store::ram::KeyHash;
 use larder_transport::ResponseWriter;
-use larder_wire::http1::request::RequestHead;
+use larder_wire::message::RequestHead;
 
 impl Gateway {
     /// Answers from the disk tier what RAM has nothing of, or declines with `None` and nothing written.

@@ -12,7 +12,7 @@ use larder_semantics::{storable, transcode};
 use larder_store::fill::{PrefixSum, RunningPrefixSum, SharedHead};
 use larder_store::{FillEnd, FillReader};
 use larder_transport::{ClientDemand, Reply};
-use larder_wire::http1::Framing;
+use larder_wire::message::Framing;
 use std::rc::Rc;
 
 /// A body that is on its way, from its first byte to its last.

@@ -5,7 +5,7 @@ use crate::route::GatewayRoute;
 use larder_origin::OriginAddress;
 use larder_semantics::field::FieldList;
 use larder_semantics::scheme::Scheme;
-use larder_wire::http1::request::Request;
+use larder_wire::message::Request;
 
 /// The fields that are references to where else to go, or where what was sent is (RFC 9110 §8.7, §10.2.2).
 const FIELDS: [&str; 2] = ["Location", "Content-Location"];

@@ -24,7 +24,7 @@ use larder_store::{
     Strength,
 };
 use larder_wire::envelope::Envelope;
-use larder_wire::http1::request::Request;
+use larder_wire::message::Request;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;

@@ -22,7 +22,7 @@ use larder_store::fill::{self, Abandoned, SharedHead, SpentLifetime};
 use larder_store::{FillEnd, FillHead, FillReader, FillWriter, Marks, WithoutSpool};
 use larder_transport::body::BodyPiece;
 use larder_transport::{ClientGone, Reply, RequestBody};
-use larder_wire::http1::Framing;
+use larder_wire::message::Framing;
 use std::cell::Cell;
 use std::future::Future;
 use std::pin::pin;

@@ -9,7 +9,7 @@ use larder_semantics::partial;
 use larder_semantics::policy::OnAbort;
 use larder_stdx::clock;
 use larder_store::{Exchanged, FillWriter};
-use larder_wire::http1::Framing;
+use larder_wire::message::Framing;
 use std::future::Future;
 use std::pin::Pin;
 

@@ -13,7 +13,7 @@ use larder_semantics::trace::Silent;
 use larder_stdx::clock::{self, WallTime};
 use larder_store::fleet::{FleetQuery, FleetResult, Want};
 use larder_store::{FleetCopy, Stored};
-use larder_wire::http1::request::Request;
+use larder_wire::message::Request;
 use std::sync::Arc;
 
 /// What was seen in the tiers below RAM.

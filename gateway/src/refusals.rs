@@ -4,7 +4,7 @@ use crate::failing::Failing;
 use larder_semantics::field::FieldList;
 use larder_stdx::clock::{self, WallTime};
 use larder_store::ram::KeyHash;
-use larder_wire::http1::request::Request;
+use larder_wire::message::Request;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
 

@@ -21,9 +21,10 @@ use larder_semantics::vary;
 use larder_stdx::clock;
 use larder_store::Stored;
 use larder_transport::Client;
-use larder_wire::http1::request::Request;
-use larder_wire::http1::write::{self, is_never_nominated};
-use larder_wire::http1::{Framing, Version};
+use larder_wire::message::fields::{
+    ADDED_BYTES, ADDED_LINES, is_hop_by_hop, is_never_nominated, strip_hop_by_hop_into,
+};
+use larder_wire::message::{Framing, Request, Version};
 use std::borrow::Cow;
 use std::io::Write;
 use std::net::IpAddr;
@@ -79,7 +80,7 @@ pub fn outgoing(
         _ => !(drops_conditions && is_condition(it)),
     };
     let authority = authority(policy, request, ask);
-    let mut fields = FieldList::with_room_for(sent, write::ROOM + authority.len());
+    let mut fields = FieldList::with_room_for(sent, ADDED_BYTES + authority.len());
     fields.push("Host", route.host.of(&authority));
     let is_in_key = |name: &str| in_key(policy, name);
     let by_proxy = !client.hops.is_empty();
@@ -88,7 +89,7 @@ pub fn outgoing(
             && trusted_headers::reaches_an_origin(it.name, by_proxy, is_in_key)
             && keep(it)
     };
-    write::strip_hop_by_hop_into(sent.iter().copied(), keep, &mut fields);
+    strip_hop_by_hop_into(sent.iter().copied(), keep, &mut fields);
     // It is said from hop to hop, so it is not among what was sent; what is kept is the same for all who ask.
     if matches!(ask, OriginRequest::Passed) && wants_trailers(&request.fields) {
         fields.push("TE", "trailers");
@@ -376,8 +377,8 @@ fn append(fields: &mut FieldList, name: &str, member: &[u8]) {
 /// kept only where no body follows and it tells something (HEAD, 304).
 #[must_use]
 pub fn returned(fields: &FieldList, version: Version, bodyless: bool) -> FieldList {
-    let mut kept = FieldList::with_capacity(fields.len() + write::LINES, fields.text().len() + write::ROOM);
-    write::strip_hop_by_hop_into(fields.iter(), |_| true, &mut kept);
+    let mut kept = FieldList::with_capacity(fields.len() + ADDED_LINES, fields.text().len() + ADDED_BYTES);
+    strip_hop_by_hop_into(fields.iter(), |_| true, &mut kept);
     if bodyless && let Some(length) = fields.get("content-length") {
         kept.push("Content-Length", length);
     }
@@ -492,7 +493,7 @@ pub fn is_unkeyed(policy: &Policy, it: &Field<'_>) -> bool {
         return !(contains(it.value, b"*/*") || contains(it.value, b"text/html"));
     }
     !trusted_headers::is_left_out(it.name)
-        && !write::is_hop_by_hop(it.name)
+        && !is_hop_by_hop(it.name)
         && trusted_headers::reaches_an_origin(it.name, false, |_| false)
 }
 

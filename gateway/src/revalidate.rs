@@ -24,8 +24,7 @@ use larder_stdx::clock::{self, WallTime};
 use larder_store::fleet::Unshared;
 use larder_store::ram::Removals;
 use larder_store::{DiskTier, Exchanged, FillHead, FillReader, Stored};
-use larder_wire::http1::Framing;
-use larder_wire::http1::response::ResponseHead;
+use larder_wire::message::{Framing, ResponseHead};
 use std::sync::Arc;
 
 /// What is logged of a request that its client took back before there was an answer, as nginx has it. Nobody is sent it.

@@ -8,8 +8,7 @@ use larder_semantics::storable::{self, NotStorable, Storable};
 use larder_semantics::trace::Silent;
 use larder_store::Born;
 use larder_store::ram::KeyHash;
-use larder_wire::http1::Framing;
-use larder_wire::http1::request::Request;
+use larder_wire::message::{Framing, Request};
 
 /// What is asked about: a request on its way, with the hash of its key.
 pub(crate) struct StorabilityCheck<'a> {

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use larder_semantics::field::{Field, FieldList};
 use larder_semantics::scheme::Scheme;
 use larder_store::memory::on_heap;
-use larder_wire::http1::request::Reject;
+use larder_wire::message::Reject;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 

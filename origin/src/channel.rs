@@ -10,7 +10,7 @@ use crate::request::Persistence;
 use crate::tls::Offers;
 use crate::{OriginError, OriginPool};
 use larder_stdx::descriptors;
-use larder_wire::http1::Version;
+use larder_wire::message::Version;
 use std::cell::Cell;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout_at};

@@ -1,6 +1,6 @@
 //! Why an exchange with an origin failed: whose fault, which status, in which words.
 
-use larder_wire::http1::response::BadResponse;
+use larder_wire::message::BadResponse;
 use std::borrow::Cow;
 
 /// Why an exchange failed.

@@ -3,7 +3,7 @@
 use crate::{OriginPool, OutgoingRequest, OutlierState, RequestLine};
 use larder_semantics::field::FieldList;
 use larder_stdx::clock;
-use larder_wire::http1::Framing;
+use larder_wire::message::Framing;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;

@@ -11,7 +11,7 @@
 
 use crate::health::Changes;
 use larder_stdx::clock::Monotonic;
-use larder_wire::http1::Version;
+use larder_wire::message::Version;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 

@@ -2,8 +2,8 @@
 
 use crate::http2::ChannelNeeds;
 use larder_semantics::field::{Field, FieldList};
-use larder_wire::http1::request::Request;
-use larder_wire::http1::{Framing, write};
+use larder_wire::http1::write;
+use larder_wire::message::{Framing, Request};
 use std::rc::Rc;
 
 /// The request as it goes out: end-to-end fields only, `Host` included, framing fields not.

@@ -4,7 +4,7 @@ mod scripted;
 
 use bytes::Bytes;
 use larder_origin::{OriginError, OriginLimits};
-use larder_wire::http1::Framing;
+use larder_wire::message::Framing;
 use scripted::{Peer, Scripted, client, fetch, get, limits, request, run, told};
 use std::time::Duration;
 

@@ -8,7 +8,7 @@ use larder_origin::{
     OriginLimits, OriginPool, OriginState, OutlierEjection, Paced,
 };
 use larder_stdx::clock;
-use larder_wire::http1::Framing;
+use larder_wire::message::Framing;
 use scripted::{Peer, Scripted, get, limits, request, run, told};
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -3,7 +3,7 @@
 mod scripted;
 
 use larder_origin::{OriginAddress, OriginError, OriginLimits, OriginPool};
-use larder_wire::http1::Framing;
+use larder_wire::message::Framing;
 use scripted::{Peer, Scripted, client, fetch, get, limits, request, run, told};
 use std::sync::Arc;
 use std::time::Duration;

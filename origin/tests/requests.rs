@@ -5,7 +5,7 @@ mod scripted;
 use bytes::Bytes;
 use larder_origin::{OriginError, OriginLimits, OriginPool};
 use larder_semantics::field::FieldList;
-use larder_wire::http1::Framing;
+use larder_wire::message::Framing;
 use scripted::{Peer, Scripted, client, fetch, get, limits, request, run, told};
 use std::rc::Rc;
 

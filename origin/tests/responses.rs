@@ -27,7 +27,7 @@ fn check_with(
     });
     let (origin, counters) = client(&scripted, limits);
     run(async {
-        let request = scripted::request(method, larder_wire::http1::Framing::Empty);
+        let request = scripted::request(method, larder_wire::message::Framing::Empty);
         assert_eq!(first, told(origin.send(request).await).await, "{answer:?}");
         assert_eq!("200 next", fetch(&origin).await, "after {answer:?}");
     });
@@ -187,7 +187,7 @@ fn a_late_body_to_head_poisons_nothing() {
     });
     let (origin, counters) = client(&scripted, limits());
     run(async {
-        let request = scripted::request("HEAD", larder_wire::http1::Framing::Empty);
+        let request = scripted::request("HEAD", larder_wire::message::Framing::Empty);
         assert_eq!("200 ", told(origin.send(request).await).await);
         assert_eq!(1, origin.idle_connections());
         let next = origin.send(scripted::get()).await;

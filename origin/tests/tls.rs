@@ -271,7 +271,7 @@ fn a_large_body_comes_whole_and_a_large_one_goes() {
     run(async {
         for _ in 0..2 {
             let length = 3u64 << 20;
-            let request = scripted::request("POST", larder_wire::http1::Framing::Length(length));
+            let request = scripted::request("POST", larder_wire::message::Framing::Length(length));
             let exchange = origin.send(request).await.unwrap();
             for _ in 0..length >> 16 {
                 exchange.write(vec![b'u'; 1 << 16].into()).await.unwrap();

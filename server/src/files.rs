@@ -11,7 +11,7 @@ use larder_stdx::clock;
 use larder_transport::ResponseWriter as FastAnswer;
 use larder_transport::body::BodyPiece;
 use larder_transport::{Reply, ResponseBody};
-use larder_wire::http1::request::{Request, RequestHead};
+use larder_wire::message::{Request, RequestHead};
 use std::cell::RefCell;
 use std::sync::Arc;
 

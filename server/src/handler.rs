@@ -15,7 +15,7 @@ use larder_stdx::clock;
 use larder_transport::ResponseWriter;
 use larder_transport::body::BodyPiece;
 use larder_transport::{AnswerNow, Client, Handler, MissingPreamble, Reply, RequestBody, ResponseBody};
-use larder_wire::http1::request::{Reject, Request, RequestHead};
+use larder_wire::message::{Reject, Request, RequestHead};
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::net::SocketAddr;

@@ -11,7 +11,7 @@ use larder_counters::{
 };
 use larder_origin::{OriginState, OutlierState};
 use larder_stdx::clock;
-use larder_wire::http1::Version;
+use larder_wire::message::Version;
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::sync::Arc;

@@ -13,7 +13,7 @@ use larder_semantics::coding::Coding;
 use larder_semantics::compress::{Codings, PLACES, place};
 use larder_semantics::field::FieldList;
 use larder_semantics::transcode::EncodingPlan;
-use larder_wire::http2::ready::ReadyHead;
+use larder_wire::ready_head::ReadyHead;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::atomic::{

@@ -12,7 +12,7 @@ use larder_semantics::field::{Field, FieldList};
 use larder_semantics::stored::Meta;
 use larder_semantics::vary;
 use larder_transport::body::{BodyPiece, FileSlice};
-use larder_wire::http2::ready::{ReadyHead, ReadyLines};
+use larder_wire::ready_head::{ReadyHead, ReadyLines};
 use std::borrow::Borrow;
 use std::ops::Deref;
 use std::os::fd::AsRawFd;

@@ -22,7 +22,7 @@ use bytes::Bytes;
 use larder_counters::Counters;
 use larder_semantics::purged::PurgeVerdict;
 use larder_stdx::as_is::AsIs;
-use larder_wire::http2::ready::Templates;
+use larder_wire::ready_head::Templates;
 use parking_lot::{Mutex, RwLock};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hash, Hasher};

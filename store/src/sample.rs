@@ -9,7 +9,7 @@ use larder_semantics::freshness::{Lifetime, LifetimeSource};
 use larder_semantics::stored::Meta;
 use larder_semantics::{tags, vary};
 use larder_stdx::clock::WallTime;
-use larder_wire::http2::ready::ReadyHead;
+use larder_wire::ready_head::ReadyHead;
 use std::sync::Arc;
 
 /// A store of `budget` bytes.

@@ -8,7 +8,7 @@ use larder_semantics::field::FieldList;
 use larder_semantics::stored::Meta;
 use larder_stdx::clock::WallTime;
 use larder_store::{RamSettings, Store, Stored, sample};
-use larder_wire::http2::ready::ReadyHead;
+use larder_wire::ready_head::ReadyHead;
 use std::sync::Arc;
 use support::fills::without_purge_delay;
 

@@ -4,10 +4,11 @@
 use crate::body::BodyPiece;
 use crate::outbox::Outbox;
 use bytes::Bytes;
-use larder_wire::http1::{Version, write};
+use larder_wire::http1::write;
 use larder_wire::http2::frame::{self, EndFlag, MAX_SIZE};
 use larder_wire::http2::hpack::{Encoder, encode};
-use larder_wire::http2::ready::ReadyHead;
+use larder_wire::message::Version;
+use larder_wire::ready_head::ReadyHead;
 
 /// An answer that is being written, behind whatever waits in its connection's outbox already. The order is: one of
 /// [`ResponseWriter::ready`] and [`ResponseWriter::status`], fields, and one of the ends.

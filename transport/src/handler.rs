@@ -7,8 +7,7 @@ use crate::{ResponseWriter, http1, http2};
 use bytes::Bytes;
 use larder_semantics::field::FieldList;
 use larder_semantics::scheme::Scheme;
-use larder_wire::http1::request::{Reject, Request, RequestHead};
-use larder_wire::http1::write;
+use larder_wire::message::{Reject, Request, RequestHead, reason};
 use std::cell::Cell;
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
@@ -74,7 +73,7 @@ pub trait Handler: 'static {
 
     /// What a client is sent of a head that was refused or did not come in time: content type and text.
     fn refusal(&self, status: u16, sentence: &str) -> (&'static str, String) {
-        ("text/plain; charset=utf-8", format!("{status} {}\n{sentence}\n", write::reason(status)))
+        ("text/plain; charset=utf-8", format!("{status} {}\n{sentence}\n", reason(status)))
     }
 }
 

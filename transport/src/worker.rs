@@ -11,8 +11,8 @@ use larder_semantics::network::Peers;
 use larder_semantics::scheme::Scheme;
 use larder_stdx::clock;
 use larder_stdx::descriptors::{self, HeldDescriptor};
-use larder_wire::http1::request;
 use larder_wire::http2::hpack::Section;
+use larder_wire::message::HeadLimits;
 use rustix::net::Shutdown;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -282,13 +282,13 @@ impl TransportWorker {
     }
 
     /// The limits of a head, and the scratch that requests are read into: longer than a head may be.
-    pub(crate) fn size_input(&self, input: &mut Vec<u8>) -> request::HeadLimits {
+    pub(crate) fn size_input(&self, input: &mut Vec<u8>) -> HeadLimits {
         let limits = self.limits.get();
         let size = SCRATCH.max(limits.head_size + SCRATCH / 4);
         if input.len() < size {
             input.resize(size, 0);
         }
-        request::HeadLimits { head: limits.head_size, target: limits.target_size, scheme: Scheme::Http }
+        HeadLimits { head: limits.head_size, target: limits.target_size, scheme: Scheme::Http }
     }
 
     /// Open client connections.

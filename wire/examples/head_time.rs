@@ -4,7 +4,8 @@
 #![allow(clippy::disallowed_methods, reason = "a measurement reads the clock")]
 
 use larder_semantics::scheme::Scheme;
-use larder_wire::http1::request::{HeadLimits, ParsedRequest, Storage, parse};
+use larder_wire::http1::request::{ParsedRequest, parse};
+use larder_wire::message::{HeadLimits, Storage};
 use std::hint::black_box;
 use std::time::Instant;
 

@@ -4,6 +4,8 @@ pub mod envelope;
 pub mod http1;
 pub mod http2;
 pub mod memcached;
+pub mod message;
 pub mod proxy;
 pub mod purge_entry;
+pub mod ready_head;
 pub mod segment;

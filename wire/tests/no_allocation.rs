@@ -3,7 +3,8 @@
 
 use larder_semantics::scheme::Scheme;
 use larder_wire::envelope::Envelope;
-use larder_wire::http1::request::{HeadLimits, ParsedRequest, Storage, parse};
+use larder_wire::http1::request::{ParsedRequest, parse};
+use larder_wire::message::{HeadLimits, Storage};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 

@@ -2,9 +2,9 @@
 //! which is checked to be whole and the one that was asked for.
 
 use larder_stdx::clock;
-use larder_wire::http1::Framing;
 use larder_wire::http1::chunked::{ChunkStep, ChunkedDecoder};
 use larder_wire::http1::response::{ParsedResponse, parse};
+use larder_wire::message::Framing;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;

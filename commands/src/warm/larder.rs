@@ -12,7 +12,7 @@ use larder_origin::{
 };
 use larder_semantics::field::FieldList;
 use larder_semantics::scheme::Scheme;
-use larder_wire::http1::Framing;
+use larder_wire::message::Framing;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::net::{IpAddr, TcpListener};

@@ -12,7 +12,7 @@ mod urls;
 use crate::cli::Warm;
 use larder::{WarmFailure, WarmTarget};
 use larder_stdx::clock;
-use larder_wire::http1::write::reason;
+use larder_wire::message::reason;
 use progress::WarmProgress;
 use serde_json::{Value, json};
 use std::cell::{Cell, RefCell};

@@ -16,7 +16,7 @@ use larder_semantics::tags;
 use larder_semantics::transcode::{self, Choice, Serve};
 use larder_store::{Encoding, Encodings, Store, Stored, StoredBody};
 use larder_wire::http1::write;
-use larder_wire::http2::ready::ReadyHead;
+use larder_wire::ready_head::ReadyHead;
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -7,7 +7,7 @@ use larder_semantics::expression::ExpressionSubject;
 use larder_semantics::field::Field;
 use larder_semantics::scheme::Scheme;
 use larder_transport::Client;
-use larder_wire::http1::Version;
+use larder_wire::message::Version;
 
 /// Has `work` done with a request that has this outcome.
 pub fn with_request<T>(outcome: &RequestOutcome, work: impl FnOnce(&Finished<'_>) -> T) -> T {

@@ -2,7 +2,7 @@
 
 use super::{ExchangeLink, ExchangeState, ResponsePhase, Sending};
 use crate::OriginError;
-use larder_wire::http1::response::BadResponse;
+use larder_wire::message::BadResponse;
 
 impl ExchangeState {
     /// Gives up: closes the connection, and every later call says why.

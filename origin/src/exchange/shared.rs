@@ -7,8 +7,7 @@ use crate::channel::Channel;
 use crate::http2::{BodyResult, Closing, H2Stream};
 use crate::send_buffer::Keeps;
 use bytes::Bytes;
-use larder_wire::http1::Framing;
-use larder_wire::http1::response::ResponseHead;
+use larder_wire::message::{Framing, ResponseHead};
 use std::task::{Context, Poll, ready};
 
 /// How often a request is begun anew that its origin refused.

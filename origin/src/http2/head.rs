@@ -4,9 +4,8 @@ use crate::OutgoingRequest;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::uri::{Authority, PathAndQuery, Scheme, Uri};
 use larder_semantics::field::{self, FieldList};
-use larder_wire::http1::chunked::is_allowed_trailer;
-use larder_wire::http1::response::{BadResponse, ResponseHead};
-use larder_wire::http1::{Framing, MAX_FIELDS, Version};
+use larder_wire::message::fields::is_allowed_trailer;
+use larder_wire::message::{BadResponse, Framing, MAX_FIELDS, ResponseHead, Version};
 
 /// Whether anything of a message follows its head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use larder_origin::{
     Exchange, OriginAddress, OriginError, OriginLimits, OriginPool, OutgoingRequest, RequestLine,
 };
 use larder_semantics::field::FieldList;
-use larder_wire::http1::Framing;
+use larder_wire::message::Framing;
 use std::future::Future;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};

@@ -9,7 +9,7 @@ use larder_semantics::date;
 use larder_stdx::clock;
 use larder_transport::Reply;
 use larder_transport::ResponseWriter;
-use larder_wire::http1::request::{Request, RequestHead};
+use larder_wire::message::{Request, RequestHead};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 

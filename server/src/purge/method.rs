@@ -15,7 +15,7 @@ use larder_stdx::clock;
 use larder_store::purges::{PurgeScope, Strength};
 use larder_transport::body::BodyPiece;
 use larder_transport::{Client, Reply, ResponseBody};
-use larder_wire::http1::request::Request;
+use larder_wire::message::Request;
 use serde_json::{Value, json};
 
 /// Tags that one request may name.

@@ -5,7 +5,7 @@ use crate::entry::{Stored, StoredBody};
 use crate::purges::{Born, Marks, Position, Positions};
 use larder_wire::envelope::{BodyInfo, Envelope, EnvelopeHead};
 use larder_wire::http1::write;
-use larder_wire::http2::ready::ReadyHead;
+use larder_wire::ready_head::ReadyHead;
 use xxhash_rust::xxh3::Xxh3;
 
 /// Appends the envelope head of a response. Its body's checksum stays zero: the record has one.

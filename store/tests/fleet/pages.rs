@@ -8,7 +8,7 @@ use larder_semantics::vary;
 use larder_stdx::clock;
 use larder_store::fleet::{Fleet, FleetQuery, FleetResponse, FleetResult, RecomputeTurn, Settled, Want};
 use larder_store::{Born, Marks, Stored, StoredBody};
-use larder_wire::http2::ready::ReadyHead;
+use larder_wire::ready_head::ReadyHead;
 use std::rc::Rc;
 use std::sync::Arc;
 

@@ -6,7 +6,7 @@ use larder_semantics::field::FieldList;
 use larder_semantics::stored::Meta;
 use larder_store::fill::{SharedHead, SpentLifetime};
 use larder_store::{Begin, FillEnd, FillHead, Marks, Store, Stored, sample};
-use larder_wire::http2::ready::ReadyHead;
+use larder_wire::ready_head::ReadyHead;
 use std::sync::Arc;
 
 /// `mi_option_purge_delay` of mimalloc 2.

@@ -11,8 +11,9 @@ use crate::outbox::SendProgress;
 use crate::worker::{Expired, ReadPhase};
 use larder_semantics::date;
 use larder_stdx::clock;
-use larder_wire::http1::request::{self, ParsedRequest, Reject, Request, Storage, parse};
-use larder_wire::http1::{Framing, write};
+use larder_wire::http1::request::{ParsedRequest, parse};
+use larder_wire::http1::write;
+use larder_wire::message::{Framing, HeadLimits, Reject, Request, Storage};
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -398,7 +399,7 @@ fn take<H: Handler>(
     connection: &Http1Connection,
     bytes: &[u8],
     consumed: &mut usize,
-    limits: &request::HeadLimits,
+    limits: &HeadLimits,
     client: &Client,
     handler: &H,
     output: &mut Outbox,

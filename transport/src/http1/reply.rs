@@ -7,7 +7,9 @@ use crate::body_length::BodyRest;
 use crate::client_socket::ClientGone;
 use crate::handler::ResponseBody;
 use larder_semantics::field::FieldList;
-use larder_wire::http1::{Version, chunked, write};
+use larder_wire::http1::chunked;
+use larder_wire::http1::write;
+use larder_wire::message::Version;
 
 /// Bytes that may wait for company before they are sent.
 const HOLD: u64 = 32 * 1024;

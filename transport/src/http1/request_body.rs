@@ -6,8 +6,8 @@ use crate::worker::ReadPhase;
 use bytes::Bytes;
 use larder_semantics::field::FieldList;
 use larder_wire::http1::chunked::{ChunkStep, ChunkedDecoder};
-use larder_wire::http1::request::Request;
-use larder_wire::http1::{Framing, write};
+use larder_wire::http1::write;
+use larder_wire::message::{Framing, Request};
 use std::future::poll_fn;
 
 /// How far the body has been read.

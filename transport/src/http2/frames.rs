@@ -14,13 +14,12 @@ use crate::outbox::Outbox;
 use bytes::Bytes;
 use larder_semantics::date;
 use larder_stdx::clock;
-use larder_wire::http1::Framing;
-use larder_wire::http1::request::{HeadLimits, Reject, RequestHead, Storage};
 use larder_wire::http2::frame::{
     self, Http2Frame, Http2Setting, MAX_SIZE, MAX_WINDOW, ParsedFrame, SettingsFrame,
 };
 use larder_wire::http2::hpack::Section;
 use larder_wire::http2::{ErrorCode, PREFACE, head};
+use larder_wire::message::{Framing, HeadLimits, Reject, RequestHead, Storage};
 use std::rc::Rc;
 
 /// Frames of one field section. What fits into them is bounded as well; this bounds those without a byte.

@@ -9,9 +9,9 @@ use crate::body_length::BodyRest;
 use crate::client_socket::ClientGone;
 use crate::handler::{ClientDemand, ResponseBody};
 use larder_semantics::field::FieldList;
-use larder_wire::http1::chunked::is_allowed_trailer;
 use larder_wire::http2::frame::EndFlag;
 use larder_wire::http2::hpack::encode;
+use larder_wire::message::fields::is_allowed_trailer;
 use std::rc::Rc;
 
 /// Bytes of a stream that may wait for the client before its task waits, too, at most...

@@ -9,7 +9,7 @@ use larder_transport::body::{BodyPiece, FileOwner, FileSlice};
 use larder_transport::listener::{self, Bound, Listen};
 use larder_transport::worker::{self, ClientLimits, ConnectionLimit, TransportWorker};
 use larder_transport::{AnswerNow, Client, ClientGone, Handler, Reply, RequestBody, ResponseBody};
-use larder_wire::http1::request::{Reject, Request, RequestHead};
+use larder_wire::message::{Reject, Request, RequestHead};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};

@@ -3,8 +3,9 @@
 #[cfg(test)]
 mod tests;
 
-use super::MAX_FIELDS;
-use super::facts::is_token_byte;
+use crate::message::MAX_FIELDS;
+use crate::message::facts::is_token_byte;
+use crate::message::fields::is_allowed_trailer;
 use larder_semantics::field::FieldList;
 
 /// Most bytes of one chunk-size line, extensions included, CRLF not.
@@ -301,54 +302,6 @@ impl ChunkedDecoder {
 
 fn expect(byte: u8, wanted: u8, next: ChunkState) -> Result<ChunkState, BadChunk> {
     if byte == wanted { Ok(next) } else { Err(BadChunk::Terminator) }
-}
-
-/// Whether a field may be passed on in a trailer section: none that frames, routes, modifies or controls the
-/// message, authenticates, or says how the content is to be read (RFC 9110 §6.5.1), and none that is
-/// hop-by-hop. What is left out is dropped, as RFC 9110 §6.5.2 allows.
-#[must_use]
-pub fn is_allowed_trailer(name: &str) -> bool {
-    const FORBIDDEN: [&str; 38] = [
-        "accept-ranges",
-        "age",
-        "authentication-info",
-        "authorization",
-        "cache-control",
-        "cdn-cache-control",
-        "content-disposition",
-        "content-encoding",
-        "content-language",
-        "content-length",
-        "content-location",
-        "content-range",
-        "content-type",
-        "cookie",
-        "date",
-        "expect",
-        "expires",
-        "forwarded",
-        "host",
-        "if-match",
-        "if-modified-since",
-        "if-none-match",
-        "if-range",
-        "if-unmodified-since",
-        "location",
-        "max-forwards",
-        "pragma",
-        "range",
-        "retry-after",
-        "set-cookie",
-        "surrogate-control",
-        "vary",
-        "via",
-        "warning",
-        "www-authenticate",
-        "x-forwarded-for",
-        "x-forwarded-host",
-        "x-forwarded-proto",
-    ];
-    !super::write::is_hop_by_hop(name) && !FORBIDDEN.iter().any(|it| name.eq_ignore_ascii_case(it))
 }
 
 /// Appends the size line of a chunk of `length` bytes, above zero. CRLF follows the data.

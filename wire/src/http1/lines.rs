@@ -39,7 +39,7 @@ pub(super) fn scan(window: &[u8]) -> Result<HeadLines, BadLines> {
         }
         start = feed + 1;
         seen += 1;
-        if seen > super::MAX_FIELDS + 1 {
+        if seen > crate::message::MAX_FIELDS + 1 {
             return Err(BadLines::TooMany);
         }
     }

@@ -1,157 +1,18 @@
 //! The head of a request, read strictly: anything that two parsers could read differently is refused.
 
-pub(crate) mod target;
 #[cfg(test)]
 mod tests;
 
-use super::facts::{FieldCount, MessageFacts, is_token_byte, length};
 use super::lines::{self, BadLines};
-use super::{Framing, MAX_FIELDS, Version};
-use larder_semantics::field::{Field, FieldList};
+use crate::message::facts::{FieldCount, MessageFacts, is_token_byte, length};
+use crate::message::target::{self, SplitTarget};
+use crate::message::{
+    Framing, HeadLimits, MAX_FIELDS, Reject, RequestHead, Storage, Version, expects_continue,
+};
+use larder_semantics::field::Field;
 use larder_semantics::scheme::Scheme;
-use larder_semantics::target::{encoded, needs_encoding};
+use larder_semantics::target::needs_encoding;
 use std::mem::MaybeUninit;
-use target::SplitTarget;
-pub use target::is_authority;
-
-/// Bounds of a request head.
-#[derive(Clone, Copy, Debug)]
-pub struct HeadLimits {
-    /// Bytes of the whole head (`limits.head_size`).
-    pub head: usize,
-    /// Bytes of the request target (`limits.target_size`).
-    pub target: usize,
-    /// How the connection came on which the head is read: no client's word changes that.
-    pub scheme: Scheme,
-}
-
-/// A request head, borrowed from the read buffer.
-#[derive(Clone, Debug)]
-pub struct RequestHead<'a> {
-    /// A token, case-sensitive.
-    pub method: &'a str,
-    /// That of the connection.
-    pub scheme: Scheme,
-    /// Origin-form (`/path?query`), `*` for OPTIONS, or authority-form for CONNECT. Absolute-form has been
-    /// taken apart: its authority is in `authority`. Never empty; the fragment is refused. As sent: where it has
-    /// bytes that no URI may have, [`RequestHead::needs_encoding`] is set and [`Request::target`] is what counts.
-    pub target: &'a str,
-    /// The target has bytes that no URI may have (RFC 3986 §3.3, §3.4), as some browsers send them in queries.
-    pub needs_encoding: bool,
-    /// The host, and port if given, exactly as sent; validated characters only. Empty only for HTTP/1.0
-    /// without Host: an empty Host field is refused, since it names no server (RFC 9110 §4.2.1).
-    pub authority: &'a str,
-    /// 1.0 or 1.1.
-    pub version: Version,
-    /// The protocol that an extended CONNECT of HTTP/2 asks for (RFC 8441 §4), a token. The rest is that of the GET with
-    /// which HTTP/1.1 asks for an upgrade; what follows on its stream is no body.
-    pub protocol: Option<&'a str>,
-    /// Every field line in order, `Host` and framing fields included.
-    pub fields: &'a [Field<'a>],
-    /// Where the body ends.
-    pub framing: Framing,
-    /// Whether the client lets the connection live on (RFC 9112 §9.3).
-    pub keep_alive: bool,
-    /// `Expect: 100-continue` from an HTTP/1.1 client with a body.
-    pub expects_continue: bool,
-}
-
-/// Why a head was refused. Each has a status and one sentence for the error page.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reject {
-    /// The request line is not `method SP target SP version` (400).
-    RequestLine,
-    /// A version that is not 1.x (505).
-    Version,
-    /// The target is longer than the limit (414).
-    TargetTooLong,
-    /// The target is no valid origin-, absolute-, authority- or asterisk-form (400).
-    Target,
-    /// The head is over its limit, or has more than [`super::MAX_FIELDS`] lines (431).
-    HeadTooLarge,
-    /// A field line is malformed: bad name, space before the colon, obs-fold, control character (400).
-    Field,
-    /// A bare CR, bare LF or NUL (400).
-    LineEnd,
-    /// `Host` is missing (1.1), repeated, or invalid (400).
-    Host,
-    /// An `https` address over a connection that is not encrypted (421, RFC 9110 §7.4).
-    NotSecured,
-    /// An `http` address over a connection that is encrypted (421).
-    Secured,
-    /// The absolute-form's authority is not `Host`'s (400).
-    HostMismatch,
-    /// `Content-Length` is not one plain number below 2^63 (400).
-    ContentLength,
-    /// Both `Content-Length` and `Transfer-Encoding` (400).
-    BothLengths,
-    /// A `Transfer-Encoding` other than a single `chunked`, or one in HTTP/1.0 (501 for an unknown coding,
-    /// else 400).
-    TransferEncoding,
-    /// As before, but a coding that we do not know (501).
-    UnknownCoding,
-    /// `Expect` other than `100-continue` (417).
-    Expectation,
-    /// A pseudo-field of HTTP/2 is missing, repeated, unknown, out of place or not valid (400).
-    Pseudo,
-    /// HTTP/2 with a field that speaks of an HTTP/1.1 connection (400).
-    ConnectionField,
-}
-
-impl Reject {
-    /// The status code to answer with.
-    #[must_use]
-    pub fn status(self) -> u16 {
-        match self {
-            Reject::Version => 505,
-            Reject::TargetTooLong => 414,
-            Reject::HeadTooLarge => 431,
-            Reject::UnknownCoding => 501,
-            Reject::Expectation => 417,
-            Reject::NotSecured | Reject::Secured => 421,
-            Reject::RequestLine
-            | Reject::Target
-            | Reject::Field
-            | Reject::LineEnd
-            | Reject::Host
-            | Reject::HostMismatch
-            | Reject::ContentLength
-            | Reject::BothLengths
-            | Reject::TransferEncoding
-            | Reject::Pseudo
-            | Reject::ConnectionField => 400,
-        }
-    }
-
-    /// One sentence: what was wrong.
-    #[must_use]
-    pub fn sentence(self) -> &'static str {
-        match self {
-            Reject::RequestLine => "The request line is not a method, a target and a version.",
-            Reject::Version => "Only HTTP/1.0 and HTTP/1.1 are supported on this connection.",
-            Reject::TargetTooLong => "The request target is too long.",
-            Reject::Target => "The request target is not valid.",
-            Reject::HeadTooLarge => "The request head is too large, or has more than 128 fields.",
-            Reject::Field => "A header field is malformed.",
-            Reject::LineEnd => {
-                "A line of the request head does not end with CRLF, or holds a control character."
-            }
-            Reject::Host => "The Host field is missing, repeated or not valid.",
-            Reject::NotSecured => "The request target is an https URL, but the connection is not encrypted.",
-            Reject::Secured => "The request target is an http URL, but the connection is encrypted.",
-            Reject::HostMismatch => "The Host field does not match the request target.",
-            Reject::ContentLength => "The Content-Length is not a single decimal number.",
-            Reject::BothLengths => "The request has both Content-Length and Transfer-Encoding.",
-            Reject::TransferEncoding => {
-                "The Transfer-Encoding is not exactly chunked, or is not allowed here."
-            }
-            Reject::UnknownCoding => "The transfer coding is not supported.",
-            Reject::Pseudo => "A pseudo-field of the request is missing, repeated, unknown or not valid.",
-            Reject::ConnectionField => "The request has a connection-specific field, which HTTP/2 forbids.",
-            Reject::Expectation => "The Expect field has a value other than 100-continue.",
-        }
-    }
-}
 
 /// What [`parse`] found.
 #[derive(Debug)]
@@ -160,53 +21,6 @@ pub enum ParsedRequest<'a> {
     Head(RequestHead<'a>, usize),
     /// More bytes are needed.
     Partial,
-}
-
-/// Room for the field lines of one head, on the caller's stack. Making one costs nothing: make a new one for
-/// each call of [`parse`].
-pub struct Storage<'a> {
-    fields: [MaybeUninit<Field<'a>>; MAX_FIELDS],
-}
-
-impl<'a> Storage<'a> {
-    /// Empty room.
-    #[must_use]
-    #[inline]
-    pub fn new() -> Self {
-        Self { fields: [const { MaybeUninit::uninit() }; MAX_FIELDS] }
-    }
-
-    /// Puts fields behind the first `count`; how many there are then. Any above [`MAX_FIELDS`] are left out.
-    pub(crate) fn extend(&mut self, count: usize, fields: impl Iterator<Item = Field<'a>>) -> usize {
-        let room = self.fields.get_mut(count..).unwrap_or_default();
-        room.iter_mut().zip(fields).fold(count, |count, (room, field)| {
-            room.write(field);
-            count + 1
-        })
-    }
-
-    /// The first `count` fields, which [`Storage::extend`] put here.
-    pub(crate) fn view(&self, count: usize) -> &[Field<'a>] {
-        // SAFETY: see below; nothing is told of more than was written.
-        unsafe { std::slice::from_raw_parts(self.fields.as_ptr().cast(), count.min(MAX_FIELDS)) }
-    }
-
-    /// Keeps `lines`, of which there are at most [`MAX_FIELDS`]; any that are over are left out.
-    fn fill(&mut self, lines: &[httparse::Header<'a>]) -> &[Field<'a>] {
-        let mut count = 0;
-        for (room, line) in self.fields.iter_mut().zip(lines) {
-            room.write(Field { name: line.name, value: line.value });
-            count += 1;
-        }
-        // SAFETY: the first `count` elements were written just above, and `MaybeUninit<T>` is laid out as `T`.
-        unsafe { std::slice::from_raw_parts(self.fields.as_ptr().cast(), count) }
-    }
-}
-
-impl Default for Storage<'_> {
-    fn default() -> Self {
-        Self::new()
-    }
 }
 
 /// Reads one head from the start of `buffer`. At most one empty line before it is skipped (RFC 9112 §2.2),
@@ -343,7 +157,7 @@ fn judge<'a, 'b: 'a>(
         return Err(Reject::RequestLine);
     };
     let version = if version == 0 { Version::Http10 } else { Version::Http11 };
-    let fields = storage.fill(raw.headers);
+    let fields = storage.fill(raw.headers.iter().map(|it| Field { name: it.name, value: it.value }));
     let facts: MessageFacts<'_> = fields.iter().copied().collect();
     let target = target::read(method, target, scheme)?;
     let authority = authority(&target, &facts, version)?;
@@ -454,55 +268,4 @@ fn coding(value: &[u8]) -> Result<Framing, Reject> {
         it.is_empty() || it.eq_ignore_ascii_case(b"chunked") || !it.iter().all(|it| is_token_byte(*it))
     };
     if last && !codings.any(known) { Err(Reject::UnknownCoding) } else { Err(Reject::TransferEncoding) }
-}
-
-/// Whether the client waits for `100 Continue` (RFC 9110 §10.1.1); HTTP/1.0 cannot.
-pub(crate) fn expects_continue(facts: &MessageFacts<'_>, version: Version) -> Result<bool, Reject> {
-    match facts.expect {
-        _ if version == Version::Http10 => Ok(false),
-        FieldCount::Absent => Ok(false),
-        FieldCount::Once(it) | FieldCount::Same(it) if it.eq_ignore_ascii_case(b"100-continue") => Ok(true),
-        _ => Err(Reject::Expectation),
-    }
-}
-
-/// A request head that is kept while the request is worked on.
-#[derive(Clone, Debug)]
-pub struct Request {
-    /// See [`RequestHead`].
-    pub method: String,
-    /// That of the connection.
-    pub scheme: Scheme,
-    /// Origin-form, `*`, or authority-form; strict: what no URI may have is percent-encoded.
-    pub target: String,
-    /// As sent.
-    pub authority: String,
-    /// 1.0 or 1.1.
-    pub version: Version,
-    /// See [`RequestHead`].
-    pub protocol: Option<Box<str>>,
-    /// Every field line in order.
-    pub fields: FieldList,
-    /// Where the body ends.
-    pub framing: Framing,
-    /// `Expect: 100-continue`.
-    pub expects_continue: bool,
-}
-
-impl RequestHead<'_> {
-    /// A copy that outlives the read buffer.
-    #[must_use]
-    pub fn to_owned(&self) -> Request {
-        Request {
-            method: self.method.to_owned(),
-            scheme: self.scheme,
-            target: if self.needs_encoding { encoded(self.target) } else { self.target.to_owned() },
-            authority: self.authority.to_owned(),
-            version: self.version,
-            protocol: self.protocol.map(Into::into),
-            fields: FieldList::from_fields(self.fields),
-            framing: self.framing,
-            expects_continue: self.expects_continue,
-        }
-    }
 }

@@ -2,9 +2,11 @@
 //! that nothing passes here which two parsers could read differently.
 
 use super::hpack::{Flaw, Section};
-use crate::http1::facts::{FieldCount, MessageFacts};
-use crate::http1::request::{HeadLimits, Reject, RequestHead, Storage, expects_continue, target};
-use crate::http1::{Framing, Version, facts};
+use crate::message::facts::{FieldCount, MessageFacts};
+use crate::message::fields::is_allowed_trailer;
+use crate::message::{
+    Framing, HeadLimits, Reject, RequestHead, Storage, Version, expects_continue, facts, target,
+};
 use larder_semantics::field::{Field, FieldList, is_token};
 use larder_semantics::scheme::Scheme;
 use larder_semantics::target::needs_encoding;
@@ -114,7 +116,7 @@ pub fn trailers(section: &Section) -> Result<FieldList, Reject> {
         }
         check_field(name, value)?;
         let name = std::str::from_utf8(name).map_err(|_| Reject::Field)?;
-        if crate::http1::chunked::is_allowed_trailer(name) {
+        if is_allowed_trailer(name) {
             list.push(name, value);
         }
     }

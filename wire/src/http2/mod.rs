@@ -4,7 +4,6 @@
 pub mod frame;
 pub mod head;
 pub mod hpack;
-pub mod ready;
 
 /// What a client sends before its first frame (RFC 9113 §3.4).
 pub const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";

@@ -1,7 +1,7 @@
 //! What is written is found, in this process and the next; what is removed is not.
 
 use super::*;
-use larder_wire::http2::ready::ReadyHead;
+use larder_wire::ready_head::ReadyHead;
 
 const ENCODED: [Field<'static>; 1] = [Field { name: "accept-encoding", value: b"gzip" }];
 const PLAIN: [Field<'static>; 1] = [Field { name: "accept-encoding", value: b"identity" }];

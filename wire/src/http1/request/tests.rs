@@ -1,11 +1,13 @@
 //! The corpus: raw heads, and what becomes of each. Tables first, then laws that hold for any bytes.
 
 use super::*;
+use crate::message::Request;
 use Reject::{
     BothLengths, ContentLength, Expectation, HeadTooLarge, Host, HostMismatch, LineEnd, RequestLine,
     TargetTooLong, TransferEncoding, UnknownCoding,
 };
 use larder_semantics::scheme::Scheme;
+use larder_semantics::target::encoded;
 use proptest::prelude::*;
 
 const LIMITS: HeadLimits = HeadLimits { head: 16 * 1024, target: 256, scheme: Scheme::Http };

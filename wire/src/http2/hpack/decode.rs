@@ -3,7 +3,7 @@
 use super::super::ErrorCode;
 use super::huffman;
 use super::table::{Dynamic, OVERHEAD, STATIC};
-use crate::http1::MAX_FIELDS;
+use crate::message::MAX_FIELDS;
 use larder_semantics::field::is_token;
 
 /// Bytes of text for which room is kept from one section to the next.

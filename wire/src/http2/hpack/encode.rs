@@ -64,7 +64,7 @@ pub fn compact_head(text: &[u8], out: &mut Vec<u8>) {
 }
 
 /// [`compact_head`] of field lines alone.
-pub(in crate::http2) fn compact_fields(text: &[u8], out: &mut Vec<u8>) {
+pub(crate) fn compact_fields(text: &[u8], out: &mut Vec<u8>) {
     each_field_of(text, out, compact_field);
 }
 
@@ -86,7 +86,7 @@ fn each_field_of(mut rest: &[u8], out: &mut Vec<u8>, mut field: impl FnMut(&[u8]
 }
 
 /// The name and the value of a field line with its CRLF; `None` where it has no colon.
-pub(in crate::http2) fn parts(line: &[u8]) -> Option<(&[u8], &[u8])> {
+pub(crate) fn parts(line: &[u8]) -> Option<(&[u8], &[u8])> {
     let (name, value) = line.split_at(memchr::memchr(b':', line)?);
     Some((name, value.strip_prefix(b": ").and_then(|it| it.strip_suffix(b"\r\n")).unwrap_or_default()))
 }

@@ -1,7 +1,6 @@
 //! The four forms of a request target (RFC 9112 §3.2), and what may stand in an authority (RFC 3986 §3.2).
 
-use super::super::facts;
-use super::Reject;
+use super::{Reject, facts};
 use larder_semantics::scheme::Scheme;
 
 /// A target that was taken apart.

@@ -8,8 +8,7 @@
 //! own                               Date                          ETag, Content-Length
 //! ```
 
-use super::hpack::Encoder;
-use super::hpack::encode;
+use crate::http2::hpack::{Encoder, encode};
 use larder_semantics::field::Field;
 use std::fmt;
 use std::sync::Arc;
