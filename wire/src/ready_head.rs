@@ -1,7 +1,7 @@
-//! A head that is kept ready for clients of either protocol. Who makes it, and what is added when it is sent, is not here.
+//! A head that is kept ready for clients of each protocol. Who makes it, and what is added when it is sent, is not here.
 //!
 //! Most lines of most heads are the same for many responses (`Server`, `Cache-Control`, `Content-Type`): a kept head may leave
-//! those to a template that all of them share, and keep only its own lines, in both forms. Order stays as it was:
+//! those to a template that all of them share, and keep only its own lines, in every form. Order stays as it was:
 //!
 //! ```text
 //! template   HTTP/1.1 200 OK, Server │ Content-Type, Cache-Control │ (nothing)
@@ -17,77 +17,107 @@ mod templates;
 
 pub use templates::Templates;
 
-/// A status line and field lines as HTTP/1.1 has them, and the same as a block of HPACK that uses no table but
-/// the static one, so that it is right on every connection.
+/// A form in which a head is kept. A protocol with a form of its own gets a variant and what writes it; the layout of kept heads and
+/// of templates follows from [`HeadForm::ALL`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum HeadForm {
+    /// As HTTP/1.1 has it, without the empty line. From it the others are made, so it is always there.
+    Text,
+    /// A block of HPACK that uses no table but the static one (RFC 7541 Appendix A).
+    Hpack,
+}
+
+/// How many forms there are.
+const FORMS: usize = HeadForm::ALL.len();
+
+impl HeadForm {
+    const ALL: [HeadForm; 2] = [HeadForm::Text, HeadForm::Hpack];
+
+    /// Appends a head whose text this is: a status line and field lines.
+    fn write_head(self, text: &[u8], out: &mut Vec<u8>) {
+        match self {
+            HeadForm::Text => out.extend_from_slice(text),
+            HeadForm::Hpack => encode::compact_head(text, out),
+        }
+    }
+
+    /// Appends field lines whose text this is.
+    fn write_fields(self, text: &[u8], out: &mut Vec<u8>) {
+        match self {
+            HeadForm::Text => out.extend_from_slice(text),
+            HeadForm::Hpack => encode::compact_fields(text, out),
+        }
+    }
+}
+
+/// A status line and field lines in every [`HeadForm`], each right on every connection of its protocol.
 #[derive(Clone)]
 pub struct ReadyHead {
     /// The lines that it shares with others.
     template: Option<Arc<HeadTemplate>>,
-    /// With a template, the lengths of each run of own lines, as text and as HPACK, one byte each; then the texts, then the
-    /// HPACK. Without, the length of the text in four bytes, the text, and the HPACK if it is kept.
+    /// With a template, the lengths of each run of own lines, a byte for each form; then all runs in the first form, then in the
+    /// next. Without, the lengths of all forms but the last in four bytes each, then the forms: the text, and the others if they are kept.
     own: Box<[u8]>,
 }
 
 /// Lines that many heads share, the status line first.
 #[derive(Debug, PartialEq, Eq)]
 struct HeadTemplate {
-    text: Box<[u8]>,
-    block: Box<[u8]>,
-    /// Behind which bytes of both there is a run of own lines.
-    cuts: Box<[Cut]>,
+    forms: [Box<[u8]>; FORMS],
+    /// Behind which bytes of each form there is a run of own lines.
+    cuts: Box<[[u32; FORMS]]>,
 }
 
-/// Where in a template a head's own lines stand.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Cut {
-    text: u32,
-    block: u32,
-}
-
-/// Bytes of the length of a text that stands alone.
-const LENGTH: usize = size_of::<u32>();
+/// Bytes of the lengths of a head that stands alone: of each form but the last, which ends where the head does.
+const LENGTHS: usize = size_of::<u32>() * (FORMS - 1);
 
 impl ReadyHead {
-    /// In both forms. `text` has no empty line at its end, and no field that HTTP/2 forbids.
+    /// In all forms. `text` has no empty line at its end, and no field that HTTP/2 forbids.
     #[must_use]
     pub fn new(text: &[u8]) -> Self {
-        let mut bytes = Vec::with_capacity(2 * text.len() + LENGTH);
-        Self::begin(text, &mut bytes);
-        encode::compact_head(text, &mut bytes);
-        Self::alone(&bytes)
+        Self::alone(text, &HeadForm::ALL)
     }
 
-    /// As text alone, for what is not kept: the other form is made for each client that wants it.
+    /// As text alone, for what is not kept: another form is made for each client that needs it.
     #[must_use]
     pub fn passing(text: &[u8]) -> Self {
-        let mut bytes = Vec::with_capacity(text.len() + LENGTH);
-        Self::begin(text, &mut bytes);
-        Self::alone(&bytes)
+        Self::alone(text, &[HeadForm::Text])
     }
 
-    fn begin(text: &[u8], bytes: &mut Vec<u8>) {
-        bytes.extend_from_slice(&u32::try_from(text.len()).unwrap_or(u32::MAX).to_ne_bytes());
-        bytes.extend_from_slice(text);
-    }
-
-    fn alone(bytes: &[u8]) -> Self {
+    /// Without a template, in these forms.
+    fn alone(text: &[u8], forms: &[HeadForm]) -> Self {
+        let mut bytes = Vec::with_capacity(LENGTHS + forms.len() * text.len());
+        bytes.resize(LENGTHS, 0);
+        for (at, form) in forms.iter().enumerate() {
+            let before = bytes.len();
+            form.write_head(text, &mut bytes);
+            let length = u32::try_from(bytes.len() - before).unwrap_or(u32::MAX).to_ne_bytes();
+            // The last has none.
+            if let Some(room) = bytes[..LENGTHS].chunks_exact_mut(length.len()).nth(at) {
+                room.copy_from_slice(&length);
+            }
+        }
         // Copied: what a vector has too much of would be kept for as long.
-        Self { template: None, own: Box::from(bytes) }
+        Self { template: None, own: Box::from(&bytes[..]) }
     }
 
-    /// Where what stands alone is divided: text, HPACK.
+    /// Of what stands alone, the bytes in this form; empty where it is not kept.
     #[inline]
-    fn halves(&self) -> (&[u8], &[u8]) {
-        let (length, rest) = self.own.split_first_chunk().unwrap_or((&[0; LENGTH], &[]));
-        rest.split_at(rest.len().min(u32::from_ne_bytes(*length) as usize))
+    fn bytes(&self, form: HeadForm) -> &[u8] {
+        let (lengths, mut rest) = self.own.split_at_checked(LENGTHS).unwrap_or_default();
+        let mut lengths = lengths.as_chunks().0.iter().map(|it| u32::from_ne_bytes(*it) as usize);
+        for _ in 0..form as usize {
+            rest = rest.get(lengths.next().unwrap_or_default()..).unwrap_or_default();
+        }
+        &rest[..lengths.next().map_or(rest.len(), |it| it.min(rest.len()))]
     }
 
     /// Appends it as HTTP/1.1 has it, without the empty line.
     #[inline]
     pub fn write_text(&self, out: &mut Vec<u8>) {
         match &self.template {
-            None => out.extend_from_slice(self.halves().0),
-            Some(it) => it.write_text(&self.own, out),
+            None => out.extend_from_slice(self.bytes(HeadForm::Text)),
+            Some(it) => it.write(HeadForm::Text, &self.own, out),
         }
     }
 
@@ -95,10 +125,10 @@ impl ReadyHead {
     #[inline]
     pub fn write_block(&self, out: &mut Vec<u8>) {
         match &self.template {
-            Some(it) => it.write_block(&self.own, out),
-            None => match self.halves() {
-                (text, []) => encode::head(text, out),
-                (_, block) => out.extend_from_slice(block),
+            Some(it) => it.write(HeadForm::Hpack, &self.own, out),
+            None => match self.bytes(HeadForm::Hpack) {
+                [] => encode::head(self.bytes(HeadForm::Text), out),
+                block => out.extend_from_slice(block),
             },
         }
     }
@@ -107,10 +137,10 @@ impl ReadyHead {
     #[inline]
     pub fn encode(&self, encoder: &mut Encoder, out: &mut Vec<u8>) {
         match &self.template {
-            Some(it) => it.each_block(&self.own, |piece| encoder.block(piece, out)),
-            None => match self.halves() {
-                (text, []) => encoder.head(text, out),
-                (_, block) => encoder.block(block, out),
+            Some(it) => it.each_piece(HeadForm::Hpack, &self.own, |piece| encoder.block(piece, out)),
+            None => match self.bytes(HeadForm::Hpack) {
+                [] => encoder.head(self.bytes(HeadForm::Text), out),
+                block => encoder.block(block, out),
             },
         }
     }
@@ -127,7 +157,7 @@ impl ReadyHead {
     #[must_use]
     pub fn lines(&self) -> ReadyLines<'_> {
         let mut lines = match &self.template {
-            None => ReadyLines { rest: self.halves().0, pieces: None },
+            None => ReadyLines { rest: self.bytes(HeadForm::Text), pieces: None },
             Some(it) => ReadyLines {
                 rest: b"",
                 pieces: Some(Pieces { template: it, own: &self.own, next: 0, at: 0 }),
@@ -146,47 +176,31 @@ impl ReadyHead {
 }
 
 impl HeadTemplate {
-    /// Bytes of the texts of all own runs.
+    /// Appends a head with these own lines in one form.
     #[inline]
-    fn texts(&self, own: &[u8]) -> usize {
-        own.iter().step_by(2).take(self.cuts.len()).map(|it| usize::from(*it)).sum()
+    fn write(&self, form: HeadForm, own: &[u8], out: &mut Vec<u8>) {
+        out.reserve(self.forms[form as usize].len() + own.len());
+        self.each_piece(form, own, |piece| out.extend_from_slice(piece));
     }
 
+    /// Hands over the pieces of one form in order; each is whole lines, the first with the status.
     #[inline]
-    fn write_text(&self, own: &[u8], out: &mut Vec<u8>) {
-        let (lengths, mut rest) = own.split_at(2 * self.cuts.len());
-        out.reserve(self.text.len() + rest.len());
+    fn each_piece(&self, form: HeadForm, own: &[u8], mut piece: impl FnMut(&[u8])) {
+        let (form, shared) = (form as usize, &self.forms[form as usize]);
+        let (lengths, rest) = own.split_at(FORMS * self.cuts.len());
+        let lengths = lengths.as_chunks::<FORMS>().0;
+        // The runs in the forms before this one.
+        let skipped: usize = lengths.iter().flat_map(|it| &it[..form]).map(|it| usize::from(*it)).sum();
+        let mut rest = &rest[skipped..];
         let mut from = 0;
-        for (cut, lengths) in self.cuts.iter().zip(lengths.chunks_exact(2)) {
-            out.extend_from_slice(&self.text[from..cut.text as usize]);
-            from = cut.text as usize;
-            let (run, after) = rest.split_at(usize::from(lengths[0]));
-            out.extend_from_slice(run);
-            rest = after;
-        }
-        out.extend_from_slice(&self.text[from..]);
-    }
-
-    #[inline]
-    fn write_block(&self, own: &[u8], out: &mut Vec<u8>) {
-        out.reserve(self.block.len() + own.len());
-        self.each_block(own, |piece| out.extend_from_slice(piece));
-    }
-
-    /// Hands over the pieces of the HPACK in order; each is whole fields, the first with the status.
-    #[inline]
-    fn each_block(&self, own: &[u8], mut piece: impl FnMut(&[u8])) {
-        let (lengths, rest) = own.split_at(2 * self.cuts.len());
-        let mut rest = &rest[self.texts(own)..];
-        let mut from = 0;
-        for (cut, lengths) in self.cuts.iter().zip(lengths.chunks_exact(2)) {
-            piece(&self.block[from..cut.block as usize]);
-            from = cut.block as usize;
-            let (run, after) = rest.split_at(usize::from(lengths[1]));
+        for (cut, lengths) in self.cuts.iter().zip(lengths) {
+            piece(&shared[from..cut[form] as usize]);
+            from = cut[form] as usize;
+            let (run, after) = rest.split_at(usize::from(lengths[form]));
             piece(run);
             rest = after;
         }
-        piece(&self.block[from..]);
+        piece(&shared[from..]);
     }
 }
 
@@ -210,7 +224,9 @@ struct Pieces<'a> {
 
 impl<'a> Pieces<'a> {
     fn next(&mut self) -> Option<&'a [u8]> {
-        let HeadTemplate { text, cuts, .. } = self.template;
+        const TEXT: usize = HeadForm::Text as usize;
+        let HeadTemplate { forms, cuts } = self.template;
+        let text = &forms[TEXT];
         let cut = self.next / 2;
         let is_own = self.next % 2 == 1;
         self.next += 1;
@@ -218,12 +234,12 @@ impl<'a> Pieces<'a> {
             if cut >= cuts.len() {
                 return None;
             }
-            let length = usize::from(*self.own.get(2 * cut)?);
-            let from = 2 * cuts.len() + self.at;
+            let length = usize::from(*self.own.get(FORMS * cut + TEXT)?);
+            let from = FORMS * cuts.len() + self.at;
             self.at += length;
             return self.own.get(from..from + length);
         }
-        let end = |at: usize| cuts.get(at).map_or(text.len(), |it| it.text as usize);
+        let end = |at: usize| cuts.get(at).map_or(text.len(), |it| it[TEXT] as usize);
         let from = cut.checked_sub(1).map_or(0, end);
         (cut <= cuts.len()).then(|| &text[from..end(cut)])
     }

@@ -1,6 +1,6 @@
 //! The lines that heads share: found by having been seen before, kept once for all heads that have them.
 
-use super::{Cut, HeadTemplate, ReadyHead};
+use super::{FORMS, HeadForm, HeadTemplate, ReadyHead};
 use crate::http2::hpack::encode;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -44,19 +44,19 @@ struct Split {
 }
 
 impl Templates {
-    /// The same head in both forms, without the lines that others have as well.
+    /// The same head in all forms, without the lines that others have as well.
     #[must_use]
     pub fn keep(&self, head: ReadyHead) -> ReadyHead {
         if head.template.is_some() {
             return head;
         }
-        let (text, block) = head.halves();
+        let text = head.bytes(HeadForm::Text);
         let split = self.split(text);
         let shared: usize = split.pieces.iter().step_by(2).map(Range::len).sum();
         let template = if shared < LEAST { None } else { self.find(text, &split) };
         match template.and_then(|it| own(text, &split, it)) {
             Some(it) => it,
-            None if block.is_empty() => ReadyHead::new(text),
+            None if head.bytes(HeadForm::Hpack).is_empty() => ReadyHead::new(text),
             None => head,
         }
     }
@@ -141,17 +141,14 @@ fn runs(split: &Split) -> usize {
 
 fn own(text: &[u8], split: &Split, template: Arc<HeadTemplate>) -> Option<ReadyHead> {
     let runs = runs(split);
-    let mut own = vec![0; 2 * runs];
-    own.reserve(2 * text.len());
-    let pieces = || split.pieces.iter().skip(1).step_by(2).enumerate();
-    for (run, piece) in pieces() {
-        own[2 * run] = u8::try_from(piece.len()).ok()?;
-        own.extend_from_slice(&text[piece.clone()]);
-    }
-    for (run, piece) in pieces() {
-        let before = own.len();
-        encode::compact_fields(&text[piece.clone()], &mut own);
-        own[2 * run + 1] = u8::try_from(own.len() - before).ok()?;
+    let mut own = vec![0; FORMS * runs];
+    own.reserve(FORMS * text.len());
+    for form in HeadForm::ALL {
+        for (run, piece) in split.pieces.iter().skip(1).step_by(2).enumerate() {
+            let before = own.len();
+            form.write_fields(&text[piece.clone()], &mut own);
+            own[FORMS * run + form as usize] = u8::try_from(own.len() - before).ok()?;
+        }
     }
     // Copied: what a vector has too much of would be kept for as long.
     Some(ReadyHead { template: Some(template), own: Box::from(&own[..]) })
@@ -159,21 +156,21 @@ fn own(text: &[u8], split: &Split, template: Arc<HeadTemplate>) -> Option<ReadyH
 
 impl HeadTemplate {
     fn of(head: &[u8], split: &Split) -> Option<HeadTemplate> {
-        let (mut text, mut block, mut cuts) = (Vec::new(), Vec::new(), Vec::with_capacity(runs(split)));
-        for (at, piece) in split.pieces.iter().step_by(2).enumerate() {
-            text.extend_from_slice(&head[piece.clone()]);
-            match at {
-                0 => encode::compact_head(&head[piece.clone()], &mut block),
-                _ => encode::compact_fields(&head[piece.clone()], &mut block),
-            }
-            if cuts.len() < runs(split) {
-                cuts.push(Cut {
-                    text: u32::try_from(text.len()).ok()?,
-                    block: u32::try_from(block.len()).ok()?,
-                });
+        let mut forms: [Vec<u8>; FORMS] = Default::default();
+        let mut cuts = vec![[0; FORMS]; runs(split)];
+        for form in HeadForm::ALL {
+            let out = &mut forms[form as usize];
+            for (at, piece) in split.pieces.iter().step_by(2).enumerate() {
+                match at {
+                    0 => form.write_head(&head[piece.clone()], out),
+                    _ => form.write_fields(&head[piece.clone()], out),
+                }
+                if let Some(cut) = cuts.get_mut(at) {
+                    cut[form as usize] = u32::try_from(out.len()).ok()?;
+                }
             }
         }
-        Some(HeadTemplate { text: text.into(), block: block.into(), cuts: cuts.into() })
+        Some(HeadTemplate { forms: forms.map(Into::into), cuts: cuts.into() })
     }
 
     /// Whether it has the very lines that a head shares, in the same places.
@@ -181,13 +178,15 @@ impl HeadTemplate {
         let mut at = 0;
         let mut cuts = self.cuts.iter();
         let mut left = runs(split);
+        let text = &self.forms[HeadForm::Text as usize];
         let all = split.pieces.iter().step_by(2).all(|piece| {
-            let is_same = self.text.get(at..at + piece.len()) == Some(&head[piece.clone()]);
+            let is_same = text.get(at..at + piece.len()) == Some(&head[piece.clone()]);
             at += piece.len();
-            let is_cut = left == 0 || cuts.next().is_some_and(|it| it.text as usize == at);
+            let is_cut =
+                left == 0 || cuts.next().is_some_and(|it| it[HeadForm::Text as usize] as usize == at);
             left = left.saturating_sub(1);
             is_same && is_cut
         });
-        all && at == self.text.len() && cuts.next().is_none()
+        all && at == text.len() && cuts.next().is_none()
     }
 }
