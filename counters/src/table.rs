@@ -37,6 +37,7 @@ pub struct CounterRow {
 pub const ALIASES: &[(&str, &str)] = &[
     ("cache_two_ways", "cache_ambiguous_paths"),
     ("disk_gave_way", "disk_device_full_drops"),
+    ("fill_laggards_cut", "fill_laggards"),
     ("admin_guesses", "admin_throttled"),
     ("admin_refusals_untold", "admin_refusals_unlogged"),
     ("coding_shed", "coding_evictions"),
@@ -232,12 +233,10 @@ counters! {
     requests_collapsed: Count, "Requests that waited for another request's fetch.";
     collapse_timeouts: Limit, "Requests whose wait for another request's fetch timed out (`cache.collapse_wait`); one of them begins a second fetch, and the others wait for both.";
     collapse_failures: Count, "Requests answered with the failure of another request's fetch, after two fetches in turn had failed; both requests have the same header fields.";
-    fill_laggards: Limit, "Clients that fell behind a shared body too large to store: they delayed the others by 0.5 s in total, or the spool failed.";
-    fill_laggards_continued: Count, "Clients, of `fill_laggards`, whose rest was requested from the origin.";
-    fill_laggards_cut: Limit, "Clients, of `fill_laggards`, whose response was cut: the origin did not send the rest, the representation had changed, or no connection was free.";
+    fill_laggards: Limit, "Clients whose response was cut because they fell behind a shared body too large to store: they delayed the others by 0.5 s in total and the spool was off or full, or the spool failed.";
     fill_spooled: Count, "Shared bodies, too large to store, of which a part was buffered in the spool for slow clients.";
     fill_spool_bytes: Gauge, "Bytes in the spool now.";
-    fill_spool_given_up: Limit, "Shared bodies that the spool stopped buffering: `cache.spool.size` was reached, or its directory failed or was too slow. Slow clients then fall behind.";
+    fill_spool_given_up: Limit, "Shared bodies that the spool stopped buffering: `cache.spool.size` was reached, or its directory failed or was too slow. Slow clients of these are then cut.";
     fill_hurried: Count, "Bodies, not stored, whose rest was fetched into the spool because requests queued for the origin and the clients were slow.";
     fill_given_up: Limit, "Fetches cancelled because requests queued for the origin and no client waited for the fetch.";
     answers_shed: Limit, "Responses cut because requests queued for the origin, the client had read nothing for 1 s, and the spool had no room.";

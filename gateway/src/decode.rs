@@ -91,7 +91,7 @@ impl<'c> Machine<'_, 'c> {
         let stages = self.stages;
         let mut along = FillReading::new(reader, head);
         let room = reply.room().await?;
-        let mut next = flush_while_waiting(stages, reply, along.next(self, room, reply)).await?;
+        let mut next = flush_while_waiting(stages, reply, along.next(room, reply)).await?;
         let Some((mut decoding, mut progress)) = self.begin(coding, next.as_ref().ok().cloned()) else {
             let body = head.length.map_or(ResponseBody::Stream, ResponseBody::Length);
             self.head(reply, head.status, fields, body, Some(report)).await?;
@@ -102,7 +102,7 @@ impl<'c> Machine<'_, 'c> {
                     Err(FillEnd::Failed | FillEnd::LeftBehind) => return Err(DeliveryCut::Origin),
                 }
                 let room = reply.room().await?;
-                next = flush_while_waiting(stages, reply, along.next(self, room, reply)).await?;
+                next = flush_while_waiting(stages, reply, along.next(room, reply)).await?;
             }
         };
         fields = transcode::form_fields(&fields, Coding::Identity);
@@ -111,7 +111,7 @@ impl<'c> Machine<'_, 'c> {
             send(reply, &decoding).await?;
             if progress == DecodeProgress::Fed {
                 let room = reply.room().await?;
-                match flush_while_waiting(stages, reply, along.next(self, room, reply)).await? {
+                match flush_while_waiting(stages, reply, along.next(room, reply)).await? {
                     Ok(bytes) => decoding.feed(bytes),
                     Err(FillEnd::Complete(trailers)) => return self.end(&decoding, trailers),
                     Err(FillEnd::Failed | FillEnd::LeftBehind) => return Err(DeliveryCut::Origin),

@@ -450,7 +450,7 @@ impl<'c> Machine<'_, 'c> {
         let (mut along, mut at) = (FillReading::new(reader, head), 0);
         loop {
             let room = reply.room().await?;
-            let next = along.next(self, room, reply);
+            let next = along.next(room, reply);
             match flush_while_waiting(stages, reply, next).await? {
                 Ok(bytes) => {
                     let piece = BodyPiece::Bytes(bytes);

@@ -23,7 +23,7 @@ use larder_semantics::request::RequestFacts;
 use larder_semantics::storable::{NotStorable, Storable};
 use larder_semantics::stored::{self, Meta};
 use larder_semantics::trace::Silent;
-use larder_semantics::{freshen, resume, reuse, tags, transcode, vary};
+use larder_semantics::{freshen, reuse, tags, transcode, vary};
 use larder_stdx::clock::{self, WallTime};
 use larder_store::fill::{SharedHead, SpentLifetime};
 use larder_store::fleet::{RecomputeLease, Unshared};
@@ -394,7 +394,7 @@ impl FillJob {
     }
 
     /// Why those who wait for this response are to ask for themselves, if so: it may not be stored; or it is certain that its body
-    /// will not be kept and has no strong tag, so that the slowest would be left behind, and each ask for the whole all the same.
+    /// will not be kept and has no strong tag, so that a reader that is cut cannot request the rest.
     fn not_for_others(
         &self,
         verdict: Storable,
@@ -416,7 +416,7 @@ impl FillJob {
             }
             Storable::Store => {}
         }
-        let length = length.filter(|_| resume::tag(meta).is_none())?;
+        let length = length.filter(|_| !partial::is_resumable(meta))?;
         let why = large::kept_nowhere(self, meta, length, writer)?;
         self.gateway.counters.cache_over_budget.add(1);
         if why == Nowhere::NoRoom {

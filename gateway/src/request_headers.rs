@@ -5,7 +5,6 @@ use crate::fast_path;
 use crate::route::{Gateway, GatewayRoute};
 use crate::trusted_headers;
 use larder_origin::{OutgoingRequest, RequestLine};
-use larder_semantics::coding::Coding;
 use larder_semantics::cookies;
 use larder_semantics::date;
 use larder_semantics::field::{self, Field, FieldList};
@@ -45,9 +44,6 @@ pub enum OriginRequest<'a> {
     Conditional(&'a Stored),
     /// The rest of a representation that is held in part (RFC 9111 §3.3): this `Range`, `If-Range` this tag.
     Rest(&'a str, &'a [u8]),
-    /// The rest of a representation that is being sent, as [`OriginRequest::Rest`], or the whole once more; in the coding in which it
-    /// began.
-    Onward(Option<(&'a str, &'a [u8])>, Coding),
 }
 
 /// The request as the origin gets it; `sent` are the request's fields.
@@ -67,8 +63,7 @@ pub fn outgoing(
         && !policy.private_cookies.is_empty()
         && matches!(request.method.as_str(), "GET" | "HEAD")
         && !cookies::is_private(sent, &policy.private_cookies);
-    let drops_conditions =
-        matches!(ask, OriginRequest::Whole | OriginRequest::Rest(..) | OriginRequest::Onward(..));
+    let drops_conditions = matches!(ask, OriginRequest::Whole | OriginRequest::Rest(..));
     let accept = accept_encoding(policy, sent, ask);
     let forwards = max_forwards(&request.method, sent);
     let has_lost_body = framing == Framing::Empty && request.framing != Framing::Empty;
@@ -96,7 +91,7 @@ pub fn outgoing(
     }
     match ask {
         OriginRequest::Conditional(stored) => validator::make_conditional(&mut fields, &stored.meta),
-        OriginRequest::Rest(range, tag) | OriginRequest::Onward(Some((range, tag)), _) => {
+        OriginRequest::Rest(range, tag) => {
             fields.push("Range", range);
             fields.push("If-Range", tag);
         }
@@ -226,11 +221,6 @@ fn accept_encoding(policy: &Policy, sent: &[Field<'_>], ask: OriginRequest<'_>) 
         // What each client accepts selects a variant, which is of what the origin was sent.
         _ if policy.compress.is_none() => return vary::normal_encodings(sent),
         OriginRequest::AsSent | OriginRequest::Rest(..) => return vary::normal_encodings(sent),
-        OriginRequest::Onward(_, Coding::Other | Coding::Deflate | Coding::Several(_)) => {
-            return vary::normal_encodings(sent);
-        }
-        // Whoever cannot read it has it decoded on its way.
-        OriginRequest::Onward(_, coding) => return Some(transcode::token(coding).unwrap_or("identity")),
         OriginRequest::Head | OriginRequest::Whole => None,
         OriginRequest::Conditional(stored) => Some(transcode::coding_of(&stored.fields().view())),
     };

@@ -6,7 +6,7 @@ use crate::channel::Channel;
 use crate::exchange::Exchange;
 use crate::http2::ChannelNeeds;
 use crate::outlier_state::{OriginAdmission, SentIn};
-use crate::pool::{EventPermit, OriginLoad, Permit, ReservedPermit};
+use crate::pool::{OriginLoad, Permit, ReservedPermit};
 use crate::wait_queue::PermitWait;
 use crate::{OriginError, OriginPool, OutgoingRequest};
 use larder_stdx::clock;
@@ -150,15 +150,6 @@ impl Group {
         request: OutgoingRequest,
     ) -> Result<Rc<Exchange>, OriginError> {
         self.reserve(asked).await?.send(request).await
-    }
-
-    /// [`OriginPool::onward`] of one of the origins.
-    ///
-    /// # Errors
-    /// As there, and what [`Group::reserve`] has where none may be asked.
-    pub async fn onward(self: &Rc<Self>, asked: BalanceKey) -> Result<EventPermit, OriginError> {
-        let (at, _) = self.choose(0, asked).ok_or_else(|| self.refusal())?;
-        self.members[at].onward().await
     }
 
     /// Whether nobody is asked because every origin is drained.

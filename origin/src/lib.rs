@@ -34,7 +34,7 @@ pub use health::{Changes, CheckResult, HealthCheck, watch};
 pub use http2::Http2;
 pub use outlier_state::{OriginChange, OriginState, OutlierEjection, OutlierState};
 pub use pool::{
-    EventPermit, FailureReport, Measures, Membership, OriginPool, OriginSecurity, ReservedPermit, StateReport,
+    FailureReport, Measures, Membership, OriginPool, OriginSecurity, ReservedPermit, StateReport,
 };
 pub use request::{OutgoingRequest, RequestLine, is_idempotent};
 pub use stalled_exchanges::{PermitWanted, StallCause, others_wait};

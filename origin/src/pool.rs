@@ -59,8 +59,6 @@ pub struct OriginPool {
     /// One place for each exchange under way. Since a connection is opened only by an exchange that found none
     /// unused, or none with room, this also bounds the open connections. Who is served first is said in `line`.
     pub(crate) places: WaitQueue,
-    /// Half as many.
-    onward: WaitQueue,
     /// Those that are not kept for requests which are here as a whole: see [`whole`].
     pub(crate) uploads: WaitQueue,
     /// Whose exchanges wait for others than the origin.
@@ -216,16 +214,6 @@ impl Drop for Permit {
     }
 }
 
-/// The right to one exchange that goes on, for one client, with what that was too slow for: there are half as many as places.
-/// It is no place yet.
-pub struct EventPermit(Rc<OriginPool>);
-
-impl Drop for EventPermit {
-    fn drop(&mut self) {
-        self.0.onward.give_back();
-    }
-}
-
 /// A place for one request.
 pub struct ReservedPermit {
     pub(crate) place: Permit,
@@ -304,7 +292,6 @@ impl OriginPool {
             ejection,
             drained,
             places: WaitQueue::new(limits.connections, limits.queue, QueueOrder::NewestFirst),
-            onward: WaitQueue::new(limits.connections / 2, limits.queue, QueueOrder::InOrder),
             uploads: WaitQueue::new(
                 limits.connections - whole(limits.connections),
                 limits.queue,
@@ -438,17 +425,6 @@ impl OriginPool {
             Some(time) => after(now(), time),
             None => self.connect_by(deadline),
         }
-    }
-
-    /// Waits for the right to go on with what a client was too slow for, as long as an origin may be silent within a response:
-    /// to that client it is the same.
-    ///
-    /// # Errors
-    /// [`OriginError::Busy`].
-    pub async fn onward(self: &Rc<Self>) -> Result<EventPermit, OriginError> {
-        let taking = pin!(self.onward.take(|| after(now(), self.limits.between_bytes)));
-        let taken = self.pressing(taking).await;
-        taken.map(|_| EventPermit(self.clone())).ok_or_else(|| self.is_busy())
     }
 
     fn is_busy(&self) -> OriginError {

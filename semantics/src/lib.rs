@@ -24,7 +24,6 @@ pub mod policy;
 pub mod purged;
 pub mod range;
 pub mod request;
-pub mod resume;
 pub mod reuse;
 pub mod scheme;
 pub mod secret;

@@ -75,6 +75,14 @@ pub fn completion(stored: &Meta) -> Option<(String, Vec<u8>)> {
     Some((range, validator))
 }
 
+/// Whether a client whose transfer was cut can request the rest: a whole response with a strong entity tag, by `Range` and `If-Range`
+/// (RFC 9110 §13.1.5). A time is not counted: a file that replaced another may have the time of the first.
+#[must_use]
+pub fn is_resumable(meta: &Meta) -> bool {
+    let is_strong = meta.etag.as_deref().is_some_and(|it| !it.starts_with(b"W/"));
+    is_strong && meta.status == 200 && meta.partial.is_none()
+}
+
 /// The bytes of a stored part that answer a `Range` value: (first, last, complete length where known), for
 /// a 206 with that `Content-Range`. `None` where the stored response is whole, the range is not a single
 /// valid one, or not all of it is surely held.
@@ -203,6 +211,21 @@ mod tests {
         let got = completion(&meta(stored));
         let expect = expect.map(|(range, validator)| (range.to_owned(), validator.as_bytes().to_vec()));
         assert_eq!(expect, got, "{stored}");
+    }
+
+    #[test]
+    fn only_a_whole_response_with_a_strong_tag_is_resumable() {
+        for (spec, expect) in [
+            ("e:\"a\"", true),
+            ("e:\"a\" lm:500", true),
+            ("e:W/\"a\"", false),
+            ("lm:500", false),
+            ("", false),
+            ("404 e:\"a\"", false),
+            ("e:\"a\" p:0-4/10", false),
+        ] {
+            assert_eq!(expect, is_resumable(&meta(spec)), "{spec}");
+        }
     }
 
     #[test]

@@ -1,17 +1,15 @@
 //! A fetch in flight that others may follow: one writer, many readers on any worker, the body shared while it
-//! arrives. A fill belongs to no client: whoever began it may go away. Which fills there are is in `flights`.
+//! arrives. A fill belongs to no client: whoever began it may go away. Which fills there are is in `in_flight`.
 //!
 //! A *kept* fill holds its whole body until it is stored; slow readers do not hold it up. One that is not kept holds
-//! a window: the writer waits for the slowest reader, but not for long while others wait with it (`pace`). Every state
+//! a window: the writer waits for the slowest reader, but not for long while others wait with it (`slow_reader`). Every state
 //! change happens under the fill's lock and is followed by a ring of the bell that the other side listens to *before* it
-//! looks, so that none is missed. The reading end is in `reader`; what goes to the spool rather than that somebody is left
-//! behind, in `spooling`; by what one that was left behind can go on, in `sums`.
+//! looks, so that none is missed. The reading end is in `reader`; the spool, from which slow
+//! readers are served, in `spooling`.
 
 use self::drain::DrainPolicy;
 pub use self::drain::WithoutSpool;
 pub use self::head::{FillEnd, FillHead, SharedHead, SpentLifetime};
-use self::prefix_hash::PrefixSums;
-pub use self::prefix_hash::{PrefixSum, RunningPrefixSum};
 use self::reader::ReaderRole;
 pub use self::reader::{FillReader, LeftFill};
 use self::slow_reader::WriterPace;
@@ -40,7 +38,6 @@ const FIRST: u64 = 8 * 1024;
 
 mod drain;
 mod head;
-mod prefix_hash;
 mod reader;
 mod slow_reader;
 mod spooling;
@@ -105,14 +102,12 @@ struct FillState {
     leader: bool,
     /// What the ledger has for the chunks.
     charged: u64,
-    /// Whoever stands below this offset was left behind: it gets nothing more from here.
+    /// A reader below this offset fell behind: it gets nothing more.
     left_behind: u64,
     /// Readers that have read all `length` bytes and wait for more.
     waiting: usize,
     /// Bytes that may lie here for the reader that asked last.
     ahead: u64,
-    /// The sums of what was read by those who stood there when the body ceased to be kept.
-    early: BTreeMap<u64, PrefixSum>,
     /// The file of those chunks that are in the spool.
     spooled: Option<Arc<Spooled>>,
     /// See [`FillWriter::provoked_by`].
@@ -133,8 +128,6 @@ struct Chunk {
     length: usize,
     held: ChunkBytes,
     copied: bool,
-    /// The sum of the body to its end, where that is known.
-    sum: Option<PrefixSum>,
 }
 
 /// Where the bytes of a chunk are.
@@ -145,8 +138,8 @@ enum ChunkBytes {
 }
 
 impl Chunk {
-    fn new(start: u64, bytes: Bytes, copied: bool, sum: Option<PrefixSum>) -> Self {
-        Self { start, length: bytes.len(), held: ChunkBytes::Here(bytes), copied, sum }
+    fn new(start: u64, bytes: Bytes, copied: bool) -> Self {
+        Self { start, length: bytes.len(), held: ChunkBytes::Here(bytes), copied }
     }
 
     fn end(&self) -> u64 {
@@ -176,8 +169,8 @@ pub fn part(bytes: &mut Bytes, most: u64) -> Bytes {
 
 /// What there is for a reader.
 enum NextBytes {
-    /// Bytes to the end of a chunk, and the sum of the body to there.
-    Here(Bytes, Option<PrefixSum>),
+    /// Bytes to the end of a chunk.
+    Here(Bytes),
     /// They are in the spool.
     Spooled(InSpool),
     Nothing,
@@ -271,7 +264,6 @@ impl Fill {
             left_behind: 0,
             waiting: 0,
             ahead: 0,
-            early: BTreeMap::new(),
             spooled: None,
             provoked_by: None,
         };
@@ -290,9 +282,9 @@ impl Fill {
 
     fn ends(fill: Arc<Fill>) -> (FillWriter, FillReader) {
         let reader = FillReader::new(fill.clone(), ReaderRole::Leader);
-        let (pace, spooling, sums) = (WriterPace::default(), Spooling::NotYet, PrefixSums::NotYet);
+        let (pace, spooling) = (WriterPace::default(), Spooling::NotYet);
         let (hurry, spent) = (DrainPolicy::No, SpentLifetime::No);
-        (FillWriter { fill, pace, spooling, sums, hurry, spent, finished: false }, reader)
+        (FillWriter { fill, pace, spooling, hurry, spent, finished: false }, reader)
     }
 
     pub(crate) fn detach(&self) {
@@ -347,15 +339,15 @@ impl FillState {
         matches!(self.head, Some(FillHead::Private(_)))
     }
 
-    /// Takes in bytes whose cost is in the ledger already, as one chunk's; with the sum of the body to their end.
-    fn add(&mut self, bytes: Bytes, sum: Option<PrefixSum>) {
+    /// Adds bytes as one chunk; its cost is in the memory budget already.
+    fn add(&mut self, bytes: Bytes) {
         let copied = bytes.len() < COPY_BELOW;
         let bytes = if copied { Bytes::copy_from_slice(&bytes) } else { bytes };
         self.charged += bytes.len() as u64 + CHUNK_COST;
         let start = self.length;
         self.length += bytes.len() as u64;
         self.waiting = 0;
-        self.chunks.push_back(Chunk::new(start, bytes, copied, sum));
+        self.chunks.push_back(Chunk::new(start, bytes, copied));
         while self.join_last() {}
     }
 
@@ -369,7 +361,7 @@ impl FillState {
         if !(a.copied && b.copied) || small < large / 2 || small + large > JOIN_TO {
             return false;
         }
-        let joined = Chunk::new(a.start, Bytes::from([&first[..], &second[..]].concat()), true, b.sum);
+        let joined = Chunk::new(a.start, Bytes::from([&first[..], &second[..]].concat()), true);
         self.chunks.truncate(before);
         self.chunks.push_back(joined);
         self.charged -= CHUNK_COST;
@@ -425,7 +417,7 @@ impl FillState {
         let from = usize::try_from(at - chunk.start).unwrap_or(usize::MAX);
         match &chunk.held {
             _ if from >= chunk.length => NextBytes::Nothing,
-            ChunkBytes::Here(bytes) => NextBytes::Here(bytes.slice(from..), chunk.sum),
+            ChunkBytes::Here(bytes) => NextBytes::Here(bytes.slice(from..)),
             ChunkBytes::Spooled(check) => {
                 self.in_spool(chunk, *check).map_or(NextBytes::Nothing, NextBytes::Spooled)
             }
@@ -438,7 +430,6 @@ pub struct FillWriter {
     fill: Arc<Fill>,
     pace: WriterPace,
     spooling: Spooling,
-    sums: PrefixSums,
     hurry: DrainPolicy,
     spent: SpentLifetime,
     finished: bool,
@@ -454,9 +445,6 @@ impl FillWriter {
     /// window of it, and nobody may join any more. What is not shared is never kept, and what is spent is joined by nobody.
     pub fn head(&mut self, head: FillHead, keep: bool) {
         let keeps = keep && matches!(head, FillHead::Shared(_));
-        if matches!(head, FillHead::Private(_)) {
-            self.sums = PrefixSums::Never;
-        }
         if let FillHead::Shared(head) = &head {
             self.spent = head.spent;
         }
@@ -500,7 +488,7 @@ impl FillWriter {
     }
 
     /// Adds bytes. Waits while a fill that is not kept is a window ahead of its slowest reader; one for whom others have
-    /// waited long enough is left behind. A kept fill that outgrows `max_object` or the budget, or whose key was removed,
+    /// waited long enough is cut. A kept fill that outgrows `max_object` or the budget, or whose key was removed,
     /// stops being kept and goes on as a window.
     ///
     /// Slices below 4 KiB are copied, so that they do not keep a large buffer; pass larger ones as they were read.
@@ -514,11 +502,10 @@ impl FillWriter {
         }
         let cost = bytes.len() as u64 + CHUNK_COST;
         if !self.keeps(bytes.len() as u64, cost, max_object) {
-            self.keep_no_more().await;
+            self.keep_no_more();
             self.room(cost).await?;
         }
-        let sum = self.sum_with(&bytes);
-        self.fill.change(cost, &self.fill.arrived, |state| state.add(bytes, sum));
+        self.fill.change(cost, &self.fill.arrived, |state| state.add(bytes));
         Ok(())
     }
 
@@ -546,13 +533,12 @@ impl FillWriter {
     }
 
     /// From here on only a window is held.
-    async fn keep_no_more(&mut self) {
-        if !matches!(self.sums, PrefixSums::NotYet) {
+    fn keep_no_more(&self) {
+        if self.fill.state.lock().keeping == Keeping::Window {
             return;
         }
-        // First nobody may join any more, then the beginning may go.
+        // First no request can join any more, then the beginning is released.
         self.fill.store.flights.leave(&self.fill);
-        self.sums = self.sum_up().await;
         self.fill.change(0, &self.fill.arrived, |state| {
             state.keeping = Keeping::Window;
             state.let_go();

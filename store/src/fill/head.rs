@@ -66,7 +66,7 @@ pub enum FillEnd {
     Complete(Option<Arc<FieldList>>),
     /// Cut off: every reader must show it to its client as truncated.
     Failed,
-    /// It goes on without this reader, for which others had waited long enough: the bytes from where it stands are gone.
-    /// Only readers are told this.
+    /// It goes on without this reader, for which others had waited long enough: the bytes from where it stands are gone, and its
+    /// client must see that the body is cut. Only readers are told this.
     LeftBehind,
 }

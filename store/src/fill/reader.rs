@@ -1,7 +1,7 @@
-//! The reading end of a fill. What is left of the body for one that was left behind is not here: its gateway asks for it.
+//! The reading end of a fill.
 
 use super::spooling::InSpool;
-use super::{Fill, FillEnd, FillHead, NextBytes, PrefixSum, WINDOW, part};
+use super::{Fill, FillEnd, FillHead, NextBytes, WINDOW, part};
 use crate::ram::KeyHash;
 use bytes::Bytes;
 use std::sync::Arc;
@@ -18,8 +18,6 @@ pub struct FillReader {
     ahead: u64,
     /// It was counted as waiting when it had read everything up to `at`.
     waits: bool,
-    /// The sum of what it has been given, where it was known then.
-    sum: Option<PrefixSum>,
     /// What it needs could not be read from the spool: its position counts no more.
     is_lost: bool,
     /// See [`FillReader::doubt`].
@@ -49,7 +47,7 @@ pub(super) enum ReaderRole {
 impl FillReader {
     /// A reader that the fill's state knows of already, at its beginning.
     pub(super) fn new(fill: Arc<Fill>, place: ReaderRole) -> Self {
-        Self { fill, at: 0, place, ahead: WINDOW, waits: false, sum: None, is_lost: false, is_doubted: false }
+        Self { fill, at: 0, place, ahead: WINDOW, waits: false, is_lost: false, is_doubted: false }
     }
 
     /// Whether this reader came with the writer: then a private head is for it.
@@ -79,19 +77,6 @@ impl FillReader {
     #[must_use]
     pub fn arrived(&self) -> u64 {
         self.fill.state.lock().length
-    }
-
-    /// Bytes of body that this reader has been given.
-    #[must_use]
-    pub fn position(&self) -> u64 {
-        self.at
-    }
-
-    /// The sum of the bytes that this reader has been given; it is known of one that was left behind by a body without a strong
-    /// tag.
-    #[must_use]
-    pub fn sum(&self) -> Option<PrefixSum> {
-        self.sum.or_else(|| self.fill.state.lock().early.get(&self.at).copied())
     }
 
     /// From now on `bytes` of a body that is not kept may lie between its origin and this reader, where it has no other: [`WINDOW`]
@@ -149,7 +134,7 @@ impl FillReader {
     }
 
     async fn look_for(&mut self, most: u64) -> Result<Bytes, FillEnd> {
-        let Self { fill, at, place, ahead, waits, sum, is_lost, .. } = self;
+        let Self { fill, at, place, ahead, waits, is_lost, .. } = self;
         let mut read = None;
         loop {
             let arrived = fill.arrived.notified();
@@ -164,9 +149,9 @@ impl FillReader {
                 if *is_lost || *at < state.left_behind {
                     return FillLook::Next(Err(FillEnd::LeftBehind));
                 }
-                let (bytes, to_its_end) = match (state.read(*at), read.take()) {
-                    (NextBytes::Here(bytes, sum), _) => (bytes, sum),
-                    (NextBytes::Spooled(it), Some(whole)) => (it.after(*at, &whole), it.sum),
+                let bytes = match (state.read(*at), read.take()) {
+                    (NextBytes::Here(bytes), _) => bytes,
+                    (NextBytes::Spooled(it), Some(whole)) => it.after(*at, &whole),
                     (NextBytes::Spooled(it), None) => return FillLook::Spooled(it),
                     (NextBytes::Nothing, _) => {
                         *waits = state.end.is_none();
@@ -174,14 +159,12 @@ impl FillReader {
                         return state.end.clone().map_or(FillLook::Wait, |it| FillLook::Next(Err(it)));
                     }
                 };
-                let (bytes, to_its_end) = match state.has_one_reader() && bytes.len() as u64 > most {
-                    // Nobody is left behind, who would need a sum.
-                    true => (part(&mut { bytes }, most), None),
-                    false => (bytes, to_its_end),
+                let bytes = match state.has_one_reader() && bytes.len() as u64 > most {
+                    true => part(&mut { bytes }, most),
+                    false => bytes,
                 };
                 state.step_off(*at);
                 *at += bytes.len() as u64;
-                *sum = to_its_end;
                 state.stand(*at);
                 state.let_go();
                 FillLook::Next(Ok(bytes))

@@ -1,6 +1,6 @@
 //! How long a fill that is not kept waits for its slowest reader: as long as that takes while nobody else waits, and half
-//! a second over the whole body while somebody does. Then whoever is a window behind is left there, and asks the origin
-//! for the rest by itself, or is cut off. Readers of a kept fill are never waited for; nor is anybody while the spool takes what
+//! a second over the whole body while somebody does. Then readers that are a window behind are cut;
+//! their clients may request the rest with `Range`. Readers of a kept fill are never waited for; nor is anybody while the spool takes what
 //! the window has no room for (`spooling`): then only the device is.
 //!
 //! The half second is a sum, whoever the laggards were and whether they moved: so it bounds what a body can be delayed by

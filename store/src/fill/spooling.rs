@@ -1,9 +1,9 @@
 //! What a window has no room for, while somebody waits for more and somebody else lags: its oldest chunks go to the spool, and
 //! who lags reads them there. A chunk stays what it was, in its place in the queue; only its bytes are elsewhere. It is in RAM
-//! until it is known to be in the spool: so when that takes no more, nothing is lost but the room, and `pace` decides. How
+//! until it is known to be in the spool: so when that takes no more, nothing is lost but the room, and `slow_reader` decides. How
 //! files are written and read is in `crate::spool`.
 
-use super::{Chunk, ChunkBytes, Fill, FillState, FillWriter, PrefixSum};
+use super::{Chunk, ChunkBytes, Fill, FillState, FillWriter};
 use crate::spool::Spooled;
 use bytes::Bytes;
 use std::sync::Arc;
@@ -41,7 +41,6 @@ pub(super) struct InSpool {
     start: u64,
     length: usize,
     check: u64,
-    pub(super) sum: Option<PrefixSum>,
 }
 
 impl InSpool {
@@ -93,7 +92,7 @@ impl FillWriter {
 }
 
 impl Fill {
-    /// The one who stands at `at` cannot have what follows: it is left behind.
+    /// The reader at `at` cannot have what follows: it is cut.
     pub(super) fn lose(&self, at: u64) {
         self.change(0, &self.drained, |state| {
             // Unless it was already, with others.
@@ -138,7 +137,7 @@ impl FillState {
 
     pub(super) fn in_spool(&self, chunk: &Chunk, check: u64) -> Option<InSpool> {
         let file = self.spooled.clone()?;
-        Some(InSpool { file, start: chunk.start, length: chunk.length, check, sum: chunk.sum })
+        Some(InSpool { file, start: chunk.start, length: chunk.length, check })
     }
 
     /// The file is closed when no chunk is in it.

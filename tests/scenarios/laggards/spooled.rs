@@ -1,5 +1,5 @@
-//! A large body that is another at each fetch, so that nobody can go on with it by asking again: who reads too slowly for the others
-//! reads from the spool, and is cut only where that does not take it.
+//! A large body that is another at each fetch: a reader that is too slow for the others reads from the spool, and is cut only where that
+//! has no room for it.
 
 use super::{LENGTH, asks, body};
 use crate::harness::origin::{Gate, Script, response};
@@ -8,24 +8,14 @@ use std::sync::Arc;
 
 const CLIENTS: usize = 12;
 
-/// What the fetches of a body have.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Fetches {
-    /// Each its number: an export with a time in it.
-    Differ,
-    Alike,
-}
-
-/// An origin of a body in chunks, which goes on behind its head when the gate is opened.
-fn origin(gate: &Arc<Gate>, body: &[u8], fetches: Fetches) -> Origin {
+/// An origin of a body in chunks, which goes on behind its head when the gate is opened. Each fetch has its number, as an export has the
+/// time.
+fn origin(gate: &Arc<Gate>, body: &[u8]) -> Origin {
     let (gate, body) = (gate.clone(), body.to_vec());
     Origin::scripted(move |request| {
         let mut sent = Vec::with_capacity(body.len() + (1 << 20));
         for (number, piece) in body.chunks(100_000).enumerate() {
-            let mut first = piece[0];
-            if number == 0 {
-                first = if fetches == Fetches::Differ { b'0' + request.number as u8 } else { b'0' };
-            }
+            let first = if number == 0 { b'0' + request.number as u8 } else { piece[0] };
             sent.extend_from_slice(format!("{:x}\r\n", piece.len()).as_bytes());
             sent.push(first);
             sent.extend_from_slice(&piece[1..]);
@@ -70,7 +60,7 @@ fn whole(crowd: &[Response], body: &[u8]) -> usize {
 #[test]
 fn everybody_has_one_representation_by_one_fetch() {
     let (body, gate) = (body(LENGTH), Gate::new());
-    let origin = origin(&gate, &body, Fetches::Differ);
+    let origin = origin(&gate, &body);
     let larder = larder(&origin, "");
     let before = larder.memory("ram", "fills");
     assert_eq!(CLIENTS, whole(&crowd(&larder, &gate), &body));
@@ -84,7 +74,7 @@ fn everybody_has_one_representation_by_one_fetch() {
 #[test]
 fn what_nobody_has_read_is_not_in_memory() {
     let (body, gate) = (body(LENGTH), Gate::new());
-    let origin = origin(&gate, &body, Fetches::Differ);
+    let origin = origin(&gate, &body);
     let larder = larder(&origin, "");
     let mut slow: Vec<Client> = (0..CLIENTS).map(|_| asks(&larder, "")).collect();
     until("it is fetched", || gate.waiting() == 1);
@@ -104,34 +94,39 @@ fn what_nobody_has_read_is_not_in_memory() {
     until("the spool is empty", || larder.counter("fill_spool_bytes") == 0);
 }
 
-/// Where there is no spool, or no room in it, whoever is too slow is left behind, and is cut where the origin has another body by then.
+/// Where there is no spool, or no room in it, a reader that is too slow is cut.
 #[test]
-fn without_a_spool_who_is_too_slow_is_cut() {
+fn without_a_spool_a_reader_that_is_too_slow_is_cut() {
     let body = body(LENGTH);
     for (spool, given_up) in
         [("size = \"off\"", 0), ("size = \"4MiB\"", 1), ("directory = \"/nowhere/at/all\"", 0)]
     {
         let gate = Gate::new();
-        let origin = origin(&gate, &body, Fetches::Differ);
+        let origin = origin(&gate, &body);
         let larder = larder(&origin, spool);
         let whole = whole(&crowd(&larder, &gate), &body);
         let counted = |name| larder.counter(name);
         assert!((1..CLIENTS).contains(&whole), "{spool}: {whole}");
-        assert_eq!((CLIENTS - whole) as u64, counted("fill_laggards_cut"), "{spool}");
-        assert_eq!(given_up, counted("fill_spool_given_up"), "{spool}");
+        assert_eq!((CLIENTS - whole) as u64, counted("fill_laggards"), "{spool}");
+        assert_eq!((1, given_up), (origin.requests(), counted("fill_spool_given_up")), "{spool}");
         until("the spool is empty", || counted("fill_spool_bytes") == 0);
     }
 }
 
-/// Where it is alike each time, these go on from there.
+/// What RAM cannot hold goes to the disk while it comes, and in one fetch to every client that asked in time.
 #[test]
-fn who_is_left_behind_by_a_full_spool_goes_on_alone() {
+fn a_body_that_only_the_disk_takes_is_shared() {
     let (body, gate) = (body(LENGTH), Gate::new());
-    let origin = origin(&gate, &body, Fetches::Alike);
-    let larder = larder(&origin, "size = \"4MiB\"");
+    let folder = tempfile::tempdir().unwrap();
+    let origin = origin(&gate, &body);
+    let disk = format!(
+        "size = \"1GiB\"\n[cache.disk]\npath = {:?}\nsize = \"256MiB\"\nsegment_size = \"32MiB\"\n",
+        folder.path().join("disk")
+    );
+    let larder = larder(&origin, &disk);
     assert_eq!(CLIENTS, whole(&crowd(&larder, &gate), &body));
     let counted = |name| larder.counter(name);
-    assert_eq!((1, 0), (counted("fill_spool_given_up"), counted("fill_laggards_cut")));
-    assert_eq!(1 + counted("fill_laggards_continued"), origin.requests() as u64);
-    assert!(origin.requests() > 1);
+    assert_eq!((1, 0), (origin.requests(), counted("fill_laggards")));
+    until("it is on disk", || counted("disk_writes") == 1);
+    until("it is found there", || larder.get("/x").is_hit());
 }
