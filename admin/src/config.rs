@@ -56,8 +56,8 @@ pub const EDITS_OF: &str = r#"{"type":"object","additionalProperties":false,"req
 "text":{"type":"string","description":"the whole text of a configuration"},
 "set":{"type":"array","maxItems":1000,"description":"a list of edits","items":{"type":"object","additionalProperties":false,"required":["path"],"properties":{
 "path":{"type":"array","minItems":1,"description":"names of sections, and numbers of members of lists","items":{"type":["string","integer"]}},
-"value":{"description":"what it becomes; null takes it away"},
-"to":{"type":"integer","minimum":0,"description":"where a member of a list goes"}}}}}}"#;
+"value":{"description":"the new value; null removes it"},
+"to":{"type":"integer","minimum":0,"description":"the new position of a list member"}}}}}}"#;
 
 /// What it gives.
 pub const EDITED: &str = r#"{"type":"object","required":["text","document"],"properties":{"text":{"type":"string"},"document":{"type":["object","null"],"additionalProperties":true}}}"#;

@@ -171,7 +171,7 @@ impl AdminResponse {
 
 /// A problem of larder's own as JSON: one sentence says what is wrong, and what would help.
 pub(crate) fn problem(status: u16, detail: impl Into<String>) -> AdminResponse {
-    debug_assert!(!(400..500).contains(&status), "who asked is to be told where: use problem_at");
+    debug_assert!(!(400..500).contains(&status), "client errors name the invalid field: use problem_at");
     AdminResponse::Json(status, json!({ "status": status, "detail": detail.into() }))
 }
 

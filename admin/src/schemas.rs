@@ -7,7 +7,7 @@ pub const DESCRIPTION: &str = r#"{"type":"object","required":["openapi","info","
 
 /// `POST /api/v1/login`.
 pub const CODE: &str = r##"{"type":"object","additionalProperties":false,"required":["code"],"properties":{
-"code":{"type":"string","description":"what a login link has after \"#login=\""}}}"##;
+"code":{"type":"string","description":"the part of a login link after \"#login=\""}}}"##;
 
 /// A session.
 pub const SESSION: &str = r#"{"type":"object","required":["token","expires","session"],"properties":{
@@ -43,7 +43,7 @@ macro_rules! origin {
     () => {
         r#""name":{"type":"string"},
 "state":{"type":"string","enum":["up","slow_start","ejected","trying","sick","drained"]},"ejected_ms":{"type":["integer","null"]},
-"protocol":{"type":["string","null"],"description":"what the connection speaks that was opened last, as the origin chose it where it was offered both; null before there was one","enum":["HTTP/1.1","HTTP/2.0",null]},
+"protocol":{"type":["string","null"],"description":"the protocol of the connection opened last, chosen by the origin if both were offered; null before the first connection","enum":["HTTP/1.1","HTTP/2.0",null]},
 "drained_by":{"type":["string","null"],"description":"source of the drain, if drained","enum":["configuration","operator",null]},
 "in_flight":{"type":"integer"},"ejections":{"type":"integer"}"#
     };
@@ -146,7 +146,7 @@ pub const EXPLANATION: &str = concat!(
 "change":{"type":["string","null"],"description":"the smallest that makes another verdict"},
 "then":{"type":"object","description":"for a past request: how it was served","additionalProperties":true},
 "withheld":{"type":"array","description":"for a past request: fields whose values are not recorded","items":{"type":"string"}},
-"settings":{"type":["object","null"],"description":"what the configuration says of the route, and where","required":["route","given"],"properties":{"route":{"type":"string"},
+"settings":{"type":["object","null"],"description":"the settings of the route, with their places in the configuration","required":["route","given"],"properties":{"route":{"type":"string"},
 "given":{"type":"array","items":{"type":"object","required":["key","where"],"properties":{"key":{"type":"string"},"where":{"type":"string"}}}}}},
 "nodes":"#,
     nodes!(),
@@ -164,7 +164,7 @@ pub const PURGE: &str = r#"{"type":"object","additionalProperties":false,"proper
 
 /// What became of it.
 pub const PURGED: &str = r#"{"type":"object","required":["seq","scope","strength","complete","receipts"],"properties":{
-"seq":{"type":"integer"},"scope":{"type":"object","description":"what it is about, under its name: url, prefix, tag, where or all","additionalProperties":true},"strength":{"type":"string"},"complete":{"type":"boolean"},
+"seq":{"type":"integer"},"scope":{"type":"object","description":"the target of the purge, under its kind: url, prefix, tag, where or all","additionalProperties":true},"strength":{"type":"string"},"complete":{"type":"boolean"},
 "receipts":{"type":"array","items":{"type":"object","required":["of","state"],"properties":{"of":{"type":"string"},"state":{"type":"string","enum":["past","logged","silent","uncertain"]},"detail":{"type":"string"},"count":{"type":"integer","description":"responses in this tier that the purge matched, where they were counted"}}}}}}"#;
 
 /// An overlay, as it is told.

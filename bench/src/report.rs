@@ -123,7 +123,7 @@ impl Report {
         let machine = |name: &str| self.machine[name].to_string().trim_matches('"').to_owned();
         let _ = writeln!(
             out,
-            "Measured {} at revision {} with `{}`: {} rounds of {} s. {}, {} cores, Linux {}, congestion control {}; others used {:.0} % \
+            "Measured {} at revision {} with `{}`: {} rounds of {} s. {}, {} cores, Linux {}, congestion control {}; other processes used {:.0} % \
              of the machine meanwhile.\n",
             self.date,
             machine("revision"),
@@ -165,7 +165,7 @@ impl Report {
 
 /// Where to read on about what was missed.
 const MISSES: &str =
-    "\nOf what was missed, what was tried and where the time goes is in [profile.md](profile.md).\n";
+    "\nFor missed targets, rejected changes and the distribution of the time see [profile.md](profile.md).\n";
 
 fn sentence(claim: &Claim) -> String {
     let Claim { lane, against, .. } = claim;
@@ -290,8 +290,8 @@ fn overload_json(name: &str, points: &Result<Vec<Point>, String>) -> Value {
 /// The curve: a row for each server and load.
 fn overload_markdown(out: &mut String, all: &Overloaded) {
     out.push_str(
-        "\n### An application that is asked for more than it can do\n\nLoad is a multiple of what the application can do; for each miss three \
-         hits come. What is not answered within a second counts as late.\n\n\
+        "\n### An overloaded application\n\nLoad is a multiple of the application's capacity; for each miss three \
+         hits are sent. A response after more than a second counts as late.\n\n\
          | server | load | misses/s | half within ms | 99 % within ms | refused | late | hits/s | half within µs | 99 % within µs |\n\
          |---|---|---|---|---|---|---|---|---|---|\n",
     );

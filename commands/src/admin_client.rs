@@ -1,4 +1,5 @@
-//! Asking a larder that runs: which one, and how. What is asked of it, and how its answer is told, is each command's.
+//! The client of the admin API: selecting a running larder, and sending requests. Requests and output are in each
+//! command.
 
 use crate::cli::{Ask, admin_address};
 use larder_config::plan::PLACES;
@@ -17,19 +18,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-/// How long each port may take that is asked whether a larder's admin listens there.
+/// The time limit for each port that is probed for a larder's admin.
 const PROBE: Duration = Duration::from_millis(300);
-/// Bytes of an answer at most.
+/// The most bytes of a response.
 const MAX_ANSWER: u64 = 4 << 20;
 
-/// The variable that names an admin where no flag does, as `--admin` would.
+/// The variable that names an admin like `--admin`, if no flag does.
 pub const ADDRESS: &str = "LARDER_ADMIN";
 
-/// Which larder is asked: the one whose admin `--admin` names; the one that runs with the file of `-c`; the one that
-/// [`ADDRESS`] names; of those on this machine the one that serves the port of `authority`, or the only one.
+/// Selects the larder to contact: the admin named by `--admin`; the larder that runs with the file of `-c`; the one in
+/// [`ADDRESS`]; on this machine the one that serves the port of `authority`, or the only one.
 ///
-/// # Errors
-/// One sentence: there is none, or it cannot be told which.
+/// # Errors One sentence: there is none, or the choice is ambiguous.
 pub fn admin(named: Option<&Ask>, authority: Option<&str>) -> Result<Listen, String> {
     match named {
         Some(Ask::At(address)) => return Ok(address.clone()),
@@ -46,13 +46,12 @@ pub fn admin(named: Option<&Ask>, authority: Option<&str>) -> Result<Listen, Str
     }
 }
 
-/// Whether the admin that is asked is the one of [`ADDRESS`], for the sentence where nothing answers there.
+/// Whether the admin is the one of [`ADDRESS`], for the error message if it does not respond.
 static OF_VARIABLE: AtomicBool = AtomicBool::new(false);
 
-/// The address in [`ADDRESS`], where that is set.
+/// The address in [`ADDRESS`], if set.
 ///
-/// # Errors
-/// It is no address.
+/// # Errors It is not an address.
 pub fn named_by_variable() -> Result<Option<Listen>, String> {
     let Some(text) = std::env::var_os(ADDRESS).filter(|it| !it.is_empty()) else { return Ok(None) };
     let text = text.to_string_lossy();
@@ -60,10 +59,10 @@ pub fn named_by_variable() -> Result<Option<Listen>, String> {
     admin_address(&text).map(Some).ok_or_else(bad)
 }
 
-/// The configuration that `-c` names, where no server says that it runs with it.
+/// The configuration of `-c`, if no running server reports it.
 static CONFIGURATION: OnceLock<PathBuf> = OnceLock::new();
 
-/// The larder that runs with the configuration of a file: as its run file says, else as the configuration itself does.
+/// The larder that runs with the configuration of a file: from its run file, otherwise from the configuration itself.
 fn of_file(file: &Path, running: &[run_file::RunFileEntry]) -> Result<Listen, String> {
     let shown = file.display();
     let whole = file.canonicalize().map_err(|it| format!("{shown} cannot be read: {}.", plain(&it)))?;
@@ -84,10 +83,9 @@ fn of_file(file: &Path, running: &[run_file::RunFileEntry]) -> Result<Listen, St
     }
 }
 
-/// Asks, and returns the answer where all is well.
+/// Sends a POST request, and returns the response of a successful one.
 ///
-/// # Errors
-/// One sentence: nobody listens there, or what it says is wrong with the question.
+/// # Errors One sentence: no server listens there, or the error of the response.
 pub fn post(admin: &Listen, path: &str, body: &Value, patience: Duration) -> Result<Value, String> {
     told(admin, exchange(admin, patience, "POST", path, &body.to_string()))
 }
@@ -96,7 +94,7 @@ fn nobody(admin: &Listen, error: &std::io::Error) -> String {
     unanswered(admin, &format!(" ({})", plain(error)))
 }
 
-/// One sentence where nothing answers: `why` in parentheses, and which setting is to be corrected.
+/// The error message if no server responds: `why` in parentheses, and the setting to correct.
 fn unanswered(admin: &Listen, why: &str) -> String {
     let (named, correct) = match OF_VARIABLE.load(Ordering::Relaxed) {
         true => (format!(", the address in {ADDRESS}"), ADDRESS),
@@ -119,26 +117,23 @@ fn told(admin: &Listen, answer: std::io::Result<(u16, String)>) -> Result<Value,
     }
 }
 
-/// Asks for what is there, and returns the answer where all is well.
+/// Sends a GET request, and returns the response of a successful one.
 ///
-/// # Errors
-/// As [`post`].
+/// # Errors As [`post`].
 pub fn get(admin: &Listen, path: &str, patience: Duration) -> Result<Value, String> {
     told(admin, exchange(admin, patience, "GET", path, ""))
 }
 
-/// Puts `body` to `path`, and returns the answer where all is well.
+/// Sends a PUT request with `body`, and returns the response of a successful one.
 ///
-/// # Errors
-/// As [`post`].
+/// # Errors As [`post`].
 pub fn put(admin: &Listen, path: &str, body: &Value, patience: Duration) -> Result<Value, String> {
     told(admin, exchange(admin, patience, "PUT", path, &body.to_string()))
 }
 
-/// Sends a body of any kind, or none, and returns the answer where all is well.
+/// Sends a body of any type, or none, and returns the response of a successful request.
 ///
-/// # Errors
-/// As [`post`].
+/// # Errors As [`post`].
 pub fn send(
     admin: &Listen,
     (method, path): (&str, &str),
@@ -149,10 +144,10 @@ pub fn send(
     told(admin, exchange_bytes(admin, patience, (method, path), content_type, body))
 }
 
-/// The `Content-Type` that says nothing of a body.
+/// The `Content-Type` of a body of unknown type.
 pub const NO_TYPE: &str = "application/x-www-form-urlencoded";
 
-/// As a value of a query.
+/// The text encoded as a value of a query.
 #[must_use]
 pub fn encoded(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -167,32 +162,31 @@ pub fn encoded(text: &str) -> String {
     out
 }
 
-/// Why there is no stream of events.
+/// The reason why there is no event stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StreamRefusal {
-    /// What is asked for is malformed: one sentence.
+    /// The request is malformed: one sentence.
     Asked(String),
-    /// Anything else: one sentence.
+    /// Any other error: one sentence.
     Other(String),
 }
 
-/// Server-sent events of a running larder, as they come.
+/// Server-sent events of a running larder, as they arrive.
 pub struct ServerEvents {
     from: BufReader<Box<dyn AdminSocket>>,
     text: String,
 }
 
-/// A stream of events says something at least every 10 seconds.
+/// The limit of silence; an event stream sends something at least every 10 seconds.
 const SILENCE: Duration = Duration::from_secs(40);
 
-/// Bytes of one chunk, and of one event, at most.
+/// The most bytes of one chunk, and of one event.
 const EVENT: usize = 4 << 20;
 
 impl ServerEvents {
-    /// Begins to listen.
+    /// Opens the stream.
     ///
-    /// # Errors
-    /// Nobody answers, or refuses.
+    /// # Errors No larder responds, or it rejects the request.
     pub fn open(admin: &Listen, path: &str) -> Result<Self, StreamRefusal> {
         let opened = Self::begin(admin, path).map_err(|error| StreamRefusal::Other(nobody(admin, &error)))?;
         match opened {
@@ -228,7 +222,7 @@ impl ServerEvents {
         Ok((line.split(' ').nth(1).and_then(|it| it.parse().ok()).unwrap_or(0), from))
     }
 
-    /// The next event, its name and its data; `None` once there are no more, for whatever reason.
+    /// The name and data of the next event; `None` after the end of the stream, for any reason.
     pub fn next_event(&mut self) -> Option<(String, String)> {
         loop {
             while let Some(end) = self.text.find("\n\n") {
@@ -255,7 +249,7 @@ impl ServerEvents {
     }
 }
 
-/// Where a larder serves clients: the addresses that it printed.
+/// The addresses at which a larder serves clients, as printed at its start.
 ///
 /// # Errors
 /// As [`post`].
@@ -267,8 +261,8 @@ pub fn serves(admin: &Listen) -> Result<Vec<String>, String> {
     }
 }
 
-/// The line that shows the token to a larder, with its line end; empty for a Unix socket, whose file says who may ask,
-/// and where there is no token.
+/// The header line with the token, with its line end; empty for a Unix socket, whose permissions restrict access, and
+/// without a token.
 #[must_use]
 pub fn authorization(admin: &Listen) -> String {
     match (admin, own_token(admin)) {
@@ -277,8 +271,8 @@ pub fn authorization(admin: &Listen) -> String {
     }
 }
 
-/// The token for an admin by the rules of the server: of the variable, of the file that its run file names, of the one that the
-/// configuration names (of `-c`, or here), or of the default place. Of the admin that was asked for last it is remembered.
+/// The token for an admin by the rules of the server: from the variable, the file named in its run file, the one in the
+/// configuration (of `-c`, or here), or the default place. The token of the last admin is cached.
 fn own_token(admin: &Listen) -> Result<Token, String> {
     static LAST: Mutex<Option<(Listen, Result<Token, String>)>> = Mutex::new(None);
     let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
@@ -298,7 +292,7 @@ fn own_token(admin: &Listen) -> Result<Token, String> {
     token
 }
 
-/// One sentence for whoever is not let in: what to do.
+/// One sentence for a rejected client, with the remedy.
 fn not_let_in(admin: &Listen) -> String {
     let spelt = spell_listen(admin);
     let what = match own_token(admin) {
@@ -310,7 +304,7 @@ fn not_let_in(admin: &Listen) -> String {
     )
 }
 
-/// A larder on this machine: its admin, and where it serves clients.
+/// A larder on this machine: its admin, and its client addresses.
 struct RunningLarder {
     admin: Listen,
     serves: Vec<String>,
@@ -322,19 +316,17 @@ impl RunningLarder {
     }
 }
 
-/// What was found at an address.
+/// The result of probing an address.
 enum AdminProbe {
     Running(RunningLarder),
-    /// A larder that does not let us in.
+    /// A larder that rejects the token.
     Locked,
     Nobody,
 }
 
-/// Every larder with a run file; where there is none, every one whose admin has one of the ports that are taken where nobody asks
-/// for one.
+/// Every larder with a run file; without any, every one whose admin has one of the default ports.
 ///
-/// # Errors
-/// There are some, and none lets us in.
+/// # Errors There are some, and all of them reject the token.
 fn running() -> Result<Vec<RunningLarder>, String> {
     let told: Vec<RunningLarder> = run_file::find().iter().map(RunningLarder::of).collect();
     if !told.is_empty() {
@@ -344,7 +336,7 @@ fn running() -> Result<Vec<RunningLarder>, String> {
     let table = std::fs::read_to_string("/proc/net/tcp").unwrap_or_default();
     let trusted = trusted_ports(&table, rustix::process::geteuid().as_raw());
     for port in larder_config::admin_ports(larder_config::ADMIN_PORT) {
-        // Others may listen there, and would be shown the token.
+        // Programs of other users may listen there, and would receive the token.
         if !trusted.contains(&port) {
             continue;
         }
@@ -361,8 +353,8 @@ fn running() -> Result<Vec<RunningLarder>, String> {
     }
 }
 
-/// The ports of IPv4's loopback at which this user listens, or root, by the kernel's table of sockets: one pass, since on
-/// a busy machine it has tens of thousands of lines.
+/// The ports of IPv4 loopback on which this user or root listens, by the kernel's table of sockets: one pass, since on a
+/// busy machine it has tens of thousands of lines.
 fn trusted_ports(table: &str, us: u32) -> Vec<u16> {
     const LISTENS: &str = "0A";
     let port = |line: &str| {
@@ -389,7 +381,7 @@ fn look(admin: &Listen, patience: Duration) -> AdminProbe {
             let serves = serves.iter().filter_map(|it| it.as_str().map(str::to_owned)).collect();
             AdminProbe::Running(RunningLarder { admin: admin.clone(), serves })
         }
-        // Others may ask for tokens, too; in these words only a larder does.
+        // Other servers may require tokens, too; only larder uses this text.
         (401, _) if answer["detail"].as_str().is_some_and(|it| it.contains("the admin's token")) => {
             AdminProbe::Locked
         }
@@ -397,7 +389,7 @@ fn look(admin: &Listen, patience: Duration) -> AdminProbe {
     }
 }
 
-/// Where no larder is found.
+/// The error if no larder is found.
 fn none() -> String {
     let folders: Vec<String> = run_file::folders().iter().map(|it| it.display().to_string()).collect();
     format!(
@@ -407,7 +399,7 @@ fn none() -> String {
     )
 }
 
-/// The larder that runs here, if it is the only one.
+/// The running larder, if it is the only one.
 fn the_only(running: &[RunningLarder]) -> Result<Listen, String> {
     match running {
         [] => Err(none()),
@@ -422,7 +414,7 @@ fn the_only(running: &[RunningLarder]) -> Result<Listen, String> {
     }
 }
 
-/// The larder that serves the port of `authority`; where only one runs, that one.
+/// The larder that serves the port of `authority`; if only one runs, that one.
 fn choose(running: &[RunningLarder], authority: &str) -> Result<Listen, String> {
     let port = authority.rsplit_once(':').map(|it| it.1);
     let port = port.filter(|it| it.bytes().all(|it| it.is_ascii_digit())).unwrap_or("80");
@@ -475,7 +467,7 @@ fn exchange_bytes(
          Connection: close\r\n\r\n"
     );
     stream.write_all(head.as_bytes())?;
-    // It may answer before it has read everything, and close.
+    // The server may respond before it has read everything, and close.
     let sent = stream.write_all(body);
     let mut answer = Vec::new();
     let read = stream.take(MAX_ANSWER).read_to_end(&mut answer);
@@ -493,7 +485,7 @@ impl<T: Read + Write> AdminSocket for T {}
 
 fn connect(admin: &Listen, patience: Duration) -> std::io::Result<(Box<dyn AdminSocket>, String)> {
     match admin {
-        // The admin is never behind TLS: the command line refuses such an address.
+        // The admin never uses TLS: the command line rejects such an address.
         Listen::Tcp(address) | Listen::Tls(address) => {
             let stream = TcpStream::connect_timeout(address, patience)?;
             stream.set_read_timeout(Some(patience))?;

@@ -1,14 +1,13 @@
-//! What can be told to be wrong with the arguments of a command before a larder is asked: files that are missing, and a malformed address.
+//! Checks of a command's arguments before a larder is contacted: missing files, and a malformed address.
 
 use crate::admin_client;
 use crate::cli::{Ask, Command, OverlayWhat, TraceCommand};
 use larder_stdx::error::plain;
 use std::path::Path;
 
-/// Whether the files that a command names exist, and the variable that names an admin is well-formed.
+/// Whether the files of a command exist, and the variable for the admin is well-formed.
 ///
-/// # Errors
-/// One sentence: what is wrong.
+/// # Errors One sentence with the error.
 pub fn check(command: &Command) -> Result<(), String> {
     let ask = match command {
         Command::Explain(it) => it.ask.as_ref(),
@@ -40,7 +39,7 @@ fn exists(file: &Path) -> Result<(), String> {
     file.metadata().map(drop).map_err(|it| format!("{} cannot be read: {}.", file.display(), plain(&it)))
 }
 
-/// A pipe is not opened for that: what it holds is read once.
+/// A pipe is not opened for the check: its content can be read only once.
 fn readable(file: &Path) -> Result<(), String> {
     if file.as_os_str() == "-" {
         return Ok(());

@@ -1,5 +1,5 @@
-//! `larder explain URL`: asks a running larder, and tells a person what it said. The deciding is done there, by
-//! the functions that serve.
+//! `larder explain URL`: sends the question to a running larder, and prints the answer. The decision is made there, by
+//! the functions that serve requests.
 
 use crate::admin_client;
 use crate::cli::Explain;
@@ -10,13 +10,12 @@ use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-/// How long the running larder may take.
+/// The time limit of the request.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Asks and returns the answer as JSON.
+/// Sends the question and returns the answer as JSON.
 ///
-/// # Errors
-/// One sentence: nobody listens there, the question is malformed, or the answer is.
+/// # Errors One sentence: no larder listens there, the question is malformed, or the answer is.
 pub fn ask(question: &Explain) -> Result<Value, String> {
     if let Some(id) = &question.id {
         let admin = admin_client::admin(question.ask.as_ref(), None)?;
@@ -28,13 +27,13 @@ pub fn ask(question: &Explain) -> Result<Value, String> {
     admin_client::post(&admin, "/cache/explain", &body, PATIENCE)
 }
 
-/// How `larder explain`, called as `called`, asks the larder whose admin is `admin`, as that was printed: `--admin` is
-/// there where it is not found without.
+/// The command line of `larder explain` for the larder with the admin `admin`, as printed by the command `called`: with
+/// `--admin` if the larder is not found without it.
 #[must_use]
 pub fn command(called: &str, admin: &str) -> String {
     let admin = admin.trim_start_matches("http://").trim_end_matches('/');
     let Ok(address) = admin.parse::<SocketAddr>() else { return format!("{called} explain --admin {admin}") };
-    // Of an address for all networks, the one of this machine.
+    // For an address of all networks, the loopback address.
     let ip = match address.ip() {
         it if it.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
         it => it,
@@ -47,7 +46,7 @@ pub fn command(called: &str, admin: &str) -> String {
     }
 }
 
-/// The answer as a person reads it.
+/// The answer as text.
 #[must_use]
 pub fn tell(answer: &Value, screen: Screen) -> String {
     let mut out = ExplainWriter { screen, out: String::new() };
@@ -135,7 +134,7 @@ fn holds(tier: &Value) -> String {
     }
 }
 
-/// A text of the answer; parts of it are of clients and origins.
+/// A text of the answer; clients and origins may have written parts of it.
 fn text(value: &Value) -> String {
     harmless(value.as_str().unwrap_or(""))
 }
@@ -144,16 +143,16 @@ fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
-/// Columns of the names at the left.
+/// Columns of the names on the left.
 const NAMES: usize = 9;
 /// Columns of a rule's source.
 const SOURCE: usize = 18;
-/// Columns before what a rule saw.
+/// Columns before the evidence of a rule.
 const RULES: usize = SOURCE + 27;
-/// Columns from which on that stands beside the rule, and not beneath it.
+/// Columns from which on the evidence is next to the rule, not beneath it.
 const WIDE: usize = 76;
 
-/// Puts the answer together, as wide as the terminal.
+/// Formats the answer, as wide as the terminal.
 struct ExplainWriter {
     screen: Screen,
     out: String,

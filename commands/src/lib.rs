@@ -1,4 +1,4 @@
-//! The command line, and every command that talks to a running larder or needs none. The server is not here.
+//! The command line, and every command that contacts a running larder or needs none. The server is not here.
 
 pub mod admin_client;
 pub mod arguments;

@@ -1,23 +1,23 @@
-//! `larder login`: has a running larder make a link that opens its admin page once.
+//! `larder login`: requests a link from a running larder that opens its admin page once.
 
 use crate::admin_client;
 use crate::cli::Login;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// How long the running larder may take.
+/// The time limit of the request.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The answer: `link`, `code` and `expires`.
 ///
 /// # Errors
-/// One sentence: nobody answers, or does not let us in.
+/// One sentence: no larder responds, or it rejects the token.
 pub fn ask(order: &Login) -> Result<Value, String> {
     let admin = admin_client::admin(order.ask.as_ref(), None)?;
     admin_client::post(&admin, "/api/v1/login-links", &json!({}), PATIENCE)
 }
 
-/// The answer as a person reads it: the link alone, so that it can be handed to a program.
+/// The answer as text: the link alone, so that it can be passed to a program.
 #[must_use]
 pub fn tell(answer: &Value) -> String {
     format!("{}\n", answer["link"].as_str().unwrap_or(""))

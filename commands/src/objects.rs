@@ -1,5 +1,5 @@
-//! `larder objects`: asks a running larder what it has stored, and shows it to a person as a table. What is found, and
-//! in which order, is decided there.
+//! `larder objects`: requests the list of stored responses from a running larder, and prints it as a table. The search
+//! and the order are done there.
 
 use crate::admin_client;
 use crate::cli::Objects;
@@ -9,26 +9,25 @@ use serde_json::Value;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-/// How long a listing may take.
+/// The time limit of a listing.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How long one call goes on looking through the disk, page after page, before it tells how far it came.
+/// The time for which one call searches the disk, page after page, before it prints its progress.
 const LOOKING: Duration = Duration::from_secs(10);
 
-/// What one call shows, where nothing else is said; as the admin has it.
+/// The default number of objects, as in the admin.
 const LIMIT: usize = 100;
 
-/// The most columns that a URL takes where no terminal says how many there are.
+/// The most columns of a URL without a terminal.
 const URL: usize = 100;
 
-/// Columns that a URL takes at least, though lines be broken for it.
+/// The fewest columns of a URL, even if lines are wrapped.
 const LEAST: usize = 16;
 
-/// Asks for one page. What is on the disk is looked through a part at a time: this goes on until the page is full, all
-/// was looked at, or `LOOKING` has passed.
+/// Requests one page. The disk is searched a part at a time: this continues until the page is full, everything was
+/// searched, or `LOOKING` has passed.
 ///
-/// # Errors
-/// One sentence: nobody answers, or what is asked for is malformed.
+/// # Errors One sentence: no larder responds, or the query is malformed.
 pub fn ask(asked: &Objects) -> Result<Value, String> {
     let admin = admin_client::admin(asked.ask.as_ref(), None)?;
     let limit =
@@ -51,13 +50,13 @@ pub fn ask(asked: &Objects) -> Result<Value, String> {
     Ok(page)
 }
 
-/// How many objects a page has room for, if there is any.
+/// The number of objects that fit into a page, if any.
 fn room(page: &Value, limit: usize) -> Option<usize> {
     let shown = page["objects"].as_array().map_or(0, Vec::len);
     limit.checked_sub(shown).filter(|it| *it > 0)
 }
 
-/// Appends a page to the one before. What RAM has was counted there.
+/// Appends a page to the one before. Objects in RAM are counted in the first.
 fn join(page: &mut Value, mut more: Value) {
     let number = |it: &Value| it.as_u64().unwrap_or(0);
     page["took_us"] = (number(&page["took_us"]) + number(&more["took_us"])).into();
@@ -80,7 +79,7 @@ fn written(query: &[(&str, String)]) -> String {
     out
 }
 
-/// The page as a person reads it.
+/// The page as text.
 #[must_use]
 pub fn tell(page: &Value, screen: Screen) -> String {
     let none = Vec::new();
@@ -132,7 +131,7 @@ pub fn tell(page: &Value, screen: Screen) -> String {
     out
 }
 
-/// Seconds as a person says them: the two largest units.
+/// Seconds in their two largest units.
 fn span(seconds: i64) -> String {
     let units = [(86_400, "d"), (3_600, "h"), (60, "m"), (1, "s")];
     let Some(at) = units.iter().position(|it| seconds >= it.0) else { return "0s".to_owned() };
@@ -144,7 +143,7 @@ fn span(seconds: i64) -> String {
     }
 }
 
-/// A value as a query has it.
+/// A value encoded for a query.
 fn encoded(value: &str) -> String {
     let mut out = String::new();
     for byte in value.bytes() {

@@ -1,4 +1,4 @@
-//! `larder origin`: takes an origin of a running larder out of use, puts it back, and tells how all of them are.
+//! `larder origin`: drains an origin of a running larder, restores it, and prints the state of all origins.
 
 use crate::admin_client;
 use crate::cli::{OriginOrder, OriginWhat};
@@ -7,13 +7,12 @@ use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::time::Duration;
 
-/// How long the running larder may take.
+/// The time limit of the request.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The answer: all origins, or the one that was drained or restored.
+/// The response: all origins, or the one that was drained or restored.
 ///
-/// # Errors
-/// One sentence: nobody answers, or has no such origin.
+/// # Errors One sentence: no larder responds, or it has no such origin.
 pub fn ask(order: &OriginOrder) -> Result<Value, String> {
     let admin = admin_client::admin(order.ask.as_ref(), None)?;
     let (method, origin, deed) = match &order.what {
@@ -26,7 +25,7 @@ pub fn ask(order: &OriginOrder) -> Result<Value, String> {
     Ok(json!({ deed: told }))
 }
 
-/// A state of the API, as the manual calls it.
+/// A state of the API, by its name in the manual.
 pub(crate) fn state(it: &Value) -> String {
     match it.as_str().unwrap_or("") {
         "sick" => "unhealthy".to_owned(),
@@ -34,7 +33,7 @@ pub(crate) fn state(it: &Value) -> String {
     }
 }
 
-/// The answer as a person reads it.
+/// The response as text.
 #[must_use]
 pub fn tell(answer: &Value) -> String {
     let text = |it: &Value| harmless(it.as_str().unwrap_or(""));

@@ -1,4 +1,4 @@
-//! `larder overlay`: has a running larder put a page over another or take it away, and tells what lies there.
+//! `larder overlay`: adds, removes or lists overlays of a running larder.
 
 use crate::admin_client;
 use crate::cli::{OverlayCommand, OverlayWhat};
@@ -12,15 +12,14 @@ use std::io::Read;
 use std::path::Path;
 use std::time::Duration;
 
-/// How long the running larder may take.
+/// The time limit of the request.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Bytes of a page at most: those that the admin reads.
+/// The most bytes of a page, as in the admin.
 const LARGEST: u64 = 32 << 20;
 
-/// The answer: the overlays that it is about, as the API tells of them.
+/// The response: the overlays concerned, as in the API.
 ///
-/// # Errors
-/// One sentence: the file cannot be read, nobody answers, or the overlay is refused.
+/// # Errors One sentence: the file cannot be read, no larder responds, or the overlay is rejected.
 pub fn ask(order: &OverlayCommand) -> Result<Value, String> {
     const PATH: &str = "/api/v1/overlays";
     let query = |uri: &str| format!("{PATH}?uri={}", admin_client::encoded(uri));
@@ -48,7 +47,7 @@ pub fn ask(order: &OverlayCommand) -> Result<Value, String> {
     }
 }
 
-/// What the extension of a file's name says, if anything.
+/// The media type by the extension of a file's name, if known.
 fn by_name(file: &Path) -> Option<String> {
     let name = file.file_name()?.as_encoded_bytes();
     Some(media_type(name, &[])).filter(|it| it != "application/octet-stream")
@@ -68,7 +67,7 @@ fn read(file: &Path) -> Result<Vec<u8>, String> {
     }
 }
 
-/// The answer as a person reads it.
+/// The response as text.
 #[must_use]
 pub fn tell(answer: &Value) -> String {
     let one = |it: &Value| {

@@ -1,4 +1,4 @@
-//! `larder purge`: has a running larder purge, and tells a person what each tier said. The purging is done there.
+//! `larder purge`: sends purges to a running larder, and prints the result of each tier. The purging is done there.
 
 use crate::admin_client;
 use crate::cli::PurgeCommand;
@@ -6,13 +6,12 @@ use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::time::Duration;
 
-/// How long one purge may take: that of a whole fleet waits for leases.
+/// The time limit of one purge: a purge of a whole fleet waits for leases.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Asks for each purge in turn; the answers together.
+/// Sends each purge in turn; returns all responses.
 ///
-/// # Errors
-/// One sentence: nobody answers, or a purge is malformed. Those before it are done.
+/// # Errors One sentence: no larder responds, or a purge is malformed. Those before it are done.
 pub fn ask(order: &PurgeCommand) -> Result<Value, String> {
     let admin = admin_client::admin(order.ask.as_ref(), order.authority.as_deref())?;
     let mut answers = Vec::new();
@@ -27,7 +26,7 @@ pub fn ask(order: &PurgeCommand) -> Result<Value, String> {
     Ok(json!({ "complete": complete, "purges": answers }))
 }
 
-/// The answers as a person reads them.
+/// The responses as text.
 #[must_use]
 pub fn tell(answer: &Value) -> String {
     let mut out = String::new();
@@ -52,7 +51,7 @@ pub fn tell(answer: &Value) -> String {
                 Some(1) => format!("1 response {effect}"),
                 Some(count) => format!("{count} responses {effect}"),
             };
-            // In force is what a count says already.
+            // A count implies that the purge is in force.
             let state = Some(text(&receipt["state"])).filter(|it| it != "past" || count.is_empty());
             let state = state.map(|it| if it == "past" { "in force".to_owned() } else { it });
             let parts = [state.unwrap_or_default(), count, text(&receipt["detail"])];

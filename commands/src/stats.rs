@@ -1,5 +1,5 @@
-//! `larder stats`: what a running larder has counted since its start, for a person or as JSON. Counting is done there;
-//! what changes from second to second is shown by `larder top`.
+//! `larder stats`: the statistics of a running larder since its start, as text or JSON. Counting is done there; `larder
+//! top` shows the changes per second.
 
 use crate::admin_client;
 use crate::cli::Stats;
@@ -9,19 +9,18 @@ use serde_json::Value;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-/// How long the running larder may take.
+/// The time limit of the request.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The statistics, as the admin gives them.
+/// The statistics, as in the admin API.
 ///
-/// # Errors
-/// One sentence: nobody answers, or does not let us in.
+/// # Errors One sentence: no larder responds, or it rejects the token.
 pub fn ask(order: &Stats) -> Result<Value, String> {
     let admin = admin_client::admin(order.ask.as_ref(), None)?;
     admin_client::get(&admin, "/api/v1/stats", PATIENCE)
 }
 
-/// The statistics as a person reads them.
+/// The statistics as text.
 #[must_use]
 pub fn tell(stats: &Value, screen: Screen) -> String {
     let mut out = String::new();
@@ -66,9 +65,9 @@ pub fn tell(stats: &Value, screen: Screen) -> String {
     out
 }
 
-/// The hit ratio: hits in the requests for which a cache was there to be asked, those that pass it by their fields included;
-/// files and refusals are in neither. A stale hit is a hit, and a response that the origin confirmed by a 304 is a miss. `stats`,
-/// `top` and the page all tell this one. `None` where there was no such request.
+/// The hit ratio: hits in the requests for which the cache was enabled, including passes; files and rejected requests are
+/// in neither. A stale hit is a hit, and a response that the origin confirmed by a 304 is a miss. `stats`, `top` and the
+/// page use this definition. `None` without such a request.
 #[must_use]
 pub fn hit_ratio(hits: f64, misses: f64, passes: f64) -> Option<f64> {
     let asked = hits + misses + passes;
@@ -81,7 +80,7 @@ pub fn told(ratio: Option<f64>) -> String {
     ratio.map_or_else(|| "-".to_owned(), |it| share(it, 1.0))
 }
 
-/// Columns of the names at the left.
+/// Columns of the names on the left.
 const NAMES: usize = 13;
 
 fn latencies(out: &mut String, latency: &Value, screen: Screen) {
@@ -113,7 +112,7 @@ fn routes(out: &mut String, stats: &Value, screen: Screen) {
     table(out, &head, list(&stats["routes"]).iter().map(row).collect(), screen);
 }
 
-/// Each origin and how it is; nothing where there is one, in clear text, and nothing is the matter with it.
+/// Each origin with its state; nothing for a single healthy origin in clear text.
 fn origins(out: &mut String, stats: &Value, screen: Screen) {
     let all = list(&stats["origins"]);
     let is_plain = |it: &Value| !it["name"].as_str().is_some_and(|it| it.starts_with("https:"));
@@ -187,7 +186,7 @@ fn limits(out: &mut String, counters: &Value, screen: Screen) {
         return;
     }
     out.push_str("limits that were reached\n");
-    // What it means stands beside it where there is room.
+    // Its meaning is printed next to it if it fits.
     let indent = if screen.width.is_none_or(|it| it >= 80) { 40 } else { 4 };
     for row in rows {
         let _ = write!(out, "  {:<28} {:>8}", row[0], row[1]);
@@ -196,8 +195,8 @@ fn limits(out: &mut String, counters: &Value, screen: Screen) {
     }
 }
 
-/// Aligned columns: the first to the left, the others to the right. Where the terminal is narrow, the first gets shorter, down to
-/// [`SHORTEST`], and then the last are left out.
+/// Aligned columns: the first to the left, the rest to the right. In a narrow terminal the first is shortened, down to
+/// [`SHORTEST`], and then the last are omitted.
 fn table(out: &mut String, head: &[&str], rows: Vec<Vec<String>>, screen: Screen) {
     if rows.is_empty() {
         return;
@@ -228,7 +227,7 @@ fn table(out: &mut String, head: &[&str], rows: Vec<Vec<String>>, screen: Screen
     out.push('\n');
 }
 
-/// Columns that the first has at least.
+/// The fewest columns of the first.
 const SHORTEST: usize = 12;
 
 fn number(value: &Value) -> f64 {

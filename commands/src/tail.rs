@@ -1,5 +1,4 @@
-//! `larder tail`: one line for each request that a running larder finishes, as it does. Which requests is decided there,
-//! by the filter.
+//! `larder tail`: one line for each request that a running larder finishes, as it does. The filter is evaluated there.
 
 use crate::admin_client::{self, ServerEvents};
 use crate::cli::{Output, TailCommand};
@@ -8,25 +7,25 @@ use larder_observe::log::escape;
 use serde_json::Value;
 use std::io::Write;
 
-/// How it ended without a failure.
+/// An end without a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TailEnded {
     /// The server stopped.
     Stopped,
-    /// Nobody reads what is printed any more.
+    /// The reader of the output has gone.
     Unread,
 }
 
-/// Why it did not.
+/// A failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TailFailure {
     /// The filter is wrong; nothing was printed.
     Filter(String),
-    /// No larder answers, or it went away without a word.
+    /// No larder responds, or the connection broke.
     Lost(String),
 }
 
-/// Prints until the server stops, or nobody reads.
+/// Prints until the server stops, or the reader of the output has gone.
 ///
 /// # Errors
 /// One sentence.
@@ -63,7 +62,7 @@ pub fn run(order: &TailCommand, to: &mut impl Write) -> Result<TailEnded, TailFa
     Err(TailFailure::Lost("The connection to larder was lost.".to_owned()))
 }
 
-/// One request as a person reads it: when (UTC), status, what the cache did, bytes, time, method, route and URL.
+/// One request as text: time (UTC), status, cache result, bytes, duration, method, route and URL.
 #[must_use]
 pub fn line(record: &Value, screen: Screen) -> String {
     let text = |name: &str| harmless(record[name].as_str().unwrap_or(""));
@@ -81,13 +80,13 @@ pub fn line(record: &Value, screen: Screen) -> String {
     let took = record["duration_us"].as_u64().map_or("-".to_owned(), |it| micros(it as f64));
     let cut = if record["end"] == "cut" { " cut off" } else { "" };
     let size = bytes(record["bytes"].as_u64().unwrap_or(0) as f64);
-    // An extended CONNECT of HTTP/2 is a GET for every rule, and is told as what its client sent.
+    // An extended CONNECT of HTTP/2 is a GET for every rule, and is printed as its client sent it.
     let (method, connects) = match record["connect_protocol"].as_str() {
         Some(protocol) => ("CONNECT".to_owned(), format!(" :protocol {}", harmless(protocol))),
         None => (text("method"), String::new()),
     };
     let route = text("route");
-    // The narrower the terminal, the more goes for the URL: size and route first, then the time.
+    // The narrower the terminal, the more columns are for the URL: size and route are dropped first, then the time.
     let width = screen.width.unwrap_or(usize::MAX);
     let mut line = TerminalLine::new(screen);
     if width >= SMALL {
@@ -106,9 +105,9 @@ pub fn line(record: &Value, screen: Screen) -> String {
     line.put(Ink::Plain, &url).put(Ink::Dim, &connects).put(Ink::Red, cut).end()
 }
 
-/// Columns below which neither size nor route is told.
+/// Columns below which neither size nor route is printed.
 const NARROW: usize = 72;
-/// Columns below which the time of day is not, either.
+/// Columns below which the time of day is not printed, either.
 const SMALL: usize = 48;
 
 #[cfg(test)]

@@ -1,44 +1,43 @@
-//! What commands for people know of the terminal: colours, width, numbers as people read them, and the state that is given
-//! back however a command ends.
+//! The terminal for commands: colours, width, number formats, and the state that is restored at every exit.
 
 use rustix::termios::{LocalModes, OptionalActions, Termios, isatty, tcgetattr, tcgetwinsize, tcsetattr};
 use std::io::{Write, stdin, stdout};
 
-/// How a text is to stand out.
+/// The emphasis of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ink {
-    /// Not at all.
+    /// None.
     Plain,
     /// A heading.
     Bold,
-    /// What is of less interest.
+    /// Less important.
     Dim,
-    /// All is well.
+    /// Good.
     Green,
-    /// Neither good nor bad.
+    /// Neutral.
     Cyan,
-    /// To be looked at.
+    /// Requires attention.
     Yellow,
-    /// Wrong.
+    /// An error.
     Red,
 }
 
-/// The standard output, as far as it decides how a line looks.
+/// The properties of standard output that determine the format of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Screen {
     /// Whether colours are shown.
     pub colour: bool,
-    /// Columns; `None` where lines may be of any length.
+    /// Columns; `None` if lines may have any length.
     pub width: Option<usize>,
-    /// Lines; `None` where there may be any number.
+    /// Lines; `None` if there may be any number.
     pub height: Option<usize>,
 }
 
 impl Screen {
-    /// Of no terminal: a pipe or a file.
+    /// Not a terminal: a pipe or a file.
     pub const NONE: Screen = Screen { colour: false, width: None, height: None };
 
-    /// What standard output is now.
+    /// The current standard output.
     #[must_use]
     pub fn now() -> Self {
         if !isatty(stdout()) {
@@ -75,13 +74,13 @@ impl Screen {
     }
 }
 
-/// A terminal that shows one picture and gives single keys; as it was before once this is dropped.
+/// A terminal in full-screen mode with single-key input; restored when this is dropped.
 pub struct FullScreen {
     before: Option<Termios>,
 }
 
 impl FullScreen {
-    /// Takes the terminal.
+    /// Switches the terminal to full-screen mode.
     #[must_use]
     pub fn take() -> Self {
         let before = tcgetattr(stdin()).ok();
@@ -90,12 +89,12 @@ impl FullScreen {
             raw.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG);
             let _ = tcsetattr(stdin(), OptionalActions::Now, &raw);
         }
-        // The second screen, and no cursor.
+        // The alternate screen, and no cursor.
         show("\x1b[?1049h\x1b[?25l");
         Self { before }
     }
 
-    /// Shows a picture in place of the one before, without flicker.
+    /// Replaces the shown picture, without flicker.
     pub fn show(&self, lines: &[String]) {
         show(&picture(lines));
     }
@@ -110,8 +109,8 @@ impl Drop for FullScreen {
     }
 }
 
-/// What a terminal is told to show these lines. What was there is erased before a line is written, and before the last all below:
-/// behind a line that ends in the last column, that would erase its last character.
+/// The control sequence that shows these lines. Old content is erased before each line, and below before the last one:
+/// erased after a line that ends in the last column, it would include its last character.
 fn picture(lines: &[String]) -> String {
     let mut text = String::from(if lines.is_empty() { "\x1b[H\x1b[J" } else { "\x1b[H" });
     for (at, line) in lines.iter().enumerate() {
@@ -124,11 +123,11 @@ fn picture(lines: &[String]) -> String {
 
 fn show(text: &str) {
     let mut out = stdout().lock();
-    // A terminal that went away is told by a signal.
+    // The disappearance of a terminal is reported by a signal.
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
-/// A share in per cent: `75.0 %`; `-` of nothing.
+/// A share in per cent: `75.0 %`; `-` without a whole.
 #[must_use]
 pub fn share(part: f64, whole: f64) -> String {
     if whole > 0.0 { format!("{:.1} %", part / whole * 100.0) } else { "-".to_owned() }
@@ -174,13 +173,13 @@ pub fn count(number: f64) -> String {
     }
 }
 
-/// A text of a peer: what a terminal would obey is shown as `?`.
+/// A text of a peer: control characters are shown as `?`.
 #[must_use]
 pub fn harmless(text: &str) -> String {
     text.chars().map(|it| if it.is_control() { '?' } else { it }).collect()
 }
 
-/// The beginning of a text, in `width` columns, with `…` where something is left out. Every character counts as one column.
+/// The beginning of a text, in `width` columns, with `…` if it is truncated. Every character counts as one column.
 #[must_use]
 pub fn within(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
@@ -193,9 +192,9 @@ pub fn within(text: &str, width: usize) -> String {
     short
 }
 
-/// A text in lines of at most `width` columns, broken at its spaces; each after the first begins with `indent` spaces, and the first
-/// has `before` columns in front of it already. A word that is longer than a line, such as a URL, is left whole. Of no terminal, one
-/// line.
+/// A text in lines of at most `width` columns, broken at its spaces; each after the first begins with `indent` spaces,
+/// and the first already has `before` columns in front of it. A word longer than a line, such as a URL, is not broken.
+/// Without a terminal, one line.
 #[must_use]
 pub fn wrapped(text: &str, before: usize, indent: usize, screen: Screen) -> String {
     let Some(width) = screen.width else { return text.to_owned() };
@@ -216,10 +215,10 @@ pub fn wrapped(text: &str, before: usize, indent: usize, screen: Screen) -> Stri
     out
 }
 
-/// Columns below which no host is shown, whether it fits or not: what stands beneath each other is to look alike.
+/// Columns below which no host is shown, so that all lines of a list look alike.
 const HOST: usize = 48;
 
-/// A URL in `width` columns. Where it is too long, the host goes first: the path tells more.
+/// A URL in `width` columns. If it is too long, the host is dropped first: the path is more significant.
 #[must_use]
 pub fn url_within(url: &str, width: usize) -> String {
     let path = url.find("://").and_then(|it| url[it + 3..].find('/').map(|at| it + 3 + at));
@@ -231,8 +230,8 @@ pub fn url_within(url: &str, width: usize) -> String {
     }
 }
 
-/// Numbers as small columns beside each other, the latest at the right: as many as `width`, the largest the highest. `full` is the
-/// height of the highest, if it is known.
+/// Numbers as a row of small columns, the latest at the right: as many as `width`, the largest the highest. `full` is the
+/// value of the greatest height, if known.
 #[must_use]
 pub fn spark(
     numbers: impl DoubleEndedIterator<Item = Option<f64>>,
@@ -252,7 +251,7 @@ pub fn spark(
     latest.iter().rev().map(column).collect()
 }
 
-/// A line that is put together from left to right and is never wider than the terminal.
+/// A line that is built from left to right and is never wider than the terminal.
 pub struct TerminalLine {
     screen: Screen,
     text: String,
@@ -260,19 +259,19 @@ pub struct TerminalLine {
 }
 
 impl TerminalLine {
-    /// An empty one.
+    /// An empty line.
     #[must_use]
     pub fn new(screen: Screen) -> Self {
         Self { screen, text: String::new(), used: 0 }
     }
 
-    /// Columns that are left; a great many where lines may be of any length.
+    /// The remaining columns; a very large number if lines may have any length.
     #[must_use]
     pub fn room(&self) -> usize {
         self.screen.width.map_or(usize::MAX, |it| it.saturating_sub(self.used))
     }
 
-    /// Appends `text`, or as much of it as there is room for.
+    /// Appends `text`, or as much of it as fits.
     #[must_use]
     pub fn put(mut self, ink: Ink, text: &str) -> Self {
         let text = within(text, self.room());
@@ -283,7 +282,7 @@ impl TerminalLine {
         self
     }
 
-    /// Appends all of the parts, or none of them where there is no room.
+    /// Appends all of the parts, or none of them if they do not fit.
     #[must_use]
     pub fn group(self, parts: &[(Ink, &str)]) -> Self {
         if parts.iter().map(|it| it.1.chars().count()).sum::<usize>() > self.room() {
@@ -292,7 +291,7 @@ impl TerminalLine {
         parts.iter().fold(self, |line, it| line.put(it.0, it.1))
     }
 
-    /// It as it is printed.
+    /// The line for printing.
     #[must_use]
     pub fn end(self) -> String {
         self.text

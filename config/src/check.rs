@@ -1,4 +1,4 @@
-//! From values to the configuration: how they belong together, and the types that cannot be wrong.
+//! From values to the configuration: relations between values, and types that are valid by construction.
 
 mod key;
 mod listen;
@@ -34,8 +34,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Makes the configuration, or tells everything that is wrong; `base` is what relative paths of the
-/// file are beneath, `whole` is where a problem of the file as a whole is said to stand.
+/// Makes the configuration, or returns all its errors; `base` is the folder for relative paths of the file, `whole` is
+/// the source of errors about the file as a whole.
 pub fn check(values: Values, base: &Path, whole: Source) -> Result<Config, Rejected> {
     let mut it = ConfigCheck { values, base: base.to_owned(), warnings: Vec::new() };
     let config = it.config(&whole);
@@ -56,7 +56,7 @@ struct ConfigCheck {
     warnings: Vec<Problem>,
 }
 
-/// The paths under which a route's value is looked for, in order: `site[0].route[1].`.
+/// The prefixes of a route's keys, in lookup order: `site[0].route[1].`.
 struct RoutePath(String);
 
 impl ConfigCheck {
@@ -105,7 +105,7 @@ impl ConfigCheck {
         config
     }
 
-    /// No route leads to the admin, where it is known by now at which port that listens.
+    /// Rejects routes to the admin, if its port is known already.
     fn refuse_admin(&mut self, config: &Config) {
         let AdminListen::At(admin) = config.admin.listen else { return };
         let routes = config.sites.iter().flat_map(|it| &it.routes);
@@ -116,7 +116,7 @@ impl ConfigCheck {
         }
     }
 
-    /// With another `Host` a request that comes back may mean another site; with the client's it means the same route.
+    /// With another `Host` a returning request may match another site; with the client's it matches the same route.
     fn refuse_loops(&mut self, config: &Config) {
         let comes_back = |it: &&RouteConfig| {
             matches!(&it.service, Service::Proxy(proxy) if proxy.host == OriginHost::Client)
@@ -208,7 +208,7 @@ impl ConfigCheck {
         }
     }
 
-    /// The least level of each subsystem, in the order of [`Subsystem::ALL`].
+    /// The minimum level of each subsystem, in the order of [`Subsystem::ALL`].
     fn levels(&self) -> LogLevels {
         LogLevels::new(|subsystem| {
             let level = self.text(&format!("log.levels.{}", subsystem.name()));
@@ -216,7 +216,7 @@ impl ConfigCheck {
         })
     }
 
-    /// The values that only a start takes over.
+    /// The values that require a restart.
     fn at_start(&self) -> Vec<(&'static str, ConfigValue)> {
         let keys = TABLE.iter().filter(|it| it.takes == Takes::AtStart);
         keys.map(|it| (it.path, self.value(it.path))).collect()
@@ -253,7 +253,7 @@ impl ConfigCheck {
         sites
     }
 
-    /// The hosts of one site, none of which another may have.
+    /// The hosts of one site; no two sites share one.
     fn hosts(
         &mut self,
         prefix: &str,
@@ -279,7 +279,7 @@ impl ConfigCheck {
         hosts
     }
 
-    /// No two routes are given one name: what is told of one must not be taken for the other's.
+    /// Rejects a repeated route name: statistics and logs must identify one route.
     fn name_once(&mut self, at: &RoutePath, seen: &mut HashMap<String, Source>) {
         let key = at.key("name");
         let (name, source) = (self.text(&key), self.source(&key));
@@ -372,7 +372,7 @@ impl ConfigCheck {
         })
     }
 
-    /// The directory to serve, which must be there and be one.
+    /// The served directory, which must exist.
     fn root(&mut self, key: &str, route: &Source) -> Option<PathBuf> {
         let Some(path) = self.path(key) else {
             if !self.is_wrong(key) {
@@ -473,7 +473,7 @@ impl ConfigCheck {
         self.flag(&enabled).then(|| Arc::new(compress))
     }
 
-    /// Warns of a limit that promises more than the tier holds; the default promises nothing.
+    /// Warns of a limit that exceeds the capacity of the tier; the default does not count.
     fn warn_max_object(&mut self, at: &RoutePath, cache: &Policy) {
         let source = self.source(&self.cache_key(at, "max_object"));
         let budget = self.number("cache.ram.size");
@@ -487,7 +487,7 @@ impl ConfigCheck {
         }
     }
 
-    /// Warns of a route all of whose requests an earlier one takes.
+    /// Warns of a route whose requests all match an earlier one.
     fn warn_unreachable(&mut self, routes: &[RouteConfig]) {
         for (index, route) in routes.iter().enumerate() {
             if route.path.to_string().split('/').any(|it| matches!(it, "." | "..")) {
@@ -518,7 +518,7 @@ impl ConfigCheck {
         }
     }
 
-    /// Gives the route the values of its preset, each where nobody gave one for it.
+    /// Gives the route the values of its preset, each unless it is set for the route.
     fn take_preset(&mut self, at: &RoutePath) {
         let name = self.text(&self.cache_key(at, "preset"));
         let Some(preset) = presets::find(&name) else { return };
@@ -537,7 +537,7 @@ impl ConfigCheck {
         }
     }
 
-    /// Where a route's `cache.NAME` stands: with the route, or else as the default of every route.
+    /// The key of a route's `cache.NAME`: in the route, otherwise the default of every route.
     fn cache_key(&self, at: &RoutePath, name: &str) -> String {
         let own = at.key(&format!("cache.{name}"));
         if self.values.given.contains_key(&own) { own } else { format!("cache.{name}") }
@@ -575,7 +575,7 @@ impl ConfigCheck {
         self.values.given.get(key).map(|it| it.1.clone()).unwrap_or_default()
     }
 
-    /// The value of a key, or its default; `Wrong` where there is neither.
+    /// The value of a key, or its default; `Wrong` if there is neither.
     fn value(&self, key: &str) -> ConfigValue {
         if let Some((value, _)) = self.values.given.get(key)
             && *value != ConfigValue::Wrong
@@ -631,7 +631,7 @@ impl ConfigCheck {
         }
     }
 
-    /// A path; where a file names a relative one, it is beneath the directory of that file.
+    /// A path; a relative one in a file is beneath the directory of that file.
     fn path(&self, key: &str) -> Option<PathBuf> {
         let text = Some(self.text(key)).filter(|it| !it.is_empty())?;
         Some(match self.source(key) {
@@ -646,7 +646,7 @@ impl RoutePath {
         format!("{}{name}", self.0)
     }
 
-    /// A key of the site that it lies in.
+    /// A key of its site.
     fn of_site(&self, name: &str) -> String {
         let site = self.0.rsplit_once("route[").map_or("", |it| it.0);
         format!("{site}{name}")

@@ -1,9 +1,9 @@
-//! What differs between two texts, line by line: for whoever is to see what a change of the configuration changes.
+//! The difference of two texts, line by line, for the view of a configuration change.
 
-/// A line of both texts together.
+/// A line of the combined texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiffLine<'t> {
-    /// It is in both.
+    /// In both.
     Same(&'t str),
     /// Only in the old one.
     Gone(&'t str),
@@ -11,10 +11,10 @@ pub enum DiffLine<'t> {
     New(&'t str),
 }
 
-/// Cells of the table at most; texts that differ in more are shown as one replaced by the other.
+/// The most cells of the table; texts that differ in more are shown as one replaced by the other.
 const CELLS: usize = 4 << 20;
 
-/// The fewest lines that make `new` of `old`, in order: what is gone before what is new.
+/// The fewest changes from `old` to `new`, in order: removed lines before added ones.
 #[must_use]
 pub fn lines<'t>(old: &'t str, new: &'t str) -> Vec<DiffLine<'t>> {
     let (old, new): (Vec<&str>, Vec<&str>) = (old.lines().collect(), new.lines().collect());
@@ -35,7 +35,7 @@ fn between<'t>(old: &[&'t str], new: &[&'t str], out: &mut Vec<DiffLine<'t>>) {
         out.extend(new.iter().map(|it| DiffLine::New(it)));
         return;
     }
-    // How long the longest is from here on.
+    // The longest common subsequence from here on.
     let mut longest = vec![0u32; (old.len() + 1) * width];
     for i in (0..old.len()).rev() {
         for j in (0..new.len()).rev() {

@@ -1,6 +1,6 @@
-//! Edits of a configuration file as a form makes them: one key, one site, one route at a time, in the text as it stands.
-//! `toml_edit` says where everything is; what is not meant by an edit, comments and order and spelling, is not touched. Whether
-//! the result is a sound configuration is not asked here.
+//! Edits of a configuration file by a form: one key, one site, one route at a time, in the text of the file. `toml_edit`
+//! reports the positions; comments, order and notation outside of an edit are unchanged. The validity of the result as a
+//! configuration is not checked here.
 
 mod node;
 mod text;
@@ -18,28 +18,28 @@ pub enum PathStep {
     At(usize),
 }
 
-/// What is to become of what a path names.
+/// The change to the named part.
 #[derive(Clone, Debug, PartialEq)]
 pub enum EditChange {
-    /// It gets this value; what is not there is made, and a list gets one member more at its end.
+    /// It gets this value; a missing part is created, and a list gets a member at its end.
     Set(Json),
-    /// It goes; where it is not there, nothing happens.
+    /// It is removed; a missing part is not an error.
     Remove,
-    /// A member of a list goes to this position.
+    /// A list member moves to this position.
     Move(usize),
 }
 
 /// One edit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Edit {
-    /// What is edited; not empty.
+    /// The edited part; not empty.
     pub path: Vec<PathStep>,
-    /// What becomes of it.
+    /// The change.
     pub change: EditChange,
 }
 
 impl Edit {
-    /// Reads `{"path": ["site", 0, "hosts"], "value": …}`, where `null` removes, or `{"path": …, "to": 2}`.
+    /// Parses `{"path": ["site", 0, "hosts"], "value": …}`, where `null` removes, or `{"path": …, "to": 2}`.
     ///
     /// # Errors
     /// One sentence.
@@ -69,14 +69,14 @@ impl Edit {
     }
 }
 
-/// Which lines of a text are in which site and route.
+/// The site and route of each line of a text.
 pub struct Sections {
-    /// The line of each header, and what it is within.
+    /// The line of each header, and its site and route.
     starts: Vec<(u32, Vec<PathStep>)>,
 }
 
 impl Sections {
-    /// Of this text; of one that is not TOML, nothing is known.
+    /// The sections of this text; none if it is invalid TOML.
     #[must_use]
     pub fn of(text: &str) -> Self {
         let headers = Document::parse(text).map(|it| TomlNode::Table(it.as_table()).headers());
@@ -92,7 +92,7 @@ impl Sections {
         Self { starts }
     }
 
-    /// The site, or the route of a site, whose section has this line, counted from 1; empty where it is in none.
+    /// The site, or the route of a site, whose section has this line, counted from 1; empty for a line outside.
     #[must_use]
     pub fn with(&self, line: u32) -> &[PathStep] {
         let next = self.starts.partition_point(|it| it.0 <= line);
@@ -100,10 +100,9 @@ impl Sections {
     }
 }
 
-/// The text with all edits done, one after the other; an edit that fails leaves no text at all.
+/// Applies all edits in order; if one fails there is no result.
 ///
-/// # Errors
-/// One sentence: the text is not TOML, the path leads nowhere, or the edit needs a person.
+/// # Errors One sentence: the text is not TOML, the path does not exist, or the edit is not possible automatically.
 pub fn apply(text: &str, edits: &[Edit]) -> Result<String, String> {
     let (mark, text) = match text.strip_prefix('\u{feff}') {
         Some(rest) => ("\u{feff}", rest),
@@ -116,7 +115,7 @@ pub fn apply(text: &str, edits: &[Edit]) -> Result<String, String> {
     Ok(format!("{mark}{text}"))
 }
 
-/// What a text says, as JSON; dates are their text.
+/// The values of a text, as JSON; dates are their text.
 ///
 /// # Errors
 /// It is not TOML.
@@ -134,7 +133,7 @@ fn one(text: String, edit: &Edit) -> Result<String, String> {
         EditChange::Remove => text::remove(text, &edit.path)?,
         EditChange::Move(to) => text::move_to(text, &edit.path, *to)?,
     };
-    // Whatever the text looked like: what was not meant does not leave here.
+    // For any notation of the text: an unintended change is never returned.
     let found = as_json(&edited).ok();
     if found.map(pruned) != Some(pruned(expected)) {
         return Err(format!(
@@ -145,7 +144,7 @@ fn one(text: String, edit: &Edit) -> Result<String, String> {
     Ok(edited)
 }
 
-/// The same edit of what the text says.
+/// Applies the same edit to the values.
 fn expect(root: &mut Json, edit: &Edit) -> Result<(), String> {
     let (last, way) = edit.path.split_last().ok_or("The path is empty.")?;
     let mut at = root;
@@ -196,7 +195,7 @@ fn expect(root: &mut Json, edit: &Edit) -> Result<(), String> {
     Ok(())
 }
 
-/// Without what is empty: a section that has no key any more may stay or go.
+/// Without empty sections: a section without keys may be kept or removed.
 fn pruned(json: Json) -> Json {
     let is_empty = |it: &Json| it.is_null() || it.as_object().is_some_and(serde_json::Map::is_empty);
     match json {
@@ -208,7 +207,7 @@ fn pruned(json: Json) -> Json {
     }
 }
 
-/// A path as messages spell it: `site[0].route[1].path`.
+/// A path in the notation of messages: `site[0].route[1].path`.
 #[must_use]
 pub fn spell(path: &[PathStep]) -> String {
     let mut out = String::new();

@@ -1,4 +1,4 @@
-//! What is generated from the table: the manual of keys and the JSON schema for editors.
+//! The documents generated from the table: the manual of keys and the JSON schema for editors.
 
 use super::kind::{CODINGS, TIERS, TextForm, ValueKind};
 use super::presets::{PRESETS, Preset};
@@ -39,7 +39,7 @@ pub fn manual() -> String {
     out
 }
 
-/// What each preset stands for.
+/// The values of each preset.
 fn presets(out: &mut String) {
     out.push_str(
         "\n## Presets\n\nThe values that `cache.preset` sets for a route. A key that is set for the route or for all \
@@ -82,7 +82,7 @@ fn heading(section: &str, scope: KeyScope) -> String {
     }
 }
 
-/// A default as it would stand in a file.
+/// A default in TOML notation.
 pub fn literal(kind: ValueKind, text: &str) -> String {
     match kind {
         ValueKind::Bool | ValueKind::Integer { .. } | ValueKind::StatusTtls { .. } => text.to_owned(),
@@ -119,7 +119,7 @@ fn section(title: &str) -> Json {
     json!({ "title": title, "type": "object", "additionalProperties": false, "properties": {} })
 }
 
-/// Puts a key's schema at its path, making the sections on the way.
+/// Puts a key's schema at its path, creating sections as needed.
 fn insert(root: &mut Json, path: &str, key: &Key) {
     let mut at = root;
     let mut parts = path.split('.').peekable();

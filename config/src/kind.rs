@@ -1,4 +1,4 @@
-//! What the value of a key may be: types, units and ranges, and the reading of one value from text.
+//! The types of values: units and ranges, and the parser of one value from text.
 
 use super::LogFormat;
 use super::member::{self, MemberProtocol, OriginMember};
@@ -20,58 +20,58 @@ pub enum ValueKind {
     Bool,
     /// A whole number within the range.
     Integer {
-        /// Least allowed.
+        /// The minimum.
         least: u64,
-        /// Most allowed.
+        /// The maximum.
         most: u64,
     },
     /// A number of bytes within the range.
     Size {
-        /// Least allowed, bytes.
+        /// The minimum, bytes.
         least: u64,
-        /// Most allowed, bytes.
+        /// The maximum, bytes.
         most: u64,
     },
     /// A duration within the range, to the millisecond.
     Time {
-        /// Least allowed, milliseconds.
+        /// The minimum, milliseconds.
         least: u64,
-        /// Most allowed, milliseconds.
+        /// The maximum, milliseconds.
         most: u64,
     },
     /// As `Time`, or `off`.
     TimeOrOff {
-        /// Least allowed, milliseconds.
+        /// The minimum, milliseconds.
         least: u64,
-        /// Most allowed, milliseconds.
+        /// The maximum, milliseconds.
         most: u64,
     },
     /// As `Size`, or `off`.
     SizeOrOff {
-        /// Least allowed, bytes.
+        /// The minimum, bytes.
         least: u64,
-        /// Most allowed, bytes.
+        /// The maximum, bytes.
         most: u64,
     },
-    /// A duration in whole seconds: lifetimes are counted so (RFC 9111 section 1.2.2).
+    /// A duration in whole seconds, as for lifetimes (RFC 9111 section 1.2.2).
     Seconds {
-        /// Most allowed, seconds.
+        /// The maximum, seconds.
         most: u64,
     },
     /// As `Seconds`, or `off`.
     SecondsOrOff {
-        /// Most allowed, seconds.
+        /// The maximum, seconds.
         most: u64,
     },
     /// One of these words.
     OneOf(&'static [&'static str]),
     /// One text of a form.
     One(TextForm),
-    /// A list of texts of a form; one text stands for a list of one.
+    /// A list of texts of a form; a single text is a list of one.
     List(TextForm),
     /// A table from status to lifetime.
     StatusTtls {
-        /// Most allowed, seconds.
+        /// The maximum, seconds.
         most: u64,
     },
 }
@@ -87,9 +87,9 @@ pub enum TextForm {
     Origin,
     /// One of several origins, with its weight.
     Member,
-    /// What a hash is of.
+    /// The input of a hash.
     HashBy,
-    /// A status that says that an origin failed.
+    /// A status that counts as a failure of an origin.
     FailureStatus,
     /// A host name, `*.NAME` or `*`.
     Host,
@@ -117,13 +117,13 @@ pub enum TextForm {
     FieldValue,
     /// The name of a cookie.
     CookieName,
-    /// The name of a cookie, with one `*` for any part of it or none.
+    /// The name of a cookie, with at most one `*` for any part of it.
     CookieGlob,
     /// The name of a query parameter, or its beginning and `*`.
     ParameterGlob,
     /// A tier of the cache.
     Tier,
-    /// A content coding that is made.
+    /// A content coding that larder produces.
     Coding,
     /// A media type, `TYPE/*`, or `+SUFFIX`.
     MediaType,
@@ -137,7 +137,7 @@ pub enum TextForm {
     Peer,
 }
 
-/// A value that its key's kind has checked.
+/// A value that was checked by its key's kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConfigValue {
     /// Of [`ValueKind::Bool`].
@@ -154,15 +154,14 @@ pub enum ConfigValue {
     Texts(Vec<String>),
     /// Of [`ValueKind::StatusTtls`].
     StatusTtls(Vec<(u16, u32)>),
-    /// It was given, was wrong, and has been reported.
+    /// An invalid value, which has been reported.
     Wrong,
 }
 
 impl ValueKind {
-    /// Reads a value as a flag or a default spells it: lists are separated by commas.
+    /// Parses a value in the notation of a flag or a default: lists are separated by commas.
     ///
-    /// # Errors
-    /// What is allowed.
+    /// # Errors The allowed values.
     pub fn parse(&self, text: &str) -> Result<ConfigValue, String> {
         let value = match *self {
             ValueKind::Bool => text.parse().ok().map(ConfigValue::Bool),
@@ -200,10 +199,9 @@ impl ValueKind {
         value.ok_or_else(|| self.allowed())
     }
 
-    /// Reads a list whose members came apart, as from a TOML array.
+    /// Parses a list of separate members, as from a TOML array.
     ///
-    /// # Errors
-    /// What is allowed.
+    /// # Errors The allowed values.
     pub fn parse_list<'a>(&self, texts: impl Iterator<Item = &'a str>) -> Result<ConfigValue, String> {
         match *self {
             ValueKind::List(form) => list(form, texts),
@@ -211,7 +209,7 @@ impl ValueKind {
         }
     }
 
-    /// One row of a [`ValueKind::StatusTtls`] table; `None` where it is neither a status nor a lifetime.
+    /// One row of a [`ValueKind::StatusTtls`] table; `None` if the status or the lifetime is invalid.
     #[must_use]
     pub fn parse_status_ttl(&self, status: &str, lifetime: &str) -> Option<(u16, u32)> {
         match *self {
@@ -220,7 +218,7 @@ impl ValueKind {
         }
     }
 
-    /// What is allowed, as the end of a sentence.
+    /// The allowed values, as the end of a sentence.
     #[must_use]
     pub fn allowed(&self) -> String {
         match *self {
@@ -325,7 +323,7 @@ impl TextForm {
         if fits { Ok(()) } else { Err(self.allowed().to_owned()) }
     }
 
-    /// What is allowed, as the end of a sentence.
+    /// The allowed values, as the end of a sentence.
     #[must_use]
     pub fn allowed(self) -> &'static str {
         match self {
@@ -372,7 +370,7 @@ impl TextForm {
 /// The tiers, from the fastest to the slowest.
 pub const TIERS: [&str; 3] = ["ram", "disk", "fleet"];
 
-/// The codings that are made, as the table names them.
+/// The codings that larder produces, as named in the table.
 pub const CODINGS: [&str; 3] = ["zstd", "br", "gzip"];
 
 fn is_route_name(text: &str) -> bool {
@@ -392,7 +390,7 @@ fn is_media_type(text: &str) -> bool {
         (None, None) => false,
     }
 }
-/// Bytes of a prefix or a namespace at most: a key of memcached has 250, and an MD5 must fit behind it.
+/// The most bytes of a prefix or a namespace: a memcached key has 250, and an MD5 must fit behind it.
 const MAX_KEY_TEXT: usize = 100;
 
 /// A token of RFC 9110 section 5.6.2.
@@ -400,7 +398,7 @@ pub(super) fn is_token(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|it| it.is_ascii_alphanumeric() || b"!#$%&'+-.^_`|~".contains(&it))
 }
 
-/// Reads where clients are served: a listening address, and whether a header of the PROXY protocol comes first there.
+/// Parses a client listener: an address, and whether it requires the PROXY protocol.
 #[must_use]
 pub fn entrance(text: &str) -> Option<Entrance> {
     let plain = |at: Listen| Entrance { at, preamble: Preamble::None };
@@ -414,7 +412,7 @@ pub fn entrance(text: &str) -> Option<Entrance> {
     }
 }
 
-/// Reads a listening address; a host is `localhost` or an IP address, never looked up.
+/// Parses a listening address; a host is `localhost` or an IP address, never looked up.
 #[must_use]
 pub fn listen(text: &str) -> Option<Listen> {
     match text.strip_prefix("unix:") {
@@ -428,7 +426,7 @@ pub fn listen(text: &str) -> Option<Listen> {
     }
 }
 
-/// Reads `ADDR:PORT`; `:PORT` and `localhost:PORT` mean 127.0.0.1, `*:PORT` every address.
+/// Parses `ADDR:PORT`; `:PORT` and `localhost:PORT` mean 127.0.0.1, `*:PORT` every address.
 #[must_use]
 pub fn socket_address(text: &str) -> Option<SocketAddr> {
     if let Ok(address) = text.parse() {
@@ -443,15 +441,14 @@ pub fn socket_address(text: &str) -> Option<SocketAddr> {
     }
 }
 
-/// Digits only: the standard parser would take a sign.
+/// Digits only: the standard parser would accept a sign.
 pub(super) fn port(digits: &str) -> Option<u16> {
     digits.bytes().all(|it| it.is_ascii_digit()).then(|| digits.parse().ok())?
 }
 
-/// Reads the address of an origin.
+/// Parses the address of an origin.
 ///
-/// # Errors
-/// What is allowed, or what this form would need.
+/// # Errors The allowed forms, or the part that this form lacks.
 pub fn origin(text: &str) -> Result<OriginAddress, String> {
     let bad = || TextForm::Origin.allowed().to_owned();
     if let Some(path) = text.strip_prefix("unix:") {
@@ -465,10 +462,9 @@ pub fn origin(text: &str) -> Result<OriginAddress, String> {
     authority_of(text, rest, default_port)
 }
 
-/// Reads the address of an origin of a route, and what it speaks.
+/// Parses the address of an origin of a route, and its protocol.
 ///
-/// # Errors
-/// What is allowed.
+/// # Errors The allowed forms.
 pub fn upstream(text: &str) -> Result<(OriginAddress, MemberProtocol), String> {
     let read = if let Some(rest) = text.strip_prefix("https://") {
         authority_of(text, rest, Some(443)).map(|it| (it, MemberProtocol::Https))
@@ -479,7 +475,7 @@ pub fn upstream(text: &str) -> Result<(OriginAddress, MemberProtocol), String> {
     } else {
         origin(text).map(|it| (it, MemberProtocol::Http))
     };
-    // What is allowed here is more than what is for other origins.
+    // More forms are allowed here than for other origins.
     read.map_err(|why| why.replacen(TextForm::Origin.allowed(), TextForm::Member.allowed(), 1))
 }
 
@@ -516,14 +512,14 @@ pub(super) fn is_host(text: &str) -> bool {
     text.len() <= 253 && text.strip_suffix('.').unwrap_or(text).split('.').all(label)
 }
 
-/// Which hosts a site answers for. Names are lower case and without port.
+/// The hosts of a site. Names are lower case and without port.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum HostPattern {
-    /// This name alone.
+    /// Only this name.
     Exact(String),
     /// Every name that ends with this, which begins with a dot: `.example.com`.
     Below(String),
-    /// Every host that no other pattern names.
+    /// Every host without another pattern.
     Any,
 }
 
@@ -545,7 +541,7 @@ impl HostPattern {
         }
     }
 
-    /// Reads a pattern that a check has already let through.
+    /// Parses a checked pattern.
     #[must_use]
     pub fn of(text: &str) -> Self {
         Self::parse(text).unwrap_or(HostPattern::Any)
@@ -562,10 +558,10 @@ impl std::fmt::Display for HostPattern {
     }
 }
 
-/// Which paths a route answers for.
+/// The paths of a route.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum PathPattern {
-    /// This path alone.
+    /// Only this path.
     Exact(String),
     /// Every path that begins with this.
     Prefix(String),
@@ -580,13 +576,13 @@ impl PathPattern {
         }
     }
 
-    /// Reads a pattern that a check has already let through.
+    /// Parses a checked pattern.
     #[must_use]
     pub fn of(text: &str) -> Self {
         Self::parse(text).unwrap_or_else(|| PathPattern::Prefix("/".to_owned()))
     }
 
-    /// Whether a path (without its query) is one of them, byte for byte.
+    /// Whether it matches a path (without its query), byte for byte.
     #[must_use]
     pub fn matches(&self, path: &[u8]) -> bool {
         match self {
@@ -595,7 +591,7 @@ impl PathPattern {
         }
     }
 
-    /// Whether every path of `other` is one of ours.
+    /// Whether it matches every path of `other`.
     #[must_use]
     pub fn covers(&self, other: &PathPattern) -> bool {
         match (self, other) {

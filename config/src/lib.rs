@@ -1,4 +1,4 @@
-//! The configuration: read, checked whole, and then of types that cannot be wrong any more.
+//! The configuration: read, checked as a whole, and then of types that are valid by construction.
 //!
 //! ```text
 //! text ── read ──▶ Values (by key, each checked by its row of the table) ── check ──▶ Config

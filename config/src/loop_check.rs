@@ -1,20 +1,20 @@
-//! Whether an origin is larder's own admin, or larder itself, by its address as it is written. What only a resolver knows is not asked.
+//! Whether an origin is larder's own admin, or larder itself, by its literal address. Names are not resolved.
 
 use larder_origin::OriginAddress;
 use larder_transport::listener::Listen;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-/// What is wrong with a route whose origin that is.
+/// The error for a route whose origin is the admin.
 pub const SENTENCE: &str = "is the admin of this larder, which a route must not expose; use a separate proxy in \
                             front of it and add its name to admin.hosts";
 
-/// What is wrong with a route whose origin is where its requests come in.
+/// The error for a route whose origin is one of larder's own listeners.
 pub const LOOP: &str = "is an address of this larder's own listen, so every request would loop; set the address of \
                         the application, or change listen";
 
-/// Whether what is sent to `origin` comes in at `listen`. Of `localhost` it is not known which address it means, and
-/// another program may have the other. Who listens at `[::]` has what comes by IPv4, too, as Linux is set up.
+/// Whether requests to `origin` arrive at `listen`. The address family of `localhost` is unknown, and another program may
+/// use the other one. A listener at `[::]` also accepts IPv4, as Linux is configured by default.
 pub fn is_listener(origin: &OriginAddress, listen: &Listen) -> bool {
     match (origin, listen) {
         (OriginAddress::Tcp(_, port), Listen::Tcp(at) | Listen::Tls(at)) => {
@@ -34,7 +34,7 @@ pub fn is_listener(origin: &OriginAddress, listen: &Listen) -> bool {
     }
 }
 
-/// Whether `origin` is the admin, which listens at `admin` and, if that is given, at `socket`.
+/// Whether `origin` is the admin, which listens at `admin` and, if given, at `socket`.
 pub fn is_admin(origin: &OriginAddress, admin: Option<SocketAddr>, socket: Option<&Path>) -> bool {
     match origin {
         OriginAddress::Tcp(host, port) => admin.is_some_and(|admin| {
@@ -47,7 +47,7 @@ pub fn is_admin(origin: &OriginAddress, admin: Option<SocketAddr>, socket: Optio
             let host = host.strip_suffix('.').unwrap_or(host);
             let is_localhost = host.eq_ignore_ascii_case("localhost") || host.ends_with(".localhost");
             let localhost = is_localhost && (admin.ip().is_unspecified() || admin.ip().is_loopback());
-            // As it is dialed.
+            // As for a connection.
             let ip = OriginAddress::Tcp(host.to_owned(), *port).ip();
             *port == admin.port() && (localhost || ip.is_some_and(here))
         }),
@@ -55,7 +55,7 @@ pub fn is_admin(origin: &OriginAddress, admin: Option<SocketAddr>, socket: Optio
     }
 }
 
-/// A path without links and `..`. Of a socket that is not there yet the folder may be.
+/// A path without links and `..`. For a missing socket the folder is resolved.
 fn real(path: &Path) -> PathBuf {
     let beside = || {
         let folder = path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));

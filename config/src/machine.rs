@@ -1,11 +1,11 @@
-//! What a configuration takes, held against what this machine has: warnings for `check` and for a start. Sizes that the
-//! configuration alone contradicts are in `check`.
+//! Comparison of the configured sizes with the machine: warnings for `check` and for a start. Contradictions within the
+//! configuration are in `check`.
 
 use super::{Config, Problem};
 use larder_stdx::size::ByteSize;
 use std::path::{Path, PathBuf};
 
-/// The tiers that this machine has no room for.
+/// The tiers that exceed this machine.
 pub fn beyond(config: &Config) -> Vec<Problem> {
     let problem =
         |key: &str, text: String| Problem { source: config.decided.by(key), key: key.to_owned(), text };
@@ -28,13 +28,13 @@ pub fn beyond(config: &Config) -> Vec<Problem> {
     beyond
 }
 
-/// Bytes in the largest unit in which there is one at least, rounded down.
+/// Bytes in the largest unit of which there is at least one, rounded down.
 fn spell(bytes: u64) -> String {
     let unit = [30, 20, 10].into_iter().find(|it| bytes >> it > 0).unwrap_or(0);
     ByteSize(bytes >> unit << unit).to_string()
 }
 
-/// Bytes of memory that this process may take: those of the machine, or of its control group where that has fewer.
+/// The memory limit of this process: the machine's memory, or the limit of its control group if that is lower.
 fn memory() -> Option<u64> {
     let read = |path: &Path| std::fs::read_to_string(path).unwrap_or_default();
     let total = total_of(&read(Path::new("/proc/meminfo")))?;
@@ -49,14 +49,15 @@ fn total_of(meminfo: &str) -> Option<u64> {
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// The files with the limits of the control group (version 2) and of those around it; in a container its root is its own group.
+/// The files with the limits of the control group (version 2) and of its parents; in a container the root is its own
+/// group.
 fn limits_of(groups: &str) -> Vec<PathBuf> {
     let own = groups.lines().find_map(|it| it.strip_prefix("0::/")).unwrap_or("");
     let around = Path::new(own).ancestors();
     around.map(|it| Path::new("/sys/fs/cgroup").join(it).join("memory.max")).collect()
 }
 
-/// Bytes of the device on which a directory lies, or would be made.
+/// The size of the device of a directory, existing or not.
 fn device(directory: &Path) -> Option<u64> {
     let there = directory.ancestors().find(|it| it.exists())?;
     let there = if there.as_os_str().is_empty() { Path::new(".") } else { there };

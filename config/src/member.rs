@@ -1,4 +1,4 @@
-//! The origins of a route, as a file names and weighs them, and how they are used. Where one is, is read in `kind`.
+//! The origins of a route with their weights and settings. Their addresses are parsed in `kind`.
 
 use super::kind;
 use larder_gateway::HashBy;
@@ -13,22 +13,22 @@ const MAX_WEIGHT: u32 = 1000;
 /// One origin of a route.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OriginMember {
-    /// Where it is.
+    /// Its address.
     pub at: OriginAddress,
-    /// What it speaks.
+    /// Its protocol.
     pub scheme: MemberProtocol,
-    /// Its part of the requests, beside those of the others: 1 to 1000.
+    /// Its share of the requests, relative to the other origins: 1 to 1000.
     pub weight: u32,
     /// It gets no new requests.
     pub drained: bool,
 }
 
-/// What an origin speaks.
+/// The protocol of an origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemberProtocol {
     /// HTTP/1.1.
     Http,
-    /// TLS, and in it HTTP/1.1, or HTTP/2 where the route offers that.
+    /// TLS with HTTP/1.1, or with HTTP/2 if the route offers it.
     Https,
     /// HTTP/2 in clear text, from the first byte (RFC 9113 §3.3).
     H2c,
@@ -37,29 +37,28 @@ pub enum MemberProtocol {
 /// The origins of a route.
 #[derive(Clone, Debug)]
 pub struct Origins {
-    /// Each; never empty, and none twice.
+    /// The members; never empty, without duplicates.
     pub members: Vec<OriginMember>,
-    /// How they are used.
+    /// The rules of their use.
     pub rules: GroupRules,
-    /// When one is left alone.
+    /// The conditions of an ejection.
     pub ejection: OutlierEjection,
-    /// What decides which of them gets a request, where a hash does.
+    /// The input of the hash, if the load balancing uses one.
     pub hash_by: HashBy,
-    /// How they are asked whether they are well, `host` aside; `None` where they are not.
+    /// Their health check, without `host`; `None` without one.
     pub health: Option<HealthCheck>,
-    /// How those are known that speak TLS; `None` where none does.
+    /// The verification of those with TLS; `None` if there are none.
     pub tls: Option<OriginTls>,
-    /// The name that their certificates are for, if it is not their own.
+    /// The name in their certificates, if it is not their own.
     pub tls_name: Option<String>,
-    /// Those that speak TLS are offered HTTP/2.
+    /// Whether HTTP/2 is offered to those with TLS.
     pub offers_http2: bool,
 }
 
 impl OriginMember {
-    /// Reads an address, with ` weight=N` and ` drain` behind it or without.
+    /// Parses an address, optionally followed by ` weight=N` and ` drain`.
     ///
-    /// # Errors
-    /// What is allowed.
+    /// # Errors The allowed forms.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut words = text.split_ascii_whitespace();
         let (at, scheme) = kind::upstream(words.next().unwrap_or(""))?;
@@ -80,7 +79,7 @@ impl OriginMember {
         Ok(member)
     }
 
-    /// What it is called in statistics.
+    /// Its name in statistics.
     #[must_use]
     pub fn name(&self) -> String {
         let name = self.at.to_string();
@@ -92,7 +91,7 @@ impl OriginMember {
         }
     }
 
-    /// Its own name, without a port: what its certificate is for, unless another is said. Of a Unix socket there is none.
+    /// Its own host without a port: the name in its certificate, unless configured. A Unix socket has none.
     #[must_use]
     pub fn host(&self) -> &str {
         match &self.at {
@@ -115,7 +114,7 @@ impl OriginMember {
 }
 
 impl Origins {
-    /// TLS with one of them, if it speaks that.
+    /// The TLS settings for one of them, if it uses TLS.
     #[must_use]
     pub fn speaks(&self, member: &OriginMember) -> Option<OriginSecurity> {
         let tls = self.tls.clone().filter(|_| member.scheme == MemberProtocol::Https)?;
@@ -123,7 +122,7 @@ impl Origins {
         Some(OriginSecurity { tls, name })
     }
 
-    /// Whether HTTP/2 is spoken with one of them.
+    /// Whether HTTP/2 is used with one of them.
     #[must_use]
     pub fn http2(&self, member: &OriginMember) -> Http2 {
         match member.scheme {
@@ -144,7 +143,7 @@ impl fmt::Display for OriginMember {
     }
 }
 
-/// Reads `target`, `client`, `header:NAME` or `cookie:NAME`.
+/// Parses `target`, `client`, `header:NAME` or `cookie:NAME`.
 #[must_use]
 pub fn hash_by(text: &str) -> Option<HashBy> {
     match text.split_once(':') {

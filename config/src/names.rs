@@ -1,5 +1,5 @@
-//! Origins and servers of the fleet whose names are not known when larder takes over a configuration: told, not refused, for a name may come
-//! later. The lookups of requests are not here.
+//! Warnings of origins and fleet servers with unknown names when larder takes over a configuration: not errors, since a
+//! name may be added later. The lookups for requests are not here.
 
 use crate::place::ServerAddress;
 use crate::{Config, Problem, Source};
@@ -9,22 +9,22 @@ use std::net::{IpAddr, ToSocketAddrs};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
-/// A name that an origin has, or a server of the fleet.
+/// The name of an origin, or of a server of the fleet.
 struct NamedHost {
-    /// Who says so.
+    /// Its source in the configuration.
     source: Source,
     key: &'static str,
-    /// What goes there, while nobody knows where that is.
+    /// The effect while it is unknown.
     until_then: &'static str,
     host: String,
     port: u16,
 }
 
-/// How long `larder check` waits for one answer more.
+/// The time for which `larder check` waits for one more answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Looks up the names of all origins, and of the fleet's servers, in a thread of its own, for that may take long, and has `tell` warn of each that is
-/// not known.
+/// Looks up the names of all origins, and of the fleet's servers, in a separate thread, since that may take long, and
+/// calls `tell` for each unknown one.
 pub fn warn_of_unknown(config: &Config, tell: impl Fn(Problem) + Send + 'static) {
     let named = names(config);
     if named.is_empty() {
@@ -34,12 +34,12 @@ pub fn warn_of_unknown(config: &Config, tell: impl Fn(Problem) + Send + 'static)
         let found = (host, port).to_socket_addrs().map_err(|it| larder_stdx::error::plain(&it))?;
         if found.len() == 0 { Err("it has no address".to_owned()) } else { Ok(()) }
     };
-    // Without a thread there is no warning: the requests will tell.
+    // Without a thread there is no warning: the requests will fail visibly.
     let thread = std::thread::Builder::new().name("names".to_owned());
     let _ = thread.spawn(move || unknown(named, look_up, tell));
 }
 
-/// The warnings for all names that are not known, and one more where that could not be found out in time.
+/// The warnings for all unknown names, and one more if the lookups did not end in time.
 #[must_use]
 pub fn unknown_of(config: &Config) -> Vec<String> {
     let (sender, warnings) = mpsc::channel();
@@ -57,7 +57,7 @@ pub fn unknown_of(config: &Config) -> Vec<String> {
     }
 }
 
-/// Each name once; what is an address needs no lookup.
+/// Each name once; an address needs no lookup.
 fn names(config: &Config) -> Vec<NamedHost> {
     let mut names: Vec<NamedHost> = Vec::new();
     for route in config.sites.iter().flat_map(|it| &it.routes) {

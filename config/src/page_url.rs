@@ -1,11 +1,12 @@
-//! The URL of a page, or what URLs begin with, as a person types it: a whole URL, or a path and its host. Which route has it is not here.
+//! The URL of a page, or a prefix of URLs, as typed by an operator: a whole URL, or a path and its host. The route is not
+//! determined here.
 
 use larder_semantics::key;
 use larder_semantics::scheme::Scheme;
 use larder_semantics::target::{encoded, has_broken_escape};
 use larder_wire::message::is_authority;
 
-/// How a host and a condition are given, for the sentences: flags of a command, or members of a request to the API.
+/// The notation of a host and a condition in error messages: flags of a command, or members of a request to the API.
 struct Spelling {
     host: &'static str,
     condition: &'static str,
@@ -14,10 +15,9 @@ struct Spelling {
 const FLAGS: Spelling = Spelling { host: "--host", condition: "--where" };
 const MEMBERS: Spelling = Spelling { host: "\"host\"", condition: "\"where\"" };
 
-/// Whether a URL, or what URLs begin with where `begins`, could name something anywhere. The sentences are for the command line.
+/// Whether a URL, or a prefix if `begins`, is valid in any configuration. The messages are for the command line.
 ///
-/// # Errors
-/// It could not.
+/// # Errors It is not.
 pub fn readable(text: &str, host: Option<&str>, begins: bool) -> Result<(), String> {
     match begins {
         true => beginning_as(text, host, &FLAGS).map(drop),
@@ -25,7 +25,7 @@ pub fn readable(text: &str, host: Option<&str>, begins: bool) -> Result<(), Stri
     }
 }
 
-/// Whether the URI of an overlay, as the command line has it, is one URI: a path of every host, or a URL of one host.
+/// Whether the URI of an overlay on the command line is valid: a path of every host, or a URL of one host.
 ///
 /// # Errors
 /// One sentence: it is empty, a pattern, or could be a host as well as a path.
@@ -52,15 +52,15 @@ fn host_end(text: &str) -> usize {
     text.find(['/', '?', '#']).unwrap_or(text.len())
 }
 
-/// Whether what stands before the first slash is a host; any other word is as likely the first part of a path.
+/// Whether the part before the first slash is a host; any other word is as likely the first part of a path.
 fn is_clearly_host(word: &str) -> bool {
     word.contains(['.', ':']) || word.eq_ignore_ascii_case("localhost")
 }
 
-/// What the URLs of a prefix begin with: scheme, authority as keys have it, and target.
+/// The beginning of the URLs of a prefix: scheme, authority as in keys, and target.
 ///
 /// # Errors
-/// One sentence: it is a pattern, or no beginning of a URL.
+/// One sentence: it is a pattern, or not the beginning of a URL.
 pub fn beginning(text: &str, host: Option<&str>) -> Result<(Scheme, String, String), String> {
     beginning_as(text, host, &MEMBERS)
 }
@@ -79,7 +79,7 @@ fn beginning_as(
             spelt.condition
         ));
     }
-    // A word without a dot is as likely a path whose slash was forgotten as a host.
+    // A word without a dot may be a path with a missing slash.
     let word = &start[..host_end(start)];
     if !word.is_empty() && !is_clearly_host(word) {
         return Err(format!(
@@ -90,17 +90,17 @@ fn beginning_as(
     split(start, host, spelt)
 }
 
-/// The URL of one page: scheme, authority as keys have it, and target.
+/// The URL of one page: scheme, authority as in keys, and target.
 ///
 /// # Errors
-/// One sentence: it is a pattern, or no URL of a page.
+/// One sentence: it is a pattern, or not the URL of a page.
 pub fn page(text: &str, host: Option<&str>) -> Result<(Scheme, String, String), String> {
     page_as(text, host, &MEMBERS)
 }
 
 fn page_as(text: &str, host: Option<&str>, spelt: &Spelling) -> Result<(Scheme, String, String), String> {
     let text = text.trim();
-    // A page is named by its path, be it `/` alone: `x` is as likely a page whose slash was forgotten as a host.
+    // A page has a path, at least `/`: `x` may be a page with a missing slash.
     if let Some((_, after)) = text.split_at_checked(host_end(text))
         && !text.is_empty()
         && !after.starts_with('/')
@@ -120,11 +120,10 @@ fn page_as(text: &str, host: Option<&str>, spelt: &Spelling) -> Result<(Scheme, 
     split(text, host, spelt)
 }
 
-/// Scheme, authority as keys have it, and target. `http` where none is named; rules mean both, and the port of either. Upper case, a default port, a fragment, spaces and letters that
-/// are not ASCII are all taken as a browser takes them.
+/// Scheme, authority as in keys, and target. `http` without a scheme; rules apply to both, with the port of either. Upper
+/// case, a default port, a fragment, spaces and non-ASCII letters are treated as by a browser.
 ///
-/// # Errors
-/// One sentence: what is wrong, and what would be right.
+/// # Errors One sentence: the error, and a valid form.
 fn split(text: &str, host: Option<&str>, spelt: &Spelling) -> Result<(Scheme, String, String), String> {
     let text = text.trim();
     let after_scheme =
@@ -163,7 +162,7 @@ fn split(text: &str, host: Option<&str>, spelt: &Spelling) -> Result<(Scheme, St
         sent.push('/');
     }
     sent.push_str(target);
-    // As requests are: what no URI may have is encoded once.
+    // As for requests: bytes that no URI may have are encoded once.
     Ok((scheme, authority, encoded(&sent)))
 }
 

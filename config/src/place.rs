@@ -1,4 +1,4 @@
-//! Places on the network as a file spells them: memcached servers with their weights.
+//! Network addresses in the configuration: memcached servers with their weights.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -11,23 +11,23 @@ const MAX_WEIGHT: u32 = 1000;
 /// One memcached server of the fleet.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FleetServer {
-    /// Where it is.
+    /// Its address.
     pub place: ServerAddress,
-    /// Its share of the keys relative to others, where it was named: 1 to 1000.
+    /// Its share of the keys relative to the other servers, if given: 1 to 1000.
     pub weight: Option<u32>,
 }
 
-/// Where a memcached server is.
+/// The address of a memcached server.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ServerAddress {
-    /// Host (a name or an IP address, IPv6 without brackets, as it was spelt: it is hashed) and port.
+    /// Host (a name or an IP address, IPv6 without brackets, in its literal form, which is hashed) and port.
     Tcp(String, u16),
     /// A Unix socket.
     Unix(PathBuf),
 }
 
 impl FleetServer {
-    /// Reads `HOST`, `HOST:PORT` or `unix:PATH`, with ` weight=N` behind it or without.
+    /// Parses `HOST`, `HOST:PORT` or `unix:PATH`, optionally followed by ` weight=N`.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (place, weight) = match text.rsplit_once(" weight=") {
@@ -64,7 +64,7 @@ impl fmt::Display for ServerAddress {
     }
 }
 
-/// Digits only: the standard parser would take a sign.
+/// Digits only: the standard parser would accept a sign.
 fn number(digits: &str, most: u32) -> Option<u32> {
     let all_digits = digits.bytes().all(|it| it.is_ascii_digit());
     digits.parse().ok().filter(|it| all_digits && *it <= most)

@@ -1,19 +1,20 @@
-//! Where the configuration of a server comes from: flags, a named file or the first of the usual places. Reading it is in `read`.
+//! The source of a server's configuration: flags, a named file or the first of the default places. The parser is in
+//! `read`.
 
 use crate::{Config, Problem, Rejected, Setting, Source, base_of};
 use std::path::PathBuf;
 
-/// Where a server's configuration comes from. Loading it again gives what has changed since: a reload.
+/// The source of a server's configuration. Loading it again returns the current state: a reload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     base: PlanBase,
     settings: Vec<Setting>,
 }
 
-/// What the flags of a plan stand over.
+/// The base of a plan, which its flags override.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PlanBase {
-    /// No file: the flags say everything.
+    /// No file: flags only.
     Flags,
     /// This file.
     File(PathBuf),
@@ -21,11 +22,11 @@ pub enum PlanBase {
     Search,
 }
 
-/// Where `run` and `check` look for a configuration when none is named.
+/// The places that `run` and `check` search if no file is named.
 pub const PLACES: [&str; 2] = ["larder.toml", "/etc/larder/larder.toml"];
 
 impl Plan {
-    /// A plan with what flags say over a base.
+    /// A plan with flags over a base.
     #[must_use]
     pub fn new(base: PlanBase, settings: Vec<Setting>) -> Self {
         Self { base, settings }
@@ -33,8 +34,7 @@ impl Plan {
 
     /// Reads and checks the configuration.
     ///
-    /// # Errors
-    /// Everything that is wrong with it.
+    /// # Errors All its errors.
     pub fn load(&self) -> Result<Config, Rejected> {
         match (&self.base, self.file()) {
             (PlanBase::Flags, _) => Config::from_flags(&self.settings),
@@ -51,7 +51,7 @@ impl Plan {
         }
     }
 
-    /// The file that is read, to be watched; `None` where there is none.
+    /// The file that is read, to be watched; `None` without one.
     #[must_use]
     pub fn file(&self) -> Option<PathBuf> {
         match &self.base {
@@ -61,10 +61,9 @@ impl Plan {
         }
     }
 
-    /// Reads and checks a text as if the file had it.
+    /// Reads and checks a text instead of the file.
     ///
-    /// # Errors
-    /// Everything that is wrong with it, or that there is no file.
+    /// # Errors All its errors, or that there is no file.
     pub fn read(&self, text: &str) -> Result<Config, Rejected> {
         match self.file() {
             Some(file) => {
@@ -74,7 +73,7 @@ impl Plan {
         }
     }
 
-    /// What the command line says, over any file.
+    /// The settings of the command line, which override any file.
     #[must_use]
     pub fn settings(&self) -> &[Setting] {
         &self.settings
@@ -88,13 +87,13 @@ impl Plan {
         self
     }
 
-    /// The plan with this file beneath its flags, for `demo`.
+    /// The plan with this file as its base, for `demo`.
     #[must_use]
     pub fn upon(self, file: &std::path::Path) -> Plan {
         Plan { base: PlanBase::File(file.to_owned()), ..self }
     }
 
-    /// Gives a key a value unless a flag does already, for `demo`.
+    /// Sets a key unless a flag sets it, for `demo`.
     #[must_use]
     pub fn or_else(mut self, path: &str, text: &str) -> Plan {
         if !self.settings.iter().any(|it| it.path == path) {

@@ -1,18 +1,18 @@
-//! What is usual in front of well-known applications, as values of ordinary keys: `cache.preset` gives them to a
-//! route that names none of its own. The names of cookies are those of each application's documentation.
+//! Values for well-known applications, of ordinary keys: `cache.preset` sets them for a route that does not set them
+//! itself. The names of cookies are those of each application's documentation.
 
-/// Values for the routes in front of one kind of application.
+/// Values for routes to one kind of application.
 #[derive(Debug)]
 pub struct Preset {
-    /// As the configuration spells it.
+    /// Its name in the configuration.
     pub name: &'static str,
-    /// Keys beneath `cache.`, with values as a flag spells them.
+    /// Keys beneath `cache.`, with values in the notation of flags.
     pub values: &'static [(&'static str, &'static str)],
-    /// What the application itself must do, or does: one sentence, for the manual.
+    /// A requirement on the application, or its behaviour: one sentence, for the manual.
     pub note: &'static str,
 }
 
-/// Parameters that say from where a visitor came: no application makes another page of them.
+/// Parameters with the source of a visitor: no application varies its pages by them.
 const ANALYTICS: &str = "utm_*,mtm_*,matomo_*,pk_*,piwik_*,hsa_*,gad_*,gclid,gclsrc,dclid,gbraid,wbraid,_ga,_gl,srsltid,fbclid,\
                          igshid,msclkid,yclid,ysclid,_openstat,ttclid,twclid,li_fat_id,epik,mc_cid,mc_eid,mkt_tok,_hsenc,_hsmi,\
                          vero_id,_ke,s_kwcid,ef_id";
@@ -25,14 +25,15 @@ pub const PRESETS: [Preset; 5] = [
     Preset {
         name: NAMES[0],
         values: &[
-            // wp_set_auth_cookie(), RECOVERY_MODE_COOKIE, wp_set_comment_cookies(), WooCommerce's and Easy Digital Downloads' carts.
+            // wp_set_auth_cookie(), RECOVERY_MODE_COOKIE, wp_set_comment_cookies(), carts of WooCommerce and Easy Digital
+            // Downloads.
             (
                 "private_cookies",
                 "wordpress_logged_in_*,wordpress_sec_*,wordpress_rec_*,wp-postpass_*,comment_author_*,wp_woocommerce_session_*,\
                  woocommerce_items_in_cart,woocommerce_cart_hash,edd_items_in_cart,PHPSESSID",
             ),
             ("key.drop", ANALYTICS),
-            // Says `no-cache` of what must not be kept, and nothing of the rest.
+            // Sends `no-cache` for pages that must not be stored, and no directive for the rest.
             ("default_ttl", "10m"),
             ("stale_while_revalidate", "1m"),
         ],
@@ -42,7 +43,7 @@ pub const PRESETS: [Preset; 5] = [
     Preset {
         name: NAMES[1],
         values: &[
-            // `SESS` or, over TLS, `SSESS`, and a hash of the host; NO_CACHE and PERSISTENT_LOGIN are modules'.
+            // `SESS` or, over TLS, `SSESS`, and a hash of the host; NO_CACHE and PERSISTENT_LOGIN belong to modules.
             ("private_cookies", "SESS*,SSESS*,NO_CACHE,PERSISTENT_LOGIN_*"),
             ("key.drop", ANALYTICS),
             ("stale_while_revalidate", "1m"),
@@ -54,12 +55,12 @@ pub const PRESETS: [Preset; 5] = [
         name: NAMES[2],
         values: &[
             // SESSION_COOKIE_NAME, CSRF_COOKIE_NAME, and the cookie of django.contrib.messages. Without its `csrftoken` a
-            // visitor who opens a second form would be given another secret, and the first form be refused.
+            // visitor's second form would get another secret, and the first form would be rejected.
             ("private_cookies", "sessionid,csrftoken,messages"),
             // LANGUAGE_COOKIE_NAME, of django.views.i18n.set_language.
             ("key.cookies", "django_language"),
             ("key.drop", ANALYTICS),
-            // Nothing is said unless the view says it.
+            // No directive is sent unless the view sets one.
             ("default_ttl", "1m"),
             ("stale_while_revalidate", "30s"),
         ],
@@ -69,7 +70,7 @@ pub const PRESETS: [Preset; 5] = [
     Preset {
         name: NAMES[3],
         values: &[
-            // The default store's key, that of a store which is given none (`_session_id`, of ActionDispatch), the generated
+            // The default store's key, that of a store without a key (`_session_id`, of ActionDispatch), the generated
             // authentication's `session_id`, and Devise's.
             ("private_cookies", "_*_session,_session_id,session_id,remember_*"),
             ("key.drop", ANALYTICS),
@@ -81,8 +82,8 @@ pub const PRESETS: [Preset; 5] = [
     Preset {
         name: NAMES[4],
         values: &[
-            // SESSION_COOKIE is `APP_NAME-session`, before Laravel 12 `APP_NAME_session`; remember_web_HASH; and of who may
-            // pass while `artisan down --secret` answers everybody else.
+            // SESSION_COOKIE is `APP_NAME-session`, before Laravel 12 `APP_NAME_session`; remember_web_HASH; and the
+            // cookie that grants access while `artisan down --secret` is in force.
             ("private_cookies", "*-session,*_session,remember_*,laravel_maintenance"),
             ("key.drop", ANALYTICS),
             ("stale_while_revalidate", "30s"),
@@ -92,11 +93,12 @@ pub const PRESETS: [Preset; 5] = [
     },
 ];
 
-/// What a value of a preset yields to beside its own key: with one of these given, it would contradict or mean nothing.
+/// The keys, in addition to its own, that override a value of a preset: with one of them set, it would contradict or have
+/// no effect.
 pub const YIELDS: &[(&str, &[&str])] =
     &[("key.drop", &["key.keep", "key.query"]), ("default_ttl", &["override_ttl"])];
 
-/// The preset of a name that the table has let through.
+/// The preset of a checked name.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Preset> {
     PRESETS.iter().find(|it| it.name == name)

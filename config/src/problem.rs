@@ -1,12 +1,12 @@
-//! What is wrong with a configuration and where: the one form of every message.
+//! Errors of a configuration with their source: the one form of every message.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// Where a value came from.
+/// The source of a value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Source {
-    /// Nobody gave it.
+    /// Not set.
     #[default]
     Default,
     /// A line of the file, counted from 1.
@@ -35,14 +35,14 @@ impl fmt::Display for Source {
     }
 }
 
-/// One thing that is wrong, or a warning about one.
+/// One error, or a warning.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// Where it stands.
+    /// Its source.
     pub source: Source,
-    /// The key, with dots, or empty where it is the file as a whole.
+    /// The key, with dots, or empty for the file as a whole.
     pub key: String,
-    /// What is wrong and what would be right.
+    /// The error and a valid form.
     pub text: String,
 }
 
@@ -56,7 +56,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// A configuration that was refused: every problem, in the order of the file.
+/// A rejected configuration: every problem, in the order of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejected(pub Vec<Problem>);
 
@@ -72,7 +72,7 @@ impl fmt::Display for Rejected {
 
 impl std::error::Error for Rejected {}
 
-/// The word of `words` that `wrong` was most likely meant to be; `None` where nothing is near.
+/// The most similar word of `words`; `None` if none is similar.
 pub fn nearest<'a>(wrong: &str, words: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let limit = (wrong.chars().count() / 3).clamp(1, 3);
     words

@@ -1,5 +1,4 @@
-//! From the text of a file to checked values by key: types, ranges and names. How values belong together
-//! is not here.
+//! From the text of a file to checked values by key: types, ranges and names. Relations between values are not here.
 
 use super::kind::{ConfigValue, TextForm, ValueKind};
 use super::problem::{Problem, Source, nearest};
@@ -8,19 +7,19 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use toml_edit::{Array, Document, Item, TableLike};
 
-/// Every value that was given, by its path (`site[0].route[1].cache.default_ttl`), and what was wrong.
+/// Every given value, by its path (`site[0].route[1].cache.default_ttl`), and the errors.
 #[derive(Debug, Default)]
 pub struct Values {
-    /// The values. Sections are not among them.
+    /// The values, without sections.
     pub given: BTreeMap<String, (ConfigValue, Source)>,
-    /// Where each section begins, by its path (`site[0].route[1]`).
+    /// The start of each section, by its path (`site[0].route[1]`).
     pub sections: BTreeMap<String, Source>,
-    /// What was wrong.
+    /// The errors.
     pub problems: Vec<Problem>,
 }
 
 impl Values {
-    /// Reads the text of a file; `file` is its name as messages show it.
+    /// Parses the text of a file; `file` is its name in messages.
     #[must_use]
     pub fn read(text: &str, file: &str) -> Values {
         let mut walk = ValueWalk { text, file: Arc::from(file), values: Values::default() };
@@ -35,14 +34,14 @@ impl Values {
         walk.values
     }
 
-    /// Sets a value as a flag spells it, plain or as a file does, over what a file says.
+    /// Sets a value in the notation of a flag, or of a file, overriding the file's value.
     pub fn set(&mut self, path: &str, text: &str, flag: &str) {
         let source = Source::Flag(Arc::from(flag));
         let Some(key) = table::find(&pattern_of(path)) else {
             debug_assert!(false, "a flag names the unknown key {path}");
             return;
         };
-        // A form of the access log has braces, too, and is no table.
+        // An access-log format has braces, too, but is not a table.
         let fits = |it: &Item| !(matches!(key.kind, ValueKind::One(_)) && it.is_inline_table());
         let read = match as_in_a_file(text).filter(fits).map(|it| check(&key.kind, &it)) {
             Some(read) => read,
@@ -57,23 +56,23 @@ impl Values {
         self.given.insert(path.to_owned(), (value, source));
     }
 
-    /// How many members the list of sections at `path` has: `site` or `site[0].route`.
+    /// The number of members of the list of sections at `path`: `site` or `site[0].route`.
     #[must_use]
     pub fn count(&self, path: &str) -> usize {
         (0..).take_while(|it| self.sections.contains_key(&format!("{path}[{it}]"))).count()
     }
 }
 
-/// The value of a flag that is written as in a file: in quotes, brackets or braces. `None` where it is plain.
+/// The value of a flag in the notation of a file: in quotes, brackets or braces. `None` if it is plain.
 fn as_in_a_file(text: &str) -> Option<Item> {
-    // An IPv6 address has brackets, too, and is no TOML.
+    // An IPv6 address has brackets, too, but is not TOML.
     let line = text.trim_start().starts_with(['"', '\'', '[', '{']).then(|| format!("value = {text}"))?;
     let document = Document::parse(line.as_str()).ok()?;
     let table = document.as_table();
     table.get("value").filter(|_| table.len() == 1).cloned()
 }
 
-/// A list that a flag writes as in a file, with commas alone between its members; what is plain already stays.
+/// Converts a list in the notation of a file to one with only commas between its members; a plain list is unchanged.
 #[must_use]
 pub fn plain_list(text: &str) -> String {
     match as_in_a_file(text) {
@@ -85,7 +84,7 @@ pub fn plain_list(text: &str) -> String {
     }
 }
 
-/// `site[0].route[12].path` as the table spells it: `site[].route[].path`.
+/// The pattern of `site[0].route[12].path` in the table: `site[].route[].path`.
 pub fn pattern_of(path: &str) -> String {
     let mut is_within = false;
     let keeps = |it: &char| {
@@ -95,7 +94,7 @@ pub fn pattern_of(path: &str) -> String {
     path.chars().filter(keeps).collect()
 }
 
-/// A pattern as a person reads it: `site.route.path`.
+/// A pattern for display: `site.route.path`.
 #[must_use]
 pub fn dotted(pattern: &str) -> String {
     pattern.replace("[]", "")
@@ -128,7 +127,7 @@ impl ValueWalk<'_> {
         self.values.problems.push(Problem { source, key: dotted(pattern), text });
     }
 
-    /// `path` and `pattern` differ in the numbers between brackets only.
+    /// `path` and `pattern` differ only in the numbers between brackets.
     fn table(&mut self, path: &str, pattern: &str, table: &dyn TableLike) {
         for (name, item) in table.iter() {
             let join = |it: &str| if it.is_empty() { name.to_owned() } else { format!("{it}.{name}") };
@@ -195,7 +194,7 @@ impl ValueWalk<'_> {
         }
     }
 
-    /// A value as it stands in the file, cut where it is long.
+    /// A value in the notation of the file, truncated if long.
     fn found(&self, item: &Item) -> String {
         let raw = match item {
             Item::Table(_) => "a section",
@@ -211,7 +210,7 @@ impl ValueWalk<'_> {
     }
 }
 
-/// The members of an array of inline tables; `None` where one is something else.
+/// The members of an array of inline tables; `None` if it has any other member.
 fn inline_tables(array: &Array, at: usize) -> Option<Vec<(usize, &dyn TableLike)>> {
     let mut tables: Vec<(usize, &dyn TableLike)> = Vec::new();
     for value in array {
@@ -224,7 +223,7 @@ fn span_start(value: &toml_edit::Value, or: usize) -> usize {
     value.span().map_or(or, |it| it.start)
 }
 
-/// Reads a TOML item as its key's kind.
+/// Converts a TOML item to its key's kind.
 fn check(kind: &ValueKind, item: &Item) -> Result<ConfigValue, String> {
     let allowed = || kind.allowed();
     match (kind, item) {
@@ -256,7 +255,7 @@ fn check(kind: &ValueKind, item: &Item) -> Result<ConfigValue, String> {
     }
 }
 
-/// Where a duration or a size is a number alone, what would be right, to be put behind "found 5"; empty otherwise.
+/// The hint for a duration or a size without unit, to be appended to "found 5"; empty otherwise.
 fn without_unit(kind: &ValueKind, text: &str) -> String {
     match kind {
         ValueKind::Time { .. }
@@ -277,7 +276,7 @@ fn texts(array: &Array) -> Option<Vec<&str>> {
     array.iter().map(toml_edit::Value::as_str).collect()
 }
 
-/// The message for a key that is not in the table, with the key that was most likely meant.
+/// The message for an unknown key, with the most similar one.
 fn unknown(pattern: &str) -> String {
     let (section, name) = match pattern.rfind('.') {
         Some(dot) => (&pattern[..=dot], &pattern[dot + 1..]),
@@ -299,7 +298,7 @@ fn unknown(pattern: &str) -> String {
         known.iter().filter(|it| named(it) && it.starts_with(section)).collect();
     if elsewhere.is_empty() {
         elsewhere = known.iter().filter(named).collect();
-        // What a route inherits stands at the top as well.
+        // An inherited key is also at the top level.
         elsewhere.truncate(1);
     }
     let is_near = |it: &String| it.strip_prefix(section).is_some_and(|it| it.matches('.').count() == 1);
@@ -309,8 +308,8 @@ fn unknown(pattern: &str) -> String {
         }
         _ => "",
     };
-    // One section below this one it is what was meant, unless it is one common word (timeout, path, headers); that, or a name
-    // farther away, may mean another thing: its sentence tells.
+    // One section below this one it is the intended key, unless it is one common word (timeout, path, headers); such a
+    // word, or a name in a distant section, may be another key: its sentence explains it.
     if let Some(near) = elsewhere.iter().find(|it| is_near(it) && name.contains('_')) {
         return format!("unknown key here; move it to `{}`", dotted(near));
     }
@@ -321,7 +320,7 @@ fn unknown(pattern: &str) -> String {
     format!("unknown key{no_fields}; known {place}: {}", siblings.join(", "))
 }
 
-/// Keys that have the name of an unknown one, each with what it does.
+/// Keys with the name of an unknown one, each with its effect.
 fn of_that_name(keys: &[&String]) -> String {
     let told = keys.iter().map(|it| {
         let help = table::find(it).map_or("", |it| it.help);

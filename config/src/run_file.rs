@@ -1,8 +1,8 @@
-//! The run file of a server: where its admin and its listeners are, for the commands that ask it. No secret is in it, and one
-//! whose server has ended counts for nothing.
+//! The run file of a server: the addresses of its admin and its listeners, for the commands that contact it. It contains
+//! no secret, and is ignored after its server has ended.
 //!
-//! A server holds a lock on its file for as long as it runs: a process id could be that of another process by now, or of
-//! another container. The name says nothing.
+//! A server holds a lock on its file as long as it runs: a process id could belong to another process by now, or to
+//! another container. The name has no meaning.
 
 use crate::kind;
 use crate::spelling::spell_listen;
@@ -18,9 +18,9 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
-/// The folder of root's run files, and of a service's.
+/// The folder for run files of root, and of a service.
 const SYSTEM: &str = "/run/larder";
-/// Bytes of a run file at most.
+/// The most bytes of a run file.
 const MOST: u64 = 64 << 10;
 
 /// The run file of this server. It is removed with this value.
@@ -37,29 +37,28 @@ impl Drop for RunFile {
     }
 }
 
-/// A larder that runs on this machine, as its run file says.
+/// A larder that runs on this machine, from its run file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunFileEntry {
-    /// Where its admin listens; never empty.
+    /// The addresses of its admin; never empty.
     pub admin: Vec<Listen>,
-    /// Where it serves clients, as it printed it.
+    /// Its client addresses, as printed.
     pub serves: Vec<String>,
-    /// The file of its configuration, where it has one.
+    /// The file of its configuration, if any.
     pub configuration: Option<PathBuf>,
-    /// The file of its token, where it is in one.
+    /// The file of its token, if any.
     token_file: Option<PathBuf>,
-    /// The user who runs it.
+    /// The user that runs it.
     owner: u32,
 }
 
 impl RunFileEntry {
-    /// Its token, if this user may have it.
+    /// Its token, if this user may read it.
     ///
-    /// # Errors
-    /// One sentence: there is none, or it cannot be read.
+    /// # Errors One sentence: there is none, or it cannot be read.
     pub fn token(&self) -> Result<Token, String> {
         if let Some(file) = &self.token_file {
-            // A service could name a file of root's, and have root show it.
+            // A service could name a file of root, and make root send its content.
             let owner = std::fs::metadata(file).map(|it| it.uid()).unwrap_or(self.owner);
             if owner != self.owner {
                 return Err(format!("{} is not of the user who runs larder.", file.display()));
@@ -69,7 +68,7 @@ impl RunFileEntry {
     }
 }
 
-/// Where a server on this machine is reached that listens at `address`.
+/// The address by which a server that listens at `address` is reached from this machine.
 #[must_use]
 pub fn reachable(address: SocketAddr) -> SocketAddr {
     match address {
@@ -79,8 +78,8 @@ pub fn reachable(address: SocketAddr) -> SocketAddr {
     }
 }
 
-/// Writes the run file of a server: its admin's addresses, its listeners, the file of its configuration, and where its token is.
-/// `None` where no folder is there for such files.
+/// Writes the run file of a server: its admin's addresses, its listeners, the file of its configuration, and the file of
+/// its token. `None` if there is no folder for such files.
 ///
 /// # Errors
 /// One sentence: it cannot be written.
@@ -119,7 +118,7 @@ fn write_into(folder: &Path, text: &str) -> std::io::Result<RunFile> {
     let path = folder.join(format!("{}.json", name.text()));
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut file = File::from(rustix::fs::open(&draft, flags, Mode::RUSR | Mode::WUSR)?);
-    // Locked before it has its name: nobody ever sees it without.
+    // Locked before it has its name: it is never visible without the lock.
     let written = flock(&file, FlockOperation::NonBlockingLockExclusive)
         .map_err(std::io::Error::from)
         .and_then(|()| file.write_all(text.as_bytes()))
@@ -144,13 +143,13 @@ fn sweep(folder: &Path) {
     }
 }
 
-/// Every larder whose run file this user may believe: of the user's own, and of root's; root believes all.
+/// Every larder with a trusted run file: of the user itself, and of root; root trusts all.
 #[must_use]
 pub fn find() -> Vec<RunFileEntry> {
     folders().iter().flat_map(|it| read_all(it)).collect()
 }
 
-/// The folders in which [`find`] looks.
+/// The folders that [`find`] searches.
 #[must_use]
 pub fn folders() -> Vec<PathBuf> {
     folders_of_client(|it| std::env::var_os(it))
@@ -160,7 +159,7 @@ fn read_all(folder: &Path) -> Vec<RunFileEntry> {
     files(folder).iter().filter_map(|it| read(it)).collect()
 }
 
-/// The run files of a folder, in a certain order.
+/// The run files of a folder, in a fixed order.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok).map(|it| it.path());
     let mut all: Vec<PathBuf> = entries.filter(|it| it.extension().is_some_and(|it| it == "json")).collect();
@@ -181,7 +180,7 @@ fn read(path: &Path) -> Option<RunFileEntry> {
     if !about.is_file() || !is_believed || about.mode() & 0o022 != 0 {
         return None;
     }
-    // Whoever gets the lock has found the file of a server that has ended.
+    // A successful lock shows that the server of the file has ended.
     if flock(&file, FlockOperation::NonBlockingLockShared) != Err(rustix::io::Errno::WOULDBLOCK) {
         return None;
     }
@@ -203,7 +202,7 @@ fn read(path: &Path) -> Option<RunFileEntry> {
     })
 }
 
-/// Where a server writes: what systemd made for it, or the user's, or that of the system.
+/// The folder for a server: the one created by systemd, or the user's, or that of the system.
 fn folder_of_server(variable: impl Fn(&str) -> Option<OsString>, root: bool) -> Option<PathBuf> {
     let of = |name: &str| variable(name).map(PathBuf::from).filter(|it| it.is_absolute());
     of("RUNTIME_DIRECTORY")
@@ -211,7 +210,7 @@ fn folder_of_server(variable: impl Fn(&str) -> Option<OsString>, root: bool) -> 
         .or_else(|| root.then(|| PathBuf::from(SYSTEM)))
 }
 
-/// Where a command looks.
+/// The folders that a command searches.
 fn folders_of_client(variable: impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
     let users = variable("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|it| it.is_absolute());
     let system = PathBuf::from(SYSTEM);

@@ -1,9 +1,9 @@
-//! Addresses as a person writes them. Reading them is in `kind`.
+//! Addresses in the notation of the configuration. Parsing them is in `kind`.
 
 use crate::{MemberProtocol, OriginMember};
 use larder_transport::listener::{Entrance, Listen, Preamble};
 
-/// A listening address as a person writes it.
+/// A listening address in the notation of the configuration.
 #[must_use]
 pub fn spell_listen(it: &Listen) -> String {
     match it {
@@ -13,7 +13,7 @@ pub fn spell_listen(it: &Listen) -> String {
     }
 }
 
-/// Where clients are served, as a person writes it.
+/// A client listener in the notation of the configuration.
 #[must_use]
 pub fn spell_entrance(it: &Entrance) -> String {
     match it.preamble {
@@ -22,7 +22,7 @@ pub fn spell_entrance(it: &Entrance) -> String {
     }
 }
 
-/// An origin as a person writes it.
+/// An origin in the notation of the configuration.
 #[must_use]
 pub fn spell_origin(it: &OriginMember) -> String {
     let scheme = match it.scheme {

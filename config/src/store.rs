@@ -1,5 +1,5 @@
-//! The configuration file as a thing on disk: read with its hash, replaced as a whole or not at all, and the texts that it
-//! had before, in a directory beside it. What a text means is not here.
+//! The configuration file on disk: read with its hash, replaced as a whole or not at all, and its earlier texts, in a
+//! directory next to it. The meaning of a text is not here.
 
 use super::{base_of, read_file};
 use larder_stdx::error::plain;
@@ -13,7 +13,7 @@ use std::os::unix::fs::{
 use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::xxh3_128;
 
-/// Earlier texts that are kept.
+/// The number of earlier texts that are kept.
 pub const PAST: usize = 50;
 
 /// The file of a running larder.
@@ -21,31 +21,31 @@ pub struct ConfigFile {
     path: PathBuf,
 }
 
-/// An earlier text, without the text.
+/// The description of an earlier text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Past {
     /// Its number: larger is later.
     pub id: u64,
-    /// When it was replaced, seconds since the epoch.
+    /// The time of its replacement, seconds since the epoch.
     pub time: u64,
-    /// Who replaced it.
+    /// The author of the replacement.
     pub by: String,
 }
 
-/// What tells one text from another; not a secret, and nothing is proven by it.
+/// A hash for comparing texts; not a secret, and no proof of integrity.
 #[must_use]
 pub fn hash(text: &str) -> String {
     format!("{:032x}", xxh3_128(text.as_bytes()))
 }
 
 impl ConfigFile {
-    /// The file at `path`; a link leads to what is meant.
+    /// The file at `path`; links are followed.
     #[must_use]
     pub fn at(path: &Path) -> Self {
         Self { path: fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()) }
     }
 
-    /// Its text now.
+    /// Its current text.
     ///
     /// # Errors
     /// One sentence.
@@ -53,7 +53,7 @@ impl ConfigFile {
         read_file(&self.path).map_err(|why| format!("{} cannot be read: {why}.", self.path.display()))
     }
 
-    /// Why it cannot be replaced, if it cannot.
+    /// The reason why it cannot be replaced, if any.
     #[must_use]
     pub fn why_not(&self) -> Option<String> {
         let may = |path: &Path, access| accessat(CWD, path, access, AtFlags::EACCESS);
@@ -64,15 +64,14 @@ impl ConfigFile {
         if let Err(error) = may(&self.path, Access::READ_OK | Access::WRITE_OK) {
             return refused(&self.path, error);
         }
-        // It is replaced by another file, so that nobody ever reads a half.
+        // It is replaced by another file, so that a partial text is never visible.
         may(folder, Access::WRITE_OK | Access::EXEC_OK).err().and_then(|it| refused(folder, it))
     }
 
-    /// Replaces the text: whoever reads the file, at whatever moment and after a crash, finds the old one or the new one. Mode
-    /// and owner stay.
+    /// Replaces the text: at any moment, and after a crash, the file has the old text or the new one. Mode and owner
+    /// stay.
     ///
-    /// # Errors
-    /// One sentence; the file is as it was.
+    /// # Errors One sentence; the file is unchanged.
     pub fn replace(&self, text: &str) -> Result<(), String> {
         self.write(text).map_err(|it| format!("{} cannot be written: {}.", self.path.display(), plain(&it)))
     }
@@ -82,7 +81,7 @@ impl ConfigFile {
         let beside = self.folder().join(format!(".{name}.new-{}", std::process::id()));
         let written = (|| {
             let old = fs::metadata(&self.path)?;
-            // What is there is of a process that was killed, perhaps of this number.
+            // An existing file is from a killed process, perhaps with this id.
             let _ = fs::remove_file(&beside);
             let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
             file.write_all(text.as_bytes())?;
@@ -90,7 +89,7 @@ impl ConfigFile {
             if (old.uid(), old.gid()) != (new.uid(), new.gid()) {
                 fchown(&file, Some(old.uid()), Some(old.gid()))?;
             }
-            // After the owner: a change of that takes bits of the mode away.
+            // After the owner: changing that clears bits of the mode.
             file.set_permissions(fs::Permissions::from_mode(old.mode() & 0o7777))?;
             file.sync_all()?;
             fs::rename(&beside, &self.path)?;
@@ -118,7 +117,7 @@ impl ConfigFile {
         self.entry(id)?["text"].as_str().map(str::to_owned)
     }
 
-    /// Keeps `text`, which `by` is about to replace, and lets the oldest go where there are more than [`PAST`].
+    /// Keeps `text`, which `by` is about to replace, and removes the oldest beyond [`PAST`].
     ///
     /// # Errors
     /// One sentence.
@@ -145,7 +144,7 @@ impl ConfigFile {
         Ok(id)
     }
 
-    /// Lets an earlier text go.
+    /// Removes an earlier text.
     pub fn forget(&self, id: u64) {
         let _ = fs::remove_file(self.past_folder().join(format!("{id}.json")));
     }
@@ -155,7 +154,7 @@ impl ConfigFile {
         serde_json::from_str(&text).ok()
     }
 
-    /// Those that there are, the oldest first.
+    /// The existing ids, the oldest first.
     fn ids(&self) -> Vec<u64> {
         let Ok(entries) = fs::read_dir(self.past_folder()) else { return Vec::new() };
         let id = |it: fs::DirEntry| it.file_name().to_str()?.strip_suffix(".json")?.parse().ok();
@@ -168,7 +167,7 @@ impl ConfigFile {
         base_of(&self.path)
     }
 
-    /// Readable for the user alone: a configuration may name what others need not know.
+    /// Readable for the user only: a configuration may contain confidential names.
     fn past_folder(&self) -> PathBuf {
         let name = self.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         self.folder().join(format!(".{name}.history"))

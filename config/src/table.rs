@@ -1,11 +1,11 @@
-//! The table of configuration keys. A row gives the check, the default, the suggestion for a misspelt key, the
-//! manual (`docs/generated/config.md`) and the JSON schema for editors. Reading a file is not here.
+//! The table of configuration keys. A row yields the check, the default, the suggestion for a misspelt key, the manual
+//! (`docs/generated/config.md`) and the JSON schema for editors. The parser of a file is not here.
 
 use super::kind::{TextForm, ValueKind};
 use super::presets;
 use larder_semantics::policy::LONGEST_LIFETIME;
 
-/// Where a key may stand.
+/// The places of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyScope {
     /// Only at its path.
@@ -17,17 +17,17 @@ pub enum KeyScope {
 /// One row of the table.
 #[derive(Clone, Copy, Debug)]
 pub struct Key {
-    /// Its path; `[]` stands for "each of the list".
+    /// Its path; `[]` means "each of the list".
     pub path: &'static str,
-    /// Where it may stand.
+    /// Its places.
     pub scope: KeyScope,
-    /// What its value is: type, unit, range.
+    /// The type, unit and range of its value.
     pub kind: ValueKind,
-    /// The value where none is given, as a flag would spell it; `None` where there is none.
+    /// The default, in the notation of a flag; `None` without one.
     pub default: Option<&'static str>,
-    /// What it does, for the manual.
+    /// Its effect, for the manual.
     pub help: &'static str,
-    /// A value as it stands in a file.
+    /// A value in the notation of a file.
     pub example: &'static str,
     /// When a changed value takes effect.
     pub takes: Takes,
@@ -64,7 +64,7 @@ pub fn is_section(pattern: &str) -> bool {
     })
 }
 
-/// Every pattern under which a key may be written, the per-route ones included.
+/// Every pattern of a key, including the per-route ones.
 pub fn patterns() -> impl Iterator<Item = String> {
     let routes = TABLE.iter().filter(|it| it.scope == KeyScope::EveryRoute);
     let routes =
@@ -82,7 +82,7 @@ const fn once(
     Key { path, scope: KeyScope::Once, kind, default, help, example, takes: Takes::AtReload }
 }
 
-/// The row of a key that is read at the start only.
+/// The row of a key that requires a restart.
 const fn start(
     path: &'static str,
     kind: ValueKind,
@@ -103,8 +103,8 @@ const fn each(
     Key { path, scope: KeyScope::EveryRoute, kind, default, help, example, takes: Takes::AtReload }
 }
 
-/// Text, and formats without compression of their own. Pictures, sound, video, archives, WOFF and unknown types are
-/// not compressed.
+/// Text, and formats without compression of their own. Pictures, sound, video, archives, WOFF and unknown types are not
+/// compressed.
 const COMPRESSIBLE: &str = "text/*,application/json,application/javascript,application/x-javascript,application/xml,\
     application/wasm,application/vnd.ms-fontobject,application/x-font-ttf,font/ttf,font/otf,font/collection,image/bmp,\
     image/x-icon,image/vnd.microsoft.icon,+json,+xml";
@@ -131,7 +131,7 @@ const fn integer(least: u64, most: u64) -> ValueKind {
 const fn seconds(most: u64) -> ValueKind {
     ValueKind::Seconds { most }
 }
-/// What memcached takes as seconds from now: a larger number is a date to it.
+/// The largest relative expiry of memcached: a larger number is interpreted as a date.
 const MEMCACHED_LONGEST: u64 = 30 * 86_400;
 const LEVEL: ValueKind = ValueKind::OneOf(&["debug", "info", "warn", "error", "off"]);
 const LIFETIME: ValueKind = ValueKind::Seconds { most: LONGEST };
@@ -148,7 +148,7 @@ pub const TABLE: &[Key] = &[
     once("clients.trusted", ValueKind::List(TextForm::Peer), None,
         "Reverse proxies in front of larder whose `clients.header` field is trusted. The client address is the rightmost address in it that is not one of these. `\"unix\"` means every connection to a Unix socket.", r#"["10.0.0.0/8"]"#),
     once("clients.header", ValueKind::OneOf(&["X-Forwarded-For", "Forwarded"]), Some("X-Forwarded-For"),
-        "The header field from which the client address is read. Every proxy of `clients.trusted` must overwrite or extend it, whatever its own client sent.", r#""Forwarded""#),
+        "The header field from which the client address is read. Every proxy of `clients.trusted` must overwrite or extend it, for any value from its own client.", r#""Forwarded""#),
     once("clients.proxies", ValueKind::List(TextForm::Peer), None,
         "Networks that may connect to the addresses of `listen` that require a PROXY protocol header. Other connections are closed at once. Default: every network. `\"unix\"` means every connection to a Unix socket.", r#"["10.0.0.0/8", "unix"]"#),
     once("tls.certificates[].cert", ValueKind::One(TextForm::Path), None,
@@ -297,7 +297,7 @@ pub const TABLE: &[Key] = &[
     each("cache.default_ttl", LIFETIME_OR_OFF, Some("off"),
         "Lifetime of storable responses that declare none. Replaces the heuristic.", r#""60s""#),
     each("cache.override_ttl", LIFETIME_OR_OFF, Some("off"),
-        "Lifetime of every storable response, whatever the origin declares. `no-store`, `private` and `Set-Cookie` still prevent storing.", r#""5m""#),
+        "Lifetime of every storable response, for any lifetime that the origin declares. `no-store`, `private` and `Set-Cookie` still prevent storing.", r#""5m""#),
     each("cache.max_ttl", LIFETIME, Some("365d"),
         "Upper limit of every lifetime.", r#""7d""#),
     each("cache.status_ttl", ValueKind::StatusTtls { most: LONGEST }, None,
@@ -370,7 +370,7 @@ pub const TABLE: &[Key] = &[
     each("cache.purge.method", ValueKind::Bool, None,
         "Whether a `PURGE` request purges the URL. With `false`, it is rejected with 405. Default: `PURGE` is an unknown method and is forwarded to the origin.", "true"),
     each("cache.purge.from", ValueKind::List(TextForm::Network), Some("127.0.0.1/32,::1/128"),
-        "Networks whose clients may send `PURGE`. Others receive 403. Clients of a Unix socket may always purge.", r#"["127.0.0.1/32", "10.0.0.0/8"]"#),
+        "Networks whose clients may send `PURGE`. Other clients receive 403. Clients of a Unix socket may always purge.", r#"["127.0.0.1/32", "10.0.0.0/8"]"#),
 
     start("admin.enabled", ValueKind::Bool, Some("true"),
         "Open the admin listener and the admin socket.", "false"),
@@ -461,7 +461,7 @@ pub const TABLE: &[Key] = &[
     once("site[].route[].proxy.eject_max", time(1, 7 * DAY), Some("5m"),
         "Maximum duration of an ejection.", r#""1m""#),
     once("site[].route[].proxy.all_ejected", ValueKind::OneOf(&["try", "refuse"]), Some("try"),
-        "What happens while all origins are ejected: requests are sent to them anyway (`try`), or rejected with 503 at once (`refuse`, a circuit breaker) except for the probe.", r#""refuse""#),
+        "Behaviour while all origins are ejected: requests are sent to them anyway (`try`), or rejected with 503 at once (`refuse`, a circuit breaker) except for the probe.", r#""refuse""#),
     once("site[].route[].proxy.health.path", ValueKind::One(TextForm::PathPrefix), None,
         "Path of the health check, sent to each origin by one of the workers. An origin without a status from 200 to 399 receives no requests. Default: no health check.", r#""/health""#),
     once("site[].route[].proxy.health.interval", time(10, DAY), Some("5s"),

@@ -1,5 +1,5 @@
-//! The tiers below RAM as the configuration describes them, already checked. What becomes of these settings is not
-//! here: the store knows nothing of files and flags.
+//! The settings of the tiers below RAM, already checked. Their use is not here: the store does not depend on files and
+//! flags.
 
 use super::place::FleetServer;
 use larder_semantics::network::Network;
@@ -9,30 +9,30 @@ use std::time::Duration;
 /// The disk tier: `cache.disk`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiskConfig {
-    /// Its directory, which need not exist yet.
+    /// Its directory, which may be missing.
     pub path: PathBuf,
-    /// Bytes at most; at least four segments.
+    /// The most bytes; at least four segments.
     pub size: u64,
     /// Bytes of a segment file.
     pub segment_size: u64,
-    /// Seconds: what lives shorter is not written.
+    /// Seconds: responses with a shorter lifetime are not written.
     pub min_ttl: u32,
-    /// The use at which a large body is taken into RAM.
+    /// The number of uses after which a large body is promoted to RAM.
     pub promote_after: u32,
     /// Threads that read from the device.
     pub readers: usize,
-    /// Bytes that may wait to be written.
+    /// The most bytes that wait to be written.
     pub queue: u64,
-    /// How long it stays off after an error.
+    /// The time for which it stays off after an error.
     pub retry: Duration,
 }
 
-/// Where slow readers of what is too large to keep find it: `cache.spool`.
+/// The spool for slow readers of bodies that are too large to keep: `cache.spool`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpoolConfig {
-    /// A directory; `None` is the system's for such files.
+    /// A directory; `None` is the system's directory for such files.
     pub directory: Option<PathBuf>,
-    /// Bytes at most.
+    /// The most bytes.
     pub size: u64,
 }
 
@@ -41,63 +41,63 @@ pub struct SpoolConfig {
 pub struct FleetConfig {
     /// The servers; never empty, no two alike.
     pub servers: Vec<FleetServer>,
-    /// What is spoken.
+    /// The protocol.
     pub protocol: FleetProtocol,
-    /// How keys are spread.
+    /// The distribution of keys.
     pub distribution: DistributionSetting,
     /// The hash of keys.
     pub hash: HashSetting,
-    /// What stands in place of the host.
+    /// The replacement for the host in keys.
     pub namespace: Option<String>,
-    /// What every key begins with; may be empty.
+    /// The prefix of every key; may be empty.
     pub key_prefix: String,
     /// Whether every key is hashed by MD5.
     pub md5_keys: bool,
-    /// Seconds after which a server forgets an item; 0 is never.
+    /// Seconds until an item expires on a server; 0 is never.
     pub expire: u32,
     /// Whether larder writes.
     pub put: bool,
-    /// Whether writing is never waited for.
+    /// Whether no response waits for a write.
     pub no_block: bool,
-    /// For one operation.
+    /// The timeout of one operation.
     pub timeout: Duration,
-    /// For a connection.
+    /// The timeout of a connection.
     pub connect_timeout: Duration,
-    /// After which a read is asked a second time; shorter than `timeout`.
+    /// The time after which a read is repeated; shorter than `timeout`.
     pub hedge: Option<Duration>,
-    /// Whether a failing server is left out.
+    /// Whether a failing server is ejected.
     pub auto_eject: bool,
-    /// Failures in a row for that.
+    /// Consecutive failures before an ejection.
     pub failures: u32,
-    /// How long it is left out.
+    /// The duration of an ejection.
     pub retry: Duration,
     /// Bytes of the largest item; no more than `queue`.
     pub max_item: u64,
-    /// What becomes of larger ones.
+    /// The treatment of larger ones.
     pub large: OversizeSetting,
     /// Bytes from which on bodies are compressed for the servers.
     pub compress_above: Option<u64>,
-    /// Seconds for which a copy in RAM is used without asking.
+    /// Seconds for which a copy in RAM is used without a lookup.
     pub local_ttl: u32,
-    /// Who else writes.
+    /// Other writers.
     pub filled_by: FilledBySetting,
-    /// Whether one node recomputes for all; `false` where the protocol cannot.
+    /// Whether one node recomputes for all; `false` if the protocol does not support it.
     pub recompute_once: bool,
-    /// Seconds for which what was replaced may be served.
+    /// Seconds for which a replaced response may be served.
     pub stale_grace: u32,
-    /// Of each worker to each server.
+    /// Connections of each worker to each server.
     pub connections: usize,
     /// Bytes that may wait for each server in each worker.
     pub queue: u64,
     /// Whether purges are shared through the servers.
     pub purge_log: bool,
-    /// How often that log is read.
+    /// The interval at which that log is read.
     pub poll: Duration,
-    /// How long a node trusts what it holds without having read it; longer than two polls that time out.
+    /// The time for which a node trusts its entries without having read the log; longer than two polls that time out.
     pub lease: Duration,
 }
 
-/// What is spoken with memcached.
+/// The protocol of memcached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FleetProtocol {
     /// The meta commands.
@@ -106,18 +106,18 @@ pub enum FleetProtocol {
     Binary,
 }
 
-/// How keys are spread over the servers, in libmemcached's words.
+/// The distribution of keys over the servers, in libmemcached's terms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DistributionSetting {
     /// A ring on which all servers have the same share.
     Ketama,
-    /// A ring on which shares are as weights.
+    /// A ring on which shares are proportional to weights.
     KetamaWeighted,
     /// The hash modulo the number of servers.
     Modula,
 }
 
-/// A hash of keys, in libmemcached's words.
+/// A hash of keys, in libmemcached's terms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HashSetting {
     /// Jenkins' one-at-a-time.
@@ -128,11 +128,11 @@ pub enum HashSetting {
     Crc,
     /// FNV-1, 32 bits.
     Fnv32,
-    /// FNV-1, 64 bits, cut.
+    /// FNV-1, 64 bits, truncated.
     Fnv64,
     /// FNV-1a, 32 bits.
     Fnv32a,
-    /// FNV-1a, 64 bits, cut.
+    /// FNV-1a, 64 bits, truncated.
     Fnv64a,
     /// Murmur.
     Murmur,
@@ -140,7 +140,7 @@ pub enum HashSetting {
     OneAtATime,
 }
 
-/// What becomes of responses that no item holds.
+/// The treatment of responses that do not fit into an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OversizeSetting {
     /// Several items.
@@ -149,10 +149,10 @@ pub enum OversizeSetting {
     Skip,
 }
 
-/// Who writes pages to the fleet beside larder.
+/// Programs other than larder that write pages to the fleet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FilledBySetting {
-    /// Nobody.
+    /// None.
     Larder,
     /// Applications, in the documented envelope.
     Applications,
@@ -160,7 +160,7 @@ pub enum FilledBySetting {
     Older,
 }
 
-/// Which tiers a route uses, of those that there are.
+/// The tiers that a route uses, of the existing ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TierChoice {
     /// RAM.
@@ -171,23 +171,23 @@ pub struct TierChoice {
     pub fleet: bool,
 }
 
-/// Who may purge with the `PURGE` method: `cache.purge`.
+/// The permission to purge with the `PURGE` method: `cache.purge`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PurgeAccess {
-    /// What the method is on this route.
+    /// The treatment of the method on this route.
     pub method: PurgeMethod,
     /// Clients that may use it.
     pub from: Vec<Network>,
 }
 
-/// What `PURGE` is on a route.
+/// The treatment of `PURGE` on a route.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PurgeMethod {
-    /// A method like any other that larder does not know: the origin's business.
+    /// An unknown method like any other: forwarded to the origin.
     #[default]
     Unknown,
-    /// Refused with 405; never the origin's.
+    /// Rejected with 405; never forwarded.
     Refused,
-    /// Done, for those who may.
+    /// Purges, for permitted clients.
     Allowed,
 }

@@ -1,5 +1,4 @@
-//! The admin's token: where it is kept, who may read it there, and how one is made. Who shows it to whom is in
-//! `server::admin::access` and `ask`.
+//! The admin's token: its file, its permissions, and its generation. Its use is in `admin::access` and in the commands.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -13,17 +12,17 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use subtle::ConstantTimeEq as _;
 
-/// The environment variable that holds the token itself; it goes over every file.
+/// The environment variable with the token itself; it overrides every file.
 pub const VARIABLE: &str = "LARDER_ADMIN_TOKEN";
 
-/// Bytes of randomness in a token that larder makes.
+/// Bytes of randomness in a generated token.
 const RANDOM: usize = 32;
-/// Characters of a token that a person chose, at least: nobody guesses 32.
+/// The fewest characters of a chosen token: 32 cannot be guessed.
 const LEAST: usize = 32;
-/// Characters of a token at most.
+/// The most characters of a token.
 const MOST: usize = 512;
 
-/// A secret that lets in whoever shows it. Neither printed by `Debug` nor compared but in constant time.
+/// A bearer secret. Not printed by `Debug`, and only compared in constant time.
 #[derive(Clone)]
 pub struct Token(String);
 
@@ -37,7 +36,7 @@ impl Token {
     /// `BYTES` bytes of the system's randomness, as base64url.
     ///
     /// # Errors
-    /// The system gives none.
+    /// The system provides none.
     pub fn random<const BYTES: usize>() -> std::io::Result<Self> {
         let mut bytes = [0; BYTES];
         let mut filled = 0;
@@ -47,10 +46,9 @@ impl Token {
         Ok(Self(URL_SAFE_NO_PAD.encode(bytes)))
     }
 
-    /// A token that somebody wrote down; white space around it is not part of it.
+    /// Parses a configured token; white space around it is not part of it.
     ///
-    /// # Errors
-    /// What is wrong with it: too short to be safe, too long, or no token of RFC 6750 (section 2.1).
+    /// # Errors The error: too short to be safe, too long, or not a token of RFC 6750 (section 2.1).
     pub fn read(text: &str) -> Result<Self, String> {
         let text = text.trim();
         let fits = |it: u8| it.is_ascii_alphanumeric() || b"-._~+/=".contains(&it);
@@ -61,35 +59,34 @@ impl Token {
         }
     }
 
-    /// Whether `shown` is this token. The time it takes tells its length at most.
+    /// Whether `shown` is this token. The time it takes reveals its length at most.
     #[must_use]
     pub fn is(&self, shown: &str) -> bool {
         self.0.as_bytes().ct_eq(shown.as_bytes()).into()
     }
 
-    /// To be shown, or given to somebody.
+    /// The text, for output.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.0
     }
 }
 
-/// Where a server has its token from.
+/// The source of a server's token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TokenPlace {
     /// [`VARIABLE`].
     Variable,
     /// This file.
     File(PathBuf),
-    /// Nowhere, for this reason: the token is of this run only, and has to be told.
+    /// Not stored, for this reason: the token is valid for this run only, and must be printed.
     Nowhere(String),
 }
 
-/// The token of a server, whose configuration names `file` or none; made at the first start.
+/// The token of a server, whose configuration has `file` or none; generated at the first start.
 ///
-/// # Errors
-/// One sentence: the variable's value is none, the file that the configuration names cannot be had, or a file is there
-/// that others may read or that is not ours.
+/// # Errors One sentence: the variable's value is invalid, the configured file cannot be used, or a file exists that
+/// other users may read or own.
 pub fn of_server(file: Option<&Path>) -> Result<(Token, TokenPlace), String> {
     if let Some(text) = std::env::var_os(VARIABLE).filter(|it| !it.is_empty()) {
         let token = Token::read(&text.to_string_lossy()).map_err(|it| format!("{VARIABLE}: {it}."))?;
@@ -117,10 +114,9 @@ pub fn of_server(file: Option<&Path>) -> Result<(Token, TokenPlace), String> {
     }
 }
 
-/// The token that a client shows, and where it is from: of the variable, or else of the file that the configuration
-/// names, or of the default place.
+/// The token of a client: from the variable, otherwise from the configured file, or the default place.
 ///
-/// # Errors
+/// # Errors One sentence: there is none, or it cannot be read.
 /// One sentence: there is none, or it cannot be read.
 pub fn of_client(file: Option<&Path>) -> Result<Token, String> {
     if let Some(text) = std::env::var_os(VARIABLE).filter(|it| !it.is_empty()) {
@@ -132,7 +128,7 @@ pub fn of_client(file: Option<&Path>) -> Result<Token, String> {
         None => default_place(|it| std::env::var_os(it), root),
     };
     let place = place.ok_or_else(|| format!("Neither HOME nor {VARIABLE} is set."))?;
-    // Root may read everything: a service that runs as a user of its own has its own file.
+    // Root may read everything: a service with a user of its own has its own file.
     let reader = if root { TokenReader::Anybody } else { TokenReader::Owner };
     match look(&place, reader) {
         Ok(Some(token)) => Ok(token),
@@ -142,8 +138,8 @@ pub fn of_client(file: Option<&Path>) -> Result<Token, String> {
     }
 }
 
-/// The file of the token where none is named: below what systemd or XDG names; root's is below /var/lib. It follows
-/// nothing relative, as XDG asks.
+/// The default file of the token: below the directory of systemd or XDG; root's is below /var/lib. Relative directories
+/// are ignored, as XDG requires.
 fn default_place(variable: impl Fn(&str) -> Option<OsString>, root: bool) -> Option<PathBuf> {
     let folder = |name: &str| variable(name).map(PathBuf::from).filter(|it| it.is_absolute());
     let below = |it: PathBuf| it.join("larder/admin-token");
@@ -158,25 +154,25 @@ fn fresh() -> Result<Token, String> {
     Token::random::<RANDOM>().map_err(|it| format!("The system provides no random bytes: {}.", plain(&it)))
 }
 
-/// Why there is no token in a file.
+/// The reason why there is no token in a file.
 #[derive(Debug, PartialEq, Eq)]
 enum NotKept {
-    /// What is there must not be used: a sentence.
+    /// An existing file must not be used: a sentence.
     Refused(String),
-    /// Nothing can be read or written there, for this reason.
+    /// Reading or writing is not possible there, for this reason.
     Impossible(String),
 }
 
-/// Whose file a token may be in.
+/// The accepted owner of a token's file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum TokenReader {
-    /// Only one of this user.
+    /// Only this user.
     Owner,
-    /// Anybody's.
+    /// Any user.
     Anybody,
 }
 
-/// The token of a file; made there if there is none. Of several who make one at once, the first one's is everybody's.
+/// The token of a file; generated there if there is none. Of several concurrent writers, the first one's is used by all.
 fn keep(place: &Path) -> Result<Token, NotKept> {
     if let Some(token) = look(place, TokenReader::Owner)? {
         return Ok(token);
@@ -197,7 +193,7 @@ fn keep(place: &Path) -> Result<Token, NotKept> {
     let _ = std::fs::remove_file(&draft);
     match written {
         Ok(()) => Ok(token),
-        // Another larder was faster: a link, unlike a rename, takes nobody's token away.
+        // Another larder was faster: a link, unlike a rename, replaces no token.
         Err(error) if error.kind() == ErrorKind::AlreadyExists => match look(place, TokenReader::Owner)? {
             Some(token) => Ok(token),
             None => Err(cannot(&error)),
@@ -213,16 +209,16 @@ fn write(draft: &Path, token: &Token) -> std::io::Result<()> {
     file.sync_all()
 }
 
-/// The token of a file; `None` where there is no file.
+/// The token of a file; `None` without a file.
 fn look(place: &Path, reader: TokenReader) -> Result<Option<Token>, NotKept> {
     let shown = place.display();
     let cannot =
         |error: std::io::Error| NotKept::Impossible(format!("{shown} cannot be read: {}", plain(&error)));
-    // Not blocking: what is there may be a pipe.
+    // Not blocking: it may be a pipe.
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let file = match rustix::fs::open(place, flags, Mode::empty()) {
         Ok(it) => File::from(it),
-        // What is there is used or refused: a token of this run only is for where there can be no file.
+        // An existing file is used or rejected: a token of this run only is for places without a file.
         Err(error) => {
             let there = place.symlink_metadata().ok();
             return match (error, there.is_some()) {
@@ -231,7 +227,7 @@ fn look(place: &Path, reader: TokenReader) -> Result<Option<Token>, NotKept> {
                         "The admin token file {shown} is a dangling symbolic link; remove it, or create its target."
                     )))
                 }
-                // If it is there now, another larder has just made it: who wants to make one as well will find it.
+                // If it exists now, another larder has just created it: a concurrent creation will find it.
                 (rustix::io::Errno::NOENT, _) => Ok(None),
                 (error, true) => Err(NotKept::Refused(format!(
                     "The admin token file {shown} cannot be read: {}; take ownership (chmod 600 {shown}), or remove \
@@ -242,7 +238,7 @@ fn look(place: &Path, reader: TokenReader) -> Result<Option<Token>, NotKept> {
             };
         }
     };
-    // Of the open file: what is looked at is what is read.
+    // Of the open file: the examined file is the one that is read.
     let about = file.metadata().map_err(cannot)?;
     if !about.is_file() {
         return Err(NotKept::Refused(format!("The admin token file {shown} is not a regular file.")));

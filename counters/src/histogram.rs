@@ -1,8 +1,8 @@
-//! A histogram of durations in microseconds: log-linear, of fixed size, written by one worker and summed when it is
-//! read. What is timed, and how often, is not here.
+//! A histogram of durations in microseconds: log-linear, of fixed size, written by one worker and summed when it is read.
+//! The choice of timed events and the sampling are not here.
 //!
-//! Each power of two is cut into 16 buckets of equal width, so that a bucket's bound is less than a 16th above any
-//! value in it; values below 16 have a bucket each. What is longer than 71 minutes counts in the last bucket.
+//! Each power of two is divided into 16 buckets of equal width, so that a bucket's bound is less than a 16th above any
+//! value in it; values below 16 have a bucket each. Durations above 71 minutes count in the last bucket.
 
 use crate::table::Counter;
 
@@ -10,10 +10,10 @@ use crate::table::Counter;
 const FINE: u32 = 4;
 /// Values of this many bits have no bucket: 2^32 µs are 71 minutes.
 const BITS: u32 = 32;
-/// Buckets in all.
+/// The number of buckets.
 pub const BUCKETS: usize = ((BITS - FINE + 1) << FINE) as usize;
 
-/// Durations that one worker has seen.
+/// The durations recorded by one worker.
 #[derive(Debug)]
 pub struct Histogram {
     buckets: [Counter; BUCKETS],
@@ -28,8 +28,7 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// Counts a duration of `micros` that stands for `weight` of its kind. Plain stores: for the worker alone that it
-    /// belongs to.
+    /// Counts a duration of `micros` that represents `weight` durations. Plain stores: for the owning worker only.
     pub fn record(&self, micros: u64, weight: u64) {
         self.buckets[bucket(micros)].add(weight);
         self.sum.add(micros.saturating_mul(weight));
@@ -39,7 +38,7 @@ impl Histogram {
     }
 }
 
-/// Several histograms together, as they were when they were read.
+/// Several histograms together, at the time of reading.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
     counts: Vec<u64>,
@@ -55,7 +54,7 @@ impl Default for Snapshot {
 }
 
 impl Snapshot {
-    /// The sum of `parts`. What is counted meanwhile may be in it or not.
+    /// The sum of `parts`. Durations recorded meanwhile may or may not be included.
     pub fn of<'a>(parts: impl IntoIterator<Item = &'a Histogram>) -> Self {
         let mut all = Self::default();
         for part in parts {
@@ -70,7 +69,7 @@ impl Snapshot {
         all
     }
 
-    /// Adds another one.
+    /// Adds another snapshot.
     pub fn add(&mut self, other: &Self) {
         for (sum, count) in self.counts.iter_mut().zip(&other.counts) {
             *sum += count;
@@ -80,26 +79,26 @@ impl Snapshot {
         self.most = self.most.max(other.most);
     }
 
-    /// How many durations.
+    /// The number of durations.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// All of them together, in microseconds.
+    /// The sum of all durations, in microseconds.
     #[must_use]
     pub fn sum(&self) -> u64 {
         self.sum
     }
 
-    /// The longest, in microseconds, exactly.
+    /// The longest duration, in microseconds, exactly.
     #[must_use]
     pub fn most(&self) -> u64 {
         self.most
     }
 
     /// The duration that `share` of all (0.99 for the 99th percentile) do not exceed, in microseconds: at most a 16th too
-    /// long, and never longer than the longest. 0 where there are none.
+    /// long, and never longer than the longest. 0 if there are none.
     #[must_use]
     pub fn percentile(&self, share: f64) -> u64 {
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of a count")]
@@ -115,13 +114,13 @@ impl Snapshot {
         0
     }
 
-    /// The buckets that are not empty, shortest first: the bound that all its durations are below, in microseconds, and
-    /// how many they are. The last bucket holds longer ones, too.
+    /// The buckets that are not empty, shortest first: the upper bound of its durations, in microseconds, and their
+    /// number. The last bucket also contains longer ones.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.counts.iter().enumerate().filter(|it| *it.1 > 0).map(|(at, count)| (bound(at), *count))
     }
 
-    /// How many are shorter than 2^`bits` microseconds; exact, since every power of two bounds a bucket.
+    /// The number of durations shorter than 2^`bits` microseconds; exact, since every power of two bounds a bucket.
     #[must_use]
     pub fn below_power(&self, bits: u32) -> u64 {
         let end = if bits >= BITS { BUCKETS } else { bucket(1 << bits) };
@@ -141,7 +140,7 @@ fn bucket(value: u64) -> usize {
     ((shift as usize) << FINE) + (value >> shift) as usize
 }
 
-/// What all values of a bucket are below.
+/// The upper bound (exclusive) of the values of a bucket.
 fn bound(bucket: usize) -> u64 {
     let next = bucket as u64 + 1;
     if next < 1 << (FINE + 1) {

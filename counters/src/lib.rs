@@ -1,4 +1,4 @@
-//! The tables of counters, and the counters and histograms of each worker. Who shows them is not here.
+//! The tables of counters, and the counters and histograms of each worker. Their output is not here.
 
 pub mod histogram;
 pub mod manual;

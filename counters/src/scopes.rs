@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 counters! {
-    /// What one worker counts of the requests of one route. A site is the sum of its routes.
+    /// Counters of one worker for the requests of one route. A site is the sum of its routes.
     RouteCounters;
     requests: Count, "Requests that the route answered.";
     hits: Count, "Requests served from the cache without contacting the origin.";
@@ -27,7 +27,7 @@ counters! {
 }
 
 counters! {
-    /// What one worker counts of one origin, whichever routes use it.
+    /// Counters of one worker for one origin, over all routes that use it.
     OriginCounters;
     requests: Count, "Requests sent to the origin.";
     answers: Count, "Requests, of `requests`, whose final response began. The latency is measured over these.";
@@ -41,19 +41,19 @@ counters! {
 pub struct RouteScope {
     /// Its counters.
     pub counters: RouteCounters,
-    /// How long its requests took.
+    /// Durations of its requests.
     pub latency: Histogram,
-    /// How long its origin takes; all workers' parts have the same, since a hit of one may be the miss of another.
+    /// Recent response time of its origin; all workers' parts share it, since a hit of one may be the miss of another.
     pub lately: Arc<Lately>,
 }
 
-/// How long an origin took of late, from a request to the head of its response: what a hit saves.
+/// The recent time of an origin from a request to the head of its response: the time that a hit saves.
 #[derive(Debug, Default)]
 pub struct Lately(AtomicU64);
 
 impl Lately {
-    /// It answered after so many microseconds. Each answer counts an eighth of what there is: those before the last twenty
-    /// hardly count. Of two that come at the same time one may be forgotten.
+    /// Records a response time in microseconds. Each response counts an eighth of the mean, so responses before the last
+    /// twenty hardly count. Of two simultaneous calls one may be lost.
     pub fn note(&self, micros: u64) {
         let next = match self.0.load(Relaxed) {
             0 => micros,
@@ -62,7 +62,7 @@ impl Lately {
         self.0.store(next, Relaxed);
     }
 
-    /// Microseconds; zero where it has not answered yet.
+    /// The mean in microseconds; zero before the first response.
     #[must_use]
     pub fn micros(&self) -> u64 {
         self.0.load(Relaxed)
@@ -80,30 +80,30 @@ pub struct OriginScope {
 }
 
 counters! {
-    /// What one worker counts of what one tier answered.
+    /// Counters of one worker for the responses of one tier.
     TierCounters;
     hits: Count, "Requests served from the tier without contacting the origin.";
     bytes_served: Bytes, "Bytes of response bodies of these requests.";
     saved_us: Micros, "Microseconds saved by these hits, in total: for each hit, the recent average time of its route's origin.";
 }
 
-/// What one worker counts of all its requests, whichever routes they are of.
+/// Counters of one worker for all its requests, over all routes.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct WorkerScope {
-    /// What RAM answered.
+    /// Responses from RAM.
     pub ram: TierCounters,
-    /// What the disk answered.
+    /// Responses from disk.
     pub disk: TierCounters,
-    /// What the fleet answered.
+    /// Responses from the fleet.
     pub fleet: TierCounters,
-    /// How long hits took: answered from the store.
+    /// Durations of hits: responses from the store.
     pub hit: Histogram,
-    /// How long misses took: answered by way of the origin.
+    /// Durations of misses: responses that needed the origin.
     pub miss: Histogram,
-    /// How long those took that did not use the cache.
+    /// Durations of requests that did not use the cache.
     pub pass: Histogram,
-    /// How long those took in which the cache had no part: files, overlays, and what no route answers for.
+    /// Durations of other requests: files, overlays, and requests without a route.
     pub other: Histogram,
 }
 

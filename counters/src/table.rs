@@ -5,18 +5,19 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// What a number means, so that a page can print it and a test can compare it.
+/// The meaning of a number, for printing and for comparison in tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// A number of things since the start; never falls.
+    /// A number of events since the start; never decreases.
     Count,
-    /// A number of bytes since the start; never falls.
+    /// A number of bytes since the start; never decreases.
     Bytes,
-    /// Microseconds since the start, in all; never falls. Its name ends with `_us` or `_micros`, its help begins with the unit.
+    /// The sum of microseconds since the start; never decreases. Its name ends with `_us` or `_micros`, its help begins
+    /// with the unit.
     Micros,
-    /// How many there are now.
+    /// A current number.
     Gauge,
-    /// A limit that was reached this many times (statement 20 of the safety list).
+    /// The number of times that a limit was reached (statement 20 of the safety list).
     Limit,
 }
 
@@ -25,7 +26,7 @@ pub enum Unit {
 pub struct CounterRow {
     /// Its name in JSON: a stable interface.
     pub name: &'static str,
-    /// What one unit of it is.
+    /// Its unit.
     pub unit: Unit,
     /// One line, for the docs and the admin page.
     pub help: &'static str,
@@ -71,7 +72,7 @@ impl Counter {
         self.0.store(self.0.load(Relaxed).wrapping_add(n), Relaxed);
     }
 
-    /// Takes `n` away, for gauges.
+    /// Subtracts `n`, for gauges.
     pub fn sub(&self, n: u64) {
         self.0.store(self.0.load(Relaxed).wrapping_sub(n), Relaxed);
     }
@@ -81,7 +82,7 @@ impl Counter {
         self.0.fetch_add(n, Relaxed);
     }
 
-    /// Takes `n` away from any thread, for gauges.
+    /// Subtracts `n` from any thread, for gauges.
     pub fn sub_shared(&self, n: u64) {
         self.0.fetch_sub(n, Relaxed);
     }
@@ -105,7 +106,7 @@ macro_rules! counters {
         pub struct $table { $(#[doc = $help] pub $name: Counter,)* }
 
         impl $table {
-            /// The table, in the order it is shown.
+            /// The table, in display order.
             pub const TABLE: &'static [CounterRow] = &[$(CounterRow {
                 name: stringify!($name), unit: Unit::$unit, help: $help,
             },)*];

@@ -1,36 +1,36 @@
-//! The heaviest of a stream in bounded memory: a space-saving sketch (Metwally, Agrawal and El Abbadi, *Efficient
-//! Computation of Frequent and Top-k Elements in Data Streams*, 2005), weighted. Who feeds it is not here.
+//! The heaviest keys of a stream in bounded memory: a space-saving sketch (Metwally, Agrawal and El Abbadi, *Efficient
+//! Computation of Frequent and Top-k Elements in Data Streams*, 2005), weighted. The callers that feed it are not here.
 //!
-//! Whatever is met is counted; where there is no room, it takes the place of the lightest, with that one's weight for its
-//! error. So a weight is never too small, and too large by its error at most. The stream is split by hash into sets of
-//! [`WAYS`] places, each a sketch of its own: an update looks at one set, which are some cache lines and no heap or list
-//! to be kept in order. What that costs in exactness is measured by the tests; docs/decisions/0100 tells why.
+//! Every key is counted; in a full sketch it replaces the lightest key, and takes its weight as error bound. So a weight
+//! is never too small, and too large by its error at most. The stream is split by hash into sets of [`WAYS`] slots, each
+//! a sketch of its own: an update reads one set, which is a few cache lines without a heap or ordered list. The tests
+//! measure the loss of exactness; the reasons are in docs/decisions/0100.
 
 use std::collections::HashMap;
 use std::hint::black_box;
 
-/// Places in a set.
+/// Slots in a set.
 pub const WAYS: usize = 16;
 
-/// Bytes of a text that are kept; of longer ones their beginning.
+/// The number of bytes of a text that are kept, from its beginning.
 pub const TEXT: usize = 159;
 
-/// Bytes that one place takes: hash, weight and error, and the text with its length.
+/// Bytes of one slot: hash, weight and error, and the text with its length.
 pub const PLACE: usize = 3 * 8 + TEXT + 1;
 
 /// Words of a set in `Top::numbers`: all its hashes, then all weights, then all errors.
 const WORDS: usize = 3 * WAYS;
 
-/// What URLs are ordered by: each has a sketch of its own.
+/// The order of URLs; each order has a sketch of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TopOrder {
     /// Requests for it.
     Requests,
-    /// Those for which nothing usable was stored.
+    /// Requests without a usable stored response.
     Misses,
     /// Bytes of bodies sent.
     Bytes,
-    /// Microseconds until the origin's heads had come.
+    /// Microseconds until the origin's heads arrived.
     OriginTime,
 }
 
@@ -48,56 +48,56 @@ impl TopOrder {
         Self::NAMES[self.place()]
     }
 
-    /// What has this name.
+    /// The order with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|it| it.name() == name)
     }
 
-    /// Its place in [`TopOrder::ALL`].
+    /// Its index in [`TopOrder::ALL`].
     #[must_use]
     pub fn place(self) -> usize {
         self as usize
     }
 }
 
-/// A sketch: for one that writes.
+/// A sketch with one writer.
 #[derive(Clone, Debug)]
 pub struct TopSketch {
-    /// How many sets there are; at least one.
+    /// The number of sets; at least one.
     sets: usize,
-    /// Hashes, weights and errors of each set. A hash of 0 is a free place.
+    /// Hashes, weights and errors of each set. A hash of 0 is a free slot.
     numbers: Vec<u64>,
-    /// Length and bytes of each place's text.
+    /// Length and bytes of each slot's text.
     texts: Vec<u8>,
     total: u64,
 }
 
-/// One of the heaviest.
+/// One of the heaviest keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Heavy {
-    /// Its text, or the beginning of that.
+    /// Its text, or the beginning of it.
     pub text: Vec<u8>,
     /// Whether the text is longer.
     pub cut: bool,
-    /// What it weighs together.
+    /// Its total weight.
     pub weight: u64,
-    /// By how much that differs from the truth at most.
+    /// The largest possible difference from the true weight.
     pub error: u64,
 }
 
 impl TopSketch {
-    /// A sketch that takes `bytes` at most, and room for one set at least. Its memory is resident from now on, so that a process
-    /// does not grow by what is asked of it, and is as large at rest as it was at first.
+    /// A sketch of at most `bytes`, with room for at least one set. Its memory is resident from the beginning, so that a
+    /// process does not grow under load, and is as large when idle as at its start.
     #[must_use]
     pub fn new(bytes: usize) -> Self {
         let sets = (bytes / (WAYS * PLACE)).max(1);
-        // Zeros that nobody knows of beforehand: of others the allocator leaves the writing to the kernel, page by page.
+        // Zeros that are opaque to the compiler: otherwise the allocator leaves the zeroing to the kernel, page by page.
         let numbers = (0..sets * WORDS).map(|_| black_box(0)).collect();
         Self { sets, numbers, texts: vec![b' '; sets * WAYS * (TEXT + 1)], total: 0 }
     }
 
-    /// Adds `weight` to what has this hash; `text`, in parts, is read only where it was not counted before. Allocates
+    /// Adds `weight` to the key with this hash; `text`, in parts, is read only for a key without a slot. Allocates
     /// nothing.
     #[inline]
     pub fn add(&mut self, hash: u64, weight: u64, text: &[&[u8]]) {
@@ -127,13 +127,13 @@ impl TopSketch {
         self.total
     }
 
-    /// Forgets everything.
+    /// Removes all keys.
     pub fn clear(&mut self) {
         self.numbers.fill(0);
         self.total = 0;
     }
 
-    /// Bytes that it takes at most.
+    /// Its maximum size in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.numbers.len() * 8 + self.texts.len()
@@ -144,7 +144,7 @@ impl TopSketch {
         ((u128::from(hash) * self.sets as u128) >> 64) as usize
     }
 
-    /// Moves what is heavier one place forward: what comes often is soon found at the first look.
+    /// Moves a heavier key one slot forward: a frequent key is then soon found at the first comparison.
     #[cold]
     fn forward(&mut self, set: usize, at: usize) {
         for row in 0..3 {
@@ -165,11 +165,12 @@ impl TopSketch {
             slot[1 + used..1 + used + fits].copy_from_slice(&part[..fits]);
             used += fits;
         }
-        // One more than fits says that the text is longer.
+        // A length of one more than fits marks a longer text.
         slot[0] = text.iter().map(|it| it.len()).sum::<usize>().min(TEXT + 1) as u8;
     }
 
-    /// Weight and error of what has this hash; where it is not there, its weight may be what the lightest of its set is.
+    /// Weight and error of the key with this hash; for a missing key the weight of the lightest in its set is an upper
+    /// bound.
     fn weighs(&self, hash: u64) -> (u64, u64) {
         let set = self.set_of(hash) * WORDS;
         let numbers = &self.numbers[set..set + WORDS];
@@ -179,7 +180,7 @@ impl TopSketch {
         }
     }
 
-    /// Hash, weight and place of everything that is there.
+    /// Hash, weight and slot of every key.
     fn places(&self) -> impl Iterator<Item = (u64, u64, usize)> + '_ {
         (0..self.sets * WAYS).filter_map(|place| {
             let at = place / WAYS * WORDS + place % WAYS;

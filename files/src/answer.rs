@@ -1,17 +1,17 @@
-//! A whole response that is not an open file sent as it is: status, fields, pieces; and the refusals.
+//! A complete response other than an unmodified open file: status, fields, pieces; and the refusals.
 
 use bytes::Bytes;
 use larder_semantics::field::FieldList;
 use larder_transport::body::BodyPiece;
 
-/// What to send. `Date`, `Connection` and framing are the sender's to add.
+/// The response to send. The sender adds `Date`, `Connection` and framing.
 #[derive(Clone)]
 pub struct FileResponse {
     /// The status code.
     pub status: u16,
-    /// End-to-end fields; `Content-Length` is among them except for 204 and 304.
+    /// End-to-end fields; includes `Content-Length` except for 204 and 304.
     pub fields: FieldList,
-    /// The body in order; empty for HEAD, 204 and 304 whatever `Content-Length` says.
+    /// The body in order; empty for HEAD, 204 and 304 with any `Content-Length`.
     pub pieces: Vec<BodyPiece>,
 }
 
@@ -35,11 +35,11 @@ impl FileResponse {
     }
 }
 
-/// The methods that a file answers.
+/// The methods that a file supports.
 pub(crate) const ALLOW: &str = "GET, HEAD, OPTIONS";
 
-/// The answer to a method that is neither GET nor HEAD, if it is one: 204 to OPTIONS, else 405 (RFC 9110
-/// §9.3.7, §15.5.6).
+/// The response to a method other than GET and HEAD: 204 to OPTIONS, otherwise 405 (RFC 9110 §9.3.7, §15.5.6). `None` for
+/// GET and HEAD.
 pub(crate) fn to_other_method(method: &str) -> Option<FileResponse> {
     let mut answer = match method {
         "GET" | "HEAD" => return None,
@@ -52,20 +52,20 @@ pub(crate) fn to_other_method(method: &str) -> Option<FileResponse> {
 
 const PLAIN: &str = "text/plain; charset=utf-8";
 
-/// Why nothing is served. Says nothing of what exists: hidden, outside and absent are one.
+/// The reason for serving no file. It reveals nothing about existing files: hidden, outside and absent are the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotServed {
     /// The target is not well-formed (400).
     Malformed,
-    /// It names nothing that we would serve: absent, hidden, outside of the root, neither file nor directory (404).
+    /// No file that may be served: absent, hidden, outside of the root, neither file nor directory (404).
     NotFound,
-    /// It exists, and the operating system does not let us read it (403).
+    /// The file exists, and the operating system denies reading it (403).
     Forbidden,
     /// Longer than any file's name can be (414).
     TooLong,
-    /// Too many lookups wait for the disk, or the file is being written to all the time (503).
+    /// Too many lookups wait for the disk, or the file is being written to continuously (503).
     Busy,
-    /// We have no descriptor left for it (503).
+    /// No descriptor is available for it (503).
     NoDescriptor,
     /// The disk failed (500).
     Failed,
@@ -100,7 +100,7 @@ impl NotServed {
         }
     }
 
-    /// A short page. The router may rather write its own.
+    /// A short page. The router may write its own instead.
     #[must_use]
     pub fn answer(self, method: &str) -> FileResponse {
         let mut answer = FileResponse::text(self.status(), PLAIN, format!("{}\n", self.sentence()), method);

@@ -1,7 +1,7 @@
-//! The open-file cache: files by the path that asked for them, looked at again within a stated time.
+//! The open-file cache: files by requested path, checked again within a configured time.
 //!
-//! Half of that time after a look, the first request to come is chosen to look again while all others are
-//! still served; so a busy file is checked without anybody waiting for it, and its change is seen in time.
+//! Half of that time after a check, the first request is chosen to check again while all other requests are still served;
+//! so a busy file is checked without a waiting request, and its change is seen in time.
 
 use crate::negotiate::{self, SiblingCoding};
 use crate::open_file::OpenFile;
@@ -18,20 +18,20 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 pub struct OpenFileEntry {
     /// The whole decoded path, compared on every lookup.
     pub path: Box<[u8]>,
-    /// The file as it is.
+    /// The plain file.
     pub plain: Arc<OpenFile>,
     /// Its siblings, in the order of [`SiblingCoding::ALL`].
     pub coded: Vec<(SiblingCoding, Arc<OpenFile>)>,
-    /// When it was last found unchanged, monotonic milliseconds.
+    /// The last time it was found unchanged, monotonic milliseconds.
     checked: AtomicU64,
-    /// Somebody is looking again.
+    /// Whether a lookup is checking it.
     claimed: AtomicBool,
-    /// Used since the hand of the clock last passed.
+    /// Whether it was used since the hand of the clock last passed.
     used: AtomicBool,
 }
 
 impl OpenFileEntry {
-    /// An entry that was looked at `now`.
+    /// An entry that was checked at `now`.
     pub fn new(
         path: &[u8],
         plain: Arc<OpenFile>,
@@ -43,18 +43,18 @@ impl OpenFileEntry {
         OpenFileEntry { path: path.into(), plain, coded, checked, claimed, used }
     }
 
-    /// It was found unchanged at `now`.
+    /// Records that it was found unchanged at `now`.
     pub fn still_holds(&self, now: Monotonic) {
         self.checked.fetch_max(now.0, Relaxed);
         self.claimed.store(false, Relaxed);
     }
 
-    /// The form that a request prefers, if it is still the file as it is on the disk.
+    /// The form that a request prefers, if it is still current on the disk.
     pub fn select(&self, fields: &[Field<'_>]) -> Option<&Arc<OpenFile>> {
         Some(self.chosen(fields)).filter(|it| it.is_current())
     }
 
-    /// The form that a request prefers, if what it promises can still be sent: for one that has just been looked at.
+    /// The form that a request prefers, if its promised bytes can still be sent: for an entry that has just been checked.
     pub fn select_loaded(&self, fields: &[Field<'_>]) -> Option<&Arc<OpenFile>> {
         Some(self.chosen(fields)).filter(|it| it.is_intact())
     }
@@ -67,7 +67,7 @@ impl OpenFileEntry {
         negotiate::choose(fields, codings).map_or(&self.plain, |at| &self.coded[at].1)
     }
 
-    /// Whether it holds descriptors, and nobody is being sent from one.
+    /// Whether it holds descriptors, and no response is being sent from them.
     fn holds_at_rest(&self) -> bool {
         let bodies = std::iter::once(&self.plain).chain(self.coded.iter().map(|it| &it.1));
         let mut uses = bodies.filter_map(|it| it.in_use()).peekable();
@@ -82,14 +82,14 @@ impl OpenFileEntry {
     }
 }
 
-/// What entries take, or may take.
+/// The size, or the limit, of the cache's entries.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CacheSize {
-    /// Files, siblings included: each is a descriptor or a body in memory.
+    /// The number of files, siblings included: each is a descriptor or a body in memory.
     pub files: usize,
     /// Bytes of heads and of bodies in memory.
     pub memory: u64,
-    /// Bytes of copies, in whole pages; without a bound of their own, since `memory` has them, too.
+    /// Bytes of copies, in whole pages; without a bound of their own, since `memory` includes them.
     pub copied: u64,
 }
 
@@ -111,31 +111,31 @@ impl CacheSize {
     }
 }
 
-/// What a lookup found.
+/// The result of a lookup.
 pub enum CacheLook {
-    /// Use it.
+    /// To be used.
     Fresh(Arc<OpenFileEntry>),
-    /// Use it only if it is unchanged: look.
+    /// To be used only if it is unchanged: the caller checks it.
     Stale(Arc<OpenFileEntry>),
-    /// Nothing.
+    /// No entry.
     Missing,
 }
 
-/// All entries, in shards so that workers seldom meet at a lock.
+/// All entries, in shards so that workers seldom contend for a lock.
 pub struct Cache {
     shards: Box<[RwLock<FileShard>]>,
-    /// What a shard may hold.
+    /// The limit of one shard.
     room: CacheSize,
-    /// Milliseconds in which a change is seen.
+    /// The time within which a change is seen, milliseconds.
     cache_for: u64,
     seed: RandomState,
 }
 
 #[derive(Default)]
 struct FileShard {
-    /// By the hash of the path; two paths of one hash share a place, and only one of them has it.
+    /// By the hash of the path; two paths of one hash share a slot, and only one of them is cached.
     entries: HashMap<u64, Arc<OpenFileEntry>, BuildHasherDefault<AsIs>>,
-    /// The clock: from the oldest to the newest, those passed over again at the end.
+    /// The clock: from the oldest to the newest; an entry that is kept moves to the end.
     clock: VecDeque<u64>,
     size: CacheSize,
 }
@@ -143,7 +143,7 @@ struct FileShard {
 impl Cache {
     /// An empty cache that holds at most `room`.
     pub fn new(room: CacheSize, cache_for: u64) -> Cache {
-        // No shard so small that a few files, or one large one, would be all it holds.
+        // No shard so small that a few files, or one large one, would fill it.
         let by_memory = usize::try_from(room.memory >> 20).unwrap_or(usize::MAX);
         let shards = (room.files / 64).min(by_memory).clamp(1, 16).next_power_of_two();
         let room =
@@ -156,7 +156,7 @@ impl Cache {
         }
     }
 
-    /// The form of `path` that a request prefers, if no one has to look first. Allocates nothing.
+    /// The form of `path` that a request prefers, if no check is due. Allocates nothing.
     pub fn get_now(&self, path: &[u8], fields: &[Field<'_>], now: Monotonic) -> Option<Arc<OpenFile>> {
         let (hash, shard) = self.place(path);
         let shard = shard.read();
@@ -171,7 +171,7 @@ impl Cache {
         entry.select(fields).cloned()
     }
 
-    /// Looks `path` up; who gets [`CacheLook::Stale`] before the time is over is the only one who does.
+    /// Looks `path` up; only one caller gets [`CacheLook::Stale`] before the time is over.
     pub fn get(&self, path: &[u8], now: Monotonic) -> CacheLook {
         let (hash, shard) = self.place(path);
         let shard = shard.read();
@@ -188,7 +188,7 @@ impl Cache {
         }
     }
 
-    /// Puts an entry in place of that of the same path; says how many others had to go.
+    /// Replaces the entry of the same path; returns the number of evicted entries.
     pub fn insert(&self, entry: Arc<OpenFileEntry>) -> usize {
         let (hash, shard) = self.place(&entry.path);
         let mut gone = Vec::new(); // Descriptors are closed after the lock is given back.
@@ -210,7 +210,7 @@ impl Cache {
         }
     }
 
-    /// Forgets a path.
+    /// Removes a path.
     pub fn remove(&self, path: &[u8]) {
         let (hash, shard) = self.place(path);
         let mut shard = shard.write();
@@ -222,7 +222,8 @@ impl Cache {
         }
     }
 
-    /// Forgets what holds a descriptor that nobody is being sent from: it is needed elsewhere. Says whether there was any.
+    /// Removes entries with a descriptor from which no response is being sent: descriptors are needed elsewhere. Returns
+    /// whether there was any.
     pub fn let_go(&self) -> bool {
         let mut gone = Vec::new(); // Descriptors are closed after the lock is given back.
         for it in &self.shards {
@@ -236,7 +237,7 @@ impl Cache {
         !gone.is_empty()
     }
 
-    /// What all entries take now.
+    /// The current size of all entries.
     pub fn size(&self) -> CacheSize {
         let mut sum = CacheSize::default();
         self.shards.iter().for_each(|it| sum.add(it.read().size));
@@ -252,7 +253,7 @@ impl Cache {
 }
 
 impl FileShard {
-    /// Moves the hand of the clock by one: an entry that was used since stays, and so does `keep`.
+    /// Moves the hand of the clock by one: an entry that was used since is kept, and so is `keep`.
     fn evict(&mut self, keep: u64) -> Option<Arc<OpenFileEntry>> {
         let hash = self.clock.pop_front()?;
         if hash == keep || self.entries.get(&hash)?.used.swap(false, Relaxed) {
@@ -262,7 +263,7 @@ impl FileShard {
         self.take(hash)
     }
 
-    /// Takes an entry out, and leaves its place in the clock.
+    /// Removes an entry, and leaves its place in the clock.
     fn take(&mut self, hash: u64) -> Option<Arc<OpenFileEntry>> {
         let old = self.entries.remove(&hash)?;
         self.size.sub(old.size());

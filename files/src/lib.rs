@@ -1,5 +1,5 @@
-//! Static files: a request path beneath a root becomes something to send. No sockets here, and no
-//! caching rules of HTTP: a file leaves through the same send path as a stored response.
+//! Static files: the lookup of a request path beneath a root, and its response. No sockets here, and no HTTP caching
+//! rules: a file uses the same send path as a stored response.
 //!
 //! ```text
 //! target ── path ── cache ──┬── fresh ─────────────────────┬── OpenFile ── respond
@@ -8,9 +8,9 @@
 //!                                       └── redirect
 //! ```
 //!
-//! [`Root::lookup_now`] is the hit path: synchronous, nothing allocated, no exclusive lock.
-//! [`Root::answer`] is everything else: async, and every system call that may touch a disk runs on a
-//! bounded pool of threads, so that a slow disk never holds the event loop.
+//! [`Root::lookup_now`] is the hit path: synchronous, without allocation or exclusive lock. [`Root::answer`] is the
+//! general case: async, and every system call that may touch a disk runs on a bounded pool of threads, so that a slow
+//! disk never blocks the event loop.
 
 mod answer;
 mod cache;

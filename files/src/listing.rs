@@ -1,5 +1,5 @@
-//! The listing of a directory, as HTML or JSON: only names that a request could reach, and every name
-//! escaped. Directories first, then by name.
+//! The listing of a directory, as HTML or JSON: only names that a request could reach, and every name escaped.
+//! Directories first, then by name.
 
 use crate::answer::{FileResponse, NotServed};
 use crate::load::join;
@@ -12,10 +12,10 @@ use rustix::fs::{Dir, fstat};
 use serde::Serialize;
 use std::fmt::Write as _;
 
-/// Names that one listing shows at most; it says where there are more.
+/// The most names of one listing; it states if there are more.
 pub const MAX_LISTED: usize = 10_000;
 
-/// How a listing is written.
+/// The format of a listing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListingFormat {
     /// A page.
@@ -27,7 +27,7 @@ pub enum ListingFormat {
 /// One line of a listing.
 #[derive(Serialize)]
 struct ListingLine {
-    /// Lossy where it is not UTF-8: `href` is exact.
+    /// Lossy if it is not UTF-8: `href` is exact.
     name: String,
     #[serde(rename = "type")]
     kind: ListedKind,
@@ -44,7 +44,7 @@ enum ListedKind {
     File,
 }
 
-/// Lists `directory` (beneath the root), which the client knows as `path`. Blocks.
+/// Lists `directory` (beneath the root) under the client's path `path`. Blocks.
 ///
 /// # Errors
 /// It cannot be read.
@@ -73,7 +73,7 @@ pub fn make(
     Ok(answer)
 }
 
-/// Whether names were left out for their number.
+/// Whether names were omitted because of the limit.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ListingCut {
     Whole,
@@ -99,7 +99,7 @@ fn read(root: &Root, directory: &[u8]) -> Result<(Vec<ListingLine>, ListingCut),
     Ok((lines, cut))
 }
 
-/// Nothing for what could not be served: a FIFO, a link that leads outside.
+/// `None` for an entry that cannot be served: a FIFO, a link that leads outside.
 fn line(root: &Root, directory: &[u8], name: &[u8]) -> Option<ListingLine> {
     let node = resolve::look(root.directory(), &join(directory, name), root.options.symlinks).ok()?;
     let (kind, size, modified) = match node {
@@ -152,7 +152,7 @@ fn html(path: &[u8], lines: &[ListingLine], cut: ListingCut) -> String {
     page
 }
 
-/// Text that is neither markup nor the end of an attribute, wherever in HTML it stands.
+/// Escapes a text for HTML content and attributes.
 fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for it in text.chars() {

@@ -1,5 +1,5 @@
-//! What a lookup does where it may wait for a disk: find the file, its siblings or the directory's index,
-//! read what is small. Runs on the pool only; everything in here blocks.
+//! The blocking part of a lookup: it finds the file, its siblings or the directory's index, and reads small files. Runs
+//! on the pool only.
 
 use crate::answer::{FileResponse, NotServed};
 use crate::cache::OpenFileEntry;
@@ -19,28 +19,28 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-/// How often a file that is written to while it is read is read again.
+/// The number of attempts to read a file that is written to meanwhile.
 const TRIES: usize = 5;
-/// Bytes that are compared at a time.
+/// Bytes compared at a time.
 const CHUNK: usize = 64 << 10;
 
-/// One lookup, with all that it needs.
+/// One lookup with its inputs.
 pub struct LookupJob {
     /// The decoded path, prefix included: the key of the cache.
     pub path: Box<[u8]>,
-    /// Where the path beneath the root begins in it.
+    /// The offset in it of the path beneath the root.
     pub skip: usize,
     /// The query with its question mark, for redirects.
     pub query: Box<str>,
-    /// What a listing would look like.
+    /// The format of a listing.
     pub format: ListingFormat,
-    /// What the cache had, to be kept if nothing changed.
+    /// The cached entry, to be kept if the file is unchanged.
     pub previous: Option<Arc<OpenFileEntry>>,
     /// Monotonic milliseconds.
     pub now: Monotonic,
 }
 
-/// What a lookup found.
+/// The result of a lookup.
 pub enum Loaded {
     /// A file, new or unchanged.
     Entry(Arc<OpenFileEntry>),
@@ -48,10 +48,9 @@ pub enum Loaded {
     Answer(FileResponse),
 }
 
-/// Does the work of one lookup.
+/// Performs one lookup.
 ///
-/// # Errors
-/// Why nothing is served.
+/// # Errors The reason for serving no file.
 pub fn load(root: &Root, job: &LookupJob) -> Result<Loaded, NotServed> {
     let symlinks = root.options.symlinks;
     let beneath = &job.path[job.skip..];
@@ -87,8 +86,8 @@ fn index_or_listing(root: &Root, job: &LookupJob, directory: &[u8]) -> Result<Lo
     }
 }
 
-/// 301 to the same path with a slash, so that relative links in the index work. The path has no empty
-/// segment, so that this can never be read as another host.
+/// 301 to the same path with a slash, so that relative links in the index work. The path has no empty segment, so it
+/// cannot be interpreted as another host.
 fn to_directory(job: &LookupJob) -> FileResponse {
     let mut location = String::with_capacity(job.path.len() + job.query.len() + 1);
     crate::path::encode(&job.path, &mut location);
@@ -100,7 +99,7 @@ fn to_directory(job: &LookupJob) -> FileResponse {
     answer
 }
 
-/// The entry for a file whose state is `identity`: what is unchanged is taken from the previous one.
+/// The entry for a file whose state is `identity`: unchanged forms are taken from the previous one.
 fn entry(root: &Root, job: &LookupJob, file: &[u8], identity: Identity) -> Result<Loaded, NotServed> {
     let previous = job.previous.as_deref();
     let found = if root.options.precompressed { siblings(root, file, &identity) } else { Vec::new() };
@@ -128,7 +127,7 @@ fn entry(root: &Root, job: &LookupJob, file: &[u8], identity: Identity) -> Resul
     };
     let mut coded = Vec::with_capacity(found.len());
     for (coding, _) in found {
-        // A sibling that went away meanwhile is only not there.
+        // A sibling that was removed meanwhile counts as absent.
         if let Ok(sibling) = open(root, &with_suffix(file, coding), &dress(Some(coding.token()))) {
             coded.push((coding, sibling));
         }
@@ -136,7 +135,7 @@ fn entry(root: &Root, job: &LookupJob, file: &[u8], identity: Identity) -> Resul
     Ok(Loaded::Entry(Arc::new(OpenFileEntry::new(&job.path, plain, coded, job.now))))
 }
 
-/// The siblings that may stand for a file: regular, and not older than it.
+/// The siblings that may replace a file: regular, and not older than it.
 fn siblings(root: &Root, file: &[u8], original: &Identity) -> Vec<(SiblingCoding, Identity)> {
     let state =
         |coding| match resolve::look(root.directory(), &with_suffix(file, coding), root.options.symlinks) {
@@ -150,7 +149,7 @@ fn with_suffix(file: &[u8], coding: SiblingCoding) -> Vec<u8> {
     [file, coding.suffix().as_bytes()].concat()
 }
 
-/// A path of a name in a directory, both beneath the root.
+/// The path of a name in a directory, both beneath the root.
 pub fn join(directory: &[u8], name: &[u8]) -> Vec<u8> {
     if directory.is_empty() { name.to_vec() } else { [directory, name].join(&b'/') }
 }
@@ -161,8 +160,8 @@ fn open(root: &Root, path: &[u8], dress: &Dress<'_>) -> Result<Arc<OpenFile>, No
     Ok(Arc::new(OpenFile::new(contents, identity, dress, clock::wall())))
 }
 
-/// Takes the contents of a file that is not too large, so that no byte of another version is among them: its state is
-/// the same before and after; or it has grown, and a second reading finds the same bytes.
+/// Reads the contents of a file that is not too large, without bytes of another version: its state is the same before and
+/// after; or it has grown, and a second reading finds the same bytes.
 fn read_whole(
     file: File,
     mut identity: Identity,
@@ -190,7 +189,7 @@ fn read_whole(
     Err(NotServed::Busy)
 }
 
-/// Whether the file begins with what was taken of it.
+/// Whether the file still begins with the bytes that were read.
 fn holds(file: &File, contents: &FileContents) -> std::io::Result<bool> {
     let copy = match contents {
         FileContents::Bytes(bytes) => return Ok(read_at_most(file, bytes.len() as u64)? == *bytes),
@@ -212,7 +211,7 @@ fn holds(file: &File, contents: &FileContents) -> std::io::Result<bool> {
     }
 }
 
-/// Why contents were not taken: whoever is short of descriptors or memory may try again.
+/// The refusal after a failed read: with too few descriptors or too little memory, the client may try again.
 fn not_taken(error: &std::io::Error) -> NotServed {
     match Errno::from_io_error(error).map(resolve::refusal) {
         Some(it @ (NotServed::Busy | NotServed::NoDescriptor)) => it,
@@ -220,7 +219,7 @@ fn not_taken(error: &std::io::Error) -> NotServed {
     }
 }
 
-/// The first `size` bytes, or fewer where the file ends before, in memory that the kernel can send from.
+/// The first `size` bytes, or fewer if the file is shorter, in memory that the kernel can send from.
 fn copy_at_most(file: &File, size: u64) -> std::io::Result<(u64, OwnedFd)> {
     let mut copy = File::from(memfd_create("larder-file", MemfdFlags::CLOEXEC)?);
     (&*file).rewind()?;
@@ -228,7 +227,7 @@ fn copy_at_most(file: &File, size: u64) -> std::io::Result<(u64, OwnedFd)> {
     Ok((length, copy.into()))
 }
 
-/// The first `size` bytes, or fewer where the file ends before.
+/// The first `size` bytes, or fewer if the file is shorter.
 fn read_at_most(file: &File, size: u64) -> std::io::Result<Bytes> {
     #[allow(clippy::cast_possible_truncation, reason = "bounded by `small_file`")]
     let mut bytes = vec![0; size as usize];

@@ -1,10 +1,10 @@
-//! The media type of a file, by the extension of its name (RFC 9110 §8.3). Contents are never looked at.
+//! The media type of a file, by the extension of its name (RFC 9110 §8.3). Contents are never examined.
 
-/// What an unknown extension means: bytes, which no browser will run.
+/// The type of an unknown extension: bytes, which no browser executes.
 const UNKNOWN: &str = "application/octet-stream";
 
-/// `Content-Type` of a file of this name. `overrides` are pairs of extension (lower case, without dot) and
-/// type, and win. Text gets `charset=utf-8`, overrides are taken as they are.
+/// `Content-Type` of a file of this name. `overrides` are pairs of extension (lower case, without dot) and type, and win.
+/// Text gets `charset=utf-8`, overrides are unchanged.
 #[must_use]
 pub fn media_type(name: &[u8], overrides: &[(String, String)]) -> String {
     let Some(extension) = extension(name) else { return UNKNOWN.to_owned() };
@@ -27,7 +27,7 @@ fn extension(name: &[u8]) -> Option<&str> {
     std::str::from_utf8(&name[dot + 1..]).ok().filter(|it| !it.is_empty())
 }
 
-/// JSON has no charset parameter (RFC 8259 §11), XML types name theirs inside.
+/// JSON has no charset parameter (RFC 8259 §11), XML declares its encoding inside.
 fn is_text(media_type: &str) -> bool {
     media_type.starts_with("text/")
 }

@@ -1,5 +1,4 @@
-//! Which form of a file a request prefers: a precompressed sibling (RFC 9110 §12.5.3), and for listings
-//! HTML or JSON (§12.5.1).
+//! The form of a file for a request: a precompressed sibling (RFC 9110 §12.5.3), and for listings HTML or JSON (§12.5.1).
 
 use larder_semantics::coding::{self, AcceptedCodings, Quality};
 use larder_semantics::field::{self, Field};
@@ -16,7 +15,7 @@ pub enum SiblingCoding {
 }
 
 impl SiblingCoding {
-    /// All of them, the preferred one first where a client likes several equally.
+    /// All of them, the preferred one first among equal qualities.
     pub const ALL: [SiblingCoding; 3] = [SiblingCoding::Brotli, SiblingCoding::Zstd, SiblingCoding::Gzip];
 
     fn in_general(self) -> coding::Coding {
@@ -37,7 +36,7 @@ impl SiblingCoding {
         }
     }
 
-    /// What the sibling's name has more than the file's.
+    /// The suffix of the sibling's name.
     #[must_use]
     pub fn suffix(self) -> &'static str {
         match self {
@@ -48,9 +47,9 @@ impl SiblingCoding {
     }
 }
 
-/// The position in `available` of the coding the client likes best, `None` for the file as it is. The file
-/// as it is wins only where the client likes it better than all that are there, or names no coding at all
-/// (RFC 9110 §12.5.3 would allow any without the field; few clients that send none can read one).
+/// The position in `available` of the coding with the highest quality, `None` for the plain file. The plain file wins
+/// only if its quality is higher than that of every available coding, or if the request names no coding at all (RFC 9110
+/// §12.5.3 would allow any without the field; few clients without it can decode one).
 pub fn choose(fields: &[Field<'_>], available: impl Iterator<Item = SiblingCoding>) -> Option<usize> {
     field::first(fields, "accept-encoding")?;
     let accepted = AcceptedCodings::read(fields);
@@ -65,14 +64,14 @@ pub fn choose(fields: &[Field<'_>], available: impl Iterator<Item = SiblingCodin
     best.map(|it| it.0)
 }
 
-/// Whether the client prefers JSON to HTML, by `Accept`: JSON is named, and liked better than HTML if that
-/// is named too. A wildcard is a browser's or a tool's, and a person reads HTML.
+/// Whether the client prefers JSON to HTML, by `Accept`: JSON is named, with a higher quality than HTML if that is named
+/// too. Browsers and tools send a wildcard, and get HTML.
 pub fn prefers_json(fields: &[Field<'_>]) -> bool {
     let json = media_quality(fields, "application/json");
     json > media_quality(fields, "text/html")
 }
 
-/// The quality of a media type that is named in `Accept`, 0 where it is not (RFC 9110 §12.5.1).
+/// The quality of a media type that is named in `Accept`, 0 if it is not (RFC 9110 §12.5.1).
 fn media_quality(fields: &[Field<'_>], media_type: &str) -> Quality {
     let members = field::all(fields, "accept").flat_map(field::members);
     let of = |member: &[u8]| {

@@ -1,5 +1,5 @@
-//! A file that is ready to be sent: head, facts, and body or descriptor. Immutable; a changed file becomes
-//! another one. How it was found is not here.
+//! A file that is ready to be sent: head, facts, and body or descriptor. Immutable; a changed file becomes another one.
+//! The lookup is not here.
 
 use crate::resolve::Identity;
 use larder_semantics::date;
@@ -17,47 +17,47 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
-/// A file, or a precompressed sibling in its place, ready to be sent as 200.
+/// A file, or a precompressed sibling instead, ready to be sent as 200.
 pub struct OpenFile {
     /// Status line and fields, ready for either protocol, without `Date`.
     pub head: ReadyHead,
     /// The same fields.
     pub fields: FieldList,
-    /// What preconditions are evaluated against.
+    /// The facts for preconditions.
     pub meta: Meta,
-    /// The whole body: bytes up to `Options::small_file`, else a slice of a copy (up to
-    /// `Options::copied_file`) or of the file itself.
+    /// The whole body: bytes up to `Options::small_file`, otherwise a slice of a copy (up to `Options::copied_file`) or
+    /// of the file itself.
     pub body: BodyPiece,
-    /// The state of the file that all of the above was read from.
+    /// The state of the file from which all of the above was read.
     pub(crate) identity: Identity,
-    /// Present where the body is the file itself.
+    /// Present if the body is the file itself.
     descriptor: Option<Arc<Descriptor>>,
 }
 
-/// What a head says beyond what the file itself does.
+/// The fields of a head that do not follow from the file itself.
 pub(crate) struct Dress<'a> {
     /// `Content-Type`.
     pub media_type: &'a str,
     /// `Content-Encoding`, for a sibling.
     pub coding: Option<&'static str>,
-    /// The file has siblings: which is sent depends on `Accept-Encoding`.
+    /// The file has siblings: the choice depends on `Accept-Encoding`.
     pub varies: bool,
-    /// `Cache-Control`, if the operator wants one.
+    /// `Cache-Control`, if configured.
     pub cache_control: Option<&'a str>,
 }
 
-/// Where the bytes of a file are.
+/// The place of a file's bytes.
 pub(crate) enum FileContents {
-    /// Read whole.
+    /// Read completely.
     Bytes(bytes::Bytes),
-    /// Copied whole into a `memfd` that nobody else can write to.
+    /// Copied completely into a `memfd` that no other process can write to.
     Copy(OwnedFd),
-    /// The file itself, and what [`ends`] says of it.
+    /// The file itself, and the hash of its [`ends`].
     Descriptor(OwnedFd, u64),
 }
 
 impl OpenFile {
-    /// Makes everything that a hit sends; `now` is when the file was looked at.
+    /// Prepares all data for a hit; `now` is the time of the check.
     pub(crate) fn new(
         contents: FileContents,
         identity: Identity,
@@ -102,8 +102,8 @@ impl OpenFile {
         OpenFile { head, fields, meta, body, identity, descriptor }
     }
 
-    /// Something that is sent as a file is and lies in none. `status_line` ends with its CRLF; `fields` go with it,
-    /// `Content-Length`, `ETag` and `Last-Modified` among them, of which `meta` says the same.
+    /// A response in the form of a file that is not one. `status_line` ends with its CRLF; `fields` are its fields,
+    /// including `Content-Length`, `ETag` and `Last-Modified`, with the same values as `meta`.
     #[must_use]
     pub fn held(status_line: &[u8], mut fields: FieldList, meta: Meta, body: BodyPiece) -> OpenFile {
         fields.shrink();
@@ -118,14 +118,14 @@ impl OpenFile {
         self.body.len()
     }
 
-    /// Bytes of memory that it takes, for the bound of whatever keeps it.
+    /// Its bytes of memory, for the bound of a cache.
     #[must_use]
     pub fn memory(&self) -> u64 {
         let body = if self.descriptor.is_some() { 0 } else { self.body.len() };
         body + (size_of::<OpenFile>() + self.head.size() + self.fields.heap_size()) as u64
     }
 
-    /// Whether something is being sent from its descriptor; `None` where it has none.
+    /// Whether a response is being sent from its descriptor; `None` without one.
     #[must_use]
     pub(crate) fn in_use(&self) -> Option<bool> {
         let BodyPiece::File(slice) = &self.body else { return None };
@@ -133,7 +133,7 @@ impl OpenFile {
         Some(Arc::strong_count(&slice.owner) > own)
     }
 
-    /// Bytes of that which are a copy's, in whole pages: the kernel counts those for no process.
+    /// Bytes of these in a copy, in whole pages: the kernel counts those for no process.
     #[must_use]
     pub fn copied(&self) -> u64 {
         match &self.body {
@@ -142,15 +142,15 @@ impl OpenFile {
         }
     }
 
-    /// Whether what the head promises can still be sent. A body in memory always can; for the file itself
-    /// one `fstat` asks whether anything but an append has changed it.
+    /// Whether the promised bytes can still be sent. A body in memory always can; for the file itself one `fstat` shows
+    /// whether it was changed by more than an append.
     #[must_use]
     pub fn is_intact(&self) -> bool {
         self.descriptor.as_ref().is_none_or(|it| it.intact())
     }
 
-    /// Whether the head is true of the file as it is now, which an append makes longer. A body in memory is looked at
-    /// again from time to time only.
+    /// Whether the head still describes the file, which an append makes longer. A body in memory is checked only from
+    /// time to time.
     #[must_use]
     pub fn is_current(&self) -> bool {
         self.descriptor.as_ref().is_none_or(|it| it.state().is_some_and(|now| now.same_bytes(&it.identity)))
@@ -161,8 +161,8 @@ fn whole(owner: Arc<dyn FileOwner>, identity: &Identity) -> BodyPiece {
     BodyPiece::File(FileSlice { owner, offset: 0, length: identity.size })
 }
 
-/// Strong, and the same on every node that has the same file: time of change, size, and a hash of the bytes where these are
-/// at hand. (Builds that set all times to one constant, and replace files by others of the same size, are common.)
+/// Strong, and the same on every node with the same file: time of change, size, and a hash of the bytes if these are in
+/// memory. (Builds that set all times to one constant, and replace files by others of the same size, are common.)
 fn entity_tag(identity: &Identity, contents: &FileContents, coding: Option<&str>) -> String {
     let (seconds, nanos) = identity.modified;
     let hash = match contents {
@@ -190,14 +190,13 @@ fn hash(fd: BorrowedFd<'_>, size: u64) -> Result<u64, Errno> {
     Ok(hash.digest())
 }
 
-/// Bytes at either end by which a file that has grown is taken for one that was appended to.
+/// Bytes at either end that must be unchanged for a grown file to count as appended to.
 const END: usize = 4096;
 
-/// The hash of both ends of the first `size` bytes of a file: what is appended changes neither, and what is written anew in
-/// the place of the file hardly ever leaves both as they were.
+/// The hash of both ends of the first `size` bytes of a file: an append changes neither, and a rewritten file hardly ever
+/// has both unchanged.
 ///
-/// # Errors
-/// It cannot be read.
+/// # Errors It cannot be read.
 pub(crate) fn ends(fd: BorrowedFd<'_>, size: u64) -> Result<u64, Errno> {
     let mut hash = Xxh3::new();
     for at in [0, size.saturating_sub(END as u64)] {
@@ -229,7 +228,7 @@ fn facts(etag: Box<[u8]>, modified: Option<WallTime>, varies: bool, now: WallTim
     }
 }
 
-/// A copy in memory: the kernel sends it like a file, and no edit reaches it.
+/// A copy in memory: the kernel sends it like a file, and edits do not affect it.
 struct Copy {
     fd: OwnedFd,
     _held: HeldDescriptor,
@@ -251,7 +250,7 @@ struct Descriptor {
     identity: Identity,
     /// The hash of its [`ends`].
     ends: u64,
-    /// The last state in which these were found unchanged.
+    /// The last state in which these were unchanged.
     grown: Mutex<Identity>,
     _held: HeldDescriptor,
 }
@@ -261,7 +260,7 @@ impl Descriptor {
         fstat(&self.fd).ok().map(|it| Identity::of(&it))
     }
 
-    /// Whether the file in the state `now` has been appended to, and nothing else.
+    /// Whether the file in the state `now` was only appended to.
     fn was_appended_to(&self, now: &Identity) -> bool {
         if !now.has_grown(&self.identity) {
             return false;
@@ -280,7 +279,7 @@ impl FileOwner for Descriptor {
         self.fd.as_fd()
     }
 
-    /// Never: a file that is truncated under its mapping would kill us (`SIGBUS`).
+    /// Always `None`: truncating a mapped file would kill the process (`SIGBUS`).
     fn mapped(&self, _offset: u64, _length: u64) -> Option<&[u8]> {
         None
     }
@@ -289,7 +288,7 @@ impl FileOwner for Descriptor {
         FileWritableBy::Theirs
     }
 
-    /// A log or a recording grows while it is sent: the length that was promised is sent of it.
+    /// A log or a recording grows while it is sent: the promised length of it is sent.
     fn intact(&self) -> bool {
         self.state().is_some_and(|now| now.same_bytes(&self.identity) || self.was_appended_to(&now))
     }

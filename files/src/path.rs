@@ -1,52 +1,51 @@
-//! The path of a request target, decoded once and strictly, or refused. What it names is not known here.
+//! The path of a request target, decoded once and strictly, or rejected. The file that it names is not known here.
 //!
-//! One resource has one name: what comes out begins with a slash, has no empty, `.` or `..` segment,
-//! and ends with a slash only for directories. Segments of dots are resolved (RFC 3986 §5.2.4), spelled or encoded, so that
-//! what is served is of the normal form by which the route was chosen. `//` is not found rather than collapsed:
-//! `Location: //host/` would lead to another host.
+//! One resource has one name: the result begins with a slash, has no empty, `.` or `..` segment, and ends with a slash
+//! only for directories. Dot segments are resolved (RFC 3986 §5.2.4), literal or encoded, so that the file is of the
+//! normal form by which the route was chosen. `//` is not found rather than collapsed: `Location: //host/` would lead to
+//! another host.
 
-/// The longest decoded path, in bytes: Linux has no longer ones.
+/// The longest decoded path, in bytes: the limit of Linux.
 pub const MAX: usize = 4095;
 
 /// The longest name of a file, in bytes.
 const MAX_SEGMENT: usize = 255;
 
-/// Room for a decoded path.
+/// A buffer for a decoded path.
 pub type Buffer = [u8; MAX];
 
-/// Whether names that begin with a dot exist, as far as a client is told.
+/// Whether names that begin with a dot are visible to clients.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Dotfiles {
-    /// They do not, but for `/.well-known/` (RFC 8615).
+    /// They are not, except `/.well-known/` (RFC 8615).
     #[default]
     Hidden,
-    /// They do; `.` and `..` still name nothing.
+    /// They are; `.` and `..` still name no file.
     Shown,
 }
 
-/// Why a path names nothing that could be served.
+/// The reason why a path names no servable file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadPath {
     /// A broken escape, or a NUL (400).
     Malformed,
     /// Longer than any file's name can be (414).
     TooLong,
-    /// Well-formed, but names no file that we would serve: an encoded slash, a backslash, a control character,
-    /// an empty segment, a hidden name, a segment too long for any file system (404).
+    /// Well-formed, but not servable: an encoded slash, a backslash, a control character, an empty segment, a hidden
+    /// name, a segment too long for any file system (404).
     Unservable,
 }
 
-/// The parts of an origin-form target: path, and query with its question mark (empty where there is none).
+/// The parts of an origin-form target: path, and query with its question mark (empty without one).
 #[must_use]
 pub fn split(target: &str) -> (&str, &str) {
     target.split_at(target.find('?').unwrap_or(target.len()))
 }
 
-/// Decodes the path of a target (without query), resolves its segments of dots, and checks it. Borrows `raw` itself
-/// where it is that already, else `buffer`; allocates nothing.
+/// Decodes the path of a target (without query), resolves its dot segments, and checks it. Borrows `raw` itself if it is
+/// canonical already, otherwise `buffer`; allocates nothing.
 ///
-/// # Errors
-/// See [`BadPath`]. What does not begin with a slash, or holds a fragment, is malformed.
+/// # Errors See [`BadPath`]. A path without a leading slash, or with a fragment, is malformed.
 pub fn decode<'a>(raw: &'a str, dotfiles: Dotfiles, buffer: &'a mut Buffer) -> Result<&'a [u8], BadPath> {
     let raw = raw.as_bytes();
     if raw.first() != Some(&b'/') || raw.contains(&b'#') {
@@ -71,8 +70,9 @@ fn has_dots(path: &[u8]) -> bool {
     path.split(|it| *it == b'/').any(|it| matches!(it, b"." | b".."))
 }
 
-/// Resolves `.` and `..` in place (RFC 3986 §5.2.4), and tells the length of what is left. What reads as two things (a
-/// backslash, an empty segment) is refused first: `..` must remove the same segment for everyone that reads the path.
+/// Resolves `.` and `..` in place (RFC 3986 §5.2.4), and returns the length of the result. An ambiguous path (a
+/// backslash, an empty segment) is rejected first: `..` must remove the same segment for every server that parses the
+/// path.
 fn without_dots(path: &mut [u8]) -> Result<usize, BadPath> {
     if !has_dots(path) {
         return Ok(path.len());
@@ -106,7 +106,8 @@ fn without_dots(path: &mut [u8]) -> Result<usize, BadPath> {
     Ok(to)
 }
 
-/// Resolves percent-escapes once: `%252e` is the three characters `%2e` (RFC 3986 §2.4). The length of what it wrote.
+/// Resolves percent-escapes once: `%252e` is the three characters `%2e` (RFC 3986 §2.4). Returns the number of written
+/// bytes.
 fn unescape(raw: &[u8], buffer: &mut Buffer) -> Result<usize, BadPath> {
     let mut length = 0;
     let mut rest = raw.iter().copied();
@@ -152,7 +153,7 @@ fn check(path: &[u8], dotfiles: Dotfiles) -> Result<(), BadPath> {
     Ok(())
 }
 
-/// Whether a file of this name could be reached by any target: listings show no others.
+/// Whether a file of this name is reachable by a target: listings show only such names.
 #[must_use]
 pub fn is_servable(name: &[u8], dotfiles: Dotfiles) -> bool {
     let hidden = match dotfiles {

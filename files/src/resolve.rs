@@ -1,23 +1,23 @@
-//! From a checked path to a descriptor: the system calls that open, and nothing that could block on a
-//! FIFO, leave the root, or touch a device.
+//! From a checked path to a descriptor: the system calls that open, and none that could block on a FIFO, leave the root,
+//! or touch a device.
 //!
-//! A path is first opened with `O_PATH`, which opens nothing for reading: a FIFO's writer is not woken, a
-//! tape not rewound. Only what turns out to be a regular file is then opened, and looked at again.
+//! A path is first opened with `O_PATH`, which opens nothing for reading: a FIFO's writer is not woken, a tape not
+//! rewound. Only a regular file is then opened, and checked again.
 
 use crate::answer::NotServed;
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat2};
 use rustix::io::Errno;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
-/// Which symbolic links are followed.
+/// The symbolic links that are followed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SymlinkPolicy {
-    /// Relative ones that stay beneath the root all the way; absolute ones never.
+    /// Relative ones that stay beneath the root throughout; absolute ones never.
     #[default]
     Beneath,
     /// None.
     Never,
-    /// All but the magic ones of `/proc`: whoever can write in the root can publish any file.
+    /// All except the magic ones of `/proc`: a user that can write in the root can publish any file.
     Anywhere,
 }
 
@@ -33,7 +33,7 @@ impl SymlinkPolicy {
     }
 }
 
-/// What tells one state of a file from another.
+/// The state of a file, for comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// Device and inode.
@@ -47,7 +47,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Reads it off a stat. (The casts are those of platforms where the kernel's types are narrower.)
+    /// Reads it from a stat. (The casts are for platforms with narrower kernel types.)
     #[allow(clippy::unnecessary_cast, clippy::cast_sign_loss, reason = "sizes and inodes are not negative")]
     pub fn of(stat: &Stat) -> Identity {
         Identity {
@@ -58,20 +58,20 @@ impl Identity {
         }
     }
 
-    /// Whether the bytes are the same, as far as the file system tells. A rename or a new link changes
-    /// `changed` but no byte.
+    /// Whether the bytes are the same, as far as the file system shows. A rename or a new link changes `changed` but no
+    /// byte.
     pub fn same_bytes(&self, other: &Identity) -> bool {
         (self.place, self.size, self.modified) == (other.place, other.size, other.modified)
     }
 
-    /// Whether the same file has more bytes than in the state `other`, as a log that is appended to. Whether those of
-    /// before are still what they were cannot be told from this.
+    /// Whether the same file has more bytes than in the state `other`, such as a growing log. Whether the earlier bytes
+    /// are unchanged does not follow from this.
     pub fn has_grown(&self, other: &Identity) -> bool {
         self.place == other.place && self.size > other.size
     }
 }
 
-/// What a path names.
+/// The file system object of a path.
 pub enum FileNode {
     /// A regular file, not yet opened.
     File(Identity),
@@ -79,10 +79,10 @@ pub enum FileNode {
     Directory(OwnedFd),
 }
 
-/// How often a lookup is tried again that a rename elsewhere disturbed (`EAGAIN`).
+/// The number of attempts of a lookup that a concurrent rename disturbed (`EAGAIN`).
 const TRIES: usize = 8;
 
-/// Looks at what `path` names beneath `dir`, without opening it.
+/// Examines the object of `path` beneath `dir`, without opening it.
 ///
 /// # Errors
 /// Neither file nor directory, absent, or outside: [`NotServed::NotFound`]; see [`refusal`].
@@ -99,7 +99,7 @@ pub fn look(dir: BorrowedFd<'_>, path: &[u8], symlinks: SymlinkPolicy) -> Result
 /// Opens a regular file for reading.
 ///
 /// # Errors
-/// As [`look`]; it may have become something else since.
+/// As [`look`]; it may have been replaced since.
 pub fn open_file(
     dir: BorrowedFd<'_>,
     path: &[u8],
@@ -113,7 +113,7 @@ pub fn open_file(
     }
 }
 
-/// Opens a directory so that its names can be read.
+/// Opens a directory for reading its names.
 ///
 /// # Errors
 /// As [`look`].
@@ -142,8 +142,8 @@ fn open(
     Err(refusal(last))
 }
 
-/// What an error of the operating system means to a client. What leaves the root (`EXDEV`), loops
-/// (`ELOOP`), is a socket (`ENXIO`) or has a file where a directory is needed (`ENOTDIR`) is just not there.
+/// The refusal for an error of the operating system. A path that leaves the root (`EXDEV`), loops (`ELOOP`), is a socket
+/// (`ENXIO`) or has a file in place of a directory (`ENOTDIR`) counts as absent.
 pub fn refusal(error: Errno) -> NotServed {
     match error {
         Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV | Errno::NAMETOOLONG => NotServed::NotFound,

@@ -1,5 +1,5 @@
-//! What a request gets of an open file: preconditions, ranges, methods (RFC 9110 §13, §14). Pure: the
-//! decisions are `semantics`', this only makes the response that they call for.
+//! The response of an open file to a request: preconditions, ranges, methods (RFC 9110 §13, §14). Pure: the decisions are
+//! made in `semantics`, this module makes the response.
 
 use crate::answer::{self, FileResponse};
 use crate::open_file::OpenFile;
@@ -33,12 +33,12 @@ pub fn respond(file: &OpenFile, method: &str, fields: &[Field<'_>]) -> FileRespo
     }
 }
 
-/// Whether a GET or HEAD with these fields gets the file as it is, with 200: no precondition, no range. Else
+/// Whether a GET or HEAD with these fields gets the unmodified file, with 200: no precondition, no range. Otherwise
 /// [`respond`] decides.
 #[must_use]
 pub fn is_plain(fields: &[Field<'_>]) -> bool {
     !fields.iter().any(|it| {
-        // One look at the first byte and the length spares most names the comparisons.
+        // Comparing the first byte and the length saves the full comparison of most names.
         matches!(it.name.as_bytes().first(), Some(b'i' | b'I' | b'r' | b'R'))
             && ["if-none-match", "if-modified-since", "if-match", "if-unmodified-since", "if-range", "range"]
                 .iter()
@@ -46,7 +46,8 @@ pub fn is_plain(fields: &[Field<'_>]) -> bool {
     })
 }
 
-/// Ranges are GET's alone, and of what would be a 200 (RFC 9110 §14.2); a repeated field is no valid one, and ignored.
+/// Ranges apply to GET only, and to a response that would be 200 (RFC 9110 §14.2); a repeated field is invalid, and
+/// ignored.
 fn selection(file: &OpenFile, method: &str, fields: &[Field<'_>]) -> Selection {
     if file.meta.status != 200 {
         return Selection::Whole;
@@ -74,7 +75,7 @@ fn one(file: &OpenFile, first: u64, last: u64) -> FileResponse {
     FileResponse { status: 206, fields, pieces: vec![file.body.slice(first, length)] }
 }
 
-/// `multipart/byteranges` (RFC 9110 §14.6): each part's own head says what it is.
+/// `multipart/byteranges` (RFC 9110 §14.6): each part has its own head.
 fn many(file: &OpenFile, ranges: &[(u64, u64)]) -> FileResponse {
     let boundary = boundary(file);
     let media_type = file.fields.get("content-type").unwrap_or(b"application/octet-stream");
@@ -97,7 +98,7 @@ fn many(file: &OpenFile, ranges: &[(u64, u64)]) -> FileResponse {
     answer
 }
 
-/// Nobody outside this process can put it into a file: its hash is keyed at random.
+/// No file can contain it on purpose: its hash has a random key.
 fn boundary(file: &OpenFile) -> String {
     static KEY: OnceLock<RandomState> = OnceLock::new();
     let key = KEY.get_or_init(RandomState::new);

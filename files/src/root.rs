@@ -1,4 +1,4 @@
-//! A directory that is served: its options, its open-file cache, and the way of a lookup.
+//! A served directory: its options, its open-file cache, and the steps of a lookup.
 
 use crate::answer::{self, FileResponse, NotServed};
 use crate::cache::{Cache, CacheLook, CacheSize};
@@ -23,50 +23,50 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 pub use crate::path::Dotfiles;
 pub use crate::resolve::SymlinkPolicy;
 
-/// What a directory without index shows.
+/// The response for a directory without index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Listing {
-    /// Nothing: 404.
+    /// 404.
     #[default]
     Off,
-    /// Its names: HTML, or JSON where `Accept` prefers that.
+    /// Its names: HTML, or JSON if `Accept` prefers that.
     On,
 }
 
-/// How a directory is served.
+/// The options of a served directory.
 #[derive(Clone, Debug)]
 pub struct RootOptions {
-    /// Removed from the front of every path, such as `/static`; what does not begin with it is not found.
-    /// Without a slash at the end; empty removes nothing.
+    /// Removed from the front of every path, such as `/static`; a path without this prefix is not found. Without a slash
+    /// at the end; empty removes nothing.
     pub strip: String,
-    /// Files that stand for their directory, the first that exists.
+    /// Index files of a directory, the first existing one.
     pub index: Vec<String>,
-    /// What a directory without index shows.
+    /// The response for a directory without index.
     pub listing: Listing,
-    /// Whether names that begin with a dot exist.
+    /// Whether names that begin with a dot are visible.
     pub dotfiles: Dotfiles,
-    /// Which symbolic links are followed.
+    /// The symbolic links that are followed.
     pub symlinks: SymlinkPolicy,
-    /// `NAME.br`, `NAME.zst`, `NAME.gz` stand for `NAME` where the client takes them and they are not older.
+    /// `NAME.br`, `NAME.zst`, `NAME.gz` replace `NAME` if the client accepts them and they are not older.
     pub precompressed: bool,
     /// `Cache-Control` of every file; `None` sends none.
     pub cache_control: Option<String>,
     /// Extension (without dot) and media type, before the built-in ones.
     pub media_types: Vec<(String, String)>,
-    /// The time within which a change on disk is seen; zero looks every time.
+    /// The time within which a change on disk is seen; with zero every request checks.
     pub cache_for: Duration,
     /// Files up to this many bytes are kept on the heap.
     pub small_file: u64,
-    /// Larger ones up to this many bytes are copied into a `memfd` each: sent by the kernel as the file
-    /// would be, but out of reach of edits, and never waiting for a disk.
+    /// Larger ones up to this many bytes are copied into a `memfd` each: sent by the kernel like the file, but unaffected
+    /// by edits, and never waiting for a disk.
     pub copied_file: u64,
     /// Files kept open or in memory, siblings included: at most this many descriptors.
     pub entries: usize,
-    /// Bytes that the files in memory take at most, heads included. (One file always fits.)
+    /// The most bytes of files in memory, heads included. (One file always fits.)
     pub memory: u64,
-    /// Lookups that ask the disk at the same time.
+    /// Lookups on the disk at the same time.
     pub concurrency: usize,
-    /// Lookups that wait for their turn at the disk; more are refused with 503.
+    /// Lookups that wait for the disk; more are rejected with 503.
     pub queue: usize,
 }
 
@@ -92,14 +92,14 @@ impl Default for RootOptions {
     }
 }
 
-/// What a lookup waits before it is tried again: it found no descriptor, or a file that is being written to.
+/// The pause before another attempt of a lookup that found no descriptor, or a file that is being written to.
 const PAUSE: Duration = Duration::from_millis(20);
-/// How often a file that is being written to is tried: for a second.
+/// The number of attempts for a file that is being written to: for a second.
 const TRIES: usize = 50;
-/// How often it is tried without a descriptor: for half a minute. Who waits to be let in is no better off.
+/// The number of attempts without a descriptor: for half a minute. A connection in the accept queue would wait as well.
 const PATIENT: usize = 1500;
 
-/// A directory that is served. Shared by all workers.
+/// A served directory. Shared by all workers.
 pub struct Root {
     directory: OwnedFd,
     pub(crate) options: RootOptions,
@@ -109,19 +109,18 @@ pub struct Root {
     counters: Arc<Counters>,
 }
 
-/// What a lookup found.
+/// The result of a lookup.
 pub enum FileLookup {
     /// A file: see [`respond`].
     File(Arc<OpenFile>),
-    /// A redirect or a listing, as GET gets it.
+    /// A redirect or a listing, as for GET.
     Answer(FileResponse),
 }
 
 impl Root {
     /// Opens a directory once; it may be renamed afterwards. Blocks: for the start and for reloads.
     ///
-    /// # Errors
-    /// It is none or cannot be opened, or the kernel has no `openat2` (Linux before 5.6).
+    /// # Errors It is not a directory, cannot be opened, or the kernel has no `openat2` (Linux before 5.6).
     pub fn open(path: &Path, options: RootOptions, counters: Arc<Counters>) -> std::io::Result<Arc<Root>> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = rustix::fs::open(path, flags, Mode::empty())?;
@@ -141,9 +140,9 @@ impl Root {
         }))
     }
 
-    /// The hit path: the file for a GET or HEAD of `target`, if nobody has to look at the disk first. No
-    /// allocation and no exclusive lock; for a file too large to copy one `fstat`, so that no head
-    /// promises bytes that were overwritten. May be sent as it is if [`crate::is_plain`].
+    /// The hit path: the file for a GET or HEAD of `target`, if no check of the disk is due. No allocation and no
+    /// exclusive lock; for a file too large to copy one `fstat`, so that no head promises bytes that were overwritten.
+    /// May be sent unmodified if [`crate::is_plain`].
     #[must_use]
     pub fn lookup_now(&self, target: &str, fields: &[Field<'_>], now: Monotonic) -> Option<Arc<OpenFile>> {
         let (raw, _) = path::split(target);
@@ -156,10 +155,9 @@ impl Root {
         self.cache.get_now(path, fields, now)
     }
 
-    /// Finds what `target` names. The disk is asked on a pool of threads, whose queue is bounded.
+    /// Finds the file of `target`. Disk access is on a pool of threads, whose queue is bounded.
     ///
-    /// # Errors
-    /// Why nothing is served.
+    /// # Errors The reason for serving no file.
     pub async fn lookup(
         self: &Arc<Self>,
         target: &str,
@@ -187,7 +185,7 @@ impl Root {
         self.load(LookupJob { path, skip, query: query.into(), format, previous, now }, turn, fields).await
     }
 
-    /// Asks the disk, again and again where that may help.
+    /// Looks on the disk, repeatedly if that may help.
     async fn load(
         self: &Arc<Self>,
         job: LookupJob,
@@ -207,7 +205,7 @@ impl Root {
             tried += 1;
             match work.await.map_err(|_| NotServed::Failed)? {
                 Ok(Loaded::Answer(answer)) => return Ok(FileLookup::Answer(answer)),
-                // Changed again in the meantime: the client tries again, the next look sees it.
+                // Changed again in the meantime: the client tries again, the next check sees it.
                 Ok(Loaded::Entry(it)) => {
                     return it.select_loaded(fields).cloned().map(FileLookup::File).ok_or(NotServed::Busy);
                 }
@@ -218,7 +216,7 @@ impl Root {
                     return Err(refusal);
                 }
             }
-            // Others look meanwhile: what they ask for may need no descriptor; or they find what is looked for here.
+            // Other lookups run meanwhile: they may need no descriptor, or may load this path.
             tokio::time::sleep(PAUSE).await;
             turn = self.turn().await?.0;
             if let Ok(file) = self.look(&path, fields, clock::monotonic()) {
@@ -227,7 +225,7 @@ impl Root {
         }
     }
 
-    /// Answers a request from first to last. Other methods than GET and HEAD are answered without a look.
+    /// Answers a request completely. Methods other than GET and HEAD are answered without a lookup.
     pub async fn answer(
         self: &Arc<Self>,
         method: &str,
@@ -249,24 +247,24 @@ impl Root {
         answer
     }
 
-    /// Closes the files that nobody is being sent: descriptors are needed elsewhere.
+    /// Closes files that are not being sent: descriptors are needed elsewhere.
     pub fn let_go(&self) {
         self.cache.let_go();
     }
 
-    /// Files held open or in memory now.
+    /// The number of files held open or in memory.
     #[must_use]
     pub fn files_held(&self) -> usize {
         self.cache.size().files
     }
 
-    /// Bytes of memory that they take.
+    /// Their bytes of memory.
     #[must_use]
     pub fn memory_held(&self) -> u64 {
         self.cache.size().memory
     }
 
-    /// Bytes of that which are copies of files, in whole pages: the kernel counts those for no process.
+    /// Bytes of these that are copies of files, in whole pages: the kernel counts those for no process.
     #[must_use]
     pub fn copies_held(&self) -> u64 {
         self.cache.size().copied
@@ -276,7 +274,7 @@ impl Root {
         self.directory.as_fd()
     }
 
-    /// Where the path beneath the root begins.
+    /// The offset of the path beneath the root.
     fn stripped(&self, path: &[u8]) -> Result<usize, NotServed> {
         let prefix = self.options.strip.trim_end_matches('/').as_bytes();
         match path.strip_prefix(prefix) {
@@ -285,7 +283,7 @@ impl Root {
         }
     }
 
-    /// The cached file, or what is to be looked at again.
+    /// The cached file, or the job to check it.
     fn look(
         &self,
         path: &[u8],
@@ -302,7 +300,7 @@ impl Root {
         }
     }
 
-    /// Waits for a turn at the disk.
+    /// Waits for a slot on the disk.
     async fn turn(&self) -> Result<(OwnedSemaphorePermit, TurnWait), NotServed> {
         if let Ok(turn) = self.turns.clone().try_acquire_owned() {
             return Ok((turn, TurnWait::No));
@@ -317,11 +315,11 @@ impl Root {
         Ok((turn, TurnWait::Yes))
     }
 
-    /// A lookup's part on the pool. The cache is changed here, so that it is even if the client is gone.
+    /// The part of a lookup on the pool. The cache is updated here, so that it is even if the client is gone.
     fn work(&self, job: &LookupJob) -> Result<Loaded, NotServed> {
         self.counters.files_loads.add_shared(1);
         let mut loaded = load::load(self, job);
-        // Those that are kept for later are given back, and it is tried once more.
+        // Idle descriptors are closed, followed by another attempt.
         if matches!(loaded, Err(NotServed::NoDescriptor)) && self.cache.let_go() {
             loaded = load::load(self, job);
         }
@@ -340,7 +338,7 @@ impl Root {
     }
 }
 
-/// Whether a turn was had at once.
+/// Whether a slot was free at once.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum TurnWait {
     No,

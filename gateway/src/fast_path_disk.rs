@@ -16,7 +16,7 @@ use larder_wire::message::RequestHead;
 
 impl Gateway {
     /// Answers from the disk tier what RAM has nothing of, or declines with `None` and nothing written.
-    #[allow(clippy::too_many_arguments, reason = "what its only caller has looked up")]
+    #[allow(clippy::too_many_arguments, reason = "its only caller has looked them up")]
     pub(crate) fn on_disk_now(
         &self,
         route: &GatewayRoute,

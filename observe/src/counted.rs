@@ -1,4 +1,5 @@
-//! What is on its way to those who listen, or kept for them, counted for as long as anybody has it. Who has what is not here.
+//! Accounting of heap memory of records for listeners, queued or kept, as long as a reference exists. The owners are not
+//! here.
 
 use bytes::Bytes;
 use larder_store::memory::on_heap;
@@ -10,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 #[derive(Clone, Default)]
 pub struct HeapSum(Arc<AtomicU64>);
 
-/// Something that is in a sum until it is dropped.
+/// A value that counts in a sum until it is dropped.
 pub struct CountedBytes<T> {
     it: T,
     weight: u64,
@@ -18,21 +19,21 @@ pub struct CountedBytes<T> {
 }
 
 impl HeapSum {
-    /// What there is now.
+    /// The current sum.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.0.load(Relaxed)
     }
 
-    /// Enters `it`, which takes so many bytes elsewhere; shared by pointers that count.
+    /// Counts `it`, with `elsewhere` bytes on the heap, plus the block of its reference count.
     pub fn enter<T>(&self, it: T, elsewhere: u64) -> CountedBytes<T> {
         let weight = elsewhere + on_heap(size_of::<CountedBytes<T>>() + 2 * size_of::<usize>());
         self.0.fetch_add(weight, Relaxed);
         CountedBytes { it, weight, sum: self.clone() }
     }
 
-    /// Enters a copy of a text. The buffer in which it was made has up to twice its size, and mimalloc leaves one that is shrunk
-    /// to no less than its half as it was.
+    /// Copies a text and counts the copy. The buffer of the text may be twice as large, and mimalloc keeps
+    /// the size of a block that shrinks to half of it or more.
     pub fn text(&self, text: &[u8]) -> Bytes {
         let text: Box<[u8]> = text.into();
         let elsewhere = on_heap(text.len());

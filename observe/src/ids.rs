@@ -1,5 +1,4 @@
-//! The numbers of finished requests that somebody was told of: what `explain` is asked by. Requests that nobody hears
-//! of have none.
+//! The ids of finished requests that were logged or streamed, for `explain`. Other requests have none.
 
 use larder_stdx::clock;
 use std::fmt;
@@ -8,18 +7,19 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// 2025-01-01, in unix milliseconds.
 const BEGINNING: u64 = 1_735_689_600_000;
 
-/// The bits of an id: eight characters of five bits each, so that ids sort as text as they do as numbers.
+/// The bits of an id: eight characters of five bits each, so that ids sort equally as text and as numbers.
 const BITS: u32 = 40;
 
-/// Digits and letters without `i`, `l`, `o` and `u`, which are misread (Crockford's base 32), in the order of ASCII.
+/// Digits and letters without `i`, `l`, `o` and `u`, which are easily misread (Crockford's base 32), in the order of
+/// ASCII.
 const DIGITS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 
-/// The id of one finished request: unique in the life of this process, later ones are larger. Eight characters as text.
+/// The id of one finished request: unique in the life of this process, increasing. Eight characters as text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RequestId(u64);
 
 impl RequestId {
-    /// Reads what [`RequestId`] writes; `None` for anything else.
+    /// Parses the text of a [`RequestId`]; `None` for other text.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         if text.len() != 8 {
@@ -41,19 +41,19 @@ impl fmt::Display for RequestId {
     }
 }
 
-/// Gives out ids, to all workers.
+/// Assigns ids, for all workers.
 pub struct Ids(AtomicU64);
 
 impl Default for Ids {
-    /// The first id is the time of the start in milliseconds: one of an earlier process, with fewer than a thousand told
-    /// requests a second, is none of this one's.
+    /// The first id is the time of the start in milliseconds: it differs from all ids of an earlier process with fewer
+    /// than a thousand logged requests a second.
     fn default() -> Self {
         Self(AtomicU64::new((clock::unix_micros(clock::precise_micros()) / 1000).saturating_sub(BEGINNING)))
     }
 }
 
 impl Ids {
-    /// The next one.
+    /// The next id.
     pub fn next(&self) -> RequestId {
         RequestId(self.0.fetch_add(1, Relaxed) & ((1 << BITS) - 1))
     }

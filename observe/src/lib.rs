@@ -1,5 +1,6 @@
-//! Who is told of every finished request: the access log, and whoever follows a subsystem. Each hearer has a file or a part of
-//! its own; how a request is answered is not here. Nothing of this waits, and what nobody hears costs a look.
+//! The consumers of every finished request: the access log, subsystem logs, traces and the live stream. Each consumer has
+//! a module of its own; the handling of requests is not here. No consumer blocks, and without consumers a request costs a
+//! branch.
 
 pub mod counted;
 pub mod ids;
@@ -36,28 +37,28 @@ use telemetry::Context;
 use top::Feed;
 use tracer::Tracer;
 
-/// What came of a request.
+/// The result of a request.
 pub struct RequestOutcome {
-    /// The status that was sent; 0 if none was.
+    /// The status sent; 0 if none was.
     pub status: u16,
     /// Bytes of body.
     pub body: u64,
-    /// What `Cache-Status` says, where the cache had a part.
+    /// The report in `Cache-Status`, if the cache was involved.
     pub report: Option<CacheReport>,
     /// Whether the response was sent to its last byte.
     pub end: ResponseEnd,
-    /// The origin's part; `None` where it was not asked.
+    /// The origin's part; `None` if it was not contacted.
     pub origin: Option<OriginTold>,
 }
 
 impl RequestOutcome {
-    /// An answer that needed nobody else, sent to its last byte.
+    /// A complete response without an origin exchange.
     #[must_use]
     pub fn whole(status: u16, body: u64, report: Option<CacheReport>) -> Self {
         Self { status, body, report, end: ResponseEnd::Whole, origin: None }
     }
 
-    /// What the cache did, in the words of the access log; empty where it had no part.
+    /// The cache result, as in the access log; empty if the cache was not involved.
     #[must_use]
     pub fn cache(&self) -> &'static str {
         match self.report {
@@ -75,66 +76,66 @@ impl RequestOutcome {
     }
 }
 
-/// A request that was answered, or was not: everything that is told of it.
+/// A finished request, answered or not, with all reported values.
 #[allow(dead_code, reason = "for the endpoints that come next")]
 pub struct Finished<'a> {
-    /// Who asked.
+    /// The client.
     pub client: &'a Client,
-    /// Its method; `-` where its head was refused.
+    /// Its method; `-` if its head was rejected.
     pub method: &'a str,
-    /// The protocol that it asks for by an extended CONNECT of HTTP/2; its method is that of the GET which it is for every rule.
+    /// The protocol of an extended CONNECT over HTTP/2; its method is GET, as for every rule.
     pub protocol: Option<&'a str>,
-    /// Its target, as it came; `-` where its head was refused.
+    /// Its target as received; `-` if its head was rejected.
     pub target: &'a str,
     /// Its version.
     pub version: Version,
     /// Its host.
     pub authority: &'a str,
-    /// The route's name; empty where none answered.
+    /// The route's name; empty without a route.
     pub route: &'a str,
-    /// The site's name: its first host; empty where none answered.
+    /// The site's name: its first host; empty without a site.
     pub site: &'a str,
     /// The positions of site and route in the configuration.
     pub at: Option<(usize, usize)>,
     /// The fields of its head.
     pub fields: &'a [Field<'a>],
-    /// Microseconds from the whole head to the end; of fast answers, only where somebody listens: they take less than the
-    /// clock's reading would.
+    /// Microseconds from the complete head to the end; for fast answers only with a consumer: they take less time than
+    /// reading the clock.
     pub micros: Option<u64>,
-    /// What came of it.
+    /// Its result.
     pub outcome: &'a RequestOutcome,
-    /// When it began, by the precise clock, and where its time went; of those that are measured.
+    /// Its beginning by the precise clock, and the time in each stage, if measured.
     pub spent: Option<(u64, SpentTimes)>,
-    /// Whether it is to be kept as a trace.
+    /// Whether it is kept as a trace.
     pub traced: bool,
-    /// What it is in OpenTelemetry, if it becomes a span.
+    /// Its OpenTelemetry context, if it becomes a span.
     pub span: Option<Context>,
-    /// Why its head was refused, where it was.
+    /// The reason for rejecting its head, if it was.
     pub refused: Option<Reject>,
 }
 
-/// One worker's hearers.
+/// One worker's consumers.
 pub struct Observer {
     /// This worker's access log.
     log: LogHandle,
     /// This worker's traces.
     pub tracer: Tracer,
-    /// The error log, which is told what each request cost where somebody follows that.
+    /// The error log, for events of single requests in a followed subsystem.
     errors: ErrorLog,
-    /// What is counted of each request; told by itself, since it needs to know when a request began.
+    /// The counters of routes; called separately, since it needs the beginning of a request.
     pub scopes: WorkerScopes,
-    /// Which URLs weigh most; told by itself, while statistics are on.
+    /// The heaviest URLs; called separately, while statistics are on.
     pub top: Rc<Feed>,
     /// The live stream.
     stream: Tap,
-    /// Numbers those that somebody was told of.
+    /// Assigns ids to requests that were logged or streamed.
     ids: Arc<Ids>,
-    /// And keeps them for a while.
+    /// Keeps these for a time.
     keeper: RecentKeeper,
 }
 
 impl Observer {
-    /// Tells `log`, those who follow subsystems in `errors`, `tracer`, and those who listen to `stream`; counts into `own`,
+    /// Reports to `log`, to followed subsystems of `errors`, to `tracer` and to listeners of `stream`; counts into `own`,
     /// and into the scopes of routes, while `statistics` are on.
     #[must_use]
     #[allow(clippy::too_many_arguments, reason = "each is a hearer, and it is called once")]
@@ -152,24 +153,24 @@ impl Observer {
         Self { log, errors, tracer, scopes: WorkerScopes::new(own, statistics), top, stream, ids, keeper }
     }
 
-    /// Whether somebody hears of fast answers.
+    /// Whether fast answers have a consumer.
     #[inline]
     pub fn hears_fast(&self) -> bool {
         self.log.is_on() || self.stream.is_on()
     }
 
-    /// Whether somebody wants to know how long fast answers took.
+    /// Whether a consumer needs the duration of fast answers.
     #[inline]
     pub fn times_fast(&self) -> bool {
         self.stream.is_on()
     }
 
-    /// Whether somebody hears of the others.
+    /// Whether other requests have a consumer.
     pub fn hears_slow(&self) -> bool {
         self.log.is_on() || self.stream.is_on() || self.follows()
     }
 
-    /// Tells everybody.
+    /// Reports a request to all consumers.
     pub fn finished(&self, it: &Finished<'_>) {
         if it.micros.is_some() {
             self.follow(it);
@@ -177,10 +178,10 @@ impl Observer {
         if self.log.is_on() {
             self.record(it);
         }
-        // What is told of one request in several places has one name.
+        // All reports of one request have the same id.
         let id = OnceCell::new();
         let id = || *id.get_or_init(|| self.ids.next());
-        // It is kept before anybody hears that name: who asks for it at once shall find it.
+        // It is kept before the id is published: a lookup right after finds it.
         let keep = |record| self.keeper.keep(it, id(), record);
         let is_kept = self.stream.is_on() && self.stream.tell(it, id, keep);
         if it.traced {
@@ -192,7 +193,7 @@ impl Observer {
         self.tracer.spans.finished(it);
     }
 
-    /// Tells of a head that was refused, with a page of `body` bytes.
+    /// Reports a rejected head, answered with a page of `body` bytes.
     pub fn rejected(&self, reject: Reject, client: &Client, body: u64) {
         if !self.hears_fast() {
             return;
@@ -217,28 +218,28 @@ impl Observer {
         });
     }
 
-    /// Tells the error log of a connection that was closed for want of a header of the PROXY protocol: at most once a second
-    /// for each reason.
+    /// Logs a connection that was closed because of a missing or invalid PROXY header: at most once a second for each
+    /// reason.
     pub fn unintroduced(&self, why: MissingPreamble, peer: Option<SocketAddr>) {
         let (why, from) = (why.name(), peer.map_or("unix".to_owned(), |it| it.to_string()));
         let teller = self.errors.of(Subsystem::Server);
         teller.seldom_of(Level::Warn, "proxy-header", why, &[("why", why), ("from", &from)]);
     }
 
-    /// Sends on what waits in buffers: to be called at every tick of the worker, and before it ends.
+    /// Sends buffered records: to be called at every tick of the worker, and before it ends.
     pub fn flush(&self) {
         self.log.flush();
         self.stream.look();
     }
 
-    /// Whether somebody follows what the tiers below RAM, or the origins, do for single requests.
+    /// Whether single operations of the tiers below RAM, or of origins, are logged.
     fn follows(&self) -> bool {
         [Subsystem::Disk, Subsystem::Fleet, Subsystem::Origin, Subsystem::Purge]
             .iter()
             .any(|it| self.errors.tells(*it, Level::Debug))
     }
 
-    /// Tells whoever follows the subsystem that answered.
+    /// Logs the operation of the subsystem that answered.
     fn follow(&self, it: &Finished<'_>) {
         let outcome = it.outcome;
         let is_forwarded = matches!(outcome.report, Some(CacheReport::Forwarded { .. }));

@@ -1,8 +1,8 @@
-//! The latest requests that somebody was told of, with their heads, so that `explain` can be asked about one of them. A
-//! request that nobody was told of is not kept: nobody knows its id.
+//! The latest logged or streamed requests, with their heads, for `explain`. A request without a report is not kept: its
+//! id is unknown.
 //!
-//! What proves who somebody is, is not kept: of `Authorization` and `Proxy-Authorization` that they were there, of `Cookie`
-//! the names of its cookies.
+//! Credentials are not kept: of `Authorization` and `Proxy-Authorization` only their presence, of `Cookie` the names of
+//! its cookies.
 
 use super::Finished;
 use super::ids::RequestId;
@@ -14,36 +14,36 @@ use larder_wire::message::Reject;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Requests that are kept at most, of all workers.
+/// The most requests that are kept, of all workers.
 pub const KEPT: usize = 4096;
 
-/// Bytes of all that is kept at most.
+/// The most bytes of all kept requests.
 const BYTES: usize = 8 << 20;
 
-/// What stands for a value that is not kept. No value of a client is this one: it would be kept as this, too.
+/// Replaces a value that is not kept. No kept value of a client equals it: such a value is replaced as well.
 const MARK: &[u8] = b"-";
 
-/// A request with what came of it.
+/// A request with its result.
 pub struct RecentRequest {
     /// Its id.
     pub id: RequestId,
-    /// Its method; `-` where its head was refused.
+    /// Its method; `-` if its head was rejected.
     pub method: String,
-    /// The protocol that it asked for by an extended CONNECT, where it is one.
+    /// The protocol of an extended CONNECT, if it is one.
     pub protocol: Option<Box<str>>,
-    /// That of its connection.
+    /// The scheme of its connection.
     pub scheme: Scheme,
-    /// Its target, as it came.
+    /// Its target as received.
     pub target: String,
     /// Its host.
     pub authority: String,
-    /// Its fields, without what is private.
+    /// Its fields, without private values.
     pub fields: FieldList,
     /// The names of the fields whose values were left out.
     pub withheld: Vec<&'static str>,
-    /// What was told of it: the record of the stream.
+    /// Its record in the stream.
     pub then: Bytes,
-    /// Why its head was refused, where it was: nothing else of it is known then.
+    /// The reason for rejecting its head, if it was: then the other fields are unknown.
     pub refused: Option<Reject>,
 }
 
@@ -51,11 +51,11 @@ pub struct RecentRequest {
 struct RecentRing {
     kept: VecDeque<Arc<RecentRequest>>,
     bytes: usize,
-    /// Those of the records among them, which the stream has counted.
+    /// The bytes of the records among them, which the stream counts.
     told: usize,
 }
 
-/// What is kept, of all workers: each writes into a ring of its own, so that none waits for another.
+/// The kept requests of all workers: each writes into a ring of its own, so that no worker waits for another.
 #[derive(Default)]
 pub struct Recent(Mutex<Vec<Arc<Mutex<RecentRing>>>>);
 
@@ -74,7 +74,7 @@ impl Recent {
         RecentKeeper { ring, most: (KEPT / workers.max(1), BYTES / workers.max(1)) }
     }
 
-    /// Bytes of all that is kept, without the records that were told.
+    /// Bytes of all kept requests, without their records in the stream.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         let rings = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -85,7 +85,7 @@ impl Recent {
         rings.iter().map(bytes).sum::<usize>() as u64
     }
 
-    /// The request of this id, if it is still known.
+    /// The request with this id, if it is still kept.
     #[must_use]
     pub fn find(&self, id: RequestId) -> Option<Arc<RecentRequest>> {
         let rings = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -97,7 +97,7 @@ impl Recent {
 }
 
 impl RecentKeeper {
-    /// Keeps a request, in place of the oldest where there is no room.
+    /// Keeps a request, in place of the oldest if the ring is full.
     pub fn keep(&self, it: &Finished<'_>, id: RequestId, then: Bytes) {
         let (fields, withheld) = without_secrets(it.fields);
         let kept = RecentRequest {
@@ -133,7 +133,7 @@ fn weight(it: &RecentRequest) -> usize {
     usize::try_from(own).unwrap_or(usize::MAX) + it.then.len()
 }
 
-/// Fields as they are kept, and the names of those whose values are not.
+/// The fields to keep, and the names of those whose values are removed.
 fn without_secrets(fields: &[Field<'_>]) -> (FieldList, Vec<&'static str>) {
     let (mut kept, mut withheld) = (FieldList::new(), Vec::new());
     for it in fields {
@@ -153,13 +153,13 @@ fn without_secrets(fields: &[Field<'_>]) -> (FieldList, Vec<&'static str>) {
     (kept, withheld)
 }
 
-/// A `Cookie` value whose cookies all have [`MARK`] for theirs.
+/// A `Cookie` value in which every cookie's value is [`MARK`].
 fn names_alone(value: &[u8]) -> Vec<u8> {
     let name = |pair: &[u8]| {
         let pair = pair.trim_ascii();
         match pair.iter().position(|it| *it == b'=') {
             Some(end) => [&pair[..end], b"=", MARK].concat(),
-            // A cookie without a name is its value.
+            // A cookie without a name is only a value.
             None => MARK.to_vec(),
         }
     };

@@ -1,46 +1,46 @@
-//! Which requests are traced: one in so many, per route; said by the configuration, and changed while running, until the next
-//! reload, or for a while by each who wants it. What becomes of a trace is in `traces`.
+//! The selection of traced requests: one in N, per route; set by the configuration, changed at run time until the next
+//! reload, or for a limited time by each recorder. Traces themselves are in `traces`.
 
 use larder_stdx::clock::Monotonic;
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// How many may hold leases of one route at the same time.
+/// The most leases of one route at the same time.
 pub const OWNERS: usize = 64;
 
-/// How often the requests of one route are traced.
+/// The sampling rate of one route.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceRate {
-    /// The route's name, as it is in logs.
+    /// The route's name, as in logs.
     pub route: String,
-    /// What the configuration says, or an operator since: one in so many; 0 is none.
+    /// The rate of the configuration, or an operator's later value: one in this many; 0 is none.
     pub every: u32,
-    /// What others want beside it for a while: one of each owner.
+    /// Additional rates for a limited time: one of each owner.
     leases: Vec<TraceLease>,
 }
 
-/// A rate that ends by itself, so that whoever asked for it may be gone without a word.
+/// A rate that expires by itself, so that its owner may disappear without releasing it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceLease {
-    /// Who asked: says it anew, or ends it, by the same name.
+    /// The owner: renews or ends it by the same name.
     pub owner: Arc<str>,
-    /// One in so many.
+    /// One in this many.
     pub every: u32,
-    /// When it ends.
+    /// Its expiry.
     pub until: Monotonic,
 }
 
 impl TraceRate {
-    /// The one that holds now: one in so many; 0 is none. The densest that anybody wants, so that nobody who follows a route
-    /// takes anything from another.
+    /// The rate in force: one in this many; 0 is none. It is the highest of all rates, so that no recorder of a route
+    /// reduces another one's.
     #[must_use]
     pub fn now(&self) -> u32 {
         let all = self.leases.iter().map(|it| it.every).chain([self.every]);
         all.filter(|it| *it > 0).min().unwrap_or(0)
     }
 
-    /// Until when that holds at least, where it is a lease's.
+    /// The earliest end of that rate, if it is a lease's.
     #[must_use]
     pub fn until(&self) -> Option<Monotonic> {
         let now = self.now();
@@ -49,41 +49,41 @@ impl TraceRate {
     }
 }
 
-/// What became of a wish for a lease.
+/// The result of a request for a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leased {
-    /// It holds.
+    /// It is in force.
     Yes,
-    /// [`OWNERS`] have leases of such a route already: nothing changed.
+    /// [`OWNERS`] leases of such a route exist already: no change.
     NoRoom,
 }
 
 /// The rates of all routes: by site, by route.
 type Rates = Vec<Vec<TraceRate>>;
 
-/// What a configuration says of tracing.
+/// The tracing settings of a configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TraceRates {
-    /// Of each site, its routes in order: the name, and one in how many requests is traced (0 is none).
+    /// For each site its routes in order: the name, and one in how many requests is traced (0 is none).
     pub routes: Vec<Vec<(String, u32)>>,
     /// Whether some route sends `Server-Timing`.
     pub timed: bool,
 }
 
-/// What all workers and the admin share of it.
+/// The state that all workers and the admin share.
 #[derive(Default)]
 pub struct Sampling {
     rates: Mutex<Rates>,
-    /// Changes with every change of the rates.
+    /// Incremented with every change of the rates.
     generation: AtomicU64,
-    /// Whether any route is traced: the transport stamps heads then.
+    /// Whether any route is traced: then the transport stamps heads.
     pub any: Arc<AtomicBool>,
-    /// Whether some route measures for `Server-Timing`, which wants the stamps, too.
+    /// Whether some route sends `Server-Timing`, which requires the stamps, too.
     timed: AtomicBool,
 }
 
 impl Sampling {
-    /// Takes over what a configuration says; what was said while running until now is forgotten. What was said for a while goes on.
+    /// Takes over a configuration; rates set at run time are dropped. Leases continue.
     pub fn configure(&self, rates: TraceRates) {
         self.timed.store(rates.timed, Relaxed);
         self.take_over(rates.routes);
@@ -100,8 +100,8 @@ impl Sampling {
         });
     }
 
-    /// Traces one in `every` requests of the routes of this name, or of all where it is `*`, until the next reload; more often
-    /// where a lease wants it. Returns how many routes that are.
+    /// Traces one in `every` requests of the routes of this name, or of all for `*`, until the next reload; more often if
+    /// a lease has a higher rate. Returns the number of these routes.
     pub fn set(&self, route: &str, every: u32) -> usize {
         let mut found = 0;
         self.change(|all| {
@@ -113,8 +113,8 @@ impl Sampling {
         found
     }
 
-    /// Has the routes of this name, or all, traced so often at least until the lease ends, in place of what its owner wanted
-    /// before. What is over takes its end at the next [`Sampling::look`].
+    /// Sets a minimum rate of the routes of this name, or of all, until the lease ends, in place of its owner's earlier
+    /// lease. An expired one is removed at the next [`Sampling::look`].
     pub fn lease(&self, route: &str, lease: &TraceLease) -> Leased {
         let mut leased = Leased::Yes;
         self.change(|all| {
@@ -131,12 +131,12 @@ impl Sampling {
         leased
     }
 
-    /// Ends the lease that `owner` has of the routes of this name, or of all; those of others go on.
+    /// Ends the lease of `owner` on the routes of this name, or on all; leases of other owners continue.
     pub fn release(&self, route: &str, owner: &str) {
         self.change(|all| of_name(all, route).for_each(|it| it.leases.retain(|it| &*it.owner != owner)));
     }
 
-    /// Ends the leases that are over; to be called about once a second.
+    /// Removes expired leases; to be called about once a second.
     pub fn look(&self, now: Monotonic) {
         let is_over = |it: &TraceLease| it.until <= now;
         let rates = self.rates.lock().unwrap_or_else(PoisonError::into_inner);
@@ -147,7 +147,7 @@ impl Sampling {
         }
     }
 
-    /// The rates now, in the order of the configuration.
+    /// The current rates, in the order of the configuration.
     pub fn rates(&self) -> Vec<TraceRate> {
         self.rates.lock().unwrap_or_else(PoisonError::into_inner).iter().flatten().cloned().collect()
     }
@@ -161,22 +161,23 @@ impl Sampling {
         change(&mut rates);
         let timed = self.timed.load(Relaxed);
         self.any.store(timed || rates.iter().flatten().any(|it| it.now() > 0), Relaxed);
-        // Workers count anew with each: who says the same again and again, as a recorder does, must not keep them from the Nth.
+        // Workers restart their count with each change: a recorder that renews the same rate must not keep them from
+        // reaching N.
         if holds(&rates) != before {
             self.generation.fetch_add(1, Relaxed);
         }
     }
 }
 
-/// The routes of a name, or all where it is `*`.
+/// The routes of a name, or all for `*`.
 fn of_name<'a>(all: &'a mut Rates, route: &'a str) -> impl Iterator<Item = &'a mut TraceRate> {
     all.iter_mut().flatten().filter(move |it| route == "*" || it.route == route)
 }
 
-/// One route as a worker counts.
+/// One route in a worker's count.
 struct RouteSample {
     every: u32,
-    /// Requests until the next that is traced, itself included.
+    /// Requests until the next traced one, inclusive.
     left: Cell<u32>,
 }
 
@@ -189,12 +190,12 @@ pub struct TraceSampler {
 }
 
 impl TraceSampler {
-    /// Counts by what `shared` says.
+    /// Counts by the rates of `shared`.
     pub fn new(shared: Arc<Sampling>) -> Self {
         Self { shared, seen: Cell::new(u64::MAX), any: Cell::new(false), turns: RefCell::default() }
     }
 
-    /// Whether the next request of this route is to be traced. Costs a look where nothing is.
+    /// Whether the next request of this route is to be traced. Costs a load if none is.
     #[inline]
     pub fn is_due(&self, at: (usize, usize)) -> bool {
         if self.shared.generation.load(Relaxed) != self.seen.get() {
@@ -215,7 +216,7 @@ impl TraceSampler {
         }
     }
 
-    /// A reload may have made routes fewer than a request that is under way knows.
+    /// After a reload there may be fewer routes than a request in progress refers to.
     #[inline]
     fn with(&self, (site, route): (usize, usize), ask: impl FnOnce(&RouteSample) -> bool) -> bool {
         self.turns.borrow().get(site).and_then(|it| it.get(route)).is_some_and(ask)

@@ -1,9 +1,9 @@
-//! Counts every finished request for its route, and how long requests take. One worker's: plain stores, and a look where
-//! it is switched off. The parts that are counted into are in `server::scopes`.
+//! Counts every finished request for its route, with its duration. One worker's: plain stores, and a branch if it is
+//! switched off. The counters themselves are in `server::route_stats`.
 //!
-//! What the slow speed answers is timed each time. A fast answer takes less time than two readings of the clock would be
-//! worth, so that of those the first few of each second are timed, and of the rest one in [`EACH`], which then stands for
-//! all of them. The second is the coarse clock's. So a quiet server's times are exact, and a busy one's cost nothing.
+//! Every response at the slow speed is timed. A fast answer is too short for two readings of the clock, so that of those
+//! the first few of each second are timed, and of the rest one in [`EACH`], which then represents all of them. The second
+//! is the coarse clock's. So the times of a quiet server are exact, and those of a busy one cost little.
 
 use super::RequestOutcome;
 use larder_counters::{Histogram, RouteScope, WorkerScope};
@@ -13,9 +13,9 @@ use larder_stdx::clock;
 use std::cell::Cell;
 use std::sync::Arc;
 
-/// Fast answers of a second that are timed one by one.
+/// Fast answers of a second that are all timed.
 const FIRST: u32 = 64;
-/// Of those that follow one in so many is timed: a prime, so that no pattern of requests meets always the same.
+/// Of later ones, one in this many is timed: a prime, so that no pattern of requests always hits the same.
 const EACH: u32 = 61;
 
 /// A fast answer that is timed.
@@ -25,7 +25,7 @@ pub struct Timed {
     weight: u64,
 }
 
-/// What one worker counts into.
+/// The counters of one worker.
 pub struct WorkerScopes {
     is_on: Cell<bool>,
     own: Arc<WorkerScope>,
@@ -39,12 +39,12 @@ impl WorkerScopes {
         Self { is_on: Cell::new(is_on), own, sampler: TimingSampler::default() }
     }
 
-    /// Whether anything is counted from now on.
+    /// Switches counting on or off.
     pub fn switch(&self, is_on: bool) {
         self.is_on.set(is_on);
     }
 
-    /// A request may be answered at the fast speed now: begins to time it where it is its turn.
+    /// Called before a request that may be answered at the fast speed: begins to time it if it is sampled.
     #[inline]
     pub fn begin(&self) -> Option<Timed> {
         if !self.is_on.get() {
@@ -54,7 +54,7 @@ impl WorkerScopes {
         Some(Timed { started: clock::precise_micros(), weight })
     }
 
-    /// It was.
+    /// Counts a fast answer.
     #[inline]
     pub fn fast(&self, scope: Option<&RouteScope>, outcome: &RequestOutcome, timed: Option<Timed>) {
         if !self.is_on.get() {
@@ -66,12 +66,12 @@ impl WorkerScopes {
         }
     }
 
-    /// Whether the other answers are timed: [`WorkerScopes::slow`] wants to know when they began.
+    /// Whether other requests are timed: [`WorkerScopes::slow`] needs their beginning.
     pub fn is_on(&self) -> bool {
         self.is_on.get()
     }
 
-    /// A request was answered at the slow speed, in `micros` from its head to its last byte.
+    /// Counts a request that was answered at the slow speed, in `micros` from its head to its last byte.
     pub fn slow(&self, scope: Option<&RouteScope>, outcome: &RequestOutcome, micros: u64) {
         if !self.is_on.get() {
             return;
@@ -143,16 +143,16 @@ fn count(scope: &RouteScope, outcome: &RequestOutcome) {
     }
 }
 
-/// Chooses what is timed.
+/// Chooses the fast answers that are timed.
 #[derive(Default)]
 struct TimingSampler {
     second: Cell<u64>,
-    /// Of this second.
+    /// The number of answers in this second.
     seen: Cell<u32>,
 }
 
 impl TimingSampler {
-    /// For how many a request of this second stands; `None` where it is not timed.
+    /// The number of answers that one of this second represents; `None` if it is not timed.
     #[inline]
     fn weight(&self, second: u64) -> Option<u64> {
         if self.second.replace(second) != second {

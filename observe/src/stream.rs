@@ -1,6 +1,6 @@
-//! The live stream of finished requests: what a worker says of each to those who listen, and who listens. How it is sent
-//! to them is in `admin/stream`. Where nobody listens a request costs a load and a branch; a listener that is too slow
-//! loses records, is told how many, and makes no worker wait.
+//! The live stream of finished requests: the record of each request, and the list of listeners. Sending is in
+//! `admin/stream`. Without listeners a request costs a load and a branch; a listener that is too slow loses records, gets
+//! the number of lost ones, and delays no worker.
 
 use super::Finished;
 use super::counted::HeapSum;
@@ -18,48 +18,48 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{mpsc, watch};
 
-/// How many may listen at the same time.
+/// The most listeners at the same time.
 pub const LISTENERS: usize = 16;
 
-/// Records that wait for one listener at most; more are lost.
+/// The most records that wait for one listener; further ones are lost.
 pub const QUEUE: usize = 1024;
 
-/// Bytes of one text of a record at most: with [`QUEUE`], what waits is bounded.
+/// The most bytes of one text of a record: with [`QUEUE`], this bounds the waiting records.
 const TEXT: usize = 2048;
 
-/// Who listens, for all workers and the admin.
+/// The listeners, for all workers and the admin.
 pub struct Hub {
-    /// How many listen: what a worker looks at.
+    /// The number of listeners: read by workers.
     listening: AtomicUsize,
     /// Counts the changes of `listeners`, so that workers take them over.
     version: AtomicU64,
     listeners: Mutex<Vec<Arc<Listener>>>,
     over: watch::Sender<bool>,
     counters: Arc<Counters>,
-    /// Records that wait for somebody, or are kept, and what is made of them for a connection.
+    /// Records that wait for a listener, or are kept, and their encoded form for a connection.
     sum: HeapSum,
 }
 
-/// One that listens, as the workers see it.
+/// A listener, as seen by workers.
 struct Listener {
     filter: Option<Expression>,
     queue: mpsc::Sender<Bytes>,
-    /// Records that were lost and not told of yet.
+    /// Lost records that were not reported yet.
     lost: AtomicU64,
 }
 
-/// The end at which one listens; dropping it ends that.
+/// A listener's end; dropping it ends the subscription.
 pub struct Listening {
     hub: Arc<Hub>,
     listener: Arc<Listener>,
     /// The records.
     pub records: mpsc::Receiver<Bytes>,
-    /// Becomes true when nothing more will come.
+    /// Becomes true when no more records will follow.
     pub over: watch::Receiver<bool>,
 }
 
 impl Hub {
-    /// Nobody listens yet.
+    /// A hub without listeners.
     #[must_use]
     pub fn new(counters: Arc<Counters>) -> Arc<Self> {
         Arc::new(Self {
@@ -72,7 +72,7 @@ impl Hub {
         })
     }
 
-    /// Listens from now on: to what `filter` is true of, or to everything. `None` where [`LISTENERS`] listen already.
+    /// Subscribes to requests for which `filter` is true, or to all. `None` if there are [`LISTENERS`] already.
     #[must_use]
     pub fn listen(self: &Arc<Self>, filter: Option<Expression>) -> Option<Listening> {
         let (queue, records) = mpsc::channel(QUEUE);
@@ -91,18 +91,18 @@ impl Hub {
         Some(Listening { hub: self.clone(), listener, records, over: self.over.subscribe() })
     }
 
-    /// Nothing more will come: everybody is told.
+    /// Ends the stream: all listeners are notified.
     pub fn close(&self) {
         self.over.send_replace(true);
     }
 
-    /// Where all that is on its way is counted.
+    /// The sum of all records in flight.
     #[must_use]
     pub fn sum(&self) -> &HeapSum {
         &self.sum
     }
 
-    /// How many listen.
+    /// The number of listeners.
     #[must_use]
     pub fn listening(&self) -> usize {
         self.listening.load(Relaxed)
@@ -111,7 +111,7 @@ impl Hub {
     fn change<T>(&self, change: impl FnOnce(&mut Vec<Arc<Listener>>) -> T) -> T {
         let mut all = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
         let done = change(&mut all);
-        // Within the lock, so that a worker that sees the new number finds what it stands for.
+        // Within the lock, so that a worker that sees the new version finds its listeners.
         self.version.fetch_add(1, Relaxed);
         self.listening.store(all.len(), Relaxed);
         self.counters.streams_open.set_shared(all.len() as u64);
@@ -120,7 +120,7 @@ impl Hub {
 }
 
 impl Listening {
-    /// How many records were lost since this was asked last.
+    /// The number of records lost since the last call.
     pub fn lost(&self) -> u64 {
         self.listener.lost.swap(0, Relaxed)
     }
@@ -135,26 +135,26 @@ impl Drop for Listening {
 /// One worker's end of the stream.
 pub struct Tap {
     hub: Arc<Hub>,
-    /// The version that `listeners` is of.
+    /// The version of `listeners`.
     version: Cell<u64>,
     listeners: RefCell<Vec<Arc<Listener>>>,
 }
 
 impl Tap {
-    /// Tells those who listen at `hub`.
+    /// A worker's end that sends to the listeners of `hub`.
     #[must_use]
     pub fn new(hub: Arc<Hub>) -> Self {
         Self { hub, version: Cell::new(0), listeners: RefCell::default() }
     }
 
-    /// Whether somebody listens.
+    /// Whether there is a listener.
     #[inline]
     pub fn is_on(&self) -> bool {
         self.hub.listening.load(Relaxed) != 0
     }
 
-    /// Tells those whose filter is true of `it`, and whether there is one. The record is made for the first of them, and
-    /// given to `keep` before anybody hears of it.
+    /// Sends `it` to the listeners whose filter is true, and returns whether there is one. The record is made for the
+    /// first of them, and passed to `keep` before it is sent.
     pub fn tell(&self, it: &Finished<'_>, id: impl Fn() -> RequestId, keep: impl Fn(Bytes)) -> bool {
         self.look();
         let mut made: Option<Bytes> = None;
@@ -175,12 +175,12 @@ impl Tap {
         made.is_some()
     }
 
-    /// What is told of a request, counted as long as it is somewhere.
+    /// The record of a request, counted as long as it exists.
     pub fn record(&self, it: &Finished<'_>, id: RequestId) -> Option<Bytes> {
         told(it, id).map(|it| self.hub.sum.text(&it))
     }
 
-    /// Takes over who listens, and lets go of who does not any more.
+    /// Takes over the current listeners, and drops removed ones.
     pub fn look(&self) {
         if self.hub.version.load(Relaxed) == self.version.get() {
             return;
@@ -191,7 +191,7 @@ impl Tap {
     }
 }
 
-/// A finished request as a filter sees it.
+/// A finished request as input of a filter.
 struct FilterFacts<'a>(&'a Finished<'a>);
 
 impl ExpressionFacts for FilterFacts<'_> {
@@ -238,12 +238,12 @@ impl ExpressionFacts for FilterFacts<'_> {
     }
 }
 
-/// What is told of a request, as JSON.
+/// The record of a request, as JSON.
 pub fn told(it: &Finished<'_>, id: RequestId) -> Option<Vec<u8>> {
     serde_json::to_vec(&record(it, id)).ok()
 }
 
-/// What is told of a request: the RECORD of the API.
+/// The record of a request: the RECORD of the API.
 fn record(it: &Finished<'_>, id: RequestId) -> Value {
     let outcome = it.outcome;
     let field = |name| field::first(it.fields, name).map(|it| short(String::from_utf8_lossy(it)));
@@ -302,7 +302,7 @@ fn ttl(report: Option<CacheReport>) -> Option<i64> {
     }
 }
 
-/// A text, cut where it is longer than [`TEXT`] bytes.
+/// A text, truncated to [`TEXT`] bytes.
 fn short(text: Cow<'_, str>) -> Cow<'_, str> {
     if text.len() <= TEXT {
         return text;

@@ -1,5 +1,5 @@
-//! OpenTelemetry traces: which requests become spans, and the queue in which they wait to be sent. Workers never wait for it: what
-//! finds it full is dropped, and counted. What a span is on the wire, and the sending, is in `export`.
+//! OpenTelemetry traces: the selection of spans, and the queue in which they wait to be sent. Workers never wait for it:
+//! spans for a full queue are dropped, and counted. The encoding and sending of spans are in `export`.
 
 mod export;
 
@@ -20,7 +20,7 @@ use std::time::Duration;
 /// Spans that may wait to be sent.
 const QUEUE: usize = 4096;
 
-/// What is told of one request.
+/// The reported values of one request.
 #[derive(Clone, Debug)]
 pub struct Span {
     context: Context,
@@ -36,17 +36,17 @@ pub struct Span {
     cache: &'static str,
 }
 
-/// Where a request stands in its trace.
+/// The position of a request in its trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Context {
     /// The trace, and this request's span in it.
     own: TraceParent,
-    /// The span that caused it; 0 where it is the first.
+    /// The parent span; 0 if it is the first.
     parent: u64,
 }
 
 impl Context {
-    /// What the origin is told: the value of `traceparent`.
+    /// The value of `traceparent` for the origin.
     #[must_use]
     pub fn traceparent(&self) -> String {
         self.own.to_string()
@@ -55,22 +55,22 @@ impl Context {
 
 enum SpanItem {
     Span(Box<Span>),
-    /// Asks to be told once all before it is sent.
+    /// Requests a notification after all earlier spans were sent.
     Flush(SyncSender<()>),
 }
 
-/// An OpenTelemetry collector, and what is sent to it.
+/// An OpenTelemetry collector, and the selection of spans for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Collector {
-    /// The address on which it listens.
+    /// Its address.
     pub to: larder_origin::OriginAddress,
     /// One in this many requests is sent; 0 sends none.
     pub sample: u32,
-    /// Whether requests whose `traceparent` says that they are recorded are sent as well.
+    /// Whether requests with the sampled flag in their `traceparent` are sent as well.
     pub follow: bool,
 }
 
-/// Spans on their way to a collector, of all workers.
+/// The queue of spans for a collector, of all workers.
 pub struct Telemetry {
     every: u32,
     follow: bool,
@@ -78,10 +78,9 @@ pub struct Telemetry {
 }
 
 impl Telemetry {
-    /// What a configuration says; `None` where it names no collector.
+    /// The telemetry of a configuration; `None` if it has no collector.
     ///
-    /// # Errors
-    /// One sentence: it cannot be started.
+    /// # Errors One sentence: it cannot be started.
     pub fn of(
         collector: Option<&Collector>,
         counters: impl FnOnce() -> Arc<Counters>,
@@ -89,7 +88,7 @@ impl Telemetry {
         collector.map(|it| Self::start(it, counters())).transpose()
     }
 
-    /// Starts the thread that sends; counts into `counters`.
+    /// Starts the sending thread; counts into `counters`.
     fn start(settings: &Collector, counters: Arc<Counters>) -> Result<Arc<Self>, String> {
         let (queue, items) = mpsc::sync_channel(QUEUE);
         let sender = export::SpanSender::new(&settings.to, counters)
@@ -101,7 +100,7 @@ impl Telemetry {
         Ok(Arc::new(Self { every: settings.sample, follow: settings.follow, queue }))
     }
 
-    /// Waits until what is queued is sent, but not longer than `patience`.
+    /// Waits until queued spans are sent, but not longer than `patience`.
     pub fn flush(&self, patience: Duration) {
         let (told, done) = mpsc::sync_channel(1);
         if self.queue.try_send(SpanItem::Flush(told)).is_ok() {
@@ -114,28 +113,28 @@ impl Telemetry {
 pub struct Spans {
     telemetry: Option<Arc<Telemetry>>,
     counters: Arc<Counters>,
-    /// Requests until the next that is sampled, itself included.
+    /// Requests until the next sampled one, inclusive.
     left: Cell<u32>,
     random: RandomState,
     made: Cell<u64>,
 }
 
 impl Spans {
-    /// Sends by `telemetry`; without it, nothing is told.
+    /// Sends by `telemetry`; without it, nothing is sent.
     pub fn new(telemetry: Option<Arc<Telemetry>>, counters: Arc<Counters>) -> Self {
         let left = Cell::new(telemetry.as_ref().map_or(0, |it| it.every));
         Self { telemetry, counters, left, random: RandomState::new(), made: Cell::new(0) }
     }
 
-    /// Whether the next request, which has these fields, becomes a span: by its turn, or because whoever sent it records it.
-    /// Costs a look where telemetry is off.
+    /// Whether the next request, with these fields, becomes a span: by its turn, or by the sampled flag of its sender.
+    /// Costs a branch if telemetry is off.
     #[inline]
     pub fn due(&self, fields: &[Field<'_>]) -> Option<Context> {
         let telemetry = self.telemetry.as_ref()?;
         self.due_of(telemetry, fields)
     }
 
-    /// The same for a request that is kept.
+    /// The same for owned fields.
     #[inline]
     pub fn due_in(&self, fields: &FieldList) -> Option<Context> {
         let telemetry = self.telemetry.as_ref()?;
@@ -165,7 +164,7 @@ impl Spans {
         }
     }
 
-    /// Tells what came of a request that became a span. Never waits.
+    /// Queues the result of a request that became a span. Never waits.
     pub fn finished(&self, it: &Finished<'_>) {
         let (Some(context), Some(telemetry), Some((began, spent))) = (it.span, &self.telemetry, it.spent)
         else {

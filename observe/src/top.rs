@@ -1,6 +1,6 @@
-//! Which URLs weigh most: by requests, misses, bytes sent and time at the origin. Each worker has sketches of its own,
-//! which it writes without a lock; whoever reads asks each worker for a copy. The sketch is `larder_counters::top`; how
-//! it is told is in `admin/top`.
+//! The heaviest URLs: by requests, misses, bytes sent and time at the origin. Each worker has sketches of its own, which
+//! it writes without a lock; a reader requests a copy from each worker. The sketch is `larder_counters::top`; the API is
+//! in `admin/top`.
 
 use super::RequestOutcome;
 use larder_counters::top::{PLACE, TopOrder, TopSketch};
@@ -16,28 +16,28 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// Bytes of all sketches of all workers at most.
+/// The most bytes of all sketches of all workers.
 pub const BYTES: usize = 32 << 20;
 
-/// Places of one sketch at most: more would be more exact than anybody can see.
+/// The most slots of one sketch: more would not visibly improve the result.
 const PLACES: usize = 4096;
 
-/// What the texts of `https` begin with; no authority has a slash.
+/// The beginning of texts of `https`; no authority has a slash.
 pub const HTTPS: &str = "https://";
 
-/// How long one worker may take for a copy.
+/// The time limit of one worker for a copy.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What is asked of a worker.
+/// A request to a worker.
 enum TopQuery {
     Copy(TopOrder, oneshot::Sender<TopSketch>),
     Forget(oneshot::Sender<()>),
 }
 
-/// Every worker's sketches, as a reader reaches them.
+/// The sketches of all workers, for readers.
 pub struct Tops {
     workers: Mutex<Vec<mpsc::Sender<TopQuery>>>,
-    /// Not to be known outside: else somebody could have URLs counted as one.
+    /// Secret: otherwise a client could construct URLs that count as one.
     seed: u64,
     since: AtomicU64,
     bytes: AtomicU64,
@@ -55,16 +55,16 @@ impl Default for Tops {
     }
 }
 
-/// Copies of what the workers have.
+/// Copies of the workers' sketches.
 pub struct Copies {
-    /// One of each worker that answered.
+    /// One of each worker that responded.
     pub parts: Vec<TopSketch>,
-    /// Whether all did.
+    /// Whether all responded.
     pub complete: bool,
 }
 
 impl Tops {
-    /// The sketches of one of `workers`, which are served to readers until the runtime ends.
+    /// The sketches of one of `workers`, available to readers until the runtime ends.
     #[must_use]
     pub fn worker(self: &Arc<Self>, workers: usize) -> Rc<Feed> {
         let (sender, asked) = mpsc::channel(4);
@@ -77,7 +77,7 @@ impl Tops {
         feed
     }
 
-    /// What is counted by `by`, of every worker.
+    /// The sketches by `by` of every worker.
     pub async fn copies(&self, by: TopOrder) -> Copies {
         let answers = self.ask(|reply| TopQuery::Copy(by, reply)).await;
         let all = answers.len();
@@ -85,20 +85,20 @@ impl Tops {
         Copies { complete: parts.len() == all, parts }
     }
 
-    /// Has everything be counted anew; whether every worker does.
+    /// Resets all sketches; returns whether every worker did.
     pub async fn forget(&self) -> bool {
         let answers = self.ask(TopQuery::Forget).await;
         self.since.store(clock::wall().0, Relaxed);
         answers.iter().all(Option::is_some)
     }
 
-    /// Bytes of all sketches: every worker has them from its start on.
+    /// Bytes of all sketches: every worker has them from its start.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Relaxed)
     }
 
-    /// Since when is counted, unix seconds.
+    /// The beginning of counting, unix seconds.
     #[must_use]
     pub fn since(&self) -> u64 {
         self.since.load(Relaxed)
@@ -125,7 +125,7 @@ impl Tops {
     }
 }
 
-/// What stands before the authority: nothing for `http`, whose texts are told with it.
+/// The prefix of the authority: empty for `http`.
 fn mark(scheme: Scheme) -> &'static [u8] {
     match scheme {
         Scheme::Http => b"",
@@ -152,7 +152,7 @@ impl Feed {
         }
     }
 
-    /// Counts any other.
+    /// Counts any other response.
     pub fn slow(&self, scheme: Scheme, authority: &str, target: &str, outcome: &RequestOutcome) {
         let missed = matches!(outcome.report, Some(it @ CacheReport::Forwarded { .. }) if !it.is_pass());
         let text: &[&[u8]] = &[mark(scheme), authority.as_bytes(), target.as_bytes()];

@@ -1,20 +1,20 @@
-//! `traceparent` (W3C Trace Context, level 1 §3.2): of which trace a request is a part. What is told of it is in `telemetry`.
+//! `traceparent` (W3C Trace Context, level 1 §3.2): the trace of a request. The exported spans are in `telemetry`.
 
 use std::fmt;
 
-/// What a request says of the trace that it belongs to.
+/// The trace context of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceParent {
     /// The whole trace; never 0.
     pub trace: u128,
-    /// The span that caused this one; never 0.
+    /// The parent span; never 0.
     pub span: u64,
-    /// Whether whoever sent it records it.
+    /// The sampled flag of the sender.
     pub sampled: bool,
 }
 
 impl TraceParent {
-    /// Reads a field value; `None` where it is not valid: then it is as if it had not been sent.
+    /// Parses a field value; `None` if it is invalid: then the field is ignored.
     #[must_use]
     pub fn read(value: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(value).ok()?.trim();
@@ -24,7 +24,7 @@ impl TraceParent {
         let (trace, rest) = rest.split_at_checked(32)?;
         let (span, rest) = rest.strip_prefix('-')?.split_at_checked(16)?;
         let (flags, rest) = rest.strip_prefix('-')?.split_at_checked(2)?;
-        // Later versions may have more behind.
+        // Later versions may append fields.
         let ends = rest.is_empty() || (version != "00" && rest.starts_with('-'));
         let hex = [version, trace, span, flags].iter().all(|it| it.bytes().all(lower));
         if !ends || !hex || version == "ff" {

@@ -1,4 +1,4 @@
-//! One worker's traces: decides which of its requests are traced, and hands over what came of them.
+//! One worker's traces: selects traced requests, and passes on their results.
 
 use super::Finished;
 use super::sampling::TraceSampler;
@@ -17,7 +17,7 @@ pub struct Tracer {
 }
 
 impl Tracer {
-    /// Traces into `traces`, and to `telemetry` where there is one.
+    /// Traces into `traces`, and to `telemetry` if configured.
     pub fn new(traces: Arc<Traces>, telemetry: Option<Arc<Telemetry>>, counters: Arc<Counters>) -> Self {
         Self {
             spans: Spans::new(telemetry, counters.clone()),
@@ -27,27 +27,27 @@ impl Tracer {
         }
     }
 
-    /// Whether the next request of a route is to be traced, if it is answered at once: [`Tracer::count`] it then. What is
-    /// not is asked about again by [`Tracer::takes`].
+    /// Whether the next request of a route is to be traced, if it is answered at once: then call [`Tracer::count`]. For
+    /// other requests [`Tracer::takes`] decides again.
     #[inline]
     pub fn is_due(&self, at: (usize, usize)) -> bool {
         self.sampler.is_due(at)
     }
 
-    /// A request of a route was answered at once.
+    /// Counts a request of a route that was answered at once.
     #[inline]
     pub fn count(&self, at: (usize, usize)) {
         self.sampler.count(at);
     }
 
-    /// Whether a request that is answered in its own time is to be traced.
+    /// Whether a request at the slow speed is to be traced.
     pub fn takes(&self, at: (usize, usize)) -> bool {
         let is_due = self.sampler.is_due(at);
         self.sampler.count(at);
         is_due
     }
 
-    /// Keeps what came of a request that is traced.
+    /// Keeps the result of a traced request.
     pub fn finished(&self, it: &Finished<'_>, id: String) {
         let Some((began, spent)) = it.spent else { return };
         let start_us = start_us(began);

@@ -1,5 +1,5 @@
-//! Finished traces: the latest of all workers in a ring, and whoever follows them as they come. Neither makes a worker wait:
-//! what finds the door closed is lost, and counted. Which requests are traced is in `sampling`.
+//! Finished traces: the latest of all workers in a ring, and the followers that receive new ones. Neither blocks a
+//! worker: a trace that finds the lock taken is lost, and counted. The selection of requests is in `sampling`.
 
 use super::counted::{CountedBytes, HeapSum};
 use super::sampling::{Sampling, TraceRates};
@@ -14,46 +14,46 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::mpsc;
 
-/// Traces that are kept for who asks later.
+/// Traces that are kept for later requests.
 const KEPT: usize = 4096;
-/// Traces that may wait for one who follows.
+/// The most traces that wait for one follower.
 const AHEAD: usize = 1024;
-/// Followers at once.
+/// The most followers.
 const FOLLOWERS: usize = 16;
-/// Bytes of a URL that are kept.
+/// The most bytes of a URL that are kept.
 const URL: usize = 2048;
 
 /// One traced request, from its first byte to its last.
 #[derive(Clone, Debug)]
 pub struct RequestTrace {
-    /// Different for each.
+    /// Unique.
     pub id: String,
-    /// When it began, microseconds since the Unix epoch.
+    /// Its beginning, microseconds since the Unix epoch.
     pub start_us: u64,
     /// The route's name.
     pub route: String,
     /// Its method.
     pub method: String,
-    /// Its URL; what is beyond 2 KiB of it is left out.
+    /// Its URL, truncated to 2 KiB.
     pub url: String,
-    /// The status that was sent; 0 if none was.
+    /// The status sent; 0 if none was.
     pub status: u16,
-    /// Bytes of body that were sent.
+    /// Bytes of body sent.
     pub bytes: u64,
-    /// What the cache did, in the words of the access log.
+    /// The cache result, as in the access log.
     pub cache: &'static str,
-    /// Where the time went.
+    /// The time in each stage.
     pub spent: SpentTimes,
 }
 
 impl RequestTrace {
-    /// Bytes of its texts, and of its place in the ring.
+    /// Bytes of its texts, and of its slot in the ring.
     fn elsewhere(&self) -> u64 {
         let texts = [&self.id, &self.route, &self.method, &self.url];
         size_of::<usize>() as u64 + texts.iter().map(|it| on_heap(it.capacity())).sum::<u64>()
     }
 
-    /// As the API and files of traces have it: see docs/trace-format.md.
+    /// The form of the API and of trace files: see docs/trace-format.md.
     pub fn json(&self) -> Value {
         let stages: Map<String, Value> =
             self.spent.iter().map(|(stage, micros)| (stage.name().to_owned(), micros.into())).collect();
@@ -72,7 +72,7 @@ impl RequestTrace {
     }
 }
 
-/// A URL as it is kept.
+/// The kept part of a URL.
 pub fn url(scheme: Scheme, authority: &str, target: &str) -> String {
     let mut url = format!("{}://{authority}{target}", scheme.name());
     if url.len() > URL {
@@ -83,7 +83,7 @@ pub fn url(scheme: Scheme, authority: &str, target: &str) -> String {
     url
 }
 
-/// One who follows.
+/// One follower.
 struct TraceFollower {
     route: Option<String>,
     queue: mpsc::Sender<Arc<CountedBytes<RequestTrace>>>,
@@ -92,16 +92,16 @@ struct TraceFollower {
 
 /// A follower's end.
 pub struct Following {
-    /// What comes.
+    /// New traces.
     pub traces: mpsc::Receiver<Arc<CountedBytes<RequestTrace>>>,
-    /// How many did not find room since this was last set to 0.
+    /// The number of traces that did not fit since this was last set to 0.
     pub lost: Arc<AtomicU64>,
 }
 
 #[derive(Default)]
 struct KeptTraces {
     ring: VecDeque<Arc<CountedBytes<RequestTrace>>>,
-    /// How many of the ring's newest nobody has read.
+    /// The number of unread traces, the newest of the ring.
     unread: usize,
     followers: Vec<TraceFollower>,
 }
@@ -109,22 +109,22 @@ struct KeptTraces {
 /// The traces of all workers.
 #[derive(Default)]
 pub struct Traces {
-    /// Which requests are traced.
+    /// The selection of traced requests.
     pub sampling: Arc<Sampling>,
     kept: Mutex<KeptTraces>,
-    /// Those that are kept, or wait for somebody.
+    /// Traces that are kept, or wait for a follower.
     sum: HeapSum,
 }
 
 impl Traces {
-    /// None yet; taken as a configuration says.
+    /// An empty ring, with the rates of a configuration.
     pub fn of(rates: TraceRates) -> Arc<Self> {
         let traces = Arc::new(Self::default());
         traces.sampling.configure(rates);
         traces
     }
 
-    /// Keeps a trace, and gives it to those who follow. Never waits.
+    /// Keeps a trace, and sends it to the followers. Never waits.
     pub fn add(&self, trace: RequestTrace, counters: &Counters) {
         counters.traces.add(1);
         let elsewhere = trace.elsewhere();
@@ -157,7 +157,7 @@ impl Traces {
         kept.unread += 1;
     }
 
-    /// The latest of a route or of all, at most `limit`, the newest first. All that is kept counts as read by that.
+    /// The latest of a route or of all, at most `limit`, the newest first. Counts all kept traces as read.
     pub fn latest(&self, route: Option<&str>, limit: usize) -> Vec<Arc<CountedBytes<RequestTrace>>> {
         let mut kept = self.kept();
         kept.unread = 0;
@@ -165,12 +165,12 @@ impl Traces {
         kept.ring.iter().rev().filter(of_route).take(limit).cloned().collect()
     }
 
-    /// Bytes that they take, those that wait for somebody as well.
+    /// Bytes of the traces, including those that wait for a follower.
     pub fn bytes(&self) -> u64 {
         self.sum.bytes()
     }
 
-    /// Follows what comes of a route, or of all; `None` where too many do already.
+    /// Follows the traces of a route, or all; `None` if there are too many followers.
     pub fn follow(&self, route: Option<String>) -> Option<Following> {
         let mut kept = self.kept();
         kept.followers.retain(|it| !it.queue.is_closed());
@@ -188,7 +188,7 @@ impl Traces {
     }
 }
 
-/// When something began, as traces say it: from the precise clock to the Unix epoch.
+/// Converts a time of the precise clock to microseconds since the Unix epoch, for traces.
 pub fn start_us(began: u64) -> u64 {
     clock::unix_micros(began)
 }

@@ -1,23 +1,23 @@
-//! `Cache-Control` as a struct, for requests and responses (RFC 9111 §5.2). Which field is in force is
-//! not here (`targeted`), nor what a directive leads to (`storable`, `freshness`, `reuse`).
+//! `Cache-Control` as a struct, for requests and responses (RFC 9111 §5.2). The choice of the field in force is not here
+//! (`targeted`), nor are the effects of directives (`storable`, `freshness`, `reuse`).
 //!
-//! What other caches disagree on, and what is done here:
+//! Choices where other caches disagree:
 //!
-//! * A delta-seconds may be a token or a quoted string (§5.2); anything but digits — a sign, a fraction,
-//!   a space beside the `=`, no argument at all — is *zero*, which is stale (§4.2.1).
+//! * A delta-seconds may be a token or a quoted string (§5.2); a value other than digits (a sign, a fraction, a space
+//!   next to the `=`, no argument at all) is *zero*, which is stale (§4.2.1).
 //! * A number above 2^31 is 2^31 (§1.2.2).
-//! * A directive that is given twice has the lowest of its values. §4.2.1 allows the first value or
-//!   staleness; the lowest is never fresher than either.
-//! * `no-cache` and `private` whose list of names cannot be read are about the whole response.
-//! * A quote opens a quoted string only right after `=`, and only if it is closed; a lone quote hides no
-//!   directive that follows it.
-//! * A directive that only restricts counts whatever argument it has; `public` and `must-understand`,
-//!   which permit, count only without one.
+//! * A repeated directive has the lowest of its values. §4.2.1 allows the first value or staleness; the lowest is never
+//!   fresher than either.
+//! * `no-cache` and `private` with an invalid list of names apply to the whole response.
+//! * A quote opens a quoted string only right after `=`, and only if it is closed; a lone quote hides no directive that
+//!   follows it.
+//! * A restricting directive counts with any argument; `public` and `must-understand`, which permit, count only without
+//!   one.
 
 use crate::field::{Field, is_token};
 use crate::policy::RequestDirectivePolicy;
 
-/// The largest number of seconds that is told apart (RFC 9111 §1.2.2).
+/// The largest number of seconds that is distinguished (RFC 9111 §1.2.2).
 pub const MAX_DELTA: u32 = 1 << 31;
 
 /// Directives of a request (RFC 9111 §5.2.1).
@@ -41,20 +41,19 @@ pub struct RequestDirectives {
     pub stale_if_error: Option<u32>,
 }
 
-/// `no-cache` and `private` may be about the whole response or about named fields.
+/// `no-cache` and `private` may apply to the whole response or to named fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Qualified {
     /// The directive is absent.
     #[default]
     Absent,
-    /// Present without argument: about the whole response.
+    /// Present without argument: applies to the whole response.
     Whole,
-    /// Present with field names, lower case: about those fields only.
+    /// Present with field names, lower case: applies to those fields only.
     Fields(Vec<String>),
 }
 
-/// Directives of a response (RFC 9111 §5.2.2), or of the targeted field that takes their place
-/// (RFC 9213).
+/// Directives of a response (RFC 9111 §5.2.2), or of the targeted field that replaces them (RFC 9213).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResponseDirectives {
     /// `max-age`: seconds.
@@ -113,8 +112,8 @@ impl RequestDirectives {
         }
     }
 
-    /// Those that the route lets a client steer the cache with; the rest as if absent. `no-transform` is
-    /// not about caching and stays.
+    /// The directives by which the route lets a client control the cache; the rest as if absent. `no-transform` does not
+    /// concern caching and stays.
     #[inline]
     #[must_use]
     pub fn obeyed(self, policy: RequestDirectivePolicy) -> Self {
@@ -130,20 +129,20 @@ impl RequestDirectives {
 }
 
 impl Qualified {
-    /// Whether the whole response is meant.
+    /// Whether the directive applies to the whole response.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         *self == Self::Whole
     }
 
-    /// Whether the field `name` is among those named.
+    /// Whether the list of names contains the field `name`.
     #[must_use]
     pub fn names(&self, name: &str) -> bool {
         matches!(self, Self::Fields(names) if names.iter().any(|it| it.eq_ignore_ascii_case(name)))
     }
 
-    /// Adds what another occurrence says: the whole response beats names, names add up. `list` is a
-    /// comma-separated list; one that is empty or holds anything but names means the whole response.
+    /// Merges another occurrence: the whole response outweighs names, names add up. `list` is a comma-separated list; an
+    /// empty list or one with an invalid name means the whole response.
     pub(crate) fn add_names(&mut self, list: &[u8]) {
         let members = || list.split(|it| *it == b',').map(<[u8]>::trim_ascii).filter(|it| !it.is_empty());
         if members().next().is_none() || !members().all(is_token) {
@@ -167,7 +166,7 @@ impl Qualified {
 }
 
 impl ResponseDirectives {
-    /// Reads every `Cache-Control` line.
+    /// Parses every `Cache-Control` line.
     #[must_use]
     pub fn read(fields: &[Field<'_>]) -> Self {
         let mut found = Self::default();
@@ -202,33 +201,33 @@ impl ResponseDirectives {
         }
     }
 
-    /// Whether a shared cache must never answer stale (RFC 9111 §4.2.4): `must-revalidate`,
-    /// `proxy-revalidate`, or `s-maxage`, which has the latter's meaning (§5.2.2.10).
+    /// Whether a shared cache must never serve it stale (RFC 9111 §4.2.4): `must-revalidate`, `proxy-revalidate`, or
+    /// `s-maxage`, which implies the latter (§5.2.2.10).
     #[must_use]
     pub fn forbids_stale(&self) -> bool {
         self.must_revalidate || self.proxy_revalidate || self.s_maxage.is_some()
     }
 
-    /// Whether an answer to a request with `Authorization` may be shared (RFC 9111 §3.5).
+    /// Whether a response to a request with `Authorization` may be shared (RFC 9111 §3.5).
     #[must_use]
     pub fn shares_authorized(&self) -> bool {
         self.public || self.must_revalidate || self.s_maxage.is_some()
     }
 
-    /// Whether the line of that name may be kept: named neither by `no-cache` nor by `private`
-    /// (RFC 9111 §5.2.2.4, §5.2.2.7).
+    /// Whether a line of that name may be stored: named neither by `no-cache` nor by `private` (RFC 9111 §5.2.2.4,
+    /// §5.2.2.7).
     #[must_use]
     pub fn keeps(&self, name: &str) -> bool {
         !self.no_cache.names(name) && !self.private.names(name)
     }
 }
 
-/// One directive as it was written.
+/// One directive as received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Directive<'a> {
-    /// In any case; may be no token at all, and then is no directive that anybody knows.
+    /// In any case; an invalid token is an unknown directive.
     pub name: &'a [u8],
-    /// What follows the `=`.
+    /// The part after the `=`.
     pub argument: Argument<'a>,
 }
 
@@ -239,9 +238,9 @@ pub enum Argument<'a> {
     None,
     /// A token.
     Token(&'a [u8]),
-    /// What is between the quotes, escapes and all.
+    /// The content of the quotes, with its escapes.
     Quoted(&'a [u8]),
-    /// Neither, or spaces beside the `=`.
+    /// Neither, or with spaces next to the `=`.
     Malformed,
 }
 
@@ -268,7 +267,7 @@ pub fn delta_seconds(digits: &[u8]) -> Option<u32> {
     Some(value)
 }
 
-/// The directives of one line, in order. Never fails: what cannot be read is a name nobody knows or a
+/// The directives of one line, in order. Never fails: an unparsable part is an unknown name or an
 /// [`Argument::Malformed`].
 #[must_use]
 pub fn directives(line: &[u8]) -> Directives<'_> {
@@ -282,7 +281,7 @@ pub struct Directives<'a> {
 }
 
 impl<'a> Directives<'a> {
-    /// What has not been read yet.
+    /// The part that was not parsed yet.
     #[must_use]
     pub fn rest(&self) -> &'a [u8] {
         self.rest
@@ -310,7 +309,7 @@ impl<'a> Iterator for Directives<'a> {
     }
 }
 
-/// Reads what follows a `=`, up to the comma that ends the directive.
+/// Parses the part after a `=`, up to the comma that ends the directive.
 fn read_argument(text: &[u8]) -> (Argument<'_>, &[u8]) {
     if let Some((inside, after)) = text.strip_prefix(b"\"").and_then(close_quote) {
         let (junk, tail) = cut(after, |it| it == b',');
@@ -322,7 +321,7 @@ fn read_argument(text: &[u8]) -> (Argument<'_>, &[u8]) {
     (if is_token(token) { Argument::Token(token) } else { Argument::Malformed }, tail)
 }
 
-/// What is before and after the quote that closes a quoted string; `None` if nothing closes it.
+/// The parts before and after the quote that closes a quoted string; `None` if it is never closed.
 fn close_quote(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let mut escaped = false;
     let end = text.iter().position(|it| {
@@ -334,7 +333,7 @@ fn close_quote(text: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((inside, rest.get(1..).unwrap_or_default()))
 }
 
-/// Splits before the first byte that `ends`; the second part is empty where there is none.
+/// Splits before the first byte for which `ends` is true; without one the second part is empty.
 fn cut(text: &[u8], ends: impl Fn(u8) -> bool) -> (&[u8], &[u8]) {
     text.split_at(text.iter().position(|it| ends(*it)).unwrap_or(text.len()))
 }

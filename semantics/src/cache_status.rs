@@ -2,7 +2,7 @@
 
 use crate::reuse::ForwardReason;
 
-/// Which tier answered.
+/// The tier that served a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnsweringTier {
     /// The memory of this process.
@@ -25,25 +25,25 @@ impl AnsweringTier {
     }
 }
 
-/// What happened, as it is told downstream.
+/// The result of the cache lookup, as reported downstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CacheReport {
-    /// Answered from the store; `ttl` is remaining freshness, negative when stale.
+    /// Served from the store; `ttl` is the remaining freshness, negative if stale.
     Hit {
         /// Seconds.
         ttl: i64,
-        /// Where it lay. Only what does not lie in RAM is told, as `detail`.
+        /// The tier of the response. A tier other than RAM is reported as `detail`.
         tier: AnsweringTier,
     },
-    /// Answered by a page that the operator put over whatever is there.
+    /// Served by an overlay of the operator.
     Overlay,
-    /// Nothing that is stored could be served, and the request forbade asking (`only-if-cached`).
+    /// No usable stored response, and the request forbade contacting the origin (`only-if-cached`).
     OnlyIfCached,
-    /// Asked the origin.
+    /// Forwarded to the origin.
     Forwarded {
-        /// Why.
+        /// The reason.
         reason: ForwardReason,
-        /// The origin's status, where it answered.
+        /// The origin's status, if it responded.
         status: Option<u16>,
         /// The response is being stored.
         stored: bool,
@@ -53,7 +53,7 @@ pub enum CacheReport {
 }
 
 impl CacheReport {
-    /// Whether the cache had no part in it: the request went past it.
+    /// Whether the request bypassed the cache.
     #[must_use]
     pub fn is_pass(self) -> bool {
         let CacheReport::Forwarded { reason, .. } = self else { return false };
@@ -76,7 +76,7 @@ pub fn write(report: CacheReport, out: &mut Vec<u8>) {
             }
         }
         CacheReport::Overlay => out.extend_from_slice(b"larder; hit; detail=overlay"),
-        // Neither `hit` nor `fwd`: the cache made the answer itself.
+        // Neither `hit` nor `fwd`: the cache generated the response itself.
         CacheReport::OnlyIfCached => out.extend_from_slice(b"larder; detail=only-if-cached"),
         CacheReport::Forwarded { reason, status, stored, collapsed } => {
             out.extend_from_slice(b"larder; fwd=");
@@ -99,7 +99,7 @@ pub fn write(report: CacheReport, out: &mut Vec<u8>) {
     }
 }
 
-/// The value of the older `X-Cache`: `HIT` only where the origin was not asked.
+/// The value of the older `X-Cache`: `HIT` only if the origin was not contacted.
 #[must_use]
 pub fn x_cache(report: CacheReport) -> &'static str {
     match report {

@@ -5,10 +5,10 @@ use crate::field::{self, Field};
 /// A quality in thousandths: 0 is "not acceptable", 1000 the best (RFC 9110 §12.4.2).
 pub type Quality = u16;
 
-/// The best quality, and what a member without `q` has.
+/// The best quality, and the quality of a member without `q`.
 pub const BEST: Quality = 1000;
 
-/// The content codings that are told apart (RFC 9110 §8.4.1).
+/// The content codings that are distinguished (RFC 9110 §8.4.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Coding {
     /// No coding.
@@ -19,9 +19,9 @@ pub enum Coding {
     Brotli,
     /// `zstd` (RFC 8878).
     Zstd,
-    /// `deflate` (RFC 9110 §8.4.1.2). It is decoded where it comes, and never made or asked for.
+    /// `deflate` (RFC 9110 §8.4.1.2). It is decoded if an origin sends it, and never produced or requested.
     Deflate,
-    /// Two or three of these, one over the other: decoded where they come.
+    /// Two or three of these, applied one after the other: decoded if an origin sends them.
     Several(Several),
     /// Any other.
     Other,
@@ -42,7 +42,7 @@ enum Plied {
 }
 
 impl Several {
-    /// What was applied, the first first.
+    /// The codings in the order in which they were applied.
     pub fn iter(self) -> impl DoubleEndedIterator<Item = Coding> {
         self.0.into_iter().filter_map(|it| match it {
             Plied::None => None,
@@ -74,8 +74,8 @@ impl Coding {
         }
     }
 
-    /// All of `codings` as one, in the order in which they were applied: `Other` where one of them is not known, or there are more than
-    /// three.
+    /// All of `codings` as one, in the order in which they were applied: `Other` if one of them is unknown, or there are
+    /// more than three.
     #[must_use]
     pub fn over(codings: impl IntoIterator<Item = Coding>) -> Coding {
         let mut plied = [Plied::None; 3];
@@ -95,7 +95,7 @@ impl Coding {
     }
 }
 
-/// What a request's `Accept-Encoding` says of each coding. Copy it: it owns nothing.
+/// The qualities of each coding in a request's `Accept-Encoding`. Cheap to copy: it owns no heap memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AcceptedCodings {
     identity: Quality,
@@ -107,8 +107,8 @@ pub struct AcceptedCodings {
 }
 
 impl AcceptedCodings {
-    /// Reads every `Accept-Encoding` line in one pass. Without the field every coding is acceptable; a
-    /// malformed member is passed over, as is all after the 64th.
+    /// Parses every `Accept-Encoding` line in one pass. Without the field every coding is acceptable; a malformed member
+    /// is skipped, as are those after the 64th.
     #[must_use]
     pub fn read(fields: &[Field<'_>]) -> AcceptedCodings {
         let mut lines = field::all(fields, "accept-encoding").peekable();
@@ -148,7 +148,8 @@ impl AcceptedCodings {
         }
     }
 
-    /// The quality of `coding`, of several that of the least; 0 is "not acceptable". Identity that nobody named has the least, 1.
+    /// The quality of `coding`, of several the lowest; 0 is "not acceptable". Identity without a member has the lowest,
+    /// 1.
     #[must_use]
     pub fn quality(&self, coding: Coding) -> Quality {
         match coding {
@@ -162,7 +163,7 @@ impl AcceptedCodings {
         }
     }
 
-    /// Whether everything is accepted alike: there is no `Accept-Encoding`, or it says no more than `*`.
+    /// Whether every coding is accepted alike: there is no `Accept-Encoding`, or only `*`.
     #[must_use]
     pub fn is_indifferent(&self) -> bool {
         [self.gzip, self.brotli, self.zstd, self.deflate, self.other].iter().all(|it| *it == self.identity)
@@ -170,8 +171,8 @@ impl AcceptedCodings {
     }
 }
 
-/// Splits a list member into its name and quality: `gzip;q=0.5`. `None` where the name is not a token, or
-/// there are other parameters than one valid `q`.
+/// Splits a list member into its name and quality: `gzip;q=0.5`. `None` if the name is not a token, or there are
+/// parameters other than one valid `q`.
 #[must_use]
 pub fn weighted(member: &[u8]) -> Option<(&[u8], Quality)> {
     let Some(at) = member.iter().position(|it| *it == b';') else {
@@ -183,7 +184,7 @@ pub fn weighted(member: &[u8]) -> Option<(&[u8], Quality)> {
     field::is_token(name).then_some((name, quality(value)?))
 }
 
-/// Reads a `qvalue`: `0`, `1`, or with up to three decimals (RFC 9110 §12.4.2). `None` for all else.
+/// Parses a `qvalue`: `0`, `1`, or with up to three decimals (RFC 9110 §12.4.2). `None` if invalid.
 #[must_use]
 pub fn quality(value: &[u8]) -> Option<Quality> {
     let (whole, decimals) = match value {

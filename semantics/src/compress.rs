@@ -1,11 +1,11 @@
-//! What a route compresses, into which codings, and the sets of codings that decisions use. Deciding is in `transcode`.
+//! The compression settings of a route, and the sets of codings that decisions use. The decisions are in `transcode`.
 
 use crate::coding::Coding;
 
-/// What a route makes of its responses: `cache.compress`. Shared by all its requests.
+/// Compression settings of a route: `cache.compress`. Shared by all its requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Compress {
-    /// `cache.compress.codings`: what is made, the preferred one first where a client likes several equally.
+    /// `cache.compress.codings`: the codings to produce, the preferred one first among equal qualities.
     pub codings: CodingPreference,
     /// `cache.compress.min_size`: bytes of the smallest body that is coded.
     pub min_size: u64,
@@ -16,7 +16,7 @@ pub struct Compress {
     pub types: Vec<String>,
 }
 
-/// Codings in order of preference: at most the three that are known.
+/// Codings in order of preference: at most the three that larder produces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CodingPreference([Option<Coding>; 3]);
 
@@ -25,7 +25,7 @@ impl CodingPreference {
     pub const DEFAULT: CodingPreference =
         CodingPreference([Some(Coding::Zstd), Some(Coding::Brotli), Some(Coding::Gzip)]);
 
-    /// Those of `codings` that can be made, each once, in their order.
+    /// The producible ones of `codings`, each once, in their order.
     #[must_use]
     pub fn of(codings: impl IntoIterator<Item = Coding>) -> CodingPreference {
         let mut order = [None; 3];
@@ -48,7 +48,7 @@ impl CodingPreference {
     }
 }
 
-/// A set of codings; `Other` is never in it.
+/// A set of codings; it never contains `Other`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Codings(u8);
 
@@ -56,19 +56,19 @@ impl Codings {
     /// The empty set.
     pub const NONE: Codings = Codings(0);
 
-    /// From the bits that [`Codings::bits`] gave.
+    /// The set with these bits of [`Codings::bits`].
     #[must_use]
     pub fn from_bits(bits: u8) -> Codings {
         Codings(bits & 0b1_1111)
     }
 
-    /// One bit for each, for an atomic.
+    /// One bit for each coding, for an atomic.
     #[must_use]
     pub fn bits(self) -> u8 {
         self.0
     }
 
-    /// Whether `coding` is in it.
+    /// Whether the set contains `coding`.
     #[must_use]
     pub fn has(self, coding: Coding) -> bool {
         self.0 & bit(coding) != 0
@@ -91,8 +91,8 @@ fn bit(coding: Coding) -> u8 {
     place(coding).map_or(0, |it| 1 << it)
 }
 
-/// The place of a coding's form among [`PLACES`]; `None` for `Other`. Those that are never made share one: only what is stored can be of
-/// them.
+/// The index of a coding's form among [`PLACES`]; `None` for `Other`. The codings that are never produced share one: only
+/// a stored form has them.
 #[must_use]
 pub fn place(coding: Coding) -> Option<usize> {
     match coding {
@@ -105,5 +105,5 @@ pub fn place(coding: Coding) -> Option<usize> {
     }
 }
 
-/// How many forms there can be of one representation, the stored one included.
+/// The largest number of forms of one representation, including the stored one.
 pub const PLACES: usize = 5;

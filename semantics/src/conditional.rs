@@ -6,10 +6,10 @@ use crate::stored::Meta;
 use crate::validator;
 use larder_stdx::clock::WallTime;
 
-/// What the preconditions say.
+/// The result of the preconditions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Precondition {
-    /// Answer as if there were none.
+    /// Respond as without preconditions.
     Proceed,
     /// 304 (RFC 9110 §15.4.5).
     NotModified,
@@ -41,7 +41,7 @@ pub fn evaluate(fields: &[Field<'_>], stored: &Meta) -> Precondition {
             return Precondition::NotModified;
         }
     } else if let Some(since) = only_date(fields, "if-modified-since") {
-        // `date` is already the time of receipt where there was no Date (RFC 9111 §4.3.2).
+        // `date` is the time of receipt if there was no Date (RFC 9111 §4.3.2).
         if stored.last_modified.unwrap_or(stored.date) <= since {
             return Precondition::NotModified;
         }
@@ -49,8 +49,8 @@ pub fn evaluate(fields: &[Field<'_>], stored: &Meta) -> Precondition {
     Precondition::Proceed
 }
 
-/// Whether `If-Range` lets a `Range` apply (RFC 9110 §13.1.5): strong comparison; a date only if it is
-/// exactly `Last-Modified` and strong by §8.8.2.2. True where there is no `If-Range`.
+/// Whether `If-Range` lets a `Range` apply (RFC 9110 §13.1.5): strong comparison; a date only if it is exactly
+/// `Last-Modified` and strong by §8.8.2.2. True without `If-Range`.
 #[must_use]
 pub fn range_applies(fields: &[Field<'_>], stored: &Meta) -> bool {
     let mut lines = field::all(fields, "if-range");
@@ -70,7 +70,7 @@ fn has(fields: &[Field<'_>], name: &str) -> bool {
     fields.iter().any(|it| it.is(name))
 }
 
-/// Whether the field is a lone `*`, or lists a tag that equals the stored one.
+/// Whether the field is a lone `*`, or lists a tag equal to the stored one.
 fn any_tag(fields: &[Field<'_>], name: &str, stored: &Meta, eq: fn(&[u8], &[u8]) -> bool) -> bool {
     let lines = || field::all(fields, name);
     if lines().count() == 1 && lines().all(|it| it == b"*") {
@@ -80,7 +80,7 @@ fn any_tag(fields: &[Field<'_>], name: &str, stored: &Meta, eq: fn(&[u8], &[u8])
     lines().flat_map(validator::entity_tags).any(|it| eq(it, etag))
 }
 
-/// The field's date; `None` where it is absent, invalid, or there more than once.
+/// The field's date; `None` if it is absent, invalid, or repeated.
 fn only_date(fields: &[Field<'_>], name: &str) -> Option<WallTime> {
     let mut lines = field::all(fields, name);
     let (value, further) = (lines.next()?, lines.next());
@@ -94,7 +94,7 @@ pub(crate) mod tests {
     use crate::partial::HeldRange;
     use proptest::prelude::*;
 
-    /// A stored response: `204` status, `e:TAG`, `lm:SECONDS`, `date:SECONDS` (else 1000), `p:FIRST-LAST/LENGTH`.
+    /// A stored response: `204` status, `e:TAG`, `lm:SECONDS`, `date:SECONDS` (1000 without), `p:FIRST-LAST/LENGTH`.
     pub(crate) fn meta(spec: &str) -> Meta {
         let mut meta = Meta {
             status: 200,

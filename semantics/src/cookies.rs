@@ -1,4 +1,4 @@
-//! Cookies of a request (RFC 6265 §4.2): which make it private, and which the origin of a cached page gets.
+//! Cookies of a request (RFC 6265 §4.2): those that make it private, and those that the origin of a cached page gets.
 //! `Set-Cookie` is not here (`storable`).
 
 use crate::field::{self, Field};
@@ -21,8 +21,8 @@ fn pairs_of(line: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     })
 }
 
-/// Whether the origin sees a cookie of this request that may make its answer one visitor's: one that is not in the key, and that the
-/// route's `cache.private_cookies` does not take out.
+/// Whether the origin sees a cookie of this request that may make its response specific to one visitor: one that is not
+/// in the key, and that the route's `cache.private_cookies` does not remove.
 #[must_use]
 pub fn matter(request: &RequestFacts<'_>, policy: &Policy) -> bool {
     let line = match request.cookies {
@@ -42,7 +42,7 @@ pub fn matter(request: &RequestFacts<'_>, policy: &Policy) -> bool {
     })
 }
 
-/// The names of a line's cookies, for people: without their values, which are secrets.
+/// The names of a line's cookies, for display: without their values, which are secrets.
 #[must_use]
 pub fn names(request: &RequestFacts<'_>) -> String {
     match request.cookies {
@@ -66,13 +66,13 @@ fn matches(pattern: &str, name: &[u8]) -> bool {
     }
 }
 
-/// Whether the request carries a cookie that one of `patterns` names (a `*` matches any part).
+/// Whether the request has a cookie that matches one of `patterns` (a `*` matches any part).
 #[must_use]
 pub fn is_private(fields: &[Field<'_>], patterns: &[String]) -> bool {
     !patterns.is_empty() && pairs(fields).any(|(name, _)| patterns.iter().any(|it| matches(it, name)))
 }
 
-/// The `Cookie` value with only the cookies that `names` has; `None` if there is none.
+/// The `Cookie` value with only the cookies in `names`; `None` if there is none.
 #[must_use]
 pub fn only(fields: &[Field<'_>], names: &[String]) -> Option<Vec<u8>> {
     let mut value = Vec::new();

@@ -1,18 +1,18 @@
-//! HTTP dates (RFC 9110 §5.6.7) as wall time. Which field a date stands in is not known here.
+//! HTTP dates (RFC 9110 §5.6.7) as wall time, independent of their field.
 
 use larder_stdx::clock::WallTime;
 use std::io::Write as _;
 
-/// The last second that four digits of a year can name: `Fri, 31 Dec 9999 23:59:59 GMT`.
+/// The last second that four digits of a year can express: `Fri, 31 Dec 9999 23:59:59 GMT`.
 const LAST: u64 = 253_402_300_799;
 
-/// Two-digit years from this one on are of the last century (RFC 9110 §5.6.7: "more than 50 years in the
-/// future" is the past; without a clock here, a fixed line does).
+/// Two-digit years from this one on belong to the last century (RFC 9110 §5.6.7: "more than 50 years in the future" is
+/// the past; there is no clock here, so the limit is fixed).
 const CENTURY: u64 = 77;
 
-/// Reads any of the three forms, in any case (RFC 9111 §4.2); `None` for anything else, other zones than
-/// GMT and days that no month has included. A date before 1970 is the epoch. A weekday must be a
-/// weekday's name, but is not compared with the date.
+/// Parses any of the three forms, in any case (RFC 9111 §4.2); `None` for other text, including zones other than GMT and
+/// impossible days. A date before 1970 is the epoch. A weekday must be a weekday's name, but is not compared with the
+/// date.
 #[must_use]
 pub fn parse(value: &[u8]) -> Option<WallTime> {
     let comma = value.iter().position(|it| *it == b',');
@@ -120,7 +120,7 @@ pub fn format(time: WallTime) -> String {
     httpdate::fmt_http_date(std::time::UNIX_EPOCH + std::time::Duration::from_secs(time.0.min(LAST)))
 }
 
-/// Appends the IMF-fixdate of `time`: 29 bytes, no allocation but for growing `out`.
+/// Appends the IMF-fixdate of `time`: 29 bytes; allocates only to grow `out`.
 pub fn write(time: WallTime, out: &mut Vec<u8>) {
     let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(time.0.min(LAST));
     write!(out, "{}", httpdate::HttpDate::from(time)).expect("a vector takes everything");

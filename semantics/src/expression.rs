@@ -1,6 +1,6 @@
-//! Conditions that an operator writes, over stored responses, `status >= 500 && key ~ "^https?://www"`, or over requests
-//! that were finished, `status >= 500 && route == "api" && cache != "hit"`. What they are true of is told by `Facts`;
-//! how they are read is in `expression/parse`.
+//! Conditions of an operator, over stored responses, `status >= 500 && key ~ "^https?://www"`, or over finished requests,
+//! `status >= 500 && route == "api" && cache != "hit"`. The values come from `Facts`; the parser is in
+//! `expression/parse`.
 //!
 //! ```text
 //! condition = all ("||" all)*
@@ -12,17 +12,18 @@
 //!           | "client" "in" string
 //! ```
 //!
-//! | about | text | number |
+//! | subject | text | number |
 //! |---|---|---|
 //! | stored responses | `key`, `scheme`, `host`, `path`, `query`, `header["name"]` of the response; `tag` | `status`, `age`, `ttl`, `size` |
 //! | finished requests | `route`, `site`, `method`, `scheme`, `host`, `path`, `query`, `url`, `cache`, `client`, `user_agent`, `referer`, `end`, `header["name"]` of the request | `status`, `bytes`, `duration_us`, `origin_us`, `ttl` |
 //!
-//! A number has a unit where its name has one: `age > 60s`, `ttl < -5m`, `size >= 1KiB`, `duration_us > 50ms`. In a string, `\"` is a quote and
-//! `\\` a backslash; any other backslash is refused, but in a pattern, where it stands as it is and need not be doubled. A pattern (`~`) is of
-//! the `regex` crate, over bytes, and matches anywhere unless it is anchored. A header that is absent, and a client without an
-//! address, is equal to nothing and matches nothing, so that `!=` and `!~` are true of it; of several lines any may. A number
-//! that is not known makes its test false, whatever the operator. A client is in a network, `client in "10.0.0.0/8"`, by its
-//! address; an IPv4 address that came over IPv6 counts as IPv4.
+//! A number has the unit of its name, if any: `age > 60s`, `ttl < -5m`, `size >= 1KiB`, `duration_us > 50ms`. In a
+//! string, `\"` is a quote and `\\` a backslash; any other backslash is rejected, except in a pattern, where it is
+//! literal and need not be doubled. A pattern (`~`) is of the `regex` crate, over bytes, and matches anywhere unless it
+//! is anchored. An absent header, and the address of a client without one, equals nothing and matches nothing, so that
+//! `!=` and `!~` are true; of several lines any may match. An unknown number makes its test false, for every operator. A
+//! client is in a network, `client in "10.0.0.0/8"`, by its address; an IPv4 address that arrived over IPv6 counts as
+//! IPv4.
 
 mod parse;
 
@@ -32,48 +33,48 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
-/// What a condition is about, which says what names it may use.
+/// The subject of a condition, which determines its names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExpressionSubject {
-    /// Responses that are stored.
+    /// Stored responses.
     Stored,
-    /// Requests that were finished, with what came of them.
+    /// Finished requests with their results.
     Finished,
 }
 
-/// What a condition is true of, or not.
+/// The values that a condition is evaluated against.
 pub trait ExpressionFacts {
-    /// Whether `test` says yes to the text of this name; no where it is not known. Of a stored response these are
+    /// Whether `test` is true for the text of this name; false if it is unknown. For a stored response these are
     /// [`part_of_key`].
     fn text(&self, name: TextName, test: &mut dyn FnMut(&[u8]) -> bool) -> bool;
-    /// A number; `None` where it is not known.
+    /// A number; `None` if it is unknown.
     fn number(&self, name: Number) -> Option<i64>;
     /// Whether it has this tag.
     fn has_tag(&self, tag: &str) -> bool;
-    /// Whether `test` says yes to the value of a line of this field; its case does not matter.
+    /// Whether `test` is true for the value of a line of this field, whose name is compared in any case.
     fn header(&self, name: &str, test: &mut dyn FnMut(&[u8]) -> bool) -> bool;
 }
 
-/// The names that stand for numbers.
+/// The names of numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Number {
     /// The status code.
     Status,
     /// Age, seconds.
     Age,
-    /// Seconds until it is stale; negative since.
+    /// Seconds until it is stale; negative if it is.
     Ttl,
     /// Bytes of the stored body.
     Size,
-    /// Bytes of body that were sent.
+    /// Bytes of body sent.
     Bytes,
     /// Microseconds until the last byte was sent.
     Duration,
-    /// Microseconds until the origin's head had come.
+    /// Microseconds until the origin's head arrived.
     Origin,
 }
 
-/// The names that stand for text.
+/// The names of texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TextName {
     /// The cache key.
@@ -94,7 +95,8 @@ pub enum TextName {
     Route,
     /// The site's name: its first host.
     Site,
-    /// What the cache did: `hit`, `stale`, or why it forwarded, as in the access log; empty where it had no part.
+    /// The cache result: `hit`, `stale`, or the reason for forwarding, as in the access log; empty if the cache was not
+    /// involved.
     Cache,
     /// The client's address.
     Client,
@@ -106,7 +108,7 @@ pub enum TextName {
     End,
 }
 
-/// A condition that was parsed. Cheap to clone; equal where the text is.
+/// A parsed condition. Cheap to clone; equal if the text is.
 #[derive(Clone)]
 pub struct Expression(Arc<ParsedExpression>);
 
@@ -116,12 +118,12 @@ struct ParsedExpression {
     weight: usize,
 }
 
-/// What is wrong with a condition.
+/// An error in a condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExpressionError {
-    /// Where: characters from the beginning, the first being 1.
+    /// Its position: characters from the beginning, the first being 1.
     pub column: usize,
-    /// What, and what would be right: one sentence.
+    /// The error and a valid form: one sentence.
     pub sentence: String,
 }
 
@@ -159,7 +161,7 @@ impl Expression {
     /// Parses a condition about stored responses.
     ///
     /// # Errors
-    /// It is no condition, or too long or too deep; the error names the column.
+    /// It is not a condition, or too long or too deep; the error has the column.
     pub fn parse(text: &str) -> Result<Expression, ExpressionError> {
         Self::parse_about(ExpressionSubject::Stored, text)
     }
@@ -167,25 +169,25 @@ impl Expression {
     /// Parses a condition about `subject`.
     ///
     /// # Errors
-    /// As [`Expression::parse`]; a name that `subject` does not have is answered with those that it has.
+    /// As [`Expression::parse`]; for an unknown name the error lists the names of `subject`.
     pub fn parse_about(subject: ExpressionSubject, text: &str) -> Result<Expression, ExpressionError> {
         let (root, weight) = parse::parse(subject, text)?;
         Ok(Expression(Arc::new(ParsedExpression { text: text.into(), root, weight })))
     }
 
-    /// Whether it is true.
+    /// Whether the condition is true.
     #[must_use]
     pub fn holds(&self, facts: &impl ExpressionFacts) -> bool {
         self.0.root.holds(facts)
     }
 
-    /// About how many bytes it takes.
+    /// Its approximate size in bytes.
     #[must_use]
     pub fn weight(&self) -> usize {
         self.0.weight
     }
 
-    /// A tag without which it is never true: one that it asks for by itself, or beside whatever else (`&&`).
+    /// A tag without which the condition is never true: one that it requires alone, or in a conjunction (`&&`).
     #[must_use]
     pub fn needed_tag(&self) -> Option<&str> {
         let together = match &self.0.root {
@@ -198,7 +200,7 @@ impl Expression {
         })
     }
 
-    /// As it was written.
+    /// Its source text.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.0.text
@@ -247,7 +249,7 @@ impl Compare {
     }
 }
 
-/// The text that `name` stands for where a response is stored under `key`; `None` where the key does not tell it.
+/// The text of `name` for a response stored under `key`; `None` if the key does not contain it.
 #[must_use]
 pub fn part_of_key(key: &[u8], name: TextName) -> Option<&[u8]> {
     let parts = || KeyParts::of(key);
@@ -277,7 +279,7 @@ impl<'k> KeyParts<'k> {
         let (scheme, rest) = split(key, b"://");
         let until =
             |text: &[u8], ends: &[u8]| text.iter().position(|it| ends.contains(it)).unwrap_or(text.len());
-        // What the recipe adds stands behind a space.
+        // The additions of the recipe follow after a space.
         let (authority, rest) = rest.split_at(until(rest, b"/? "));
         let target = &rest[..until(rest, b" ")];
         let (path, query) = split(target, b"?");
@@ -287,7 +289,7 @@ impl<'k> KeyParts<'k> {
     }
 }
 
-/// What stands before and behind the first `mark`; nothing behind where there is none.
+/// The parts before and after the first `mark`; without one the second part is empty.
 fn split<'t>(text: &'t [u8], mark: &[u8]) -> (&'t [u8], &'t [u8]) {
     match text.windows(mark.len()).position(|it| it == mark) {
         Some(at) => (&text[..at], &text[at + mark.len()..]),

@@ -1,5 +1,5 @@
-//! Field lines (RFC 9110 §5): borrowed as a head is read, owned as one is kept. Parsing of a whole
-//! head is not here (`wire`), nor is the meaning of any one field.
+//! Field lines (RFC 9110 §5): borrowed while a head is parsed, owned when it is stored. The parser of a whole head is not
+//! here (`wire`), nor is the meaning of any one field.
 
 use crate::secret;
 use std::fmt;
@@ -9,7 +9,7 @@ use std::fmt;
 pub struct Field<'a> {
     /// A token; any case.
     pub name: &'a str,
-    /// Without leading and trailing whitespace; may hold obs-text (0x80 and above), never CR, LF or NUL.
+    /// Without leading and trailing whitespace; may contain obs-text (0x80 and above), never CR, LF or NUL.
     pub value: &'a [u8],
 }
 
@@ -32,7 +32,7 @@ pub fn first<'a>(fields: &[Field<'a>], name: &str) -> Option<&'a [u8]> {
     fields.iter().find(|it| it.is(name)).map(|it| it.value)
 }
 
-/// All lines of `name` as evidence for people: `Name: value, value`, or `no Name`.
+/// All lines of `name` as evidence for display: `Name: value, value`, or `no Name`.
 pub(crate) fn lines(fields: &[Field<'_>], name: &str) -> String {
     let value = |it| String::from_utf8_lossy(&secret::shown(name, it)).into_owned();
     let values: Vec<_> = all(fields, name).map(value).collect();
@@ -45,7 +45,7 @@ pub fn is_token(value: &[u8]) -> bool {
     !value.is_empty() && value.iter().all(|it| IS_TCHAR[usize::from(*it)])
 }
 
-/// Asked of every byte of a variant key, hence a table.
+/// Used for every byte of a variant key, hence a table.
 const IS_TCHAR: [bool; 256] = {
     let mut table = [false; 256];
     let mut at = 0u8;
@@ -100,7 +100,7 @@ impl<'a> Iterator for FieldMembers<'a> {
     }
 }
 
-/// Knows, byte by byte, what stands within a quoted string (RFC 9110 §5.6.4).
+/// Tracks, byte by byte, whether the position is within a quoted string (RFC 9110 §5.6.4).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Quotes {
     quoted: bool,
@@ -108,7 +108,7 @@ pub(crate) struct Quotes {
 }
 
 impl Quotes {
-    /// Takes the next byte; true where it is part of a quoted string, its quotes included.
+    /// Takes the next byte; true if it is part of a quoted string, including its quotes.
     pub(crate) fn inside(&mut self, byte: u8) -> bool {
         let was_quoted = self.quoted;
         match byte {
@@ -121,8 +121,8 @@ impl Quotes {
     }
 }
 
-/// A field section that is kept: names and values in one text that is already HTTP/1.1 wire form,
-/// `Name: value\r\n` per line, so that a stored head is sent without being formatted again.
+/// An owned field section: names and values in one text that is already HTTP/1.1 wire form, `Name: value\r\n` per line,
+/// so that a stored head is sent without being formatted again.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct FieldList {
     text: Vec<u8>,
@@ -153,7 +153,7 @@ impl FieldList {
         list
     }
 
-    /// An empty list with room for `fields` and for a few more lines of `more` bytes together.
+    /// An empty list with capacity for `fields` and for a few more lines of `more` bytes together.
     #[must_use]
     pub fn with_room_for(fields: &[Field<'_>], more: usize) -> Self {
         let bytes: usize = fields.iter().map(|it| it.name.len() + it.value.len() + 4).sum();
@@ -161,14 +161,14 @@ impl FieldList {
         Self::with_capacity(lines, bytes + more)
     }
 
-    /// An empty list with room for so many lines of so many bytes together, line ends included.
+    /// An empty list with capacity for this number of lines and bytes, line ends included.
     #[must_use]
     pub fn with_capacity(lines: usize, bytes: usize) -> Self {
         Self { text: Vec::with_capacity(bytes), index: Vec::with_capacity(lines) }
     }
 
-    /// Adds a line at the end. The caller has a valid name and value; CR, LF and NUL in a value are
-    /// written as spaces, so that a bug elsewhere cannot split a response.
+    /// Adds a line at the end. The caller passes a valid name and value; CR, LF and NUL in a value are written as spaces,
+    /// so that a bug in a caller cannot split a response.
     pub fn push(&mut self, name: &str, value: impl AsRef<[u8]>) {
         let value = value.as_ref();
         let start = self.text.len();
@@ -176,7 +176,7 @@ impl FieldList {
         self.text.extend_from_slice(name.as_bytes());
         self.text.extend_from_slice(b": ");
         let splits = |it: &u8| matches!(it, b'\r' | b'\n' | 0);
-        // Every byte is looked at, so that many are at once.
+        // Every byte is examined without early exit, so that the loop is vectorised.
         if value.iter().fold(false, |found, it| found | splits(it)) {
             self.text.extend(value.iter().map(|it| if splits(it) { b' ' } else { *it }));
         } else {
@@ -220,7 +220,7 @@ impl FieldList {
         self.named(name).next().map(|it| it.value)
     }
 
-    /// The lines of one name: most others differ from it in length, which is asked first.
+    /// The lines of one name: most other names differ in length, which is compared first.
     fn named<'s, 'n>(&'s self, name: &'n str) -> impl Iterator<Item = Field<'s>> + use<'s, 'n> {
         let is_as_long = move |it: &&QuotedLine| it.name_len as usize == name.len();
         self.index.iter().filter(is_as_long).map(|it| self.at(*it)).filter(move |it| it.is(name))
@@ -259,7 +259,7 @@ impl FieldList {
         }
     }
 
-    /// Puts one line in place of all of that name.
+    /// Replaces all lines of that name by one.
     pub fn set(&mut self, name: &str, value: impl AsRef<[u8]>) {
         self.remove(name);
         self.push(name, value);
@@ -289,14 +289,14 @@ impl FieldList {
         self.blocks().iter().sum()
     }
 
-    /// The bytes of each block that it has on the heap, for the RAM budget.
+    /// The sizes of its heap blocks, for the RAM budget.
     #[must_use]
     pub fn blocks(&self) -> [usize; 2] {
         [self.text.capacity(), self.index.capacity() * size_of::<QuotedLine>()]
     }
 
-    /// Gives back what capacity is over, before the list is kept for long. By a copy: an allocator that is asked to make
-    /// a block smaller leaves it as it is where that is no more than half too large.
+    /// Releases unused capacity before the list is stored. By a copy: an allocator does not shrink a block that is at
+    /// most half too large.
     pub fn shrink(&mut self) {
         if self.text.capacity() > self.text.len() {
             self.text = self.text.as_slice().to_vec();

@@ -1,7 +1,7 @@
-//! The smallest change that would flip a verdict: what `explain` proposes. Nothing here decides. Every
-//! proposal is tried by running the decision again with the change applied, and only what flips it is
-//! returned; so a proposal is never wrong. Nothing is proposed that would share a response which is one visitor's. Which are
-//! tried together is in `search`.
+//! The smallest change that would flip a verdict: the advice of `explain`. No decision is made here. Every proposal is
+//! verified by running the decision again with the change applied, and only a change that flips it is returned; so a
+//! proposal is never wrong. No proposal would share a response that is specific to one visitor. The combination of
+//! changes is in `search`.
 
 mod search;
 
@@ -16,9 +16,9 @@ use crate::trace::Silent;
 use larder_stdx::clock::WallTime;
 pub use search::fewest;
 
-/// Freshness that a proposal gives, beyond the age that the response already has: seconds.
+/// The freshness that a proposal adds to the current age of the response: seconds.
 const LIFETIME: u32 = 60;
-/// So many directives of a field are tried without one of them: an origin may say thousands.
+/// The largest number of directives of a field that are left out one by one: an origin may send thousands.
 const DIRECTIVES: usize = 16;
 
 /// One change, to a request, a response or the configuration.
@@ -26,17 +26,17 @@ const DIRECTIVES: usize = 16;
 pub enum FlipChange {
     /// The client leaves out every line of this name.
     RemoveRequestHeader {
-        /// As in the request.
+        /// The name as in the request.
         name: String,
     },
     /// The client sends no body.
     RemoveRequestBody,
     /// The origin leaves out every line of this name.
     RemoveResponseHeader {
-        /// As in the response.
+        /// The name as in the response.
         name: String,
     },
-    /// The origin sends this line in place of all of that name.
+    /// The origin sends this line instead of all lines of that name.
     SetResponseHeader {
         /// The field's name.
         name: String,
@@ -69,7 +69,7 @@ pub enum FlipSetting {
 }
 
 impl FlipSetting {
-    /// Such as `cache.default_ttl`.
+    /// The key, such as `cache.default_ttl`.
     #[must_use]
     pub fn key(self) -> &'static str {
         match self {
@@ -84,7 +84,7 @@ impl FlipSetting {
         }
     }
 
-    /// As it is written in TOML.
+    /// The value in TOML.
     #[must_use]
     pub fn value(self) -> String {
         match self {
@@ -119,7 +119,7 @@ impl FlipSetting {
 }
 
 impl FlipChange {
-    /// One sentence for people.
+    /// The change as one sentence for display.
     #[must_use]
     pub fn sentence(&self) -> String {
         match self {
@@ -136,16 +136,16 @@ impl FlipChange {
     }
 }
 
-/// One exchange with an origin, as [`storable::decide`] saw it.
+/// One exchange with an origin, as in [`storable::decide`].
 #[derive(Clone, Copy, Debug)]
 pub struct OriginExchange<'e> {
     /// The request's method.
     pub method: &'e str,
     /// The request's fields.
     pub request: &'e [Field<'e>],
-    /// The fields of the request that the origin saw and answered so: those of `request`, unless another request is asked about.
+    /// The fields of the request that the origin received: those of `request`, unless another request is examined.
     pub answered: &'e [Field<'e>],
-    /// The target URI, where it is known.
+    /// The target URI, if known.
     pub uri: Option<Uri<'e>>,
     /// The response's status.
     pub status: u16,
@@ -159,8 +159,8 @@ pub struct OriginExchange<'e> {
     pub response_time: WallTime,
 }
 
-/// Whether the response is one visitor's, so that nothing may be proposed to share it: it says `private` or `no-store`, in a targeted field or
-/// beside one, it sets a cookie, or it answers credentials and does not say that it may be shared (RFC 9111 §3, §3.5).
+/// Whether the response is specific to one visitor, so that no proposal may share it: it has `private` or `no-store`, in
+/// any caching field, sets a cookie, or answers credentials without permission to be shared (RFC 9111 §3, §3.5).
 #[must_use]
 pub fn is_one_visitors(exchange: &OriginExchange<'_>) -> bool {
     let OriginExchange { response, policy, .. } = *exchange;
@@ -177,8 +177,8 @@ pub fn is_one_visitors(exchange: &OriginExchange<'_>) -> bool {
         || is_theirs(exchange.answered)
 }
 
-/// Whether `Cache-Control` or any targeted field says `private` or `no-store` of the whole response. A targeted field that is no valid
-/// dictionary, and so is not in force, is read as `Cache-Control` is.
+/// Whether `Cache-Control` or any targeted field has `private` or `no-store` for the whole response. A targeted field
+/// that is an invalid dictionary, and therefore not in force, is parsed like `Cache-Control`.
 fn is_forbidden(response: &[Field<'_>], policy: &Policy) -> bool {
     let names = policy.targets.iter().map(|it| &**it).chain(["Cache-Control"]);
     let forbids = |it: &ResponseDirectives| it.private.is_whole() || it.no_store;
@@ -189,8 +189,8 @@ fn is_forbidden(response: &[Field<'_>], policy: &Policy) -> bool {
     })
 }
 
-/// The fewest changes that make the response storable, and the same request, asked again, a hit. `None` where it is so already, where
-/// nothing that is known suffices, or where the response [`is_one_visitors`].
+/// The fewest changes that make the response storable, and the same request, sent again, a hit. `None` if it is so
+/// already, if no known change suffices, or if the response [`is_one_visitors`].
 #[must_use]
 pub fn smallest(exchange: &OriginExchange<'_>) -> Option<Vec<FlipChange>> {
     if is_one_visitors(exchange) {
@@ -200,8 +200,8 @@ pub fn smallest(exchange: &OriginExchange<'_>) -> Option<Vec<FlipChange>> {
     fewest(&was, &was.candidates_to_store(exchange), Trial::with, |it| it.hits_again(exchange))
 }
 
-/// Like [`smallest`], where no response is known and the one of the exchange is imagined: changes of the request and the configuration only.
-/// It is nobody's, so that a request with credentials may be advised to do without them.
+/// Like [`smallest`] for an assumed response: changes of the request and the configuration only. The assumed response
+/// belongs to no visitor, so a request with credentials may be advised to omit them.
 #[must_use]
 pub fn smallest_before_a_response(exchange: &OriginExchange<'_>) -> Option<Vec<FlipChange>> {
     let was = Trial::of(exchange);
@@ -210,16 +210,16 @@ pub fn smallest_before_a_response(exchange: &OriginExchange<'_>) -> Option<Vec<F
     fewest(&was, &candidates, Trial::with, |it| it.hits_again(exchange))
 }
 
-/// Whether the response is stored, and the same request, asked again, a hit, with nothing changed.
+/// Whether the response is stored, and the same request, sent again, a hit, without changes.
 #[must_use]
 pub fn is_a_hit_again(exchange: &OriginExchange<'_>) -> bool {
     Trial::of(exchange).hits_again(exchange)
 }
 
-/// The smallest change that makes this request be answered from the store, given what is stored under its key: `stored` is the head that
-/// is kept. Either the request is changed, or ignored, and what is stored answers it; or a response such as this, received now with age 0,
-/// would. So what is only too old has no proposal: the next request renews it; and no proposal depends on how old it is.
-/// Like [`smallest`] otherwise.
+/// The smallest change that lets a stored response answer this request: `stored` is the head that is kept. Either the
+/// request is changed, or ignored, and the stored response answers it; or a similar response, received now with age 0,
+/// would. So a response that is only too old has no proposal: the next request renews it; and no proposal depends on its
+/// age. Like [`smallest`] otherwise.
 #[must_use]
 pub fn smallest_for_reuse(
     meta: &Meta,
@@ -266,7 +266,7 @@ pub fn smallest_for_reuse(
     })
 }
 
-/// What a verdict is made from, with some changes applied.
+/// The inputs of a verdict, with some changes applied.
 #[derive(Clone)]
 struct Trial {
     request: FieldList,
@@ -297,8 +297,8 @@ impl Trial {
         it
     }
 
-    /// The decision itself: nothing keeps the request from the origin at first, the response is stored, and then the same
-    /// request is a hit.
+    /// The decision itself: the first request goes to the origin, the response is stored, and then the same request is a
+    /// hit.
     fn hits_again(&self, exchange: &OriginExchange<'_>) -> bool {
         let (request, response) = (self.request.view(), self.response.view());
         let mut facts = RequestFacts::read(exchange.method, &request);
@@ -316,7 +316,7 @@ impl Trial {
         reuse::decide(Ok(&meta), &facts, policy, got, &mut Silent) == Reuse::Serve
     }
 
-    /// The decision itself: a stored response answers, fresh or stale.
+    /// The decision itself: a stored response is served, fresh or stale.
     fn answers(&self, stored: &Meta, method: &str, now: WallTime) -> bool {
         let request = self.request.view();
         let facts = RequestFacts { has_body: self.body, ..RequestFacts::read(method, &request) };
@@ -324,14 +324,15 @@ impl Trial {
         matches!(verdict, Reuse::Serve | Reuse::ServeStale | Reuse::ServeWhileRevalidating)
     }
 
-    /// The facts of a response with this head, were it received now with age 0. Its lifetime is counted from the stored `Date`.
+    /// The facts of a response with this head, as if received now with age 0. Its lifetime is counted from the stored
+    /// `Date`.
     fn renewed(&self, was: &Meta, now: WallTime) -> Meta {
         let stored = self.response.view();
         let meta = Meta::of(was.status, &stored, &self.policy, was.request_time, was.response_time);
         Meta { initial_age: 0, request_time: now, response_time: now, partial: was.partial, ..meta }
     }
 
-    /// What may make a response storable, the smallest first.
+    /// Changes that may make a response storable, the smallest first.
     fn candidates_to_store(&self, exchange: &OriginExchange<'_>) -> Vec<FlipChange> {
         let mut found = self.request_changes();
         let response = self.response.view();
@@ -343,7 +344,7 @@ impl Trial {
         found
     }
 
-    /// What may make a response such as the stored one answer, the smallest first.
+    /// Changes that may let a response like the stored one be served, the smallest first.
     fn candidates_to_reuse(&self, status: u16) -> Vec<FlipChange> {
         let mut found = self.request_changes();
         found.extend(self.response_changes(0));
@@ -352,7 +353,7 @@ impl Trial {
         found
     }
 
-    /// What lets the stored response answer as it is.
+    /// Changes of the request that let the stored response be served unchanged.
     fn candidates_of_the_request(&self) -> Vec<FlipChange> {
         let mut found = self.request_changes();
         found.push(FlipChange::SetConfig(FlipSetting::IgnoreRequestDirectives));
@@ -378,7 +379,7 @@ impl Trial {
         found
     }
 
-    /// A directive less, a field less, or a line in another's place.
+    /// Changes of the response: without one directive, without one field, or with a line replaced.
     fn response_changes(&self, age: u32) -> Vec<FlipChange> {
         let mut found = Vec::new();
         let response = self.response.view();
@@ -426,10 +427,10 @@ impl Trial {
     }
 }
 
-/// The directives of a field as they were written.
+/// The directives of a field as received.
 fn said(response: &[Field<'_>], field: &str) -> Vec<String> {
     let each = all(response, field).flat_map(|line| {
-        // A directive ends where the next begins, so what lies between is its text.
+        // A directive ends where the next begins; its text lies in between.
         let mut rest = directives(line);
         std::iter::from_fn(move || {
             let before = rest.rest();
@@ -446,7 +447,7 @@ fn is_about_lifetime(directive: &str) -> bool {
     ["max-age", "s-maxage"].iter().any(|it| it.eq_ignore_ascii_case(name))
 }
 
-/// Whether a directive keeps a field of the response from being shared: no proposal leaves it out (RFC 9111 §5.2.2.4, §5.2.2.7).
+/// Whether a directive keeps a field of the response private: no proposal removes it (RFC 9111 §5.2.2.4, §5.2.2.7).
 fn is_about_privacy(directive: &str) -> bool {
     let (name, has_fields) = directive.split_once('=').map_or((directive, false), |it| (it.0, true));
     let is = |it: &str| it.eq_ignore_ascii_case(name.trim());

@@ -1,12 +1,12 @@
-//! Who asks, in the words of proxies that are believed: `X-Forwarded-For` and `Forwarded` (RFC 7239). Which proxies are believed is
-//! configured, and what an origin is told is not here.
+//! The client address in the fields of trusted proxies: `X-Forwarded-For` and `Forwarded` (RFC 7239). The list of trusted
+//! proxies is configuration; the choice of fields for an origin is not here.
 
 use crate::field::{self, Field};
 use crate::network::Peers;
 use std::fmt::Write as _;
 use std::net::{IpAddr, SocketAddr};
 
-/// Which field is believed. One alone: a proxy that writes the one passes the other on as its client wrote it.
+/// The field that is trusted. Only one: a proxy that writes one of them passes the other on as its client wrote it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Believed {
     /// `X-Forwarded-For`.
@@ -16,7 +16,7 @@ pub enum Believed {
     Forwarded,
 }
 
-/// What an origin is told of who asks, and by which way.
+/// The fields with the client address that an origin gets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Telling {
     /// `X-Forwarded-For`, `-Proto` and `-Host`.
@@ -26,7 +26,7 @@ pub enum Telling {
     Forwarded,
     /// All of them.
     Both,
-    /// Nothing.
+    /// None.
     Off,
 }
 
@@ -44,17 +44,18 @@ impl Telling {
     }
 }
 
-/// The client, and through whom it came: from the one next to the client to the peer. One of a Unix socket has no address.
+/// The client and its proxies: from the one next to the client to the peer. A hop of a Unix socket has no address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientChain {
-    /// The rightmost address that is nobody's whom we believe; the leftmost of all where every one is.
+    /// The rightmost address outside the trusted networks; the leftmost if all are inside.
     pub client: Option<IpAddr>,
-    /// Proxies that are believed.
+    /// Trusted proxies.
     pub hops: Vec<Option<IpAddr>>,
 }
 
-/// Who asks, where `peer` is the other end of the connection. What stands left of the client is the client's own word. What is no
-/// address (`unknown`, `_hidden`) ends the search: whoever wrote it is the last that is known.
+/// The client, where `peer` is the other end of the connection. Elements left of the client are written by the client
+/// itself. An element without an address (`unknown`, `_hidden`) ends the search: the proxy that wrote it is the last
+/// known one.
 pub fn seen(believed: Believed, peer: Option<IpAddr>, fields: &[Field<'_>], trusted: &Peers) -> ClientChain {
     let mut seen = ClientChain { client: peer.map(|it| it.to_canonical()), hops: Vec::new() };
     if !trusted.has(seen.client) {
@@ -83,7 +84,7 @@ pub fn seen(believed: Believed, peer: Option<IpAddr>, fields: &[Field<'_>], trus
     seen
 }
 
-/// Appends what stands between marks outside of quotes, trimmed; what is empty is left out, as in any list.
+/// Appends the trimmed parts between marks outside of quotes; empty parts are dropped, as in any list.
 fn split<'t>(text: &'t [u8], mark: u8, into: &mut Vec<&'t [u8]>) {
     let (mut from, mut quoted, mut escaped) = (0, false, false);
     for (at, byte) in text.iter().enumerate() {
@@ -102,7 +103,7 @@ fn split<'t>(text: &'t [u8], mark: u8, into: &mut Vec<&'t [u8]>) {
     into.retain(|it| !it.is_empty());
 }
 
-/// The value of `for`, which stands there once, without its quotes.
+/// The value of `for`, which must occur once, without its quotes.
 fn of_forwarded(member: &[u8]) -> Option<&[u8]> {
     let mut pairs = Vec::new();
     split(member, b';', &mut pairs);
@@ -114,7 +115,7 @@ fn of_forwarded(member: &[u8]) -> Option<&[u8]> {
     Some(value.strip_prefix(b"\"").and_then(|it| it.strip_suffix(b"\"")).unwrap_or(value))
 }
 
-/// An address with or without a port; of IPv6 in brackets or not.
+/// An address with or without a port; IPv6 with or without brackets.
 fn address(text: &[u8]) -> Option<IpAddr> {
     let text = std::str::from_utf8(text).ok()?;
     let bare = text.strip_prefix('[').and_then(|it| it.strip_suffix(']'));
@@ -125,12 +126,12 @@ fn address(text: &[u8]) -> Option<IpAddr> {
     address.map(|it| it.to_canonical())
 }
 
-/// The value of `Forwarded` for an origin: the client with host and scheme, then everybody else through whom it came.
+/// The value of `Forwarded` for an origin: the client with host and scheme, then the proxies.
 #[must_use]
 pub fn forwarded(client: Option<IpAddr>, hops: &[Option<IpAddr>], host: &str, scheme: &str) -> String {
     let mut text = String::from("for=");
     let node = |it: Option<IpAddr>, text: &mut String| {
-        // A string takes everything.
+        // Writing to a string cannot fail.
         let _ = match it.map(|it| it.to_canonical()) {
             Some(IpAddr::V4(it)) => write!(text, "{it}"),
             Some(IpAddr::V6(it)) => write!(text, "\"[{it}]\""),

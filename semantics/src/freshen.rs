@@ -1,4 +1,4 @@
-//! What a 304, or a HEAD response, changes in a stored head: RFC 9111 §3.2, §4.3.4, §4.3.5.
+//! The changes that a 304, or a HEAD response, makes to a stored head: RFC 9111 §3.2, §4.3.4, §4.3.5.
 
 use crate::date;
 use crate::field::{Field, FieldList, all, first};
@@ -11,8 +11,8 @@ use crate::trace::Silent;
 use crate::validator::{strong_eq, weak_eq};
 use larder_stdx::clock::WallTime;
 
-/// Whether a 304 with these fields is about this stored response (RFC 9111 §4.3.4): the same strong
-/// validator; or the same weak one where it has no strong; or none at all and only one candidate.
+/// Whether a 304 with these fields applies to this stored response (RFC 9111 §4.3.4): the same strong validator; or the
+/// same weak one if it has no strong one; or none at all and only one candidate.
 ///
 /// An entity tag decides before a date, as everywhere (RFC 9110 §8.8.2.2). A `Last-Modified` counts as
 /// the same only if it is exactly equal.
@@ -28,13 +28,13 @@ pub fn selects(stored: &Meta, fields: &[Field<'_>], only_candidate: bool) -> boo
     }
 }
 
-/// The stored fields and facts after freshening: every field of `update` replaces its stored lines, but
-/// `Content-Length`, `Content-Encoding`, `Content-Type`, `Content-Range`, hop-by-hop and
-/// `Connection`-nominated ones (RFC 9111 §3.2). `Age` and `Set-Cookie` of the update are not stored, as
-/// ever; its `Age` counts for the age. An update without `Date` is dated now (RFC 9110 §6.6.1).
+/// The stored fields and facts after freshening: every field of `update` replaces its stored lines, except
+/// `Content-Length`, `Content-Encoding`, `Content-Type`, `Content-Range`, hop-by-hop and `Connection`-nominated ones (RFC
+/// 9111 §3.2). `Age` and `Set-Cookie` of the update are not stored, as usual; its `Age` counts for the age. An update
+/// without `Date` is dated now (RFC 9110 §6.6.1).
 ///
-/// The update may forbid what was allowed (`no-store`, `private`, `Vary: *`): the caller asks [`after`]
-/// before it keeps what is returned here.
+/// The update may forbid storing (`no-store`, `private`, `Vary: *`): the caller checks [`after`] before it keeps the
+/// result.
 #[must_use]
 pub fn apply(
     stored: &FieldList,
@@ -61,20 +61,19 @@ pub fn apply(
     (kept, Meta { partial: meta.partial, ..fresh })
 }
 
-/// What becomes of a stored response when it was freshened. The client that asked is answered with the
-/// freshened head in every case.
+/// The effect of freshening on the stored response. The client's response has the freshened head in every case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AfterFreshen {
-    /// The freshened head takes the place of the stored one.
+    /// The freshened head replaces the stored one.
     Update,
-    /// The stored one stays as it was: the request's answers may not be shared (`Authorization`,
-    /// `no-store`, or credentials where it does not say that it may be shared).
+    /// The stored one stays unchanged: responses to this request may not be shared (`Authorization`, `no-store`, or
+    /// credentials without permission to share).
     Leave,
-    /// It may not be stored any more: the update said `no-store`, `private` or `Vary: *`.
+    /// It may not be stored any more: the update has `no-store`, `private` or `Vary: *`.
     Drop,
 }
 
-/// Decides RFC 9111 §3 again for what [`apply`] returned. `request` is the one that was answered.
+/// Decides RFC 9111 §3 again for the result of [`apply`]. `request` is the answered one.
 #[must_use]
 pub fn after(request: &RequestFacts<'_>, fields: &FieldList, meta: &Meta, policy: &Policy) -> AfterFreshen {
     let lines = fields.view();
@@ -89,7 +88,7 @@ pub fn after(request: &RequestFacts<'_>, fields: &FieldList, meta: &Meta, policy
             &mut Silent,
         )
     };
-    // The response by itself, then with what this request adds; neither method nor range matter here.
+    // First the response alone, then with this request; neither method nor range matter here.
     let mut plain = RequestFacts::read("GET", &[]);
     plain.range = Some(b"bytes=0-");
     match decide(&plain) {
@@ -108,13 +107,13 @@ pub fn after(request: &RequestFacts<'_>, fields: &FieldList, meta: &Meta, policy
     }
 }
 
-/// Fields that describe the stored content, which an update leaves as it is (RFC 9111 §3.2).
+/// Fields that describe the stored content, which an update does not change (RFC 9111 §3.2).
 fn describes_content(name: &str) -> bool {
     const NAMES: [&str; 4] = ["content-length", "content-encoding", "content-type", "content-range"];
     NAMES.iter().any(|it| it.eq_ignore_ascii_case(name))
 }
 
-/// What a 200 response to HEAD says of a stored GET response (RFC 9111 §4.3.5).
+/// The effect of a 200 response to HEAD on a stored GET response (RFC 9111 §4.3.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeadSays {
     /// The same representation: [`apply`] it.
@@ -123,8 +122,8 @@ pub enum HeadSays {
     Invalidate,
 }
 
-/// Compares validators and `Content-Length`: each that the HEAD response has must be the stored one's.
-/// A length that was never declared (a chunked GET) is not compared.
+/// Compares validators and `Content-Length`: those of the HEAD response must equal the stored ones. A length that was
+/// never declared (a chunked GET) is not compared.
 #[must_use]
 pub fn head_says(stored: &Meta, stored_fields: &FieldList, head: &[Field<'_>]) -> HeadSays {
     let tag_differs = match (etag(head), stored.etag.as_deref()) {

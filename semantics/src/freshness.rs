@@ -10,7 +10,7 @@ use crate::policy::{Policy, StaleIfError};
 use crate::trace::{RuleOutcome, RuleTrace};
 use larder_stdx::clock::WallTime;
 
-/// Where a lifetime came from, in order of precedence (RFC 9111 §4.2.1, RFC 9213 §2.2).
+/// The source of a lifetime, in order of precedence (RFC 9111 §4.2.1, RFC 9213 §2.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LifetimeSource {
     /// `cache.override_ttl` of the route.
@@ -31,34 +31,35 @@ pub enum LifetimeSource {
     Heuristic,
     /// A purge ended it.
     Purged,
-    /// Nothing gives a lifetime: stale at once.
+    /// No source: stale at once.
     None,
 }
 
-/// How long a response is fresh, and who said so.
+/// A lifetime and its source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lifetime {
     /// Seconds, at most 2^31.
     pub seconds: u32,
-    /// Who said so.
+    /// Its source.
     pub source: LifetimeSource,
 }
 
 impl Lifetime {
-    /// Whether the response or the route says itself that it may be used again: above zero, and no guess.
+    /// Whether the response or the route explicitly permits reuse: above zero, and not heuristic.
     #[must_use]
     pub fn is_named(self) -> bool {
         let is_guessed = matches!(self.source, LifetimeSource::Heuristic | LifetimeSource::None);
         self.seconds > 0 && !is_guessed
     }
 
-    /// Whether it is zero by the origin's word, or by that of nobody: the origin is asked each time. What a purge ended is not.
+    /// Whether it is zero, explicitly or by default: every request goes to the origin. A lifetime ended by a purge is
+    /// not.
     #[must_use]
     pub fn is_zero(self) -> bool {
         self.seconds == 0 && self.source != LifetimeSource::Purged
     }
 
-    /// Seconds past this lifetime for which a response may be served on errors that says nothing of that itself.
+    /// Seconds past this lifetime for which a response without `stale-if-error` may be served on errors.
     #[must_use]
     pub fn stale_if_error(self, setting: StaleIfError) -> u32 {
         match setting {
@@ -68,10 +69,10 @@ impl Lifetime {
     }
 }
 
-/// Whether a stored response may still be used without asking the origin (RFC 9111 §4.2).
+/// Whether a stored response may still be used without contacting the origin (RFC 9111 §4.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Freshness {
-    /// Usable as it is, for `remaining` seconds; never zero.
+    /// Usable without validation, for `remaining` seconds; never zero.
     Fresh {
         /// Seconds until it goes stale.
         remaining: u32,
@@ -114,7 +115,7 @@ impl LifetimeSource {
         }
     }
 
-    /// The header field, directive or configuration key that it is read from, as evidence.
+    /// The header field, directive or configuration key of the lifetime, as evidence.
     #[must_use]
     pub fn evidence(self) -> &'static str {
         match self {
@@ -131,7 +132,7 @@ impl LifetimeSource {
         }
     }
 
-    /// One sentence for people.
+    /// One sentence for display.
     #[must_use]
     pub fn sentence(self) -> &'static str {
         match self {
@@ -151,12 +152,12 @@ impl LifetimeSource {
     }
 }
 
-/// What the age calculation needs of one exchange with the origin (RFC 9111 §4.2.3).
+/// The inputs of the age calculation for one exchange with the origin (RFC 9111 §4.2.3).
 #[derive(Clone, Copy, Debug)]
 pub struct AgeInputs {
-    /// `age_value`: the `Age` field as received, seconds; zero where absent or invalid.
+    /// `age_value`: the `Age` field as received, seconds; zero if absent or invalid.
     pub age_value: u32,
-    /// `date_value`: the `Date` field, or `response_time` where absent.
+    /// `date_value`: the `Date` field, or `response_time` if absent.
     pub date_value: WallTime,
     /// Our clock when the request was sent.
     pub request_time: WallTime,
@@ -165,7 +166,7 @@ pub struct AgeInputs {
 }
 
 impl AgeInputs {
-    /// Reads `Age` and `Date`.
+    /// Parses `Age` and `Date`.
     #[must_use]
     pub fn read(fields: &[Field<'_>], request_time: WallTime, response_time: WallTime) -> Self {
         Self {
@@ -184,8 +185,8 @@ impl AgeInputs {
         clamp(apparent_age.max(u64::from(self.age_value).saturating_add(response_delay)))
     }
 
-    /// Whether its lifetime ran out between the request for it and its arrival: fresh when it was asked for, as far as `Age` and
-    /// `Date` tell that to the second, and stale when it came. That says nothing of the next one.
+    /// Whether its lifetime ran out between its request and its arrival: fresh at the request, as far as `Age` and `Date`
+    /// show to the second, and stale on arrival. This does not predict the next response.
     #[must_use]
     pub fn came_late(&self, lifetime: Lifetime) -> bool {
         let age_when_asked = self.request_time.seconds_since(self.date_value);
@@ -194,9 +195,9 @@ impl AgeInputs {
             && self.corrected_initial_age() >= lifetime.seconds
     }
 
-    /// Whether a response that [came late](Self::came_late) may answer requests that were waiting for it before it came (RFC 9111
-    /// §4, collapsed requests): none of them had a later one from its origin. Where it forbids stale use (`must_revalidate`) that
-    /// holds only if its own fields call it fresh, and the time that it took is all that made it stale.
+    /// Whether a response that [came late](Self::came_late) may answer requests that were waiting for it before it
+    /// arrived (RFC 9111 §4, collapsed requests): the origin sent no later one to any of them. If it forbids stale use
+    /// (`must_revalidate`) that holds only if its own fields call it fresh, so that only its transfer time made it stale.
     #[must_use]
     pub fn answers_collapsed(&self, lifetime: Lifetime, must_revalidate: bool) -> bool {
         let apparent_age = self.response_time.seconds_since(self.date_value);
@@ -212,37 +213,37 @@ pub fn clamp(seconds: u64) -> u32 {
     u32::try_from(seconds).map_or(MAX_DELTA, |it| it.min(MAX_DELTA))
 }
 
-/// The `Age` field (RFC 9111 §5.1): its first member; zero where absent or not digits alone.
+/// The `Age` field (RFC 9111 §5.1): its first member; zero if absent or not only digits.
 #[must_use]
 pub fn age_value(fields: &[Field<'_>]) -> u32 {
     let first_member = first(fields, "age").and_then(|it| it.split(|it| *it == b',').next());
     first_member.and_then(|it| delta_seconds(it.trim_ascii())).unwrap_or(0)
 }
 
-/// The `Date` field, the first that is valid: others are neither stored nor passed on.
+/// The first valid `Date` field: other lines are neither stored nor passed on.
 #[must_use]
 pub fn dated(fields: &[Field<'_>]) -> Option<WallTime> {
     all(fields, "date").find_map(date::parse)
 }
 
-/// The `Date` field; `response_time` where absent or invalid (RFC 9110 §6.6.1).
+/// The `Date` field; `response_time` if absent or invalid (RFC 9110 §6.6.1).
 #[must_use]
 pub fn date_value(fields: &[Field<'_>], response_time: WallTime) -> WallTime {
     dated(fields).unwrap_or(response_time)
 }
 
-/// What `Expires` says (RFC 9111 §5.3).
+/// The value of `Expires` (RFC 9111 §5.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expires {
     /// There is no such field.
     Absent,
-    /// There is one that is no date, `0` above all: in the past.
+    /// A value other than a date, such as `0`: in the past.
     Invalid,
     /// The date; of several, the earliest, which is never fresher than §4.2.1 allows.
     At(WallTime),
 }
 
-/// Reads every `Expires` line; one that is invalid makes all of them so.
+/// Parses every `Expires` line; one invalid line makes the result invalid.
 #[must_use]
 pub fn expires(fields: &[Field<'_>]) -> Expires {
     let join = |sum, line| match (sum, date::parse(line)) {
@@ -259,15 +260,15 @@ pub fn is_heuristic_status(status: u16) -> bool {
     matches!(status, 200 | 203 | 204 | 206 | 300 | 301 | 308 | 404 | 405 | 410 | 414 | 501)
 }
 
-/// Whether `cache.default_ttl` and `cache.override_ttl` are about this status: those that RFC 9110 §15.1
-/// lets be fresh by default. Never a 5xx by itself, 501 included: an application that is broken for a
-/// moment is not broken for a TTL (`cache.status_ttl` names those that are meant).
+/// Whether `cache.default_ttl` and `cache.override_ttl` apply to this status: those that are cacheable by default (RFC
+/// 9110 §15.1). Never a 5xx, 501 included: a temporary failure of an application must not last for a TTL
+/// (`cache.status_ttl` can name such statuses).
 #[must_use]
 pub fn takes_route_ttl(status: u16) -> bool {
     is_heuristic_status(status) && status < 500
 }
 
-/// What a lifetime is computed from, read once per response.
+/// The inputs of a lifetime, parsed once per response.
 #[derive(Clone, Debug)]
 pub struct LifetimeInputs<'r> {
     /// Its status code.
@@ -278,7 +279,7 @@ pub struct LifetimeInputs<'r> {
     pub targeted: Option<&'r str>,
     /// The response's fields, as evidence.
     pub fields: &'r [Field<'r>],
-    /// `Expires`; [`Expires::Absent`] where a targeted field is in force.
+    /// `Expires`; [`Expires::Absent`] if a targeted field is in force.
     pub expires: Expires,
     /// The `Date` field, or our clock.
     pub date: WallTime,
@@ -287,14 +288,14 @@ pub struct LifetimeInputs<'r> {
 }
 
 impl<'r> LifetimeInputs<'r> {
-    /// Reads them from a response as received.
+    /// Parses them from a response as received.
     #[must_use]
     pub fn read(status: u16, fields: &'r [Field<'r>], policy: &'r Policy, response_time: WallTime) -> Self {
         let (directives, targeted) = crate::targeted::directives(fields, policy);
         Self::of(status, fields, directives, targeted, response_time)
     }
 
-    /// The same, where the directives in force have been found already.
+    /// The same with the directives in force, if they are known already.
     pub(crate) fn of(
         status: u16,
         fields: &'r [Field<'r>],
@@ -313,8 +314,8 @@ impl<'r> LifetimeInputs<'r> {
         }
     }
 
-    /// How long the response is fresh (RFC 9111 §4.2.1), at most `cache.max_ttl`. Every source is told to
-    /// `trace` in order of precedence, up to the one that decided.
+    /// The lifetime of the response (RFC 9111 §4.2.1), at most `cache.max_ttl`. Every source is reported to `trace` in
+    /// order of precedence, up to the one that decided.
     #[must_use]
     pub fn lifetime(&self, policy: &Policy, trace: &mut impl RuleTrace) -> Lifetime {
         let found = self.explicit(policy, trace).or_else(|| self.implicit(policy, trace));
@@ -330,7 +331,7 @@ impl<'r> LifetimeInputs<'r> {
         Lifetime { seconds: policy.max_ttl, source: it.source }
     }
 
-    /// What the operator put in place of everything, and what the response says by itself.
+    /// The operator's override, and the explicit lifetime of the response.
     fn explicit(&self, policy: &Policy, trace: &mut impl RuleTrace) -> Option<Lifetime> {
         let found = policy.override_ttl.filter(|_| takes_route_ttl(self.status));
         let found = found.map(|seconds| Lifetime { seconds, source: LifetimeSource::Override });
@@ -368,7 +369,7 @@ impl<'r> LifetimeInputs<'r> {
             })
     }
 
-    /// Where the response says nothing: the operator's defaults, then the heuristic.
+    /// Without an explicit lifetime: the operator's defaults, then the heuristic.
     fn implicit(&self, policy: &Policy, trace: &mut impl RuleTrace) -> Option<Lifetime> {
         let status_ttl = policy.status_ttl.iter().find(|it| it.0 == self.status).map(|it| it.1);
         let found = status_ttl.map(|seconds| Lifetime { seconds, source: LifetimeSource::StatusDefault });
@@ -394,8 +395,8 @@ impl<'r> LifetimeInputs<'r> {
             })
     }
 
-    /// A share of the time since `Last-Modified`; `None` where the status, the configuration or the dates
-    /// allow none (RFC 9111 §4.2.2). `public` allows it for every status.
+    /// A share of the time since `Last-Modified`; `None` if the status, the configuration or the dates allow none (RFC
+    /// 9111 §4.2.2). `public` allows it for every status.
     #[must_use]
     pub fn heuristic(&self, policy: &Policy) -> Option<u32> {
         let allowed = is_heuristic_status(self.status) || self.directives.public;
@@ -407,7 +408,7 @@ impl<'r> LifetimeInputs<'r> {
         Some(clamp(share).min(policy.heuristic_max))
     }
 
-    /// The lines that were read, and the number they came to: malformed ones count as zero.
+    /// The lines of the field and the resulting seconds; a malformed value is zero.
     fn directive_evidence(&self, name: &str, seconds: Option<u32>) -> String {
         let lines = lines(self.fields, self.targeted.unwrap_or("Cache-Control"));
         match seconds {

@@ -1,25 +1,25 @@
-//! What an unsafe request invalidates: RFC 9111 §4.4. Carrying it out is not here (`store`).
+//! The targets that an unsafe request invalidates: RFC 9111 §4.4. The invalidation itself is not here (`store`).
 
 use crate::field::{self, Field};
 use crate::key;
 use crate::method;
 use crate::target as spelling;
 
-/// The most `Location` and `Content-Location` lines of one response that are followed, of each.
+/// The largest number of `Location` and of `Content-Location` lines of one response that are followed.
 const MAX_LINES: usize = 4;
 
-/// Whether a request that was answered so invalidates anything: its method is not safe, and it did not fail.
+/// Whether a request with this response status invalidates stored responses: its method is unsafe, and it did not fail.
 #[must_use]
 pub fn is_due(method: &str, status: u16) -> bool {
     !method::is_safe(method) && (200..400).contains(&status)
 }
 
-/// The targets to invalidate, origin-form, on the request's own origin: its target, and those that
-/// `Location` and `Content-Location` name on the same origin, spelled as keys are ([`crate::target`]). Empty for safe methods and for error
-/// responses (4xx, 5xx).
+/// The targets to invalidate, origin-form, on the request's own origin: its target, and those in `Location` and
+/// `Content-Location` on the same origin, normalised as keys are ([`crate::target`]). Empty for safe methods and for
+/// error responses (4xx, 5xx).
 ///
-/// `authority` is the request's; its case and a default port do not matter. References to other origins
-/// and with user information are left alone (RFC 9111 §4.4: an origin may speak for itself only).
+/// `authority` is the request's; its case and a default port do not matter. References to other origins and with user
+/// information are ignored (RFC 9111 §4.4: an origin may invalidate its own URIs only).
 #[must_use]
 pub fn targets(
     method: &str,
@@ -42,8 +42,7 @@ pub fn targets(
     targets
 }
 
-/// The origin-form that `reference` comes to, resolved against a request's own URI; `None` where it is on
-/// another origin or is no URI.
+/// The origin-form of `reference`, resolved against a request's own URI; `None` if it is on another origin or is no URI.
 #[must_use]
 pub fn resolve(scheme: &str, authority: &str, target: &str, reference: &[u8]) -> Option<String> {
     target.starts_with('/').then_some(BaseUri { scheme, authority, target })?.resolve(reference)
@@ -58,10 +57,10 @@ struct BaseUri<'a> {
 }
 
 impl BaseUri<'_> {
-    /// The origin-form that `reference` comes to, as a request for the same text is stored under; `None` where it is on
-    /// another origin or is no URI: under a broken escape nothing is stored.
+    /// The origin-form of `reference`, as the key of a request for the same text has it; `None` if it is on another
+    /// origin or is no URI: no response is stored under a broken escape.
     fn resolve(&self, reference: &[u8]) -> Option<String> {
-        // What the base has is spelled so already, and an authority may have brackets: not before.
+        // The base is normalised already, and an authority may have brackets: so not before this step.
         let raw = self.raw(&ascii(reference)?).filter(|it| !spelling::has_broken_escape(it))?;
         Some(spelling::encoded(&raw))
     }
@@ -118,7 +117,7 @@ fn ascii(reference: &[u8]) -> Option<String> {
     Some(out)
 }
 
-/// The scheme and what follows its colon (RFC 3986 §3.1).
+/// The scheme and the part after its colon (RFC 3986 §3.1).
 fn scheme_of(reference: &str) -> Option<(&str, &str)> {
     let (scheme, rest) = reference.split_once(':')?;
     let valid = scheme.starts_with(|it: char| it.is_ascii_alphabetic())

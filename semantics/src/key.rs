@@ -1,9 +1,9 @@
-//! The cache key: scheme, authority and target as sent to the origin, changed only as the recipe says.
-//! Variants under one key are not here (`vary`).
+//! The cache key: scheme, authority and target as sent to the origin, changed only by the recipe. Variants under one key
+//! are not here (`vary`).
 //!
-//! A key is one readable line, such as `https://example.com/list?page=2 h:x-device=phone c:currency=EUR`.
-//! Within a part, the bytes that end it are written as a backslash and two hexadecimal digits, so that no
-//! request can forge a boundary: two keys of one recipe are equal only if every part is.
+//! A key is one readable line, such as `https://example.com/list?page=2 h:x-device=phone c:currency=EUR`. Within a part,
+//! the bytes that end it are written as a backslash and two hexadecimal digits, so that no request can forge a boundary:
+//! two keys of one recipe are equal only if every part is.
 
 use crate::field::{self, Field};
 use crate::scheme::Scheme;
@@ -11,32 +11,31 @@ use crate::vary;
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-/// How the key is made from a request (row G13). The default is the exact target.
+/// The rules for making a key from a request (row G13). The default is the exact target.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeyRecipe {
-    /// What happens to the query's parameters.
+    /// The treatment of the query's parameters.
     pub query: QueryPolicy,
     /// Whether parameters are sorted by name (stable for equal names).
     pub sort_query: bool,
     /// Request header fields whose values are part of the key, lower case. A value is normalised as
     /// `vary` does; an absent field differs from an empty one.
     pub headers: Vec<String>,
-    /// Cookies whose values are part of the key. A trailing `*` in a name matches any rest. Every value
-    /// counts where a cookie is sent more than once; the order of different cookies does not.
+    /// Cookies whose values are part of the key. A trailing `*` in a name matches any rest. Every value of a repeated
+    /// cookie counts; the order of different cookies does not.
     pub cookies: Vec<String>,
-    /// All hosts of the site share one cache: its name, which stands in the key behind a `*` (no host begins so); the
-    /// name of the site of every host is empty. `None`: the host is part of the key.
+    /// All hosts of the site share one cache: the site's name, which follows a `*` in the key (no host begins so); the
+    /// name of a site for all hosts is empty. `None`: the host is part of the key.
     pub any_host_of: Option<String>,
-    /// Nothing that is in no key reaches an origin that is asked for the cache: of the client's fields those of `headers` and `cookies` alone. A
-    /// request with a field that cannot be left out uses no cache.
+    /// A request to the origin for the cache has only parts that are in the key: of the client's fields only those of
+    /// `headers` and `cookies`. A request with a field that cannot be left out uses no cache.
     pub strict: bool,
 }
 
-/// Which query parameters are part of the key. A trailing `*` in a name matches any rest.
+/// The query parameters that are part of the key. A trailing `*` in a name matches any rest.
 ///
-/// Names are compared after percent-decoding, since an application sees them so: `?i%64=1` is `id`.
-/// Whatever is kept is kept byte for byte, but empty parameters (`&&`) are left out; and so is the `?`
-/// where nothing stands behind it.
+/// Names are compared after percent-decoding, as an application sees them: `?i%64=1` is `id`. A kept parameter is kept
+/// byte for byte, but empty parameters (`&&`) are removed; and so is the `?` of an empty query.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum QueryPolicy {
     /// All, byte for byte.
@@ -51,11 +50,11 @@ pub enum QueryPolicy {
 }
 
 impl KeyRecipe {
-    /// Appends the key of a request to `out`: readable, and equal for two requests only if the recipe
-    /// says so (parts are length- or separator-safe against forged boundaries).
+    /// Appends the key of a request to `out`: readable, and equal for two requests only if the recipe treats them as
+    /// equal (parts are length- or separator-safe against forged boundaries).
     ///
-    /// `authority` is lower case and without the scheme's default port (see [`authority`]); `target` is
-    /// origin-form. Allocates only for growing `out`, and one list where parameters are sorted.
+    /// `authority` is lower case and without the scheme's default port (see [`authority`]); `target` is origin-form.
+    /// Allocates only to grow `out`, and one list if parameters are sorted.
     pub fn write(
         &self,
         scheme: &str,
@@ -99,21 +98,21 @@ impl KeyRecipe {
         }
     }
 
-    /// The recipe without what requests add to the target: its keys are those that a purge of a URL names.
+    /// The recipe without the additions to the target: its keys are those that a purge of a URL names.
     #[must_use]
     pub fn of_url(&self) -> KeyRecipe {
         KeyRecipe { headers: Vec::new(), cookies: Vec::new(), ..self.clone() }
     }
 
-    /// Appends what every key of this recipe begins with whose target begins with `target`, whatever the rest of it:
-    /// parameters that a key leaves out must not stand there. `authority` as for [`KeyRecipe::write`].
+    /// Appends the common beginning of all keys of this recipe whose target begins with `target`: it must not contain
+    /// parameters that a key leaves out. `authority` as for [`KeyRecipe::write`].
     pub fn write_prefix(&self, scheme: &str, authority: &str, target: &str, out: &mut Vec<u8>) {
         let all = KeyRecipe { any_host_of: self.any_host_of.clone(), ..KeyRecipe::default() };
         all.write(scheme, authority, target, &[], out);
     }
 
-    /// The target as the key has it, so that what is asked of an origin for the cache is that and nothing else: a parameter
-    /// that is in no key must not have a say in a page of everybody's.
+    /// The target as in the key, so that a request for the cache has no other one: a parameter that is not in the key
+    /// must not influence a shared page.
     #[must_use]
     pub fn target<'t>(&self, target: &'t str) -> Cow<'t, str> {
         if self.keeps_targets() || !target.contains('?') {
@@ -141,7 +140,7 @@ impl KeyRecipe {
         });
     }
 
-    /// Tells the path, and each parameter that is kept with the mark before it.
+    /// Reports the path, and each kept parameter with the mark before it.
     fn parts_of_target(&self, target: &str, mut tell: impl FnMut(Option<char>, &str)) {
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         tell(None, path);
@@ -170,7 +169,7 @@ impl KeyRecipe {
         }
     }
 
-    /// The recipe as a sentence, for `explain`: what of a request is part of the key.
+    /// The recipe as a sentence, for `explain`: the parts of a request in the key.
     #[must_use]
     pub fn describe(&self) -> String {
         let mut text = "The key is the scheme, ".to_owned();
@@ -205,8 +204,8 @@ fn listed(names: &[String]) -> String {
     if names.is_empty() { "nothing".to_owned() } else { names.join(", ") }
 }
 
-/// Appends `host` as the key has it: lower case, without the scheme's default port, an empty port or
-/// leading zeros of one (RFC 9110 §4.2.3, RFC 3986 §6.2.3). `host` is a valid `Host` value.
+/// Appends `host` as in the key: lower case, without the scheme's default port, an empty port or leading zeros of one
+/// (RFC 9110 §4.2.3, RFC 3986 §6.2.3). `host` is a valid `Host` value.
 pub fn authority(scheme: &str, host: &str, out: &mut String) {
     let scheme = if scheme.eq_ignore_ascii_case("https") { Scheme::Https } else { Scheme::Http };
     let shorter = scheme.without_port(host);
@@ -222,10 +221,10 @@ pub fn authority(scheme: &str, host: &str, out: &mut String) {
     }
 }
 
-/// Appends `text`; a space, a backslash, a control character and whatever `also` names are written as a
-/// backslash and two hexadecimal digits. No two texts are written the same.
+/// Appends `text`; a space, a backslash, a control character and every byte for which `also` is true are written as a
+/// backslash and two hexadecimal digits. Different texts have different results.
 pub(crate) fn escape(text: &[u8], also: impl Fn(u8) -> bool, out: &mut Vec<u8>) {
-    // No branch within, so that the scan becomes comparisons of whole vectors.
+    // No branch within, so that the scan is vectorised.
     let special = |it: u8| (it <= b' ') | (it == b'\\') | (it == 0x7f) | also(it);
     if !text.iter().fold(false, |found, it| found | special(*it)) {
         return out.extend_from_slice(text);
@@ -261,7 +260,7 @@ fn name_of(parameter: &str) -> &[u8] {
     parameter.split('=').next().unwrap_or_default().as_bytes()
 }
 
-/// Whether `name` is what `pattern` says: exactly, or up to a trailing `*`.
+/// Whether `name` matches `pattern`: exactly, or up to a trailing `*`.
 fn matches(pattern: &str, name: &[u8]) -> bool {
     match pattern.strip_suffix('*') {
         Some(prefix) => name.starts_with(prefix.as_bytes()),
@@ -298,7 +297,7 @@ fn decoded(name: &[u8]) -> impl Iterator<Item = u8> + '_ {
     })
 }
 
-/// The value of a hexadecimal digit; of nothing else.
+/// The value of a hexadecimal digit; the caller passes no other byte.
 fn hex(digit: u8) -> u8 {
     if digit.is_ascii_digit() { digit - b'0' } else { (digit | 0x20) - b'a' + 10 }
 }

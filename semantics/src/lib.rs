@@ -1,5 +1,5 @@
-//! RFC 9110/9111 decisions, one file per section. Pure: no I/O, no clock, no allocation where a hit
-//! passes through. The server, `explain` and the tests run these same functions.
+//! RFC 9110/9111 decisions, one file per section. Pure: no I/O, no clock, no allocation on the path of a hit. The server,
+//! `explain` and the tests run these same functions.
 
 pub mod cache_control;
 pub mod cache_status;

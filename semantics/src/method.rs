@@ -1,6 +1,6 @@
-//! What a method's name says of it (RFC 9110 §9.2). Names are case-sensitive.
+//! Properties of methods (RFC 9110 §9.2). Names are case-sensitive.
 
-/// Safe methods (RFC 9110 §9.2.1). An unknown method is not known to be safe.
+/// Safe methods (RFC 9110 §9.2.1). An unknown method counts as unsafe.
 #[must_use]
 pub fn is_safe(method: &str) -> bool {
     matches!(method, "GET" | "HEAD" | "OPTIONS" | "TRACE" | "QUERY" | "PROPFIND" | "REPORT" | "SEARCH")

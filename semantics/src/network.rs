@@ -1,8 +1,8 @@
-//! Networks, and who is at the other end of a connection: an address, or whoever may reach a Unix socket.
+//! Networks, and the peers of connections: an address, or a process that may use a Unix socket.
 
 use std::net::IpAddr;
 
-/// The addresses that begin with the same bits.
+/// The addresses with a common prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network {
     address: IpAddr,
@@ -10,7 +10,7 @@ pub struct Network {
 }
 
 impl Network {
-    /// Reads `ADDR/BITS`, or `ADDR` for one address alone.
+    /// Parses `ADDR/BITS`, or `ADDR` for one address alone.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (address, bits) = match text.split_once('/') {
@@ -23,7 +23,7 @@ impl Network {
         Some(Self { address, bits })
     }
 
-    /// The network of `text` as it is usually written, where `text` says more of its address than counts.
+    /// The network of `text` in its usual form, if `text` has address bits beyond the prefix.
     #[must_use]
     pub fn plain(text: &str) -> Option<String> {
         let network = Self::parse(text)?;
@@ -37,7 +37,7 @@ impl Network {
         (address.parse() != Ok(first)).then(|| format!("{first}/{bits}"))
     }
 
-    /// Whether `address` is one of them; an IPv4 address that came over IPv6 counts as IPv4.
+    /// Whether the network contains `address`; an IPv4 address that arrived over IPv6 counts as IPv4.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
         let keep = |width: u32| u128::MAX.checked_shl(width - self.bits).unwrap_or(0);
@@ -51,45 +51,45 @@ impl Network {
     }
 }
 
-/// Whose connections these are: those of addresses in some networks and, where they are named, those of Unix sockets.
+/// A set of peers: addresses in some networks and, if named, peers of Unix sockets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Peers {
     networks: Vec<Network>,
-    /// Whether those of Unix sockets are among them.
+    /// Whether it includes peers of Unix sockets.
     unix: bool,
 }
 
 impl Peers {
-    /// The word for whoever connects to a Unix socket.
+    /// The word for peers of a Unix socket.
     pub const UNIX: &str = "unix";
 
-    /// Whether one of a list is right: a network, an address, or [`Peers::UNIX`].
+    /// Whether a list member is valid: a network, an address, or [`Peers::UNIX`].
     #[must_use]
     pub fn is_one(text: &str) -> bool {
         text == Self::UNIX || Network::parse(text).is_some()
     }
 
-    /// Those of a list whose members are right.
+    /// The set of a list of valid members.
     #[must_use]
     pub fn of(texts: &[String]) -> Self {
         let networks = texts.iter().filter_map(|it| Network::parse(it)).collect();
         Self { networks, unix: texts.iter().any(|it| it == Self::UNIX) }
     }
 
-    /// Whether that is nobody.
+    /// Whether the set is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.networks.is_empty() && !self.unix
     }
 
-    /// Whether one at this address is among them; without an address, one of a Unix socket.
+    /// Whether the set contains the peer with this address; without an address, a peer of a Unix socket.
     #[must_use]
     pub fn has(&self, peer: Option<IpAddr>) -> bool {
         peer.map_or(self.unix, |it| self.networks.iter().any(|network| network.contains(it)))
     }
 }
 
-/// Digits only: the standard parser would take a sign.
+/// Digits only: the standard parser would accept a sign.
 fn number(digits: &str, most: u32) -> Option<u32> {
     let all_digits = digits.bytes().all(|it| it.is_ascii_digit());
     digits.parse().ok().filter(|it| all_digits && *it <= most)

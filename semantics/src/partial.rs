@@ -1,4 +1,4 @@
-//! Partial responses: kept, served from, completed and combined (RFC 9111 §3.3, §3.4, RFC 9110 §15.3.7.3).
+//! Partial responses: stored, served, completed and combined (RFC 9111 §3.3, §3.4, RFC 9110 §15.3.7.3).
 
 use crate::date;
 use crate::field::{self, Field};
@@ -8,20 +8,19 @@ use crate::stored::Meta;
 use crate::validator;
 use larder_stdx::clock::WallTime;
 
-/// Which part of a representation is held.
+/// The stored range of a representation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeldRange {
-    /// Offset of the first byte that is held.
+    /// Offset of the first stored byte.
     pub first: u64,
-    /// Offset of the last byte that is held, inclusive.
+    /// Offset of the last stored byte, inclusive.
     pub last: u64,
-    /// Length of the whole representation, where known.
+    /// Length of the whole representation, if known.
     pub complete: Option<u64>,
 }
 
 impl HeldRange {
-    /// What a 206 with these fields holds: its only `Content-Range`, if that is valid. A multipart has
-    /// none.
+    /// The range of a 206 with these fields: its only `Content-Range`, if that is valid. A multipart has none.
     #[must_use]
     pub fn of(fields: &[Field<'_>]) -> Option<HeldRange> {
         let mut lines = field::all(fields, "content-range");
@@ -30,28 +29,28 @@ impl HeldRange {
         further.is_none().then_some(HeldRange { first, last, complete })
     }
 
-    /// How many bytes are held; one at least.
+    /// The number of stored bytes; one at least.
     #[must_use]
     pub fn length(&self) -> u64 {
         self.last.saturating_sub(self.first).saturating_add(1)
     }
 
-    /// Whether every byte from `first` to `last`, inclusive, is held.
+    /// Whether every byte from `first` to `last`, inclusive, is stored.
     #[must_use]
     pub fn contains(&self, first: u64, last: u64) -> bool {
         self.first <= first && first <= last && last <= self.last
     }
 
-    /// Whether it is the whole representation, and known to be.
+    /// Whether it is known to be the whole representation.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.first == 0 && self.complete == Some(self.last.saturating_add(1))
     }
 }
 
-/// The `Range` value that asks the origin for what a part lacks, to be sent with the stored strong
-/// validator as `If-Range`: `bytes=500-`. `None` where it lacks nothing, or bytes on both sides, which
-/// would come as a multipart: then ask without `Range`.
+/// The `Range` value that requests the missing bytes of a part from the origin, to be sent with the stored strong
+/// validator as `If-Range`: `bytes=500-`. `None` if no bytes are missing, or bytes on both sides, which would arrive as a
+/// multipart: then the request is sent without `Range`.
 #[must_use]
 pub fn missing(part: &HeldRange) -> Option<String> {
     let has_end = part.complete == Some(part.last.saturating_add(1));
@@ -62,8 +61,8 @@ pub fn missing(part: &HeldRange) -> Option<String> {
     }
 }
 
-/// What to ask for a stored part to become whole: the `Range` that it lacks and the strong validator that goes
-/// with it as `If-Range` (RFC 9110 §13.1.5: never a weak one).
+/// The request that completes a stored part: the missing `Range` and the strong validator to send as `If-Range` (RFC 9110
+/// §13.1.5: never a weak one).
 #[must_use]
 pub fn completion(stored: &Meta) -> Option<(String, Vec<u8>)> {
     let range = missing(stored.partial.as_ref()?)?;
@@ -75,17 +74,17 @@ pub fn completion(stored: &Meta) -> Option<(String, Vec<u8>)> {
     Some((range, validator))
 }
 
-/// Whether a client whose transfer was cut can request the rest: a whole response with a strong entity tag, by `Range` and `If-Range`
-/// (RFC 9110 §13.1.5). A time is not counted: a file that replaced another may have the time of the first.
+/// Whether a client whose transfer was cut can request the rest: a whole response with a strong entity tag, by `Range` and
+/// `If-Range` (RFC 9110 §13.1.5). `Last-Modified` does not count: a file that replaced another may have its time.
 #[must_use]
 pub fn is_resumable(meta: &Meta) -> bool {
     let is_strong = meta.etag.as_deref().is_some_and(|it| !it.starts_with(b"W/"));
     is_strong && meta.status == 200 && meta.partial.is_none()
 }
 
-/// The bytes of a stored part that answer a `Range` value: (first, last, complete length where known), for
-/// a 206 with that `Content-Range`. `None` where the stored response is whole, the range is not a single
-/// valid one, or not all of it is surely held.
+/// The bytes of a stored part that answer a `Range` value: (first, last, complete length if known), for a 206 with that
+/// `Content-Range`. `None` if the stored response is whole, the range is not a single valid one, or it is not certainly
+/// stored.
 #[must_use]
 pub fn answers(stored: &Meta, range_value: &[u8]) -> Option<(u64, u64, Option<u64>)> {
     let part = stored.partial?;
@@ -95,7 +94,7 @@ pub fn answers(stored: &Meta, range_value: &[u8]) -> Option<(u64, u64, Option<u6
             Selection::Whole | Selection::Many(_) | Selection::Unsatisfiable => return None,
         },
         None => {
-            // Without a length only a span with both ends can be known to be held.
+            // Without a length only a span with both ends is certainly stored.
             let mut specs = range::specs(range_value)?;
             match (specs.next()?, specs.next()) {
                 (Some(Spec::Span(first, last)), None) => (first, last),
@@ -106,14 +105,14 @@ pub fn answers(stored: &Meta, range_value: &[u8]) -> Option<(u64, u64, Option<u6
     part.contains(first, last).then_some((first, last, part.complete))
 }
 
-/// What can be made of two parts of the same representation.
+/// The result of combining two parts of the same representation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Combine {
-    /// They touch or overlap: one part, and whether it is the whole now.
+    /// They touch or overlap: one part, which may be the whole now.
     Into {
         /// The union.
         part: HeldRange,
-        /// Every byte is held.
+        /// Whether every byte is stored.
         whole: bool,
     },
     /// They cannot be combined; the new one replaces the old.
@@ -137,18 +136,18 @@ pub fn combine(old: &Meta, new: &Meta) -> Combine {
     }
 }
 
-/// What becomes of a part that came while something is stored under its key and variant.
+/// The treatment of a new part if a response is stored under its key and variant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Beside {
     /// Both are joined ([`combine`]).
     Combines,
-    /// It takes the other's place.
+    /// It replaces the other.
     Replaces,
-    /// It gives way: a whole response that is still fresh, or whose bytes are the same, is worth more.
+    /// It is dropped: a whole response that is still fresh, or has the same validator, is worth more.
     Gives,
 }
 
-/// Whether a part is kept beside, or in place of, what is stored.
+/// Decides whether a part joins, replaces, or yields to the stored response.
 #[must_use]
 pub fn beside(stored: &Meta, part: &Meta, now: WallTime) -> Beside {
     if stored.partial.is_some() {

@@ -1,23 +1,23 @@
-//! The path of a request as applications may read it: RFC 3986 §5.2.4 and §6.2.2, and what servers do besides. The
-//! target that is sent and the key are never changed by this; only routes are chosen by it.
+//! The path of a request as applications may parse it: RFC 3986 §5.2.4 and §6.2.2, and common deviations of servers. The
+//! forwarded target and the key are never changed by this; only routes are chosen by it.
 
-/// Bytes of a path that is looked at in more than a few ways, at most.
+/// Bytes of the longest path that is examined in more than a few ways.
 const LONGEST: usize = 1024;
-/// Ways in which a path of any length is looked at.
+/// The number of ways in which a path of any length is examined.
 const FEW: usize = 4;
 
-/// How percent-encoded bytes are taken. What is decoded is never decoded again: `%252e` is the text `%2e`.
+/// The treatment of percent-encoded bytes. A decoded byte is never decoded again: `%252e` is the text `%2e`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decode {
-    /// They stay as they are spelled.
+    /// They stay encoded.
     No,
-    /// They are what they stand for, but for an encoded slash or backslash, which stays.
+    /// They are decoded, except an encoded slash or backslash.
     NotSlashes,
-    /// They are what they stand for.
+    /// They are decoded.
     All,
 }
 
-/// One way to read a path.
+/// One way to parse a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathReading {
     /// Percent-encoded bytes.
@@ -26,13 +26,13 @@ pub struct PathReading {
     pub backslash: bool,
     /// Several slashes are one.
     pub merge: bool,
-    /// `.` and `..` are what RFC 3986 §5.2.4 makes of them.
+    /// `.` and `..` are resolved (RFC 3986 §5.2.4).
     pub dots: bool,
-    /// What follows a `;` in a segment is no part of its name, as Java's servers have it.
+    /// The part after a `;` in a segment is not part of its name, as in Java's servers.
     pub parameters: bool,
 }
 
-/// The path as it is spelled.
+/// The literal path.
 pub const SPELLED: PathReading =
     PathReading { decode: Decode::No, backslash: false, merge: false, dots: false, parameters: false };
 
@@ -40,8 +40,8 @@ pub const SPELLED: PathReading =
 pub const NORMAL: PathReading =
     PathReading { decode: Decode::All, backslash: true, merge: true, dots: true, parameters: false };
 
-/// Whether a path can be read in one way only, which is as it is spelled: no `%`, no backslash, no `;`, no empty
-/// segment before the last, no segment `.` or `..`.
+/// Whether a path has only one interpretation, the literal one: no `%`, no backslash, no `;`, no empty segment before the
+/// last, no segment `.` or `..`.
 #[must_use]
 pub fn is_plain(path: &[u8]) -> bool {
     let mut segment = 0; // Where it begins.
@@ -60,8 +60,8 @@ fn is_dots(segment: &[u8]) -> bool {
     matches!(segment, b"." | b"..")
 }
 
-/// Reads `path`, which begins with a slash, into `out`, whose content is dropped. What comes out begins with a slash
-/// and is not longer.
+/// Normalises `path`, which begins with a slash, into `out`, whose content is dropped. The result begins with a slash and
+/// is not longer.
 pub fn read(path: &[u8], way: PathReading, out: &mut Vec<u8>) {
     out.clear();
     out.reserve(path.len());
@@ -89,7 +89,7 @@ fn hex(digit: u8) -> Option<u8> {
     char::from(digit).to_digit(16).and_then(|it| u8::try_from(it).ok())
 }
 
-/// Rewrites a path in its place, segment by segment: what is written is never longer than what was read.
+/// Rewrites a path in place, segment by segment: the output is never longer than the input.
 fn join_segments(way: PathReading, path: &mut Vec<u8>) {
     let (mut from, mut to) = (0, 0);
     while from < path.len() {
@@ -123,10 +123,10 @@ fn join_segments(way: PathReading, path: &mut Vec<u8>) {
     path.truncate(to);
 }
 
-/// Whether `holds` is true of every way in which an application may read `path`; it is told the path as it is read,
-/// and how percent-encoded bytes were taken. A path that is long and odd beyond measure is not looked at: `false`.
+/// Whether `holds` is true for every way in which an application may parse `path`; it gets the parsed path, and the
+/// treatment of percent-encoded bytes. A path that is too long and unusual is not examined: `false`.
 pub fn holds_for_all(path: &[u8], room: &mut Vec<u8>, mut holds: impl FnMut(&[u8], Decode) -> bool) -> bool {
-    // Everything resolved but the segments shows which parts there are, encoded or not.
+    // The fully decoded form, with its segments, shows which features the path has, encoded or not.
     read(path, PathReading { merge: false, dots: false, ..NORMAL }, room);
     let parameters = room.contains(&b';');
     read(path, PathReading { merge: false, dots: false, parameters: true, ..NORMAL }, room);
@@ -161,7 +161,7 @@ pub fn holds_for_all(path: &[u8], room: &mut Vec<u8>, mut holds: impl FnMut(&[u8
                         if !holds(room, *decode) {
                             return false;
                         }
-                        // What is decoded too early, or by a server that ends strings and lines so, ends the path.
+                        // A byte that is decoded too early, or ends strings or lines in a server, ends the path.
                         let end = room.iter().position(|it| matches!(it, b'?' | b'#' | 0 | b'\n' | b'\r'));
                         if end.is_some_and(|end| !holds(&room[..end], *decode)) {
                             return false;
@@ -174,7 +174,7 @@ pub fn holds_for_all(path: &[u8], room: &mut Vec<u8>, mut holds: impl FnMut(&[u8
     true
 }
 
-/// Whether no segment is empty before the last, or of dots.
+/// Whether the path has no dot segment and no empty segment before the last.
 fn is_plain_but_escapes(path: &[u8]) -> bool {
     let mut segments = path.split(|it| *it == b'/').skip(1).peekable();
     while let Some(segment) = segments.next() {

@@ -1,10 +1,10 @@
-//! What a route's configuration says about caching, already checked. The defaults are RFC 9111's:
-//! nothing is cached longer, or served staler, than a shared cache may by itself.
+//! The caching configuration of a route, already checked. The defaults are RFC 9111's: no response is cached longer, or
+//! served staler, than a shared cache may by itself.
 
 use crate::compress::Compress;
 use std::sync::Arc;
 
-/// Seconds of ten years: no lifetime that somebody sets is longer, so that sums of lifetimes cannot overflow.
+/// Seconds of ten years: no configured lifetime is longer, so that sums of lifetimes cannot overflow.
 pub const LONGEST_LIFETIME: u32 = 315_360_000;
 
 /// The cache policy of one route. Seconds everywhere; parsed once from the configuration.
@@ -12,10 +12,10 @@ pub const LONGEST_LIFETIME: u32 = 315_360_000;
 pub struct Policy {
     /// `cache.enabled`: whether the cache is used at all.
     pub enabled: bool,
-    /// `cache.default_ttl`: lifetime of storable responses that name none, before heuristics.
+    /// `cache.default_ttl`: lifetime of storable responses without an explicit one, before heuristics.
     pub default_ttl: Option<u32>,
-    /// `cache.override_ttl`: lifetime in place of whatever the origin says. `no-store`, `private` and
-    /// `Set-Cookie` still forbid storing.
+    /// `cache.override_ttl`: lifetime that replaces the origin's. `no-store`, `private` and `Set-Cookie` still forbid
+    /// storing.
     pub override_ttl: Option<u32>,
     /// `cache.max_ttl`: no lifetime is longer.
     pub max_ttl: u32,
@@ -25,10 +25,10 @@ pub struct Policy {
     pub heuristic_percent: u8,
     /// `cache.heuristic_max`: the longest heuristic lifetime.
     pub heuristic_max: u32,
-    /// `cache.stale_while_revalidate`: where the response says nothing (RFC 5861 §3).
+    /// `cache.stale_while_revalidate`: for responses without the directive (RFC 5861 §3).
     pub stale_while_revalidate: u32,
-    /// `cache.stale_if_error`: how long past its lifetime a response may be served when the origin
-    /// disconnects or answers 5xx and the response says nothing (RFC 5861 §4, RFC 9111 §4.2.4).
+    /// `cache.stale_if_error`: how long past its lifetime a response may be served if the origin disconnects or responds
+    /// with 5xx and the response has no such directive (RFC 5861 §4, RFC 9111 §4.2.4).
     pub stale_if_error: StaleIfError,
     /// `cache.request_directives`: which request directives are obeyed.
     pub request_directives: RequestDirectivePolicy,
@@ -36,52 +36,53 @@ pub struct Policy {
     pub targets: Vec<String>,
     /// `cache.store_set_cookie`: store responses with `Set-Cookie`, the field itself left out.
     pub store_set_cookie: bool,
-    /// `cache.private_cookies`: a request that carries one of these passes the cache, and all other cookies are
-    /// ignored; a `*` in a name matches any part of it. Empty: cookies are treated as RFC 9111 treats them.
+    /// `cache.private_cookies`: a request with one of these bypasses the cache, and all other cookies are ignored; a `*`
+    /// in a name matches any part of it. Empty: cookies are treated as in RFC 9111.
     pub private_cookies: Vec<String>,
-    /// `cache.key`: how the key is made.
+    /// `cache.key`: the recipe of the key.
     pub key: crate::key::KeyRecipe,
-    /// `cache.tags`: what names the tags that a response can be purged by.
+    /// `cache.tags`: the fields with the tags by which a response can be purged.
     pub tags: TagPolicy,
     /// `cache.max_variants`: most variants under one key.
     pub max_variants: u16,
     /// `cache.max_object`: bytes of the largest body that is stored.
     pub max_object: u64,
-    /// `cache.hit_for_miss`: seconds for which an answer that may not be shared is remembered.
+    /// `cache.hit_for_miss`: seconds for which a response that may not be shared is remembered.
     pub hit_for_miss: u32,
-    /// `cache.collapse_wait`: milliseconds a follower waits for the head of another's fetch.
+    /// `cache.collapse_wait`: milliseconds for which a request waits for the head of another's fetch.
     pub collapse_wait_ms: u32,
-    /// `cache.on_abort`: what becomes of a fill when nobody reads it any more.
+    /// `cache.on_abort`: the treatment of a fill without readers.
     pub on_abort: OnAbort,
-    /// `cache.get_bodies`: what becomes of the body of a GET or HEAD.
+    /// `cache.get_bodies`: the treatment of the body of a GET or HEAD.
     pub get_bodies: GetBodies,
-    /// `cache.compress`: what is made of stored responses; `None` where it is off.
+    /// `cache.compress`: the encodings of stored responses; `None` if it is off.
     pub compress: Option<Arc<Compress>>,
     /// `cache.cache_status`: whether `Cache-Status` is sent (RFC 9211).
     pub cache_status: bool,
     /// `cache.x_cache`: whether the older `X-Cache: HIT|MISS` is sent as well.
     pub x_cache: bool,
-    /// `cache.tiers`: where responses of the route are kept.
+    /// `cache.tiers`: the tiers that store responses of the route.
     pub tiers: TierSet,
 }
 
 /// `cache.stale_if_error`, seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StaleIfError {
-    /// The operator has not set it: it is not of responses whose lifetime is zero, which nobody has said to be used again.
+    /// Not set by the operator: it does not apply to responses with a lifetime of zero, which have no permission to be
+    /// reused.
     Default(u32),
-    /// The operator has set it: it is of all that is stored.
+    /// Set by the operator: it applies to every stored response.
     Set(u32),
 }
 
-/// Which tiers a route uses (`cache.tiers`).
+/// The tiers that a route uses (`cache.tiers`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TierSet {
-    /// The memory of this process. Without it every request asks the tiers below.
+    /// The memory of this process. Without it every request looks in the tiers below.
     pub ram: bool,
-    /// The disk of this machine, where there is one.
+    /// The disk of this machine, if configured.
     pub disk: bool,
-    /// The memcached servers that all nodes share, where there are some.
+    /// The memcached servers that all nodes share, if configured.
     pub fleet: bool,
 }
 
@@ -91,12 +92,12 @@ impl Default for TierSet {
     }
 }
 
-/// Which fields of a response name its tags, and whether clients see them.
+/// The fields of a response with its tags, and whether clients see them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TagPolicy {
-    /// `cache.tags.headers`: names of fields that are lists of tags. `Cache-Groups` is read beside them, always.
+    /// `cache.tags.headers`: names of fields that are lists of tags. `Cache-Groups` is always read as well.
     pub headers: Vec<String>,
-    /// `cache.tags.send`: whether these fields are sent to clients. `Cache-Groups` is, always.
+    /// `cache.tags.send`: whether these fields are sent to clients. `Cache-Groups` always is.
     pub send: bool,
 }
 
@@ -106,33 +107,33 @@ impl Default for TagPolicy {
     }
 }
 
-/// Which request directives a client may steer the cache with (RFC 9111 §5.2.1 lets a cache choose).
+/// The request directives by which a client may control the cache (RFC 9111 §5.2.1 lets a cache choose).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestDirectivePolicy {
     /// All of them, as RFC 9111 describes them.
     Obey,
-    /// Only those that cannot make the origin work: `only-if-cached`, `max-stale`.
+    /// Only those that cause no origin requests: `only-if-cached`, `max-stale`.
     Harmless,
     /// None.
     Ignore,
 }
 
-/// What becomes of a fill whose every reader has gone.
+/// The treatment of a fill after its last reader has gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnAbort {
-    /// It goes on and is stored: the next request hits.
+    /// It continues and is stored: the next request hits.
     Finish,
     /// It is cancelled and the origin's connection closed.
     Cancel,
 }
 
-/// What becomes of the body of a GET or HEAD on a route that uses the cache. It has no defined meaning (RFC 9110 §9.3.1) and is
-/// in no key, so that the request passes the cache in either case.
+/// The treatment of the body of a GET or HEAD on a route that uses the cache. It has no defined meaning (RFC 9110 §9.3.1)
+/// and is in no key, so that the request bypasses the cache in either case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GetBodies {
-    /// It does not reach the application.
+    /// It is not sent to the application.
     Drop,
-    /// The application reads it, as Elasticsearch does.
+    /// It is sent to the application, for those that read it, such as Elasticsearch.
     Pass,
 }
 

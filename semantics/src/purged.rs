@@ -1,25 +1,25 @@
-//! What a purge leaves of a stored response: its lifetime ends, or it must be validated, or it is gone. Which purges
-//! match which responses is not here.
+//! The effect of purges on a stored response: its lifetime ends, it must be validated, or it is removed. The matching of
+//! purges and responses is not here.
 
 use crate::freshness::{Lifetime, LifetimeSource};
 use crate::stored::Meta;
 use larder_stdx::clock::WallTime;
 
-/// What becomes of a response, given the purges that match it. Ordered: the later outweigh the earlier.
+/// The effect on a response of the purges that match it. Ordered: the later outweigh the earlier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PurgeVerdict {
     /// Nothing.
     Keep,
-    /// Stale since then; used as a stale response may be.
+    /// Stale since then; usable like any stale response.
     Soft(WallTime),
-    /// Stale since then, and never used before the origin has said that it holds.
+    /// Stale since then, and not usable before the origin has validated it.
     Validate(WallTime),
-    /// Gone.
+    /// Removed.
     Hard,
 }
 
 impl PurgeVerdict {
-    /// Both together: the stronger; of two alike, what holds for longer already.
+    /// The combination of both: the stronger; of two alike, the one since the earlier time.
     #[must_use]
     pub fn and(self, other: PurgeVerdict) -> PurgeVerdict {
         match (self, other) {
@@ -29,7 +29,7 @@ impl PurgeVerdict {
         }
     }
 
-    /// The facts as they are from now on; `None` where nothing is left to use.
+    /// The facts from now on; `None` if the response is not usable.
     #[must_use]
     pub fn apply(self, meta: &Meta) -> Option<Meta> {
         match self {
@@ -41,14 +41,14 @@ impl PurgeVerdict {
     }
 }
 
-/// Whether it is never used without validation, whatever the time.
+/// Whether it is never used without validation, at any time.
 #[must_use]
 pub fn is_doubted(meta: &Meta) -> bool {
     meta.no_cache || (meta.must_revalidate && meta.lifetime.source == LifetimeSource::Purged)
 }
 
-/// With a lifetime that ended at `since`, if it did not before. Its age goes on as it was, so that the age that is
-/// told is true, and so is for how long it has been stale.
+/// With a lifetime that ended at `since`, if it did not before. Its age is unchanged, so that the reported age and
+/// staleness are true.
 fn ended(meta: &Meta, since: WallTime) -> Meta {
     let seconds = meta.lifetime.seconds.min(meta.age(since));
     Meta { lifetime: Lifetime { seconds, source: LifetimeSource::Purged }, ..meta.clone() }

@@ -1,30 +1,30 @@
-//! Range requests (RFC 9110 §14): which bytes of a representation of known length are asked for, and the
-//! text around them in a 206. The bytes themselves are not here.
+//! Range requests (RFC 9110 §14): the requested bytes of a representation of known length, and the text around them in a
+//! 206. The bytes themselves are not here.
 
 use crate::field;
 use std::io::Write as _;
 
-/// The most parts that one answer has; more, or ranges that add up to over twice the object, are
-/// answered with the whole object (statement 10).
+/// The most parts of one response; a request for more, or for ranges of over twice the object in sum, gets the whole
+/// object (statement 10).
 pub const MAX_PARTS: usize = 16;
 
-/// The most disjoint ranges that are kept while a field is read, since later ones may join them.
+/// The most disjoint ranges that are kept while a field is parsed, since later ones may join them.
 const MAX_PENDING: usize = 4 * MAX_PARTS;
 
-/// What a `Range` field selects. Ranges are (first, last), both inclusive, within the length.
+/// The effect of a `Range` field. Ranges are (first, last), both inclusive, within the length.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Selection {
     /// Ignore the field: 200.
     Whole,
     /// 206 with one part.
     One(u64, u64),
-    /// 206 `multipart/byteranges`, in the order asked for, overlaps coalesced.
+    /// 206 `multipart/byteranges`, in the requested order, overlaps coalesced.
     Many(Vec<(u64, u64)>),
     /// 416.
     Unsatisfiable,
 }
 
-/// One member of a `Range`, as it was asked for (RFC 9110 §14.1.2). Numbers too large are `u64::MAX`.
+/// One member of a `Range`, as requested (RFC 9110 §14.1.2). Numbers too large are `u64::MAX`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spec {
     /// `first-last`, not reversed.
@@ -35,9 +35,9 @@ pub enum Spec {
     Suffix(u64),
 }
 
-/// Reads a `Range` value against a representation of `length` bytes. Units but bytes, and all that is
-/// not valid, select the whole; so do ranges that ask for more than twice the length together. The parts
-/// never overlap or touch. Work is linear in the value; only `Many` allocates.
+/// Applies a `Range` value to a representation of `length` bytes. Units other than bytes, and invalid values, select the
+/// whole; so do ranges of more than twice the length in sum. The parts never overlap or touch. Work is linear in the
+/// value; only `Many` allocates.
 #[must_use]
 pub fn select(value: &[u8], length: u64) -> Selection {
     let Some(specs) = specs(value) else { return Selection::Whole };
@@ -66,18 +66,18 @@ pub fn select(value: &[u8], length: u64) -> Selection {
     }
 }
 
-/// Disjoint ranges that do not touch, in the order asked for. Owns no heap.
+/// Disjoint ranges that do not touch, in the requested order. Owns no heap memory.
 struct RangeSet {
     list: [(u64, u64); MAX_PENDING],
     len: usize,
 }
 
 impl RangeSet {
-    /// Adds a range, joined with all that it overlaps or touches, at the place of the first of them.
-    /// False where there is no room.
+    /// Adds a range, joined with all that it overlaps or touches, at the position of the first of them. False if the set
+    /// is full.
     fn add(&mut self, first: u64, last: u64) -> bool {
-        // Ends are below the length, so that adding one cannot overflow. The list's own ranges are apart
-        // from each other, so that what the new one does not reach, those that it reaches do not either.
+        // Ends are below the length, so adding one cannot overflow. The ranges of the list do not touch each other, so
+        // those not reached by the new one are not reached by their union either.
         let reaches = |it: &(u64, u64)| it.0 <= last + 1 && first <= it.1 + 1;
         let Some(place) = self.list[..self.len].iter().position(reaches) else {
             let Some(free) = self.list.get_mut(self.len) else { return false };
@@ -102,7 +102,7 @@ impl RangeSet {
     }
 }
 
-/// The members of a `Range` in bytes, each `None` where it is invalid; `None` for other units.
+/// The members of a `Range` in bytes, each `None` if invalid; `None` for other units.
 pub fn specs(value: &[u8]) -> Option<impl Iterator<Item = Option<Spec>> + '_> {
     let at = value.iter().position(|it| *it == b'=')?;
     let is_bytes = value[..at].eq_ignore_ascii_case(b"bytes");
@@ -110,10 +110,10 @@ pub fn specs(value: &[u8]) -> Option<impl Iterator<Item = Option<Spec>> + '_> {
     is_bytes.then(|| members.filter(|it| !it.is_empty()).map(Spec::parse))
 }
 
-/// What a member comes to in a representation of known length.
+/// The extent of a member in a representation of known length.
 enum Within {
     Bytes(u64, u64),
-    /// A suffix of nothing: satisfiable (RFC 9110 §14.1.2), but a 206 cannot say it.
+    /// An empty suffix: satisfiable (RFC 9110 §14.1.2), but a 206 cannot express it.
     Empty,
     Nothing,
 }
@@ -143,7 +143,7 @@ impl Spec {
     }
 }
 
-/// Digits and nothing else; too large a number is the largest.
+/// Parses digits only; too large a number is the largest.
 fn number(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() {
         return None;
@@ -154,7 +154,7 @@ fn number(digits: &[u8]) -> Option<u64> {
     })
 }
 
-/// A valid single `Content-Range` (RFC 9110 §14.4): first, last, complete length where known.
+/// A valid single `Content-Range` (RFC 9110 §14.4): first, last, complete length if known.
 #[must_use]
 pub fn content_range(value: &[u8]) -> Option<(u64, u64, Option<u64>)> {
     let (unit, rest) = value.split_at_checked(6)?;
@@ -164,7 +164,7 @@ pub fn content_range(value: &[u8]) -> Option<(u64, u64, Option<u64>)> {
     let slash = rest.iter().position(|it| *it == b'/')?;
     let (range, complete) = (&rest[..slash], &rest[slash + 1..]);
     let dash = range.iter().position(|it| *it == b'-')?;
-    // An offset that does not fit names bytes that cannot be held: as good as invalid.
+    // An offset that does not fit is as good as invalid: such bytes cannot be stored.
     let exact = |digits: &[u8]| number(digits).filter(|it| *it < u64::MAX);
     let (first, last) = (exact(&range[..dash])?, exact(&range[dash + 1..])?);
     let complete = if complete == b"*" { None } else { Some(exact(complete)?) };
@@ -186,11 +186,11 @@ pub fn write_unsatisfied(length: u64, out: &mut Vec<u8>) {
     write!(out, "bytes */{length}").expect("a vector takes everything");
 }
 
-/// Appends what stands before the bytes of one part of a `multipart/byteranges` (RFC 9110 §14.6),
-/// beginning with the line end that closes the part before it.
+/// Appends the text before the bytes of one part of a `multipart/byteranges` (RFC 9110 §14.6), beginning with the line
+/// end that closes the part before it.
 ///
-/// `boundary` is the caller's: at most 70 letters and digits that do not stand in the body.
-/// `content_type` is the stored response's own, if it has one.
+/// `boundary` is the caller's: at most 70 letters and digits that do not occur in the body. `content_type` is the stored
+/// response's own, if it has one.
 pub fn write_part_head(
     boundary: &str,
     content_type: Option<&[u8]>,
@@ -209,15 +209,15 @@ pub fn write_part_head(
     out.extend_from_slice(b"\r\n\r\n");
 }
 
-/// Appends what stands after the last part.
+/// Appends the text after the last part.
 pub fn write_multipart_end(boundary: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(b"\r\n--");
     out.extend_from_slice(boundary.as_bytes());
     out.extend_from_slice(b"--\r\n");
 }
 
-/// The length of the whole `multipart/byteranges` body: what [`write_part_head`], the bytes and
-/// [`write_multipart_end`] come to.
+/// The length of the whole `multipart/byteranges` body: the sum of [`write_part_head`], the bytes and
+/// [`write_multipart_end`].
 #[must_use]
 pub fn multipart_length(
     boundary: &str,

@@ -1,12 +1,11 @@
-//! What the decisions need to know of a request's fields, read in one pass.
+//! The facts of a request's fields for the decisions, parsed in one pass.
 
 use crate::cache_control::RequestDirectives;
 use crate::cookies;
 use crate::field::Field;
 use crate::policy::Policy;
 
-/// A field section that is larger than this (names and values, bytes) is out of the ordinary: see
-/// [`RequestFacts::provoking`].
+/// The size of an ordinary field section (names and values, bytes); for a larger one see [`RequestFacts::provoking`].
 pub const ORDINARY_HEAD: usize = 8192;
 
 /// Facts of one request. Cheap to make: one pass, no allocation.
@@ -14,11 +13,11 @@ pub const ORDINARY_HEAD: usize = 8192;
 pub struct RequestFacts<'a> {
     /// As received; case-sensitive.
     pub method: &'a str,
-    /// `Cache-Control`, or `Pragma: no-cache` where that is absent (RFC 9111 §5.4).
+    /// `Cache-Control`, or `Pragma: no-cache` if that is absent (RFC 9111 §5.4).
     pub directives: RequestDirectives,
     /// An `Authorization` field is present (RFC 9111 §3.5).
     pub authorization: bool,
-    /// The `Cookie` lines. Whether the origin saw one that matters, the route says: [`crate::cookies::matter`].
+    /// The `Cookie` lines. Whether the origin saw a relevant one depends on the route: [`crate::cookies::matter`].
     pub cookies: CookieLines<'a>,
     /// `If-Match`, `If-None-Match`, `If-Modified-Since`, `If-Unmodified-Since` or `If-Range` is present.
     pub conditional: bool,
@@ -28,17 +27,17 @@ pub struct RequestFacts<'a> {
     pub if_range: Option<&'a [u8]>,
     /// The request has a body (`Content-Length` above zero or `Transfer-Encoding`).
     pub has_body: bool,
-    /// A field asks the application to act on another method (`X-HTTP-Method-Override` and its like), so
-    /// that the answer is not one to this method: neither stored nor answered from the store.
+    /// A field requests the effect of another method (`X-HTTP-Method-Override` and the like), so that the response does
+    /// not belong to this method: neither stored nor served from the store.
     pub method_override: bool,
-    /// The head is out of the ordinary (larger than [`ORDINARY_HEAD`]): an error that answers it says
-    /// nothing about the resource and is not stored.
+    /// The head is unusual (larger than [`ORDINARY_HEAD`]): an error response to it does not describe the resource and is
+    /// not stored.
     pub provoking: bool,
-    /// What was asked for, where it is known: see [`RequestFacts::with_uri`].
+    /// The target URI, if known: see [`RequestFacts::with_uri`].
     pub uri: Option<Uri<'a>>,
 }
 
-/// The `Cookie` lines of a request (RFC 6265 §4.2.1: one at most; over HTTP/2 they are joined before they come here).
+/// The `Cookie` lines of a request (RFC 6265 §4.2.1: one at most; over HTTP/2 they are joined before).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CookieLines<'a> {
     /// There is none.
@@ -61,7 +60,7 @@ pub struct Uri<'a> {
 }
 
 impl<'a> RequestFacts<'a> {
-    /// Reads the facts from a field section.
+    /// Parses the facts from a field section.
     #[must_use]
     pub fn read(method: &'a str, fields: &[Field<'a>]) -> Self {
         let mut facts = RequestFacts {
@@ -85,28 +84,28 @@ impl<'a> RequestFacts<'a> {
         }
         facts.provoking = bytes > ORDINARY_HEAD;
         facts.directives.no_cache |= seen.pragma_no_cache && !seen.cache_control;
-        // Two Range lines are no valid Range, and Range means something for GET only (RFC 9110 §14.2).
+        // Two Range lines are no valid Range, and Range has a meaning for GET only (RFC 9110 §14.2).
         if seen.ranges > 1 || method != "GET" {
             facts.range = None;
         }
         facts
     }
 
-    /// With the target URI, which a POST answer needs to be stored: its `Content-Location` must be equal
-    /// to it (RFC 9110 §9.3.3).
+    /// Adds the target URI, which is required to store a response to POST: its `Content-Location` must be equal to it
+    /// (RFC 9110 §9.3.3).
     #[must_use]
     pub fn with_uri(mut self, scheme: &'a str, authority: &'a str, target: &'a str) -> Self {
         self.uri = Some(Uri { scheme, authority, target });
         self
     }
 
-    /// Whether the origin sees who asks: `Authorization`, or a cookie that matters on the route.
+    /// Whether the origin sees credentials: `Authorization`, or a cookie that is relevant on the route.
     #[must_use]
     pub fn has_credentials(&self, policy: &Policy) -> bool {
         self.authorization || cookies::matter(self, policy)
     }
 
-    /// What of that there is, without any value.
+    /// The credentials of the request as evidence, without any value.
     pub(crate) fn credentials_evidence(&self, policy: &Policy) -> String {
         match (self.authorization, cookies::matter(self, policy)) {
             (true, _) => "Authorization in the request".to_owned(),
@@ -115,7 +114,7 @@ impl<'a> RequestFacts<'a> {
         }
     }
 
-    /// One field: told apart by its name's length first, so that most cost one comparison of a number.
+    /// Adds one field: the length of its name is compared first, so that most cost one comparison of a number.
     #[inline]
     fn add(&mut self, it: &Field<'a>, seen: &mut FieldsSeen) {
         match it.name.len() {
@@ -165,7 +164,7 @@ impl<'a> RequestFacts<'a> {
     }
 }
 
-/// What is settled only when every field has been seen.
+/// State that is evaluated after all fields have been seen.
 #[derive(Default)]
 struct FieldsSeen {
     cache_control: bool,

@@ -10,16 +10,16 @@ use crate::stored::Meta;
 use crate::trace::{RuleOutcome, RuleTrace};
 use larder_stdx::clock::WallTime;
 
-/// Why a request was forwarded to the origin, in the words of RFC 9211 §2.2 (`fwd`).
+/// The reason for forwarding a request to the origin, in the terms of RFC 9211 §2.2 (`fwd`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ForwardReason {
     /// `bypass`: the route does not use the cache.
     Bypass,
-    /// `bypass`: the target has a `%` without two hexadecimal digits, and so no spelling by which it could be a key.
+    /// `bypass`: the target has a `%` without two hexadecimal digits, and therefore no normal form for a key.
     BrokenEscape,
     /// `method`: the method's semantics require it.
     Method,
-    /// `uri-miss`: nothing is stored under this key.
+    /// `uri-miss`: no response is stored under this key.
     UriMiss,
     /// `vary-miss`: stored, but no variant matches the request.
     VaryMiss,
@@ -27,24 +27,24 @@ pub enum ForwardReason {
     Stale,
     /// `request`: the request's own directives forbid reuse.
     Request,
-    /// `partial`: only a part is stored, and not the part that is asked for.
+    /// `partial`: only a part is stored, and it does not contain the requested range.
     Partial,
 }
 
-/// What the cache does with a request, given what it found.
+/// The action of the cache on a request, given the lookup's result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reuse {
-    /// Answer from the store.
+    /// Serve the stored response.
     Serve,
-    /// Answer from the store although it is stale: the client asked for it (`max-stale`).
+    /// Serve the stored response although it is stale: the client permits it (`max-stale`).
     ServeStale,
-    /// Answer from the store and validate in the background (RFC 5861 §3).
+    /// Serve the stored response and validate in the background (RFC 5861 §3).
     ServeWhileRevalidating,
-    /// Ask the origin with the stored validators (RFC 9111 §4.3).
+    /// Send the request to the origin with the stored validators (RFC 9111 §4.3).
     Validate(ForwardReason),
-    /// Ask the origin without condition.
+    /// Send the request to the origin without condition.
     Forward(ForwardReason),
-    /// Neither stored nor allowed to ask: 504 (`only-if-cached`, RFC 9111 §5.2.1.7).
+    /// Neither stored nor permitted to forward: 504 (`only-if-cached`, RFC 9111 §5.2.1.7).
     GatewayTimeout,
 }
 
@@ -63,13 +63,13 @@ impl ForwardReason {
         }
     }
 
-    /// What the token does not say (RFC 9211 §2.8).
+    /// Information that the token does not contain (RFC 9211 §2.8).
     #[must_use]
     pub fn detail(self) -> Option<&'static str> {
         (self == ForwardReason::BrokenEscape).then_some("broken-escape")
     }
 
-    /// One sentence for people.
+    /// One sentence for display.
     #[must_use]
     pub fn sentence(self) -> &'static str {
         match self {
@@ -99,7 +99,7 @@ impl Reuse {
         }
     }
 
-    /// One sentence for people. Of the two that ask the origin it says that; why is in the reason's own.
+    /// One sentence for display. For the two that forward it does not contain the reason, which has its own.
     #[must_use]
     pub fn sentence(self) -> &'static str {
         match self {
@@ -116,7 +116,7 @@ impl Reuse {
         }
     }
 
-    /// Why the origin is asked, if it is.
+    /// The reason for forwarding, if any.
     #[must_use]
     pub fn reason(self) -> Option<ForwardReason> {
         match self {
@@ -126,12 +126,11 @@ impl Reuse {
     }
 }
 
-/// Decides RFC 9111 §4 for a GET or HEAD whose key and variant already matched.
-/// `stored` is `None` with the reason why nothing matched.
+/// Decides RFC 9111 §4 for a GET or HEAD whose key and variant already matched. `stored` is `None` with the reason if
+/// there was no match.
 ///
-/// The request's own directives are obeyed as far as `cache.request_directives` says. Its `no-store` does
-/// not keep a stored response from being used (RFC 9111 §5.2.1.5). `max-age=0` always validates, also
-/// within the first second.
+/// The request's own directives are obeyed as permitted by `cache.request_directives`. Its `no-store` does not prevent
+/// the use of a stored response (RFC 9111 §5.2.1.5). `max-age=0` always validates, also within the first second.
 pub fn decide(
     stored: Result<&Meta, ForwardReason>,
     request: &RequestFacts<'_>,
@@ -163,7 +162,7 @@ pub fn decide(
     if asked.only_if_cached && asks_origin { Reuse::GatewayTimeout } else { verdict }
 }
 
-/// Tells one rule, and returns whether the next one is to be tried.
+/// Reports one rule, and returns whether to try the next one.
 #[inline]
 fn tell(
     trace: &mut impl RuleTrace,
@@ -239,9 +238,10 @@ fn of_stored(
     }
 }
 
-/// Whether a stored response is for requests without credentials, and this one has some: nothing says that what a stranger was answered is
-/// what this visitor would be. The origin is asked, without the stored validator, which may be one for all visitors (a date, a release): a
-/// 304 would show this visitor a stranger's page. What it answers is for this visitor alone.
+/// Whether a stored response is only for requests without credentials, and this request has some: there is no permission
+/// to serve one visitor's response to another. The request goes to the origin, without the stored validator, which may be
+/// the same for all visitors (a date, a release): a 304 would show this visitor another one's page. The new response is
+/// for this visitor alone.
 #[inline]
 #[must_use]
 pub fn is_for_others(meta: &Meta, request: &RequestFacts<'_>, policy: &Policy) -> bool {
@@ -256,7 +256,7 @@ fn credentials_evidence(meta: &Meta, request: &RequestFacts<'_>, policy: &Policy
     format!("{says}; {}", request.credentials_evidence(policy))
 }
 
-/// Whether a stale response may be served at once; `None` if the origin must be asked (RFC 9111 §4.2.4).
+/// Whether a stale response may be served at once; `None` if it must be validated (RFC 9111 §4.2.4).
 fn of_stale(
     meta: &Meta,
     staleness: u32,
@@ -269,7 +269,7 @@ fn of_stale(
     }) {
         return None;
     }
-    // A client's word does not stand for the origin's where that gave no lifetime at all.
+    // A client's `max-stale` does not replace an explicit lifetime of the origin.
     if let Some(most) = asked.max_stale.filter(|_| !meta.lifetime.is_zero())
         && !tell(trace, "RFC 9111 §5.2.1.2", "request-max-stale", staleness <= most, || {
             format!("Cache-Control: max-stale={most} in the request, stale for {staleness} s")
@@ -291,10 +291,9 @@ fn of_stale(
 
 /// Whether the stale response may be served because the origin failed: RFC 5861 §4, RFC 9111 §4.2.4.
 ///
-/// The window is the response's `stale-if-error`, else `cache.stale_if_error`, which where the operator has not set it is not of
-/// responses whose lifetime is zero; a request's own
-/// `stale-if-error` can make it shorter. A request's `no-cache` is a preference (RFC 9111 §5.2.1.4) that
-/// an origin in trouble cannot meet, so it does not count here.
+/// The window is the response's `stale-if-error`, otherwise `cache.stale_if_error`, whose default does not apply to
+/// responses with a lifetime of zero; a request's own `stale-if-error` can shorten it. A request's `no-cache` is a
+/// preference (RFC 9111 §5.2.1.4) that a failing origin cannot meet, so it does not count here.
 pub fn on_error(
     stored: &Meta,
     request: &RequestFacts<'_>,
@@ -341,7 +340,7 @@ pub fn on_error(
         let at_most = asked.map_or_else(String::new, |it| format!(" (the request says {it} s)"));
         let may = if within { "may" } else { "may not" };
         format!(
-            "stale for {staleness} s, stale-if-error {} s (the response's, else cache.stale_if_error)\
+            "stale for {staleness} s, stale-if-error {} s (of the response, otherwise cache.stale_if_error)\
              {at_most}: {may} be served",
             stored.stale_if_error
         )
@@ -349,8 +348,8 @@ pub fn on_error(
     within
 }
 
-/// Whether a partial stored response holds what the request asks for (RFC 9111 §3.3): one range that is
-/// within the part, and no `If-Range` that makes it a request for the whole.
+/// Whether a partial stored response contains the requested bytes (RFC 9111 §3.3): one range within the part, and no
+/// `If-Range` that makes it a request for the whole.
 fn holds(meta: &Meta, request: &RequestFacts<'_>) -> bool {
     let Some(range) = request.range else { return false };
     let applies = request

@@ -1,9 +1,9 @@
-//! The scheme of a request: by how its connection came, never by what a client says.
+//! The scheme of a request: determined by its connection, never by a field of the client.
 
 /// `http` or `https` (RFC 9110 §4.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Scheme {
-    /// Over a connection in clear.
+    /// Over a clear-text connection.
     #[default]
     Http,
     /// Over TLS.
@@ -11,7 +11,7 @@ pub enum Scheme {
 }
 
 impl Scheme {
-    /// As URLs, keys and `X-Forwarded-Proto` have it.
+    /// The name in URLs, keys and `X-Forwarded-Proto`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -20,7 +20,7 @@ impl Scheme {
         }
     }
 
-    /// The port that a URL need not name.
+    /// The port that a URL may omit.
     #[must_use]
     pub fn default_port(self) -> &'static str {
         match self {
@@ -29,7 +29,7 @@ impl Scheme {
         }
     }
 
-    /// Splits `scheme://` off a URL; `None` where it has another scheme or none.
+    /// Splits `scheme://` off a URL; `None` if it has another scheme or none.
     #[must_use]
     pub fn split(url: &str) -> Option<(Self, &str)> {
         let (scheme, rest) = url.split_once("://")?;
@@ -37,12 +37,12 @@ impl Scheme {
         all.into_iter().find(|it| scheme.eq_ignore_ascii_case(it.name())).map(|it| (it, rest))
     }
 
-    /// An authority without the port that need not be named: an empty one, or the scheme's own, also with zeros before it (RFC 9110
+    /// An authority without a redundant port: an empty one, or the scheme's own, also with leading zeros (RFC 9110
     /// §4.2.3, RFC 3986 §6.2.3).
     #[must_use]
     #[inline]
     pub fn without_port(self, authority: &str) -> &str {
-        // Asked twice at each request, and nearly none ends so.
+        // Called twice for each request, and nearly none ends so.
         let last = authority.as_bytes().last();
         if last != self.default_port().as_bytes().last() && last != Some(&b':') {
             return authority;

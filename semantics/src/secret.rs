@@ -1,18 +1,18 @@
-//! What operators are shown of fields that hold a client's secrets: names, schemes and attributes, never a value. Every view of heads, stored
-//! or live, goes through here: `explain`, listings, logs, traces.
+//! Redaction of a client's secrets in fields for operators: names, schemes and attributes, never a value. Every view of
+//! heads, stored or live, uses this module: `explain`, listings, logs, traces.
 
 use crate::date;
 use std::borrow::Cow;
 
-/// What stands in the place of a secret.
+/// The replacement for a secret.
 const HIDDEN: &[u8] = b"***";
 
-/// A value of the field `name` as operators may see it.
+/// A value of the field `name` as shown to operators.
 ///
-/// * `Cookie`: the names (RFC 6265 §4.2.1). `Set-Cookie`: the name and the names of attributes (§4.1.1), with the values of those that say
-///   where and how long the cookie is sent, where they have the form of such a value.
+/// * `Cookie`: the names (RFC 6265 §4.2.1). `Set-Cookie`: the name and the names of attributes (§4.1.1), with the values
+///   of attributes for the scope and lifetime of the cookie, if they are well-formed.
 /// * `Authorization`, `Proxy-Authorization`: the scheme (RFC 9110 §11.4).
-/// * Others: unchanged.
+/// * Other fields: unchanged.
 #[must_use]
 pub fn shown<'v>(name: &str, value: &'v [u8]) -> Cow<'v, [u8]> {
     let is = |it: &str| name.eq_ignore_ascii_case(it);
@@ -35,7 +35,8 @@ pub fn shown<'v>(name: &str, value: &'v [u8]) -> Cow<'v, [u8]> {
     Cow::Borrowed(value)
 }
 
-/// An attribute of `Set-Cookie` (RFC 6265 §4.1.1): what is none may be the rest of a value that has a semicolon in quotes.
+/// An attribute of `Set-Cookie` (RFC 6265 §4.1.1): an unknown one may be the rest of a value that has a semicolon in
+/// quotes.
 fn attribute(part: &[u8]) -> Vec<u8> {
     let end = part.iter().position(|it| *it == b'=').unwrap_or(part.len());
     let (name, value) = (part[..end].trim_ascii_end(), part[end..].strip_prefix(b"="));
@@ -58,7 +59,7 @@ fn attribute(part: &[u8]) -> Vec<u8> {
     if is_shown { part.to_vec() } else { without_value(part) }
 }
 
-/// A pair without its value; what has no name is all secret.
+/// A pair without its value; without a name all of it is secret.
 fn without_value(pair: &[u8]) -> Vec<u8> {
     match pair.iter().position(|it| *it == b'=') {
         Some(end) => [&pair[..=end], HIDDEN].concat(),

@@ -10,53 +10,53 @@ use crate::stored::{always_validated, etag, is_implicit, vary};
 use crate::trace::{RuleOutcome, RuleTrace};
 use larder_stdx::clock::WallTime;
 
-/// What becomes of a response.
+/// The decision about a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Storable {
     /// It may be stored and shared.
     Store,
-    /// It may not, and why.
+    /// It may not be stored, for this reason.
     Refuse(NotStorable),
 }
 
-/// Why a response is not stored. Each is one sentence of RFC 9111 §3 or one line of configuration.
+/// The reason for not storing a response. Each is one sentence of RFC 9111 §3 or one line of configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotStorable {
     /// The route does not use the cache.
     Disabled,
-    /// The request method is not understood as cacheable (RFC 9111 §3): neither GET, nor a POST whose answer
-    /// has explicit freshness and its own target as `Content-Location` (RFC 9110 §9.3.3).
+    /// The request method is not cacheable (RFC 9111 §3): neither GET, nor a POST whose response has explicit freshness
+    /// and its own target as `Content-Location` (RFC 9110 §9.3.3).
     Method,
-    /// The GET or HEAD had a body, whose meaning a key cannot hold.
+    /// The GET or HEAD had a body, which is not part of the key.
     RequestBody,
-    /// The request said `no-store` (RFC 9111 §5.2.1.5).
+    /// The request had `no-store` (RFC 9111 §5.2.1.5).
     RequestNoStore,
-    /// The status is not final, answers this one request's form, or is not understood while
-    /// `must-understand` asks for it.
+    /// The status is not final, depends on the form of this one request, or is not understood while `must-understand`
+    /// requires it.
     Status,
-    /// The response said `no-store` (RFC 9111 §5.2.2.5).
+    /// The response had `no-store` (RFC 9111 §5.2.2.5).
     NoStore,
-    /// The response said `private` (RFC 9111 §5.2.2.7).
+    /// The response had `private` (RFC 9111 §5.2.2.7).
     Private,
-    /// The request had `Authorization` and nothing allows sharing the answer (RFC 9111 §3.5).
+    /// The request had `Authorization` and the response has no permission to be shared (RFC 9111 §3.5).
     Authorization,
-    /// The request had a cookie or `Authorization`, and neither the response nor the route says that it may be shared.
+    /// The request had a cookie or `Authorization`, and neither the response nor the route permits sharing.
     Credentials,
-    /// The response sets a cookie, and the route does not allow to store such.
+    /// The response sets a cookie, and the route does not permit storing it.
     SetCookie,
     /// `Vary: *` (RFC 9111 §4.1).
     VaryStar,
     /// No explicit lifetime, and the status has no heuristic one (RFC 9111 §3, last list).
     NoLifetime,
-    /// Stale on arrival, without a validator and without leave to be served stale: it could never be used.
+    /// Stale on arrival, without a validator and without permission to be served stale: it could never be used.
     Useless,
-    /// The same, but by no more than the second to which ages are reckoned: the next one may come in time.
+    /// The same, but within the one-second precision of ages: the next response may arrive in time.
     Late,
     /// Too large for the largest object size.
     TooLarge,
-    /// A stream of events, which goes on for as long as somebody listens.
+    /// A stream of events, which continues as long as a client listens.
     Endless,
-    /// A 206 that cannot be kept: no single valid `Content-Range`, or not asked for.
+    /// A 206 that cannot be stored: no single valid `Content-Range`, or not requested.
     Partial,
 }
 
@@ -70,7 +70,7 @@ impl Storable {
         }
     }
 
-    /// One sentence for people.
+    /// One sentence for display.
     #[must_use]
     pub fn sentence(self) -> &'static str {
         match self {
@@ -81,8 +81,8 @@ impl Storable {
 }
 
 impl NotStorable {
-    /// Whether the next request for the same page will most likely fare the same, so that nobody should wait for
-    /// another's fetch. Not what one request brought about by its own fields, and not an error of the moment.
+    /// Whether the next request for the same page will most likely be refused as well, so that no request should wait for
+    /// another's fetch. Not effects of one request's own fields, and not temporary errors.
     #[must_use]
     pub fn is_about_the_page(self, status: u16) -> bool {
         match self {
@@ -130,7 +130,7 @@ impl NotStorable {
         }
     }
 
-    /// One sentence for people.
+    /// One sentence for display.
     #[must_use]
     pub fn sentence(self) -> &'static str {
         match self {
@@ -165,8 +165,8 @@ impl NotStorable {
 
 /// Decides RFC 9111 §3 for a response to `request`.
 ///
-/// A response to HEAD is refused: it has no content to keep, but freshens what is stored
-/// ([`crate::freshen::head_says`]). Whoever answers a HEAD by fetching with GET asks for GET.
+/// A response to HEAD is refused: it has no content to store, but freshens a stored response
+/// ([`crate::freshen::head_says`]). A HEAD that is answered by a fetch with GET counts as GET.
 pub fn decide(
     request: &RequestFacts<'_>,
     status: u16,
@@ -183,7 +183,7 @@ pub fn decide(
         .and_then(|()| directives_allow(request, &response, trace))
         .and_then(|()| content_allows(request, &response, trace))
         .and_then(|()| {
-            // Not read of what is refused by a directive: dates take longer than all of the above.
+            // Not computed for a response that a directive refuses: parsing dates takes longer than all of the above.
             let inputs = response.lifetime_inputs(response_time);
             explicitly_storable(request, &response, &inputs, trace)?;
             let lifetime = inputs.lifetime(policy, trace);
@@ -200,14 +200,14 @@ pub fn decide(
     }
 }
 
-/// A response as this decision sees it.
+/// A response as input of this decision.
 struct ResponseFacts<'r> {
     status: u16,
     fields: &'r [Field<'r>],
     policy: &'r Policy,
     /// The directives in force.
     directives: ResponseDirectives,
-    /// The targeted field that gave them (RFC 9213).
+    /// The targeted field of these directives (RFC 9213).
     targeted: Option<&'r str>,
 }
 
@@ -226,7 +226,7 @@ impl<'r> ResponseFacts<'r> {
     }
 }
 
-/// Tells one rule; `refused` decides against storing.
+/// Reports one rule; `refused` decides against storing.
 fn rule(
     trace: &mut impl RuleTrace,
     source: &'static str,
@@ -237,7 +237,7 @@ fn rule(
     named_rule(trace, (source, why.name()), why, refused, evidence)
 }
 
-/// Tells one rule whose name is not its refusal's.
+/// Reports one rule whose name differs from that of its refusal.
 fn named_rule(
     trace: &mut impl RuleTrace,
     (source, name): (&'static str, &'static str),
@@ -249,7 +249,7 @@ fn named_rule(
     if refused { Err(why) } else { Ok(()) }
 }
 
-/// What the route and the request say, before anything of the response.
+/// The rules on the route and the request, before those on the response.
 fn request_allows(
     request: &RequestFacts<'_>,
     policy: &Policy,
@@ -273,7 +273,7 @@ fn request_allows(
     })
 }
 
-/// Whether an answer with this status may be stored, given what was asked.
+/// Whether a response with this status may be stored, given the request.
 fn status_allows(
     request: &RequestFacts<'_>,
     response: &ResponseFacts<'_>,
@@ -295,14 +295,14 @@ fn status_allows(
     })
 }
 
-/// How far an answer depends on the request's fields, which the key does not hold.
+/// The dependence of a response on request fields that are not in the key.
 #[derive(Clone, Copy)]
 enum StatusKind {
-    /// Not final, or an answer to conditions, credentials, ranges or the form of one request.
+    /// Not final, or a response to conditions, credentials, ranges or the form of one request.
     Never,
-    /// May have been provoked by an odd request.
+    /// May have been caused by an unusual request.
     Error,
-    /// About the resource.
+    /// Describes the resource.
     Ordinary,
 }
 
@@ -318,8 +318,8 @@ impl StatusKind {
     }
 }
 
-/// Whether this is a stream of events (<https://html.spec.whatwg.org/#server-sent-events>), which ends when its listener goes: one without
-/// a length. By the response's `Content-Type` and `Content-Length`.
+/// Whether this is a stream of events (<https://html.spec.whatwg.org/#server-sent-events>), which ends when its client
+/// closes: one without a length. By the response's `Content-Type` and `Content-Length`.
 #[must_use]
 pub fn is_endless(kind: Option<&[u8]>, length: Option<&[u8]>) -> bool {
     let Some(kind) = kind.filter(|_| length.is_none()) else { return false };
@@ -327,7 +327,7 @@ pub fn is_endless(kind: Option<&[u8]>, length: Option<&[u8]>) -> bool {
     trim(kind).eq_ignore_ascii_case(b"text/event-stream")
 }
 
-/// Whether no answer with this status is ever stored: it is not final, or answers the form of one request.
+/// Whether a response with this status is never stored: it is not final, or depends on the form of one request.
 #[must_use]
 pub fn is_never_stored(status: u16) -> bool {
     matches!(StatusKind::of(status), StatusKind::Never)
@@ -366,7 +366,7 @@ fn directives_allow(
             "no Authorization in the request".to_owned()
         }
     })?;
-    // Not `Set-Cookie2`, which no living client reads: an ordinary field (RFC 6265 §9.4).
+    // Not `Set-Cookie2`, which no current client reads: an ordinary field (RFC 6265 §9.4).
     let sets_cookie = first(fields, "set-cookie").is_some() && said.keeps("set-cookie");
     rule(trace, "config", NotStorable::SetCookie, sets_cookie && !policy.store_set_cookie, || {
         format!("{}; cache.store_set_cookie = {}", lines(fields, "Set-Cookie"), policy.store_set_cookie)
@@ -382,8 +382,8 @@ fn content_allows(
 ) -> Result<(), NotStorable> {
     let fields = response.fields;
     if response.status == 206 {
-        // Without a strong validator a part may still be kept and answer for its own bytes; only
-        // `partial::combine` needs one (RFC 9111 §3.4).
+        // Without a strong validator a part may still be stored and serve its own bytes; only `partial::combine` needs
+        // one (RFC 9111 §3.4).
         let declared = first(fields, "content-length").and_then(decimal);
         let fits = |part: HeldRange| declared.is_none_or(|it| it == part.length());
         let placed = HeldRange::of(fields).is_some_and(fits) && request.range.is_some();
@@ -421,7 +421,8 @@ fn explicitly_storable(
         said.max_age.is_some() || said.s_maxage.is_some() || inputs.expires != Expires::Absent;
     let by_config = policy.status_ttl.iter().any(|it| it.0 == status);
     if request.method == "POST" {
-        // Elsewhere `Content-Location` says nothing of the target: what one client's POST met with is no page for others.
+        // Otherwise `Content-Location` does not refer to the target: the result of one client's POST is not a page for
+        // other clients.
         let failed = !(200..300).contains(&status);
         rule(trace, "RFC 9110 §8.7", NotStorable::Status, failed, || {
             format!("status {status}: a response to POST is reusable for GET only if the POST succeeded")
@@ -437,8 +438,8 @@ fn explicitly_storable(
     })
 }
 
-/// Whether it may be another's than the visitor's whose credentials the origin saw: it says so, or the route does. Neither a guessed
-/// lifetime nor a validator says that.
+/// Whether a response to credentials may be shared: the response or the route permits it. Neither a heuristic lifetime
+/// nor a validator does.
 fn not_one_visitors(
     request: &RequestFacts<'_>,
     response: &ResponseFacts<'_>,
@@ -459,9 +460,9 @@ fn not_one_visitors(
     })
 }
 
-/// Whether it could ever answer a request: fresh for a while, or with a validator, or allowed to be
-/// served stale by a directive or the route. (`cache.stale_if_error`, which is on by default, does not
-/// count: it would keep every page that nobody may reuse.)
+/// Whether it could ever be served: fresh for a time, or with a validator, or permitted to be served stale by a directive
+/// or the route. (`cache.stale_if_error`, which is on by default, does not count: otherwise every unusable page would be
+/// stored.)
 fn useful(
     response: &ResponseFacts<'_>,
     inputs: &LifetimeInputs<'_>,
@@ -478,7 +479,7 @@ fn useful(
         .stale_while_revalidate
         .unwrap_or(policy.stale_while_revalidate)
         .max(said.stale_if_error.unwrap_or(0));
-    // How long after arrival it may answer without the origin, where it may at all.
+    // The time after arrival in which it may be served without the origin, if at all.
     let allowance = if said.forbids_stale() { 0 } else { allowance };
     let answers = !no_cache && lifetime.seconds.saturating_add(allowance) > age;
     let why = if !no_cache && ages.came_late(lifetime) { NotStorable::Late } else { NotStorable::Useless };
@@ -493,8 +494,8 @@ fn useful(
     })
 }
 
-/// Statuses whose caching requirements we understand and follow (RFC 9111 §5.2.2.3): those of RFC 9110
-/// and of later standards that add nothing to caching.
+/// Statuses whose caching requirements larder understands and follows (RFC 9111 §5.2.2.3): those of RFC 9110 and of later
+/// standards without caching requirements of their own.
 #[must_use]
 pub fn is_understood(status: u16) -> bool {
     matches!(status, 200..=206 | 300..=303 | 307 | 308 | 400..=417 | 421 | 422 | 426 | 451 | 500..=505)
@@ -509,7 +510,7 @@ fn names_own_target(uri: Option<Uri<'_>>, fields: &[Field<'_>]) -> bool {
     found.is_some_and(|it| it == uri.target)
 }
 
-/// Digits as a length.
+/// Parses digits as a length.
 pub(crate) fn decimal(value: &[u8]) -> Option<u64> {
     std::str::from_utf8(value).ok()?.parse().ok()
 }

@@ -1,5 +1,5 @@
-//! What the store keeps of a response beside its bytes: everything that later decisions need, computed
-//! once when it is stored. The bytes are in `store`; only facts are here.
+//! The facts of a stored response, in addition to its bytes: all inputs of later decisions, computed once when it is
+//! stored. The bytes are in `store`.
 
 use crate::cache_control::{ResponseDirectives, directives};
 use crate::date;
@@ -20,31 +20,32 @@ pub struct Meta {
     pub request_time: WallTime,
     /// Our clock when the response head had arrived.
     pub response_time: WallTime,
-    /// The origin's `Date`, or `response_time` where absent or invalid.
+    /// The origin's `Date`, or `response_time` if absent or invalid.
     pub date: WallTime,
     /// `corrected_initial_age` (RFC 9111 §4.2.3), seconds.
     pub initial_age: u32,
-    /// How long it is fresh.
+    /// Its lifetime.
     pub lifetime: Lifetime,
     /// `must-revalidate`, `proxy-revalidate` or `s-maxage`: never stale without validation.
     pub must_revalidate: bool,
     /// `no-cache` without field names: always validated first.
     pub no_cache: bool,
-    /// Neither the response nor the route says that it may be shared: what is here is of a request without credentials, and for such
+    /// Neither the response nor the route permits sharing: the request had no credentials, and it is served only to such
     /// requests. See [`is_implicit`].
     pub implicit: bool,
     /// `stale-while-revalidate` in force, seconds.
     pub stale_while_revalidate: u32,
-    /// `stale-if-error` in force, seconds: the response's, or the route's; of the default nothing where the lifetime is zero.
+    /// `stale-if-error` in force, seconds: the response's, or the route's; the default does not apply to a lifetime of
+    /// zero.
     pub stale_if_error: u32,
     /// The `ETag` value with its quotes and `W/`, if it has a valid one.
     pub etag: Option<Box<[u8]>>,
     /// `Last-Modified`, if valid.
     pub last_modified: Option<WallTime>,
-    /// Stored under another variant key than the plain one: the names its `Vary` gives, lower case.
+    /// The names in its `Vary`, lower case; if not empty, it is stored under another variant key than the plain one.
     pub vary: Vec<Box<str>>,
-    /// What was held is only a part of the representation (a 206, or a body that was cut but may be
-    /// completed): see `partial`.
+    /// The stored part of the representation, if it is only a part (a 206, or a truncated body that may be completed):
+    /// see `partial`.
     pub partial: Option<crate::partial::HeldRange>,
 }
 
@@ -64,15 +65,15 @@ impl Meta {
         Freshness::of(self.lifetime.seconds, self.age(now))
     }
 
-    /// Whether the origin can be asked if it still holds (RFC 9111 §4.3.1).
+    /// Whether the origin can be asked to validate it (RFC 9111 §4.3.1).
     #[inline]
     #[must_use]
     pub fn has_validator(&self) -> bool {
         self.etag.is_some() || self.last_modified.is_some()
     }
 
-    /// Computes the facts of a response that [`crate::storable::decide`] let pass. `fields` are as
-    /// received, before [`stored_fields`].
+    /// Computes the facts of a response that [`crate::storable::decide`] accepted. `fields` are as received, before
+    /// [`stored_fields`].
     #[must_use]
     pub fn of(
         status: u16,
@@ -114,15 +115,15 @@ impl Meta {
     }
 }
 
-/// Whether neither the response nor the route says that it may be shared: not `public`, and no lifetime above zero that is named. Such a
-/// response to a request with credentials is one visitor's (RFC 9111 §3.5 has the like for `Authorization`).
+/// Whether neither the response nor the route permits sharing: not `public`, and no explicit lifetime above zero. Such a
+/// response to a request with credentials is specific to one visitor (RFC 9111 §3.5 has the same for `Authorization`).
 #[must_use]
 pub fn is_implicit(said: &ResponseDirectives, lifetime: Lifetime, no_cache: bool) -> bool {
     !said.public && (no_cache || !lifetime.is_named())
 }
 
-/// Whether `no-cache` is in force for the whole response. Not under `cache.override_ttl`, which stands
-/// for what the origin says of freshness.
+/// Whether `no-cache` is in force for the whole response. Not under `cache.override_ttl`, which replaces the origin's
+/// freshness.
 pub(crate) fn always_validated(said: &ResponseDirectives, status: u16, policy: &Policy) -> bool {
     let overridden = policy.override_ttl.is_some() && crate::freshness::takes_route_ttl(status);
     said.no_cache.is_whole() && !overridden
@@ -135,7 +136,7 @@ pub(crate) fn etag<'a>(fields: &[Field<'a>]) -> Option<&'a [u8]> {
     (lines.all(|it| it == tag) && crate::validator::is_entity_tag(tag)).then_some(tag)
 }
 
-/// The names that `Vary` gives; `None` for `*`; empty without `Vary`.
+/// The names in `Vary`; `None` for `*`; empty without `Vary`.
 pub(crate) fn vary(fields: &[Field<'_>]) -> Option<Vec<Box<str>>> {
     match first(fields, "vary") {
         None => Some(Vec::new()),
@@ -143,8 +144,9 @@ pub(crate) fn vary(fields: &[Field<'_>]) -> Option<Vec<Box<str>>> {
     }
 }
 
-/// The names that select a variant. Where the key is strict nothing does: what the origin saw is in the key. Where the route names its private cookies, the origin saw of `Cookie` only what
-/// the key has already: requests that differ in the rest are answered alike, whatever `Vary` says.
+/// The names that select a variant. With a strict key none does: the request to the origin is determined by the key. If
+/// the route names its private cookies, the request had only the cookies of the key: `Cookie` then selects no variant,
+/// even if `Vary` names it.
 fn selecting(mut names: Vec<Box<str>>, policy: &Policy) -> Vec<Box<str>> {
     if policy.key.strict {
         names.clear();
@@ -154,11 +156,10 @@ fn selecting(mut names: Vec<Box<str>>, policy: &Policy) -> Vec<Box<str>> {
     names
 }
 
-/// The fields that are kept and sent with every hit: without hop-by-hop and `Connection`-nominated fields
-/// (RFC 9111 §3.1), without those that `no-cache="…"`/`private="…"` name, without `Age` (each hit has its
-/// own) and without `Set-Cookie`; `Date` added where it was absent or no date (RFC 9110 §6.6.1).
-/// Everything else stays as it was, in order: targeted fields, `Cache-Status` of caches before us, and
-/// fields that nobody knows.
+/// The fields that are stored and sent with every hit: without hop-by-hop and `Connection`-nominated fields (RFC 9111
+/// §3.1), without those named by `no-cache="…"`/`private="…"`, without `Age` (each hit has its own) and without
+/// `Set-Cookie`; `Date` is added if it was absent or invalid (RFC 9110 §6.6.1). All other fields are unchanged and in
+/// order: targeted fields, `Cache-Status` of caches before larder, and unknown fields.
 #[must_use]
 pub fn stored_fields(fields: &[Field<'_>], policy: &Policy, response_time: WallTime) -> FieldList {
     let (said, _) = crate::targeted::directives(fields, policy);
@@ -166,7 +167,7 @@ pub fn stored_fields(fields: &[Field<'_>], policy: &Policy, response_time: WallT
     let mut dated = false;
     for it in fields.iter().filter(|it| is_kept(it.name, fields) && said.keeps(it.name)) {
         if it.is("date") {
-            // One valid Date and no other: the others would contradict what age was computed from.
+            // Exactly one valid Date: further ones would contradict the computed age.
             if dated || date::parse(it.value).is_none() {
                 continue;
             }
@@ -181,12 +182,12 @@ pub fn stored_fields(fields: &[Field<'_>], policy: &Policy, response_time: WallT
     kept
 }
 
-/// Whether a line of that name may be stored at all, beside what directives say (RFC 9111 §3.1).
+/// Whether a line of that name may be stored at all, apart from directives (RFC 9111 §3.1).
 pub(crate) fn is_kept(name: &str, fields: &[Field<'_>]) -> bool {
     !is_hop_by_hop(name) && !is_nominated(name, fields) && !is_ours_to_make(name)
 }
 
-/// Fields that are about one connection (RFC 9110 §7.6.1, RFC 9111 §3.1).
+/// Fields that concern one connection (RFC 9110 §7.6.1, RFC 9111 §3.1).
 #[must_use]
 pub fn is_hop_by_hop(name: &str) -> bool {
     const NAMES: [&str; 10] = [
@@ -210,7 +211,7 @@ pub fn is_nominated(name: &str, fields: &[Field<'_>]) -> bool {
     all(fields, "connection").flat_map(directives).any(|it| it.name.eq_ignore_ascii_case(name.as_bytes()))
 }
 
-/// Never replayed: `Age` is computed for each hit, a cookie is for one client.
+/// Never stored: `Age` is computed for each hit, a cookie is for one client.
 fn is_ours_to_make(name: &str) -> bool {
     name.eq_ignore_ascii_case("age") || name.eq_ignore_ascii_case("set-cookie")
 }

@@ -1,12 +1,15 @@
-//! Which answers of the origin make unusable what is stored for the same request: RFC 9111 section 4.3.3. Carrying it out is not here.
+//! The responses of an origin that make a stored one for the same request unusable: RFC 9111 section 4.3.3. The removal
+//! is not here.
 
 use crate::request::RequestFacts;
 use crate::storable;
 
-/// Whether an answer with this status is another full response in the place of what is stored, whether it may be stored itself or not.
+/// Whether a response with this status is another full response that replaces the stored one, whether it may be stored
+/// itself or not.
 ///
-/// Not an error of the origin (5xx), beside which the stored one may be used stale; not a 304 or a part; and not an answer to the form or
-/// the credentials of this one request, which another request does not get. A 401 to a request without credentials is everybody's.
+/// Not an error of the origin (5xx), after which the stored one may be used stale; not a 304 or a part; and not a
+/// response to the form or the credentials of this one request, which another request would not get. A 401 to a request
+/// without credentials applies to every client.
 #[must_use]
 pub fn supersedes(request: &RequestFacts<'_>, status: u16) -> bool {
     let is_full = (200..500).contains(&status) && status != 206;

@@ -1,9 +1,9 @@
 //! The tags of a response, by which it can be purged: those of `Surrogate-Key`, `Cache-Tag` and the like, and the groups
-//! of RFC 9875. What purges do is in `purged`.
+//! of RFC 9875. The effect of purges is in `purged`.
 //!
-//! A group is a tag twice: by its name, with which an operator purges it wherever it is, and with the origin of the key
-//! and a space before it, for what responses of that origin invalidate. Other tags have no spaces, so that no response
-//! invalidates them.
+//! A group is two tags: its name, with which an operator purges it on every origin, and the origin of the key, a space
+//! and the name, which responses of that origin invalidate. Other tags have no spaces, so that no response invalidates
+//! them.
 
 use crate::field::{Field, all};
 use crate::method;
@@ -13,18 +13,18 @@ use sfv::{BareItemFromInput, Parser};
 use std::convert::Infallible;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// The most tags of one response that are told apart (RFC 9875 §2 asks for 32 groups at least). A response with more
-/// has [`EVERY`] tag: it is purged with any.
+/// The most tags of one response that are distinguished (RFC 9875 §2 requires 32 groups at least). A response with more
+/// has [`EVERY`] tag: a purge of any tag purges it.
 pub const MOST: usize = 1024;
 
-/// Stands for every tag.
+/// Represents every tag.
 pub const EVERY: u64 = u64::MAX;
 
 /// The most groups that one response invalidates (RFC 9875 §3 asks for 32 at least).
 const MOST_INVALIDATED: usize = 64;
 
-/// The hash that stands for a tag: XXH3 (64 bits, seed 0) of its text, the same in every process and on every node,
-/// since it is written down.
+/// The hash of a tag: XXH3 (64 bits, seed 0) of its text, the same in every process and on every node, since it is
+/// persistent.
 #[must_use]
 pub fn hash(tag: &str) -> u64 {
     hash_bytes(tag.as_bytes())
@@ -34,8 +34,8 @@ fn hash_bytes(tag: &[u8]) -> u64 {
     xxh3_64(tag).min(EVERY - 1)
 }
 
-/// The hashes of a response's tags, sorted, each once; [`EVERY`] alone where there are more than [`MOST`]. `key` is the
-/// cache key, which tells the origin that groups belong to.
+/// The hashes of a response's tags, sorted, each once; only [`EVERY`] for more than [`MOST`]. `key` is the cache key with
+/// the origin of the groups.
 #[must_use]
 pub fn of(fields: &[Field<'_>], policy: &TagPolicy, key: &[u8]) -> Box<[u64]> {
     let mut tags = Vec::new();
@@ -47,7 +47,7 @@ pub fn of(fields: &[Field<'_>], policy: &TagPolicy, key: &[u8]) -> Box<[u64]> {
     in_order(tags)
 }
 
-/// Both, as [`of`] makes them.
+/// The union of both, as made by [`of`].
 #[must_use]
 pub fn merged(one: &[u64], other: &[u64]) -> Box<[u64]> {
     in_order([one, other].concat())
@@ -62,20 +62,20 @@ fn in_order(mut tags: Vec<u64>) -> Box<[u64]> {
     tags.into_boxed_slice()
 }
 
-/// Whether tags, as [`of`] makes them, have this one.
+/// Whether tags, as made by [`of`], contain this one.
 #[must_use]
 pub fn contain(tags: &[u64], tag: &str) -> bool {
     tags.binary_search(&hash(tag)).is_ok() || are_every(tags)
 }
 
-/// Whether tags stand for every tag.
+/// Whether tags represent every tag.
 #[must_use]
 pub fn are_every(tags: &[u64]) -> bool {
     tags.last() == Some(&EVERY)
 }
 
-/// The tags that a response to an unsafe method purges: the groups that its `Cache-Group-Invalidation` names, of the
-/// origin of `key` (RFC 9875 §3). None for safe methods, and, as with what RFC 9111 §4.4 invalidates, for errors.
+/// The tags that a response to an unsafe method purges: the groups in its `Cache-Group-Invalidation`, of the origin of
+/// `key` (RFC 9875 §3). None for safe methods, and, as in RFC 9111 §4.4, for errors.
 #[must_use]
 pub fn invalidated(method: &str, status: u16, response: &[Field<'_>], key: &[u8]) -> Vec<String> {
     let mut tags = Vec::new();
@@ -85,7 +85,7 @@ pub fn invalidated(method: &str, status: u16, response: &[Field<'_>], key: &[u8]
     tags
 }
 
-/// Whether a field is kept from clients: one that names tags, where the policy does not send them.
+/// Whether a field is not sent to clients: a field of tags, if the policy does not send them.
 #[must_use]
 pub fn is_hidden(name: &str, policy: &TagPolicy) -> bool {
     !policy.send
@@ -93,7 +93,7 @@ pub fn is_hidden(name: &str, policy: &TagPolicy) -> bool {
         && !name.eq_ignore_ascii_case("cache-groups")
 }
 
-/// The text of the tag that stands for a group of the origin of `key`.
+/// The text of the tag of a group on the origin of `key`.
 #[must_use]
 pub fn group(key: &[u8], name: &str) -> String {
     format!("{} {name}", String::from_utf8_lossy(origin(key)))
@@ -106,8 +106,8 @@ fn origin(key: &[u8]) -> &[u8] {
     &key[..length.map_or(key.len(), |it| authority + it)]
 }
 
-/// Calls `each` with every string of a field that is a list of strings (RFC 9875 §2); with none where it is no list.
-/// Members of other types, and parameters, mean nothing.
+/// Calls `each` with every string of a field that is a list of strings (RFC 9875 §2); never if it is not a list. Members
+/// of other types, and parameters, are ignored.
 fn groups(fields: &[Field<'_>], name: &str, most: usize, each: impl FnMut(&str)) {
     let lines: Vec<_> = all(fields, name).collect();
     if lines.is_empty() {
@@ -121,7 +121,7 @@ fn groups(fields: &[Field<'_>], name: &str, most: usize, each: impl FnMut(&str))
     }
 }
 
-/// What was found so far: kept until the whole is known to be valid.
+/// The strings found so far: kept until the whole list is known to be valid.
 struct Strings {
     found: Vec<String>,
     most: usize,

@@ -1,10 +1,11 @@
-//! The one spelling of a request target: what no URI may have is percent-encoded. Keys and requests to origins are made of
-//! it. A target with a broken escape has no such spelling: it is passed on as it came, and never cached. Taking a request's target apart is not here (`wire`), resolving a reference neither ([`crate::invalidate`]).
+//! The normal form of a request target: bytes that no URI may have are percent-encoded. Keys and requests to origins
+//! contain it. A target with a broken escape has no normal form: it is passed on unchanged, and never cached. Parsing a
+//! request's target is not here (`wire`), nor is resolving a reference ([`crate::invalidate`]).
 
 use std::fmt::Write as _;
 
-/// Which bytes may stand in a path or a query as they are (RFC 3986 §3.3, §3.4): `pchar`, `/` and `?`. A `%` may where
-/// two hexadecimal digits follow.
+/// The bytes that may occur unencoded in a path or a query (RFC 3986 §3.3, §3.4): `pchar`, `/` and `?`. A `%` may if two
+/// hexadecimal digits follow.
 const PLAIN: [bool; 256] = {
     let mut plain = [false; 256];
     let mut at = 0;
@@ -42,11 +43,11 @@ pub fn has_broken_escape(target: &str) -> bool {
     bytes.iter().enumerate().any(|(at, byte)| *byte == b'%' && !is_plain(bytes, at))
 }
 
-/// The target with every byte percent-encoded that no URI may have. Refusing them would be as strict, but browsers
-/// send `|` and `[` in queries as they are; sent on raw, two servers could read two things.
+/// The target with every byte percent-encoded that no URI may have. Rejecting them would be as strict, but browsers send
+/// `|` and `[` in queries unencoded; if passed on unencoded, two servers could interpret them differently.
 ///
-/// A target with a broken escape stays exactly as it is: `%25` in its place would be another target, and a recipient should not
-/// repair one without a redirect (RFC 9112 §3).
+/// A target with a broken escape is unchanged: `%25` instead would be another target, and a recipient should not repair
+/// one without a redirect (RFC 9112 §3).
 #[must_use]
 pub fn encoded(target: &str) -> String {
     if has_broken_escape(target) {
@@ -58,7 +59,7 @@ pub fn encoded(target: &str) -> String {
         if is_plain(bytes, at) {
             out.push(char::from(*byte));
         } else {
-            // A string takes everything.
+            // Writing to a string cannot fail.
             let _ = write!(out, "%{byte:02X}");
         }
     }

@@ -1,9 +1,9 @@
-//! Targeted cache control (RFC 9213): which field's directives are in force.
+//! Targeted cache control (RFC 9213): the field whose directives are in force.
 //!
-//! A targeted field is a structured dictionary (RFC 9651), not another `Cache-Control`: upper case in a
-//! name, a space beside the `=` or a stray comma is an error, and an error makes the whole field as if
-//! absent (§2.1). What is well-formed but of the wrong type (`max-age="60"`, `max-age=1.5`) is no
-//! directive; a field in which nothing but such is left is as if absent too.
+//! A targeted field is a structured dictionary (RFC 9651), not another `Cache-Control`: upper case in a name, a space
+//! next to the `=` or a stray comma is an error, and an error makes the whole field count as absent (§2.1). A well-formed
+//! member of the wrong type (`max-age="60"`, `max-age=1.5`) is no directive; a field with only such members counts as
+//! absent, too.
 
 use crate::cache_control::{MAX_DELTA, Qualified, ResponseDirectives};
 use crate::field::{Field, all};
@@ -14,9 +14,9 @@ use sfv::visitor::{
 use sfv::{BareItemFromInput, KeyRef, Parser};
 use std::convert::Infallible;
 
-/// The directives in force and the field that gave them: the first target of the policy that is present
-/// and a valid, non-empty structured dictionary, else `Cache-Control`. `Expires` and `Cache-Control` are
-/// ignored when a targeted field is in force (RFC 9213 §2.1).
+/// The directives in force and their field: the first target of the policy that is present and a valid, non-empty
+/// structured dictionary, otherwise `Cache-Control`. `Expires` and `Cache-Control` are ignored when a targeted field is
+/// in force (RFC 9213 §2.1).
 #[must_use]
 pub fn directives<'p>(fields: &[Field<'_>], policy: &'p Policy) -> (ResponseDirectives, Option<&'p str>) {
     for target in &policy.targets {
@@ -27,13 +27,13 @@ pub fn directives<'p>(fields: &[Field<'_>], policy: &'p Policy) -> (ResponseDire
     (ResponseDirectives::read(fields), None)
 }
 
-/// The directives of the targeted field `name`; `None` where it is absent, empty or invalid.
+/// The directives of the targeted field `name`; `None` if it is absent, empty or invalid.
 #[must_use]
 pub fn read(fields: &[Field<'_>], name: &str) -> Option<ResponseDirectives> {
     let mut lines = all(fields, name);
     let first = lines.next()?;
     let mut members = DirectiveMembers::default();
-    // Several lines are one list (RFC 9651 §4.2); joining them allocates, but hardly ever happens.
+    // Several lines are one list (RFC 9651 §4.2); joining them allocates, but is rare.
     let parsed = match lines.next() {
         None => Parser::new(first).parse_dictionary_with_visitor(&mut members),
         Some(_) => {
@@ -45,7 +45,7 @@ pub fn read(fields: &[Field<'_>], name: &str) -> Option<ResponseDirectives> {
     (parsed.is_ok() && usable).then_some(members.found)
 }
 
-/// What was found so far. Duplicate keys: the last one wins (RFC 9651 §4.2.2).
+/// The members found so far. Duplicate keys: the last one wins (RFC 9651 §4.2.2).
 #[derive(Default)]
 struct DirectiveMembers {
     found: ResponseDirectives,
@@ -54,7 +54,7 @@ struct DirectiveMembers {
     mistyped: bool,
 }
 
-/// One directive that is known, waiting for its value.
+/// One known directive that waits for its value.
 struct PendingDirective<'m> {
     members: &'m mut DirectiveMembers,
     name: DirectiveName,
@@ -208,7 +208,7 @@ impl<'de> InnerListVisitor<'de> for PendingDirective<'_> {
     }
 }
 
-/// One name of an inner list; anything but a string or token leaves what makes the list unreadable.
+/// One name of an inner list; a member other than a string or token makes the list invalid.
 struct ListItem<'l>(&'l mut Vec<u8>);
 
 impl<'de> ItemVisitor<'de> for ListItem<'_> {

@@ -21,7 +21,7 @@ pub(crate) fn head(text: &str) -> FieldList {
     list
 }
 
-/// So many seconds after [`NOW`].
+/// This number of seconds after [`NOW`].
 pub(crate) fn at(offset: i64) -> WallTime {
     WallTime(NOW.0.saturating_add_signed(offset))
 }

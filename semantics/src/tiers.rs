@@ -1,5 +1,5 @@
-//! What the tiers below RAM are worth to a request, which responses may go down into them, and which of two copies is
-//! the newer. Where copies lie, and how they are moved, is in `store` and `gateway`.
+//! The use of the tiers below RAM for a request, the responses that may be written to them, and the newer of two copies.
+//! Storage and transfer of copies are in `store` and `gateway`.
 
 use crate::policy::Policy;
 use crate::request::RequestFacts;
@@ -7,20 +7,20 @@ use crate::reuse::{self, ForwardReason, Reuse};
 use crate::stored::Meta;
 use larder_stdx::clock::WallTime;
 
-/// Whether the tiers below are to be asked before the origin is.
+/// Whether to look in the tiers below before contacting the origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Descent {
-    /// What lies there may answer, or spare the origin the body.
+    /// A copy there may answer, or save the origin the body.
     Worthwhile,
-    /// Whatever lies there, the origin would be asked all the same.
+    /// The origin would be contacted with any copy.
     InVain,
 }
 
-/// Whether a request that RAM decided about as `verdict`, with `held` in RAM, may find something better below.
+/// Whether a request with the RAM verdict `verdict`, with `held` in RAM, may find a better copy below.
 ///
-/// A client that wants the origin's own word (`no-cache`, `max-age=0`, where they are obeyed) gets it; what must be
-/// validated each time is no better for lying elsewhere, unless it is `due`: others write there, and it is time to look
-/// again. What a purge ended may lie there anew.
+/// A client that requires the origin's own response (`no-cache`, `max-age=0`, if obeyed) gets it. A response that must be
+/// validated each time is no better in another tier, unless it is `due`: other nodes and applications write there, and it
+/// is time to look again. After a purge a new copy may be there.
 #[must_use]
 pub fn descent(
     verdict: Reuse,
@@ -44,8 +44,8 @@ pub fn descent(
     if open && !wants_the_origin && !always_asked { Descent::Worthwhile } else { Descent::InVain }
 }
 
-/// What becomes of a request for a copy in RAM that has lasted its time there, and that the tiers below have no more:
-/// somebody may have removed it, so the origin is asked whether it holds.
+/// The action for a copy in RAM whose time there is over, and which the tiers below no longer have: another node may have
+/// removed it, so it is validated.
 #[must_use]
 pub fn doubted(held: &Meta, request: &RequestFacts<'_>, policy: &Policy) -> Reuse {
     match held.has_validator() {
@@ -55,42 +55,41 @@ pub fn doubted(held: &Meta, request: &RequestFacts<'_>, policy: &Policy) -> Reus
     }
 }
 
-/// Whether a stored response goes down into the tiers below RAM: whole, and of use to somebody without asking first.
-/// That it may be shared at all was decided when it was stored.
+/// Whether a stored response is written to the tiers below RAM: whole, and usable without validation. Its permission to
+/// be shared was decided when it was stored.
 #[must_use]
 pub fn goes_down(meta: &Meta, now: WallTime) -> bool {
     meta.partial.is_none() && !meta.no_cache && usable_for(meta, now) > 0
 }
 
-/// Whether a response that leaves RAM is worth a place below: it is of use without asking, or its validator may spare the
-/// origin the body.
+/// Whether a response evicted from RAM is worth a place below: it is usable without validation, or its validator may save
+/// the origin the body.
 #[must_use]
 pub fn is_worth_keeping(meta: &Meta, now: WallTime) -> bool {
     goes_down(meta, now) || (meta.partial.is_none() && !meta.no_cache && meta.has_validator())
 }
 
-/// For how many seconds from `now` a response can answer without the origin being asked first.
+/// The number of seconds from `now` for which a response can be served without prior validation.
 #[must_use]
 pub fn usable_for(meta: &Meta, now: WallTime) -> u64 {
     let stale = if meta.must_revalidate { 0 } else { meta.stale_while_revalidate };
     (u64::from(meta.lifetime.seconds) + u64::from(stale)).saturating_sub(u64::from(meta.age(now)))
 }
 
-/// How a copy that was found below compares with the one that is held.
+/// The comparison of a copy found below with the local one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compared {
-    /// The origin has spoken since.
+    /// The found copy is newer.
     Newer,
-    /// It is the same.
+    /// Both are the same.
     Same,
-    /// The one that is held is the newer.
+    /// The local copy is newer.
     Older,
 }
 
-/// Compares two copies of what one key and variant selects. By the origin's `Date` first, which is the same wherever
-/// it is read; then by when the answer came, which nodes may see a little differently. A second is long: of two that
-/// these cannot tell apart, the one that is found, which all nodes share, counts as newer unless `is_same` says that
-/// both are one.
+/// Compares two copies of one key and variant. By the origin's `Date` first, which is the same on all nodes; then by the
+/// time of the response, which may differ slightly between nodes. A second is long: of two equal copies, the one that is
+/// found, which all nodes share, counts as newer unless `is_same` shows that both are identical.
 #[must_use]
 pub fn compare(found: &Meta, held: &Meta, is_same: impl FnOnce() -> bool) -> Compared {
     let moment = |it: &Meta| (it.date, it.response_time);

@@ -1,9 +1,9 @@
-//! How a decision tells what it did, so that the code that decides is the code that explains.
+//! The report of a decision about its steps, so that the code that decides is the code that explains.
 //!
 //! A decision calls [`RuleTrace::rule`] once for every rule that it tries, in order. The server passes
 //! [`Silent`], which compiles to nothing; `explain` passes a [`RuleRecord`].
 
-/// What came of one rule.
+/// The result of one rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RuleOutcome {
     /// The rule does not apply here; the next one is tried.
@@ -12,22 +12,22 @@ pub enum RuleOutcome {
     Decided,
 }
 
-/// One rule as it was tried.
+/// One rule that was tried.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TriedRule {
-    /// Where the rule is written: `RFC 9111 §3`, or `config`.
+    /// The source of the rule: `RFC 9111 §3`, or `config`.
     pub source: &'static str,
     /// A stable, short name: `no-store`, `freshness`, `vary`.
     pub name: &'static str,
-    /// What was looked at: a header with its value, a config key, the arithmetic.
+    /// The examined data: a header with its value, a config key, the arithmetic.
     pub evidence: String,
-    /// What came of it.
+    /// Its result.
     pub outcome: RuleOutcome,
 }
 
 /// Receives the rules of a decision in the order in which they are tried.
 pub trait RuleTrace {
-    /// `evidence` is called only if somebody listens.
+    /// `evidence` is called only if the report is used.
     fn rule(
         &mut self,
         source: &'static str,
@@ -37,7 +37,7 @@ pub trait RuleTrace {
     );
 }
 
-/// Nobody listens: what the server passes.
+/// No report: passed by the server.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silent;
 
@@ -46,7 +46,7 @@ impl RuleTrace for Silent {
     fn rule(&mut self, _: &'static str, _: &'static str, _: RuleOutcome, _: impl FnOnce() -> String) {}
 }
 
-/// Keeps everything: what `explain` passes.
+/// Keeps the whole report: passed by `explain`.
 #[derive(Clone, Debug, Default)]
 pub struct RuleRecord(pub Vec<TriedRule>);
 

@@ -1,9 +1,9 @@
-//! Which coded form of a stored response is served, which forms are made, and what the origin is asked
-//! for (RFC 9110 §8.4, §12.5.3). Coding and decoding are not here, nor is where forms are kept.
+//! The choice of the form of a stored response, the forms to make, and the codings to request from the origin (RFC 9110
+//! §8.4, §12.5.3). Coding and decoding are not here, nor is the storage of forms.
 //!
-//! A representation is stored once, as the origin sent it. Where the route compresses, the server makes other
-//! forms of it: coded ones of what came plain, the plain one of what came coded. Which requests a form
-//! suits is known here, so `Vary: Accept-Encoding` selects no variant on such a route.
+//! A representation is stored once, as the origin sent it. On routes that compress, the server makes other forms of it:
+//! coded ones of a plain response, the plain one of a coded response. This module chooses the form for a request, so
+//! `Vary: Accept-Encoding` selects no variant on such a route.
 
 use crate::cache_control::directives;
 use crate::coding::{AcceptedCodings, BEST, Coding, Quality};
@@ -12,35 +12,35 @@ use crate::field::{self, Field, FieldList};
 use crate::policy::Policy;
 use crate::stored::Meta;
 
-/// Which forms there may be of one stored response. Made once, when it is stored.
+/// The possible forms of one stored response. Made once, when it is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EncodingPlan {
     /// The coding in which it is stored.
     pub own: Coding,
-    /// The codings into which it may be brought.
+    /// The codings that may be made of it.
     pub makes: Codings,
-    /// Those into which what came in another coding is brought for clients that accept neither that nor the plain form.
+    /// Codings made of a coded response for clients that accept neither its coding nor the plain form.
     pub recodes: Codings,
-    /// Which is taken where a client likes several equally.
+    /// The order among codings with equal quality.
     order: CodingPreference,
     /// Bytes of the largest plain form.
     pub max_size: u64,
 }
 
-/// The coding of a response for which this route answers every `Accept-Encoding` itself; `None` where RFC 9111
-/// selects by `Vary` as ever: the route does not compress, the response says `no-transform` (RFC 9110 §7.7), is a
-/// part, or has a coding, or several, that we do not know.
+/// The coding of a response for which this route answers every `Accept-Encoding` itself; `None` if `Vary` selects as
+/// usual (RFC 9111): the route does not compress, the response has `no-transform` (RFC 9110 §7.7), is a part, or has an
+/// unknown coding.
 #[must_use]
 pub fn handled(status: u16, fields: &[Field<'_>], policy: &Policy) -> Option<Coding> {
     policy.compress.as_ref()?;
-    // A part of a coded form is no form of a part; 204 and 304 have no content.
+    // A part of a coded form is not a form of a part; 204 and 304 have no content.
     if matches!(status, 204 | 206 | 304) || fields.iter().any(|it| it.is("content-range")) {
         return None;
     }
     let said = |name: &str| {
         field::all(fields, name).flat_map(directives).any(|it| it.name.eq_ignore_ascii_case(b"no-transform"))
     };
-    // Cache-Control is for every cache and gateway on the way, a targeted field for us: either may forbid.
+    // Cache-Control is for every cache and gateway on the way, a targeted field for larder: either may forbid.
     if said("cache-control") || policy.targets.iter().any(|it| said(it)) {
         return None;
     }
@@ -48,14 +48,14 @@ pub fn handled(status: u16, fields: &[Field<'_>], policy: &Policy) -> Option<Cod
     (coding != Coding::Other).then_some(coding)
 }
 
-/// The content coding of a response, or those that lie one over the other; `Other` where one is not known, or there are more than three.
+/// The content coding of a response, or its sequence of codings; `Other` if one is unknown, or there are more than three.
 #[must_use]
 pub fn coding_of(fields: &[Field<'_>]) -> Coding {
     Coding::over(field::all(fields, "content-encoding").flat_map(field::members).map(Coding::of))
 }
 
-/// Which forms there may be of a response whose plain or coded body has `length` bytes; `None` where it stays the
-/// only one. What is not known to be too small or too large may have forms.
+/// The possible forms of a response whose plain or coded body has `length` bytes; `None` if there are no others. A
+/// response without a known length may have forms.
 #[must_use]
 pub fn plan(status: u16, fields: &[Field<'_>], length: Option<u64>, policy: &Policy) -> Option<EncodingPlan> {
     let own = handled(status, fields, policy)?;
@@ -69,7 +69,8 @@ pub fn plan(status: u16, fields: &[Field<'_>], length: Option<u64>, policy: &Pol
             }
             (codes, Codings::NONE)
         }
-        // What the origin coded is not coded anew for who accepts it: it is kept as it came, and plain for those that need it.
+        // A coded response is not coded again for clients that accept it: it is kept, and made plain for those that need
+        // it.
         _ => (Codings::NONE.with(Coding::Identity), codes.without(Codings::NONE.with(own))),
     };
     Some(EncodingPlan { own, makes, recodes, order: compress.codings, max_size: compress.max_size })
@@ -93,41 +94,42 @@ fn ends_with(kind: &[u8], suffix: &[u8]) -> bool {
     kind.len() > suffix.len() && kind[kind.len() - suffix.len()..].eq_ignore_ascii_case(suffix)
 }
 
-/// How a request is served from a stored response that has forms.
+/// The form in which a stored response with forms is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Serve {
-    /// As it is stored.
+    /// The stored form.
     Own,
-    /// In a form that was made.
+    /// A form that was made.
     Made(Coding),
-    /// Not before this form is made: the client accepts nothing that is there.
+    /// After this form is made: the client accepts no existing form.
     Wait(Coding),
-    /// The client accepts nothing that there is or will be. It is served as it is stored all the same (RFC 9110 §12.5.3).
+    /// The client accepts no existing or possible form. It gets the stored one even so (RFC 9110 §12.5.3).
     Unsuitable,
 }
 
-/// Whether the route stopped making forms since a response was stored: nothing is coded any more then. What the origin
-/// coded is still decoded, since its `Vary` does not keep those apart who accept it and those who do not.
+/// Whether the route stopped making forms since a response was stored: no coding is applied any more. A coded response is
+/// still decoded, since its `Vary` does not separate clients that accept its coding from the rest.
 #[must_use]
 pub fn is_switched_off(plan: EncodingPlan, policy: &Policy) -> bool {
     policy.compress.is_none() && plan.own == Coding::Identity
 }
 
-/// What [`choose`] says.
+/// The result of [`choose`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Choice {
-    /// What is served now.
+    /// The form to serve now.
     pub serve: Serve,
-    /// What the client would like better, and is to be made.
+    /// A better form for the client, which is to be made.
     pub make: Option<Coding>,
 }
 
 /// Chooses among the stored form, those `made` already, and those that can still be made, which are those of the plan
 /// without the `refused` ones.
 ///
-/// The best quality wins (RFC 9110 §12.4.2); among equals a coded form, in the order of the plan. What came coded is
-/// coded anew only where nothing else will do. Whoever accepts everything alike (no `Accept-Encoding`, or a lone `*`) gets the plain form: few such clients can decode.
-/// A request that is about exact bytes (`exact`: see [`is_exact`]) is answered from a plain stored form.
+/// The best quality wins (RFC 9110 §12.4.2); among equals a coded form, in the order of the plan. A coded response is
+/// coded again only if no other form is acceptable. A client that accepts everything alike (no `Accept-Encoding`, or a
+/// lone `*`) gets the plain form: few such clients can decode. A request about exact bytes (`exact`: see [`is_exact`]) is
+/// answered from a plain stored form.
 #[must_use]
 pub fn choose(
     plan: EncodingPlan,
@@ -142,7 +144,7 @@ pub fn choose(
     }
     let best = |among: Codings| {
         let mut best: Option<(Coding, Quality)> = None;
-        // Before all: what is stored, then the order; the plain form is the last among equals.
+        // The stored form first, then the order; the plain form is the last among equals.
         let coded = plan.order.iter().chain([Coding::Gzip, Coding::Brotli, Coding::Zstd]).chain([plan.own]);
         for it in coded.chain([Coding::Identity]).filter(|it| among.has(*it)) {
             let quality = quality(it);
@@ -185,8 +187,8 @@ pub fn is_exact(fields: &[Field<'_>], no_transform: bool) -> bool {
         })
 }
 
-/// Whether a response in `own` coding may go as it is to a client that is served while it arrives, when nothing else
-/// can be chosen yet; otherwise it is decoded on its way.
+/// Whether a response in `own` coding may be sent unchanged to a client while it arrives, if no other form can be chosen
+/// yet; otherwise it is decoded in transit.
 #[must_use]
 pub fn suits(own: Coding, accepted: AcceptedCodings) -> bool {
     match own {
@@ -196,9 +198,9 @@ pub fn suits(own: Coding, accepted: AcceptedCodings) -> bool {
     }
 }
 
-/// The `Accept-Encoding` for the origin: what this client accepts of the codings that we can decode, in one spelling,
-/// so that its answer suits the client even where it turns out to be nobody else's. `stored` is the coding of what is to
-/// be validated: it is asked for alone where the client accepts it, since another form has another tag.
+/// The `Accept-Encoding` for the origin: the client's accepted codings that larder can decode, in normal form, so that
+/// the response suits the client even if it proves to be private. `stored` is the coding of a response to be validated:
+/// only it is requested if the client accepts it, since another form has another tag.
 #[must_use]
 pub fn ask(request: &[Field<'_>], stored: Option<Coding>) -> &'static str {
     let accepted = AcceptedCodings::read(request);
@@ -222,8 +224,7 @@ pub fn ask(request: &[Field<'_>], stored: Option<Coding>) -> &'static str {
     }
 }
 
-/// Adds `Accept-Encoding` to the `Vary` of a response that is negotiated here (RFC 9110 §12.5.5), if it does not name
-/// it already.
+/// Adds `Accept-Encoding` to the `Vary` of a response that is negotiated here (RFC 9110 §12.5.5), if it is missing.
 pub fn mark(fields: &mut FieldList) {
     let named = |it: &[u8]| it == b"*" || it.eq_ignore_ascii_case(b"accept-encoding");
     if !fields.get_all("vary").flat_map(field::members).any(named) {
@@ -231,7 +232,7 @@ pub fn mark(fields: &mut FieldList) {
     }
 }
 
-/// The names of `Vary` by which variants are told apart, when this route answers every `Accept-Encoding` itself.
+/// The names of `Vary` that select variants, if this route answers every `Accept-Encoding` itself.
 pub(crate) fn own_names(names: Vec<Box<str>>, handled: Option<Coding>) -> Vec<Box<str>> {
     match handled {
         Some(_) => names.into_iter().filter(|it| **it != *"accept-encoding").collect(),
@@ -239,8 +240,9 @@ pub(crate) fn own_names(names: Vec<Box<str>>, handled: Option<Coding>) -> Vec<Bo
     }
 }
 
-/// The fields of a made form in `coding`: the tag is weak, since it is the same for every form made (RFC 9110 §8.8.1,
-/// §8.8.3.3); nothing is promised about ranges; and digests of the stored bytes would be wrong (RFC 9530 §2, §3).
+/// The fields of a made form in `coding`: the tag is weak, since it is the same for every made form (RFC 9110 §8.8.1,
+/// §8.8.3.3); ranges are not offered; and digests of the stored bytes are removed, as they would be wrong (RFC 9530 §2,
+/// §3).
 #[must_use]
 pub fn form_fields(stored: &FieldList, coding: Coding) -> FieldList {
     const WRONG: [&str; 7] = [
@@ -266,7 +268,8 @@ pub fn form_fields(stored: &FieldList, coding: Coding) -> FieldList {
     fields
 }
 
-/// The name in `Content-Encoding` of a coding that is made; `None` for identity, which is never named there, and for others.
+/// The name in `Content-Encoding` of a coding that larder makes; `None` for identity, which is never named there, and for
+/// other codings.
 #[must_use]
 pub fn token(coding: Coding) -> Option<&'static str> {
     match coding {
@@ -286,15 +289,15 @@ pub fn is_negotiated(fields: &FieldList, meta: &Meta) -> bool {
         && !meta.vary.iter().any(|it| **it == *"accept-encoding")
 }
 
-/// Whether `If-Range`, if there is one, is a tag. `Last-Modified` is one and the same for all forms of a response, and so
-/// tells no bytes apart (RFC 9110 §8.8.1 names this case): where there may be forms it is no strong validator.
+/// Whether `If-Range`, if present, is a tag. `Last-Modified` is the same for all forms of a response, and so does not
+/// distinguish bytes (RFC 9110 §8.8.1 names this case): with several forms it is no strong validator.
 #[must_use]
 pub fn ranges_by_tag_alone(request: &[Field<'_>]) -> bool {
     let mut lines = field::all(request, "if-range");
     lines.next().is_none_or(crate::validator::is_entity_tag)
 }
 
-/// The tag that a made form is judged by: that of the stored one, weak.
+/// The facts for preconditions on a made form: the stored ones with a weak tag.
 #[must_use]
 pub fn form_meta(stored: &Meta) -> Meta {
     let mut meta = stored.clone();

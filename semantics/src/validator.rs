@@ -1,5 +1,5 @@
-//! Validators: entity tags and their comparison (RFC 9110 §8.8), and the conditional request that asks
-//! the origin whether a stored response still holds (RFC 9111 §4.3.1).
+//! Validators: entity tags and their comparison (RFC 9110 §8.8), and the conditional request that validates a stored
+//! response (RFC 9111 §4.3.1).
 
 use crate::date;
 use crate::field::{self, FieldList};
@@ -31,8 +31,8 @@ pub fn weak_eq(a: &[u8], b: &[u8]) -> bool {
     a.strip_prefix(b"W/").unwrap_or(a) == b.strip_prefix(b"W/").unwrap_or(b)
 }
 
-/// The valid entity tags of one line of a list (RFC 9110 §13.1.1). Whatever else stands between two
-/// commas is passed over: it can match nothing. A comma within quotes is part of the tag.
+/// The valid entity tags of one line of a list (RFC 9110 §13.1.1). Other text between two commas is skipped: it matches
+/// no tag. A comma within quotes is part of the tag.
 pub fn entity_tags(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     Tags { rest: line }.filter(|it| is_entity_tag(it))
 }
@@ -60,15 +60,15 @@ impl<'a> Iterator for Tags<'a> {
     }
 }
 
-/// Whether the stored `Last-Modified` is strong (RFC 9110 §8.8.2.2): at least one second older than the
-/// response's `Date`, so that two changes cannot have had the same one.
+/// Whether the stored `Last-Modified` is strong (RFC 9110 §8.8.2.2): at least one second older than the response's
+/// `Date`, so that two changes cannot have the same one.
 #[must_use]
 pub fn last_modified_is_strong(stored: &Meta) -> bool {
     stored.last_modified.is_some_and(|it| it < stored.date)
 }
 
-/// Whether two responses have the same strong validator (RFC 9110 §15.3.7.3): the entity tag where either
-/// has one, else `Last-Modified`.
+/// Whether two responses have the same strong validator (RFC 9110 §15.3.7.3): the entity tag if either has one, otherwise
+/// `Last-Modified`.
 #[must_use]
 pub fn same_strong(a: &Meta, b: &Meta) -> bool {
     match (&a.etag, &b.etag) {
@@ -80,8 +80,8 @@ pub fn same_strong(a: &Meta, b: &Meta) -> bool {
     }
 }
 
-/// Puts the stored validators into a request to the origin, in place of the client's own conditions and
-/// range: `If-None-Match` from `ETag`, `If-Modified-Since` from `Last-Modified`.
+/// Sets the stored validators in a request to the origin, in place of the client's own conditions and range:
+/// `If-None-Match` from `ETag`, `If-Modified-Since` from `Last-Modified`.
 pub fn make_conditional(request: &mut FieldList, stored: &Meta) {
     const OWN: [&str; 6] =
         ["If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since", "If-Range", "Range"];

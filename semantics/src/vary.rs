@@ -1,21 +1,21 @@
-//! Secondary keys: which request fields select a variant (RFC 9111 §4.1). The primary key is in `key`.
+//! Secondary keys: the request fields that select a variant (RFC 9111 §4.1). The primary key is in `key`.
 //!
-//! A variant key has one line for each name, such as `accept-encoding=br,gzip`; without `=` where the
-//! request has no such field.
+//! A variant key has one line for each name, such as `accept-encoding=br,gzip`; without `=` if the request has no such
+//! field.
 
 use crate::coding::{self, AcceptedCodings, Coding, Quality};
 use crate::field::{self, Field, Quotes};
 use crate::key;
 use std::cmp::Ordering;
 
-/// The most names that one response may vary on; more are as `*`.
+/// The most names in the `Vary` of one response; more count as `*`.
 pub const MAX_NAMES: usize = 32;
 
-/// The most members of an `Accept-Language` that are put in order; a longer list is compared as it was sent.
+/// The most members of an `Accept-Language` that are sorted; a longer list is compared unchanged.
 const MAX_MEMBERS: usize = 32;
 
-/// What clients send almost always, and its normal form, so that most hits need no sorting: a third of the
-/// time for a variant key.
+/// The most frequent values, and their normal form, so that most hits need no sorting: a third of the time for a variant
+/// key.
 const KNOWN_ENCODINGS: [(&[u8], Usual); 6] = [
     (b"gzip, deflate, br, zstd", Usual(GZIP | BROTLI | ZSTD)),
     (b"gzip, deflate, br", Usual(GZIP | BROTLI)),
@@ -31,14 +31,14 @@ const ZSTD: usize = 4;
 /// The plain form is refused.
 const ENCODED_ONLY: usize = 8;
 
-/// The normal form of an `Accept-Encoding`: which of gzip, br and zstd it accepts, and whether it refuses the plain form. Each request
-/// has a variant with all that accept the same, and the origin is sent this form, so that it is of what the variant says. Of how much a
-/// client likes each, of other codings (`deflate`, `dcb`) and of malformed members nothing is left: whatever clients send, a page has
-/// these variants and no more.
+/// The normal form of an `Accept-Encoding`: which of gzip, br and zstd it accepts, and whether it refuses the plain form.
+/// All requests that accept the same share a variant, and the origin gets this form, so that the response fits the
+/// variant. Qualities, other codings (`deflate`, `dcb`) and malformed members are dropped: for any input of clients, a
+/// page has at most these variants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Usual(usize);
 
-/// Each [`Usual`]: as it is sent to an origin, and as it stands in a variant key, sorted.
+/// Each [`Usual`]: its form for an origin, and its sorted form in a variant key.
 const FORMS: [(&str, &str); 16] = [
     ("identity", "identity"),
     ("gzip", "gzip"),
@@ -59,7 +59,7 @@ const FORMS: [(&str, &str); 16] = [
 ];
 
 impl Usual {
-    /// Of a request that has the field: `*` stands for each of the three that has no member of its own (RFC 9110 §12.5.3).
+    /// For a request with the field: `*` stands for each of the three without a member of its own (RFC 9110 §12.5.3).
     fn of(request: &[Field<'_>]) -> Usual {
         let accepted = AcceptedCodings::read(request);
         let bit = |coding, bit| if accepted.quality(coding) > 0 { bit } else { 0 };
@@ -76,15 +76,15 @@ impl Usual {
     }
 }
 
-/// The normal form of a request's `Accept-Encoding`, as the origin of a cached page is sent it; `None` where there is none.
+/// The normal form of a request's `Accept-Encoding`, as sent to the origin of a cached page; `None` without the field.
 #[must_use]
 pub fn normal_encodings(request: &[Field<'_>]) -> Option<&'static str> {
     field::all(request, "accept-encoding").next()?;
     Some(Usual::of(request).asked())
 }
 
-/// What a server before the origin tells of the client and of the way: the origin has it from larder, or from nobody but a
-/// proxy that is believed. Which requests would have the same is not to be told from what clients send.
+/// Fields of a proxy on the client and the way of the request: the origin gets them from larder, or only from a trusted
+/// proxy. Equal requests cannot be recognised by the values that clients send.
 const TOLD: [&str; 44] = [
     "ali-cdn-real-ip",
     "cdn-src-ip",
@@ -132,14 +132,14 @@ const TOLD: [&str; 44] = [
     "x-vercel-forwarded-for",
 ];
 
-/// Whether a field is such that no variant can be selected by it.
+/// Whether no variant can be selected by this field.
 #[must_use]
 pub fn is_told(name: &str) -> bool {
     TOLD.iter().any(|it| name.eq_ignore_ascii_case(it))
 }
 
-/// Reads every `Vary` line: the names, lower case, sorted, without duplicates; `None` for `*` (or for a
-/// value that is not a list of names, or has one that larder tells the origin, which can never be matched safely).
+/// Parses every `Vary` line: the names, lower case, sorted, without duplicates; `None` for `*`, for a value that is not a
+/// list of names, and for a name in [`TOLD`], which can never be matched safely.
 #[must_use]
 pub fn names(fields: &[Field<'_>]) -> Option<Vec<Box<str>>> {
     let mut names: Vec<Box<str>> = Vec::new();
@@ -158,12 +158,12 @@ pub fn names(fields: &[Field<'_>]) -> Option<Vec<Box<str>>> {
     Some(names)
 }
 
-/// Appends the variant key of a request: for each name its combined, normalised value. Two requests have
-/// equal variant keys only if RFC 9111 §4.1 lets them share (whitespace, line combining; for
-/// `Accept-Language` also order, case and the spelling of qualities; for `Accept-Encoding` all but which of
-/// gzip, br, zstd and the plain form are accepted). Empty `names` append nothing.
+/// Appends the variant key of a request: for each name its combined, normalised value. Two requests have equal variant
+/// keys only if RFC 9111 §4.1 lets them share (whitespace, line combining; for `Accept-Language` also order, case and the
+/// notation of qualities; for `Accept-Encoding` all except which of gzip, br, zstd and the plain form are accepted).
+/// Empty `names` append nothing.
 ///
-/// Allocates only for growing `out`, by at most three times the bytes of the values and 25.
+/// Allocates only to grow `out`, by at most three times the bytes of the values and 25.
 pub fn write_key(names: &[Box<str>], request: &[Field<'_>], out: &mut Vec<u8>) {
     for name in names {
         key::escape(name.as_bytes(), |it| it == b'=', out);
@@ -172,9 +172,9 @@ pub fn write_key(names: &[Box<str>], request: &[Field<'_>], out: &mut Vec<u8>) {
     }
 }
 
-/// Whether one request may select two stored responses, each told by the names that it varies on and its variant key: what both vary on
-/// has the same value. Of these the older is not to be used: the `Vary` of the newer counts (RFC 9111 §4.1, §4.3.3). Where each varies
-/// on a name that the other does not, the keys do not say more than that.
+/// Whether one request may select two stored responses, each given by the names in its `Vary` and its variant key: both
+/// have the same value for every common name. Of these the older must not be used: the `Vary` of the newer counts (RFC
+/// 9111 §4.1, §4.3.3). If each varies on a name that the other lacks, the keys show no more than that.
 #[must_use]
 pub fn may_meet(one: (&[Box<str>], &[u8]), other: (&[Box<str>], &[u8])) -> bool {
     if one.0 == other.0 {
@@ -192,8 +192,7 @@ fn lines<'a>(of: (&'a [Box<str>], &'a [u8])) -> impl Iterator<Item = (&'a str, &
     of.0.iter().map(|it| &**it).zip(of.1.split_inclusive(|it| *it == b'\n'))
 }
 
-/// Appends `=` and the combined, normalised and escaped value of one field, or nothing where the request
-/// does not have it.
+/// Appends `=` and the combined, normalised and escaped value of one field, or nothing if the request does not have it.
 pub(crate) fn write_value(name: &str, request: &[Field<'_>], out: &mut Vec<u8>) {
     let lines = field::all(request, name);
     let mut rest = lines.clone();
@@ -213,7 +212,7 @@ pub(crate) fn write_value(name: &str, request: &[Field<'_>], out: &mut Vec<u8>) 
     };
     match ordered {
         Some(ordered) => ordered.write(out),
-        // Not a list: a cookie's commas are its own, and its lines are joined so (RFC 9113 §8.2.3).
+        // Not a list: commas are part of a cookie, and its lines are joined so (RFC 9113 §8.2.3).
         None if name == "cookie" => write_exact(lines, out),
         None => write_combined(lines, out),
     }
@@ -248,18 +247,18 @@ fn write_exact<'a>(lines: impl Iterator<Item = &'a [u8]>, out: &mut Vec<u8>) {
     }
 }
 
-/// A list of names with qualities, in the order of their names, each once. Owns no heap.
+/// A list of names with qualities, in the order of their names, each once. Owns no heap memory.
 struct Preferences<'a> {
     members: [(&'a [u8], Quality); MAX_MEMBERS],
     len: usize,
 }
 
 impl<'a> Preferences<'a> {
-    /// `None` where a member is malformed, named twice with different qualities, or one too many: then
-    /// nothing is known about what the list means, and it equals only itself.
+    /// `None` if a member is malformed, repeated with different qualities, or one too many: then the meaning of the list
+    /// is unknown, and it equals only itself.
     fn read(lines: impl Iterator<Item = &'a [u8]>) -> Option<Self> {
         let mut list = Self { members: [(b"", 0); MAX_MEMBERS], len: 0 };
-        // A quoted string would be malformed here, so that every comma separates.
+        // A quoted string would be malformed here, so every comma separates.
         let members = lines.flat_map(|it| it.split(|it| *it == b',')).map(field::trim);
         for member in members.filter(|it| !it.is_empty()) {
             let (name, quality) = coding::weighted(member)?;

@@ -1,8 +1,8 @@
-//! A hasher for keys that are hashes already. What they are hashed with is not here.
+//! A hasher for keys that are hashes already. The hash function of these keys is not here.
 
 use std::hash::Hasher;
 
-/// Takes a hash as it is.
+/// Returns a hash unchanged.
 #[derive(Default)]
 pub struct AsIs(u64);
 

@@ -1,52 +1,52 @@
-//! The only place that reads a clock. Everything else takes `now` as an argument.
+//! The only module that reads a clock. All other code takes `now` as an argument.
 //!
-//! Two readings, both coarse: they are refreshed by [`tick`], which every worker calls once per
-//! turn of its timer, so that a RAM hit never asks the kernel for the time. A process that was stopped wakes up with an
-//! old reading: where that matters, whoever receives calls [`arrived`].
+//! Two readings, both coarse: [`tick`] refreshes them, and every worker calls it once per turn of its timer, so that a
+//! RAM hit never makes a system call for the time. A process that was stopped continues with an old reading: receiving
+//! code calls [`arrived`] where that matters.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Seconds since the Unix epoch, as the origin and we count them.
+/// Seconds since the Unix epoch, by the clocks of origins and of this machine.
 ///
 /// Wall time, not monotonic: it is compared with `Date` and `Expires`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WallTime(pub u64);
 
 impl WallTime {
-    /// Time elapsed since `earlier`; zero where the clock went back.
+    /// Time elapsed since `earlier`; zero if the clock was set back.
     #[must_use]
     pub fn since(self, earlier: WallTime) -> Duration {
         Duration::from_secs(self.0.saturating_sub(earlier.0))
     }
 
-    /// Whole seconds elapsed since `earlier`; zero where the clock went back.
+    /// Whole seconds elapsed since `earlier`; zero if the clock was set back.
     #[must_use]
     pub fn seconds_since(self, earlier: WallTime) -> u64 {
         self.0.saturating_sub(earlier.0)
     }
 }
 
-/// Milliseconds since this process first asked; never goes back, and goes on while the machine is suspended.
+/// Milliseconds since the first reading of this process; never decreases, and continues while the machine is suspended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Monotonic(pub u64);
 
 static WALL: AtomicU64 = AtomicU64::new(0);
 static MONOTONIC: AtomicU64 = AtomicU64::new(0);
-/// Milliseconds that tests have moved the monotonic reading by; zero in production.
+/// Milliseconds by which tests have advanced the monotonic reading; zero in production.
 static PASSED: AtomicU64 = AtomicU64::new(0);
-/// Seconds that tests have moved the wall clock by; zero in production.
+/// Seconds by which tests have moved the wall clock; zero in production.
 static MOVED: AtomicI64 = AtomicI64::new(0);
-/// The second at which a test made the wall clock stand; zero where it goes, as in production.
+/// The second at which a test has stopped the wall clock; zero if it runs, as in production.
 static STANDS: AtomicU64 = AtomicU64::new(0);
-/// Milliseconds of the machine's clock at which a test holds the monotonic reading; zero where it goes, as in production.
+/// Milliseconds of the machine's clock at which a test holds the monotonic reading; zero if it runs, as in production.
 static HELD: AtomicU64 = AtomicU64::new(0);
 static START: OnceLock<Instant> = OnceLock::new();
-/// Milliseconds of the machine's clock when this process first asked.
+/// Milliseconds of the machine's clock at the first reading of this process.
 static BOOTED: OnceLock<u64> = OnceLock::new();
-/// Whether somebody minds how old the monotonic reading is.
+/// Whether a component requires a fresh monotonic reading after every receive.
 static MINDED: AtomicBool = AtomicBool::new(false);
 
 /// Reads the kernel's clocks once and publishes both readings to every thread.
@@ -71,22 +71,22 @@ fn tick_monotonic() {
         0 => booted_millis(),
         held => held,
     };
-    // Zero is before everything: what is trusted until then never is.
+    // Zero is before every reading: a lease that ends at zero has never been valid.
     let now = millis.saturating_sub(*BOOTED.get_or_init(|| millis)) + 1 + PASSED.load(Relaxed);
-    // Written once a millisecond at most: the others read it with every request.
+    // Written once a millisecond at most: other threads read it with every request.
     if MONOTONIC.load(Relaxed) < now {
         MONOTONIC.fetch_max(now, Relaxed);
     }
 }
 
-/// From now on the monotonic reading is as new as the last request that arrived: what is trusted until a certain time
-/// must not be served by a process that was stopped meanwhile. See docs/decisions/0081.
+/// Makes [`arrived`] refresh the monotonic reading from now on: data that is trusted until a certain time must not be
+/// served by a process that was stopped meanwhile. See docs/decisions/0081.
 pub fn mind_arrivals() {
     MINDED.store(true, Relaxed);
 }
 
-/// Something arrived: to be called after every receiving of what clients send. Costs nothing where nobody minds, and
-/// some tens of nanoseconds where [`mind_arrivals`] was called.
+/// To be called after every receive of client bytes. Costs nothing unless [`mind_arrivals`] was called, then some tens of
+/// nanoseconds.
 #[inline]
 pub fn arrived() {
     if MINDED.load(Relaxed) {
@@ -94,7 +94,7 @@ pub fn arrived() {
     }
 }
 
-/// The wall time of the last [`tick`]; ticks by itself if nobody has yet.
+/// The wall time of the last [`tick`]; calls it if there was none yet.
 #[must_use]
 pub fn wall() -> WallTime {
     match WALL.load(Relaxed) {
@@ -112,15 +112,15 @@ pub fn monotonic() -> Monotonic {
     Monotonic(MONOTONIC.load(Relaxed))
 }
 
-/// The monotonic time, read from the kernel now: for what ends to the millisecond. Not for the hit path.
+/// The monotonic time, read from the kernel now: for deadlines with millisecond precision. Not for the hit path.
 #[must_use]
 pub fn monotonic_now() -> Monotonic {
     tick_monotonic();
     monotonic()
 }
 
-/// Microseconds since this process first asked, read from the kernel now: for logs and traces,
-/// which need more than the coarse readings give. Not for the hit path.
+/// Microseconds since the first reading of this process, read from the kernel now: for logs and traces, which need more
+/// precision than the coarse readings. Not for the hit path.
 #[must_use]
 #[allow(clippy::disallowed_methods, reason = "this is the one place that reads a clock")]
 pub fn precise_micros() -> u64 {
@@ -128,7 +128,7 @@ pub fn precise_micros() -> u64 {
     u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX)
 }
 
-/// What microseconds of [`precise_micros`] are since the Unix epoch, by the wall clock as it stands now.
+/// Converts microseconds of [`precise_micros`] to microseconds since the Unix epoch, by the current wall clock.
 #[must_use]
 #[allow(clippy::disallowed_methods, reason = "this is the one place that reads a clock")]
 pub fn unix_micros(precise: u64) -> u64 {
@@ -144,26 +144,26 @@ pub fn advance(seconds: i64) {
     tick();
 }
 
-/// Has the monotonic clock of this process go on by `millis`, and the wall clock stay: for tests, which never sleep. Every deadline
-/// comes that much nearer.
+/// Advances the monotonic clock of this process by `millis`; the wall clock stays: for tests, which never sleep. Every
+/// deadline comes nearer by that time.
 pub fn pass(millis: u64) {
     PASSED.fetch_add(millis, Relaxed);
     tick_monotonic();
 }
 
-/// Holds the monotonic clock of this process, where only [`pass`] moves it: a limit of a second is then not reached because the
-/// machine is busy. Timers of the runtime go on.
+/// Holds the monotonic clock of this process, so that only [`pass`] moves it: a busy machine then cannot make a test
+/// exceed a limit of a second. Timers of the runtime continue.
 pub fn hold() {
     HELD.store(booted_millis().max(1), Relaxed);
 }
 
-/// Undoes [`hold`]: the reading goes on as if it had never been held.
+/// Undoes [`hold`]: the reading continues as if it had never been held.
 pub fn release() {
     HELD.store(0, Relaxed);
 }
 
-/// Makes the wall clock of this process stand at `second` since the Unix epoch, where only [`advance`] moves it: a test's
-/// second is then as long as the test likes, however busy the machine. The monotonic reading goes on.
+/// Stops the wall clock of this process at `second` since the Unix epoch, so that only [`advance`] moves it: a second of
+/// a test then has any length, on a busy machine too. The monotonic reading continues.
 pub fn stand_at(second: u64) {
     STANDS.store(second, Relaxed);
     tick();

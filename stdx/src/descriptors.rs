@@ -1,25 +1,26 @@
-//! Who holds the descriptors of this process: clients, and what was opened for them. Asked before another client is let
-//! in, so that everybody who is in finds one for what he asks for, a file or a connection to an origin; the others wait at
-//! the door, as they do before HAProxy. How many there are is found out at the start and not here; and what is held is
-//! counted, since to ask the system at each accept takes longer than the accept.
+//! Accounting of the file descriptors of this process: of clients, and of files and connections opened for their
+//! requests. The accept loop checks it before it accepts another client, so that every accepted client finds a descriptor
+//! for its request. Other clients wait in the kernel's queue, as before HAProxy. The limit is determined at the start and
+//! not here. Used descriptors are counted, since a system call at each accept would take longer than the accept.
 
 use crate::clock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-/// How many clients and what they ask for may hold together.
+/// The number of descriptors that clients and their requests may use together.
 static MOST: AtomicUsize = AtomicUsize::new(usize::MAX);
 static CLIENTS: AtomicUsize = AtomicUsize::new(0);
-/// Clients that may need one more: new ones, and those whose request is under way and of whose answer nothing waits to be taken.
+/// Clients that may need one more: new ones, and those with a request in progress of whose response no bytes wait to be
+/// sent.
 static ASKING: AtomicUsize = AtomicUsize::new(0);
-/// Files and connections to origins, also those that are kept unused.
+/// Files and connections to origins, including unused ones that are kept.
 static FOR_CLIENTS: AtomicUsize = AtomicUsize::new(0);
-/// When somebody found none, by the monotonic clock; 0 is never.
+/// The last time at which no descriptor was available, by the monotonic clock; 0 is never.
 static MISSED: AtomicU64 = AtomicU64::new(0);
 
-/// For so long those who can do without theirs give way to somebody who found none, milliseconds.
+/// The time for which unused descriptors are released after a request found none, milliseconds.
 const MINDED: u64 = 1_000;
 
-/// One that is held, or may be needed, for as long as this lives.
+/// A descriptor that is held, or may be needed, as long as this lives.
 #[derive(Debug)]
 pub struct HeldDescriptor(DescriptorUser);
 
@@ -31,19 +32,19 @@ enum DescriptorUser {
 }
 
 impl HeldDescriptor {
-    /// By a client: its connection.
+    /// Held by a client: its connection.
     #[must_use]
     pub fn by_client() -> Self {
         Self::new(DescriptorUser::Client)
     }
 
-    /// Not yet held, but a client may need it any moment for what it asks.
+    /// Not yet held, but a client may need it for its request at any moment.
     #[must_use]
     pub fn soon() -> Self {
         Self::new(DescriptorUser::Asking)
     }
 
-    /// For what clients ask: a file, a connection to an origin.
+    /// Held for requests of clients: a file, a connection to an origin.
     #[must_use]
     pub fn for_clients() -> Self {
         Self::new(DescriptorUser::ForClients)
@@ -71,13 +72,13 @@ impl DescriptorUser {
     }
 }
 
-/// From now on clients and what they ask for may hold `most` together. Until this is called there is no limit.
+/// Sets the number of descriptors that clients and their requests may use together. Without a call there is no limit.
 pub fn allow(most: usize) {
     MOST.store(most, Relaxed);
 }
 
-/// Whether there is one for another client, and one for what it and each of those who are in may ask for yet. One client
-/// is always let in.
+/// Whether there is a descriptor for another client, and one for its request and for each accepted client that may need
+/// one. One client is always accepted.
 #[must_use]
 pub fn suffice_for_another() -> bool {
     suffice(MOST.load(Relaxed), CLIENTS.load(Relaxed), ASKING.load(Relaxed), FOR_CLIENTS.load(Relaxed))
@@ -87,19 +88,19 @@ fn suffice(most: usize, clients: usize, asking: usize, for_clients: usize) -> bo
     clients == 0 || clients + asking + for_clients + 2 <= most
 }
 
-/// Somebody found none. For a second [`are_missed`] and [`are_scarce`] say so.
+/// Reports that no descriptor was available. [`are_missed`] and [`are_scarce`] return true for a second.
 pub fn miss() {
     MISSED.store(clock::monotonic().0.max(1), Relaxed);
 }
 
-/// Whether somebody found none lately: clients that rest give way.
+/// Whether a request lately found none: idle clients are closed.
 #[must_use]
 pub fn are_missed() -> bool {
     let missed = MISSED.load(Relaxed);
     missed > 0 && clock::monotonic().0.saturating_sub(missed) < MINDED
 }
 
-/// Whether somebody waits for one, or at the door: what is kept unused is closed.
+/// Whether a request or a new connection waits for one: unused files and connections are closed.
 #[must_use]
 pub fn are_scarce() -> bool {
     are_missed() || !suffice_for_another()

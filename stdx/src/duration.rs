@@ -1,14 +1,14 @@
-//! Durations as people write them: `50ms`, `60s`, `5m`, `1h30m`, `7d`, and `off` nowhere.
+//! Durations in the notation of the configuration: `50ms`, `60s`, `5m`, `1h30m`, `7d`; `off` is not parsed here.
 
 use std::time::Duration;
 
 const UNITS: &[(&str, u64)] =
     &[("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000), ("w", 604_800_000)];
 
-/// Reads one or more number-and-unit pairs, largest first by custom but not by rule.
+/// Parses one or more number-and-unit pairs, largest first by custom but not by rule.
 ///
 /// # Errors
-/// One sentence that says what was found and what would be right.
+/// One sentence with the invalid text and a valid form.
 pub fn parse(text: &str) -> Result<Duration, String> {
     let bad = || {
         format!(
@@ -36,8 +36,8 @@ pub fn parse(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_millis(millis))
 }
 
-/// What is to be said of a duration that is a number alone, to be put behind "found 5": `, which has no unit; write "5s"`. Empty
-/// for every other text.
+/// The hint for a duration that is a number without unit, to be appended to "found 5": `, which has no unit; write "5s"`.
+/// Empty for every other text.
 #[must_use]
 pub fn without_unit(text: &str) -> String {
     let text = text.trim();
@@ -45,7 +45,7 @@ pub fn without_unit(text: &str) -> String {
     if is_number && text != "0" { format!(", which has no unit; write \"{text}s\"") } else { String::new() }
 }
 
-/// The shortest exact spelling that [`parse`] reads back; sub-millisecond parts are dropped.
+/// The shortest exact notation that [`parse`] accepts; sub-millisecond parts are dropped.
 #[must_use]
 pub fn spell(duration: Duration) -> String {
     let mut millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);

@@ -1,6 +1,6 @@
-//! Errors of the operating system, as people are told them.
+//! Errors of the operating system, as shown to users.
 
-/// What it says, without its number.
+/// The message of the error, without its number.
 #[must_use]
 pub fn plain(error: &std::io::Error) -> String {
     let text = error.to_string();

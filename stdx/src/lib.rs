@@ -1,4 +1,4 @@
-//! What the standard library lacks and every layer needs. No I/O but reading the clock.
+//! Types that the standard library lacks and every layer needs. No I/O except reading the clock.
 
 pub mod as_is;
 pub mod clock;

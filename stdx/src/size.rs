@@ -1,4 +1,4 @@
-//! Byte sizes as people write them: `64KiB`, `1.5GiB`, `200MB`, `4096`.
+//! Byte sizes in the notation of the configuration: `64KiB`, `1.5GiB`, `200MB`, `4096`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -49,8 +49,7 @@ impl FromStr for ByteSize {
     }
 }
 
-/// What is to be said of a small size that is a number alone, to be put behind "found 64": it counts bytes. Empty for every
-/// other text.
+/// The hint for a small size without unit, to be appended to "found 64": it counts bytes. Empty for every other text.
 #[must_use]
 pub fn without_unit(text: &str) -> String {
     let text = text.trim();

@@ -1,5 +1,5 @@
-//! What an answer at the fast speed is written to, whatever the client speaks: a head, then a body or none. Slow answers
-//! have a `Reply`.
+//! The writer of an answer at the fast speed, for every protocol: a head, then a body or none. Slow answers use a
+//! `Reply`.
 
 use crate::body::BodyPiece;
 use crate::outbox::Outbox;
@@ -10,14 +10,14 @@ use larder_wire::http2::hpack::{Encoder, encode};
 use larder_wire::message::Version;
 use larder_wire::ready_head::ReadyHead;
 
-/// An answer that is being written, behind whatever waits in its connection's outbox already. The order is: one of
+/// An answer that is being written, after the waiting output of its connection. The order is: one of
 /// [`ResponseWriter::ready`] and [`ResponseWriter::status`], fields, and one of the ends.
 pub struct ResponseWriter<'o> {
     out: &'o mut Outbox,
     form: WireForm<'o>,
 }
 
-/// How it is written.
+/// The form of the output.
 enum WireForm<'o> {
     /// As text, with these lines at the end of its head.
     Http1 { last_lines: &'static [u8] },
@@ -28,9 +28,9 @@ enum WireForm<'o> {
 struct Frames<'o> {
     stream: u32,
     encoder: &'o mut Encoder,
-    /// Its field section has more than a header.
+    /// Whether its field section has more than a frame header.
     has_begun: bool,
-    /// Where its field section begins.
+    /// The start of its field section.
     at: usize,
     /// Bytes of body that may be sent.
     window: u64,
@@ -38,11 +38,11 @@ struct Frames<'o> {
     rest: Option<BodyPiece>,
 }
 
-/// Bytes of body that are sent at once at most: others have their turn.
+/// The most bytes of a body that are sent at once: then other streams take their turn.
 const MOST: i64 = 128 * 1024;
 
 impl<'o> ResponseWriter<'o> {
-    /// For a client of HTTP/1, whose connection closes after this answer if it is the `last`.
+    /// For an HTTP/1 client, whose connection closes after this answer if it is the `last`.
     #[inline]
     pub(crate) fn http1(version: Version, last: bool, out: &'o mut Outbox) -> Self {
         let last_lines: &[u8] = match (last, version) {
@@ -53,7 +53,7 @@ impl<'o> ResponseWriter<'o> {
         Self { out, form: WireForm::Http1 { last_lines } }
     }
 
-    /// For a client of HTTP/2, which lets `window` bytes of body be sent.
+    /// For an HTTP/2 client, whose window permits `window` bytes of body.
     #[inline]
     pub(crate) fn http2(stream: u32, window: i64, encoder: &'o mut Encoder, out: &'o mut Outbox) -> Self {
         let at = frame::begin_headers(out.text());
@@ -62,7 +62,7 @@ impl<'o> ResponseWriter<'o> {
         Self { out, form: WireForm::Http2(frames) }
     }
 
-    /// Nothing is sent of it.
+    /// Removes all of its output.
     pub(crate) fn take_back(self) {
         if let WireForm::Http2(frames) = self.form {
             self.out.text().truncate(frames.at);
@@ -72,7 +72,7 @@ impl<'o> ResponseWriter<'o> {
         }
     }
 
-    /// How much of the body was sent, and what was not.
+    /// The number of sent bytes of the body, and the rest.
     pub(crate) fn into_rest(self) -> (u64, Option<BodyPiece>) {
         match self.form {
             WireForm::Http1 { .. } => (0, None),
@@ -80,7 +80,7 @@ impl<'o> ResponseWriter<'o> {
         }
     }
 
-    /// Begins with a head that is ready.
+    /// Begins with a ready head.
     #[inline]
     pub fn ready(&mut self, head: &ReadyHead) {
         let out = self.out.text();
@@ -146,7 +146,8 @@ impl<'o> ResponseWriter<'o> {
         self.end_with_copy(body, || body.clone());
     }
 
-    /// Ends it with a body that is copied; `shared` makes what is sent later of it, where the client does not take all now.
+    /// Ends it with a body that is copied; `shared` makes the owned copy for the unsent rest, if the client does not take
+    /// all now.
     #[inline]
     pub fn end_with_copy(&mut self, body: &[u8], shared: impl FnOnce() -> Bytes) {
         if body.is_empty() {
@@ -155,7 +156,7 @@ impl<'o> ResponseWriter<'o> {
         self.end_head(EndFlag::Open);
         match &mut self.form {
             WireForm::Http1 { .. } => self.out.text().extend_from_slice(body),
-            // The most usual case: one frame.
+            // The most frequent case: one frame.
             WireForm::Http2(frames) if body.len() <= MAX_SIZE && body.len() as u64 <= frames.window => {
                 frames.sent = body.len() as u64;
                 frame::write_data_header(frames.stream, body.len(), EndFlag::Stream, self.out.text());
@@ -185,7 +186,7 @@ impl Frames<'_> {
         self.encoder.begin(out);
     }
 
-    /// Sends what may be sent of a body, and keeps the rest.
+    /// Sends the permitted part of a body, and keeps the rest.
     fn send(&mut self, body: BodyPiece, out: &mut Outbox) {
         let length = body.len();
         while self.sent < length && self.sent < self.window {

@@ -1,23 +1,22 @@
-//! A body is bytes or a file range: RAM, disk and static files leave through one send path.
+//! A body is bytes or a file range: RAM, disk and static files use one send path.
 
 use bytes::Bytes;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-/// Something that holds a file open, and its bytes in place, for as long as a slice of it lives.
+/// Keeps a file open, and its bytes in place, as long as a slice of it exists.
 pub trait FileOwner: Send + Sync {
     /// The descriptor that `sendfile` reads from.
     fn fd(&self) -> BorrowedFd<'_>;
 
-    /// The bytes themselves where they are mapped; `None` for plain files.
+    /// The bytes themselves if they are mapped; `None` for plain files.
     fn mapped(&self, offset: u64, length: u64) -> Option<&[u8]>;
 
-    /// Lends some bytes from `offset` on, at least one and not many more than `most`, which are those that were promised: where the owner
-    /// has sums of them ([`FileWritableBy::Checked`]), they were checked where they lie now.
+    /// Lends some bytes from `offset` on, at least one and not many more than `most`, which are the promised ones: if the
+    /// owner has checksums ([`FileWritableBy::Checked`]), they were verified at their current place in memory.
     ///
-    /// # Errors
-    /// They cannot be read, there are none, or they are others.
+    /// # Errors They cannot be read, there are none, or they differ.
     fn lend(&self, offset: u64, most: usize, take: &mut dyn FnMut(&[u8])) -> io::Result<()> {
         let mut room = vec![0; most.min(LENT)];
         match rustix::io::pread(self.fd(), &mut room, offset)? {
@@ -29,44 +28,45 @@ pub trait FileOwner: Send + Sync {
         }
     }
 
-    /// Whose the bytes are, and so how they are sent.
+    /// The possible writers of the bytes, which determine the way of sending.
     fn kept(&self) -> FileWritableBy {
         FileWritableBy::Ours
     }
 
-    /// Whether the bytes are still those that were promised; asked of [`FileWritableBy::Theirs`] after each read, and of
-    /// [`FileWritableBy::Ours`] before the sending of a range goes on. A `false` cuts the connection, so that no client takes a mix of two
-    /// versions for one.
+    /// Whether the bytes are still the promised ones; called for [`FileWritableBy::Theirs`] after each read, and for
+    /// [`FileWritableBy::Ours`] before the sending of a range continues. `false` cuts the connection, so that no client
+    /// gets a mix of two versions.
     fn intact(&self) -> bool {
         true
     }
 
-    /// The file could not be read, or ended too early: what was being sent is cut, and nothing of it should be offered again.
+    /// The file could not be read, or ended too early: the current response is cut, and the file should not be sent
+    /// again.
     fn failed(&self) {}
 }
 
-/// Who may change the bytes of a file.
+/// The possible writers of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileWritableBy {
-    /// Nobody: `sendfile` hands the kernel the pages themselves.
+    /// None: `sendfile` passes the kernel the pages themselves.
     Ours,
-    /// Anybody who may write to the file. They are copied on their way: the kernel sends pages as they are when they
-    /// leave, and a file that is truncated meanwhile would go out as zeros, under a length that fits.
+    /// Every process that may write to the file. The bytes are copied: with `sendfile` the kernel sends pages as they are
+    /// when they leave, and a file that is truncated meanwhile would be sent as zeros, under a fitting length.
     Theirs,
-    /// Ours, on a device or in a file that others can write to, with a sum for each part: they are copied, checked, and sent from there, so
-    /// that what is sent is right whatever becomes of the file.
+    /// larder, on a device or in a file that other processes can write to, with a checksum for each part: the bytes are
+    /// copied, verified, and sent from the copy, so that the sent bytes are right for any change of the file.
     Checked,
 }
 
-/// Bytes that are lent at a time where nobody has other wishes.
+/// The default number of bytes that are lent at a time.
 const LENT: usize = 64 << 10;
 
-/// A range of a file that stays what it is while this value lives.
+/// A range of a file that does not change while this value exists.
 #[derive(Clone)]
 pub struct FileSlice {
     /// Keeps the range alive.
     pub owner: Arc<dyn FileOwner>,
-    /// Where it begins in the descriptor.
+    /// Its start in the descriptor.
     pub offset: u64,
     /// Bytes.
     pub length: u64,

@@ -1,23 +1,23 @@
-//! How much of the body of an answer is to come, whichever protocol brings it: neither more than was announced nor less.
+//! The remaining length of a response body, for every protocol: neither more nor less than announced.
 
 use crate::client_socket::ClientGone;
 use crate::handler::ResponseBody;
 
-/// How much of a body is to come.
+/// The rest of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BodyRest {
-    /// All that there will be: no head was sent yet.
+    /// The whole body: no head was sent yet.
     NotStarted,
-    /// Nothing follows; what comes is ignored.
+    /// No body follows; further bytes are ignored.
     None,
-    /// So many bytes.
+    /// This number of bytes.
     Length(u64),
     /// Unknown.
     Stream,
 }
 
 impl BodyRest {
-    /// Behind a head with this status. What `HEAD` is answered with says the same as to `GET`: that it has no body is for later.
+    /// After a head with this status. A response to `HEAD` counts like one to `GET`: the missing body is handled later.
     pub fn of(status: u16, body: ResponseBody) -> Self {
         match body {
             _ if matches!(status, 100..=199 | 204 | 304) => BodyRest::None,
@@ -27,10 +27,9 @@ impl BodyRest {
         }
     }
 
-    /// Whether `bytes` that come now are to be sent.
+    /// Whether the next `bytes` are to be sent.
     ///
-    /// # Errors
-    /// They are more than was announced: they would be taken for something else.
+    /// # Errors They are more than announced: the client would interpret them as something else.
     pub fn takes(&mut self, bytes: u64) -> Result<bool, ClientGone> {
         match self {
             BodyRest::None | BodyRest::NotStarted => return Ok(false),
@@ -43,7 +42,7 @@ impl BodyRest {
     /// Whether it may end here.
     ///
     /// # Errors
-    /// No head was sent, or the body is shorter than was announced.
+    /// No head was sent, or the body is shorter than announced.
     pub fn end(self) -> Result<(), ClientGone> {
         match self {
             BodyRest::NotStarted => Err(ClientGone::Closed),

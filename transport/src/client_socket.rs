@@ -1,5 +1,5 @@
-//! The bytes of one client's socket: reading, sending what an outbox has, and the end. What they mean is not here: the
-//! connections of the protocols are built on this.
+//! The bytes of one client's socket: reading, sending the outbox, and closing. Their meaning is not here: the connections
+//! of the protocols are built on this.
 
 use crate::outbox::{Outbox, SendProgress};
 use crate::tls::session::{self, HandshakeStage, INCOMING, TlsSession};
@@ -14,7 +14,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::Interest;
 
-/// Why a client can no longer be read from or written to.
+/// The reason why a client can no longer be read from or written to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientGone {
     /// It closed or reset the connection.
@@ -27,34 +27,34 @@ pub enum ClientGone {
     TooLarge,
 }
 
-/// One client's socket, and what is to be written to it.
+/// One client's socket with its waiting output.
 pub(crate) struct ClientSocket {
     pub watched: Rc<Watched>,
     pub worker: Rc<TransportWorker>,
-    /// What is to be written, while there is something: see [`ClientSocket::with_output`].
+    /// The waiting output, if any: see [`ClientSocket::with_output`].
     output: RefCell<Option<Box<Outbox>>>,
-    /// Where the bytes are sealed.
+    /// The TLS session, if any.
     session: RefCell<Option<Box<TlsSession>>>,
-    /// Something that was to be sent could not be: the end of the connection must not look like that of an answer.
+    /// Whether output could not be sent: the end of the connection must not look like that of a complete response.
     cut: Cell<bool>,
 }
 
-/// How long a client may take to close its side after we have closed ours, milliseconds.
+/// The time limit for a client to close its side after larder has closed its own, milliseconds.
 const LINGER_TIME: u64 = 2_000;
-/// Bytes that are read and thrown away after we have closed our side, so that a client which sends first and
-/// reads then sees its answer. More than is read of a body that nobody wants: this is the last that the client gets.
+/// Bytes that are read and discarded after larder has closed its side, so that a client which sends first and reads then
+/// sees its response. More than for an unread request body: this is the last response of the connection.
 const LINGER: u64 = 4 * 1024 * 1024;
-/// How often it is looked whether a client has gone that has sent more than is read ahead.
+/// The interval of checks whether a client has gone that sent more than is read ahead.
 const LOOK: Duration = Duration::from_millis(250);
-/// Steps of a TLS connection in one go that bring nothing for its reader, before others have their turn.
+/// Consecutive TLS steps without plain bytes, before other connections take their turn.
 const STEPS: usize = 32;
 
-/// Why a TLS connection did not come to be.
+/// The reason of a failed TLS handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unsecured {
-    /// The client speaks HTTP in clear: so does this link from now on.
+    /// The client uses clear-text HTTP: so does this socket from now on.
     Plain,
-    /// It is over; an alert that says why is sent.
+    /// It failed; an alert with the cause is sent.
     Refused,
     /// The client is gone, or was too slow.
     Gone,
@@ -67,7 +67,7 @@ impl Drop for ClientSocket {
 }
 
 impl ClientSocket {
-    /// Over a socket that the worker admitted.
+    /// For a socket that the worker admitted.
     pub fn new(watched: Rc<Watched>, worker: Rc<TransportWorker>) -> Self {
         Self {
             watched,
@@ -78,22 +78,22 @@ impl ClientSocket {
         }
     }
 
-    /// Says, where that can be said, that all was sent. A client that does not hear it knows that it was cut off, so
-    /// this is for orderly ends alone.
+    /// Sends the end of the TLS stream, if possible. Without it a client knows that the response was truncated, so this
+    /// is only for orderly ends.
     pub fn say_goodbye(&self) {
         if self.is_sealed() && !self.cut.get() && self.waiting() == 0 {
             self.with_session(|it, _| it.say_goodbye(self.watched.fd()));
         }
     }
 
-    /// Closes our side: the client finds the end of what was sent.
+    /// Closes the sending side: the client sees the end of the output.
     pub fn end(&self) {
         self.say_goodbye();
         self.watched.shut(Shutdown::Write);
     }
 
-    /// Closes our side, and lets the client read what was said last: closing with unread bytes would take that away. What comes
-    /// is thrown away as it is: nobody asks what it meant.
+    /// Closes the sending side, and lets the client read the last output: closing with unread bytes would discard it.
+    /// Received bytes are discarded without decryption.
     pub async fn linger(&self) {
         self.end();
         let _wait = self.watched.read_while(ReadPhase::Linger, LINGER_TIME);
@@ -112,15 +112,14 @@ impl ClientSocket {
         read.await;
     }
 
-    /// Has the close that follows be a reset.
+    /// Makes the following close a reset.
     pub fn reset(&self) {
         let _ = rustix::net::sockopt::set_socket_linger(self.watched.fd(), Some(Duration::ZERO));
     }
 
-    /// Greets a client by TLS.
+    /// Performs the TLS handshake.
     ///
-    /// # Errors
-    /// See [`Unsecured`]; it is counted.
+    /// # Errors See [`Unsecured`]; it is counted.
     pub async fn greet(&self, tls: &ServerTls) -> Result<Secured, Unsecured> {
         let counters = &self.worker.counters;
         let Ok(session) = TlsSession::new(tls, counters) else { return Err(Unsecured::Gone) };
@@ -132,14 +131,14 @@ impl ClientSocket {
             let sent = self.flush().await;
             match step {
                 Ok(HandshakeStage::Greeting) if sent.is_ok() => {}
-                // Who leaves at once was greeted all the same.
+                // A client that leaves at once has completed the handshake.
                 Ok(_) if self.with_session(|it, _| it.is_greeted()) => {
                     self.watched.read_for(ReadPhase::First, self.worker.times().head);
                     return Ok(self.with_session(|it, _| it.secured(counters)));
                 }
                 Ok(_) | Err(Unsecured::Gone) => {
                     match self.watched.expired() {
-                        // Who connects and says nothing, as a health check does, has begun nothing.
+                        // A connection without a byte, as of a health check, has not begun a handshake.
                         Expired::No => counters.tls_failed_cut.add(u64::from(has_begun)),
                         _ => counters.tls_failed_timeout.add(1),
                     }
@@ -172,7 +171,7 @@ impl ClientSocket {
         }))
     }
 
-    /// Lends the session, of which is known that it is there, and what sealing needs.
+    /// Lends the session, which the caller knows to exist, and the buffers for sealing.
     fn with_session<T>(&self, work: impl FnOnce(&mut TlsSession, &mut session::TlsBuffers) -> T) -> T {
         let mut session = self.session.borrow_mut();
         let session = session.as_mut().expect("only a link with a session is asked for it");
@@ -186,13 +185,13 @@ impl ClientSocket {
         self.session.borrow().is_some()
     }
 
-    /// Whether what the client sent was no TLS: nothing goes either way any more, and it has been told why, unless it closes
-    /// unread what it sent besides ([`ClientSocket::linger`]).
+    /// Whether the client sent invalid TLS: the session transfers no more bytes, and the alert was sent, unless the close
+    /// with unread bytes discards it ([`ClientSocket::linger`]).
     pub fn is_broken(&self) -> bool {
         self.session.borrow().as_ref().is_some_and(|it| it.stage == HandshakeStage::Broken)
     }
 
-    /// Reads what is there.
+    /// Reads the available bytes.
     #[inline]
     pub fn read(&self, context: &mut Context<'_>, into: &mut [u8]) -> Poll<Result<usize, Errno>> {
         match self.is_sealed() {
@@ -219,7 +218,7 @@ impl ClientSocket {
                 (it.waiting() > 0, it.stage != HandshakeStage::Over && !it.has_plain())
             });
             if said {
-                // An alert, or the answer to a change of keys; what does not fit now goes with the next answer.
+                // An alert, or the answer to a key update; the part that does not fit now goes with the next output.
                 let _ = self.send_now();
             }
             match opened {
@@ -236,8 +235,8 @@ impl ClientSocket {
         Poll::Pending
     }
 
-    /// Receives what is there. A short read leaves the socket marked as empty: the next call waits at once, without
-    /// a system call that would only say so.
+    /// Receives the available bytes. A short read marks the socket as empty: the next call waits at once, without a
+    /// system call.
     #[inline]
     fn receive_some(&self, context: &mut Context<'_>, into: &mut [u8]) -> Poll<Result<usize, Errno>> {
         if self.watched.may_read_unwatched() && self.worker.haste.is_due() {
@@ -275,14 +274,14 @@ impl ClientSocket {
     #[inline]
     pub fn receive(&self, into: &mut [u8]) -> Result<usize, Errno> {
         let (count, _) = rustix::net::recv(self.watched.fd(), into, RecvFlags::empty())?;
-        // What arrived may have been sent while this process stood still, and is judged by a clock that knows that.
+        // The bytes may have been sent while this process was stopped, so the clock is read again.
         larder_stdx::clock::arrived();
         self.worker.counters.client_bytes_received.add(count as u64);
         self.watched.note(count as u64);
         Ok(count)
     }
 
-    /// Lends the outbox: the connection's own while something waits in it, else the worker's.
+    /// Lends the outbox: the connection's own while it has output, otherwise the worker's.
     #[inline]
     pub fn with_output<T>(&self, work: impl FnOnce(&mut Outbox) -> T) -> T {
         let mut own = self.output.borrow_mut();
@@ -296,7 +295,7 @@ impl ClientSocket {
         done
     }
 
-    /// Writes what the socket takes now.
+    /// Writes as much as the socket takes now.
     #[inline]
     pub fn send_now(&self) -> Result<SendProgress, Errno> {
         let is_sealed = self.is_sealed();
@@ -313,7 +312,7 @@ impl ClientSocket {
         sent
     }
 
-    /// Writes everything, waiting as long as the client takes some of it.
+    /// Writes everything, waiting as long as the client makes progress.
     pub async fn flush(&self) -> Result<(), ClientGone> {
         let mut sent = self.send_now();
         if let Ok(SendProgress::All) = sent {
@@ -332,10 +331,10 @@ impl ClientSocket {
                     return Err(self.gone());
                 }
             }
-            // Several may wait here at once: a body that says `100 Continue`, and a reply.
+            // Several tasks may wait here at once: a body that sends `100 Continue`, and a reply.
             let Ok(io) = self.watched.io() else { return Err(self.gone()) };
             let Ok(mut guard) = io.writable().await else { return Err(self.gone()) };
-            // The guard is from before the attempt: room that comes after it is not overlooked.
+            // The guard precedes the attempt: room that appears after it is not missed.
             let before = self.waiting();
             sent = self.send_now();
             if sent == Ok(SendProgress::Blocked) {
@@ -347,7 +346,7 @@ impl ClientSocket {
         }
     }
 
-    /// Waits until the other side has closed, without taking anything of what it sent.
+    /// Waits until the other side has closed, without consuming its bytes.
     pub async fn gone_away(&self) {
         tokio::select! {
             biased;
@@ -356,8 +355,8 @@ impl ClientSocket {
         }
     }
 
-    /// The same where more lies unread than is read ahead: no look at what came tells then whether anything follows. The kernel
-    /// does, a quarter of a second later at most.
+    /// The same if there are more unread bytes than are read ahead: the buffered bytes then do not show the end. The
+    /// kernel reports it, a quarter of a second later at most.
     async fn hangs_up(&self) {
         let Ok(io) = self.watched.io() else { return };
         loop {
@@ -370,7 +369,7 @@ impl ClientSocket {
         }
     }
 
-    /// The same where nothing else came.
+    /// The same if no other bytes arrived.
     async fn says_end(&self) {
         let Ok(io) = self.watched.io() else { return };
         if self.is_sealed() {
@@ -387,7 +386,7 @@ impl ClientSocket {
         }
     }
 
-    /// The same where its end is sealed, too: what else it sent is kept for the next reader.
+    /// The same with TLS: other decrypted bytes are kept for the next reader.
     async fn sealed_gone_away(&self) {
         let has_plain = || self.with_session(|it, _| it.has_plain());
         let read = poll_fn(|context| if has_plain() { Poll::Pending } else { self.read(context, &mut []) });
@@ -396,18 +395,18 @@ impl ClientSocket {
         }
     }
 
-    /// Bytes that are to be written.
+    /// Bytes of waiting output.
     pub fn waiting(&self) -> u64 {
         let sealed = self.session.borrow().as_ref().map_or(0, |it| it.waiting());
         self.output.borrow().as_ref().map_or(0, |it| it.len()) + sealed
     }
 
-    /// Why nothing more can be read or written.
+    /// The reason why no more can be read or written.
     pub fn gone(&self) -> ClientGone {
         if self.watched.expired() == Expired::No { ClientGone::Closed } else { ClientGone::TimedOut }
     }
 
-    /// A file that changed is no fault of the client, and one that was too slow is counted as that.
+    /// Records a failed write: a changed file is not the client's fault, and a slow client is counted as such.
     pub fn note_failure(&self, error: Errno) {
         self.cut.set(true);
         if error != Errno::IO && self.watched.expired() == Expired::No {

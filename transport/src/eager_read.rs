@@ -1,24 +1,24 @@
-//! Whether the first read of a connection is tried before its socket is watched. Where the request comes along with the
-//! connection, that saves the watching: two system calls and a turn of the loop; where it does not, it is one in vain.
-//! Which of them is the rule depends on how busy worker and clients are, so it is learned as it goes.
+//! Whether the first read of a connection is tried before its socket is registered with epoll. If the request arrives
+//! along with the connection, that saves the registration: two system calls and a turn of the loop; otherwise it is a
+//! wasted call. The more frequent case depends on the load of worker and clients, so it is learned at run time.
 
 use std::cell::Cell;
 
-/// What a try that found a request is worth; one that found none is worth one. It pays where one in four does.
+/// The weight of a try that found a request; one without counts one. Trying pays if one in four finds one.
 const WORTH: u8 = 3;
-/// So much is remembered at most.
+/// The limit of the learned value.
 const MOST: u8 = 32;
-/// Connections of which one is tried all the same.
+/// One in this many connections is tried in any case.
 const EACH: u8 = 16;
 
-/// What a worker learned.
+/// The learned value of a worker.
 pub(crate) struct EagerRead {
     score: Cell<u8>,
     left_out: Cell<u8>,
 }
 
 impl EagerRead {
-    /// Knows nothing, and tries.
+    /// Without experience: tries.
     pub fn new() -> Self {
         Self { score: Cell::new(MOST / 2), left_out: Cell::new(0) }
     }
@@ -33,7 +33,7 @@ impl EagerRead {
         left_out == EACH
     }
 
-    /// A try found something, or nothing.
+    /// Records whether a try found a request.
     pub fn tell(&self, came: bool) {
         let score = self.score.get();
         self.score.set(if came { (score + WORTH).min(MOST) } else { score.saturating_sub(1) });

@@ -1,9 +1,9 @@
-//! Memory for the futures of slow answers and of fills, lent by their worker and used again. A connection at rest has none.
+//! Memory for the futures of slow answers and of fills, lent by their worker and reused. An idle connection has none.
 //!
-//! Such a future has a few KiB. Taken from the allocator for each answer, those of a few requests at once fill and leave
-//! a page of it again and again, and each time its memory is given back to the system (docs/decisions/0020) only to be
-//! asked for again: that was a twentieth of what a miss costs. And a task that has its future in a room is an address: the runtime moves
-//! a task's future seven times between its making and its end, and a fill's has 10 KiB.
+//! Such a future has a few KiB. Allocated for each answer, those of a few simultaneous requests repeatedly fill and empty
+//! a page of the allocator, and each time its memory is returned to the system (docs/decisions/0020) and requested again:
+//! that was a twentieth of the cost of a miss. And a task with a pooled future holds only a pointer: the runtime moves a
+//! task's future seven times between its creation and its end, and a fill's has 10 KiB.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::cell::{Cell, RefCell};
@@ -14,29 +14,29 @@ use std::ptr::NonNull;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-/// Bytes of rooms that are kept while nobody needs them, about.
+/// The approximate bytes of unused slots that are kept.
 const KEPT: usize = 256 * 1024;
 
-/// Rooms of one worker, for futures of one kind.
+/// The slots of one worker, for futures of one type.
 pub struct FuturePool {
-    /// What the kept ones are for: the first future that came. The handler of a worker makes one kind.
+    /// The layout of the kept slots: that of the first future. The handler of a worker makes one type.
     layout: Cell<Option<Layout>>,
     free: RefCell<Vec<NonNull<u8>>>,
 }
 
 impl FuturePool {
-    /// None yet.
+    /// An empty pool.
     #[must_use]
     pub fn new() -> Self {
         Self { layout: Cell::new(None), free: RefCell::default() }
     }
 
-    /// Puts the future that `make` makes into a room.
+    /// Puts the future of `make` into a slot.
     pub fn lend<F: Future>(&self, make: impl FnOnce() -> F) -> PooledFuture<&Self, F> {
         PooledFuture::new(self, make)
     }
 
-    /// The same for a task, which may outlive everything but its rooms.
+    /// The same for a task, which may outlive everything except its pool.
     pub fn house<F: Future>(self: &Rc<Self>, make: impl FnOnce() -> F) -> PooledFuture<Rc<Self>, F> {
         PooledFuture::new(self.clone(), make)
     }
@@ -80,7 +80,7 @@ impl Drop for FuturePool {
     }
 }
 
-/// A future in a room: pinned, as it stays there until it is dropped.
+/// A future in a slot: pinned, as it stays there until it is dropped.
 pub struct PooledFuture<R: Deref<Target = FuturePool>, F: Future> {
     at: NonNull<F>,
     rooms: R,
@@ -93,20 +93,20 @@ impl<R: Deref<Target = FuturePool>, F: Future> PooledFuture<R, F> {
             0 => NonNull::dangling(),
             _ => rooms.take(layout).cast::<F>(),
         };
-        // SAFETY: `at` is aligned for `F` and has room for it, and belongs to nobody else.
+        // SAFETY: `at` is aligned for `F` and large enough for it, and this value is its only owner.
         unsafe { at.write(make()) };
         Self { at, rooms }
     }
 }
 
-// What is pinned is in the room, which stays where it is.
+// The pinned future is in the slot, which does not move.
 impl<R: Deref<Target = FuturePool>, F: Future> Unpin for PooledFuture<R, F> {}
 
 impl<R: Deref<Target = FuturePool>, F: Future> Future for PooledFuture<R, F> {
     type Output = F::Output;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
-        // SAFETY: it was written by `new`, is moved by nobody, and lives until this is dropped.
+        // SAFETY: it was written by `new`, is never moved, and lives until this is dropped.
         unsafe { Pin::new_unchecked(self.get_mut().at.as_mut()) }.poll(context)
     }
 }

@@ -1,4 +1,4 @@
-//! What answers requests, and what it is given for that: the same whatever protocol the client speaks.
+//! The interface of the code that answers requests: the same for every protocol of clients.
 
 use crate::body::BodyPiece;
 use crate::client_socket::ClientGone;
@@ -13,33 +13,33 @@ use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 
-/// Who is at the other end.
+/// The client of a request.
 #[derive(Clone, Debug)]
 pub struct Client {
-    /// Its address; `None` for Unix sockets. Where a header of the PROXY protocol names another, that one; where a proxy that is
-    /// believed said whose request it is, that address.
+    /// Its address; `None` for Unix sockets. With a PROXY header the address in it; with fields of a trusted proxy the
+    /// address in these.
     pub peer: Option<SocketAddr>,
-    /// The proxies by which the request came then, the last being the other end of the connection; `None` for Unix sockets.
+    /// The proxies on the way of the request, the last being the other end of the connection; `None` for Unix sockets.
     pub hops: Vec<Option<IpAddr>>,
-    /// The address that it connected to; `None` for Unix sockets.
+    /// The local address of its connection; `None` for Unix sockets.
     pub local: Option<SocketAddr>,
-    /// How it came.
+    /// The scheme of its connection.
     pub scheme: Scheme,
-    /// What its TLS came to; `None` where it came in clear.
+    /// The result of its TLS handshake; `None` over clear text.
     pub tls: Option<std::rc::Rc<crate::tls::Secured>>,
-    /// When the first byte of the head came that is being answered, over HTTP/2 that of its first frame, in microseconds by the
-    /// precise clock; 0 where that was just now, or is not asked: see [`Worker::stamp_when`].
+    /// The arrival of the first byte of the current head, over HTTP/2 of its first frame, in microseconds by the precise
+    /// clock; 0 if that was just now, or is not measured: see [`Worker::stamp_when`].
     ///
     /// [`Worker::stamp_when`]: crate::worker::TransportWorker::stamp_when
     pub began: Cell<u64>,
 }
 
-/// What [`Handler::answer_now`] did.
+/// The result of [`Handler::answer_now`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnswerNow {
     /// The whole response is written.
     Answered,
-    /// Not answered, nothing written: take the slow speed.
+    /// Not answered, nothing written: use the slow speed.
     Later,
 }
 
@@ -53,8 +53,8 @@ pub trait Handler: 'static {
         answer: &mut ResponseWriter<'_>,
     ) -> AnswerNow;
 
-    /// Answers in its own time. Returning without [`Reply::finish`] closes the connection hard, or resets
-    /// the stream, so that the client sees a truncated response as one.
+    /// Answers asynchronously. Returning without [`Reply::finish`] closes the connection hard, or resets the stream, so
+    /// that the client detects a truncated response.
     fn answer<'c>(
         &'c self,
         request: Rc<Request>,
@@ -63,24 +63,24 @@ pub trait Handler: 'static {
         reply: Reply<'c>,
     ) -> impl Future<Output = ()> + 'c;
 
-    /// A head was refused: its status is being answered with `body` bytes, and the connection closed. For logs.
+    /// A head was rejected: its status is being sent with `body` bytes, and the connection closed. For logs.
     fn rejected(&self, reject: Reject, client: &Client, body: u64);
 
-    /// A connection on which a header of the PROXY protocol is to come first was closed without one. For logs.
+    /// A connection that requires a PROXY header was closed without one. For logs.
     fn unintroduced(&self, why: MissingPreamble, peer: Option<SocketAddr>) {
         let _ = (why, peer);
     }
 
-    /// What a client is sent of a head that was refused or did not come in time: content type and text.
+    /// The page for a head that was rejected or did not arrive in time: content type and text.
     fn refusal(&self, status: u16, sentence: &str) -> (&'static str, String) {
         ("text/plain; charset=utf-8", format!("{status} {}\n{sentence}\n", reason(status)))
     }
 }
 
-/// How the end of a response body will be found.
+/// The way in which the end of a response body is marked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResponseBody {
-    /// No body follows, whatever the fields say (HEAD, 204, 304).
+    /// No body follows, with any fields (HEAD, 204, 304).
     None,
     /// Exactly this many bytes; the reply writes `Content-Length` if the fields have none.
     Length(u64),
@@ -88,17 +88,17 @@ pub enum ResponseBody {
     Stream,
 }
 
-/// What a client is to be given of a body of which the rest need not be here.
+/// The amount of a body that a client can receive, if the rest is elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientDemand {
-    /// Bytes, now. More would wait for it here.
+    /// Bytes that can be sent now. More would wait in memory.
     pub now: u64,
-    /// Bytes of the rest that may be fetched meanwhile: the fewer, the more the client has asked for at once.
+    /// Bytes of the rest that may be fetched meanwhile: fewer for clients with more simultaneous requests.
     pub ahead: u64,
 }
 
 impl ClientDemand {
-    /// For a client that has one answer at a time, which waits where it lies.
+    /// For a client with one response at a time, whose body waits at its source.
     pub const ALL: ClientDemand = ClientDemand { now: u64::MAX, ahead: u64::MAX };
 }
 
@@ -119,11 +119,10 @@ impl<'c> RequestBody<'c> {
         Self(TunnelIncoming::Http2(body))
     }
 
-    /// The next bytes; `None` after the last. Sends `100 Continue` before the first read, if the client
-    /// waits for one. May be dropped while it waits: nothing is lost.
+    /// The next bytes; `None` after the last. Sends `100 Continue` before the first read, if the client waits for it. May
+    /// be dropped while it waits: nothing is lost.
     ///
-    /// # Errors
-    /// The body did not arrive whole: what was forwarded must not look complete.
+    /// # Errors The body is incomplete: the forwarded part must not look complete.
     pub async fn next(&mut self) -> Result<Option<Bytes>, ClientGone> {
         match &mut self.0 {
             TunnelIncoming::Http1(it) => it.next().await,
@@ -131,11 +130,10 @@ impl<'c> RequestBody<'c> {
         }
     }
 
-    /// The bytes that have arrived already, without waiting and without asking for any; `None` where there are
-    /// none. A body that is announced as too large is refused here as well.
+    /// The bytes that have arrived already, without waiting or requesting any; `None` if there are none. A body whose
+    /// announced length is too large is rejected here as well.
     ///
-    /// # Errors
-    /// As [`RequestBody::next`].
+    /// # Errors As [`RequestBody::next`].
     pub fn arrived(&mut self) -> Result<Option<Bytes>, ClientGone> {
         match &mut self.0 {
             TunnelIncoming::Http1(it) => it.arrived(),
@@ -189,12 +187,11 @@ impl<'c> Reply<'c> {
         }
     }
 
-    /// Sends the final head. `fields` are end-to-end fields only: `Connection`, `Transfer-Encoding` and
-    /// (for [`ResponseBody::Length`]) `Content-Length` are the reply's to write. Held back to leave
-    /// together with the first piece; see [`Reply::flush`].
+    /// Sends the final head. `fields` are end-to-end fields only: the reply writes `Connection`, `Transfer-Encoding` and
+    /// (for [`ResponseBody::Length`]) `Content-Length`. Held back to be sent together with the first piece; see
+    /// [`Reply::flush`].
     ///
-    /// # Errors
-    /// The client is gone.
+    /// # Errors The client is gone.
     pub async fn head(
         &mut self,
         status: u16,
@@ -218,11 +215,10 @@ impl<'c> Reply<'c> {
         }
     }
 
-    /// Waits until the client is to have more of a body of which the rest need not be here: what it does not take stays where
-    /// it is.
+    /// Waits until the client can receive more of a body whose rest is elsewhere: the part that it does not take stays
+    /// there.
     ///
-    /// # Errors
-    /// The client is gone.
+    /// # Errors The client is gone.
     pub async fn room(&self) -> Result<ClientDemand, ClientGone> {
         match &self.0 {
             TunnelOutgoing::Http1(_) => Ok(ClientDemand::ALL),
@@ -230,7 +226,7 @@ impl<'c> Reply<'c> {
         }
     }
 
-    /// Sends whatever is still held back, now.
+    /// Sends the output that is still held back, now.
     ///
     /// # Errors
     /// The client is gone.
@@ -241,8 +237,8 @@ impl<'c> Reply<'c> {
         }
     }
 
-    /// Waits until the client has closed its side: for responses without an end, which have to stop. Where it sent another
-    /// request meanwhile over HTTP/1 this waits for ever, and sending tells.
+    /// Waits until the client has closed its side: for responses without an end, which have to stop. If an HTTP/1 client
+    /// sent another request meanwhile this waits forever, and a failed write shows the end.
     pub async fn gone(&self) {
         match &self.0 {
             TunnelOutgoing::Http1(it) => it.gone().await,
@@ -250,7 +246,7 @@ impl<'c> Reply<'c> {
         }
     }
 
-    /// Waits until the client has taken its request back. Over HTTP/1 it cannot say so: there this waits for ever.
+    /// Waits until the client has cancelled its request. HTTP/1 has no cancellation: there this waits forever.
     pub async fn taken_back(&self) {
         match &self.0 {
             TunnelOutgoing::Http1(_) => std::future::pending().await,
@@ -258,11 +254,10 @@ impl<'c> Reply<'c> {
         }
     }
 
-    /// Agrees to the protocol that was asked for: HTTP ends on this connection, or on this stream. `fields` are end-to-end
-    /// fields only.
+    /// Accepts the requested protocol: HTTP ends on this connection, or on this stream. `fields` are end-to-end fields
+    /// only.
     ///
-    /// # Errors
-    /// The client is gone, or over HTTP/2 had not asked for any.
+    /// # Errors The client is gone, or over HTTP/2 had not requested any.
     pub async fn switch(&mut self, protocol: &[u8], fields: &FieldList) -> Result<Tunnel<'c>, ClientGone> {
         match &mut self.0 {
             TunnelOutgoing::Http1(it) => {
@@ -272,7 +267,7 @@ impl<'c> Reply<'c> {
         }
     }
 
-    /// The status with which [`Reply::switch`] agrees.
+    /// The status with which [`Reply::switch`] accepts.
     #[must_use]
     pub fn agreement(&self) -> u16 {
         match &self.0 {
@@ -292,7 +287,7 @@ impl<'c> Reply<'c> {
         }
     }
 
-    /// Whether a head was sent: after that, an error can only cut the response off.
+    /// Whether a head was sent: after that, an error can only truncate the response.
     #[must_use]
     pub fn started(&self) -> bool {
         match &self.0 {
@@ -310,7 +305,7 @@ impl<'c> Reply<'c> {
         }
     }
 
-    /// The connection closes after this response, where it has no other to bring.
+    /// Closes the connection after this response, if it has no other stream.
     pub fn close_after(&mut self) {
         if let TunnelOutgoing::Http1(it) = &mut self.0 {
             it.close_after();
@@ -318,8 +313,8 @@ impl<'c> Reply<'c> {
     }
 }
 
-/// The client's side of what is no longer HTTP: bytes in both directions, each with an end of its own. Unless it is closed in an
-/// orderly way, it is cut. Reading and writing may be awaited side by side by one task.
+/// The client's side of an upgraded connection: bytes in both directions, each with an end of its own. It is cut unless
+/// it is closed in an orderly way. One task may read and write concurrently.
 pub struct Tunnel<'c>(ReplySide<'c>);
 
 enum ReplySide<'c> {
@@ -328,10 +323,9 @@ enum ReplySide<'c> {
 }
 
 impl Tunnel<'_> {
-    /// What the client sent next; `None` where it has ended its side.
+    /// The next bytes of the client; `None` after the end of its side.
     ///
-    /// # Errors
-    /// The client is gone.
+    /// # Errors The client is gone.
     pub async fn read(&self) -> Result<Option<Bytes>, ClientGone> {
         match &self.0 {
             ReplySide::Http1(it) => it.read().await,
@@ -339,10 +333,9 @@ impl Tunnel<'_> {
         }
     }
 
-    /// Sends bytes; done when they have been taken over, so that no more than these wait here.
+    /// Sends bytes; done when the system has taken them, so that no more than these wait here.
     ///
-    /// # Errors
-    /// The client is gone, or takes nothing.
+    /// # Errors The client is gone, or takes nothing.
     pub async fn write(&self, bytes: Bytes) -> Result<(), ClientGone> {
         match &self.0 {
             ReplySide::Http1(it) => it.write(bytes).await,
@@ -350,7 +343,7 @@ impl Tunnel<'_> {
         }
     }
 
-    /// Ends our side; what the client still sends is still read.
+    /// Ends the sending side; bytes of the client are still read.
     pub fn end(&self) {
         match &self.0 {
             ReplySide::Http1(it) => it.end(),
@@ -358,8 +351,8 @@ impl Tunnel<'_> {
         }
     }
 
-    /// Waits until the client has given up both directions at once. A connection does not tell before it is read from or
-    /// written to: there this waits for ever.
+    /// Waits until the client has aborted both directions at once. A connection shows that only when it is read or
+    /// written: there this waits forever.
     pub async fn gone(&self) {
         match &self.0 {
             ReplySide::Http1(_) => std::future::pending().await,

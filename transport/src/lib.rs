@@ -1,4 +1,4 @@
-//! Sockets, deadlines and connections. What a request means is not here: a [`Handler`] answers.
+//! Sockets, deadlines and connections. The meaning of requests is not here: a [`Handler`] answers.
 
 mod answer;
 pub mod body;

@@ -1,5 +1,5 @@
-//! Listening addresses: TCP with `SO_REUSEPORT` per worker, or a Unix socket shared by all; and the accept
-//! loop, which survives the want of descriptors.
+//! Listening addresses: TCP with `SO_REUSEPORT` per worker, or a Unix socket shared by all; and the accept loop, which
+//! survives a lack of descriptors.
 
 use crate::client_socket::{ClientSocket, Unsecured};
 use crate::handler::{Client, Handler};
@@ -28,7 +28,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::unix::AsyncFd;
 
-/// Where to listen.
+/// A listening address.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Listen {
     /// `ADDR:PORT` or `http://ADDR:PORT`; port 0 takes a free one.
@@ -40,7 +40,7 @@ pub enum Listen {
 }
 
 impl Listen {
-    /// The same by TLS.
+    /// The same address with TLS.
     #[must_use]
     pub fn secured(&self) -> Self {
         match self {
@@ -49,7 +49,7 @@ impl Listen {
         }
     }
 
-    /// The same over another address.
+    /// The same scheme with another address.
     fn at(&self, address: SocketAddr) -> Self {
         match self {
             Listen::Tls(_) => Listen::Tls(address),
@@ -68,22 +68,22 @@ impl fmt::Display for Listen {
     }
 }
 
-/// What a connection begins with, before TLS and HTTP.
+/// The beginning of a connection, before TLS and HTTP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Preamble {
-    /// Nothing; what looks like a header of a proxy is no HTTP.
+    /// None; a PROXY header is invalid HTTP.
     #[default]
     None,
-    /// A header of the PROXY protocol, without which nobody is served.
+    /// A PROXY header, which is required.
     Proxy,
 }
 
-/// Where clients are served, and what they begin with.
+/// A client listener: its address, and the beginning of its connections.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Entrance {
     /// The address.
     pub at: Listen,
-    /// What comes first.
+    /// The required beginning.
     pub preamble: Preamble,
 }
 
@@ -102,9 +102,9 @@ impl fmt::Display for Entrance {
 const BACKLOG: i32 = 4096;
 /// Longest path of a Unix socket, bytes: `sun_path` has 108, and the last is NUL.
 const MAX_UNIX_PATH: usize = 107;
-/// Connections accepted in one go before others have their turn.
+/// Connections accepted in one go before other tasks take their turn.
 const BATCH: usize = 64;
-/// How long accepting rests when the system has no descriptor or memory left.
+/// The pause of accepting when the system has no descriptor or memory left.
 const REST: Duration = Duration::from_millis(50);
 
 /// An open listening socket.
@@ -115,8 +115,7 @@ pub struct Bound {
     file: Option<Arc<SocketFile>>,
 }
 
-/// The file of a Unix socket: it goes with the last socket that listens on it, unless somebody else's has taken its
-/// place.
+/// The file of a Unix socket: removed with the last socket that listens on it, unless another process has replaced it.
 struct SocketFile {
     path: PathBuf,
     /// Device and inode.
@@ -133,7 +132,7 @@ impl SocketFile {
 impl Drop for SocketFile {
     fn drop(&mut self) {
         if std::fs::symlink_metadata(&self.path).is_ok_and(|it| (it.dev(), it.ino()) == self.identity) {
-            // Somebody else may be faster, or forbid it: nothing depends on it.
+            // Another process may be faster, or the removal forbidden: nothing depends on it.
             let _ = std::fs::remove_file(&self.path);
         }
     }
@@ -148,12 +147,12 @@ impl fmt::Display for Bound {
 /// Opens an address that other workers will share (see [`Bound::another`]).
 ///
 /// # Errors
-/// One sentence: what was refused, why, and what to do.
+/// One sentence: the failed operation, the reason, and the remedy.
 pub fn bind(listen: &Listen) -> Result<Bound, String> {
     match listen {
         Listen::Tcp(address) | Listen::Tls(address) => {
-            // Sockets that share a port do not notice a stranger that shares it, too: ask without sharing first. A free
-            // port is free of them, and must be kept from the moment that it was found.
+            // Sockets that share a port do not detect a foreign one that shares it, too: bind without sharing first. A
+            // free port has none, and must be kept from the moment that it was found.
             if address.port() != 0 {
                 drop(tcp(*address, Sharing::Alone).map_err(|it| refused(listen, &it))?);
             }
@@ -171,7 +170,7 @@ pub fn bind(listen: &Listen) -> Result<Bound, String> {
 /// Opens a Unix socket that only this user may connect to.
 ///
 /// # Errors
-/// One sentence: what was refused, why, and what to do.
+/// One sentence: the failed operation, the reason, and the remedy.
 pub fn bind_private(path: &Path) -> Result<Bound, String> {
     let listen = Listen::Unix(path.to_owned());
     let socket = unix(path, SocketAccess::Owner).map_err(|it| refused(&listen, &it))?;
@@ -180,8 +179,7 @@ pub fn bind_private(path: &Path) -> Result<Bound, String> {
 
 /// Opens an address for one worker alone.
 ///
-/// # Errors
-/// One sentence: what was refused, why, and what to do.
+/// # Errors One sentence: the failed operation, the reason, and the remedy.
 pub fn bind_alone(listen: &Listen) -> Result<Bound, String> {
     match listen {
         Listen::Tcp(address) | Listen::Tls(address) => {
@@ -208,13 +206,13 @@ impl Bound {
         Ok(Bound { socket, listen: self.listen.clone(), preamble: self.preamble, file: self.file.clone() })
     }
 
-    /// The same, where connections begin with `preamble`.
+    /// The same, with connections that begin with `preamble`.
     #[must_use]
     pub fn after(self, preamble: Preamble) -> Bound {
         Bound { preamble, ..self }
     }
 
-    /// The TCP address that it has; port 0 was replaced by the one that was taken.
+    /// The TCP address; port 0 was replaced by the assigned port.
     #[must_use]
     pub fn tcp(&self) -> Option<SocketAddr> {
         match self.listen {
@@ -232,7 +230,7 @@ enum Sharing {
 fn tcp(address: SocketAddr, sharing: Sharing) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM.nonblocking().cloexec(), None)?;
     socket.set_reuse_address(true)?;
-    // Accepted connections inherit it: answers leave at once, and are written whole.
+    // Accepted connections inherit it: responses are sent at once, and are written whole.
     socket.set_tcp_nodelay(true)?;
     if let Sharing::Port = sharing {
         socket.set_reuse_port(true)?;
@@ -248,16 +246,16 @@ fn local(socket: &Socket) -> Option<SocketAddr> {
     socket.local_addr().ok()?.as_socket()
 }
 
-/// Who may connect to a Unix socket.
+/// The permission to connect to a Unix socket.
 #[derive(Clone, Copy)]
 enum SocketAccess {
-    /// Whoever may reach the directory, as with a port on loopback.
+    /// Every process with access to the directory, as with a port on loopback.
     Anyone,
-    /// The user who runs the server.
+    /// The user of the server.
     Owner,
 }
 
-/// A socket file that nobody listens on any more is replaced; anything else in the way stays.
+/// Replaces a socket file without a listener; any other file stays.
 fn unix(path: &Path, access: SocketAccess) -> io::Result<Socket> {
     let length = path.as_os_str().len();
     if length > MAX_UNIX_PATH {
@@ -282,7 +280,7 @@ fn unix(path: &Path, access: SocketAccess) -> io::Result<Socket> {
         SocketAccess::Anyone => 0o666,
         SocketAccess::Owner => 0o600,
     };
-    // Before it listens: nobody can have connected yet.
+    // Before it listens: no connection can exist yet.
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))?;
     socket.listen(BACKLOG)?;
     Ok(socket)
@@ -314,8 +312,8 @@ fn refused(listen: &Listen, error: &io::Error) -> String {
     format!("cannot listen on {what}: {why}; {deed}.")
 }
 
-/// Accepts connections and serves each, until the worker drains. What waits in the queue then is still served:
-/// closing the socket would reset it.
+/// Accepts connections and serves each, until the worker drains. Connections in the queue are then still served: closing
+/// the socket would reset them.
 pub async fn serve<H: Handler>(bound: Bound, worker: Rc<TransportWorker>, handler: Rc<H>) {
     let local = bound.tcp();
     let _file = bound.file.clone();
@@ -348,20 +346,20 @@ pub async fn serve<H: Handler>(bound: Bound, worker: Rc<TransportWorker>, handle
     while door.accept_batch() == AcceptResult::Batch {}
 }
 
-/// What accepting ended with.
+/// The result of a turn of accepting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AcceptResult {
-    /// Nobody waits any more.
+    /// No connection is waiting.
     All,
-    /// More may wait; others have their turn first.
+    /// More may be waiting; other tasks take their turn first.
     Batch,
-    /// All connections are taken that may be, and somebody waits.
+    /// The connection limit is reached, and a connection is waiting.
     Full,
-    /// The system has no descriptor or no memory left: the queue waits for better times.
+    /// The system has no descriptor or memory left: the queue waits.
     Want,
 }
 
-/// One listening socket, and who serves what comes through it.
+/// One listening socket, and the handler of its connections.
 struct Door<H> {
     listener: AsyncFd<OwnedFd>,
     local: Option<SocketAddr>,
@@ -369,7 +367,7 @@ struct Door<H> {
     preamble: Preamble,
     worker: Rc<TransportWorker>,
     handler: Rc<H>,
-    /// So many of those who wait may be turned away: nobody made room for them.
+    /// The number of waiting connections to reject: no other worker made room for them.
     to_refuse: Cell<i32>,
 }
 
@@ -378,7 +376,7 @@ impl<H: Handler> Door<H> {
         for at in 0..BATCH {
             let lacks_room = self.worker.lacks_room();
             let place = self.worker.take_place();
-            // Of the first it is known, unless it had to wait: it may have gone meanwhile.
+            // The first is known to exist, unless it had to wait: it may have gone meanwhile.
             if (at > 0 || lacks_room || place.is_none()) && !self.has_another() {
                 return self.all();
             }
@@ -394,23 +392,23 @@ impl<H: Handler> Door<H> {
                     self.begin(socket, peer.and_then(|it| SocketAddr::try_from(it).ok()), place);
                 }
                 Err(Errno::AGAIN) => return self.all(),
-                // That one connection is gone already, or a firewall refused it.
+                // That connection is gone already, or a firewall rejected it.
                 Err(Errno::INTR | Errno::CONNABORTED | Errno::PROTO | Errno::PERM) => {}
-                // EMFILE, ENFILE, ENOBUFS, ENOMEM; whatever else it may be, it must not become a busy loop.
+                // EMFILE, ENFILE, ENOBUFS, ENOMEM; no error may cause a busy loop.
                 Err(_) => return self.want(),
             }
         }
         AcceptResult::Batch
     }
 
-    /// Nobody waits any more: who comes next may find that somebody rests.
+    /// No connection is waiting: for the next one an idle client may be closed.
     fn all(&self) -> AcceptResult {
         self.to_refuse.set(0);
         AcceptResult::All
     }
 
-    /// Whether somebody else waits, or may: an `accept` that finds nobody makes a socket and a file first, and takes ten
-    /// times as long to say so.
+    /// Whether another connection is, or may be, waiting: an `accept` without one creates a socket and a file first, and
+    /// takes ten times as long.
     fn has_another(&self) -> bool {
         let mut asked = [PollFd::new(&self.listener, PollFlags::IN)];
         poll(&mut asked, Some(&Timespec::default())) != Ok(0)
@@ -421,7 +419,7 @@ impl<H: Handler> Door<H> {
         if self.worker.shed(SHED) > 0 {
             return AcceptResult::Batch; // As soon as these are gone.
         }
-        // Those of other workers may have some.
+        // Connections of other workers may be idle.
         descriptors::miss();
         AcceptResult::Want
     }
@@ -454,7 +452,7 @@ impl<H: Handler> Door<H> {
     }
 }
 
-/// Begins to serve a client, by TLS where that is spoken.
+/// Starts serving a client, with TLS if the listener uses it.
 fn begin_served<H: Handler>(link: ClientSocket, tls: Option<Arc<ServerTls>>, client: Client, handler: Rc<H>) {
     match tls {
         None => tokio::task::spawn_local(http1::serve(link, client, handler)),
@@ -462,7 +460,7 @@ fn begin_served<H: Handler>(link: ClientSocket, tls: Option<Arc<ServerTls>>, cli
     };
 }
 
-/// Waits for the header of a proxy, and has its client served by a task of its own: this one's room is for the header alone.
+/// Waits for the PROXY header, and serves its client in a task of its own: this task is sized for the header alone.
 async fn serve_introduced<H: Handler>(
     link: ClientSocket,
     tls: Option<Arc<ServerTls>>,
@@ -481,10 +479,10 @@ async fn serve_introduced<H: Handler>(
     }
 }
 
-/// What is said with 400 to who asks in clear where TLS is spoken.
+/// The text of the 400 response to a clear-text request on a TLS port.
 pub const PLAIN_SENTENCE: &str = "This port requires HTTPS: use https:// instead of http://.";
 
-/// Greets a client by TLS, and serves it by the protocol that it chose.
+/// Performs the TLS handshake, and serves the negotiated protocol.
 async fn serve_secured<H: Handler>(
     link: ClientSocket,
     tls: Arc<ServerTls>,
@@ -498,7 +496,7 @@ async fn serve_secured<H: Handler>(
             drop(tls);
             match protocol {
                 AlpnProtocol::Http1 => http1::serve(link, client, handler).await,
-                // Boxed: the others have no room for it.
+                // Boxed: other connections have no room for it.
                 AlpnProtocol::Http2 => Box::pin(http2::serve(link, Vec::new(), client, handler)).await,
             }
         }

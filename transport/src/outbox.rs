@@ -1,5 +1,5 @@
-//! What is to be written, in order: text, larger pieces of memory, and file ranges; and the sending of it with
-//! as few system calls as it takes.
+//! The output of a connection, in order: text, larger pieces of memory, and file ranges; and sending it with few system
+//! calls.
 
 use crate::body::{BodyPiece, FileSlice, FileWritableBy};
 use rustix::io::Errno;
@@ -10,57 +10,59 @@ use std::os::fd::BorrowedFd;
 
 /// Pieces of memory up to this many bytes are copied into the text: cheaper than another entry for the kernel.
 const COPY: usize = 16 * 1024;
-/// The same for frames, of which there are many: the text would grow with them, and be moved whenever the socket takes no more.
+/// The same for frames, of which there are many: they would make the text grow, and be moved whenever the socket takes no
+/// more.
 const COPY_FRAME: usize = 4 * 1024;
-/// Text over this many bytes does not stay allocated in an outbox at rest. Not less than a connection writes in one turn: what is given
-/// back to the system each time is faulted in again each time.
+/// The largest text buffer that an idle outbox keeps. Not less than a connection writes in one turn: memory that is
+/// returned to the system each time is faulted in again each time.
 pub(crate) const KEEP: usize = 256 * 1024;
-/// Bytes that one call of [`Outbox::send`] hands to the kernel at most, about: a client that reads as fast as we
-/// write must not keep the others waiting.
+/// The approximate limit of bytes that one call of [`Outbox::send`] passes to the kernel: a client that reads as fast as
+/// larder writes must not delay other connections.
 pub(crate) const TURN: u64 = 4 * 1024 * 1024;
 /// Bytes of a file that are copied at once.
 const READ: usize = 256 * 1024;
 /// Pieces of memory in one system call.
 const GATHER: usize = 32;
-/// Text begins at another multiple of [`STEP`] each time, up to this, and never at the start of its block: see [`shifted`].
+/// The text begins at another multiple of [`STEP`] each time, up to this, and never at the start of its block: see
+/// [`shifted`].
 const SHIFT: usize = 1024;
 const STEP: usize = 64;
 
-/// Where bytes that are copied on begin the next time. A copy by `rep movsb` (the kernel's, and libc's of more than 2 KiB)
-/// to an address that lies 1 to 15 bytes behind that of its source, counted within a page, takes thirty times as long on
-/// some processors. Blocks begin with pages and answers of a kind are equally long, so that what is hit once would be each
-/// time: both ends would always lie alike.
+/// The next start of bytes that are copied later. A copy by `rep movsb` (the kernel's, and libc's of more than 2 KiB) to
+/// an address that lies 1 to 15 bytes behind that of its source, modulo a page, takes thirty times as long on some
+/// processors. Blocks begin with pages and responses of a kind are equally long, so without a shift an unlucky alignment
+/// would occur each time.
 pub(crate) fn shifted(before: usize) -> usize {
     before % SHIFT + STEP
 }
 
-/// The most that [`shifted`] says.
+/// The largest value of [`shifted`].
 pub(crate) const SHIFTED: usize = SHIFT;
 
-/// What is to be written. Shared by all requests of one batch.
+/// The output. Shared by all requests of one batch.
 #[derive(Default)]
 pub struct Outbox {
     text: Vec<u8>,
     /// Bytes of `text` that are sent, or left over from before.
     sent: usize,
-    /// Where the text began.
+    /// The start of the text.
     start: usize,
     /// Pieces, none of them empty, each with the length of the text before it.
     pieces: VecDeque<(usize, BodyPiece)>,
     /// Bytes of the pieces.
     waiting: u64,
-    /// Some of the first piece is sent.
+    /// Whether some of the first piece is sent.
     begun: bool,
 }
 
-/// How far [`Outbox::send`] came.
+/// The result of [`Outbox::send`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SendProgress {
-    /// Everything is with the kernel.
+    /// The kernel has everything.
     All,
     /// The socket takes no more now.
     Blocked,
-    /// The socket may take more, but others have waited long enough.
+    /// The socket may take more, but other connections take their turn.
     Turn,
 }
 
@@ -93,22 +95,21 @@ impl Outbox {
         }
     }
 
-    /// Bytes that are still to be sent.
+    /// Bytes of unsent output.
     #[must_use]
     pub fn len(&self) -> u64 {
         (self.text.len() - self.sent) as u64 + self.waiting
     }
 
-    /// Whether nothing is to be sent.
+    /// Whether there is no output.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.sent == self.text.len() && self.pieces.is_empty()
     }
 
-    /// Sends what the socket takes; `moved` is told how many bytes.
+    /// Sends as much as the socket takes; the number of bytes is added to `moved`.
     ///
-    /// # Errors
-    /// `EIO` for a file that is not what it was; else the socket's.
+    /// # Errors `EIO` for a file that has changed; otherwise the socket's.
     pub(crate) fn send(&mut self, socket: BorrowedFd<'_>, moved: &mut u64) -> Result<SendProgress, Errno> {
         while !self.is_empty() {
             if *moved >= TURN {
@@ -136,11 +137,10 @@ impl Outbox {
         Ok(SendProgress::All)
     }
 
-    /// Lends the next bytes that lie in one place, at most `most`, to `take`; they are gone then. Those of files are read
-    /// into `room`. Says how many they were.
+    /// Lends the next contiguous bytes, at most `most`, to `take`, and removes them. Those of files are read into `room`.
+    /// Returns their number.
     ///
-    /// # Errors
-    /// `EIO` for a file that is not what it was; else those of `take`.
+    /// # Errors `EIO` for a file that has changed; otherwise those of `take`.
     pub(crate) fn lend(
         &mut self,
         most: usize,
@@ -195,7 +195,7 @@ impl Outbox {
             }
             match next {
                 None => break,
-                // Two places for each turn of the loop.
+                // Two entries for each turn of the loop.
                 Some((_, piece)) => match in_memory(piece).filter(|_| used + 2 < GATHER) {
                     Some(bytes) => {
                         room[used] = IoSlice::new(bytes);
@@ -214,7 +214,7 @@ impl Outbox {
         rustix::net::sendmsg(socket, &room[..used], &mut SendAncillaryBuffer::default(), flags)
     }
 
-    /// `count` bytes are with the kernel.
+    /// Removes `count` bytes that the kernel has taken.
     fn advance(&mut self, mut count: usize) {
         while count > 0 {
             let until = self.pieces.front().map_or(self.text.len(), |it| it.0);
@@ -234,7 +234,7 @@ impl Outbox {
         }
     }
 
-    /// Gives back what is sent, for a wait that may be long.
+    /// Releases sent memory, before a wait that may be long.
     pub(crate) fn compact(&mut self) {
         self.text.drain(..self.sent);
         self.text.shrink_to_fit();
@@ -244,10 +244,10 @@ impl Outbox {
         self.sent = 0;
     }
 
-    /// Empty again: the text's room is kept unless it grew large.
+    /// Empty again: the text's buffer is kept unless it grew large.
     pub(crate) fn rest(&mut self) {
         self.start = shifted(self.start);
-        // What was sent before it stays there: bytes to begin behind.
+        // Sent bytes before it remain: the next text begins behind them.
         self.text.truncate(self.start);
         self.sent = self.text.len();
         if self.text.capacity() > KEEP {
@@ -256,7 +256,7 @@ impl Outbox {
     }
 }
 
-/// What lies in memory of a piece: of one in a file only where it is short, since for longer ones `sendfile` costs less.
+/// The bytes of a piece in memory: for one in a file only if it is short, since for longer ones `sendfile` is cheaper.
 fn in_memory(piece: &BodyPiece) -> Option<&[u8]> {
     match piece {
         BodyPiece::Bytes(bytes) => Some(bytes),
@@ -283,7 +283,7 @@ fn send_file(socket: BorrowedFd<'_>, slice: &FileSlice) -> Result<usize, Errno> 
     let mut offset = slice.offset;
     let most = usize::try_from(slice.length.min(TURN)).unwrap_or(usize::MAX);
     match rustix::fs::sendfile(socket, slice.owner.fd(), Some(&mut offset), most) {
-        // Shorter than was promised, or a broken device: the response must look cut off.
+        // Shorter than promised, or a broken device: the response must look truncated.
         Ok(0) | Err(Errno::IO) => {
             slice.owner.failed();
             Err(Errno::IO)
@@ -292,7 +292,7 @@ fn send_file(socket: BorrowedFd<'_>, slice: &FileSlice) -> Result<usize, Errno> 
     }
 }
 
-/// Sends what the owner has checked, from where it lies then.
+/// Sends bytes that the owner has verified, from their current place.
 fn copy_checked(socket: BorrowedFd<'_>, slice: &FileSlice) -> Result<usize, Errno> {
     let most = usize::try_from(slice.length).unwrap_or(usize::MAX);
     let mut sent = Err(Errno::IO);
@@ -308,7 +308,7 @@ fn copy_checked(socket: BorrowedFd<'_>, slice: &FileSlice) -> Result<usize, Errn
     sent
 }
 
-/// Reads some of a file that others may write to, makes sure that it is still the same file, and sends that.
+/// Reads some of a file that other processes may write to, verifies that it is unchanged, and sends the bytes.
 fn copy_file(socket: BorrowedFd<'_>, slice: &FileSlice) -> Result<usize, Errno> {
     let most = usize::try_from(slice.length).unwrap_or(usize::MAX).min(READ);
     let mut bytes = Vec::with_capacity(most);
@@ -321,7 +321,7 @@ fn copy_file(socket: BorrowedFd<'_>, slice: &FileSlice) -> Result<usize, Errno> 
     rustix::net::send(socket, &bytes, SendFlags::NOSIGNAL)
 }
 
-/// Reads the next of a file, and makes sure that it is still what it was.
+/// Reads the next part of a file, and verifies that it is unchanged.
 fn read_file(slice: &FileSlice, most: usize, room: &mut Vec<u8>) -> Result<usize, Errno> {
     if slice.owner.kept() == FileWritableBy::Checked {
         let mut count = 0;

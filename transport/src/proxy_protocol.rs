@@ -1,8 +1,8 @@
-//! The header of the PROXY protocol before anything else of a connection: whose it is. What the header looks like is in
-//! `wire`; which listeners want one is `listener`'s.
+//! The PROXY header at the beginning of a connection, with the client address. The format is in `wire`; the listeners
+//! that require it are in `listener`.
 //!
-//! It is looked at where the kernel keeps it, and no more than it is taken: what comes behind it, in the same packet or not,
-//! is TLS's or HTTP's to read. One that comes in pieces is kept here until it is whole, or its time is over.
+//! It is peeked at in the kernel, and only the header is consumed: the bytes behind it, in the same packet or not, are
+//! read by TLS or HTTP. A header that arrives in pieces is kept here until it is complete, or its time is over.
 
 use crate::client_socket::ClientSocket;
 use crate::worker::{Expired, TransportWorker};
@@ -15,25 +15,25 @@ use std::future::poll_fn;
 use std::net::IpAddr;
 use std::task::{Context, Poll, ready};
 
-/// Why a connection was closed that nobody introduced.
+/// The reason for closing a connection without a PROXY header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MissingPreamble {
-    /// The other end is none that may say whose connection it is.
+    /// The peer is not permitted to send a PROXY header.
     Refused,
-    /// What came is no header.
+    /// The bytes are not a PROXY header.
     Missing,
-    /// It is one that breaks its rules, or is too long, or has a checksum of other bytes.
+    /// The header is malformed, too long, or has a wrong checksum.
     Malformed,
-    /// The other end closed within it.
+    /// The peer closed within it.
     Cut,
-    /// It did not come in time.
+    /// It did not arrive in time.
     Late,
-    /// Nothing came but the end: a look whether somebody listens. Not counted, and not told of.
+    /// The connection closed without a byte: a port check. Not counted, and not logged.
     Nothing,
 }
 
 impl MissingPreamble {
-    /// As it is told of.
+    /// The name in logs.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -59,7 +59,7 @@ impl MissingPreamble {
 }
 
 impl TransportWorker {
-    /// From now on only these may send a header of the PROXY protocol, where one is to be sent; `None` is anybody.
+    /// Sets the peers that may send a PROXY header, on listeners that require it; `None` permits every peer.
     pub fn set_proxies(&self, proxies: Option<Peers>) {
         *self.proxies.borrow_mut() = proxies;
     }
@@ -69,20 +69,19 @@ impl TransportWorker {
     }
 }
 
-/// What of a header has come.
+/// The received part of a header.
 #[derive(Default)]
 struct PartialPreamble {
-    /// Its beginning, of which is known that it is no whole one. Most come whole, and nothing is kept.
+    /// Its beginning, which is known to be incomplete. Most headers arrive whole, and nothing is kept.
     kept: Vec<u8>,
-    /// The socket was asked before it was watched: most headers come along with their connection.
+    /// Whether the socket was read before it was registered: most headers arrive along with their connection.
     was_asked: bool,
 }
 
 impl ClientSocket {
-    /// Waits for the header, as long as for a head, and takes it.
+    /// Waits for the header, with the time limit of a head, and consumes it.
     ///
-    /// # Errors
-    /// There is none; it is counted.
+    /// # Errors There is none; it is counted.
     pub async fn introduced(&self) -> Result<ConnectionSource, MissingPreamble> {
         let mut coming = PartialPreamble::default();
         let introduced = poll_fn(|context| self.read_header(context, &mut coming)).await;
@@ -108,7 +107,7 @@ impl ClientSocket {
             };
             let (result, length) = match proxy::parse(&room[..had + came]) {
                 Ok(ParsedPreamble::Header(source, length)) => (Some(source), length),
-                // Whatever comes before the end of a header is of it.
+                // All bytes before the end of a header belong to it.
                 Ok(ParsedPreamble::Partial) => (None, had + came),
                 Err(PreambleError::Missing) => return Poll::Ready(Err(MissingPreamble::Missing)),
                 Err(PreambleError::Malformed | PreambleError::TooLong | PreambleError::Checksum) => {
@@ -126,7 +125,7 @@ impl ClientSocket {
         }
     }
 
-    /// Looks at what is there without taking it.
+    /// Reads the available bytes without consuming them.
     fn look(
         &self,
         context: &mut Context<'_>,
@@ -155,7 +154,7 @@ impl ClientSocket {
         }
     }
 
-    /// Takes what was looked at.
+    /// Consumes the examined bytes.
     fn take(&self, mut looked_at: &mut [u8]) -> Result<(), Errno> {
         while !looked_at.is_empty() {
             match self.receive(looked_at) {
@@ -168,7 +167,7 @@ impl ClientSocket {
         Ok(())
     }
 
-    /// Why there is no header where the connection is over after so many bytes.
+    /// The error for a connection that ended after this many bytes.
     fn without_header(&self, had: usize) -> MissingPreamble {
         match (self.watched.expired(), had) {
             (Expired::No, 0) => MissingPreamble::Nothing,

@@ -1,5 +1,5 @@
-//! What the connections of one worker thread share: limits, counters, scratch buffers, the sweep of
-//! deadlines, and the word that the worker is draining. One per thread, never shared between threads.
+//! The state that the connections of one worker thread share: limits, counters, scratch buffers, the timeout sweep, and
+//! the drain flag. One per thread, never shared between threads.
 
 use crate::eager_read::EagerRead;
 use crate::future_pool::FuturePool;
@@ -24,7 +24,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::runtime::LocalRuntime;
 use tokio::sync::Notify;
 
-/// Bounds of client connections, from the configuration; replaced as a whole on reload.
+/// The limits of client connections, from the configuration; replaced as a whole on reload.
 #[derive(Clone, Copy, Debug)]
 pub struct ClientLimits {
     /// Bytes of a request head.
@@ -33,29 +33,29 @@ pub struct ClientLimits {
     pub target_size: usize,
     /// Bytes of a request body.
     pub body_size: u64,
-    /// Time for a whole head, from its first byte (or from accept).
+    /// The time for a complete head, from its first byte (or from accept).
     pub head_timeout: Duration,
     /// Longest silence within a request body.
     pub body_timeout: Duration,
-    /// How long a connection may wait for its next request.
+    /// The time for which a connection may wait for its next request.
     pub idle_timeout: Duration,
-    /// Longest time in which a client takes no byte of its response.
+    /// The longest time without progress of a response.
     pub write_timeout: Duration,
-    /// Least bytes per second of body and response over any ten seconds in which the client is waited for; 0 is
+    /// The minimum rate in bytes per second of body and response over any ten seconds of waiting for the client; 0 is
     /// off.
     pub min_rate: u64,
     /// Open client connections of all workers that share their [`ConnectionLimit`].
     pub connections: usize,
-    /// Streams at once of one HTTP/2 connection.
+    /// Simultaneous streams of one HTTP/2 connection.
     pub http2_streams: u32,
-    /// Clients of HTTP/2 are told that they may ask for other protocols (RFC 8441): some route passes that on.
+    /// Whether extended CONNECT (RFC 8441) is offered over HTTP/2: some route forwards upgrades.
     pub upgrades: bool,
 }
 
-/// Resident bytes of an open connection that waits for its next request, rounded up: measured, see docs/benchmarks.md. One
-/// with a request under way shares its worker's buffers, or has its own for as long as it takes.
+/// Resident bytes of an open idle connection, rounded up: measured, see docs/benchmarks.md. A connection with a request
+/// in progress shares its worker's buffers, or temporarily has its own.
 pub const CONNECTION_BYTES: u64 = 1024;
-/// What it takes more by TLS (rustls keeps the keys and the state of both directions): measured as that.
+/// Additional bytes with TLS (rustls keeps the keys and the state of both directions): measured likewise.
 pub const TLS_BYTES: u64 = 4480;
 /// The same, over HTTP/2.
 pub const HTTP2_BYTES: u64 = 1248;
@@ -64,19 +64,19 @@ pub const HTTP2_BYTES: u64 = 1248;
 const SCRATCH: usize = 64 * 1024;
 /// The window of `min_rate`, milliseconds.
 const RATE_WINDOW: u64 = 10_000;
-/// Who took twice, three, at most four times so many bytes at once may be silent for so many times as long as others.
+/// A client that received two, three, at most four times this many bytes at once may be silent for that multiple of the
+/// limit.
 const STEP: u64 = 256 * 1024;
 const MOST_STEPS: u64 = 4;
-/// How long a connection that was accepted and has sent nothing, or that is idle, may hold up a drain, milliseconds.
+/// The time for which a new connection without a request, or an idle one, delays a drain, milliseconds.
 const GRACE: u64 = 1_000;
-/// Asks a socket how many bytes its peer has not taken (`SIOCOUTQ` of tcp(7), which is the same number).
+/// Queries the bytes of a socket that its peer has not acknowledged (`SIOCOUTQ` of tcp(7), which is the same number).
 const TIOCOUTQ: rustix::ioctl::Opcode = 0x5411;
 /// No deadline.
 const NEVER: u64 = u64::MAX;
-/// The runtime that a worker thread runs on.
+/// The runtime of a worker thread.
 ///
-/// # Errors
-/// The system gives no descriptors for it.
+/// # Errors The system has no descriptors for it.
 pub fn runtime() -> std::io::Result<LocalRuntime> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -99,26 +99,26 @@ pub struct TransportWorker {
     limits: Cell<ClientLimits>,
     times: Cell<Times>,
     draining: Cell<bool>,
-    /// How long an idle connection is read from while it drains, milliseconds.
+    /// The time for which an idle connection is still read during a drain, milliseconds.
     grace: Cell<u64>,
     watched: RefCell<Vec<Option<Rc<Watched>>>>,
     free: RefCell<Vec<usize>>,
     open: Cell<usize>,
-    /// Where its connections are counted, and the streams of HTTP/2 that go on, or ask to go on, in another protocol.
+    /// The limit that counts its connections, and its upgraded HTTP/2 streams, including requested upgrades.
     places: Arc<ConnectionLimit>,
     swept: Cell<u64>,
-    /// Whether its clients wait at the door while descriptors are short: see [`TransportWorker::keep_within`].
+    /// Whether clients wait in the accept queue while descriptors are scarce: see [`TransportWorker::keep_within`].
     within: Cell<bool>,
-    /// Whether somebody measures: see [`TransportWorker::stamp_when`].
+    /// Whether requests are measured: see [`TransportWorker::stamp_when`].
     stamped: OnceCell<Arc<AtomicBool>>,
     pub(crate) tls: OnceCell<Arc<ServerTls>>,
-    /// Who may introduce connections of others; `None` is whoever connects.
+    /// The peers that may send PROXY headers; `None` is every peer.
     pub(crate) proxies: RefCell<Option<Peers>>,
     pub(crate) input: RefCell<Vec<u8>>,
-    /// Where a field section of HTTP/2 is read.
+    /// The buffer for HTTP/2 field sections.
     pub(crate) section: RefCell<Section>,
     pub(crate) output: Cell<Option<Box<Outbox>>>,
-    /// Sealed bytes that came, and what is needed for opening and sealing: empty where nobody speaks TLS.
+    /// Received sealed bytes, and the buffers for opening and sealing: empty without TLS.
     pub(crate) sealed: RefCell<Vec<u8>>,
     pub(crate) seals: RefCell<TlsBuffers>,
     pub(crate) rooms: FuturePool,
@@ -127,7 +127,7 @@ pub struct TransportWorker {
     empty: Notify,
 }
 
-/// The limits on time as the deadlines are counted: milliseconds, [`NEVER`] where off.
+/// The time limits in milliseconds, as for deadlines; [`NEVER`] if off.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Times {
     pub head: u64,
@@ -151,12 +151,12 @@ impl Times {
     }
 }
 
-/// What a connection is read for; each has its own limit.
+/// The awaited input of a connection; each has its own limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReadPhase {
-    /// The first request, of which nothing has come.
+    /// The first request, without a byte yet.
     First,
-    /// The next request, of which nothing has come.
+    /// The next request, without a byte yet.
     Idle,
     /// The rest of a head.
     Head,
@@ -164,23 +164,23 @@ pub(crate) enum ReadPhase {
     Body,
     /// The client's own close, after ours.
     Linger,
-    /// The client owes nothing: an answer is being made.
+    /// None: a response is being made.
     Nothing,
 }
 
-/// Why the sweep shut a connection down.
+/// The reason why the sweep shut a connection down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Expired {
     No,
-    /// Something that was to be read did not come: the client can still be answered.
+    /// Input did not arrive: the client can still be answered.
     Reading(ReadPhase),
     /// The client did not take its response.
     Writing,
 }
 
-/// A connection as the sweep sees it.
+/// A connection as seen by the sweep.
 pub(crate) struct Watched {
-    /// Before `socket`: it must be gone when that is closed. See [`Watched::io`].
+    /// Before `socket`: it must be dropped before that is closed. See [`Watched::io`].
     io: OnceCell<AsyncFd<RawFd>>,
     socket: OwnedFd,
     read_once: Cell<bool>,
@@ -188,36 +188,36 @@ pub(crate) struct Watched {
     /// Monotonic milliseconds.
     read_by: Cell<u64>,
     write_by: Cell<u64>,
-    /// Bytes that the kernel was given for the client, and of these what the client had taken when that was last looked at.
+    /// Bytes that the kernel got for the client, and the acknowledged ones of these at the last check.
     sent: Cell<u64>,
     taken: Cell<u64>,
-    /// What it took without a pause, the last time that it took something; and whether it has been silent since.
+    /// Bytes that it acknowledged without a pause, most recently; and whether it has been silent since.
     at_once: Cell<u64>,
     is_silent: Cell<bool>,
     expired: Cell<Expired>,
-    /// Bytes moved since the rate's window began.
+    /// Bytes transferred since the start of the rate's window.
     moved: Cell<u64>,
     /// Milliseconds of that window in which the client was waited for.
     waited: Cell<u64>,
     place: Cell<usize>,
-    /// It is told by its own protocol that the worker drains, and closed by that.
+    /// Whether its protocol handles the drain and the close itself.
     says_goodbye: Cell<bool>,
-    /// Among those of all workers.
+    /// Its permit of the connection limit.
     _taken: ConnectionPermit,
-    /// Where such are counted.
+    /// Its counted descriptor.
     held: Option<HeldDescriptor>,
-    /// Present while the client may need another descriptor for what it asks.
+    /// Present while the client may need another descriptor for its request.
     soon: Cell<Option<HeldDescriptor>>,
 }
 
 impl TransportWorker {
-    /// A worker without connections, and without others. [`TransportWorker::watch`] must run beside it.
+    /// A worker without connections, and without other workers. [`TransportWorker::watch`] must run concurrently.
     #[must_use]
     pub fn new(counters: Arc<Counters>, limits: ClientLimits) -> Rc<Self> {
         Self::among(Arc::default(), counters, limits)
     }
 
-    /// The same, one of several that share `places`.
+    /// The same, as one of several that share `places`.
     #[must_use]
     pub fn among(places: Arc<ConnectionLimit>, counters: Arc<Counters>, limits: ClientLimits) -> Rc<Self> {
         Rc::new(Self {
@@ -253,17 +253,17 @@ impl TransportWorker {
         self.limits.get()
     }
 
-    /// From now on clients are let in only while there are descriptors for what they ask: `larder_stdx::descriptors`.
+    /// Accepts clients from now on only while there are descriptors for their requests: `larder_stdx::descriptors`.
     pub fn keep_within(&self) {
         self.within.set(true);
     }
 
-    /// From now on heads are stamped with the time of their first byte while `on` is true; later calls change nothing.
+    /// Stamps heads from now on with the time of their first byte while `on` is true; later calls change nothing.
     pub fn stamp_when(&self, on: Arc<AtomicBool>) {
         let _ = self.stamped.set(on);
     }
 
-    /// The time by the precise clock, never 0, where somebody measures; else 0.
+    /// The time by the precise clock, never 0, if requests are measured; otherwise 0.
     pub(crate) fn stamp(&self) -> u64 {
         match self.stamped.get() {
             Some(on) if on.load(Relaxed) => clock::precise_micros().max(1),
@@ -271,7 +271,7 @@ impl TransportWorker {
         }
     }
 
-    /// Puts other limits in force; deadlines that run already stay.
+    /// Sets the limits; running deadlines stay.
     pub fn set_limits(&self, limits: ClientLimits) {
         self.times.set(Times::new(&limits));
         self.limits.set(limits);
@@ -281,7 +281,7 @@ impl TransportWorker {
         self.times.get()
     }
 
-    /// The limits of a head, and the scratch that requests are read into: longer than a head may be.
+    /// The limits of a head, with the scratch buffer for requests enlarged: longer than a head may be.
     pub(crate) fn size_input(&self, input: &mut Vec<u8>) -> HeadLimits {
         let limits = self.limits.get();
         let size = SCRATCH.max(limits.head_size + SCRATCH / 4);
@@ -297,7 +297,7 @@ impl TransportWorker {
         self.open.get()
     }
 
-    /// Ticks the clock, cuts off whoever is too slow and makes room for others, for as long as the worker lives.
+    /// Ticks the clock, cuts slow clients and makes room for other connections, as long as the worker lives.
     pub async fn watch(self: Rc<Self>) {
         tokio::join!(self.keep_time(), self.give_way());
     }
@@ -313,7 +313,7 @@ impl TransportWorker {
         }
     }
 
-    /// A quarter of the shortest limit, within reason: a deadline is met that much late at most.
+    /// A quarter of the shortest limit, within bounds: a deadline is met at most that much late.
     fn pace(&self) -> Duration {
         let it = self.times.get();
         let shortest = it.head.min(it.body).min(it.idle).min(it.write);
@@ -355,7 +355,7 @@ impl TransportWorker {
         }
     }
 
-    /// Takes a connection on.
+    /// Takes over a connection.
     pub(crate) fn admit(&self, socket: OwnedFd, taken: ConnectionPermit) -> Rc<Watched> {
         let place = self.free.borrow_mut().pop();
         let mut watched = self.watched.borrow_mut();
@@ -411,7 +411,7 @@ impl TransportWorker {
 }
 
 impl Watched {
-    /// The client may need a descriptor for what it asks: it is new, or its request is no plain hit.
+    /// Records that the client may need a descriptor: it is new, or its request is not a plain hit.
     pub fn asks(&self) {
         if self.held.is_some() {
             let soon = self.soon.take().unwrap_or_else(HeldDescriptor::soon);
@@ -419,12 +419,12 @@ impl Watched {
         }
     }
 
-    /// The client has what it needed, or asks for nothing.
+    /// Records that the client has its descriptor, or needs none.
     fn has_asked(&self) {
         drop(self.soon.take());
     }
 
-    /// Begins to wait for something from the client, at most `limit` milliseconds from now.
+    /// Starts a wait for input of the client, at most `limit` milliseconds from now.
     pub fn read_for(&self, reading: ReadPhase, limit: u64) {
         if reading == ReadPhase::Idle {
             self.has_asked();
@@ -433,29 +433,30 @@ impl Watched {
         self.read_by.set(clock::monotonic().0.saturating_add(limit));
     }
 
-    /// The same, until the answer is dropped: for waits that may be given up.
+    /// The same, until the result is dropped: for waits that may be abandoned.
     pub fn read_while(&self, reading: ReadPhase, limit: u64) -> DeadlineGuard<'_> {
         self.read_for(reading, limit);
         DeadlineGuard { watched: self, side: WaitSide::Read }
     }
 
-    /// Begins to wait for the client to take bytes, until the answer is dropped.
+    /// Starts a wait for the client to take output, until the result is dropped.
     pub fn write_while(&self, limit: u64) -> DeadlineGuard<'_> {
         self.has_asked();
         self.write_for(limit);
         DeadlineGuard { watched: self, side: WaitSide::Write }
     }
 
-    /// The client took some: it has another `limit` milliseconds for the next, or as long as is due to one like it.
+    /// Records progress of the client: it has another `limit` milliseconds, or the time of [`Watched::patience`].
     pub fn write_for(&self, limit: u64) {
         let patience = Self::patience(limit, self.at_once.get());
         self.write_by.set(clock::monotonic().0.saturating_add(patience));
     }
 
-    /// A client that took some of what the kernel holds has another `limit` milliseconds. The socket itself says that
-    /// it has room only when a third of its buffer is empty: megabytes, for which an honest client may need minutes.
+    /// Extends the deadline of a client that acknowledged bytes in the kernel's buffer by `limit` milliseconds. The
+    /// socket itself reports room only when a third of its buffer is empty: megabytes, for which a legitimate client may
+    /// need minutes.
     fn see_what_was_taken(&self, limit: u64) {
-        // SAFETY: this request writes one `c_int` to where it is told, which the getter provides.
+        // SAFETY: this request writes one `c_int` to the given address, which the getter provides.
         let queued =
             unsafe { rustix::ioctl::ioctl(self.fd(), rustix::ioctl::Getter::<TIOCOUTQ, i32>::new()) };
         let Ok(queued) = queued.map(|it| u64::try_from(it).unwrap_or(0)) else { return };
@@ -470,24 +471,24 @@ impl Watched {
         self.write_by.set(clock::monotonic().0.saturating_add(Self::patience(limit, at_once + more)));
     }
 
-    /// How long a client may be silent that took `at_once` bytes before without a pause. One that reads fast has a receive
-    /// buffer of up to 32 MiB from its kernel; once that is full, its kernel tells of room only when a sixteenth of it is free. Of
-    /// one that then reads 40 KB a second, two megabytes every 48 seconds are all that is seen.
+    /// The permitted silence of a client that received `at_once` bytes before without a pause. A fast reader has a
+    /// receive buffer of up to 32 MiB in its kernel; once that is full, its kernel announces room only when a sixteenth
+    /// of it is free. A client that then reads 40 KB a second acknowledges only two megabytes every 48 seconds.
     fn patience(limit: u64, at_once: u64) -> u64 {
         limit.saturating_mul((at_once / STEP).clamp(1, MOST_STEPS))
     }
 
-    /// Whether the client is waited for to take bytes.
+    /// Whether the client is waited for to take output.
     pub fn is_writing(&self) -> bool {
         self.write_by.get() != NEVER
     }
 
-    /// The client took all.
+    /// Records that the client took all output.
     pub fn written(&self) {
         self.write_by.set(NEVER);
     }
 
-    /// What is waited for.
+    /// The awaited input.
     pub fn reading(&self) -> ReadPhase {
         self.reading.get()
     }
@@ -497,41 +498,42 @@ impl Watched {
         self.expired.get()
     }
 
-    /// An answer to the timeout itself is being sent: its own limits apply.
+    /// Resets the deadlines, since the answer to the timeout itself is being sent.
     pub fn forgive(&self) {
         self.expired.set(Expired::No);
         self.rest();
     }
 
-    /// Whoever serves this closes it when the worker drains.
+    /// Lets the connection's task handle the drain itself.
     pub fn say_goodbye(&self) {
         self.says_goodbye.set(true);
     }
 
-    /// The client owes nothing.
+    /// Records that no input is awaited.
     pub fn rest(&self) {
         self.reading.set(ReadPhase::Nothing);
         self.read_by.set(NEVER);
     }
 
-    /// A request is over: the rate counts anew.
+    /// Ends a request: a new window of the rate begins.
     pub fn begin_window(&self) {
         self.moved.set(0);
         self.waited.set(0);
     }
 
-    /// Notes bytes that the kernel was given for the client: these it has yet to take.
+    /// Records bytes that the kernel got for the client, which it has yet to acknowledge.
     pub fn note_sent(&self, bytes: u64) {
         self.sent.set(self.sent.get().wrapping_add(bytes));
     }
 
-    /// Notes bytes that the client sent or took.
+    /// Records bytes that the client sent or took.
     pub fn note(&self, bytes: u64) {
         self.moved.set(self.moved.get().wrapping_add(bytes));
     }
 
-    /// Counts time in which the client was waited for; once it makes a window, the bytes are held against it. A window in which it
-    /// was silent goes on until it is not: for silence there are the other limits, and who takes in steps is judged by whole ones.
+    /// Counts a time of waiting for the client; once it fills a window, the transferred bytes are compared with the
+    /// minimum. A window with silence continues until bytes move: other limits apply to silence, and a client that
+    /// receives in steps is measured over whole steps.
     fn is_too_slow(&self, passed: u64, min_rate: u64) -> bool {
         if self.reading.get() != ReadPhase::Body && self.write_by.get() == NEVER {
             return false;
@@ -547,7 +549,7 @@ impl Watched {
     }
 
     pub fn shut(&self, how: Shutdown) {
-        // It may be gone already; its task will find out.
+        // It may be closed already; its task will see it.
         let _ = rustix::net::shutdown(self.fd(), how);
     }
 
@@ -555,9 +557,9 @@ impl Watched {
         self.socket.as_fd()
     }
 
-    /// The socket as the event loop watches it, from the first time that there is something to wait for. A
-    /// connection that is accepted with its request, answered and closed is never watched: that saves two system
-    /// calls and a turn of the loop, a tenth of what such a connection costs.
+    /// The socket as registered with the event loop, from the first wait on. A connection that is accepted with its
+    /// request, answered and closed is never registered: that saves two system calls and a turn of the loop, a tenth of
+    /// the cost of such a connection.
     pub fn io(&self) -> std::io::Result<&AsyncFd<RawFd>> {
         if let Some(io) = self.io.get() {
             return Ok(io);
@@ -568,7 +570,7 @@ impl Watched {
         Ok(self.io.get_or_init(|| io))
     }
 
-    /// Whether a read may be tried before the socket is watched: true once.
+    /// Whether a read may be tried before the socket is registered: true once.
     pub fn may_read_unwatched(&self) -> bool {
         !self.read_once.replace(true) && self.io.get().is_none()
     }
@@ -594,10 +596,9 @@ impl Drop for DeadlineGuard<'_> {
     }
 }
 
-/// Has the event loop of this thread watch a socket.
+/// Registers a socket with the event loop of this thread.
 ///
-/// # Errors
-/// The kernel takes no more.
+/// # Errors The kernel takes no more.
 pub(crate) fn watch(socket: OwnedFd) -> std::io::Result<AsyncFd<OwnedFd>> {
     // SAFETY: an `OwnedFd` is open, and names the same file until it is dropped; the `AsyncFd` owns it, and lends it
     // only by shared reference.

@@ -1,5 +1,5 @@
-//! Requests one after the other on connections that stay, and how long each took: to the last byte of its answer,
-//! which is checked to be whole and the one that was asked for.
+//! Sequential requests on persistent connections, with the duration of each: to the last byte of its response, which is
+//! checked to be complete and for the requested page.
 
 use larder_stdx::clock;
 use larder_wire::http1::chunked::{ChunkStep, ChunkedDecoder};
@@ -9,20 +9,20 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// Nothing takes longer on this machine; what does is an error.
+/// The limit of one request: a slower response on this machine is an error.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 const HEAD_LIMIT: usize = 64 * 1024;
 
-/// What one measurement gave.
+/// The result of one measurement.
 pub(super) struct MeasuredLoad {
-    /// Microseconds of each answer.
+    /// Microseconds of each response.
     pub micros: Vec<u32>,
-    /// Answers that were none, or not 200.
+    /// Requests without a response, or with a status other than 200.
     pub failed: u64,
 }
 
-/// Asks for each page once.
+/// Requests each page once.
 pub(super) fn ask_each(larder: SocketAddr, pages: &[String]) -> Result<(), String> {
     let mut connection = LoadConnection::open(larder)?;
     for page in pages {
@@ -35,7 +35,7 @@ pub(super) fn ask_each(larder: SocketAddr, pages: &[String]) -> Result<(), Strin
     Ok(())
 }
 
-/// `concurrency` connections ask for the pages in turn, each from another one on, for so long.
+/// `concurrency` connections request the pages in turn, each from another one on, for the given time.
 pub(super) fn measure(
     larder: SocketAddr,
     pages: &[String],
@@ -103,7 +103,7 @@ impl LoadConnection {
         load
     }
 
-    /// One page; its status once the last byte is here.
+    /// Requests one page; returns its status after the last byte.
     fn get(&mut self, page: &str) -> std::io::Result<u16> {
         write!(self.stream, "GET {page} HTTP/1.1\r\nHost: bench\r\n\r\n")?;
         self.buffer.clear();

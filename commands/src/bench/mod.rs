@@ -1,6 +1,6 @@
 //! `larder bench tiers`: the three-way comparison of RAM over a fleet, the fleet alone, and no cache, measured on this
-//! machine with this binary. It starts what it measures and stops it again. Comparing larder with other servers is
-//! the work of the `bench` crate.
+//! machine with this binary. It starts and stops the measured servers. The comparison of larder with other servers is in
+//! the `bench` crate.
 
 mod load;
 mod parts;
@@ -13,21 +13,21 @@ pub use report::{BenchReport, Cell, Mode};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Pages that are asked for in turn.
+/// The pages that are requested in turn.
 const PAGES: u32 = 100;
 
-/// What is measured.
+/// The settings of a measurement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BenchOptions {
-    /// Memcached servers; empty: one is started for the measurement.
+    /// Memcached servers; if empty, one is started for the measurement.
     pub servers: Vec<String>,
-    /// How long the application behind larder takes for a page.
+    /// The time that the application behind larder takes for a page.
     pub page_time: Duration,
-    /// How many ask at the same time, one cell of the table each.
+    /// The numbers of simultaneous connections, one cell of the table each.
     pub concurrency: Vec<usize>,
-    /// How long one cell is measured in each round.
+    /// The duration of one cell in each round.
     pub cell: Duration,
-    /// Rounds; the modes take turns in each, so that a machine that changes its speed is fair to all.
+    /// Rounds; the modes take turns in each, so that a machine of varying speed is fair to all.
     pub rounds: u32,
 }
 
@@ -43,10 +43,9 @@ impl Default for BenchOptions {
     }
 }
 
-/// Measures. `progress` is told what is being done, one line a time.
+/// Measures. `progress` gets one line for each step.
 ///
-/// # Errors
-/// One sentence: what could not be started, or answered wrongly.
+/// # Errors One sentence: a server could not be started, or responded wrongly.
 pub fn tiers(options: &BenchOptions, progress: &mut dyn FnMut(&str)) -> Result<BenchReport, String> {
     let site = demo::start_with(options.page_time)
         .map_err(|it| format!("The demo site cannot be started: {it}."))?;
@@ -61,7 +60,7 @@ pub fn tiers(options: &BenchOptions, progress: &mut dyn FnMut(&str)) -> Result<B
             (None, given.to_vec())
         }
     };
-    // Each mode has pages of its own in the fleet: none profits from what another left there.
+    // Each mode has pages of its own in the fleet: none profits from another one's items.
     let larders: Vec<(Mode, BenchLarder)> = Mode::ALL
         .into_iter()
         .map(|mode| BenchLarder::start(&command(mode, site, &servers)).map(|it| (mode, it)))

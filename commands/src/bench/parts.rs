@@ -1,5 +1,5 @@
-//! The processes that a measurement needs: larder itself, once for each mode, and a memcached. Each is stopped by its
-//! process id when its value is dropped.
+//! The processes of a measurement: larder itself, once for each mode, and a memcached. Each is stopped by its process id
+//! when its value is dropped.
 
 use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -8,14 +8,14 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// One look at a process that is starting, and how many there are.
+/// The interval of checks of a starting process, and their number.
 const LOOK: Duration = Duration::from_millis(20);
 const LOOKS: u32 = 250;
 
 /// This binary, running a configuration.
 pub(super) struct BenchLarder {
     _process: Process,
-    /// Where it listens.
+    /// Its address.
     pub address: SocketAddr,
 }
 
@@ -30,7 +30,7 @@ impl BenchLarder {
         let mut child = child.map_err(|it| format!("larder cannot be started: {it}."))?;
         let stdout = child.stdout.take();
         let process = Process(child);
-        // It says where it listens once every socket is open, or ends.
+        // It prints its addresses once every socket is open, or ends.
         let lines = stdout.map(BufReader::new).into_iter().flat_map(BufRead::lines).map_while(Result::ok);
         let mut addresses = lines.filter_map(|it| it.strip_prefix("listening on http://")?.parse().ok());
         match addresses.next() {
@@ -40,22 +40,23 @@ impl BenchLarder {
     }
 }
 
-/// A memcached of our own.
+/// A memcached of the measurement.
 pub(super) struct BenchMemcached {
     _process: Process,
-    /// Where it listens.
+    /// Its address.
     pub address: SocketAddr,
 }
 
 impl BenchMemcached {
-    /// Starts one on a free port and waits until it answers.
+    /// Starts one on a free port and waits until it responds.
     pub fn start() -> Result<Self, String> {
         let nowhere = |it| format!("No port is free on 127.0.0.1: {it}.");
         let address = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).map_err(nowhere)?;
         let mut command = Command::new("memcached");
         command.args(["-l", "127.0.0.1", "-U", "0", "-m", "64", "-p"]).arg(address.port().to_string());
         if std::fs::metadata("/proc/self").is_ok_and(|it| it.uid() == 0) {
-            // It wants to be told that it may run as root; as another user it would not end with us (prctl(2)).
+            // memcached requires permission to run as root; as another user it would not end with this process
+            // (prctl(2)).
             command.args(["-u", "root"]);
         }
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -74,7 +75,7 @@ impl BenchMemcached {
     }
 }
 
-/// Has the kernel end a child when this process ends, however it does.
+/// Makes the kernel end a child when this process ends, in any way.
 fn ends_with_us(command: &mut Command) -> &mut Command {
     let ask = || {
         let term = Some(rustix::process::Signal::TERM);
@@ -84,7 +85,7 @@ fn ends_with_us(command: &mut Command) -> &mut Command {
     unsafe { command.pre_exec(ask) }
 }
 
-/// Whether a memcached answers there.
+/// Whether a memcached responds there.
 pub(super) fn answers(server: &str) -> Result<(), String> {
     let address = server.split_whitespace().next().unwrap_or(server);
     let tried = match address.strip_prefix("unix:") {

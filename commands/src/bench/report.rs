@@ -1,17 +1,17 @@
-//! What was measured, as a table and as JSON. How it was measured is not here.
+//! The results as a table and as JSON. The measurement is not here.
 
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::time::Duration;
 
-/// One of the three that are compared.
+/// One of the three modes that are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// RAM in front of the fleet.
     RamAndFleet,
-    /// Every request asks the fleet.
+    /// Every request goes to the fleet.
     Fleet,
-    /// Every request asks the application.
+    /// Every request goes to the application.
     NoCache,
 }
 
@@ -19,7 +19,7 @@ impl Mode {
     /// In the order of the table.
     pub const ALL: [Mode; 3] = [Mode::RamAndFleet, Mode::Fleet, Mode::NoCache];
 
-    /// As people read it.
+    /// The name for display.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -33,20 +33,20 @@ impl Mode {
 /// The times of one mode at one concurrency.
 #[derive(Clone, Debug)]
 pub struct Cell {
-    /// Which mode.
+    /// The mode.
     pub mode: Mode,
-    /// How many asked at the same time.
+    /// The number of simultaneous connections.
     pub concurrency: usize,
-    /// Microseconds from the request to the last byte of its answer, sorted.
+    /// Microseconds from the request to the last byte of its response, sorted.
     pub micros: Vec<u32>,
-    /// Answers that were none, or wrong.
+    /// Missing or wrong responses.
     pub failed: u64,
 }
 
-/// Percentiles that are shown.
+/// The percentiles that are shown.
 const PERCENTILES: [f64; 6] = [50.0, 75.0, 90.0, 95.0, 99.0, 99.9];
 
-/// Up to this percentile the RAM tier may cost nothing. What is above is the machine's scheduler.
+/// Up to this percentile the RAM tier must not be slower. Higher percentiles are due to the machine's scheduler.
 const REGRESS_TO: f64 = 99.0;
 
 impl Cell {
@@ -67,19 +67,19 @@ impl Cell {
     }
 }
 
-/// Everything that was measured.
+/// All results.
 #[derive(Clone, Debug)]
 pub struct BenchReport {
-    /// How long the application takes for a page.
+    /// The time that the application takes for a page.
     pub page_time: Duration,
-    /// How many memcached servers there were.
+    /// The number of memcached servers.
     pub servers: usize,
     /// One for each mode and concurrency.
     pub cells: Vec<Cell>,
 }
 
 impl BenchReport {
-    /// Where the RAM tier makes something slower: mode's concurrency, percentile, and the two times.
+    /// The cells in which the RAM tier is slower: concurrency, percentile, and the two times.
     #[must_use]
     pub fn regressions(&self) -> Vec<(usize, u32, u32, u32)> {
         let mut found = Vec::new();
@@ -97,13 +97,13 @@ impl BenchReport {
         found
     }
 
-    /// Answers that were none, or wrong.
+    /// Missing or wrong responses.
     #[must_use]
     pub fn failed(&self) -> u64 {
         self.cells.iter().map(|it| it.failed).sum()
     }
 
-    /// For people.
+    /// The results as text.
     #[must_use]
     pub fn table(&self) -> String {
         let mut out = format!(
@@ -151,7 +151,7 @@ impl BenchReport {
         out
     }
 
-    /// For programs.
+    /// The results as JSON.
     #[must_use]
     pub fn json(&self) -> Value {
         let cells: Vec<Value> = self

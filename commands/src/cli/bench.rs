@@ -1,4 +1,4 @@
-//! The command line of `larder bench`: what is measured, and for how long.
+//! The command line of `larder bench`: the comparison, and its duration.
 
 use super::{Given, Output, Usage};
 use crate::bench::BenchOptions;
@@ -8,17 +8,17 @@ use std::time::Duration;
 /// A measurement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bench {
-    /// What, and for how long.
+    /// The settings.
     pub options: BenchOptions,
     /// Text or JSON.
     pub output: Output,
 }
 
 impl Bench {
-    /// Reads what the flags say; `what` is the argument.
-    pub(super) fn read(given: &Given, what: &str) -> Result<Self, Usage> {
-        if what != "tiers" {
-            return Err(Usage(format!("WHAT: found {what:?}; allowed: tiers")));
+    /// Parses the flags; `comparison` is the argument.
+    pub(super) fn read(given: &Given, comparison: &str) -> Result<Self, Usage> {
+        if comparison != "tiers" {
+            return Err(Usage(format!("COMPARISON: found {comparison:?}; allowed: tiers")));
         }
         let values =
             |name: &'static str| given.own.iter().filter(move |it| it.0 == name).map(|it| it.1.as_str());

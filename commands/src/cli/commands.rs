@@ -1,6 +1,6 @@
 //! The table of commands and flags: the command-line parser and `--help` read the same rows.
 
-/// What a flag does.
+/// The effect of a flag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Means {
     /// Its value is the value of this configuration key.
@@ -13,28 +13,28 @@ pub enum Means {
     Set,
     /// `-c FILE`.
     File,
-    /// `Name: value`, a field of the request that is explained.
+    /// `Name: value`, a field of the explained request.
     Field,
-    /// The method of the request that is explained.
+    /// The method of the explained request.
     Method,
-    /// JSON in place of text.
+    /// JSON instead of text.
     Json,
-    /// Which larder is asked.
+    /// Selects the larder.
     Ask,
-    /// The command's own business, under this name.
+    /// Handled by the command, under this name.
     Own(&'static str),
 }
 
 /// One row of a table of flags.
 #[derive(Clone, Copy, Debug)]
 pub struct Flag {
-    /// With `--`.
+    /// The long form, with `--`.
     pub long: &'static str,
-    /// With `-`.
+    /// The short form, with `-`.
     pub short: Option<char>,
-    /// Its value as help shows it; empty where it takes none.
+    /// Its value as shown by help; empty for a flag without value.
     pub value: &'static str,
-    /// What it does.
+    /// Its effect.
     pub means: Means,
     /// One line for `--help`.
     pub help: &'static str,
@@ -84,7 +84,7 @@ pub const FILE: &[Flag] = &[short(
     flag("config", "FILE", Means::File, "configuration file (larder.toml, then /etc/larder/larder.toml)"),
 )];
 
-/// `-c` of a command that asks a running larder.
+/// `-c` of a command that contacts a running larder.
 const OF_FILE: Flag = short(
     'c',
     flag("config", "FILE", Means::File, "query the larder that runs with this configuration file"),
@@ -230,7 +230,7 @@ pub const TRACE: &[Flag] = &[
     OF_FILE,
 ];
 
-/// Which command.
+/// The name of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommandName {
     /// `larder proxy ORIGIN`.
@@ -251,9 +251,9 @@ pub enum CommandName {
     Warm,
     /// `larder stats`.
     Stats,
-    /// `larder overlay WHAT`.
+    /// `larder overlay ACTION`.
     Overlay,
-    /// `larder origin WHAT`.
+    /// `larder origin ACTION`.
     Origin,
     /// `larder login`.
     Login,
@@ -263,7 +263,7 @@ pub enum CommandName {
     Top,
     /// `larder demo`.
     Demo,
-    /// `larder bench WHAT`.
+    /// `larder bench COMPARISON`.
     Bench,
     /// `larder trace record` and `larder trace plot FILE`.
     Trace,
@@ -272,20 +272,20 @@ pub enum CommandName {
 /// One row of the table of commands.
 #[derive(Clone, Copy, Debug)]
 pub struct CommandRow {
-    /// Which.
+    /// Its name.
     pub name: CommandName,
-    /// As it is typed.
+    /// The word on the command line.
     pub word: &'static str,
-    /// The argument that it needs, and how it is found in messages; empty where it needs none; with `...` behind it any
-    /// number, none included.
+    /// The required argument, as named in messages; empty if there is none; followed by `...` for any number, including
+    /// none.
     pub argument: &'static str,
-    /// What the argument is.
+    /// The meaning of the argument.
     pub argument_help: &'static str,
     /// One line.
     pub about: &'static str,
     /// Its flags, in groups.
     pub flags: &'static [&'static [Flag]],
-    /// At least one: the command line, and its effect.
+    /// The examples, at least one: the command line, and its effect.
     pub examples: &'static [(&'static str, &'static str)],
 }
 
@@ -360,10 +360,7 @@ pub const COMMANDS: &[CommandRow] = &[
                 "the same for a client with a cookie",
             ),
             ("larder explain http://127.0.0.1:8080/ --json", "JSON output"),
-            (
-                "larder explain --id 1fq2k8zd",
-                "a request shown by `larder tail --json`, and what happened then",
-            ),
+            ("larder explain --id 1fq2k8zd", "the trace of a request shown by `larder tail --json`"),
         ],
     },
     CommandRow {
@@ -466,7 +463,7 @@ pub const COMMANDS: &[CommandRow] = &[
     CommandRow {
         name: CommandName::Overlay,
         word: "overlay",
-        argument: "WHAT...",
+        argument: "ACTION...",
         argument_help: "add URI FILE, remove URI, or list",
         about: "Set or remove an overlay: a page that replaces the response of a URI",
         flags: &[OVERLAY],
@@ -483,7 +480,7 @@ pub const COMMANDS: &[CommandRow] = &[
     CommandRow {
         name: CommandName::Origin,
         word: "origin",
-        argument: "WHAT...",
+        argument: "ACTION...",
         argument_help: "list, drain ORIGIN, or restore ORIGIN, with the address as in proxy.to",
         about: "List, drain or restore the origins of a running larder",
         flags: &[ORIGIN],
@@ -520,7 +517,7 @@ pub const COMMANDS: &[CommandRow] = &[
     CommandRow {
         name: CommandName::Bench,
         word: "bench",
-        argument: "WHAT",
+        argument: "COMPARISON",
         argument_help: "tiers: RAM with a memcached fleet, the fleet only, and no cache",
         about: "Measure the gain of the tiers on this machine",
         flags: &[BENCH],
@@ -535,7 +532,7 @@ pub const COMMANDS: &[CommandRow] = &[
     CommandRow {
         name: CommandName::Trace,
         word: "trace",
-        argument: "WHAT...",
+        argument: "ACTION...",
         argument_help: "record, or plot FILE",
         about: "Record the stages of requests, and plot them",
         flags: &[TRACE],
@@ -556,7 +553,7 @@ pub const COMMANDS: &[CommandRow] = &[
 /// Commands of the design that are not built yet.
 pub const NOT_BUILT: &[&str] = &["replay"];
 
-/// What the exit codes mean.
+/// The meanings of the exit codes.
 pub const EXIT_CODES: &[(u8, &str)] = &[
     (0, "success; a server stopped after its requests had finished"),
     (

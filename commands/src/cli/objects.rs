@@ -1,20 +1,20 @@
-//! The command line of `larder objects`: what is searched for, and in which order it comes.
+//! The command line of `larder objects`: the search, and the order of its results.
 
 use super::{Ask, Given, Output, Usage};
 
-/// What is asked of a running larder.
+/// A query for a running larder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Objects {
-    /// Names and values as the admin takes them.
+    /// Names and values as in the admin API.
     pub query: Vec<(&'static str, String)>,
     /// Text or JSON.
     pub output: Output,
-    /// Which larder to ask; `None` is the one that runs here.
+    /// The larder to contact; `None` is the running one.
     pub ask: Option<Ask>,
 }
 
 impl Objects {
-    /// Reads what the flags say.
+    /// Parses the flags.
     pub(super) fn read(mut given: Given) -> Result<Self, Usage> {
         if let [first, second, ..] = &given.arguments[..] {
             return Err(Usage(format!(
@@ -30,7 +30,7 @@ impl Objects {
     }
 }
 
-/// Checks what a flag says before a larder is looked for.
+/// Checks the value of a flag before a larder is contacted.
 fn check(name: &str, value: &str) -> Result<(), Usage> {
     let (fits, allowed) = match name {
         "tier" => (["all", "ram", "disk"].contains(&value), "all, ram, disk"),
@@ -49,7 +49,7 @@ fn check(name: &str, value: &str) -> Result<(), Usage> {
     }
 }
 
-/// Whether this is a status, a class of them, or a range.
+/// Whether this is a status, a class, or a range of statuses.
 fn is_status(text: &str) -> bool {
     let status = |it: &str| it.len() == 3 && it.bytes().all(|it| it.is_ascii_digit());
     let class = |it: &str| matches!(it.as_bytes(), [b'1'..=b'9', b'x' | b'X', b'x' | b'X']);

@@ -1,16 +1,16 @@
-//! The command line of `larder origin`: which origin is taken out of use or put back.
+//! The command line of `larder origin`: draining and restoring an origin.
 
 use super::{Ask, Given, Output, Usage, no_action};
 use larder_config::OriginMember;
 
-/// What is to be done with origins of a running larder.
+/// An action on origins of a running larder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OriginOrder {
-    /// What.
+    /// The action.
     pub what: OriginAction,
     /// Text or JSON.
     pub output: Output,
-    /// Which larder to ask; `None` is the one that runs here.
+    /// The larder to contact; `None` is the running one.
     pub ask: Option<Ask>,
 }
 
@@ -26,7 +26,7 @@ pub enum OriginAction {
 }
 
 impl OriginOrder {
-    /// Reads what the flags say.
+    /// Parses the flags.
     pub(super) fn read(given: Given) -> Result<Self, Usage> {
         let arguments: Vec<&str> = given.arguments.iter().map(String::as_str).collect();
         let what = match arguments[..] {

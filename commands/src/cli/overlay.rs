@@ -1,4 +1,4 @@
-//! The command line of `larder overlay`: which page is put over what.
+//! The command line of `larder overlay`: the page, and the URL that it replaces.
 
 use super::{Ask, Given, Output, Usage, no_action};
 use larder_config::page_url::readable_overlay;
@@ -6,14 +6,14 @@ use larder_semantics::policy::LONGEST_LIFETIME;
 use larder_stdx::duration;
 use std::path::PathBuf;
 
-/// What is to be done with overlays of a running larder.
+/// An action on overlays of a running larder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OverlayCommand {
-    /// What.
+    /// The action.
     pub what: OverlayAction,
     /// Text or JSON.
     pub output: Output,
-    /// Which larder to ask; `None` is the one that runs here.
+    /// The larder to contact; `None` is the running one.
     pub ask: Option<Ask>,
 }
 
@@ -22,11 +22,11 @@ pub struct OverlayCommand {
 pub enum OverlayAction {
     /// `add URI FILE`.
     Add {
-        /// Over what.
+        /// The replaced URL.
         uri: String,
         /// The page; `-` is standard input.
         file: PathBuf,
-        /// Seconds until it goes by itself.
+        /// Seconds until it expires.
         ttl: Option<u64>,
         /// Its status.
         status: Option<u16>,
@@ -40,7 +40,7 @@ pub enum OverlayAction {
 }
 
 impl OverlayCommand {
-    /// Reads what the flags say.
+    /// Parses the flags.
     pub(super) fn read(given: Given) -> Result<Self, Usage> {
         let value = |name: &str| given.own.iter().rev().find(|it| it.0 == name).map(|it| it.1.as_str());
         let arguments: Vec<&str> = given.arguments.iter().map(String::as_str).collect();

@@ -1,4 +1,4 @@
-//! The command line of `larder purge`: what is purged, and how hard.
+//! The command line of `larder purge`: the purged responses, and the strength.
 
 use super::{Ask, Given, Output, Usage, condition};
 use larder_config::page_url::readable;
@@ -8,18 +8,18 @@ use serde_json::{Value, json};
 /// Purges for a running larder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PurgeCommand {
-    /// Each as the admin takes it; at least one.
+    /// Each purge as in the admin API; at least one.
     pub asked: Vec<Value>,
-    /// Host and port of the first URL, which say which larder is meant; `None` where no URL is named.
+    /// Host and port of the first URL, which select the larder; `None` without a URL.
     pub authority: Option<String>,
     /// Text or JSON.
     pub output: Output,
-    /// Which larder to ask; `None` is the one that runs here.
+    /// The larder to contact; `None` is the running one.
     pub ask: Option<Ask>,
 }
 
 impl PurgeCommand {
-    /// Reads what the flags say.
+    /// Parses the flags.
     pub(super) fn read(given: Given) -> Result<Self, Usage> {
         let has = |name: &str| given.own.iter().any(|it| it.0 == name);
         let values =
@@ -94,7 +94,7 @@ impl PurgeCommand {
     }
 }
 
-/// Host and port of a URL, as far as they are named.
+/// Host and port of a URL, as far as present.
 fn authority_of(url: &str) -> Option<String> {
     let rest = url.split_once("//").map_or(url, |it| it.1);
     let end = rest.find(['/', '?', '#', '*']).unwrap_or(rest.len());

@@ -225,8 +225,8 @@ fn bench_takes_what_and_how_long() {
         (2, Duration::from_millis(200), Output::Json),
         (it.options.rounds, it.options.cell, it.output)
     );
-    refuse("bench", "`larder bench` requires WHAT; for example `larder bench tiers`");
-    refuse("bench ties", "WHAT: found \"ties\"; allowed: tiers");
+    refuse("bench", "`larder bench` requires COMPARISON; for example `larder bench tiers`");
+    refuse("bench ties", "COMPARISON: found \"ties\"; allowed: tiers");
     refuse("bench tiers --rounds 0", "--rounds: found \"0\"; allowed: a number from 1 to 1000");
     refuse("bench tiers --time 1ms", "--time: found \"1ms\"; allowed: a duration from 50ms to 10m");
 }

@@ -1,4 +1,4 @@
-//! The command line of `larder trace`: what is recorded, what is drawn.
+//! The command line of `larder trace`: recording and plotting.
 
 use super::{Ask, Given, Usage};
 use larder_stdx::duration;
@@ -8,7 +8,7 @@ use std::time::Duration;
 /// The longest recording.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
-/// What `larder trace` is to do.
+/// An action of `larder trace`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TraceCommand {
     /// `record`.
@@ -22,17 +22,17 @@ pub enum TraceCommand {
 pub struct RecordTraces {
     /// The name of a route, or `*`.
     pub route: String,
-    /// How often requests are traced meanwhile; `None` is as often as larder does already.
+    /// The sampling rate during the recording; `None` keeps the current one.
     pub every: Option<u32>,
-    /// For how long.
+    /// The duration.
     pub time: Duration,
-    /// Where to; `-` is standard output.
+    /// The output file; `-` is standard output.
     pub out: PathBuf,
-    /// Which larder; `None` is the one that runs here.
+    /// The larder to contact; `None` is the running one.
     pub ask: Option<Ask>,
 }
 
-/// Draws a file of traces.
+/// Plots a file of traces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plot {
     /// The file.
@@ -42,7 +42,7 @@ pub struct Plot {
 }
 
 impl TraceCommand {
-    /// Reads what the flags say.
+    /// Parses the flags.
     pub(super) fn read(given: Given) -> Result<Self, Usage> {
         let value = |name: &str| given.own.iter().rev().find(|it| it.0 == name).map(|it| it.1.clone());
         let arguments: Vec<&str> = given.arguments.iter().map(String::as_str).collect();

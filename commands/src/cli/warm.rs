@@ -1,46 +1,46 @@
-//! The command line of `larder warm`: what is asked for, how fast, and how much of it the origin may be asked.
+//! The command line of `larder warm`: the URLs, the request rate, and the limit of origin requests.
 
 use super::{Ask, Given, Output, Usage, kind};
 use larder_origin::OriginAddress;
 use larder_semantics::scheme::Scheme;
 use std::path::PathBuf;
 
-/// Requests for a running larder, so that it has what visitors will ask for.
+/// Requests to a running larder that fill its cache for visitors.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warm {
-    /// Where the URLs are.
+    /// The source of the URLs.
     pub from: UrlSource,
-    /// Requests under way at once; 1 to 1024.
+    /// Simultaneous requests; 1 to 1024.
     pub concurrency: usize,
-    /// Requests begun in a second at most; 1 to 1,000,000.
+    /// The most requests started in a second; 1 to 1,000,000.
     pub rate: Option<u32>,
-    /// Stop after so many requests have reached the origin.
+    /// The number of requests to the origin after which it stops.
     pub budget: Option<u64>,
-    /// Where larder serves, and whether by TLS: one of each at most. Empty is the one that runs here.
+    /// The listeners of larder, and their scheme: one of each at most. Empty selects the running one.
     pub to: Vec<(OriginAddress, Scheme)>,
-    /// The scheme by which everything is asked for; `None` is that of each URL.
+    /// The scheme of every request; `None` is that of each URL.
     pub scheme: Option<Scheme>,
     /// Header fields of every request, in order.
     pub fields: Vec<(String, String)>,
     /// Text or JSON.
     pub output: Output,
-    /// Which larder is asked where it serves; `None` is the one that runs here.
+    /// The larder that is asked for its listeners; `None` is the running one.
     pub ask: Option<Ask>,
 }
 
-/// Where URLs come from.
+/// The source of URLs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UrlSource {
-    /// A sitemap, or an index of sitemaps, which larder is asked for: its URL.
+    /// A sitemap, or an index of sitemaps, requested from larder: its URL.
     Sitemap(String),
-    /// An access log in the common or combined form: what was asked for most comes first.
+    /// An access log in the common or combined format: the most requested URLs come first.
     Log(PathBuf),
     /// One URL or path a line; `-` is standard input.
     List(PathBuf),
 }
 
 impl Warm {
-    /// Reads what the flags say.
+    /// Parses the flags.
     pub(super) fn read(given: Given) -> Result<Self, Usage> {
         let value = |name: &str| given.own.iter().rev().find(|it| it.0 == name).map(|it| it.1.clone());
         let named: Vec<&str> =
@@ -75,7 +75,7 @@ impl Warm {
             let read = listener(text);
             let (at, scheme) = read
                 .map_err(|it| Usage(format!("--to: found {text:?}; allowed: {it}, or https://HOST:PORT")))?;
-            // As with other flags the last one holds; but one for each scheme.
+            // As for other flags the last one counts; but one for each scheme.
             to.retain(|it| it.1 != scheme);
             to.push((at, scheme));
         }
@@ -99,10 +99,9 @@ impl Warm {
     }
 }
 
-/// Reads where a larder serves, and the scheme that it speaks there.
+/// Parses a listener of larder, and its scheme.
 ///
-/// # Errors
-/// What is allowed.
+/// # Errors The allowed values.
 pub(crate) fn listener(text: &str) -> Result<(OriginAddress, Scheme), String> {
     let Some(rest) = text.strip_prefix("https://") else { return Ok((kind::origin(text)?, Scheme::Http)) };
     let at = kind::origin(rest).or_else(|_| kind::origin(&format!("{rest}:443")))?;

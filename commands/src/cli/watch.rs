@@ -4,19 +4,19 @@ use super::{Ask, Given, Output, Usage, condition};
 use larder_counters::top::TopOrder;
 use larder_semantics::expression::{Expression, ExpressionSubject};
 
-/// Following the requests of a running larder.
+/// The settings of `larder tail`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TailCommand {
-    /// Which requests; empty is all.
+    /// The filter of requests; empty for all.
     pub filter: String,
     /// Text or JSON.
     pub output: Output,
-    /// Which larder to ask; `None` is the one that runs here.
+    /// The larder to contact; `None` is the running one.
     pub ask: Option<Ask>,
 }
 
 impl TailCommand {
-    /// Reads what the arguments say: a filter that no quotes held together is one all the same.
+    /// Parses the arguments: an unquoted filter of several words is one filter.
     pub(super) fn read(given: Given) -> Result<Self, Usage> {
         let output = if given.json { Output::Json } else { Output::Text };
         let filter = given.arguments.join(" ");
@@ -28,19 +28,19 @@ impl TailCommand {
     }
 }
 
-/// Watching a running larder.
+/// The settings of `larder top`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TopCommand {
-    /// What URLs are ordered by at first.
+    /// The initial order of URLs.
     pub by: TopOrder,
-    /// One picture, and no more.
+    /// Whether to print one reading and exit.
     pub once: bool,
-    /// Which larder to ask; `None` is the one that runs here.
+    /// The larder to contact; `None` is the running one.
     pub ask: Option<Ask>,
 }
 
 impl TopCommand {
-    /// Reads what the flags say.
+    /// Parses the flags.
     pub(super) fn read(given: Given) -> Result<Self, Usage> {
         let by = match given.own.iter().rev().find(|it| it.0 == "by") {
             None => TopOrder::Requests,

@@ -1,9 +1,10 @@
-//! What is wrong where a command with actions, such as `larder overlay add URI FILE`, is given others than it has.
+//! The error message of a command with actions, such as `larder overlay add URI FILE`, for an invalid action.
 
 use super::Usage;
 use larder_config::problem::nearest;
 
-/// The sentence: no action, an unknown one, or one with too few or too many arguments. Each action stands with its arguments.
+/// The message: no action, an unknown one, or one with too few or too many arguments. It lists the actions with their
+/// arguments.
 pub(super) fn no_action(command: &str, actions: &[(&str, &str)], arguments: &[&str], example: &str) -> Usage {
     let spelt = |it: &(&str, &str)| [it.0, it.1].join(" ").trim_end().to_owned();
     let example = format!("for example `larder {command} {example}`");

@@ -1,5 +1,5 @@
-//! The demo's configuration file: a larder.toml of its own, so that the page's Configuration view has one to change. It goes
-//! when the demo ends.
+//! The demo's configuration file: a larder.toml of its own, so that the page's Configuration view has one to change. It
+//! is removed when the demo ends.
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write as _};
@@ -7,31 +7,30 @@ use std::net::SocketAddr;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-/// Names that are tried: one may be left by a process that was killed.
+/// The number of names that are tried: a killed process may have left one.
 const TRIES: u32 = 16;
 
-/// A folder with the file, which is removed with what was kept beside it when this is dropped.
+/// A folder with the file, which is removed with its content when this is dropped.
 pub struct DemoFile {
     folder: PathBuf,
     path: PathBuf,
 }
 
 impl DemoFile {
-    /// Writes the file for the site at `site`, beneath `place`; nobody else may read it.
+    /// Writes the file for the site at `site`, beneath `place`; other users cannot read it.
     ///
-    /// # Errors
-    /// It cannot be written there.
+    /// # Errors It cannot be written there.
     pub fn beneath(place: &Path, site: SocketAddr) -> io::Result<Self> {
         let folder = made(place)?;
         let path = folder.join("larder.toml");
-        // From here on the folder goes, whatever fails.
+        // From here on the folder is removed after any failure.
         let it = Self { folder, path };
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&it.path)?;
         file.write_all(text(site).as_bytes())?;
         Ok(it)
     }
 
-    /// Where it is.
+    /// Its path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path

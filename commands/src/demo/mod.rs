@@ -1,5 +1,5 @@
-//! The demo: a small, deliberately slow site inside the same binary, and what to try with larder in front
-//! of it. It is an origin like any other: larder knows nothing about it.
+//! The demo: a small, deliberately slow site in the same binary, and examples to try with larder in front of it. It is an
+//! origin like any other, without special treatment.
 
 mod file;
 mod image;

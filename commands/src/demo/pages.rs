@@ -1,16 +1,16 @@
-//! The pages of the site and how each may be cached. Pure but for [`DemoSite`], the little that visitors change.
+//! The pages of the site and their caching rules. Pure except [`DemoSite`], the data that visitors change.
 
 use super::image;
 use super::shell::{PageShell, escape};
 use super::words::{self, DemoRecipe, RECIPES, SHELVES};
 use std::fmt::Write as _;
 
-/// Most lines of the guest book that are kept.
+/// The most lines of the guest book that are kept.
 const GUESTS: usize = 50;
-/// When the recipes were written down: their `Last-Modified`.
+/// The date of the recipes: their `Last-Modified`.
 pub const WRITTEN: u64 = 1_767_225_600;
 
-/// What visitors have changed.
+/// The data that visitors have changed.
 #[derive(Debug, Default)]
 pub struct DemoSite {
     /// Name and text, newest first.
@@ -19,7 +19,7 @@ pub struct DemoSite {
     kitchen_is_shut: bool,
 }
 
-/// A request, as far as the site cares.
+/// A request, as far as the site evaluates it.
 pub struct DemoRequest<'a> {
     pub method: &'a str,
     pub path: &'a str,
@@ -34,20 +34,20 @@ pub struct DemoRequest<'a> {
     pub now: u64,
 }
 
-/// What the site answers.
+/// The response of the site.
 pub struct DemoPage {
     pub status: u16,
     pub fields: Vec<(&'static str, String)>,
     pub body: DemoBody,
     /// `Cache-Control`.
     pub cache_control: &'static str,
-    /// Made as slowly as a page, or at once as a file.
+    /// Whether it is made slowly, like a page, or at once, like a file.
     pub pace: DemoPace,
-    /// What `ETag` stands for; `None` sends neither it nor `Last-Modified`.
+    /// The value of `ETag`; `None` sends neither it nor `Last-Modified`.
     pub version: Option<String>,
 }
 
-/// How long an answer takes.
+/// The duration of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DemoPace {
     Page,
@@ -57,7 +57,7 @@ pub enum DemoPace {
 pub enum DemoBody {
     Page(PageShell),
     Bytes(&'static str, Vec<u8>),
-    /// Parts of a page that come one by one, each as slowly as a page.
+    /// Parts of a page that are sent one by one, each as slowly as a page.
     Drip(Vec<String>),
     None,
 }

@@ -1,5 +1,5 @@
-//! The site's own server: HTTP/1.1 with keep-alive, validators and chunked answers, as plain as can be.
-//! It is written for being looked at, not for speed: larder in front of it is what is fast.
+//! The site's own server: HTTP/1.1 with keep-alive, validators and chunked responses, as simple as possible. It is
+//! written for readability, not for speed: larder in front of it provides that.
 
 use super::pages::{DemoBody, DemoPace, DemoPage, DemoRequest, DemoSite, WRITTEN};
 use super::shell::{self, Making};
@@ -32,7 +32,7 @@ struct Demo {
     slowness: Duration,
 }
 
-/// Serves for ever.
+/// Serves forever.
 pub async fn serve(listener: TcpListener, slowness: Duration) {
     let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
     let demo = Rc::new(Demo { site: RefCell::default(), made: Cell::new(0), slowness });

@@ -1,4 +1,4 @@
-//! What surrounds every page: head, style, navigation, and the foot that says how it was made.
+//! The frame of every page: head, style, navigation, and the footer with the time of its generation.
 
 use std::fmt::Write as _;
 
@@ -19,28 +19,28 @@ input,button,textarea{font:inherit;color:inherit;background:var(--bg);border:1px
 footer{border-top:1px solid var(--line);background:var(--card);position:sticky;bottom:0;font-size:.92rem}footer strong{color:var(--fresh)}
 "#;
 
-/// Tells how long the browser waited and how old the page is: what the site itself cannot know.
+/// Shows how long the browser waited and the age of the page, which the site itself cannot know.
 const SCRIPT: &str = r#"
 addEventListener('load',()=>setTimeout(()=>{const n=performance.getEntriesByType('navigation')[0],w=document.getElementById('made');
 const ms=n?Math.max(0,n.responseStart-n.requestStart):0,age=Math.max(0,Math.round(Date.now()/1000-w.dataset.at));
 document.getElementById('wait').textContent='Your browser waited '+(ms<10?ms.toFixed(1):Math.round(ms))+' ms'+(age>0?'; the page is '+age+' s old.':'.')},0));
 "#;
 
-/// A page, until it is sent: then it is known how long it took.
+/// A page before it is sent: its duration is then known.
 pub struct PageShell {
     /// For the window's title, unescaped.
     pub title: String,
-    /// What is between navigation and foot: HTML.
+    /// The content between navigation and footer: HTML.
     pub main: String,
 }
 
-/// How a page came to be.
+/// The generation of a page.
 pub struct Making {
     /// Seconds since 1970.
     pub at: u64,
-    /// Milliseconds that it took.
+    /// Its duration, milliseconds.
     pub took: u64,
-    /// How many pages the site has made since its start.
+    /// The number of pages that the site has generated since its start.
     pub count: u64,
     /// `Cache-Control` of the page.
     pub cache_control: &'static str,
@@ -71,7 +71,7 @@ pub fn document(page: &PageShell, making: &Making) -> String {
     out
 }
 
-/// Text within HTML, attributes included.
+/// Escapes a text for HTML, attributes included.
 pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for it in text.chars() {

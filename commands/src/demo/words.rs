@@ -1,7 +1,7 @@
-//! What the site is about: recipes, made up from a few words and their number. The same number gives the
-//! same recipe for ever, so that a page is worth keeping.
+//! The content of the site: recipes, generated from a few words and their number. The same number always gives the same
+//! recipe, so that pages can be cached.
 
-/// How many recipes there are, counted from 1.
+/// The number of recipes, counted from 1.
 pub const RECIPES: u32 = 320;
 
 /// The shelves, by the main ingredient.
@@ -50,19 +50,19 @@ const STEPS: [&str; 8] = [
 pub struct DemoRecipe {
     /// From 1.
     pub number: u32,
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// An index into [`SHELVES`].
     pub shelf: usize,
-    /// What goes with it.
+    /// Its side dish.
     pub companion: &'static str,
     /// Minutes.
     pub minutes: u32,
-    /// How it is made.
+    /// Its steps.
     pub steps: Vec<&'static str>,
 }
 
-/// The recipe of a number, or none.
+/// The recipe of a number, if it exists.
 pub fn recipe(number: u32) -> Option<DemoRecipe> {
     if !(1..=RECIPES).contains(&number) {
         return None;
@@ -83,7 +83,7 @@ pub fn recipes() -> impl Iterator<Item = DemoRecipe> {
     (1..=RECIPES).filter_map(recipe)
 }
 
-/// Numbers that look random and are the same each time.
+/// Pseudo-random numbers that are the same each time.
 pub struct Dice(pub u32);
 
 impl Dice {

@@ -1,5 +1,5 @@
-//! `larder top`: what a running larder does, in the terminal, anew each second. What is shown is in `picture`; what is
-//! counted, is there.
+//! `larder top`: the activity of a running larder, in the terminal, updated each second. The layout is in `picture`;
+//! counting is done there.
 
 pub mod picture;
 
@@ -17,23 +17,22 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-/// How long one answer may take.
+/// The time limit of one request.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What one look brings.
+/// The result of one request.
 pub struct TopReading {
     /// The statistics.
     pub stats: Value,
-    /// What its URLs are ordered by.
+    /// The order of its URLs.
     pub by: TopOrder,
     /// The heaviest URLs.
     pub top: Value,
 }
 
-/// Shows until a key or a signal ends it; once where that is asked for, or where there is no terminal.
+/// Shows the activity until a key or a signal ends it; once if requested, or without a terminal.
 ///
-/// # Errors
-/// One sentence: no larder answers, or it went away.
+/// # Errors One sentence: no larder responds, or it stopped.
 pub fn run(order: &TopCommand) -> Result<(), String> {
     let admin = admin_client::admin(order.ask.as_ref(), None)?;
     let screen = Screen::now();
@@ -56,7 +55,7 @@ pub fn run(order: &TopCommand) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|it| format!("The runtime cannot be created: {it}."))?;
     let done = runtime.block_on(watch(admin, order));
-    // The threads that read keys and ask larder may wait for long.
+    // The threads that read keys and send requests may block for long.
     runtime.shutdown_background();
     done
 }
@@ -73,7 +72,7 @@ async fn watch(admin: Listen, order: &TopCommand) -> Result<(), String> {
     let mut interrupt = signal(SignalKind::interrupt()).map_err(broken)?;
     let mut hangup = signal(SignalKind::hangup()).map_err(broken)?;
     let mut resized = signal(SignalKind::window_change()).map_err(broken)?;
-    // Where nobody answers at first, there is nothing to show.
+    // Without a first response there is nothing to show.
     let mut shown = Shown::new(read(&admin, order.by)?);
     let mut keys = keys();
     let full = FullScreen::take();
@@ -89,7 +88,7 @@ async fn watch(admin: Listen, order: &TopCommand) -> Result<(), String> {
             _ = hangup.recv() => return Ok(()),
             _ = resized.recv() => continue,
             key = keys.recv() => match key {
-                // Ctrl-C and Ctrl-D come as keys here.
+                // Ctrl-C and Ctrl-D arrive as keys here.
                 None | Some(b'q' | b'Q' | 3 | 4) => return Ok(()),
                 Some(key) => match of_key(key) {
                     Some(chosen) if chosen != by => { by = chosen; false }
@@ -107,28 +106,28 @@ async fn watch(admin: Listen, order: &TopCommand) -> Result<(), String> {
         };
         if looking.is_none() {
             let named = order.ask.clone();
-            // A larder that was started anew may listen elsewhere.
+            // A restarted larder may listen elsewhere.
             let look = move || admin_client::admin(named.as_ref(), None).and_then(|it| read(&it, by));
             looking = Some(Looking { is_fresh, answer: tokio::task::spawn_blocking(look) });
         }
     }
 }
 
-/// A question that is on its way, so that keys are heard meanwhile.
+/// A request in progress, so that keys are handled meanwhile.
 struct Looking {
-    /// Whether it begins a new second, and not only another order of URLs.
+    /// Whether it is for a new second, not only for another order of URLs.
     is_fresh: bool,
     answer: JoinHandle<Result<TopReading, String>>,
 }
 
-/// Waits for the answer; where nothing was asked, for ever.
+/// Waits for the response; forever without a request.
 async fn done(looking: &mut Option<Looking>) -> Option<(bool, Result<TopReading, String>)> {
     let Some(it) = looking else { return std::future::pending().await };
     let answer = (&mut it.answer).await.unwrap_or_else(|it| Err(format!("larder cannot be queried: {it}.")));
     Some((it.is_fresh, answer))
 }
 
-/// What is on the screen.
+/// The content of the screen.
 struct Shown {
     before: Option<TopReading>,
     now: TopReading,
@@ -167,7 +166,7 @@ impl Shown {
         }
         let before = std::mem::replace(&mut self.now, next);
         let up = |it: &TopReading| it.stats["uptime"].as_u64().unwrap_or(0);
-        // Of a larder that was started anew, what the one before counted says nothing.
+        // The counters of a larder before a restart are not comparable.
         self.before = Some(before).filter(|it| up(it) <= up(&self.now));
         if self.before.is_some() {
             let beat = self.picture(self.now.by).beat();
@@ -179,7 +178,7 @@ impl Shown {
     }
 }
 
-/// The keys that are pressed.
+/// The pressed keys.
 fn keys() -> mpsc::UnboundedReceiver<u8> {
     let (sender, keys) = mpsc::unbounded_channel();
     std::thread::spawn(move || {

@@ -1,4 +1,5 @@
-//! What `larder top` shows: from two readings to lines. No terminal and no clock are here, so that a test can look at it.
+//! The layout of `larder top`: from two readings to lines. No terminal and no clock are here, so that tests can examine
+//! it.
 
 use super::TopReading;
 use crate::stats::{hit_ratio, told};
@@ -9,14 +10,14 @@ use larder_counters::top::TopOrder;
 use serde_json::Value;
 use std::collections::VecDeque;
 
-/// Seconds that are told as small columns at most.
+/// The most seconds shown as small columns.
 pub const COLUMNS: usize = 120;
-/// Columns from which on a URL has a bar beside it.
+/// Columns from which on a URL has a bar next to it.
 const WIDE: usize = 100;
 /// Columns of that.
 const BAR: usize = 12;
 
-/// What a key chooses: `1` to `4`, or the first letter.
+/// The order selected by a key: `1` to `4`, or the first letter.
 #[must_use]
 pub fn of_key(key: u8) -> Option<TopOrder> {
     TopOrder::ALL
@@ -34,39 +35,39 @@ fn spell(by: TopOrder, value: f64) -> String {
     }
 }
 
-/// What one second was like, for the small columns.
+/// The values of one second, for the small columns.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Beat {
     /// Requests per second.
     pub rate: f64,
-    /// The share of hits, 0 to 1; `None` where nothing was asked for.
+    /// The share of hits, 0 to 1; `None` without requests.
     pub hits: Option<f64>,
 }
 
-/// What is to be shown.
+/// The input of the layout.
 pub struct Picture<'a> {
-    /// What URLs are to be ordered by; the reading may still have them by another.
+    /// The selected order of URLs; the reading may still have another.
     pub order: TopOrder,
-    /// The reading before; without one, everything is since the start.
+    /// The reading before; without one, all values are since the start.
     pub before: Option<&'a TopReading>,
     /// The latest.
     pub now: &'a TopReading,
-    /// The seconds before, the latest at the end.
+    /// The earlier seconds, the latest at the end.
     pub beats: &'a VecDeque<Beat>,
-    /// Why there is no later one.
+    /// The reason why there is no later reading.
     pub trouble: Option<&'a str>,
-    /// Whether keys do something.
+    /// Whether keys have an effect.
     pub interactive: bool,
 }
 
 impl Picture<'_> {
-    /// The picture, as many lines as the screen has at most, and none wider than it is.
+    /// The lines, as many as the screen has at most, and none wider than it is.
     #[must_use]
     pub fn lines(&self, screen: Screen) -> Vec<String> {
         let height = screen.height.unwrap_or(usize::MAX);
         let mut lines = vec![self.title(screen)];
         lines.push(match self.trouble {
-            // What to do about it is for those who have not begun.
+            // The remedy is only in the message of a failed start.
             Some(why) => {
                 let why = why.split(';').next().unwrap_or(why).trim_end_matches('.');
                 TerminalLine::new(screen).put(Ink::Red, why).put(Ink::Red, ". Retrying; q quits.").end()
@@ -75,7 +76,7 @@ impl Picture<'_> {
         });
         lines.extend([self.requests(screen), self.hits(screen)]);
         lines.extend([self.latency(screen), self.sent(screen), self.memory(screen), String::new()]);
-        // At least half of what is left is for URLs.
+        // At least half of the remaining lines are for URLs.
         let routes = self.routes(screen, (height.saturating_sub(lines.len() + 4) / 2).min(12));
         if !routes.is_empty() {
             lines.extend(routes);
@@ -87,7 +88,7 @@ impl Picture<'_> {
         lines
     }
 
-    /// What this second was like.
+    /// The values of this second.
     #[must_use]
     pub fn beat(&self) -> Beat {
         Beat { rate: self.counter("requests") / self.seconds(), hits: self.hit_ratio() }
@@ -113,14 +114,14 @@ impl Picture<'_> {
             .end()
     }
 
-    /// Seconds between the readings; since the start where there is but one.
+    /// Seconds between the readings; since the start if there is only one.
     fn seconds(&self) -> f64 {
         let at = |it: &TopReading| it.stats["now_us"].as_f64().unwrap_or(0.0);
         let micros = at(self.now) - self.before.map_or(0.0, at);
         (micros / 1e6).max(0.001)
     }
 
-    /// How much a number grew between the readings.
+    /// The increase of a number between the readings.
     fn grown(&self, number: impl Fn(&Value) -> Option<f64>) -> f64 {
         let now = number(&self.now.stats).unwrap_or(0.0);
         (now - self.before.and_then(|it| number(&it.stats)).unwrap_or(0.0)).max(0.0)
@@ -174,7 +175,7 @@ impl Picture<'_> {
         let seconds = self.seconds();
         let rate = |name: &str| self.counter(name) / seconds;
         let saved = self.grown(|it| it["saved"]["origin_us"].as_f64());
-        // Of one look, all that was saved; of two, how fast.
+        // Of one reading, the total that was saved; of two, the rate.
         let saved = match self.before {
             None => micros(saved),
             Some(_) => format!("{} per second", micros(saved / seconds)),
@@ -211,7 +212,7 @@ impl Picture<'_> {
             return Vec::new();
         }
         let name_width = screen.width.map_or(40, |it| it.saturating_sub(52).clamp(12, 60));
-        // A column that has no room is left out, and not cut.
+        // A column that does not fit is omitted, not truncated.
         let columns = [("requests/s", 11), ("hits", 9), ("p99", 9), ("sent/s", 11), ("5xx", 11)];
         let head = TerminalLine::new(screen).put(Ink::Dim, &format!("{:<name_width$}", "route"));
         let head = columns
@@ -265,7 +266,7 @@ impl Picture<'_> {
         let entries = || self.now.top["entries"].as_array().into_iter().flatten().take(most);
         let value = |it: &Value| it["value"].as_f64().unwrap_or(0.0);
         let first = entries().map(value).fold(0.0, f64::max);
-        // A bar where there is room beside the URLs.
+        // A bar if it fits next to the URLs.
         let bar = if screen.width.is_some_and(|it| it >= WIDE) { BAR } else { 0 };
         for it in entries() {
             let filled = if first > 0.0 { (value(it) / first * bar as f64).ceil() as usize } else { 0 };
@@ -282,7 +283,7 @@ impl Picture<'_> {
     }
 }
 
-/// The buckets of a histogram that came since `before`: upper bound and count.
+/// The buckets of a histogram since `before`: upper bound and count.
 fn difference(now: &Value, before: Option<&Value>) -> Vec<(u64, u64)> {
     let read = |it: &Value| -> Vec<(u64, u64)> {
         let rows = it["buckets"].as_array().into_iter().flatten();
@@ -293,7 +294,7 @@ fn difference(now: &Value, before: Option<&Value>) -> Vec<(u64, u64)> {
     read(now).into_iter().map(|(bound, count)| (bound, count.saturating_sub(was(bound)))).collect()
 }
 
-/// The bound below which this share lies; `None` where nothing was counted.
+/// The bound below which this share lies; `None` for an empty histogram.
 fn percentile(buckets: &[(u64, u64)], share: f64) -> Option<u64> {
     let all: u64 = buckets.iter().map(|it| it.1).sum();
     let rank = ((all as f64 * share).ceil() as u64).max(1);

@@ -1,60 +1,59 @@
-//! The form of a file of traces: lines of JSON, the first of which says that it is one. docs/trace-format.md tells it to
-//! others; a larder reads what any larder of the same version of the form wrote.
+//! The format of a trace file: lines of JSON, the first of which identifies it. docs/trace-format.md documents it; larder
+//! reads files of any larder with the same version of the format.
 
 use larder_gateway::stages::{RequestStage, SpentTimes};
 use serde_json::{Value, json};
 use std::io::{BufRead, Read};
 
-/// The version of the form. One more where a reader of the old form would be wrong about the new.
+/// The version of the format. Incremented if a reader of the old format would misinterpret the new one.
 pub const VERSION: u64 = 1;
 
-/// The name of the field in the first line that holds the version.
+/// The name of the field in the first line with the version.
 const MARK: &str = "larder_traces";
 
-/// Traces that are read of a file at most.
+/// The most traces that are read from a file.
 const MOST: usize = 2_000_000;
-/// Bytes of a line at most.
+/// The most bytes of a line.
 const LINE: u64 = 64 * 1024;
 
-/// One traced request, as far as it is drawn.
+/// One traced request, as far as it is plotted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// When it began, microseconds since the Unix epoch.
+    /// Its beginning, microseconds since the Unix epoch.
     pub start_us: u64,
     /// The route's name.
     pub route: String,
-    /// What the cache did, in the words of the access log.
+    /// The cache result, as in the access log.
     pub cache: String,
-    /// Where the time went.
+    /// The time in each stage.
     pub spent: SpentTimes,
 }
 
-/// What a file of traces holds.
+/// The content of a trace file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecordedTraces {
     /// The requests, in the order in which they ended.
     pub samples: Vec<Sample>,
-    /// How many more there were that did not come into the file.
+    /// The number of further traces that are missing in the file.
     pub lost: u64,
 }
 
-/// The first line, without its end. `sampling` is what larder says of the routes, and who reads may ignore it.
+/// The first line, without its end. `sampling` is larder's list of routes, and readers may ignore it.
 #[must_use]
 pub fn header(recorded_us: u64, sampling: &Value) -> String {
     let stages: Vec<&str> = RequestStage::ALL.iter().map(|it| it.name()).collect();
     json!({ MARK: VERSION, "recorded_us": recorded_us, "stages": stages, "sampling": sampling }).to_string()
 }
 
-/// A line that says that so many traces are missing here.
+/// A line that reports missing traces at this place.
 #[must_use]
 pub fn lost(count: u64) -> String {
     json!({ "lost": count }).to_string()
 }
 
-/// Reads a file of traces.
+/// Reads a trace file.
 ///
-/// # Errors
-/// One sentence, with the line: what is wrong with it, and what would be right.
+/// # Errors One sentence, with the line: the error, and a valid form.
 pub fn read(file: &mut dyn BufRead) -> Result<RecordedTraces, String> {
     let mut recorded = RecordedTraces::default();
     let mut line = Vec::new();
@@ -104,7 +103,7 @@ fn check_header(value: &Value) -> Result<(), String> {
     }
 }
 
-/// Microseconds of a moment at most, and of what a stage took: the year 2255. Sums of some of them are numbers, too.
+/// The most microseconds of a time, and of a stage: the year 2255. Sums of some of them are numbers, too.
 const LATEST: u64 = 9_000_000_000_000_000;
 
 fn sample(value: &Value) -> Result<Sample, String> {

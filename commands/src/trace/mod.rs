@@ -1,5 +1,5 @@
-//! Traces in files: `larder trace record` writes one, `larder trace plot` draws it. The form of the file is in `file`, and in
-//! docs/trace-format.md; how requests are timed is the gateway's.
+//! Traces in files: `larder trace record` writes one, `larder trace plot` plots it. The format of the file is in `file`,
+//! and in docs/trace-format.md; the gateway measures requests.
 
 pub mod file;
 #[cfg(test)]

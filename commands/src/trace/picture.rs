@@ -1,15 +1,15 @@
-//! The classic picture of a disk under many readers, drawn by `plot` from a file of traces: too many concurrent reads of large
-//! files starve some; a bounded pool does not. The pool is the one that serves, with its threads and its queue; only the
-//! device is a model, and the clock is the device's. Tests only.
+//! A simulated disk with many readers, plotted by `plot` from a trace file: too many concurrent reads of large files
+//! starve some; a bounded pool does not. The pool is the production one, with its threads and its queue; only the device
+//! is a model, and the clock is the device's. Tests only.
 //!
-//! Device: one head, which moves to another file in 2 to 10 ms by the distance and then reads 100 MB/s; of the reads that are
-//! outstanding it takes the nearest, as elevators do. Requests for files of 1 to 3 MiB come one every 60 ms on average, and now
-//! and then a dozen at once. Both ways have the same memory to read into, 50 MiB: four readers have room for a whole file
-//! each, four hundred for 128 KiB, which a client takes before the next are asked for; the head has gone elsewhere by then.
-//! (Were there room for four hundred files, 1.2 GB, the elevator alone would do as well as the pool.)
+//! Device: one head, which moves to another file in 2 to 10 ms by the distance and then reads 100 MB/s; of the
+//! outstanding reads it takes the nearest, as elevators do. Requests for files of 1 to 3 MiB arrive every 60 ms on
+//! average, and sometimes a dozen at once. Both variants have the same read memory, 50 MiB: four readers have room for a
+//! whole file each, four hundred for 128 KiB, which a client takes before the next read; the head has moved on by then.
+//! (With room for four hundred files, 1.2 GB, the elevator alone would do as well as the pool.)
 //!
-//! Time goes on where every thread that has something to do waits for the device, and chance is a fixed sequence: so the
-//! pictures are the same each time, however the threads are scheduled.
+//! Time advances when every busy thread waits for the device, and the random numbers are a fixed sequence: so the
+//! pictures are the same each time, for any scheduling of the threads.
 
 use super::plot;
 use super::scale::percentile;
@@ -27,7 +27,7 @@ pub fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/golden").join(name)
 }
 
-/// Holds a page against the golden one; `LARDER_BLESS=1` makes it golden.
+/// Compares a page with the golden one; `LARDER_BLESS=1` replaces the golden one.
 #[track_caller]
 pub fn is_golden(name: &str, page: &str) {
     let path = golden(name);
@@ -45,18 +45,18 @@ const REQUESTS: usize = 400;
 /// Bytes of the whole device.
 const DEVICE: u64 = 400 << 30;
 const PART: u64 = 128 << 10;
-/// Parts that all readers together have room for.
+/// The number of parts that fit into the memory of all readers.
 const ROOM: u64 = REQUESTS as u64;
 /// Microseconds of a part: 100 MB/s.
 const READ: u64 = PART / 100;
-/// Microseconds until the reader of a part asks for the next, where it hands each to its client first.
+/// Microseconds until the reader of a part requests the next, if it sends each to its client first.
 const HANDED_ON: u64 = 300;
-/// Whoever has waited so long for a file has starved: two seconds for what the idle device gives in 40 ms.
+/// A request with a longer wait for a file is starved: two seconds for 40 ms of work of the idle device.
 const STARVED: u64 = 2_000_000;
-/// `cache.disk.readers` as it is by default.
+/// The default of `cache.disk.readers`.
 const READERS: usize = 4;
 
-/// A sequence that looks like chance (Knuth's MMIX).
+/// A pseudo-random sequence (Knuth's MMIX).
 struct Chance(u64);
 
 impl Chance {
@@ -79,14 +79,14 @@ fn requests() -> Vec<SimulatedRequest> {
     (0..REQUESTS)
         .map(|number| {
             at += if number % 40 < 12 { 0 } else { chance.below(120_000) };
-            // Half of them ask for what lies together: what is new is near what is new.
+            // Half of the requests are for neighbouring files: recent files are near each other.
             let place = if chance.below(2) == 0 { chance.below(DEVICE / 16) } else { chance.below(DEVICE) };
             SimulatedRequest { at, place, parts: 8 + chance.below(17) }
         })
         .collect()
 }
 
-/// A thread asks for the next parts of a file, and waits until they are there.
+/// A thread's request for the next parts of a file, which it waits for.
 struct SimulatedRead {
     number: usize,
     parts: u64,
@@ -96,26 +96,26 @@ struct SimulatedRead {
 /// A read that waits for the device.
 struct Outstanding {
     ask: SimulatedRead,
-    /// Since when it is before the device: not before its client has taken what was read before.
+    /// The time from which it is queued at the device: after its client has taken the part before.
     ready: u64,
 }
 
-/// The device, and the world around it: requests come, and what the head has read is there.
+/// The device, and its environment: requests arrive, and reads complete.
 struct SimulatedDevice {
     asked: Vec<SimulatedRequest>,
     clock: Arc<AtomicU64>,
     asks: Receiver<SimulatedRead>,
-    /// Parts of each file that are still to be read.
+    /// Parts of each file that remain to be read.
     left: Vec<u64>,
     outstanding: Vec<Outstanding>,
-    /// Where the head is.
+    /// The position of the head.
     head: u64,
-    /// What it reads, and until when.
+    /// The current read, and its end.
     busy: Option<(SimulatedRead, u64)>,
 }
 
 impl SimulatedDevice {
-    /// Waits until all threads that have something to do have asked: only then does time go on.
+    /// Waits until all busy threads have sent their read: only then does time advance.
     fn settle(&mut self, at_work: usize) {
         while self.outstanding.len() + usize::from(self.busy.is_some()) < at_work {
             let ask = self.asks.recv_timeout(Duration::from_secs(60)).expect("a reader asks");
@@ -125,7 +125,7 @@ impl SimulatedDevice {
         }
     }
 
-    /// Where it is idle it takes the nearest of what is before it.
+    /// Starts the nearest of the outstanding reads if the device is idle.
     fn begin(&mut self) {
         let now = self.clock.load(Relaxed);
         let distance =
@@ -144,13 +144,13 @@ impl SimulatedDevice {
         self.busy = Some((ask, now + took));
     }
 
-    /// When something happens next; `None` where nothing ever does.
+    /// The time of the next event; `None` if there is none.
     fn next(&self, coming: Option<u64>) -> Option<u64> {
         let ready = self.outstanding.iter().map(|it| it.ready).filter(|_| self.busy.is_none());
         self.busy.as_ref().map(|it| it.1).into_iter().chain(coming).chain(ready).min()
     }
 
-    /// The request whose last part is there now, if one is.
+    /// The request whose last part was read now, if any.
     fn end(&mut self) -> Option<usize> {
         let (ask, _) = self.busy.take_if(|it| it.1 <= self.clock.load(Relaxed))?;
         self.left[ask.number] -= ask.parts;
@@ -159,7 +159,7 @@ impl SimulatedDevice {
     }
 }
 
-/// For how long each request waited for a thread, by what the pool says, and when its last byte was there.
+/// For each request its wait for a thread, as reported by the pool, and the time of its last byte.
 fn run(asked: &[SimulatedRequest], threads: usize) -> Vec<(u64, u64)> {
     let clock = Arc::new(AtomicU64::new(0));
     let counters = Arc::new(Counters::default());
@@ -190,7 +190,7 @@ fn run(asked: &[SimulatedRequest], threads: usize) -> Vec<(u64, u64)> {
             ended[number] = now;
             done += 1;
         }
-        // One at a time: its thread asks before the next comes.
+        // One at a time: its thread sends its read before the next request arrives.
         if coming == Some(now) {
             let (number, asks) = (answers.len(), asks_in.clone());
             let (parts, at_once) = (asked[number].parts, ROOM / threads as u64);
@@ -202,7 +202,7 @@ fn run(asked: &[SimulatedRequest], threads: usize) -> Vec<(u64, u64)> {
     answers.into_iter().zip(ended).map(|(it, ended)| (it.blocking_recv().unwrap().1, ended)).collect()
 }
 
-/// What a thread of the pool does: reads a file to its end, as much at once as it has room for.
+/// A thread of the pool: reads a file to its end, as much at once as its memory allows.
 fn read(number: usize, parts: u64, at_once: u64, device: &Sender<SimulatedRead>) {
     let mut left = parts;
     while left > 0 {
@@ -214,7 +214,7 @@ fn read(number: usize, parts: u64, at_once: u64, device: &Sender<SimulatedRead>)
     }
 }
 
-/// Writes a file of traces, has `larder trace plot` draw it, and gives the page.
+/// Writes a trace file, lets `larder trace plot` plot it, and returns the page.
 fn drawn(asked: &[SimulatedRequest], done: &[(u64, u64)], name: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
     let order = cli::Plot { file: folder.path().join(name), out: folder.path().join("page.html") };
@@ -256,7 +256,7 @@ fn too_many_readers_starve_some_and_the_pool_does_not() {
     assert!(many.2 >= 6 * many.0, "some wait far longer than most: {many:?}");
     assert!(many.2 >= 10 * few.2, "and than any by the pool: {few:?} against {many:?}");
     assert!(few.0 < many.0, "and none is served later for that: {few:?} against {many:?}");
-    // Where they wait: before the device, where it shows as a slow read; or in the pool's queue, in the order of their coming.
+    // The place of the wait: at the device, where it shows as a slow read; or in the pool's queue, in order of arrival.
     assert_eq!((0, 0, 0), waits(&unbounded));
     assert!(waits(&pool).2 > few.0 && waits(&pool).2 < STARVED / 4, "{:?}", waits(&pool));
     is_golden("reads-unbounded.html", &drawn(&asked, &unbounded, "reads-unbounded.jsonl"));

@@ -1,5 +1,5 @@
-//! Draws a file of traces as one HTML page without scripts: when each request began against what it waited for, all of it
-//! and stage by stage. In the spirit of the plots that lighttpd's `LOG_TIMING` patch was made for.
+//! Plots a trace file as one HTML page without scripts: the start of each request against its waiting time, in total and
+//! stage by stage. Modelled on the plots of lighttpd's `LOG_TIMING` patch.
 
 use super::file::{self, RecordedTraces};
 use super::scale::{SecondsAxis, percentile, spell_micros};
@@ -18,7 +18,7 @@ use std::path::Path;
 const WIDE: DrawingSize = DrawingSize { width: 1120, height: 300 };
 const SMALL: DrawingSize = DrawingSize { width: 380, height: 230 };
 
-/// The sums that are drawn wide: title, what it tells, stages.
+/// The sums with a wide plot: title, explanation, stages.
 const SUMS: [(&str, &str, &[RequestStage]); 4] = [
     ("Queue wait", "waiting for a disk reader thread, or for the queue of the fleet", &[RequestStage::Queue]),
     (
@@ -38,10 +38,9 @@ const SUMS: [(&str, &str, &[RequestStage]); 4] = [
     ),
 ];
 
-/// Draws the file that was named, and says where the page is.
+/// Plots the named file, and returns a message with the place of the page.
 ///
-/// # Errors
-/// One sentence: the file cannot be read or is not one of traces, or the page cannot be written.
+/// # Errors One sentence: the file cannot be read or is not a trace file, or the page cannot be written.
 pub fn run(order: &cli::Plot) -> Result<String, String> {
     let cannot = |path: &Path, what: &str, it: &std::io::Error| {
         format!("{} cannot be {what}: {}.", path.display(), plain(it))
@@ -53,7 +52,7 @@ pub fn run(order: &cli::Plot) -> Result<String, String> {
     let page = page(&recorded, &name);
     let count = recorded.samples.len();
     if order.out == Path::new("-") {
-        // Whoever reads it may have had enough.
+        // The reader of the output may have gone.
         let _ = std::io::stdout().lock().write_all(page.as_bytes());
         return Ok(format!("plotted {count} requests."));
     }
@@ -157,7 +156,7 @@ fn legend(out: &mut String) {
     out.push_str("</p>\n");
 }
 
-/// A table: of each route, how many and how long.
+/// A table: for each route the number and the durations.
 fn routes(recorded: &RecordedTraces, out: &mut String) {
     let mut routes: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
     for it in &recorded.samples {
@@ -179,7 +178,7 @@ fn routes(recorded: &RecordedTraces, out: &mut String) {
     out.push_str("</table>\n");
 }
 
-/// Both themes have a contrast of 4.5 at least for text, and of 3 for points.
+/// Both themes have a contrast of at least 4.5 for text, and of 3 for points.
 const STYLE: &str = "\
 :root { color-scheme: light dark; --back: #fff; --text: #1c2430; --soft: #596273; --grid: #e6e9ee; --axis: #9aa3b2;
   --hit: #1668c7; --miss: #c4510f; --other: #6b7280; --line: #8b1a5c; }

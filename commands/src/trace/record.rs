@@ -1,4 +1,4 @@
-//! `larder trace record`: follows the traces of a running larder for a while and writes them to a file.
+//! `larder trace record`: follows the traces of a running larder for a time and writes them to a file.
 
 use super::file;
 use crate::admin_client::{self, ServerEvents, StreamRefusal};
@@ -16,26 +16,27 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// How long an answer of the admin may take.
+/// The time limit of a request to the admin.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// So often it is looked whether the time is over, or somebody has pressed Ctrl-C.
+/// The interval of checks for the end of the time and for Ctrl-C.
 const LOOK: Duration = Duration::from_millis(100);
-/// Seconds for which larder is asked to trace, again and again: that long it goes on where this ends without a word.
+/// The duration in seconds of a requested sampling rate, which is renewed: it remains in force that long if this process
+/// dies.
 const LEASE: u64 = 30;
-/// So often it is asked anew, microseconds: twice it may fail.
+/// The interval of renewals, microseconds: two may fail.
 const RENEW: u64 = 10_000_000;
 
-/// What was recorded.
+/// The result of a recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecordSummary {
     /// Traces in the file.
     pub traces: u64,
-    /// Traces that did not get there.
+    /// Lost traces.
     pub lost: u64,
 }
 
 impl RecordSummary {
-    /// One sentence for people.
+    /// One sentence for display.
     #[must_use]
     pub fn tell(&self, out: &Path) -> String {
         let Self { traces, lost } = self;
@@ -48,10 +49,9 @@ impl RecordSummary {
     }
 }
 
-/// Records, until the time is over, Ctrl-C is pressed, or it is told to end (SIGTERM, SIGHUP).
+/// Records until the time is over, Ctrl-C is pressed, or a signal arrives (SIGTERM, SIGHUP).
 ///
-/// # Errors
-/// One sentence: no larder answers, nothing is traced there, or the file cannot be written.
+/// # Errors One sentence: no larder responds, no route is traced there, or the file cannot be written.
 pub fn run(order: &RecordTraces) -> Result<RecordSummary, String> {
     let admin = admin_client::admin(order.ask.as_ref(), None)?;
     let answer = admin_client::get(&admin, "/api/v1/traces?limit=1", PATIENCE)?;
@@ -63,7 +63,7 @@ pub fn run(order: &RecordTraces) -> Result<RecordSummary, String> {
         ));
     }
     let interrupted = interrupted();
-    // Followed before it is switched on, so that the first is not missed.
+    // The stream is opened before sampling is switched on, so that the first trace is not missed.
     let path = format!("/api/v1/traces/stream?route={}", encoded(&order.route));
     let events = follow(admin.clone(), path)?;
     let owner = format!("record-{}-{}", std::process::id(), clock::unix_micros(clock::precise_micros()));
@@ -72,7 +72,7 @@ pub fn run(order: &RecordTraces) -> Result<RecordSummary, String> {
         Some(it) => it.hold(LEASE)?["sampling"].take(),
         None => answer["sampling"].clone(),
     };
-    // For how long is between larder and us.
+    // The durations of leases are not recorded.
     let rates = sampling.as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut);
     rates.for_each(|it| it.retain(|name, _| matches!(name.as_str(), "route" | "every")));
     let cannot = |it: &std::io::Error| format!("{} cannot be written: {}.", order.out.display(), plain(it));
@@ -85,7 +85,7 @@ pub fn run(order: &RecordTraces) -> Result<RecordSummary, String> {
     let mut summary = RecordSummary::default();
     while clock::precise_micros() < end && !interrupted.load(Relaxed) {
         if clock::precise_micros() >= renew {
-            // A busy larder may not answer; that it is gone is told by its stream.
+            // A busy larder may not respond; its stream shows whether it has stopped.
             rate.iter().for_each(|it| drop(it.hold(LEASE)));
             renew = clock::precise_micros() + RENEW;
         }
@@ -117,11 +117,11 @@ pub fn run(order: &RecordTraces) -> Result<RecordSummary, String> {
     Ok(summary)
 }
 
-/// Events that may wait to be written: the server counts what finds no room beyond.
+/// The most events that wait to be written: the server counts further ones.
 const AHEAD: usize = 256;
 
-/// Follows a stream on a thread of its own, so that the end of the time is not missed while nothing comes. Returns once it
-/// is begun.
+/// Follows a stream on a thread of its own, so that the end of the time is not missed while no event arrives. Returns
+/// once the stream is open.
 fn follow(admin: Listen, path: String) -> Result<Receiver<(String, String)>, String> {
     let (begun, has_begun) = mpsc::sync_channel(1);
     let (send, events) = mpsc::sync_channel(AHEAD);
@@ -156,13 +156,13 @@ fn of_route(sampling: &Value, route: &str) -> Result<Vec<(String, u64)>, String>
     Ok(of)
 }
 
-/// A rate that larder is asked to hold for a while, and again; ended with the recording, and by itself where that was killed.
-/// Whoever else records the route has one of its own.
+/// A sampling rate that is requested for a time, and renewed; ended with the recording, and by itself if that was killed.
+/// Other recorders of the route have their own.
 struct HeldRate<'a> {
     admin: &'a Listen,
     route: &'a str,
     every: u32,
-    /// A name that no other recording has.
+    /// A name that differs from all other recordings.
     owner: String,
 }
 
@@ -174,7 +174,7 @@ impl HeldRate<'_> {
 }
 
 impl Drop for HeldRate<'_> {
-    /// Where nobody answers, there is nobody to be told, or it ends by itself.
+    /// Without a response the rate ends by itself.
     fn drop(&mut self) {
         let _ = self.hold(0);
     }
@@ -186,8 +186,8 @@ fn open(path: &Path) -> std::io::Result<BufWriter<Box<dyn Write>>> {
     Ok(BufWriter::new(out))
 }
 
-/// Becomes true when Ctrl-C is pressed or the process is told to end; never where that cannot be told. From its return on no such
-/// signal ends the process.
+/// Becomes true when Ctrl-C is pressed or a signal to end arrives; never if signals cannot be handled. From its return on
+/// no such signal ends the process.
 fn interrupted() -> Arc<AtomicBool> {
     let flag = Arc::new(AtomicBool::new(false));
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return flag };

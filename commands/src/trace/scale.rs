@@ -1,6 +1,6 @@
-//! Scales of the plots: where a value lies between two ends, and which values are named beside the axis.
+//! Scales of the plots: the position of a value between two ends, and the values with a label on the axis.
 
-/// A number of microseconds as people say it.
+/// A number of microseconds for display.
 pub fn spell_micros(micros: u64) -> String {
     let (value, unit) = match micros {
         0 => return "0".to_owned(),
@@ -8,7 +8,7 @@ pub fn spell_micros(micros: u64) -> String {
         1_000..1_000_000 => (micros, "ms"),
         _ => (micros / 1_000, "s"),
     };
-    // Three figures are as many as a plot tells.
+    // A plot shows three significant figures.
     let (whole, rest) = (value / 1_000, value % 1_000);
     let text = match whole {
         0..10 => format!("{whole}.{:02}", rest / 10),
@@ -19,21 +19,21 @@ pub fn spell_micros(micros: u64) -> String {
     format!("{text} {unit}")
 }
 
-/// Values of time on a logarithmic axis: a band for zero where there is one, then decades.
+/// Values of time on a logarithmic axis: a band for zero if needed, then decades.
 pub struct Decades {
     /// The first decade is from 10^first microseconds.
     first: u32,
     /// The last ends at 10^last.
     last: u32,
-    /// The part of the height below the decades, for values that are zero; 0 where none is.
+    /// The part of the height below the decades, for values of zero; 0 if there is none.
     pub zero: f64,
 }
 
-/// The part of the height that the band for zero has.
+/// The part of the height of the band for zero.
 const ZERO: f64 = 0.13;
 
 impl Decades {
-    /// Decades that hold all of `values`.
+    /// Decades that contain all of `values`.
     pub fn of(values: impl Iterator<Item = u64> + Clone) -> Self {
         let zero = if values.clone().any(|it| it == 0) { ZERO } else { 0.0 };
         let positive = values.filter(|it| *it > 0);
@@ -43,7 +43,7 @@ impl Decades {
         Self { first, last: (most.ilog10() + 1).max(first + 2), zero }
     }
 
-    /// Where a value lies, from 0 at the bottom to 1.
+    /// The position of a value, from 0 at the bottom to 1.
     pub fn at(&self, micros: u64) -> f64 {
         if micros == 0 {
             return self.zero / 3.0;
@@ -53,7 +53,7 @@ impl Decades {
         self.zero + (1.0 - self.zero) * (decades / f64::from(self.last - self.first)).clamp(0.0, 1.0)
     }
 
-    /// The values that are named.
+    /// The values with a label.
     pub fn ticks(&self) -> impl Iterator<Item = u64> {
         (self.first..=self.last).map(|it| 10u64.saturating_pow(it))
     }
@@ -63,7 +63,7 @@ impl Decades {
 pub struct SecondsAxis {
     /// Microseconds from end to end; never 0.
     pub length: u64,
-    /// Microseconds between two that are named.
+    /// Microseconds between two labels.
     pub step: u64,
 }
 
@@ -77,19 +77,19 @@ impl SecondsAxis {
         Self { length, step: step.unwrap_or(rough) }
     }
 
-    /// Where a time lies, from 0 to 1.
+    /// The position of a time, from 0 to 1.
     #[allow(clippy::cast_precision_loss, reason = "a pixel is less exact")]
     pub fn at(&self, micros: u64) -> f64 {
         (micros as f64 / self.length as f64).clamp(0.0, 1.0)
     }
 
-    /// The times that are named.
+    /// The times with a label.
     pub fn ticks(&self) -> impl Iterator<Item = u64> + '_ {
         (0..=self.length / self.step).map(|it| it * self.step)
     }
 }
 
-/// The value of which `percent` of the sorted values are not larger; `None` of none.
+/// The smallest of the sorted values that `percent` of them do not exceed; `None` without values.
 pub fn percentile(sorted: &[u64], percent: usize) -> Option<u64> {
     let rank = (sorted.len() * percent).div_ceil(100).max(1);
     sorted.get(rank - 1).copied()

@@ -1,15 +1,15 @@
-//! One scatter as SVG text: axes, named values, lines of percentiles, points by kind. What is drawn is told by `plot`.
+//! One scatter plot as SVG text: axes, labels, percentile lines, points by kind. The data come from `plot`.
 
 use super::scale::{Decades, SecondsAxis, percentile, spell_micros};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-/// Who answered: points are coloured by that.
+/// The source of a response, which determines the colour of its point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PointKind {
     /// The cache.
     Hit,
-    /// The origin, or another's fetch of it.
+    /// The origin, or another request's fetch.
     Miss,
     /// Neither.
     Other,
@@ -28,7 +28,7 @@ impl PointKind {
         }
     }
 
-    /// Beside the colour in the legend.
+    /// The label in the legend.
     pub fn label(self) -> &'static str {
         match self {
             PointKind::Hit => "from the cache",
@@ -38,7 +38,7 @@ impl PointKind {
     }
 }
 
-/// One point: microseconds since the first start, microseconds that it took.
+/// One point: microseconds since the first start, its duration in microseconds.
 pub type Point = (u64, u64, PointKind);
 
 /// The size of a drawing, in its own units.
@@ -52,12 +52,12 @@ const LEFT: u32 = 58;
 const RIGHT: u32 = 78;
 const TOP: u32 = 12;
 const BOTTOM: u32 = 40;
-/// Percentiles that have a line.
+/// Percentiles with a line.
 const LINES: [usize; 3] = [50, 90, 99];
-/// Least distance of two labels.
+/// The least distance of two labels.
 const APART: f64 = 12.0;
 
-/// Draws `points` into `out`. `title` is for those who do not see it.
+/// Draws `points` into `out`. `title` is for screen readers.
 pub fn scatter(title: &str, points: &[Point], x: &SecondsAxis, size: DrawingSize, out: &mut String) {
     let DrawingSize { width, height } = size;
     let y = Decades::of(points.iter().map(|it| it.1));
@@ -94,7 +94,7 @@ pub fn scatter(title: &str, points: &[Point], x: &SecondsAxis, size: DrawingSize
     let middle = left(0.5);
     let _ = writeln!(out, "<text class=\"x\" x=\"{middle:.1}\" y=\"{}\">start, seconds</text>", height - 6);
     for kind in PointKind::ALL {
-        // Tenths of a unit; what falls together is drawn once.
+        // Tenths of a unit; coinciding points are drawn once.
         #[allow(clippy::cast_possible_truncation, reason = "within the drawing")]
         let place = |(at, took, _): &Point| {
             ((left(x.at(*at)) * 10.0).round() as i64, (top(y.at(*took)) * 10.0).round() as i64)
@@ -113,7 +113,7 @@ pub fn scatter(title: &str, points: &[Point], x: &SecondsAxis, size: DrawingSize
     out.push_str("</svg>\n");
 }
 
-/// The lines of percentiles, their labels apart from one another.
+/// The percentile lines, with non-overlapping labels.
 fn lines(points: &[Point], y: &Decades, right: u32, top: impl Fn(f64) -> f64, out: &mut String) {
     let mut values: Vec<u64> = points.iter().map(|it| it.1).collect();
     values.sort_unstable();
@@ -132,7 +132,7 @@ fn lines(points: &[Point], y: &Decades, right: u32, top: impl Fn(f64) -> f64, ou
     }
 }
 
-/// A time of the axis, with as many places as its steps need.
+/// A time of the axis, with the decimals that its steps need.
 fn seconds(micros: u64, step: u64) -> String {
     let places =
         [1_000_000, 100_000, 10_000, 1_000, 100, 10].iter().position(|it| step % it == 0).unwrap_or(6);
@@ -140,7 +140,7 @@ fn seconds(micros: u64, step: u64) -> String {
     if places == 0 { whole.to_string() } else { format!("{whole}.{}", &rest[..places]) }
 }
 
-/// Text within HTML.
+/// Escapes a text for HTML.
 pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for it in text.chars() {

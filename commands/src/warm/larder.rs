@@ -1,7 +1,7 @@
-//! The larder that is asked to warm itself: where it listens, by which scheme, and one GET. What comes of many is in `warm`.
+//! The larder that `warm` sends requests to: its listeners, their schemes, and one GET. The evaluation is in `warm`.
 //!
-//! A page is kept under the scheme by which it came, so each URL is asked over a listener that speaks its own. Of an address of
-//! this machine nobody has to prove who listens there; its certificate is for the names that visitors know.
+//! A page is stored under the scheme of its request, so each URL is requested over a listener with its scheme. On an
+//! address of this machine the certificate is not verified: it is for the public names.
 
 use super::urls::WarmPage;
 use crate::admin_client;
@@ -20,14 +20,14 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Hosts to which connections by TLS are kept; those of one name are of no use to another.
+/// The most hosts with kept TLS connections; those of one name cannot be used for another.
 const MOST_HOSTS: usize = 64;
 
-/// Why there is no answer.
+/// The reason for a missing response.
 pub(super) enum WarmFailure {
-    /// Nobody was asked: no listener speaks this.
+    /// No request was sent: no listener has this scheme.
     Unspoken(Scheme),
-    /// It was asked.
+    /// The request failed.
     Asked(OriginError),
 }
 
@@ -38,7 +38,7 @@ impl std::convert::From<OriginError> for WarmFailure {
 }
 
 impl WarmFailure {
-    /// In one sentence.
+    /// One sentence.
     pub fn sentence(&self) -> String {
         match self {
             WarmFailure::Unspoken(Scheme::Https) => {
@@ -49,24 +49,24 @@ impl WarmFailure {
             WarmFailure::Unspoken(Scheme::Http) => {
                 "no listener uses http: set --to, or --as https.".to_owned()
             }
-            // Of this client larder is the origin.
+            // For this client larder is the origin.
             WarmFailure::Asked(error) => error.sentence().replace("the origin", "larder"),
         }
     }
 }
 
-/// The larder that is asked.
+/// The larder to warm.
 pub(super) struct WarmTarget {
     clear: Option<Rc<OriginPool>>,
     secure: Option<Secure>,
-    /// The scheme by which everything is asked for, where one was given.
+    /// The scheme of every request, if given.
     scheme: Option<Scheme>,
-    /// The host of paths that name none.
+    /// The host of paths without one.
     host: String,
     fields: Vec<(String, String)>,
 }
 
-/// A listener that speaks TLS.
+/// A listener with TLS.
 struct Secure {
     at: OriginAddress,
     tls: OriginTls,
@@ -75,10 +75,9 @@ struct Secure {
 }
 
 impl WarmTarget {
-    /// Finds where it listens.
+    /// Finds its listeners.
     ///
-    /// # Errors
-    /// One sentence: nobody is there, or it cannot be told which.
+    /// # Errors One sentence: no larder runs, or the choice is ambiguous.
     pub fn new(order: &Warm) -> Result<Self, String> {
         let to = if order.to.is_empty() { serving(order)? } else { order.to.clone() };
         let of = |scheme| to.iter().find(|it| it.1 == scheme).map(|it| it.0.clone());
@@ -107,10 +106,9 @@ impl WarmTarget {
         Ok(Self { clear, secure, scheme: order.scheme, host, fields })
     }
 
-    /// Asks for one page; its head has come when this returns.
+    /// Requests one page; returns after its head has arrived.
     ///
-    /// # Errors
-    /// There is no answer.
+    /// # Errors There is no response.
     pub async fn get(&self, page: &WarmPage) -> Result<(u16, FieldList, Rc<Exchange>), WarmFailure> {
         let mut fields = FieldList::new();
         let authority = page.authority.as_deref().unwrap_or(&self.host);
@@ -134,7 +132,7 @@ impl WarmTarget {
         }
     }
 
-    /// Who is asked for a page of this scheme and host.
+    /// The pool for a page of this scheme and host.
     fn asked(&self, scheme: Option<Scheme>, authority: &str) -> Result<Rc<OriginPool>, WarmFailure> {
         let unnamed = if self.clear.is_some() { Scheme::Http } else { Scheme::Https };
         match (self.scheme.or(scheme).unwrap_or(unnamed), &self.clear, &self.secure) {
@@ -146,7 +144,7 @@ impl WarmTarget {
 }
 
 impl Secure {
-    /// The connections that were greeted with the host of this authority.
+    /// The connections whose handshake had the host of this authority.
     fn of(&self, authority: &str) -> Rc<OriginPool> {
         let host = match authority.rsplit_once(':') {
             Some((host, port)) if !port.contains(']') => host,
@@ -192,19 +190,19 @@ fn limits(concurrency: usize) -> OriginLimits {
     }
 }
 
-/// Where the larder that runs here serves: the first address of each scheme.
+/// The listeners of the running larder: the first address of each scheme.
 fn serving(order: &Warm) -> Result<Vec<(OriginAddress, Scheme)>, String> {
     let authority = match &order.from {
         UrlSource::Sitemap(url) => Scheme::split(url).map(|it| it.1.split('/').next().unwrap_or(it.1)),
         UrlSource::Log(_) | UrlSource::List(_) => None,
     };
-    // A site's public name has no port of this machine: then there must be one larder alone.
+    // The public name of a site has no port of this machine: then only one larder may run.
     let authority = authority.filter(|it| it.rsplit_once(':').is_some_and(|it| it.1.parse::<u16>().is_ok()));
     let admin = admin_client::admin(order.ask.as_ref(), authority)?;
     let mut found: Vec<(OriginAddress, Scheme)> = Vec::new();
     let listeners = admin_client::serves(&admin)?;
     for listener in &listeners {
-        // Every address is reached at this machine's own. One where a proxy has to introduce its clients is not for us.
+        // Every address is reached at this machine's own. A listener with the PROXY protocol cannot be used.
         let here = listener.replace("://0.0.0.0:", "://127.0.0.1:").replace("://[::]:", "://[::1]:");
         let Ok((at, scheme)) = crate::cli::listener(&here) else { continue };
         if found.iter().all(|it| it.1 != scheme) {
@@ -219,7 +217,7 @@ fn serving(order: &Warm) -> Result<Vec<(OriginAddress, Scheme)>, String> {
     Ok(found)
 }
 
-/// Whether only this machine can be meant: one can listen at no other's address.
+/// Whether the address is certainly on this machine: no other machine's address can be listened on.
 fn is_of_this_machine(at: &OriginAddress) -> bool {
     match at {
         OriginAddress::Tcp(host, _) if host == "localhost" => true,

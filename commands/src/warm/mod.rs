@@ -1,8 +1,8 @@
-//! `larder warm`: asks a running larder for many URLs, so that it has what visitors will ask for, and tells what came
-//! of it. The URLs are found in `urls` and `sitemap`; who is asked, and over what, is in `larder`; the bar is drawn in `progress`.
+//! `larder warm`: requests many URLs from a running larder, so that its cache is filled for visitors, and prints the
+//! result. The URLs come from `urls` and `sitemap`; connections are in `larder`; the progress bar is in `progress`.
 //!
-//! Requests go through `larder_origin`, the HTTP/1.1 client that the gateway itself uses: it is there, it has deadlines,
-//! keeps connections and reads strictly, so that no library needs to be trusted for it.
+//! Requests use `larder_origin`, the HTTP/1.1 client of the gateway: it has deadlines, keeps connections and parses
+//! strictly, so that no other library is needed.
 
 mod larder;
 mod progress;
@@ -23,35 +23,35 @@ use std::time::Duration;
 use tokio::task::LocalSet;
 use urls::{Urls, WarmPage};
 
-/// Failures in a row after which larder counts as gone.
+/// Consecutive failures after which larder counts as stopped.
 const GONE: u64 = 16;
 
-/// Bytes of a body that tell whether larder itself refused.
+/// Bytes of a body that show whether larder itself rejected the request.
 const ENOUGH: usize = 64;
 
-/// Whether a body begins as those of larder's own refusals do: by status and reason, on a line of their own.
+/// Whether a body begins like larder's own error pages: with status and reason, on a line of their own.
 fn is_refusal(status: u16, begins: &[u8]) -> bool {
     status >= 400 && begins.starts_with(format!("{status} {}\n", reason(status)).as_bytes())
 }
 
-/// What came of it.
+/// The result of a run.
 #[derive(Debug, Default)]
 pub struct WarmSummary {
     /// URLs that were found.
     pub found: usize,
-    /// URLs of other hosts, which were not asked for.
+    /// URLs of other hosts, which were not requested.
     pub elsewhere: usize,
-    /// Lines of the list or log that name no page, and the number of the first.
+    /// Lines of the list or log that do not name a page, and the number of the first.
     pub unread: usize,
     /// See `unread`.
     pub first_unread: usize,
     /// Whether more URLs were found than are kept.
     pub cut: bool,
-    /// Sitemaps that end before their end, and the first of them.
+    /// Truncated sitemaps, and the first of them.
     pub incomplete: usize,
     /// See `incomplete`.
     pub first_incomplete: String,
-    /// Requests that were answered to their last byte.
+    /// Requests with a complete response.
     pub done: u64,
     /// Answered from the cache.
     pub hits: u64,
@@ -59,33 +59,33 @@ pub struct WarmSummary {
     pub misses: u64,
     /// Of the misses, those that are stored now.
     pub stored: u64,
-    /// Answers that do not say who answered: `cache.cache_status` is off, or it is a file.
+    /// Responses without `Cache-Status`: `cache.cache_status` is off, or it is a file.
     pub unknown: u64,
-    /// Requests without an answer, or with half of one.
+    /// Requests without a response, or with an incomplete one.
     pub errors: u64,
-    /// The first of those, in one sentence.
+    /// The first of those errors, in one sentence.
     pub first_error: Option<String>,
     /// Answers by status.
     pub by_status: BTreeMap<u16, u64>,
     /// Bytes of bodies.
     pub bytes: u64,
-    /// How long it took.
+    /// The duration.
     pub seconds: f64,
-    /// Why it ended.
+    /// The reason for the end.
     pub end: WarmEnd,
 }
 
-/// Why it ended.
+/// The reason for the end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WarmEnd {
-    /// Everything was asked for.
+    /// Every URL was requested.
     #[default]
     Done,
-    /// The origin has been asked as often as it might.
+    /// The limit of origin requests was reached.
     Budget,
-    /// Somebody pressed Ctrl-C.
+    /// Ctrl-C was pressed.
     Interrupted,
-    /// Nobody answers any more.
+    /// larder no longer responds.
     Gone,
 }
 
@@ -100,10 +100,9 @@ impl WarmEnd {
     }
 }
 
-/// Asks for everything.
+/// Requests all URLs.
 ///
-/// # Errors
-/// One sentence: nothing was asked for, because the URLs or larder could not be found.
+/// # Errors One sentence: no request was sent, because the URLs or larder could not be found.
 pub fn run(order: &Warm) -> Result<WarmSummary, String> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -112,7 +111,7 @@ pub fn run(order: &Warm) -> Result<WarmSummary, String> {
     LocalSet::new().block_on(&runtime, warm(order))
 }
 
-/// So many things that name something.
+/// A number of things with their name.
 fn name(one: &str, more: &str, count: usize) -> String {
     if count == 1 { format!("1 {one} names") } else { format!("{count} {more} name") }
 }
@@ -162,7 +161,7 @@ struct Run {
     next: Cell<usize>,
     pace: Option<tokio::sync::Mutex<tokio::time::Interval>>,
     budget: Option<u64>,
-    /// Requests that may still turn out to be misses.
+    /// Requests in progress that may still become misses.
     open: Cell<u64>,
     in_a_row: Cell<u64>,
     summary: RefCell<WarmSummary>,
@@ -216,7 +215,7 @@ impl Run {
             if let Some(pace) = &self.pace {
                 pace.lock().await.tick().await;
             }
-            // What is under way may reach the origin, too: no more is begun than it may be asked.
+            // Requests in progress may reach the origin, too: no more are started than the limit allows.
             let misses = self.summary.borrow().misses;
             if self.budget.is_some_and(|most| misses >= most) {
                 return self.end(WarmEnd::Budget);
@@ -247,7 +246,7 @@ impl Run {
         }
         self.in_a_row.set(0);
         let said = fields.get("cache-status").map(|it| String::from_utf8_lossy(it).into_owned());
-        // The last member is that of the cache next to us (RFC 9211 section 2).
+        // The last member is that of the nearest cache (RFC 9211 section 2).
         let last = said.as_deref().and_then(|it| it.rsplit(',').next());
         let has = |what: &str| {
             last.is_some_and(|it| it.split(';').any(|it| it.trim().split('=').next() == Some(what)))
@@ -260,7 +259,7 @@ impl Run {
         summary.bytes += bytes;
         *summary.by_status.entry(status).or_default() += 1;
         if status >= 500 || is_own {
-            // An answer, but no page.
+            // A response, but not of a page.
             summary.errors += 1;
             let why = match is_own {
                 true => format!("{page}: larder rejects it with {status}"),
@@ -280,7 +279,7 @@ impl Run {
     }
 
     fn failed(&self, page: &WarmPage, failure: WarmFailure) {
-        // Who is not asked may be well.
+        // A request that was not sent does not show that larder is silent.
         let is_silent = matches!(failure, WarmFailure::Asked(_));
         self.in_a_row.set(if is_silent { self.in_a_row.get() + 1 } else { self.in_a_row.get() });
         {
@@ -310,13 +309,13 @@ impl Run {
 }
 
 impl WarmSummary {
-    /// Whether everything that was to be asked for was known, and answered.
+    /// Whether every URL was valid, and answered.
     #[must_use]
     pub fn is_well(&self) -> bool {
         self.errors == 0 && self.incomplete == 0 && matches!(self.end, WarmEnd::Done | WarmEnd::Budget)
     }
 
-    /// For programs.
+    /// The result as JSON.
     #[must_use]
     pub fn json(&self) -> Value {
         let by_status: serde_json::Map<String, Value> =
@@ -330,7 +329,7 @@ impl WarmSummary {
         })
     }
 
-    /// For people.
+    /// The result as text.
     #[must_use]
     pub fn tell(&self) -> String {
         let mut out = String::new();

@@ -1,4 +1,4 @@
-//! How far a long command has come: a bar on a terminal, a line for each tenth elsewhere. Both go to standard error.
+//! The progress of a long command: a bar on a terminal, otherwise a line for each tenth. Both go to standard error.
 
 use super::WarmSummary;
 use std::cell::Cell;
@@ -7,25 +7,25 @@ use std::io::{IsTerminal, Write};
 /// Characters of the bar.
 const WIDTH: usize = 30;
 
-/// How far.
+/// The state of the display.
 pub struct WarmProgress {
     all: usize,
     is_terminal: bool,
-    /// Tenths that were told.
+    /// Tenths that were printed.
     told: Cell<usize>,
 }
 
 impl WarmProgress {
-    /// Of so many.
+    /// A display for this number of steps.
     pub fn new(all: usize) -> Self {
         Self { all, is_terminal: std::io::stderr().is_terminal(), told: Cell::new(0) }
     }
 
-    /// Tells how far it is, where there is anything new.
+    /// Updates the display if there is progress.
     pub fn draw(&self, now: &WarmSummary) {
         let done = usize::try_from(now.done + now.errors).unwrap_or(usize::MAX).min(self.all);
         let mut out = std::io::stderr().lock();
-        // Nobody reads: no reason not to go on.
+        // A missing reader is no reason to stop.
         if self.is_terminal {
             let _ = write!(out, "\r{}", bar(done, self.all, now));
             let _ = out.flush();
@@ -37,7 +37,7 @@ impl WarmProgress {
         }
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub fn clear(&self) {
         if self.is_terminal {
             let _ = write!(std::io::stderr().lock(), "\r\x1b[K");

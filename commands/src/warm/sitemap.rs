@@ -1,24 +1,23 @@
-//! Reads sitemaps (<https://www.sitemaps.org/protocol.html>): which locations one names, and whether they are pages or
-//! further sitemaps. No other XML is read, and nothing outside the text is ever fetched.
+//! The parser of sitemaps (<https://www.sitemaps.org/protocol.html>): the locations in one, as pages or further sitemaps.
+//! No other XML is parsed, and no external entity is fetched.
 
-/// What a sitemap names.
+/// The content of a sitemap.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sitemap {
     /// URLs of pages.
     pub pages: Vec<String>,
     /// URLs of further sitemaps.
     pub sitemaps: Vec<String>,
-    /// Whether it ends before what it began with does: it was cut short.
+    /// Whether the closing tag is missing: it was truncated.
     pub cut: bool,
-    /// It is XML, and neither a sitemap nor an index of them.
+    /// Whether it is XML other than a sitemap or an index of sitemaps.
     pub is_another: bool,
 }
 
-/// Bytes of one location at most; the protocol allows 2,048 characters.
+/// The most bytes of one location; the protocol allows 2,048 characters.
 const LONGEST: usize = 8192;
 
-/// Reads the text of one. Text without any location gives none, whatever it is. A list of URLs, one a line, is a sitemap
-/// as well.
+/// Parses the text of one. Any text without a location gives none. A list of URLs, one a line, is a sitemap as well.
 #[must_use]
 pub fn read(text: &str) -> Sitemap {
     let mut found = Sitemap::default();
@@ -52,7 +51,7 @@ pub fn read(text: &str) -> Sitemap {
                 found.is_another = false;
             }
             "/urlset" | "/sitemapindex" => found.cut = false,
-            // `image:loc` and `video:…_loc` are no pages.
+            // `image:loc` and `video:…_loc` are not pages.
             "loc" if !tag.contains(':') || tag.starts_with("sm:") || tag.starts_with("sitemap:") => {
                 let Some(close) = rest.find("</") else {
                     found.cut = true; // And so may be the location.
@@ -69,7 +68,7 @@ pub fn read(text: &str) -> Sitemap {
     found
 }
 
-/// The name of a tag without prefix and attributes; `/name` where it closes.
+/// The name of a tag without prefix and attributes; `/name` for a closing tag.
 fn local_name(tag: &str) -> &str {
     let name = tag.split(|it: char| it.is_whitespace()).next().unwrap_or("");
     match name.strip_prefix('/') {
@@ -93,7 +92,7 @@ fn location(text: &str) -> Option<String> {
     (!plain.is_empty() && plain.len() <= LONGEST && !plain.contains('<')).then_some(plain)
 }
 
-/// Resolves the five entities of XML and numbered characters; `None` where there is another.
+/// Resolves the five entities of XML and numeric character references; `None` for any other.
 fn resolve(text: &str) -> Option<String> {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;

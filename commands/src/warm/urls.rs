@@ -1,5 +1,5 @@
-//! Which URLs are asked for: from a list, from an access log, from sitemaps. Each once; what was asked for most comes
-//! first where that is known.
+//! The URLs to request: from a list, an access log, or sitemaps. Each once; the most requested first if their number is
+//! known.
 
 use super::WarmTarget;
 use super::sitemap;
@@ -13,21 +13,21 @@ use std::fmt;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
-/// URLs at most; a hundred bytes each are a hundred megabytes.
+/// The most URLs; at a hundred bytes each they are a hundred megabytes.
 pub const MOST: usize = 1_000_000;
-/// Sitemaps at most.
+/// The most sitemaps.
 const MOST_SITEMAPS: usize = 1_000;
-/// Bytes of a sitemap at most, decoded: the protocol's own bound.
+/// The most bytes of a decoded sitemap: the protocol's own limit.
 const LARGEST_SITEMAP: usize = 50 << 20;
-/// Bytes of a line at most; the rest of a longer one is skipped with it.
+/// The most bytes of a line; the rest of a longer one is skipped.
 const LONGEST_LINE: u64 = 64 << 10;
 
 /// One page.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct WarmPage {
-    /// By which scheme it is asked for; `None` where only a path was named.
+    /// Its scheme; `None` if only a path was given.
     pub scheme: Option<Scheme>,
-    /// Host and port, without the scheme's own; `None` where only a path was named.
+    /// Host and port, without the default port of the scheme; `None` if only a path was given.
     pub authority: Option<String>,
     /// Path and query.
     pub target: String,
@@ -42,33 +42,33 @@ impl fmt::Display for WarmPage {
     }
 }
 
-/// What was found.
+/// The URLs that were found.
 #[derive(Debug, Default)]
 pub struct Urls {
-    /// The pages, in the order in which they are asked for; no two alike.
+    /// The pages, in the order of requests; without duplicates.
     pub pages: Vec<WarmPage>,
-    /// How many were left out because they are of another host than the sitemap.
+    /// The number of pages that were omitted because their host is not that of the sitemap.
     pub elsewhere: usize,
-    /// How many lines, or entries of sitemaps, name no page; and the number of the first line.
+    /// The number of lines, or entries of sitemaps, without a valid page; and the number of the first line.
     pub unread: usize,
     /// See `unread`.
     pub first_unread: usize,
     /// Whether there were more than [`MOST`].
     pub cut: bool,
-    /// Sitemaps that could not be read, or not to their end: what they name before that is among the pages.
+    /// Sitemaps that could not be read, or were truncated: their entries before that are among the pages.
     pub incomplete: usize,
-    /// The first of them, and why.
+    /// The first of them, and the reason.
     pub first_incomplete: String,
 }
 
-/// What a line of a file is.
+/// The meaning of a line of a file.
 #[derive(Debug, PartialEq, Eq)]
 enum ListedLine {
-    /// A page that is to be asked for.
+    /// A page to request.
     Page(WarmPage),
-    /// Nothing to ask for, rightly: a comment, or a request that would not be repeated.
+    /// Not to be requested: a comment, or a request that cannot be repeated.
     Other,
-    /// Not understood.
+    /// Invalid.
     Wrong,
 }
 
@@ -81,7 +81,7 @@ impl ListedLine {
 /// Finds the URLs.
 ///
 /// # Errors
-/// One sentence: what cannot be read.
+/// One sentence: the file that cannot be read.
 pub(super) async fn find(order: &Warm, larder: &WarmTarget) -> Result<Urls, String> {
     match &order.from {
         UrlSource::List(path) => lines(path, list),
@@ -112,7 +112,7 @@ fn lines(path: &Path, read: fn(&str) -> ListedLine) -> Result<Urls, String> {
             urls.leave_out(number);
             continue;
         }
-        // What is no UTF-8 is encoded as it stands.
+        // Bytes that are not UTF-8 are percent-encoded.
         let text: String = match std::str::from_utf8(&line) {
             Ok(text) => text.to_owned(),
             Err(_) => encoded(line.trim_ascii()),
@@ -133,14 +133,14 @@ fn lines(path: &Path, read: fn(&str) -> ListedLine) -> Result<Urls, String> {
         }
     }
     let mut pages: Vec<_> = seen.into_iter().collect();
-    // What was asked for as often as another comes in the order of the file.
+    // Pages with equal counts are in the order of the file.
     pages.sort_by_key(|(_, (times, first))| (std::cmp::Reverse(*times), *first));
     urls.pages = pages.into_iter().map(|it| it.0).collect();
     Ok(urls)
 }
 
 impl Urls {
-    /// Takes note of a sitemap that could not be read to its end.
+    /// Records a sitemap that could not be read completely.
     fn miss(&mut self, sitemap: &WarmPage, why: &str) {
         self.incomplete += 1;
         if self.first_incomplete.is_empty() {
@@ -161,7 +161,7 @@ fn list(line: &str) -> ListedLine {
     if line.is_empty() || line.starts_with('#') { ListedLine::Other } else { ListedLine::of(page(line)) }
 }
 
-/// One line of a log in the common or combined form: what somebody got with GET and without an error.
+/// One line of a log in the common or combined format: a successful GET.
 fn log(line: &str) -> ListedLine {
     let parts = || {
         let (_, rest) = line.split_once('"')?;
@@ -179,7 +179,7 @@ fn log(line: &str) -> ListedLine {
     }
 }
 
-/// A URL or a path. What a browser would encode is encoded; a fragment is not sent.
+/// A URL or a path. Characters that a browser would encode are encoded; a fragment is dropped.
 fn page(text: &str) -> Option<WarmPage> {
     let (scheme, authority, target) = match Scheme::split(text) {
         Some((scheme, rest)) => {
@@ -198,7 +198,7 @@ fn page(text: &str) -> Option<WarmPage> {
     Some(WarmPage { scheme, authority, target: format!("{slash}{}", encoded(target.as_bytes())) })
 }
 
-/// Bytes as they may stand in a URL.
+/// Bytes encoded for a URL.
 fn encoded(bytes: &[u8]) -> String {
     let mut encoded = String::with_capacity(bytes.len());
     for byte in bytes {
@@ -235,7 +235,7 @@ async fn sitemaps(larder: &WarmTarget, sitemap: &str) -> Result<Urls, String> {
             Err(why) if read.len() == 1 => {
                 return Err(format!("The sitemap {next} cannot be read: {why}."));
             }
-            // One of many; the others are read all the same.
+            // One of many; the rest are read even so.
             Err(why) => {
                 urls.miss(&next, &why.to_string());
                 continue;
@@ -260,7 +260,7 @@ async fn sitemaps(larder: &WarmTarget, sitemap: &str) -> Result<Urls, String> {
                 (false, _) => urls.elsewhere += 1,
                 (true, false) => urls.cut = true,
                 (true, true) => {
-                    // As the sitemap was asked for: a public name stands for the port where larder serves it.
+                    // With the scheme of the sitemap: a public name represents larder's port.
                     let is_alike = page.scheme.is_none_or(|it| Some(it) == first.scheme);
                     let page = match is_alike {
                         true => WarmPage { target: page.target, ..first.clone() },
@@ -276,7 +276,7 @@ async fn sitemaps(larder: &WarmTarget, sitemap: &str) -> Result<Urls, String> {
     Ok(urls)
 }
 
-/// Whether two authorities name one host, whatever their ports.
+/// Whether two authorities have the same host, with any ports.
 fn same_host(a: &str, b: &str) -> bool {
     let host = |it: &str| match it.rfind(':') {
         Some(at) if !it[at..].contains(']') => it[..at].to_owned(),
@@ -285,11 +285,11 @@ fn same_host(a: &str, b: &str) -> bool {
     host(a) == host(b)
 }
 
-/// Why a sitemap is not read.
+/// The reason why a sitemap is not read.
 enum UnreadSitemap {
-    /// There is none: it was answered with this status.
+    /// The response had this status.
     Status(u16),
-    /// It, or the answer, is not whole.
+    /// The sitemap, or the response, is incomplete.
     Broken(String),
 }
 
@@ -308,7 +308,7 @@ impl fmt::Display for UnreadSitemap {
     }
 }
 
-/// The text of a sitemap, and whether it is whole.
+/// The text of a sitemap, and whether it is complete.
 async fn fetch(larder: &WarmTarget, page: &WarmPage) -> Result<(String, bool), UnreadSitemap> {
     let (status, fields, exchange) =
         larder.get(page).await.map_err(|it| it.sentence().trim_end_matches('.').to_owned())?;
@@ -324,7 +324,7 @@ async fn fetch(larder: &WarmTarget, page: &WarmPage) -> Result<(String, bool), U
         }
         body.extend_from_slice(&piece);
     }
-    // Coded on the way, or a file that is compressed itself: `sitemap.xml.gz`.
+    // Coded in transit, or a compressed file: `sitemap.xml.gz`.
     let mut is_whole = true;
     for _ in 0..2 {
         if !body.starts_with(&[0x1f, 0x8b]) {

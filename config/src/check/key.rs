@@ -1,5 +1,4 @@
-//! How a route makes its keys: what `cache.key` says, and what of it contradicts itself. The key itself is in
-//! `semantics::key`.
+//! The key recipe of a route: `cache.key` and its contradictions. The key itself is in `semantics::key`.
 
 use super::{ConfigCheck, Problem, RoutePath};
 use larder_gateway::trusted_headers;
@@ -57,7 +56,7 @@ impl ConfigCheck {
         recipe
     }
 
-    /// Warns of hosts that share a cache, but have none that stands for them.
+    /// Warns of hosts that share a cache, but have no representative name.
     pub(super) fn warn_shared_host(&mut self, at: &RoutePath, cache: &Policy) {
         let key = "cache.key.ignore_host";
         let first = self.texts(&at.of_site("hosts")).into_iter().next().unwrap_or_default();

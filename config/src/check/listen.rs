@@ -1,4 +1,4 @@
-//! Where clients are served, and who is believed about whose they are: `listen` and the section `[clients]`.
+//! The client listeners, and the trusted proxies: `listen` and the section `[clients]`.
 
 use super::ConfigCheck;
 use crate::{Clients, kind};
@@ -7,7 +7,7 @@ use larder_semantics::network::{Network, Peers};
 use larder_transport::listener::{Entrance, Listen, Preamble};
 
 impl ConfigCheck {
-    /// Where clients are served. For a trial of TLS by TLS, but where an address says that it is of another scheme.
+    /// The client listeners. With a self-signed certificate an address without a scheme uses TLS.
     pub(super) fn listen(&mut self) -> Vec<Entrance> {
         let is_trial = self.flag("tls.self_signed");
         let entrance = |text: &String| {
@@ -18,7 +18,7 @@ impl ConfigCheck {
         self.texts("listen").iter().filter_map(entrance).collect()
     }
 
-    /// No address is there twice, whatever is spoken there.
+    /// Rejects a repeated address, with any scheme.
     pub(super) fn refuse_twice(&mut self, listen: &[Entrance]) {
         let place = |it: &Entrance| match &it.at {
             Listen::Tcp(address) | Listen::Tls(address) => {
@@ -32,7 +32,7 @@ impl ConfigCheck {
         }
     }
 
-    /// Who is believed to say who asks.
+    /// The proxies that are trusted for the client address.
     pub(super) fn clients(&mut self, listen: &[Entrance]) -> Clients {
         let proxies = self.values.given.contains_key("clients.proxies");
         let proxies = proxies.then(|| Peers::of(&self.texts("clients.proxies")));

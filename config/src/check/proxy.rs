@@ -1,4 +1,4 @@
-//! What `proxy` says of a route: its origins, how one of them is chosen, and their bounds.
+//! `proxy` of a route: its origins, their load balancing, and their limits.
 
 use super::{ConfigCheck, RoutePath, clamp};
 use crate::member::{self, MemberProtocol, OriginMember, Origins};
@@ -9,16 +9,16 @@ use larder_origin::{
     TlsSettings,
 };
 
-/// Requests that may wait for a connection, for each that there may be, where nothing is said.
+/// The default number of waiting requests, for each possible connection.
 const QUEUE_OF_EACH: usize = 16;
 
 impl ConfigCheck {
-    /// The protocols to which a connection may change.
+    /// The protocols that a connection may be upgraded to.
     pub(super) fn upgrades(&mut self, at: &RoutePath) -> Vec<String> {
         let key = at.key("upgrade");
         let protocols = self.texts(&key);
         if protocols.iter().any(|it| it.eq_ignore_ascii_case("h2c")) {
-            // RFC 9113 has it no more, and nothing behind it could be looked at.
+            // RFC 9113 has removed it, and the tunnelled requests could not be checked.
             let text = "\"h2c\" cannot be upgraded to; clients use HTTP/2 in clear text directly, without an upgrade";
             self.problem(self.source(&key), "site.route.upgrade", text);
         }
@@ -66,7 +66,7 @@ impl ConfigCheck {
                 .collect(),
         };
         let ejection = OutlierEjection {
-            // Nobody is better off when the only one is left alone, and asked all the same.
+            // Ejecting the only origin has no use, since it is used even so.
             failures: if is_alone { 0 } else { number("eject_after") },
             window: self.time(&key("eject_window")),
             time: self.time(&key("eject_time")),
@@ -84,7 +84,7 @@ impl ConfigCheck {
         })
     }
 
-    /// The origins; none where something is wrong with them.
+    /// The origins; none if one of them is invalid.
     fn members(&mut self, at: &RoutePath, route: &Source) -> Vec<OriginMember> {
         let key = at.key("proxy.to");
         let (texts, source) = (self.texts(&key), self.source(&key));
@@ -113,7 +113,7 @@ impl ConfigCheck {
         members
     }
 
-    /// How the origins are asked whether they are well.
+    /// The health check of the origins.
     fn health(&mut self, at: &RoutePath) -> Option<HealthCheck> {
         let key = |name: &str| at.key(&format!("proxy.health.{name}"));
         let path = self.text(&key("path"));
@@ -138,7 +138,7 @@ impl ConfigCheck {
         })
     }
 
-    /// How origins are known that speak TLS, and under which name; nothing where none does.
+    /// The verification of origins with TLS, and their name; nothing if there are none.
     fn tls_to(&mut self, at: &RoutePath, members: &[OriginMember]) -> (Option<OriginTls>, Option<String>) {
         let key = |name: &str| at.key(&format!("proxy.tls.{name}"));
         let say = |name: &str| format!("site.route.proxy.tls.{name}");
@@ -183,7 +183,7 @@ impl ConfigCheck {
         (tls.ok(), name)
     }
 
-    /// Whether origins that speak TLS are offered HTTP/2. What the key says of others is a mistake.
+    /// Whether HTTP/2 is offered to origins with TLS. For other origins the key is an error.
     fn offers_http2(&mut self, at: &RoutePath, members: &[OriginMember]) -> bool {
         let key = at.key("proxy.http2");
         if self.values.given.contains_key(&key)

@@ -1,4 +1,4 @@
-//! The sections of the tiers: what must hold between their values.
+//! The sections of the tiers: relations between their values.
 
 use super::{ConfigCheck, RoutePath, Source};
 use crate::kind::{ConfigValue, TextForm};
@@ -12,7 +12,7 @@ use larder_semantics::network::Network;
 use larder_stdx::duration::spell;
 use larder_stdx::size::ByteSize;
 
-/// A tier has at least so many segments: one is written, one is going, and two are of use.
+/// The fewest segments of a tier: one is being written, one is being dropped, and two are in use.
 const SEGMENTS: u64 = 4;
 
 impl ConfigCheck {
@@ -22,7 +22,7 @@ impl ConfigCheck {
         Some(SpoolConfig { directory: self.path("cache.spool.directory"), size })
     }
 
-    /// The disk tier, where a directory is named.
+    /// The disk tier, if a directory is configured.
     pub(super) fn disk(&mut self) -> Option<DiskConfig> {
         let Some(path) = self.path("cache.disk.path") else {
             self.needs("cache.disk.", "path", "set its directory, such as path = \"/var/cache/larder\"");
@@ -58,7 +58,7 @@ impl ConfigCheck {
         Some(disk)
     }
 
-    /// The fleet, where servers are named.
+    /// The fleet, if servers are configured.
     pub(super) fn fleet(&mut self) -> Option<FleetConfig> {
         let servers: Vec<FleetServer> =
             self.texts("cache.fleet.servers").iter().filter_map(|it| FleetServer::parse(it)).collect();
@@ -218,7 +218,7 @@ impl ConfigCheck {
         }
     }
 
-    /// Which tiers a route uses; one that is named for a tier that is not there is warned of.
+    /// The tiers that a route uses; a configured tier that does not exist causes a warning.
     pub(super) fn tiers(&mut self, at: &RoutePath) -> TierChoice {
         let key = self.cache_key(at, "tiers");
         let named = self.texts(&key);
@@ -243,7 +243,7 @@ impl ConfigCheck {
         TierChoice { ram: has("ram"), disk: has("disk"), fleet: has("fleet") }
     }
 
-    /// Who may purge on a route.
+    /// The permission to purge on a route.
     pub(super) fn purge(&mut self, at: &RoutePath) -> PurgeAccess {
         let method = match self.value(&self.cache_key(at, "purge.method")) {
             ConfigValue::Bool(true) => PurgeMethod::Allowed,
@@ -259,7 +259,7 @@ impl ConfigCheck {
         PurgeAccess { method, from }
     }
 
-    /// Tells that a section whose other keys are given lacks the one without which they mean nothing.
+    /// Reports a section whose other keys are set without the one that they require.
     fn needs(&mut self, section: &str, name: &str, what: &str) {
         if self.is_wrong(&format!("{section}{name}")) {
             return;
@@ -275,7 +275,7 @@ impl ConfigCheck {
         self.problem(source, &format!("{section}{name}"), &format!("missing; {what}"));
     }
 
-    /// Tells of values that contradict, at the first of `keys` that was given.
+    /// Reports contradicting values, at the first of `keys` that is set.
     fn clash(&mut self, keys: &[&str], text: &str) {
         let given = keys.iter().find(|it| self.source(it) != Source::Default);
         let key = *given.unwrap_or(&keys[0]);
@@ -284,7 +284,7 @@ impl ConfigCheck {
         }
     }
 
-    /// Tells of a problem that every route that inherits the value would tell again.
+    /// Reports a problem once, not for every route that inherits the value.
     pub(super) fn problem_once(&mut self, source: Source, key: &str, text: &str) {
         if !self.values.problems.iter().any(|it| it.source == source && it.key == key) {
             self.problem(source, key, text);

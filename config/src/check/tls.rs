@@ -1,5 +1,5 @@
-//! The section `[tls]`: what must hold between its values and the addresses, and that its files hold what they are to. They
-//! are read again when they are used.
+//! The section `[tls]`: relations between its values and the addresses, and the validity of its files, which are read
+//! again when they are used.
 
 use super::{ConfigCheck, RoutePath, Source};
 use crate::problem::Problem;
@@ -10,7 +10,7 @@ use larder_transport::tls::certificates::{Certificate, CertificateError, Certifi
 use larder_transport::tls::{ClientAuth, Least};
 
 impl ConfigCheck {
-    /// TLS, where an address wants it.
+    /// TLS, if an address requires it.
     pub(super) fn tls(&mut self, listen: &[Entrance]) -> Option<TlsConfig> {
         let is_wanted = listen.iter().any(|it| matches!(it.at, Listen::Tls(_)));
         let self_signed = self.flag("tls.self_signed");
@@ -44,7 +44,7 @@ impl ConfigCheck {
         Some(TlsConfig { certificates, least, client, self_signed })
     }
 
-    /// The certificates, whose files are looked into where they are used.
+    /// The certificates; their files are checked if they are used.
     fn certificates(&mut self, are_used: bool) -> Vec<CertificateFiles> {
         let mut certificates = Vec::new();
         for at in 0..self.values.count("tls.certificates") {
@@ -84,7 +84,7 @@ impl ConfigCheck {
         self.problem(source, &format!("tls.certificates.{name}"), why.trim_end_matches('.'));
     }
 
-    /// Whether clients show certificates; the authorities are looked at where they are used.
+    /// The policy for client certificates; their CAs are checked if they are used.
     fn client_auth(&mut self, is_used: bool) -> ClientAuth {
         let client = match (self.text("tls.client_auth").as_str(), self.path("tls.client_ca")) {
             ("optional", Some(ca)) => ClientAuth::Optional(ca),
@@ -108,7 +108,7 @@ impl ConfigCheck {
         client
     }
 
-    /// Whether a route's origins are told the certificates of clients; with a word where nobody shows one.
+    /// Whether a route's origins get the certificates of clients; with a warning if clients are not asked for one.
     pub(super) fn tells_certificate(&mut self, at: &RoutePath) -> bool {
         let given = at.key("client_cert");
         let tells = self.flag(&given);

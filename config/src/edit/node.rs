@@ -1,14 +1,14 @@
-//! A part of a document that was read: one view over the many types of TOML's parts, with where they stand.
+//! A node of a parsed document: one view over the types of TOML nodes, with their positions.
 
 use super::PathStep;
 use serde_json::Value as Json;
 use std::ops::Range;
 use toml_edit::{Array, ArrayOfTables, InlineTable, Item, Table, Value};
 
-/// One part.
+/// One node.
 #[derive(Clone, Copy)]
 pub enum TomlNode<'d> {
-    /// A section with a header, or the dotted keys that stand for one.
+    /// A section with a header, or the dotted keys of one.
     Table(&'d Table),
     /// `{ … }`.
     Inline(&'d InlineTable),
@@ -16,17 +16,17 @@ pub enum TomlNode<'d> {
     Tables(&'d ArrayOfTables),
     /// `[ … ]`.
     Array(&'d Array),
-    /// Anything else.
+    /// Any other value.
     Plain(&'d Value),
 }
 
-/// A header line, `[…]` or `[[…]]`, with what stands beneath it.
+/// A header line, `[…]` or `[[…]]`, with its keys.
 pub struct TomlHeader {
-    /// Where it begins.
+    /// Its start.
     pub start: usize,
-    /// Where the last value beneath it ends, or it itself.
+    /// The end of its last value, or its own.
     pub end: usize,
-    /// What it is of.
+    /// Its path.
     pub path: Vec<PathStep>,
 }
 
@@ -59,7 +59,7 @@ impl<'d> TomlNode<'d> {
         }
     }
 
-    /// As far as the path goes: how many steps, and what is there.
+    /// Follows the path as far as it exists: the number of steps, and the node.
     pub fn walk(self, path: &[PathStep]) -> (usize, Self) {
         let mut at = self;
         for (depth, step) in path.iter().enumerate() {
@@ -82,7 +82,7 @@ impl<'d> TomlNode<'d> {
         }
     }
 
-    /// How many members a list has.
+    /// The number of members of a list.
     pub fn len(self) -> usize {
         match self {
             TomlNode::Tables(it) => it.len(),
@@ -111,8 +111,8 @@ impl<'d> TomlNode<'d> {
         pairs
     }
 
-    /// Where the last byte of a key's name and the value of each entry of a section are that have no header of
-    /// their own; dotted keys are entered.
+    /// The bytes from the key's name to the end of the value, for each entry of a section without a header of its own;
+    /// dotted keys are included.
     pub fn entries(self) -> Vec<Range<usize>> {
         let TomlNode::Table(table) = self else { return Vec::new() };
         let mut all = Vec::new();
@@ -169,7 +169,7 @@ impl<'d> TomlNode<'d> {
         }
     }
 
-    /// What it says.
+    /// Its value.
     pub fn json(self) -> Json {
         match self {
             TomlNode::Table(it) => {

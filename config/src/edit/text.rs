@@ -1,4 +1,4 @@
-//! The edits themselves: which bytes of the text give way to which others.
+//! The edits themselves: the replaced bytes, and their replacement.
 
 use super::node::{TomlHeader, TomlNode};
 use super::{PathStep, spell};
@@ -78,7 +78,7 @@ pub fn remove(text: String, path: &[PathStep]) -> Result<String, String> {
             cuts
         }
         (TomlNode::Table(_), value, PathStep::Name(_)) => {
-            // The entry whose value this is; its key may have dots before it.
+            // The entry with this value; its key may have dots before it.
             let end = span(value)?.end;
             parent.entries().into_iter().filter(|it| it.end == end).collect()
         }
@@ -111,7 +111,7 @@ pub fn move_to(text: String, path: &[PathStep], to: usize) -> Result<String, Str
     Ok(reordered(&text, &places, &order, matches!(list, TomlNode::Tables(_))))
 }
 
-/// Puts the texts of `places` there in another order.
+/// Puts the texts of `places` into another order.
 fn reordered(text: &str, places: &[Range<usize>], order: &[usize], are_lines: bool) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     let mut at = 0;
@@ -150,13 +150,13 @@ fn sections(
     all.ok_or_else(|| format!("The parts of a {} are not adjacent in the file; edit the text.", spell(list)))
 }
 
-/// `[[path]]` and its keys, behind the last one of its kind.
+/// `[[path]]` and its keys, after the last one of its kind.
 fn add_section(text: &str, root: TomlNode<'_>, list: &[PathStep], value: &Json) -> Result<String, String> {
     let mut lines = Vec::new();
     section_lines(list, value, &mut lines)?;
     let headers = root.headers();
     let owner = match list.iter().rposition(|it| matches!(it, PathStep::At(_))) {
-        // Within the site that it is of.
+        // Within its site.
         Some(at) => &list[..=at],
         None => list,
     };
@@ -217,7 +217,7 @@ fn add_header(text: &str, path: &[PathStep], value: &Json) -> Result<String, Str
     Ok(format!("{text}{before}[{}]{end}{own}{end}", names.join(".")))
 }
 
-/// One more line in a section that has a header, or in the document before all headers.
+/// Adds a line to a section with a header, or to the document before all headers.
 fn add_entry(text: &str, root: TomlNode<'_>, table: TomlNode<'_>, line: &str) -> Result<String, String> {
     let end = newline(text);
     let entries = table.entries();
@@ -236,7 +236,7 @@ fn add_entry(text: &str, root: TomlNode<'_>, table: TomlNode<'_>, line: &str) ->
     Ok(inserted_line(text, at, &format!("{}{line}", indent(text, span(table)?.start))))
 }
 
-/// One more line of dotted keys, behind the last that begins as it does.
+/// Adds a line of dotted keys, after the last one with the same beginning.
 fn add_dotted(
     text: &str,
     root: TomlNode<'_>,
@@ -254,7 +254,7 @@ fn add_dotted(
     Ok(inserted_line(text, line_of(text, last.end).end, &line))
 }
 
-/// A list with these members: those that are there already keep their places and comments.
+/// A list with these members: existing ones keep their places and comments.
 fn set_list(text: &str, path: &[PathStep], list: TomlNode<'_>, value: &Json) -> Result<String, String> {
     let wanted = value.as_array().cloned().unwrap_or_default();
     let Json::Array(mut here) = list.json() else { return Err("The list does not exist.".to_owned()) };
@@ -285,7 +285,7 @@ fn set_list(text: &str, path: &[PathStep], list: TomlNode<'_>, value: &Json) -> 
     Ok(text)
 }
 
-/// One more member behind the others, between the brackets or braces of `around`.
+/// Adds a member after the existing ones, between the brackets or braces of `around`.
 fn added(text: &str, around: Range<usize>, members: &[Range<usize>], new: &str) -> String {
     let braces = text[around.clone()].starts_with('{');
     let Some(last) = members.last() else {
@@ -295,7 +295,7 @@ fn added(text: &str, around: Range<usize>, members: &[Range<usize>], new: &str) 
         return replaced(text, around.start + 1..around.start + 1 + blank, &new);
     };
     let comma = comma_after(text, last.end, around.end);
-    // Where each stands on a line of its own, so does the new one.
+    // If each member has a line of its own, the new one gets one as well.
     let own_line = text[around.start..last.start]
         .rfind('\n')
         .filter(|it| text[around.start + it..last.start].trim().is_empty());
@@ -307,7 +307,7 @@ fn added(text: &str, around: Range<usize>, members: &[Range<usize>], new: &str) 
             let end = line_of(text, comma.unwrap_or(last.end)).end.min(around.end - 1);
             let with_line = match text[..end].ends_with('\n') {
                 true => inserted_line(text, end, &line),
-                // The bracket stands on the last member's line.
+                // The bracket is on the last member's line.
                 false => replaced(text, end..end, &format!("{}{line}", newline(text))),
             };
             match comma {
@@ -318,18 +318,18 @@ fn added(text: &str, around: Range<usize>, members: &[Range<usize>], new: &str) 
     }
 }
 
-/// A member of a list with the comma that goes with it.
+/// A list member with its comma.
 fn member_cut(text: &str, members: &[Range<usize>], number: usize) -> Range<usize> {
     let it = &members[number];
     if let Some(next) = members.get(number + 1) {
         let comma = comma_after(text, it.end, next.start);
         let end = comma.map_or(it.end, |it| it + 1);
-        // What follows on the line stays, without the space before it.
+        // The rest of the line stays, without the space before it.
         return it.start
             ..end + text[end..next.start].len() - text[end..next.start].trim_start_matches(' ').len();
     }
     match number.checked_sub(1).map(|it| &members[it]) {
-        // The comma before it goes, unless a comment stands between them.
+        // The comma before it is removed, unless a comment is between them.
         Some(before)
             if !text[before.end..it.start].contains('#')
                 && comma_after(text, it.end, text.len()).is_none() =>
@@ -340,7 +340,7 @@ fn member_cut(text: &str, members: &[Range<usize>], number: usize) -> Range<usiz
     }
 }
 
-/// The comma that follows at `from` before anything but spaces and comments, and before `until`.
+/// The comma after `from` if only spaces and comments precede it, and before `until`.
 fn comma_after(text: &str, from: usize, until: usize) -> Option<usize> {
     let mut in_comment = false;
     for (at, byte) in text.as_bytes()[from..until].iter().enumerate() {
@@ -356,8 +356,8 @@ fn comma_after(text: &str, from: usize, until: usize) -> Option<usize> {
     None
 }
 
-/// The text without `cut`; a line that is blank then goes, and a comment that stood behind it stays on its own.
-/// `is_entry`: what is cut is whole lines but for a comment behind it, and dots of a key before it.
+/// The text without `cut`; a line that becomes blank is removed, and a comment behind the cut stays on a line of its own.
+/// `is_entry`: the cut is whole lines except a comment behind it, and dots of a key before it.
 fn without(text: &str, cut: Range<usize>, is_entry: bool) -> String {
     let line = line_of(text, cut.start).start;
     let end = line_of(text, cut.end).end;
@@ -399,7 +399,7 @@ fn indent(text: &str, at: usize) -> &str {
     &line[..line.len() - line.trim_start_matches([' ', '\t']).len()]
 }
 
-/// A whole line more at `at`, which is the start of a line or the end of the text.
+/// Adds a whole line at `at`, which is the start of a line or the end of the text.
 fn inserted_line(text: &str, at: usize, line: &str) -> String {
     let end = newline(text);
     let before = if at == 0 || text[..at].ends_with('\n') { "" } else { end };
@@ -410,7 +410,7 @@ fn replaced(text: &str, range: Range<usize>, new: &str) -> String {
     format!("{}{new}{}", &text[..range.start], &text[range.end..])
 }
 
-/// How this text ends its lines.
+/// The line end of this text.
 fn newline(text: &str) -> &'static str {
     if text.contains("\r\n") { "\r\n" } else { "\n" }
 }
@@ -460,7 +460,7 @@ fn quoted(text: &str) -> String {
     out
 }
 
-/// A value as it stands in a file.
+/// A value in TOML notation.
 fn literal(value: &Json) -> Result<String, String> {
     Ok(match value {
         Json::Bool(it) => it.to_string(),

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// How much an event matters.
+/// The severity of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     /// A single operation of a subsystem, for debugging.
@@ -25,10 +25,10 @@ pub enum Level {
 }
 
 impl Level {
-    /// All, from the least to the greatest.
+    /// All, from the lowest to the highest.
     pub const ALL: [Level; 4] = [Level::Debug, Level::Info, Level::Warn, Level::Error];
 
-    /// As lines and the configuration spell it.
+    /// The name in lines and in the configuration.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -40,7 +40,7 @@ impl Level {
     }
 }
 
-/// A part of larder whose events have a least level of their own: `log.levels.NAME`.
+/// A part of larder whose events have a minimum level of their own: `log.levels.NAME`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subsystem {
     /// Starting, stopping, reloads, limits.
@@ -74,7 +74,7 @@ impl Subsystem {
         Subsystem::Audit,
     ];
 
-    /// As the configuration spells it.
+    /// The name in the configuration.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -90,12 +90,12 @@ impl Subsystem {
     }
 }
 
-/// The minimum level of each subsystem; `None` where it is off.
+/// The minimum level of each subsystem; `None` if it is off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogLevels([Option<Level>; Subsystem::ALL.len()]);
 
 impl LogLevels {
-    /// The level that `least` gives each subsystem.
+    /// The level that `least` returns for each subsystem.
     pub fn new(least: impl Fn(Subsystem) -> Option<Level>) -> Self {
         Self(Subsystem::ALL.map(least))
     }
@@ -111,7 +111,7 @@ impl Default for LogLevels {
 #[derive(Clone)]
 pub struct ErrorLog(Arc<ErrorLogInner>);
 
-/// The error log as one subsystem uses it.
+/// The error log of one subsystem.
 #[derive(Clone)]
 pub struct SubsystemLog {
     log: ErrorLog,
@@ -119,7 +119,7 @@ pub struct SubsystemLog {
 }
 
 impl SubsystemLog {
-    /// Whether an event of this level is told: where not, its values need not be made.
+    /// Whether an event of this level is logged: if not, its values need not be computed.
     #[must_use]
     pub fn tells(&self, level: Level) -> bool {
         self.log.0.tells(self.subsystem, level)
@@ -139,8 +139,8 @@ impl SubsystemLog {
         }
     }
 
-    /// As [`SubsystemLog::event`], but at most once a second for each `event` and `of`; with `left_out`, if any, how many were left out
-    /// since the last.
+    /// As [`SubsystemLog::event`], but at most once a second for each `event` and `of`; `left_out` is the number of
+    /// omitted events since the last, if any.
     pub fn seldom_of(&self, level: Level, event: &'static str, of: &str, values: &[(&str, &str)]) {
         if self.tells(level)
             && let Some(left_out) = self.log.due(event, of, clock::monotonic())
@@ -153,17 +153,17 @@ impl SubsystemLog {
     }
 }
 
-/// An event that repeats.
+/// A rate-limited event.
 struct RepeatedEvent {
     event: &'static str,
-    /// Whose; empty where there is one for all.
+    /// Its subject; empty if there is one for all.
     of: Box<str>,
     last: Monotonic,
     left_out: u64,
 }
 
-/// Events that repeat of which it is known when they were told. They are told of what the configuration names; of more
-/// than these, some may be told oftener.
+/// The number of rate-limited events whose last time is stored. Their subjects are names of the configuration; with more
+/// than these, some may be logged more often.
 const REPEATING: usize = 1024;
 
 struct ErrorLogInner {
@@ -171,9 +171,9 @@ struct ErrorLogInner {
     sender: Option<LogSender>,
     stamp: Mutex<Stamp>,
     dropped: AtomicU64,
-    /// When each event that repeats was last told; the last told are at the back.
+    /// The last time of each rate-limited event; the most recent are at the back.
     told: Mutex<Vec<RepeatedEvent>>,
-    /// The least level of each subsystem, as a number; see [`ErrorLogInner::tells`]. Changed by a reload.
+    /// The minimum level of each subsystem, as a number; see [`ErrorLogInner::tells`]. Changed by a reload.
     levels: [AtomicU8; Subsystem::ALL.len()],
 }
 
@@ -213,26 +213,26 @@ impl ErrorLog {
         Self(ErrorLogInner::new(None))
     }
 
-    /// The log as `subsystem` uses it. What is told without one is the server's.
+    /// The log of `subsystem`. Events without one belong to the server.
     #[must_use]
     pub fn of(&self, subsystem: Subsystem) -> SubsystemLog {
         SubsystemLog { log: self.clone(), subsystem }
     }
 
-    /// Whether an event of this subsystem and level is told.
+    /// Whether an event of this subsystem and level is logged.
     #[must_use]
     pub fn tells(&self, subsystem: Subsystem, level: Level) -> bool {
         self.0.tells(subsystem, level)
     }
 
-    /// Tells from now on what `levels` say, in every clone.
+    /// Sets the minimum levels, in every clone.
     pub fn set_levels(&self, levels: LogLevels) {
         for (now, least) in self.0.levels.iter().zip(levels.0) {
             now.store(least.map_or(u8::MAX, |it| it as u8), Relaxed);
         }
     }
 
-    /// Writes one event: a stable name with dashes, and values. Never waits; what the queue does not take is
+    /// Writes one event: a stable name with dashes, and values. Never waits; events that do not fit into the queue are
     /// counted in [`ErrorLog::dropped`].
     pub fn event(&self, level: Level, event: &str, values: &[(&str, &str)]) {
         if self.0.tells(Subsystem::Server, level) {
@@ -267,8 +267,8 @@ impl ErrorLog {
         self.of(Subsystem::Server).seldom(level, event, values);
     }
 
-    /// How many were left out since `event` was last told of `of`, if that was a second ago or more; it counts as told
-    /// now if so, and as left out if not.
+    /// The number of omitted events since `event` was last logged for `of`, if that was a second ago or more; it then
+    /// counts as logged now, otherwise as omitted.
     pub(super) fn due(&self, event: &'static str, of: &str, now: Monotonic) -> Option<u64> {
         let mut told = self.0.told.lock().unwrap_or_else(PoisonError::into_inner);
         let at = told.iter().position(|it| it.event == event && *it.of == *of);
@@ -302,39 +302,39 @@ impl ErrorLog {
         }
     }
 
-    /// Writes what was sent and stops the writer; waits at most `bound`.
+    /// Writes queued events and stops the writer; waits at most `bound`.
     pub fn close(&self, bound: Duration) -> Closed {
         let sink = self.0.sink.lock().unwrap_or_else(PoisonError::into_inner).take();
         sink.map_or(Closed::Written, |it| it.close(bound))
     }
 }
 
-/// Tells of limits that were reached (statement 20): of each at once, then once a minute with how often while it goes on, and
-/// once when a minute has passed without. So a limit that is reached all day costs a line a minute.
+/// Logs reached limits (statement 20): each at once, then once a minute with the count while it continues, and once after
+/// a minute without. So a limit that is reached all day causes one line a minute.
 #[derive(Debug, Default)]
 pub struct LimitWatch {
     limits: Vec<Limit>,
     looked: Option<Monotonic>,
 }
 
-/// What is known of one limit.
+/// The state of one limit.
 #[derive(Clone, Copy, Debug, Default)]
 struct Limit {
-    /// The total at the last look, and when it had grown last.
+    /// The total at the last check, and the time of its last increase.
     last: u64,
     grew: Monotonic,
-    /// The total and the time of the last line; `None` where the limit is not being reached.
+    /// The total and the time of the last line; `None` if the limit is not being reached.
     told: Option<(u64, Monotonic)>,
-    /// The total before it was reached.
+    /// The total before it was first reached.
     before: u64,
 }
 
-/// Milliseconds between two lines about a limit that goes on being reached, and without its being reached until it is over.
+/// Milliseconds between two lines about a limit that is still being reached, and without an increase until it is cleared.
 const LIMIT_EVERY: u64 = 60_000;
 
 impl Limit {
-    /// Takes the total of now; what is to be told, with how often the limit was reached since the line before, or since it
-    /// was reached first.
+    /// Takes the current total; returns the event to log, with the number of times since the line before, or since the
+    /// first time.
     fn look(&mut self, total: u64, now: Monotonic) -> Option<(&'static str, u64)> {
         if total > self.last {
             (self.last, self.grew) = (total, now);
@@ -360,8 +360,8 @@ impl Limit {
 }
 
 impl LimitWatch {
-    /// Looks at the totals of all workers, in the order of [`Counters::TABLE`]; to be called about once a
-    /// second, and does nothing when called again within one.
+    /// Checks the totals of all workers, in the order of [`Counters::TABLE`]; to be called about once a second, and does
+    /// nothing if called again within one.
     pub fn look(&mut self, now: Monotonic, totals: impl Iterator<Item = u64>, errors: &ErrorLog) {
         if self.looked.is_some_and(|it| now.0.saturating_sub(it.0) < 1000) {
             return;

@@ -1,4 +1,4 @@
-//! A peer's bytes in a line of a log, so that they can neither end the line nor forge a field.
+//! Escaping of a peer's bytes in a log line, so that they can neither end the line nor forge a field.
 
 /// Appends bytes for a quoted field of the common and combined formats: quotes, backslashes, control
 /// characters and everything beyond ASCII as `\xHH`.
@@ -9,7 +9,7 @@ pub fn quoted(bytes: &[u8], out: &mut Vec<u8>) {
     escaped(bytes, out);
 }
 
-/// The same, where nothing is nothing.
+/// The same, except that an empty value stays empty.
 pub fn escaped(bytes: &[u8], out: &mut Vec<u8>) {
     for &byte in bytes {
         match byte {
@@ -22,8 +22,8 @@ pub fn escaped(bytes: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Appends bytes as a JSON string, quotes included; what is not UTF-8 becomes U+FFFD. Whatever steers a terminal or turns the
-/// direction of text is escaped.
+/// Appends bytes as a JSON string, quotes included; invalid UTF-8 becomes U+FFFD. Characters that control a terminal or
+/// change the direction of text are escaped.
 pub fn json(bytes: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');
     for chunk in bytes.utf8_chunks() {
@@ -47,7 +47,7 @@ pub fn json(bytes: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-/// JSON as a terminal may show it: what steers one is escaped, which changes nothing of what the JSON says.
+/// Makes JSON safe for a terminal: control characters are escaped, which does not change its value.
 #[must_use]
 pub fn tame(json: &str) -> std::borrow::Cow<'_, str> {
     let wild = |it: char| steers(it) && !it.is_ascii();

@@ -1,5 +1,5 @@
-//! What a line of the access log says: every field, declared once, and the three forms of a line that have names. A form of
-//! one's own is in `form`.
+//! The fields of an access-log line, each declared once, and the three named formats of a line. Custom formats are in
+//! `form`.
 
 use super::escape;
 use super::form::LogFormat;
@@ -10,50 +10,50 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::net::IpAddr;
 
-/// One request, as the log tells it. Texts are the peer's bytes, unescaped; empty where there is none.
+/// One request, as logged. Texts are the peer's bytes, unescaped; empty if absent.
 #[derive(Clone, Copy, Debug)]
 pub struct LogEntry<'a> {
-    /// When the response was finished.
+    /// The time at which the response was finished.
     pub time: WallTime,
-    /// Who asked; `None` for Unix sockets.
+    /// The client's address; `None` for Unix sockets.
     pub client: Option<IpAddr>,
     /// The request's method.
     pub method: &'a [u8],
-    /// The request's target, as it goes to the origin.
+    /// The request's target, as sent to the origin.
     pub target: &'a [u8],
     /// As `HTTP/1.1`.
     pub protocol: &'static str,
     /// The request's host.
     pub host: &'a [u8],
-    /// The status that was sent.
+    /// The status sent.
     pub status: u16,
-    /// Bytes of the body that were sent.
+    /// Bytes of the body sent.
     pub bytes: u64,
-    /// Whether that was all of it.
+    /// Whether the response was complete.
     pub end: ResponseEnd,
-    /// Microseconds from the request's head to the response's last byte; 0 for answers that were ready.
+    /// Microseconds from the request's head to the response's last byte; 0 for fast answers.
     pub duration: u64,
     /// The fields of the request's head.
     pub fields: &'a [field::Field<'a>],
-    /// What the cache did, as `Cache-Status` says it: `hit` (`hit-disk`, `hit-fleet` from a tier below RAM), `hit-stale`, `overlay`,
-    /// `only-if-cached`, or why it forwarded, in the words of RFC 9211.
+    /// The cache result, as in `Cache-Status`: `hit` (`hit-disk`, `hit-fleet` from a tier below RAM), `hit-stale`,
+    /// `overlay`, `only-if-cached`, or the reason for forwarding, in the terms of RFC 9211.
     pub cache: &'a str,
-    /// The route: its name, else its first host pattern and its path pattern.
+    /// The route: its name, otherwise its first host pattern and its path pattern.
     pub route: &'a str,
-    /// Microseconds until the origin's head had come; `None` where it was not asked.
+    /// Microseconds until the origin's head arrived; `None` if it was not contacted.
     pub origin_duration: Option<u64>,
-    /// What the origin spoke, as `HTTP/1.1`; empty where it was not asked.
+    /// The origin's protocol, as `HTTP/1.1`; empty if it was not contacted.
     pub origin_protocol: &'static str,
-    /// What the client's TLS came to; `None` where it came in clear.
+    /// The result of the client's TLS handshake; `None` over clear text.
     pub tls: Option<&'a Secured>,
 }
 
-/// How a response ended.
+/// The end of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResponseEnd {
-    /// It was sent to its last byte.
+    /// It was sent completely.
     Whole,
-    /// The client went away, or the origin failed, before its last byte.
+    /// The client disconnected, or the origin failed, before its last byte.
     Cut,
 }
 
@@ -68,7 +68,7 @@ impl ResponseEnd {
     }
 }
 
-/// The simplest of the forms with a name that have a field.
+/// The simplest named format that has a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Since {
     /// All three.
@@ -89,7 +89,7 @@ pub struct LogField {
     pub help: &'static str,
     /// Appends its JSON value.
     json: fn(&LogEntry<'_>, &mut Stamp, &mut Vec<u8>),
-    /// Appends its value for a form of one's own, escaped; nothing where there is none.
+    /// Appends its value for a custom format, escaped; nothing if there is none.
     pub plain: fn(&LogEntry<'_>, &mut Stamp, &mut Vec<u8>),
 }
 
@@ -169,7 +169,7 @@ impl LogEntry<'_> {
         field::first(self.fields, "user-agent").unwrap_or_default()
     }
 
-    /// What `of` the client's TLS is told.
+    /// One value of the client's TLS.
     fn tls_text(&self, of: impl Fn(&Secured) -> &str) -> &[u8] {
         self.tls.map_or(b"", |it| of(it).as_bytes())
     }
@@ -225,7 +225,7 @@ fn number(number: u64, out: &mut Vec<u8>) {
     let _ = write!(out, "{number}");
 }
 
-/// The last second that was asked for, spelt: it is spelt once, not once a line.
+/// The text of the last second: it is formatted once per second, not once per line.
 #[derive(Debug, Default)]
 pub struct Stamp {
     second: Option<WallTime>,

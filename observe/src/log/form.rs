@@ -1,4 +1,4 @@
-//! A line of the access log in a form of one's own: text in which `{field}`s stand. What fields there are is in `fields`.
+//! A custom format of an access-log line: text with `{field}`s. The fields are in `fields`.
 
 use super::escape;
 use super::fields::{FIELDS, LogEntry, Stamp};
@@ -7,14 +7,14 @@ use larder_semantics::secret;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// Most bytes of such a text.
+/// The most bytes of a format.
 const MOST: usize = 4096;
 
-/// What is allowed, as the end of a sentence.
+/// The allowed values, as the end of a sentence.
 pub const ALLOWED: &str = "\"combined\", \"common\", \"json\", or a template with fields in braces, such as \"{time} {status} \
              {target} {header:X-Forwarded-For}\"";
 
-/// The form of a line.
+/// The format of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogFormat {
     /// The common log format with referrer and user agent.
@@ -23,7 +23,7 @@ pub enum LogFormat {
     Common,
     /// One JSON object a line.
     Json,
-    /// A form of the operator's own.
+    /// A custom format.
     Own(LogTemplate),
 }
 
@@ -40,19 +40,19 @@ impl FromStr for LogFormat {
     }
 }
 
-/// Text and fields, as they follow one another.
+/// Text and fields, in their order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogTemplate(Arc<[FormatPart]>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum FormatPart {
     Text(String),
-    /// A field of the table, by its place there.
+    /// A field of the table, by its index.
     Field {
         index: usize,
         within_quotes: bool,
     },
-    /// The time, as the common form has it.
+    /// The time, as in the common format.
     CommonTime,
     /// All values of a field of the request.
     Header {
@@ -62,10 +62,9 @@ enum FormatPart {
 }
 
 impl LogTemplate {
-    /// Reads a text.
+    /// Parses a format.
     ///
-    /// # Errors
-    /// What would be right, as the end of a sentence.
+    /// # Errors The allowed values, as the end of a sentence.
     pub fn parse(text: &str) -> Result<Self, String> {
         if text.len() > MOST {
             return Err(format!("{MOST} bytes at most"));
@@ -157,7 +156,7 @@ impl FormatPart {
     }
 }
 
-/// Ends a value that began at `from`: none is `-`; outside of quotes it is one word, whatever a client has sent.
+/// Ends a value that began at `from`: an empty one is `-`; outside of quotes it is one word, for any bytes of a client.
 fn end(from: usize, within_quotes: bool, out: &mut Vec<u8>) {
     if out.len() == from {
         out.push(b'-');

@@ -1,5 +1,5 @@
-//! The access log and the error log. Serving never waits for either: what cannot be written in time is
-//! dropped and counted.
+//! The access log and the error log. Requests never wait for either: lines that cannot be written in time are dropped and
+//! counted.
 //!
 //! ```text
 //! worker ─ record ─▶ its buffer ─ by size or tick ─▶ one bounded queue ─▶ writer thread ─▶ file or pipe

@@ -1,4 +1,4 @@
-//! The writer thread of a log: one bounded queue of batches, one file or pipe. Lines are not understood here.
+//! The writer thread of a log: one bounded queue of batches, one file or pipe. It does not parse lines.
 
 use super::Closed;
 use super::error::{ErrorLog, Level, Subsystem};
@@ -15,16 +15,16 @@ use std::sync::mpsc::{self, Receiver, SyncSender, TrySendError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Batches that wait for the writer; with a worker's buffer bound this is the log's bound of memory.
+/// Batches that wait for the writer; with the limit of a worker's buffer this bounds the log's memory.
 const QUEUE: usize = 64;
 /// Emptied buffers that are kept for reuse.
 const SPARE: usize = 8;
-/// A pipe that polls as writable takes this much at once without waiting (PIPE_BUF of POSIX and Linux).
+/// A pipe that polls as writable accepts this much without blocking (PIPE_BUF of POSIX and Linux).
 const PIPE_ATOM: usize = 4096;
-/// How often a writer that waits for a pipe looks whether it shall stop or open anew.
+/// The interval at which a writer that waits for a pipe checks whether to stop or to reopen.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
-/// Where a log goes.
+/// The target of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogTarget {
     /// Nowhere.
@@ -35,7 +35,7 @@ pub enum LogTarget {
     File(PathBuf),
 }
 
-/// The standard stream that a target of `-` means.
+/// The standard stream of the target `-`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StandardStream {
     /// Standard output.
@@ -51,21 +51,21 @@ pub struct Sink {
     done: Receiver<()>,
 }
 
-/// What workers send with.
+/// A worker's end of the queue.
 #[derive(Clone)]
 pub struct LogSender {
     queue: SyncSender<Message>,
     shared: Arc<SinkShared>,
 }
 
-/// What became of a batch.
+/// The result of sending a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BatchFate {
     /// It is in the queue, and the buffer is empty.
     Taken,
-    /// The queue is full; the buffer is as it was.
+    /// The queue is full; the buffer is unchanged.
     Full,
-    /// The writer has ended; the buffer is as it was.
+    /// The writer has ended; the buffer is unchanged.
     Closed,
 }
 
@@ -74,14 +74,14 @@ enum Message {
         bytes: Vec<u8>,
         lines: u64,
     },
-    /// Look at the flags.
+    /// Check the flags.
     Wake,
 }
 
 struct SinkShared {
     reopen: AtomicBool,
     stop: AtomicBool,
-    /// Nobody waits for the writer any more: what would wait is lost.
+    /// The shutdown no longer waits for the writer: waiting batches are lost.
     abandon: AtomicBool,
     /// Buffers that the writer has emptied, for reuse; at most [`SPARE`].
     empty: Mutex<Vec<Vec<u8>>>,
@@ -147,20 +147,20 @@ impl Sink {
         Ok(Sink { sender: LogSender { queue, shared: shared.clone() }, shared, done })
     }
 
-    /// An end to send with.
+    /// A sender.
     #[must_use]
     pub fn sender(&self) -> LogSender {
         self.sender.clone()
     }
 
-    /// Has the file opened anew. Does not wait.
+    /// Requests the file to be reopened. Does not wait.
     pub fn reopen(&self) {
         self.shared.reopen.store(true, SeqCst);
-        // A full queue means that the writer is busy, and it looks at the flag by itself.
+        // A full queue means that the writer is busy, and it checks the flag by itself.
         let _ = self.sender.queue.try_send(Message::Wake);
     }
 
-    /// Has everything in the queue written and the writer end; waits at most `bound`.
+    /// Lets the writer write the whole queue and end; waits at most `bound`.
     pub fn close(self, bound: Duration) -> Closed {
         self.shared.stop.store(true, SeqCst);
         let _ = self.sender.queue.try_send(Message::Wake);
@@ -183,7 +183,7 @@ struct SinkWriter {
 }
 
 impl SinkWriter {
-    /// Until every sender is gone, or a stop is wanted and the queue is empty.
+    /// Runs until every sender is gone, or a stop is requested and the queue is empty.
     fn run(&mut self, batches: &Receiver<Message>) {
         loop {
             let message =
@@ -250,9 +250,9 @@ impl SinkWriter {
     }
 }
 
-/// Whether a write would wait.
+/// Whether a write would block.
 enum Ready {
-    /// It takes so many bytes without waiting.
+    /// It accepts this many bytes without blocking.
     Now(usize),
     /// Not within the time that the writer waits.
     Later,
@@ -283,7 +283,7 @@ impl Out {
         })
     }
 
-    /// A rotated file is opened anew under its name; streams stay. Where that fails the old file stays.
+    /// Reopens a rotated file under its name; streams are kept. After a failure the old file is kept.
     fn reopen(&mut self) -> io::Result<()> {
         if let Out::File { path, file, waits } = self {
             (*file, *waits) = open_file(path)?;
@@ -311,7 +311,7 @@ impl Out {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Out::File { file, .. } => file.write(bytes),
-            // Past the standard library's own buffer: batches are whole.
+            // Bypasses the standard library's own buffer: batches are complete.
             Out::Stream { stream: StandardStream::Out, .. } => Ok(rustix::io::write(io::stdout(), bytes)?),
             Out::Stream { stream: StandardStream::Error, .. } => Ok(rustix::io::write(io::stderr(), bytes)?),
             Out::Nowhere => Ok(bytes.len()),
@@ -319,8 +319,8 @@ impl Out {
     }
 }
 
-/// Opens a file for appending, and tells whether writing to it may wait. A FIFO is opened for reading as
-/// well: so neither the opening waits for a reader, nor does a reader that leaves break the log.
+/// Opens a file for appending, and returns whether writes to it may block. A FIFO is opened for reading as well: so the
+/// open does not wait for a reader, and a reader that leaves does not break the log.
 fn open_file(path: &Path) -> io::Result<(File, bool)> {
     let is_fifo = std::fs::metadata(path).is_ok_and(|it| it.file_type().is_fifo());
     let mut options = OpenOptions::new();

@@ -1,5 +1,5 @@
-//! Spans as OpenTelemetry has them, by its conventions for HTTP servers, and their way to the collector: OTLP over HTTP, by one
-//! thread that may wait. Which requests become spans is not here.
+//! The encoding of spans by OpenTelemetry's conventions for HTTP servers, and their transfer to the collector: OTLP over
+//! HTTP, by one thread that may block. The selection of requests is not here.
 
 use super::{Span, SpanItem};
 use async_trait::async_trait;
@@ -19,16 +19,16 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Requests that are sent at once.
+/// Spans in one message.
 const BATCH: usize = 256;
-/// How long spans wait for company.
+/// The time for which spans wait for further ones.
 const COMPANY: Duration = Duration::from_secs(1);
-/// How long the collector may take for each step.
+/// The time limit of the collector for each step.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Bytes of its answer at most.
+/// The most bytes of its response.
 const ANSWER: u64 = 64 * 1024;
 
-/// Sends what is queued.
+/// Sends queued spans.
 pub struct SpanSender {
     exporter: SpanExporter,
     runtime: tokio::runtime::Runtime,
@@ -61,7 +61,7 @@ impl SpanSender {
         Ok(Self { exporter, runtime, scope, counters })
     }
 
-    /// Until all who queue are gone.
+    /// Runs until all senders are gone.
     pub fn run(self, items: &Receiver<SpanItem>) {
         let mut batch: Vec<Span> = Vec::new();
         let mut flushed: Option<SyncSender<()>> = None;
@@ -104,8 +104,8 @@ impl SpanSender {
         counter.add_shared(requests);
     }
 
-    /// The span of a request, and one of each stage, end to end: a request is in one stage at a time, and those that took turns
-    /// are one.
+    /// The span of a request, and one of each stage, end to end: a request is in one stage at a time, and stages that
+    /// alternated are one.
     fn spans(&self, it: &Span) -> Vec<SpanData> {
         let at = |micros: u64| UNIX_EPOCH + Duration::from_micros(micros);
         let end = it.start_us.saturating_add(it.spent.total());
@@ -153,7 +153,7 @@ impl SpanSender {
     }
 }
 
-/// By the semantic conventions for HTTP servers; queries are not told, since they hold secrets at times.
+/// By the semantic conventions for HTTP servers; queries are omitted, since they may contain secrets.
 fn attributes(it: &Span) -> Vec<KeyValue> {
     let (host, port) = match it.host.rsplit_once(':') {
         Some((host, port)) if !port.ends_with(']') => (host, port.parse::<i64>().ok()),
@@ -178,7 +178,7 @@ fn attributes(it: &Span) -> Vec<KeyValue> {
     all
 }
 
-/// HTTP/1.1 to one address, a connection each time: once a second at most. It blocks: the thread has nothing else to do.
+/// HTTP/1.1 to one address, a connection each time: once a second at most. It blocks: the thread is dedicated to it.
 #[derive(Clone, Debug)]
 struct CollectorClient {
     to: OriginAddress,
@@ -236,7 +236,7 @@ impl HttpClient for CollectorClient {
         stream.write_all(&head)?;
         stream.write_all(request.body())?;
         let mut answer = Vec::new();
-        // Of the answer the status is wanted; whoever keeps the connection open has sent that, too.
+        // Only the status of the response matters; a collector that keeps the connection open has sent that, too.
         let _ = stream.take(ANSWER).read_to_end(&mut answer);
         let status = answer.split(|it| *it == b' ').nth(1).and_then(|it| std::str::from_utf8(it).ok());
         let status: u16 =

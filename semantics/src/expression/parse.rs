@@ -1,4 +1,4 @@
-//! Reads conditions: text to nodes, or the first thing that is wrong and where. What they mean is in `expression`.
+//! The parser of conditions: text to nodes, or the first error with its position. The meaning is in `expression`.
 
 use super::{Compare, ExpressionError, ExpressionNode, ExpressionSubject, Match, Number, TextName};
 use crate::network::Network;
@@ -9,16 +9,16 @@ use regex::bytes::RegexBuilder;
 /// Bytes of the longest condition.
 const MOST_BYTES: usize = 4096;
 
-/// How deep parentheses and `!` may stand in each other.
+/// The largest nesting of parentheses and `!`.
 const DEEPEST: usize = 32;
 
-/// Patterns of one condition.
+/// The largest number of patterns in one condition.
 const MOST_PATTERNS: usize = 16;
 
-/// Bytes of one compiled pattern, and of what it remembers while it matches.
+/// Bytes of one compiled pattern, and of its matching state.
 const PATTERN_BYTES: usize = 64 << 10;
 
-/// What a name stands for.
+/// The meaning of a name.
 #[derive(Clone, Copy)]
 enum NameMeaning {
     Text(TextName),
@@ -85,18 +85,18 @@ fn known(subject: ExpressionSubject) -> String {
     format!("{} or {last}", all.join(", "))
 }
 
-/// What a backslash is before anything but a quote and a backslash.
+/// The treatment of a backslash before a byte other than a quote or backslash.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Backslash {
-    /// Wrong: it escapes nothing that is known.
+    /// An error: it escapes no known byte.
     Escapes,
-    /// Itself: a pattern has escapes of its own, which need not be doubled.
+    /// Literal: a pattern has escapes of its own, which need not be doubled.
     Stands,
 }
 
 type Result<T> = std::result::Result<T, ExpressionError>;
 
-/// The condition, and about how many bytes it takes.
+/// The condition, and its approximate size in bytes.
 pub(super) fn parse(subject: ExpressionSubject, text: &str) -> Result<(ExpressionNode, usize)> {
     if text.len() > MOST_BYTES {
         return error(
@@ -125,7 +125,7 @@ struct ExpressionReader<'t> {
     at: usize,
     depth: usize,
     patterns: usize,
-    /// Of them those that are more than a text at a certain place.
+    /// The number of those that need an automaton.
     compiled: usize,
 }
 
@@ -188,7 +188,7 @@ impl<'t> ExpressionReader<'t> {
         }
     }
 
-    /// As any other text, or an address of a network.
+    /// A comparison as of any other text, or a membership in a network.
     fn client_test(&mut self) -> Result<ExpressionNode> {
         if !self.take("in") {
             return self.text_test_with("==, !=, ~, !~, contains or in", |test| {
@@ -255,7 +255,7 @@ impl<'t> ExpressionReader<'t> {
                 format!("the pattern {pattern:?} compiles to more than 64 KiB; use fewer repetitions"),
             ),
             Err(why) => {
-                // Its last line says what; those above draw where.
+                // Its last line has the reason; those above mark the position.
                 let why = why.to_string();
                 let why = why.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
                 error(column, format!("{pattern:?} is not a regular expression: {why}"))
@@ -328,7 +328,7 @@ impl<'t> ExpressionReader<'t> {
         Ok(sign * value)
     }
 
-    /// A text in quotes.
+    /// A quoted text.
     fn string(&mut self) -> Result<String> {
         self.quoted_text(Backslash::Escapes)
     }
@@ -368,7 +368,7 @@ impl<'t> ExpressionReader<'t> {
         self.wrong("the closing quote is missing".to_owned())
     }
 
-    /// The next token; empty at the end. A string is with its quotes, as far as they are there.
+    /// The next token; empty at the end. A string has its quotes, as far as they exist.
     fn peek(&mut self) -> &'t str {
         let rest = &self.text[self.at..];
         let spaces = rest.len() - rest.trim_start().len();
@@ -411,7 +411,7 @@ impl<'t> ExpressionReader<'t> {
     }
 }
 
-/// Bytes of a string with its quotes; of all that is there where it is not closed.
+/// Bytes of a string with its quotes; of the rest if it is not closed.
 fn string_length(text: &str) -> usize {
     let mut escaped = false;
     for (at, it) in text.char_indices().skip(1) {
@@ -424,8 +424,8 @@ fn string_length(text: &str) -> usize {
     text.len()
 }
 
-/// A pattern that is nothing but a text, with or without an anchor at either end: it needs no automaton, which is a
-/// hundred times as large.
+/// A pattern that is only a text, with or without an anchor at either end: it needs no automaton, which is a hundred
+/// times as large.
 pub(super) fn plain(pattern: &str) -> Option<Match> {
     let (begins, mut rest) = pattern.strip_prefix('^').map_or((false, pattern), |it| (true, it));
     let mut text = Vec::with_capacity(rest.len());
@@ -436,7 +436,7 @@ pub(super) fn plain(pattern: &str) -> Option<Match> {
                 ends = true;
                 break;
             }
-            // What of it means something else unless it is escaped; of other escapes some are classes and boundaries.
+            // Bytes with a special meaning unless escaped; other escapes may be classes and boundaries.
             (b'\\', [it, ..]) if br"\.+*?()|[]{}^$#&-~".contains(it) => (*it, 2),
             (it, _) if !it.is_ascii() || br"\.+*?()|[]{}^$".contains(it) => return None,
             (it, _) => (*it, 1),

@@ -1,14 +1,14 @@
-//! The search for the fewest changes after which something holds. What the changes are, and what is to hold, is not here.
+//! The search for the fewest changes that make a condition true. The changes and the condition are not here.
 
-/// How many may be tried of one, two or three together: all of some thirty-five changes. A longer list comes from an origin that says very
-/// much, and a search must not take longer than anybody waits.
+/// The limit of trials of one, two or three changes together: all of some thirty-five changes. A longer list comes from a
+/// response with very many fields, and a search must stay fast.
 const TRIALS: usize = 8192;
 
-/// Changes that are tried together, each set of them.
+/// The largest number of changes that are tried together in every combination.
 const TOGETHER: usize = 3;
 
-/// The fewest of `candidates`, in their order, after which `holds`: one where one does, else two, else three; else as many as it takes,
-/// none of which can be left out. `None` where it holds already, or not even after all of them.
+/// The fewest of `candidates`, in their order, after which `holds`: one if one suffices, otherwise two, otherwise three;
+/// otherwise any number, of which none can be omitted. `None` if it holds already, or not even after all of them.
 pub fn fewest<T: Clone, C: Clone>(
     was: &T,
     candidates: &[C],
@@ -26,12 +26,12 @@ struct Search<'c, C, A, H> {
     candidates: &'c [C],
     apply: A,
     holds: H,
-    /// Trials that are left.
+    /// The remaining trials.
     left: usize,
 }
 
 impl<C: Clone, A, H> Search<'_, C, A, H> {
-    /// The first `count` of the candidates from one on that do.
+    /// The first set of `count` candidates, from one on, that suffices.
     fn of<T: Clone>(&mut self, was: &T, from: usize, count: usize) -> Option<Vec<C>>
     where
         A: Fn(&T, &C) -> T,
@@ -52,7 +52,7 @@ impl<C: Clone, A, H> Search<'_, C, A, H> {
         None
     }
 
-    /// All, without those that can be left out, the last ones first; looked at again until none can.
+    /// All candidates without those that can be omitted, the last ones first; repeated until none can.
     fn all_but<T: Clone>(&self, was: &T) -> Option<Vec<C>>
     where
         A: Fn(&T, &C) -> T,

@@ -19,47 +19,47 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-/// Bytes of answers that are collected before they are written although more requests are there.
+/// Bytes of answers that are collected before they are written even if more requests are available.
 const BATCH: u64 = 64 * 1024;
-/// Batches of one connection that are answered before the others have their turn.
+/// Batches of one connection that are answered before other connections take their turn.
 const TURNS: usize = 8;
-/// Bytes of an unread request body that are read and thrown away, so that the connection may live on.
+/// Bytes of an unread request body that are read and discarded, so that the connection can be kept.
 pub(super) const DRAIN: u64 = 256 * 1024;
 
-/// One connection. Shared by the request body and the reply of the request that is being answered.
+/// One connection. Shared by the request body and the reply of the current request.
 pub(super) struct Http1Connection {
     pub link: ClientSocket,
-    /// Bytes that were read and belong to what comes next.
+    /// Bytes that were read and belong to the next request.
     pub input: RefCell<Vec<u8>>,
     pub body: RefCell<BodyState>,
     pub after: Cell<AfterResponse>,
-    /// The final head of the answer is on its way.
+    /// Whether the final head of the response was sent.
     pub has_answer: Cell<bool>,
-    /// No head came yet.
+    /// Whether no head has arrived yet.
     is_new: Cell<bool>,
 }
 
-/// What a turn of the read loop came to.
+/// The result of a turn of the read loop.
 enum ReadTurn {
     /// A request for the slow speed.
     Slow(Rc<Request>, KeepAlive),
-    /// The socket takes no more: wait for it, then go on.
+    /// The socket takes no more: wait for it, then continue.
     Write,
-    /// A head was refused.
+    /// A head was rejected.
     Refuse(Reject),
-    /// What came is the preface of HTTP/2.
+    /// The bytes are the preface of HTTP/2.
     Http2,
     /// A head did not arrive in time.
     Late,
     /// The last response is written, or nearly.
     Close,
-    /// The client is gone, or was too slow without having sent anything.
+    /// The client is gone, or timed out without having sent anything.
     Gone,
 }
 
-/// Why the answering of what was read ended.
+/// The reason for ending the turn of answers.
 enum AnsweringEnd {
-    /// Every whole head is answered.
+    /// Every complete head is answered.
     All,
     Slow(Rc<Request>, KeepAlive),
     Refuse(Reject),
@@ -76,13 +76,13 @@ pub(super) enum KeepAlive {
     No,
 }
 
-/// How a connection ends.
+/// The way in which a connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Farewell {
-    /// At once: nothing was read that was not answered.
+    /// At once: every byte that was read was answered.
     Plain,
-    /// After the client had time to read its answer: closing with unread bytes would reset the connection, and
-    /// take the answer with it.
+    /// After the client had time to read its response: closing with unread bytes would reset the connection and discard
+    /// the response.
     Lingering,
 }
 
@@ -96,12 +96,12 @@ pub async fn serve<H: Handler>(link: ClientSocket, client: Client, handler: Rc<H
             ReadTurn::Gone if !connection.link.is_broken() => return connection.link.say_goodbye(),
             ReadTurn::Http2 => {
                 let Http1Connection { link, input, .. } = connection;
-                // Boxed: the others have no room for it.
+                // Boxed: other connections have no room for it.
                 return Box::pin(http2::serve(link, input.into_inner(), client, handler)).await;
             }
             _ => {}
         }
-        // In a room of the worker's: an idle connection has none for it.
+        // In a pooled slot of the worker: an idle connection has none.
         let rooms = &connection.link.worker.rooms;
         match rooms.lend(|| connection.end_turn(turn, &client, &*handler)).await {
             AfterResponse::KeepAlive => fresh = Fresh::Yes,
@@ -112,7 +112,7 @@ pub async fn serve<H: Handler>(link: ClientSocket, client: Client, handler: Rc<H
     }
 }
 
-/// Answers with a page of our own whatever it is that the client sends, and closes.
+/// Answers any input of the client with a given page, and closes.
 pub async fn turn_away<H: Handler>(link: ClientSocket, handler: &H, status: u16, sentence: &str) {
     let connection = Http1Connection::new(link);
     if connection.refuse(status, handler.refusal(status, sentence)).await == AfterResponse::Reset {
@@ -120,7 +120,7 @@ pub async fn turn_away<H: Handler>(link: ClientSocket, handler: &H, status: u16,
     }
 }
 
-/// Whether the bytes that are kept have not been looked at yet.
+/// Whether the kept bytes have not been parsed yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fresh {
     Yes,
@@ -139,7 +139,7 @@ impl Http1Connection {
         }
     }
 
-    /// Does what a turn ended with; says whether there is another.
+    /// Handles the end of a turn; returns whether there is another one.
     async fn end_turn<H: Handler>(&self, turn: ReadTurn, client: &Client, handler: &H) -> AfterResponse {
         self.link.watched.rest();
         let after = match turn {
@@ -165,7 +165,7 @@ impl Http1Connection {
         AfterResponse::Cut
     }
 
-    /// Reads and answers at the fast speed for as long as both go on without waiting.
+    /// Reads and answers at the fast speed as long as both are possible without waiting.
     fn turn<H: Handler>(
         &self,
         context: &mut Context<'_>,
@@ -216,12 +216,12 @@ impl Http1Connection {
                 (AnsweringEnd::All, Ok(SendProgress::All)) => continue,
             });
         }
-        // Others have waited long enough.
+        // Other connections take their turn.
         context.waker().wake_by_ref();
         Poll::Pending
     }
 
-    /// Puts what was kept at the start of `scratch`; what does not fit stays.
+    /// Moves the kept bytes to the start of `scratch`; those that do not fit stay.
     fn fetch_kept(&self, scratch: &mut [u8]) -> usize {
         let mut input = self.input.borrow_mut();
         let count = input.len().min(scratch.len());
@@ -234,8 +234,8 @@ impl Http1Connection {
         count
     }
 
-    /// Keeps what was read and not used. The deadline of a head runs from its first byte, however often more of
-    /// it comes.
+    /// Keeps bytes that were read and not used. The deadline of a head runs from its first byte, for any number of later
+    /// pieces.
     fn keep(&self, bytes: &[u8], consumed: usize, client: &Client) {
         if !bytes.is_empty() {
             let mut input = self.input.borrow_mut();
@@ -254,7 +254,7 @@ impl Http1Connection {
         }
     }
 
-    /// Reads behind what is kept; the bytes that there are then, or how the connection ends.
+    /// Reads behind the kept bytes; returns all bytes, or the reason for the end of the connection.
     fn read_head(
         &self,
         context: &mut Context<'_>,
@@ -267,7 +267,7 @@ impl Http1Connection {
             scratch[..kept].copy_from_slice(&input[..kept]);
             kept
         };
-        // After a slow answer nothing is waited for yet.
+        // After a slow answer no wait has been set yet.
         if self.link.watched.reading() == ReadPhase::Nothing {
             self.keep(&[], 0, client);
         }
@@ -297,7 +297,7 @@ impl Http1Connection {
         }
     }
 
-    /// The slow speed: one request, from its head to what becomes of the connection.
+    /// The slow speed: one request, from its head to the fate of the connection.
     async fn slow<H: Handler>(
         &self,
         request: Rc<Request>,
@@ -305,7 +305,7 @@ impl Http1Connection {
         client: &Client,
         handler: &H,
     ) -> AfterResponse {
-        // Earlier answers must not wait for this one.
+        // Earlier responses must not wait for this one.
         if self.link.flush().await.is_err() {
             return self.after_failure();
         }
@@ -325,7 +325,8 @@ impl Http1Connection {
         match self.after.get() {
             AfterResponse::KeepAlive if self.drain_body().await => AfterResponse::KeepAlive,
             AfterResponse::KeepAlive => self.close(Farewell::Lingering).await,
-            // Who asked for the close sends nothing more; anybody else may have, and must not be reset for it.
+            // A client that requested the close sends no more; another one may have sent more, and must not be reset for
+            // it.
             AfterResponse::Close
                 if keep_alive == KeepAlive::No
                     && self.body.borrow().is_at_end()
@@ -334,7 +335,7 @@ impl Http1Connection {
                 self.close(Farewell::Plain).await
             }
             AfterResponse::Close => self.close(Farewell::Lingering).await,
-            // What is still held back was a beginning, and may be sent as one.
+            // The output that is still held back is the beginning of a truncated response, and may be sent as such.
             AfterResponse::Cut
                 if self.link.watched.expired() == Expired::No && self.link.send_now().is_ok() =>
             {
@@ -344,7 +345,7 @@ impl Http1Connection {
         }
     }
 
-    /// Reads what is left of the request body, within bounds; says whether its end was reached.
+    /// Reads the rest of the request body, within limits; returns whether its end was reached.
     async fn drain_body(&self) -> bool {
         if self.body.borrow().is_too_long_to_drain() {
             return false;
@@ -360,7 +361,7 @@ impl Http1Connection {
         }
     }
 
-    /// Answers what was refused, and closes.
+    /// Answers a rejected request, and closes.
     async fn refuse(&self, status: u16, (kind, page): (&str, String)) -> AfterResponse {
         self.link.with_output(|output| {
             let text = output.text();
@@ -376,7 +377,7 @@ impl Http1Connection {
         self.close(Farewell::Lingering).await
     }
 
-    /// Sends what is left and closes our side.
+    /// Sends the remaining output and closes the sending side.
     async fn close(&self, farewell: Farewell) -> AfterResponse {
         if self.link.flush().await.is_err() {
             return self.after_failure();
@@ -388,13 +389,13 @@ impl Http1Connection {
         AfterResponse::Close
     }
 
-    /// After a write that failed: a client that does not read leaves nothing behind in the kernel.
+    /// After a failed write: a client that does not read leaves nothing in the kernel's buffer.
     fn after_failure(&self) -> AfterResponse {
         if self.link.watched.expired() == Expired::No { AfterResponse::Cut } else { AfterResponse::Reset }
     }
 }
 
-/// Answers every whole head at the start of `bytes`, until one needs the slow speed.
+/// Answers every complete head at the start of `bytes`, until one needs the slow speed.
 fn take<H: Handler>(
     connection: &Http1Connection,
     bytes: &[u8],

@@ -1,6 +1,6 @@
 //! The HTTP/1.1 server connection: reads heads, answers at two speeds, writes once per batch.
 //!
-//! The fast speed is `Handler::answer_now`, called inside the read loop; what it declines goes to
+//! The fast speed is `Handler::answer_now`, called inside the read loop; requests that it declines go to
 //! `Handler::answer`, which is async and holds the connection until it is done.
 //!
 //! ```text

@@ -1,4 +1,4 @@
-//! Writes the response to the request that is being answered, by the framing that the client understands.
+//! Writes the response to the current request, with a framing that the client supports.
 
 use super::Http1Tunnel;
 use super::connection::{Http1Connection, KeepAlive};
@@ -11,26 +11,26 @@ use larder_wire::http1::chunked;
 use larder_wire::http1::write;
 use larder_wire::message::Version;
 
-/// Bytes that may wait for company before they are sent.
+/// Bytes that may wait for further output before they are sent.
 const HOLD: u64 = 32 * 1024;
 
-/// What becomes of the connection after a response.
+/// The fate of the connection after a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AfterResponse {
     /// The next request.
     KeepAlive,
     /// An orderly close.
     Close,
-    /// A close before the end that was announced.
+    /// A close before the announced end.
     Cut,
-    /// A reset: the end of the connection would be taken for the end of the response.
+    /// A reset: the end of the connection would mark the end of the response.
     Reset,
 }
 
-/// Writes the response to the request that is being answered.
+/// Writes the response to the current request.
 pub(crate) struct Http1Reply<'c> {
     connection: &'c Http1Connection,
-    /// The request was HEAD: no body, whatever is said of it.
+    /// Whether the request was HEAD: no body, with any announced length.
     is_head: bool,
     version: Version,
     keep_alive: KeepAlive,
@@ -67,10 +67,9 @@ impl<'c> Http1Reply<'c> {
         self.connection.link.flush().await
     }
 
-    /// Sends the final head. `fields` are end-to-end fields only: `Connection`, `Transfer-Encoding` and
-    /// (for [`ResponseBody::Length`]) `Content-Length` are the reply's to write. Held back to leave
-    /// together with the first piece; see [`Http1Reply::flush`].
-    ///
+    /// Sends the final head. `fields` are end-to-end fields only: the reply writes `Connection`, `Transfer-Encoding` and
+    /// (for [`ResponseBody::Length`]) `Content-Length`. Held back to be sent together with the first piece; see
+    /// [`Http1Reply::flush`].
     /// # Errors
     /// The client is gone.
     pub async fn head(
@@ -110,15 +109,15 @@ impl<'c> Http1Reply<'c> {
         Ok(())
     }
 
-    /// Whether the body is sent in chunks; else one of unknown length goes on until the close.
+    /// Whether the body is sent in chunks; otherwise one of unknown length ends with the connection.
     fn is_chunked(&self) -> bool {
         self.rest == BodyRest::Stream && self.version == Version::Http11
     }
 
-    /// The fields with the one that frames the body, and none that could contradict it.
+    /// The fields with the framing field, and none that could contradict it.
     fn write_fields(&self, fields: &FieldList, text: &mut Vec<u8>) {
         let frames = match self.rest {
-            // A lone Content-Length says here what a body would have been (RFC 9110 §8.6).
+            // A lone Content-Length is that of the body for GET (RFC 9110 §8.6).
             BodyRest::None | BodyRest::NotStarted => return text.extend_from_slice(fields.text()),
             BodyRest::Length(_) | BodyRest::Stream => {
                 fields.contains("content-length") || fields.contains("transfer-encoding")
@@ -134,7 +133,7 @@ impl<'c> Http1Reply<'c> {
             BodyRest::Length(length) => {
                 write::field("Content-Length", itoa::Buffer::new().format(length).as_bytes(), text);
             }
-            // What was left unsaid for a body is left unsaid for HEAD (RFC 9110 §9.3.2).
+            // A field omitted for a body is omitted for HEAD (RFC 9110 §9.3.2).
             BodyRest::Stream if self.is_chunked() && !self.is_head => {
                 write::field("Transfer-Encoding", b"chunked", text)
             }
@@ -165,7 +164,7 @@ impl<'c> Http1Reply<'c> {
         if self.connection.link.waiting() > HOLD { self.flush().await } else { Ok(()) }
     }
 
-    /// Sends whatever is still held back, now.
+    /// Sends the output that is still held back, now.
     ///
     /// # Errors
     /// The client is gone.
@@ -173,13 +172,13 @@ impl<'c> Http1Reply<'c> {
         self.connection.link.flush().await
     }
 
-    /// Waits until the client has closed its side: for responses without an end, which have to stop. Where it sent another
-    /// request meanwhile this waits for ever, and sending tells.
+    /// Waits until the client has closed its side: for responses without an end, which have to stop. If it sent another
+    /// request meanwhile this waits forever, and a failed write shows the end.
     pub async fn gone(&self) {
         self.connection.link.gone_away().await;
     }
 
-    /// Sends `101 Switching Protocols`, with which HTTP ends on this connection. `fields` are end-to-end fields only.
+    /// Sends `101 Switching Protocols`, which ends HTTP on this connection. `fields` are end-to-end fields only.
     ///
     /// # Errors
     /// The client is gone.
@@ -210,7 +209,7 @@ impl<'c> Http1Reply<'c> {
         Ok(())
     }
 
-    /// Whether a head was sent: after that, an error can only cut the response off.
+    /// Whether a head was sent: after that, an error can only truncate the response.
     #[must_use]
     pub fn started(&self) -> bool {
         self.rest != BodyRest::NotStarted

@@ -1,4 +1,4 @@
-//! The body of the request that is being answered: read by its framing, never further.
+//! The body of the current request: read by its framing, never further.
 
 use super::connection::{DRAIN, Http1Connection};
 use crate::client_socket::ClientGone;
@@ -10,13 +10,13 @@ use larder_wire::http1::write;
 use larder_wire::message::{Framing, Request};
 use std::future::poll_fn;
 
-/// How far the body has been read.
+/// The state of reading the body.
 #[derive(Debug, Default)]
 pub(super) struct BodyState {
     left: BodyLeft,
     /// Bytes that may still come, by `limits.body_size`.
     room: u64,
-    /// The client sends nothing until it is told to.
+    /// Whether the client waits for `100 Continue`.
     waits: bool,
     trailers: Option<FieldList>,
     gone: Option<ClientGone>,
@@ -32,14 +32,14 @@ enum BodyLeft {
 }
 
 impl BodyState {
-    /// `room` is the largest body that is allowed, `begun` whether bytes of it are here.
+    /// `room` is the largest permitted body, `begun` whether bytes of it have arrived.
     pub fn new(request: &Request, room: u64, begun: bool) -> Self {
         let left = match request.framing {
             Framing::Length(length) => BodyLeft::Length(length),
             Framing::Chunked => BodyLeft::Chunked(Box::default()),
             Framing::Empty | Framing::Close => BodyLeft::Nothing,
         };
-        // A client that sends already does not wait (RFC 9110 §10.1.1).
+        // A client that already sends does not wait (RFC 9110 §10.1.1).
         let waits = request.expects_continue && !begun;
         Self { left, room, waits, ..Self::default() }
     }
@@ -48,8 +48,8 @@ impl BodyState {
         matches!(self.left, BodyLeft::Nothing) && self.gone.is_none()
     }
 
-    /// Whether the connection cannot live on if nobody reads further: too much may follow, or the client, which
-    /// was not told to send it, may or may not.
+    /// Whether the connection cannot be kept if the body is not read further: too much may follow, or the client, which
+    /// got no `100 Continue`, may or may not send it.
     pub fn is_too_long_to_drain(&self) -> bool {
         let long = match self.left {
             BodyLeft::Length(left) => left > DRAIN,
@@ -58,13 +58,12 @@ impl BodyState {
         long || self.waits && !self.is_at_end() || self.gone.is_some()
     }
 
-    /// Whether a `100 Continue` is due; it is not a second time.
+    /// Whether a `100 Continue` is due; returns true only once.
     pub fn was_told_to_continue(&mut self) -> bool {
         std::mem::take(&mut self.waits) && !self.is_at_end()
     }
 
-    /// The next bytes of body out of `input`, as many as are there; `None` where more input is needed, or at the
-    /// end.
+    /// The next bytes of body from `input`, as many as are available; `None` if more input is needed, or at the end.
     fn take(&mut self, input: &mut Vec<u8>) -> Result<Option<Bytes>, ClientGone> {
         let bytes = match &mut self.left {
             BodyLeft::Nothing => return Ok(None),
@@ -92,7 +91,7 @@ impl BodyState {
     }
 }
 
-/// All the data in `input`, chunks joined; how much of `input` that took, and whether the body ends there.
+/// All the data in `input`, chunks joined; the number of consumed bytes, and whether the body ends there.
 fn decode(decoder: &mut ChunkedDecoder, input: &[u8]) -> Result<(Bytes, usize, bool), ClientGone> {
     let mut bytes = Vec::new();
     let mut at = 0;
@@ -128,7 +127,7 @@ fn split(input: &mut Vec<u8>, count: usize) -> Bytes {
     bytes
 }
 
-/// The body of the request that is being answered.
+/// The body of the current request.
 pub(crate) struct Http1RequestBody<'c> {
     connection: &'c Http1Connection,
 }
@@ -138,11 +137,10 @@ impl<'c> Http1RequestBody<'c> {
         Self { connection }
     }
 
-    /// The next bytes; `None` after the last. Sends `100 Continue` before the first read, if the client
-    /// waits for one. May be dropped while it waits: nothing is lost.
+    /// The next bytes; `None` after the last. Sends `100 Continue` before the first read, if the client waits for it. May
+    /// be dropped while it waits: nothing is lost.
     ///
-    /// # Errors
-    /// The body did not arrive whole: what was forwarded must not look complete.
+    /// # Errors The body is incomplete: the forwarded part must not look complete.
     pub async fn next(&mut self) -> Result<Option<Bytes>, ClientGone> {
         loop {
             if let Some(found) = self.take()? {
@@ -158,11 +156,10 @@ impl<'c> Http1RequestBody<'c> {
         }
     }
 
-    /// The bytes that have arrived already, without waiting and without asking for any; `None` where there are
-    /// none. A body that is announced as too large is refused here as well.
+    /// The bytes that have arrived already, without waiting or requesting any; `None` if there are none. A body whose
+    /// announced length is too large is rejected here as well.
     ///
-    /// # Errors
-    /// As [`Http1RequestBody::next`].
+    /// # Errors As [`Http1RequestBody::next`].
     pub fn arrived(&mut self) -> Result<Option<Bytes>, ClientGone> {
         self.take()
     }
@@ -177,7 +174,7 @@ impl<'c> Http1RequestBody<'c> {
         self.connection.body.borrow_mut().trailers.take()
     }
 
-    /// Takes what is here already, and counts what is wrong with it.
+    /// Takes the available bytes, and counts an error in them.
     fn take(&mut self) -> Result<Option<Bytes>, ClientGone> {
         let mut body = self.connection.body.borrow_mut();
         if let Some(gone) = body.gone {
@@ -195,7 +192,7 @@ impl<'c> Http1RequestBody<'c> {
         taken
     }
 
-    /// Tells a client that waits for it to go on, unless it has its answer.
+    /// Sends `100 Continue` to a client that waits for it, unless it has its response.
     async fn invite(&self) -> Result<(), ClientGone> {
         let connection = self.connection;
         let due = connection.body.borrow_mut().was_told_to_continue();
@@ -209,7 +206,7 @@ impl<'c> Http1RequestBody<'c> {
         connection.link.flush().await
     }
 
-    /// Waits for more bytes from the client; of a body whose length is known, no more than that.
+    /// Waits for more bytes from the client; of a body of known length, no more than that.
     async fn fill(&self) -> Result<(), ClientGone> {
         let connection = self.connection;
         let most = match connection.body.borrow().left {

@@ -1,5 +1,5 @@
-//! A connection that is no longer HTTP (RFC 9110 §7.8): bytes in both directions, each with an end of its own. What is
-//! copied where, and until when, is not here.
+//! An upgraded connection (RFC 9110 §7.8): bytes in both directions, each with an end of its own. The copying between the
+//! two sides is not here.
 
 use super::connection::Http1Connection;
 use super::reply::AfterResponse;
@@ -51,7 +51,7 @@ impl<'c> Http1Tunnel<'c> {
         }
     }
 
-    /// Done when the system has taken them all.
+    /// Done when the system has taken all of them.
     pub async fn write(&self, bytes: Bytes) -> Result<(), ClientGone> {
         self.connection.link.with_output(|it| it.push(BodyPiece::Bytes(bytes)));
         self.connection.link.flush().await

@@ -1,5 +1,5 @@
-//! The life of one HTTP/2 connection: one loop that reads, answers, and writes, over the streams that it has. What frames
-//! do to it is in `frames`; tasks of slow answers come here with what they have to send.
+//! The life of one HTTP/2 connection: one loop that reads, answers, and writes, over its streams. The effects of frames
+//! are in `frames`; tasks of slow answers pass their output to this loop.
 
 use super::floods::Floods;
 use super::frames::{ConnectionEnded, Taking};
@@ -22,29 +22,29 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-/// Bytes that wait to be written before more is taken from the streams.
+/// Bytes of waiting output before more is taken from the streams.
 pub(super) const BATCH: u64 = 128 * 1024;
-/// With a frame more, a head, and where they begin.
+/// With one more frame, a head, and the shifted start.
 const _: () = assert!(BATCH as usize + 2 * MAX_SIZE + SHIFTED < KEEP);
-/// Bytes that wait to be written before nothing more is read: what is read may have to be answered.
+/// Bytes of waiting output before reading stops: input may require an answer.
 pub(super) const FULL: u64 = 512 * 1024;
-/// Reads and writes of one connection before the others have their turn.
+/// Reads and writes of one connection before other connections take their turn.
 const TURNS: usize = 8;
 /// Bytes that a stream may send before they are read.
 pub(super) const STREAM_WINDOW: u32 = 128 * 1024;
 /// Bytes that all streams may send before they are read.
 pub(super) const WINDOW: u32 = 1024 * 1024;
-/// The PING behind which nothing comes that was sent before the client knew that we leave...
+/// The PING behind which no stream follows that was started before the client received GOAWAY...
 pub(super) const LEAVING: [u8; 8] = *b"farewell";
-/// ...for which one that asks for nothing is waited for so many milliseconds.
+/// ...whose answer is awaited for this many milliseconds on a connection without streams.
 const FAREWELL: u64 = 1_000;
-/// Streams that we ended and the client may not know of yet.
+/// Streams that larder ended and the client may not know of yet.
 const FORGOTTEN: usize = 256;
 
 /// One connection; its streams' tasks share it.
 pub(super) struct Http2Connection {
     pub link: ClientSocket,
-    /// The client was told that it may ask for other protocols than HTTP.
+    /// Whether the client was offered extended CONNECT.
     pub offers_upgrades: bool,
     pub state: RefCell<Http2State>,
     /// The connection's own task.
@@ -59,51 +59,51 @@ impl Drop for Http2Connection {
     }
 }
 
-/// What a connection remembers.
+/// The state of a connection.
 pub(super) struct Http2State {
     pub decoder: HpackDecoder,
-    /// Of every field section that is sent, in the order in which they are sent.
+    /// For every field section that is sent, in the order of sending.
     pub encoder: Encoder,
-    /// Bytes that were read and are no whole frame.
+    /// Bytes that were read and are not a complete frame.
     pub input: Vec<u8>,
-    /// When the first of them came, where they are no whole frame: see [`Client::began`].
+    /// The arrival of the first of them, if they are not a complete frame: see [`Client::began`].
     pub began: u64,
-    /// Some of them may be whole: they were not all looked at.
+    /// Whether some of them may be complete frames: not all were parsed.
     pub is_unread: bool,
     pub has_preface: bool,
     pub has_settings: bool,
-    /// A field section that goes on in the next frame.
+    /// A field section that continues in the next frame.
     pub block: Option<Block>,
     pub streams: BTreeMap<u32, Rc<Http2Stream>>,
-    /// Those with something to send, in turn.
+    /// Streams with output, in turn.
     pub ready: VecDeque<Rc<Http2Stream>>,
-    /// The latest stream, and the first of those that were begun one after the other up to it.
+    /// The latest stream, and the first of the consecutive ones up to it.
     pub last: u32,
     pub first_of_run: u32,
-    /// Streams that we ended while the client had not: what still comes for them is no fault of its own.
+    /// Streams that larder ended and the client had not: further frames of them are not an error.
     pub forgotten: VecDeque<u32>,
-    /// Bytes that we may send.
+    /// Bytes that larder may send.
     pub window: i64,
-    /// What new streams may be sent.
+    /// The initial window of new streams.
     pub first_window: i64,
     /// Bytes that the client may send.
     pub credit: i64,
-    /// Bytes that were read and for which it has no credit yet.
+    /// Bytes that were read and not yet returned as credit.
     pub owed: u32,
     pub floods: Floods,
     pub leaving: GoawayState,
-    /// Something was answered or begun in this turn.
+    /// Whether a request was answered or begun in this turn.
     pub was_asked: bool,
 }
 
-/// How far the server is with leaving a connection (RFC 9113 §6.8).
+/// The progress of a graceful shutdown of the connection (RFC 9113 §6.8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum GoawayState {
     No,
-    /// The client was told to begin nothing more, at this time of the monotonic clock; what is on its way is served still, until it has
+    /// The first GOAWAY was sent, at this time of the monotonic clock; new streams are still served until the PING is
     /// answered.
     Announced(u64),
-    /// It knows what was begun: nothing else is.
+    /// The final GOAWAY with the last stream was sent.
     Yes,
 }
 
@@ -113,7 +113,7 @@ pub(super) struct Block {
     pub end_stream: bool,
     pub bytes: Vec<u8>,
     pub frames: u32,
-    /// When its first byte came: see [`Client::began`].
+    /// The arrival of its first byte: see [`Client::began`].
     pub began: u64,
 }
 
@@ -164,7 +164,7 @@ pub(crate) async fn serve<H: Handler>(link: ClientSocket, input: Vec<u8>, client
     connection.farewell(ended).await;
 }
 
-/// Reads, answers and writes for as long as that goes on without waiting.
+/// Reads, answers and writes as long as that is possible without waiting.
 fn turn<H: Handler>(
     connection: &Shared,
     context: &mut Context<'_>,
@@ -202,7 +202,7 @@ fn turn<H: Handler>(
         if connection.is_over() {
             return Poll::Ready(ConnectionEnded::Done);
         }
-        // What is ready and did not fit goes on as soon as there is room.
+        // Ready output that did not fit continues as soon as there is room.
         let has_more = connection.link.waiting() == 0 && connection.state.borrow().can_send();
         if !goes_on && !has_more {
             connection.set_deadline();
@@ -215,14 +215,14 @@ fn turn<H: Handler>(
 }
 
 impl Http2State {
-    /// Whether a stream has something that may be sent now.
+    /// Whether a stream has output that may be sent now.
     fn can_send(&self) -> bool {
         self.ready.iter().any(|it| it.has_work() && (self.window > 0 || it.queued.get() == 0))
     }
 }
 
 impl Http2Connection {
-    /// Our settings, and a window of our own for the whole connection.
+    /// Sends the settings, and the window of the whole connection.
     fn greet(&self) {
         let limits = self.link.worker.limits();
         let small = |it: usize| u32::try_from(it).unwrap_or(u32::MAX);
@@ -240,7 +240,7 @@ impl Http2Connection {
         self.link.worker.counters.http2_open.add(1);
     }
 
-    /// Reads what is there and does what the frames say.
+    /// Reads the available bytes and processes their frames.
     fn read_some<H: Handler>(
         self: &Rc<Self>,
         context: &mut Context<'_>,
@@ -256,7 +256,7 @@ impl Http2Connection {
             scratch[..kept].copy_from_slice(&state.input[..kept]);
             kept
         };
-        // What was not looked at comes first; it may be as long as there is room.
+        // Unparsed bytes come first; they may fill the whole buffer.
         let read = match self.state.borrow().is_unread {
             true => 0,
             false => match self.link.read(context, &mut scratch[kept..]) {
@@ -287,14 +287,14 @@ impl Http2Connection {
         if state.input.is_empty() {
             state.input = rest.to_vec();
         } else {
-            // There was more than fits in here at once.
+            // There were more bytes than fit into the buffer.
             state.input.splice(..0, rest.iter().copied());
             state.is_unread = true;
         }
         Poll::Ready(done)
     }
 
-    /// Why there is nothing more to read.
+    /// The reason why no more can be read.
     fn ended(&self) -> ConnectionEnded {
         match self.link.watched.expired() {
             Expired::Writing => ConnectionEnded::Gone,
@@ -305,7 +305,7 @@ impl Http2Connection {
         }
     }
 
-    /// Takes from the streams what may be sent, a frame of each in turn.
+    /// Takes permitted output from the streams, a frame of each in turn.
     fn collect(&self) {
         let mut state = self.state.borrow_mut();
         if state.ready.is_empty() {
@@ -333,7 +333,7 @@ impl Http2Connection {
         });
     }
 
-    /// One frame of a stream that has work.
+    /// One frame of a stream with output.
     fn send_part(&self, state: &mut Http2State, stream: &Http2Stream, out: &mut Outbox) {
         let window = state.window.min(stream.window.get()).clamp(0, MAX_SIZE as i64);
         let part = if stream.queued.get() > 0 { stream.take(window.cast_unsigned()) } else { None };
@@ -367,7 +367,7 @@ impl Http2Connection {
         stream.ring();
     }
 
-    /// The socket takes no more; whether it does again, as soon as it does.
+    /// Waits for room in the socket; returns whether there is room again.
     fn poll_writable(&self, context: &mut Context<'_>) -> Result<bool, ()> {
         self.link.with_output(Outbox::compact);
         let watched = &self.link.watched;
@@ -392,13 +392,13 @@ impl Http2Connection {
         }
     }
 
-    /// Everything that was begun is answered, and nothing more will be.
+    /// Whether every stream is answered, and no new one is accepted.
     fn is_over(&self) -> bool {
         let state = self.state.borrow();
         state.leaving == GoawayState::Yes && state.streams.is_empty() && self.link.waiting() == 0
     }
 
-    /// What the client is waited for.
+    /// Sets the deadline for the client.
     fn set_deadline(&self) {
         let mut state = self.state.borrow_mut();
         let (watched, times) = (&self.link.watched, self.link.worker.times());
@@ -419,7 +419,7 @@ impl Http2Connection {
         }
     }
 
-    /// Tells the client to begin nothing more: what it has sent by then is no loss.
+    /// Sends the first GOAWAY: requests that the client has sent by then are still served.
     fn announce_leave(&self) {
         if !self.state.borrow().has_preface {
             return self.leave(ErrorCode::None);
@@ -431,7 +431,7 @@ impl Http2Connection {
         });
     }
 
-    /// Begins nothing more; what was begun goes on.
+    /// Accepts no new streams; existing ones continue.
     pub fn leave(&self, code: ErrorCode) {
         let mut state = self.state.borrow_mut();
         if state.leaving != GoawayState::Yes {
@@ -441,7 +441,7 @@ impl Http2Connection {
         }
     }
 
-    /// The end: everybody who still waits is told, and the client why.
+    /// The end: all waiting tasks are notified, and the client gets the reason.
     async fn farewell(&self, ended: ConnectionEnded) {
         let streams = std::mem::take(&mut self.state.borrow_mut().streams);
         let gone = self.link.gone();
@@ -473,14 +473,14 @@ impl Http2Connection {
         self.link.linger().await;
     }
 
-    /// Has the connection's task run.
+    /// Wakes the connection's task.
     pub fn wake(&self) {
         if let Some(waker) = &*self.waker.borrow() {
             waker.wake_by_ref();
         }
     }
 
-    /// A stream has something to send.
+    /// Records that a stream has output.
     pub fn has_work(&self, stream: &Rc<Http2Stream>) {
         if stream.has_work() && !stream.is_ready.replace(true) {
             self.state.borrow_mut().ready.push_back(stream.clone());
@@ -533,14 +533,14 @@ impl Http2Connection {
         }
     }
 
-    /// The client may send more on this stream.
+    /// Gives the client credit on this stream.
     pub fn give_credit(&self, stream: &Http2Stream, bytes: usize) {
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         self.let_send(stream, bytes);
         self.owe(bytes);
     }
 
-    /// The same, where the connection's credit was given back already.
+    /// The same, if the connection's credit was returned already.
     pub fn let_send(&self, stream: &Http2Stream, bytes: u32) {
         let due = stream.body.borrow_mut().owe(bytes);
         if let Some(due) = due {
@@ -549,7 +549,7 @@ impl Http2Connection {
         }
     }
 
-    /// Bytes of the connection's window were used up.
+    /// Records used bytes of the connection's window.
     pub fn owe(&self, bytes: u32) {
         let due = self.state.borrow_mut().owe(bytes);
         if let Some(due) = due {
@@ -558,7 +558,7 @@ impl Http2Connection {
         }
     }
 
-    /// A stream's task is over: ends what it has not, and what the client has not.
+    /// The end of a stream's task: ends both directions if they are still open.
     pub fn finished(&self, stream: &Rc<Http2Stream>) {
         if stream.gone.get().is_none() {
             if !stream.is_answered() {
@@ -583,12 +583,12 @@ impl Http2Connection {
 }
 
 impl Http2State {
-    /// Whether the client has `most` streams open. Those that it has reset are none, although their tasks are not over yet.
+    /// Whether the client has `most` open streams. Reset ones do not count, although their tasks may continue.
     pub fn has_open(&self, most: usize) -> bool {
         self.streams.len() >= most && self.streams.values().filter(|it| !it.is_closed()).count() >= most
     }
 
-    /// Remembers a stream that we ended.
+    /// Records a stream that larder ended.
     pub fn forget(&mut self, stream: u32) {
         if self.forgotten.len() == FORGOTTEN {
             self.forgotten.pop_front();
@@ -596,7 +596,7 @@ impl Http2State {
         self.forgotten.push_back(stream);
     }
 
-    /// Bytes of the connection's window were used up; how many the client is to be given then.
+    /// Records used bytes of the connection's window; returns the credit that is due.
     pub fn owe(&mut self, bytes: u32) -> Option<u32> {
         self.owed = self.owed.saturating_add(bytes);
         if self.owed < WINDOW / 2 {
@@ -608,7 +608,7 @@ impl Http2State {
     }
 }
 
-/// A guard of a stream whose task may end in any way.
+/// A guard for the end of a stream's task, in any way.
 pub(super) struct Guard {
     pub connection: Shared,
     pub stream: Rc<Http2Stream>,

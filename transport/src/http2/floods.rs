@@ -1,28 +1,29 @@
-//! What one connection may ask of us that costs it next to nothing: counted over ten seconds, each kind by itself.
+//! Limits on cheap frames of one connection that cause work: counted over ten seconds, each kind by itself.
 
 use larder_stdx::clock;
 use std::cell::Cell;
 
-/// The time over which is counted, milliseconds.
+/// The period of counting, milliseconds.
 const WINDOW: u64 = 10_000;
 
-/// What is counted.
+/// The counted events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FloodKind {
-    /// A stream that was ended before its answer: by the client, or by us for what it did (CVE-2023-44487 and its kin).
+    /// A stream that was ended before its response: by the client, or by larder because of the client (CVE-2023-44487 and
+    /// similar).
     Reset,
-    /// A PING that is to be answered.
+    /// A PING that requires an answer.
     Ping,
-    /// SETTINGS that are to be taken and acknowledged.
+    /// SETTINGS that must be applied and acknowledged.
     Settings,
-    /// WINDOW_UPDATE, beyond what our DATA called for.
+    /// WINDOW_UPDATE, beyond those expected for sent DATA.
     WindowUpdate,
-    /// DATA and field sections without a byte, PRIORITY, and what is not known.
+    /// DATA and field sections without a byte, PRIORITY, and unknown frames.
     Nothing,
 }
 
 impl FloodKind {
-    /// How many are put up with. A browser that leaves a page of a hundred pictures resets a hundred streams at once.
+    /// The permitted number. A browser that leaves a page of a hundred pictures resets a hundred streams at once.
     const fn most(self) -> u32 {
         match self {
             FloodKind::Reset => 500,
@@ -39,12 +40,12 @@ impl FloodKind {
 pub(super) struct Floods {
     since: Cell<u64>,
     counts: [Cell<u32>; 5],
-    /// WINDOW_UPDATEs that the client owes us nothing for: two for each DATA frame.
+    /// Expected WINDOW_UPDATEs: two for each DATA frame.
     called_for: Cell<u32>,
 }
 
 impl Floods {
-    /// Counts one; says whether that is too many.
+    /// Counts one; returns whether the limit is exceeded.
     pub fn add(&self, kind: FloodKind) -> bool {
         let now = clock::monotonic().0;
         if now.saturating_sub(self.since.get()) >= WINDOW {
@@ -60,7 +61,7 @@ impl Floods {
         count.get() > kind.most()
     }
 
-    /// A DATA frame went out.
+    /// Records a sent DATA frame.
     pub fn sent_data(&self) {
         self.called_for.set(self.called_for.get().saturating_add(2).min(100_000));
     }

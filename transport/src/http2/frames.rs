@@ -1,4 +1,4 @@
-//! What each frame of a client does (RFC 9113 §5, §6, §8), and what it costs where it is against the rules.
+//! The effect of each frame of a client (RFC 9113 §5, §6, §8), and the reaction to protocol errors.
 
 use super::connection::{BATCH, Block, FULL, GoawayState, Guard, Http2State, LEAVING, STREAM_WINDOW, Shared};
 use super::floods::FloodKind;
@@ -22,20 +22,20 @@ use larder_wire::http2::{ErrorCode, PREFACE, head};
 use larder_wire::message::{Framing, HeadLimits, Reject, RequestHead, Storage};
 use std::rc::Rc;
 
-/// Frames of one field section. What fits into them is bounded as well; this bounds those without a byte.
+/// The most frames of one field section. Its size is limited as well; this limits frames without a byte.
 const SECTION_FRAMES: u32 = 64;
-/// Requests that are worked for at once, those of streams that are over for the client among them: so many times as it may have
+/// The limit of requests in progress, including those of closed streams: this multiple of the permitted number of
 /// streams.
 const WORK: usize = 4;
 
-/// How a connection ends.
+/// The way in which a connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ConnectionEnded {
     /// The client is gone.
     Gone,
-    /// Everything is answered, and GOAWAY was sent.
+    /// All streams are answered, and GOAWAY was sent.
     Done,
-    /// For this reason.
+    /// With this error.
     Broken(ErrorCode),
 }
 
@@ -45,7 +45,7 @@ impl From<ErrorCode> for ConnectionEnded {
     }
 }
 
-/// What the frames of one read have in common.
+/// The common state of processing the frames of one read.
 pub(super) struct Taking<'a, H> {
     pub connection: &'a Shared,
     pub state: &'a mut Http2State,
@@ -53,12 +53,12 @@ pub(super) struct Taking<'a, H> {
     pub client: &'a Client,
     pub handler: &'a Rc<H>,
     pub out: &'a mut Outbox,
-    /// When the first byte of the frame or section came that is being taken; 0 where that was in this read, or nobody asks.
+    /// The arrival of the first byte of the current frame or section; 0 if that was in this read, or is not measured.
     pub began: u64,
 }
 
 impl<H: Handler> Taking<'_, H> {
-    /// Takes every whole frame of `bytes`.
+    /// Processes every complete frame of `bytes`.
     pub fn all(&mut self, bytes: &[u8], consumed: &mut usize) -> Result<(), ConnectionEnded> {
         if !self.state.has_preface {
             let length = bytes.len().min(PREFACE.len());
@@ -130,12 +130,12 @@ impl<H: Handler> Taking<'_, H> {
         if self.state.floods.add(kind) { Err(ErrorCode::EnhanceYourCalm.into()) } else { Ok(()) }
     }
 
-    /// Whether nothing has come of a stream yet, or nothing ever can.
+    /// Whether a stream is idle, or its number can never be used.
     fn is_idle(&self, stream: u32) -> bool {
         stream > self.state.last || stream % 2 == 0
     }
 
-    /// What a frame means for a stream of which nothing is known any more: nothing where we ended it.
+    /// The reaction to a frame of a closed, unknown stream: none if larder ended it.
     fn of_closed(&self, stream: u32) -> Result<(), ConnectionEnded> {
         if self.state.forgotten.contains(&stream) {
             Ok(())
@@ -146,7 +146,7 @@ impl<H: Handler> Taking<'_, H> {
         }
     }
 
-    /// What a frame means for a stream that has ended, and whose task does not know yet.
+    /// The reaction to a frame of a stream that has ended, and whose task does not know yet.
     fn of_ended(&mut self, stream: &Http2Stream) -> Result<(), ConnectionEnded> {
         if !stream.body.borrow().is_whole {
             return Ok(()); // We ended it, and the client does not know either.
@@ -154,7 +154,7 @@ impl<H: Handler> Taking<'_, H> {
         self.reset(stream.id, ErrorCode::StreamClosed, ClientGone::Malformed)
     }
 
-    /// Ends a stream for what the client did.
+    /// Resets a stream because of the client.
     fn reset(&mut self, id: u32, code: ErrorCode, why: ClientGone) -> Result<(), ConnectionEnded> {
         frame::write_reset(id, code, self.out.text());
         if let Some(stream) = self.state.streams.get(&id).cloned() {
@@ -166,7 +166,7 @@ impl<H: Handler> Taking<'_, H> {
         self.count(FloodKind::Reset)
     }
 
-    /// Nothing more is read or written on a stream; what was not read is the connection's credit again.
+    /// Ends reading and writing on a stream; its unread bytes become credit of the connection again.
     fn give_up(&mut self, stream: &Http2Stream, why: ClientGone) {
         let unread = stream.give_up(why);
         self.give_back(unread);
@@ -180,7 +180,7 @@ impl<H: Handler> Taking<'_, H> {
         if self.state.credit < 0 {
             return Err(ErrorCode::FlowControl.into());
         }
-        // Padding alone costs credit that is given back at once.
+        // Padding alone uses credit that is returned at once.
         if data.is_empty() && !end_stream {
             self.count(FloodKind::Nothing)?;
         }
@@ -201,7 +201,7 @@ impl<H: Handler> Taking<'_, H> {
         }
     }
 
-    /// Nobody will read these.
+    /// Returns the credit of bytes that will not be read.
     fn give_back(&mut self, flow: u32) {
         if let Some(due) = self.state.owe(flow) {
             frame::write_window_update(0, due, self.out.text());
@@ -247,7 +247,7 @@ impl<H: Handler> Taking<'_, H> {
             }
             body.is_whole = true;
         }
-        // Padding is never read: its credit is due whether or not a byte of data comes with it (RFC 9113 §6.9.1).
+        // Padding is never read: its credit is due with or without data (RFC 9113 §6.9.1).
         if let Some(due) = body.owe(padding) {
             frame::write_window_update(stream.id, due, self.out.text());
         }
@@ -260,7 +260,7 @@ impl<H: Handler> Taking<'_, H> {
         let Some(mut whole) = self.state.block.take() else { return Err(ErrorCode::Protocol.into()) };
         whole.bytes.extend_from_slice(block);
         whole.frames += 1;
-        // Compressed it has no reason to be larger than it may be when it is not.
+        // A compressed section may not be larger than an uncompressed one.
         if whole.bytes.len() > self.limits.head + MAX_SIZE || whole.frames > SECTION_FRAMES {
             return Err(ErrorCode::EnhanceYourCalm.into());
         }
@@ -272,7 +272,7 @@ impl<H: Handler> Taking<'_, H> {
         Ok(())
     }
 
-    /// A whole field section: a request, or the trailers of one.
+    /// A complete field section: a request, or its trailers.
     fn section(&mut self, id: u32, block: &[u8], end_stream: bool) -> Result<(), ConnectionEnded> {
         let worker = self.connection.link.worker.clone();
         let section = &mut *worker.section.borrow_mut();
@@ -293,7 +293,7 @@ impl<H: Handler> Taking<'_, H> {
         }
         let is_short = stream.body.borrow().left.is_some_and(|it| it > 0);
         match head::trailers(section) {
-            // In a tunnel there is nothing for a section to say (RFC 9113 §8.5).
+            // In a tunnel no field section is permitted (RFC 9113 §8.5).
             Ok(list) if end_stream && !is_short && !stream.is_tunnel => {
                 let mut body = stream.body.borrow_mut();
                 body.trailers = (!list.is_empty()).then_some(list);
@@ -338,14 +338,14 @@ impl<H: Handler> Taking<'_, H> {
         }
     }
 
-    /// Answers a request at once, or has a task answer it.
+    /// Answers a request at once, or starts a task for it.
     fn begin(&mut self, id: u32, head: &RequestHead<'_>, end_stream: bool) -> Result<(), ConnectionEnded> {
         let worker = &self.connection.link.worker;
         worker.counters.requests.add(1);
         worker.counters.http2_requests.add(1);
         let is_plain = head.framing == Framing::Empty && !head.needs_encoding;
         if is_plain && head.protocol.is_none() {
-            // What would make this write a long one waits for the next, behind its stream.
+            // A part that would make this write too long waits for the next one, in its stream.
             let room = BATCH.saturating_sub(self.out.len()).cast_signed();
             let window = self.state.window.min(self.state.first_window).min(room);
             let mut answer = ResponseWriter::http2(id, window, &mut self.state.encoder, self.out);
@@ -357,7 +357,7 @@ impl<H: Handler> Taking<'_, H> {
             }
             answer.take_back();
         }
-        // What is left behind by resets is worked for still, at origins above all: hits do not wait for that.
+        // Work of reset streams continues, mostly at origins: hits do not wait for that.
         if self.state.streams.len() >= WORK * worker.limits().http2_streams as usize {
             worker.counters.http2_streams_refused.add(1);
             return self.reset(id, ErrorCode::RefusedStream, ClientGone::Closed);
@@ -377,7 +377,7 @@ impl<H: Handler> Taking<'_, H> {
         self.state.streams.insert(id, stream.clone());
         self.connection.link.watched.asks();
         let (handler, client) = (self.handler.clone(), self.client.clone());
-        // Others of this read may come before its task does.
+        // Further requests of this read may come before the task runs.
         client.began.set(if self.began == 0 { worker.stamp() } else { self.began });
         let guard = Guard { connection: self.connection.clone(), stream };
         tokio::task::spawn_local(async move {
@@ -399,7 +399,7 @@ impl<H: Handler> Taking<'_, H> {
         Ok(())
     }
 
-    /// What went out of an answer counts; what did not follows as the client lets it.
+    /// Counts the sent part of an answer, and queues the rest.
     fn send_rest(&mut self, id: u32, sent: u64, rest: Option<BodyPiece>) {
         let state = &mut *self.state;
         state.window -= sent.cast_signed();
@@ -421,7 +421,7 @@ impl<H: Handler> Taking<'_, H> {
         });
     }
 
-    /// A request that is not well-formed has its stream reset; one that is refused for another reason is told why.
+    /// A malformed request resets its stream; a request rejected for another reason gets a response.
     fn refuse(&mut self, id: u32, reject: Reject, end_stream: bool) -> Result<(), ConnectionEnded> {
         let counters = &self.connection.link.worker.counters;
         counters.requests_rejected.add(1);
@@ -509,7 +509,7 @@ impl<H: Handler> Taking<'_, H> {
         }
     }
 
-    /// More, or less, may be sent on a stream.
+    /// Changes the window of a stream.
     fn widen(&mut self, stream: &Rc<Http2Stream>, by: i64) -> Result<(), ErrorCode> {
         stream.window.set(stream.window.get() + by);
         if stream.window.get() > i64::from(MAX_WINDOW) {

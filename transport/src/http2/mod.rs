@@ -1,5 +1,5 @@
-//! The HTTP/2 server connection (RFC 9113): one loop over a codec that does no I/O. Every frame of one read is taken, hits are
-//! answered between them, and all that was said leaves in one write; slow answers are tasks of their own.
+//! The HTTP/2 server connection (RFC 9113): one loop over a codec without I/O. Every frame of one read is processed, hits
+//! are answered between them, and all output leaves in one write; slow answers are tasks of their own.
 //!
 //! ```text
 //! read ── frames ──┬── answer_now … answer_now ──────────────┐
@@ -23,7 +23,7 @@ pub(crate) use tunnel::Http2Tunnel;
 
 use larder_wire::http2::PREFACE;
 
-/// Whether a client begins as one of HTTP/2 does that knows us to speak it (RFC 9113 §3.3).
+/// Whether a client begins with the HTTP/2 preface, without an upgrade (RFC 9113 §3.3).
 pub(crate) fn is_preface(bytes: &[u8]) -> bool {
     let length = bytes.len().min(PREFACE.len());
     bytes[..length] == PREFACE[..length]

@@ -14,12 +14,12 @@ use larder_wire::http2::hpack::encode;
 use larder_wire::message::fields::is_allowed_trailer;
 use std::rc::Rc;
 
-/// Bytes of a stream that may wait for the client before its task waits, too, at most...
+/// The most bytes of a stream that may wait for the client before its task waits, too...
 const HOLD: u64 = 32 * 1024;
-/// ...and at least; in between, all streams of a connection have this together.
+/// ...and the fewest; in between, all streams of a connection share this limit.
 const HOLD_LEAST: u64 = 4 * 1024;
 const HOLD_ALL: u64 = 512 * 1024;
-/// Bytes that may be fetched before they are taken, for all streams of a connection.
+/// Bytes that may be fetched ahead, for all streams of a connection.
 const ROOM: u64 = 2 * 1024 * 1024;
 
 /// Writes the response to one request.
@@ -36,7 +36,7 @@ impl Http2Reply {
         Self { connection, stream, is_head, rest: BodyRest::NotStarted, body: 0 }
     }
 
-    /// Whether the client is there still.
+    /// Fails if the client is gone.
     pub fn check(&self) -> Result<(), ClientGone> {
         self.stream.gone.get().map_or(Ok(()), Err)
     }
@@ -58,7 +58,7 @@ impl Http2Reply {
             return Ok(());
         }
         self.check()?;
-        // Whatever made it: the client would take it for a protocol that was agreed on (RFC 9110 §9.3.6).
+        // From any source: the client would interpret it as an accepted protocol (RFC 9110 §9.3.6).
         if self.stream.is_tunnel && (200..300).contains(&status) {
             return Err(ClientGone::Closed);
         }
@@ -67,7 +67,7 @@ impl Http2Reply {
             BodyRest::Length(length) => Some(length),
             _ => None,
         };
-        // A lone Content-Length says where no body is what one would have been (RFC 9110 §8.6).
+        // A lone Content-Length without a body is that of the body for GET (RFC 9110 §8.6).
         let is_framed = self.rest != BodyRest::None;
         if self.is_head || length == Some(0) {
             self.rest = BodyRest::None;
@@ -103,8 +103,8 @@ impl Http2Reply {
         wait(&self.connection, stream, StreamSide::Takes, || stream.queued.get() <= hold).await
     }
 
-    /// Waits until little is left of what is to go; then there is room for what the client lets us send and the socket will take,
-    /// and for a little more, so that it need not be waited for.
+    /// Waits until little output is left; then returns the amount that the windows and the socket permit, and a little
+    /// more, so that the stream does not run dry.
     pub async fn room(&self) -> Result<ClientDemand, ClientGone> {
         let (stream, hold) = (&self.stream, self.hold());
         wait(&self.connection, stream, StreamSide::Takes, || stream.queued.get() <= hold / 2).await?;
@@ -112,17 +112,17 @@ impl Http2Reply {
         Ok(ClientDemand { now, ahead: self.share(ROOM) })
     }
 
-    /// This stream's share of what all of its connection have together.
+    /// This stream's share of an amount for the whole connection.
     fn share(&self, all: u64) -> u64 {
         all / (self.connection.state.borrow().streams.len() as u64).max(1)
     }
 
-    /// Bytes that may wait for the client: the fewer, the more it has asked for at once.
+    /// Bytes that may wait for the client: fewer for clients with more simultaneous requests.
     fn hold(&self) -> u64 {
         self.share(HOLD_ALL).clamp(HOLD_LEAST, HOLD)
     }
 
-    /// Bytes that will go as soon as they are here, by the windows and by what waits for the socket.
+    /// Bytes that can be sent at once, by the windows and the waiting output of the socket.
     fn open(&self) -> u64 {
         let state = self.connection.state.borrow();
         let queued: u64 = state.streams.values().map(|it| it.queued.get()).sum();

@@ -1,4 +1,4 @@
-//! The body of one request, as its stream brings it.
+//! The body of one request, from its stream.
 
 use super::connection::Shared;
 use super::stream::Http2Stream;
@@ -12,9 +12,9 @@ use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
 
-/// Bytes that are thrown away of the body of a request that was answered.
+/// Bytes that are discarded of the body of an answered request.
 const DRAIN: u64 = 1024 * 1024;
-/// How long a client that was answered may be silent before its stream is reset, and how long it may take in all.
+/// The longest silence of an answered client before its stream is reset, and the total time limit.
 const SILENCE: Duration = Duration::from_secs(2);
 const WHOLE: Duration = Duration::from_secs(10);
 
@@ -75,9 +75,9 @@ impl Http2RequestBody {
         body.is_whole && body.bytes.is_empty()
     }
 
-    /// Throws away what is left of the body of a request that was answered, within bounds: a client that is reset for what it
-    /// sends may not look at its answer, even where the reset says that nothing is wrong (RFC 9113 §8.1). Beyond the bound it has
-    /// no credit, and its time to say that it will send no more.
+    /// Discards the rest of the body of an answered request, within limits: a client that is reset while it sends may
+    /// ignore its response, even if the reset signals no error (RFC 9113 §8.1). Beyond the limit it has no credit, and
+    /// may cancel its body itself.
     pub async fn drain(self) {
         let (connection, stream) = (&self.connection, &self.stream);
         if !stream.is_answered() {

@@ -1,4 +1,4 @@
-//! One stream: what is to be sent on it, what has come on it, and who waits for either. Frames are not here.
+//! One stream: its output, its input, and the tasks that wait for either. Frames are not here.
 
 use super::connection::STREAM_WINDOW;
 use super::waiting::TransferRate;
@@ -14,69 +14,69 @@ use std::task::{Context, Poll, Waker};
 /// One stream of a connection. Its task and its connection share it; both run on one thread.
 pub(super) struct Http2Stream {
     pub id: u32,
-    /// Bytes that the client lets us send.
+    /// Bytes that the client's window permits.
     pub window: Cell<i64>,
-    /// What is to be sent, in order.
+    /// The output, in order.
     pub queue: RefCell<VecDeque<BodyPiece>>,
-    /// Bytes of that.
+    /// Its number of bytes.
     pub queued: Cell<u64>,
-    /// Bytes of body that went out.
+    /// Bytes of body sent.
     pub sent: Cell<u64>,
-    /// How fast the client takes them, and sends its body.
+    /// The rates at which the client takes output, and sends its body.
     pub takes: TransferRate,
     pub sends: TransferRate,
     pub end: RefCell<Ending>,
-    /// The final head of the answer is on its way.
+    /// Whether the final head of the response was sent.
     pub has_answer: Cell<bool>,
-    /// It waits among those whose turn it will be.
+    /// Whether it is queued for its turn.
     pub is_ready: Cell<bool>,
-    /// It asks for another protocol than HTTP: what follows is no body.
+    /// Whether it requested another protocol: its data are not a body.
     pub is_tunnel: bool,
-    /// What has come of the request.
+    /// The received part of the request.
     pub body: RefCell<IncomingBody>,
-    /// Nothing more can be read or written.
+    /// The reason why no more can be read or written.
     pub gone: Cell<Option<ClientGone>>,
-    /// Who is to be told of any change.
+    /// The tasks that are notified of any change.
     waiting: RefCell<Vec<Waker>>,
 }
 
-/// How the answer ends.
+/// The end of the response.
 #[derive(Debug, PartialEq)]
 pub(super) enum Ending {
     /// More may come.
     Open,
-    /// With the last of what is queued.
+    /// With the last queued piece.
     Last,
-    /// With a field section behind it.
+    /// With a trailer section.
     Trailers(FieldList),
-    /// The end is on its way.
+    /// The end was sent.
     Sent,
 }
 
-/// The body of the request, as it comes.
+/// The body of the request, as it arrives.
 pub(super) struct IncomingBody {
     pub bytes: Vec<u8>,
-    /// Bytes that have come until now, read or not.
+    /// Bytes received so far, read or not.
     pub came: u64,
-    /// Bytes that may still come, where their number was announced.
+    /// Remaining bytes, if the length was announced.
     pub left: Option<u64>,
     /// Bytes that may still come, by `limits.body_size`.
     pub room: u64,
-    /// Bytes that the client may still send before it is given more credit.
+    /// Bytes that the client may still send before it gets more credit.
     pub window: i64,
-    /// Bytes that were read, and for which the client has no credit yet.
+    /// Bytes that were read and not yet returned as credit.
     pub owed: u32,
     pub is_whole: bool,
-    /// Why nobody reads further, though the request may still be answered.
+    /// The reason why it is not read further, although the request may still be answered.
     pub refused: Option<ClientGone>,
     pub trailers: Option<FieldList>,
-    /// The client sends nothing until it is told to.
+    /// Whether the client waits for `100 Continue`.
     pub waits: bool,
 }
 
 impl IncomingBody {
-    /// `bytes` of the stream's window were used up and are free again: the credit that the client is to be given now, if it
-    /// is worth a frame.
+    /// Records `bytes` of the stream's window that were used and are free again; returns the credit to send now, if it is
+    /// worth a frame.
     pub fn owe(&mut self, bytes: u32) -> Option<u32> {
         self.owed += bytes;
         if self.owed < STREAM_WINDOW / 2 || self.is_whole {
@@ -89,7 +89,7 @@ impl IncomingBody {
 }
 
 impl Http2Stream {
-    /// `window` is what may be sent, `credit` what may come.
+    /// `window` is the number of bytes that may be sent, `credit` the number that may be received.
     pub fn new(id: u32, window: i64, credit: i64, request: Option<&Request>, room: u64) -> Self {
         let framing = request.map_or(Framing::Empty, |it| it.framing);
         let is_tunnel = request.is_some_and(|it| it.protocol.is_some());
@@ -98,13 +98,13 @@ impl Http2Stream {
             came: 0,
             left: match framing {
                 Framing::Length(length) => Some(length),
-                // Its end is still to come, and nothing may come before it.
+                // Its end has not arrived yet, and no byte may come before it.
                 Framing::Chunked if request.is_some_and(|it| it.fields.get("content-length").is_some()) => {
                     Some(0)
                 }
                 _ => None,
             },
-            // A tunnel has no end that could be too far.
+            // A tunnel has no length limit.
             room: if is_tunnel { u64::MAX } else { room },
             window: credit,
             owed: 0,
@@ -131,7 +131,7 @@ impl Http2Stream {
         }
     }
 
-    /// Whether it has something for the connection to send, now.
+    /// Whether it has output for the connection to send, now.
     pub fn has_work(&self) -> bool {
         match *self.end.borrow() {
             Ending::Sent => false,
@@ -141,12 +141,12 @@ impl Http2Stream {
         }
     }
 
-    /// The end of the answer went out.
+    /// Whether the end of the response was sent.
     pub fn is_answered(&self) -> bool {
         *self.end.borrow() == Ending::Sent
     }
 
-    /// Has the task of `context` run at the next change.
+    /// Wakes the task of `context` at the next change.
     pub fn wait(&self, context: &Context<'_>) {
         let mut waiting = self.waiting.borrow_mut();
         if !waiting.iter().any(|it| it.will_wake(context.waker())) {
@@ -154,7 +154,7 @@ impl Http2Stream {
         }
     }
 
-    /// Waits until nothing more can be read or written.
+    /// Waits until no more can be read or written.
     pub async fn given_up(&self) {
         poll_fn(|context| {
             if self.gone.get().is_some() {
@@ -166,19 +166,19 @@ impl Http2Stream {
         .await;
     }
 
-    /// Something changed.
+    /// Notifies the waiting tasks of a change.
     pub fn ring(&self) {
         for it in self.waiting.borrow_mut().drain(..) {
             it.wake();
         }
     }
 
-    /// Whether it is over for the client, though its task may not be: the client may begin another in its place.
+    /// Whether it is closed for the client, even if its task continues: the client may open another one.
     pub fn is_closed(&self) -> bool {
         self.gone.get().is_some() || self.is_answered() && self.body.borrow().is_whole
     }
 
-    /// Nothing more is read or written; how many bytes that came will not be read.
+    /// Ends reading and writing; returns the number of received bytes that will not be read.
     pub fn give_up(&self, why: ClientGone) -> u32 {
         if self.gone.get().is_none() {
             self.gone.set(Some(why));
@@ -189,7 +189,7 @@ impl Http2Stream {
         self.take_unread()
     }
 
-    /// How many bytes came and were not read: nobody will.
+    /// The number of received, unread bytes, which are discarded.
     pub fn take_unread(&self) -> u32 {
         let unread = std::mem::take(&mut self.body.borrow_mut().bytes);
         u32::try_from(unread.len()).unwrap_or(u32::MAX)
@@ -200,7 +200,7 @@ impl Http2Stream {
         self.queue.borrow_mut().push_back(piece);
     }
 
-    /// Up to `most` bytes of what is first.
+    /// Up to `most` bytes of the first piece.
     pub fn take(&self, most: u64) -> Option<BodyPiece> {
         let mut queue = self.queue.borrow_mut();
         let first = queue.front_mut()?;

@@ -1,5 +1,5 @@
-//! A stream that is no longer HTTP (RFC 8441, RFC 9113 §8.5): the data of its frames in both directions, each with an end of its
-//! own. What is copied where, and until when, is not here.
+//! An upgraded stream (RFC 8441, RFC 9113 §8.5): the data of its frames in both directions, each with an end of its own.
+//! The copying between the two sides is not here.
 
 use super::connection::Shared;
 use super::stream::{Ending, Http2Stream};
@@ -77,7 +77,7 @@ impl Http2Tunnel {
 
 impl Drop for Http2Tunnel {
     fn drop(&mut self) {
-        // As a proxy tells of a connection that it lost (RFC 9113 §8.5).
+        // As a proxy reports a lost connection (RFC 9113 §8.5).
         if !(self.stream.is_answered() && self.stream.body.borrow().is_whole) {
             self.connection.reset(&self.stream, ErrorCode::Connect, ClientGone::Closed);
         }

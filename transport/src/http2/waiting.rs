@@ -1,5 +1,5 @@
-//! Waiting for the client of one stream, which is to take of the answer or to send of the request's body: for how long, and at what
-//! least rate. The same for a whole connection is `worker::Watched`'s.
+//! The wait for the client of one stream to take output or to send its body: the time limit, and the minimum rate. The
+//! same for a whole connection is in `worker::Watched`.
 
 use super::connection::Http2Connection;
 use super::stream::Http2Stream;
@@ -14,20 +14,20 @@ use std::time::Duration;
 
 /// The window of `min_rate`, milliseconds.
 const RATE_WINDOW: u64 = 10_000;
-/// How often it is looked whether the client is waited for still: it has no credit at times.
+/// The interval of checks whether the client still has to act: it may lack credit.
 const SLICE: Duration = Duration::from_millis(2_500);
 
-/// What is waited for.
+/// The awaited action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StreamSide {
-    /// The client sends of its request's body.
+    /// The client sends its request's body.
     Sends,
-    /// The client takes of the answer.
+    /// The client takes output.
     Takes,
 }
 
 impl StreamSide {
-    /// Bytes that the client has moved until now.
+    /// Bytes transferred so far.
     fn moved(self, stream: &Http2Stream) -> u64 {
         match self {
             StreamSide::Sends => stream.body.borrow().came,
@@ -35,7 +35,8 @@ impl StreamSide {
         }
     }
 
-    /// Whether it is the client's turn: not, where others of its streams have used up the credit of all, and nobody reads those.
+    /// Whether the client has to act: not if its other streams have used up the connection's credit, and their bytes are
+    /// unread.
     fn is_due(self, connection: &Http2Connection, stream: &Http2Stream) -> bool {
         match self {
             StreamSide::Sends => stream.body.borrow().window > 0 && connection.state.borrow().credit > 0,
@@ -43,7 +44,7 @@ impl StreamSide {
         }
     }
 
-    /// How long it may be silent.
+    /// The longest permitted silence.
     fn limit(self, limits: &ClientLimits) -> Duration {
         let limit = match self {
             StreamSide::Sends => limits.body_timeout,
@@ -60,18 +61,18 @@ impl StreamSide {
     }
 }
 
-/// How much a client moves while it is waited for, over one wait after the other.
+/// The rate of a client while it is waited for, over successive waits.
 #[derive(Debug, Default)]
 pub(super) struct TransferRate {
-    /// Milliseconds of this window.
+    /// Milliseconds of waiting in this window.
     waited: Cell<u64>,
-    /// What had been moved when it began.
+    /// Bytes transferred at the start of the window.
     begun: Cell<u64>,
 }
 
 impl TransferRate {
-    /// Notes that the client was waited for so many milliseconds, and has moved so many bytes until now; whether that is less than
-    /// `min_rate` bytes a second over a window. Silence is judged when it is over (docs/decisions/0012).
+    /// Records a wait of `passed` milliseconds, with `moved` bytes transferred so far; returns whether the rate is below
+    /// `min_rate` bytes a second over a window. A silent period is evaluated at its end (docs/decisions/0012).
     fn is_too_slow(&self, passed: u64, moved: u64, min_rate: u64) -> bool {
         let waited = self.waited.get().saturating_add(passed);
         self.waited.set(waited);
@@ -85,7 +86,7 @@ impl TransferRate {
     }
 }
 
-/// Waits until `is_done`, for as long as the client does its part. One that does not is counted, and its stream reset.
+/// Waits until `is_done`, as long as the client makes progress. Otherwise it is counted, and its stream reset.
 pub(super) async fn wait(
     connection: &Http2Connection,
     stream: &Http2Stream,

@@ -1,4 +1,4 @@
-//! Certificates with their keys: read from PEM files, checked, and chosen by the name that a client asks for.
+//! Certificates with their keys: read from PEM files, checked, and selected by the name that a client requests.
 
 use super::ocsp;
 use larder_stdx::error::plain;
@@ -17,32 +17,32 @@ use std::sync::Arc;
 use x509_parser::objects::{oid_registry, oid2abbrev};
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
-/// Bytes of a file that is read here at most.
+/// The most bytes of a file.
 const LONGEST: u64 = 1 << 20;
 
 /// The files of one certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificateFiles {
-    /// The certificate and those that lead to its authority, PEM.
+    /// The certificate with its chain, PEM.
     pub cert: PathBuf,
     /// Its key, PEM: PKCS#8, PKCS#1 or SEC1.
     pub key: PathBuf,
-    /// What its authority's OCSP responder said of it, DER.
+    /// The OCSP response of its CA, DER.
     pub ocsp: Option<PathBuf>,
 }
 
-/// Which of the files of a certificate.
+/// One of the files of a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CertificatePart {
     /// The certificate.
     Cert,
     /// Its key.
     Key,
-    /// What its authority said of it.
+    /// Its OCSP response.
     Ocsp,
 }
 
-/// What is wrong with a certificate: with which of its files, and one sentence that names it.
+/// An error in a certificate: the file, and one sentence that names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificateError(pub CertificatePart, pub String);
 
@@ -55,20 +55,19 @@ impl From<CertificateError> for String {
 /// A certificate with its key.
 #[derive(Clone, Debug)]
 pub struct Certificate {
-    /// The names that it is for, lower case; `*.` before those of which it is for every name right below.
+    /// Its names, lower case; with `*.` for a wildcard of one label.
     pub names: Vec<String>,
-    /// Until when it holds, seconds since the Unix epoch.
+    /// The end of its validity, seconds since the Unix epoch.
     pub until: i64,
-    /// Where it was read.
+    /// Its file.
     pub file: String,
     key: Arc<CertifiedKey>,
 }
 
 impl Certificate {
-    /// Reads one, and says what is odd about it, each in one sentence; `now` in seconds since the Unix epoch.
+    /// Reads one, and returns warnings about it, each in one sentence; `now` in seconds since the Unix epoch.
     ///
-    /// # Errors
-    /// Which file, what is wrong with it.
+    /// # Errors The file, and the error in it.
     pub fn read(files: &CertificateFiles, now: i64) -> Result<(Self, Vec<String>), CertificateError> {
         let read = |part, path: &Path| read_file(path).map_err(|it| CertificateError(part, it));
         let (chain, key) =
@@ -95,10 +94,9 @@ impl Certificate {
         Ok((it, odd))
     }
 
-    /// Takes one from the text of its files, which messages call `file` and `key_file`.
+    /// Parses one from the text of its files, which messages call `file` and `key_file`.
     ///
-    /// # Errors
-    /// Which, and what is wrong with it.
+    /// # Errors The file, and the error in it.
     pub fn of_pem(
         chain: &[u8],
         key: &[u8],
@@ -128,7 +126,7 @@ impl Certificate {
 }
 
 impl Certificate {
-    /// SHA-256 of it, as browsers show it.
+    /// Its SHA-256, as shown by browsers.
     #[must_use]
     pub fn fingerprint(&self) -> String {
         let SupportedCipherSuite::Tls13(suite) = ring::cipher_suite::TLS13_AES_128_GCM_SHA256 else {
@@ -146,7 +144,7 @@ impl Certificate {
 /// One sentence.
 pub(crate) fn read_file(path: &Path) -> Result<Vec<u8>, String> {
     let about = std::fs::metadata(path).map_err(|it| unreadable(path, &it))?;
-    // To open a pipe is to wait for whoever writes into it.
+    // Opening a pipe would wait for its writer.
     if !about.is_file() {
         let what = if about.is_dir() { "is a directory" } else { "is not a regular file" };
         return Err(format!("{} {what}; expected a PEM file, or a DER file for OCSP.", path.display()));
@@ -167,7 +165,7 @@ fn unreadable(path: &Path, error: &std::io::Error) -> String {
     }
 }
 
-/// Which of the two a file should have in it.
+/// The expected content of a file.
 #[derive(Clone, Copy)]
 enum Wanted {
     Certificate,
@@ -175,7 +173,7 @@ enum Wanted {
 }
 
 impl Wanted {
-    /// What is in a file instead, in one sentence.
+    /// The actual content of a file, in one sentence.
     fn lacks(self, text: &[u8], file: &str) -> String {
         let (what, other, mark, openssl) = match self {
             Wanted::Certificate => ("certificate", "private key", "CERTIFICATE", "x509"),
@@ -215,8 +213,8 @@ fn private_key(text: &[u8], file: &str) -> Result<PrivateKeyDer<'static>, String
     })
 }
 
-/// The names of a certificate, and until when it holds.
-/// The subject of a certificate, its attributes in their order, escaped as RFC 4514 §2.4 has it; `None` where it cannot be read.
+/// The subject of a certificate, its attributes in their order, escaped as in RFC 4514 §2.4; `None` if it cannot be
+/// parsed.
 pub(super) fn subject(it: &CertificateDer<'_>) -> Option<Box<str>> {
     let (_, it) = X509Certificate::from_der(it).ok()?;
     let mut text = String::new();
@@ -256,30 +254,30 @@ fn address(bytes: &[u8]) -> Option<String> {
 }
 
 thread_local! {
-    /// The name that the ClientHello of the handshake named which this thread works on. A handshake's step is one call
-    /// that does not wait, so that nobody else's comes between.
+    /// The name in the ClientHello of the handshake that this thread is processing. A handshake's step is one call that
+    /// does not wait, so that no other one comes between.
     static ASKED: RefCell<Option<HelloNames>> = const { RefCell::new(None) };
 }
 
-/// What a ClientHello asked for.
+/// The request of a ClientHello.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct HelloNames {
-    /// Empty where it named none.
+    /// Empty without a name.
     pub name: Box<str>,
     /// Whether a certificate has that name.
     pub known: bool,
 }
 
-/// What the last ClientHello on this thread asked for, once.
+/// The request of the last ClientHello on this thread, once.
 pub(crate) fn asked() -> Option<HelloNames> {
     ASKED.take()
 }
 
-/// Which certificate is shown to whom.
+/// The certificates by name.
 #[derive(Debug)]
 pub(crate) struct Names {
     exact: HashMap<String, Vec<Arc<CertifiedKey>>>,
-    /// By what stands behind the star, with its dot.
+    /// By the part after the star, with its dot.
     below: HashMap<String, Vec<Arc<CertifiedKey>>>,
     first: Option<Arc<CertifiedKey>>,
 }
@@ -303,7 +301,7 @@ impl Names {
         it
     }
 
-    /// Those of the name itself before those of a star; `None` where no certificate has it.
+    /// Certificates with the name itself before wildcards; `None` if no certificate has it.
     fn named(&self, name: &str) -> Option<&[Arc<CertifiedKey>]> {
         let below = || name.find('.').and_then(|dot| self.below.get(&name[dot..]));
         self.exact.get(name).or_else(below).map(Vec::as_slice)
@@ -315,7 +313,7 @@ impl ResolvesServerCert for Names {
         let name = hello.server_name().unwrap_or_default().to_ascii_lowercase();
         let found = self.named(&name);
         ASKED.set(Some(HelloNames { known: found.is_some() || name.is_empty(), name: name.into() }));
-        // Of several for one name, the first whose signature the client understands: RSA beside ECDSA.
+        // Of several for one name, the first with a signature that the client supports: for RSA and ECDSA.
         let suits = |it: &&Arc<CertifiedKey>| it.key.choose_scheme(hello.signature_schemes()).is_some();
         let found = found.and_then(|all| all.iter().find(suits).or(all.first()));
         found.or(self.first.as_ref()).cloned()

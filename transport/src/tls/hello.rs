@@ -1,5 +1,5 @@
-//! What a client's first message lacks, where rustls refuses it: rustls says `handshake_failure` of some that RFC 8446 has another
-//! alert for. Looked at after the refusal alone; nobody has keys by then, so that the alert can be written here.
+//! The missing part of a ClientHello that rustls rejects: for some, rustls sends `handshake_failure` and RFC 8446
+//! requires another alert. Parsed only after the rejection; there are no keys yet, so the alert can be written here.
 
 use rustls::{Error, InvalidMessage, PeerIncompatible};
 
@@ -14,8 +14,8 @@ const SHARED_KEY: u16 = 41;
 const VERSIONS: u16 = 43;
 const KEY_SHARE: u16 = 51;
 
-/// What is said and counted in place of `error`, and with which alert; `None` where that is rustls's to say. `bytes` begin with the
-/// record that the message began in, its pieces already put together.
+/// The error and alert that replace `error`; `None` if rustls's is right. `bytes` begin with the record in which the
+/// message began, its pieces already joined.
 pub fn judge(error: &Error, bytes: &[u8]) -> Option<(Error, u8)> {
     let Error::PeerIncompatible(why) = error else { return None };
     let hello = Hello::parse(bytes.get(super::session::HEADER..)?)?;
@@ -26,16 +26,16 @@ pub fn judge(error: &Error, bytes: &[u8]) -> Option<(Error, u8)> {
             Some((InvalidMessage::MissingData("extension").into(), MISSING_EXTENSION))
         }
         _ if *why == PeerIncompatible::SignatureAlgorithmsExtensionRequired => {
-            // In TLS 1.2 it stands for SHA-1 (RFC 5246 §7.4.1.4.1), by which nothing here is signed.
+            // In TLS 1.2 its absence means SHA-1 (RFC 5246 §7.4.1.4.1), which larder does not use.
             Some((PeerIncompatible::NoSignatureSchemesInCommon.into(), 40))
         }
         _ => None,
     }
 }
 
-/// A ClientHello, as far as it is looked at.
+/// A ClientHello, as far as it is parsed.
 struct Hello<'b> {
-    /// The latest that it offers, of those that exist.
+    /// The latest existing version that it offers.
     version: u16,
     extensions: &'b [u8],
 }
@@ -86,7 +86,7 @@ fn take<'b>(rest: &mut &'b [u8], count: usize) -> Option<&'b [u8]> {
     Some(taken)
 }
 
-/// What is led by its length in two bytes.
+/// A field with a two-byte length prefix.
 fn prefixed<'b>(rest: &mut &'b [u8]) -> Option<&'b [u8]> {
     let length = usize::from(number(take(rest, 2)?));
     take(rest, length)

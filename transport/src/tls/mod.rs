@@ -1,8 +1,8 @@
-//! TLS at the front: what all connections share. Where certificates come from is in `certificates`; the bytes of one
-//! connection are in `session`, and when they are read and written is in `link`.
+//! TLS for clients: the state that all connections share. The source of certificates is `certificates`; the bytes of one
+//! connection are in `session`, and its I/O is in `client_socket`.
 //!
-//! The protocol is rustls's (docs/decisions/0141): TLS 1.2 and 1.3, key exchange with forward secrecy, AEAD ciphers and
-//! nothing else; no renegotiation, no compression, no early data.
+//! The protocol is rustls's (docs/decisions/0141): TLS 1.2 and 1.3, key exchange with forward secrecy, AEAD ciphers only;
+//! no renegotiation, no compression, no early data.
 
 pub mod certificates;
 mod hello;
@@ -21,14 +21,14 @@ use rustls::{ProtocolVersion, RootCertStore, ServerConfig, SupportedProtocolVers
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The protocols that are spoken over TLS, the dearest first.
+/// The protocols over TLS, in order of preference.
 const PROTOCOLS: [&[u8]; 2] = [HTTP2, b"http/1.1"];
 const HTTP2: &[u8] = b"h2";
 
-/// Sessions without tickets that are kept at most, of clients of TLS 1.2; each takes about 250 bytes.
+/// The most sessions without tickets, of TLS 1.2 clients; each takes about 250 bytes.
 const SESSIONS: usize = 4096;
 
-/// The lowest version that is spoken.
+/// The lowest supported version.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Least {
     /// TLS 1.2 and 1.3.
@@ -38,20 +38,20 @@ pub enum Least {
     Tls13,
 }
 
-/// Whether clients show certificates, and the file with the authorities that sign these.
+/// The policy for client certificates, with the file of CAs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ClientAuth {
-    /// They are not asked for one.
+    /// Not requested.
     #[default]
     Off,
-    /// Who shows one shows a good one.
+    /// Optional; an invalid one is rejected.
     Optional(PathBuf),
-    /// Who shows no good one is not served.
+    /// Required.
     Required(PathBuf),
 }
 
 impl ClientAuth {
-    /// The file of authorities, where there is one.
+    /// The file of CAs, if any.
     #[must_use]
     pub fn file(&self) -> Option<&Path> {
         match self {
@@ -60,36 +60,35 @@ impl ClientAuth {
         }
     }
 
-    /// Reads the file of authorities, where there is one, as connections are taken by it.
+    /// Reads the file of CAs, if any, as for connections.
     ///
-    /// # Errors
-    /// One sentence: which file, what is wrong with it.
+    /// # Errors One sentence: the file, and the error in it.
     pub fn check(&self) -> Result<(), String> {
         verifier(self, Arc::new(ring::default_provider())).map(drop)
     }
 }
 
-/// What a connection's TLS came to.
+/// The result of a TLS handshake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Secured {
     /// `TLSv1.2` or `TLSv1.3`.
     pub version: &'static str,
-    /// The suite, as IANA calls it.
+    /// The suite, by its IANA name.
     pub cipher: &'static str,
-    /// The name that the client asked for; empty where it named none.
+    /// The requested name; empty if there was none.
     pub name: Box<str>,
-    /// What is spoken over it.
+    /// The negotiated protocol.
     pub protocol: AlpnProtocol,
-    /// The subject of the certificate that the client showed, and that was verified; empty where it showed none.
+    /// The subject of the verified client certificate; empty without one.
     pub client: Box<str>,
     /// That certificate, DER.
     pub certificate: Option<Box<[u8]>>,
 }
 
-/// What is spoken over a connection.
+/// The protocol of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AlpnProtocol {
-    /// HTTP/1.1, also where the client offers nothing.
+    /// HTTP/1.1, also if the client offers none.
     Http1,
     /// HTTP/2.
     Http2,
@@ -104,29 +103,27 @@ impl AlpnProtocol {
     }
 }
 
-/// What is needed to take connections by TLS; shared by all workers, and replaced as a whole on reload. Connections go
-/// on with what they began with.
+/// The TLS settings for new connections; shared by all workers, and replaced as a whole on reload. Existing connections
+/// keep theirs.
 pub struct ServerTls {
     config: ArcSwap<ServerConfig>,
-    /// What the sessions so far stand for.
+    /// The client policy of the existing sessions.
     client: Mutex<ClientAuth>,
 }
 
 impl ServerTls {
-    /// With these certificates, the first for who names none of their names.
+    /// With these certificates, the first for clients without a known name.
     ///
-    /// # Errors
-    /// One sentence.
+    /// # Errors One sentence.
     pub fn new(certificates: &[Certificate], least: Least, client: &ClientAuth) -> Result<Arc<Self>, String> {
         let config = config(certificates, least, client, None)?;
         Ok(Arc::new(Self { config: ArcSwap::from_pointee(config), client: Mutex::new(client.clone()) }))
     }
 
-    /// New connections are taken with these from now on. Sessions are taken along where nobody is asked for a
-    /// certificate: else one stands for what its client has shown once, and must not outlive a change of who signs it.
+    /// Sets the settings for new connections. Sessions are kept if client certificates are not requested: otherwise one
+    /// represents a certificate that was shown once, and must not outlive a change of CAs.
     ///
-    /// # Errors
-    /// One sentence; the old ones stay.
+    /// # Errors One sentence; the old ones stay.
     pub fn replace(
         &self,
         certificates: &[Certificate],
@@ -147,7 +144,7 @@ impl ServerTls {
 }
 
 impl TransportWorker {
-    /// Connections to `https` addresses are taken by this. Before they are listened to; later calls change nothing.
+    /// Sets the TLS settings of `https` addresses. Before listening; later calls change nothing.
     pub fn secure(&self, tls: Arc<ServerTls>) {
         let _ = self.tls.set(tls);
     }
@@ -191,7 +188,7 @@ fn config(
     Ok(config)
 }
 
-/// What looks at the certificates that clients show; `None` where they are not asked for one.
+/// The verifier of client certificates; `None` if they are not requested.
 fn verifier(
     client: &ClientAuth,
     provider: Arc<CryptoProvider>,
@@ -221,7 +218,7 @@ fn authorities(path: &Path) -> Result<RootCertStore, String> {
     }
 }
 
-/// A version as logs have it.
+/// The name of a version in logs.
 fn name_of(version: Option<ProtocolVersion>) -> &'static str {
     match version {
         Some(ProtocolVersion::TLSv1_3) => "TLSv1.3",

@@ -1,7 +1,7 @@
-//! What an authority's OCSP responder said of a certificate: looked at before it is stapled, so far that no other file is taken
-//! for it. Whom it is about, by whom and until when is for clients to check.
+//! The check of an OCSP response before it is stapled: only that the file is one. Clients check its subject, issuer and
+//! validity.
 
-/// The type of the only response that there is (RFC 6960 §4.2.1): id-pkix-ocsp-basic.
+/// The type of the only existing response (RFC 6960 §4.2.1): id-pkix-ocsp-basic.
 const BASIC: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 48, 1, 1];
 
 const SEQUENCE: u8 = 0x30;
@@ -13,7 +13,7 @@ const OCTETS: u8 = 4;
 /// Whether these bytes are a successful OCSPResponse.
 ///
 /// # Errors
-/// What they are instead, as the end of a sentence that begins with the file's name.
+/// The actual content, as the end of a sentence that begins with the file's name.
 pub fn check(bytes: &[u8]) -> Result<(), String> {
     let wrong = || "is not an OCSP response in DER, as written by `openssl ocsp -respout`.".to_owned();
     let (status, response) = parse(bytes).ok_or_else(wrong)?;
@@ -29,7 +29,7 @@ pub fn check(bytes: &[u8]) -> Result<(), String> {
     Err(format!("is an OCSP response without a certificate status: {meaning} ({status}); fetch it again."))
 }
 
-/// The status, and what the response itself is where there is one.
+/// The status, and the response itself if there is one.
 fn parse(bytes: &[u8]) -> Option<(u8, Option<&[u8]>)> {
     let mut inner = alone(bytes, SEQUENCE)?;
     let &[status] = next(&mut inner, ENUMERATED)? else { return None };
@@ -40,7 +40,7 @@ fn parse(bytes: &[u8]) -> Option<(u8, Option<&[u8]>)> {
     Some((status, response))
 }
 
-/// The type, and a sequence of three or four within: data, algorithm, signature, certificates.
+/// The type, and a sequence of three or four elements: data, algorithm, signature, certificates.
 fn is_basic(response: &[u8]) -> Option<()> {
     let mut parts = alone(response, SEQUENCE)?;
     let is_known = next(&mut parts, OBJECT)? == BASIC;
@@ -51,13 +51,13 @@ fn is_basic(response: &[u8]) -> Option<()> {
     is_known.then_some(())
 }
 
-/// What the element holds that these bytes are, whole.
+/// The content of an element that consists of all these bytes.
 fn alone(mut bytes: &[u8], tag: u8) -> Option<&[u8]> {
     let content = next(&mut bytes, tag)?;
     bytes.is_empty().then_some(content)
 }
 
-/// What the next element holds, if it has that tag; lengths are as short as they can be (X.690 §10.1).
+/// The content of the next element, if it has that tag; lengths are minimal (X.690 §10.1).
 fn next<'b>(bytes: &mut &'b [u8], tag: u8) -> Option<&'b [u8]> {
     let (found, rest) = bytes.split_first()?;
     let (first, mut rest) = rest.split_first()?;

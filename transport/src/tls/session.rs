@@ -1,5 +1,5 @@
-//! The TLS of one connection: sealed bytes in and plain ones out, and the other way. The socket is `link`'s. A connection
-//! at rest holds keys and no buffers.
+//! The TLS session of one connection: sealed bytes in and plain ones out, and the other way. The socket is in
+//! `client_socket`. An idle connection holds keys and no buffers.
 
 use super::certificates::{self, HelloNames};
 use super::{AlpnProtocol, Secured, ServerTls, hello, name_of};
@@ -13,55 +13,55 @@ use rustls::{CipherSuite, Error, HandshakeKind, PeerIncompatible};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-/// Sealed bytes that are read at once at most. A handshake message may have 64 KiB, and waits here until it is whole.
+/// The most sealed bytes that are read at once. A handshake message may have 64 KiB, and waits here until it is complete.
 pub(crate) const INCOMING: usize = 96 * 1024;
-/// Plain bytes that are sealed before they are sent: what a client that does not read costs beside its answer.
+/// Plain bytes that are sealed before they are sent: the additional cost of a client that does not read.
 const SEAL: usize = 64 * 1024;
-/// What so many bytes take at most once they are sealed, with what a handshake may have to say before.
+/// The largest sealed size of these, with pending handshake messages.
 const SEALED: usize = SEAL + 16 * 1024;
 /// Bytes in one record (RFC 8446 §5.1).
 const RECORD: usize = 16 * 1024;
-/// What a record begins with.
+/// The bytes before a record's content.
 pub(super) const HEADER: usize = 5;
-/// What sealing adds to a record at most.
+/// The most bytes that sealing adds to a record.
 const OVERHEAD: usize = 64;
 
-/// How far a connection is.
+/// The stage of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HandshakeStage {
     /// The handshake needs more bytes.
     Greeting,
-    /// Bytes go both ways.
+    /// Bytes pass in both directions.
     Open,
-    /// The client has said that nothing more comes.
+    /// The client has announced its end.
     Over,
-    /// The client's bytes were wrong: nothing goes either way any more.
+    /// The client sent invalid bytes: no more bytes pass in either direction.
     Broken,
 }
 
-/// What a worker lends its connections for sealing and opening.
+/// The buffers of a worker for sealing and opening.
 #[derive(Default)]
 pub(crate) struct TlsBuffers {
     sealed: Vec<u8>,
-    /// Where in `sealed` the next begins.
+    /// The start of the next output in `sealed`.
     start: usize,
     file: Vec<u8>,
 }
 
-/// The TLS of one connection.
+/// The TLS session of one connection.
 pub(crate) struct TlsSession {
     tls: UnbufferedServerConnection,
-    /// Sealed bytes that came and are no whole records yet.
+    /// Received sealed bytes that are not complete records yet.
     kept: Vec<u8>,
-    /// Plain bytes for which their reader had no room.
+    /// Plain bytes that did not fit into their reader's buffer.
     plain: Vec<u8>,
-    /// Sealed bytes that the socket did not take yet; `sent` of them it did.
+    /// Sealed bytes that the socket did not take yet; `sent` is the number that it took.
     sealed: Vec<u8>,
     sent: usize,
     pub stage: HandshakeStage,
     asked: HelloNames,
     counters: Arc<Counters>,
-    /// What [`TlsSession::count_waiting`] counted last.
+    /// The last result of [`TlsSession::count_waiting`].
     counted: u64,
 }
 
@@ -91,7 +91,7 @@ impl TlsSession {
         })
     }
 
-    /// Counts what is held for the socket or the reader.
+    /// Counts the bytes held for the socket or the reader.
     pub fn count_waiting(&mut self) {
         let now = (self.sealed.capacity() + self.kept.capacity() + self.plain.capacity()) as u64;
         if now != self.counted {
@@ -111,7 +111,7 @@ impl TlsSession {
         (self.sealed.len() - self.sent) as u64
     }
 
-    /// Plain bytes that are here already.
+    /// Takes the plain bytes that are available.
     pub fn take_plain(&mut self, into: &mut [u8]) -> usize {
         let count = self.plain.len().min(into.len());
         into[..count].copy_from_slice(&self.plain[..count]);
@@ -122,22 +122,21 @@ impl TlsSession {
         count
     }
 
-    /// Whether plain bytes are here that nobody has read.
+    /// Whether there are unread plain bytes.
     pub fn has_plain(&self) -> bool {
         !self.plain.is_empty()
     }
 
-    /// Puts what was kept at the start of `room`, behind which the next bytes are read.
+    /// Copies the kept bytes to the start of `room`, behind which the next bytes are read.
     pub fn kept(&self, room: &mut [u8]) -> usize {
         room[..self.kept.len()].copy_from_slice(&self.kept);
         self.kept.len()
     }
 
-    /// Opens `bytes`, which begin with what was kept; says how many plain ones are in `into`. What has no room there is
-    /// here for the next reader.
+    /// Opens `bytes`, which begin with the kept ones; returns the number of plain ones in `into`. Those that do not fit
+    /// are kept for the next reader.
     ///
-    /// # Errors
-    /// The client's bytes are not what they must be; the alert that says so is in what waits for the socket.
+    /// # Errors The client's bytes are invalid; the alert is in the output for the socket.
     pub fn open(&mut self, bytes: &mut [u8], into: &mut [u8]) -> Result<usize, Error> {
         let (mut used, mut filled) = (0, 0);
         let result = loop {
@@ -174,7 +173,7 @@ impl TlsSession {
                 }
                 Ok(ConnectionState::BlockedHandshake) => Some(HandshakeStage::Greeting),
                 Ok(ConnectionState::WriteTraffic(_)) => Some(HandshakeStage::Open),
-                // Nothing early is ever accepted.
+                // Early data are never accepted.
                 Ok(_) => Some(HandshakeStage::Over),
             };
             used += discard;
@@ -192,18 +191,19 @@ impl TlsSession {
         result
     }
 
-    /// What rustls has to say about what was wrong; that is the last.
+    /// Fetches rustls's output on an error, which is its last.
     fn say_alert(&mut self, error: &Error, bytes: &mut [u8]) {
         self.stage = HandshakeStage::Broken;
         let is_ours_to_say = matches!(error, Error::PeerMisbehaved(_) | Error::InvalidMessage(_));
         if is_ours_to_say && !self.tls.wants_write() {
-            // Of some wrongs (a message that is too long, one within another, too many warnings) rustls says nothing. It has the keys:
-            // it is shown what is no record, wherever it goes on reading, and says `decode_error` of that.
+            // For some errors (a message that is too long, one within another, too many warnings) rustls has no alert. It
+            // has the keys: it is fed bytes that are no record, at its current position, and sends `decode_error` for
+            // them.
             let mut nonsense = vec![0xff; bytes.len() + HEADER];
             let _ = self.tls.process_tls_records(&mut nonsense).state;
         }
-        // No longer than it has something to say: that comes before what came, which is as wrong as before and must not be looked
-        // at again.
+        // Only while it has output: that precedes the alert. The received bytes are still invalid and must not be
+        // processed again.
         while self.tls.wants_write() {
             match self.tls.process_tls_records(bytes).state {
                 Ok(ConnectionState::EncodeTlsData(mut it)) => {
@@ -214,7 +214,7 @@ impl TlsSession {
         }
     }
 
-    /// What the handshake came to; counts it.
+    /// The result of the handshake; counts it.
     pub fn secured(&self, counters: &Counters) -> Secured {
         match self.tls.handshake_kind() {
             Some(HandshakeKind::Resumed) => counters.tls_resumed.add(1),
@@ -237,10 +237,9 @@ impl TlsSession {
         Secured { version, cipher, name, protocol, client, certificate }
     }
 
-    /// Seals and sends what the socket takes of `outbox`; `moved` is told how many bytes.
+    /// Seals and sends as much of `outbox` as the socket takes; the number of bytes is added to `moved`.
     ///
-    /// # Errors
-    /// `EIO` for a file that is not what it was; else the socket's.
+    /// # Errors `EIO` for a file that has changed; otherwise the socket's.
     pub fn send(
         &mut self,
         socket: BorrowedFd<'_>,
@@ -278,7 +277,7 @@ impl TlsSession {
         }
     }
 
-    /// Seals the next of what is to be sent, in whole records where there is enough.
+    /// Seals the next output, in full records if there is enough.
     fn seal<'r>(&mut self, outbox: &mut Outbox, room: &'r mut TlsBuffers) -> Result<&'r [u8], Errno> {
         room.sealed.resize(SHIFTED + SEALED, 0);
         room.start = shifted(room.start);
@@ -294,7 +293,7 @@ impl TlsSession {
         Ok(&room.sealed[room.start..room.start + filled])
     }
 
-    /// Says that nothing more comes, if that can be said: a client that does not hear it knows that it was cut off.
+    /// Sends `close_notify`, if possible: without it a client knows that the response was truncated.
     pub fn say_goodbye(&mut self, socket: BorrowedFd<'_>) {
         let mut bytes = [0; 256];
         if matches!(self.stage, HandshakeStage::Greeting | HandshakeStage::Broken) || self.waiting() > 0 {
@@ -305,7 +304,7 @@ impl TlsSession {
         }
     }
 
-    /// Writes into `out` what `work` does, behind whatever the protocol has to say first.
+    /// Writes into `out` the result of `work`, after pending protocol messages.
     fn write<S>(&mut self, out: &mut [u8], work: S) -> Result<usize, Errno>
     where
         S: FnOnce(&mut WriteTraffic<'_, rustls::server::ServerConnectionData>, &mut [u8]) -> Option<usize>,
@@ -315,7 +314,7 @@ impl TlsSession {
             return Err(Errno::PIPE);
         }
         loop {
-            // With what was kept: rustls remembers how far it came in it.
+            // With the kept bytes: rustls stores its position in them.
             match self.tls.process_tls_records(&mut self.kept).state {
                 Ok(ConnectionState::WriteTraffic(mut it)) => {
                     let count = work(&mut it, &mut out[filled..]).ok_or(Errno::IO)?;
@@ -332,7 +331,7 @@ impl TlsSession {
     }
 }
 
-/// A suite as IANA calls it; rustls writes `TLS13_` for those of TLS 1.3.
+/// The IANA name of a suite; rustls writes `TLS13_` for those of TLS 1.3.
 fn name_of_suite(it: CipherSuite) -> &'static str {
     match it {
         CipherSuite::TLS13_AES_128_GCM_SHA256 => "TLS_AES_128_GCM_SHA256",
@@ -342,7 +341,7 @@ fn name_of_suite(it: CipherSuite) -> &'static str {
     }
 }
 
-/// Appends what `work` writes, in as much room as it takes.
+/// Appends the output of `work`, with as much room as it needs.
 fn encode(to: &mut Vec<u8>, mut work: impl FnMut(&mut [u8]) -> Option<usize>) {
     let before = to.len();
     // A flight of a handshake is one message; the longest chain of certificates fits into 64 KiB.
@@ -357,7 +356,7 @@ fn encode(to: &mut Vec<u8>, mut work: impl FnMut(&mut [u8]) -> Option<usize>) {
     to.truncate(before);
 }
 
-/// Hands bytes to the kernel; 0 where it takes none now.
+/// Passes bytes to the kernel; 0 if it takes none now.
 fn push(socket: BorrowedFd<'_>, bytes: &[u8], moved: &mut u64) -> Result<usize, Errno> {
     loop {
         match rustix::net::send(socket, bytes, SendFlags::NOSIGNAL) {
@@ -372,7 +371,7 @@ fn push(socket: BorrowedFd<'_>, bytes: &[u8], moved: &mut u64) -> Result<usize, 
     }
 }
 
-/// Counts a handshake, or what came after it, that failed by what the client sent.
+/// Counts a handshake, or a session after it, that failed because of the client's bytes.
 pub(crate) fn count_failure(error: &Error, counters: &Counters) {
     let counter = match error {
         Error::PeerIncompatible(it) => match it {

@@ -1,19 +1,20 @@
-//! How a worker ends: it takes nothing new, and what is under way goes on. For how long is not known here.
+//! The end of a worker: it accepts no new connections, and requests in progress continue. The time limit is not known
+//! here.
 
 use super::{GRACE, ReadPhase, TransportWorker};
 use larder_stdx::clock;
 use std::time::Duration;
 
 impl TransportWorker {
-    /// Whether the worker takes nothing new.
+    /// Whether the worker is draining.
     #[must_use]
     pub fn is_draining(&self) -> bool {
         self.draining.get()
     }
 
-    /// Stops accepting, and lets what is under way finish. An idle connection of HTTP/1 is read from for `GRACE` yet: a request
-    /// that its client had sent before it knew of the drain is answered, with `Connection: close` (RFC 9112 §9.6). That grace ends
-    /// `within` a time at most.
+    /// Stops accepting, and lets requests in progress finish. An idle HTTP/1 connection is still read for `GRACE`: a
+    /// request that its client had sent before it saw the drain is answered, with `Connection: close` (RFC 9112 §9.6).
+    /// That time is at most `within`.
     pub fn drain(&self, within: Duration) {
         let grace = u64::try_from(within.as_millis()).unwrap_or(GRACE).min(GRACE);
         self.draining.set(true);
@@ -33,13 +34,13 @@ impl TransportWorker {
         }
     }
 
-    /// How long a connection of HTTP/1 may wait for its next request, milliseconds.
+    /// The time for which an HTTP/1 connection may wait for its next request, milliseconds.
     pub(crate) fn idle_limit(&self) -> u64 {
         let idle = self.times.get().idle;
         if self.draining.get() { self.grace.get().min(idle) } else { idle }
     }
 
-    /// Waits until no connection is left.
+    /// Waits until all connections are closed.
     pub async fn drained(&self) {
         while self.open.get() > 0 {
             self.empty.notified().await;

@@ -1,5 +1,5 @@
-//! How many connections all workers have together. The kernel gives a newcomer to one of them, whichever has room or clients
-//! that rest: so places are nobody's own, and who has none to give asks the others.
+//! The connection limit of all workers together. The kernel assigns a new connection to any of them, with or without idle
+//! connections to close: so the limit is shared, and a worker without idle connections notifies the other workers.
 
 use super::{SHED, TransportWorker};
 use std::sync::Arc;
@@ -7,21 +7,21 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
 
-/// How long is waited for the others to make room: a turn of theirs, where they are not overloaded.
+/// The time for which the other workers are given to make room: a turn of theirs, unless overloaded.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// The connections of all workers that share this.
+/// The shared limit of connections of all workers.
 #[derive(Debug)]
 pub struct ConnectionLimit {
     taken: AtomicUsize,
-    /// How often somebody asked the others to make room.
+    /// The number of requests to make room.
     asked: watch::Sender<u64>,
-    /// Who waits for one to be given back.
+    /// The number of tasks that wait for a permit.
     waiting: AtomicUsize,
     given_back: Notify,
 }
 
-/// A place that is taken, for as long as this lives.
+/// A permit for one connection, held as long as this lives.
 #[derive(Debug)]
 pub(crate) struct ConnectionPermit(Arc<ConnectionLimit>);
 
@@ -38,7 +38,7 @@ impl ConnectionLimit {
         self.taken.fetch_update(SeqCst, SeqCst, more).ok().map(|_| ConnectionPermit(self.clone()))
     }
 
-    /// Waits until one is given back, while `most` are taken.
+    /// Waits until one is returned, while `most` are taken.
     async fn free(&self, most: usize) {
         loop {
             let given_back = self.given_back.notified();
@@ -60,13 +60,13 @@ impl Drop for ConnectionPermit {
 }
 
 impl TransportWorker {
-    /// Takes one of the places that `limits.connections` leaves; `None` where all are taken.
+    /// Takes a permit within `limits.connections`; `None` if all are taken.
     pub(crate) fn take_place(&self) -> Option<ConnectionPermit> {
         self.places.take(self.limits().connections)
     }
 
-    /// A place for a stream that asks for what takes a connection over HTTP/1.1; `None`, which is counted, where all are
-    /// taken and nobody rests.
+    /// A permit for a stream with an upgrade, which would be a connection over HTTP/1.1; `None`, which is counted, if all
+    /// are taken and no client is idle.
     pub(crate) async fn place_for_tunnel(&self) -> Option<ConnectionPermit> {
         loop {
             let place = self.take_place();
@@ -80,7 +80,7 @@ impl TransportWorker {
         }
     }
 
-    /// Has clients that rest close, here or at another worker; whether there is a place then, or will be in a moment.
+    /// Lets idle connections close, here or at another worker; returns whether there is a permit then, or soon.
     pub(crate) async fn makes_room(&self) -> bool {
         if self.shed(SHED) > 0 {
             tokio::task::yield_now().await; // Those are gone after a turn of the loop.
@@ -97,7 +97,8 @@ impl TransportWorker {
         is_free
     }
 
-    /// Makes room whenever another worker asks for it; each a part, so that not all of them close as many as one needs.
+    /// Closes idle connections whenever another worker needs room; each worker a part, so that they do not all close the
+    /// full number.
     pub(super) async fn give_way(&self) {
         let mut asked = self.places.asked.subscribe();
         while asked.changed().await.is_ok() {

@@ -1,27 +1,28 @@
-//! Who gives way where descriptors are short, or all connections are taken: clients that rest, the longest silent first. When
-//! that is, is said in `listener` and `larder_stdx::descriptors`.
+//! Closing of idle clients while descriptors are scarce, or all connections are taken: the longest silent first. The
+//! condition is in `listener` and `larder_stdx::descriptors`.
 
 use super::{Expired, ReadPhase, Times, TransportWorker, Watched};
 use larder_stdx::{clock, descriptors};
 use rustix::net::Shutdown;
 use std::os::fd::AsRawFd;
 
-/// How long a client must have rested to be closed for want of descriptors, milliseconds.
+/// The time for which a client must have been idle to be closed for lack of descriptors, milliseconds.
 const GRACE: u64 = 1_000;
-/// The same, where nothing has come since the client connected: a request comes along with the connection, or right behind it.
+/// The same, if no byte has arrived since the client connected: a request arrives along with its connection, or right
+/// behind it.
 const SILENT: u64 = 250;
-/// Idle connections that are closed at a time, to make room for those that wait.
+/// Idle connections that are closed at a time, to make room for waiting ones.
 pub(crate) const SHED: usize = 16;
 
 impl TransportWorker {
-    /// Whether another connection would take a descriptor that something else needs.
+    /// Whether another connection would take a descriptor that is needed elsewhere.
     pub(crate) fn lacks_room(&self) -> bool {
         self.within.get() && !descriptors::suffice_for_another()
     }
 
-    /// Closes up to `count` connections that have waited for a request for a while, the first or the next; and where there
-    /// are not so many, those whose head has been coming for as long; of each the longest silent first. Called when descriptors
-    /// or connections run out; says how many these were. Who asks again and again is not among them.
+    /// Closes up to `count` connections that have waited for their first or next request for a time; and if there are
+    /// fewer, those whose head has been arriving for that time; of each the longest silent first. Called when descriptors
+    /// or connections run out; returns the number closed. Active connections are never closed.
     pub(crate) fn shed(&self, count: usize) -> usize {
         self.shed_at(clock::monotonic().0, count)
     }
@@ -43,7 +44,7 @@ impl TransportWorker {
 }
 
 impl Watched {
-    /// Since when nothing has come of it, if it may be closed for that by now.
+    /// The start of its silence, if it may be closed for that by now.
     fn rests_since(&self, now: u64, times: &Times) -> Option<u64> {
         let (limit, grace) = match self.reading.get() {
             ReadPhase::First => (times.head, SILENT),
@@ -52,8 +53,8 @@ impl Watched {
             _ => return None,
         };
         let since = self.read_by.get().saturating_sub(limit);
-        // It may have been as silent while it waited to be let in itself. Half a head that waited is given its time where
-        // there is room again: the want is remembered for a while.
+        // It may have been silent because it waited in the accept queue itself. Part of a head that waited is given its
+        // time when there is room again: the lack is recorded for a time.
         let may_have_waited = match self.reading.get() {
             ReadPhase::First => true,
             ReadPhase::Head => !descriptors::suffice_for_another(),
@@ -63,18 +64,18 @@ impl Watched {
         (self.expired.get() == Expired::No && long).then_some(since)
     }
 
-    /// How long ago the last came of a client, or it connected, milliseconds; `None` where some of it is not read yet, and but
-    /// for TCP.
+    /// The time since the last byte of a client, or since it connected, milliseconds; `None` with unread bytes, and
+    /// without TCP.
     fn silence(&self) -> Option<u64> {
         // It may have waited with its request, which is not read yet.
         if rustix::io::ioctl_fionread(&self.socket) != Ok(0) {
             return None;
         }
-        // SAFETY: all zeros is a value of it, which has numbers alone.
+        // SAFETY: all zeros is a valid value of it, which has only numbers.
         let mut about: libc::tcp_info = unsafe { std::mem::zeroed() };
         let mut length = libc::socklen_t::try_from(size_of_val(&about)).ok()?;
         let fd = self.socket.as_raw_fd();
-        // SAFETY: the kernel writes `length` bytes at most, which `about` has; both live through the call.
+        // SAFETY: the kernel writes at most `length` bytes, the size of `about`; both live through the call.
         let done = unsafe {
             libc::getsockopt(fd, libc::IPPROTO_TCP, libc::TCP_INFO, (&raw mut about).cast(), &raw mut length)
         };

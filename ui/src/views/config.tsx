@@ -33,7 +33,7 @@ export function Config({ params }: { params: URLSearchParams }): JSX.Element {
   const [checking, setChecking] = useState(false);
   const text = draft?.text ?? data?.text ?? '';
   const settled = useSettled(text, 250);
-  // The difference is one to the file, so that it is asked for anew where the file is another.
+  // The difference is one to the file, so it is requested again after the file has changed.
   const asked = `${data?.hash} ${settled}`;
   const checked = useAsked(data && settled === text ? asked : null, async () => ({ of: asked, ...(await post<Checked>('/api/v1/config/check', { text: settled })) }));
   const changed = draft !== null && data !== null && draft.text !== data.text;
@@ -212,7 +212,7 @@ interface ApplyProps {
 function Apply({ draft, checked, fresh, rebase, close, done }: ApplyProps): JSX.Element {
   const [problem, setProblem] = useState<Problem | null>(null);
   const [busy, setBusy] = useState(false);
-  const [anew, setAnew] = useState(false);
+  const [isNew, setIsNew] = useState(false);
   const needsStart = checked.restart.length > 0;
   const isStale = problem?.status === 409 && problem.where === 'base';
   const fail = (error: unknown): void => setProblem(error instanceof Problem ? error : new Problem(0, String(error)));
@@ -221,7 +221,7 @@ function Apply({ draft, checked, fresh, rebase, close, done }: ApplyProps): JSX.
     try {
       await rebase();
       setProblem(null);
-      setAnew(true);
+      setIsNew(true);
     } catch (error) {
       fail(error);
     }
@@ -259,7 +259,7 @@ function Apply({ draft, checked, fresh, rebase, close, done }: ApplyProps): JSX.
         </>
       }
     >
-      {anew && (
+      {isNew && (
         <div class="waits" role="status">
           <Icon name="undo" />
           <p>
