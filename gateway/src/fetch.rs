@@ -234,6 +234,7 @@ impl FillJob {
         let now = clock::wall();
         self.stored
             .as_ref()
+            .filter(|it| !it.is_superseded())
             .is_some_and(|it| reuse::on_error(&it.meta, &facts, &self.route.policy, now, &mut Silent))
     }
 

@@ -95,7 +95,8 @@ impl Gateway {
             doubted = matches!(holds, Holds::Nothing | Holds::Purged | Holds::Unshared { .. })
                 && match &chosen {
                     Some((it, AnsweringTier::Ram)) => {
-                        it.is_due(now.0) && (it.is_shared() == FleetCopy::Yes || went(it))
+                        it.is_due(now.0)
+                            && (it.is_shared() == FleetCopy::Yes || went(it) || it.is_superseded())
                     }
                     Some((it, _)) => self.is_shared(it) || went(it),
                     None => false,
@@ -119,7 +120,7 @@ impl Gateway {
     ) -> bool {
         let usable = held.map(|it| &it.meta).ok_or(reuse::ForwardReason::UriMiss);
         let verdict = reuse::decide(usable, facts, policy, now, &mut Silent);
-        let due = matches!(verdict, Reuse::Serve | Reuse::ServeStale)
+        let due = matches!(verdict, Reuse::Serve | Reuse::ServeStale | Reuse::ServeWhileRevalidating)
             && self.fleet_of(policy).is_some()
             && held.is_some_and(|it| it.is_due(now.0));
         let again = held.is_some_and(|it| it.is_due(now.0));

@@ -281,7 +281,12 @@ impl<'c> Machine<'_, 'c> {
             Err(reason) => Err(*reason),
         };
         let now = clock::wall();
-        let decision = reuse::decide(usable, self.facts, &self.route.policy, now, &mut Silent);
+        let mut decision = reuse::decide(usable, self.facts, &self.route.policy, now, &mut Silent);
+        if let Some(stored) =
+            self.found.as_ref().filter(|it| it.is_superseded() && decision.reason().is_none())
+        {
+            decision = tiers::doubted(&stored.meta, self.facts, &self.route.policy);
+        }
         self.act(decision, now, flight)
     }
 
@@ -523,6 +528,7 @@ impl<'c> Machine<'_, 'c> {
         let stored = self
             .found
             .clone()
+            .filter(|it| !it.is_superseded())
             .filter(|it| reuse::on_error(&it.meta, self.facts, &self.route.policy, now, &mut Silent))?;
         self.gateway.counters.cache_stale_hits.add(u64::from(fast_path::ttl(&stored.meta, now) <= 0));
         let (reason, status) = (self.reason, self.local.origin_status.get());

@@ -11,6 +11,7 @@ use larder_semantics::cache_status::AnsweringTier;
 use larder_semantics::freshness::Freshness;
 use larder_semantics::request::RequestFacts;
 use larder_semantics::reuse::{self, Reuse};
+use larder_semantics::supersede;
 use larder_semantics::tiers::{self, Compared};
 use larder_semantics::trace::Silent;
 use larder_semantics::vary;
@@ -74,8 +75,8 @@ enum FleetAnswer {
     Stands(RecomputeTurn),
     /// It has nothing: since it was `removed` lately, or for want of having been written.
     Lost { turn: RecomputeTurn, removed: Option<WallTime> },
-    /// Another node's answer may not be shared; for so many seconds.
-    Unshared(Unshared, u32),
+    /// Another node's answer may not be shared; for so many seconds. `removed` where it replaced what was stored before.
+    Unshared { says: Unshared, seconds: u32, removed: Option<WallTime> },
     /// Nothing is known.
     Unavailable,
 }
@@ -145,7 +146,7 @@ impl Machine<'_, '_> {
 
     /// Whether what RAM would serve has lasted its time there, so that the fleet is to be asked first.
     pub fn is_due(&self, decision: Reuse, now: WallTime) -> bool {
-        matches!(decision, Reuse::Serve | Reuse::ServeStale)
+        matches!(decision, Reuse::Serve | Reuse::ServeStale | Reuse::ServeWhileRevalidating)
             && self.tier == AnsweringTier::Ram
             && self.gateway.fleet_of(&self.route.policy).is_some()
             && self.found.as_ref().is_some_and(|it| it.is_due(now.0))
@@ -258,6 +259,11 @@ impl FillJob {
         let policy = &self.route.policy;
         let (stored, taken_up) = self.gateway.take_up(disk, policy, self.hash, stored).await;
         let stored = lower_tiers::faced(stored, policy);
+        if self.gateway.fleet_of(policy).is_some() {
+            // It answers no other request before the fleet was asked.
+            let shared = if self.gateway.is_shared(&stored) { FleetCopy::Yes } else { FleetCopy::No };
+            stored.is_due_at(clock::wall().0, shared);
+        }
         if taken_up == PromoteToRam::NotYet {
             return Some(Arc::new(stored));
         }
@@ -274,15 +280,33 @@ impl FillJob {
         }
     }
 
-    /// What came from the fleet is as warm after a restart as what came from the origin.
-    fn put_on_disk(&self, writer: &FillWriter, stored: &Arc<Stored>) {
+    /// What came from the fleet is as warm after a restart as what came from the origin, and what lay there before is gone.
+    async fn put_on_disk(&self, writer: &FillWriter, stored: &Arc<Stored>) {
         let Some(disk) = self.gateway.disk_of(&self.route.policy) else { return };
+        let displaced = disk.displace(&self.key, stored);
         // Where others write to the fleet they remove there, too, and nobody would see that here.
-        let is_ours = self.gateway.tiers.fills_fleet();
-        if !is_ours || !tiers::goes_down(&stored.meta, clock::wall()) || disk.holds(&self.key, stored) {
-            return;
+        if self.gateway.tiers.fills_fleet() && tiers::goes_down(&stored.meta, clock::wall()) {
+            disk.write_unless(&self.key, stored, || writer.was_removed());
         }
-        disk.write_unless(&self.key, stored, || writer.was_removed());
+        if let Some(written) = displaced {
+            self.gateway.outlives_us(written).await;
+        }
+    }
+
+    /// Another full response of the origin came at `removed` or before: what is held from before that is good for its validator alone,
+    /// in RAM, and gone from the disk. Says whether what is held went.
+    async fn supersede_held(&self, held: Option<&Arc<Stored>>, removed: Option<WallTime>) -> bool {
+        let went = |it: &&Arc<Stored>| removed.is_some_and(|at| at >= it.meta.response_time);
+        if let Some(part) = self.stored.as_ref().filter(went) {
+            part.supersede();
+        }
+        let Some(held) = held.filter(went) else { return false };
+        held.supersede();
+        let disk = self.gateway.disk_of(&self.route.policy);
+        if let Some(written) = disk.and_then(|it| it.supersede(&self.key)) {
+            self.gateway.outlives_us(written).await;
+        }
+        true
     }
 
     /// Asks the fleet; where another node is about to make what is missing or stale anew, waits for that.
@@ -310,7 +334,7 @@ impl FillJob {
                 FleetAnswer::Has(stored, turn) => {
                     self.gateway.stands(&stored);
                     self.put_in_ram(writer, &stored);
-                    self.put_on_disk(writer, &stored);
+                    self.put_on_disk(writer, &stored).await;
                     if self.serves(&stored) {
                         return TierLookupResult::Found(stored, AnsweringTier::Fleet, Some(turn));
                     }
@@ -318,8 +342,8 @@ impl FillJob {
                     turn
                 }
                 FleetAnswer::Lost { turn, removed } => {
-                    let went = |it: &Stored| removed.is_some_and(|at| at >= it.meta.response_time);
-                    let alone = held.as_ref().filter(|it| !went(&it.0) && self.is_alone(&it.0, it.1));
+                    let went = self.supersede_held(held.as_ref().map(|it| &it.0), removed).await;
+                    let alone = held.as_ref().filter(|it| !went && self.is_alone(&it.0, it.1));
                     if let Some((it, tier)) = alone {
                         // It was never there.
                         self.gateway.stands_alone(it);
@@ -329,7 +353,10 @@ impl FillJob {
                     }
                     turn
                 }
-                FleetAnswer::Unshared(says, seconds) => return self.unshared(held, &born, says, seconds),
+                FleetAnswer::Unshared { says, seconds, removed } => {
+                    self.supersede_held(held.as_ref().map(|it| &it.0), removed).await;
+                    return self.unshared(held, &born, says, seconds);
+                }
             };
             let theirs = match turn {
                 RecomputeTurn::Theirs(theirs) if self.below == TierLookup::First => theirs,
@@ -375,7 +402,10 @@ impl FillJob {
         let (found, turn) = match got {
             FleetResult::Hit { found, turn } => (found, turn),
             FleetResult::Miss { turn, removed } => return FleetAnswer::Lost { turn, removed },
-            FleetResult::Unshared { says, seconds, .. } => return FleetAnswer::Unshared(says, seconds),
+            FleetResult::Unshared { says, seconds, status, at } => {
+                let removed = supersede::supersedes_for_all(status).then_some(at);
+                return FleetAnswer::Unshared { says, seconds, removed };
+            }
             FleetResult::Unavailable => return FleetAnswer::Unavailable,
         };
         let compared = match held {
@@ -487,6 +517,9 @@ impl FillJob {
 
     /// Whether a copy may answer the request that began this fill without the origin being asked first.
     fn serves(&self, stored: &Stored) -> bool {
+        if stored.is_superseded() {
+            return false;
+        }
         let fields = self.request.fields.view();
         let facts = RequestFacts::read(&self.request.method, &fields);
         let decision =

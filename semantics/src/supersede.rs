@@ -17,6 +17,13 @@ pub fn supersedes(request: &RequestFacts<'_>, status: u16) -> bool {
     request.method == "GET" && is_full && !of_the_request
 }
 
+/// The same of an answer of which only its status is known, as what a node leaves in the fleet tells it: an answer to credentials leaves
+/// nothing there.
+#[must_use]
+pub fn supersedes_for_all(status: u16) -> bool {
+    supersedes(&RequestFacts::read("GET", &[]), status)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

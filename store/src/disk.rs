@@ -374,8 +374,11 @@ impl DiskTier {
     }
 
     /// Whether a response was offered, and is neither on the disk nor on its way, nor anything that came later and is of its variant or
-    /// varies otherwise. Asks RAM only.
+    /// varies otherwise; not what is superseded. Asks RAM only.
     pub(crate) fn lacks(&self, key: &[u8], stored: &Stored) -> bool {
+        if stored.is_superseded() {
+            return false;
+        }
         let stamp = match stored.on_disk.get() {
             None => return false,
             Some(Offered::Queued(stamp)) if self.queue.waits(stamp) => return false,

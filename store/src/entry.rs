@@ -135,7 +135,7 @@ pub struct Stored {
     /// What purges look at.
     pub marks: Marks,
     /// From this wall second on the fleet is asked whether it has a newer one, with `NOT_SHARED` where the fleet does
-    /// not have this one; `u64::MAX` where nobody is to ask.
+    /// not have this one; `u64::MAX` where the fleet is not asked, `SUPERSEDED` where it has said that there was one.
     pub recheck: AtomicU64,
     /// When this process asked the origin for it, and had its head; nothing of what lay in a tier below.
     pub exchanged: Exchanged,
@@ -147,6 +147,10 @@ pub struct Stored {
 
 /// In [`Stored::recheck`]: the fleet does not have this one, so that nobody has removed it there either.
 pub const NOT_SHARED: u64 = 1 << 63;
+
+/// In [`Stored::recheck`], for good: the origin has given another full response since, as another node reports. This one answers no request
+/// any more, also where the origin fails, and serves for its validator alone (RFC 9111 §4.3.3).
+const SUPERSEDED: u64 = 0;
 
 /// The time of an exchange with the origin, microseconds of the precise clock; zeros where it is not known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -251,7 +255,19 @@ impl Stored {
     /// From the wall second `at` on the fleet is to be asked.
     pub fn is_due_at(&self, at: u64, shared: FleetCopy) {
         let bit = if shared == FleetCopy::No { NOT_SHARED } else { 0 };
-        self.recheck.store(at.min(!NOT_SHARED) | bit, Relaxed);
+        let next = at.clamp(SUPERSEDED + 1, !NOT_SHARED) | bit;
+        let _ = self.recheck.fetch_update(Relaxed, Relaxed, |it| (it != SUPERSEDED).then_some(next));
+    }
+
+    /// The origin has given another full response since: only a 304 makes another stored response of this one.
+    pub fn supersede(&self) {
+        self.recheck.store(SUPERSEDED, Relaxed);
+    }
+
+    /// Whether [`Stored::supersede`] was called: then the fleet is to be asked each time, and nothing is answered with this.
+    #[must_use]
+    pub fn is_superseded(&self) -> bool {
+        self.recheck.load(Relaxed) == SUPERSEDED
     }
 
     /// Whether the fleet had it when it was last asked or written to.

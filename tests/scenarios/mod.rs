@@ -51,6 +51,7 @@ mod pressed;
 mod proxied;
 mod purge;
 mod removed;
+mod replaced_elsewhere;
 mod requests;
 mod run_files;
 mod session_applications;

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
 /// Answers that take the place of a page, none of which answers the next request.
-const REPLACED_BY: [(&str, &str); 8] = [
+pub(super) const REPLACED_BY: [(&str, &str); 8] = [
     ("private", "200 OK\nCache-Control: private, max-age=600"),
     ("no-store", "200 OK\nCache-Control: no-store"),
     ("a cookie", "200 OK\nCache-Control: max-age=600\nSet-Cookie: a=b"),

@@ -469,7 +469,8 @@ fn without_record(looked: FleetLook) -> FleetResult {
     match looked {
         FleetLook::Marked(mark, item) => {
             let seconds = seconds_of(&item).min(mark.of.meta.lifetime.seconds).max(1);
-            FleetResult::Unshared { says: mark.says, status: mark.of.meta.status, seconds }
+            let meta = &mark.of.meta;
+            FleetResult::Unshared { says: mark.says, status: meta.status, at: meta.response_time, seconds }
         }
         FleetLook::Removed(item, turn) => {
             let removed = Mark::read(&item.value).ok().map(|it| it.of.meta.response_time);

@@ -105,6 +105,8 @@ pub enum FleetResult {
         says: Unshared,
         /// With which status the origin answered.
         status: u16,
+        /// When it answered.
+        at: WallTime,
         /// Seconds for which it holds, as far as the server knows; above zero.
         seconds: u32,
     },

@@ -6,13 +6,12 @@ use super::recompute_lease::{ABSENT, new_generation, random};
 use super::server::{ConnectionChoice, OperationFailure};
 use super::supersede::{CLOCKS_APART, Instead};
 use super::{FilledBy, Fleet, FleetPut, OversizePolicy, RecomputeLease, Removed, Settled};
-use crate::ram::{Stored, StoredBody};
+use crate::ram::{FleetCopy, Stored, StoredBody};
 use larder_stdx::clock;
 use larder_wire::envelope::{BodyInfo, BodySplit, Envelope, EnvelopeHead, Mark, Unshared, sum};
 use larder_wire::memcached::{FleetKey, MAX_EXPIRE, MemcachedReply, MemcachedRequest, MemcachedValue};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
@@ -208,7 +207,7 @@ impl Fleet {
                 result = Settled::NotStored;
             }
             let recheck = clock::wall().0.saturating_add(self.settings.local_ttl.as_secs());
-            stored.recheck.store(recheck, Relaxed);
+            stored.is_due_at(recheck, FleetCopy::Yes);
         }
         result
     }
