@@ -57,10 +57,16 @@ impl Gateway {
         }
         let (mut doubted, mut removed) = (false, None);
         if let Some(fleet) = self.fleet_of(policy) {
-            let holds = match fleet
-                .get(FleetQuery { key, request: &fields, policy, want: Want::Look, is_purged: &|_, _| false })
-                .await
-            {
+            let held = chosen.as_ref().map(|it| &*it.0);
+            let ask = FleetQuery {
+                key,
+                request: &fields,
+                policy,
+                want: Want::Look,
+                held,
+                is_purged: &|_, _| false,
+            };
+            let holds = match fleet.get(ask).await {
                 FleetResult::Unavailable => Holds::Unknown,
                 FleetResult::Unshared { status, seconds, .. } => {
                     removed = Some(now);

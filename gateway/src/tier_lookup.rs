@@ -395,7 +395,7 @@ impl FillJob {
         let held = held.map(|it| &*it.0);
         let want = if self.below == TierLookup::Only || suffices { Want::Look } else { Want::Recompute };
         let is_purged = |it: &Envelope, by: bool| self.gateway.has_purged(policy, &self.request, it, by);
-        let ask = FleetQuery { key: &self.key, request: &fields, policy, want, is_purged: &is_purged };
+        let ask = FleetQuery { key: &self.key, request: &fields, policy, want, held, is_purged: &is_purged };
         self.told.enter(RequestStage::Read);
         let got = fleet.get(ask).await;
         self.told.enter(RequestStage::Lookup);

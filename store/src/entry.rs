@@ -276,10 +276,6 @@ impl Stored {
         if self.recheck.load(Relaxed) & NOT_SHARED == 0 { FleetCopy::Yes } else { FleetCopy::No }
     }
 
-    pub(crate) fn is_same_variant(&self, other: &Self) -> bool {
-        self.variant == other.variant && self.meta.vary == other.meta.vary
-    }
-
     /// Whether one request may select both, so that of the two only the newer is kept.
     pub(crate) fn may_meet(&self, other: &Self) -> bool {
         vary::may_meet((&self.meta.vary, &self.variant), (&other.meta.vary, &other.variant))
@@ -534,8 +530,8 @@ impl Entry {
         self.checked.load(Relaxed)
     }
 
-    /// Whether it holds another answer for this variant that came after `new` was asked for: which of the two the origin made later
-    /// cannot be known.
+    /// Whether it holds another answer that the same request may select and that came after `new` was asked for: which of the two the origin
+    /// made later cannot be known.
     pub(crate) fn has_overtaken(&self, new: &Stored) -> bool {
         let asked = new.exchanged.asked;
         let is_other = |it: &Stored| {
@@ -543,8 +539,7 @@ impl Entry {
             let same_body = matches!((&it.body, &new.body), (StoredBody::Heap(one), StoredBody::Heap(other)) if **one == **other);
             !(same_tag || same_body && it.meta.status == new.meta.status)
         };
-        let overtook =
-            |it: &Arc<Stored>| it.is_same_variant(new) && it.exchanged.answered > asked && is_other(it);
+        let overtook = |it: &Arc<Stored>| it.may_meet(new) && it.exchanged.answered > asked && is_other(it);
         asked > 0 && new.meta.partial.is_none() && self.variants.iter().any(overtook)
     }
 

@@ -351,7 +351,7 @@ impl Store {
         let stored = stored.after(verdict).ok_or(NotStored::Removed)?;
         let mut standing = self.standing(hash, key);
         if standing.as_ref().is_some_and(|it| it.has_overtaken(&stored)) {
-            let gone = self.take_where(&mut books, hash, key, |it| it.is_same_variant(&stored));
+            let gone = self.take_where(&mut books, hash, key, |it| it.may_meet(&stored));
             drop(books);
             drop((gone, standing));
             return Err(NotStored::Overtaken);

@@ -216,6 +216,30 @@ fn each_variant_is_found_and_a_removal_takes_all() {
     });
 }
 
+/// The variants of an older page stay unreachable where the page varies on their names again.
+#[test]
+fn where_the_names_change_the_variants_of_before_are_gone() {
+    each(as_it_is, async |a, b, _| {
+        let by = |name| [("Cache-Control", "max-age=60"), ("Vary", name)];
+        let (de, en) = ([("accept-language", "de")], [("accept-language", "en")]);
+        let url = "http://a/";
+        for (names, request, body) in [
+            ("Accept-Language", &de, "old"),
+            ("Accept-Language", &en, "old"),
+            ("X-Q", &en, "new"),
+            ("Accept-Language", &en, "newest"),
+        ] {
+            let turn = get_as(&a, url, request, Want::Recompute).await;
+            let stored =
+                page(&by(names), request, StoredBody::Heap(Bytes::from_static(body.as_bytes()).into()));
+            assert_eq!(Settled::Stored, put(&a, url, &stored).await);
+            drop(turn);
+        }
+        assert_eq!(b"newest"[..], hit(get_as(&b, url, &en, Want::Look).await).body);
+        assert_miss(get_as(&b, url, &de, Want::Look).await);
+    });
+}
+
 #[test]
 fn what_is_removed_is_gone() {
     each(as_it_is, async |a, b, counters| {

@@ -197,6 +197,7 @@ fn what_was_written_between_two_looks_is_left_alone() {
                 request: &[],
                 policy: &policy,
                 want,
+                held: None,
                 is_purged: &is_purged,
             };
             let got = b.get(ask).await;

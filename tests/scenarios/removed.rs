@@ -205,13 +205,16 @@ fn a_page_is_not_gone_back_to_where_the_newer_one_varies() {
 #[test]
 fn what_was_asked_for_before_is_not_stored_after() {
     // The old page is on its way while another request is answered with what may not be stored, or with a newer page.
-    for (what, new) in REPLACED_BY {
+    let varies = ("varies", "200 OK\nCache-Control: public, max-age=600\nVary: X-Q");
+    for (what, new) in REPLACED_BY.into_iter().chain([varies]) {
         let gate = Gate::new();
         let (held, new) = (gate.clone(), new.to_owned());
         let origin = Origin::scripted(move |request| match request.number {
             0 => vec![
                 Script::Gate(held.clone()),
-                Script::Send(response("HTTP/1.1 200 OK\nCache-Control: max-age=600\nETag: \"old\"\n\nold")),
+                Script::Send(response(
+                    "HTTP/1.1 200 OK\nCache-Control: public, max-age=600\nETag: \"old\"\n\nold",
+                )),
             ],
             _ => vec![Script::Send(response(&format!("HTTP/1.1 {new}\n\nnew")))],
         });
@@ -224,6 +227,7 @@ fn what_was_asked_for_before_is_not_stored_after() {
         assert_eq!("old", first.read().text(), "{what}: who asked before has it");
         larder.advance(2);
         is_new(what, &larder.get("/"));
+        is_new(what, &larder.client().get_with("/", "X-Q: 1\r\n"));
     }
 }
 

@@ -160,3 +160,33 @@ fn a_page_of_the_fleet_replaces_the_older_one_on_the_disk() {
         is_not_old(new, &b);
     }
 }
+
+#[test]
+fn a_page_is_not_gone_back_to_where_the_newer_one_in_the_fleet_varies() {
+    for name in ["X-Q", "Accept-Encoding", "Cookie"] {
+        for from_disk in [false, true] {
+            let memcached = Memcached::start();
+            let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+            let new = format!("200 OK\nCache-Control: max-age=600\nVary: {name}");
+            let (origin, does) = origin("Cache-Control: max-age=600\nETag: \"old\"", &new);
+            let [a, mut b] = [0, 1].map(|it| node(&origin, &memcached, folders[it].path()));
+            a.get("/");
+            settled(&a, 1);
+            assert!(b.get("/").is_hit());
+            written(&b, 1);
+            if from_disk {
+                killed(b);
+                b = node(&origin, &memcached, folders[1].path());
+            }
+            [&a, &b].iter().for_each(|it| it.advance(5));
+            does.store(NEW, SeqCst);
+            assert_eq!("new", reload(&a).text());
+            settled(&a, 2);
+            does.store(FAILS, SeqCst);
+            b.advance(LOCAL_TTL);
+            let other = b.client().get_with("/", &format!("{name}: gzip\r\n"));
+            assert_ne!("old", other.text(), "{name}: {}", other.cache());
+            is_not_old(name, &b);
+        }
+    }
+}

@@ -2,17 +2,18 @@
 //! may have written there is used only if it is whole and of that very key; what cannot be used is as if it were absent.
 
 use super::connection::now;
-use super::recompute_lease::{Has, LeaseKey, OtherNodesLease, RecomputeLease};
+use super::recompute_lease::{Has, LeaseKey, OtherNodesLease, RecomputeLease, names_hash};
 use super::server::{ConnectionChoice, PendingOperation};
 use super::{
     FilledBy, Fleet, FleetQuery, FleetResponse, FleetResult, RecomputeTurn, Shortfall, Want, chunking,
 };
+use crate::ram::Stored;
 use bytes::Bytes;
 use larder_semantics::field::FieldList;
 use larder_semantics::freshness::Freshness;
 use larder_semantics::stored::Meta;
 use larder_semantics::vary;
-use larder_stdx::clock;
+use larder_stdx::clock::{self, WallTime};
 use larder_wire::envelope::{self, BodyInfo, Envelope, EnvelopeError, Mark, Unshared};
 use larder_wire::memcached::{
     FleetKey, Hit, MAX_EXPIRE, MemcachedLease, MemcachedProtocol, MemcachedReply, MemcachedRequest,
@@ -120,21 +121,23 @@ impl Fleet {
         };
         let generation = record.item.hit.flags;
         if ask.want == Want::Recompute {
-            self.seen.note(ask.key, generation, record.item.hit.cas);
+            let names = names_hash(&record.envelope.meta.vary);
+            self.seen.note(ask.key, generation, names, record.item.hit.cas);
         }
         if !record.envelope.meta.vary.is_empty() {
             let wanted = wanted(&record.envelope, ask);
             if *record.envelope.variant != wanted[..] {
                 self.hand_back(&record.key, &record.item);
+                let newer = replaces(&record.envelope, ask.held);
                 let key = self.variant(ask.key, generation, &wanted);
                 record = match self.look_unless_purged(ask, &key, deadline).await? {
                     FleetLook::Record(record) => record,
-                    other => return Ok(without_record(other)),
+                    other => return Ok(without_record(other).unless_newer(newer)),
                 };
                 // It may vary on other names by now than the newest.
                 if *record.envelope.variant != self::wanted(&record.envelope, ask)[..] {
                     self.hand_back(&record.key, &record.item);
-                    return Ok(FleetResult::Miss { turn: RecomputeTurn::Free, removed: None });
+                    return Ok(FleetResult::Miss { turn: RecomputeTurn::Free, removed: newer });
                 }
             }
         }
@@ -156,9 +159,9 @@ impl Fleet {
         match looked {
             FleetLook::Marked(_, item) | FleetLook::Removed(item, _) => {
                 let time = Duration::from_secs(seconds_of(item).into());
-                self.seen.note_for(key, 0, item.hit.cas, time);
+                self.seen.note_for(key, 0, 0, item.hit.cas, time);
             }
-            FleetLook::Nothing(RecomputeTurn::Theirs(theirs)) => self.seen.note(key, 0, theirs.0.cas),
+            FleetLook::Nothing(RecomputeTurn::Theirs(theirs)) => self.seen.note(key, 0, 0, theirs.0.cas),
             FleetLook::Absent => self.seen.note_absent(key),
             // The turn knows.
             FleetLook::Nothing(RecomputeTurn::Ours(_) | RecomputeTurn::Free) | FleetLook::Record(_) => {
@@ -481,6 +484,24 @@ fn without_record(looked: FleetLook) -> FleetResult {
             FleetResult::Miss { turn: RecomputeTurn::Free, removed: None }
         }
     }
+}
+
+impl FleetResult {
+    /// Of a miss, that another answer of the origin came at this moment, where a later one is not known.
+    fn unless_newer(self, newer: Option<WallTime>) -> Self {
+        match self {
+            FleetResult::Miss { turn, removed } => FleetResult::Miss { turn, removed: removed.max(newer) },
+            other => other,
+        }
+    }
+}
+
+/// When a record came that takes the place of what is held, although it is of another variant than the one that is asked for: one request
+/// may select both (RFC 9111 §4.1), since they vary on other names.
+fn replaces(newest: &Envelope, held: Option<&Stored>) -> Option<WallTime> {
+    let held = held.filter(|it| it.meta.vary != newest.meta.vary)?;
+    let meet = vary::may_meet((&newest.meta.vary, &newest.variant), (&held.meta.vary, &held.variant));
+    meet.then_some(newest.meta.response_time)
 }
 
 /// The variant key of the request, by the names of a record.

@@ -26,7 +26,7 @@ pub use ring::RingDistribution;
 pub use server::{Added, MemcachedServer, OperationFailure};
 pub use settings::{FilledBy, FleetAddress, FleetSettings, MemcachedAddress, OversizePolicy};
 
-use crate::ram::Store;
+use crate::ram::{Store, Stored};
 use bytes::Bytes;
 use get::FleetItem;
 use health::ServerAdmission;
@@ -56,6 +56,8 @@ pub struct FleetQuery<'a> {
     pub policy: &'a Policy,
     /// What is going to happen with the answer.
     pub want: Want,
+    /// What this node holds for the request: it does not stand where the newest record is a later answer that varies on other names.
+    pub held: Option<&'a Stored>,
     /// Whether a purge has met a record (`true`: of an application), so that it is to be computed anew as one whose
     /// lifetime is over.
     pub is_purged: &'a dyn Fn(&Envelope, bool) -> bool,

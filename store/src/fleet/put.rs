@@ -2,11 +2,12 @@
 
 use super::chunking::{self, HeldBody};
 use super::connection::{ServerReply, now};
-use super::recompute_lease::{ABSENT, new_generation, random};
+use super::recompute_lease::{ABSENT, names_hash, new_generation, random};
 use super::server::{ConnectionChoice, OperationFailure};
 use super::supersede::{CLOCKS_APART, Instead};
 use super::{FilledBy, Fleet, FleetPut, OversizePolicy, RecomputeLease, Removed, Settled};
 use crate::ram::{FleetCopy, Stored, StoredBody};
+use larder_semantics::vary;
 use larder_stdx::clock;
 use larder_wire::envelope::{BodyInfo, BodySplit, Envelope, EnvelopeHead, Mark, Unshared, sum};
 use larder_wire::memcached::{FleetKey, MAX_EXPIRE, MemcachedReply, MemcachedRequest, MemcachedValue};
@@ -154,7 +155,8 @@ impl Fleet {
             None => Over::AllButRemovals,
         };
         let varies = !stored.meta.vary.is_empty();
-        let known = seen.map(|it| it.generation).filter(|it| *it != 0);
+        let names = names_hash(&stored.meta.vary);
+        let known = seen.filter(|it| it.generation != 0 && it.names == names).map(|it| it.generation);
         let generation = if varies { known.unwrap_or_else(new_generation) } else { 0 };
         OutgoingItem {
             key: key.into(),
@@ -429,14 +431,20 @@ enum LeftBehind {
     Unknown,
 }
 
-/// Whether a record is of the same variant and was asked for after this response had come; by the clocks of two nodes, or the one of one.
+/// Whether the same request may select a record, which was asked for after this response had come; by the clocks of two nodes, or the one of
+/// one.
 fn is_newer(other: &Envelope, ours: &Stored) -> bool {
-    other.variant == ours.variant && other.meta.request_time > ours.meta.response_time
+    meets(other, ours) && other.meta.request_time > ours.meta.response_time
 }
 
-/// Whether a record is of the same variant and had come before this response was asked for: a node that wrote it late does not undo this one.
+/// Whether the same request may select a record, which had come before this response was asked for: a node that wrote it late does not undo
+/// this one.
 fn is_older(other: &Envelope, ours: &Stored) -> bool {
-    other.variant == ours.variant && other.meta.response_time < ours.meta.request_time
+    meets(other, ours) && other.meta.response_time < ours.meta.request_time
+}
+
+fn meets(other: &Envelope, ours: &Stored) -> bool {
+    vary::may_meet((&other.meta.vary, &other.variant), (&ours.meta.vary, &ours.variant))
 }
 
 /// The request that removes what is under a key, with what stands there then.

@@ -12,6 +12,7 @@ use std::rc::{Rc, Weak};
 use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
+use xxhash_rust::xxh3::xxh3_64;
 
 /// Keys that are remembered as they were seen.
 const MOST_SEEN: usize = 4096;
@@ -233,7 +234,7 @@ impl RecomputeLeases {
 /// nothing else. What was removed meanwhile, by whatever node, is then not brought back.
 ///
 /// A *generation* is a random number that goes with the newest record, and into the keys of all variants: where the newest
-/// is removed, no variant of its generation can be found any more.
+/// is removed, or one is written that varies on other names, no variant of its generation can be found any more.
 #[derive(Default)]
 pub(super) struct StaleRead(RefCell<HashMap<Box<[u8]>, Sight>>);
 
@@ -244,35 +245,42 @@ pub(super) const ABSENT: u64 = 0;
 #[derive(Clone, Copy)]
 pub(super) struct Sight {
     pub(super) generation: u32,
+    /// The [`names_hash`] of the newest record.
+    pub(super) names: u64,
     /// The number of the newest record, or [`ABSENT`].
     pub(super) cas: u64,
     until: Instant,
 }
 
 impl StaleRead {
-    pub(super) fn note(&self, key: &[u8], generation: u32, cas: u64) {
-        self.note_for(key, generation, cas, REMEMBERED);
+    pub(super) fn note(&self, key: &[u8], generation: u32, names: u64, cas: u64) {
+        self.note_for(key, generation, names, cas, REMEMBERED);
     }
 
     /// [`StaleRead::note`] of a key under which there is nothing.
     pub(super) fn note_absent(&self, key: &[u8]) {
-        self.note(key, 0, ABSENT);
+        self.note(key, 0, 0, ABSENT);
     }
 
     /// [`StaleRead::note`] of what is there for so long.
-    pub(super) fn note_for(&self, key: &[u8], generation: u32, cas: u64, time: Duration) {
+    pub(super) fn note_for(&self, key: &[u8], generation: u32, names: u64, cas: u64, time: Duration) {
         let mut seen = self.0.borrow_mut();
         if seen.len() >= MOST_SEEN && !seen.contains_key(key) {
             // What is forgotten costs variants, no more.
             seen.clear();
         }
-        seen.insert(key.into(), Sight { generation, cas, until: now() + time.min(REMEMBERED) });
+        seen.insert(key.into(), Sight { generation, names, cas, until: now() + time.min(REMEMBERED) });
     }
 
     /// Says it once: what is written makes it another.
     pub(super) fn take(&self, key: &[u8]) -> Option<Sight> {
         self.0.borrow_mut().remove(key).filter(|it| now() < it.until)
     }
+}
+
+/// Tells the names apart on which records vary.
+pub(super) fn names_hash(names: &[Box<str>]) -> u64 {
+    xxh3_64(names.join(",").as_bytes())
 }
 
 /// Bits of memcached's client flags in which the clients of applications keep a value's type and compression: pylibmc,

@@ -55,6 +55,7 @@ pub async fn get_as(fleet: &Rc<Fleet>, key: &str, request: &[(&str, &str)], want
             request: &request,
             policy: &policy,
             want,
+            held: None,
             is_purged: &|_, _| false,
         })
         .await
