@@ -9,6 +9,7 @@ use crate::run::{Coalescing, LOOKS, Machine};
 use crate::stages::RequestStage;
 use crate::storability::StorabilityCheck;
 use crate::tier_lookup::TierLookup;
+use crate::wait;
 use larder_origin::{BalanceKey, OriginError, PermitWait, ReservedPermit};
 use larder_semantics::cache_status::CacheReport;
 use larder_semantics::coding::Coding;
@@ -41,12 +42,20 @@ impl Machine<'_, '_> {
 
     pub async fn lead(&mut self, mut reader: FillReader) -> Step {
         let mut may_be_gone = false;
+        let mut earlier = self.earlier.take();
         let head = loop {
             let local = self.local.clone();
             tokio::select! {
                 biased;
                 () = local.rung.notified() => self.pass_interim().await,
                 head = reader.head() => break head,
+                head = wait::head_of(&mut earlier) => {
+                    let answers = earlier.take().and_then(|it| self.take_earlier(it, head));
+                    if let Some(step) = answers {
+                        self.stages.enter(RequestStage::Lookup);
+                        return step;
+                    }
+                }
                 () = self.taken_back() => {
                     // What it began counts as its own until that has ended: else one client could begin any number.
                     reader.leave().over().await;

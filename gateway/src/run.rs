@@ -446,7 +446,7 @@ impl<'c> Machine<'_, 'c> {
     }
 
     /// Whether this request may wait for another's fetch.
-    fn may_follow(&self) -> bool {
+    pub fn may_follow(&self) -> bool {
         // By what the origin said, that is; what a purge ended is validated once for all.
         let facts = self.facts;
         let is_alone = |it: &Meta| {
@@ -541,10 +541,8 @@ impl<'c> Machine<'_, 'c> {
         let (status, asked) = (self.error, self.local.origin_status.get());
         let (sentence, report) = match status {
             _ if self.only_if_cached => (explain::ONLY_IF_CACHED, Some(CacheReport::OnlyIfCached)),
-            502..=504 if self.shares_failure => {
-                let reason = self.reason;
-                let report = CacheReport::Forwarded { reason, status: None, stored: false, collapsed: true };
-                (explain::FAILED_FOR_ANOTHER, Some(report))
+            _ if self.shares_failure => {
+                (explain::FAILED_FOR_ANOTHER, Some(CacheReport::SharedFailure { reason: self.reason }))
             }
             503 if self.route.origins.is_drained() => (explain::DRAINED, Some(self.forwarded(asked))),
             // It was the origin's to answer.

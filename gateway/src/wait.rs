@@ -124,21 +124,50 @@ impl Machine<'_, '_> {
     /// for both.
     fn relieve(&mut self, reader: FillReader) -> Step {
         self.gateway.counters.collapse_timeouts.add(1);
-        if self.goes_alone(self.validate) {
-            return self.alone();
-        }
         let flight = match &self.found {
             Some(stored) => self.flight(&stored.meta.vary),
             None => self.flight(&self.vary),
         };
+        if self.goes_alone(self.validate) {
+            let stored = self.stored_meanwhile();
+            return stored.unwrap_or_else(|| self.in_turn(reader, flight));
+        }
         let begun = self.gateway.store.relieve(self.hash, flight, &self.key, &reader);
         let step = self.take_part(begun, TierLookup::Skip);
-        match step {
-            // The first is nearest to its answer.
-            Step::Wait => self.earlier = self.earlier.take().or(Some(reader)),
-            _ => self.earlier = None,
-        }
+        // The first is nearest to its answer, for the one that begins another as well.
+        let earlier = self.earlier.take().or(Some(reader));
+        self.earlier = earlier.filter(|_| step == Step::Wait || self.reader.is_some());
         step
+    }
+
+    /// What begins nothing for others asks by itself, one such request in each `cache.collapse_wait`; the others wait on, also for what has
+    /// been begun for all since.
+    fn in_turn(&mut self, reader: FillReader, flight: KeyHash) -> Step {
+        let each = u64::from(self.route.policy.collapse_wait_ms);
+        if !self.may_follow() || reader.takes_turn(clock::monotonic(), each) {
+            self.earlier = None;
+            return self.alone();
+        }
+        match self.gateway.store.follow(self.hash, flight, &self.key).filter(|it| !it.reads_with(&reader)) {
+            Some(newer) => {
+                self.earlier = self.earlier.take().or(Some(reader));
+                self.reader = Some(newer);
+            }
+            None => self.reader = Some(reader),
+        }
+        Step::Wait
+    }
+
+    /// Another's fetch, beside which this request has begun one, has its head first: whether that answers it.
+    pub fn take_earlier(&mut self, earlier: FillReader, head: FillHead) -> Option<Step> {
+        match head {
+            FillHead::Shared(head) if matches!(self.fits(&head, &earlier), Fits::Yes) => {
+                self.read_along(earlier, head, true);
+                Some(Step::Store)
+            }
+            FillHead::LookAgain | FillHead::Validated(_) | FillHead::Found(..) => self.stored_meanwhile(),
+            _ => None,
+        }
     }
 
     /// Another's fetch failed, as what its request carries may have provoked: that is no answer to this request, and one of those who
@@ -162,8 +191,11 @@ impl Machine<'_, '_> {
     /// This request is answered with what another's has come to.
     pub fn failed_for_another(&mut self, status: u16) -> Step {
         self.gateway.counters.collapse_failures.add(1);
-        self.shares_failure = true;
-        self.origin_failed(status)
+        if let Some(step) = self.stale_instead(true) {
+            return step;
+        }
+        (self.shares_failure, self.error) = (true, status);
+        Step::Error
     }
 
     /// What a crowd that says what this request does, to the letter, has come to within a second.
@@ -224,7 +256,7 @@ impl Machine<'_, '_> {
 }
 
 /// The head of a fetch; of none, never.
-async fn head_of(reader: &mut Option<FillReader>) -> FillHead {
+pub async fn head_of(reader: &mut Option<FillReader>) -> FillHead {
     match reader {
         Some(reader) => reader.head().await,
         None => std::future::pending().await,

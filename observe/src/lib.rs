@@ -71,6 +71,7 @@ impl RequestOutcome {
             Some(CacheReport::Overlay) => "overlay",
             Some(CacheReport::Forwarded { reason, .. }) => reason.name(),
             Some(CacheReport::OnlyIfCached) => "only-if-cached",
+            Some(CacheReport::SharedFailure { .. }) => "shared-failure",
             None => "",
         }
     }

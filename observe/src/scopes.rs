@@ -107,7 +107,7 @@ impl WorkerScopes {
         match report {
             Some(CacheReport::Hit { .. }) => &self.own.hit,
             Some(it) if it.is_pass() => &self.own.pass,
-            Some(CacheReport::Forwarded { .. }) => &self.own.miss,
+            Some(CacheReport::Forwarded { .. } | CacheReport::SharedFailure { .. }) => &self.own.miss,
             Some(CacheReport::Overlay | CacheReport::OnlyIfCached) | None => &self.own.other,
         }
     }
@@ -139,6 +139,7 @@ fn count(scope: &RouteScope, outcome: &RequestOutcome) {
             into.misses.add(1);
             into.revalidated.add(u64::from(status == Some(304) && reason != ForwardReason::UriMiss));
         }
+        Some(CacheReport::SharedFailure { .. }) => into.misses.add(1),
         Some(CacheReport::Overlay | CacheReport::OnlyIfCached) | None => {}
     }
 }

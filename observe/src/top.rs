@@ -154,7 +154,11 @@ impl Feed {
 
     /// Counts any other response.
     pub fn slow(&self, scheme: Scheme, authority: &str, target: &str, outcome: &RequestOutcome) {
-        let missed = matches!(outcome.report, Some(it @ CacheReport::Forwarded { .. }) if !it.is_pass());
+        let missed = match outcome.report {
+            Some(CacheReport::SharedFailure { .. }) => true,
+            Some(it @ CacheReport::Forwarded { .. }) => !it.is_pass(),
+            _ => false,
+        };
         let text: &[&[u8]] = &[mark(scheme), authority.as_bytes(), target.as_bytes()];
         let hash = self.hash(scheme, authority, target);
         let tops = &mut *self.tops.borrow_mut();

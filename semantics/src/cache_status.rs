@@ -39,6 +39,11 @@ pub enum CacheReport {
     Overlay,
     /// No usable stored response, and the request forbade contacting the origin (`only-if-cached`).
     OnlyIfCached,
+    /// Not forwarded: the origin failed two identical requests within the last second.
+    SharedFailure {
+        /// The reason for forwarding the request otherwise.
+        reason: ForwardReason,
+    },
     /// Forwarded to the origin.
     Forwarded {
         /// The reason.
@@ -78,6 +83,11 @@ pub fn write(report: CacheReport, out: &mut Vec<u8>) {
         CacheReport::Overlay => out.extend_from_slice(b"larder; hit; detail=overlay"),
         // Neither `hit` nor `fwd`: the cache generated the response itself.
         CacheReport::OnlyIfCached => out.extend_from_slice(b"larder; detail=only-if-cached"),
+        CacheReport::SharedFailure { reason } => {
+            out.extend_from_slice(b"larder; fwd=");
+            out.extend_from_slice(reason.name().as_bytes());
+            out.extend_from_slice(b"; collapsed; detail=shared-failure");
+        }
         CacheReport::Forwarded { reason, status, stored, collapsed } => {
             out.extend_from_slice(b"larder; fwd=");
             out.extend_from_slice(reason.name().as_bytes());
@@ -104,7 +114,9 @@ pub fn write(report: CacheReport, out: &mut Vec<u8>) {
 pub fn x_cache(report: CacheReport) -> &'static str {
     match report {
         CacheReport::Hit { .. } | CacheReport::Overlay => "HIT",
-        CacheReport::Forwarded { .. } | CacheReport::OnlyIfCached => "MISS",
+        CacheReport::Forwarded { .. } | CacheReport::SharedFailure { .. } | CacheReport::OnlyIfCached => {
+            "MISS"
+        }
     }
 }
 
@@ -139,6 +151,11 @@ mod tests {
             "HIT",
         );
         check(CacheReport::OnlyIfCached, "larder; detail=only-if-cached", "MISS");
+        check(
+            CacheReport::SharedFailure { reason: ForwardReason::UriMiss },
+            "larder; fwd=uri-miss; collapsed; detail=shared-failure",
+            "MISS",
+        );
         check(CacheReport::Overlay, "larder; hit; detail=overlay", "HIT");
         let forwarded =
             |reason, status, stored, collapsed| CacheReport::Forwarded { reason, status, stored, collapsed };

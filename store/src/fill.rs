@@ -23,7 +23,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use tokio::sync::Notify;
 
 /// Bytes that the writer of a fill that is not kept may be ahead of its slowest reader, wherever RAM stands.
@@ -80,6 +80,8 @@ pub struct Fill {
     state: Mutex<FillState>,
     /// Something removed the key: what arrives is not stored. Changes only while the store's books are held.
     detached: AtomicBool,
+    /// When one of its readers asked the origin beside it last, milliseconds; zero where none has. See [`FillReader::takes_turn`].
+    turn: AtomicU64,
     /// Rung for readers: a head, bytes or the end came.
     arrived: Notify,
     /// Rung for the writer: a reader went on or away.
@@ -275,6 +277,7 @@ impl Fill {
             store,
             state: Mutex::new(state),
             detached: AtomicBool::new(false),
+            turn: AtomicU64::new(0),
             arrived: Notify::new(),
             drained: Notify::new(),
         })

@@ -142,7 +142,7 @@ fn a_page_slower_than_collapse_wait_is_fetched_once_more_in_each() {
         let all = CROWD as u64 - 1;
         until("each has waited long enough", || larder.counter("collapse_timeouts") >= all);
         until("one more is at the origin", || others.waiting() >= 1);
-        // Either of the two answers all who wait, the one that began the first excepted.
+        // Either of the two answers all who wait, the one that began the first excepted: it waits for no other.
         if answers {
             first.open()
         } else {
@@ -154,10 +154,45 @@ fn a_page_slower_than_collapse_wait_is_fetched_once_more_in_each() {
         texts.sort();
         texts.dedup();
         assert!(texts.len() < most, "{texts:?}");
+        // Those that asked once more have the first answer as well, where that comes first.
+        assert_eq!(answers, texts == ["answer 0"], "{texts:?}");
         first.open();
         others.open();
         assert!(clients[0].read().text().starts_with("answer"));
     }
+}
+
+/// What may begin no fetch for others, and waits for one, asks by itself in turn: one in each `collapse_wait`.
+#[test]
+#[allow(clippy::disallowed_methods, reason = "how many may ask depends on how long they wait")]
+fn head_and_range_requests_that_waited_long_enough_ask_one_by_one() {
+    let gate = Gate::new();
+    let held = gate.clone();
+    let origin = Origin::scripted(move |_| {
+        let page = response("HTTP/1.1 200 OK\nCache-Control: max-age=60\n\npage");
+        vec![Script::Gate(held.clone()), Script::Send(page)]
+    });
+    let larder = Larder::before(&origin, "collapse_wait = \"1s\"");
+    let begun = Instant::now();
+    let mut first = larder.client();
+    first.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+    until("it is at the origin", || gate.waiting() == 1);
+    let mut clients: Vec<_> = (0..CROWD).map(|_| larder.client()).collect();
+    for (number, client) in clients.iter_mut().enumerate() {
+        let (method, lines) = if number % 2 == 0 { ("HEAD", "") } else { ("GET", "Range: bytes=0-1\r\n") };
+        client.send(format!("{method} / HTTP/1.1\r\nHost: h\r\n{lines}\r\n"));
+    }
+    until("all wait", || larder.counter("requests_collapsed") == CROWD as u64);
+    until("each has waited long enough", || larder.counter("collapse_timeouts") >= CROWD as u64);
+    let most = 2 + usize::try_from(begun.elapsed().as_secs()).unwrap();
+    assert!(origin.requests() <= most, "{} requests of {most}", origin.requests());
+    gate.open();
+    for (number, client) in clients.iter_mut().enumerate() {
+        let answer = client.read_for(if number % 2 == 0 { "HEAD" } else { "GET" });
+        let expect = if number % 2 == 0 { (200, "") } else { (206, "pa") };
+        assert_eq!(expect, (answer.status, answer.text().as_str()), "{answer:?}");
+    }
+    assert_eq!("page", first.read().text());
 }
 
 /// One of those who wait asks again after a failure, in case that the first request provoked it; where that fails as well, all who
@@ -187,7 +222,10 @@ fn a_dying_origin_is_asked_twice_for_all_and_then_left_alone_for_a_second() {
         let answers: Vec<_> = clients.iter_mut().map(Client::read).collect();
         let shared =
             answers.iter().filter(|it| it.text().contains("this identical request was not sent to it"));
-        let told = |it: &Response| it.field("cache-status").is_some_and(|it| it.contains("; collapsed"));
+        let told = |it: &Response| {
+            it.field("cache-status").is_some_and(|it| it.ends_with("; collapsed; detail=shared-failure"))
+                && it.status == status
+        };
         assert!(shared.clone().count() >= CROWD - 3 && shared.clone().all(told), "{name}: {answers:?}");
         let statuses: Vec<_> = answers.iter().map(|it| it.status).collect();
         assert!(statuses.iter().all(|it| (500..=503).contains(it)), "{statuses:?}");
@@ -200,7 +238,7 @@ fn a_dying_origin_is_asked_twice_for_all_and_then_left_alone_for_a_second() {
         );
         assert!(larder.counter("collapse_failures") >= CROWD as u64 - 3);
         is_well.store(1, SeqCst);
-        assert!((502..=503).contains(&larder.get("/").status), "{name}");
+        assert_eq!(status, larder.get("/").status, "{name}: the origin's own");
         assert_eq!(asked, origin.requests(), "{name}: it is left alone for a second");
         let mut other = larder.client();
         other.send("GET / HTTP/1.1\r\nHost: h\r\nX-Other: 1\r\n\r\n");

@@ -36,7 +36,7 @@ pub struct LogEntry<'a> {
     /// The fields of the request's head.
     pub fields: &'a [field::Field<'a>],
     /// The cache result, as in `Cache-Status`: `hit` (`hit-disk`, `hit-fleet` from a tier below RAM), `hit-stale`,
-    /// `overlay`, `only-if-cached`, or the reason for forwarding, in the terms of RFC 9211.
+    /// `overlay`, `only-if-cached`, `shared-failure`, or the reason for forwarding, in the terms of RFC 9211.
     pub cache: &'a str,
     /// The route: its name, otherwise its first host pattern and its path pattern.
     pub route: &'a str,
@@ -132,7 +132,7 @@ pub static FIELDS: &[LogField] = &[
     LogField { name: "user_agent", since: Since::Combined, help: "The request's `User-Agent`.",
         json: |it, _, out| escape::json(it.user_agent(), out),
         plain: |it, _, out| escape::escaped(it.user_agent(), out) },
-    LogField { name: "cache", since: Since::Json, help: "The cache result, as in `Cache-Status`: `hit` (`hit-disk` or `hit-fleet` from a lower tier), `hit-stale` (served stale), `overlay`, `only-if-cached` (a 504 for that directive), or the reason for forwarding, in the terms of RFC 9211. Empty if the cache was not involved.",
+    LogField { name: "cache", since: Since::Json, help: "The cache result, as in `Cache-Status`: `hit` (`hit-disk` or `hit-fleet` from a lower tier), `hit-stale` (served stale), `overlay`, `only-if-cached` (a 504 for that directive), `shared-failure` (an error of the origin to two identical requests within the last second), or the reason for forwarding, in the terms of RFC 9211. Empty if the cache was not involved.",
         json: |it, _, out| escape::json(it.cache.as_bytes(), out),
         plain: |it, _, out| escape::escaped(it.cache.as_bytes(), out) },
     LogField { name: "route", since: Since::Json, help: "The route: `site.route.name`, otherwise the first host pattern of the site and the path pattern of the route.",

@@ -4,7 +4,9 @@ use super::spooling::InSpool;
 use super::{Fill, FillEnd, FillHead, NextBytes, WINDOW, part};
 use crate::ram::KeyHash;
 use bytes::Bytes;
+use larder_stdx::clock::Monotonic;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// The part of the RAM budget beyond which bodies on their way are fetched as they are taken.
 const PART: u64 = 8;
@@ -65,6 +67,20 @@ impl FillReader {
     /// Whether `fill` is what this reader reads.
     pub(super) fn reads(&self, fill: &Fill) -> bool {
         std::ptr::eq(&*self.fill, fill)
+    }
+
+    /// Whether both read one fetch.
+    #[must_use]
+    pub fn reads_with(&self, other: &FillReader) -> bool {
+        other.reads(&self.fill)
+    }
+
+    /// Whether whoever reads this may ask the origin beside it by itself: one that reads the same fetch, in each so many milliseconds.
+    #[must_use]
+    pub fn takes_turn(&self, now: Monotonic, each: u64) -> bool {
+        let last = self.fill.turn.load(Relaxed);
+        let is_time = last == 0 || now.0 >= last + each;
+        is_time && self.fill.turn.compare_exchange(last, now.0.max(1), Relaxed, Relaxed).is_ok()
     }
 
     /// The hash of the fields of the request by which the fetch has failed, where that may be its doing.
