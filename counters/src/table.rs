@@ -278,6 +278,7 @@ counters! {
     origin_refused_drained: Count, "Requests rejected because every origin of the route was drained.";
     files_loads: Count, "Lookups of static files that read the file system.";
     files_evictions: Count, "Open files closed because the open-file cache was full.";
+    files_changed: Limit, "Downloads of static files cut because the file was overwritten, truncated or unreadable while it was sent.";
     files_busy: Limit, "Requests for static files rejected with 503: the read queue was full, the file kept changing for 1 s, or no descriptor was free for 30 s.";
     fleet_gets: Count, "Lookups in the fleet.";
     fleet_hits: Count, "Lookups in the fleet that found the response.";

@@ -23,6 +23,7 @@ pub mod path;
 mod resolve;
 mod respond;
 mod root;
+mod sums;
 
 pub use answer::{FileResponse, NotServed};
 pub use media::media_type;

@@ -6,9 +6,10 @@ use crate::cache::OpenFileEntry;
 use crate::listing::{self, ListingFormat};
 use crate::media::media_type;
 use crate::negotiate::SiblingCoding;
-use crate::open_file::{self, Dress, FileContents, OpenFile};
+use crate::open_file::{Dress, FileContents, OpenFile};
 use crate::resolve::{self, FileNode, Identity};
 use crate::root::{Listing, Root, RootOptions};
+use crate::sums::FileSums;
 use bytes::Bytes;
 use larder_stdx::clock::{self, Monotonic};
 use rustix::fs::{MemfdFlags, fstat, memfd_create};
@@ -157,7 +158,7 @@ pub fn join(directory: &[u8], name: &[u8]) -> Vec<u8> {
 fn open(root: &Root, path: &[u8], dress: &Dress<'_>) -> Result<Arc<OpenFile>, NotServed> {
     let (fd, identity) = resolve::open_file(root.directory(), path, root.options.symlinks)?;
     let (contents, identity) = read_whole(File::from(fd), identity, &root.options)?;
-    Ok(Arc::new(OpenFile::new(contents, identity, dress, clock::wall())))
+    Ok(Arc::new(OpenFile::new(contents, identity, dress, clock::wall(), &root.counters)))
 }
 
 /// Reads the contents of a file that is not too large, without bytes of another version: its state is the same before and
@@ -174,8 +175,9 @@ fn read_whole(
         } else if size <= options.copied_file {
             copy_at_most(&file, size).map(|(length, copy)| (length, FileContents::Copy(copy)))
         } else {
-            let ends = open_file::ends(file.as_fd(), size).map_err(|it| not_taken(&it.into()))?;
-            return Ok((FileContents::Descriptor(file.into(), ends), identity));
+            let sums = FileSums::of(file.as_fd(), &identity, clock::wall());
+            let sums = sums.map_err(|it| not_taken(&it.into()))?;
+            return Ok((FileContents::Descriptor(file.into(), sums), identity));
         };
         let (length, contents) = taken.map_err(|it| not_taken(&it))?;
         let after = Identity::of(&fstat(&file).map_err(resolve::refusal)?);

@@ -2,6 +2,8 @@
 //! The lookup is not here.
 
 use crate::resolve::Identity;
+use crate::sums::{Appended, FileSums};
+use larder_counters::Counters;
 use larder_semantics::date;
 use larder_semantics::field::FieldList;
 use larder_semantics::freshness::{Lifetime, LifetimeSource};
@@ -52,8 +54,8 @@ pub(crate) enum FileContents {
     Bytes(bytes::Bytes),
     /// Copied completely into a `memfd` that no other process can write to.
     Copy(OwnedFd),
-    /// The file itself, and the hash of its [`ends`].
-    Descriptor(OwnedFd, u64),
+    /// The file itself, and the sums of its bytes.
+    Descriptor(OwnedFd, FileSums),
 }
 
 impl OpenFile {
@@ -63,6 +65,7 @@ impl OpenFile {
         identity: Identity,
         dress: &Dress<'_>,
         now: WallTime,
+        counters: &Arc<Counters>,
     ) -> OpenFile {
         let etag = entity_tag(&identity, &contents, dress.coding);
         // An origin must not claim a modification in the future (RFC 9110 §8.8.2.1).
@@ -90,10 +93,10 @@ impl OpenFile {
             FileContents::Copy(fd) => {
                 (whole(Arc::new(Copy { fd, _held: HeldDescriptor::for_clients() }), &identity), None)
             }
-            FileContents::Descriptor(fd, ends) => {
-                let grown = Mutex::new(identity);
-                let owner =
-                    Arc::new(Descriptor { fd, identity, ends, grown, _held: HeldDescriptor::for_clients() });
+            FileContents::Descriptor(fd, sums) => {
+                let grown = Mutex::new((identity, Appended::All));
+                let (counters, _held) = (counters.clone(), HeldDescriptor::for_clients());
+                let owner = Arc::new(Descriptor { fd, identity, sums, grown, counters, _held });
                 (whole(owner.clone(), &identity), Some(owner))
             }
         };
@@ -142,8 +145,8 @@ impl OpenFile {
         }
     }
 
-    /// Whether the promised bytes can still be sent. A body in memory always can; for the file itself one `fstat` shows
-    /// whether it was changed by more than an append.
+    /// Whether the promised bytes can still be sent from the beginning. A body in memory always can; for the file itself one
+    /// `fstat` shows whether it was changed by more than an append.
     #[must_use]
     pub fn is_intact(&self) -> bool {
         self.descriptor.as_ref().is_none_or(|it| it.intact())
@@ -190,24 +193,6 @@ fn hash(fd: BorrowedFd<'_>, size: u64) -> Result<u64, Errno> {
     Ok(hash.digest())
 }
 
-/// Bytes at either end that must be unchanged for a grown file to count as appended to.
-const END: usize = 4096;
-
-/// The hash of both ends of the first `size` bytes of a file: an append changes neither, and a rewritten file hardly ever
-/// has both unchanged.
-///
-/// # Errors It cannot be read.
-pub(crate) fn ends(fd: BorrowedFd<'_>, size: u64) -> Result<u64, Errno> {
-    let mut hash = Xxh3::new();
-    for at in [0, size.saturating_sub(END as u64)] {
-        let mut room = [0; END];
-        let most = usize::try_from(size - at).unwrap_or(END).min(END);
-        let count = pread(fd, &mut room[..most], at)?;
-        hash.update(&room[..count]);
-    }
-    Ok(hash.digest())
-}
-
 fn facts(etag: Box<[u8]>, modified: Option<WallTime>, varies: bool, now: WallTime) -> Meta {
     Meta {
         status: 200,
@@ -248,10 +233,10 @@ impl FileOwner for Copy {
 struct Descriptor {
     fd: OwnedFd,
     identity: Identity,
-    /// The hash of its [`ends`].
-    ends: u64,
-    /// The last state in which these were unchanged.
-    grown: Mutex<Identity>,
+    sums: FileSums,
+    /// The last state in which it had grown, and the bytes that were unchanged then.
+    grown: Mutex<(Identity, Appended)>,
+    counters: Arc<Counters>,
     _held: HeldDescriptor,
 }
 
@@ -260,17 +245,19 @@ impl Descriptor {
         fstat(&self.fd).ok().map(|it| Identity::of(&it))
     }
 
-    /// Whether the file in the state `now` was only appended to.
-    fn was_appended_to(&self, now: &Identity) -> bool {
+    /// The promised bytes that are unchanged in the state `now`, if the file was appended to.
+    fn after_append(&self, now: &Identity) -> Appended {
+        if now.same_bytes(&self.identity) {
+            return Appended::All;
+        }
         if !now.has_grown(&self.identity) {
-            return false;
+            return Appended::Nothing;
         }
         let mut grown = self.grown.lock();
-        let holds = grown.same_bytes(now) || ends(self.fd.as_fd(), self.identity.size) == Ok(self.ends);
-        if holds {
-            *grown = *now;
+        if !grown.0.same_bytes(now) {
+            *grown = (*now, self.sums.after_append(self.fd.as_fd(), self.identity.size));
         }
-        holds
+        grown.1
     }
 }
 
@@ -288,8 +275,19 @@ impl FileOwner for Descriptor {
         FileWritableBy::Theirs
     }
 
-    /// A log or a recording grows while it is sent: the promised length of it is sent.
+    /// A log grows while it is sent: the promised length of it is sent.
     fn intact(&self) -> bool {
-        self.state().is_some_and(|now| now.same_bytes(&self.identity) || self.was_appended_to(&now))
+        self.state().is_some_and(|now| self.after_append(&now) == Appended::All)
+    }
+
+    /// A recording may also rewrite its header meanwhile, and the modification time of a file may change alone.
+    fn holds(&self, offset: u64, bytes: &[u8]) -> bool {
+        let Some(now) = self.state() else { return false };
+        offset >= FileSums::offset_of(self.after_append(&now))
+            || self.sums.has_blocks() && self.sums.hold(self.fd.as_fd(), offset, bytes, self.identity.size)
+    }
+
+    fn failed(&self) {
+        self.counters.files_changed.add_shared(1);
     }
 }

@@ -106,7 +106,7 @@ pub struct Root {
     cache: Cache,
     turns: Arc<Semaphore>,
     waiting: AtomicUsize,
-    counters: Arc<Counters>,
+    pub(crate) counters: Arc<Counters>,
 }
 
 /// The result of a lookup.

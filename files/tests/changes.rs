@@ -199,6 +199,59 @@ fn a_send_never_mixes() {
     sends("appended to, and edited at its end", &appended_and_edited, false);
 }
 
+/// Whether the bytes that are read at this offset may be sent.
+fn holds(file: &OpenFile, offset: u64) -> bool {
+    let BodyPiece::File(slice) = &file.body else { panic!("a file") };
+    let bytes = read(&file.body.slice(offset, 1000.min(slice.length - offset)));
+    slice.owner.holds(offset, &bytes)
+}
+
+/// Offsets at the beginning, behind the header of a recording, in two blocks and at their border, and at the end.
+const OFFSETS: [u64; 6] = [0, 4096, 20_000, 65_000, 70_000, 3 * LARGE as u64 - 10];
+
+/// Which of [`OFFSETS`] may be sent of a file after a change; `at_rest` says whether it was not written to for a while before.
+#[track_caller]
+fn check_holds(at_rest: bool, change: &dyn Fn(&Site), expect: [bool; 6]) {
+    let text: String = (0..3 * LARGE).map(|it| char::from(b'a' + (it * 7 % 23) as u8)).collect();
+    let site = Site::with(uncopied(), &[("f", &text)]);
+    if at_rest {
+        site.set_modified("f", 1_000_000_000);
+    }
+    let file = file(&site, 1000);
+    assert_eq!([true; 6], OFFSETS.map(|it| holds(&file, it)));
+    change(&site);
+    assert_eq!(expect, OFFSETS.map(|it| holds(&file, it)));
+}
+
+/// A new time alone cuts nothing, nor does a recording whose header is written anew; what was edited is not sent.
+#[test]
+fn what_has_not_changed_is_sent() {
+    let touch = |it: &Site| it.set_modified("f", 1_500_000_000);
+    let (all, none) = ([true; 6], [false; 6]);
+    check_holds(true, &touch, all);
+    check_holds(false, &touch, none);
+    check_holds(true, &|it| edit(it, 66_000), [true, true, true, false, false, true]);
+    let edited_and_touched = |it: &Site| {
+        edit(it, 5000);
+        touch(it);
+    };
+    check_holds(true, &edited_and_touched, [false, false, false, false, true, true]);
+    let recorded = |it: &Site| {
+        edit(it, 4);
+        append(it, b"more");
+    };
+    check_holds(false, &recorded, [false, true, true, true, true, true]);
+    check_holds(true, &recorded, [false, true, true, true, true, true]);
+    let recorded_and_edited = |it: &Site| {
+        recorded(it);
+        edit(it, 3 * LARGE as u64 / 2);
+    };
+    check_holds(false, &recorded_and_edited, none);
+    let shorter =
+        |it: &Site| File::options().write(true).open(it.path("f")).unwrap().set_len(100_000).unwrap();
+    check_holds(true, &shorter, [true, true, true, true, false, true]);
+}
+
 fn append(site: &Site, text: &[u8]) {
     File::options().append(true).open(site.path("f")).unwrap().write_all(text).unwrap();
 }

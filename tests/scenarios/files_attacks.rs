@@ -233,6 +233,7 @@ fn a_file_that_changes_while_it_is_served() {
     }
     // Truncated or written to in place: cut off, so that nobody takes a mix for the file, and nothing crashes.
     for change in ["truncate", "write", "write more", "grow"] {
+        let counted = larder.counter("files_changed");
         write_large(&path, b'a');
         until("the new one is served", || ask(&larder, "/large").body.first() == Some(&b'a'));
         let mut clients: Vec<Client> = (0..4).map(|_| half_way(&larder)).collect();
@@ -256,8 +257,44 @@ fn a_file_that_changes_while_it_is_served() {
             // What the kernel held already may show the change; it never makes a whole response.
             assert!(all.len() < (8 << 20) - 2000, "{change}: {}", all.len());
         }
+        assert_eq!(
+            change != "grow",
+            larder.counter("files_changed") > counted,
+            "{change}: it is counted, and so logged"
+        );
         let it = larder.client().get("/a.txt");
         assert_eq!("plain", it.text(), "{change}");
+    }
+}
+
+/// A new time alone cuts no download, and neither does a recording whose header is written anew while it grows.
+#[test]
+fn a_file_whose_bytes_stay_while_it_is_served() {
+    for change in ["touch", "record"] {
+        let (folder, larder) = serve();
+        let path = folder.path().join("root/large");
+        write_large(&path, b'a');
+        let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+        let time = |seconds| std::time::UNIX_EPOCH + std::time::Duration::from_secs(seconds);
+        file.set_modified(time(1_000_000_000)).unwrap();
+        let mut clients: Vec<Client> = (0..4).map(|_| half_way(&larder)).collect();
+        match change {
+            "touch" => file.set_modified(time(1_500_000_000)).unwrap(),
+            _ => {
+                std::os::unix::fs::FileExt::write_all_at(&file, b"RIFF", 0).unwrap();
+                file.set_len(9 << 20).unwrap();
+            }
+        }
+        for client in &mut clients {
+            client.send("GET /a.txt HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+            let all = rest(client);
+            let letters = all.iter().take_while(|it| **it == b'a').count();
+            assert!(letters > (8 << 20) - 2000 && all.ends_with(b"plain"), "{change}: {letters}");
+        }
+        assert_eq!(0, larder.counter("files_changed"), "{change}");
+        // Who asks now has it as it is now.
+        let now = ask(&larder, "/large");
+        assert_eq!(if change == "touch" { 8 << 20 } else { 9 << 20 }, now.body.len(), "{change}");
     }
 }
 

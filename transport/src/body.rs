@@ -33,14 +33,20 @@ pub trait FileOwner: Send + Sync {
         FileWritableBy::Ours
     }
 
-    /// Whether the bytes are still the promised ones; called for [`FileWritableBy::Theirs`] after each read, and for
-    /// [`FileWritableBy::Ours`] before the sending of a range continues. `false` cuts the connection, so that no client
-    /// gets a mix of two versions.
+    /// Whether all bytes are still the promised ones; called for [`FileWritableBy::Ours`] before the sending of a range
+    /// continues. `false` cuts the connection, so that no client gets a mix of two versions.
     fn intact(&self) -> bool {
         true
     }
 
-    /// The file could not be read, or ended too early: the current response is cut, and the file should not be sent
+    /// Whether `bytes`, just read at `offset`, are the promised ones; called for [`FileWritableBy::Theirs`] after each
+    /// read. `false` cuts the connection.
+    fn holds(&self, offset: u64, bytes: &[u8]) -> bool {
+        let _ = (offset, bytes);
+        self.intact()
+    }
+
+    /// The file could not be read, ended too early or was changed: the current response is cut, and the file should not be sent
     /// again.
     fn failed(&self) {}
 }

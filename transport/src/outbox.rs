@@ -314,10 +314,11 @@ fn copy_file(socket: BorrowedFd<'_>, slice: &FileSlice) -> Result<usize, Errno> 
     let mut bytes = Vec::with_capacity(most);
     let room = rustix::buffer::spare_capacity(&mut bytes);
     let count = rustix::io::pread(slice.owner.fd(), room, slice.offset)?;
-    if count == 0 || !slice.owner.intact() {
+    bytes.truncate(most);
+    if count == 0 || !slice.owner.holds(slice.offset, &bytes) {
+        slice.owner.failed();
         return Err(Errno::IO);
     }
-    bytes.truncate(most);
     rustix::net::send(socket, &bytes, SendFlags::NOSIGNAL)
 }
 
@@ -342,13 +343,12 @@ fn read_file(slice: &FileSlice, most: usize, room: &mut Vec<u8>) -> Result<usize
         Err(Errno::IO) => 0,
         Err(error) => return Err(error),
     };
-    if count == 0 {
+    let is_theirs = slice.owner.kept() == FileWritableBy::Theirs;
+    if count == 0 || is_theirs && !slice.owner.holds(slice.offset, &room[..count]) {
         slice.owner.failed();
+        return Err(Errno::IO);
     }
-    match count == 0 || slice.owner.kept() == FileWritableBy::Theirs && !slice.owner.intact() {
-        true => Err(Errno::IO),
-        false => Ok(count),
-    }
+    Ok(count)
 }
 
 #[cfg(test)]
