@@ -9,6 +9,7 @@ use crate::run::{LOOKS, Machine};
 use crate::stages::{FillStages, RequestStage};
 use larder_semantics::cache_status::AnsweringTier;
 use larder_semantics::freshness::Freshness;
+use larder_semantics::partial;
 use larder_semantics::request::RequestFacts;
 use larder_semantics::reuse::{self, Reuse};
 use larder_semantics::supersede;
@@ -219,7 +220,8 @@ impl FillJob {
         let mut held = self.stored.clone().map(|it| (it, AnsweringTier::Ram));
         // A part in RAM may be the whole on disk.
         if held.as_ref().is_none_or(|it| it.0.meta.partial.is_some() && !self.serves(&it.0)) {
-            held = self.on_disk(writer).await.map(|it| (it, AnsweringTier::Disk)).or(held);
+            let whole = self.on_disk(writer).await.filter(|it| !self.is_outdated(it));
+            held = whole.map(|it| (it, AnsweringTier::Disk)).or(held);
         }
         let fleet = gateway.fleet_of(&route.policy);
         let Some(fleet) = fleet else {
@@ -230,6 +232,15 @@ impl FillJob {
             };
         };
         self.in_fleet(fleet, held, writer).await
+    }
+
+    /// Whether RAM has a part of another representation than this whole, which came later: then nothing is answered with the whole.
+    fn is_outdated(&self, whole: &Stored) -> bool {
+        let is_outdated = self.stored.as_ref().is_some_and(|it| partial::outdates(&it.meta, &whole.meta));
+        if is_outdated {
+            whole.supersede();
+        }
+        is_outdated
     }
 
     /// What answers now, and was not there before this fill waited for a connection to the origin.
@@ -409,6 +420,7 @@ impl FillJob {
             FleetResult::Unavailable => return FleetAnswer::Unavailable,
         };
         let compared = match held {
+            Some(held) if partial::outdates(&held.meta, &found.envelope.meta) => Compared::Older,
             // A part that does not answer is as nothing beside a whole.
             Some(held) if held.meta.partial.is_none() || self.serves(held) => {
                 tiers::compare(&found.envelope.meta, &held.meta, || lower_tiers::is_same(&found, held))

@@ -165,6 +165,16 @@ pub fn beside(stored: &Meta, part: &Meta, now: WallTime) -> Beside {
     if gives { Beside::Gives } else { Beside::Replaces }
 }
 
+/// Whether a whole that was found is of another representation than a part that came later: both have strong tags, which differ. The whole is
+/// not to be gone back to then.
+#[must_use]
+pub fn outdates(part: &Meta, whole: &Meta) -> bool {
+    let tags = part.etag.as_deref().zip(whole.etag.as_deref());
+    let differ = tags.is_some_and(|(a, b)| a != b && !a.starts_with(b"W/") && !b.starts_with(b"W/"));
+    let is_later = (part.date, part.response_time) >= (whole.date, whole.response_time);
+    part.partial.is_some() && whole.partial.is_none() && differ && is_later
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

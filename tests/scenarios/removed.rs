@@ -202,6 +202,42 @@ fn a_page_is_not_gone_back_to_where_the_newer_one_varies() {
     }
 }
 
+/// A part of another representation came since: what lies whole in a tier below is the older one.
+#[test]
+fn a_page_is_not_gone_back_to_where_a_part_of_the_newer_one_is_stored() {
+    for in_fleet in [false, true] {
+        let (memcached, folder) = (Memcached::start(), tempfile::tempdir().unwrap());
+        let replaced = Arc::new(AtomicBool::new(false));
+        let told = replaced.clone();
+        let origin = Origin::new(move |request| match (told.load(SeqCst), request.field("range")) {
+            (false, _) => "HTTP/1.1 200 OK\nCache-Control: max-age=600\nETag: \"old\"\n\nold".to_owned(),
+            (true, Some(_)) => {
+                "HTTP/1.1 206 P\nCache-Control: max-age=600\nETag: \"new\"\nContent-Range: bytes 0-1/3\n\nne"
+                    .to_owned()
+            }
+            (true, None) => "HTTP/1.1 200 OK\nCache-Control: max-age=600\nETag: \"new\"\n\nnew".to_owned(),
+        });
+        let start = || match in_fleet {
+            true => super::super::harness::tiers::node(&origin, &memcached),
+            false => on_disk(&origin, folder.path(), ""),
+        };
+        let a = start();
+        a.get("/");
+        match in_fleet {
+            true => settled(&a, 1),
+            false => written(&a, 1),
+        }
+        killed(a);
+        let a = start();
+        a.advance(5);
+        replaced.store(true, SeqCst);
+        let part = a.client().get_with("/", "Range: bytes=0-1\r\nCache-Control: no-cache\r\n");
+        assert_eq!((206, "ne"), (part.status, part.text().as_str()), "{in_fleet}");
+        is_new("the whole", &a.get("/"));
+        is_new("again", &a.get("/"));
+    }
+}
+
 #[test]
 fn what_was_asked_for_before_is_not_stored_after() {
     // The old page is on its way while another request is answered with what may not be stored, or with a newer page.
