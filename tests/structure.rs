@@ -75,9 +75,6 @@ const CIRCLES: &[(&str, &[&str])] = &[
             "upgrade",
         ],
     ),
-    ("config", &["kind", "member", "place"]),
-    ("server", &["cluster", "handler", "health", "purge", "quiet", "worker"]),
-    ("admin", &["objects", "query", "table"]),
 ];
 
 /// Type names that mean different things in several places, and why that is right. The list may only become shorter.

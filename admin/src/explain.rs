@@ -15,7 +15,7 @@ use larder_semantics::trace::{RuleOutcome, TriedRule};
 use larder_server::input_error::InputError;
 use larder_server::overlay::OverlayReport;
 use larder_server::purge::method;
-use larder_server::router::{Matched, RouteTarget};
+use larder_server::router::{Found, Matched, RouteTarget};
 use larder_transport::listener::PLAIN_SENTENCE;
 use larder_wire::http1::request::{self, ParsedRequest};
 use larder_wire::message::{HeadLimits, Reject, Request, Storage, Version};
@@ -129,14 +129,14 @@ impl Admin {
             &request.target,
         ) {
             let beneath = router.find(&request.method, &request.authority, &request.target);
-            return AdminResponse::Json(200, laid_over(&overlay.told(), beneath.map(|it| it.0.name())));
+            return AdminResponse::Json(200, laid_over(&overlay.told(), beneath.map(|it| it.target.name())));
         }
-        let Some((target, site, route)) = router.find(&request.method, &request.authority, &request.target)
-        else {
+        let found = router.find(&request.method, &request.authority, &request.target);
+        let Some(Found { target, at: (site, route), .. }) = found else {
             let detail = format!("No site has a route for {}{}.", request.authority, request.target);
             return problem_at(404, detail, "url");
         };
-        if let Some(matched) = method::route(&router, &request) {
+        if let Some(matched) = method::route(&router, &request.method, &request.authority, &request.target) {
             return AdminResponse::Json(200, purges(matched));
         }
         let settings = self.settings(site, route);

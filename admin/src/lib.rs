@@ -37,18 +37,17 @@ use larder_observe::stream::Hub;
 use larder_observe::top::Tops;
 use larder_observe::traces::Traces;
 use larder_semantics::date;
-use larder_semantics::field::FieldList;
 use larder_server::cluster::Cluster;
 use larder_server::counter_sum::CounterSums;
 use larder_server::input_error::InputError;
+use larder_server::live::Live;
 use larder_server::overlay::Overlays;
 use larder_server::purge::{PurgeOrder, PurgeQueue, asked};
 use larder_server::resident::Heap;
 use larder_server::router::Router;
-use larder_server::worker::Live;
 use larder_stdx::clock;
 use larder_transport::body::BodyPiece;
-use larder_transport::{AnswerNow, Client, ClientGone, Handler, Reply, RequestBody, ResponseBody};
+use larder_transport::{AnswerNow, Client, ClientGone, Handler, Reply, RequestBody, ResponseBody, Synthetic};
 use larder_wire::message::{Framing, Reject, Request, RequestHead};
 pub use objects::ListingTurns;
 use serde_json::{Value, json};
@@ -106,7 +105,6 @@ pub struct Admin {
 }
 
 /// A request to the admin, as an endpoint sees it.
-#[allow(dead_code, reason = "for the endpoints that come next")]
 pub struct AdminRequest<'a> {
     /// Its head.
     pub request: &'a Request,
@@ -124,7 +122,6 @@ pub struct AdminRequest<'a> {
     pub json: &'a Value,
 }
 
-#[allow(dead_code, reason = "for the endpoints that come next")]
 impl AdminRequest<'_> {
     /// A parameter of the query, decoded; its row says what it can be.
     pub fn query_value(&self, name: &str) -> Option<String> {
@@ -141,19 +138,11 @@ impl AdminRequest<'_> {
 }
 
 /// An answer in the making.
-#[allow(dead_code, reason = "for the endpoints that come next")]
 pub enum AdminResponse {
     /// Status and JSON.
     Json(u16, Value),
-    /// Anything else, which is there as a whole.
-    Whole {
-        /// The status.
-        status: u16,
-        /// The fields besides those that every answer has; `Content-Type` among them.
-        fields: FieldList,
-        /// The body.
-        body: Bytes,
-    },
+    /// Anything else, which is there as a whole. Its fields win over those that every answer has.
+    Whole(Synthetic),
     /// Server-sent events, which are sent as they come, until either side ends it.
     Events(mpsc::Receiver<Bytes>),
 }
@@ -163,7 +152,7 @@ impl AdminResponse {
     fn told(&self) -> (u16, &str) {
         match self {
             AdminResponse::Json(status, value) => (*status, value["detail"].as_str().unwrap_or("")),
-            AdminResponse::Whole { status, .. } => (*status, ""),
+            AdminResponse::Whole(it) => (it.status, ""),
             AdminResponse::Events(_) => (200, ""),
         }
     }
@@ -269,9 +258,18 @@ impl Handler for Admin {
         let (status, why) = answer.told();
         let (who, request) = (&who, &request);
         self.audit.answered(&audit::AuditEntry { who, client, request, endpoint, body, status, why });
-        let lives = || self.access.lives(who);
-        if send(&mut reply, request, answer, lives).await.is_ok() {
-            let _ = reply.finish(None).await;
+        match answer {
+            AdminResponse::Json(status, value) => {
+                let text = serde_json::to_vec(&value).unwrap_or_default();
+                send(Synthetic::new(status, "application/json", text), request, reply).await;
+            }
+            AdminResponse::Whole(whole) => send(whole, request, reply).await,
+            AdminResponse::Events(events) => {
+                let lives = || self.access.lives(who);
+                if send_events(events, &mut reply, lives).await.is_ok() {
+                    let _ = reply.finish(None).await;
+                }
+            }
         }
     }
 
@@ -279,8 +277,9 @@ impl Handler for Admin {
         self.audit.rejected(client, reject.status(), reject.sentence());
     }
 
-    fn refusal(&self, status: u16, sentence: &str) -> (&'static str, String) {
-        ("application/json", json!({ "status": status, "detail": sentence, "where": "head" }).to_string())
+    fn refusal(&self, status: u16, sentence: &str) -> Synthetic {
+        let problem = json!({ "status": status, "detail": sentence, "where": "head" });
+        Synthetic::new(status, "application/json", problem.to_string())
     }
 }
 
@@ -342,55 +341,43 @@ async fn read(body: &mut RequestBody<'_>, most: usize, mut held: BodyMemory) -> 
     }
 }
 
-/// Sends an answer. The fields that keep it out of caches and frames are the same for all.
-/// Events end with the session that asked for them, which `lives` knows.
-async fn send(
+/// Sends a whole answer, with the fields that keep it out of caches and frames.
+async fn send(answer: Synthetic, request: &Request, reply: Reply<'_>) {
+    let mut fields = access::guards();
+    for it in answer.fields.iter() {
+        fields.set(it.name, it.value);
+    }
+    let whole = Synthetic { fields, ..answer };
+    let whole = match whole.status {
+        401 => whole.with("WWW-Authenticate", "Bearer realm=\"larder\""),
+        405 => whole.with("Allow", table::methods_of(&request.target)),
+        429 | 503 => whole.with("Retry-After", "1"),
+        _ => whole,
+    };
+    whole.send(reply).await;
+}
+
+/// Sends events as they come. They end with the session that asked for them, which `lives` knows.
+async fn send_events(
+    mut events: mpsc::Receiver<Bytes>,
     reply: &mut Reply<'_>,
-    request: &Request,
-    answer: AdminResponse,
     lives: impl Fn() -> bool,
 ) -> Result<(), ClientGone> {
     let mut fields = access::guards();
     fields.push("Date", date::format(clock::wall()));
-    let (status, body) = match answer {
-        AdminResponse::Json(status, value) => {
-            fields.push("Content-Type", "application/json");
-            (status, serde_json::to_vec(&value).unwrap_or_default().into())
-        }
-        AdminResponse::Whole { status, fields: own, body } => {
-            for it in own.view().iter() {
-                fields.set(it.name, it.value);
-            }
-            (status, body)
-        }
-        AdminResponse::Events(mut events) => {
-            fields.push("Content-Type", "text/event-stream");
-            reply.head(200, &fields, ResponseBody::Stream).await?;
-            reply.flush().await?;
-            loop {
-                // Else one that went away while all is quiet would be sent to for ever.
-                let event = tokio::select! {
-                    event = events.recv() => event,
-                    () = reply.gone() => return Err(ClientGone::Closed),
-                };
-                let Some(event) = event.filter(|_| lives()) else { return Ok(()) };
-                reply.piece(BodyPiece::Bytes(event)).await?;
-                reply.flush().await?;
-            }
-        }
-    };
-    match status {
-        401 => fields.push("WWW-Authenticate", "Bearer realm=\"larder\""),
-        405 => fields.push("Allow", table::methods_of(&request.target)),
-        429 | 503 => fields.push("Retry-After", "1"),
-        _ => {}
+    fields.push("Content-Type", "text/event-stream");
+    reply.head(200, &fields, ResponseBody::Stream).await?;
+    reply.flush().await?;
+    loop {
+        // Else one that went away while all is quiet would be sent to for ever.
+        let event = tokio::select! {
+            event = events.recv() => event,
+            () = reply.gone() => return Err(ClientGone::Closed),
+        };
+        let Some(event) = event.filter(|_| lives()) else { return Ok(()) };
+        reply.piece(BodyPiece::Bytes(event)).await?;
+        reply.flush().await?;
     }
-    let length = if status == 304 { ResponseBody::None } else { ResponseBody::Length(body.len() as u64) };
-    reply.head(status, &fields, length).await?;
-    if request.method == "HEAD" || status == 304 {
-        return Ok(());
-    }
-    reply.piece(BodyPiece::Bytes(body)).await
 }
 
 impl Admin {
@@ -433,7 +420,8 @@ impl Admin {
                 return Err(RefusedRequest { who, answer });
             }
         };
-        match query::check(endpoint, query) {
+        let checked = if endpoint.free_query { Ok(()) } else { query::check(endpoint.query, query) };
+        match checked {
             Ok(()) => Ok(Let { endpoint, named, who }),
             Err(wrong) => Err(RefusedRequest { who, answer: wrong.into() }),
         }

@@ -1,14 +1,11 @@
 //! What the admin address shows to a browser while the page has not been built into this binary.
 
 use super::AdminResponse;
-use bytes::Bytes;
-use larder_semantics::field::FieldList;
+use larder_transport::Synthetic;
 
 /// The note, as `GET /` answers it.
 pub(super) fn answer() -> AdminResponse {
-    let mut fields = FieldList::new();
-    fields.push("Content-Type", "text/html; charset=utf-8");
-    AdminResponse::Whole { status: 200, fields, body: Bytes::from_static(PAGE.as_bytes()) }
+    AdminResponse::Whole(Synthetic::new(200, "text/html; charset=utf-8", PAGE))
 }
 
 /// The whole page: it loads nothing, and has no style of its own, which the policy of the admin's answers would refuse.

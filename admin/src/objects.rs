@@ -4,7 +4,7 @@
 
 mod question;
 
-use super::table::{Parameter, integer, one_of, text};
+use super::query::{Parameter, integer, one_of, text};
 use super::{Admin, AdminRequest, AdminResponse, problem, problem_at};
 use larder_semantics::coding::Coding;
 use larder_semantics::secret;

@@ -1,8 +1,9 @@
 //! The description of the admin's endpoints as OpenAPI 3.1, made of the rows of `table`.
 
-use super::table::{Content, ENDPOINTS, Endpoint, EndpointAccess, Parameter, ParameterKind};
+use super::query::{Parameter, ParameterKind};
+use super::table::{Content, ENDPOINTS, Endpoint, EndpointAccess};
 use super::{Admin, AdminResponse};
-use larder_semantics::field::FieldList;
+use larder_transport::Synthetic;
 use serde_json::{Map, Value, json};
 
 impl Admin {
@@ -13,9 +14,7 @@ impl Admin {
 
     /// `GET /healthz`: everybody may know that larder runs, and nothing else.
     pub(super) fn healthz(&self) -> AdminResponse {
-        let mut fields = FieldList::new();
-        fields.push("Content-Type", "text/plain");
-        AdminResponse::Whole { status: 200, fields, body: "ok\n".into() }
+        AdminResponse::Whole(Synthetic::new(200, "text/plain", "ok\n"))
     }
 }
 

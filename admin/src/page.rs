@@ -2,10 +2,9 @@
 //! ask for with a token. Without a built page there is a note instead (`note`).
 
 use super::{Admin, AdminRequest, AdminResponse, note, problem_at};
-use bytes::Bytes;
 use larder_semantics::coding::{AcceptedCodings, Coding};
-use larder_semantics::field::FieldList;
 use larder_semantics::validator;
+use larder_transport::Synthetic;
 use larder_wire::message::Request;
 
 /// A file of the page.
@@ -54,26 +53,24 @@ impl PageFile {
     fn answer(&self, request: &Request) -> AdminResponse {
         let (coding, bytes) = self.form(request);
         let etag = format!("\"{}{}\"", self.etag, coding.unwrap_or(""));
-        let mut fields = FieldList::new();
-        fields.push("ETag", &etag);
-        fields.push("Vary", "Accept-Encoding");
+        let known = request.fields.get("if-none-match").unwrap_or_default();
+        let is_known = validator::entity_tags(known).any(|it| validator::weak_eq(it, etag.as_bytes()));
+        let whole = match is_known {
+            true => Synthetic::empty(304),
+            false => Synthetic::new(200, self.content_type, bytes),
+        };
         // A name of assets/ has a hash of the contents in it; the rest is asked for again each time.
         let is_hashed = self.name.starts_with("assets/");
-        fields.push(
-            "Cache-Control",
-            if is_hashed { "public, max-age=31536000, immutable" } else { "no-cache" },
-        );
-        fields.push("Content-Security-Policy", POLICY);
-        fields.push("Referrer-Policy", "no-referrer");
-        let known = request.fields.get("if-none-match").unwrap_or_default();
-        if validator::entity_tags(known).any(|it| validator::weak_eq(it, etag.as_bytes())) {
-            return AdminResponse::Whole { status: 304, fields, body: Bytes::new() };
-        }
-        fields.push("Content-Type", self.content_type);
-        if let Some(coding) = coding {
-            fields.push("Content-Encoding", coding);
-        }
-        AdminResponse::Whole { status: 200, fields, body: Bytes::from_static(bytes) }
+        let whole = whole
+            .with("ETag", &etag)
+            .with("Vary", "Accept-Encoding")
+            .with("Cache-Control", if is_hashed { "public, max-age=31536000, immutable" } else { "no-cache" })
+            .with("Content-Security-Policy", POLICY)
+            .with("Referrer-Policy", "no-referrer");
+        AdminResponse::Whole(match coding.filter(|_| !is_known) {
+            Some(coding) => whole.with("Content-Encoding", coding),
+            None => whole,
+        })
     }
 
     /// The smallest form that the client reads, and its coding.
@@ -94,6 +91,8 @@ impl PageFile {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use larder_semantics::field::FieldList;
+    use larder_transport::body::BodyPiece;
     use larder_wire::message::{Framing, Version};
 
     fn request(fields: &[(&str, &str)]) -> Request {
@@ -126,14 +125,19 @@ mod tests {
 
     /// Status, body and, where it is there, `Content-Encoding`.
     fn answer(file: &PageFile, fields: &[(&str, &str)]) -> (u16, String, Option<String>) {
-        let AdminResponse::Whole { status, fields, body } = file.answer(&request(fields)) else {
+        let AdminResponse::Whole(Synthetic { status, fields, body }) = file.answer(&request(fields)) else {
             panic!("is whole")
+        };
+        let body = match body.as_slice() {
+            [] => &[],
+            [BodyPiece::Bytes(bytes)] => &bytes[..],
+            _ => panic!("is in memory"),
         };
         assert!(
             fields.contains("content-security-policy") && fields.contains("etag") && fields.contains("vary")
         );
         let text = |it: &[u8]| String::from_utf8_lossy(it).into_owned();
-        (status, text(&body), fields.get("content-encoding").map(text))
+        (status, text(body), fields.get("content-encoding").map(text))
     }
 
     #[test]
@@ -164,10 +168,10 @@ mod tests {
     #[test]
     fn only_a_name_that_has_a_hash_is_kept_for_good() {
         let control = |name| {
-            let AdminResponse::Whole { fields, .. } = PageFile { name, ..FILE }.answer(&request(&[])) else {
+            let AdminResponse::Whole(whole) = PageFile { name, ..FILE }.answer(&request(&[])) else {
                 panic!("is whole")
             };
-            String::from_utf8(fields.get("cache-control").unwrap().to_vec()).unwrap()
+            String::from_utf8(whole.fields.get("cache-control").unwrap().to_vec()).unwrap()
         };
         assert_eq!("public, max-age=31536000, immutable", control("assets/a-1.js"));
         assert_eq!("no-cache", control("index.html"));

@@ -4,8 +4,8 @@
 use super::{Admin, AdminResponse};
 use larder_counters::{CounterRow, Counters, OriginCounters, RouteCounters, Snapshot, TierCounters, Unit};
 use larder_origin::OriginState;
-use larder_semantics::field::FieldList;
 use larder_server::route_stats::{ConfigScopes, RouteScopes, ScopeSums, ServiceKind};
+use larder_transport::Synthetic;
 use std::fmt::{Display, Write as _};
 
 /// The type of what is answered.
@@ -20,9 +20,7 @@ impl Admin {
     /// `GET /metrics`.
     pub(super) async fn metrics(&self) -> AdminResponse {
         self.heap.ask(self.gateway.store.used_of_heap()).await;
-        let mut fields = FieldList::new();
-        fields.push("Content-Type", CONTENT_TYPE);
-        AdminResponse::Whole { status: 200, fields, body: self.metrics_text().into() }
+        AdminResponse::Whole(Synthetic::new(200, CONTENT_TYPE, self.metrics_text()))
     }
 
     fn metrics_text(&self) -> String {

@@ -1,8 +1,55 @@
 //! The query of a request to the admin: names and values, held against what the endpoint's row declares.
 
-use super::table::{Endpoint, Parameter, ParameterKind};
 use larder_config::problem::nearest;
 use larder_server::input_error::InputError;
+
+/// A parameter of the query.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parameter {
+    /// Its name.
+    pub name: &'static str,
+    /// What it may be.
+    pub kind: ParameterKind,
+    /// Whether the endpoint does nothing without it.
+    pub required: bool,
+    /// A few words: what it is for.
+    pub help: &'static str,
+}
+
+/// What a parameter may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ParameterKind {
+    /// Any text.
+    Text,
+    /// A whole number from the first to the second.
+    Integer(i64, i64),
+    /// One of these.
+    OneOf(&'static [&'static str]),
+}
+
+impl Parameter {
+    /// The endpoint does nothing without it.
+    #[must_use]
+    pub const fn required(mut self) -> Self {
+        self.required = true;
+        self
+    }
+}
+
+/// A parameter that is any text.
+pub const fn text(name: &'static str, help: &'static str) -> Parameter {
+    Parameter { name, kind: ParameterKind::Text, required: false, help }
+}
+
+/// A parameter that is a whole number.
+pub const fn integer(name: &'static str, least: i64, most: i64, help: &'static str) -> Parameter {
+    Parameter { name, kind: ParameterKind::Integer(least, most), required: false, help }
+}
+
+/// A parameter that is one of a few words.
+pub const fn one_of(name: &'static str, words: &'static [&'static str], help: &'static str) -> Parameter {
+    Parameter { name, kind: ParameterKind::OneOf(words), required: false, help }
+}
 
 /// The parameters in order: name and value, decoded (`+` is a space).
 ///
@@ -20,19 +67,16 @@ pub fn pairs(query: &str) -> Result<Vec<(String, String)>, InputError> {
     query.split('&').filter(|it| !it.is_empty()).map(pair).collect()
 }
 
-/// Checks a query.
+/// Checks a query against the parameters of its endpoint.
 ///
 /// # Errors
 /// The first parameter that the endpoint does not know, does not take as it is, or misses.
-pub fn check(endpoint: &Endpoint, query: &str) -> Result<(), InputError> {
+pub fn check(parameters: &[Parameter], query: &str) -> Result<(), InputError> {
     let mut seen: Vec<String> = Vec::new();
-    if endpoint.free_query {
-        return Ok(());
-    }
     let pairs = pairs(query)?;
     for (name, value) in pairs {
-        let Some(parameter) = endpoint.query.iter().find(|it| it.name == name) else {
-            return Err(unknown(endpoint, name));
+        let Some(parameter) = parameters.iter().find(|it| it.name == name) else {
+            return Err(unknown(parameters, name));
         };
         if seen.contains(&name) {
             return Err(InputError { detail: format!("The parameter {name} is duplicate."), at: name });
@@ -43,7 +87,7 @@ pub fn check(endpoint: &Endpoint, query: &str) -> Result<(), InputError> {
         }
         seen.push(name);
     }
-    match endpoint.query.iter().find(|it| it.required && !seen.iter().any(|name| name == it.name)) {
+    match parameters.iter().find(|it| it.required && !seen.iter().any(|name| name == it.name)) {
         Some(missing) => {
             let detail = format!("The parameter {} is missing: {}.", missing.name, missing.help);
             Err(InputError { detail, at: missing.name.to_owned() })
@@ -52,8 +96,8 @@ pub fn check(endpoint: &Endpoint, query: &str) -> Result<(), InputError> {
     }
 }
 
-fn unknown(endpoint: &Endpoint, name: String) -> InputError {
-    let known: Vec<&str> = endpoint.query.iter().map(|it| it.name).collect();
+fn unknown(parameters: &[Parameter], name: String) -> InputError {
+    let known: Vec<&str> = parameters.iter().map(|it| it.name).collect();
     let what = match (&known[..], nearest(&name, known.iter().copied())) {
         ([], _) => "this endpoint has no parameters.".to_owned(),
         (_, Some(near)) => format!("did you mean {near}?"),
@@ -106,7 +150,11 @@ mod tests {
         let EndpointMatch::Endpoint(endpoint, _) = table::find("POST", "/test/clock") else {
             panic!("no clock")
         };
-        assert_eq!(expect, check(endpoint, query).as_ref().map(|_| ()).map_err(|it| &*it.detail), "{query}");
+        assert_eq!(
+            expect,
+            check(endpoint.query, query).as_ref().map(|_| ()).map_err(|it| &*it.detail),
+            "{query}"
+        );
     }
 
     #[test]
@@ -131,7 +179,7 @@ mod tests {
         };
         assert_eq!(
             "The parameter \"a\" is unknown; this endpoint has no parameters.",
-            check(stats, "a").unwrap_err().detail
+            check(stats.query, "a").unwrap_err().detail
         );
     }
 

@@ -18,6 +18,7 @@
 //! the query is read with `asked.query_value("limit")`: decoded, and checked against its row.
 
 use super::objects;
+use super::query::{Parameter, integer, one_of, text};
 use super::schemas::{
     self, CODE, DESCRIPTION, ENDED, EVERY, EXPLANATION, LINK, OVERLAYS, PURGE, PURGED, QUESTION, SAMPLING,
     SESSION, STATS, TRACES,
@@ -99,57 +100,6 @@ pub enum Content {
     Events(&'static str),
 }
 
-/// A parameter of the query.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Parameter {
-    /// Its name.
-    pub name: &'static str,
-    /// What it may be.
-    pub kind: ParameterKind,
-    /// Whether the endpoint does nothing without it.
-    pub required: bool,
-    /// A few words: what it is for.
-    pub help: &'static str,
-}
-
-/// What a parameter may be.
-#[allow(dead_code, reason = "for the endpoints that come next")]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ParameterKind {
-    /// Any text.
-    Text,
-    /// A whole number from the first to the second.
-    Integer(i64, i64),
-    /// One of these.
-    OneOf(&'static [&'static str]),
-}
-
-impl Parameter {
-    /// The endpoint does nothing without it.
-    #[must_use]
-    pub const fn required(mut self) -> Self {
-        self.required = true;
-        self
-    }
-}
-
-/// A parameter that is any text.
-#[allow(dead_code, reason = "for the endpoints that come next")]
-pub const fn text(name: &'static str, help: &'static str) -> Parameter {
-    Parameter { name, kind: ParameterKind::Text, required: false, help }
-}
-
-/// A parameter that is a whole number.
-pub const fn integer(name: &'static str, least: i64, most: i64, help: &'static str) -> Parameter {
-    Parameter { name, kind: ParameterKind::Integer(least, most), required: false, help }
-}
-
-/// A parameter that is one of a few words.
-#[allow(dead_code, reason = "for the endpoints that come next")]
-pub const fn one_of(name: &'static str, words: &'static [&'static str], help: &'static str) -> Parameter {
-    Parameter { name, kind: ParameterKind::OneOf(words), required: false, help }
-}
-
 /// What a path and a method lead to.
 pub enum EndpointMatch<'a> {
     /// This row, with what stands for its `{name}`.
@@ -202,7 +152,6 @@ const fn row(
     }
 }
 
-#[allow(dead_code, reason = "for the endpoints that come next")]
 impl Endpoint {
     /// Needs no token.
     const fn open(mut self) -> Self {

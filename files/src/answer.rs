@@ -1,56 +1,20 @@
-//! A complete response other than an unmodified open file: status, fields, pieces; and the refusals.
+//! Responses that need no file: to other methods, and the refusals.
 
-use bytes::Bytes;
-use larder_semantics::field::FieldList;
-use larder_transport::body::BodyPiece;
-
-/// The response to send. The sender adds `Date`, `Connection` and framing.
-#[derive(Clone)]
-pub struct FileResponse {
-    /// The status code.
-    pub status: u16,
-    /// End-to-end fields; includes `Content-Length` except for 204 and 304.
-    pub fields: FieldList,
-    /// The body in order; empty for HEAD, 204 and 304 with any `Content-Length`.
-    pub pieces: Vec<BodyPiece>,
-}
-
-impl FileResponse {
-    /// A response with a body from memory. The body is dropped for HEAD.
-    #[must_use]
-    pub(crate) fn text(status: u16, media_type: &str, body: impl Into<Bytes>, method: &str) -> FileResponse {
-        let body = body.into();
-        let mut fields = FieldList::new();
-        fields.push("Content-Type", media_type);
-        fields.push("Content-Length", body.len().to_string());
-        let pieces =
-            if method == "HEAD" || body.is_empty() { Vec::new() } else { vec![BodyPiece::Bytes(body)] };
-        FileResponse { status, fields, pieces }
-    }
-
-    /// Bytes of body that follow the head.
-    #[must_use]
-    pub fn length(&self) -> u64 {
-        self.pieces.iter().map(BodyPiece::len).sum()
-    }
-}
+use larder_transport::{PLAIN_TEXT, Synthetic};
 
 /// The methods that a file supports.
 pub(crate) const ALLOW: &str = "GET, HEAD, OPTIONS";
 
 /// The response to a method other than GET and HEAD: 204 to OPTIONS, otherwise 405 (RFC 9110 §9.3.7, §15.5.6). `None` for
 /// GET and HEAD.
-pub(crate) fn to_other_method(method: &str) -> Option<FileResponse> {
-    let mut answer = match method {
+pub(crate) fn to_other_method(method: &str) -> Option<Synthetic> {
+    let answer = match method {
         "GET" | "HEAD" => return None,
-        "OPTIONS" => FileResponse { status: 204, fields: FieldList::new(), pieces: Vec::new() },
-        _ => FileResponse::text(405, PLAIN, "This resource is a file; the method is not allowed.\n", method),
+        "OPTIONS" => Synthetic::empty(204),
+        _ => Synthetic::new(405, PLAIN_TEXT, "This resource is a file; the method is not allowed.\n"),
     };
-    answer.fields.push("Allow", ALLOW);
-    Some(answer)
+    Some(answer.with("Allow", ALLOW))
 }
-
-const PLAIN: &str = "text/plain; charset=utf-8";
 
 /// The reason for serving no file. It reveals nothing about existing files: hidden, outside and absent are the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,12 +66,9 @@ impl NotServed {
 
     /// A short page. The router may write its own instead.
     #[must_use]
-    pub fn answer(self, method: &str) -> FileResponse {
-        let mut answer = FileResponse::text(self.status(), PLAIN, format!("{}\n", self.sentence()), method);
-        if self.status() == 503 {
-            answer.fields.push("Retry-After", "1");
-        }
-        answer
+    pub fn answer(self) -> Synthetic {
+        let page = Synthetic::new(self.status(), PLAIN_TEXT, format!("{}\n", self.sentence()));
+        if self.status() == 503 { page.with("Retry-After", "1") } else { page }
     }
 }
 

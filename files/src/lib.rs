@@ -25,7 +25,7 @@ mod respond;
 mod root;
 mod sums;
 
-pub use answer::{FileResponse, NotServed};
+pub use answer::NotServed;
 pub use media::media_type;
 pub use negotiate::SiblingCoding;
 pub use open_file::OpenFile;

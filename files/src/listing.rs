@@ -1,13 +1,15 @@
 //! The listing of a directory, as HTML or JSON: only names that a request could reach, and every name escaped.
 //! Directories first, then by name.
 
-use crate::answer::{FileResponse, NotServed};
+use crate::answer::NotServed;
 use crate::load::join;
 use crate::path;
 use crate::resolve::{self, FileNode, Identity};
 use crate::root::Root;
 use larder_semantics::date;
 use larder_stdx::clock::WallTime;
+use larder_stdx::html::escape;
+use larder_transport::Synthetic;
 use rustix::fs::{Dir, fstat};
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -53,24 +55,20 @@ pub fn make(
     path: &[u8],
     directory: &[u8],
     format: ListingFormat,
-) -> Result<FileResponse, NotServed> {
+) -> Result<Synthetic, NotServed> {
     let (lines, cut) = read(root, directory)?;
-    let mut answer = match format {
+    let answer = match format {
         ListingFormat::Html => {
-            let mut answer =
-                FileResponse::text(200, "text/html; charset=utf-8", html(path, &lines, cut), "GET");
             let policy = "default-src 'none'; style-src 'unsafe-inline'";
-            answer.fields.push("Content-Security-Policy", policy);
-            answer
+            Synthetic::new(200, "text/html; charset=utf-8", html(path, &lines, cut))
+                .with("Content-Security-Policy", policy)
         }
         ListingFormat::Json => {
             let text = serde_json::to_vec(&lines).map_err(|_| NotServed::Failed)?;
-            FileResponse::text(200, "application/json", text, "GET")
+            Synthetic::new(200, "application/json", text)
         }
     };
-    answer.fields.push("Vary", "Accept");
-    answer.fields.push("Cache-Control", "no-cache");
-    Ok(answer)
+    Ok(answer.with("Vary", "Accept").with("Cache-Control", "no-cache"))
 }
 
 /// Whether names were omitted because of the limit.
@@ -150,20 +148,4 @@ fn html(path: &[u8], lines: &[ListingLine], cut: ListingCut) -> String {
     }
     page.push_str("</body></html>\n");
     page
-}
-
-/// Escapes a text for HTML content and attributes.
-fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for it in text.chars() {
-        match it {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            other => out.push(other),
-        }
-    }
-    out
 }

@@ -1,7 +1,7 @@
 //! The blocking part of a lookup: it finds the file, its siblings or the directory's index, and reads small files. Runs
 //! on the pool only.
 
-use crate::answer::{FileResponse, NotServed};
+use crate::answer::NotServed;
 use crate::cache::OpenFileEntry;
 use crate::listing::{self, ListingFormat};
 use crate::media::media_type;
@@ -12,6 +12,7 @@ use crate::root::{Listing, Root, RootOptions};
 use crate::sums::FileSums;
 use bytes::Bytes;
 use larder_stdx::clock::{self, Monotonic};
+use larder_transport::{PLAIN_TEXT, Synthetic};
 use rustix::fs::{MemfdFlags, fstat, memfd_create};
 use rustix::io::Errno;
 use std::fs::File;
@@ -46,7 +47,7 @@ pub enum Loaded {
     /// A file, new or unchanged.
     Entry(Arc<OpenFileEntry>),
     /// A redirect to the directory, or its listing.
-    Answer(FileResponse),
+    Answer(Synthetic),
 }
 
 /// Performs one lookup.
@@ -89,15 +90,12 @@ fn index_or_listing(root: &Root, job: &LookupJob, directory: &[u8]) -> Result<Lo
 
 /// 301 to the same path with a slash, so that relative links in the index work. The path has no empty segment, so it
 /// cannot be interpreted as another host.
-fn to_directory(job: &LookupJob) -> FileResponse {
+fn to_directory(job: &LookupJob) -> Synthetic {
     let mut location = String::with_capacity(job.path.len() + job.query.len() + 1);
     crate::path::encode(&job.path, &mut location);
     location.push('/');
     location.push_str(&job.query);
-    let mut answer =
-        FileResponse::text(301, "text/plain; charset=utf-8", "This resource is a directory.\n", "GET");
-    answer.fields.push("Location", location);
-    answer
+    Synthetic::new(301, PLAIN_TEXT, "This resource is a directory.\n").with("Location", location)
 }
 
 /// The entry for a file whose state is `identity`: unchanged forms are taken from the previous one.

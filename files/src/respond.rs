@@ -1,35 +1,36 @@
 //! The response of an open file to a request: preconditions, ranges, methods (RFC 9110 §13, §14). Pure: the decisions are
 //! made in `semantics`, this module makes the response.
 
-use crate::answer::{self, FileResponse};
+use crate::answer;
 use crate::open_file::OpenFile;
 use bytes::Bytes;
 use larder_semantics::conditional::{self, Precondition};
 use larder_semantics::field::{self, Field, FieldList};
 use larder_semantics::range::{self, Selection};
 use larder_transport::body::BodyPiece;
+use larder_transport::{PLAIN_TEXT, Synthetic};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::OnceLock;
 
-/// The response to `method` with these request fields. HEAD has the fields of GET and no pieces.
+/// The response to `method` with these request fields; to HEAD that of GET, of which the body is not sent.
 #[must_use]
-pub fn respond(file: &OpenFile, method: &str, fields: &[Field<'_>]) -> FileResponse {
+pub fn respond(file: &OpenFile, method: &str, fields: &[Field<'_>]) -> Synthetic {
     if let Some(answer) = answer::to_other_method(method) {
         return answer;
     }
     if is_plain(fields) {
-        return whole(file, method);
+        return whole(file);
     }
     match conditional::evaluate(fields, &file.meta) {
         Precondition::Proceed => {}
         Precondition::NotModified => return not_modified(file),
-        Precondition::Failed => return failed(file, method),
+        Precondition::Failed => return failed(file),
     }
     match selection(file, method, fields) {
-        Selection::Whole => whole(file, method),
+        Selection::Whole => whole(file),
         Selection::One(first, last) => one(file, first, last),
         Selection::Many(ranges) => many(file, &ranges),
-        Selection::Unsatisfiable => unsatisfiable(file, method),
+        Selection::Unsatisfiable => unsatisfiable(file),
     }
 }
 
@@ -61,22 +62,21 @@ fn selection(file: &OpenFile, method: &str, fields: &[Field<'_>]) -> Selection {
     }
 }
 
-fn whole(file: &OpenFile, method: &str) -> FileResponse {
-    let send = method != "HEAD" && !file.body.is_empty();
-    let pieces = if send { vec![file.body.clone()] } else { Vec::new() };
-    FileResponse { status: file.meta.status, fields: file.fields.clone(), pieces }
+fn whole(file: &OpenFile) -> Synthetic {
+    let body = if file.body.is_empty() { Vec::new() } else { vec![file.body.clone()] };
+    Synthetic { status: file.meta.status, fields: file.fields.clone(), body }
 }
 
-fn one(file: &OpenFile, first: u64, last: u64) -> FileResponse {
+fn one(file: &OpenFile, first: u64, last: u64) -> Synthetic {
     let length = last - first + 1;
     let mut fields = file.fields.clone();
     fields.set("Content-Length", length.to_string());
     fields.push("Content-Range", format!("bytes {first}-{last}/{}", file.length()));
-    FileResponse { status: 206, fields, pieces: vec![file.body.slice(first, length)] }
+    Synthetic { status: 206, fields, body: vec![file.body.slice(first, length)] }
 }
 
 /// `multipart/byteranges` (RFC 9110 §14.6): each part has its own head.
-fn many(file: &OpenFile, ranges: &[(u64, u64)]) -> FileResponse {
+fn many(file: &OpenFile, ranges: &[(u64, u64)]) -> Synthetic {
     let boundary = boundary(file);
     let media_type = file.fields.get("content-type").unwrap_or(b"application/octet-stream");
     let mut pieces = Vec::with_capacity(ranges.len() * 2 + 1);
@@ -91,7 +91,7 @@ fn many(file: &OpenFile, ranges: &[(u64, u64)]) -> FileResponse {
         line_end = "\r\n";
     }
     pieces.push(BodyPiece::Bytes(Bytes::from(format!("\r\n--{boundary}--\r\n"))));
-    let mut answer = FileResponse { status: 206, fields: file.fields.clone(), pieces };
+    let mut answer = Synthetic { status: 206, fields: file.fields.clone(), body: pieces };
     let length = answer.length().to_string();
     answer.fields.set("Content-Length", length);
     answer.fields.set("Content-Type", format!("multipart/byteranges; boundary={boundary}"));
@@ -106,28 +106,22 @@ fn boundary(file: &OpenFile) -> String {
 }
 
 /// 304 has the fields that a cache may need to update, and no others (RFC 9110 §15.4.5).
-fn not_modified(file: &OpenFile) -> FileResponse {
+fn not_modified(file: &OpenFile) -> Synthetic {
     let kept = ["etag", "last-modified", "vary", "cache-control"];
     let mut fields = file.fields.clone();
     fields.retain(|it| kept.iter().any(|name| it.is(name)));
-    FileResponse { status: 304, fields, pieces: Vec::new() }
+    Synthetic { status: 304, fields, body: Vec::new() }
 }
 
-fn failed(file: &OpenFile, method: &str) -> FileResponse {
-    let mut answer = FileResponse::text(
-        412,
-        "text/plain; charset=utf-8",
-        "A precondition of the request failed for this file.\n",
-        method,
-    );
+fn failed(file: &OpenFile) -> Synthetic {
+    let mut answer = Synthetic::new(412, PLAIN_TEXT, "A precondition of the request failed for this file.\n");
     copy(&file.fields, "ETag", &mut answer.fields);
     answer
 }
 
-fn unsatisfiable(file: &OpenFile, method: &str) -> FileResponse {
-    let sentence = "The requested range is outside the file.\n";
-    let mut answer = FileResponse::text(416, "text/plain; charset=utf-8", sentence, method);
-    answer.fields.push("Content-Range", format!("bytes */{}", file.length()));
+fn unsatisfiable(file: &OpenFile) -> Synthetic {
+    let mut answer = Synthetic::new(416, PLAIN_TEXT, "The requested range is outside the file.\n")
+        .with("Content-Range", format!("bytes */{}", file.length()));
     copy(&file.fields, "ETag", &mut answer.fields);
     answer
 }

@@ -1,6 +1,6 @@
 //! A served directory: its options, its open-file cache, and the steps of a lookup.
 
-use crate::answer::{self, FileResponse, NotServed};
+use crate::answer::{self, NotServed};
 use crate::cache::{Cache, CacheLook, CacheSize};
 use crate::listing::ListingFormat;
 use crate::load::{self, Loaded, LookupJob};
@@ -12,6 +12,7 @@ use larder_counters::Counters;
 use larder_semantics::field::Field;
 use larder_stdx::clock::{self, Monotonic};
 use larder_stdx::descriptors;
+use larder_transport::Synthetic;
 use rustix::fs::{Mode, OFlags};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -114,7 +115,7 @@ pub enum FileLookup {
     /// A file: see [`respond`].
     File(Arc<OpenFile>),
     /// A redirect or a listing, as for GET.
-    Answer(FileResponse),
+    Answer(Synthetic),
 }
 
 impl Root {
@@ -232,19 +233,15 @@ impl Root {
         target: &str,
         fields: &[Field<'_>],
         now: Monotonic,
-    ) -> FileResponse {
+    ) -> Synthetic {
         if let Some(answer) = answer::to_other_method(method) {
             return answer;
         }
-        let mut answer = match self.lookup(target, fields, now).await {
+        match self.lookup(target, fields, now).await {
             Ok(FileLookup::File(file)) => respond(&file, method, fields),
             Ok(FileLookup::Answer(answer)) => answer,
-            Err(refusal) => refusal.answer(method),
-        };
-        if method == "HEAD" {
-            answer.pieces.clear();
+            Err(refusal) => refusal.answer(),
         }
-        answer
     }
 
     /// Closes files that are not being sent: descriptors are needed elsewhere.

@@ -446,7 +446,7 @@ fn a_full_queue_is_busy_and_drains() {
         for it in &mut futures[..3] {
             poll_once(it.as_mut()).await;
         }
-        let refused = Got::of(&futures.pop().unwrap().await);
+        let refused = Got::of("GET", &futures.pop().unwrap().await);
         assert_eq!(("1", 1), (refused.field("retry-after"), site.counters.files_busy.get()));
         drop(futures.remove(1)); // A client that goes away gives its place back.
         futures.push(Box::pin(lookup()));

@@ -7,10 +7,10 @@ use crate::fill_reader::FillReading;
 use crate::machine::Step;
 use crate::origin_pressure;
 use crate::pass::{Halted, Upload, with_upload};
+use crate::request_headers;
 use crate::run::Machine;
 use crate::stages::{RequestStage, Stages};
 use crate::upgrade::Switched;
-use crate::{explain, request_headers};
 use larder_origin::{Exchange, OriginError};
 use larder_semantics::cache_status::{self, CacheReport};
 use larder_semantics::conditional::{self, Precondition};
@@ -26,7 +26,7 @@ use larder_stdx::clock;
 use larder_store::fill::SharedHead;
 use larder_store::{Encoding, FillEnd, FillReader, Stored};
 use larder_transport::body::BodyPiece;
-use larder_transport::{ClientGone, Reply, ResponseBody};
+use larder_transport::{ClientGone, Reply, ResponseBody, Synthetic};
 use larder_wire::message::{Framing, ResponseHead};
 use std::future::Future;
 use std::pin::pin;
@@ -547,23 +547,23 @@ impl<'c> Machine<'_, 'c> {
         sentence: &'static str,
         report: Option<CacheReport>,
     ) -> Sent {
-        let mut fields = FieldList::new();
-        fields.push("Date", date::format(clock::wall()));
-        fields.push("Content-Type", "text/plain; charset=utf-8");
-        fields.push("Cache-Control", "no-store");
+        let mut page = Synthetic::page(status, sentence)
+            .with("Date", date::format(clock::wall()))
+            .with("Cache-Control", "no-store");
         if matches!(status, 200 | 405) {
-            fields.push("Allow", "GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH");
+            page.fields.push("Allow", "GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH");
         }
         if status == 503 {
-            fields.push("Retry-After", "1"); // A limit of ours was reached.
+            page.fields.push("Retry-After", "1"); // A limit of ours was reached.
         }
         if matches!(status, 400 | 408 | 413) {
             reply.close_after();
         }
-        let text = explain::error_page(status, sentence);
-        let length = text.len() as u64;
-        self.head(reply, status, fields, ResponseBody::Length(length), report).await?;
-        reply.piece(BodyPiece::Bytes(text.into())).await?;
+        let framing = page.framing();
+        self.head(reply, status, page.fields, framing, report).await?;
+        for piece in page.body {
+            reply.piece(piece).await?;
+        }
         Ok(None)
     }
 }

@@ -517,9 +517,3 @@ pub fn error_sentence(status: u16) -> &'static str {
         _ => "The origin is unreachable, or its response was invalid.",
     }
 }
-
-/// The body of an error page: short, and nothing of the request in it.
-#[must_use]
-pub fn error_page(status: u16, sentence: &str) -> String {
-    format!("{status} {}\n{sentence}\n", larder_wire::message::reason(status))
-}

@@ -4,7 +4,7 @@ use larder_config::plan::Plan;
 use larder_config::run_file::{self, RunFile};
 use larder_config::token::TokenPlace;
 use larder_observe::log::{ErrorLog, Level};
-use larder_server::worker::Orders;
+use larder_server::live::Orders;
 use larder_transport::listener::{Bound, Listen};
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;

@@ -24,7 +24,7 @@ use larder_semantics::cache_status::{AnsweringTier, CacheReport};
 use larder_semantics::field::Field;
 use larder_semantics::invalidate;
 use larder_stdx::clock;
-use larder_transport::{Client, MissingPreamble};
+use larder_transport::{Client, MissingPreamble, SyntheticSent};
 use larder_wire::message::{Reject, Version};
 use recent::RecentKeeper;
 pub use scopes::WorkerScopes;
@@ -58,6 +58,13 @@ impl RequestOutcome {
         Self { status, body, report, end: ResponseEnd::Whole, origin: None }
     }
 
+    /// A response of our own that was sent at the slow speed.
+    #[must_use]
+    pub fn sent(sent: SyntheticSent) -> Self {
+        let end = if sent.complete { ResponseEnd::Whole } else { ResponseEnd::Cut };
+        Self { end, ..Self::whole(sent.status, sent.body, None) }
+    }
+
     /// The cache result, as in the access log; empty if the cache was not involved.
     #[must_use]
     pub fn cache(&self) -> &'static str {
@@ -78,7 +85,6 @@ impl RequestOutcome {
 }
 
 /// A finished request, answered or not, with all reported values.
-#[allow(dead_code, reason = "for the endpoints that come next")]
 pub struct Finished<'a> {
     /// The client.
     pub client: &'a Client,

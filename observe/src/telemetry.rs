@@ -8,7 +8,7 @@ use super::traceparent::TraceParent;
 use super::traces::start_us;
 use larder_counters::Counters;
 use larder_gateway::stages::SpentTimes;
-use larder_semantics::field::{self, Field, FieldList};
+use larder_semantics::field::{self, Field};
 use larder_semantics::scheme::Scheme;
 use std::cell::Cell;
 use std::hash::{BuildHasher, RandomState};
@@ -132,13 +132,6 @@ impl Spans {
     pub fn due(&self, fields: &[Field<'_>]) -> Option<Context> {
         let telemetry = self.telemetry.as_ref()?;
         self.due_of(telemetry, fields)
-    }
-
-    /// The same for owned fields.
-    #[inline]
-    pub fn due_in(&self, fields: &FieldList) -> Option<Context> {
-        let telemetry = self.telemetry.as_ref()?;
-        self.due_of(telemetry, &fields.view())
     }
 
     fn due_of(&self, telemetry: &Telemetry, fields: &[Field<'_>]) -> Option<Context> {

@@ -27,27 +27,20 @@ impl Tracer {
         }
     }
 
-    /// Whether the next request of a route is to be traced, if it is answered at once: then call [`Tracer::count`]. For
-    /// other requests [`Tracer::takes`] decides again.
+    /// Whether the next request of a route is to be traced. Call [`Tracer::count`] once for each request; a request that the fast
+    /// speed declines is checked again at the slow speed.
     #[inline]
     pub fn is_due(&self, at: (usize, usize)) -> bool {
         self.sampler.is_due(at)
     }
 
-    /// Counts a request of a route that was answered at once.
+    /// Counts a request of a route.
     #[inline]
     pub fn count(&self, at: (usize, usize)) {
         self.sampler.count(at);
     }
 
-    /// Whether a request at the slow speed is to be traced.
-    pub fn takes(&self, at: (usize, usize)) -> bool {
-        let is_due = self.sampler.is_due(at);
-        self.sampler.count(at);
-        is_due
-    }
-
-    /// Keeps the result of a traced request.
+    /// Keeps what came of a request that is traced.
     pub fn finished(&self, it: &Finished<'_>, id: String) {
         let Some((began, spent)) = it.spent else { return };
         let start_us = start_us(began);

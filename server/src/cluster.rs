@@ -1,7 +1,7 @@
 //! This node among the others of its fleet: it follows the purge logs in the memcached servers and writes them, on the
 //! main thread, by connections of its own. What may be concluded from them is decided in `larder_store::fleet::log`.
 
-use super::purge::{PurgeState, TierReceipt};
+use super::purge_receipt::{PurgeState, TierReceipt};
 use super::tiers::Lower;
 use larder_config::tiers::FleetConfig;
 use larder_counters::Counters;

@@ -1,16 +1,15 @@
 //! A route that serves files: between the connection and the `files` crate, which knows the rest.
 
 use larder_counters::Counters;
-use larder_files::{Dotfiles, FileResponse, Listing, Root, RootOptions, SymlinkPolicy};
+use larder_files::{Dotfiles, Listing, Root, RootOptions, SymlinkPolicy};
 use larder_gateway::stages::{self, RequestStage, Stages};
 use larder_observe::RequestOutcome;
-use larder_observe::log::ResponseEnd;
 use larder_semantics::date;
-use larder_semantics::field::{Field, FieldList};
+use larder_semantics::field::Field;
 use larder_stdx::clock;
+use larder_transport::Reply;
 use larder_transport::ResponseWriter as FastAnswer;
 use larder_transport::body::BodyPiece;
-use larder_transport::{Reply, ResponseBody};
 use larder_wire::message::{Request, RequestHead};
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -101,41 +100,8 @@ impl FileRoute {
         if self.server_timing {
             stages.tell(&mut answer.fields);
         }
-        send_whole(answer, request, reply).await
+        RequestOutcome::sent(answer.send(reply).await)
     }
-}
-
-/// Sends an answer of the files crate, with its `Date`.
-pub async fn send_whole(mut answer: FileResponse, request: &Request, mut reply: Reply<'_>) -> RequestOutcome {
-    answer.fields.push("Date", date::format(clock::wall()));
-    let body = match answer.status {
-        204 | 304 => ResponseBody::None,
-        _ if request.method == "HEAD" => ResponseBody::None,
-        _ => ResponseBody::Length(answer.length()),
-    };
-    let complete = send(&mut reply, answer.status, &answer.fields, body, answer.pieces).await;
-    let sent = reply.body_bytes();
-    let end =
-        if complete && reply.finish(None).await.is_ok() { ResponseEnd::Whole } else { ResponseEnd::Cut };
-    RequestOutcome { status: answer.status, body: sent, report: None, end, origin: None }
-}
-
-async fn send(
-    reply: &mut Reply<'_>,
-    status: u16,
-    fields: &FieldList,
-    body: ResponseBody,
-    pieces: Vec<BodyPiece>,
-) -> bool {
-    if reply.head(status, fields, body).await.is_err() {
-        return false;
-    }
-    for piece in pieces {
-        if reply.piece(piece).await.is_err() {
-            return false;
-        }
-    }
-    true
 }
 
 /// Whether a request asks for the whole file without condition.

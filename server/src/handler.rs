@@ -1,20 +1,18 @@
 //! The public face of one worker: every request of every client connection comes here, is routed, answered at
 //! one of the two speeds, and told to whoever hears of it.
 
-use super::overlay::{Overlay, Overlays};
+use super::admission::{self, Admission, AdmissionMeans, RoutedRequest};
+use super::overlay::Overlays;
 use super::purge::{PurgeQueue, method};
-use super::router::{RouteTarget, Router};
+use super::router::{Found, RouteTarget, Router};
 use larder_config::Clients;
-use larder_gateway::explain::{self, NOT_PASSED};
 use larder_gateway::stages::Stages;
 use larder_gateway::{Gateway, certificate};
 use larder_observe::log::ResponseEnd;
 use larder_observe::{Finished, Observer, RequestOutcome};
-use larder_semantics::field::FieldList;
+use larder_semantics::field::Field;
 use larder_stdx::clock;
-use larder_transport::ResponseWriter;
-use larder_transport::body::BodyPiece;
-use larder_transport::{AnswerNow, Client, Handler, MissingPreamble, Reply, RequestBody, ResponseBody};
+use larder_transport::{AnswerNow, Client, Handler, MissingPreamble, Reply, RequestBody, ResponseWriter};
 use larder_wire::message::{Reject, Request, RequestHead};
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -49,54 +47,26 @@ impl Handler for RequestHandler {
         let timed = scopes.begin();
         let started = self.observer.times_fast().then(clock::precise_micros);
         let router = self.router.borrow();
-        let found = router.find(head.method, head.authority, head.target);
-        let overlay = self.overlays.over(head.method, head.scheme.without_port(head.authority), head.target);
-        let tracer = &self.observer.tracer;
-        let at = found.map(|it| (it.1, it.2));
-        let traced = at.is_some_and(|it| tracer.is_due(it));
-        let span = tracer.spans.due(head.fields);
-        let is_timed = traced || span.is_some();
-        let stages = if is_timed { Stages::begin(client.began.get()) } else { Stages::off() };
-        let outcome = match (&overlay, found) {
-            (Some(overlay), _) => overlay.answer_now(head, &self.gateway.counters, answer),
-            (None, Some((RouteTarget::Proxy(route), ..))) => {
-                let hit = self.gateway.answer_now(route, head, client, answer);
-                hit.map(|it| RequestOutcome::whole(it.status, it.body, Some(it.report)))
+        let routed = self.routed(&router, router.find(head.method, head.authority, head.target), head);
+        let stages = stages(routed.is_timed(), client);
+        let outcome = match self.admit(&routed, head, || self.seen(client, || head.fields)) {
+            Admission::Continue => self.serve_now(&routed, head, client, answer),
+            Admission::Answer(page) => {
+                let sent = page.write_now(head.method, answer);
+                sent.map(|body| RequestOutcome::whole(page.status, body, None))
             }
-            (None, Some((RouteTarget::Files(files), ..))) => {
-                let sent = files.answer_now(head, answer);
-                sent.map(|(status, body)| RequestOutcome::whole(status, body, None))
-            }
-            (None, None) => None,
+            Admission::Ask(_) => None,
         };
         let Some(outcome) = outcome else { return AnswerNow::Later };
         if scopes.is_on() {
             self.observer.top.fast(head.scheme, head.authority, head.target, outcome.body);
         }
-        scopes.fast(at.and_then(|it| router.scope(it)).map(|it| &**it), &outcome, timed);
-        if let Some(at) = at {
-            tracer.count(at);
-        }
-        tracer.spans.count();
-        if is_timed || self.observer.hears_fast() {
-            self.observer.finished(&Finished {
-                client: &self.clients.borrow().seen(client, head.fields),
-                method: head.method,
-                protocol: head.protocol,
-                target: head.target,
-                version: head.version,
-                authority: head.authority,
-                route: found.map_or("", |it| it.0.name()),
-                site: found.map_or("", |it| router.site_name(it.1)),
-                at,
-                fields: head.fields,
-                micros: started.map(|it| clock::precise_micros().saturating_sub(it)),
-                outcome: &outcome,
-                spent: stages.reading(),
-                traced,
-                span,
-                refused: None,
-            });
+        scopes.fast(routed.scope(), &outcome, timed);
+        self.count(&routed);
+        if routed.is_timed() || self.observer.hears_fast() {
+            let micros = started.map(|it| clock::precise_micros().saturating_sub(it));
+            let client = &self.seen(client, || head.fields);
+            self.observer.finished(&finished(head, client, &routed, &outcome, micros, &stages));
         }
         AnswerNow::Answered
     }
@@ -108,79 +78,41 @@ impl Handler for RequestHandler {
         body: RequestBody<'c>,
         reply: Reply<'c>,
     ) {
-        let seen = self.seen(client, &request);
+        let seen = self.seen(client, || request.fields.view());
         let client = &*seen;
         let router = self.router.borrow().clone();
         let found = router.find(&request.method, &request.authority, &request.target);
-        let at = found.map(|it| (it.1, it.2));
-        found.iter().for_each(|it| tell_certificate(it.0, &mut request, client));
-        let traced = at.is_some_and(|it| self.observer.tracer.takes(it));
-        let span = self.observer.tracer.spans.due_in(&request.fields);
-        self.observer.tracer.spans.count();
-        let is_timed = traced || span.is_some();
-        let stages = match found {
-            _ if is_timed => Stages::begin(client.began.get()),
-            Some((target, ..)) if target.tells_time() => Stages::begin(client.began.get()),
-            _ => Stages::off(),
-        };
-        let is_told = is_timed || self.observer.hears_slow();
+        found.iter().for_each(|it| tell_certificate(it.target, &mut request, client));
+        let kept = request.clone();
+        let fields = kept.fields.view();
+        let head = &kept.head(&fields);
+        let routed = self.routed(&router, found, head);
+        self.count(&routed);
+        let tells_time = routed.target().is_some_and(RouteTarget::tells_time);
+        let stages = stages(routed.is_timed() || tells_time, client);
+        let is_told = routed.is_timed() || self.observer.hears_slow();
         let scopes = &self.observer.scopes;
         let started = (is_told || scopes.is_on()).then(clock::precise_micros);
-        let told = is_told.then(|| request.clone());
-        if let Some(span) = &span {
+        if let Some(span) = &routed.span {
             // The origin's parent is this request.
             Rc::make_mut(&mut request).fields.set("traceparent", span.traceparent());
         }
-        let counted = scopes.is_on().then(|| request.clone());
-        let found = found.map(|it| it.0);
-        let purged = method::route(&router, &request);
-        let name = purged.map(|it| &it.target).or(found).map_or("", RouteTarget::name);
-        let host = request.scheme.without_port(&request.authority);
-        let overlay = self.overlays.over(&request.method, host, &request.target);
-        let outcome = match (&overlay, purged, found) {
-            _ if misleads(&request, overlay.as_deref(), found) => {
-                own_page(501, NOT_PASSED, &request, reply).await
-            }
-            (Some(overlay), ..) => overlay.answer(&request, &self.gateway.counters, reply).await,
-            (None, Some(matched), _) => method::answer(self, matched, &request, client, reply).await,
-            (None, None, Some(RouteTarget::Proxy(route))) => {
-                let summary = self.gateway.run(route, request, client, body, reply, &stages).await;
-                RequestOutcome {
-                    status: summary.status,
-                    body: summary.body,
-                    report: summary.report,
-                    end: if summary.complete { ResponseEnd::Whole } else { ResponseEnd::Cut },
-                    origin: summary.origin,
-                }
-            }
-            (None, None, Some(RouteTarget::Files(files))) => files.answer(&request, reply, &stages).await,
-            (None, None, None) => own_page(404, NO_ROUTE, &request, reply).await,
+        let answered = match self.admit(&routed, head, || Cow::Borrowed(client)) {
+            Admission::Continue => None,
+            Admission::Answer(page) => Some(page),
+            Admission::Ask(decision) => decision.await,
+        };
+        let outcome = match answered {
+            Some(page) => RequestOutcome::sent(page.send(reply).await),
+            None => self.serve(&routed, request, client, body, reply, &stages).await,
         };
         let micros = started.map(|it| clock::precise_micros().saturating_sub(it));
-        let top = &self.observer.top;
-        counted.iter().for_each(|it| top.slow(it.scheme, &it.authority, &it.target, &outcome));
-        if let Some(micros) = micros {
-            scopes.slow(at.and_then(|it| router.scope(it)).map(|it| &**it), &outcome, micros);
+        if let Some(micros) = micros.filter(|_| scopes.is_on()) {
+            self.observer.top.slow(head.scheme, head.authority, head.target, &outcome);
+            scopes.slow(routed.scope(), &outcome, micros);
         }
-        if let Some(request) = told {
-            self.observer.finished(&Finished {
-                client,
-                method: &request.method,
-                protocol: request.protocol.as_deref(),
-                target: &request.target,
-                version: request.version,
-                authority: &request.authority,
-                route: name,
-                site: at.map_or("", |it| router.site_name(it.0)),
-                at,
-                fields: &request.fields.view(),
-                micros,
-                outcome: &outcome,
-                spent: stages.reading(),
-                traced,
-                span,
-                refused: None,
-            });
+        if is_told {
+            self.observer.finished(&finished(head, client, &routed, &outcome, micros, &stages));
         }
     }
 
@@ -194,13 +126,141 @@ impl Handler for RequestHandler {
 }
 
 impl RequestHandler {
+    /// What both speeds begin with: the route is `found`; this is what lies over it, and what is measured.
+    #[inline]
+    fn routed<'a>(
+        &self,
+        router: &'a Router,
+        found: Option<Found<'a>>,
+        head: &RequestHead<'_>,
+    ) -> RoutedRequest<'a> {
+        let tracer = &self.observer.tracer;
+        RoutedRequest {
+            router,
+            found,
+            purged: method::route(router, head.method, head.authority, head.target),
+            overlay: self.overlays.over(head.method, head.scheme.without_port(head.authority), head.target),
+            traced: found.is_some_and(|it| tracer.is_due(it.at)),
+            span: tracer.spans.due(head.fields),
+        }
+    }
+
+    /// Counts a request for the sampling of traces; once for each.
+    #[inline]
+    fn count(&self, routed: &RoutedRequest<'_>) {
+        if let Some(at) = routed.at() {
+            self.observer.tracer.count(at);
+        }
+        self.observer.tracer.spans.count();
+    }
+
+    #[inline]
+    fn admit<'a>(
+        &'a self,
+        routed: &RoutedRequest<'a>,
+        head: &'a RequestHead<'a>,
+        client: impl FnOnce() -> Cow<'a, Client>,
+    ) -> Admission<'a> {
+        let means = AdmissionMeans { purges: &self.purges, counters: &self.gateway.counters };
+        admission::admit(means, routed, head, client)
+    }
+
+    /// Answers a request that was admitted at the fast speed, or declines.
+    #[inline]
+    fn serve_now(
+        &self,
+        routed: &RoutedRequest<'_>,
+        head: &RequestHead<'_>,
+        client: &Client,
+        answer: &mut ResponseWriter<'_>,
+    ) -> Option<RequestOutcome> {
+        match (&routed.overlay, routed.target()) {
+            (Some(overlay), _) => overlay.answer_now(head, &self.gateway.counters, answer),
+            (None, Some(RouteTarget::Proxy(route))) => {
+                let hit = self.gateway.answer_now(route, head, client, answer);
+                hit.map(|it| RequestOutcome::whole(it.status, it.body, Some(it.report)))
+            }
+            (None, Some(RouteTarget::Files(files))) => {
+                let sent = files.answer_now(head, answer);
+                sent.map(|(status, body)| RequestOutcome::whole(status, body, None))
+            }
+            (None, None) => None,
+        }
+    }
+
+    /// Answers a request that was admitted.
+    async fn serve<'c>(
+        &'c self,
+        routed: &RoutedRequest<'_>,
+        request: Rc<Request>,
+        client: &'c Client,
+        body: RequestBody<'c>,
+        reply: Reply<'c>,
+        stages: &Stages,
+    ) -> RequestOutcome {
+        match (&routed.overlay, routed.target()) {
+            (Some(overlay), _) => overlay.answer(&request, &self.gateway.counters, reply).await,
+            (None, Some(RouteTarget::Proxy(route))) => {
+                let summary = self.gateway.run(route, request, client, body, reply, stages).await;
+                RequestOutcome {
+                    status: summary.status,
+                    body: summary.body,
+                    report: summary.report,
+                    end: if summary.complete { ResponseEnd::Whole } else { ResponseEnd::Cut },
+                    origin: summary.origin,
+                }
+            }
+            (None, Some(RouteTarget::Files(files))) => files.answer(&request, reply, stages).await,
+            (None, None) => RequestOutcome::sent(admission::no_route().send(reply).await),
+        }
+    }
+
     /// Whose request it is: another's than the peer's where that is a proxy which is believed.
-    fn seen<'a>(&self, client: &'a Client, request: &Request) -> Cow<'a, Client> {
+    fn seen<'a, 'f, F: AsRef<[Field<'f>]>>(
+        &self,
+        client: &'a Client,
+        fields: impl FnOnce() -> F,
+    ) -> Cow<'a, Client> {
         let clients = self.clients.borrow();
         match clients.trusted.is_empty() {
             true => Cow::Borrowed(client),
-            false => clients.seen(client, &request.fields.view()),
+            false => clients.seen(client, fields().as_ref()),
         }
+    }
+}
+
+/// Measures where the time of a request goes, if that is wanted.
+#[inline]
+fn stages(is_timed: bool, client: &Client) -> Stages {
+    if is_timed { Stages::begin(client.began.get()) } else { Stages::off() }
+}
+
+/// What the observer is told of a request.
+fn finished<'a>(
+    head: &RequestHead<'a>,
+    client: &'a Client,
+    routed: &RoutedRequest<'a>,
+    outcome: &'a RequestOutcome,
+    micros: Option<u64>,
+    stages: &Stages,
+) -> Finished<'a> {
+    Finished {
+        client,
+        method: head.method,
+        protocol: head.protocol,
+        target: head.target,
+        version: head.version,
+        authority: head.authority,
+        route: routed.route_name(),
+        site: routed.site_name(),
+        at: routed.at(),
+        fields: head.fields,
+        micros,
+        outcome,
+        spent: stages.reading(),
+        traced: routed.traced,
+        span: routed.span,
+        refused: None,
     }
 }
 
@@ -211,27 +271,4 @@ fn tell_certificate(target: &RouteTarget, request: &mut Rc<Request>, client: &Cl
     {
         certificate::tell(&mut Rc::make_mut(request).fields, client);
     }
-}
-
-const NO_ROUTE: &str = "No route matches this host and path.";
-
-/// Whether the answer would be a success to a request for another protocol (RFC 8441), which its client would take for the
-/// beginning of that.
-fn misleads(request: &Request, overlay: Option<&Overlay>, found: Option<&RouteTarget>) -> bool {
-    request.protocol.is_some()
-        && overlay.map_or(matches!(found, Some(RouteTarget::Files(_))), Overlay::is_success)
-}
-
-/// A request that no route answers for, or none of which can answer.
-async fn own_page(status: u16, sentence: &str, request: &Request, mut reply: Reply<'_>) -> RequestOutcome {
-    let text = explain::error_page(status, sentence);
-    let mut fields = FieldList::new();
-    fields.push("Date", larder_semantics::date::format(clock::wall()));
-    fields.push("Content-Type", "text/plain; charset=utf-8");
-    let body = ResponseBody::Length(text.len() as u64);
-    let sent = reply.head(status, &fields, body).await.is_ok()
-        && (request.method == "HEAD" || reply.piece(BodyPiece::Bytes(text.into())).await.is_ok());
-    let bytes = reply.body_bytes();
-    let end = if sent && reply.finish(None).await.is_ok() { ResponseEnd::Whole } else { ResponseEnd::Cut };
-    RequestOutcome { status, body: bytes, report: None, end, origin: None }
 }

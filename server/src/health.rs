@@ -1,6 +1,6 @@
 //! Who asks the origins whether they are well: one task for each, on the first worker. How it asks is in `larder_origin::health`.
 
-use super::worker::Live;
+use super::live::Live;
 use larder_config::{HostPattern, OriginHost, OriginMember, Origins, RouteConfig, Service, SiteConfig};
 use larder_counters::Counters;
 use larder_observe::log::{ErrorLog, Level, Subsystem};

@@ -1,6 +1,7 @@
 //! What runs in a worker and beside it: the handler of requests, routes, live settings, overlays, purges, the other nodes.
 //! The main thread, its signals and its reloads are in `larder`; what a configuration may say is in `larder_config`.
 
+pub mod admission;
 pub mod cluster;
 pub mod counter_sum;
 pub mod descriptors;
@@ -8,9 +9,11 @@ pub mod files;
 pub mod handler;
 pub mod health;
 pub mod input_error;
+pub mod live;
 pub mod loop_check;
 pub mod overlay;
 pub mod purge;
+pub mod purge_receipt;
 pub mod quiet;
 pub mod reload;
 pub mod resident;

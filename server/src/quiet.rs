@@ -5,7 +5,7 @@
 //! or is told to collect, and an idle worker does neither. So each does it for itself; and what sweeps take out, each
 //! thread frees of its own, a little at a time between its requests: pages go back one by one, and nobody has to look for them.
 
-use super::worker::Orders;
+use super::live::Orders;
 use larder_counters::Counters;
 use larder_stdx::clock;
 use larder_store::Store;

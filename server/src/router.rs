@@ -125,6 +125,17 @@ pub struct Router {
     room: RefCell<Vec<u8>>,
 }
 
+/// The route of a request.
+#[derive(Clone, Copy)]
+pub struct Found<'a> {
+    /// What answers.
+    pub target: &'a RouteTarget,
+    /// The positions of site and route in the configuration.
+    pub at: (usize, usize),
+    /// Where the route's requests are counted; `None` where they are not.
+    pub scope: Option<&'a Arc<RouteScope>>,
+}
+
 /// A route that was chosen.
 struct Chosen {
     /// Its position.
@@ -140,22 +151,16 @@ impl Router {
         Self { sites, room: RefCell::default() }
     }
 
-    /// What answers for `authority` (with or without port) and `target` (with or without query); with the
-    /// positions of site and route in the configuration. It is the route of the path's normal form, and one that does
-    /// not use the cache where the path can be read in a way of which another route answers.
+    /// What answers for `authority` (with or without port) and `target` (with or without query). It is the route of the path's
+    /// normal form, and one that does not use the cache where the path can be read in a way of which another route answers.
     #[must_use]
-    pub fn find(&self, method: &str, authority: &str, target: &str) -> Option<(&RouteTarget, usize, usize)> {
+    pub fn find(&self, method: &str, authority: &str, target: &str) -> Option<Found<'_>> {
         let at = self.site(without_port(authority))?;
         let routes = &self.sites[at].routes;
         let Chosen { route, sure } = self.choose(routes, Some(method), path_of(target))?;
         let matched = &routes[route];
-        Some((if sure { &matched.target } else { &matched.two_ways }, at, route))
-    }
-
-    /// Where the requests of the route at these positions, which [`Router::find`] told, are counted.
-    #[must_use]
-    pub fn scope(&self, (site, route): (usize, usize)) -> Option<&Arc<RouteScope>> {
-        self.sites[site].routes[route].scope.as_ref()
+        let target = if sure { &matched.target } else { &matched.two_ways };
+        Some(Found { target, at: (at, route), scope: matched.scope.as_ref() })
     }
 
     /// How a path can be read in two ways, as a sentence; `None` where it cannot, or where one route answers of all.
@@ -339,11 +344,7 @@ mod tests {
             ("www.example.com example.net", &["/only"]),
             ("*.deep.example.com", &["/*"]),
         ]);
-        assert_eq!(
-            expect,
-            router.find("GET", authority, target).map(|it| (it.1, it.2)),
-            "{authority} {target}"
-        );
+        assert_eq!(expect, router.find("GET", authority, target).map(|it| it.at), "{authority} {target}");
     }
 
     #[test]
@@ -365,8 +366,8 @@ mod tests {
     #[track_caller]
     fn check_read(paths: &[&str], target: &str, expect: Option<(&str, bool)>) {
         let router = router(&[("*", paths)]);
-        let found = router.find("GET", "h", target).map(|it| match it.0 {
-            RouteTarget::Proxy(route) => (paths[it.2], !route.two_ways && route.policy.enabled),
+        let found = router.find("GET", "h", target).map(|it| match it.target {
+            RouteTarget::Proxy(route) => (paths[it.at.1], !route.two_ways && route.policy.enabled),
             RouteTarget::Files(_) => unreachable!("all are proxied"),
         });
         assert_eq!(expect, found, "{target}");
@@ -442,8 +443,8 @@ mod tests {
             let expect = paths.iter().position(|it| covers(it, &normal));
             let spelled = paths.iter().position(|it| covers(it, path.as_bytes()));
             let found = router.find("GET", "h", &path);
-            proptest::prop_assert_eq!(expect, found.map(|it| it.2), "{} {:?}", path, paths);
-            if let Some((RouteTarget::Proxy(route), ..)) = found {
+            proptest::prop_assert_eq!(expect, found.map(|it| it.at.1), "{} {:?}", path, paths);
+            if let Some(Found { target: RouteTarget::Proxy(route), .. }) = found {
                 let cached = route.policy.enabled;
                 proptest::prop_assert!(!cached || spelled == expect, "{} {:?}", path, paths);
                 proptest::prop_assert!(cached || path.as_bytes() != normal || path.contains(';'), "{} {:?}", path, paths);

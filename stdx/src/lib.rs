@@ -5,4 +5,5 @@ pub mod clock;
 pub mod descriptors;
 pub mod duration;
 pub mod error;
+pub mod html;
 pub mod size;

@@ -3,6 +3,7 @@
 mod aborts;
 mod admin;
 mod admin_api;
+mod admission;
 mod age;
 mod bad_origins;
 mod cache_control;

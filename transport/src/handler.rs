@@ -3,11 +3,11 @@
 use crate::body::BodyPiece;
 use crate::client_socket::ClientGone;
 use crate::proxy_protocol::MissingPreamble;
-use crate::{ResponseWriter, http1, http2};
+use crate::{ResponseWriter, Synthetic, http1, http2};
 use bytes::Bytes;
 use larder_semantics::field::FieldList;
 use larder_semantics::scheme::Scheme;
-use larder_wire::message::{Reject, Request, RequestHead, reason};
+use larder_wire::message::{Reject, Request, RequestHead};
 use std::cell::Cell;
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
@@ -71,9 +71,9 @@ pub trait Handler: 'static {
         let _ = (why, peer);
     }
 
-    /// The page for a head that was rejected or did not arrive in time: content type and text.
-    fn refusal(&self, status: u16, sentence: &str) -> (&'static str, String) {
-        ("text/plain; charset=utf-8", format!("{status} {}\n{sentence}\n", reason(status)))
+    /// The page for a head that was refused or did not come in time.
+    fn refusal(&self, status: u16, sentence: &str) -> Synthetic {
+        Synthetic::page(status, sentence)
     }
 }
 

@@ -12,6 +12,7 @@ mod http2;
 pub mod listener;
 mod outbox;
 mod proxy_protocol;
+mod synthetic;
 pub mod tls;
 pub mod worker;
 
@@ -19,3 +20,4 @@ pub use answer::ResponseWriter;
 pub use client_socket::ClientGone;
 pub use handler::{AnswerNow, Client, ClientDemand, Handler, Reply, RequestBody, ResponseBody, Tunnel};
 pub use proxy_protocol::MissingPreamble;
+pub use synthetic::{PLAIN_TEXT, Synthetic, SyntheticSent};

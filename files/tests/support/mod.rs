@@ -1,10 +1,11 @@
 //! A directory to serve, requests to it, and the bytes that come of them.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
-use larder_files::{FileResponse, Root, RootOptions};
+use larder_files::{Root, RootOptions};
 use larder_semantics::field::Field;
 use larder_stdx::clock::Monotonic;
 use larder_transport::body::BodyPiece;
+use larder_transport::{ResponseBody, Synthetic};
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -72,7 +73,7 @@ impl Site {
             .map(|(name, value)| Field { name, value: value.as_bytes() })
             .collect();
         let answer = self.root.answer(method, target, &fields, Monotonic(now));
-        Got::of(&self.runtime.block_on(answer))
+        Got::of(method, &self.runtime.block_on(answer))
     }
 
     pub fn request(&self, request: &str) -> Got {
@@ -97,13 +98,17 @@ pub struct Got {
 }
 
 impl Got {
-    pub fn of(answer: &FileResponse) -> Got {
+    /// What a client gets of it in answer to `method`.
+    pub fn of(method: &str, answer: &Synthetic) -> Got {
         let text = |it: &[u8]| String::from_utf8_lossy(it).into_owned();
-        Got {
-            status: answer.status,
-            fields: answer.fields.iter().map(|it| (it.name.to_ascii_lowercase(), text(it.value))).collect(),
-            body: answer.pieces.iter().flat_map(read).collect(),
+        let mut fields: Vec<(String, String)> =
+            answer.fields.iter().map(|it| (it.name.to_ascii_lowercase(), text(it.value))).collect();
+        if let ResponseBody::Length(length) = answer.framing() {
+            fields.retain(|it| it.0 != "content-length");
+            fields.push(("content-length".to_owned(), length.to_string()));
         }
+        let body = if method == "HEAD" { Vec::new() } else { answer.body.iter().flat_map(read).collect() };
+        Got { status: answer.status, fields, body }
     }
 
     #[track_caller]

@@ -1,7 +1,6 @@
 //! What a request gets of an overlay: the whole page at the fast speed, anything else as of a file.
 
 use super::{Overlay, Overlays};
-use crate::files;
 use larder_counters::Counters;
 use larder_observe::RequestOutcome;
 use larder_semantics::cache_status::{self, CacheReport};
@@ -67,7 +66,7 @@ impl Overlay {
         cache_status::write(CacheReport::Overlay, &mut status);
         answer.fields.push("Cache-Status", status);
         let report = Some(CacheReport::Overlay);
-        RequestOutcome { report, ..files::send_whole(answer, request, reply).await }
+        RequestOutcome { report, ..RequestOutcome::sent(answer.send(reply).await) }
     }
 
     fn note_use(&self, counters: &Counters) {

@@ -120,7 +120,7 @@ pub fn requested(
 }
 
 fn target_of(scheme: Scheme, authority: &str, target: &str, router: &Router) -> Result<Box<[u8]>, String> {
-    let found = router.find("GET", authority, target).map(|it| it.0);
+    let found = router.find("GET", authority, target).map(|it| it.target);
     match found.or_else(|| router.at_path(authority, target).map(|it| &it.target)) {
         None => Err(format!("No site has a route for {authority}{target}.")),
         Some(RouteTarget::Files(_)) => {

@@ -1,21 +1,16 @@
 //! The `PURGE` method, where a route has it: who may, what the request names, and the answer.
 
-use super::PurgeOrder;
 use super::asked::{self, PurgeRequest};
 use super::reach;
-use crate::handler::RequestHandler;
+use super::{PurgeOrder, PurgeQueue};
 use crate::router::{Matched, RouteTarget, Router};
 use larder_config::Methods;
 use larder_config::tiers::PurgeMethod;
-use larder_observe::RequestOutcome;
-use larder_observe::log::ResponseEnd;
-use larder_semantics::date;
-use larder_semantics::field::FieldList;
-use larder_stdx::clock;
+use larder_counters::Counters;
+use larder_semantics::field;
 use larder_store::purges::{PurgeScope, Strength};
-use larder_transport::body::BodyPiece;
-use larder_transport::{Client, Reply, ResponseBody};
-use larder_wire::message::Request;
+use larder_transport::{Client, Synthetic};
+use larder_wire::message::RequestHead;
 use serde_json::{Value, json};
 
 /// Tags that one request may name.
@@ -23,11 +18,13 @@ const MOST_TAGS: usize = 256;
 
 /// The route whose `cache.purge` decides about the request; `None` where it is no `PURGE`, or one of which its route
 /// says nothing: an unknown method then, the origin's business.
-pub fn route<'r>(router: &'r Router, request: &Request) -> Option<&'r Matched> {
-    if request.method != "PURGE" {
-        return None;
-    }
-    let matched = router.at_path(&request.authority, &request.target)?;
+#[inline]
+pub fn route<'r>(router: &'r Router, method: &str, authority: &str, target: &str) -> Option<&'r Matched> {
+    if method == "PURGE" { ours(router, authority, target) } else { None }
+}
+
+fn ours<'r>(router: &'r Router, authority: &str, target: &str) -> Option<&'r Matched> {
+    let matched = router.at_path(authority, target)?;
     let is_ours =
         matched.purge.method != PurgeMethod::Unknown && matches!(matched.target, RouteTarget::Proxy(_));
     is_ours.then_some(matched)
@@ -35,30 +32,35 @@ pub fn route<'r>(router: &'r Router, request: &Request) -> Option<&'r Matched> {
 
 /// Answers a `PURGE` that [`route`] says is ours.
 pub async fn answer(
-    front: &RequestHandler,
+    purges: &PurgeQueue,
+    router: &Router,
+    counters: &Counters,
     matched: &Matched,
-    request: &Request,
+    request: &RequestHead<'_>,
     client: &Client,
-    reply: Reply<'_>,
-) -> RequestOutcome {
+) -> Synthetic {
     let peer = client.peer.map(|it| it.ip());
     let (status, value) = match (matched.purge.method, reach::lets(matched, peer)) {
-        (PurgeMethod::Allowed, true) => purge(front, request, client).await,
+        (PurgeMethod::Allowed, true) => purge(purges, router, request, client).await,
         (PurgeMethod::Allowed, false) => {
             (403, problem(403, "This client may not purge: its address is not in cache.purge.from."))
         }
         _ => (405, problem(405, "PURGE is disabled for this route (cache.purge.method).")),
     };
     if matches!(status, 403 | 405) {
-        front.gateway.counters.purges_refused.add(1);
+        counters.purges_refused.add(1);
     }
-    let allow = (status == 405).then(|| match &matched.methods {
-        Methods::Any => "GET, HEAD, OPTIONS, POST, PUT, PATCH, DELETE".to_owned(),
-        Methods::Only(these) => {
-            these.iter().filter(|it| *it != "PURGE").cloned().collect::<Vec<_>>().join(", ")
+    let mut text = serde_json::to_vec(&value).unwrap_or_default();
+    text.push(b'\n');
+    let page = Synthetic::new(status, "application/json", text).with("Cache-Control", "no-store");
+    match (status, &matched.methods) {
+        (405, Methods::Any) => page.with("Allow", "GET, HEAD, OPTIONS, POST, PUT, PATCH, DELETE"),
+        (405, Methods::Only(these)) => {
+            let others: Vec<&str> = these.iter().map(String::as_str).filter(|it| *it != "PURGE").collect();
+            page.with("Allow", others.join(", "))
         }
-    });
-    send(reply, status, &value, allow.as_deref()).await
+        _ => page,
+    }
 }
 
 fn problem(status: u16, detail: &str) -> Value {
@@ -67,20 +69,22 @@ fn problem(status: u16, detail: &str) -> Value {
 
 /// Purges what the request names: its URL, or the tags of its `Surrogate-Key` or `Cache-Tag` as far as
 /// the client may purge.
-async fn purge(front: &RequestHandler, request: &Request, client: &Client) -> (u16, Value) {
-    let router = front.router.borrow().clone();
-    let scopes = match named(request, &router) {
+async fn purge(
+    purges: &PurgeQueue,
+    router: &Router,
+    request: &RequestHead<'_>,
+    client: &Client,
+) -> (u16, Value) {
+    let scopes = match named(request, router) {
         Ok(NamedByRequest::Url(url)) => vec![PurgeScope::Url(url)],
-        Ok(NamedByRequest::Tags(tags)) => {
-            match reach::limited(&router, client.peer.map(|it| it.ip()), tags) {
-                Ok(scopes) => scopes,
-                Err(sentence) => return (403, problem(403, &sentence)),
-            }
-        }
+        Ok(NamedByRequest::Tags(tags)) => match reach::limited(router, client.peer.map(|it| it.ip()), tags) {
+            Ok(scopes) => scopes,
+            Err(sentence) => return (403, problem(403, &sentence)),
+        },
         Err(sentence) => return (400, problem(400, &sentence)),
     };
     let flag = |name: &str| {
-        request.fields.get(name).is_some_and(|it| it == b"1" || it.eq_ignore_ascii_case(b"true"))
+        field::first(request.fields, name).is_some_and(|it| it == b"1" || it.eq_ignore_ascii_case(b"true"))
     };
     let is_soft = flag("fastly-soft-purge") || flag("soft-purge");
     let strength = if is_soft { Strength::Soft } else { Strength::Hard };
@@ -89,7 +93,7 @@ async fn purge(front: &RequestHandler, request: &Request, client: &Client) -> (u
     for scope in scopes {
         let order =
             PurgeOrder { asked: PurgeRequest { scope, strength }, by: by.clone(), wait: true, here: None };
-        match front.purges.purge(order).await {
+        match purges.purge(order).await {
             Ok(it) => done.push(it.json()),
             Err(sentence) => return (503, problem(503, &sentence)),
         }
@@ -116,9 +120,9 @@ const OF_OTHERS: [&str; 14] = [
 ];
 
 /// Refuses what asks for another way of purging than by URL or tag.
-fn understood(request: &Request) -> Result<(), String> {
+fn understood(request: &RequestHead<'_>) -> Result<(), String> {
     let known = |it: &[u8]| ["default", "exact"].iter().any(|own| it.eq_ignore_ascii_case(own.as_bytes()));
-    if let Some(other) = request.fields.get_all("x-purge-method").find(|it| !known(it)) {
+    if let Some(other) = field::all(request.fields, "x-purge-method").find(|it| !known(it)) {
         return Err(format!(
             "X-Purge-Method: {} is not supported: PURGE removes one URL, or the tags in Surrogate-Key or Cache-Tag. \
              For patterns use `larder purge --prefix` or `--where`, or POST /cache/purge of the admin.",
@@ -132,7 +136,7 @@ fn understood(request: &Request) -> Result<(), String> {
             request.target
         ));
     }
-    match OF_OTHERS.iter().find(|it| request.fields.contains(it)) {
+    match OF_OTHERS.iter().find(|name| request.fields.iter().any(|it| it.is(name))) {
         Some(name) => Err(format!("{name} is not supported; send tags in Surrogate-Key or Cache-Tag.")),
         None => Ok(()),
     }
@@ -144,11 +148,11 @@ enum NamedByRequest {
     Tags(Vec<Box<str>>),
 }
 
-fn named(request: &Request, router: &Router) -> Result<NamedByRequest, String> {
+fn named(request: &RequestHead<'_>, router: &Router) -> Result<NamedByRequest, String> {
     understood(request)?;
     let mut tags: Vec<Box<str>> = Vec::new();
     for name in ["surrogate-key", "cache-tag"] {
-        for it in request.fields.view().iter().filter(|it| it.is(name)) {
+        for it in request.fields.iter().filter(|it| it.is(name)) {
             let text = std::str::from_utf8(it.value).map_err(|_| format!("{name} is not valid UTF-8."))?;
             let before = tags.len();
             for tag in text.split([' ', ',', '\t']).filter(|it| !it.is_empty()) {
@@ -163,26 +167,8 @@ fn named(request: &Request, router: &Router) -> Result<NamedByRequest, String> {
         return Err(format!("{} tags; one request purges at most {MOST_TAGS}.", tags.len()));
     }
     if tags.is_empty() {
-        let url = asked::requested(request.scheme, &request.authority, &request.target, router)?;
+        let url = asked::requested(request.scheme, request.authority, request.target, router)?;
         return Ok(NamedByRequest::Url(url));
     }
     Ok(NamedByRequest::Tags(tags))
-}
-
-async fn send(mut reply: Reply<'_>, status: u16, value: &Value, allow: Option<&str>) -> RequestOutcome {
-    let mut text = serde_json::to_vec(value).unwrap_or_default();
-    text.push(b'\n');
-    let mut fields = FieldList::new();
-    fields.push("Date", date::format(clock::wall()));
-    fields.push("Content-Type", "application/json");
-    fields.push("Cache-Control", "no-store");
-    if let Some(allow) = allow {
-        fields.push("Allow", allow);
-    }
-    let length = ResponseBody::Length(text.len() as u64);
-    let sent = reply.head(status, &fields, length).await.is_ok()
-        && reply.piece(BodyPiece::Bytes(text.into())).await.is_ok();
-    let body = reply.body_bytes();
-    let end = if sent && reply.finish(None).await.is_ok() { ResponseEnd::Whole } else { ResponseEnd::Cut };
-    RequestOutcome { status, body, report: None, end, origin: None }
 }

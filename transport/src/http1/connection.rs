@@ -2,18 +2,14 @@
 
 use super::reply::{AfterResponse, Http1Reply};
 use super::request_body::{BodyState, Http1RequestBody};
-use crate::ResponseWriter;
 use crate::client_socket::ClientSocket;
 use crate::handler::{self, AnswerNow, Client, Handler};
-use crate::http2;
 use crate::outbox::Outbox;
 use crate::outbox::SendProgress;
 use crate::worker::{Expired, ReadPhase};
-use larder_semantics::date;
-use larder_stdx::clock;
+use crate::{ResponseWriter, Synthetic, http2};
 use larder_wire::http1::request::{ParsedRequest, parse};
-use larder_wire::http1::write;
-use larder_wire::message::{Framing, HeadLimits, Reject, Request, Storage};
+use larder_wire::message::{Framing, HeadLimits, Reject, Request, Storage, Version};
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -115,7 +111,7 @@ pub async fn serve<H: Handler>(link: ClientSocket, client: Client, handler: Rc<H
 /// Answers any input of the client with a given page, and closes.
 pub async fn turn_away<H: Handler>(link: ClientSocket, handler: &H, status: u16, sentence: &str) {
     let connection = Http1Connection::new(link);
-    if connection.refuse(status, handler.refusal(status, sentence)).await == AfterResponse::Reset {
+    if connection.refuse(handler.refusal(status, sentence)).await == AfterResponse::Reset {
         connection.link.reset();
     }
 }
@@ -148,13 +144,10 @@ impl Http1Connection {
             ReadTurn::Write => self.after_failure(),
             ReadTurn::Refuse(reject) => {
                 let page = handler.refusal(reject.status(), reject.sentence());
-                handler.rejected(reject, client, page.1.len() as u64);
-                self.refuse(reject.status(), page).await
+                handler.rejected(reject, client, page.length());
+                self.refuse(page).await
             }
-            ReadTurn::Late => {
-                let page = handler.refusal(408, "The request head timed out.");
-                self.refuse(408, page).await
-            }
+            ReadTurn::Late => self.refuse(handler.refusal(408, "The request head timed out.")).await,
             ReadTurn::Close => self.close(Farewell::Plain).await,
             ReadTurn::Gone | ReadTurn::Http2 => AfterResponse::Close,
         };
@@ -361,17 +354,11 @@ impl Http1Connection {
         }
     }
 
-    /// Answers a rejected request, and closes.
-    async fn refuse(&self, status: u16, (kind, page): (&str, String)) -> AfterResponse {
+    /// Answers what was refused, and closes.
+    async fn refuse(&self, page: Synthetic) -> AfterResponse {
+        let page = page.with("Cache-Control", "no-store");
         self.link.with_output(|output| {
-            let text = output.text();
-            write::status_line(status, text);
-            write::field("Date", date::format(clock::wall()).as_bytes(), text);
-            write::field("Content-Type", kind.as_bytes(), text);
-            write::field("Content-Length", page.len().to_string().as_bytes(), text);
-            write::field("Cache-Control", b"no-store", text);
-            text.extend_from_slice(b"Connection: close\r\n\r\n");
-            text.extend_from_slice(page.as_bytes());
+            page.write_now("GET", &mut ResponseWriter::http1(Version::Http11, true, output))
         });
         self.link.watched.forgive();
         self.close(Farewell::Lingering).await

@@ -11,9 +11,6 @@ use crate::body::BodyPiece;
 use crate::client_socket::ClientGone;
 use crate::handler::{self, AnswerNow, Client, Handler};
 use crate::outbox::Outbox;
-use bytes::Bytes;
-use larder_semantics::date;
-use larder_stdx::clock;
 use larder_wire::http2::frame::{
     self, Http2Frame, Http2Setting, MAX_SIZE, MAX_WINDOW, ParsedFrame, SettingsFrame,
 };
@@ -434,16 +431,11 @@ impl<H: Handler> Taking<'_, H> {
             self.handler.rejected(reject, self.client, 0);
             return self.reset(id, ErrorCode::Protocol, ClientGone::Malformed);
         }
-        let (kind, page) = self.handler.refusal(reject.status(), reject.sentence());
-        self.handler.rejected(reject, self.client, page.len() as u64);
+        let page = self.handler.refusal(reject.status(), reject.sentence()).with("Cache-Control", "no-store");
+        self.handler.rejected(reject, self.client, page.length());
         let window = self.state.window.min(self.state.first_window);
         let mut answer = ResponseWriter::http2(id, window, &mut self.state.encoder, self.out);
-        answer.status(reject.status());
-        answer.field_with("Date", |text| date::write(clock::wall(), text));
-        answer.field("Content-Type", kind.as_bytes());
-        answer.field("Content-Length", page.len().to_string().as_bytes());
-        answer.field("Cache-Control", b"no-store");
-        answer.end_with(&Bytes::from(page));
+        page.write_now("GET", &mut answer);
         let (sent, rest) = answer.into_rest();
         let is_sent = rest.is_none();
         self.send_rest(id, sent, rest);

@@ -169,6 +169,26 @@ pub struct Request {
     pub expects_continue: bool,
 }
 
+impl Request {
+    /// The head of a request that is kept, whose `fields` are a view of its own.
+    #[must_use]
+    pub fn head<'a>(&'a self, fields: &'a [Field<'a>]) -> RequestHead<'a> {
+        RequestHead {
+            method: &self.method,
+            scheme: self.scheme,
+            target: &self.target,
+            needs_encoding: false,
+            authority: &self.authority,
+            version: self.version,
+            protocol: self.protocol.as_deref(),
+            fields,
+            framing: self.framing,
+            keep_alive: false, // Its connection knows.
+            expects_continue: self.expects_continue,
+        }
+    }
+}
+
 impl RequestHead<'_> {
     /// A copy that outlives the read buffer.
     #[must_use]

@@ -1,0 +1,166 @@
+//! A response that larder makes itself, whole: error page, redirect, listing, JSON of the admin. One form for all who make one, and
+//! one way to send it at either speed.
+
+use crate::body::BodyPiece;
+use crate::{Reply, ResponseBody, ResponseWriter};
+use bytes::Bytes;
+use larder_semantics::date;
+use larder_semantics::field::FieldList;
+use larder_stdx::clock;
+use larder_wire::message::reason;
+
+/// The media type of pages that are one sentence.
+pub const PLAIN_TEXT: &str = "text/plain; charset=utf-8";
+
+/// A whole response of our own.
+#[derive(Clone)]
+pub struct Synthetic {
+    /// The status code.
+    pub status: u16,
+    /// End-to-end fields, as GET gets them. `Date`, `Connection` and what frames the body are the sender's to add.
+    pub fields: FieldList,
+    /// The body in order, as GET gets it: HEAD, 204 and 304 are sent none of it.
+    pub body: Vec<BodyPiece>,
+}
+
+/// What was sent of a [`Synthetic`] response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SyntheticSent {
+    /// The status.
+    pub status: u16,
+    /// Bytes of body.
+    pub body: u64,
+    /// Whether it left to its last byte.
+    pub complete: bool,
+}
+
+impl Synthetic {
+    /// A response without a body.
+    #[must_use]
+    pub fn empty(status: u16) -> Self {
+        Self { status, fields: FieldList::new(), body: Vec::new() }
+    }
+
+    /// A response with a body from memory.
+    #[must_use]
+    pub fn new(status: u16, media_type: &str, body: impl Into<Bytes>) -> Self {
+        let body = BodyPiece::Bytes(body.into());
+        let body = if body.is_empty() { Vec::new() } else { vec![body] };
+        Self { body, ..Self::empty(status) }.with("Content-Type", media_type)
+    }
+
+    /// An error page: the status with its reason, and one sentence. Nothing of the request is in it.
+    #[must_use]
+    pub fn page(status: u16, sentence: &str) -> Self {
+        Self::new(status, PLAIN_TEXT, format!("{status} {}\n{sentence}\n", reason(status)))
+    }
+
+    /// The same with another field.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: impl AsRef<[u8]>) -> Self {
+        self.fields.push(name, value);
+        self
+    }
+
+    /// Bytes of its body.
+    #[must_use]
+    pub fn length(&self) -> u64 {
+        self.body.iter().map(BodyPiece::len).sum()
+    }
+
+    /// How its body is framed.
+    #[must_use]
+    pub fn framing(&self) -> ResponseBody {
+        match self.has_body() {
+            true => ResponseBody::Length(self.length()),
+            false => ResponseBody::None,
+        }
+    }
+
+    /// Whether its status lets it have a body (RFC 9110 §6.4.1).
+    fn has_body(&self) -> bool {
+        !matches!(self.status, 204 | 304)
+    }
+
+    /// Sends it at the slow speed.
+    pub async fn send(mut self, mut reply: Reply<'_>) -> SyntheticSent {
+        self.fields.push("Date", date::format(clock::wall()));
+        let status = self.status;
+        let complete = self.send_by(&mut reply).await;
+        let body = reply.body_bytes();
+        SyntheticSent { status, body, complete: complete && reply.finish(None).await.is_ok() }
+    }
+
+    async fn send_by(self, reply: &mut Reply<'_>) -> bool {
+        if reply.head(self.status, &self.fields, self.framing()).await.is_err() {
+            return false;
+        }
+        for piece in self.body {
+            if reply.piece(piece).await.is_err() {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Writes it at the fast speed, in answer to a request of `method`; the bytes of body that this sends. `None`, and nothing is
+    /// written, where its body is of several pieces: those are sent at the slow speed.
+    pub fn write_now(&self, method: &str, answer: &mut ResponseWriter<'_>) -> Option<u64> {
+        if self.body.len() > 1 {
+            return None;
+        }
+        answer.status(self.status);
+        answer.field_with("Date", |text| date::write(clock::wall(), text));
+        for it in self.fields.iter().filter(|it| !it.is("content-length")) {
+            answer.field(it.name, it.value);
+        }
+        if self.has_body() {
+            answer.field("Content-Length", itoa::Buffer::new().format(self.length()).as_bytes());
+        }
+        match self.body.first().filter(|_| self.has_body() && method != "HEAD") {
+            Some(piece) => {
+                answer.end_with_piece(piece.clone());
+                Some(piece.len())
+            }
+            None => {
+                answer.end();
+                Some(0)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::outbox::Outbox;
+    use larder_wire::message::Version;
+
+    /// What is written of a response at the fast speed, without its `Date`.
+    fn written(it: &Synthetic, method: &str) -> (Option<u64>, String) {
+        let mut out = Outbox::default();
+        let sent = it.write_now(method, &mut ResponseWriter::http1(Version::Http11, false, &mut out));
+        let text = String::from_utf8(out.text().clone()).unwrap();
+        (sent, text.split_inclusive("\r\n").filter(|it| !it.starts_with("Date: ")).collect())
+    }
+
+    #[test]
+    fn a_body_is_sent_where_there_can_be_one() {
+        let page = Synthetic::page(404, "None.").with("A", "b");
+        let head = "HTTP/1.1 404 Not Found\r\nContent-Type: text/plain; charset=utf-8\r\nA: b\r\nContent-Length: 20\r\n\r\n";
+        assert_eq!((Some(20), format!("{head}404 Not Found\nNone.\n")), written(&page, "GET"));
+        assert_eq!((Some(0), head.to_owned()), written(&page, "HEAD"));
+        let none = Synthetic::new(304, "a/b", "body").with("ETag", "\"a\"");
+        let head = "HTTP/1.1 304 Not Modified\r\nContent-Type: a/b\r\nETag: \"a\"\r\n\r\n";
+        assert_eq!((Some(0), head.to_owned()), written(&none, "GET"));
+        let empty = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+        assert_eq!((Some(0), empty.to_owned()), written(&Synthetic::empty(200), "GET"));
+    }
+
+    #[test]
+    fn several_pieces_are_not_written_at_once() {
+        let piece = || BodyPiece::Bytes(Bytes::from_static(b"a"));
+        let it = Synthetic { body: vec![piece(), piece()], ..Synthetic::empty(206) };
+        assert_eq!((None, String::new(), 2), (written(&it, "GET").0, written(&it, "GET").1, it.length()));
+    }
+}
