@@ -1,8 +1,9 @@
 //! The pages of the site and their caching rules. Pure except [`DemoSite`], the data that visitors change.
 
 use super::image;
-use super::shell::{PageShell, escape};
+use super::shell::PageShell;
 use super::words::{self, DemoRecipe, RECIPES, SHELVES};
+use larder_stdx::html::escape;
 use std::fmt::Write as _;
 
 /// The most lines of the guest book that are kept.

@@ -1,5 +1,6 @@
 //! The frame of every page: head, style, navigation, and the footer with the time of its generation.
 
+use larder_stdx::html::escape;
 use std::fmt::Write as _;
 
 const STYLE: &str = r#"
@@ -68,21 +69,5 @@ pub fn document(page: &PageShell, making: &Making) -> String {
          reload, the page came from the cache.</span></div></footer><script>{SCRIPT}</script></html>",
         making.at, making.took, making.count, making.cache_control
     );
-    out
-}
-
-/// Escapes a text for HTML, attributes included.
-pub fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for it in text.chars() {
-        match it {
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '&' => out.push_str("&amp;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            _ => out.push(it),
-        }
-    }
     out
 }

@@ -3,12 +3,13 @@
 
 use super::file::{self, RecordedTraces};
 use super::scale::{SecondsAxis, percentile, spell_micros};
-use super::svg::{self, DrawingSize, Point, PointKind, escape};
+use super::svg::{self, DrawingSize, Point, PointKind};
 use crate::cli;
 use larder_gateway::stages::{RequestStage, SpentTimes};
 use larder_semantics::date;
 use larder_stdx::clock::WallTime;
 use larder_stdx::error::plain;
+use larder_stdx::html::escape;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs::File;

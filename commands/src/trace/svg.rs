@@ -1,6 +1,7 @@
 //! One scatter plot as SVG text: axes, labels, percentile lines, points by kind. The data come from `plot`.
 
 use super::scale::{Decades, SecondsAxis, percentile, spell_micros};
+use larder_stdx::html::escape;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
@@ -140,21 +141,6 @@ fn seconds(micros: u64, step: u64) -> String {
     if places == 0 { whole.to_string() } else { format!("{whole}.{}", &rest[..places]) }
 }
 
-/// Escapes a text for HTML.
-pub fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for it in text.chars() {
-        match it {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            it => out.push(it),
-        }
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -166,10 +152,5 @@ mod tests {
         check(500_000, 500_000, "0.5");
         check(1_020_000, 20_000, "1.02");
         check(7, 1, "0.000007");
-    }
-
-    #[test]
-    fn text_is_escaped() {
-        assert_eq!("&lt;a href=&quot;&amp;&quot;&gt;", escape("<a href=\"&\">"));
     }
 }
