@@ -6,7 +6,8 @@ mod proxy;
 mod tiers;
 mod tls;
 
-use super::kind::{self, ConfigValue, HostPattern, PathPattern};
+use super::address;
+use super::kind::{ConfigValue, HostPattern, PathPattern};
 use super::loop_check::{LOOP, SENTENCE, is_admin, is_listener};
 use super::presets;
 use super::problem::{Problem, Rejected, Source};
@@ -131,7 +132,7 @@ impl ConfigCheck {
 
     fn telemetry(&self) -> Option<Collector> {
         let sample = u32::try_from(self.number("telemetry.sample")).unwrap_or(u32::MAX);
-        let to = kind::origin(&self.text("telemetry.otlp")).ok()?;
+        let to = address::origin(&self.text("telemetry.otlp")).ok()?;
         Some(Collector { to, sample, follow: self.flag("telemetry.follow") })
     }
 
@@ -172,7 +173,7 @@ impl ConfigCheck {
     }
 
     fn admin(&self) -> AdminConfig {
-        let address = kind::socket_address(&self.text("admin.listen"));
+        let address = address::socket_address(&self.text("admin.listen"));
         let listen = match address {
             Some(address) if self.flag("admin.enabled") => match self.source("admin.listen") {
                 Source::Default => AdminListen::From(address),

@@ -1,16 +1,13 @@
 //! The types of values: units and ranges, and the parser of one value from text.
 
 use super::LogFormat;
-use super::member::{self, MemberProtocol, OriginMember};
+use super::address::{self, entrance, is_host, origin, socket_address};
+use super::member::{self, OriginMember};
 use super::place::FleetServer;
 use larder_observe::log::form;
-use larder_origin::OriginAddress;
+use larder_semantics::field::is_token;
 use larder_semantics::network::{Network, Peers};
-use larder_semantics::scheme::Scheme;
 use larder_stdx::size::ByteSize;
-use larder_transport::listener::{Entrance, Listen, Preamble};
-use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::time::Duration;
 
 /// The type of a key's value, with its range.
@@ -301,11 +298,13 @@ impl TextForm {
             TextForm::FileName => {
                 !text.is_empty() && text != "." && text != ".." && !text.contains(['/', '\0'])
             }
-            TextForm::Method | TextForm::FieldName | TextForm::CookieName => is_token(text),
+            TextForm::Method | TextForm::FieldName | TextForm::CookieName => is_token(text.as_bytes()),
             TextForm::FieldValue => {
                 !text.is_empty() && text.trim() == text && text.bytes().all(|it| (b' '..=b'~').contains(&it))
             }
-            TextForm::CookieGlob => is_token(&text.replacen('*', "", 1)) && text.matches('*').count() <= 1,
+            TextForm::CookieGlob => {
+                is_token(text.replacen('*', "", 1).as_bytes()) && text.matches('*').count() <= 1
+            }
             TextForm::Tier => TIERS.contains(&text),
             TextForm::Coding => CODINGS.contains(&text),
             TextForm::MediaType => is_media_type(text),
@@ -332,11 +331,8 @@ impl TextForm {
                  header, \"http+proxy://ADDR:PORT\", \"https+proxy://ADDR:PORT\" or \"unix+proxy:/PATH\""
             }
             TextForm::SocketAddress => "ADDR:PORT such as \"127.0.0.1:9180\"",
-            TextForm::Origin => "\"http://HOST:PORT\", \"HOST:PORT\" or \"unix:/PATH\"",
-            TextForm::Member => {
-                "\"http://HOST:PORT\", \"https://HOST:PORT\", \"h2c://HOST:PORT\", \"HOST:PORT\", \"unix:/PATH\" or \
-                 \"h2c+unix:/PATH\", optionally followed by a space and \"weight=N\" from 1 to 1000, or \"drain\""
-            }
+            TextForm::Origin => address::ORIGIN,
+            TextForm::Member => member::ALLOWED,
             TextForm::HashBy => "\"target\", \"client\", \"header:NAME\" or \"cookie:NAME\"",
             TextForm::FailureStatus => "a status from 400 to 599",
             TextForm::Host => "a host name without port, \"*.NAME\" for any subdomain, or \"*\"",
@@ -393,126 +389,7 @@ fn is_media_type(text: &str) -> bool {
 /// The most bytes of a prefix or a namespace: a memcached key has 250, and an MD5 must fit behind it.
 const MAX_KEY_TEXT: usize = 100;
 
-/// A token of RFC 9110 section 5.6.2.
-pub(super) fn is_token(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|it| it.is_ascii_alphanumeric() || b"!#$%&'+-.^_`|~".contains(&it))
-}
-
-/// Parses a client listener: an address, and whether it requires the PROXY protocol.
-#[must_use]
-pub fn entrance(text: &str) -> Option<Entrance> {
-    let plain = |at: Listen| Entrance { at, preamble: Preamble::None };
-    let proxied = |at: Listen| Entrance { at, preamble: Preamble::Proxy };
-    let Some((scheme, rest)) = text.split_once("+proxy:") else { return listen(text).map(plain) };
-    match (scheme, rest.strip_prefix("//")) {
-        ("http", Some(address)) => socket_address(address).map(Listen::Tcp).map(proxied),
-        ("https", Some(address)) => socket_address(address).map(Listen::Tls).map(proxied),
-        ("unix", _) if !rest.is_empty() => Some(proxied(Listen::Unix(PathBuf::from(rest)))),
-        _ => listen(text).map(plain),
-    }
-}
-
-/// Parses a listening address; a host is `localhost` or an IP address, never looked up.
-#[must_use]
-pub fn listen(text: &str) -> Option<Listen> {
-    match text.strip_prefix("unix:") {
-        Some("") => None,
-        Some(path) => Some(Listen::Unix(PathBuf::from(path))),
-        None => match Scheme::split(text) {
-            Some((Scheme::Https, address)) => socket_address(address).map(Listen::Tls),
-            Some((Scheme::Http, address)) => socket_address(address).map(Listen::Tcp),
-            None => socket_address(text).map(Listen::Tcp),
-        },
-    }
-}
-
-/// Parses `ADDR:PORT`; `:PORT` and `localhost:PORT` mean 127.0.0.1, `*:PORT` every address.
-#[must_use]
-pub fn socket_address(text: &str) -> Option<SocketAddr> {
-    if let Ok(address) = text.parse() {
-        return Some(address);
-    }
-    let (host, port) = text.rsplit_once(':')?;
-    let port = self::port(port)?;
-    match host {
-        "" | "localhost" => Some(SocketAddr::from(([127, 0, 0, 1], port))),
-        "*" => Some(SocketAddr::from(([0, 0, 0, 0], port))),
-        _ => None,
-    }
-}
-
-/// Digits only: the standard parser would accept a sign.
-pub(super) fn port(digits: &str) -> Option<u16> {
-    digits.bytes().all(|it| it.is_ascii_digit()).then(|| digits.parse().ok())?
-}
-
-/// Parses the address of an origin.
-///
-/// # Errors The allowed forms, or the part that this form lacks.
-pub fn origin(text: &str) -> Result<OriginAddress, String> {
-    let bad = || TextForm::Origin.allowed().to_owned();
-    if let Some(path) = text.strip_prefix("unix:") {
-        let path = path.strip_prefix("//").unwrap_or(path);
-        return if path.is_empty() { Err(bad()) } else { Ok(OriginAddress::Unix(PathBuf::from(path))) };
-    }
-    let (rest, default_port) = match text.strip_prefix("http://") {
-        Some(rest) => (rest, Some(80)),
-        None => (text, None),
-    };
-    authority_of(text, rest, default_port)
-}
-
-/// Parses the address of an origin of a route, and its protocol.
-///
-/// # Errors The allowed forms.
-pub fn upstream(text: &str) -> Result<(OriginAddress, MemberProtocol), String> {
-    let read = if let Some(rest) = text.strip_prefix("https://") {
-        authority_of(text, rest, Some(443)).map(|it| (it, MemberProtocol::Https))
-    } else if let Some(rest) = text.strip_prefix("h2c://") {
-        authority_of(text, rest, Some(80)).map(|it| (it, MemberProtocol::H2c))
-    } else if let Some(path) = text.strip_prefix("h2c+").filter(|it| it.starts_with("unix:")) {
-        origin(path).map(|it| (it, MemberProtocol::H2c))
-    } else {
-        origin(text).map(|it| (it, MemberProtocol::Http))
-    };
-    // More forms are allowed here than for other origins.
-    read.map_err(|why| why.replacen(TextForm::Origin.allowed(), TextForm::Member.allowed(), 1))
-}
-
-fn authority_of(text: &str, rest: &str, default_port: Option<u16>) -> Result<OriginAddress, String> {
-    let bad = || TextForm::Origin.allowed().to_owned();
-    let authority = rest.strip_suffix('/').unwrap_or(rest);
-    if authority.contains('/') {
-        return Err(format!("{}, without a path", bad()));
-    }
-    let (host, port) = match authority.rsplit_once(':') {
-        Some((host, digits)) if !digits.contains(']') => (host, port(digits)),
-        _ => (authority, default_port),
-    };
-    let port = port.filter(|it| *it != 0).ok_or_else(bad)?;
-    if host.is_empty() && authority.len() == text.len() {
-        return Ok(OriginAddress::Tcp("127.0.0.1".to_owned(), port));
-    }
-    let literal = host.strip_prefix('[').and_then(|it| it.strip_suffix(']'));
-    match literal {
-        Some(inner) if inner.parse::<std::net::Ipv6Addr>().is_ok() => {
-            Ok(OriginAddress::Tcp(inner.to_owned(), port))
-        }
-        None if is_host(host) => Ok(OriginAddress::Tcp(host.to_ascii_lowercase(), port)),
-        _ => Err(bad()),
-    }
-}
-
-pub(super) fn is_host(text: &str) -> bool {
-    let label = |it: &str| {
-        !it.is_empty()
-            && it.len() <= 63
-            && it.bytes().all(|it| it.is_ascii_alphanumeric() || it == b'-' || it == b'_')
-    };
-    text.len() <= 253 && text.strip_suffix('.').unwrap_or(text).split('.').all(label)
-}
-
-/// The hosts of a site. Names are lower case and without port.
+/// Which hosts a site answers for. Names are lower case and without port.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum HostPattern {
     /// Only this name.
@@ -618,35 +495,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn origins() {
-        #[track_caller]
-        fn check(text: &str, expect: &str) {
-            let found = match origin(text) {
-                Ok(OriginAddress::Tcp(host, port)) => format!("{host} {port}"),
-                Ok(OriginAddress::Unix(path)) => format!("unix {}", path.display()),
-                Err(_) => "wrong".to_owned(),
-            };
-            assert_eq!(expect, found, "{text}");
-        }
-        check("http://127.0.0.1:8000", "127.0.0.1 8000");
-        check("http://App.Example", "app.example 80");
-        check("http://app/", "app 80");
-        check("localhost:3000", "localhost 3000");
-        check(":3000", "127.0.0.1 3000");
-        check("http://[::1]:80", "::1 80");
-        check("[::1]:80", "::1 80");
-        check("unix:/run/app.sock", "unix /run/app.sock");
-        check("unix:///run/app.sock", "unix /run/app.sock");
-        for text in ["", "app", "http://", "http://a:0", "http://a:65536", "http://a/b", "unix:", "ftp://a:1"]
-        {
-            check(text, "wrong");
-        }
-        for text in ["https://a", "http://a b:1", "http://[::1", "http://::1:80", "a:+5", "http://u@h:1"] {
-            check(text, "wrong");
-        }
-    }
-
-    #[test]
     fn patterns() {
         #[track_caller]
         fn check(a: &str, b: &str, expect: bool) {
@@ -664,33 +512,5 @@ mod tests {
         assert_eq!(HostPattern::Below(".example.com".into()), HostPattern::of("*.Example.com"));
         assert_eq!(None, HostPattern::parse("a:80"));
         assert_eq!(None, HostPattern::parse("a*"));
-    }
-
-    #[test]
-    fn addresses() {
-        assert_eq!(Some(SocketAddr::from(([127, 0, 0, 1], 80))), socket_address(":80"));
-        assert_eq!(Some(SocketAddr::from(([0, 0, 0, 0], 80))), socket_address("*:80"));
-        assert_eq!(None, socket_address("example.com:80"));
-        assert_eq!(None, listen("unix:"));
-        assert_eq!(None, listen("8080"));
-    }
-
-    #[test]
-    fn entrances() {
-        #[track_caller]
-        fn check(text: &str, expect: Option<&str>) {
-            assert_eq!(expect.map(str::to_owned), entrance(text).map(|it| it.to_string()), "{text}");
-        }
-        check(":80", Some("http://127.0.0.1:80"));
-        check("unix:/run/l", Some("unix:/run/l"));
-        check("unix:a+proxy:b", Some("unix:a+proxy:b"));
-        check("http+proxy://*:80", Some("http+proxy://0.0.0.0:80"));
-        check("https+proxy://[::1]:443", Some("https+proxy://[::1]:443"));
-        check("unix+proxy:/run/l", Some("unix+proxy:/run/l"));
-        for text in
-            ["unix+proxy:", "http+proxy:127.0.0.1:80", "+proxy://:80", "ftp+proxy://:80", "proxy://:80"]
-        {
-            check(text, None);
-        }
     }
 }

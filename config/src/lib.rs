@@ -5,6 +5,7 @@
 //! flags ──────────▶   ^
 //! ```
 
+pub mod address;
 mod check;
 pub mod diff;
 pub mod edit;

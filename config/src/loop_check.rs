@@ -70,14 +70,14 @@ mod tests {
 
     #[track_caller]
     fn check(origin: &str, admin: &str, expect: bool) {
-        let origin = crate::kind::origin(origin).unwrap();
+        let origin = crate::address::origin(origin).unwrap();
         let admin = Some(admin.parse().unwrap());
         assert_eq!(expect, is_admin(&origin, admin, Some(Path::new("/run/a.sock"))), "{origin:?} {admin:?}");
     }
 
     #[track_caller]
     fn check_listener(origin: &str, listen: Listen, expect: bool) {
-        let origin = crate::kind::origin(origin).unwrap();
+        let origin = crate::address::origin(origin).unwrap();
         assert_eq!(expect, is_listener(&origin, &listen), "{origin:?} {listen:?}");
     }
 

@@ -1,14 +1,19 @@
-//! The origins of a route with their weights and settings. Their addresses are parsed in `kind`.
+//! The origins of a route, as a file names and weighs them, and how they are used. Where one is, is read in `address`.
 
-use super::kind;
+use super::address;
 use larder_gateway::HashBy;
 use larder_origin::{
     GroupRules, HealthCheck, Http2, OriginAddress, OriginSecurity, OriginTls, OutlierEjection,
 };
+use larder_semantics::field::is_token;
 use std::fmt;
 
 /// The largest weight of an origin.
 const MAX_WEIGHT: u32 = 1000;
+
+/// What an origin of a route may be, as the end of a sentence.
+pub const ALLOWED: &str = "\"http://HOST:PORT\", \"https://HOST:PORT\", \"h2c://HOST:PORT\", \"HOST:PORT\", \"unix:/PATH\" or \
+     \"h2c+unix:/PATH\", optionally followed by a space and \"weight=N\" from 1 to 1000, or \"drain\"";
 
 /// One origin of a route.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,7 +66,7 @@ impl OriginMember {
     /// # Errors The allowed forms.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut words = text.split_ascii_whitespace();
-        let (at, scheme) = kind::upstream(words.next().unwrap_or(""))?;
+        let (at, scheme) = upstream(words.next().unwrap_or(""))?;
         let mut member = Self { at, scheme, weight: 1, drained: false };
         for word in words {
             match word.strip_prefix("weight=") {
@@ -73,7 +78,7 @@ impl OriginMember {
                     })?;
                 }
                 None if word == "drain" => member.drained = true,
-                None => return Err(kind::TextForm::Member.allowed().to_owned()),
+                None => return Err(ALLOWED.to_owned()),
             }
         }
         Ok(member)
@@ -143,14 +148,32 @@ impl fmt::Display for OriginMember {
     }
 }
 
-/// Parses `target`, `client`, `header:NAME` or `cookie:NAME`.
+/// Reads the address of an origin of a route, and what it speaks.
+///
+/// # Errors
+/// What is allowed.
+fn upstream(text: &str) -> Result<(OriginAddress, MemberProtocol), String> {
+    let read = if let Some(rest) = text.strip_prefix("https://") {
+        address::authority_of(text, rest, Some(443)).map(|it| (it, MemberProtocol::Https))
+    } else if let Some(rest) = text.strip_prefix("h2c://") {
+        address::authority_of(text, rest, Some(80)).map(|it| (it, MemberProtocol::H2c))
+    } else if let Some(path) = text.strip_prefix("h2c+").filter(|it| it.starts_with("unix:")) {
+        address::origin(path).map(|it| (it, MemberProtocol::H2c))
+    } else {
+        address::origin(text).map(|it| (it, MemberProtocol::Http))
+    };
+    // What is allowed here is more than what is for other origins.
+    read.map_err(|why| why.replacen(address::ORIGIN, ALLOWED, 1))
+}
+
+/// Reads `target`, `client`, `header:NAME` or `cookie:NAME`.
 #[must_use]
 pub fn hash_by(text: &str) -> Option<HashBy> {
     match text.split_once(':') {
         None if text == "target" => Some(HashBy::Target),
         None if text == "client" => Some(HashBy::Client),
-        Some(("header", name)) if kind::is_token(name) => Some(HashBy::Header(name.to_owned())),
-        Some(("cookie", name)) if kind::is_token(name) => Some(HashBy::Cookie(name.to_owned())),
+        Some(("header", name)) if is_token(name.as_bytes()) => Some(HashBy::Header(name.to_owned())),
+        Some(("cookie", name)) if is_token(name.as_bytes()) => Some(HashBy::Cookie(name.to_owned())),
         _ => None,
     }
 }

@@ -43,14 +43,15 @@ impl FleetServer {
         if let Some((inner, rest)) = place.strip_prefix('[').and_then(|it| it.split_once(']')) {
             inner.parse::<std::net::Ipv6Addr>().ok()?;
             let port =
-                if rest.is_empty() { MEMCACHED_PORT } else { super::kind::port(rest.strip_prefix(':')?)? };
+                if rest.is_empty() { MEMCACHED_PORT } else { super::address::port(rest.strip_prefix(':')?)? };
             return (port != 0).then(|| Self { place: ServerAddress::Tcp(inner.to_owned(), port), weight });
         }
         let (host, port) = match place.rsplit_once(':') {
-            Some((host, digits)) => (host, super::kind::port(digits).filter(|it| *it != 0)?),
+            Some((host, digits)) => (host, super::address::port(digits).filter(|it| *it != 0)?),
             None => (place, MEMCACHED_PORT),
         };
-        super::kind::is_host(host).then(|| Self { place: ServerAddress::Tcp(host.to_owned(), port), weight })
+        super::address::is_host(host)
+            .then(|| Self { place: ServerAddress::Tcp(host.to_owned(), port), weight })
     }
 }
 

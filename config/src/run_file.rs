@@ -4,7 +4,7 @@
 //! A server holds a lock on its file as long as it runs: a process id could belong to another process by now, or to
 //! another container. The name has no meaning.
 
-use crate::kind;
+use crate::address;
 use crate::spelling::spell_listen;
 use crate::token::{self, Token, TokenPlace};
 use larder_stdx::error::plain;
@@ -191,7 +191,7 @@ fn read(path: &Path) -> Option<RunFileEntry> {
         let list = value[name].as_array().into_iter().flatten();
         list.filter_map(|it| it.as_str().map(str::to_owned)).collect()
     };
-    let admin: Vec<Listen> = texts("admin").iter().filter_map(|it| kind::listen(it)).collect();
+    let admin: Vec<Listen> = texts("admin").iter().filter_map(|it| address::listen(it)).collect();
     let path = |name: &str| value[name].as_str().map(PathBuf::from);
     (!admin.is_empty()).then(|| RunFileEntry {
         admin,
@@ -235,7 +235,7 @@ mod tests {
         let running = written(&folder);
         assert_eq!(0o600, running.path.metadata().unwrap().permissions().mode() & 0o777);
         let found = read_all(&folder);
-        let admin = ["127.0.0.1:9", "unix:/a"].map(|it| kind::listen(it).unwrap()).to_vec();
+        let admin = ["127.0.0.1:9", "unix:/a"].map(|it| address::listen(it).unwrap()).to_vec();
         assert_eq!((1, admin), (found.len(), found[0].admin.clone()));
         assert_eq!(Some(PathBuf::from("/c")), found[0].configuration);
         // One that was killed leaves its file, without the lock.

@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn a_name_that_means_nothing_but_a_listener_is_no_origin() {
-        let at = |it: &str| larder_config::kind::entrance(it).unwrap();
+        let at = |it: &str| larder_config::address::entrance(it).unwrap();
         let to = |it: &str| OriginAddress::Tcp(it.to_owned(), 8080);
         let both = [at("127.0.0.1:8080"), at("[::1]:8080")];
         let leads_here = |it: &str, listen: &[Entrance]| {

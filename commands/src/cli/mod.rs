@@ -16,6 +16,7 @@ mod wrong_action;
 
 pub use bench::Bench;
 use commands::{COMMANDS, CommandName, CommandRow, Flag, Means, NOT_BUILT};
+use larder_config::address;
 use larder_config::kind::{self, ConfigValue};
 use larder_config::plan::{Plan, PlanBase};
 use larder_config::problem::nearest;
@@ -553,7 +554,7 @@ pub fn summary(config: &Config) -> String {
 /// Reads the address of an admin, which is never behind TLS.
 #[must_use]
 pub fn admin_address(text: &str) -> Option<Listen> {
-    kind::listen(text).filter(|it| !matches!(it, Listen::Tls(_)))
+    address::listen(text).filter(|it| !matches!(it, Listen::Tls(_)))
 }
 
 fn spell_admin(it: &AdminConfig) -> String {

@@ -1,6 +1,6 @@
 //! The command line of `larder warm`: the URLs, the request rate, and the limit of origin requests.
 
-use super::{Ask, Given, Output, Usage, kind};
+use super::{Ask, Given, Output, Usage, address, kind};
 use larder_origin::OriginAddress;
 use larder_semantics::scheme::Scheme;
 use std::path::PathBuf;
@@ -103,8 +103,8 @@ impl Warm {
 ///
 /// # Errors The allowed values.
 pub(crate) fn listener(text: &str) -> Result<(OriginAddress, Scheme), String> {
-    let Some(rest) = text.strip_prefix("https://") else { return Ok((kind::origin(text)?, Scheme::Http)) };
-    let at = kind::origin(rest).or_else(|_| kind::origin(&format!("{rest}:443")))?;
+    let Some(rest) = text.strip_prefix("https://") else { return Ok((address::origin(text)?, Scheme::Http)) };
+    let at = address::origin(rest).or_else(|_| address::origin(&format!("{rest}:443")))?;
     match at {
         OriginAddress::Tcp(..) => Ok((at, Scheme::Https)),
         OriginAddress::Unix(_) => Err("https://HOST:PORT".to_owned()),

@@ -1,7 +1,7 @@
 //! The client listeners, and the trusted proxies: `listen` and the section `[clients]`.
 
 use super::ConfigCheck;
-use crate::{Clients, kind};
+use crate::{Clients, address};
 use larder_semantics::forwarded::Believed;
 use larder_semantics::network::{Network, Peers};
 use larder_transport::listener::{Entrance, Listen, Preamble};
@@ -11,7 +11,7 @@ impl ConfigCheck {
     pub(super) fn listen(&mut self) -> Vec<Entrance> {
         let is_trial = self.flag("tls.self_signed");
         let entrance = |text: &String| {
-            let it = kind::entrance(text)?;
+            let it = address::entrance(text)?;
             let at = if is_trial && !text.contains("://") { it.at.secured() } else { it.at };
             Some(Entrance { at, ..it })
         };
