@@ -8,11 +8,11 @@ use larder_config::spelling::spell_listen;
 use larder_config::token::{self, Token, VARIABLE};
 use larder_config::{AdminListen, Config};
 use larder_stdx::error::plain;
+use larder_transport::http_client::{ClientRequest, HttpClient};
 use larder_transport::listener::Listen;
 use serde_json::Value;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-use std::os::unix::net::UnixStream;
+use std::io::ErrorKind;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -20,8 +20,8 @@ use std::time::Duration;
 
 /// The time limit for each port that is probed for a larder's admin.
 const PROBE: Duration = Duration::from_millis(300);
-/// The most bytes of a response.
-const MAX_ANSWER: u64 = 4 << 20;
+/// Bytes of an answer at most.
+const MAX_ANSWER: usize = 4 << 20;
 
 /// The variable that names an admin like `--admin`, if no flag does.
 pub const ADDRESS: &str = "LARDER_ADMIN";
@@ -173,14 +173,15 @@ pub enum StreamRefusal {
 
 /// Server-sent events of a running larder, as they arrive.
 pub struct ServerEvents {
-    from: BufReader<Box<dyn AdminSocket>>,
-    text: String,
+    from: HttpClient,
+    /// What came and was not told yet: a piece may end within a character.
+    bytes: Vec<u8>,
 }
 
 /// The limit of silence; an event stream sends something at least every 10 seconds.
 const SILENCE: Duration = Duration::from_secs(40);
 
-/// The most bytes of one chunk, and of one event.
+/// Bytes of one event at most.
 const EVENT: usize = 4 << 20;
 
 impl ServerEvents {
@@ -188,64 +189,35 @@ impl ServerEvents {
     ///
     /// # Errors No larder responds, or it rejects the request.
     pub fn open(admin: &Listen, path: &str) -> Result<Self, StreamRefusal> {
-        let opened = Self::begin(admin, path).map_err(|error| StreamRefusal::Other(nobody(admin, &error)))?;
-        match opened {
-            (200, mut from) => {
-                let mut line = String::new();
-                while from.read_line(&mut line).is_ok_and(|it| it > 2) {
-                    line.clear();
-                }
-                Ok(Self { from, text: String::new() })
-            }
-            (status, mut from) => {
-                let mut text = String::new();
-                let _ = from.by_ref().take(MAX_ANSWER).read_to_string(&mut text);
-                let body = text.split_once("\r\n\r\n").map_or("", |it| it.1).to_owned();
-                let sentence = told(admin, Ok((status, body))).err().unwrap_or_default();
-                Err(if status == 400 {
-                    StreamRefusal::Asked(sentence)
-                } else {
-                    StreamRefusal::Other(sentence)
-                })
-            }
+        let other = |error| StreamRefusal::Other(nobody(admin, &error));
+        let (status, mut from) = begin(admin, SILENCE, ("GET", path), None).map_err(other)?;
+        if status == 200 {
+            return Ok(Self { from, bytes: Vec::new() });
         }
-    }
-
-    fn begin(admin: &Listen, path: &str) -> std::io::Result<(u16, BufReader<Box<dyn AdminSocket>>)> {
-        let (mut stream, host) = connect(admin, SILENCE)?;
-        let token = authorization(admin);
-        let head = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n{token}Connection: close\r\n\r\n");
-        stream.write_all(head.as_bytes())?;
-        let mut from = BufReader::new(stream);
-        let mut line = String::new();
-        from.read_line(&mut line)?;
-        Ok((line.split(' ').nth(1).and_then(|it| it.parse().ok()).unwrap_or(0), from))
+        let body = from.body(MAX_ANSWER).unwrap_or_default();
+        let answer = (status, String::from_utf8_lossy(&body).into_owned());
+        let sentence = told(admin, Ok(answer)).err().unwrap_or_default();
+        Err(if status == 400 { StreamRefusal::Asked(sentence) } else { StreamRefusal::Other(sentence) })
     }
 
     /// The name and data of the next event; `None` after the end of the stream, for any reason.
     pub fn next_event(&mut self) -> Option<(String, String)> {
         loop {
-            while let Some(end) = self.text.find("\n\n") {
-                let event: String = self.text.drain(..end + 2).collect();
+            while let Some(end) = self.bytes.windows(2).position(|it| it == b"\n\n") {
+                let event: Vec<u8> = self.bytes.drain(..end + 2).collect();
+                let event = String::from_utf8_lossy(&event);
                 let field =
                     |name: &str| event.lines().find_map(|it| it.strip_prefix(name)).map(str::trim_start);
                 if let (Some(name), Some(data)) = (field("event:"), field("data:")) {
                     return Some((name.to_owned(), data.to_owned()));
                 }
             }
-            let chunk = self.chunk().filter(|it| self.text.len() + it.len() <= EVENT)?;
-            self.text.push_str(&String::from_utf8_lossy(&chunk));
+            let chunk = self.from.next_bytes().ok()??;
+            if self.bytes.len() + chunk.len() > EVENT {
+                return None;
+            }
+            self.bytes.extend_from_slice(&chunk);
         }
-    }
-
-    fn chunk(&mut self) -> Option<Vec<u8>> {
-        let mut line = String::new();
-        (&mut self.from).take(64).read_line(&mut line).ok()?;
-        let size = usize::from_str_radix(line.trim_end(), 16).ok().filter(|it| (1..=EVENT).contains(it))?;
-        let mut chunk = vec![0; size + 2];
-        self.from.read_exact(&mut chunk).ok()?;
-        chunk.truncate(size);
-        Some(chunk)
     }
 }
 
@@ -261,13 +233,12 @@ pub fn serves(admin: &Listen) -> Result<Vec<String>, String> {
     }
 }
 
-/// The header line with the token, with its line end; empty for a Unix socket, whose permissions restrict access, and
-/// without a token.
-#[must_use]
-pub fn authorization(admin: &Listen) -> String {
+/// The value of `Authorization` that shows the token to a larder; `None` for a Unix socket, whose file says who may ask, and where
+/// there is no token.
+fn authorization(admin: &Listen) -> Option<String> {
     match (admin, own_token(admin)) {
-        (Listen::Tcp(_), Ok(token)) => format!("Authorization: Bearer {}\r\n", token.text()),
-        _ => String::new(),
+        (Listen::Tcp(_), Ok(token)) => Some(format!("Bearer {}", token.text())),
+        _ => None,
     }
 }
 
@@ -460,43 +431,35 @@ fn exchange_bytes(
     content_type: &str,
     body: &[u8],
 ) -> std::io::Result<(u16, String)> {
-    let (mut stream, host) = connect(admin, patience)?;
-    let (length, token) = (body.len(), authorization(admin));
-    let head = format!(
-        "{method} {path} HTTP/1.1\r\nHost: {host}\r\n{token}Content-Type: {content_type}\r\nContent-Length: {length}\r\n\
-         Connection: close\r\n\r\n"
-    );
-    stream.write_all(head.as_bytes())?;
-    // The server may respond before it has read everything, and close.
-    let sent = stream.write_all(body);
-    let mut answer = Vec::new();
-    let read = stream.take(MAX_ANSWER).read_to_end(&mut answer);
-    if answer.is_empty() {
-        sent.and(read.map(drop))?;
+    let answer = begin(admin, patience, (method, path), Some((content_type, body)))
+        .and_then(|(status, mut from)| Ok((status, from.body(MAX_ANSWER)?)));
+    match answer {
+        Ok((status, body)) => Ok((status, String::from_utf8_lossy(&body).into_owned())),
+        // Something listens there that is no larder.
+        Err(error) if error.kind() == ErrorKind::InvalidData => Ok((0, String::new())),
+        Err(error) => Err(error),
     }
-    let answer = String::from_utf8_lossy(&answer).into_owned();
-    let (head, text) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
-    let status = head.split(' ').nth(1).and_then(|it| it.parse().ok()).unwrap_or(0);
-    Ok((status, text.to_owned()))
 }
 
-trait AdminSocket: Read + Write {}
-impl<T: Read + Write> AdminSocket for T {}
-
-fn connect(admin: &Listen, patience: Duration) -> std::io::Result<(Box<dyn AdminSocket>, String)> {
-    match admin {
-        // The admin never uses TLS: the command line rejects such an address.
-        Listen::Tcp(address) | Listen::Tls(address) => {
-            let stream = TcpStream::connect_timeout(address, patience)?;
-            stream.set_read_timeout(Some(patience))?;
-            Ok((Box::new(stream), address.to_string()))
-        }
-        Listen::Unix(path) => {
-            let stream = UnixStream::connect(path)?;
-            stream.set_read_timeout(Some(patience))?;
-            Ok((Box::new(stream), "localhost".to_owned()))
-        }
-    }
+/// Sends a request, with a body of a type or without one; the status of the answer, whose body is still to come.
+fn begin(
+    admin: &Listen,
+    patience: Duration,
+    (method, target): (&str, &str),
+    body: Option<(&str, &[u8])>,
+) -> std::io::Result<(u16, HttpClient)> {
+    let host = match admin {
+        Listen::Tcp(address) | Listen::Tls(address) => address.to_string(),
+        Listen::Unix(_) => "localhost".to_owned(),
+    };
+    let token = authorization(admin);
+    let mut fields: Vec<(&str, &[u8])> = vec![("Connection", b"close")];
+    fields.extend(token.as_ref().map(|it| ("Authorization", it.as_bytes())));
+    fields.extend(body.map(|it| ("Content-Type", it.0.as_bytes())));
+    let mut client = HttpClient::connect(admin, patience)?;
+    let body = body.map(|it| it.1);
+    let head = client.ask(&ClientRequest { method, target, host: &host, fields: &fields, body })?;
+    Ok((head.status, client))
 }
 
 #[cfg(test)]

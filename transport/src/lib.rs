@@ -9,6 +9,7 @@ pub mod future_pool;
 mod handler;
 mod http1;
 mod http2;
+pub mod http_client;
 pub mod listener;
 mod outbox;
 mod proxy_protocol;

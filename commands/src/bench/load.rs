@@ -2,19 +2,15 @@
 //! checked to be complete and for the requested page.
 
 use larder_stdx::clock;
-use larder_wire::http1::chunked::{ChunkStep, ChunkedDecoder};
-use larder_wire::http1::response::{ParsedResponse, parse};
-use larder_wire::message::Framing;
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use larder_transport::http_client::{ClientRequest, HttpClient};
+use larder_transport::listener::Listen;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 /// The limit of one request: a slower response on this machine is an error.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-const HEAD_LIMIT: usize = 64 * 1024;
-
-/// The result of one measurement.
+/// What one measurement gave.
 pub(super) struct MeasuredLoad {
     /// Microseconds of each response.
     pub micros: Vec<u32>,
@@ -64,21 +60,12 @@ pub(super) fn measure(
     Ok(all)
 }
 
-struct LoadConnection {
-    stream: TcpStream,
-    buffer: Vec<u8>,
-}
+struct LoadConnection(HttpClient);
 
 impl LoadConnection {
     fn open(larder: SocketAddr) -> Result<Self, String> {
-        let open = || {
-            let stream = TcpStream::connect_timeout(&larder, PATIENCE)?;
-            stream.set_nodelay(true)?;
-            stream.set_read_timeout(Some(PATIENCE))?;
-            Ok::<_, std::io::Error>(stream)
-        };
-        let stream = open().map_err(|it| format!("{larder} is unreachable: {it}."))?;
-        Ok(Self { stream, buffer: Vec::new() })
+        let open = HttpClient::connect(&Listen::Tcp(larder), PATIENCE);
+        open.map(Self).map_err(|it| format!("{larder} is unreachable: {it}."))
     }
 
     fn run(&mut self, pages: &[String], first: usize, until: u64) -> MeasuredLoad {
@@ -105,65 +92,9 @@ impl LoadConnection {
 
     /// Requests one page; returns its status after the last byte.
     fn get(&mut self, page: &str) -> std::io::Result<u16> {
-        write!(self.stream, "GET {page} HTTP/1.1\r\nHost: bench\r\n\r\n")?;
-        self.buffer.clear();
-        let response = loop {
-            match parse(&self.buffer, HEAD_LIMIT, "GET") {
-                Ok(ParsedResponse::Head(response, length)) => {
-                    self.buffer.drain(..length);
-                    break response;
-                }
-                Ok(ParsedResponse::Partial) => self.read()?,
-                Err(_) => return Err(wrong("the head is malformed")),
-            }
-        };
-        match response.framing {
-            Framing::Empty => {}
-            Framing::Length(length) => {
-                while (self.buffer.len() as u64) < length {
-                    self.read()?;
-                }
-            }
-            Framing::Chunked => self.read_chunks()?,
-            Framing::Close => return Err(wrong("the response has no length")),
-        }
-        Ok(response.status)
+        let request = ClientRequest { method: "GET", target: page, host: "bench", fields: &[], body: None };
+        let head = self.0.ask(&request)?;
+        self.0.skip_body()?;
+        Ok(head.status)
     }
-
-    fn read_chunks(&mut self) -> std::io::Result<()> {
-        let mut decoder = ChunkedDecoder::default();
-        loop {
-            match decoder.step(&self.buffer).map_err(|_| wrong("a chunk is malformed"))? {
-                ChunkStep::End { .. } => return Ok(()),
-                ChunkStep::More { consumed } => {
-                    self.buffer.drain(..consumed);
-                    self.read()?;
-                }
-                ChunkStep::Data { consumed, data } => {
-                    self.buffer.drain(..consumed);
-                    if self.buffer.is_empty() {
-                        self.read()?;
-                    }
-                    let here = self.buffer.len().min(usize::try_from(data).unwrap_or(usize::MAX));
-                    self.buffer.drain(..here);
-                    decoder.took(here as u64);
-                }
-            }
-        }
-    }
-
-    fn read(&mut self) -> std::io::Result<()> {
-        let at = self.buffer.len();
-        self.buffer.resize(at + 64 * 1024, 0);
-        let read = self.stream.read(&mut self.buffer[at..]);
-        self.buffer.truncate(at + read.as_ref().copied().unwrap_or(0));
-        match read? {
-            0 => Err(wrong("the connection was closed")),
-            _ => Ok(()),
-        }
-    }
-}
-
-fn wrong(what: &'static str) -> std::io::Error {
-    std::io::Error::new(std::io::ErrorKind::InvalidData, what)
 }

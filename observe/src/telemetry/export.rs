@@ -6,15 +6,15 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use larder_counters::Counters;
 use larder_origin::OriginAddress;
+use larder_transport::http_client::{ClientRequest, HttpClient as Connection};
+use larder_transport::listener::Listen;
 use opentelemetry::trace::{SpanContext, SpanId, SpanKind, Status, TraceFlags, TraceId, TraceState};
 use opentelemetry::{InstrumentationScope, KeyValue};
 use opentelemetry_http::{HttpClient, HttpError, Request, Response};
 use opentelemetry_otlp::{SpanExporter, WithExportConfig, WithHttpConfig};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanExporter as _, SpanLinks};
-use std::io::{Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
-use std::os::unix::net::UnixStream;
+use std::net::ToSocketAddrs;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -25,8 +25,6 @@ const BATCH: usize = 256;
 const COMPANY: Duration = Duration::from_secs(1);
 /// The time limit of the collector for each step.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The most bytes of its response.
-const ANSWER: u64 = 64 * 1024;
 
 /// Sends queued spans.
 pub struct SpanSender {
@@ -184,63 +182,37 @@ struct CollectorClient {
     to: OriginAddress,
 }
 
-trait CollectorSocket: Read + Write {}
-impl<T: Read + Write> CollectorSocket for T {}
-
 impl CollectorClient {
-    fn connect(&self) -> std::io::Result<Box<dyn CollectorSocket>> {
-        match &self.to {
-            OriginAddress::Tcp(host, port) => {
-                let mut last = std::io::ErrorKind::NotFound.into();
-                for address in (host.as_str(), *port).to_socket_addrs()? {
-                    match TcpStream::connect_timeout(&address, PATIENCE) {
-                        Ok(stream) => {
-                            stream.set_read_timeout(Some(PATIENCE))?;
-                            stream.set_write_timeout(Some(PATIENCE))?;
-                            return Ok(Box::new(stream));
-                        }
-                        Err(error) => last = error,
-                    }
-                }
-                Err(last)
-            }
-            OriginAddress::Unix(path) => {
-                let stream = UnixStream::connect(path)?;
-                stream.set_read_timeout(Some(PATIENCE))?;
-                stream.set_write_timeout(Some(PATIENCE))?;
-                Ok(Box::new(stream))
+    fn connect(&self) -> std::io::Result<Connection> {
+        let (host, port) = match &self.to {
+            OriginAddress::Tcp(host, port) => (host.as_str(), *port),
+            OriginAddress::Unix(path) => return Connection::connect(&Listen::Unix(path.clone()), PATIENCE),
+        };
+        let mut last = std::io::ErrorKind::NotFound.into();
+        for address in (host, port).to_socket_addrs()? {
+            match Connection::connect(&Listen::Tcp(address), PATIENCE) {
+                Ok(connection) => return Ok(connection),
+                Err(error) => last = error,
             }
         }
+        Err(last)
     }
 }
 
 #[async_trait]
 impl HttpClient for CollectorClient {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
-        let mut head = format!(
-            "POST {} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\nContent-Length: {}\r\n",
-            request.uri().path(),
-            request.uri().authority().map_or("localhost", |it| it.as_str()),
-            request.body().len()
-        )
-        .into_bytes();
-        for (name, value) in request.headers().iter().filter(|it| it.0 != "content-length" && it.0 != "host")
-        {
-            head.extend_from_slice(name.as_str().as_bytes());
-            head.extend_from_slice(b": ");
-            head.extend_from_slice(value.as_bytes());
-            head.extend_from_slice(b"\r\n");
-        }
-        head.extend_from_slice(b"\r\n");
-        let mut stream = self.connect()?;
-        stream.write_all(&head)?;
-        stream.write_all(request.body())?;
-        let mut answer = Vec::new();
-        // Only the status of the response matters; a collector that keeps the connection open has sent that, too.
-        let _ = stream.take(ANSWER).read_to_end(&mut answer);
-        let status = answer.split(|it| *it == b' ').nth(1).and_then(|it| std::str::from_utf8(it).ok());
-        let status: u16 =
-            status.and_then(|it| it.get(..3)?.parse().ok()).ok_or("no HTTP response was received")?;
-        Ok(Response::builder().status(status).body(Bytes::new())?)
+        let own = request.headers().iter().filter(|it| it.0 != "content-length" && it.0 != "host");
+        let mut fields: Vec<(&str, &[u8])> = own.map(|it| (it.0.as_str(), it.1.as_bytes())).collect();
+        fields.push(("Connection", b"close"));
+        let head = self.connect()?.ask(&ClientRequest {
+            method: "POST",
+            target: request.uri().path(),
+            host: request.uri().authority().map_or("localhost", |it| it.as_str()),
+            fields: &fields,
+            body: Some(request.body()),
+        })?;
+        // Of the answer the status is wanted.
+        Ok(Response::builder().status(head.status).body(Bytes::new())?)
     }
 }
