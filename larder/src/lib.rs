@@ -1,4 +1,7 @@
 //! The supervisor of the larder binary, as a library so that tests start a server in their own process.
 
+mod sockets;
+mod start;
 mod started;
+mod storage;
 pub mod supervisor;

@@ -1,14 +1,13 @@
-//! What a start leaves behind it for others: the first line of the error log, and the run file.
+//! What a start says to others: the first line of the error log, the run file, and the addresses that it prints.
 
 use larder_config::plan::Plan;
 use larder_config::run_file::{self, RunFile};
-use larder_config::token::TokenPlace;
+use larder_config::token::{self, TokenPlace};
 use larder_observe::log::{ErrorLog, Level};
-use larder_server::live::Orders;
 use larder_transport::listener::{Bound, Listen};
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
-use tokio::sync::watch;
+use std::path::PathBuf;
 
 /// The first line of the error log: the version, where the configuration is from, and every address.
 pub fn tell(errors: &ErrorLog, plan: &Plan, public: &[String], admin: &[Bound], workers: NonZeroUsize) {
@@ -32,12 +31,11 @@ pub fn write_run_file(
     plan: &Plan,
     public: &[String],
     admin_at: Option<SocketAddr>,
-    orders: &watch::Sender<Orders>,
+    socket: &Option<PathBuf>,
     kept: &TokenPlace,
 ) -> Option<RunFile> {
-    let socket = orders.borrow().live.config.admin.socket.clone();
     let mut admin = vec![Listen::Tcp(run_file::reachable(admin_at?))];
-    admin.extend(socket.map(|it| Listen::Unix(std::path::absolute(&it).unwrap_or(it))));
+    admin.extend(socket.clone().map(|it| Listen::Unix(std::path::absolute(&it).unwrap_or(it))));
     match run_file::write(&admin, public, plan.file().as_deref(), kept) {
         Ok(file) => file,
         Err(why) => {
@@ -45,4 +43,61 @@ pub fn write_run_file(
             None
         }
     }
+}
+
+/// How somebody gets into the admin.
+pub struct WayIn<'a> {
+    /// A link with which a browser logs in.
+    pub link: Option<String>,
+    /// Where the token is kept.
+    pub kept: &'a TokenPlace,
+}
+
+impl WayIn<'_> {
+    /// As it is printed at the start: a link for a browser. Where the token is in no file, standard error says what to do; the token itself
+    /// is never printed, as the output of a service is kept where others read it.
+    fn tell(&self) -> String {
+        let mut text = String::new();
+        if let Some(link) = &self.link {
+            text.push_str(&format!("log in at {link} (once, within 10 minutes)\n"));
+        }
+        if let TokenPlace::Nowhere(why) = self.kept {
+            eprintln!(
+                "larder: The admin token cannot be kept ({why}), so commands cannot log in; set admin.token_file to a file that larder can \
+                 write, or set {}.",
+                token::VARIABLE
+            );
+        }
+        text
+    }
+}
+
+/// Says where everything is. Tests and people read these lines.
+pub fn announce(
+    public: &[String],
+    certificate: &str,
+    admin: &[Bound],
+    way_in: &WayIn<'_>,
+    after: impl FnOnce(&str, Option<&str>) -> String,
+) {
+    use std::io::Write;
+    let mut text = String::new();
+    for address in public {
+        text.push_str(&format!("listening on {address}\n"));
+    }
+    text.push_str(certificate);
+    for address in admin {
+        text.push_str(&format!("admin on {address}\n"));
+    }
+    match admin.is_empty() {
+        true => text.push_str("admin off\n"),
+        false => text.push_str(&way_in.tell()),
+    }
+    if let Some(first) = public.first() {
+        let admin = admin.first().map(Bound::to_string);
+        text.push_str(&after(first, admin.as_deref()));
+    }
+    let mut out = std::io::stdout().lock();
+    // Nobody reads: no reason not to serve.
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }

@@ -1,0 +1,259 @@
+//! The start, in three phases: sockets, storage, running. Each opens everything that it needs or fails; what fails leaves nothing
+//! half-started.
+
+use crate::sockets::Sockets;
+use crate::started::{self, WayIn};
+use crate::storage::Storage;
+use larder_admin::{AdminAccess, Audit};
+use larder_config::plan::Plan;
+use larder_config::run_file::RunFile;
+use larder_config::token::{self, Token, TokenPlace};
+use larder_config::{Config, Problem};
+use larder_counters::Counters;
+use larder_observe::log::{AccessLog, ErrorLog, Level, LogTarget, Subsystem};
+use larder_observe::stream::Hub;
+use larder_observe::telemetry::Telemetry;
+use larder_server::cluster::NodesPlan;
+use larder_server::counter_sum::CounterSums;
+use larder_server::descriptors::Shares;
+use larder_server::live::{Live, Orders};
+use larder_server::purge::{self, PurgeQueue, PurgeWorker};
+use larder_server::resident::Heap;
+use larder_server::worker::{self, Own, WorkerShared};
+use larder_server::{loop_check, tls};
+use larder_stdx::error::plain;
+use larder_transport::listener::Bound;
+use std::net::SocketAddr;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use tokio::sync::watch;
+
+/// What runs once a start is through.
+pub struct Running {
+    /// What all workers share.
+    pub shared: WorkerShared,
+    /// What the workers are to do.
+    pub orders: watch::Sender<Orders>,
+    /// The access log.
+    pub log: AccessLog,
+    /// The error log.
+    pub errors: ErrorLog,
+    /// Where the configuration is from.
+    pub plan: Plan,
+    /// Where clients are served, as printed.
+    pub public: Vec<String>,
+    /// Where the admin listens.
+    pub admin_at: Option<SocketAddr>,
+    /// Where purges are brought.
+    pub desk: PurgeQueue,
+    /// The certificates.
+    pub keeper: Option<tls::CertificateStore>,
+}
+
+/// What a start has opened: what runs, and what the main thread has yet to set going.
+pub struct Started {
+    /// What runs.
+    pub running: Running,
+    /// Does the purges.
+    pub clerk: PurgeWorker,
+    /// How this node joins the others of its fleet.
+    pub nodes: Option<NodesPlan>,
+    /// The workers.
+    pub threads: Vec<JoinHandle<()>>,
+    /// The admin's sockets.
+    pub admin: Vec<Bound>,
+    /// Who may ask the admin.
+    pub access: AdminAccess,
+    /// What the admin was asked.
+    pub audit: Audit,
+    /// What the workers are told.
+    pub inbox: watch::Receiver<Orders>,
+    /// Removed when larder stops.
+    pub run_file: Option<RunFile>,
+}
+
+/// Opens everything, and has the workers run.
+///
+/// # Errors
+/// One sentence: what cannot be had.
+pub fn start(
+    config: Config,
+    plan: Plan,
+    after: impl FnOnce(&str, Option<&str>) -> String,
+) -> Result<Started, String> {
+    let workers =
+        config.workers.unwrap_or_else(|| std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN));
+    let sockets = Sockets::bind(&config, workers)?;
+    loop_check::check(&config, sockets.admin_at())?;
+    let totals = Arc::new(CounterSums::default());
+    let own = totals.add_part();
+    let operator = Operator::open(&config, &sockets, &totals, &own)?;
+    let first = sockets.public().into_iter().next();
+    let storage = Storage::open(&config, &totals, &own, &operator.errors, first.as_deref())?;
+    Opened { workers, totals, own, sockets, operator, storage }.run(config, plan, after)
+}
+
+/// What an operator meets: the admin's access, the logs, the certificates.
+struct Operator {
+    access: AdminAccess,
+    kept: TokenPlace,
+    errors: ErrorLog,
+    log: AccessLog,
+    audit: Audit,
+    keeper: Option<tls::CertificateStore>,
+}
+
+impl Operator {
+    fn open(
+        config: &Config,
+        sockets: &Sockets,
+        totals: &CounterSums,
+        own: &Arc<Counters>,
+    ) -> Result<Self, String> {
+        let admin_at = sockets.admin_at();
+        let (token, kept) = match admin_at {
+            None => (Token::random::<32>().map_err(|it| plain(&it))?, TokenPlace::Variable),
+            Some(_) => token::of_server(config.admin.token_file.as_deref())?,
+        };
+        let access = AdminAccess::new(token, admin_at, own.clone());
+        let errors = open_errors(config)?;
+        let (target, format) = (&config.log.access, config.log.format.clone());
+        let log = AccessLog::open(target, format, totals.add_part(), errors.clone())
+            .map_err(|it| cannot("access log", target, &it))?;
+        let file =
+            config.admin.audit.clone().filter(|_| admin_at.is_some()).map_or(LogTarget::Off, LogTarget::File);
+        let audit = ErrorLog::open(&file).map_err(|it| cannot("audit log", &file, &it))?;
+        let audit = Audit::new(&errors, audit, own.clone());
+        let keeper = tls::CertificateStore::open(config, &errors)?;
+        Ok(Self { access, kept, errors, log, audit, keeper })
+    }
+}
+
+/// What the first two phases have opened.
+struct Opened {
+    workers: NonZeroUsize,
+    totals: Arc<CounterSums>,
+    own: Arc<Counters>,
+    sockets: Sockets,
+    operator: Operator,
+    storage: Storage,
+}
+
+impl Opened {
+    /// The third phase: puts the configuration in force, starts the workers, and says where everything is.
+    fn run(
+        self,
+        config: Config,
+        plan: Plan,
+        after: impl FnOnce(&str, Option<&str>) -> String,
+    ) -> Result<Started, String> {
+        let Opened { workers, totals, own, sockets, operator, storage } = self;
+        let Operator { access, kept, errors, log, audit, keeper } = operator;
+        let Storage { store, lower, coders, overlays, nodes } = storage;
+        let (public, admin_at) = (sockets.public(), sockets.admin_at());
+        let live = Live::open(config, &own, workers, None)?;
+        let telemetry = Telemetry::of(live.config.telemetry.as_ref(), || totals.add_part())?;
+        let (desk, clerk) = purge::open(store.clone(), &lower, errors.of(Subsystem::Purge), own.clone());
+        let shares = Shares::take(&live.config, &lower, workers, &errors);
+        let (ids, tops, recent, refusals, traces, places, room_to_give) = Default::default();
+        let (stream, heap) = (Hub::new(own.clone()), Heap::new(workers));
+        store.allow_beside(larder_store::ram::OUTSIDE_OF_A_WORKER * workers.get() as u64);
+        let shared = WorkerShared {
+            store,
+            lower,
+            coders,
+            refusals,
+            overlays,
+            traces,
+            telemetry,
+            totals,
+            own,
+            workers,
+            places,
+            tops,
+            stream,
+            ids,
+            recent,
+            room_to_give,
+            shares,
+            heap,
+        };
+        let (orders, inbox) = watch::channel(Orders { live: live.clone(), drain: false });
+        let running = Running { shared, orders, log, errors, plan, public, admin_at, desk, keeper };
+        running.take_over(&live);
+        let sets = sockets.workers.into_iter().enumerate();
+        let threads = sets
+            .map(|(number, sockets)| running.worker(number, sockets, inbox.clone()))
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(|it| format!("A worker cannot be started: {}.", plain(&it)))?;
+        let Running { errors, plan, public, keeper, .. } = &running;
+        started::tell(errors, plan, public, &sockets.admin, workers);
+        let run_file =
+            started::write_run_file(errors, plan, public, admin_at, &live.config.admin.socket, &kept);
+        let certificate = keeper.as_ref().map_or_else(String::new, tls::CertificateStore::tell);
+        let way_in = WayIn { link: access.link_here(), kept: &kept };
+        started::announce(public, &certificate, &sockets.admin, &way_in, after);
+        Ok(Started { running, clerk, nodes, threads, admin: sockets.admin, access, audit, inbox, run_file })
+    }
+}
+
+impl Running {
+    /// Puts in force what of a configuration is the whole process's; a worker and the admin have a `take_over` of their own.
+    pub fn take_over(&self, live: &Live) {
+        self.errors.set_levels(live.config.log.levels);
+        self.shared.traces.sampling.configure(live.config.trace_rates());
+    }
+
+    /// Starts a worker.
+    fn worker(
+        &self,
+        number: usize,
+        sockets: Vec<Bound>,
+        inbox: watch::Receiver<Orders>,
+    ) -> std::io::Result<JoinHandle<()>> {
+        let counters = self.shared.totals.add_part();
+        let (log, purges) = (self.log.worker(counters.clone()), self.desk.clone());
+        let tls = self.keeper.as_ref().map(tls::CertificateStore::tls);
+        let own = Own { sockets, tls, counters, log, purges, errors: self.errors.clone() };
+        worker::start(number, self.shared.clone(), own, inbox)
+    }
+}
+
+/// Why a log cannot be opened, and what would help.
+fn cannot(what: &str, target: &LogTarget, error: &std::io::Error) -> String {
+    match target {
+        LogTarget::File(path) => {
+            let help = match error.kind() {
+                std::io::ErrorKind::NotFound => "; its directory must exist",
+                std::io::ErrorKind::PermissionDenied => {
+                    "; grant write access to the user of larder, or use another file"
+                }
+                _ => "",
+            };
+            format!("The {what} {} cannot be opened: {}{help}.", path.display(), plain(error))
+        }
+        LogTarget::Standard | LogTarget::Off => format!("The {what} cannot be opened: {}.", plain(error)),
+    }
+}
+
+/// The error log, with the warnings of the configuration in it.
+fn open_errors(config: &Config) -> Result<ErrorLog, String> {
+    let target = &config.log.error;
+    let errors = ErrorLog::open(target).map_err(|it| cannot("error log", target, &it))?;
+    errors.set_levels(config.log.levels);
+    // On standard error they are already.
+    if *target != LogTarget::Standard {
+        tell_warnings(&errors, config);
+    }
+    Ok(errors)
+}
+
+/// What a configuration is taken with, and should not go unseen.
+pub fn tell_warnings(errors: &ErrorLog, config: &Config) {
+    config.warnings.iter().for_each(|it| tell_warning(errors, it));
+}
+
+pub fn tell_warning(errors: &ErrorLog, it: &Problem) {
+    errors.event(Level::Warn, "config-warning", &[("why", &it.to_string())]);
+}

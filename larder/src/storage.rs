@@ -1,0 +1,61 @@
+//! The second phase of a start: everything that holds responses. RAM with its arena, the spool, the tiers below, what compresses,
+//! the overlays, and the plan by which this node joins the others of its fleet.
+
+use larder_config::Config;
+use larder_counters::Counters;
+use larder_gateway::coding::pool::Coders;
+use larder_observe::log::ErrorLog;
+use larder_server::cluster::NodesPlan;
+use larder_server::counter_sum::CounterSums;
+use larder_server::overlay::Overlays;
+use larder_server::tiers::{self, Lower};
+use larder_stdx::error::plain;
+use larder_store::Store;
+use std::sync::Arc;
+
+/// What holds responses, wherever it is from.
+pub struct Storage {
+    /// RAM.
+    pub store: Arc<Store>,
+    /// The tiers below it.
+    pub lower: Lower,
+    /// What makes encodings of stored responses.
+    pub coders: Arc<Coders>,
+    /// Pages over everything.
+    pub overlays: Arc<Overlays>,
+    /// How this node joins the others; `None` where it is alone.
+    pub nodes: Option<NodesPlan>,
+}
+
+impl Storage {
+    /// Opens new and empty storage, but for what the disk tier kept. `public` is the first address at which clients are served.
+    ///
+    /// # Errors
+    /// One sentence: which tier cannot be had.
+    pub fn open(
+        config: &Config,
+        totals: &CounterSums,
+        own: &Arc<Counters>,
+        errors: &ErrorLog,
+        public: Option<&str>,
+    ) -> Result<Self, String> {
+        let store = Store::new(config.ram, totals.add_part()).map_err(|it| no_ram(&it))?;
+        tiers::open_spool(config, &store, errors);
+        let lower = Lower::open(config, &store, || totals.add_part(), errors)?;
+        let coders = Coders::new(store.clone(), totals.add_part(), config.coding);
+        let overlays = Overlays::new(store.clone(), own.clone());
+        let nodes = NodesPlan::new(config.fleet.as_ref(), public, &store);
+        Ok(Self { store, lower, coders, overlays, nodes })
+    }
+}
+
+/// Why there is no RAM tier, and what would help.
+fn no_ram(error: &std::io::Error) -> String {
+    let help = match error.kind() {
+        std::io::ErrorKind::FileTooLarge => {
+            "; its arena is a file in memory that exceeds `ulimit -f`: raise that limit"
+        }
+        _ => "",
+    };
+    format!("The RAM tier cannot be created: {}{help}.", plain(error))
+}
