@@ -2,9 +2,9 @@
 //! connection, one exchange after the other, for threads that have nothing else to do. Origins have `larder_origin`.
 
 use crate::listener::Listen;
-use larder_wire::message::{Framing, ResponseHead};
 use larder_wire::http1::chunked::{ChunkStep, ChunkedDecoder};
 use larder_wire::http1::response::{ParsedResponse, parse};
+use larder_wire::message::{Framing, ResponseHead};
 use std::io::{Error, ErrorKind, Read, Result, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
