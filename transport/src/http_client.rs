@@ -37,11 +37,11 @@ impl<T: Read + Write + Send> Socket for T {}
 pub struct HttpClient {
     socket: Box<dyn Socket>,
     buffer: Vec<u8>,
-    rest: BodyLeft,
+    rest: UnreadBody,
 }
 
 /// What is still to come of a body.
-enum BodyLeft {
+enum UnreadBody {
     Length(u64),
     Chunks(ChunkedDecoder),
     UntilClose,
@@ -69,7 +69,7 @@ impl HttpClient {
             }
             Listen::Tls(_) => return Err(ErrorKind::Unsupported.into()),
         };
-        Ok(Self { socket, buffer: Vec::new(), rest: BodyLeft::Length(0) })
+        Ok(Self { socket, buffer: Vec::new(), rest: UnreadBody::Length(0) })
     }
 
     /// Sends a request, and reads the head of its response. The body of the one before has been read.
@@ -108,10 +108,10 @@ impl HttpClient {
                         continue;
                     }
                     self.rest = match head.framing {
-                        Framing::Empty => BodyLeft::Length(0),
-                        Framing::Length(length) => BodyLeft::Length(length),
-                        Framing::Chunked => BodyLeft::Chunks(ChunkedDecoder::default()),
-                        Framing::Close => BodyLeft::UntilClose,
+                        Framing::Empty => UnreadBody::Length(0),
+                        Framing::Length(length) => UnreadBody::Length(length),
+                        Framing::Chunked => UnreadBody::Chunks(ChunkedDecoder::default()),
+                        Framing::Close => UnreadBody::UntilClose,
                     };
                     return Ok(head);
                 }
@@ -146,15 +146,15 @@ impl HttpClient {
     fn next(&mut self) -> Result<Option<usize>> {
         loop {
             let (skip, left) = match &mut self.rest {
-                BodyLeft::Length(0) => return Ok(None),
-                BodyLeft::Length(left) => (0, *left),
-                BodyLeft::UntilClose => (0, u64::MAX),
-                BodyLeft::Chunks(decoder) => match decoder.step(&self.buffer) {
+                UnreadBody::Length(0) => return Ok(None),
+                UnreadBody::Length(left) => (0, *left),
+                UnreadBody::UntilClose => (0, u64::MAX),
+                UnreadBody::Chunks(decoder) => match decoder.step(&self.buffer) {
                     Ok(ChunkStep::Data { consumed, data }) => (consumed, data),
                     Ok(ChunkStep::More { consumed }) => (consumed, 0),
                     Ok(ChunkStep::End { consumed }) => {
                         self.buffer.drain(..consumed);
-                        self.rest = BodyLeft::Length(0);
+                        self.rest = UnreadBody::Length(0);
                         return Ok(None);
                     }
                     Err(_) => return Err(malformed("a chunk of the response is malformed")),
@@ -164,15 +164,15 @@ impl HttpClient {
             let here = usize::try_from(left).unwrap_or(usize::MAX).min(self.buffer.len());
             if here > 0 {
                 match &mut self.rest {
-                    BodyLeft::Length(left) => *left -= here as u64,
-                    BodyLeft::Chunks(decoder) => decoder.took(here as u64),
-                    BodyLeft::UntilClose => {}
+                    UnreadBody::Length(left) => *left -= here as u64,
+                    UnreadBody::Chunks(decoder) => decoder.took(here as u64),
+                    UnreadBody::UntilClose => {}
                 }
                 return Ok(Some(here));
             }
             match (self.read()?, &self.rest) {
-                (0, BodyLeft::UntilClose) => {
-                    self.rest = BodyLeft::Length(0);
+                (0, UnreadBody::UntilClose) => {
+                    self.rest = UnreadBody::Length(0);
                     return Ok(None);
                 }
                 (0, _) => return Err(cut()),
