@@ -104,8 +104,10 @@ impl Got {
         let mut fields: Vec<(String, String)> =
             answer.fields.iter().map(|it| (it.name.to_ascii_lowercase(), text(it.value))).collect();
         if let ResponseBody::Length(length) = answer.framing() {
-            fields.retain(|it| it.0 != "content-length");
-            fields.push(("content-length".to_owned(), length.to_string()));
+            match fields.iter_mut().find(|it| it.0 == "content-length") {
+                Some(it) => it.1 = length.to_string(),
+                None => fields.push(("content-length".to_owned(), length.to_string())),
+            }
         }
         let body = if method == "HEAD" { Vec::new() } else { answer.body.iter().flat_map(read).collect() };
         Got { status: answer.status, fields, body }
