@@ -20,7 +20,7 @@ use std::time::Duration;
 
 /// The time limit for each port that is probed for a larder's admin.
 const PROBE: Duration = Duration::from_millis(300);
-/// Bytes of an answer at most.
+/// The most bytes of a response.
 const MAX_ANSWER: usize = 4 << 20;
 
 /// The variable that names an admin like `--admin`, if no flag does.
@@ -174,14 +174,14 @@ pub enum StreamRefusal {
 /// Server-sent events of a running larder, as they arrive.
 pub struct ServerEvents {
     from: HttpClient,
-    /// What came and was not told yet: a piece may end within a character.
+    /// Received bytes of the next event; a piece may end within a character.
     bytes: Vec<u8>,
 }
 
 /// The limit of silence; an event stream sends something at least every 10 seconds.
 const SILENCE: Duration = Duration::from_secs(40);
 
-/// Bytes of one event at most.
+/// The most bytes of one event.
 const EVENT: usize = 4 << 20;
 
 impl ServerEvents {
@@ -233,8 +233,8 @@ pub fn serves(admin: &Listen) -> Result<Vec<String>, String> {
     }
 }
 
-/// The value of `Authorization` that shows the token to a larder; `None` for a Unix socket, whose file says who may ask, and where
-/// there is no token.
+/// The value of `Authorization` with the token; `None` for a Unix socket, whose permissions restrict access, and without a
+/// token.
 fn authorization(admin: &Listen) -> Option<String> {
     match (admin, own_token(admin)) {
         (Listen::Tcp(_), Ok(token)) => Some(format!("Bearer {}", token.text())),
@@ -435,13 +435,13 @@ fn exchange_bytes(
         .and_then(|(status, mut from)| Ok((status, from.body(MAX_ANSWER)?)));
     match answer {
         Ok((status, body)) => Ok((status, String::from_utf8_lossy(&body).into_owned())),
-        // Something listens there that is no larder.
+        // The server there is not larder.
         Err(error) if error.kind() == ErrorKind::InvalidData => Ok((0, String::new())),
         Err(error) => Err(error),
     }
 }
 
-/// Sends a request, with a body of a type or without one; the status of the answer, whose body is still to come.
+/// Sends a request, with a body and its media type or without; returns the status, and the client for reading the body.
 fn begin(
     admin: &Listen,
     patience: Duration,

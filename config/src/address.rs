@@ -1,4 +1,4 @@
-//! Addresses as a file spells them: where larder listens, and where an origin is.
+//! Addresses in a configuration: of listeners and of origins.
 
 use larder_origin::OriginAddress;
 use larder_semantics::scheme::Scheme;
@@ -6,10 +6,10 @@ use larder_transport::listener::{Entrance, Listen, Preamble};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// What the address of an origin may be, as the end of a sentence.
+/// The allowed forms of an origin address, as the end of a sentence.
 pub const ORIGIN: &str = "\"http://HOST:PORT\", \"HOST:PORT\" or \"unix:/PATH\"";
 
-/// Reads where clients are served: a listening address, and whether a header of the PROXY protocol comes first there.
+/// Parses a client listener: an address, and whether it requires the PROXY protocol.
 #[must_use]
 pub fn entrance(text: &str) -> Option<Entrance> {
     let plain = |at: Listen| Entrance { at, preamble: Preamble::None };
@@ -23,7 +23,7 @@ pub fn entrance(text: &str) -> Option<Entrance> {
     }
 }
 
-/// Reads a listening address; a host is `localhost` or an IP address, never looked up.
+/// Parses a listening address; a host is `localhost` or an IP address, never looked up.
 #[must_use]
 pub fn listen(text: &str) -> Option<Listen> {
     match text.strip_prefix("unix:") {
@@ -37,7 +37,7 @@ pub fn listen(text: &str) -> Option<Listen> {
     }
 }
 
-/// Reads `ADDR:PORT`; `:PORT` and `localhost:PORT` mean 127.0.0.1, `*:PORT` every address.
+/// Parses `ADDR:PORT`; `:PORT` and `localhost:PORT` mean 127.0.0.1, `*:PORT` every address.
 #[must_use]
 pub fn socket_address(text: &str) -> Option<SocketAddr> {
     if let Ok(address) = text.parse() {
@@ -52,15 +52,15 @@ pub fn socket_address(text: &str) -> Option<SocketAddr> {
     }
 }
 
-/// Digits only: the standard parser would take a sign.
+/// Digits only: the standard parser would accept a sign.
 pub(crate) fn port(digits: &str) -> Option<u16> {
     digits.bytes().all(|it| it.is_ascii_digit()).then(|| digits.parse().ok())?
 }
 
-/// Reads the address of an origin.
+/// Parses the address of an origin.
 ///
 /// # Errors
-/// What is allowed, or what this form would need.
+/// The allowed forms, or the part that this form lacks.
 pub fn origin(text: &str) -> Result<OriginAddress, String> {
     let bad = || ORIGIN.to_owned();
     if let Some(path) = text.strip_prefix("unix:") {
@@ -74,7 +74,7 @@ pub fn origin(text: &str) -> Result<OriginAddress, String> {
     authority_of(text, rest, default_port)
 }
 
-/// Reads `HOST[:PORT]` behind a scheme, or as the whole `text`.
+/// Parses `HOST[:PORT]`: the part of `text` after its scheme, or all of it.
 pub(crate) fn authority_of(
     text: &str,
     rest: &str,
@@ -103,7 +103,7 @@ pub(crate) fn authority_of(
     }
 }
 
-/// Whether this is a host name.
+/// Whether the text is a host name.
 pub(crate) fn is_host(text: &str) -> bool {
     let label = |it: &str| {
         !it.is_empty()

@@ -389,7 +389,7 @@ fn is_media_type(text: &str) -> bool {
 /// The most bytes of a prefix or a namespace: a memcached key has 250, and an MD5 must fit behind it.
 const MAX_KEY_TEXT: usize = 100;
 
-/// Which hosts a site answers for. Names are lower case and without port.
+/// The hosts of a site. Names are lower case and without port.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum HostPattern {
     /// Only this name.

@@ -11,7 +11,7 @@ use std::fmt;
 /// The largest weight of an origin.
 const MAX_WEIGHT: u32 = 1000;
 
-/// What an origin of a route may be, as the end of a sentence.
+/// The allowed forms of an origin of a route, as the end of a sentence.
 pub const ALLOWED: &str = "\"http://HOST:PORT\", \"https://HOST:PORT\", \"h2c://HOST:PORT\", \"HOST:PORT\", \"unix:/PATH\" or \
      \"h2c+unix:/PATH\", optionally followed by a space and \"weight=N\" from 1 to 1000, or \"drain\"";
 
@@ -148,10 +148,10 @@ impl fmt::Display for OriginMember {
     }
 }
 
-/// Reads the address of an origin of a route, and what it speaks.
+/// Parses the address of an origin of a route, and its protocol.
 ///
 /// # Errors
-/// What is allowed.
+/// The allowed forms.
 fn upstream(text: &str) -> Result<(OriginAddress, MemberProtocol), String> {
     let read = if let Some(rest) = text.strip_prefix("https://") {
         address::authority_of(text, rest, Some(443)).map(|it| (it, MemberProtocol::Https))
@@ -162,11 +162,11 @@ fn upstream(text: &str) -> Result<(OriginAddress, MemberProtocol), String> {
     } else {
         address::origin(text).map(|it| (it, MemberProtocol::Http))
     };
-    // What is allowed here is more than what is for other origins.
+    // Here more forms are allowed than for other origins.
     read.map_err(|why| why.replacen(address::ORIGIN, ALLOWED, 1))
 }
 
-/// Reads `target`, `client`, `header:NAME` or `cookie:NAME`.
+/// Parses `target`, `client`, `header:NAME` or `cookie:NAME`.
 #[must_use]
 pub fn hash_by(text: &str) -> Option<HashBy> {
     match text.split_once(':') {

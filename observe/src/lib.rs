@@ -58,7 +58,7 @@ impl RequestOutcome {
         Self { status, body, report, end: ResponseEnd::Whole, origin: None }
     }
 
-    /// A response of our own that was sent at the slow speed.
+    /// A response made by larder and sent at the slow speed.
     #[must_use]
     pub fn sent(sent: SyntheticSent) -> Self {
         let end = if sent.complete { ResponseEnd::Whole } else { ResponseEnd::Cut };

@@ -71,7 +71,7 @@ pub trait Handler: 'static {
         let _ = (why, peer);
     }
 
-    /// The page for a head that was refused or did not come in time.
+    /// The response to a head that was rejected or timed out.
     fn refusal(&self, status: u16, sentence: &str) -> Synthetic {
         Synthetic::page(status, sentence)
     }

@@ -1,5 +1,5 @@
-//! The blocking HTTP/1.1 client of larder's own programs: commands that ask the admin, `bench`, the export of telemetry. One
-//! connection, one exchange after the other, for threads that have nothing else to do. Origins have `larder_origin`.
+//! The blocking HTTP/1.1 client of the commands, `bench` and the telemetry export. One connection, one exchange at a time, for
+//! threads without other work. Requests to origins use `larder_origin`.
 
 use crate::listener::Listen;
 use larder_wire::http1::chunked::{ChunkStep, ChunkedDecoder};
@@ -10,12 +10,12 @@ use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-/// Bytes of a response head at most.
+/// The most bytes of a response head.
 const HEAD: usize = 64 * 1024;
-/// Bytes that are read at a time.
+/// The bytes of one read.
 const READ: usize = 64 * 1024;
 
-/// A request of our own.
+/// A request.
 #[derive(Clone, Copy, Debug)]
 pub struct ClientRequest<'a> {
     /// The method.
@@ -24,9 +24,9 @@ pub struct ClientRequest<'a> {
     pub target: &'a str,
     /// Its host.
     pub host: &'a str,
-    /// The other fields, but what frames the body.
+    /// The other fields, without `Content-Length`.
     pub fields: &'a [(&'a str, &'a [u8])],
-    /// The body; `None` where the method has none.
+    /// The body; `None` for methods without one.
     pub body: Option<&'a [u8]>,
 }
 
@@ -40,7 +40,7 @@ pub struct HttpClient {
     rest: UnreadBody,
 }
 
-/// What is still to come of a body.
+/// The unread rest of a body.
 enum UnreadBody {
     Length(u64),
     Chunks(ChunkedDecoder),
@@ -51,7 +51,7 @@ impl HttpClient {
     /// Connects; each read and write may take as long as `patience`.
     ///
     /// # Errors
-    /// Nothing listens there, or it is an address of TLS.
+    /// No server listens there, or the address requires TLS.
     pub fn connect(to: &Listen, patience: Duration) -> Result<Self> {
         let socket: Box<dyn Socket> = match to {
             Listen::Tcp(address) => {
@@ -72,10 +72,10 @@ impl HttpClient {
         Ok(Self { socket, buffer: Vec::new(), rest: UnreadBody::Length(0) })
     }
 
-    /// Sends a request, and reads the head of its response. The body of the one before has been read.
+    /// Sends a request, and reads the head of its response. The body of the previous response must have been read.
     ///
     /// # Errors
-    /// The connection ends or waits too long, or what comes is no response.
+    /// The connection is closed or times out, or the response head is malformed.
     pub fn ask(&mut self, request: &ClientRequest<'_>) -> Result<ResponseHead> {
         let mut head =
             format!("{} {} HTTP/1.1\r\nHost: {}\r\n", request.method, request.target, request.host);
@@ -122,16 +122,16 @@ impl HttpClient {
         }
     }
 
-    /// The next bytes of the body, as they come; `None` after the last.
+    /// The next bytes of the body, as they arrive; `None` after the last.
     ///
     /// # Errors
-    /// The body is cut, malformed, or waits too long.
+    /// The body is truncated or malformed, or a read times out.
     pub fn next_bytes(&mut self) -> Result<Option<Vec<u8>>> {
         let here = self.next()?;
         Ok(here.map(|it| self.buffer.drain(..it).collect()))
     }
 
-    /// Reads the rest of the body, and keeps nothing of it.
+    /// Reads the rest of the body, and discards it.
     ///
     /// # Errors
     /// As [`HttpClient::next_bytes`].
@@ -142,7 +142,7 @@ impl HttpClient {
         Ok(())
     }
 
-    /// How many bytes of the body the buffer begins with: they are the caller's to take.
+    /// The number of body bytes at the start of the buffer; the caller removes them.
     fn next(&mut self) -> Result<Option<usize>> {
         loop {
             let (skip, left) = match &mut self.rest {
@@ -181,7 +181,7 @@ impl HttpClient {
         }
     }
 
-    /// The rest of the body, of at most `most` bytes.
+    /// The rest of the body, at most `most` bytes.
     ///
     /// # Errors
     /// As [`HttpClient::next_bytes`], or it is longer.
@@ -218,7 +218,7 @@ mod tests {
     use super::*;
     use std::net::TcpListener;
 
-    /// What a client reads of an answer that the server sends in these parts.
+    /// The client's result for a response that the server sends in these parts.
     fn answered(parts: &'static [&'static str]) -> Result<(u16, String)> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let at = Listen::Tcp(listener.local_addr().unwrap());

@@ -1,5 +1,5 @@
-//! A response that larder makes itself, whole: error page, redirect, listing, JSON of the admin. One form for all who make one, and
-//! one way to send it at either speed.
+//! A complete response that larder makes itself: error page, redirect, listing, JSON of the admin. One type for all of them, and one
+//! way to send it at each speed.
 
 use crate::body::BodyPiece;
 use crate::{Reply, ResponseBody, ResponseWriter};
@@ -12,25 +12,25 @@ use larder_wire::message::reason;
 /// The media type of pages that are one sentence.
 pub const PLAIN_TEXT: &str = "text/plain; charset=utf-8";
 
-/// A whole response of our own.
+/// A complete response made by larder.
 #[derive(Clone)]
 pub struct Synthetic {
     /// The status code.
     pub status: u16,
-    /// End-to-end fields, as GET gets them. `Date`, `Connection` and what frames the body are the sender's to add.
+    /// End-to-end fields, as for GET. The sender adds `Date`, `Connection` and framing.
     pub fields: FieldList,
-    /// The body in order, as GET gets it: HEAD, 204 and 304 are sent none of it.
+    /// The body in order, as for GET. The sender omits it for HEAD, 204 and 304.
     pub body: Vec<BodyPiece>,
 }
 
-/// What was sent of a [`Synthetic`] response.
+/// The result of sending a [`Synthetic`] response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SyntheticSent {
     /// The status.
     pub status: u16,
-    /// Bytes of body.
+    /// Bytes of body that were sent.
     pub body: u64,
-    /// Whether it left to its last byte.
+    /// Whether it was sent to its last byte.
     pub complete: bool,
 }
 
@@ -49,7 +49,7 @@ impl Synthetic {
         Self { body, ..Self::empty(status) }.with("Content-Type", media_type)
     }
 
-    /// An error page: the status with its reason, and one sentence. Nothing of the request is in it.
+    /// An error page: the status with its reason, and one sentence. It repeats nothing of the request.
     #[must_use]
     pub fn page(status: u16, sentence: &str) -> Self {
         Self::new(status, PLAIN_TEXT, format!("{status} {}\n{sentence}\n", reason(status)))
@@ -68,7 +68,7 @@ impl Synthetic {
         self.body.iter().map(BodyPiece::len).sum()
     }
 
-    /// How its body is framed.
+    /// The framing of its body.
     #[must_use]
     pub fn framing(&self) -> ResponseBody {
         match self.has_body() {
@@ -77,7 +77,7 @@ impl Synthetic {
         }
     }
 
-    /// Whether its status lets it have a body (RFC 9110 §6.4.1).
+    /// Whether its status allows a body (RFC 9110 §6.4.1).
     fn has_body(&self) -> bool {
         !matches!(self.status, 204 | 304)
     }
@@ -103,8 +103,8 @@ impl Synthetic {
         true
     }
 
-    /// Writes it at the fast speed, in answer to a request of `method`; the bytes of body that this sends. `None`, and nothing is
-    /// written, where its body is of several pieces: those are sent at the slow speed.
+    /// Writes it at the fast speed in response to `method`; returns the bytes of body sent. `None`, with nothing written, if the
+    /// body has several pieces: such a response needs the slow speed.
     pub fn write_now(&self, method: &str, answer: &mut ResponseWriter<'_>) -> Option<u64> {
         if self.body.len() > 1 {
             return None;

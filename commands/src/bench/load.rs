@@ -10,7 +10,7 @@ use std::time::Duration;
 /// The limit of one request: a slower response on this machine is an error.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What one measurement gave.
+/// The result of one measurement.
 pub(super) struct MeasuredLoad {
     /// Microseconds of each response.
     pub micros: Vec<u32>,

@@ -212,7 +212,7 @@ impl HttpClient for CollectorClient {
             fields: &fields,
             body: Some(request.body()),
         })?;
-        // Of the answer the status is wanted.
+        // Only the status is used.
         Ok(Response::builder().status(head.status).body(Bytes::new())?)
     }
 }

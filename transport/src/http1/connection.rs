@@ -354,7 +354,7 @@ impl Http1Connection {
         }
     }
 
-    /// Answers what was refused, and closes.
+    /// Sends the response to a rejected request, and closes.
     async fn refuse(&self, page: Synthetic) -> AfterResponse {
         let page = page.with("Cache-Control", "no-store");
         self.link.with_output(|output| {
