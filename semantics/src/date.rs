@@ -61,10 +61,17 @@ fn asctime(value: &[u8]) -> Option<WallTime> {
 }
 
 const WEEKDAYS: &[&str] = &["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
-const MONTHS: &[u8; 36] = b"JanFebMarAprMayJunJulAugSepOctNovDec";
 
 fn is_short_weekday(name: &[u8]) -> bool {
-    WEEKDAYS.iter().any(|it| it.as_bytes()[..3].eq_ignore_ascii_case(name))
+    matches!(&lower(name), b"mon" | b"tue" | b"wed" | b"thu" | b"fri" | b"sat" | b"sun")
+}
+
+/// A name of three letters in lower case; zeros where it is longer or shorter.
+fn lower(name: &[u8]) -> [u8; 3] {
+    match *name {
+        [a, b, c] => [a, b, c].map(|it| it.to_ascii_lowercase()),
+        _ => [0; 3],
+    }
 }
 
 fn is_weekday(name: &[u8]) -> bool {
@@ -80,8 +87,21 @@ fn number(digits: &[u8]) -> Option<u64> {
 }
 
 fn month(name: &[u8]) -> Option<u64> {
-    let found = MONTHS.chunks(3).position(|it| it.eq_ignore_ascii_case(name))?;
-    Some(found as u64 + 1)
+    Some(match &lower(name) {
+        b"jan" => 1,
+        b"feb" => 2,
+        b"mar" => 3,
+        b"apr" => 4,
+        b"may" => 5,
+        b"jun" => 6,
+        b"jul" => 7,
+        b"aug" => 8,
+        b"sep" => 9,
+        b"oct" => 10,
+        b"nov" => 11,
+        b"dec" => 12,
+        _ => return None,
+    })
 }
 
 fn time(year: u64, month: u64, day: u64, clock: &[u8]) -> Option<WallTime> {

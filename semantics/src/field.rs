@@ -175,12 +175,11 @@ impl FieldList {
         self.text.reserve(name.len() + value.len() + 4);
         self.text.extend_from_slice(name.as_bytes());
         self.text.extend_from_slice(b": ");
-        let splits = |it: &u8| matches!(it, b'\r' | b'\n' | 0);
-        // Every byte is examined without early exit, so that the loop is vectorised.
-        if value.iter().fold(false, |found, it| found | splits(it)) {
-            self.text.extend(value.iter().map(|it| if splits(it) { b' ' } else { *it }));
-        } else {
-            self.text.extend_from_slice(value);
+        self.text.extend_from_slice(value);
+        let copied = self.text.len() - value.len();
+        for it in &mut self.text[copied..] {
+            // Every byte is examined without a branch, so that the loop is vectorised.
+            *it = if matches!(*it, b'\r' | b'\n' | 0) { b' ' } else { *it };
         }
         self.text.extend_from_slice(b"\r\n");
         let small = |it: usize| u32::try_from(it).expect("a head is bounded far below 4 GiB");
