@@ -70,6 +70,7 @@ const LITERALS: &[&str] = &[
     "store/src",
     "transport/src",
     "wire/src",
+    "wire/src",
 ];
 
 /// Crates whose documentation (`//!`, `///`) is checked. The list may only become longer.
@@ -82,6 +83,7 @@ const DOCUMENTED: &[&str] = &[
     "commands/src",
     "config/src",
     "transport/src",
+    "wire/src",
 ];
 
 /// The first refused word of a text, or a refused subject or `else`. Code in backticks is not looked at.
@@ -118,12 +120,18 @@ fn documentation(line: &str) -> Option<&str> {
     line.strip_prefix("///").or_else(|| line.strip_prefix("//!")).map(str::trim_start)
 }
 
+/// The start of the test module that ends a file; one in a file of its own is not.
+fn test_module(text: &str) -> Option<usize> {
+    let begins = |at: usize| text[at..].lines().skip(1).find(|it| !it.starts_with("#["));
+    let mut places = text.match_indices("#[cfg(test)]\n").map(|it| it.0);
+    places.find(|at| begins(*at).is_some_and(|it| it.contains("mod ") && it.ends_with('{')))
+}
+
 /// Every source file of the folders outside of tests, without its test module: the name and the text.
 fn outside_of_tests(folders: &[&str]) -> Vec<(String, String)> {
     let found = folders.iter().flat_map(|it| sources(it)).map(|(path, text)| {
         let name = path.strip_prefix(root()).unwrap().display().to_string();
-        let end = ["#[cfg(test)]\nmod ", "#[cfg(test)]\npub"].iter().filter_map(|it| text.find(it)).min();
-        (name, text[..end.unwrap_or(text.len())].to_owned())
+        (name, text[..test_module(&text).unwrap_or(text.len())].to_owned())
     });
     found.filter(|(name, _)| !name.contains("test") && !name.ends_with("model.rs")).collect()
 }
@@ -146,6 +154,8 @@ fn the_word_check_finds_what_it_should() {
     assert_eq!(0, sentences("  // says \"one two three\"").count());
     assert_eq!(Some("A thing."), documentation("    /// A thing."));
     assert_eq!(None, documentation("    // A thing."));
+    assert_eq!(None, test_module("#[cfg(test)]\nmod tests;\n\n/// A thing.\npub mod thing {"));
+    assert_eq!(Some(2), test_module("x\n#[cfg(test)]\n#[path = \"x\"]\npub mod tests {\n"));
 }
 
 #[test]

@@ -62,42 +62,42 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The admin's port, where it is free.
+/// The admin's port, if it is free.
 pub const ADMIN_PORT: u16 = 9180;
 
-/// The ports that are tried for the admin where nobody asked for one, and by those who look for it.
+/// The ports that are tried for the admin by default, and searched by commands.
 #[must_use]
 pub fn admin_ports(first: u16) -> std::ops::RangeInclusive<u16> {
     const MORE: u16 = 100;
     first..=first.saturating_add(MORE)
 }
 
-/// A whole configuration. Nothing in it can be wrong but the world around it.
+/// A whole configuration, valid except for the state of the machine.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The text of the file that it was read from, where it was.
+    /// The text of its file, if it was read from one.
     pub text: Option<std::sync::Arc<str>>,
-    /// Where clients are served; never empty.
+    /// The client listeners; never empty.
     pub listen: Vec<Entrance>,
-    /// TLS, where an address wants it.
+    /// TLS, if an address requires it.
     pub tls: Option<tls::TlsConfig>,
     /// Worker threads; `None` is one for each core.
     pub workers: Option<NonZeroUsize>,
-    /// Who is believed to say who asks.
+    /// The trusted proxies.
     pub clients: Clients,
-    /// Bounds of clients and of the server.
+    /// The limits of clients and of the server.
     pub limits: ServerLimits,
     /// Size and shape of the RAM tier.
     pub ram: ram::RamSettings,
-    /// Unused for how long, RAM is given back though there is room.
+    /// The time after which unused entries are removed from RAM even if there is room.
     pub idle: Option<Duration>,
-    /// How the forms of stored responses are made.
+    /// The settings of encoders.
     pub coding: larder_gateway::coding::pool::CoderSettings,
-    /// Where slow readers of what is too large to keep find it, unless they are left behind.
+    /// The spool for slow readers of bodies that are too large to keep; `None` cuts such readers.
     pub spool: Option<tiers::SpoolConfig>,
-    /// The disk tier, where there is one.
+    /// The disk tier, if configured.
     pub disk: Option<tiers::DiskConfig>,
-    /// The memcached fleet, where there is one.
+    /// The memcached fleet, if configured.
     pub fleet: Option<tiers::FleetConfig>,
     /// The admin interface.
     pub admin: AdminConfig,
@@ -105,25 +105,25 @@ pub struct Config {
     pub statistics: bool,
     /// The logs.
     pub log: LogConfig,
-    /// The OpenTelemetry collector, where there is one.
+    /// The OpenTelemetry collector, if configured.
     pub telemetry: Option<Collector>,
     /// The sites; never empty, and no two share a host.
     pub sites: Vec<SiteConfig>,
-    /// Where each value came from that is not of a route.
+    /// The source of each value outside of routes.
     pub decided: Decided,
-    /// The values of the keys that only a start takes over, in the order of the table.
+    /// The values of the keys that require a restart, in the order of the table.
     pub at_start: Vec<(&'static str, kind::ConfigValue)>,
-    /// What is allowed but surely not meant. To be shown, once.
+    /// Permitted settings that are probably mistakes. To be shown once.
     pub warnings: Vec<Problem>,
-    /// Where the directory of the disk tier stands.
+    /// The source of the directory of the disk tier.
     pub disk_source: Source,
 }
 
 impl Config {
-    /// Itself, where a larder could start with it. Not for one that runs: its disk may be gone for a while.
+    /// Returns the configuration if a larder could start with it. Not for a running one: its disk may be missing for a
+    /// time.
     ///
-    /// # Errors
-    /// What speaks against that.
+    /// # Errors The obstacles.
     pub fn fit(mut self) -> Result<Self, Rejected> {
         let beyond = machine::beyond(&self);
         self.warnings.extend(beyond);
@@ -136,7 +136,7 @@ impl Config {
         match larder_store::disk::look(&disk.path) {
             Prospect::Fair => {}
             Prospect::Unfit(what) => return Err(Rejected(vec![problem(&what)])),
-            // Who checks may be another user than who runs.
+            // The user of the check may differ from that of the server.
             Prospect::NotOurs(what) => {
                 let problem = problem(&what);
                 self.warnings.push(problem);
@@ -146,19 +146,19 @@ impl Config {
     }
 }
 
-/// Who is believed to say who asks.
+/// The trusted proxies and their field.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Clients {
     /// Proxies in front that write the field.
     pub trusted: Peers,
     /// The field that they write.
     pub believed: Believed,
-    /// Who may send headers of the PROXY protocol; `None` is whoever connects.
+    /// The peers that may send PROXY headers; `None` is every peer.
     pub proxies: Option<Peers>,
 }
 
 impl Clients {
-    /// The client of a request with `fields`: another than `peer` where that one is believed, and says so.
+    /// The client of a request with `fields`: another than `peer` if that one is a trusted proxy with a client address.
     #[must_use]
     pub fn seen<'a>(&self, client: &'a Client, fields: &[Field<'_>]) -> Cow<'a, Client> {
         if self.trusted.is_empty() {
@@ -173,10 +173,10 @@ impl Clients {
     }
 }
 
-/// Bounds of clients and of the server.
+/// The limits of clients and of the server.
 #[derive(Clone, Copy, Debug)]
 pub struct ServerLimits {
-    /// As the transport takes them; see also [`Config::limits_of_clients`].
+    /// In the form of the transport; see also [`Config::limits_of_clients`].
     pub client: worker::ClientLimits,
     /// How long a stop waits for requests in progress.
     pub drain_timeout: Duration,
@@ -187,15 +187,15 @@ pub struct ServerLimits {
 pub struct AdminConfig {
     /// Its address.
     pub listen: AdminListen,
-    /// A Unix socket beside it, for this user alone. Unused where `listen` is `Off`.
+    /// An additional Unix socket, for this user only. Unused if `listen` is `Off`.
     pub socket: Option<PathBuf>,
     /// Bytes that all overlays may take.
     pub overlay_size: u64,
     /// The file of its token; `None` is the default place.
     pub token_file: Option<PathBuf>,
-    /// The file of the audit log, where it has one of its own.
+    /// The file of the audit log, if separate.
     pub audit: Option<PathBuf>,
-    /// Names under which a proxy before it is asked.
+    /// Accepted host names of a proxy in front of it.
     pub hosts: Vec<String>,
 }
 
@@ -204,7 +204,7 @@ pub struct AdminConfig {
 pub enum AdminListen {
     /// Nowhere.
     Off,
-    /// Here or at the next free port: nobody asked for this very one.
+    /// Here or at the next free port: the default.
     From(SocketAddr),
     /// Here; a port in use is an error.
     At(SocketAddr),
@@ -213,13 +213,13 @@ pub enum AdminListen {
 /// The logs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogConfig {
-    /// Where access lines go; `Standard` is standard output.
+    /// The target of access lines; `Standard` is standard output.
     pub access: LogTarget,
-    /// Their form.
+    /// Their format.
     pub format: LogFormat,
-    /// Where error lines go; `Standard` is standard error.
+    /// The target of error lines; `Standard` is standard error.
     pub error: LogTarget,
-    /// What is told there of which subsystem.
+    /// The minimum level of each subsystem.
     pub levels: LogLevels,
 }
 
@@ -230,40 +230,40 @@ pub struct SiteConfig {
     pub hosts: Vec<HostPattern>,
     /// The routes, in the order in which they are tried; never empty.
     pub routes: Vec<RouteConfig>,
-    /// Where it was declared.
+    /// The place of its declaration.
     pub source: Source,
 }
 
-/// Some paths of a site, and who answers for them.
+/// Some paths of a site, and their service.
 #[derive(Clone, Debug)]
 pub struct RouteConfig {
-    /// What it is called: the name that it was given, or else its site's first host and its path.
+    /// Its name: the configured one, otherwise its site's first host and its path.
     pub name: String,
     /// The paths.
     pub path: PathPattern,
     /// The methods.
     pub methods: Methods,
-    /// Who answers.
+    /// Its service.
     pub service: Service,
-    /// What is cached, and how.
+    /// Its cache policy.
     pub cache: Policy,
-    /// Where it is kept, of the tiers that there are.
+    /// Its tiers, of the existing ones.
     pub tiers: tiers::TierChoice,
-    /// Who may purge.
+    /// Its permission to purge.
     pub purge: tiers::PurgeAccess,
-    /// One in so many requests is traced; 0 is none.
+    /// The sampling rate: one in this many requests is traced; 0 is none.
     pub trace: u32,
-    /// Whether responses say where their time went.
+    /// Whether responses have `Server-Timing`.
     pub server_timing: bool,
-    /// What origins are told of who asks.
+    /// The fields with the client address for origins.
     pub telling: Telling,
-    /// Whether they are told the certificate that the client showed.
+    /// Whether origins get the client's certificate.
     pub tells_certificate: bool,
-    /// Which upgrades are passed on.
+    /// The forwarded upgrades.
     pub upgrades: Upgrades,
-    /// Where each value of the route came from.
+    /// The source of each value of the route.
     pub decided: Decided,
-    /// Where it was declared.
+    /// The place of its declaration.
     pub source: Source,
 }
 
@@ -278,17 +278,17 @@ impl RouteConfig {
     }
 }
 
-/// Which methods a route answers for.
+/// The methods of a route.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Methods {
     /// All.
     Any,
-    /// These, as they were spelt: methods are case-sensitive.
+    /// These, case-sensitive.
     Only(Vec<String>),
 }
 
 impl Methods {
-    /// Whether the route answers for a method.
+    /// Whether the route accepts a method.
     #[must_use]
     pub fn allow(&self, method: &str) -> bool {
         match self {
@@ -298,7 +298,7 @@ impl Methods {
     }
 }
 
-/// Who answers for a route.
+/// The service of a route.
 #[derive(Clone, Debug)]
 pub enum Service {
     /// Origins.
@@ -307,18 +307,18 @@ pub enum Service {
     Files(FilesConfig),
 }
 
-/// One or more origins, as a route uses them.
+/// One or more origins of a route.
 #[derive(Clone, Debug)]
 pub struct Proxy {
-    /// Where it is, or they are.
+    /// The origins.
     pub to: Origins,
-    /// Deadlines and bounds.
+    /// Deadlines and limits.
     pub limits: OriginLimits,
-    /// Which `Host` it sees.
+    /// The `Host` field for origins.
     pub host: OriginHost,
 }
 
-/// Which `Host` an origin sees.
+/// The `Host` field for origins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OriginHost {
     /// The client's.
@@ -327,7 +327,7 @@ pub enum OriginHost {
     Own,
 }
 
-/// A directory, as a route serves it.
+/// A directory of a route.
 #[derive(Clone, Debug)]
 pub struct FilesConfig {
     /// The directory; absolute, and it existed when the configuration was checked.
@@ -338,62 +338,61 @@ pub struct FilesConfig {
     pub index: Vec<String>,
     /// Directories without index.
     pub listing: bool,
-    /// Names that begin with a dot are served.
+    /// Whether names that begin with a dot are served.
     pub dotfiles: bool,
     /// Symbolic links.
     pub symlinks: SymlinkSetting,
-    /// Precompressed siblings are used.
+    /// Whether precompressed siblings are used.
     pub precompressed: bool,
     /// `Cache-Control` of every file; `None` sends none.
     pub cache_control: Option<String>,
-    /// How long an open file is used before the file system is asked again.
+    /// The time for which an open file is used before the file system is checked again.
     pub cache_for: Duration,
     /// Files up to this many bytes are kept in RAM whole.
     pub small_file: u64,
 }
 
-/// What is done with symbolic links.
+/// The treatment of symbolic links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SymlinkSetting {
-    /// Refused.
+    /// Rejected.
     Never,
-    /// Followed where they stay beneath the root.
+    /// Followed if they stay beneath the root.
     Beneath,
     /// Followed anywhere.
     Follow,
 }
 
-/// Where the values of a part of the configuration came from.
+/// The sources of the values of a part of the configuration.
 #[derive(Clone, Debug, Default)]
 pub struct Decided(BTreeMap<&'static str, Source>);
 
 impl Decided {
-    /// The line, flag or default that decided `key`, spelt as in the table (`cache.default_ttl`,
-    /// `site[].route[].proxy.to`).
+    /// The line, flag or default of `key`, in the notation of the table (`cache.default_ttl`, `site[].route[].proxy.to`).
     #[must_use]
     pub fn by(&self, key: &str) -> Source {
         self.0.get(key).cloned().unwrap_or_default()
     }
 
-    /// Every key that was given, with its source, in the order of their names.
+    /// Every key that was set, with its source, in the order of their names.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, &Source)> {
         self.0.iter().map(|it| (*it.0, it.1))
     }
 }
 
-/// A value that the command line gives to a key.
+/// A key that the command line sets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
     /// The key's path, as in a file: `cache.ram.size`, `site[0].route[0].proxy.to`.
     pub path: String,
-    /// The value, as a flag spells it.
+    /// The value in the notation of a flag.
     pub text: String,
     /// The flag or argument, as messages name it: `--ram`, `ORIGIN`.
     pub flag: String,
 }
 
 impl Config {
-    /// How often the requests of each route are traced.
+    /// The sampling rate of each route.
     #[must_use]
     pub fn trace_rates(&self) -> TraceRates {
         let routes = self.sites.iter().map(|it| it.routes.iter().map(|it| (it.name.clone(), it.trace)));
@@ -403,7 +402,7 @@ impl Config {
         }
     }
 
-    /// The bounds of clients, with what the routes let them be told.
+    /// The limits of clients, with the upgrades that routes forward.
     #[must_use]
     pub fn limits_of_clients(&self) -> worker::ClientLimits {
         let mut routes = self.sites.iter().flat_map(|it| &it.routes);
@@ -412,10 +411,9 @@ impl Config {
         worker::ClientLimits { upgrades, ..self.limits.client }
     }
 
-    /// Reads and checks a file, with `flags` over it.
+    /// Reads and checks a file, with `flags` overriding it.
     ///
-    /// # Errors
-    /// Everything that is wrong with it.
+    /// # Errors All its errors.
     pub fn load(path: &Path, flags: &[Setting]) -> Result<Config, Rejected> {
         let file = path.display().to_string();
         let text = read_file(path).map_err(|why| {
@@ -429,8 +427,7 @@ impl Config {
 
     /// As [`Config::load`], from text; relative paths of the text are beneath `base`.
     ///
-    /// # Errors
-    /// Everything that is wrong with it.
+    /// # Errors All its errors.
     pub fn from_text(text: &str, file: &str, base: &Path, flags: &[Setting]) -> Result<Config, Rejected> {
         let mut values = Values::read(text, file);
         for it in flags {
@@ -439,11 +436,9 @@ impl Config {
         check::check(values, base, Source::Line { file: file.into(), line: 1, column: 1 })
     }
 
-    /// A configuration without a file: one site for every host with one route for every path, as
-    /// `flags` say.
+    /// A configuration without a file: one site for every host with one route for every path, from `flags`.
     ///
-    /// # Errors
-    /// Everything that is wrong with them.
+    /// # Errors All their errors.
     pub fn from_flags(flags: &[Setting]) -> Result<Config, Rejected> {
         let mut values = Values::default();
         values.sections.insert("site[0]".to_owned(), Source::Default);
@@ -459,17 +454,16 @@ impl Config {
     }
 }
 
-/// The directory beneath which the relative paths of a file are.
+/// The directory for relative paths of a file.
 #[must_use]
 pub fn base_of(file: &Path) -> &Path {
     file.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Reads a file that is no larger than a configuration may be. From a pipe it is read, too, but not waited for: a server
-/// that reads it again has other things to do.
+/// Reads a file up to the size limit of a configuration. A pipe is read, too, but only for a second: a server that reads
+/// it again must not block.
 ///
-/// # Errors
-/// What the system says, or that it is too large, or that a pipe is silent for a second.
+/// # Errors The system's error, or that it is too large, or that a pipe is silent for a second.
 pub fn read_file(path: &Path) -> Result<String, String> {
     const LARGEST: u64 = 4 << 20;
     let options = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
@@ -485,7 +479,7 @@ pub fn read_file(path: &Path) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|it| not_text(it.as_bytes(), it.utf8_error().valid_up_to()))
 }
 
-/// Where bytes stop being UTF-8; `at` is the first that is wrong. The column counts characters, as editors do.
+/// The error for bytes that are not UTF-8; `at` is the first invalid one. The column counts characters, as editors do.
 fn not_text(bytes: &[u8], at: usize) -> String {
     let before = &bytes[..at];
     let line = 1 + before.iter().filter(|it| **it == b'\n').count();
@@ -494,7 +488,7 @@ fn not_text(bytes: &[u8], at: usize) -> String {
     format!("line {line}, column {column}: the byte 0x{:02x} is not UTF-8; save the file as UTF-8", bytes[at])
 }
 
-/// Something that is no file, and is open without waiting.
+/// An input other than a regular file, opened without blocking.
 struct Pipe(std::fs::File);
 
 impl Read for Pipe {
@@ -511,7 +505,8 @@ impl Read for Pipe {
     }
 }
 
-/// The statuses that an overlay may have: a page, or an error page. Others mean what a page alone cannot say.
+/// The permitted statuses of an overlay: a page, or an error page. Other statuses have requirements that a page alone
+/// cannot meet.
 #[must_use]
 pub fn overlay_status_may_be(status: u16) -> bool {
     status == 200 || (400..=599).contains(&status)

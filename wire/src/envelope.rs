@@ -1,5 +1,5 @@
-//! The envelope: a stored response as bytes, as it lies in the fleet and as the disk tier writes its head. Reading is
-//! in `read`; where the bytes lie, and whether a response may be used, is not here.
+//! The envelope: the byte form of a stored response, in the fleet and as the head of a disk record. Parsing is in `read`;
+//! storage, and the decision whether a response may be used, are not here.
 //!
 //! ```text
 //! 0      4  magic, 93 6c 72 64                     all numbers are little-endian
@@ -7,16 +7,16 @@
 //! 5      1  flags, 0
 //! 6      2  status code
 //! 8      4  length of the head: everything here, the last checksum included
-//! 12     4  CRC-32 of the body as it is kept
-//! 16     8  length of the body as it is kept
+//! 12     4  CRC-32 of the body as stored
+//! 16     8  length of the body as stored
 //! 24        sections in ascending order of their tags, each at most once:
 //!           tag (1), length (4), content
 //! -4     4  CRC-32 of the head before it
 //! ```
 //!
-//! CRC-32 is that of zlib, since every language has it: an application may write envelopes of its own
-//! (docs/fleet-envelope.md). A section with a tag of 128 and above may be left unread; any other that is not known
-//! here breaks the envelope. An application leaves out the facts, which are then computed from its fields.
+//! CRC-32 is that of zlib, which every language has: an application may write envelopes of its own
+//! (docs/fleet-envelope.md). A section with a tag of 128 and above may be skipped; any other unknown one makes the
+//! envelope invalid. An application omits the facts, which are then computed from its fields.
 
 mod mark;
 mod read;
@@ -28,17 +28,17 @@ use larder_semantics::field::FieldList;
 use larder_semantics::freshness::LifetimeSource;
 use larder_semantics::stored::Meta;
 
-/// What every envelope begins with. The first byte begins neither text nor UTF-8, so that an older
-/// `content-type NUL body` is never taken for one.
+/// The first bytes of every envelope. The first byte occurs neither in text nor in UTF-8, so that an older `content-type
+/// NUL body` is never taken for one.
 pub const MAGIC: [u8; 4] = [0x93, b'l', b'r', b'd'];
 
-/// The version that is written, and the only one that is read.
+/// The version that is written, and the only one that is accepted.
 pub const VERSION: u8 = 1;
 
-/// The most bytes of a head that is read.
+/// The most bytes of a head.
 pub const MAX_HEAD: usize = 1 << 20;
 
-/// The most field lines of one section that is read.
+/// The most field lines of one section.
 pub const MAX_LINES: usize = 256;
 
 /// The most parts of one body.
@@ -50,7 +50,7 @@ const FIXED: usize = 24;
 /// Bytes of the checksum at the end.
 const SUM: usize = 4;
 
-/// Tags of the sections, in the order in which they stand.
+/// Tags of the sections, in their order.
 mod tag {
     pub(super) const KEY: u8 = 1;
     pub(super) const FIELDS: u8 = 2;
@@ -66,7 +66,7 @@ mod tag {
     pub(super) const PARTS: u8 = 12;
     pub(super) const PACKED: u8 = 13;
     pub(super) const UNSHARED: u8 = 14;
-    /// From here on a section may be left unread.
+    /// Sections from this tag on may be skipped.
     pub(super) const OPTIONAL: u8 = 128;
 }
 
@@ -78,7 +78,7 @@ mod bit {
     pub(super) const IMPLICIT: u8 = 8;
 }
 
-/// Where lifetimes come from, by their number in the facts. New ones are added at the end.
+/// The sources of lifetimes, by their number in the facts. New ones are added at the end.
 const SOURCES: [LifetimeSource; 10] = [
     LifetimeSource::None,
     LifetimeSource::Override,
@@ -92,7 +92,7 @@ const SOURCES: [LifetimeSource; 10] = [
     LifetimeSource::Purged,
 ];
 
-/// The place of each in [`SOURCES`]: a match, so that one that is new is not forgotten.
+/// The index of each in [`SOURCES`]: a match, so that a new one cannot be forgotten.
 const fn source_number(source: LifetimeSource) -> u8 {
     match source {
         LifetimeSource::None => 0,
@@ -108,10 +108,10 @@ const fn source_number(source: LifetimeSource) -> u8 {
     }
 }
 
-/// The head of an envelope as it was read.
+/// The parsed head of an envelope.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Envelope {
-    /// The full key, to be compared with the one that was asked for. Never empty.
+    /// The full key, to be compared with the requested one. Never empty.
     pub key: Box<[u8]>,
     /// The variant key; empty without `Vary`.
     pub variant: Box<[u8]>,
@@ -123,15 +123,15 @@ pub struct Envelope {
     pub trailers: Option<FieldList>,
     /// Hashes of its tags.
     pub tags: Box<[u64]>,
-    /// How far each purge log of the fleet was followed when it was asked of the origin: log, entry.
+    /// The position of each purge log of the fleet when the response was requested from the origin: log, entry.
     pub known: Vec<(u64, u64)>,
-    /// The last purge of this node then: for the disk tier; 0 elsewhere.
+    /// The last purge of the writing node: for the disk tier; otherwise 0.
     pub seq: u64,
-    /// What is known of the body.
+    /// The description of the body.
     pub body: BodyInfo,
 }
 
-/// An envelope that is about to be written, borrowed from where its parts are.
+/// An envelope to be written, borrowed from its parts.
 #[derive(Clone, Copy, Debug)]
 pub struct EnvelopeHead<'a> {
     /// [`Envelope::key`].
@@ -154,27 +154,27 @@ pub struct EnvelopeHead<'a> {
     pub body: BodyInfo,
 }
 
-/// What is known of a body before it is read.
+/// The description of a body before it is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BodyInfo {
-    /// Bytes as they are kept: behind the head, or in all parts together.
+    /// Stored bytes: after the head, or in all parts together.
     pub length: u64,
-    /// Their CRC-32, as [`sum`] and [`EnvelopeSum`] make it.
+    /// Their CRC-32, as computed by [`sum`] and [`EnvelopeSum`].
     pub sum: u32,
-    /// They are kept in several values.
+    /// Its split into several values.
     pub parts: Option<BodySplit>,
-    /// They are compressed for keeping (zstd); the response has this many bytes.
+    /// Its uncompressed length, if it is compressed (zstd).
     pub packed: Option<u64>,
 }
 
 impl BodyInfo {
-    /// Of a body that is kept as it is, behind the head.
+    /// The description of an unmodified body after the head.
     #[must_use]
     pub fn of(body: &[u8]) -> BodyInfo {
         BodyInfo { length: body.len() as u64, sum: sum(body), parts: None, packed: None }
     }
 
-    /// Whether `body` is the body that is meant: its length and its checksum.
+    /// Checks the length and the checksum of `body`.
     ///
     /// # Errors
     /// [`EnvelopeError::BodyLength`], [`EnvelopeError::BodySum`].
@@ -186,19 +186,19 @@ impl BodyInfo {
     }
 }
 
-/// How a body is cut into several values.
+/// The split of a body into several values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BodySplit {
-    /// The random name of this generation: every part carries it, so that parts of two are never mixed.
+    /// The random name of this generation: every part has it, so that parts of two are never mixed.
     pub generation: u64,
     /// Bytes of every part but the last, without its [`PartHead`]; above zero.
     pub size: u64,
-    /// How many, [`MAX_PARTS`] at most.
+    /// The number of parts, [`MAX_PARTS`] at most.
     pub count: u32,
 }
 
 impl BodySplit {
-    /// The cut of a body of `length` bytes into parts of `size`; `None` where that needs too many, or none.
+    /// The split of a body of `length` bytes into parts of `size`; `None` if there would be too many, or none.
     #[must_use]
     pub fn of(generation: u64, length: u64, size: u64) -> Option<BodySplit> {
         let count = length.checked_add(size.checked_sub(1)?)?.checked_div(size)?;
@@ -207,19 +207,19 @@ impl BodySplit {
     }
 }
 
-/// What each part of a cut body begins with: 16 bytes.
+/// The beginning of each part of a split body: 16 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PartHead {
     /// [`BodySplit::generation`].
     pub generation: u64,
-    /// Which part, from zero.
+    /// The index of the part, from zero.
     pub index: u32,
     /// CRC-32 of the bytes that follow.
     pub sum: u32,
 }
 
 impl PartHead {
-    /// Bytes that it takes.
+    /// Its number of bytes.
     pub const LENGTH: usize = 16;
 
     /// Appends the head of the part `bytes`.
@@ -230,36 +230,36 @@ impl PartHead {
     }
 }
 
-/// Why bytes are not an envelope, or not one that can be used.
+/// The reason why bytes are not a usable envelope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EnvelopeError {
-    /// It does not begin as an envelope does.
+    /// The beginning is not that of an envelope.
     Foreign,
-    /// Of another version.
+    /// Another version.
     Version(u8),
-    /// Cut short.
+    /// Truncated.
     Short,
-    /// The head is larger than is read.
+    /// The head is too large.
     TooLarge,
-    /// The head's checksum is another.
+    /// The head's checksum differs.
     HeadSum,
-    /// A flag that is not known.
+    /// An unknown flag.
     Flags(u8),
-    /// Not a status code, or not one that is ever stored.
+    /// Not a status code, or one that is never stored.
     Status(u16),
-    /// The section with this tag is unknown, out of its order, or cannot be what it says.
+    /// The section with this tag is unknown, out of order, or invalid.
     Section(u8),
     /// There is no key.
     NoKey,
-    /// It is a [`Mark`], and no response.
+    /// It is a [`Mark`], not a response.
     Mark,
-    /// There are no facts, and whoever reads does not compute them.
+    /// There are no facts, and the reader does not compute them.
     NoFacts,
-    /// `Vary` names something, and the variant key is not there.
+    /// `Vary` has names, and the variant key is missing.
     NoVariant,
     /// The body has another length.
     BodyLength,
-    /// The body's checksum is another.
+    /// The body's checksum differs.
     BodySum,
     /// A part belongs to another body, or is another part.
     ForeignPart,
@@ -301,17 +301,17 @@ pub fn sum(bytes: &[u8]) -> u32 {
     crc32fast::hash(bytes)
 }
 
-/// [`sum`] of bytes that come in pieces.
+/// [`sum`] of bytes in several pieces.
 #[derive(Clone, Debug, Default)]
 pub struct EnvelopeSum(crc32fast::Hasher);
 
 impl EnvelopeSum {
-    /// Takes the next bytes.
+    /// Adds the next bytes.
     pub fn update(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }
 
-    /// The sum of all that was taken.
+    /// The sum of all bytes.
     #[must_use]
     pub fn finish(self) -> u32 {
         self.0.finalize()
@@ -335,22 +335,22 @@ impl Envelope {
         }
     }
 
-    /// Appends the head as bytes; the body follows it, unless it lies in parts.
+    /// Appends the head as bytes; the body follows it, unless it is split into parts.
     pub fn write(&self, out: &mut Vec<u8>) {
         self.head().write(out);
     }
 }
 
 impl EnvelopeHead<'_> {
-    /// Appends the head as bytes; the body follows it, unless it lies in parts.
+    /// Appends the head as bytes; the body follows it, unless it is split into parts.
     ///
-    /// What is larger than [`MAX_HEAD`], or has a field section of more than [`MAX_LINES`], is written and will not be
-    /// read: whoever keeps it long looks at the length first.
+    /// A head larger than [`MAX_HEAD`], or with a field section of more than [`MAX_LINES`], is written but cannot be
+    /// parsed: the caller checks the length first.
     pub fn write(&self, out: &mut Vec<u8>) {
         self.write_with(out, |_| {});
     }
 
-    /// [`EnvelopeHead::write`] with more sections behind its own.
+    /// [`EnvelopeHead::write`] with further sections after its own.
     fn write_with(&self, out: &mut Vec<u8>, more: impl FnOnce(&mut Vec<u8>)) {
         let start = out.len();
         out.extend_from_slice(&MAGIC);
@@ -362,7 +362,7 @@ impl EnvelopeHead<'_> {
         self.write_sections(out);
         more(out);
         let length = out.len() - start + SUM;
-        // A head that is not bounded at all is not readable either, whatever its length says.
+        // A head of unbounded size is not readable either, with any length.
         let length = u32::try_from(length).unwrap_or(u32::MAX);
         out[start + 8..start + 12].copy_from_slice(&length.to_le_bytes());
         let sum = sum(&out[start..]);
@@ -413,7 +413,7 @@ fn section(tag: u8, content: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(content);
 }
 
-/// A section of numbers of eight bytes.
+/// A section of eight-byte numbers.
 fn numbers(tag: u8, numbers: impl Iterator<Item = u64>, out: &mut Vec<u8>) {
     let start = out.len();
     section(tag, &[], out);

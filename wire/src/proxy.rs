@@ -1,60 +1,59 @@
-//! The header of the PROXY protocol, versions 1 and 2, by which a proxy that forwards bytes says whose connection it is
-//! (HAProxy's `proxy-protocol.txt`). Which proxies may say so, and what becomes of it, is not here; nor is writing it.
+//! The PROXY header, versions 1 and 2, by which a proxy that forwards bytes sends the client address (HAProxy's
+//! `proxy-protocol.txt`). The trusted senders, and the use of the address, are not here; nor is a writer.
 
 #[cfg(test)]
 mod tests;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// Bytes of a header at most. One of version 1 has 107; version 2 could announce 64 KiB, of which nobody sends a part.
+/// The most bytes of a header. Version 1 has 107; version 2 could announce 64 KiB, which proxies do not use.
 pub const MOST: usize = 4096;
-/// Bytes of a header of version 1 at most, with its CR and LF (section 2.1).
+/// The most bytes of a version 1 header, with its CR and LF (section 2.1).
 const LINE: usize = 107;
-/// What a header of version 1 begins with.
+/// The beginning of a version 1 header.
 const WORD: &[u8] = b"PROXY ";
-/// What a header of version 2 begins with.
+/// The beginning of a version 2 header.
 const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 /// Bytes of version 2 before the addresses.
 const FIXED: usize = 16;
 /// The type of the checksum of all bytes (`PP2_TYPE_CRC32C`).
 const CHECKSUM: u8 = 0x03;
 
-/// Whose connection it is.
+/// The source of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectionSource {
-    /// Of a client at this address.
+    /// A client at this address.
     Client(SocketAddr),
-    /// The proxy's own (`LOCAL`, as of its health checks), or of somebody whose address it does not say: `UNKNOWN`, a
-    /// Unix socket, datagrams.
+    /// The proxy itself (`LOCAL`, for example health checks), or a client without an address: `UNKNOWN`, a Unix socket,
+    /// datagrams.
     Peer,
 }
 
-/// What is at the start of some bytes.
+/// The result of parsing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ParsedPreamble {
-    /// A header of so many bytes.
+    /// A header of this number of bytes.
     Header(ConnectionSource, usize),
     /// The beginning of one.
     Partial,
 }
 
-/// Why no header will come of it.
+/// The reason why the bytes are not a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PreambleError {
-    /// It does not begin as one does.
+    /// They do not begin like one.
     Missing,
-    /// It begins as one, and breaks its rules.
+    /// They begin like one, and are malformed.
     Malformed,
     /// It is longer than [`MOST`].
     TooLong,
-    /// Its checksum is that of other bytes.
+    /// Its checksum is wrong.
     Checksum,
 }
 
-/// Reads the header that `bytes` begin with. What is wrong stays so, whatever comes behind.
+/// Parses the header at the start of `bytes`. An error is final, with any further bytes.
 ///
-/// # Errors
-/// It is none.
+/// # Errors It is not a header.
 pub fn parse(bytes: &[u8]) -> Result<ParsedPreamble, PreambleError> {
     let begins = |with: &[u8]| {
         let known = bytes.len().min(with.len());
@@ -80,10 +79,10 @@ fn version_1(bytes: &[u8]) -> Result<ParsedPreamble, PreambleError> {
     Ok(ParsedPreamble::Header(source, end + 2))
 }
 
-/// What stands behind `PROXY `.
+/// The part after `PROXY `.
 fn source_of_line(line: &[u8]) -> Option<ConnectionSource> {
     if let Some(rest) = line.strip_prefix(b"UNKNOWN") {
-        // Whatever it says then is to be ignored.
+        // The rest of the line must be ignored.
         return (rest.is_empty() || rest[0] == b' ').then_some(ConnectionSource::Peer);
     }
     let text = std::str::from_utf8(line).ok()?;
@@ -98,7 +97,7 @@ fn source_of_line(line: &[u8]) -> Option<ConnectionSource> {
     words.next().is_none().then_some(ConnectionSource::Client(SocketAddr::new(from, from_port)))
 }
 
-/// Digits without a sign and without zeros before them.
+/// Digits without a sign or leading zeros.
 fn port(text: &str) -> Option<u16> {
     let is_plain = text.bytes().all(|it| it.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
     text.parse().ok().filter(|_| is_plain)
@@ -116,19 +115,19 @@ fn version_2(bytes: &[u8]) -> Result<ParsedPreamble, PreambleError> {
     }
     let Some(header) = bytes.get(..length) else { return Ok(ParsedPreamble::Partial) };
     let source = match command {
-        // The rest of its own connections is to be skipped unread.
+        // The rest of its own connections is skipped unparsed.
         0x20 => ConnectionSource::Peer,
         _ => source_of_block(header)?,
     };
     Ok(ParsedPreamble::Header(source, length))
 }
 
-/// The source that a whole header of a connection which is forwarded names.
+/// The source in a complete header of a forwarded connection.
 fn source_of_block(header: &[u8]) -> Result<ConnectionSource, PreambleError> {
     let block = &header[FIXED..];
     let (family, transport) = (header[13] >> 4, header[13] & 15);
     let taken = match (family, transport) {
-        // What stands behind an address that is none of these is not known.
+        // The content after an address of another family is unknown.
         (0, 0..=2) | (1..=3, 0) => return Ok(ConnectionSource::Peer),
         (1, 1 | 2) => 12,
         (2, 1 | 2) => 36,
@@ -149,12 +148,12 @@ fn source_of_block(header: &[u8]) -> Result<ConnectionSource, PreambleError> {
     })
 }
 
-/// The first bytes, of which is known that they are there.
+/// The first bytes, which are known to exist.
 fn part<const N: usize>(bytes: &[u8]) -> [u8; N] {
     std::array::from_fn(|at| bytes[at])
 }
 
-/// Looks through what stands from `at` on: types, lengths and values, of which the checksum alone is of use here.
+/// Checks the fields from `at` on: types, lengths and values, of which only the checksum is used.
 fn check(header: &[u8], mut at: usize) -> Result<(), PreambleError> {
     let mut sum = None;
     while at < header.len() {
@@ -177,7 +176,7 @@ fn check(header: &[u8], mut at: usize) -> Result<(), PreambleError> {
     }
 }
 
-/// CRC-32C (RFC 3720 appendix B.4), bit by bit: few proxies send it, and once a connection.
+/// CRC-32C (RFC 3720 appendix B.4), bit by bit: few proxies send it, and once per connection.
 fn crc32c(parts: &[&[u8]]) -> u32 {
     const REVERSED: u32 = 0x82f6_3b78;
     let step = |sum: u32| (sum >> 1) ^ (REVERSED & (sum & 1).wrapping_neg());

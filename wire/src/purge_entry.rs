@@ -1,10 +1,10 @@
-//! What nodes write into the memcached servers to tell each other of purges: one purge, one node, and a number that
-//! carries the random name of its series. Whoever can reach the servers may have written what is read here.
+//! The items of the purge log in the memcached servers: one purge, one node, and a number with the random name of its
+//! series. Any program that can reach the servers may have written the input.
 
-/// The longest key, prefix, tag or expression that an entry carries. Longer ones are refused where they are made.
+/// The longest key, prefix, tag or expression in an entry. Longer ones are rejected when they are created.
 pub const MOST_TEXT: usize = 8192;
 
-/// The most logs whose positions a node tells.
+/// The most logs with a position in a node's record.
 pub const MOST_LOGS: usize = 64;
 
 /// The longest name of a node.
@@ -22,30 +22,30 @@ const ENTRY: &[u8; 4] = b"lpe1";
 /// The first bytes of a node, with its version.
 const NODE: &[u8; 4] = b"lpn1";
 
-/// A counter in a server, which its `incr` moves: the name of the series above, the number below. As it is one item,
-/// nobody ever sees a number without its series; a server that forgot it gets another name.
+/// A counter in a server, incremented by `incr`: the name of the series in the upper bits, the number in the lower. As it
+/// is one item, a number is never visible without its series; a server that lost it gets another name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Numbered {
     /// The random name; at most [`LARGEST_NAME`].
     pub name: u64,
-    /// How often it was counted up; below 2^24. The next after the last belongs to another series, as it must.
+    /// The number of increments; below 2^24. The next after the last belongs to another series, as required.
     pub number: u64,
 }
 
 impl Numbered {
-    /// The beginning of the series `random`, of which as many bits are taken as a name has.
+    /// The beginning of the series `random`, of which the bits of a name are used.
     #[must_use]
     pub fn first(random: u64) -> Self {
         Self { name: (random & LARGEST_NAME).max(1), number: 0 }
     }
 
-    /// What stands in the server.
+    /// Its value in the server.
     #[must_use]
     pub fn write(self) -> Vec<u8> {
         (self.name << NUMBER_BITS | self.number).to_string().into_bytes()
     }
 
-    /// Reads what stands in the server: decimal digits, which `incr` may have left spaces behind. Nothing else.
+    /// Parses the value in the server: decimal digits, with optional trailing spaces from `incr`.
     #[must_use]
     pub fn read(bytes: &[u8]) -> Option<Self> {
         let digits = bytes.trim_ascii_end();
@@ -55,7 +55,7 @@ impl Numbered {
         Self::of(std::str::from_utf8(digits).ok()?.parse().ok()?)
     }
 
-    /// Takes apart what `incr` answered.
+    /// Splits the result of `incr`.
     #[must_use]
     pub fn of(value: u64) -> Option<Self> {
         let name = value >> NUMBER_BITS;
@@ -63,42 +63,42 @@ impl Numbered {
     }
 }
 
-/// What a purge is about.
+/// The target of a purge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum About {
     /// One key.
     Url(Box<[u8]>),
-    /// Every key that begins so.
+    /// Every key with this prefix.
     Prefix(Box<[u8]>),
-    /// Everything with this tag.
+    /// Every response with this tag.
     Tag(Box<str>),
-    /// Everything that this expression is true of, as text.
+    /// Every response for which this expression is true, as text.
     Where(Box<str>),
-    /// Everything.
+    /// Every response.
     All,
 }
 
-/// What becomes of what is purged.
+/// The effect on purged responses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PurgeEffect {
     /// Stale.
     Soft,
     /// To be validated before use.
     Validate,
-    /// Gone.
+    /// Removed.
     Hard,
 }
 
 /// One purge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PurgeEntry {
-    /// Random: the same in every server's log.
+    /// Random: the same in the logs of all servers.
     pub id: u128,
-    /// When it was asked for, in seconds since the epoch by the clock of the node that was asked. For people.
+    /// The time of the request, in seconds since the epoch by the clock of the receiving node. For display.
     pub wall: u64,
-    /// What becomes of it.
+    /// Its effect.
     pub deed: PurgeEffect,
-    /// What it is about.
+    /// Its target.
     pub about: About,
 }
 
@@ -113,7 +113,7 @@ impl std::fmt::Display for TooLong {
 }
 
 impl PurgeEntry {
-    /// What stands in the server.
+    /// Its bytes in the server.
     ///
     /// # Errors
     /// Its text is too long.
@@ -142,7 +142,7 @@ impl PurgeEntry {
         Ok(out)
     }
 
-    /// Reads one that fills `bytes` to its end; `None` for whatever is not exactly that.
+    /// Parses one that fills `bytes` to its end; `None` for any other input.
     #[must_use]
     pub fn read(bytes: &[u8]) -> Option<Self> {
         let mut rest = bytes.strip_prefix(ENTRY)?;
@@ -171,25 +171,26 @@ impl PurgeEntry {
     }
 }
 
-/// One node, as it tells of itself.
+/// One node's report about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeReport {
-    /// Random, of this run.
+    /// Random, different in each run.
     pub id: u64,
-    /// How many servers it follows: nodes that follow others cannot agree.
+    /// The number of servers that it follows: nodes with different servers cannot agree.
     pub servers: u64,
-    /// When it told, in seconds since the epoch by its own clock. For people, and for forgetting it after minutes.
+    /// The time of the report, in seconds since the epoch by its own clock. For display, and for dropping it after
+    /// minutes.
     pub wall: u64,
-    /// It has stopped, and answers nobody any more.
+    /// It has stopped, and serves no more requests.
     pub left: bool,
-    /// What people call it; at most [`MOST_NAME`] bytes.
+    /// Its name for display; at most [`MOST_NAME`] bytes.
     pub name: Box<str>,
-    /// Which entry of which log it has applied; at most [`MOST_LOGS`].
+    /// The last applied entry of each log; at most [`MOST_LOGS`].
     pub followed: Vec<(u64, u64)>,
 }
 
 impl NodeReport {
-    /// What stands in the server. A longer name is cut, logs beyond the bound are left out.
+    /// Its bytes in the server. A longer name is truncated, logs beyond the limit are omitted.
     #[must_use]
     pub fn write(&self) -> Vec<u8> {
         let name = &self.name[..cut(&self.name, MOST_NAME)];
@@ -209,7 +210,7 @@ impl NodeReport {
         out
     }
 
-    /// Reads one that fills `bytes` to its end; `None` for whatever is not exactly that.
+    /// Parses one that fills `bytes` to its end; `None` for any other input.
     #[must_use]
     pub fn read(bytes: &[u8]) -> Option<Self> {
         let mut rest = bytes.strip_prefix(NODE)?;
@@ -237,7 +238,7 @@ fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
     Some(*it)
 }
 
-/// Where `text` may be cut so that at most `most` bytes are left.
+/// The position at which `text` may be cut to at most `most` bytes.
 fn cut(text: &str, most: usize) -> usize {
     (0..=most.min(text.len())).rev().find(|it| text.is_char_boundary(*it)).unwrap_or(0)
 }

@@ -1,7 +1,7 @@
-//! A head that is kept ready for clients of each protocol. Who makes it, and what is added when it is sent, is not here.
+//! A head that is ready for clients of each protocol. Its creation, and the fields added when it is sent, are not here.
 //!
-//! Most lines of most heads are the same for many responses (`Server`, `Cache-Control`, `Content-Type`): a kept head may leave
-//! those to a template that all of them share, and keep only its own lines, in every form. Order stays as it was:
+//! Most lines of most heads are the same for many responses (`Server`, `Cache-Control`, `Content-Type`): a stored head
+//! may have these in a shared template, and store only its own lines, in every form. The order is unchanged:
 //!
 //! ```text
 //! template   HTTP/1.1 200 OK, Server │ Content-Type, Cache-Control │ (nothing)
@@ -17,23 +17,23 @@ mod templates;
 
 pub use templates::Templates;
 
-/// A form in which a head is kept. A protocol with a form of its own gets a variant and what writes it; the layout of kept heads and
-/// of templates follows from [`HeadForm::ALL`].
+/// A form in which a head is stored. A protocol with a form of its own gets a variant and a writer; the layout of stored
+/// heads and of templates follows from [`HeadForm::ALL`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum HeadForm {
-    /// As HTTP/1.1 has it, without the empty line. From it the others are made, so it is always there.
+    /// HTTP/1.1 text, without the empty line. The other forms are made from it, so it always exists.
     Text,
-    /// A block of HPACK that uses no table but the static one (RFC 7541 Appendix A).
+    /// An HPACK block with the static table only (RFC 7541 Appendix A).
     Hpack,
 }
 
-/// How many forms there are.
+/// The number of forms.
 const FORMS: usize = HeadForm::ALL.len();
 
 impl HeadForm {
     const ALL: [HeadForm; 2] = [HeadForm::Text, HeadForm::Hpack];
 
-    /// Appends a head whose text this is: a status line and field lines.
+    /// Appends a head with this text: a status line and field lines.
     fn write_head(self, text: &[u8], out: &mut Vec<u8>) {
         match self {
             HeadForm::Text => out.extend_from_slice(text),
@@ -41,7 +41,7 @@ impl HeadForm {
         }
     }
 
-    /// Appends field lines whose text this is.
+    /// Appends field lines with this text.
     fn write_fields(self, text: &[u8], out: &mut Vec<u8>) {
         match self {
             HeadForm::Text => out.extend_from_slice(text),
@@ -50,41 +50,42 @@ impl HeadForm {
     }
 }
 
-/// A status line and field lines in every [`HeadForm`], each right on every connection of its protocol.
+/// A status line and field lines in every [`HeadForm`], each valid on every connection of its protocol.
 #[derive(Clone)]
 pub struct ReadyHead {
-    /// The lines that it shares with others.
+    /// The shared lines.
     template: Option<Arc<HeadTemplate>>,
-    /// With a template, the lengths of each run of own lines, a byte for each form; then all runs in the first form, then in the
-    /// next. Without, the lengths of all forms but the last in four bytes each, then the forms: the text, and the others if they are kept.
+    /// With a template, the lengths of each run of own lines, a byte for each form; then all runs in the first form, then
+    /// in the next. Without, the lengths of all forms but the last in four bytes each, then the forms: the text, and further
+    /// ones if stored.
     own: Box<[u8]>,
 }
 
-/// Lines that many heads share, the status line first.
+/// Lines that several heads share, the status line first.
 #[derive(Debug, PartialEq, Eq)]
 struct HeadTemplate {
     forms: [Box<[u8]>; FORMS],
-    /// Behind which bytes of each form there is a run of own lines.
+    /// The byte positions in each form after which a run of own lines follows.
     cuts: Box<[[u32; FORMS]]>,
 }
 
-/// Bytes of the lengths of a head that stands alone: of each form but the last, which ends where the head does.
+/// Bytes of the lengths of a head without template: of each form but the last, which ends with the head.
 const LENGTHS: usize = size_of::<u32>() * (FORMS - 1);
 
 impl ReadyHead {
-    /// In all forms. `text` has no empty line at its end, and no field that HTTP/2 forbids.
+    /// A head in all forms. `text` has no empty line at its end, and no field that HTTP/2 forbids.
     #[must_use]
     pub fn new(text: &[u8]) -> Self {
         Self::alone(text, &HeadForm::ALL)
     }
 
-    /// As text alone, for what is not kept: another form is made for each client that needs it.
+    /// A head as text only, for responses that are not stored: another form is made for each client that needs it.
     #[must_use]
     pub fn passing(text: &[u8]) -> Self {
         Self::alone(text, &[HeadForm::Text])
     }
 
-    /// Without a template, in these forms.
+    /// A head without template, in these forms.
     fn alone(text: &[u8], forms: &[HeadForm]) -> Self {
         let mut bytes = Vec::with_capacity(LENGTHS + forms.len() * text.len());
         bytes.resize(LENGTHS, 0);
@@ -97,11 +98,11 @@ impl ReadyHead {
                 room.copy_from_slice(&length);
             }
         }
-        // Copied: what a vector has too much of would be kept for as long.
+        // Copied: unused capacity of a vector would be kept as long.
         Self { template: None, own: Box::from(&bytes[..]) }
     }
 
-    /// Of what stands alone, the bytes in this form; empty where it is not kept.
+    /// The bytes of a head without template in this form; empty if it is not stored.
     #[inline]
     fn bytes(&self, form: HeadForm) -> &[u8] {
         let (lengths, mut rest) = self.own.split_at_checked(LENGTHS).unwrap_or_default();
@@ -112,7 +113,7 @@ impl ReadyHead {
         &rest[..lengths.next().map_or(rest.len(), |it| it.min(rest.len()))]
     }
 
-    /// Appends it as HTTP/1.1 has it, without the empty line.
+    /// Appends its HTTP/1.1 text, without the empty line.
     #[inline]
     pub fn write_text(&self, out: &mut Vec<u8>) {
         match &self.template {
@@ -133,7 +134,7 @@ impl ReadyHead {
         }
     }
 
-    /// Appends it as HPACK, with what the connection's table has of it named by its index.
+    /// Appends it as HPACK, with entries of the connection's table replaced by their index.
     #[inline]
     pub fn encode(&self, encoder: &mut Encoder, out: &mut Vec<u8>) {
         match &self.template {
@@ -145,7 +146,7 @@ impl ReadyHead {
         }
     }
 
-    /// As HTTP/1.1 has it, without the empty line.
+    /// Its HTTP/1.1 text, without the empty line.
     #[must_use]
     pub fn text(&self) -> Vec<u8> {
         let mut text = Vec::new();
@@ -168,7 +169,7 @@ impl ReadyHead {
         lines
     }
 
-    /// Bytes of its own that are kept.
+    /// Bytes of its own storage.
     #[must_use]
     pub fn size(&self) -> usize {
         self.own.len()
@@ -183,7 +184,7 @@ impl HeadTemplate {
         self.each_piece(form, own, |piece| out.extend_from_slice(piece));
     }
 
-    /// Hands over the pieces of one form in order; each is whole lines, the first with the status.
+    /// Passes the pieces of one form in order; each has complete lines, the first the status.
     #[inline]
     fn each_piece(&self, form: HeadForm, own: &[u8], mut piece: impl FnMut(&[u8])) {
         let (form, shared) = (form as usize, &self.forms[form as usize]);
@@ -211,14 +212,14 @@ pub struct ReadyLines<'a> {
     pieces: Option<Pieces<'a>>,
 }
 
-/// The pieces of a head with a template that are still to come.
+/// The remaining pieces of a head with a template.
 #[derive(Clone)]
 struct Pieces<'a> {
     template: &'a HeadTemplate,
     own: &'a [u8],
-    /// Twice the number of its cut, and one more for the run behind it.
+    /// Twice the index of its cut, plus one for the run behind it.
     next: usize,
-    /// How far the texts of own runs have been taken.
+    /// The position in the texts of own runs.
     at: usize,
 }
 
@@ -246,7 +247,7 @@ impl<'a> Pieces<'a> {
 }
 
 impl<'a> ReadyLines<'a> {
-    /// Those of a text of field lines.
+    /// The lines of a text of field lines.
     #[must_use]
     pub fn of(text: &'a [u8]) -> Self {
         Self { rest: text, pieces: None }

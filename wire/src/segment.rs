@@ -1,17 +1,16 @@
-//! The files of the disk tier: how a segment begins, the header of a record, the footer of a sealed segment, and the
-//! entries of the journal of purges. What stands between a record's header and its body is in `envelope`; who writes
-//! and reads the files is in `store`.
+//! The files of the disk tier: the beginning of a segment, the header of a record, the footer of a sealed segment, and
+//! the entries of the purge journal. The content between a record's header and its body is in `envelope`; reading and
+//! writing the files is in `store`.
 //!
-//! Every sum is xxh3-64 under a seed that is the directory's own and secret, mixed with the place where the bytes
-//! stand: what lies in another file or at another offset, and what an origin puts into a body, is never taken for a
-//! record. All numbers are little-endian.
+//! Every checksum is xxh3-64 under a secret seed of the directory, mixed with the position of the bytes: bytes from
+//! another file or offset, or from a body of an origin, are never taken for a record. All numbers are little-endian.
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// The version of all four formats; another one is not read.
+/// The version of all four formats; other versions are rejected.
 pub const VERSION: u32 = 1;
 
-/// Records begin at multiples of this many bytes, so that 32 bits name a place in 64 GiB.
+/// Records begin at multiples of this many bytes, so that 32 bits address 64 GiB.
 pub const UNIT: u64 = 16;
 
 /// Bytes of the beginning of a segment, and of the journal.
@@ -31,8 +30,8 @@ pub const MAX_HEAD: u32 = 4 << 20;
 /// The largest purge that the journal takes, bytes.
 pub const MAX_RULE: usize = 1 << 20;
 
-/// Bytes of a body that have a sum of their own. Of a body that is longer the list of them, eight bytes each, stands behind the envelope,
-/// as a part of the record's head.
+/// Bytes of a body with a checksum of their own. For a longer body their list, eight bytes each, follows the envelope, as
+/// part of the record's head.
 pub const PART: u64 = 64 << 10;
 
 const SEGMENT: &[u8; 8] = b"larderSG";
@@ -40,7 +39,7 @@ const JOURNAL: &[u8; 8] = b"larderPJ";
 const FOOTER: &[u8; 8] = b"larderFT";
 const RECORD: &[u8; 4] = b"LRDR";
 
-/// Where bytes stand: their sums hold nowhere else.
+/// The position of bytes: their checksums are valid only there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordPart {
     /// The directory's secret.
@@ -58,7 +57,7 @@ impl RecordPart {
     }
 }
 
-/// What a file is.
+/// The kind of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SegmentFile {
     /// A segment of the log.
@@ -67,7 +66,7 @@ pub enum SegmentFile {
     Journal,
 }
 
-/// The first [`START`] bytes of a file; `place.offset` is not looked at.
+/// The first [`START`] bytes of a file; `place.offset` is ignored.
 #[must_use]
 pub fn start(kind: SegmentFile, place: RecordPart) -> [u8; START] {
     let mut out = [0; START];
@@ -79,36 +78,36 @@ pub fn start(kind: SegmentFile, place: RecordPart) -> [u8; START] {
     out
 }
 
-/// Whether a file begins as it must there.
+/// Whether a file has the right beginning.
 #[must_use]
 pub fn is_start(kind: SegmentFile, place: RecordPart, bytes: &[u8]) -> bool {
     bytes.get(..START) == Some(&start(kind, place))
 }
 
-/// What a record is.
+/// The kind of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecordKind {
     /// A response: head and body follow.
     Response,
-    /// Everything under this hash with a lower stamp is removed: of this variant, or of all where that is zero. Nothing follows. With stamp zero it removes nothing: it only
-    /// notes that the purge with the number `born` was acknowledged.
+    /// Removes every record under this hash with a lower stamp: of this variant, or of all if that is zero. No bytes
+    /// follow. With stamp zero it removes nothing: it records that the purge with the number `born` was acknowledged.
     Removal,
 }
 
 /// A record's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordHeader {
-    /// What follows.
+    /// The kind.
     pub kind: RecordKind,
-    /// Of the key.
+    /// The hash of the key.
     pub hash: u64,
-    /// Its number among all records that were ever written here; below 2^40.
+    /// Its number among all records ever written here; below 2^40.
     pub stamp: u64,
-    /// The purge in force when the response was asked of its origin.
+    /// The purge in force when the response was requested from its origin.
     pub born: u64,
-    /// Of the variant, see `store`.
+    /// The hash of the variant, see `store`.
     pub variant: u32,
-    /// Of the names that it varies on; zero without.
+    /// The hash of the names that it varies on; zero without.
     pub names: u16,
     /// Bytes of the head.
     pub head: u32,
@@ -116,12 +115,12 @@ pub struct RecordHeader {
     pub body: u64,
     /// [`sum`] of the head.
     pub head_sum: u64,
-    /// [`sum`] of the body; of one above [`PART`], of the list of its parts' sums.
+    /// [`sum`] of the body; for one above [`PART`], of the list of its parts' checksums.
     pub body_sum: u64,
 }
 
 impl RecordHeader {
-    /// The note that the purge with this number was acknowledged: a journal that does not have it is damaged.
+    /// The record that the purge with this number was acknowledged: a journal without it is damaged.
     #[must_use]
     pub fn note(purge: u64) -> RecordHeader {
         RecordHeader {
@@ -138,7 +137,7 @@ impl RecordHeader {
         }
     }
 
-    /// Bytes of the whole record without what fills it up to a [`UNIT`].
+    /// Bytes of the whole record without the padding to a [`UNIT`].
     #[must_use]
     pub fn length(&self) -> u64 {
         HEADER as u64 + u64::from(self.head) + self.body
@@ -158,14 +157,14 @@ impl RecordHeader {
         for (at, number) in numbers.into_iter().enumerate() {
             out[16 + 8 * at..24 + 8 * at].copy_from_slice(&number.to_le_bytes());
         }
-        // For people who look at the file; the sum holds only here anyway.
+        // For inspection of the file; the checksum depends on it anyway.
         out[64..72].copy_from_slice(&place.offset.to_le_bytes());
         let sum = place.sum(&out[..HEADER - 8]);
         out[HEADER - 8..].copy_from_slice(&sum.to_le_bytes());
         out
     }
 
-    /// The header that `bytes` begin with; `None` where there is none, or not one of this place.
+    /// The header at the start of `bytes`; `None` if there is none, or not one of this position.
     #[must_use]
     pub fn read(bytes: &[u8], place: RecordPart) -> Option<RecordHeader> {
         let bytes = bytes.get(..HEADER)?;
@@ -193,28 +192,28 @@ impl RecordHeader {
     }
 }
 
-/// Whether a record's header may begin here: cheap, for a search.
+/// Whether a record's header may begin here: a cheap test for a scan.
 #[must_use]
 pub fn could_be_record(bytes: &[u8]) -> bool {
     bytes.starts_with(RECORD) && bytes.get(4).is_some_and(|it| u32::from(*it) == VERSION)
 }
 
-/// The sum of a head or a body.
+/// The checksum of a head or a body.
 #[must_use]
 pub fn sum(seed: u64, bytes: &[u8]) -> u64 {
     xxh3_64_with_seed(bytes, seed)
 }
 
-/// One record, as a footer names it.
+/// One record, as listed in a footer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FooterEntry {
-    /// Of the key.
+    /// The hash of the key.
     pub hash: u64,
     /// The record's number.
     pub stamp: u64,
     /// As in its header.
     pub born: u64,
-    /// Where its header begins, units.
+    /// The start of its header, units.
     pub offset: u32,
     /// Units of the whole record; zero for a removal and for a note of a purge.
     pub size: u32,
@@ -225,20 +224,20 @@ pub struct FooterEntry {
 }
 
 impl FooterEntry {
-    /// Whether it is a response: not a removal, and not a note of a purge.
+    /// Whether it is a response, not a removal or a note of a purge.
     #[must_use]
     pub fn is_response(&self) -> bool {
         self.size > 0
     }
 
-    /// Whether it removes something.
+    /// Whether it is a removal.
     #[must_use]
     pub fn is_removal(&self) -> bool {
         self.size == 0 && self.stamp > 0
     }
 }
 
-/// Appends a footer for a file of `place.offset` bytes: the entries, and the end by which it is found.
+/// Appends a footer for a file of `place.offset` bytes: the entries, and the tail by which it is found.
 pub fn write_footer(entries: &[FooterEntry], place: RecordPart, out: &mut Vec<u8>) {
     let from = out.len();
     for it in entries {
@@ -266,15 +265,16 @@ pub fn write_footer(entries: &[FooterEntry], place: RecordPart, out: &mut Vec<u8
 /// The end of a footer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FooterTail {
-    /// Entries before it.
+    /// The number of entries.
     pub count: u64,
-    /// Where they begin in the file.
+    /// Their start in the file.
     pub offset: u64,
     sum: u64,
 }
 
 impl FooterTail {
-    /// Reads the last [`TAIL`] bytes of a file of `length` bytes; `None` where they end no footer of that file.
+    /// Parses the last [`TAIL`] bytes of a file of `length` bytes; `None` if they are not the tail of a footer of that
+    /// file.
     #[must_use]
     pub fn read(bytes: &[u8], seed: u64, file: u32, length: u64) -> Option<FooterTail> {
         let bytes = bytes.get(..TAIL)?;
@@ -288,8 +288,7 @@ impl FooterTail {
         (tail.offset.checked_add(entries)?.checked_add(TAIL as u64)? == length).then_some(tail)
     }
 
-    /// The entries, out of the bytes between [`FooterTail::offset`] and the tail; `None` where they are not those that were
-    /// written.
+    /// The entries, from the bytes between [`FooterTail::offset`] and the tail; `None` if they are damaged.
     #[must_use]
     pub fn entries(&self, bytes: &[u8], seed: u64, file: u32) -> Option<Vec<FooterEntry>> {
         let is_whole = (bytes.len() as u64) == self.count.checked_mul(ENTRY as u64)?;
@@ -309,23 +308,23 @@ impl FooterTail {
     }
 }
 
-/// One purge, as the journal has it. What `scope` and `strength` stand for is in `store`.
+/// One purge, as in the journal. The meanings of `scope` and `strength` are in `store`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleEntry {
     /// Its number.
     pub seq: u64,
-    /// What it is about; zero: nothing, only the number is remembered.
+    /// Its kind of target; zero: none, only the number is recorded.
     pub scope: u8,
-    /// What becomes of that.
+    /// Its effect.
     pub strength: u8,
-    /// What the scope needs.
+    /// The parameter of the target.
     pub text: Vec<u8>,
     /// Names and entries of the fleet's logs.
     pub positions: Vec<(u64, u64)>,
 }
 
 impl RuleEntry {
-    /// Appends it as it stands at `place`. False, and nothing, where it is larger than [`MAX_RULE`].
+    /// Appends it for the position `place`. Returns false, and appends nothing, if it is larger than [`MAX_RULE`].
     pub fn write(&self, place: RecordPart, out: &mut Vec<u8>) -> bool {
         let length = RULE + self.text.len() + 16 * self.positions.len();
         let (Ok(whole), Ok(positions)) = (u32::try_from(length), u16::try_from(self.positions.len())) else {
@@ -351,7 +350,7 @@ impl RuleEntry {
         true
     }
 
-    /// The entry that `bytes` begin with.
+    /// The entry at the start of `bytes`.
     #[must_use]
     pub fn read(bytes: &[u8], place: RecordPart) -> ReadRule {
         if bytes.is_empty() {
@@ -387,23 +386,23 @@ impl RuleEntry {
     }
 }
 
-/// Bytes of a purge without text and positions, its sum included.
+/// Bytes of a purge without text and positions, its checksum included.
 const RULE: usize = 36;
 
-/// What stands at a place of the journal.
+/// The content at a position of the journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReadRule {
     /// A purge, and its bytes.
     Entry(RuleEntry, usize),
-    /// Nothing more.
+    /// The end.
     End,
-    /// The beginning of one that was being written when the process ended: nobody was told that it is written.
+    /// A truncated entry that was being written when the process ended: it was not acknowledged.
     Cut,
-    /// Something that was never written so.
+    /// Damaged bytes.
     Damaged,
 }
 
-/// Eight bytes at `at`, which are there: every caller has cut `bytes` to a known length.
+/// Eight bytes at `at`, which exist: every caller has cut `bytes` to a known length.
 fn number(bytes: &[u8], at: usize) -> u64 {
     bytes.get(at..at + 8).and_then(|it| it.try_into().ok()).map_or(0, u64::from_le_bytes)
 }

@@ -40,7 +40,7 @@ pub use warm::{UrlSource, Warm};
 pub use watch::{TailCommand, TopCommand};
 use wrong_action::no_action;
 
-/// What the person asked for.
+/// The requested action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
     /// `proxy`, `serve` and `run`: start a server.
@@ -49,35 +49,35 @@ pub enum Command {
     Demo(Plan),
     /// `check`: see [`check`].
     Check(Plan),
-    /// `explain`: ask a running larder.
+    /// `explain`: query a running larder.
     Explain(Explain),
-    /// `overlay`: put a page over another, or take it away.
+    /// `overlay`: add, remove or list overlays.
     Overlay(OverlayCommand),
-    /// `origin`: take an origin out of use, or put it back.
+    /// `origin`: drain or restore an origin.
     Origin(OriginOrder),
-    /// `purge`: have a running larder purge.
+    /// `purge`: send purges to a running larder.
     Purge(PurgeCommand),
-    /// `objects`: list what a running larder has stored.
+    /// `objects`: list the stored responses of a running larder.
     Objects(Objects),
     /// `bench`: measure.
     Bench(Bench),
-    /// `warm`: ask a running larder for many pages.
+    /// `warm`: request many pages from a running larder.
     Warm(Warm),
-    /// `stats`: ask a running larder what it has counted.
+    /// `stats`: print the counters of a running larder.
     Stats(Stats),
-    /// `login`: have a running larder make a login link.
+    /// `login`: request a login link from a running larder.
     Login(Login),
     /// `tail`: follow the requests of a running larder.
     Tail(TailCommand),
     /// `top`: watch a running larder.
     Top(TopCommand),
-    /// `trace`: record and draw where time goes.
+    /// `trace`: record and plot the stages of requests.
     Trace(TraceCommand),
     /// `--help` and `--version`: print this and stop, with exit code 0.
     Print(String),
 }
 
-/// A bad command line: one sentence, and where to read on. Exit code 2.
+/// An invalid command line: one sentence, and a reference. Exit code 2.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Usage(pub String);
 
@@ -89,7 +89,7 @@ impl fmt::Display for Usage {
 
 impl std::error::Error for Usage {}
 
-/// Which larder a command asks, where that is said.
+/// The selected larder, if given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ask {
     /// The one whose admin listens here: `--admin`.
@@ -98,25 +98,25 @@ pub enum Ask {
     Of(PathBuf),
 }
 
-/// What a running larder has counted.
+/// The settings of `larder stats`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stats {
     /// Text or JSON.
     pub output: Output,
-    /// Which larder is asked; `None` is the one that runs here.
+    /// The larder to contact; `None` is the running one.
     pub ask: Option<Ask>,
 }
 
-/// A login link that is wanted.
+/// The settings of `larder login`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Login {
     /// Text or JSON.
     pub output: Output,
-    /// Which larder is asked; `None` is the one that runs here.
+    /// The larder to contact; `None` is the running one.
     pub ask: Option<Ask>,
 }
 
-/// A question to a running larder.
+/// The settings of `larder explain`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explain {
     /// `http` or `https`.
@@ -129,27 +129,26 @@ pub struct Explain {
     pub method: String,
     /// Header fields, in order; values are trimmed.
     pub fields: Vec<(String, String)>,
-    /// The id of a request of the past, which is asked about in place of all that; then `authority` is empty.
+    /// The id of a past request, which is explained instead of all that; then `authority` is empty.
     pub id: Option<String>,
     /// Text or JSON.
     pub output: Output,
-    /// Which larder to ask; `None` is the one that runs here.
+    /// The larder to contact; `None` is the running one.
     pub ask: Option<Ask>,
 }
 
-/// For whom a command prints.
+/// The output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// For people.
+    /// Text.
     Text,
-    /// For programs.
+    /// JSON.
     Json,
 }
 
-/// Reads the arguments, the program's own name not among them.
+/// Parses the arguments, without the program's own name.
 ///
-/// # Errors
-/// What is wrong with them, and what to do.
+/// # Errors The error, and the remedy.
 pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, Usage> {
     let mut parser = lexopt::Parser::from_args(arguments);
     let word = match next(&mut parser)? {
@@ -223,12 +222,12 @@ fn command_named(word: &str) -> Result<&'static CommandRow, Usage> {
     }))
 }
 
-/// What has been read so far.
+/// The state of the parser.
 #[derive(Default)]
 struct Given {
     argument: Option<String>,
     arguments: Vec<String>,
-    /// What flags of the command's own say, in order; empty for those without a value.
+    /// The values of the command's own flags, in order; empty for those without a value.
     own: Vec<(&'static str, String)>,
     settings: Vec<Setting>,
     file: Option<PathBuf>,
@@ -306,7 +305,7 @@ impl Given {
                 "--set: found {text:?}; allowed: KEY=VALUE, such as cache.max_ttl=1h"
             )));
         };
-        // The manual's spelling, and that of a message, name the only site and route, too.
+        // The notations of the manual and of messages name the only site and route, too.
         let typed = typed.trim();
         let within =
             |key, names: [&str; 3]| names.iter().find_map(|it| str::strip_prefix(key, it)).unwrap_or(key);
@@ -415,7 +414,7 @@ impl Given {
     }
 }
 
-/// Where a key of a site or a route is given, if `--set` cannot give it to this command.
+/// The place of a key of a site or a route, if `--set` cannot set it for this command.
 fn said_elsewhere(command: CommandName, key: &str) -> Option<&'static str> {
     let (proxy, files) = (key.starts_with("proxy."), key.starts_with("files."));
     match (command, key) {
@@ -438,12 +437,12 @@ fn said_elsewhere(command: CommandName, key: &str) -> Option<&'static str> {
     }
 }
 
-/// A condition that cannot be read: said here, and not by a larder that would have to be found first.
+/// An invalid condition: reported here, before a larder is contacted.
 fn condition(name: &str, wrong: &larder_semantics::expression::ExpressionError) -> Usage {
     Usage(format!("{name}, column {}: {}", wrong.column, wrong.sentence))
 }
 
-/// Reads a URL: scheme, host and port, target. `name` is that of the argument or flag.
+/// Parses a URL: scheme, host and port, target. `name` is that of the argument or flag.
 fn url(url: &str, name: &str) -> Result<(String, String, String), Usage> {
     let bad = || Usage(format!("{name}: found {url:?}; allowed: http://HOST:PORT/PATH"));
     let (scheme, rest) = match url.split_once("://") {
@@ -463,7 +462,7 @@ fn url(url: &str, name: &str) -> Result<(String, String, String), Usage> {
             "{name}: {url:?} is a pattern, not a URL; allowed: one page, http://HOST:PORT/PATH"
         )));
     }
-    // A word alone is no address that somebody meant.
+    // A single word is not an intended address.
     let is_word = rest == url && rest != "localhost" && !rest.contains(['.', ':', '/', '?']);
     if is_word || authority.is_empty() || authority.contains('@') || !clean(authority) || !clean(&target) {
         return Err(bad());
@@ -490,11 +489,9 @@ fn method(text: &str) -> Result<String, Usage> {
     }
 }
 
-/// What `larder check` prints, and its exit code: a summary and warnings for standard output, or every
-/// error for standard error.
+/// The output of `larder check`: a summary and warnings for standard output, or every error for standard error.
 ///
-/// # Errors
-/// The configuration is wrong: exit code 2.
+/// # Errors The configuration is invalid: exit code 2.
 pub fn check(plan: &Plan) -> Result<String, Rejected> {
     let config = plan.load()?.fit()?;
     let name = plan.file().as_deref().map_or("flags".to_owned(), |it: &Path| it.display().to_string());
@@ -551,7 +548,7 @@ pub fn summary(config: &Config) -> String {
     out
 }
 
-/// Reads the address of an admin, which is never behind TLS.
+/// Parses the address of an admin, which never uses TLS.
 #[must_use]
 pub fn admin_address(text: &str) -> Option<Listen> {
     address::listen(text).filter(|it| !matches!(it, Listen::Tls(_)))

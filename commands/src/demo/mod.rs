@@ -16,7 +16,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::time::Duration;
 
-/// How long the site takes for a page.
+/// The time that the site takes for a page.
 pub const SLOWNESS: Duration = Duration::from_millis(300);
 
 /// Starts the site on a free port of 127.0.0.1, on a thread of its own that ends with the process.
@@ -27,7 +27,7 @@ pub fn start() -> io::Result<SocketAddr> {
     start_with(SLOWNESS)
 }
 
-/// As [`start`], with a page time of one's own: zero for tests.
+/// As [`start`], with a given page time: zero for tests.
 ///
 /// # Errors
 /// As [`start`].
@@ -42,9 +42,9 @@ pub fn start_with(slowness: Duration) -> io::Result<SocketAddr> {
     Ok(address)
 }
 
-/// What `larder demo` prints below the addresses; `larder` is larder's own, `http://HOST:PORT`, and `site`
-/// the slow site's. `explain` is the command that asks this larder, `larder explain` or longer; there is none where the
-/// admin is off. `file` is the configuration, where there is one.
+/// The output of `larder demo` below the addresses; `larder` is larder's own, `http://HOST:PORT`, and `site` the slow
+/// site's. `explain` is the command for this larder, `larder explain` or longer; there is none if the admin is off.
+/// `file` is the configuration, if there is one.
 #[must_use]
 pub fn what_to_try(larder: &str, site: SocketAddr, explain: Option<&str>, file: Option<&Path>) -> String {
     let why = explain.map_or(String::new(), |it| WHY.replace("EXPLAIN", it));

@@ -27,7 +27,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A worker's buffer is sent on whenever it has grown by this many bytes.
+/// A worker's buffer is sent whenever it has grown by this many bytes.
 const SEND_AT: usize = 32 << 10;
 /// A worker's buffer holds at most this many bytes; while it is full, lines are dropped.
 const FULL_AT: usize = 128 << 10;
@@ -40,11 +40,10 @@ pub struct AccessLog {
 }
 
 impl AccessLog {
-    /// Opens the log and starts its writer. `counters` are the writer's own, which no worker writes; what
-    /// goes wrong later is told to `errors`.
+    /// Opens the log and starts its writer. `counters` are the writer's own, which no worker writes; later errors are
+    /// logged to `errors`.
     ///
-    /// # Errors
-    /// The file cannot be opened for appending.
+    /// # Errors The file cannot be opened for appending.
     pub fn open(
         target: &LogTarget,
         format: LogFormat,
@@ -71,25 +70,25 @@ impl AccessLog {
         }
     }
 
-    /// Opens the file anew, at the next batch or at once if there is none: after a rotation. Does not wait.
+    /// Reopens the file, at the next batch or at once if there is none: after a rotation. Does not wait.
     pub fn reopen(&self) {
         if let Some(sink) = &self.sink {
             sink.reopen();
         }
     }
 
-    /// Writes what was sent on and stops the writer; waits at most `bound`. Workers flush first.
+    /// Writes the queued lines and stops the writer; waits at most `bound`. Workers flush first.
     pub fn close(self, bound: Duration) -> Closed {
         self.sink.map_or(Closed::Written, |it| it.close(bound))
     }
 }
 
-/// How a log ended.
+/// The end of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Closed {
-    /// Everything that was sent on is written.
+    /// All queued lines are written.
     Written,
-    /// The bound passed first, and the rest is lost.
+    /// The bound passed first, and the remaining lines are lost.
     Late,
 }
 
@@ -104,7 +103,7 @@ pub struct LogHandle {
 }
 
 impl LogHandle {
-    /// Whether lines go anywhere: where not, an [`LogEntry`] need not be made.
+    /// Whether lines are written: if not, a [`LogEntry`] need not be made.
     #[must_use]
     pub fn is_on(&self) -> bool {
         self.sender.is_some()
@@ -130,7 +129,7 @@ impl LogHandle {
         }
     }
 
-    /// Sends the buffer on. To be called at every tick of the worker, and before it ends.
+    /// Sends the buffer. To be called at every tick of the worker, and before it ends.
     pub fn flush(&self) {
         let Some(sender) = &self.sender else { return };
         let mut buffer = self.buffer.borrow_mut();

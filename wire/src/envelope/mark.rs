@@ -1,5 +1,5 @@
-//! The mark: what a node leaves in the fleet in the place of a response that it may not share, so that the others need
-//! not wait for one. An envelope without fields and body; reading is in `read`, and what it is good for is not here.
+//! The mark: an item that a node writes to the fleet instead of a response that it may not share, so that other nodes do
+//! not wait for one. An envelope without fields and body; parsing is in `read`, and its use is not here.
 
 use super::{BodyInfo, Envelope, section, tag};
 use larder_semantics::field::FieldList;
@@ -8,30 +8,30 @@ use larder_semantics::policy::{Policy, StaleIfError};
 use larder_semantics::stored::Meta;
 use larder_stdx::clock::WallTime;
 
-/// Says that the origin was asked, and that what it answered is not for others.
+/// Reports that the origin has responded, and that the response cannot be shared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mark {
-    /// Key, status and facts of that answer, and how far the purge logs were followed when it was asked for. The lifetime
-    /// is for how long the mark holds; there are neither fields nor body.
+    /// Key, status and facts of that response, and the positions of the purge logs when it was requested. The lifetime is
+    /// that of the mark; there are neither fields nor body.
     pub of: Envelope,
-    /// What may not be shared.
+    /// The subject of the mark.
     pub says: Unshared,
 }
 
-/// What a mark says.
+/// The subject of a mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unshared {
-    /// Answers under this key: nobody need wait for another's while it holds.
+    /// Responses under this key: requests need not wait for each other while it is valid.
     Page,
-    /// That one answer: it says nothing about others under this key, and those who waited need not wait any longer.
+    /// Only that response: it does not concern later ones under this key, and waiting requests stop waiting.
     Answer,
-    /// Whatever was asked of the origin before it was there: it was removed meanwhile. What is asked for from now on is
-    /// written over it.
+    /// Responses requested from the origin before it: the item was removed meanwhile. Responses to later requests
+    /// overwrite it.
     Removed,
 }
 
 impl Unshared {
-    /// As the section has it; `None` where it is neither.
+    /// Parses the section; `None` if it is neither.
     pub(super) fn of(content: &[u8]) -> Option<Unshared> {
         match content {
             [1] => Some(Unshared::Page),
@@ -51,7 +51,7 @@ impl Unshared {
 }
 
 impl Mark {
-    /// A mark for so many `seconds`, about an answer with these facts.
+    /// A mark for this number of `seconds`, about a response with these facts.
     #[must_use]
     pub fn new(key: &[u8], meta: &Meta, known: Vec<(u64, u64)>, says: Unshared, seconds: u32) -> Mark {
         let lifetime = Lifetime { seconds, source: LifetimeSource::None };
@@ -70,10 +70,10 @@ impl Mark {
         Mark { of, says }
     }
 
-    /// What stands for `seconds` in the place of what was removed at `now`. Its status tells nothing (410, "gone").
+    /// The mark that replaces for `seconds` an item removed at `now`. Its status has no meaning (410, "gone").
     #[must_use]
     pub fn of_removal(key: &[u8], now: WallTime, seconds: u32) -> Mark {
-        // The bytes that earlier versions wrote; nothing of them is ever served stale.
+        // The bytes that earlier versions wrote; a mark is never served stale.
         let policy = Policy { stale_if_error: StaleIfError::Set(86_400), ..Policy::default() };
         let meta = Meta::of(410, &[], &policy, now, now);
         Mark::new(key, &meta, Vec::new(), Unshared::Removed, seconds)

@@ -1,5 +1,5 @@
-//! Reading of envelopes. What is read comes from servers that anybody on their network can write to: nothing here
-//! believes a length, and nothing takes more memory than the bytes that are there, but for a few KiB.
+//! The parser of envelopes. The input comes from servers that other hosts on their network can write to: no length is
+//! trusted, and memory use is at most the size of the input plus a few KiB.
 
 use super::{
     BodyInfo, BodySplit, Envelope, EnvelopeError, FACTS, FIXED, MAGIC, MAX_HEAD, MAX_LINES, Mark, PartHead,
@@ -17,13 +17,12 @@ use larder_semantics::validator::is_entity_tag;
 use larder_semantics::vary::{self, MAX_NAMES};
 use larder_stdx::clock::WallTime;
 
-/// The last second that a date can name (year 9999).
+/// The last second of a date (year 9999).
 const LAST_TIME: u64 = 253_402_300_799;
 
-/// The length of the head that `bytes` begin with, so that as much can be read; `None` where they are too few to tell.
+/// The length of the head at the start of `bytes`, so that as much can be read; `None` if they are too few.
 ///
-/// # Errors
-/// They do not begin an envelope that is read here.
+/// # Errors They do not begin a supported envelope.
 pub fn head_length(bytes: &[u8]) -> Result<Option<usize>, EnvelopeError> {
     let known = bytes.len().min(MAGIC.len());
     if bytes[..known] != MAGIC[..known] {
@@ -43,26 +42,24 @@ pub fn head_length(bytes: &[u8]) -> Result<Option<usize>, EnvelopeError> {
 }
 
 impl Envelope {
-    /// Reads the head that `bytes` begin with, and how long it is; the body behind it is not looked at
+    /// Parses the head at the start of `bytes`, and returns its length; the body behind it is not examined
     /// ([`BodyInfo::check`]).
     ///
-    /// # Errors
-    /// Why it cannot be used; [`EnvelopeError::NoFacts`] where an application wrote it.
+    /// # Errors The reason why it cannot be used; [`EnvelopeError::NoFacts`] if an application wrote it.
     pub fn read(bytes: &[u8]) -> Result<(Envelope, usize), EnvelopeError> {
         let (mut raw, length) = Raw::read_response(bytes)?;
         let meta = raw.meta().ok_or(EnvelopeError::NoFacts)?;
         Ok((raw.envelope(meta), length))
     }
 
-    /// As [`Envelope::read`], and where the facts are absent they are computed from status and fields as if the
-    /// response had come from an origin at the time that its `Date` says, or at `now` where that is earlier or there is
-    /// none. So its age, and whether a purge came later, do not depend on when it is read.
+    /// As [`Envelope::read`]; absent facts are computed from status and fields as if the response had arrived from an
+    /// origin at its `Date`, or at `now` if that is earlier or there is no `Date`. So its age, and the comparison with
+    /// purges, do not depend on the time of reading.
     ///
-    /// The fields are as the application wrote them: whoever reads asks `semantics::storable` whether such a response may
-    /// be stored at all, and keeps what `semantics::stored::stored_fields` leaves.
+    /// The fields are as the application wrote them: the caller asks `semantics::storable` whether such a response may be
+    /// stored at all, and keeps the result of `semantics::stored::stored_fields`.
     ///
-    /// # Errors
-    /// Why it cannot be used.
+    /// # Errors The reason why it cannot be used.
     pub fn read_filled(
         bytes: &[u8],
         policy: &Policy,
@@ -83,10 +80,9 @@ impl Envelope {
 }
 
 impl Mark {
-    /// Reads a mark.
+    /// Parses a mark.
     ///
-    /// # Errors
-    /// Why it cannot be used; [`EnvelopeError::Section`] also where it is a response.
+    /// # Errors The reason why it cannot be used; [`EnvelopeError::Section`] also for a response.
     pub fn read(bytes: &[u8]) -> Result<Mark, EnvelopeError> {
         let (mut raw, length) = Raw::read(bytes)?;
         let says = raw.unshared.ok_or(EnvelopeError::Section(tag::UNSHARED))?;
@@ -99,7 +95,7 @@ impl Mark {
 }
 
 impl PartHead {
-    /// The bytes of part `index`, if `value` is that part of that generation, whole and unharmed.
+    /// The bytes of part `index`, if `value` is that part of that generation, complete and undamaged.
     ///
     /// # Errors
     /// [`EnvelopeError::Short`], [`EnvelopeError::ForeignPart`], [`EnvelopeError::BodyLength`] (of a body of `length` bytes), [`EnvelopeError::BodySum`].
@@ -124,7 +120,7 @@ impl PartHead {
     }
 }
 
-/// A page of the older form: what applications wrote before there were envelopes.
+/// A page of the older form, from applications without envelopes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Older<'a> {
     /// The `Content-Type`, as a field value.
@@ -136,10 +132,10 @@ pub struct Older<'a> {
 /// The longest content type of the older form, bytes.
 const MAX_CONTENT_TYPE: usize = 255;
 
-/// Reads `content-type NUL body`. Nothing says whether the body is whole.
+/// Parses `content-type NUL body`. The form does not show whether the body is complete.
 ///
 /// # Errors
-/// [`EnvelopeError::Foreign`]: there is no NUL, or what stands before it is not a media type.
+/// [`EnvelopeError::Foreign`]: there is no NUL, or the part before it is not a media type.
 pub fn older(bytes: &[u8]) -> Result<Older<'_>, EnvelopeError> {
     let window = &bytes[..bytes.len().min(MAX_CONTENT_TYPE + 1)];
     let at = memchr::memchr(0, window).ok_or(EnvelopeError::Foreign)?;
@@ -151,13 +147,13 @@ pub fn older(bytes: &[u8]) -> Result<Older<'_>, EnvelopeError> {
     Ok(Older { content_type, body: &bytes[at + 1..] })
 }
 
-/// The sections as they were found.
+/// The sections as found.
 #[derive(Default)]
 struct Raw<'a> {
     status: u16,
     key: &'a [u8],
     fields: FieldList,
-    /// Without what stands in sections of its own.
+    /// Without the values in sections of their own.
     facts: Option<Meta>,
     etag: Option<&'a [u8]>,
     vary: Vec<Box<str>>,
@@ -177,7 +173,8 @@ impl<'a> Raw<'a> {
         if raw.unshared.is_some() {
             return Err(EnvelopeError::Mark);
         }
-        // Nobody may be served what cannot have been stored: who waits for a final response would take the next one for it.
+        // A status that cannot have been stored is never served: a client that waits for a final response would take the
+        // next one for it.
         if is_never_stored(raw.status) {
             return Err(EnvelopeError::Status(raw.status));
         }
@@ -226,7 +223,7 @@ impl<'a> Raw<'a> {
         Ok((raw, length))
     }
 
-    /// The facts with what stands in sections of its own; `None` where they are absent.
+    /// The facts with the values in sections of their own; `None` if they are absent.
     fn meta(&mut self) -> Option<Meta> {
         let facts = self.facts.take()?;
         Some(Meta {
@@ -252,7 +249,7 @@ impl<'a> Raw<'a> {
         }
     }
 
-    /// Takes one section; `None` where it is not what its tag says.
+    /// Parses one section; `None` if it is invalid for its tag.
     fn take(&mut self, tag: u8, content: &'a [u8]) -> Option<()> {
         match tag {
             tag::KEY => self.key = content,
@@ -267,7 +264,7 @@ impl<'a> Raw<'a> {
             tag::KNOWN => {
                 let mut numbers = numbers(content)?;
                 (content.len() % 16 == 0).then_some(())?;
-                // Sized at once: a vector that grows would take twice as much.
+                // Allocated at once: a growing vector would take twice as much.
                 self.known = Vec::with_capacity(content.len() / 16);
                 while let (Some(log), Some(entry)) = (numbers.next(), numbers.next()) {
                     self.known.push((log, entry));
@@ -314,13 +311,13 @@ fn field(line: &[u8]) -> Option<Field<'_>> {
     sound.then_some(Field { name, value })
 }
 
-/// What may stand in a field value (RFC 9110 §5.5).
+/// The bytes permitted in a field value (RFC 9110 §5.5).
 fn is_text(byte: u8) -> bool {
     byte == b'\t' || byte >= b' ' && byte != 0x7f
 }
 
-/// The names of `Vary`: lower case, ascending, separated by commas. None that larder tells the origin itself: earlier versions kept such
-/// variants, by what clients sent.
+/// The names of `Vary`: lower case, ascending, separated by commas. None of the fields that larder sends itself: earlier
+/// versions stored such variants, by the values of clients.
 fn names(text: &[u8]) -> Option<Vec<Box<str>>> {
     let mut names: Vec<Box<str>> = Vec::new();
     for name in text.split(|it| *it == b',') {
@@ -378,7 +375,7 @@ fn partial(content: &[u8]) -> Option<HeldRange> {
     (ordered && numbers.next().is_none()).then_some(part)
 }
 
-/// Numbers of eight bytes each, and nothing behind them.
+/// Eight-byte numbers, without further bytes.
 fn numbers(content: &[u8]) -> Option<impl ExactSizeIterator<Item = u64> + '_> {
     let (numbers, rest) = content.as_chunks::<8>();
     rest.is_empty().then(|| numbers.iter().map(|it| u64::from_le_bytes(*it)))

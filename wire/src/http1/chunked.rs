@@ -1,4 +1,4 @@
-//! The chunked coding (RFC 9112 §7.1): a strict, incremental decoder, and what an encoder writes.
+//! The chunked coding (RFC 9112 §7.1): a strict, incremental decoder, and an encoder.
 
 #[cfg(test)]
 mod tests;
@@ -12,16 +12,16 @@ use larder_semantics::field::FieldList;
 pub const MAX_LINE: usize = 1024;
 /// Most bytes of a trailer section.
 pub const MAX_TRAILERS: usize = 16 * 1024;
-/// Most bytes of extensions in one body, beyond as many as there are bytes of data: a body of tiny chunks with
-/// long extensions would cost far more to read than it says.
+/// The most bytes of extensions in one body, in addition to the number of data bytes: a body of tiny chunks with long
+/// extensions would cost far more to parse than its size.
 pub const MAX_EXTENSIONS: u64 = 16 * 1024;
 
-/// Why a chunked body was refused: the message is incomplete and the connection unusable.
+/// The reason for rejecting a chunked body: the message is incomplete and the connection unusable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadChunk {
     /// Not hexadecimal, empty, over 16 digits, or over 2^63 - 1.
     Size,
-    /// Chunk data is not followed by CRLF, or a line ends otherwise than by CRLF.
+    /// Chunk data is not followed by CRLF, or a line does not end with CRLF.
     Terminator,
     /// A chunk extension is malformed, the line too long, or there are too many extensions.
     Extension,
@@ -29,15 +29,15 @@ pub enum BadChunk {
     Trailers,
 }
 
-/// What the decoder found at the start of its input.
+/// The result of a step at the start of the input.
 #[derive(Debug, PartialEq, Eq)]
 pub enum ChunkStep {
-    /// `consumed` bytes were framing; then `data` bytes of body follow, which the caller takes (any part of
-    /// them may be in the buffer) and reports with [`ChunkedDecoder::took`].
+    /// `consumed` bytes were framing; then `data` bytes of body follow, which the caller takes (any part of them may be
+    /// in the buffer) and reports with [`ChunkedDecoder::took`].
     Data {
         /// Framing bytes before the data.
         consumed: usize,
-        /// Body bytes of this chunk that are still to come, above zero.
+        /// Remaining body bytes of this chunk, above zero.
         data: u64,
     },
     /// More input is needed; `consumed` bytes can be dropped. It is all of the input.
@@ -52,7 +52,7 @@ pub enum ChunkStep {
     },
 }
 
-/// Where the decoder stands between two bytes.
+/// The state of the decoder between two bytes.
 ///
 /// ```text
 /// Size ──┬── SizeFeed ──┬── Data ── DataReturn ── DataFeed ── Size
@@ -82,14 +82,14 @@ enum ChunkState {
     LastFeed,
     /// Behind the body.
     End,
-    /// Refused.
+    /// Rejected.
     Bad(BadChunk),
 }
 
-/// Where in `*( BWS ";" BWS name [ BWS "=" BWS ( token / quoted-string ) ] )` (RFC 9112 §7.1.1).
+/// The position in `*( BWS ";" BWS name [ BWS "=" BWS ( token / quoted-string ) ] )` (RFC 9112 §7.1.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Extension {
-    /// After whitespace that only a semicolon may follow.
+    /// After whitespace that must be followed by a semicolon.
     BeforeSemicolon,
     /// After a semicolon.
     BeforeName,
@@ -110,13 +110,13 @@ enum Extension {
 #[derive(Debug, Default)]
 pub struct ChunkedDecoder {
     state: ChunkState,
-    /// The size that is being read, then the data that is still to come.
+    /// The size that is being parsed, then the remaining data.
     left: u64,
     /// Bytes of the size line so far.
     line: usize,
     /// Digits of the size so far.
     digits: u8,
-    /// Bytes of extensions so far, less those that data paid for.
+    /// Bytes of extensions so far, less the number of data bytes.
     extensions: u64,
     /// Trailer lines as received.
     held: Vec<u8>,
@@ -124,11 +124,10 @@ pub struct ChunkedDecoder {
 }
 
 impl ChunkedDecoder {
-    /// Reads framing from the start of `input`. After [`ChunkStep::Data`] the caller takes data and says how much
-    /// with [`ChunkedDecoder::took`]; until all is taken, the answer is [`ChunkStep::Data`] again.
+    /// Parses framing from the start of `input`. After [`ChunkStep::Data`] the caller takes data and reports the number
+    /// with [`ChunkedDecoder::took`]; until all is taken, the result is [`ChunkStep::Data`] again.
     ///
-    /// # Errors
-    /// See [`BadChunk`]. A decoder that refused once gives the same answer ever after.
+    /// # Errors See [`BadChunk`]. After an error a decoder returns the same error forever.
     pub fn step(&mut self, input: &[u8]) -> Result<ChunkStep, BadChunk> {
         let mut at = 0;
         loop {
@@ -154,7 +153,7 @@ impl ChunkedDecoder {
         }
     }
 
-    /// The caller took `bytes` of the data that [`ChunkStep::Data`] announced, at most as many as it said.
+    /// Records that the caller took `bytes` of the data announced by [`ChunkStep::Data`], at most that many.
     pub fn took(&mut self, bytes: u64) {
         debug_assert!(self.state == ChunkState::Data && bytes <= self.left, "more was taken than there is");
         if self.state == ChunkState::Data {
@@ -172,13 +171,12 @@ impl ChunkedDecoder {
         self.state == ChunkState::End
     }
 
-    /// The trailer section, after [`ChunkStep::End`], where it has lines that may be passed on (see
-    /// [`is_allowed_trailer`]).
+    /// The trailer section, after [`ChunkStep::End`], if it has lines that may be forwarded (see [`is_allowed_trailer`]).
     pub fn trailers(&mut self) -> Option<FieldList> {
         self.trailers.take()
     }
 
-    /// Reads at least one byte of `rest`, which is not empty: the state after it, and how many were read.
+    /// Parses at least one byte of `rest`, which is not empty: the state after it, and the number of bytes.
     fn read(&mut self, rest: &[u8]) -> Result<(ChunkState, usize), BadChunk> {
         let byte = rest.first().copied().unwrap_or_default();
         let next = match self.state {
@@ -279,7 +277,7 @@ impl ChunkedDecoder {
         }
     }
 
-    /// Reads the lines that were kept.
+    /// Parses the kept lines.
     fn read_trailers(&mut self) -> Result<(), BadChunk> {
         if self.held.is_empty() {
             return Ok(());
@@ -322,7 +320,7 @@ pub fn write_size(length: usize, out: &mut Vec<u8>) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Appends the last chunk with its trailer section, less what may not stand there.
+/// Appends the last chunk with its trailer section, without forbidden fields.
 pub fn write_end(trailers: Option<&FieldList>, out: &mut Vec<u8>) {
     out.extend_from_slice(b"0\r\n");
     for it in trailers.into_iter().flat_map(FieldList::iter).filter(|it| is_allowed_trailer(it.name)) {

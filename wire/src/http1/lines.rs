@@ -1,14 +1,14 @@
-//! Where a head's lines end: one pass that refuses every line end but CRLF. What a line says is not here.
+//! The line ends of a head: one pass that rejects every line end except CRLF. The content of lines is not here.
 
-/// What a pass over the bytes so far has found.
+/// The result of a pass over the bytes so far.
 pub(super) struct HeadLines {
-    /// Length of the first line without its CRLF, once it is whole.
+    /// Length of the first line without its CRLF, once it is complete.
     pub first: Option<usize>,
-    /// Length of the head with the empty line that ends it, once it is whole.
+    /// Length of the head with the empty line that ends it, once it is complete.
     pub end: Option<usize>,
 }
 
-/// Why the lines cannot be told apart, or not be held.
+/// The reason why the lines are ambiguous, or too many.
 pub(super) enum BadLines {
     /// A line feed without a carriage return before it.
     BareLineFeed,
@@ -18,9 +18,9 @@ pub(super) enum BadLines {
 
 /// Finds the first line and the end of the head in `window`.
 ///
-/// A bare LF is found here, as soon as it is seen; a bare CR or a NUL is found by [`odd_byte`] while the head
-/// is incomplete and by the field parser when it is whole. The line count is bounded here, so that a head
-/// which arrives byte by byte costs little to look at again.
+/// A bare LF is found here, as soon as it arrives; a bare CR or a NUL is found by [`odd_byte`] while the head is
+/// incomplete and by the field parser when it is complete. The line count is limited here, so that a head which arrives
+/// byte by byte is cheap to scan again.
 pub(super) fn scan(window: &[u8]) -> Result<HeadLines, BadLines> {
     let mut lines = HeadLines { first: None, end: None };
     let mut start = 0;
@@ -46,14 +46,15 @@ pub(super) fn scan(window: &[u8]) -> Result<HeadLines, BadLines> {
     Ok(lines)
 }
 
-/// Whether a line feed of `head` has no carriage return before it. Every byte is looked at, so that many are at once.
+/// Whether a line feed of `head` has no carriage return before it. Every byte is examined without early exit, so that the
+/// loop is vectorised.
 pub(super) fn has_bare_feed(head: &[u8]) -> bool {
     let pairs = head.iter().zip(head.get(1..).unwrap_or_default());
     let found = pairs.fold(false, |found, (before, it)| found | ((*it == b'\n') & (*before != b'\r')));
     found || head.first() == Some(&b'\n')
 }
 
-/// Whether `bytes` hold a NUL, or a CR that something other than LF follows.
+/// Whether `bytes` contain a NUL, or a CR without a following LF.
 pub(super) fn odd_byte(bytes: &[u8]) -> bool {
     memchr::memchr2_iter(b'\r', 0, bytes)
         .any(|at| bytes[at] == 0 || bytes.get(at + 1).is_some_and(|next| *next != b'\n'))

@@ -1,4 +1,4 @@
-//! The head of a request, read strictly: anything that two parsers could read differently is refused.
+//! The parser of request heads, strict: input that two parsers could interpret differently is rejected.
 
 #[cfg(test)]
 mod tests;
@@ -14,21 +14,20 @@ use larder_semantics::scheme::Scheme;
 use larder_semantics::target::needs_encoding;
 use std::mem::MaybeUninit;
 
-/// What [`parse`] found.
+/// The result of [`parse`].
 #[derive(Debug)]
 pub enum ParsedRequest<'a> {
-    /// A whole head, and its length in bytes.
+    /// A complete head, and its length in bytes.
     Head(RequestHead<'a>, usize),
     /// More bytes are needed.
     Partial,
 }
 
-/// Reads one head from the start of `buffer`. At most one empty line before it is skipped (RFC 9112 §2.2),
-/// and counts as part of the head. Allocates nothing.
+/// Parses one head from the start of `buffer`. At most one empty line before it is skipped (RFC 9112 §2.2), and counts as
+/// part of the head. Allocates nothing.
 ///
-/// # Errors
-/// The first thing that is wrong; the connection cannot be used further. Found as early as it can be: a line
-/// end, a first byte, or a length may be refused while the head is still incomplete.
+/// # Errors The first error; the connection cannot be used further. Detected as early as possible: a line end, a first
+/// byte, or a length may be rejected while the head is still incomplete.
 pub fn parse<'a, 'b: 'a>(
     buffer: &'b [u8],
     limits: &HeadLimits,
@@ -41,7 +40,7 @@ pub fn parse<'a, 'b: 'a>(
         Ok(httparse::Status::Complete(end)) => Some(end),
         _ => None,
     };
-    // Nearly every head is whole and in order: then it is looked at once.
+    // Nearly every head is complete and well-formed: then it is parsed once.
     if let Some(end) = whole
         && let Some(line) = plain_line(&raw, &window[..end])
         && !lines::has_bare_feed(&window[..end])
@@ -54,15 +53,16 @@ pub fn parse<'a, 'b: 'a>(
     parse_oddly(buffer, limits, storage)
 }
 
-/// The length of the first line of a head that the parser found whole, where the head begins with it and it has one space each, nothing
-/// before and nothing behind: the parser is milder.
+/// The length of the first line of a head that the parser found complete, if it begins the head and has single spaces
+/// only, without leading or trailing ones: the parser is more lenient.
 fn plain_line(raw: &httparse::Request<'_, '_>, head: &[u8]) -> Option<usize> {
     let length = raw.method?.len() + raw.path?.len() + " ".len() * 2 + "HTTP/1.1".len();
     let begins_so = head.first().is_some_and(|it| !matches!(it, b'\r' | b'\n'));
     (begins_so && head.get(length..)?.starts_with(b"\r\n")).then_some(length)
 }
 
-/// Reads what is not whole or not in order: line by line, so that each fault is found as early as it can be and has its own reason.
+/// Parses an incomplete or malformed head: line by line, so that each error is detected as early as possible and has its
+/// own reason.
 #[cold]
 fn parse_oddly<'a, 'b: 'a>(
     buffer: &'b [u8],
@@ -92,7 +92,7 @@ fn parse_oddly<'a, 'b: 'a>(
     read_head(&window[..end], line, limits.scheme, storage).map(|it| ParsedRequest::Head(it, skipped + end))
 }
 
-/// Refuses a target that is over its limit, even before its end has arrived.
+/// Rejects a target over its limit, even before its end has arrived.
 fn check_target_length(line: &[u8], limits: &HeadLimits) -> Result<(), Reject> {
     let Some(start) = memchr::memchr(b' ', line) else { return Ok(()) };
     let rest = &line[start + 1..];
@@ -100,8 +100,8 @@ fn check_target_length(line: &[u8], limits: &HeadLimits) -> Result<(), Reject> {
     if length > limits.target { Err(Reject::TargetTooLong) } else { Ok(()) }
 }
 
-/// Refuses what can only be wrong although the head is incomplete, so that a peer which speaks something
-/// else (TLS, say) is not waited for.
+/// Rejects an incomplete head that cannot become valid, so that larder does not wait for a peer with another protocol
+/// (TLS, for example).
 fn check_beginning(window: &[u8], first: Option<usize>) -> Result<(), Reject> {
     if first == Some(0) {
         return Err(Reject::RequestLine);
@@ -118,7 +118,7 @@ fn check_beginning(window: &[u8], first: Option<usize>) -> Result<(), Reject> {
     if line.iter().any(|it| !(b' '..0x7f).contains(it)) {
         return Err(Reject::Target);
     }
-    // HTTP/0.9 has no version, and no more lines.
+    // HTTP/0.9 has no version, and no further lines.
     let is_whole = first.is_some();
     let version = line.splitn(3, |it| *it == b' ').nth(2);
     if is_whole && !version.is_some_and(|it| it.starts_with(b"HTTP/")) {
@@ -127,7 +127,7 @@ fn check_beginning(window: &[u8], first: Option<usize>) -> Result<(), Reject> {
     Ok(())
 }
 
-/// Reads a whole head, of which `line` is the first line.
+/// Parses a complete head, of which `line` is the first line.
 fn read_head<'a, 'b: 'a>(
     head: &'b [u8],
     line: &'b [u8],
@@ -147,7 +147,7 @@ fn read_head<'a, 'b: 'a>(
     judge(&raw, scheme, storage)
 }
 
-/// What a head says whose lines are in order.
+/// The meaning of a head with well-formed lines.
 fn judge<'a, 'b: 'a>(
     raw: &httparse::Request<'_, 'b>,
     scheme: Scheme,
@@ -177,7 +177,7 @@ fn judge<'a, 'b: 'a>(
     })
 }
 
-/// Which of our reasons the parser's error is. Cold: a bad head is looked at again.
+/// The error for the parser's error. Cold: an invalid head is parsed again.
 #[cold]
 fn blame(error: httparse::Error, head: &[u8], line: &[u8]) -> Reject {
     if lines::odd_byte(head) {
@@ -186,7 +186,7 @@ fn blame(error: httparse::Error, head: &[u8], line: &[u8]) -> Reject {
     match error {
         httparse::Error::HeaderName | httparse::Error::HeaderValue => Reject::Field,
         httparse::Error::TooManyHeaders => Reject::HeadTooLarge,
-        // No line ends oddly, so a `NewLine` is something behind the version.
+        // Every line end is valid, so a `NewLine` is extra text after the version.
         httparse::Error::Version
         | httparse::Error::Token
         | httparse::Error::Status
@@ -194,7 +194,7 @@ fn blame(error: httparse::Error, head: &[u8], line: &[u8]) -> Reject {
     }
 }
 
-/// What is wrong with a request line in which something is.
+/// The error in an invalid request line.
 fn blame_line(line: &[u8]) -> Reject {
     let mut words = line.split(|it| *it == b' ');
     let (Some(method @ [_, ..]), Some([_, ..]), Some(version), None) =
@@ -212,8 +212,8 @@ fn blame_line(line: &[u8]) -> Reject {
     }
 }
 
-/// The authority that the request is for (RFC 9112 §3.2): the target's, else `Host`. Where both are there
-/// they must agree: RFC 9112 §3.2.2 lets a server ignore `Host`, but then two parsers may differ.
+/// The authority of the request (RFC 9112 §3.2): the target's, otherwise `Host`. If both exist they must agree: RFC 9112
+/// §3.2.2 lets a server ignore `Host`, but then two parsers may differ.
 fn authority<'b>(
     target: &SplitTarget<'b>,
     facts: &MessageFacts<'b>,
@@ -240,7 +240,7 @@ fn authority<'b>(
     }
 }
 
-/// Where the body ends (RFC 9112 §6.3), with nothing forgiven.
+/// The framing of the body (RFC 9112 §6.3), strictly.
 fn framing(facts: &MessageFacts<'_>, version: Version) -> Result<Framing, Reject> {
     match (facts.content_length, facts.transfer_encoding) {
         (FieldCount::Absent, FieldCount::Absent) => Ok(Framing::Empty),
@@ -256,8 +256,8 @@ fn framing(facts: &MessageFacts<'_>, version: Version) -> Result<Framing, Reject
     }
 }
 
-/// A `Transfer-Encoding` in one line. A list that ends in `chunked` is well framed, but in codings that are
-/// not decoded here (RFC 9112 §6.1: 501); one that does not has no end.
+/// A `Transfer-Encoding` in one line. A list that ends in `chunked` is well framed, but has codings that are not decoded
+/// here (RFC 9112 §6.1: 501); any other one has no end.
 fn coding(value: &[u8]) -> Result<Framing, Reject> {
     if value.eq_ignore_ascii_case(b"chunked") {
         return Ok(Framing::Chunked);

@@ -1,4 +1,4 @@
-//! The head of an origin's response, read strictly: what cannot be read in one way only is a bad response.
+//! The parser of an origin's response heads, strict: an ambiguous head is a bad response.
 
 #[cfg(test)]
 mod tests;
@@ -9,20 +9,19 @@ use crate::message::{BadResponse, Framing, MAX_FIELDS, ResponseHead, Version};
 use larder_semantics::field::{Field, FieldList};
 use std::mem::MaybeUninit;
 
-/// What [`parse`] found.
+/// The result of [`parse`].
 #[derive(Debug)]
 pub enum ParsedResponse {
-    /// A whole head, and its length in bytes.
+    /// A complete head, and its length in bytes.
     Head(ResponseHead, usize),
     /// More bytes are needed.
     Partial,
 }
 
-/// Reads one head from the start of `buffer`, at most `limit` bytes long. `method` is the request's. Any
-/// number of equal `Content-Length` values become one line (RFC 9112 §6.3).
+/// Parses one head from the start of `buffer`, at most `limit` bytes long. `method` is the request's. Any number of equal
+/// `Content-Length` values become one line (RFC 9112 §6.3).
 ///
-/// # Errors
-/// The first thing that is wrong; the connection cannot be used further. Found as early as it can be.
+/// # Errors The first error; the connection cannot be used further. Detected as early as possible.
 pub fn parse(buffer: &[u8], limit: usize, method: &str) -> Result<ParsedResponse, BadResponse> {
     const START: &[u8] = b"HTTP/1.";
     let window = &buffer[..buffer.len().min(limit)];
@@ -32,7 +31,7 @@ pub fn parse(buffer: &[u8], limit: usize, method: &str) -> Result<ParsedResponse
     let mut room = [const { MaybeUninit::uninit() }; MAX_FIELDS];
     let mut raw = httparse::Response::new(&mut []);
     let parser = httparse::ParserConfig::default();
-    // Nearly every head is whole and in order: then it is looked at once.
+    // Nearly every head is complete and well-formed: then it is parsed once.
     if let Ok(httparse::Status::Complete(end)) =
         parser.parse_response_with_uninit_headers(&mut raw, window, &mut room)
         && !lines::has_bare_feed(&window[..end])
@@ -42,7 +41,8 @@ pub fn parse(buffer: &[u8], limit: usize, method: &str) -> Result<ParsedResponse
     parse_oddly(buffer, limit, method)
 }
 
-/// Reads what is not whole or not in order: line by line, so that each fault is found as early as it can be and has its own reason.
+/// Parses an incomplete or malformed head: line by line, so that each error is detected as early as possible and has its
+/// own reason.
 #[cold]
 fn parse_oddly(buffer: &[u8], limit: usize, method: &str) -> Result<ParsedResponse, BadResponse> {
     let window = &buffer[..buffer.len().min(limit)];
@@ -70,7 +70,7 @@ fn read_head(head: &[u8], method: &str) -> Result<ResponseHead, BadResponse> {
     judge(&raw, method)
 }
 
-/// What a head says whose lines are in order.
+/// The meaning of a head with well-formed lines.
 fn judge(raw: &httparse::Response<'_, '_>, method: &str) -> Result<ResponseHead, BadResponse> {
     let (Some(status @ 100..=599), Some(version)) = (raw.code, raw.version) else {
         return Err(BadResponse::StatusLine);
@@ -80,7 +80,7 @@ fn judge(raw: &httparse::Response<'_, '_>, method: &str) -> Result<ResponseHead,
         raw.headers.iter().map(|it| Field { name: it.name, value: it.value }).collect();
     let declared = declared(raw.headers, &facts, version)?;
     let framing = framing(status, method, declared)?;
-    // What has no body and still declares one leaves doubt whether bytes follow; a HEAD or 304 may do so.
+    // A bodiless response with a declared body leaves doubt whether bytes follow; a HEAD or 304 may have one.
     let in_doubt = status == 101
         || status == 204 && !matches!(declared, Declared::Nothing | Declared::Length(0))
         || method == "CONNECT" && status / 100 == 2;
@@ -102,7 +102,7 @@ fn blame(error: httparse::Error) -> BadResponse {
     }
 }
 
-/// What the head says of its body, whether or not there can be one.
+/// The body that the head declares, whether or not there can be one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Declared {
     Nothing,
@@ -128,7 +128,7 @@ fn declared(
     }
 }
 
-/// The one number that every `Content-Length`, repeated or listed, agrees on.
+/// The one number on which every `Content-Length`, repeated or listed, agrees.
 fn one_length(fields: &[httparse::Header<'_>]) -> Option<u64> {
     let mut values = fields
         .iter()
@@ -142,8 +142,7 @@ fn one_length(fields: &[httparse::Header<'_>]) -> Option<u64> {
 /// RFC 9112 §6.3, in its order.
 fn framing(status: u16, method: &str, declared: Declared) -> Result<Framing, BadResponse> {
     match (status, declared) {
-        // Nothing can come after an interim head but the next one: an origin that declares a body here means
-        // to send it.
+        // Only the next head can follow an interim head: an origin that declares a body here means to send it.
         (100..=199, Declared::Chunked) => Err(BadResponse::TransferEncoding),
         (100..=199, Declared::Length(1..)) => Err(BadResponse::Length),
         (100..=199 | 204 | 304, _) => Ok(Framing::Empty),
@@ -156,7 +155,7 @@ fn framing(status: u16, method: &str, declared: Declared) -> Result<Framing, Bad
     }
 }
 
-/// The lines in order, with one plain `Content-Length` at most.
+/// The lines in order, with at most one plain `Content-Length`.
 fn kept(fields: &[httparse::Header<'_>], declared: Declared) -> FieldList {
     let bytes = fields.iter().map(|it| it.name.len() + it.value.len() + 4).sum();
     let mut list = FieldList::with_capacity(fields.len(), bytes);

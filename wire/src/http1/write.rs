@@ -1,4 +1,4 @@
-//! Heads as bytes: always made anew from what was understood, never copied.
+//! The writer of heads: always generated from parsed values, never copied.
 
 #[cfg(test)]
 mod tests;
@@ -29,8 +29,8 @@ fn any_status_line(status: u16, out: &mut Vec<u8>) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Appends `GET /path HTTP/1.1\r\n`. The caller has a token and a valid target; what cannot stand in them is
-/// left out of the one and percent-encoded in the other, so that a bug elsewhere cannot split a request.
+/// Appends `GET /path HTTP/1.1\r\n`. The caller passes a token and a valid target; invalid bytes are removed from the one
+/// and percent-encoded in the other, so that a bug in a caller cannot split a request.
 pub fn request_line(method: &str, target: &str, out: &mut Vec<u8>) {
     out.extend(method.bytes().filter(|it| is_token_byte(*it)));
     out.push(b' ');
@@ -51,8 +51,8 @@ fn hex(digit: u8) -> u8 {
     if digit < 10 { b'0' + digit } else { b'A' + digit - 10 }
 }
 
-/// Appends `Name: value\r\n`. The caller has a valid name and value; CR, LF and NUL in the value are written
-/// as spaces, so that a bug elsewhere cannot split a message.
+/// Appends `Name: value\r\n`. The caller passes a valid name and value; CR, LF and NUL in the value are written as
+/// spaces, so that a bug in a caller cannot split a message.
 pub fn field(name: &str, value: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(name.as_bytes());
     out.extend_from_slice(b": ");

@@ -1,15 +1,15 @@
-//! Frames (RFC 9113 §4, §6): read strictly, each with the error code that a broken rule has, and written. What may follow
-//! what is not here.
+//! Frames (RFC 9113 §4, §6): a strict parser, with an error code for each broken rule, and a writer. The permitted
+//! sequences of frames are not here.
 
 use super::ErrorCode;
 
 /// Bytes before a frame's payload.
 pub const HEADER: usize = 9;
-/// The largest payload that must be taken, and the largest that we take (`SETTINGS_MAX_FRAME_SIZE`).
+/// The largest payload that must be accepted, and the largest that larder accepts (`SETTINGS_MAX_FRAME_SIZE`).
 pub const MAX_SIZE: usize = 16_384;
-/// The window that streams and connections begin with (RFC 9113 §6.9.2).
+/// The initial window of streams and connections (RFC 9113 §6.9.2).
 pub const FIRST_WINDOW: u32 = 65_535;
-/// No window is larger.
+/// The largest window.
 pub const MAX_WINDOW: u32 = (1 << 31) - 1;
 
 const DATA: u8 = 0x0;
@@ -32,93 +32,92 @@ const HAS_PRIORITY: u8 = 0x20;
 /// One frame of a client, borrowed from the read buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Http2Frame<'a> {
-    /// Some of a body.
+    /// Part of a body.
     Data {
-        /// Never 0, as wherever a stream is named.
+        /// Never 0, as for every stream number.
         stream: u32,
         /// Without padding.
         data: &'a [u8],
-        /// Bytes that count against the windows: padding is among them.
+        /// Bytes that count against the windows, including padding.
         flow: u32,
-        /// The last of the stream.
+        /// Whether it is the last of the stream.
         end_stream: bool,
     },
     /// The beginning of a field section.
     Headers {
-        /// Which.
+        /// The stream.
         stream: u32,
         /// Compressed fields.
         block: &'a [u8],
-        /// No body follows, or the section is the trailers.
+        /// Whether no body follows, or the section is the trailers.
         end_stream: bool,
-        /// No CONTINUATION follows.
+        /// Whether no CONTINUATION follows.
         end_headers: bool,
     },
-    /// More of a field section.
+    /// The continuation of a field section.
     Continuation {
-        /// Which.
+        /// The stream.
         stream: u32,
         /// Compressed fields.
         block: &'a [u8],
-        /// The last.
+        /// Whether it is the last.
         end_headers: bool,
     },
-    /// A priority of RFC 7540, which nobody heeds any more.
+    /// A priority of RFC 7540, which is ignored.
     Priority {
-        /// Whose; may be idle.
+        /// The stream; may be idle.
         stream: u32,
     },
-    /// The client ends a stream.
+    /// The client resets a stream.
     Reset {
-        /// Which.
+        /// The stream.
         stream: u32,
-        /// An [`ErrorCode`], or what the client takes for one.
+        /// An [`ErrorCode`], or an unknown code.
         code: u32,
     },
     /// The client's settings.
     Settings(SettingsFrame<'a>),
-    /// The client took our settings.
+    /// The acknowledgement of larder's settings.
     SettingsAck,
-    /// To be sent back.
+    /// To be echoed.
     Ping([u8; 8]),
-    /// Our ping came back.
+    /// The answer to larder's PING.
     PingAck([u8; 8]),
-    /// The client begins nothing more.
+    /// The client starts no more streams.
     GoAway {
-        /// An [`ErrorCode`], or what the client takes for one.
+        /// An [`ErrorCode`], or an unknown code.
         code: u32,
     },
-    /// We may send more.
+    /// Credit for sending.
     WindowUpdate {
-        /// Of which stream; 0 is the connection.
+        /// The stream; 0 is the connection.
         stream: u32,
-        /// By so many bytes, above 0.
+        /// The increment in bytes, above 0.
         increment: u32,
     },
-    /// A type that is not known here, to be ignored (RFC 9113 §4.1).
+    /// An unknown type, to be ignored (RFC 9113 §4.1).
     Unknown,
-    /// One that is against the rules, at the cost of its stream alone.
+    /// An invalid frame that is an error of its stream only.
     Broken {
-        /// Which.
+        /// The stream.
         stream: u32,
-        /// How.
+        /// The error.
         code: ErrorCode,
     },
 }
 
-/// What [`parse`] found.
+/// The result of [`parse`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ParsedFrame<'a> {
-    /// A whole frame, and its length in bytes.
+    /// A complete frame, and its length in bytes.
     Frame(Http2Frame<'a>, usize),
     /// More bytes are needed.
     Partial,
 }
 
-/// Reads the frame at the start of `bytes`.
+/// Parses the frame at the start of `bytes`.
 ///
-/// # Errors
-/// What ends the connection. Found from the frame's header alone where that tells.
+/// # Errors An error that ends the connection. Detected from the frame's header alone if possible.
 pub fn parse(bytes: &[u8]) -> Result<ParsedFrame<'_>, ErrorCode> {
     let Some((header, rest)) = bytes.split_first_chunk::<HEADER>() else { return Ok(ParsedFrame::Partial) };
     let [a, b, c, kind, flags, stream @ ..] = *header;
@@ -132,12 +131,12 @@ pub fn parse(bytes: &[u8]) -> Result<ParsedFrame<'_>, ErrorCode> {
     Ok(ParsedFrame::Frame(frame(kind, flags, stream, payload)?, HEADER + length))
 }
 
-/// What the header alone tells.
+/// Checks the header alone.
 fn check(kind: u8, flags: u8, stream: u32, length: usize) -> Result<(), ErrorCode> {
     let is_of_stream = match kind {
         DATA | HEADERS | PRIORITY | RST_STREAM | CONTINUATION => Some(true),
         SETTINGS | PING | GOAWAY => Some(false),
-        // A client pushes nothing (RFC 9113 §8.4).
+        // A client cannot push (RFC 9113 §8.4).
         PUSH_PROMISE => return Err(ErrorCode::Protocol),
         _ => None,
     };
@@ -194,8 +193,8 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Result<Http2Frame<
 fn headers(flags: u8, stream: u32, mut block: &[u8]) -> Result<Http2Frame<'_>, ErrorCode> {
     if flags & HAS_PRIORITY != 0 {
         let (first, rest) = block.split_first_chunk::<5>().ok_or(ErrorCode::FrameSize)?;
-        // A stream that waits for itself. Its fields would have to be read all the same: RFC 7540 §5.3.1 lets it be a
-        // matter of the stream, and nobody does it by mistake.
+        // A stream that depends on itself. Its fields would have to be decoded even so: RFC 7540 §5.3.1 permits a stream
+        // error, but no client does it by mistake.
         if dependency(first) == stream {
             return Err(ErrorCode::Protocol);
         }
@@ -214,7 +213,7 @@ fn number(bytes: &[u8]) -> u32 {
     bytes.first_chunk().map_or(0, |it| u32::from_be_bytes(*it))
 }
 
-/// Takes the padding off, of which there may not be more than there is payload (RFC 9113 §6.1).
+/// Removes the padding, which may not exceed the payload (RFC 9113 §6.1).
 fn unpadded(flags: u8, payload: &[u8]) -> Result<&[u8], ErrorCode> {
     if flags & PADDED == 0 {
         return Ok(payload);
@@ -230,29 +229,29 @@ pub struct SettingsFrame<'a> {
     bytes: &'a [u8],
 }
 
-/// One setting that is known here (RFC 9113 §6.5.2).
+/// One known setting (RFC 9113 §6.5.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Http2Setting {
-    /// Bytes of the dynamic table that we may use when we write.
+    /// Bytes of the dynamic table for larder's encoder.
     HeaderTableSize(u32),
-    /// Whether we may push; 0 or 1.
+    /// Whether larder may push; 0 or 1.
     EnablePush(bool),
-    /// Streams at once that the client lets us begin: none are ours to begin.
+    /// Simultaneous streams that larder may start: it starts none.
     MaxConcurrentStreams(u32),
-    /// The window that streams begin with.
+    /// The initial window of streams.
     InitialWindowSize(u32),
-    /// The largest payload that the client takes.
+    /// The largest payload that the client accepts.
     MaxFrameSize(u32),
-    /// What the client thinks too large a field section.
+    /// The largest field section that the client accepts.
     MaxHeaderListSize(u32),
     /// Extended CONNECT (RFC 8441 §3); a client's has no meaning.
     EnableConnectProtocol,
-    /// Not known here, to be ignored.
+    /// Unknown, to be ignored.
     Unknown,
 }
 
 impl SettingsFrame<'_> {
-    /// Each in order, with the code of the rule that it breaks.
+    /// Each setting in order, or the error code of the rule that it breaks.
     pub fn iter(&self) -> impl Iterator<Item = Result<Http2Setting, ErrorCode>> {
         self.bytes.chunks_exact(6).map(|it| {
             let value = number(it.get(2..).unwrap_or_default());
@@ -272,7 +271,7 @@ impl SettingsFrame<'_> {
         })
     }
 
-    /// How many there are.
+    /// Their number.
     #[must_use]
     pub fn len(&self) -> usize {
         self.bytes.len() / 6
@@ -307,15 +306,15 @@ pub fn write_data_header(stream: u32, length: usize, end: EndFlag, out: &mut Vec
     out.extend_from_slice(&header(length, DATA, flags, stream));
 }
 
-/// Makes room for the header of a field section that is appended to `out` next; [`end_headers`] is told where.
+/// Reserves the header of a field section that is appended to `out` next; returns its position for [`end_headers`].
 pub fn begin_headers(out: &mut Vec<u8>) -> usize {
     let at = out.len();
     out.extend_from_slice(&[0; HEADER]);
     at
 }
 
-/// Closes the field section that began at `at`: its header is written, and where it is longer than a frame may be, those
-/// of CONTINUATIONs.
+/// Ends the field section that began at `at`: writes its header, and for a section longer than a frame those of
+/// CONTINUATIONs.
 pub fn end_headers(at: usize, stream: u32, end: EndFlag, out: &mut Vec<u8>) {
     let length = out.len() - at - HEADER;
     let flags = if end == EndFlag::Stream { END_STREAM } else { 0 };
@@ -365,7 +364,7 @@ pub fn write_ping(data: [u8; 8], ack: bool, out: &mut Vec<u8>) {
     out.extend_from_slice(&data);
 }
 
-/// Appends GOAWAY: streams above `last` were not begun.
+/// Appends GOAWAY: streams above `last` were not started.
 pub fn write_goaway(last: u32, code: ErrorCode, out: &mut Vec<u8>) {
     out.extend_from_slice(&header(8, GOAWAY, 0, 0));
     out.extend_from_slice(&last.to_be_bytes());

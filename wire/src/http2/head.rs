@@ -1,5 +1,5 @@
-//! Requests and trailers out of field sections (RFC 9113 §8.2, §8.3): the rules of HTTP/1.1 and those that HTTP/2 adds, so
-//! that nothing passes here which two parsers could read differently.
+//! Requests and trailers from field sections (RFC 9113 §8.2, §8.3): the rules of HTTP/1.1 and those of HTTP/2, so that no
+//! input is accepted which two parsers could interpret differently.
 
 use super::hpack::{Flaw, Section};
 use crate::message::facts::{FieldCount, MessageFacts};
@@ -36,10 +36,9 @@ impl<'a> Pseudo<'a> {
     }
 }
 
-/// The request that a field section makes up. A body follows unless the section ended its stream.
+/// The request of a field section. A body follows unless the section ended its stream.
 ///
-/// # Errors
-/// The first thing that is wrong. Those with status 400 make the request malformed (RFC 9113 §8.1.1): its stream is reset.
+/// # Errors The first error. Those with status 400 make the request malformed (RFC 9113 §8.1.1): its stream is reset.
 pub fn parse<'a>(
     section: &'a Section,
     end_stream: bool,
@@ -72,16 +71,16 @@ pub fn parse<'a>(
         return Err(reject);
     }
     let (method, target, authority) = names(&pseudo, &facts, limits)?;
-    // HTTP/1.1 has it among its fields, and so has whoever looks at them (RFC 9113 §8.3.1).
+    // HTTP/1.1 has it as a field, which later steps expect (RFC 9113 §8.3.1).
     let host = (!has_host).then_some(Field { name: "host", value: authority.as_bytes() });
     let count = storage.extend(count, host.into_iter());
     let framing = match pseudo.protocol {
         None => framing(&facts, end_stream)?,
-        // What follows is no body, and has no length.
+        // The following data are not a body, and have no length.
         Some(_) if facts.content_length == FieldCount::Absent => Framing::Empty,
         Some(_) => return Err(Reject::ContentLength),
     };
-    // Nor has HTTP/1.1 a body that no field announces: what is asked with one is not answered from what is stored.
+    // HTTP/1.1 has no body without a field either: such a request is not answered from the store.
     let is_unannounced = framing == Framing::Chunked && facts.content_length == FieldCount::Absent;
     let chunked = is_unannounced.then_some(Field { name: "transfer-encoding", value: b"chunked" });
     let count = storage.extend(count, chunked.into_iter());
@@ -100,7 +99,7 @@ pub fn parse<'a>(
     })
 }
 
-/// The trailer section of a request; fields that may not be trailers (RFC 9110 §6.5.1) are left out.
+/// The trailer section of a request; forbidden trailer fields (RFC 9110 §6.5.1) are dropped.
 ///
 /// # Errors
 /// It is malformed.
@@ -130,10 +129,10 @@ fn check_flaw(section: &Section) -> Result<(), Reject> {
     }
 }
 
-/// What HTTP/2 forbids beyond what is wrong anywhere (RFC 9113 §8.2.2).
+/// The additional restrictions of HTTP/2 (RFC 9113 §8.2.2).
 fn check_field(name: &[u8], value: &[u8]) -> Result<(), Reject> {
     match name {
-        // Behind the others.
+        // After the regular fields.
         [b':', ..] => Err(Reject::Pseudo),
         b"connection" | b"proxy-connection" | b"keep-alive" | b"transfer-encoding" | b"upgrade" => {
             Err(Reject::ConnectionField)
@@ -170,19 +169,19 @@ fn names<'a>(
     if path.len() > limits.target {
         return Err(Reject::TargetTooLong);
     }
-    // Absolute-form is HTTP/1.1's alone.
+    // Absolute-form exists in HTTP/1.1 only.
     let is_form = path.starts_with('/') || path == "*";
     if !is_form || !path.bytes().all(|it| matches!(it, 0x21..=0x7e)) {
         return Err(Reject::Target);
     }
-    // Where the protocol is named, what CONNECT is otherwise is not meant (RFC 8441 §4): for whoever asks for the method this
-    // is the request that it becomes towards an application (RFC 6455 §4.1).
+    // With a protocol, CONNECT has another meaning (RFC 8441 §4): for the method's rules this is the request that an
+    // application gets (RFC 6455 §4.1).
     let method = if pseudo.protocol.is_some() { "GET" } else { method };
     let target = target::read(method, path, limits.scheme)?.target;
     Ok((method, target, authority(pseudo.authority, facts, limits.scheme.default_port())?))
 }
 
-/// The authority: `:authority`, with which `Host` agrees if it is there; else `Host`.
+/// The authority: `:authority`, which must agree with `Host` if that exists; otherwise `Host`.
 fn authority<'a>(
     authority: Option<&'a str>,
     facts: &MessageFacts<'a>,
@@ -200,7 +199,7 @@ fn authority<'a>(
     }
 }
 
-/// Where the body ends: at the end of the stream, and where `Content-Length` says (RFC 9113 §8.1.1).
+/// The end of the body: the end of the stream, after `Content-Length` bytes (RFC 9113 §8.1.1).
 fn framing(facts: &MessageFacts<'_>, end_stream: bool) -> Result<Framing, Reject> {
     let length = match facts.content_length {
         FieldCount::Absent => None,
@@ -211,7 +210,7 @@ fn framing(facts: &MessageFacts<'_>, end_stream: bool) -> Result<Framing, Reject
         (None | Some(0), true) => Ok(Framing::Empty),
         (Some(_), true) => Err(Reject::ContentLength),
         (None, false) => Ok(Framing::Chunked),
-        // An end of stream is still to come, with no byte before it.
+        // An end of stream is still to come, without a byte before it.
         (Some(0), false) => Ok(Framing::Chunked),
         (Some(length), false) => Ok(Framing::Length(length)),
     }

@@ -1,5 +1,5 @@
 //! Memcached's binary protocol: a header of 24 bytes before each request and reply, numbers big-endian. For servers
-//! without the meta commands. What is asked and answered is in the module above.
+//! without the meta commands. Requests and replies are defined in the module above.
 
 use super::{
     BadReply, Expected, FleetKey, Hit, MemcachedLease, MemcachedRefusal, MemcachedReply, MemcachedRequest,
@@ -13,10 +13,10 @@ const HEADER: usize = 24;
 const REQUEST: u8 = 0x80;
 const REPLY: u8 = 0x81;
 
-/// The most bytes behind the header of a reply that brings no value: a key, extras, a sentence about an error.
+/// The most bytes behind the header of a reply without a value: a key, extras, an error message.
 const MAX_OTHER: usize = 1024;
 
-/// "Make no value where there is none", in place of an expiry.
+/// "Create no value if there is none", instead of an expiry.
 const NO_BEGIN: u32 = u32::MAX;
 
 mod opcode {
@@ -30,7 +30,7 @@ mod opcode {
     pub(super) const TOUCH: u8 = 0x1c;
 }
 
-/// Appends a request. What only the meta protocol knows is left out.
+/// Appends a request. Options of the meta protocol are omitted.
 pub fn write(request: &MemcachedRequest<'_>, opaque: u32, out: &mut Vec<u8>) {
     let frame = BinaryFrame { opaque, ..BinaryFrame::default() };
     match *request {
@@ -67,7 +67,7 @@ pub fn write(request: &MemcachedRequest<'_>, opaque: u32, out: &mut Vec<u8>) {
     }
 }
 
-/// What `Set` and `Add` say beside key and value.
+/// The extras of `Set` and `Add`.
 fn stored(flags: u32, seconds: u32) -> [u8; 8] {
     let mut extras = [0; 8];
     extras[..4].copy_from_slice(&flags.to_be_bytes());
@@ -90,7 +90,7 @@ impl BinaryFrame<'_> {
         let key = self.key.map_or(&b""[..], FleetKey::as_bytes);
         let body = self.extras.len() + key.len() + self.value.length();
         out.reserve_exact(HEADER + body - self.value.behind);
-        // A key has 250 bytes at most, extras 20; no value of 4 GiB comes here, and none is believed if one does.
+        // A key has 250 bytes at most, extras 20; no value of 4 GiB occurs here, and none would be valid.
         let small = |it: usize| u8::try_from(it).unwrap_or(u8::MAX);
         out.extend_from_slice(&[
             REQUEST,
@@ -111,10 +111,9 @@ impl BinaryFrame<'_> {
     }
 }
 
-/// Looks for the expected reply at the beginning of `buffer`. A value is not looked at before it is whole.
+/// Parses the expected reply at the beginning of `buffer`. A value is not examined before it is complete.
 ///
-/// # Errors
-/// What is there is not the expected reply: the connection cannot be used any more.
+/// # Errors The bytes are not the expected reply: the connection cannot be used any more.
 pub fn parse(buffer: &[u8], expected: &Expected<'_>) -> Result<ParsedReply, BadReply> {
     match buffer.first() {
         Some(&REPLY) => {}
@@ -175,18 +174,18 @@ pub fn parse(buffer: &[u8], expected: &Expected<'_>) -> Result<ParsedReply, BadR
     Ok(ParsedReply::Reply(reply, end))
 }
 
-/// A reply that brings no value.
+/// A reply without a value.
 fn reply(status: u16, kind: ReplyKind, value: &[u8]) -> Result<MemcachedReply, BadReply> {
     Ok(match (status, kind) {
         (0, ReplyKind::Increment) => {
             MemcachedReply::Number(u64::from_be_bytes(value.try_into().map_err(|_| BadReply::Number)?))
         }
         (0, _) => MemcachedReply::Done,
-        // What can only be said of a write.
+        // Statuses of writes only.
         (2 | 3 | 5, ReplyKind::Get) | (_, ReplyKind::Noop) => return Err(BadReply::Unexpected),
         (1, ReplyKind::Get) => MemcachedReply::Miss,
         (1, _) => MemcachedReply::NotFound,
-        // `Add` says "exists" where the meta protocol says "not stored".
+        // For `Add` the status is "exists" where the meta protocol has "not stored".
         (2, ReplyKind::Add) | (5, _) => MemcachedReply::NotStored,
         (2, _) => MemcachedReply::Exists,
         (3, _) => MemcachedReply::Refused(MemcachedRefusal::TooLarge),

@@ -1,12 +1,12 @@
-//! The meta commands of memcached (its doc/protocol.txt): one line for a request or a reply, and a value behind some.
-//! What is asked and answered is in the module above.
+//! The meta commands of memcached (its doc/protocol.txt): one line for a request or a reply, some with a value. Requests
+//! and replies are defined in the module above.
 
 use super::{
     BadReply, Expected, FleetKey, Hit, MemcachedLease, MemcachedRefusal, MemcachedReply, MemcachedRequest,
     MemcachedValue, ParsedReply, ReplyKind, Ttl, expire,
 };
 
-/// The longest line of a reply that is read, its end included: a key, a dozen flags, or a sentence about an error.
+/// The longest reply line, its end included: a key, a dozen flags, or an error message.
 const MAX_LINE: usize = 1024;
 
 /// Appends a request.
@@ -89,7 +89,7 @@ fn store(
     out: &mut Vec<u8>,
 ) {
     let length = value.length();
-    // Exactly what it takes with the longest numbers: it may wait.
+    // Exactly the size with the longest numbers: the buffer may wait in a queue.
     out.reserve_exact(length - value.behind + key.as_bytes().len() + 96);
     command(b"ms ", key, out);
     out.push(b' ');
@@ -117,13 +117,12 @@ fn number(mut value: u64, out: &mut Vec<u8>) {
     out[start..].reverse();
 }
 
-/// Looks for the expected reply at the beginning of `buffer`. A value is not looked at before it is whole.
+/// Parses the expected reply at the beginning of `buffer`. A value is not examined before it is complete.
 ///
-/// # Errors
-/// What is there is not the expected reply: the connection cannot be used any more.
+/// # Errors The bytes are not the expected reply: the connection cannot be used any more.
 pub fn parse(buffer: &[u8], expected: &Expected<'_>) -> Result<ParsedReply, BadReply> {
     let window = &buffer[..buffer.len().min(MAX_LINE)];
-    // Told early, so that a foreign server is not listened to for a whole line.
+    // Detected early, so that a foreign server is not read for a whole line.
     if !begins_a_reply(window) {
         return Err(BadReply::Foreign);
     }
@@ -158,14 +157,14 @@ pub fn parse(buffer: &[u8], expected: &Expected<'_>) -> Result<ParsedReply, BadR
         _ => return Err(BadReply::Foreign),
     };
     let flags = Flags::read(words, expected)?;
-    // Some servers answer that there is nothing, and nothing else; the order tells what it is about.
+    // Some servers reply to a miss without flags; the order of replies identifies the request.
     if !flags.numbered && reply != MemcachedReply::Miss && reply != MemcachedReply::NotFound {
         return Err(BadReply::Opaque);
     }
     Ok(ParsedReply::Reply(reply, length))
 }
 
-/// Whether the bytes are the beginning of the first word of some reply.
+/// Whether the bytes are the beginning of the first word of a reply.
 fn begins_a_reply(bytes: &[u8]) -> bool {
     const WORDS: [&[u8]; 10] =
         [b"VA", b"HD", b"EN", b"NS", b"EX", b"NF", b"MN", b"ERROR", b"CLIENT_ERROR", b"SERVER_ERROR"];
@@ -185,7 +184,7 @@ fn refusal(name: &[u8], line: &[u8]) -> MemcachedRefusal {
     }
 }
 
-/// `VA`, behind its name: the size, flags, and then the value on a line of its own.
+/// `VA`, after its name: the size, flags, and then the value on a line of its own.
 fn value<'a>(
     mut words: impl Iterator<Item = &'a [u8]>,
     buffer: &[u8],
@@ -200,7 +199,7 @@ fn value<'a>(
     if expected.key.is_some() && !flags.named {
         return Err(BadReply::Key);
     }
-    // A number has 20 digits at most.
+    // A number has at most 20 digits.
     let most = if expected.kind == ReplyKind::Get { expected.most } else { 32 };
     let size = usize::try_from(size).ok().filter(|it| *it <= most).ok_or(BadReply::TooLarge)?;
     let end = start + size;
@@ -219,9 +218,9 @@ fn value<'a>(
 /// The flags of a reply.
 struct Flags {
     hit: Hit,
-    /// The opaque was there, and right.
+    /// Whether the opaque was present and right.
     numbered: bool,
-    /// The key was there, and right.
+    /// Whether the key was present and right.
     named: bool,
 }
 
@@ -254,7 +253,7 @@ impl Flags {
                 b'W' => flags.hit.lease = MemcachedLease::Won,
                 b'Z' if flags.hit.lease == MemcachedLease::None => flags.hit.lease = MemcachedLease::Taken,
                 b'X' => flags.hit.stale = true,
-                // Sizes, times of use, and what later servers may tell.
+                // Sizes, times of use, and flags of later servers.
                 _ => {}
             }
         }
@@ -262,7 +261,7 @@ impl Flags {
     }
 }
 
-/// A number of digits alone.
+/// Parses digits only.
 fn digits(text: &[u8]) -> Option<u64> {
     let is_number = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
     std::str::from_utf8(text).ok().filter(|_| is_number)?.parse().ok()

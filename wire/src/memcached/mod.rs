@@ -1,8 +1,8 @@
-//! Memcached's protocols as bytes: what is asked and answered, alike for both. How each is written is in `meta` and
-//! `binary`; connections, deadlines and the choice of a server are not here.
+//! Memcached's protocols as bytes: requests and replies, common to both. Their encodings are in `meta` and `binary`;
+//! connections, deadlines and the choice of a server are not here.
 //!
-//! A connection answers in the order in which it was asked. Each request carries a number, the *opaque*, that its reply
-//! brings back: a reply with another means that the connection has lost count, and everything on it is doubtful.
+//! A connection answers in order. Each request has a number, the *opaque*, which its reply repeats: another number means
+//! that the connection is out of step, and every later reply on it is unreliable.
 
 pub mod binary;
 pub mod meta;
@@ -12,16 +12,15 @@ use std::ops::Range;
 /// The most bytes of a key (both protocols).
 pub const MAX_KEY: usize = 250;
 
-/// The longest time that memcached takes for a span; above it is a date. 30 days.
+/// The largest relative expiry of memcached; a larger number is a date. 30 days.
 pub const MAX_EXPIRE: u32 = 30 * 24 * 3600;
 
-/// A key that may go to a server: 1 to 250 graphic ASCII bytes, so that no key can end a command and begin another.
+/// A valid key: 1 to 250 graphic ASCII bytes, so that no key can end a command and begin another.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FleetKey(Box<[u8]>);
 
 impl FleetKey {
-    /// `key`, if it may go out: no more than [`MAX_KEY`] bytes, and none that is a space, a control character or not
-    /// ASCII.
+    /// `key`, if it is valid: no more than [`MAX_KEY`] bytes, and no space, control character or non-ASCII byte.
     #[must_use]
     pub fn new(key: impl Into<Box<[u8]>>) -> Option<FleetKey> {
         let key = key.into();
@@ -38,110 +37,114 @@ impl FleetKey {
     /// The same as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        // Graphic ASCII, or there would be no key.
+        // Graphic ASCII by construction.
         std::str::from_utf8(&self.0).unwrap_or_default()
     }
 }
 
-/// A value that is written. What lies in memory already need not be copied for that: the caller sends it itself.
+/// A value to write. Bytes that are in memory already need not be copied: the caller sends them itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemcachedValue<'a> {
-    /// Its first bytes, in pieces, which are a part of the request's text.
+    /// Its first bytes, in pieces, which are part of the request's text.
     pub pieces: &'a [&'a [u8]],
-    /// How many more the caller sends behind that text, and [`MemcachedProtocol::end_of_value`] behind them.
+    /// The number of further bytes that the caller sends after that text, followed by
+    /// [`MemcachedProtocol::end_of_value`].
     pub behind: usize,
 }
 
 impl<'a> MemcachedValue<'a> {
-    /// One that is all in the request's text.
+    /// A value that is completely in the request's text.
     #[must_use]
     pub fn of(pieces: &'a [&'a [u8]]) -> Self {
         MemcachedValue { pieces, behind: 0 }
     }
 
-    /// Bytes of all of it.
+    /// Its total number of bytes.
     #[must_use]
     pub fn length(&self) -> usize {
         self.pieces.iter().map(|it| it.len()).sum::<usize>() + self.behind
     }
 
-    /// Appends what of it is in the request's text.
+    /// Appends the part in the request's text.
     fn write(&self, out: &mut Vec<u8>) {
         self.pieces.iter().for_each(|it| out.extend_from_slice(it));
     }
 }
 
-/// What is asked of a server. Expiries are seconds: 0 is never, and more than [`MAX_EXPIRE`] are that many.
+/// A request to a server. Expiries are seconds: 0 is never, and values above [`MAX_EXPIRE`] are relative as well.
 #[derive(Clone, Copy, Debug)]
 pub enum MemcachedRequest<'a> {
     /// Reads a value.
     Get {
-        /// Which.
+        /// The key.
         key: &'a FleetKey,
-        /// The reply brings the key back, and [`Expected::key`] is compared with it.
+        /// Whether the reply repeats the key, to be compared with [`Expected::key`].
         named: bool,
-        /// Where there is nothing, an empty value is made that expires so, and this request wins
+        /// If there is no value, an empty one with this expiry is created, and this request gets the recompute token
         /// ([`MemcachedLease::Won`]). Meta protocol only: otherwise a miss is a miss.
         vivify: Option<u32>,
-        /// One request wins when the value has less than so many seconds left. Meta protocol only.
+        /// One request gets the recompute token when the value has less than this number of seconds left. Meta protocol
+        /// only.
         recache: Option<u32>,
     },
     /// Writes a value.
     Set {
-        /// Which.
+        /// The key.
         key: &'a FleetKey,
         /// The value.
         value: MemcachedValue<'a>,
-        /// The client's own number, kept with it.
+        /// The client flags, stored with it.
         flags: u32,
-        /// Expires so.
+        /// Its expiry.
         expire: u32,
-        /// Only in place of the value that has this number: otherwise [`MemcachedReply::Exists`].
+        /// Only to replace the value with this CAS number: otherwise [`MemcachedReply::Exists`].
         cas: Option<u64>,
-        /// Where `cas` is older than what is there, it is written all the same and marked stale. Meta protocol only.
+        /// With an older `cas` than that of the current value, it is written even so and marked stale. Meta protocol
+        /// only.
         stale_if_older: bool,
     },
-    /// Writes a value where there is none; otherwise [`MemcachedReply::NotStored`].
+    /// Writes a value if there is none; otherwise [`MemcachedReply::NotStored`].
     Add {
-        /// Which.
+        /// The key.
         key: &'a FleetKey,
         /// The value.
         value: MemcachedValue<'a>,
-        /// The client's own number, kept with it.
+        /// The client flags, stored with it.
         flags: u32,
-        /// Expires so.
+        /// Its expiry.
         expire: u32,
     },
     /// Removes a value.
     Delete {
-        /// Which.
+        /// The key.
         key: &'a FleetKey,
-        /// It is only marked stale, and expires so: the next request wins. Meta protocol only: otherwise it is removed.
+        /// It is only marked stale, with this expiry: the next request gets the recompute token. Meta protocol only:
+        /// otherwise it is removed.
         stale: Option<u32>,
-        /// Only the value that has this number: otherwise [`MemcachedReply::Exists`].
+        /// Only the value with this CAS number: otherwise [`MemcachedReply::Exists`].
         cas: Option<u64>,
     },
-    /// Adds to a number, which wraps at 2^64, and brings it back.
+    /// Adds to a number, which wraps at 2^64, and returns it.
     Increment {
-        /// Which.
+        /// The key.
         key: &'a FleetKey,
-        /// How much.
+        /// The increment.
         by: u64,
-        /// Where there is nothing: the value to begin with, and when it expires. Otherwise [`MemcachedReply::NotFound`].
+        /// If there is no value: the initial value, and its expiry. Otherwise [`MemcachedReply::NotFound`].
         begin: Option<(u64, u32)>,
     },
     /// Changes when a value expires.
     Touch {
-        /// Which.
+        /// The key.
         key: &'a FleetKey,
-        /// Expires so.
+        /// Its expiry.
         expire: u32,
     },
-    /// Asks whether the server is there.
+    /// Checks whether the server responds.
     Noop,
 }
 
-/// What kind of request a reply is for.
+/// The kind of request of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplyKind {
     /// [`MemcachedRequest::Get`].
@@ -185,129 +188,129 @@ impl MemcachedRequest<'_> {
     }
 }
 
-/// What the next reply of a connection must be about.
+/// The expected properties of a connection's next reply.
 #[derive(Clone, Copy, Debug)]
 pub struct Expected<'a> {
-    /// The number of the oldest request that is not answered.
+    /// The number of the oldest unanswered request.
     pub opaque: u32,
-    /// What it asks.
+    /// Its kind.
     pub kind: ReplyKind,
-    /// The key that the reply must bring, if [`MemcachedRequest::Get::named`] asked for it.
+    /// The key that the reply must have, if requested by [`MemcachedRequest::Get::named`].
     pub key: Option<&'a FleetKey>,
-    /// The largest value that is taken, bytes.
+    /// The largest accepted value, bytes.
     pub most: usize,
 }
 
-/// What a server says.
+/// The reply of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MemcachedReply {
     /// The value.
     Hit(Hit),
     /// There is none.
     Miss,
-    /// Done: stored, deleted, touched, or alive.
+    /// Success: stored, deleted, touched, or alive.
     Done,
     /// The number after [`MemcachedRequest::Increment`].
     Number(u64),
     /// There is one already ([`MemcachedRequest::Add`]).
     NotStored,
-    /// It has changed since ([`MemcachedRequest::Set::cas`]).
+    /// It has changed meanwhile ([`MemcachedRequest::Set::cas`]).
     Exists,
-    /// There is nothing to replace, delete, touch or add to.
+    /// There is no value to replace, delete, touch or add to.
     NotFound,
-    /// The server did not do it.
+    /// The server refused.
     Refused(MemcachedRefusal),
 }
 
 /// A value that was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hit {
-    /// Where in the buffer it lies, so that it can be taken without being copied.
+    /// Its range in the buffer, so that it can be taken without a copy.
     pub value: Range<usize>,
-    /// The client's own number.
+    /// The client flags.
     pub flags: u32,
-    /// The number of this very value; 0 where it was not told.
+    /// Its CAS number; 0 if the reply has none.
     pub cas: u64,
     /// Seconds until it expires.
     pub ttl: Ttl,
-    /// Who makes it anew.
+    /// The state of the recompute token.
     pub lease: MemcachedLease,
-    /// It was marked stale.
+    /// Whether it was marked stale.
     pub stale: bool,
 }
 
-/// When a value expires.
+/// The expiry of a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ttl {
-    /// Not told: the binary protocol does not.
+    /// Unknown: the binary protocol does not report it.
     #[default]
     Unknown,
     /// Never.
     Never,
-    /// After so many seconds.
+    /// After this number of seconds.
     Seconds(u32),
 }
 
-/// Who makes a value anew (meta protocol).
+/// The recompute token of a value (meta protocol).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MemcachedLease {
-    /// Nobody needs to.
+    /// No recomputation needed.
     #[default]
     None,
-    /// Whoever gets this reply, and nobody else.
+    /// This reply has the token.
     Won,
-    /// Somebody else.
+    /// Another client has the token.
     Taken,
 }
 
-/// Why a server did not do it.
+/// The reason for a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemcachedRefusal {
-    /// The value is larger than it takes.
+    /// The value is larger than the server accepts.
     TooLarge,
     /// It has no memory for it.
     OutOfMemory,
-    /// It says so for a reason of its own.
+    /// Another error of the server.
     Server,
-    /// It says that the request is wrong.
+    /// The server rejects the request as invalid.
     Client,
-    /// It does not know the command, so probably not the protocol.
+    /// The server does not know the command, and probably not the protocol.
     UnknownCommand,
 }
 
 impl MemcachedRefusal {
-    /// Whether the connection is closed: a server that does not understand may take a value for commands.
+    /// Whether the connection is closed: a server that misinterprets a command may take a value for commands.
     #[must_use]
     pub fn closes(self) -> bool {
         matches!(self, MemcachedRefusal::Client | MemcachedRefusal::UnknownCommand)
     }
 }
 
-/// What came of looking for a reply.
+/// The result of parsing a reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ParsedReply {
-    /// A reply, and how many bytes it takes from the buffer.
+    /// A reply, and its number of bytes in the buffer.
     Reply(MemcachedReply, usize),
-    /// Not whole: there must be so many bytes at least.
+    /// Incomplete: at least this number of bytes is needed.
     More(usize),
 }
 
-/// Why a connection cannot be used any more.
+/// The reason why a connection cannot be used any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadReply {
-    /// No reply of this protocol.
+    /// Not a reply of this protocol.
     Foreign,
     /// A line does not end, or a value is not followed by the end of its line.
     Line,
-    /// A number that cannot be read.
+    /// An invalid number.
     Number,
     /// The reply to another request.
     Opaque,
-    /// The reply is about another key.
+    /// The reply has another key.
     Key,
-    /// Nothing that can follow what was asked.
+    /// A reply that does not fit the request.
     Unexpected,
-    /// The value is larger than is taken.
+    /// The value is larger than accepted.
     TooLarge,
 }
 
@@ -327,7 +330,7 @@ impl std::fmt::Display for BadReply {
 
 impl std::error::Error for BadReply {}
 
-/// Which protocol a server is spoken to in.
+/// The protocol of a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MemcachedProtocol {
     /// The meta commands (memcached 1.6 and later).
@@ -346,7 +349,7 @@ impl MemcachedProtocol {
         }
     }
 
-    /// What stands behind a value of which the caller sends the last bytes ([`MemcachedValue::behind`]).
+    /// The bytes after a value whose last bytes the caller sends ([`MemcachedValue::behind`]).
     #[must_use]
     pub fn end_of_value(self) -> &'static [u8] {
         match self {
@@ -355,7 +358,7 @@ impl MemcachedProtocol {
         }
     }
 
-    /// Looks for a reply at the beginning of `buffer`.
+    /// Parses a reply at the beginning of `buffer`.
     ///
     /// # Errors
     /// The connection cannot be used any more.
@@ -367,7 +370,7 @@ impl MemcachedProtocol {
     }
 }
 
-/// An expiry as memcached takes it for a span: what is longer would be a date, long ago.
+/// A relative expiry: a larger one would be interpreted as a date in the past.
 fn expire(seconds: u32) -> u32 {
     seconds.min(MAX_EXPIRE)
 }

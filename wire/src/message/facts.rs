@@ -1,5 +1,5 @@
-//! What the field lines of a head say about the message itself: its length, its coding, its connection.
-//! Gathered in one pass, judged by `request` and `response`, which differ in what they put up with.
+//! The facts in the fields of a head about the message itself: its length, its coding, its connection. Gathered in one
+//! pass, judged by `request` and `response`, which differ in their tolerance.
 
 use larder_semantics::field::Field;
 
@@ -11,7 +11,7 @@ pub(crate) enum FieldCount<'a> {
     Absent,
     /// One line has it, with this value.
     Once(&'a [u8]),
-    /// Several have it, and all have this value.
+    /// Several have it, all with this value.
     Same(&'a [u8]),
     /// Several have it, with different values.
     Differing,
@@ -27,21 +27,21 @@ impl<'a> FieldCount<'a> {
     }
 }
 
-/// The fields that concern the message and not what it carries.
+/// The fields that concern the message and not its content.
 #[derive(Debug, Default)]
 pub(crate) struct MessageFacts<'a> {
     pub host: FieldCount<'a>,
     pub content_length: FieldCount<'a>,
     pub transfer_encoding: FieldCount<'a>,
     pub expect: FieldCount<'a>,
-    /// `Connection` has `close`, or something that is no token: then it is better to end the connection.
+    /// `Connection` has `close`, or an invalid token: then it is better to close the connection.
     pub close: bool,
     /// `Connection` has `keep-alive`.
     pub keep_alive: bool,
 }
 
 impl<'a> MessageFacts<'a> {
-    /// Looks at every line once; the length of a name settles most of them.
+    /// Examines every line once; the length of a name excludes most of them.
     #[inline]
     pub(crate) fn note(&mut self, name: &str, value: &'a [u8]) {
         match name.len() {
@@ -54,7 +54,7 @@ impl<'a> MessageFacts<'a> {
         }
     }
 
-    /// Reads one `Connection` value (RFC 9110 §7.6.1).
+    /// Parses one `Connection` value (RFC 9110 §7.6.1).
     fn options(&mut self, value: &[u8]) {
         for option in value.split(|it| *it == b',').map(<[u8]>::trim_ascii) {
             if option.eq_ignore_ascii_case(b"keep-alive") {
@@ -65,7 +65,7 @@ impl<'a> MessageFacts<'a> {
         }
     }
 
-    /// Whether the connection lives on after this message (RFC 9112 §9.3).
+    /// Whether the connection is kept after this message (RFC 9112 §9.3).
     pub(crate) fn persists(&self, version: super::Version) -> bool {
         match version {
             super::Version::Http11 | super::Version::Http2 => !self.close,
@@ -106,7 +106,7 @@ pub(crate) const fn is_token_byte(byte: u8) -> bool {
         )
 }
 
-/// Reads a `Content-Length` value: digits and nothing else, at most 2^63 - 1 (RFC 9110 §8.6).
+/// Parses a `Content-Length` value: digits only, at most 2^63 - 1 (RFC 9110 §8.6).
 pub(crate) fn length(value: &[u8]) -> Option<u64> {
     if value.is_empty() {
         return None;

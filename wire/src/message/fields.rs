@@ -1,13 +1,12 @@
-//! Which fields a message may take along to the next hop: hop-by-hop fields, nominations in `Connection`, trailers.
+//! The fields that may be forwarded to the next hop: hop-by-hop fields, nominations in `Connection`, trailers.
 
 #[cfg(test)]
 mod tests;
 
 use larder_semantics::field::{Field, FieldList};
 
-/// Whether a field is hop-by-hop by its name (RFC 9110 §7.6.1, and those of a proxy's own authentication,
-/// §11.7): never forwarded, never stored. Fields that `Connection` names are so too: see
-/// [`strip_hop_by_hop`].
+/// Whether a field is hop-by-hop by its name (RFC 9110 §7.6.1, and those of proxy authentication, §11.7): never
+/// forwarded, never stored. So are fields that `Connection` names: see [`strip_hop_by_hop`].
 #[must_use]
 pub fn is_hop_by_hop(name: &str) -> bool {
     const NAMES: [&str; 11] = [
@@ -28,13 +27,13 @@ pub fn is_hop_by_hop(name: &str) -> bool {
         && NAMES.iter().any(|it| name.eq_ignore_ascii_case(it))
 }
 
-/// A copy of `fields` as the next hop may see them: without hop-by-hop fields, without those that `Connection`
-/// nominates (RFC 9110 §7.6.1), and without `Content-Length`, since framing is made anew.
+/// A copy of `fields` for the next hop: without hop-by-hop fields, without those that `Connection` nominates (RFC 9110
+/// §7.6.1), and without `Content-Length`, since framing is generated.
 ///
-/// A nomination takes effect for every field but those of [`is_never_nominated`]. The caller decides by the
-/// fields that are left, for the key and `Vary` above all: what was dropped, the origin does not see.
-/// A name that only an underscore tells from one that is framing, hop-by-hop or a proxy's is dropped too
-/// (`Transfer_Encoding`, `X_Forwarded_For`): behind CGI and its kin (RFC 3875 §4.1.18) they are one.
+/// A nomination takes effect for every field except those of [`is_never_nominated`]. The caller decides by the remaining
+/// fields, in particular for the key and `Vary`: the origin does not get dropped fields. A name that differs only by
+/// underscores from a framing, hop-by-hop or proxy field is dropped too (`Transfer_Encoding`, `X_Forwarded_For`): behind
+/// CGI and the like (RFC 3875 §4.1.18) they are the same.
 #[must_use]
 pub fn strip_hop_by_hop(fields: &[Field<'_>]) -> FieldList {
     let mut kept = FieldList::with_room_for(fields, ADDED_BYTES);
@@ -42,9 +41,9 @@ pub fn strip_hop_by_hop(fields: &[Field<'_>]) -> FieldList {
     kept
 }
 
-/// Bytes that are added to a head on its way: `Via`, `Age`, `Cache-Status`, `X-Forwarded-*`.
+/// Bytes that larder adds to a head: `Via`, `Age`, `Cache-Status`, `X-Forwarded-*`.
 pub const ADDED_BYTES: usize = 256;
-/// Lines that are added.
+/// Lines that larder adds.
 pub const ADDED_LINES: usize = 6;
 
 /// As [`strip_hop_by_hop`], but appends to `kept`, and only the fields for which `also` holds.
@@ -70,7 +69,7 @@ pub fn strip_hop_by_hop_into<'f>(
     }
 }
 
-/// Whether a name with underscores becomes, with hyphens in their place, one that is not the client's to send.
+/// Whether a name with hyphens instead of its underscores is one that clients may not send.
 fn is_disguised(name: &str) -> bool {
     let mut plain = [0; 32];
     let Some(plain) = plain.get_mut(..name.len()).filter(|_| name.contains('_')) else { return false };
@@ -82,9 +81,9 @@ fn is_disguised(name: &str) -> bool {
     })
 }
 
-/// Fields on which a nomination in `Connection` has no effect. RFC 9110 §7.6.1 forbids to nominate what is
-/// meant for all recipients; a peer that does so wants the next hop not to see it: a client, what a trusted
-/// proxy before us wrote about that client; an origin, what forbids to share its answer.
+/// Fields on which a nomination in `Connection` has no effect. RFC 9110 §7.6.1 forbids nominating fields for all
+/// recipients; a peer that does so wants to hide it from the next hop: a client, the fields of a trusted proxy about that
+/// client; an origin, the fields that forbid sharing its response.
 #[must_use]
 pub fn is_never_nominated(name: &str) -> bool {
     const NAMES: [&str; 23] = [
@@ -115,9 +114,9 @@ pub fn is_never_nominated(name: &str) -> bool {
     NAMES.iter().any(|it| name.eq_ignore_ascii_case(it))
 }
 
-/// Whether a field may be passed on in a trailer section: none that frames, routes, modifies or controls the
-/// message, authenticates, or says how the content is to be read (RFC 9110 §6.5.1), and none that is
-/// hop-by-hop. What is left out is dropped, as RFC 9110 §6.5.2 allows.
+/// Whether a field may be forwarded in a trailer section: not if it frames, routes, modifies or controls the message,
+/// authenticates, or describes the content (RFC 9110 §6.5.1), and not if it is hop-by-hop. Other fields are dropped, as
+/// permitted by RFC 9110 §6.5.2.
 #[must_use]
 pub fn is_allowed_trailer(name: &str) -> bool {
     const FORBIDDEN: [&str; 38] = [

@@ -1,5 +1,5 @@
-//! Requests and responses without a protocol (RFC 9110): heads, where a body ends, versions, and the rules for fields that
-//! hold for HTTP/1.1, HTTP/2 and what speaks CGI alike. How they lie in bytes is in the module of each protocol.
+//! Requests and responses independent of the protocol (RFC 9110): heads, framing, versions, and the rules for fields that
+//! apply to HTTP/1.1, HTTP/2 and CGI-like protocols alike. Their encodings are in the modules of the protocols.
 
 pub(crate) mod facts;
 pub mod fields;
@@ -14,7 +14,7 @@ pub use response::{BadResponse, ResponseHead};
 pub use status::reason;
 pub use target::is_authority;
 
-/// How the end of a body is found (RFC 9112 §6.3).
+/// The way in which the end of a body is determined (RFC 9112 §6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
     /// No body.
@@ -27,7 +27,7 @@ pub enum Framing {
     Close,
 }
 
-/// The versions that are spoken here.
+/// The supported versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Version {
     /// HTTP/1.0.
@@ -39,7 +39,7 @@ pub enum Version {
 }
 
 impl Version {
-    /// As logs have it.
+    /// The name in logs.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -50,5 +50,5 @@ impl Version {
     }
 }
 
-/// Most field lines in one head, on either side.
+/// The most field lines in one head, of requests and responses.
 pub const MAX_FIELDS: usize = 128;

@@ -1,4 +1,4 @@
-//! A request: its head as it lies in a buffer, its head as it is kept, and why one is refused.
+//! A request: its head borrowed from a buffer, its owned head, and the reasons for rejection.
 
 use super::facts::{FieldCount, MessageFacts};
 use super::{Framing, MAX_FIELDS, Version};
@@ -7,14 +7,14 @@ use larder_semantics::scheme::Scheme;
 use larder_semantics::target::encoded;
 use std::mem::MaybeUninit;
 
-/// Bounds of a request head.
+/// The limits of a request head.
 #[derive(Clone, Copy, Debug)]
 pub struct HeadLimits {
     /// Bytes of the whole head (`limits.head_size`).
     pub head: usize,
     /// Bytes of the request target (`limits.target_size`).
     pub target: usize,
-    /// How the connection came on which the head is read: no client's word changes that.
+    /// The scheme of the connection: no field of the client changes it.
     pub scheme: Scheme,
 }
 
@@ -23,33 +23,33 @@ pub struct HeadLimits {
 pub struct RequestHead<'a> {
     /// A token, case-sensitive.
     pub method: &'a str,
-    /// That of the connection.
+    /// The scheme of the connection.
     pub scheme: Scheme,
-    /// Origin-form (`/path?query`), `*` for OPTIONS, or authority-form for CONNECT. Absolute-form has been
-    /// taken apart: its authority is in `authority`. Never empty; the fragment is refused. As sent: where it has
-    /// bytes that no URI may have, [`RequestHead::needs_encoding`] is set and [`Request::target`] is what counts.
+    /// Origin-form (`/path?query`), `*` for OPTIONS, or authority-form for CONNECT. Absolute-form has been split: its
+    /// authority is in `authority`. Never empty; a fragment is rejected. As received: with bytes that no URI may have,
+    /// [`RequestHead::needs_encoding`] is set and [`Request::target`] counts.
     pub target: &'a str,
-    /// The target has bytes that no URI may have (RFC 3986 §3.3, §3.4), as some browsers send them in queries.
+    /// Whether the target has bytes that no URI may have (RFC 3986 §3.3, §3.4), as some browsers send them in queries.
     pub needs_encoding: bool,
-    /// The host, and port if given, exactly as sent; validated characters only. Empty only for HTTP/1.0
-    /// without Host: an empty Host field is refused, since it names no server (RFC 9110 §4.2.1).
+    /// The host, and port if given, exactly as received; validated characters only. Empty only for HTTP/1.0 without Host:
+    /// an empty Host field is rejected, since it names no server (RFC 9110 §4.2.1).
     pub authority: &'a str,
     /// 1.0 or 1.1.
     pub version: Version,
-    /// The protocol that an extended CONNECT of HTTP/2 asks for (RFC 8441 §4), a token. The rest is that of the GET with
-    /// which HTTP/1.1 asks for an upgrade; what follows on its stream is no body.
+    /// The protocol of an extended CONNECT over HTTP/2 (RFC 8441 §4), a token. The other fields are those of the
+    /// corresponding GET with an HTTP/1.1 upgrade; the data on its stream are not a body.
     pub protocol: Option<&'a str>,
     /// Every field line in order, `Host` and framing fields included.
     pub fields: &'a [Field<'a>],
-    /// Where the body ends.
+    /// The end of the body.
     pub framing: Framing,
-    /// Whether the client lets the connection live on (RFC 9112 §9.3).
+    /// Whether the client permits keeping the connection (RFC 9112 §9.3).
     pub keep_alive: bool,
     /// `Expect: 100-continue` from an HTTP/1.1 client with a body.
     pub expects_continue: bool,
 }
 
-/// Why a head was refused. Each has a status and one sentence for the error page.
+/// The reason for rejecting a head. Each has a status and one sentence for the error page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reject {
     /// The request line is not `method SP target SP version` (400).
@@ -58,7 +58,7 @@ pub enum Reject {
     Version,
     /// The target is longer than the limit (414).
     TargetTooLong,
-    /// The target is no valid origin-, absolute-, authority- or asterisk-form (400).
+    /// The target is not a valid origin-, absolute-, authority- or asterisk-form (400).
     Target,
     /// The head is over its limit, or has more than [`MAX_FIELDS`] lines (431).
     HeadTooLarge,
@@ -68,31 +68,31 @@ pub enum Reject {
     LineEnd,
     /// `Host` is missing (1.1), repeated, or invalid (400).
     Host,
-    /// An `https` address over a connection that is not encrypted (421, RFC 9110 §7.4).
+    /// An `https` address over a clear-text connection (421, RFC 9110 §7.4).
     NotSecured,
-    /// An `http` address over a connection that is encrypted (421).
+    /// An `http` address over a TLS connection (421).
     Secured,
-    /// The absolute-form's authority is not `Host`'s (400).
+    /// The absolute-form's authority differs from `Host` (400).
     HostMismatch,
     /// `Content-Length` is not one plain number below 2^63 (400).
     ContentLength,
     /// Both `Content-Length` and `Transfer-Encoding` (400).
     BothLengths,
-    /// A `Transfer-Encoding` other than a single `chunked`, or one in HTTP/1.0 (501 for an unknown coding,
-    /// else 400).
+    /// A `Transfer-Encoding` other than a single `chunked`, or one in HTTP/1.0 (501 for an unknown coding, otherwise
+    /// 400).
     TransferEncoding,
-    /// As before, but a coding that we do not know (501).
+    /// As before, with an unknown coding (501).
     UnknownCoding,
     /// `Expect` other than `100-continue` (417).
     Expectation,
-    /// A pseudo-field of HTTP/2 is missing, repeated, unknown, out of place or not valid (400).
+    /// A pseudo-field of HTTP/2 is missing, repeated, unknown, out of place or invalid (400).
     Pseudo,
-    /// HTTP/2 with a field that speaks of an HTTP/1.1 connection (400).
+    /// HTTP/2 with a connection field of HTTP/1.1 (400).
     ConnectionField,
 }
 
 impl Reject {
-    /// The status code to answer with.
+    /// The status code of the response.
     #[must_use]
     pub fn status(self) -> u16 {
         match self {
@@ -116,7 +116,7 @@ impl Reject {
         }
     }
 
-    /// One sentence: what was wrong.
+    /// One sentence with the error.
     #[must_use]
     pub fn sentence(self) -> &'static str {
         match self {
@@ -146,16 +146,16 @@ impl Reject {
     }
 }
 
-/// A request head that is kept while the request is worked on.
+/// An owned request head, kept while the request is processed.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// See [`RequestHead`].
     pub method: String,
-    /// That of the connection.
+    /// The scheme of the connection.
     pub scheme: Scheme,
-    /// Origin-form, `*`, or authority-form; strict: what no URI may have is percent-encoded.
+    /// Origin-form, `*`, or authority-form; bytes that no URI may have are percent-encoded.
     pub target: String,
-    /// As sent.
+    /// As received.
     pub authority: String,
     /// 1.0 or 1.1.
     pub version: Version,
@@ -163,7 +163,7 @@ pub struct Request {
     pub protocol: Option<Box<str>>,
     /// Every field line in order.
     pub fields: FieldList,
-    /// Where the body ends.
+    /// The end of the body.
     pub framing: Framing,
     /// `Expect: 100-continue`.
     pub expects_continue: bool,
@@ -207,21 +207,21 @@ impl RequestHead<'_> {
     }
 }
 
-/// Room for the field lines of one head, on the caller's stack. Making one costs nothing: make a new one for
-/// each head that is parsed.
+/// Storage for the field lines of one head, on the caller's stack. Creating it costs nothing: use a new one for each
+/// head.
 pub struct Storage<'a> {
     fields: [MaybeUninit<Field<'a>>; MAX_FIELDS],
 }
 
 impl<'a> Storage<'a> {
-    /// Empty room.
+    /// Empty storage.
     #[must_use]
     #[inline]
     pub fn new() -> Self {
         Self { fields: [const { MaybeUninit::uninit() }; MAX_FIELDS] }
     }
 
-    /// Puts fields behind the first `count`; how many there are then. Any above [`MAX_FIELDS`] are left out.
+    /// Appends fields after the first `count`; returns the new count. Fields beyond [`MAX_FIELDS`] are dropped.
     pub(crate) fn extend(&mut self, count: usize, fields: impl Iterator<Item = Field<'a>>) -> usize {
         let room = self.fields.get_mut(count..).unwrap_or_default();
         room.iter_mut().zip(fields).fold(count, |count, (room, field)| {
@@ -230,13 +230,13 @@ impl<'a> Storage<'a> {
         })
     }
 
-    /// The first `count` fields, which [`Storage::extend`] put here.
+    /// The first `count` fields, from [`Storage::extend`].
     pub(crate) fn view(&self, count: usize) -> &[Field<'a>] {
-        // SAFETY: see below; nothing is told of more than was written.
+        // SAFETY: see below; no more is returned than was written.
         unsafe { std::slice::from_raw_parts(self.fields.as_ptr().cast(), count.min(MAX_FIELDS)) }
     }
 
-    /// Keeps `fields`, of which there are at most [`MAX_FIELDS`]; any that are over are left out.
+    /// Stores `fields`, of which there are at most [`MAX_FIELDS`]; further ones are dropped.
     #[inline]
     pub(crate) fn fill(&mut self, fields: impl Iterator<Item = Field<'a>>) -> &[Field<'a>] {
         let mut count = 0;
@@ -255,7 +255,7 @@ impl Default for Storage<'_> {
     }
 }
 
-/// Whether the client waits for `100 Continue` (RFC 9110 §10.1.1); HTTP/1.0 cannot.
+/// Whether the client waits for `100 Continue` (RFC 9110 §10.1.1); HTTP/1.0 does not support it.
 pub(crate) fn expects_continue(facts: &MessageFacts<'_>, version: Version) -> Result<bool, Reject> {
     match facts.expect {
         _ if version == Version::Http10 => Ok(false),

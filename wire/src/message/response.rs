@@ -1,4 +1,4 @@
-//! A response: its head, and why one is refused.
+//! A response: its head, and the reasons for rejection.
 
 use super::{Framing, Version};
 use larder_semantics::field::FieldList;
@@ -12,16 +12,16 @@ pub struct ResponseHead {
     pub version: Version,
     /// Every field line in order.
     pub fields: FieldList,
-    /// Where the body ends, given the request's method (RFC 9112 §6.3).
+    /// The end of the body, given the request's method (RFC 9112 §6.3).
     pub framing: Framing,
-    /// Whether the connection may be used again after the body.
+    /// Whether the connection may be reused after the body.
     pub keep_alive: bool,
 }
 
-/// Why a response head was refused; all are 502 to the client.
+/// The reason for rejecting a response head; all are 502 for the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadResponse {
-    /// The status line is malformed, or its status no status (RFC 9110 §15: 100 to 599).
+    /// The status line is malformed, or its status invalid (RFC 9110 §15: 100 to 599).
     StatusLine,
     /// A field line is malformed, or obs-folded.
     Field,
@@ -29,8 +29,8 @@ pub enum BadResponse {
     TooLarge,
     /// It has more than [`super::MAX_FIELDS`] field lines.
     TooManyFields,
-    /// `Content-Length` is invalid or contradicts itself, or stands beside `Transfer-Encoding`.
+    /// `Content-Length` is invalid or contradictory, or occurs together with `Transfer-Encoding`.
     Length,
-    /// A transfer coding that we do not know, or `chunked` not last, or in HTTP/1.0.
+    /// An unknown transfer coding, or `chunked` not last, or in HTTP/1.0.
     TransferEncoding,
 }

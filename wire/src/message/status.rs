@@ -1,4 +1,4 @@
-//! What a status code is called.
+//! Reason phrases of status codes.
 
 /// The reason phrase of RFC 9110 §15 or of another registered code, or nothing.
 #[must_use]

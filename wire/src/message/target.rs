@@ -1,24 +1,24 @@
-//! The four forms of a request target (RFC 9112 §3.2), and what may stand in an authority (RFC 3986 §3.2).
+//! The four forms of a request target (RFC 9112 §3.2), and the syntax of an authority (RFC 3986 §3.2).
 
 use super::{Reject, facts};
 use larder_semantics::scheme::Scheme;
 
-/// A target that was taken apart.
+/// A split target.
 pub(crate) struct SplitTarget<'a> {
     /// Origin-form, `*`, or authority-form.
     pub target: &'a str,
-    /// The authority of an absolute-form or the whole authority-form, and the port that need not be written.
+    /// The authority of an absolute-form or the whole authority-form, and the default port.
     pub authority: Option<(&'a str, &'a str)>,
 }
 
-/// Takes `raw` apart for `method`, over a connection of `own` scheme.
+/// Splits `raw` for `method`, over a connection of `own` scheme.
 pub(crate) fn read<'a>(method: &str, raw: &'a str, own: Scheme) -> Result<SplitTarget<'a>, Reject> {
-    // The field parser let VCHAR and obs-text through: everything below 0x21 and DEL is already refused.
+    // The field parser accepts VCHAR and obs-text: bytes below 0x21 and DEL are already rejected.
     if !raw.is_ascii() || memchr::memchr(b'#', raw.as_bytes()).is_some() {
         return Err(Reject::Target);
     }
     if method == "CONNECT" {
-        // RFC 9110 §9.3.6: a port is needed here, and `Host` may leave it out.
+        // RFC 9110 §9.3.6: a port is required here, and `Host` may omit it.
         return match raw.rsplit_once(':') {
             Some((_, port)) if facts::length(port.as_bytes()).is_some() && is_authority(raw.as_bytes()) => {
                 Ok(SplitTarget { target: raw, authority: Some((raw, port)) })
@@ -38,9 +38,9 @@ pub(crate) fn read<'a>(method: &str, raw: &'a str, own: Scheme) -> Result<SplitT
     absolute(method, raw, own)
 }
 
-/// Absolute-form: of the connection's own scheme, no user information; another scheme is not for this connection,
-/// whatever is behind it. `http://host?query` is refused, since the target that it means, `/?query`, stands nowhere in
-/// the buffer; no client that is known to us sends it.
+/// Absolute-form: of the connection's own scheme, no user information; another scheme is not valid on this connection,
+/// with any port. `http://host?query` is rejected, since its target, `/?query`, does not occur in the buffer; no known
+/// client sends it.
 fn absolute<'a>(method: &str, raw: &'a str, own: Scheme) -> Result<SplitTarget<'a>, Reject> {
     let (scheme, rest) = Scheme::split(raw).ok_or(Reject::Target)?;
     if scheme != own {
@@ -59,14 +59,14 @@ fn absolute<'a>(method: &str, raw: &'a str, own: Scheme) -> Result<SplitTarget<'
     })
 }
 
-/// The same bytes as text, where they are an authority: see [`is_authority`].
+/// The bytes as text, if they are an authority: see [`is_authority`].
 pub(crate) fn authority(bytes: &[u8]) -> Option<&str> {
     // SAFETY: an authority has only bytes of `IN_NAMES`, `%`, digits and the colon, and between brackets an address: all ASCII.
     is_authority(bytes).then(|| unsafe { std::str::from_utf8_unchecked(bytes) })
 }
 
-/// `uri-host [":" port]` with a host that is not empty: a name of the characters of RFC 3986 §3.2.2 but the
-/// comma (which joins repeated fields), or an IPv6 address in brackets. No user information.
+/// `uri-host [":" port]` with a non-empty host: a name of the characters of RFC 3986 §3.2.2 except the comma (which joins
+/// repeated fields), or an IPv6 address in brackets. No user information.
 #[must_use]
 pub fn is_authority(authority: &[u8]) -> bool {
     if authority.first() == Some(&b'[') {
@@ -87,7 +87,7 @@ fn is_bracketed(authority: &[u8]) -> bool {
     parsed.is_some() && is_port(port)
 }
 
-/// Nothing, or a colon and a number up to 65535; the number may be empty (RFC 3986 §3.2.3).
+/// Empty, or a colon and a number up to 65535; the number may be empty (RFC 3986 §3.2.3).
 fn is_port(port: &[u8]) -> bool {
     match port.strip_prefix(b":") {
         None => port.is_empty(),
@@ -96,7 +96,7 @@ fn is_port(port: &[u8]) -> bool {
     }
 }
 
-/// What stands in a host's name as it is.
+/// The bytes permitted unencoded in a host name.
 const IN_NAMES: [bool; 256] = {
     let mut known = [false; 256];
     let mut at = 0;
@@ -128,8 +128,8 @@ fn is_name(host: &[u8]) -> bool {
     true
 }
 
-/// Whether two authorities name one server, given the scheme's port: case and a port that says nothing new
-/// make no difference (RFC 9110 §4.2.3).
+/// Whether two authorities are equal, given the scheme's port: case and a default port make no difference (RFC 9110
+/// §4.2.3).
 pub(crate) fn is_same(a: &[u8], b: &[u8], port: &str) -> bool {
     fn bare<'a>(authority: &'a [u8], port: &str) -> &'a [u8] {
         let authority = authority.strip_suffix(port.as_bytes()).map_or(authority, |it| match it.last() {

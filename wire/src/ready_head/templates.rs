@@ -1,4 +1,4 @@
-//! The lines that heads share: found by having been seen before, kept once for all heads that have them.
+//! The lines that heads share: recognised by an earlier occurrence, stored once for all heads with them.
 
 use super::{FORMS, HeadForm, HeadTemplate, ReadyHead};
 use crate::http2::hpack::encode;
@@ -8,22 +8,22 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, PoisonError, RwLock};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
-/// Templates at most; with more kinds of heads than that some stand alone.
+/// The most templates; with more kinds of heads some have none.
 pub(super) const MOST: usize = 1024;
 
-/// Lines, and splits of heads, that are remembered as seen.
+/// The number of recorded lines and splits of heads.
 const SEEN: usize = 4096;
 
-/// Shared lines of fewer bytes than this are not worth a template.
+/// Shared lines of fewer bytes than this need no template.
 const LEAST: usize = 32;
 
-/// Fields that differ from response to response, or from second to second: never shared, so that a template is not made for
-/// each of their values.
+/// Fields that differ between responses, or over time: never shared, so that no template is made for each of their
+/// values.
 const OWN: [&[u8]; 6] = [b"date", b"etag", b"last-modified", b"expires", b"content-length", b"location"];
 
-/// Templates that heads share.
+/// The templates.
 pub struct Templates {
-    /// Hashes of lines and splits that were seen, each in its place.
+    /// Hashes of recorded lines and splits, each in its slot.
     seen: Box<[AtomicU32]>,
     all: RwLock<HashMap<u64, Arc<HeadTemplate>>>,
 }
@@ -34,17 +34,17 @@ impl Default for Templates {
     }
 }
 
-/// A head's lines, told apart.
+/// The lines of a head, separated into shared and own ones.
 #[derive(Default)]
 struct Split {
-    /// Of the shared lines and of the places of the others.
+    /// The hash of the shared lines and of the positions of the others.
     hash: u64,
-    /// What stands where: shared and own by turns, shared first.
+    /// The pieces: shared and own by turns, shared first.
     pieces: Vec<Range<usize>>,
 }
 
 impl Templates {
-    /// The same head in all forms, without the lines that others have as well.
+    /// The same head in all forms, with its shared lines in a template.
     #[must_use]
     pub fn keep(&self, head: ReadyHead) -> ReadyHead {
         if head.template.is_some() {
@@ -61,7 +61,7 @@ impl Templates {
         }
     }
 
-    /// How many templates there are.
+    /// The number of templates.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.all.read().unwrap_or_else(PoisonError::into_inner).len()
@@ -75,7 +75,7 @@ impl Templates {
             let end = memchr::memchr(b'\n', &text[at..]).map_or(text.len(), |it| at + it + 1);
             let line = &text[at..end];
             let is_shared = at == 0 || self.is_shared(line);
-            // Whether a shared line or an own one comes next is the number of pieces so far.
+            // The parity of the number of pieces shows whether a shared line or an own one comes next.
             if is_shared == (pieces.len() % 2 == 1) {
                 if let Some(last) = pieces.last_mut() {
                     last.end = end;
@@ -92,7 +92,7 @@ impl Templates {
         Split { hash: hasher.digest(), pieces }
     }
 
-    /// Whether a line was seen before; from now on it was.
+    /// Whether a line occurred before; records it.
     fn is_shared(&self, line: &[u8]) -> bool {
         let Some((name, _)) = encode::parts(line) else { return false };
         if OWN.iter().any(|it| it.eq_ignore_ascii_case(name)) {
@@ -101,7 +101,7 @@ impl Templates {
         self.was_seen(xxh3_64(line))
     }
 
-    /// Whether something of this hash was seen before; from now on it was.
+    /// Whether this hash occurred before; records it.
     fn was_seen(&self, hash: u64) -> bool {
         #[allow(clippy::cast_possible_truncation, reason = "parts of a hash")]
         let (place, mark) = (&self.seen[hash as usize % SEEN], (hash >> 32) as u32 | 1);
@@ -115,11 +115,11 @@ impl Templates {
         let found = self.all.read().unwrap_or_else(PoisonError::into_inner).get(&split.hash).cloned();
         let template = match found {
             Some(it) => it,
-            // One that comes but once would take more than it spares.
+            // A split that occurs only once would take more memory than it saves.
             None if self.was_seen(split.hash) => self.make(text, split)?,
             None => return None,
         };
-        // The hash is none that an origin could not make two heads for.
+        // An origin could construct two heads with the same hash.
         template.is_of(text, split).then_some(template)
     }
 
@@ -127,14 +127,14 @@ impl Templates {
         let template = Arc::new(HeadTemplate::of(text, split)?);
         let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);
         if all.len() >= MOST {
-            // Those that no head has any more.
+            // Templates without a head.
             all.retain(|_, it| Arc::strong_count(it) > 1);
         }
         (all.len() < MOST).then(|| all.entry(split.hash).or_insert(template).clone())
     }
 }
 
-/// Own runs of a head: how many there are.
+/// The number of own runs of a head.
 fn runs(split: &Split) -> usize {
     split.pieces.len() / 2
 }
@@ -150,7 +150,7 @@ fn own(text: &[u8], split: &Split, template: Arc<HeadTemplate>) -> Option<ReadyH
             own[FORMS * run + form as usize] = u8::try_from(own.len() - before).ok()?;
         }
     }
-    // Copied: what a vector has too much of would be kept for as long.
+    // Copied: unused capacity of a vector would be kept as long.
     Some(ReadyHead { template: Some(template), own: Box::from(&own[..]) })
 }
 
@@ -173,7 +173,7 @@ impl HeadTemplate {
         Some(HeadTemplate { forms: forms.map(Into::into), cuts: cuts.into() })
     }
 
-    /// Whether it has the very lines that a head shares, in the same places.
+    /// Whether it has exactly the shared lines of a head, at the same positions.
     fn is_of(&self, head: &[u8], split: &Split) -> bool {
         let mut at = 0;
         let mut cuts = self.cuts.iter();

@@ -1,4 +1,4 @@
-//! Field sections as they are read: bounded while they are decoded, with the table in step whatever is refused.
+//! The decoder of field sections: bounded, with the table synchronised even for rejected sections.
 
 use super::super::ErrorCode;
 use super::huffman;
@@ -6,31 +6,31 @@ use super::table::{Dynamic, OVERHEAD, STATIC};
 use crate::message::MAX_FIELDS;
 use larder_semantics::field::is_token;
 
-/// Bytes of text for which room is kept from one section to the next.
+/// The text buffer that is kept from one section to the next, bytes.
 const KEEP: usize = 128 * 1024;
 
-/// How often a section may change the size of the table, at its beginning: to the least that it was meanwhile, and to what it is
-/// now (RFC 7541 §4.2).
+/// The most changes of the table's size at the beginning of a section: to the minimum since the last one, and to the
+/// current size (RFC 7541 §4.2).
 const RESIZES: u32 = 2;
 
-/// What is wrong with one field.
+/// The error in one field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flaw {
-    /// Its name is no token in lower case (RFC 9113 §8.2.1).
+    /// Its name is not a lower-case token (RFC 9113 §8.2.1).
     Name,
     /// Its value has a control character, or white space at its ends.
     Value,
 }
 
-/// Reads the field sections of one connection.
+/// The decoder of one connection.
 #[derive(Debug)]
 pub struct HpackDecoder {
     table: Dynamic,
-    /// Bytes of the table that the peer may want.
+    /// The largest table that the peer may request, bytes.
     allowed: usize,
 }
 
-/// The fields of one section. Used again for the next.
+/// The fields of one section. Reused for the next.
 #[derive(Debug, Default)]
 pub struct Section {
     text: Vec<u8>,
@@ -38,9 +38,9 @@ pub struct Section {
     flaw: Option<Flaw>,
     /// Bytes as RFC 9113 §6.5.2 counts them.
     size: usize,
-    /// Bytes that there may be.
+    /// The limit of these bytes.
     limit: usize,
-    /// The line of `cookie`, to which others are joined.
+    /// The line of `cookie`, to which further ones are joined.
     cookie: Option<usize>,
 }
 
@@ -60,19 +60,19 @@ impl Section {
         (self.flaw, self.size, self.limit, self.cookie) = (None, 0, limit, None);
     }
 
-    /// Whether there was more than the limit, or more than [`MAX_FIELDS`]: then not all fields are here.
+    /// Whether the limit or [`MAX_FIELDS`] was exceeded: then some fields are missing.
     #[must_use]
     pub fn is_too_large(&self) -> bool {
         self.size > self.limit
     }
 
-    /// The first thing that is wrong with a field, if one is.
+    /// The first error in a field, if any.
     #[must_use]
     pub fn flaw(&self) -> Option<Flaw> {
         self.flaw
     }
 
-    /// Names and values in order. Lines of `cookie` are one (RFC 9113 §8.2.3).
+    /// Names and values in order. Lines of `cookie` are joined (RFC 9113 §8.2.3).
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&[u8], &[u8])> + Clone {
         self.lines.iter().map(|it| {
             let (start, name, value) = (it.start as usize, it.name as usize, it.value as usize);
@@ -81,7 +81,7 @@ impl Section {
         })
     }
 
-    /// Counts a field; says whether there is room for it.
+    /// Counts a field; returns whether it fits.
     fn admit(&mut self, name: usize, value: usize) -> bool {
         self.size = self.size.saturating_add(name + value + OVERHEAD);
         if self.lines.len() >= MAX_FIELDS {
@@ -94,7 +94,7 @@ impl Section {
         self.flaw = self.flaw.or(flaw);
     }
 
-    /// Takes the field that lies at the end of the text.
+    /// Adds the field at the end of the text.
     fn push(&mut self, start: usize, name: usize) {
         let value = self.text.len() - start - name;
         let small = |it: usize| u32::try_from(it).unwrap_or(u32::MAX);
@@ -108,7 +108,7 @@ impl Section {
                     return;
                 }
                 if (line.start + line.name + line.value) as usize == start {
-                    // Right behind it, as they come.
+                    // Directly behind it, in order of arrival.
                     self.text.splice(start..start + name, *b"; ");
                     line.value = small(self.text.len()) - line.start - line.name;
                     return;
@@ -135,16 +135,16 @@ impl HpackDecoder {
         Self { table: Dynamic::new(allowed), allowed }
     }
 
-    /// Reads one whole block into `section`, which has just begun. What is too large or flawed is told by the section: the
-    /// table has taken all the same what it had to.
+    /// Decodes one complete block into `section`, which has just begun. Excess and errors are recorded in the section:
+    /// the table is updated in any case.
     ///
-    /// # Errors
+    /// # Errors The block is invalid, and therefore the table: the connection cannot be used further.
     /// The block is broken, and with it the table: nothing more can be read on this connection.
     pub fn decode(&mut self, block: &[u8], section: &mut Section) -> Result<(), ErrorCode> {
         self.read(block, section).ok_or(ErrorCode::Compression)
     }
 
-    /// What its table counts.
+    /// The counted size of its table.
     #[cfg(test)]
     pub(super) fn table_size(&self) -> usize {
         self.table.size()
@@ -162,7 +162,7 @@ impl HpackDecoder {
             } else if first & 0x20 != 0 {
                 let size = integer(&mut rest, 5)? as usize;
                 resizes += 1;
-                // Only where nothing was named from the table yet (RFC 7541 §4.2).
+                // Only before the first field (RFC 7541 §4.2).
                 if begun || size > self.allowed || resizes > RESIZES {
                     return None;
                 }
@@ -196,7 +196,7 @@ impl HpackDecoder {
         }
     }
 
-    /// A literal whose name's index has `prefix` bits: 6 has it remembered.
+    /// A literal whose name's index has `prefix` bits: with 6 it enters the table.
     fn literal(&mut self, rest: &mut &[u8], prefix: u32, section: &mut Section) -> Option<()> {
         let start = section.text.len();
         let mut flaw = None;
@@ -233,7 +233,7 @@ impl HpackDecoder {
     }
 }
 
-/// An integer with a prefix of so many bits (RFC 7541 §5.1); `None` where it is cut short, or larger than anything may be.
+/// An integer with a prefix of this many bits (RFC 7541 §5.1); `None` if it is truncated or too large.
 pub(super) fn integer(rest: &mut &[u8], prefix: u32) -> Option<u32> {
     let mask = (1u32 << prefix) - 1;
     let (first, mut tail) = rest.split_first()?;
@@ -267,13 +267,13 @@ fn string(rest: &mut &[u8], out: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
-/// A token in lower case, or one behind a colon: those names are not just any, but that is asked elsewhere.
+/// A lower-case token, or one behind a colon: those names are checked elsewhere.
 fn is_name(name: &[u8]) -> bool {
     let token = name.strip_prefix(b":").unwrap_or(name);
     is_token(token) && !token.iter().any(u8::is_ascii_uppercase)
 }
 
-/// No control character but the tab, and no white space at the ends.
+/// No control character except the tab, and no white space at the ends.
 fn is_value(value: &[u8]) -> bool {
     let is_space = |it: Option<&u8>| matches!(it, Some(b' ' | b'\t'));
     let is_bad = |it: u8| (it < b' ' && it != b'\t') || it == 0x7f;

@@ -1,10 +1,10 @@
-//! Fields as literals that no peer remembers, named from the static table: right on every connection. What a connection was sent
-//! before is in `encoder`.
+//! Fields as literals without indexing, with names from the static table: valid on every connection. The connection's
+//! dynamic table is in `encoder`.
 
 use super::huffman;
 use super::table::place_of;
 
-/// Begins a literal without indexing (RFC 7541 §6.2.2).
+/// The first byte of a literal without indexing (RFC 7541 §6.2.2).
 pub(super) const PLAIN: u8 = 0x00;
 
 /// Appends `:status`.
@@ -26,7 +26,7 @@ pub fn status(status: u16, out: &mut Vec<u8>) {
     out.push(0x80 | indexed);
 }
 
-/// Appends a field. The name is written in lower case, the value as it is.
+/// Appends a field. The name is written in lower case, the value unchanged.
 #[inline]
 pub fn field(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
     self::name(name, out);
@@ -52,13 +52,13 @@ pub fn field_with(name: &[u8], write: impl FnOnce(&mut Vec<u8>), out: &mut Vec<u
     }
 }
 
-/// Appends a whole head that is ready as HTTP/1.1 text: a status line and field lines without the empty one. It has no
-/// field that HTTP/2 forbids.
+/// Appends a ready head in HTTP/1.1 text: a status line and field lines without the empty one. It has no field that
+/// HTTP/2 forbids.
 pub fn head(text: &[u8], out: &mut Vec<u8>) {
     each_of(text, out, field);
 }
 
-/// The same in fewer bytes and more time: for what is kept.
+/// The same in fewer bytes and more time: for stored heads.
 pub fn compact_head(text: &[u8], out: &mut Vec<u8>) {
     each_of(text, out, compact_field);
 }
@@ -85,13 +85,13 @@ fn each_field_of(mut rest: &[u8], out: &mut Vec<u8>, mut field: impl FnMut(&[u8]
     }
 }
 
-/// The name and the value of a field line with its CRLF; `None` where it has no colon.
+/// The name and the value of a field line with its CRLF; `None` without a colon.
 pub(crate) fn parts(line: &[u8]) -> Option<(&[u8], &[u8])> {
     let (name, value) = line.split_at(memchr::memchr(b':', line)?);
     Some((name, value.strip_prefix(b": ").and_then(|it| it.strip_suffix(b"\r\n")).unwrap_or_default()))
 }
 
-/// A field whose strings are in the Huffman code where that is shorter.
+/// A field with Huffman-coded strings if shorter.
 fn compact_field(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
     match place_of(name) {
         0 => {
@@ -131,7 +131,7 @@ fn name(name: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// An integer behind `flags`, with a prefix of so many bits (RFC 7541 §5.1).
+/// An integer after `flags`, with a prefix of this many bits (RFC 7541 §5.1).
 #[inline]
 pub(super) fn integer(flags: u8, prefix: u32, value: usize, out: &mut Vec<u8>) {
     let mask = (1usize << prefix) - 1;

@@ -1,106 +1,106 @@
-//! Fields as one connection is sent them: a field that was sent before is named from the table that the peer keeps (RFC 7541
-//! §2.3.2). How a literal is written is in `encode`.
+//! The field encoder of one connection: a field that was sent before is indexed in the peer's dynamic table (RFC 7541
+//! §2.3.2). The encoding of literals is in `encode`.
 
 use super::encode::{self, PLAIN};
 use super::huffman;
 use super::table::OVERHEAD;
 
-/// Begins an indexed field (RFC 7541 §6.1).
+/// The first byte of an indexed field (RFC 7541 §6.1).
 const INDEXED: u8 = 0x80;
 
-/// Bytes of the table, as RFC 7541 §4.1 counts them, unless the peer wants less: what connections begin with.
+/// Bytes of the table, as RFC 7541 §4.1 counts them, unless the peer permits less: the initial size of connections.
 const MOST: usize = super::TABLE;
-/// Where fields are looked up by their hash: more than twice as many as a table of typical fields has.
+/// The slots of the lookup by hash: more than twice as many as a table of typical fields has entries.
 const PLACES: usize = 128;
-/// Places that a hash may have, one behind the other.
+/// Consecutive slots that a hash may use.
 const PROBES: usize = 4;
-/// More than fit into the table, each of which has a name and a value of a byte.
+/// More than fit into the table if each has a name and a value of a byte.
 const ENTRIES: usize = 128;
 const _: () = assert!(ENTRIES > MOST / (OVERHEAD + 2));
-/// Bytes of a literal that is remembered at most: a longer one displaces too many others.
+/// The most bytes of a literal that enters the table: a longer one displaces too many others.
 const LONGEST: usize = 256;
-/// Names of the static table whose fields are not remembered: `:status`, which mostly has an index there already; `age`,
-/// `content-length` and `content-range`, which are short or never the same; `set-cookie`, since the length of what follows
-/// would tell of a secret (RFC 7541 §7.1).
+/// Names of the static table whose fields never enter the dynamic one: `:status`, which mostly has an index already;
+/// `age`, `content-length` and `content-range`, which are short or never the same; `set-cookie`, since the length of the
+/// output would reveal a secret (RFC 7541 §7.1).
 const NEVER: u64 = 1 << 8 | 1 << 21 | 1 << 28 | 1 << 30 | 1 << 55;
 
-/// Writes the field sections of one connection, in the order in which they are sent. A field is remembered when it is sent a
-/// second time, so that what differs with each response does not displace what recurs.
+/// Writes the field sections of one connection, in the order of sending. A field enters the table when it is sent the
+/// second time, so that fields that differ in each response do not displace recurring ones.
 #[derive(Debug)]
 pub struct Encoder {
-    /// None until a field could be remembered.
+    /// `None` until a field could enter it.
     table: Option<Box<Table>>,
-    /// Bytes of the table that the peer knows of.
+    /// The announced size of the table, bytes.
     told: usize,
-    /// Bytes that the peer allows now, and the least that it allowed since it was told.
+    /// The size that the peer permits now, and the minimum since the last announcement.
     limit: usize,
     least: usize,
 }
 
-/// The peer's table. Entries are compared by the literals that they were sent as, without their first byte's flags: the same field
-/// in another spelling is another entry.
+/// The peer's table. Entries are compared by their literals as sent, without the first byte's flags: the same field in
+/// another encoding is another entry.
 #[derive(Debug)]
 struct Table {
-    /// What is known of the field or the name with some hash: see [`Place`].
+    /// The state of the field or name of each hash: see [`Place`].
     places: [Place; PLACES],
     /// By their numbers, of which the last [`Table::count`] are in use.
     entries: [EncoderEntry; ENTRIES],
     count: u16,
-    /// What the next entry is numbered.
+    /// The number of the next entry.
     next: u16,
-    /// The literals of the entries in the order in which they came, and bytes that were taken off its start so far.
+    /// The literals of the entries in their order, and the number of bytes removed from its start so far.
     text: Vec<u8>,
     gone: u32,
     size: usize,
 }
 
-/// A tag, and the number of an entry, which may be gone; 0 where the place is empty.
+/// A tag, and the number of an entry, which may have been evicted; 0 for an empty slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Place(u32);
 
-/// Of a place with an entry; without it the field was sent once.
+/// Set in a slot with an entry; otherwise the field was sent once.
 const HAS_ENTRY: u32 = 1 << 16;
-/// Where the tag begins, of which [`tag`] sets the last bit.
+/// The position of the tag, of which [`tag`] sets the last bit.
 const TAG: u32 = 17;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct EncoderEntry {
     start: u32,
     length: u16,
-    /// As RFC 7541 §4.1 counts it.
+    /// The size as counted by RFC 7541 §4.1.
     size: u16,
 }
 
-/// What a look-up found.
+/// The result of a lookup.
 #[derive(Clone, Copy)]
 enum Found {
     /// Its index (RFC 7541 §2.3.3).
     At(usize),
-    /// It was sent once.
+    /// Sent once.
     Once,
     Nothing,
 }
 
-/// What the peer knows of a field.
+/// The peer's knowledge of a field.
 #[derive(Clone, Copy)]
 enum Known {
-    /// All, by this index.
+    /// The whole field, by this index.
     Field(usize),
     /// Its name, by this index.
     Name(usize),
-    /// Nothing yet, but it recurs.
+    /// None yet, but it recurs.
     Due,
-    /// Nothing.
+    /// None.
     No,
 }
 
-/// A literal without indexing, taken apart.
+/// A parsed literal without indexing.
 #[derive(Clone, Copy)]
 struct Literal<'a> {
     bytes: &'a [u8],
-    /// Of its name in the static table; 0 where the name is written out.
+    /// The index of its name in the static table; 0 for a literal name.
     place: u8,
-    /// Where its value begins.
+    /// The start of its value.
     value: usize,
 }
 
@@ -111,7 +111,7 @@ impl Default for Encoder {
 }
 
 impl Encoder {
-    /// The peer's `SETTINGS_HEADER_TABLE_SIZE`, from the next section on (RFC 7541 §4.2).
+    /// Sets the peer's `SETTINGS_HEADER_TABLE_SIZE`, from the next section on (RFC 7541 §4.2).
     pub fn set_limit(&mut self, limit: u32) {
         self.limit = usize::try_from(limit).unwrap_or(MOST).min(MOST);
         self.least = self.least.min(self.limit);
@@ -120,12 +120,12 @@ impl Encoder {
         }
     }
 
-    /// A section that was begun is not sent: the peer's table is emptied at the beginning of the next one.
+    /// Handles a section that was begun and not sent: the peer's table is emptied at the beginning of the next one.
     pub fn forget(&mut self) {
         (self.table, self.told, self.least) = (None, MOST, 0);
     }
 
-    /// Begins a section: every one has to begin so.
+    /// Begins a section: required for every one.
     #[inline]
     pub fn begin(&mut self, out: &mut Vec<u8>) {
         if self.told != self.limit || self.least != self.limit {
@@ -148,14 +148,14 @@ impl Encoder {
         (self.told, self.least) = (self.limit, self.limit);
     }
 
-    /// Appends a block of `:status` and literals without indexing, as [`encode::compact_head`] makes it.
+    /// Appends a block of `:status` and literals without indexing, as made by [`encode::compact_head`].
     pub fn block(&mut self, block: &[u8], out: &mut Vec<u8>) {
         if self.limit == 0 {
             return out.extend_from_slice(block);
         }
         let table = self.table.get_or_insert_with(Table::new);
         let mut rest = block;
-        // `:status` has an index mostly.
+        // `:status` mostly has an index.
         while let Some((first, after)) = rest.split_first().filter(|it| it.0 & 0x80 != 0) {
             out.push(*first);
             rest = after;
@@ -180,12 +180,12 @@ impl Encoder {
         out.extend_from_slice(rest);
     }
 
-    /// Appends a whole head that is ready as HTTP/1.1 text: see [`encode::head`].
+    /// Appends a ready head in HTTP/1.1 text: see [`encode::head`].
     pub fn head(&mut self, text: &[u8], out: &mut Vec<u8>) {
         encode::each_of(text, out, |name, value, out| self.field(name, value, out));
     }
 
-    /// Appends a field. The name is written in lower case, the value as it is.
+    /// Appends a field. The name is written in lower case, the value unchanged.
     #[inline]
     pub fn field(&mut self, name: &[u8], value: &[u8], out: &mut Vec<u8>) {
         self.field_with(name, |out| out.extend_from_slice(value), out);
@@ -201,7 +201,7 @@ impl Encoder {
         }
     }
 
-    /// Names the literal at the end of `out` from the table where it is there.
+    /// Replaces the literal at the end of `out` by its index if it is in the table.
     fn settle(&mut self, at: usize, out: &mut Vec<u8>) {
         let Some(literal) = Literal::first(&out[at..]) else { return };
         let table = self.table.get_or_insert_with(Table::new);
@@ -211,7 +211,7 @@ impl Encoder {
                 encode::integer(INDEXED, 7, index, out);
             }
             Known::Name(index) => {
-                // Behind the value first, then in the place of the name, which is longer.
+                // First after the value, then in the place of the name, which is longer.
                 let (value, end) = (at + literal.value, out.len());
                 encode::integer(PLAIN, 4, index, out);
                 let prefix = out.len() - end;
@@ -226,7 +226,7 @@ impl Encoder {
 }
 
 impl<'a> Literal<'a> {
-    /// The one at the beginning of `bytes`; `None` where there is none, or another representation.
+    /// The one at the beginning of `bytes`; `None` if there is none, or another representation.
     #[inline]
     fn first(bytes: &'a [u8]) -> Option<Self> {
         let (place, value) = match *bytes.first()? {
@@ -239,7 +239,7 @@ impl<'a> Literal<'a> {
         Some(Self { bytes: bytes.get(..length)?, place, value })
     }
 
-    /// As RFC 7541 §4.1 counts it.
+    /// The size as counted by RFC 7541 §4.1.
     fn size(&self) -> Option<usize> {
         let (name, value) = self.bytes.split_at(self.value);
         let name = match self.place {
@@ -250,7 +250,7 @@ impl<'a> Literal<'a> {
     }
 }
 
-/// Bytes of the string at the beginning of `bytes`, its length's among them (RFC 7541 §5.2).
+/// Bytes of the string at the beginning of `bytes`, including its length (RFC 7541 §5.2).
 #[inline]
 fn string(bytes: &[u8]) -> Option<usize> {
     match bytes.first()? & 0x7f {
@@ -263,14 +263,14 @@ fn string(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// Bytes of what a whole string says.
+/// Bytes of the text of a complete string.
 fn text_length(string: &[u8]) -> Option<usize> {
     let mut rest = string;
     let length = super::decode::integer(&mut rest, 7)? as usize;
     if string.first()? & 0x80 == 0 { Some(length) } else { huffman::decoded_length(rest) }
 }
 
-/// Which place a literal has: quick rather than good, since fields are compared.
+/// The hash of a literal: fast rather than good, since fields are compared.
 #[inline]
 fn hash(bytes: &[u8]) -> u64 {
     let word = |it: Option<&[u8; 8]>| it.map_or(0, |it| u64::from_le_bytes(*it));
@@ -285,13 +285,13 @@ fn hash(bytes: &[u8]) -> u64 {
     (mixed ^ mixed >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93)
 }
 
-/// The first place of a hash.
+/// The first slot of a hash.
 #[inline]
 fn first_of(hash: u64) -> usize {
     (hash >> 57) as usize
 }
 
-/// The tag of a hash, and nothing else, as a place has it.
+/// The tag of a hash, as in a slot.
 #[inline]
 fn tag(hash: u64) -> u32 {
     (hash as u32 | 1) << TAG
@@ -310,7 +310,7 @@ impl Table {
         })
     }
 
-    /// What the peer knows of a field; that it was sent is noted.
+    /// The peer's knowledge of a field; records that it was sent.
     #[inline]
     fn known(&mut self, literal: Literal<'_>) -> Known {
         if literal.bytes.len() > LONGEST || NEVER >> literal.place & 1 != 0 {
@@ -340,7 +340,7 @@ impl Table {
         }
     }
 
-    /// Looks for an entry with a literal that `is_it`.
+    /// Searches an entry with a literal for which `is_it` is true.
     #[inline]
     fn find(&self, hash: u64, is_it: impl Fn(&[u8]) -> bool) -> Found {
         let (first, tag) = (first_of(hash), tag(hash));
@@ -360,13 +360,13 @@ impl Table {
         Found::Nothing
     }
 
-    /// How many entries are newer than that of a place, which may be gone.
+    /// The number of entries newer than that of a slot, which may have been evicted.
     #[inline]
     fn newer_than(&self, place: Place) -> u16 {
         self.next.wrapping_sub(1).wrapping_sub(place.0 as u16)
     }
 
-    /// The literal of an entry that is there.
+    /// The literal of an existing entry.
     #[inline]
     fn literal(&self, number: u16) -> &[u8] {
         let entry = self.entries[usize::from(number) % ENTRIES];
@@ -374,10 +374,10 @@ impl Table {
         self.text.get(start..start + usize::from(entry.length)).unwrap_or_default()
     }
 
-    /// Remembers what is known of a hash, in place of what is gone or was sent once; of an entry only where there are but those.
+    /// Records the state of a hash, replacing an evicted or once-sent one; an entry only if there are no others.
     fn set(&mut self, hash: u64, place: Place) {
         let (first, tag) = (first_of(hash), tag(hash));
-        // From another one each time: not always the same is displaced.
+        // From another slot each time: so the displaced one varies.
         let turn = (hash >> 40) as usize % PROBES;
         let mut at = (first + turn) % PLACES;
         for probe in 0..PROBES {
@@ -394,7 +394,7 @@ impl Table {
         self.places[at] = place;
     }
 
-    /// Has the peer remember the literal at the end of `out`, which becomes one with incremental indexing (RFC 7541 §6.2.1).
+    /// Turns the literal at the end of `out` into one with incremental indexing (RFC 7541 §6.2.1).
     #[cold]
     fn add(&mut self, at: usize, limit: usize, out: &mut Vec<u8>) {
         let Some(literal) = Literal::first(&out[at..]) else { return };
@@ -430,7 +430,7 @@ impl Table {
         }
     }
 
-    /// Makes room for `size` bytes, as the peer does (RFC 7541 §4.3, §4.4).
+    /// Evicts entries for `size` bytes, as the peer does (RFC 7541 §4.3, §4.4).
     fn evict(&mut self, size: usize, limit: usize) {
         while self.size + size > limit && self.count > 0 {
             let oldest = self.entries[usize::from(self.next.wrapping_sub(self.count)) % ENTRIES];

@@ -1,6 +1,7 @@
-//! The Huffman code of field strings (RFC 7541 §5.2, Appendix B). It is canonical, so that the lengths of its codes say all.
+//! The Huffman code of field strings (RFC 7541 §5.2, Appendix B). It is canonical, so that the lengths of its codes
+//! define it.
 
-/// Bits of each byte's code, and of the mark of an end, which no string has.
+/// Bits of each byte's code, and of the end mark, which no string has.
 const LENGTHS: [u8; 257] = [
     13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, //
     28, 28, 28, 28, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 28, //
@@ -22,17 +23,17 @@ const LENGTHS: [u8; 257] = [
 ];
 const END: u16 = 256;
 const LONGEST: usize = 30;
-/// Bits that the first look is at: the codes of nearly all text.
+/// Bits of the first lookup: the codes of nearly all text.
 const SHORT: u32 = 9;
 
 struct Tables {
-    /// By the next [`SHORT`] bits: a byte and the length of its code; length 0 where that is longer.
+    /// By the next [`SHORT`] bits: a byte and the length of its code; length 0 if that is longer.
     short: [(u8, u8); 1 << SHORT],
-    /// All in the order of their codes.
+    /// All symbols in the order of their codes.
     symbols: [u16; 257],
-    /// By length: the first code, and its place in `symbols`.
+    /// By length: the first code, and its index in `symbols`.
     first: [(u32, u16); LONGEST + 1],
-    /// By length: how many have it.
+    /// By length: the number of codes.
     count: [u16; LONGEST + 1],
     /// By byte: its code.
     codes: [u32; 257],
@@ -80,7 +81,7 @@ const fn tables() -> Tables {
     it
 }
 
-/// How many bytes a text takes in this code.
+/// The number of bytes of a text in this code.
 pub(super) fn length(text: &[u8]) -> usize {
     let bits: usize = text.iter().map(|it| usize::from(LENGTHS[usize::from(*it)])).sum();
     bits.div_ceil(8)
@@ -88,7 +89,7 @@ pub(super) fn length(text: &[u8]) -> usize {
 
 /// Appends a text in this code.
 pub(super) fn encode(text: &[u8], out: &mut Vec<u8>) {
-    // What is not written yet, at the low end; less than a byte of it between two turns.
+    // Bits that are not written yet, at the low end; less than a byte between two iterations.
     let (mut bits, mut held) = (0u64, 0u32);
     for it in text {
         let length = u32::from(LENGTHS[usize::from(*it)]);
@@ -104,13 +105,13 @@ pub(super) fn encode(text: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Appends what `coded` says; `None` where that is no Huffman code: with the mark of an end, or with another end than
-/// less than a byte of ones.
+/// Appends the text of `coded`; `None` if it is invalid: with the end mark, or with padding other than less than a byte
+/// of ones.
 pub(super) fn decode(coded: &[u8], out: &mut Vec<u8>) -> Option<()> {
     each(coded, |byte| out.push(byte))
 }
 
-/// How many bytes `coded` says.
+/// The number of bytes of the text of `coded`.
 pub(super) fn decoded_length(coded: &[u8]) -> Option<usize> {
     let mut length = 0;
     each(coded, |_| length += 1)?;
@@ -119,7 +120,7 @@ pub(super) fn decoded_length(coded: &[u8]) -> Option<usize> {
 
 #[inline(always)]
 fn each(coded: &[u8], mut take: impl FnMut(u8)) -> Option<()> {
-    // The next bits, from the highest on; `held` of them are of the string.
+    // The next bits, from the highest on; `held` of them belong to the string.
     let (mut bits, mut held) = (0u64, 0u32);
     let mut rest = coded.iter();
     loop {
@@ -128,7 +129,7 @@ fn each(coded: &[u8], mut take: impl FnMut(u8)) -> Option<()> {
             bits |= u64::from(*byte) << (56 - held);
             held += 8;
         }
-        // Nothing is left, or what pads.
+        // The end, or the padding.
         if held < 8 && bits.leading_ones() >= held {
             return Some(());
         }
@@ -144,7 +145,7 @@ fn each(coded: &[u8], mut take: impl FnMut(u8)) -> Option<()> {
     }
 }
 
-/// A code that is longer than the first look.
+/// A code longer than the first lookup.
 #[cold]
 fn long(bits: u64) -> Option<(u8, u32)> {
     for length in SHORT + 1..=LONGEST as u32 {

@@ -1,5 +1,5 @@
-//! Field compression (RFC 7541): a decoder whose table is bounded by what we allow; literals named from the static table alone, so that
-//! they can be kept and sent over any connection; and an encoder that has a connection's peer remember those that recur.
+//! Field compression (RFC 7541): a decoder with a bounded table; literals with names from the static table only, which
+//! can be stored and sent over any connection; and an encoder with the dynamic table of a connection.
 
 mod decode;
 pub mod encode;
@@ -10,5 +10,5 @@ mod table;
 pub use decode::{Flaw, HpackDecoder, Section};
 pub use encoder::Encoder;
 
-/// Bytes of the table that a peer may have us keep (`SETTINGS_HEADER_TABLE_SIZE`; the one that connections begin with).
+/// The largest table that a peer may request (`SETTINGS_HEADER_TABLE_SIZE`; the initial size of connections), bytes.
 pub const TABLE: usize = 4096;

@@ -1,9 +1,9 @@
-//! The tables that fields are named from: the static one (RFC 7541 Appendix A), and the one that the peer fills.
+//! The tables of indexed fields: the static one (RFC 7541 Appendix A), and the dynamic one that the peer fills.
 
 use super::Flaw;
 use std::collections::VecDeque;
 
-/// Bytes that an entry counts beside its own (RFC 7541 §4.1).
+/// The additional counted bytes of an entry (RFC 7541 §4.1).
 pub(super) const OVERHEAD: usize = 32;
 
 #[rustfmt::skip]
@@ -23,7 +23,7 @@ pub(super) static STATIC: [(&str, &str); 61] = [
     ("www-authenticate", ""),
 ];
 
-/// The place of a name in the static table, counted from 1; 0 where it has none. Any case.
+/// The index of a name in the static table, counted from 1; 0 if it is not there. Any case.
 #[inline]
 pub(super) fn place_of(name: &[u8]) -> u8 {
     let places: &[u8] = match name.len() {
@@ -55,22 +55,22 @@ pub(super) fn place_of(name: &[u8]) -> u8 {
     places.iter().find(is_it).copied().unwrap_or(0)
 }
 
-/// The fields that the peer had us remember, newest first. Their bytes lie in one text in the order in which they came,
-/// so that remembering one allocates nothing.
+/// The dynamic table, newest first. The bytes of its entries are in one text in their order, so that adding one allocates
+/// nothing.
 #[derive(Debug)]
 pub(super) struct Dynamic {
     text: Vec<u8>,
-    /// Bytes that were taken off the start of `text` so far.
+    /// The number of bytes removed from the start of `text` so far.
     gone: u64,
     entries: VecDeque<TableEntry>,
     size: usize,
-    /// As the peer wants it, up to what we allow.
+    /// The size that the peer wants, up to the permitted one.
     max: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct TableEntry {
-    /// Counted from the first byte that ever came.
+    /// Counted from the first byte ever added.
     start: u64,
     name: u32,
     value: u32,
@@ -82,7 +82,7 @@ impl Dynamic {
         Self { text: Vec::new(), gone: 0, entries: VecDeque::new(), size: 0, max }
     }
 
-    /// The peer wants another size.
+    /// Changes the size that the peer wants.
     pub fn resize(&mut self, max: usize) {
         self.max = max;
         self.evict(0);
@@ -97,7 +97,7 @@ impl Dynamic {
         Some((name, value, entry.flaw))
     }
 
-    /// Remembers a field, at the cost of the oldest; one that is larger than the table empties it (RFC 7541 §4.4).
+    /// Adds a field, and evicts the oldest ones; one larger than the table empties it (RFC 7541 §4.4).
     pub fn add(&mut self, name: &[u8], value: &[u8], flaw: Option<Flaw>) {
         let size = name.len() + value.len() + OVERHEAD;
         self.evict(size);
@@ -122,7 +122,7 @@ impl Dynamic {
         self.size += size;
     }
 
-    /// Makes room for `size` bytes.
+    /// Evicts entries for `size` bytes.
     fn evict(&mut self, size: usize) {
         while self.size + size > self.max {
             let Some(oldest) = self.entries.pop_back() else { return };
