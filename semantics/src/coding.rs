@@ -195,7 +195,7 @@ pub fn quality(value: &[u8]) -> Option<Quality> {
     let mut sum = 0;
     for place in 0..3 {
         let digit = decimals.get(place).unwrap_or(&b'0');
-        sum = sum * 10 + Quality::from(digit.is_ascii_digit().then_some(digit - b'0')?);
+        sum = sum * 10 + Quality::from(digit.is_ascii_digit().then(|| digit - b'0')?);
     }
     match whole {
         b'0' => Some(sum),
@@ -231,6 +231,7 @@ mod tests {
         check(&["identity;q=0, gzip"], [0, 1000, 0, 0, 0]);
         check(&["gzip;q=0, *;q=0.1"], [100, 0, 100, 100, 100]);
         check(&["gzip;q=2, br;q=, zstd;x=1, gz ip"], [1, 0, 0, 0, 0]);
+        check(&["gzip;q=0.5, br;q=0.!"], [1, 500, 0, 0, 0]);
     }
 
     #[test]
