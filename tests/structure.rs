@@ -47,7 +47,6 @@ const CIRCLES: &[(&str, &[&str])] = &[
             "spool",
         ],
     ),
-    ("origin", &["channel", "dial", "exchange", "group", "pool", "tls"]),
     ("files", &["listing", "load", "root"]),
     (
         "gateway",

@@ -3,7 +3,7 @@
 use super::address;
 use larder_gateway::HashBy;
 use larder_origin::{
-    GroupRules, HealthCheck, Http2, OriginAddress, OriginSecurity, OriginTls, OutlierEjection,
+    GroupRules, HealthCheck, OriginAddress, OriginSecurity, OriginTls, OutlierEjection, Protocol,
 };
 use larder_semantics::field::is_token;
 use std::fmt;
@@ -127,13 +127,13 @@ impl Origins {
         Some(OriginSecurity { tls, name })
     }
 
-    /// Whether HTTP/2 is used with one of them.
+    /// The protocol of one of them.
     #[must_use]
-    pub fn http2(&self, member: &OriginMember) -> Http2 {
+    pub fn protocol(&self, member: &OriginMember) -> Protocol {
         match member.scheme {
-            MemberProtocol::H2c => Http2::Known,
-            MemberProtocol::Https if self.offers_http2 => Http2::Offered,
-            MemberProtocol::Http | MemberProtocol::Https => Http2::Never,
+            MemberProtocol::H2c => Protocol::Http2,
+            MemberProtocol::Https if self.offers_http2 => Protocol::Negotiated,
+            MemberProtocol::Http | MemberProtocol::Https => Protocol::Http1,
         }
     }
 }

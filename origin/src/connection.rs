@@ -1,17 +1,21 @@
-//! One connection to an origin: its socket, its read buffer, its alarms. What the bytes mean is not here.
+//! One connection to an origin that one exchange at a time goes over: its socket, its read buffer, its alarms. What the bytes mean
+//! is not here.
 
-use crate::deadline::Alarm;
-use crate::dial::OriginSocket;
-use crate::tls::Unasked;
+use crate::deadline::Alarms;
+use crate::socket::{Socket, through_either};
+use crate::tls::{TlsStream, Unasked};
 use bytes::BytesMut;
+use larder_counters::Counters;
 use larder_stdx::descriptors::HeldDescriptor;
 use std::cell::RefCell;
 use std::future::Future;
 use std::io::{self, Read as _};
 use std::mem::MaybeUninit;
 use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use tokio::io::{AsyncReadExt, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 
 /// Room for the first read of a response.
 const SMALL_READ: usize = 16 * 1024;
@@ -21,15 +25,6 @@ const LARGE_READ: usize = 64 * 1024;
 const LEAST_ROOM: usize = 4 * 1024;
 /// Read buffers that a worker keeps for one origin while no connection has bytes in them.
 const SPARE_BUFFERS: usize = 8;
-
-/// Whether an exchange is the first on its connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum History {
-    /// Just opened.
-    Fresh,
-    /// From the pool: the origin may have closed it in the meantime.
-    Reused,
-}
 
 /// What is seen of an unused connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,9 +37,51 @@ pub(crate) enum IdleState {
     Spoiled,
 }
 
+/// A connection's socket, or TLS over it.
+pub(crate) enum OriginSocket {
+    Plain(Socket),
+    Tls(Box<TlsStream>),
+}
+
+through_either!(OriginSocket: Plain, Tls);
+
+/// Whether an exchange is the first on its connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum History {
+    /// Just opened.
+    Fresh,
+    /// From the pool: the origin may have closed it in the meantime.
+    Reused,
+}
+
+/// Whether the origin is told that a connection ends with its exchange (RFC 9112 §9.6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Persistence {
+    /// It may be used again.
+    Keep,
+    /// It ends.
+    Close,
+}
+
+/// What the connections of one worker to one origin share.
+pub(crate) struct ConnectionShare {
+    pub(crate) counters: Arc<Counters>,
+    spares: Spares,
+    /// The room in which a request head is written before it is sent.
+    pub(crate) scratch: RefCell<Vec<u8>>,
+    pub(crate) persistence: Persistence,
+}
+
+impl ConnectionShare {
+    pub(crate) fn new(counters: Arc<Counters>, persistence: Persistence) -> Rc<Self> {
+        Rc::new(Self { counters, spares: Spares::default(), scratch: RefCell::default(), persistence })
+    }
+}
+
 /// One connection.
 pub(crate) struct OriginConnection {
     stream: OriginSocket,
+    pub(crate) shared: Rc<ConnectionShare>,
     /// Received and not yet taken.
     pub(crate) buffer: BytesMut,
     /// Whether it comes from the pool.
@@ -53,21 +90,20 @@ pub(crate) struct OriginConnection {
     read_size: usize,
     /// Room for any read.
     most: usize,
-    pub(crate) read_alarm: Alarm,
-    pub(crate) write_alarm: Alarm,
+    pub(crate) alarms: Alarms,
     _held: HeldDescriptor,
 }
 
 impl OriginConnection {
-    pub(crate) fn new(stream: OriginSocket) -> Self {
+    pub(crate) fn new(stream: OriginSocket, shared: Rc<ConnectionShare>) -> Self {
         Self {
             stream,
+            shared,
             buffer: BytesMut::new(),
             history: History::Fresh,
             read_size: SMALL_READ,
             most: LARGE_READ,
-            read_alarm: Alarm::default(),
-            write_alarm: Alarm::default(),
+            alarms: Alarms::default(),
             _held: HeldDescriptor::for_clients(),
         }
     }
@@ -97,22 +133,17 @@ impl OriginConnection {
     }
 
     /// Makes ready for the pool.
-    pub(crate) fn rest(&mut self, spares: &Spares) {
+    pub(crate) fn make_idle(&mut self) {
         self.history = History::Reused;
         (self.read_size, self.most) = (SMALL_READ, LARGE_READ);
-        spares.give(std::mem::take(&mut self.buffer));
+        self.shared.spares.give(std::mem::take(&mut self.buffer));
     }
 
     /// Reads once into the buffer; 0 is the end. `expects` is how many bytes are known to come, at least.
     /// While it waits, a connection holds no buffer.
-    pub(crate) fn poll_read(
-        &mut self,
-        expects: u64,
-        spares: &Spares,
-        cx: &mut Context<'_>,
-    ) -> Poll<io::Result<usize>> {
+    pub(crate) fn poll_read(&mut self, expects: u64, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         if self.buffer.capacity() == 0 {
-            self.buffer = spares.take();
+            self.buffer = self.shared.spares.take();
         }
         if self.buffer.capacity() - self.buffer.len() < LEAST_ROOM {
             let size = if expects > SMALL_READ as u64 { LARGE_READ } else { self.read_size };
@@ -124,8 +155,15 @@ impl OriginConnection {
             once.poll(cx)
         };
         match &read {
-            Poll::Pending if self.buffer.is_empty() => spares.give(std::mem::take(&mut self.buffer)),
-            Poll::Ready(Ok(length)) if *length == room => self.read_size = LARGE_READ,
+            Poll::Pending if self.buffer.is_empty() => {
+                self.shared.spares.give(std::mem::take(&mut self.buffer))
+            }
+            Poll::Ready(Ok(length)) => {
+                self.shared.counters.origin_bytes_received.add(*length as u64);
+                if *length == room {
+                    self.read_size = LARGE_READ;
+                }
+            }
             _ => {}
         }
         read
@@ -153,7 +191,11 @@ impl OriginConnection {
         };
         Poll::Ready(match written {
             Ok(0) => Err(io::ErrorKind::WriteZero.into()),
-            other => other,
+            Ok(length) => {
+                self.shared.counters.origin_bytes_sent.add(length as u64);
+                Ok(length)
+            }
+            Err(error) => Err(error),
         })
     }
 }
@@ -161,7 +203,7 @@ impl OriginConnection {
 /// Read buffers between two uses: connections of one worker to one origin share them, so that thousands of
 /// waiting connections hold none.
 #[derive(Default)]
-pub(crate) struct Spares(RefCell<Vec<BytesMut>>);
+struct Spares(RefCell<Vec<BytesMut>>);
 
 impl Spares {
     fn take(&self) -> BytesMut {
@@ -180,7 +222,6 @@ impl Spares {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dial::Socket;
     use std::future::poll_fn;
     use std::io::Write as _;
     use std::os::unix::net::UnixStream;
@@ -191,13 +232,13 @@ mod tests {
         let (ours, mut origin) = UnixStream::pair().unwrap();
         ours.set_nonblocking(true).unwrap();
         let socket = tokio::net::UnixStream::from_std(ours).unwrap();
-        let (mut it, spares) =
-            (OriginConnection::new(OriginSocket::Plain(Socket::Unix(socket))), Spares::default());
+        let shared = ConnectionShare::new(Arc::default(), Persistence::Keep);
+        let mut it = OriginConnection::new(OriginSocket::Plain(Socket::Unix(socket)), shared);
         let mut read = async |it: &mut OriginConnection| {
             origin.write_all(&[b'x'; LARGE_READ]).unwrap();
             let mut sizes = Vec::new();
             while sizes.iter().sum::<usize>() < LARGE_READ {
-                sizes.push(poll_fn(|cx| it.poll_read(1 << 20, &spares, cx)).await.unwrap());
+                sizes.push(poll_fn(|cx| it.poll_read(1 << 20, cx)).await.unwrap());
                 drop(it.buffer.split());
             }
             it.buffer = BytesMut::new();
@@ -206,7 +247,8 @@ mod tests {
         assert_eq!(vec![LARGE_READ], read(&mut it).await);
         it.read_little();
         assert_eq!(vec![SMALL_READ; 4], read(&mut it).await);
-        it.rest(&Spares::default());
+        it.make_idle();
+        it.buffer = BytesMut::new();
         assert_eq!(vec![LARGE_READ], read(&mut it).await);
     }
 }

@@ -1,6 +1,6 @@
 //! Deadlines of an exchange, and the alarms that ring at them. Which wait has which deadline is said in `exchange`.
 
-use crate::OriginLimits;
+use crate::limits::OriginLimits;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -84,6 +84,13 @@ impl Alarm {
     pub(crate) fn has_rung(&self) -> bool {
         self.0.as_ref().is_some_and(|it| it.is_elapsed())
     }
+}
+
+/// The alarms of the two directions. They stay with their connection from one exchange to the next.
+#[derive(Default)]
+pub(crate) struct Alarms {
+    pub(crate) read: Alarm,
+    pub(crate) write: Alarm,
 }
 
 /// `now + duration`, or thirty years from now where that cannot be counted.

@@ -1,18 +1,17 @@
 //! From an address to an open socket: the resolver's answers, kept a while, tried in turn. TLS over it is in `tls`.
 
+use crate::address::OriginAddress;
 use crate::deadline::now;
-use crate::tls::TlsStream;
-use crate::{OriginAddress, OriginError};
+use crate::error::OriginError;
+use crate::socket::Socket;
 use larder_stdx::clock::{self, Monotonic};
 use rustix::io::Errno;
-use socket2::{Domain, SockRef, Type};
+use socket2::{Domain, Type};
 use std::cell::RefCell;
 use std::io;
 use std::net::SocketAddr;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::rc::Rc;
-use std::task::{Context, Poll};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::{Instant, timeout};
 
@@ -21,18 +20,6 @@ const KEPT: u64 = 10_000;
 
 /// Descriptors that a resolver has open at a time, at most: files, and sockets to name servers.
 const OF_A_RESOLVER: usize = 4;
-
-/// A connection: its socket, or TLS over it.
-pub(crate) enum OriginSocket {
-    Plain(Socket),
-    Tls(Box<TlsStream>),
-}
-
-/// A connection's socket.
-pub(crate) enum Socket {
-    Tcp(TcpStream),
-    Unix(UnixStream),
-}
 
 /// The resolver's last answer.
 struct ResolvedName {
@@ -209,79 +196,6 @@ fn reason(error: &io::Error) -> String {
     }
     text
 }
-
-impl Socket {
-    /// Does something with it as a socket of the system.
-    pub(crate) fn as_socket<T>(&self, deed: impl FnOnce(SockRef<'_>) -> T) -> T {
-        match self {
-            Socket::Tcp(it) => deed(SockRef::from(it)),
-            Socket::Unix(it) => deed(SockRef::from(it)),
-        }
-    }
-}
-
-/// Reads and writes through whichever of two it is.
-macro_rules! through_either {
-    ($name:ident: $one:ident, $other:ident) => {
-        impl AsyncRead for $name {
-            fn poll_read(
-                self: Pin<&mut Self>,
-                cx: &mut Context<'_>,
-                buffer: &mut ReadBuf<'_>,
-            ) -> Poll<io::Result<()>> {
-                match self.get_mut() {
-                    $name::$one(it) => Pin::new(it).poll_read(cx, buffer),
-                    $name::$other(it) => Pin::new(it).poll_read(cx, buffer),
-                }
-            }
-        }
-
-        impl AsyncWrite for $name {
-            fn poll_write(
-                self: Pin<&mut Self>,
-                cx: &mut Context<'_>,
-                bytes: &[u8],
-            ) -> Poll<io::Result<usize>> {
-                match self.get_mut() {
-                    $name::$one(it) => Pin::new(it).poll_write(cx, bytes),
-                    $name::$other(it) => Pin::new(it).poll_write(cx, bytes),
-                }
-            }
-
-            fn poll_write_vectored(
-                self: Pin<&mut Self>,
-                cx: &mut Context<'_>,
-                slices: &[io::IoSlice<'_>],
-            ) -> Poll<io::Result<usize>> {
-                match self.get_mut() {
-                    $name::$one(it) => Pin::new(it).poll_write_vectored(cx, slices),
-                    $name::$other(it) => Pin::new(it).poll_write_vectored(cx, slices),
-                }
-            }
-
-            fn is_write_vectored(&self) -> bool {
-                true
-            }
-
-            fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-                match self.get_mut() {
-                    $name::$one(it) => Pin::new(it).poll_flush(cx),
-                    $name::$other(it) => Pin::new(it).poll_flush(cx),
-                }
-            }
-
-            fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-                match self.get_mut() {
-                    $name::$one(it) => Pin::new(it).poll_shutdown(cx),
-                    $name::$other(it) => Pin::new(it).poll_shutdown(cx),
-                }
-            }
-        }
-    };
-}
-
-through_either!(OriginSocket: Plain, Tls);
-through_either!(Socket: Tcp, Unix);
 
 #[cfg(test)]
 mod tests {

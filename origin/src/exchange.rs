@@ -1,11 +1,10 @@
-//! One request and its response on one connection: what may be sent, what has come, what happens next.
-//! The pool is not here, nor is the meaning of a response.
+//! One request and its response on one connection, whatever protocol that speaks: what may be sent, what has come, what happens next.
+//! The protocol is in `codec`; the pool is not here, nor is the meaning of a response.
 //!
 //! ```text
 //! link      Open ──(died before a byte came, may be repeated, once)── Opening ── Open ── Closed
 //!           Open ──(failed before a final head came, may go to another origin)── Opening ── Open
-//!           (Shared in place of Open where it is a stream of a connection with HTTP/2: see `shared`)
-//! sending   Length(n) | Chunked ── Done           (Failed: the origin takes no more; it may still answer)
+//! sending   Length(n) | Unsized ── Done           (Failed: the origin takes no more; it may still answer)
 //! reading   Head ── (interim, again Head) ── Body ── Done           (Failed, from anywhere, with the error)
 //! ```
 //!
@@ -15,37 +14,33 @@
 mod accept;
 mod again;
 mod ends;
-mod hurried;
-mod shared;
+mod stalled;
+mod start;
 mod steps;
 
-use crate::body::{AtClose, RemainingBody, TakenBytes};
-use crate::channel::Channel;
-use crate::connection::OriginConnection;
+use crate::body_form::BodyForm;
+use crate::codec::Codec;
 use crate::deadline::Deadlines;
+use crate::error::OriginError;
 use crate::group::GroupAttempt;
-use crate::http2::H2Stream;
-use crate::pool::{Permit, ReuseDelay};
-use crate::send_buffer::{Keeps, SLICES, SendBuffer};
+use crate::limits::OriginLimits;
+use crate::pool::{OriginPool, Permit, ReuseDelay};
+use crate::protocol::{Closing, Event, Reusable};
+use crate::request::OutgoingRequest;
+use crate::send_buffer::SendBuffer;
 use crate::stalled_exchanges::StallRecord;
-use crate::{OriginError, OriginLimits, OriginPool, OutgoingRequest};
 use again::{Opening, RetryDecision};
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
 use larder_semantics::field::FieldList;
 use larder_semantics::storable::is_endless;
 use larder_stdx::clock;
-use larder_wire::http1::response::{ParsedResponse, parse};
 use larder_wire::message::{BadResponse, Framing, ResponseHead};
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
-use std::io::IoSlice;
 use std::mem;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker, ready};
-use steps::{AfterBody, Filled, ResponsePhase, Sending};
-
-/// Largest head that is written in the room that an origin's exchanges share; larger ones give theirs back.
-const SCRATCH: usize = 64 * 1024;
+use steps::{ResponsePhase, Sending};
 
 /// One request and its response on one connection. Dropping it before the end closes the connection;
 /// at the end it goes back to the pool.
@@ -57,21 +52,21 @@ pub struct Exchange {
     asked: Cell<Option<u64>>,
     /// When that came, where it was measured.
     answered: Cell<Option<u64>>,
-    pub(crate) rested: StallRecord,
+    rested: StallRecord,
 }
 
 impl Exchange {
-    /// An exchange over `way` of which nothing is written yet.
-    pub(crate) fn new(
-        place: Permit,
-        way: Channel,
+    /// An exchange of which nothing is written yet.
+    fn new(
+        permit: Permit,
+        codec: Codec,
         request: OutgoingRequest,
         asked: Option<u64>,
-        turn: Option<GroupAttempt>,
+        attempt: Option<GroupAttempt>,
     ) -> Rc<Self> {
-        let measured = place.origin().measures.get().is_some();
+        let measured = permit.origin().measures.get().is_some();
         let asked = measured.then(|| asked.unwrap_or_else(clock::precise_micros));
-        let state = RefCell::new(ExchangeState::new(place, way, request, turn));
+        let state = RefCell::new(ExchangeState::new(permit, codec, request, attempt));
         // Where it stays: it is large, and handed on often.
         Rc::new(Self {
             state,
@@ -82,7 +77,7 @@ impl Exchange {
     }
 
     /// Begins by writing the head.
-    pub(crate) async fn begin(&self) -> Result<(), OriginError> {
+    async fn begin(&self) -> Result<(), OriginError> {
         poll_fn(|cx| {
             self.state.borrow_mut().send_head(cx);
             Poll::Ready(())
@@ -224,9 +219,7 @@ impl Drop for Writing<'_> {
 
 /// The connection.
 enum ExchangeLink {
-    Open(OriginConnection),
-    /// A stream of a connection that others use, too.
-    Shared(Box<H2Stream>),
+    Open(Codec),
     /// A fresh one is being opened, in place of one that died.
     Opening {
         opening: Opening,
@@ -237,36 +230,24 @@ enum ExchangeLink {
     Closed,
 }
 
-impl From<Channel> for ExchangeLink {
-    fn from(way: Channel) -> Self {
-        match way {
-            Channel::Alone(connection) => ExchangeLink::Open(connection),
-            Channel::Shared(strand) => ExchangeLink::Shared(strand),
-        }
-    }
-}
-
 struct ExchangeState {
     origin: Rc<OriginPool>,
     request: OutgoingRequest,
-    place: Option<Permit>,
+    permit: Option<Permit>,
     /// The way through the group, where there is one to go.
-    turn: Option<GroupAttempt>,
+    attempt: Option<GroupAttempt>,
     /// Its failure has been told.
     is_told: Cell<bool>,
     link: ExchangeLink,
     unsent: SendBuffer,
+    /// Of the pieces of the body in there.
+    form: BodyForm,
     sending: Sending,
     reading: ResponsePhase,
-    after_body: AfterBody,
     trailers: Option<FieldList>,
-    /// Those of the request, where they are not said in `unsent`: HTTP/2 has no chunks.
-    our_trailers: Option<FieldList>,
     deadlines: Deadlines,
-    /// Bytes of the response that came on this connection.
-    received: u64,
-    /// How long the buffer was when it was last seen to hold no whole head.
-    partial: usize,
+    /// Something of a response came on this connection.
+    has_received: bool,
     interim: usize,
     repeats: u32,
     writers: usize,
@@ -274,41 +255,36 @@ struct ExchangeState {
     switched: bool,
     /// The body is held back until a 100 comes: the origin owes an answer although the request is not whole.
     awaits_continue: bool,
-    /// It goes over a stream of a shared connection, or did when a body was last accepted.
-    is_shared: bool,
     /// Whoever reads while the request is not whole: how writing goes on changes what there is to wait for.
     reader: Option<Waker>,
 }
 
 impl ExchangeState {
-    fn new(place: Permit, way: Channel, request: OutgoingRequest, turn: Option<GroupAttempt>) -> Self {
+    fn new(permit: Permit, codec: Codec, request: OutgoingRequest, attempt: Option<GroupAttempt>) -> Self {
         Self {
-            origin: place.origin().clone(),
-            place: Some(place),
-            turn,
+            origin: permit.origin().clone(),
+            permit: Some(permit),
+            attempt,
             is_told: Cell::new(false),
             unsent: SendBuffer::default(),
+            form: codec.body_form(&request),
             sending: match request.framing {
                 Framing::Empty | Framing::Length(0) => Sending::Done,
                 Framing::Length(length) => Sending::Length(length),
-                Framing::Chunked | Framing::Close => Sending::Chunked,
+                Framing::Chunked | Framing::Close => Sending::Unsized,
             },
             reading: ResponsePhase::Head,
-            after_body: AfterBody::Close,
             trailers: None,
-            our_trailers: None,
             deadlines: Deadlines::default(),
-            received: 0,
-            partial: 0,
+            has_received: false,
             interim: 0,
             repeats: 0,
             writers: 0,
             switched: false,
-            is_shared: matches!(way, Channel::Shared(_)),
             awaits_continue: request.expects_continue(),
             reader: None,
             request,
-            link: way.into(),
+            link: ExchangeLink::Open(codec),
         }
     }
 
@@ -323,7 +299,8 @@ impl ExchangeState {
 
     /// Whether it has taken all that was accepted, an end of it included.
     fn has_handed_over(&self) -> bool {
-        self.unsent.is_empty() && !self.owes_an_end()
+        let owes_end = || matches!(&self.link, ExchangeLink::Open(it) if it.owes_end());
+        self.unsent.is_empty() && (self.sending != Sending::Done || !owes_end())
     }
 
     /// Gives the connection back, or closes it, if the response is whole.
@@ -331,49 +308,34 @@ impl ExchangeState {
         if self.switched || !matches!(self.reading, ResponsePhase::Done) {
             return;
         }
-        let trust =
-            if self.request.line.method() == "HEAD" { ReuseDelay::AfterSweep } else { ReuseDelay::Now };
-        match mem::replace(&mut self.link, ExchangeLink::Closed) {
-            ExchangeLink::Shared(it) if !self.is_sent_over(&it) => {
-                self.link = ExchangeLink::Shared(it); // as below
-                return;
-            }
-            ExchangeLink::Open(it) if !it.buffer.is_empty() => self.origin.note_surplus(trust),
-            ExchangeLink::Open(it) if self.after_body == AfterBody::Keep => {
-                if self.is_sent() {
-                    self.origin.keep(it, trust);
-                } else if self.sending != Sending::Failed {
-                    self.link = ExchangeLink::Open(it); // the rest of the request may follow
+        if let ExchangeLink::Open(codec) = mem::replace(&mut self.link, ExchangeLink::Closed) {
+            let trust =
+                if self.request.line.method() == "HEAD" { ReuseDelay::AfterSweep } else { ReuseDelay::Now };
+            let owes_end = self.sending == Sending::Done && codec.owes_end();
+            match codec.reusable() {
+                Reusable::Surplus => self.origin.note_surplus(trust),
+                Reusable::No => {}
+                Reusable::Yes if self.sending == Sending::Failed => {}
+                Reusable::Yes if self.sending == Sending::Done && self.unsent.is_empty() && !owes_end => {
+                    if let Some(connection) = codec.into_connection() {
+                        self.origin.keep(connection, trust);
+                    }
+                }
+                Reusable::Yes => {
+                    self.link = ExchangeLink::Open(codec); // the rest of the request may follow
                     return;
                 }
             }
-            _ => {}
         }
-        self.place = None;
+        self.permit = None;
     }
 
     // ---- the request ----
 
     /// Writes the head, and leaves to `poll_flush` what does not go out at once.
     fn send_head(&mut self, cx: &mut Context<'_>) {
-        let connection = match &mut self.link {
-            ExchangeLink::Open(connection) => connection,
-            ExchangeLink::Shared(_) => return self.share_head(),
-            ExchangeLink::Opening { .. } | ExchangeLink::Closed => return,
-        };
-        let mut head = self.origin.scratch.take();
-        head.clear();
-        self.request.write_head(self.origin.persistence(), &mut head);
-        let taken = match connection.poll_write(&[IoSlice::new(&head)], cx) {
-            Poll::Ready(Ok(length)) => length,
-            // An error is met again by the next write.
-            Poll::Ready(Err(_)) | Poll::Pending => 0,
-        };
-        self.origin.counters.origin_bytes_sent.add(taken as u64);
-        let keeps = if self.request.is_idempotent() { Keeps::Body } else { Keeps::Nothing };
-        self.unsent.begin(Bytes::copy_from_slice(head.get(taken..).unwrap_or_default()), taken, keeps);
-        if head.capacity() <= SCRATCH {
-            self.origin.scratch.replace(head);
+        if let ExchangeLink::Open(codec) = &mut self.link {
+            codec.write_head(&self.request, &mut self.unsent, cx);
         }
     }
 
@@ -410,36 +372,31 @@ impl ExchangeState {
 
     /// Writes once of what is unsent, or rings one of the alarms.
     fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), OriginError>> {
-        let connection = match &mut self.link {
-            ExchangeLink::Open(connection) => connection,
-            ExchangeLink::Shared(_) => return self.poll_share(cx),
-            ExchangeLink::Opening { .. } | ExchangeLink::Closed => {
-                return Poll::Ready(Err(OriginError::Disconnected));
-            }
+        let ExchangeLink::Open(codec) = &mut self.link else {
+            return Poll::Ready(Err(OriginError::Disconnected));
         };
-        let mut slices = [IoSlice::new(&[]); SLICES];
-        let count = self.unsent.slices(&mut slices);
-        match connection.poll_write(&slices[..count], cx) {
-            Poll::Ready(Ok(length)) => {
-                self.unsent.took(length);
-                self.origin.counters.origin_bytes_sent.add(length as u64);
-                self.deadlines.write = None;
-                Poll::Ready(Ok(()))
+        let closing = if self.sending == Sending::Done { Closing::End } else { Closing::NotYet };
+        match codec.poll_write(&mut self.unsent, closing, cx) {
+            Poll::Ready(written) => {
+                if written.is_ok() {
+                    self.deadlines.write = None;
+                }
+                Poll::Ready(written)
             }
-            Poll::Ready(Err(_)) => Poll::Ready(Err(OriginError::Disconnected)),
             Poll::Pending => {
                 let Some(deadline) = self.deadlines.write(&self.origin.limits) else {
                     return Poll::Pending;
                 };
-                ready!(connection.write_alarm.poll(deadline, cx));
+                ready!(codec.alarms().write.poll(deadline, cx));
+                codec.doubt();
                 Poll::Ready(Err(OriginError::Timeout))
             }
         }
     }
 
     fn poll_shut(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), OriginError>> {
-        let ExchangeLink::Open(connection) = &mut self.link else { return Poll::Ready(Ok(())) };
-        connection.poll_shut(cx).map_err(|_| OriginError::Disconnected)
+        let ExchangeLink::Open(codec) = &mut self.link else { return Poll::Ready(Ok(())) };
+        codec.poll_shut(cx)
     }
 
     fn wake_reader(&mut self) {
@@ -464,23 +421,26 @@ impl ExchangeState {
                 }
                 ready!(self.poll_open(cx))?;
             }
-            let taken = match self.link {
-                ExchangeLink::Shared(_) => ready!(self.poll_shared_head(cx)),
-                _ => self.take_head(),
-            };
-            let error = match taken {
-                Ok(Some(response)) => return Poll::Ready(Ok(response)),
-                Ok(None) if matches!(self.link, ExchangeLink::Opening { .. }) => continue,
-                Ok(None) => match ready!(self.poll_fill(0, cx)) {
-                    Ok(Filled::Bytes) => continue,
-                    Ok(Filled::End) | Err(OriginError::Disconnected) if self.may_repeat() => {
+            let error = match ready!(self.poll_read(cx)) {
+                Ok(Event::More) => continue,
+                Ok(Event::Head(response)) => match self.take_head(&response) {
+                    Ok(RetryDecision::Again) => continue,
+                    Ok(RetryDecision::Fail) => return Poll::Ready(Ok(response)),
+                    Err(error) => error,
+                },
+                Ok(Event::Body(_) | Event::End(..)) => OriginError::BadBody,
+                Err(error) => {
+                    let repeats = match error {
+                        OriginError::Refused => self.may_repeat_refused(),
+                        OriginError::Disconnected | OriginError::NotHttp2 => self.may_repeat(),
+                        _ => false,
+                    };
+                    if repeats {
                         self.repeat();
                         continue;
                     }
-                    Ok(Filled::End) => OriginError::Disconnected,
-                    Err(error) => error,
-                },
-                Err(error) => error,
+                    error
+                }
             };
             if self.next_after(&error) == RetryDecision::Fail {
                 return Poll::Ready(Err(self.fail(error)));
@@ -488,38 +448,13 @@ impl ExchangeState {
         }
     }
 
-    /// The next head, if the buffer holds a whole one.
-    fn take_head(&mut self) -> Result<Option<ResponseHead>, OriginError> {
-        let limits = self.limits();
-        let ExchangeLink::Open(connection) = &mut self.link else {
-            return Ok(None);
-        };
-        let buffer = &mut connection.buffer;
-        // A head that drips is not read again for every byte: only when a line ended, or the buffer doubled.
-        let fresh = buffer.get(self.partial..).unwrap_or_default();
-        let is_due = self.partial == 0 || fresh.contains(&b'\n') || buffer.len() >= 2 * self.partial;
-        if buffer.is_empty() || !is_due && buffer.len() < limits.head_size {
-            return Ok(None);
-        }
-        let (response, length) = match parse(buffer, limits.head_size, self.request.line.method()) {
-            Ok(ParsedResponse::Head(response, length)) => (response, length),
-            Ok(ParsedResponse::Partial) => {
-                self.partial = buffer.len();
-                return Ok(None);
-            }
-            Err(bad) => return Err(OriginError::BadHead(bad)),
-        };
+    /// A head came: whether the request is sent to another origin instead of giving it on.
+    fn take_head(&mut self, response: &ResponseHead) -> Result<RetryDecision, OriginError> {
         self.unsent.forget();
         if response.status >= 200 && self.judge(response.status) == RetryDecision::Again {
-            return Ok(None);
+            return Ok(RetryDecision::Again);
         }
-        let ExchangeLink::Open(connection) = &mut self.link else {
-            return Ok(None);
-        };
-        connection.buffer.advance(length);
-        self.partial = 0;
-        self.begin_response(&response)?;
-        Ok(Some(response))
+        self.begin_response(response).map(|()| RetryDecision::Fail)
     }
 
     /// What a head changes.
@@ -541,9 +476,9 @@ impl ExchangeState {
                 // A hundred that watch would leave no connection for pages.
                 let (fields, has_body) = (&response.fields, response.framing != Framing::Empty);
                 if has_body && is_endless(fields.get("content-type"), fields.get("content-length")) {
-                    self.place.iter().for_each(Permit::begins_events);
+                    self.permit.iter().for_each(Permit::begins_events);
                 }
-                self.begin_body(response);
+                self.begin_body();
             }
         }
         Ok(())
@@ -552,77 +487,80 @@ impl ExchangeState {
     /// HTTP ends on this connection: bytes in both directions, until each has ended. It is none of those any more that requests
     /// wait for.
     fn switch(&mut self) {
-        self.place.iter().for_each(Permit::answered);
-        (self.sending, self.reading) = (Sending::Raw, ResponsePhase::Body(RemainingBody::Close));
-        (self.switched, self.place) = (true, None);
+        self.permit.iter().for_each(Permit::answered);
+        (self.sending, self.reading) = (Sending::Raw, ResponsePhase::Body);
+        (self.switched, self.permit) = (true, None);
         self.deadlines.read = None;
     }
 
-    fn begin_body(&mut self, response: &ResponseHead) {
-        self.after_body = if response.keep_alive { AfterBody::Keep } else { AfterBody::Close };
+    fn begin_body(&mut self) {
         self.deadlines.read = None;
-        if let ExchangeLink::Shared(strand) = &self.link {
-            self.reading = if strand.has_come() {
-                ResponsePhase::Done
-            } else {
-                ResponsePhase::Body(RemainingBody::Close)
-            };
-            return self.settle();
-        }
-        self.reading = match response.framing {
-            Framing::Empty | Framing::Length(0) => ResponsePhase::Done,
-            Framing::Length(length) => ResponsePhase::Body(RemainingBody::Length(length)),
-            Framing::Chunked => ResponsePhase::Body(RemainingBody::Chunked(Box::default())),
-            Framing::Close => {
-                self.after_body = AfterBody::Close;
-                ResponsePhase::Body(RemainingBody::Close)
-            }
-        };
+        let is_whole = matches!(&self.link, ExchangeLink::Open(it) if it.is_whole());
+        self.reading = if is_whole { ResponsePhase::Done } else { ResponsePhase::Body };
         self.settle();
     }
 
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, OriginError>> {
-        if matches!((&self.reading, &self.link), (ResponsePhase::Body(_), ExchangeLink::Shared(_))) {
-            return self.poll_shared_next(cx);
-        }
         loop {
-            let (ResponsePhase::Body(body), ExchangeLink::Open(connection)) =
-                (&mut self.reading, &mut self.link)
-            else {
-                return Poll::Ready(match self.reading {
-                    ResponsePhase::Done => Ok(None),
-                    _ => Err(self.failure()),
-                });
-            };
-            match body.take(&mut connection.buffer) {
-                Ok(TakenBytes::Some(bytes)) => return Poll::Ready(Ok(Some(bytes))),
-                Ok(TakenBytes::Last(bytes, trailers)) => {
+            match (&self.reading, &self.link) {
+                (ResponsePhase::Body, ExchangeLink::Open(_)) => {}
+                (ResponsePhase::Done, _) => return Poll::Ready(Ok(None)),
+                _ => return Poll::Ready(Err(self.failure())),
+            }
+            match ready!(self.poll_read(cx)) {
+                Ok(Event::More) => {}
+                Ok(Event::Body(bytes)) => return Poll::Ready(Ok(Some(bytes))),
+                Ok(Event::End(bytes, trailers)) => {
                     self.trailers = trailers;
                     self.reading = ResponsePhase::Done;
                     self.settle();
                     return Poll::Ready(Ok(Some(bytes).filter(|it| !it.is_empty())));
                 }
-                Ok(TakenBytes::Nothing) => {}
-                Err(error) => return Poll::Ready(Err(self.fail(error))),
-            }
-            let (expects, at_close) = (body.expects(), body.at_close());
-            match ready!(self.poll_fill(expects, cx)) {
-                Ok(Filled::Bytes) => {}
-                Ok(Filled::End) if at_close == AtClose::Complete => {
-                    self.reading = ResponsePhase::Done;
-                    if !self.switched {
-                        self.close();
-                    }
-                    return Poll::Ready(Ok(None));
-                }
-                Ok(Filled::End) => return Poll::Ready(Err(self.fail(OriginError::Disconnected))),
+                Ok(Event::Head(_)) => return Poll::Ready(Err(self.fail(OriginError::BadBody))),
                 Err(error) => return Poll::Ready(Err(self.fail(error))),
             }
         }
     }
 
-    /// Reads once into the buffer, or rings one of the alarms.
-    fn poll_fill(&mut self, expects: u64, cx: &mut Context<'_>) -> Poll<Result<Filled, OriginError>> {
+    /// What comes next of the response, or one of the alarms.
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<Event, OriginError>> {
+        let limits = self.limits();
+        let ExchangeLink::Open(codec) = &mut self.link else {
+            return Poll::Ready(Err(OriginError::Disconnected));
+        };
+        match codec.poll_read(self.request.line.method(), limits.head_size, cx) {
+            Poll::Ready(Ok(event)) => {
+                self.has_received = true;
+                if matches!(self.reading, ResponsePhase::Body) {
+                    self.deadlines.read = None;
+                }
+                // An origin that always has a byte ready never makes us wait, and is bounded all the same.
+                if codec.alarms().read.has_rung() && self.deadlines.is_over() {
+                    return Poll::Ready(Err(OriginError::Timeout));
+                }
+                Poll::Ready(Ok(event))
+            }
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+            Poll::Pending => self.poll_silence(cx).map(Err),
+        }
+    }
+
+    /// Waits until something of a response is here, or one of the alarms.
+    fn poll_answered(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), OriginError>> {
+        let ExchangeLink::Open(codec) = &mut self.link else {
+            return Poll::Ready(Err(OriginError::Disconnected));
+        };
+        match codec.poll_answered(cx) {
+            Poll::Ready(answered) => {
+                self.has_received |= answered.is_ok();
+                Poll::Ready(answered)
+            }
+            Poll::Pending => self.poll_silence(cx).map(Err),
+        }
+    }
+
+    /// Ready once nothing has come for too long.
+    fn poll_silence(&mut self, cx: &mut Context<'_>) -> Poll<OriginError> {
         let limits = self.limits();
         let is_sent = self.is_sent();
         let silence = match self.reading {
@@ -631,40 +569,19 @@ impl ExchangeState {
             _ if self.switched => None,
             _ => Some(limits.between_bytes),
         };
-        let ExchangeLink::Open(connection) = &mut self.link else {
-            return Poll::Ready(Err(OriginError::Disconnected));
-        };
-        match connection.poll_read(expects, &self.origin.spares, cx) {
-            Poll::Ready(Ok(0)) => Poll::Ready(Ok(Filled::End)),
-            Poll::Ready(Ok(length)) => {
-                self.received += length as u64;
-                self.origin.counters.origin_bytes_received.add(length as u64);
-                if !matches!(self.reading, ResponsePhase::Head) {
-                    self.deadlines.read = None;
-                }
-                // An origin that always has a byte ready never makes us wait, and is bounded all the same.
-                if connection.read_alarm.has_rung() && self.deadlines.is_over() {
-                    return Poll::Ready(Err(OriginError::Timeout));
-                }
-                Poll::Ready(Ok(Filled::Bytes))
-            }
-            Poll::Ready(Err(_)) => Poll::Ready(Err(OriginError::Disconnected)),
-            Poll::Pending => {
-                if silence.is_none() {
-                    self.deadlines.read = None;
-                }
-                if self.switched {
-                    return Poll::Pending; // Its caller knows for how long.
-                }
-                if !is_sent {
-                    self.reader = Some(cx.waker().clone());
-                }
-                let Some(deadline) = self.deadlines.read(silence, &limits) else {
-                    return Poll::Pending;
-                };
-                ready!(connection.read_alarm.poll(deadline, cx));
-                Poll::Ready(Err(OriginError::Timeout))
-            }
+        if silence.is_none() {
+            self.deadlines.read = None;
         }
+        if self.switched {
+            return Poll::Pending; // Its caller knows for how long.
+        }
+        if !is_sent {
+            self.reader = Some(cx.waker().clone());
+        }
+        let ExchangeLink::Open(codec) = &mut self.link else { return Poll::Pending };
+        let Some(deadline) = self.deadlines.read(silence, &limits) else { return Poll::Pending };
+        ready!(codec.alarms().read.poll(deadline, cx));
+        codec.doubt();
+        Poll::Ready(OriginError::Timeout)
     }
 }

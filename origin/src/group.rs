@@ -1,18 +1,18 @@
 //! The origins of one route, as one worker asks them: who is asked first, who next where one fails, and when that is enough.
-//! The rules of the choice are in `balance`, who is left alone in `standing`; what of a request may be repeated, in `exchange`.
+//! The rules of the choice are in `balance`, who is left alone in `outlier_state`; what of a request may be repeated, in `exchange`.
 
-use crate::balance::{Balance, BalanceMember, Chooser, Set, each, hash};
-use crate::channel::Channel;
-use crate::exchange::Exchange;
-use crate::http2::ChannelNeeds;
+use crate::balance::{Balance, BalanceMember, Chooser, MOST_ORIGINS, Set, each, hash};
+use crate::codec::Codec;
+use crate::error::OriginError;
 use crate::outlier_state::{OriginAdmission, SentIn};
-use crate::pool::{OriginLoad, Permit, ReservedPermit};
+use crate::pool::{OriginLoad, OriginPool, Paced, Permit, Reservation};
+use crate::protocol::ChannelNeeds;
 use crate::wait_queue::PermitWait;
-use crate::{OriginError, OriginPool, OutgoingRequest};
 use larder_stdx::clock;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// How the origins of a route are used.
 #[derive(Clone, Debug)]
@@ -52,15 +52,6 @@ pub struct BalanceKey {
     pub paced: Paced,
 }
 
-/// Who says how long a request takes that an origin has to do with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Paced {
-    /// The origin: all of the request is here.
-    ByOrigin,
-    /// The client, of whose request some is to come yet. An eighth of an origin's places, one at least, are not for such.
-    ByClient,
-}
-
 /// The origins of a route.
 ///
 /// Retries have a budget, so that origins that are slow because they have too much to do do not get all of it twice: each
@@ -83,6 +74,31 @@ pub(crate) struct GroupAttempt {
     tries: u32,
 }
 
+/// A permit for one request.
+pub struct ReservedPermit {
+    pub(crate) permit: Permit,
+    /// For the wait and the connect, where it came to that.
+    pub(crate) deadline: Cell<Option<Instant>>,
+    wait: PermitWait,
+    /// The way through the group, where it was one.
+    pub(crate) attempt: Option<GroupAttempt>,
+}
+
+impl ReservedPermit {
+    /// Waits for one of an origin that is in no group.
+    pub(crate) async fn of(origin: &Rc<OriginPool>) -> Result<Self, OriginError> {
+        let load = OriginLoad::new(origin.clone(), SentIn::Up);
+        let (permit, deadline, wait) = origin.reserve_by(load, Paced::ByOrigin).await?;
+        Ok(Self { permit, deadline, wait, attempt: None })
+    }
+
+    /// Whether it had to be waited for.
+    #[must_use]
+    pub fn wait(&self) -> PermitWait {
+        self.wait
+    }
+}
+
 impl Group {
     /// A group of one or more origins, 64 at most.
     ///
@@ -90,7 +106,7 @@ impl Group {
     /// With none, or more: the configuration has checked that.
     #[must_use]
     pub fn new(members: Vec<Rc<OriginPool>>, rules: GroupRules) -> Rc<Self> {
-        assert!((1..=crate::MOST_ORIGINS).contains(&members.len()), "a group has from 1 to 64 origins");
+        assert!((1..=MOST_ORIGINS).contains(&members.len()), "a group has from 1 to 64 origins");
         let names = members.iter().map(|it| hash(it.name().as_bytes())).collect();
         let chooser = Chooser::new(rules.balance, members.len());
         let group = Self { names, chooser, budget: Cell::new(0), members, rules };
@@ -124,32 +140,20 @@ impl Group {
         self.members.len() > 1 && matches!(self.rules.balance, Balance::Hash | Balance::ConsistentHash)
     }
 
-    /// Waits for a place with one of the origins: see [`OriginPool::reserve`].
+    /// Waits for a permit of one of the origins: for those who want to look again before they ask.
     ///
     /// # Errors
     /// [`OriginError::Busy`], or where none may be asked [`OriginError::Ejected`] or [`OriginError::Drained`].
     pub async fn reserve(self: &Rc<Self>, asked: BalanceKey) -> Result<ReservedPermit, OriginError> {
         let mut turn = self.turn(asked);
-        let (place, deadline, wait) = turn.reserve().await?;
-        Ok(ReservedPermit { place, deadline, wait, turn: Some(turn) })
+        let (permit, deadline, wait) = turn.reserve().await?;
+        Ok(ReservedPermit { permit, deadline, wait, attempt: Some(turn) })
     }
 
     /// How many stand in the lines for a place.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.members.iter().map(|it| it.places.waiting()).sum()
-    }
-
-    /// [`Group::reserve`] and [`ReservedPermit::send`].
-    ///
-    /// # Errors
-    /// As there.
-    pub async fn send(
-        self: &Rc<Self>,
-        asked: BalanceKey,
-        request: OutgoingRequest,
-    ) -> Result<Rc<Exchange>, OriginError> {
-        self.reserve(asked).await?.send(request).await
     }
 
     /// Whether nobody is asked because every origin is drained.
@@ -248,8 +252,6 @@ impl Group {
     }
 }
 
-type Reservation = (Permit, Cell<Option<tokio::time::Instant>>, PermitWait);
-
 impl GroupAttempt {
     /// A place with the next origin that has one.
     pub(crate) async fn reserve(&mut self) -> Result<Reservation, OriginError> {
@@ -320,13 +322,13 @@ impl GroupAttempt {
     pub(crate) async fn again(
         mut self,
         needs: ChannelNeeds,
-    ) -> Result<(Permit, GroupAttempt, Channel), OriginError> {
+    ) -> Result<(Permit, GroupAttempt, Codec), OriginError> {
         loop {
-            let (place, deadline, _) = self.reserve().await?;
-            match place.connect(needs, &deadline).await {
-                Ok(way) => return Ok((place, self, way)),
+            let (permit, deadline, _) = self.reserve().await?;
+            match permit.connect(needs, &deadline).await {
+                Ok(codec) => return Ok((permit, self, codec)),
                 Err(error) => {
-                    place.origin().tell(&error);
+                    permit.origin().tell(&error);
                     if !self.may_go_on(&error) {
                         return Err(error);
                     }

@@ -1,6 +1,9 @@
-//! Asking an origin from time to time whether it is well. One task does so for all workers; what follows from it is in `standing`.
+//! Asking an origin from time to time whether it is well. One task does so for all workers; what follows from it is in `outlier_state`.
 
-use crate::{OriginPool, OutgoingRequest, OutlierState, RequestLine};
+use crate::error::OriginError;
+use crate::outlier_state::{Changes, OutlierState};
+use crate::pool::OriginPool;
+use crate::request::{OutgoingRequest, RequestLine};
 use larder_semantics::field::FieldList;
 use larder_stdx::clock;
 use larder_wire::message::Framing;
@@ -65,15 +68,6 @@ pub async fn watch(
     }
 }
 
-/// Whether a check changed something.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Changes {
-    /// No.
-    Nothing,
-    /// The origin is no longer used, or used again.
-    Use,
-}
-
 async fn ask(origin: &Rc<OriginPool>, check: &HealthCheck) -> CheckResult {
     let mut fields = FieldList::new();
     fields.push("Host", &check.host);
@@ -89,7 +83,7 @@ async fn ask(origin: &Rc<OriginPool>, check: &HealthCheck) -> CheckResult {
             }
         };
         while exchange.next().await?.is_some() {}
-        Ok::<u16, crate::OriginError>(status)
+        Ok::<u16, OriginError>(status)
     };
     match answer.await {
         Ok(200..=399) => CheckResult::Well,

@@ -9,11 +9,19 @@
 //! That is a circuit breaker as well: closed, open, half-open. Every step is one atomic exchange, so that no request waits for
 //! another's.
 
-use crate::health::Changes;
 use larder_stdx::clock::Monotonic;
 use larder_wire::message::Version;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
+
+/// Whether a check changed something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Changes {
+    /// No.
+    Nothing,
+    /// The origin is no longer used, or used again.
+    Use,
+}
 
 /// When an origin is left alone, and for how long.
 #[derive(Clone, Copy, Debug)]

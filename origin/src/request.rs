@@ -1,8 +1,7 @@
-//! A request as it goes out, and its head as bytes: made anew from what was understood, never copied.
+//! A request as it goes out, whatever protocol it goes by.
 
-use crate::http2::ChannelNeeds;
-use larder_semantics::field::{Field, FieldList};
-use larder_wire::http1::write;
+use crate::protocol::ChannelNeeds;
+use larder_semantics::field::FieldList;
 use larder_wire::message::{Framing, Request};
 use std::rc::Rc;
 
@@ -49,45 +48,7 @@ impl RequestLine {
     }
 }
 
-/// Whether the origin is told that the connection ends with this exchange (RFC 9112 §9.6).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Persistence {
-    /// It may be used again.
-    Keep,
-    /// `Connection: close`.
-    Close,
-}
-
 impl OutgoingRequest {
-    /// Appends the head. Framing and `Connection` are ours: lines that would say otherwise are left out.
-    pub(crate) fn write_head(&self, persistence: Persistence, out: &mut Vec<u8>) {
-        write::request_line(self.line.method(), self.line.target(), out);
-        if self.fields.iter().any(|it| is_ours(&it)) {
-            for it in self.fields.iter().filter(|it| !is_ours(it)) {
-                write::field(it.name, it.value, out);
-            }
-        } else {
-            out.extend_from_slice(self.fields.text());
-        }
-        match self.framing {
-            // A length is expected where the method has a use for a body (RFC 9110 §8.6).
-            Framing::Empty if matches!(self.line.method(), "POST" | "PUT" | "PATCH") => {
-                out.extend_from_slice(b"Content-Length: 0\r\n");
-            }
-            Framing::Empty => {}
-            Framing::Length(length) => {
-                write::field("Content-Length", itoa::Buffer::new().format(length).as_bytes(), out);
-            }
-            Framing::Chunked | Framing::Close => out.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
-        }
-        if self.asks_for_upgrade() {
-            out.extend_from_slice(b"Connection: upgrade\r\n");
-        } else if persistence == Persistence::Close {
-            out.extend_from_slice(b"Connection: close\r\n");
-        }
-        out.extend_from_slice(b"\r\n");
-    }
-
     /// Whether the connection may be taken out of HTTP: the one hop-by-hop field that a caller may put there, since what follows
     /// is its own.
     pub(crate) fn asks_for_upgrade(&self) -> bool {
@@ -120,76 +81,4 @@ impl OutgoingRequest {
 #[must_use]
 pub fn is_idempotent(method: &str) -> bool {
     matches!(method, "GET" | "HEAD" | "OPTIONS" | "TRACE" | "PUT" | "DELETE")
-}
-
-fn is_ours(field: &Field<'_>) -> bool {
-    // By length first: this is asked for every line of every request.
-    match field.name.len() {
-        // Of the connection, and HTTP/2 alone has a use for it.
-        2 => field.is("te"),
-        10 => field.is("connection"),
-        14 => field.is("content-length"),
-        17 => field.is("transfer-encoding"),
-        _ => false,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn request(method: &str, framing: Framing, lines: &[(&str, &str)]) -> OutgoingRequest {
-        let mut fields = FieldList::new();
-        for (name, value) in lines {
-            fields.push(name, value);
-        }
-        let line = RequestLine::Own { method: method.to_owned(), target: "/a".to_owned() };
-        OutgoingRequest { line, fields, framing, asked: None }
-    }
-
-    #[track_caller]
-    fn check(request: &OutgoingRequest, expect: &str) {
-        let mut out = Vec::new();
-        request.write_head(Persistence::Keep, &mut out);
-        assert_eq!(expect, String::from_utf8(out).unwrap());
-    }
-
-    #[test]
-    fn heads() {
-        let host = [("Host", "a")];
-        check(&request("GET", Framing::Empty, &host), "GET /a HTTP/1.1\r\nHost: a\r\n\r\n");
-        check(
-            &request("POST", Framing::Empty, &host),
-            "POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n",
-        );
-        check(
-            &request("POST", Framing::Length(5), &host),
-            "POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n",
-        );
-        let chunked = "POST /a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
-        check(&request("POST", Framing::Chunked, &host), chunked);
-        check(&request("POST", Framing::Close, &host), chunked);
-    }
-
-    #[test]
-    fn framing_fields_are_ours() {
-        let lines = [
-            ("content-length", "9"),
-            ("Host", "a"),
-            ("TRANSFER-ENCODING", "chunked"),
-            ("Connection", "x"),
-            ("X", "1"),
-        ];
-        check(
-            &request("POST", Framing::Length(5), &lines),
-            "POST /a HTTP/1.1\r\nHost: a\r\nX: 1\r\nContent-Length: 5\r\n\r\n",
-        );
-    }
-
-    #[test]
-    fn a_connection_that_will_not_be_kept_says_so() {
-        let mut out = Vec::new();
-        request("GET", Framing::Empty, &[]).write_head(Persistence::Close, &mut out);
-        assert_eq!(b"GET /a HTTP/1.1\r\nConnection: close\r\n\r\n", &*out);
-    }
 }

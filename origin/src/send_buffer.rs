@@ -3,6 +3,7 @@
 
 use crate::replay_buffer::ReplayBuffer;
 use bytes::{Buf, Bytes};
+use larder_semantics::field::FieldList;
 use std::collections::VecDeque;
 use std::io::IoSlice;
 
@@ -15,6 +16,8 @@ pub(crate) const SLICES: usize = 6;
 pub(crate) struct SendBuffer {
     head: Bytes,
     body: VecDeque<Bytes>,
+    /// Those behind the body, where they are not among its bytes.
+    pub(crate) trailers: Option<FieldList>,
     head_taken: usize,
     body_taken: u64,
     keeps: Keeps,

@@ -2,21 +2,18 @@
 //! for nobody. Where others wait for a place, such an exchange is told, the one that has rested longest first. What becomes of it then
 //! is its owner's affair: that the client goes on without the origin, or is sent away.
 
-use crate::{Exchange, OriginPool};
+use larder_counters::Counters;
 use larder_stdx::clock;
 use std::cell::{Cell, RefCell};
-use std::future::{Future, poll_fn};
-use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Poll, Waker};
+use std::task::Waker;
 use std::time::Duration;
 use tokio::sync::Notify;
-use tokio::time::timeout;
 
 /// How long an exchange must have rested in all before it is told, milliseconds, where its client is to do something.
 const GRACE: u64 = 1_000;
 /// How often one that waits for a place looks who rests.
-const LOOK: Duration = Duration::from_millis(250);
+pub(crate) const LOOK: Duration = Duration::from_millis(250);
 /// Bytes a second that a client is to send, over all the time in which it was waited for, so that it is not sent away for others.
 const LEAST_RATE: u64 = 4096;
 
@@ -59,7 +56,7 @@ pub(crate) struct StalledExchanges {
     looked: Cell<u64>,
 }
 
-struct StalledEntry {
+pub(crate) struct StalledEntry {
     whose: StallCause,
     /// Since when it rests, by the monotonic clock.
     since: u64,
@@ -87,7 +84,7 @@ impl StalledEntry {
     }
 
     /// Whether it is told as soon as others wait, however short it has rested.
-    fn is_at_once(&self) -> bool {
+    pub(crate) fn is_at_once(&self) -> bool {
         matches!(self.whose, StallCause::ForNobody | StallCause::Listens)
     }
 
@@ -99,29 +96,24 @@ impl StalledEntry {
     }
 }
 
-/// What of a rest is the exchange's own.
-#[derive(Default)]
-pub(crate) struct StallRecord {
-    /// For how many milliseconds, until now.
-    time: Cell<u64>,
-    /// Since when what is waited for has not come.
-    still: Cell<Option<u64>>,
-    /// Bytes of the request's body that were accepted.
-    pub came: Cell<u64>,
+impl StalledEntry {
+    /// Others wait for the place, once that was told; otherwise this waker is woken when it is.
+    pub(crate) fn is_wanted(&self) -> Option<PermitWanted> {
+        self.told.get()
+    }
+
+    /// Wakes this when it is told.
+    pub(crate) fn wakes(&self, waker: &Waker) {
+        self.waker.set(Some(waker.clone()));
+    }
 }
 
-/// A rest under way.
-struct Stall<'e> {
-    exchange: &'e Exchange,
-    origin: Rc<OriginPool>,
-    rester: Rc<StalledEntry>,
-}
-
-impl<'e> Stall<'e> {
-    fn begin(exchange: &'e Exchange, origin: Rc<OriginPool>, whose: StallCause) -> Self {
-        let StallRecord { time, still, came } = &exchange.rested;
+impl StalledExchanges {
+    /// An exchange rests from now on.
+    pub(crate) fn enter(&self, whose: StallCause, record: &StallRecord) -> Rc<StalledEntry> {
+        let StallRecord { time, still, came } = record;
         let since = clock::monotonic().0;
-        let rester = Rc::new(StalledEntry {
+        let entry = Rc::new(StalledEntry {
             whose,
             since,
             still: still.get().unwrap_or(since),
@@ -130,117 +122,67 @@ impl<'e> Stall<'e> {
             told: Cell::new(None),
             waker: Cell::new(None),
         });
-        still.set(Some(rester.still));
-        origin.resters.list.borrow_mut().push(rester.clone());
-        if rester.is_at_once() {
-            origin.press_at_once();
-        }
-        Self { exchange, origin, rester }
+        still.set(Some(entry.still));
+        self.list.borrow_mut().push(entry.clone());
+        entry
     }
-}
 
-impl Drop for Stall<'_> {
-    fn drop(&mut self) {
-        let Self { exchange, origin, rester } = self;
-        let mut list = origin.resters.list.borrow_mut();
-        if let Some(at) = list.iter().position(|it| Rc::ptr_eq(it, rester)) {
+    /// It does so no longer.
+    pub(crate) fn leave(&self, entry: &Rc<StalledEntry>, record: &StallRecord) {
+        let mut list = self.list.borrow_mut();
+        if let Some(at) = list.iter().position(|it| Rc::ptr_eq(it, entry)) {
             list.swap_remove(at);
         }
-        exchange.rested.time.set(rester.before + clock::monotonic().0.saturating_sub(rester.since));
-    }
-}
-
-impl Exchange {
-    /// Waits for `work`, which is not the origin's. It may be waited for further after this, and all is as before then.
-    ///
-    /// # Errors
-    /// [`PermitWanted`]: others wait for the place that this exchange has, and it has waited for a second in all. Never where it has none any
-    /// more, since all of the answer is here.
-    pub async fn resting<T>(
-        &self,
-        whose: StallCause,
-        mut work: Pin<&mut impl Future<Output = T>>,
-    ) -> Result<T, PermitWanted> {
-        let mut rest = None;
-        poll_fn(|context| {
-            if let Poll::Ready(done) = work.as_mut().poll(context) {
-                self.rested.still.set(None);
-                return Poll::Ready(Ok(done));
-            }
-            if rest.is_none() {
-                rest = self.place_held_for(whose).map(|it| Stall::begin(self, it, whose));
-            }
-            let Some(Stall { rester, .. }) = &rest else { return Poll::Pending };
-            if let Some(pressed) = rester.told.get()
-                && self.place_held_for(whose).is_some()
-            {
-                if whose == StallCause::Takes {
-                    self.read_little();
-                }
-                return Poll::Ready(Err(pressed));
-            }
-            rester.waker.set(Some(context.waker().clone()));
-            Poll::Pending
-        })
-        .await
-    }
-}
-
-impl OriginPool {
-    /// Waits for `place` in one of the lines, and has those who rest told meanwhile.
-    pub(crate) async fn pressing<T>(&self, mut place: Pin<&mut impl Future<Output = T>>) -> T {
-        // With the first look it stands in the line.
-        if let Poll::Ready(place) = poll_fn(|context| Poll::Ready(place.as_mut().poll(context))).await {
-            return place;
-        }
-        self.press_at_once();
-        loop {
-            match timeout(LOOK, place.as_mut()).await {
-                Ok(place) => return place,
-                Err(_) => self.press(),
-            }
-        }
+        record.time.set(entry.before + clock::monotonic().0.saturating_sub(entry.since));
     }
 
     /// Tells as many of those for whom nobody waits as others wait for a place, and of those who listen beyond the places for that:
     /// neither has anything to gain by a wait.
-    fn press_at_once(&self) {
-        let waiting = self.places.waiting();
+    pub(crate) fn press_at_once(&self, waiting: usize, counters: &Counters) {
         if waiting == 0 {
             return;
         }
         BELL.with(|it| it.notify_waiters());
-        let (now, list) = (clock::monotonic().0, self.resters.list.borrow());
+        let (now, list) = (clock::monotonic().0, self.list.borrow());
         let told = list.iter().filter(|it| it.told.get().is_some()).count();
         let mut at_once: Vec<_> =
             list.iter().filter(|it| it.is_at_once() && it.told.get().is_none()).collect();
         at_once.sort_by_key(|it| (it.whose, it.since));
-        for rester in at_once.into_iter().take(waiting.saturating_sub(told)) {
-            self.counters.origin_pressed.add(1);
-            rester.tell(now);
+        for entry in at_once.into_iter().take(waiting.saturating_sub(told)) {
+            counters.origin_pressed.add(1);
+            entry.tell(now);
         }
     }
 
     /// Tells as many of those who rest as wait for a place.
-    fn press(&self) {
+    pub(crate) fn press(&self, mut places: usize, mut uploads: usize, counters: &Counters) {
         let now = clock::monotonic().0;
-        let StalledExchanges { list, looked } = &self.resters;
-        if looked.replace(now) == now {
+        if self.looked.replace(now) == now {
             return; // Another that waits has just done so.
         }
         BELL.with(|it| it.notify_waiters());
-        let list = list.borrow();
+        let list = self.list.borrow();
         let mut ripe: Vec<_> = list.iter().filter_map(|it| Some((it.ripe(now)?, it))).collect();
         ripe.sort_by(|(a, one), (b, other)| one.whose.cmp(&other.whose).then(b.cmp(a)));
-        let (mut places, mut uploads) = (self.places.waiting(), self.uploads.waiting());
-        for (_, rester) in ripe {
-            let is_wanted = places > 0 || uploads > 0 && rester.whose == StallCause::Sends;
+        for (_, entry) in ripe {
+            let is_wanted = places > 0 || uploads > 0 && entry.whose == StallCause::Sends;
             if is_wanted {
                 places = places.saturating_sub(1);
-                uploads = uploads.saturating_sub(usize::from(rester.whose == StallCause::Sends));
-                self.counters.origin_pressed.add(1);
-                rester.tell(now);
+                uploads = uploads.saturating_sub(usize::from(entry.whose == StallCause::Sends));
+                counters.origin_pressed.add(1);
+                entry.tell(now);
             }
         }
     }
+}
+
+/// What of a rest is the exchange's own.
+#[derive(Default)]
+pub(crate) struct StallRecord {
+    /// For how many milliseconds, until now.
+    time: Cell<u64>,
+    /// Since when what is waited for has not come.
+    pub(crate) still: Cell<Option<u64>>,
+    /// Bytes of the request's body that were accepted.
+    pub(crate) came: Cell<u64>,
 }

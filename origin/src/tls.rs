@@ -5,7 +5,7 @@
 //! `close_notify` is an error here, so that a body that lasts until the connection closes cannot be cut short by a stranger
 //! (statement 6).
 
-use crate::dial::Socket;
+use crate::socket::Socket;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;

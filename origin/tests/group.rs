@@ -4,8 +4,8 @@ mod scripted;
 
 use larder_counters::Counters;
 use larder_origin::{
-    AllEjected, Balance, BalanceKey, Group, GroupRules, Http2, Membership, OriginChange, OriginError,
-    OriginLimits, OriginPool, OriginState, OutlierEjection, Paced,
+    AllEjected, Balance, BalanceKey, Group, GroupRules, Membership, OriginChange, OriginError, OriginLimits,
+    OriginPool, OriginState, OutlierEjection, Paced, Protocol,
 };
 use larder_stdx::clock;
 use larder_wire::message::Framing;
@@ -57,7 +57,7 @@ fn group_of(all: &[&Scripted], limits: OriginLimits, rules: GroupRules, ejection
         let membership = Membership {
             name,
             tls: None,
-            http2: Http2::Never,
+            protocol: Protocol::Http1,
             standing,
             weight: 1,
             ejection,

@@ -4,8 +4,8 @@ mod scripted;
 
 use larder_counters::Counters;
 use larder_origin::{
-    Http2, Membership, OriginAddress, OriginError, OriginLimits, OriginPool, OriginSecurity, OriginTls,
-    OutlierEjection, TlsSettings,
+    Membership, OriginAddress, OriginError, OriginLimits, OriginPool, OriginSecurity, OriginTls,
+    OutlierEjection, Protocol, TlsSettings,
 };
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::pki_types::PrivateKeyDer;
@@ -153,7 +153,7 @@ impl Server {
         let membership = Membership {
             name: "it".to_owned(),
             tls: Some(OriginSecurity { tls: OriginTls::new(settings).unwrap(), name: name.to_owned() }),
-            http2: Http2::Never,
+            protocol: Protocol::Http1,
             standing: Arc::default(),
             weight: 1,
             ejection: OutlierEjection::OFF,

@@ -79,7 +79,7 @@ fn begin(
     let own = Membership {
         name: member.name(),
         tls: origins.speaks(member),
-        http2: origins.http2(member),
+        protocol: origins.protocol(member),
         standing: Arc::default(),
         weight: 1,
         ejection: OutlierEjection::OFF,

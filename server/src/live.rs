@@ -143,9 +143,9 @@ impl Live {
         let one = |(at, member): (usize, &OriginMember)| {
             let standing = self.scopes.standing(&member.name());
             let (weight, drained) = (member.weight, member.drained);
-            let (tls, http2) = (proxy.to.speaks(member), proxy.to.http2(member));
+            let (tls, protocol) = (proxy.to.speaks(member), proxy.to.protocol(member));
             let (name, ejection) = (member.name(), *ejection);
-            let membership = Membership { name, tls, http2, standing, weight, ejection, drained };
+            let membership = Membership { name, tls, protocol, standing, weight, ejection, drained };
             let origin = OriginPool::in_group(member.at.clone(), proxy.limits, counters.clone(), membership);
             let teller = || errors.of(Subsystem::Origin);
             origin.on_failure(told(teller(), route, origin.name()));

@@ -7,8 +7,8 @@ use super::urls::WarmPage;
 use crate::admin_client;
 use crate::cli::{UrlSource, Warm};
 use larder_origin::{
-    Exchange, Http2, Membership, OriginAddress, OriginError, OriginLimits, OriginPool, OriginSecurity,
-    OriginTls, OutgoingRequest, OutlierEjection, RequestLine, TlsSettings,
+    Exchange, Membership, OriginAddress, OriginError, OriginLimits, OriginPool, OriginSecurity, OriginTls,
+    OutgoingRequest, OutlierEjection, Protocol, RequestLine, TlsSettings,
 };
 use larder_semantics::field::FieldList;
 use larder_semantics::scheme::Scheme;
@@ -161,7 +161,7 @@ impl Secure {
         let membership = Membership {
             name: self.at.to_string(),
             tls: Some(OriginSecurity { tls: self.tls.clone(), name: host.to_owned() }),
-            http2: Http2::Never,
+            protocol: Protocol::Http1,
             standing: Arc::default(),
             weight: 1,
             ejection: OutlierEjection::OFF,

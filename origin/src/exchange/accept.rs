@@ -1,10 +1,9 @@
-//! What the caller hands over of a request's body: framed, and held against what was announced. Writing it is not here.
+//! What the caller hands over of a request's body, held against what was announced. Its form is in `body_form`; writing it is not here.
 
 use super::{ExchangeLink, ExchangeState, Sending};
-use crate::OriginError;
+use crate::error::OriginError;
 use bytes::Bytes;
 use larder_semantics::field::FieldList;
-use larder_wire::http1::chunked;
 
 impl ExchangeState {
     pub(super) fn accept(&mut self, bytes: Bytes) -> Result<(), OriginError> {
@@ -14,22 +13,17 @@ impl ExchangeState {
         if matches!(self.link, ExchangeLink::Closed) {
             return Err(self.failure());
         }
-        match &mut self.sending {
-            Sending::Length(left) if bytes.len() as u64 <= *left => {
-                *left -= bytes.len() as u64;
-                if *left == 0 {
+        let length = bytes.len() as u64;
+        match self.sending {
+            Sending::Length(left) if length <= left => {
+                self.form.write_body(bytes, &mut self.unsent);
+                self.sending = Sending::Length(left - length);
+                if length == left {
+                    self.form.end(None, &mut self.unsent);
                     self.sending = Sending::Done;
                 }
-                self.unsent.push(bytes);
             }
-            Sending::Chunked if self.is_shared => self.unsent.push(bytes),
-            Sending::Chunked => {
-                let mut size = Vec::with_capacity(18);
-                chunked::write_size(bytes.len(), &mut size);
-                self.unsent.push(size.into());
-                self.unsent.push(bytes);
-                self.unsent.push(Bytes::from_static(b"\r\n"));
-            }
+            Sending::Unsized => self.form.write_body(bytes, &mut self.unsent),
             Sending::Raw => self.unsent.push(bytes),
             Sending::Failed => return Err(OriginError::Disconnected),
             Sending::Length(_) | Sending::Done => return Err(self.abandon()),
@@ -43,20 +37,12 @@ impl ExchangeState {
         match self.sending {
             Sending::Done => return Ok(()),
             _ if matches!(self.link, ExchangeLink::Closed) => return Err(self.failure()),
-            Sending::Chunked if self.is_shared => {
-                self.our_trailers = trailers.cloned();
-                self.sending = Sending::Done;
-            }
-            Sending::Chunked => {
-                let mut end = Vec::with_capacity(5);
-                chunked::write_end(trailers, &mut end);
-                self.unsent.push(end.into());
-                self.sending = Sending::Done;
-            }
-            Sending::Raw => self.sending = Sending::Done,
+            Sending::Unsized => self.form.end(trailers, &mut self.unsent),
+            Sending::Raw => {}
             Sending::Failed => return Err(OriginError::Disconnected),
             Sending::Length(_) => return Err(self.abandon()),
         }
+        self.sending = Sending::Done;
         self.awaits_continue = false;
         Ok(())
     }

@@ -1,23 +1,25 @@
 //! A request that is sent once more: on a fresh connection where a reused one died, or to another origin of the group. What may be
 //! sent again is decided here, how often and to whom in `group`.
 
-use super::{ExchangeLink, ExchangeState, Filled, ResponsePhase, Sending};
-use crate::channel::Channel;
+use super::{ExchangeLink, ExchangeState, ResponsePhase, Sending};
+use crate::codec::Codec;
 use crate::connection::History;
+use crate::error::OriginError;
 use crate::group::GroupAttempt;
-use crate::http2::ChannelNeeds;
 use crate::pool::Permit;
-use crate::{OriginError, OriginPool};
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+
+/// How often a request is begun anew that its origin refused.
+const MOST_REFUSALS: u32 = 2;
 
 /// A connection that is being opened in place of one that failed.
 pub(super) type Opening = Pin<Box<dyn Future<Output = Result<Opened, OriginError>>>>;
 
 /// That connection.
 pub(super) struct Opened {
-    way: Channel,
+    codec: Codec,
     /// Where it leads, if to another origin.
     elsewhere: Option<(Permit, GroupAttempt)>,
 }
@@ -37,16 +39,16 @@ impl ExchangeState {
         while let ExchangeLink::Opening { opening, is_elsewhere } = &mut self.link {
             let is_elsewhere = *is_elsewhere;
             match ready!(opening.as_mut().poll(cx)) {
-                Ok(Opened { way, elsewhere }) => {
-                    if let Some((place, turn)) = elsewhere {
-                        self.origin = place.origin().clone();
+                Ok(Opened { codec, elsewhere }) => {
+                    if let Some((permit, attempt)) = elsewhere {
+                        self.origin = permit.origin().clone();
                         self.origin.count_request();
-                        (self.place, self.turn) = (Some(place), Some(turn));
+                        (self.permit, self.attempt) = (Some(permit), Some(attempt));
                     }
-                    if !self.fits(&way) {
+                    if !self.fits(&codec) {
                         return Poll::Ready(Err(self.fail(OriginError::Disconnected)));
                     }
-                    self.link = way.into();
+                    self.link = ExchangeLink::Open(codec);
                     self.send_head(cx);
                     self.wake_reader();
                 }
@@ -67,16 +69,30 @@ impl ExchangeState {
 
     /// Whether the request may be sent again on another connection to its origin (RFC 9110 §9.2.2, RFC 9112 §9.3.1).
     pub(super) fn may_repeat(&self) -> bool {
-        let history = match &self.link {
-            ExchangeLink::Open(connection) => connection.history,
-            ExchangeLink::Shared(strand) => strand.history,
-            ExchangeLink::Opening { .. } | ExchangeLink::Closed => return false,
-        };
-        let died_unused = history == History::Reused && self.received == 0 && self.repeats == 0;
+        let ExchangeLink::Open(codec) = &self.link else { return false };
+        let died_unused = codec.history() == History::Reused && !self.has_received && self.repeats == 0;
         // Without its body it is no whole request, so the origin cannot have acted on it.
         let unread = self.request.has_body() && self.unsent.body_taken() == 0;
         let harmless = self.request.is_idempotent() && self.unsent.has_whole_body();
         died_unused && (unread || harmless || self.unsent.head_taken() == 0)
+    }
+
+    /// The origin did not begin with the request: takes back what it was sent, and says whether it may have it once more.
+    pub(super) fn may_repeat_refused(&mut self) -> bool {
+        if self.sending == Sending::Failed || !self.unsent.has_whole_body() {
+            return false;
+        }
+        self.unsent.take_back();
+        self.repeats < MOST_REFUSALS && !self.deadlines.is_over()
+    }
+
+    /// Whether what was accepted of a body can be sent by this codec: it lies in the form of the one before.
+    fn fits(&mut self, codec: &Codec) -> bool {
+        let form = codec.body_form(&self.request);
+        let is_begun = self.unsent.first().is_some() || self.sending != Sending::Unsized;
+        let fits = form == self.form || !is_begun;
+        self.form = form;
+        fits
     }
 
     /// The origin takes no more of the request: begins anew where that may be, unless it answered before it stopped.
@@ -87,17 +103,13 @@ impl ExchangeState {
         if is_answered || !may_repeat && !self.may_go_elsewhere() {
             return Poll::Ready(RetryDecision::Fail);
         }
-        let error = match &self.link {
-            // Of which nothing was taken that could be answered.
-            _ if may_repeat && self.unsent.body_taken() == 0 => OriginError::Disconnected,
-            ExchangeLink::Shared(strand) => match strand.failure() {
-                Some(error @ (OriginError::Disconnected | OriginError::NotHttp2)) => error.clone(),
-                // There is an answer, or what it sent is none: whoever reads is told.
-                _ => return Poll::Ready(RetryDecision::Fail),
-            },
-            _ => match ready!(self.poll_fill(0, cx)) {
-                Ok(Filled::Bytes) => return Poll::Ready(RetryDecision::Fail),
-                Ok(Filled::End) => OriginError::Disconnected,
+        // Nothing was taken that could be answered.
+        let is_unread = may_repeat && self.unsent.body_taken() == 0;
+        let error = match is_unread {
+            true => OriginError::Disconnected,
+            false => match ready!(self.poll_answered(cx)) {
+                // There is an answer, or what it sent is none: the reader is told.
+                Ok(()) => return Poll::Ready(RetryDecision::Fail),
                 Err(error) => error,
             },
         };
@@ -119,7 +131,10 @@ impl ExchangeState {
         let (origin, needs) = (self.origin.clone(), self.request.needs());
         // The old connection is closed first, so that there is one connection for the place we have.
         self.link = ExchangeLink::Closed;
-        let opening = Box::pin(async move { way_of(&origin, needs).await });
+        let opening = Box::pin(async move {
+            let codec = origin.fresh_channel(needs).await?;
+            Ok(Opened { codec, elsewhere: None })
+        });
         self.link = ExchangeLink::Opening { opening, is_elsewhere: false };
     }
 
@@ -128,13 +143,13 @@ impl ExchangeState {
         if !matches!(self.reading, ResponsePhase::Head) {
             return RetryDecision::Fail;
         }
-        if let Some(place) = &self.place {
-            place.failed(error);
+        if let Some(permit) = &self.permit {
+            permit.failed(error);
         }
-        if !self.may_go_elsewhere() || !self.turn.as_ref().is_some_and(|it| it.may_go_on(error)) {
+        if !self.may_go_elsewhere() || !self.attempt.as_ref().is_some_and(|it| it.may_go_on(error)) {
             return RetryDecision::Fail;
         }
-        let Some(turn) = self.turn.take() else { return RetryDecision::Fail };
+        let Some(attempt) = self.attempt.take() else { return RetryDecision::Fail };
         self.origin.counters.origin_retries_elsewhere.add(1);
         if error == &OriginError::Timeout {
             self.origin.counters.origin_timeouts.add(1);
@@ -147,8 +162,8 @@ impl ExchangeState {
         self.close();
         let needs = self.request.needs();
         let again = async move {
-            let (place, turn, way) = turn.again(needs).await?;
-            Ok(Opened { way, elsewhere: Some((place, turn)) })
+            let (permit, attempt, codec) = attempt.again(needs).await?;
+            Ok(Opened { codec, elsewhere: Some((permit, attempt)) })
         };
         self.link = ExchangeLink::Opening { opening: Box::pin(again), is_elsewhere: true };
         self.wake_reader();
@@ -157,10 +172,10 @@ impl ExchangeState {
 
     /// A final head came. One whose status is a failure is given on only where no other origin is asked.
     pub(super) fn judge(&mut self, status: u16) -> RetryDecision {
-        match &self.turn {
-            Some(turn) if turn.is_failure(status) => self.next_after(&OriginError::Status(status)),
+        match &self.attempt {
+            Some(attempt) if attempt.is_failure(status) => self.next_after(&OriginError::Status(status)),
             _ => {
-                self.place.iter().for_each(Permit::answered);
+                self.permit.iter().for_each(Permit::answered);
                 RetryDecision::Fail
             }
         }
@@ -178,12 +193,7 @@ impl ExchangeState {
 
     fn begin_anew(&mut self) {
         self.unsent.take_back();
-        (self.partial, self.received) = (0, 0);
+        self.has_received = false;
         (self.deadlines.read, self.deadlines.write) = (None, None);
     }
-}
-
-async fn way_of(origin: &OriginPool, needs: ChannelNeeds) -> Result<Opened, OriginError> {
-    let way = origin.fresh_way(needs).await?;
-    Ok(Opened { way, elsewhere: None })
 }

@@ -1,7 +1,7 @@
 //! How an exchange ends before its time: what is counted, and what is left of it. Whether it is tried once more is said in `again`.
 
 use super::{ExchangeLink, ExchangeState, ResponsePhase, Sending};
-use crate::OriginError;
+use crate::error::OriginError;
 use larder_wire::message::BadResponse;
 
 impl ExchangeState {
@@ -53,7 +53,7 @@ impl ExchangeState {
 
     pub(super) fn close(&mut self) {
         self.link = ExchangeLink::Closed;
-        self.place = None;
+        self.permit = None;
     }
 
     /// The error of an exchange whose connection is gone.

@@ -7,13 +7,14 @@
 use super::head::{self, Follows};
 use super::session::Seat;
 use crate::connection::History;
-use crate::deadline::Alarm;
-use crate::send_buffer::SendBuffer;
-use crate::{OriginError, OutgoingRequest};
+use crate::deadline::Alarms;
+use crate::error::OriginError;
+use crate::protocol::{Closing, Event};
+use crate::request::OutgoingRequest;
+use crate::send_buffer::{Keeps, SendBuffer};
 use bytes::Bytes;
 use h2::client::{ResponseFuture, SendRequest};
 use h2::{Reason, RecvStream, SendStream};
-use larder_semantics::field::FieldList;
 use larder_wire::message::{BadResponse, Framing, ResponseHead};
 use std::future::Future;
 use std::pin::Pin;
@@ -26,8 +27,7 @@ pub(crate) struct H2Stream {
     pub(crate) history: History,
     answer: StreamResponse,
     ours: SendSide,
-    pub(crate) read_alarm: Alarm,
-    pub(crate) write_alarm: Alarm,
+    pub(crate) alarms: Alarms,
 }
 
 /// Their side.
@@ -50,26 +50,6 @@ enum SendSide {
     Ended,
 }
 
-/// What came of a body.
-#[derive(Debug)]
-pub(crate) enum BodyResult {
-    /// Some.
-    Some(Bytes),
-    /// All of it had come before.
-    End(Option<FieldList>),
-}
-
-/// What a request does once all of its body was handed over.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Closing<'a> {
-    /// More will be.
-    NotYet,
-    /// It ends.
-    End,
-    /// It ends with these.
-    Trailers(&'a FieldList),
-}
-
 impl H2Stream {
     pub(super) fn new(seat: Seat, sender: SendRequest<Bytes>, history: History) -> Self {
         Self {
@@ -77,13 +57,18 @@ impl H2Stream {
             history,
             answer: StreamResponse::Unasked(sender),
             ours: SendSide::Ended,
-            read_alarm: Alarm::default(),
-            write_alarm: Alarm::default(),
+            alarms: Alarms::default(),
         }
     }
 
     /// Sends the head. What goes wrong is met when the response is asked for.
-    pub(crate) fn send_head(&mut self, outgoing: &OutgoingRequest) {
+    pub(crate) fn write_head(&mut self, outgoing: &OutgoingRequest, unsent: &mut SendBuffer) {
+        self.send_head(outgoing);
+        // Whatever the method: an origin may refuse it unread.
+        unsent.begin(Bytes::new(), 1, Keeps::Body);
+    }
+
+    fn send_head(&mut self, outgoing: &OutgoingRequest) {
         let StreamResponse::Unasked(sender) = &mut self.answer else { return };
         let ends = matches!(outgoing.framing, Framing::Empty | Framing::Length(0));
         let Some(request) = head::request(outgoing, self.seat.0.scheme.clone()) else {
@@ -106,18 +91,33 @@ impl H2Stream {
     }
 
     /// Hands over some of the body, or its end; ready once that was done.
-    pub(crate) fn poll_send(
+    ///
+    /// # Errors
+    /// [`OriginError::Refused`]; otherwise [`OriginError::Disconnected`], and the response, when it is read, says what it was.
+    pub(crate) fn poll_write(
         &mut self,
         unsent: &mut SendBuffer,
-        closing: Closing<'_>,
+        closing: Closing,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), OriginError>> {
+        self.poll_send(unsent, closing, cx).map_err(|error| match error {
+            OriginError::Refused => error,
+            _ => OriginError::Disconnected,
+        })
+    }
+
+    fn poll_send(
+        &mut self,
+        unsent: &mut SendBuffer,
+        closing: Closing,
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), OriginError>> {
         let SendSide::Open(stream) = &mut self.ours else { return Poll::Ready(Err(self.why(cx))) };
         let Some(length) = unsent.first() else {
-            let sent = match closing {
-                Closing::NotYet => return Poll::Ready(Ok(())),
-                Closing::End => stream.send_data(Bytes::new(), true),
-                Closing::Trailers(list) => stream.send_trailers(head::trailers(list)),
+            let sent = match (closing, &unsent.trailers) {
+                (Closing::NotYet, _) => return Poll::Ready(Ok(())),
+                (Closing::End, None) => stream.send_data(Bytes::new(), true),
+                (Closing::End, Some(list)) => stream.send_trailers(head::trailers(list)),
             };
             return Poll::Ready(self.sent(sent.is_ok(), true, cx));
         };
@@ -129,7 +129,7 @@ impl H2Stream {
             }
         }
         let piece = unsent.take(stream.capacity());
-        let ends = unsent.first().is_none() && matches!(closing, Closing::End);
+        let ends = unsent.first().is_none() && closing == Closing::End && unsent.trailers.is_none();
         let sent = stream.send_data(piece, ends);
         Poll::Ready(self.sent(sent.is_ok(), ends, cx))
     }
@@ -159,8 +159,21 @@ impl H2Stream {
         }
     }
 
+    /// The next of the response.
+    pub(crate) fn poll_read(
+        &mut self,
+        method: &str,
+        limit: usize,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Event, OriginError>> {
+        match self.answer {
+            StreamResponse::Body(..) => self.poll_next(cx),
+            _ => self.poll_head(method, limit, cx).map_ok(Event::Head),
+        }
+    }
+
     /// The next head.
-    pub(crate) fn poll_head(
+    fn poll_head(
         &mut self,
         method: &str,
         limit: usize,
@@ -213,12 +226,12 @@ impl H2Stream {
     }
 
     /// Whether the response has come to its end, so far as that is known without waiting.
-    pub(crate) fn has_come(&self) -> bool {
+    pub(crate) fn is_whole(&self) -> bool {
         matches!(&self.answer, StreamResponse::Body(body, _) if body.is_end_stream())
     }
 
     /// The next of the body, or its end, which is said by the other side and agrees with what was announced.
-    pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<BodyResult, OriginError>> {
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Event, OriginError>> {
         loop {
             let StreamResponse::Body(body, left) = &mut self.answer else {
                 return Poll::Ready(Err(OriginError::Disconnected));
@@ -227,7 +240,9 @@ impl H2Stream {
                 let missing = left.is_some_and(|it| it > 0);
                 return Poll::Ready(match ready!(body.poll_trailers(cx)) {
                     Ok(_) if missing => Err(OriginError::Disconnected),
-                    Ok(trailers) => Ok(BodyResult::End(trailers.as_ref().and_then(head::read_trailers))),
+                    Ok(trailers) => {
+                        Ok(Event::End(Bytes::new(), trailers.as_ref().and_then(head::read_trailers)))
+                    }
                     Err(error) => Err(in_body(self.blame(&error))),
                 });
             };
@@ -244,16 +259,22 @@ impl H2Stream {
                 }
             }
             if !bytes.is_empty() {
-                return Poll::Ready(Ok(BodyResult::Some(bytes)));
+                return Poll::Ready(Ok(Event::Body(bytes)));
             }
         }
     }
 
-    /// Why there will be no response; `None` where there may be one, or is.
-    pub(crate) fn failure(&self) -> Option<&OriginError> {
+    /// Whether there may be a response, or is one, as far as that is known without waiting.
+    ///
+    /// # Errors
+    /// There will be none, for a reason for which the request may be sent once more.
+    pub(crate) fn answered(&self) -> Result<(), OriginError> {
         match &self.answer {
-            StreamResponse::Failed(error) => Some(error),
-            _ => None,
+            StreamResponse::Failed(error @ (OriginError::Disconnected | OriginError::NotHttp2)) => {
+                Err(error.clone())
+            }
+            // What it sent is no answer: the reader is told.
+            _ => Ok(()),
         }
     }
 

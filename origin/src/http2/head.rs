@@ -1,6 +1,6 @@
 //! Heads as the library has them: a request made for it, a response read from it as strictly as one of HTTP/1.1. Frames are not here.
 
-use crate::OutgoingRequest;
+use crate::request::OutgoingRequest;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::uri::{Authority, PathAndQuery, Scheme, Uri};
 use larder_semantics::field::{self, FieldList};
@@ -186,7 +186,7 @@ pub(super) fn read_trailers(map: &HeaderMap) -> Option<FieldList> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::RequestLine;
+    use crate::request::RequestLine;
 
     fn said(method: &str, target: &str, framing: Framing, lines: &[(&str, &str)]) -> String {
         let mut fields = FieldList::new();

@@ -1,11 +1,11 @@
 //! One connection that speaks HTTP/2: its settings, who may still begin a stream on it, and whether the other side is alive. What goes
-//! over a stream is in `strand`.
+//! over a stream is in `h2_stream`.
 
 use super::H2Stream;
-use crate::connection::History;
+use crate::connection::{History, OriginSocket};
 use crate::deadline::now;
-use crate::dial::OriginSocket;
-use crate::{OriginError, OriginLimits};
+use crate::error::OriginError;
+use crate::limits::OriginLimits;
 use bytes::Bytes;
 use h2::client::{Builder, Connection, SendRequest};
 use h2::{Ping, PingPong};
@@ -122,7 +122,7 @@ impl Http2Session {
     }
 
     /// A stream, if it takes one more now.
-    pub(crate) fn strand(self: &Rc<Self>) -> Option<H2Stream> {
+    pub(crate) fn stream(self: &Rc<Self>) -> Option<H2Stream> {
         if !self.has_room() {
             return None;
         }

@@ -17,18 +17,18 @@ pub(crate) struct Sessions {
 
 impl Sessions {
     /// A stream of one that has room: the first of them, so that those behind are unused once there is less to do.
-    pub(crate) fn strand(&self) -> Option<H2Stream> {
+    pub(crate) fn stream(&self) -> Option<H2Stream> {
         let mut all = self.all.borrow_mut();
         all.retain(|it| !it.is_over());
-        all.iter().find_map(Http2Session::strand)
+        all.iter().find_map(Http2Session::stream)
     }
 
     /// One was opened: a stream of it, and it is there for others.
     pub(crate) fn add(&self, session: Rc<Http2Session>) -> Option<H2Stream> {
         self.chosen.set(true);
-        let strand = session.strand();
+        let stream = session.stream();
         self.all.borrow_mut().push(session);
-        strand
+        stream
     }
 
     /// The origin chose HTTP/1.1.

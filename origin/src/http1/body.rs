@@ -1,13 +1,13 @@
 //! A response body taken out of the read buffer and verified by its framing. Reading from the socket is not here.
 
-use crate::OriginError;
+use crate::error::OriginError;
 use bytes::{Buf, Bytes, BytesMut};
 use larder_semantics::field::FieldList;
 use larder_wire::http1::chunked::{ChunkStep, ChunkedDecoder};
 
 /// What is left of a body.
 #[derive(Debug)]
-pub(crate) enum RemainingBody {
+pub(super) enum RemainingBody {
     /// This many bytes, above zero.
     Length(u64),
     /// Until the decoder says so.
@@ -18,7 +18,7 @@ pub(crate) enum RemainingBody {
 
 /// What the buffer held.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum TakenBytes {
+pub(super) enum TakenBytes {
     /// Some of the body; more follows, or its end is not seen yet.
     Some(Bytes),
     /// All the rest of the body; may be empty.
@@ -29,7 +29,7 @@ pub(crate) enum TakenBytes {
 
 /// What the end of the connection means to a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum AtClose {
+pub(super) enum AtClose {
     /// It was the end.
     Complete,
     /// The body is cut short.
@@ -41,7 +41,7 @@ impl RemainingBody {
     ///
     /// # Errors
     /// [`OriginError::BadBody`].
-    pub(crate) fn take(&mut self, buffer: &mut BytesMut) -> Result<TakenBytes, OriginError> {
+    pub(super) fn take(&mut self, buffer: &mut BytesMut) -> Result<TakenBytes, OriginError> {
         match self {
             RemainingBody::Length(left) => {
                 let length = usize::try_from(*left).unwrap_or(usize::MAX).min(buffer.len());
@@ -59,7 +59,7 @@ impl RemainingBody {
     }
 
     /// What it means that the connection was closed, without an error, and the buffer is used up.
-    pub(crate) fn at_close(&self) -> AtClose {
+    pub(super) fn at_close(&self) -> AtClose {
         match self {
             RemainingBody::Close => AtClose::Complete,
             RemainingBody::Length(_) | RemainingBody::Chunked(_) => AtClose::Truncated,
@@ -67,7 +67,7 @@ impl RemainingBody {
     }
 
     /// How many more bytes there are at least: a hint for the size of the next read.
-    pub(crate) fn expects(&self) -> u64 {
+    pub(super) fn expects(&self) -> u64 {
         match self {
             RemainingBody::Length(left) => *left,
             RemainingBody::Chunked(_) | RemainingBody::Close => 0,

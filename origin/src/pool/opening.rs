@@ -1,14 +1,13 @@
-//! What an exchange goes over: a connection of its own, or a stream of one that it shares; an unused one, or one that is opened for it.
-//! Who may have one, and what becomes of it afterwards, is in `pool`.
+//! A connection for an exchange: an unused one, a stream of one that others use, or one that is opened for it.
 
-use crate::connection::OriginConnection;
+use super::{OriginPool, OriginSecurity};
+use crate::codec::Codec;
+use crate::connection::{OriginConnection, OriginSocket, Persistence};
 use crate::deadline::{after, now};
-use crate::dial::OriginSocket;
-use crate::http2::{ChannelNeeds, H2Stream, Http2, Http2Session};
-use crate::pool::OriginSecurity;
-use crate::request::Persistence;
+use crate::error::OriginError;
+use crate::http2::Http2Session;
+use crate::protocol::{ChannelNeeds, Protocol};
 use crate::tls::Offers;
-use crate::{OriginError, OriginPool};
 use larder_stdx::descriptors;
 use larder_wire::message::Version;
 use std::cell::Cell;
@@ -20,31 +19,23 @@ const FOR_A_DESCRIPTOR: Duration = Duration::from_millis(20);
 /// and how long in all: it is no worse off than those who wait to be let in.
 const FOR_DESCRIPTORS: Duration = Duration::from_secs(30);
 
-/// What an exchange goes over.
-pub(crate) enum Channel {
-    /// HTTP/1.1.
-    Alone(OriginConnection),
-    /// HTTP/2.
-    Shared(Box<H2Stream>),
-}
-
-/// The protocol that a new connection speaks.
-enum OriginProtocol {
-    Http1(OriginSocket),
-    Http2(OriginSocket),
+/// A connection that was opened, and whether others may share it.
+enum Opened {
+    Exclusive(OriginSocket),
+    Multiplexed(OriginSocket),
 }
 
 impl OriginPool {
     /// An unused connection or a stream of one that has room, or a new one. Where this process has no descriptor left, whichever
     /// comes first.
-    pub(crate) async fn way(
+    pub(crate) async fn channel(
         &self,
         needs: ChannelNeeds,
         deadline: &Cell<Option<Instant>>,
-    ) -> Result<Channel, OriginError> {
+    ) -> Result<Codec, OriginError> {
         loop {
-            if let Some(way) = self.unused(needs) {
-                return Ok(way);
+            if let Some(channel) = self.unused(needs) {
+                return Ok(channel);
             }
             if !self.opens_for_many(needs) {
                 return self.open(needs, deadline, || self.unused(needs)).await;
@@ -59,36 +50,28 @@ impl OriginPool {
     }
 
     /// The same, after a connection was not there any more: one that was unused as long may not be there either.
-    pub(crate) async fn fresh_way(&self, needs: ChannelNeeds) -> Result<Channel, OriginError> {
+    pub(crate) async fn fresh_channel(&self, needs: ChannelNeeds) -> Result<Codec, OriginError> {
         let deadline = Cell::new(None);
         match self.opens_for_many(needs) {
-            true => self.way(needs, &deadline).await,
+            true => self.channel(needs, &deadline).await,
             false => self.open(needs, &deadline, || None).await,
-        }
-    }
-
-    fn shares(&self, needs: ChannelNeeds) -> bool {
-        match self.http2 {
-            Http2::Never => false,
-            Http2::Offered => needs == ChannelNeeds::Any,
-            Http2::Known => true,
         }
     }
 
     /// Whether a connection that is opened now has room for others, as far as that is known.
     fn opens_for_many(&self, needs: ChannelNeeds) -> bool {
-        let speaks_it = self.http2 == Http2::Known || self.sessions.is_chosen();
-        self.shares(needs) && speaks_it && self.persistence() == Persistence::Keep
+        let speaks_it = self.protocol == Protocol::Http2 || self.sessions.is_chosen();
+        self.protocol.multiplexes(needs) && speaks_it && self.persistence() == Persistence::Keep
     }
 
-    fn unused(&self, needs: ChannelNeeds) -> Option<Channel> {
-        if self.shares(needs)
-            && let Some(strand) = self.sessions.strand()
+    fn unused(&self, needs: ChannelNeeds) -> Option<Codec> {
+        if self.protocol.multiplexes(needs)
+            && let Some(stream) = self.sessions.stream()
         {
             self.counters.origin_reuses.add(1);
-            return Some(Channel::Shared(Box::new(strand)));
+            return Some(Codec::Http2(Box::new(stream)));
         }
-        self.reuse().map(Channel::Alone)
+        self.reuse().map(|it| self.protocol.exclusive(it))
     }
 
     /// A new connection; or, where there is no descriptor for it, what `other` has first.
@@ -96,8 +79,8 @@ impl OriginPool {
         &self,
         needs: ChannelNeeds,
         deadline: &Cell<Option<Instant>>,
-        other: impl Fn() -> Option<Channel>,
-    ) -> Result<Channel, OriginError> {
+        other: impl Fn() -> Option<Codec>,
+    ) -> Result<Codec, OriginError> {
         let mut until = None;
         loop {
             match self.connect(needs, self.connect_by(deadline)).await {
@@ -113,16 +96,16 @@ impl OriginPool {
                 return Err(OriginError::NoDescriptor);
             }
             sleep(FOR_A_DESCRIPTOR).await;
-            if let Some(way) = other() {
-                return Ok(way);
+            if let Some(channel) = other() {
+                return Ok(channel);
             }
             deadline.set(Some(after(now(), self.limits.connect))); // That was none of the origin's doing.
         }
     }
 
     /// Connects before `deadline`.
-    async fn connect(&self, needs: ChannelNeeds, deadline: Instant) -> Result<Channel, OriginError> {
-        let connected = match self.stream(needs, deadline).await {
+    async fn connect(&self, needs: ChannelNeeds, deadline: Instant) -> Result<Codec, OriginError> {
+        let connected = match self.socket(needs, deadline).await {
             Ok(stream) => {
                 self.counters.origin_connects.add(1);
                 self.begin_speaking(stream).await
@@ -140,32 +123,29 @@ impl OriginPool {
         })
     }
 
-    async fn begin_speaking(&self, spoken: OriginProtocol) -> Result<Channel, OriginError> {
-        let stream = match spoken {
-            OriginProtocol::Http1(stream) => {
+    async fn begin_speaking(&self, opened: Opened) -> Result<Codec, OriginError> {
+        let socket = match opened {
+            Opened::Exclusive(socket) => {
                 self.standing.speaks(Version::Http11);
-                return Ok(Channel::Alone(OriginConnection::new(stream)));
+                return Ok(self.protocol.exclusive(OriginConnection::new(socket, self.shared.clone())));
             }
-            OriginProtocol::Http2(stream) => stream,
+            Opened::Multiplexed(socket) => socket,
         };
         let keeps = self.persistence() == Persistence::Keep;
-        let session = Http2Session::begin(stream, &self.limits, keeps, &self.counters).await?;
+        let session = Http2Session::begin(socket, &self.limits, keeps, &self.counters).await?;
         self.standing.speaks(Version::Http2);
-        let strand = self.sessions.add(session).ok_or(OriginError::Disconnected)?;
-        Ok(Channel::Shared(Box::new(strand)))
+        let stream = self.sessions.add(session).ok_or(OriginError::Disconnected)?;
+        Ok(Codec::Http2(Box::new(stream)))
     }
 
-    async fn stream(&self, needs: ChannelNeeds, deadline: Instant) -> Result<OriginProtocol, OriginError> {
+    async fn socket(&self, needs: ChannelNeeds, deadline: Instant) -> Result<Opened, OriginError> {
+        let multiplexes = self.protocol.multiplexes(needs);
         let socket = self.dialer.dial(deadline).await?;
         let Some(OriginSecurity { tls, name }) = &self.tls else {
-            let stream = OriginSocket::Plain(socket);
-            return Ok(if self.shares(needs) {
-                OriginProtocol::Http2(stream)
-            } else {
-                OriginProtocol::Http1(stream)
-            });
+            let socket = OriginSocket::Plain(socket);
+            return Ok(if multiplexes { Opened::Multiplexed(socket) } else { Opened::Exclusive(socket) });
         };
-        let offers = if self.shares(needs) { Offers::Both } else { Offers::Http1 };
+        let offers = if multiplexes { Offers::Both } else { Offers::Http1 };
         let until = after(now(), self.limits.handshake);
         match timeout_at(until, tls.shake_hands(name, offers, socket)).await {
             Ok(Ok(stream)) => {
@@ -173,12 +153,12 @@ impl OriginPool {
                 let chosen = stream.speaks_http2();
                 let stream = OriginSocket::Tls(Box::new(stream));
                 if chosen {
-                    return Ok(OriginProtocol::Http2(stream));
+                    return Ok(Opened::Multiplexed(stream));
                 }
                 if offers == Offers::Both {
                     self.sessions.was_not_chosen();
                 }
-                Ok(OriginProtocol::Http1(stream))
+                Ok(Opened::Exclusive(stream))
             }
             Ok(Err(why)) => {
                 self.counters.origin_tls_failures.add(1);

@@ -1,0 +1,195 @@
+//! HTTP/1.1 towards an origin: one request and its response on a connection of its own. When what is sent, how long that may take and
+//! whether a request is sent once more is decided in `exchange`.
+//!
+//! ```text
+//! Head ── (interim, again Head) ── Body ── Whole
+//! ```
+
+mod body;
+mod head;
+
+use crate::body_form::BodyForm;
+use crate::connection::OriginConnection;
+use crate::error::OriginError;
+use crate::protocol::{Event, Reusable};
+use crate::request::OutgoingRequest;
+use crate::send_buffer::{Keeps, SLICES, SendBuffer};
+use body::{AtClose, RemainingBody, TakenBytes};
+use bytes::{Buf, Bytes};
+use larder_wire::http1::response::{ParsedResponse, parse};
+use larder_wire::message::{Framing, ResponseHead};
+use std::io::IoSlice;
+use std::task::{Context, Poll, ready};
+
+/// Largest head that is written in the room that an origin's exchanges share; larger ones give theirs back.
+const SCRATCH: usize = 64 * 1024;
+
+/// An exchange on its connection.
+pub(crate) struct Http1Exchange {
+    pub(crate) connection: OriginConnection,
+    reading: ReadPosition,
+    /// How long the buffer was when it was last seen to hold no whole head.
+    partial: usize,
+    /// The response lets the connection live on.
+    keeps: bool,
+}
+
+/// What of the response comes next.
+enum ReadPosition {
+    Head,
+    Body(RemainingBody),
+    Whole,
+}
+
+impl Http1Exchange {
+    pub(crate) fn new(connection: OriginConnection) -> Self {
+        Self { connection, reading: ReadPosition::Head, partial: 0, keeps: false }
+    }
+
+    /// Writes the head, and leaves to [`Http1Exchange::poll_write`] what does not go out at once.
+    pub(crate) fn write_head(
+        &mut self,
+        request: &OutgoingRequest,
+        unsent: &mut SendBuffer,
+        cx: &mut Context<'_>,
+    ) {
+        let mut head = self.connection.shared.scratch.take();
+        head.clear();
+        head::write(request, self.connection.shared.persistence, &mut head);
+        let taken = match self.connection.poll_write(&[IoSlice::new(&head)], cx) {
+            Poll::Ready(Ok(length)) => length,
+            // An error is met again by the next write.
+            Poll::Ready(Err(_)) | Poll::Pending => 0,
+        };
+        let keeps = if request.is_idempotent() { Keeps::Body } else { Keeps::Nothing };
+        unsent.begin(Bytes::copy_from_slice(head.get(taken..).unwrap_or_default()), taken, keeps);
+        if head.capacity() <= SCRATCH {
+            self.connection.shared.scratch.replace(head);
+        }
+    }
+
+    /// The form of the body of a request.
+    pub(crate) fn body_form(request: &OutgoingRequest) -> BodyForm {
+        match request.framing {
+            Framing::Chunked | Framing::Close => BodyForm::Chunked,
+            Framing::Empty | Framing::Length(_) => BodyForm::Plain,
+        }
+    }
+
+    /// Writes once of what is unsent.
+    pub(crate) fn poll_write(
+        &mut self,
+        unsent: &mut SendBuffer,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), OriginError>> {
+        let mut slices = [IoSlice::new(&[]); SLICES];
+        let count = unsent.slices(&mut slices);
+        let written = ready!(self.connection.poll_write(&slices[..count], cx));
+        Poll::Ready(match written {
+            Ok(length) => {
+                unsent.took(length);
+                Ok(())
+            }
+            Err(_) => Err(OriginError::Disconnected),
+        })
+    }
+
+    /// The next of the response: from the buffer, or else by one read into it.
+    pub(crate) fn poll_read(
+        &mut self,
+        method: &str,
+        limit: usize,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Event, OriginError>> {
+        if let Some(event) = self.take(method, limit)? {
+            return Poll::Ready(Ok(event));
+        }
+        let (expects, at_close) = match &self.reading {
+            ReadPosition::Body(body) => (body.expects(), body.at_close()),
+            ReadPosition::Head | ReadPosition::Whole => (0, AtClose::Truncated),
+        };
+        Poll::Ready(match ready!(self.connection.poll_read(expects, cx)) {
+            Ok(0) if at_close == AtClose::Complete => {
+                self.reading = ReadPosition::Whole;
+                Ok(Event::End(Bytes::new(), None))
+            }
+            Ok(0) | Err(_) => Err(OriginError::Disconnected),
+            Ok(_) => Ok(Event::More),
+        })
+    }
+
+    /// Waits until something of the response is here, and leaves it where it is.
+    pub(crate) fn poll_answered(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), OriginError>> {
+        Poll::Ready(match ready!(self.connection.poll_read(0, cx)) {
+            Ok(0) | Err(_) => Err(OriginError::Disconnected),
+            Ok(_) => Ok(()),
+        })
+    }
+
+    fn take(&mut self, method: &str, limit: usize) -> Result<Option<Event>, OriginError> {
+        let body = match &mut self.reading {
+            ReadPosition::Head => return Ok(self.take_head(method, limit)?.map(Event::Head)),
+            ReadPosition::Body(body) => body,
+            ReadPosition::Whole => return Ok(None),
+        };
+        Ok(match body.take(&mut self.connection.buffer)? {
+            TakenBytes::Some(bytes) => Some(Event::Body(bytes)),
+            TakenBytes::Last(bytes, trailers) => {
+                self.reading = ReadPosition::Whole;
+                Some(Event::End(bytes, trailers))
+            }
+            TakenBytes::Nothing => None,
+        })
+    }
+
+    /// The next head, if the buffer holds a whole one.
+    fn take_head(&mut self, method: &str, limit: usize) -> Result<Option<ResponseHead>, OriginError> {
+        let buffer = &mut self.connection.buffer;
+        // A head that drips is not read again for every byte: only when a line ended, or the buffer doubled.
+        let fresh = buffer.get(self.partial..).unwrap_or_default();
+        let is_due = self.partial == 0 || fresh.contains(&b'\n') || buffer.len() >= 2 * self.partial;
+        if buffer.is_empty() || !is_due && buffer.len() < limit {
+            return Ok(None);
+        }
+        match parse(buffer, limit, method) {
+            Ok(ParsedResponse::Head(response, length)) => {
+                buffer.advance(length);
+                self.partial = 0;
+                self.begin_body(&response);
+                Ok(Some(response))
+            }
+            Ok(ParsedResponse::Partial) => {
+                self.partial = buffer.len();
+                Ok(None)
+            }
+            Err(bad) => Err(OriginError::BadHead(bad)),
+        }
+    }
+
+    fn begin_body(&mut self, response: &ResponseHead) {
+        self.keeps = response.keep_alive;
+        self.reading = match (response.status, response.framing) {
+            // No HTTP any more: it ends where the connection does.
+            (101, _) => ReadPosition::Body(RemainingBody::Close),
+            (100..=199, _) => ReadPosition::Head,
+            (_, Framing::Empty | Framing::Length(0)) => ReadPosition::Whole,
+            (_, Framing::Length(length)) => ReadPosition::Body(RemainingBody::Length(length)),
+            (_, Framing::Chunked) => ReadPosition::Body(RemainingBody::Chunked(Box::default())),
+            (_, Framing::Close) => ReadPosition::Body(RemainingBody::Close),
+        };
+    }
+
+    /// Whether the response is whole.
+    pub(crate) fn is_whole(&self) -> bool {
+        matches!(self.reading, ReadPosition::Whole)
+    }
+
+    /// Whether the connection may be used again, now that the response is whole.
+    pub(crate) fn reusable(&self) -> Reusable {
+        match self.keeps {
+            _ if !self.connection.buffer.is_empty() => Reusable::Surplus,
+            true => Reusable::Yes,
+            false => Reusable::No,
+        }
+    }
+}
