@@ -3,7 +3,7 @@
 
 use super::{Admin, AdminRequest, AdminResponse, note, problem_at};
 use larder_semantics::coding::{AcceptedCodings, Coding};
-use larder_semantics::validator;
+use larder_semantics::entity_tag;
 use larder_transport::Synthetic;
 use larder_wire::message::Request;
 
@@ -54,7 +54,7 @@ impl PageFile {
         let (coding, bytes) = self.form(request);
         let etag = format!("\"{}{}\"", self.etag, coding.unwrap_or(""));
         let known = request.fields.get("if-none-match").unwrap_or_default();
-        let is_known = validator::entity_tags(known).any(|it| validator::weak_eq(it, etag.as_bytes()));
+        let is_known = entity_tag::entity_tags(known).any(|it| entity_tag::weak_eq(it, etag.as_bytes()));
         let whole = match is_known {
             true => Synthetic::empty(304),
             false => Synthetic::new(200, self.content_type, bytes),

@@ -47,7 +47,7 @@ impl<'c> Machine<'_, 'c> {
     ) -> Sent {
         let mut fields = self.fields_of(stored.fields(), stored, report);
         transcode::mark(&mut fields);
-        match self.precondition(&transcode::form_meta(&stored.meta)) {
+        match self.precondition(&stored.meta.of_form()) {
             Precondition::Proceed => {}
             early => return self.send_precondition(reply, early, fields, report).await,
         }
@@ -84,7 +84,7 @@ impl<'c> Machine<'_, 'c> {
         report: CacheReport,
     ) -> Sent {
         transcode::mark(&mut fields);
-        match self.precondition(&transcode::form_meta(&head.meta)) {
+        match self.precondition(&head.meta.of_form()) {
             Precondition::Proceed => {}
             early => return self.send_precondition(reply, early, fields, report).await,
         }

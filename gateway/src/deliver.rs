@@ -121,7 +121,7 @@ fn precondition(meta: &Meta, facts: &RequestFacts<'_>, fields: &[Field<'_>]) -> 
 /// Which bytes of a stored response, that is whole, a request gets.
 fn selection(stored: &Stored, facts: &RequestFacts<'_>, fields: &[Field<'_>]) -> Selection {
     let by_tag = !facts.conditional
-        || !transcode::is_negotiated(&stored.fields(), &stored.meta)
+        || !stored.meta.is_negotiated(&stored.fields())
         || transcode::ranges_by_tag_alone(fields);
     let applies =
         |_: &&[u8]| by_tag && stored.meta.status == 200 && conditional::range_applies(fields, &stored.meta);
@@ -138,7 +138,7 @@ pub(crate) fn status_of(
     let form = stored.forms.as_ref().is_some_and(|it| {
         !matches!(coding::choose(it, policy, fields, facts).serve, Serve::Own | Serve::Unsuitable)
     });
-    let judged = if form { &transcode::form_meta(&stored.meta) } else { &stored.meta };
+    let judged = if form { &stored.meta.of_form() } else { &stored.meta };
     match precondition(judged, facts, fields) {
         Precondition::NotModified => return 304,
         Precondition::Failed => return 412,
@@ -273,7 +273,7 @@ impl<'c> Machine<'_, 'c> {
         report: CacheReport,
     ) -> Sent {
         let fields = self.fields_of(form.fields.clone(), stored, report);
-        match self.precondition(&transcode::form_meta(&stored.meta)) {
+        match self.precondition(&stored.meta.of_form()) {
             Precondition::Proceed => {}
             early => return self.send_precondition(reply, early, fields, report).await,
         }

@@ -4,9 +4,10 @@
 use crate::assemble::assemble;
 use crate::coding;
 use crate::route::{self, Gateway, GatewayRoute, Spreading};
+use larder_semantics::cookies::CookieLines;
 use larder_semantics::field::FieldList;
 use larder_semantics::policy::Policy;
-use larder_semantics::request::{CookieLines, RequestFacts};
+use larder_semantics::request::RequestFacts;
 use larder_semantics::storable::{self, Storable};
 use larder_semantics::stored::{self, Meta};
 use larder_semantics::tiers;

@@ -1,6 +1,7 @@
 //! Preconditions of a request against a stored response: RFC 9110 §13, in its order of precedence.
 
 use crate::date;
+use crate::entity_tag;
 use crate::field::{self, Field};
 use crate::stored::Meta;
 use crate::validator;
@@ -25,7 +26,7 @@ pub fn evaluate(fields: &[Field<'_>], stored: &Meta) -> Precondition {
         return Precondition::Proceed; // RFC 9110 §13.2.1.
     }
     if has(fields, "if-match") {
-        if !any_tag(fields, "if-match", stored, validator::strong_eq) {
+        if !any_tag(fields, "if-match", stored, entity_tag::strong_eq) {
             return Precondition::Failed;
         }
     } else if let (Some(since), Some(modified)) =
@@ -37,7 +38,7 @@ pub fn evaluate(fields: &[Field<'_>], stored: &Meta) -> Precondition {
         }
     }
     if has(fields, "if-none-match") {
-        if any_tag(fields, "if-none-match", stored, validator::weak_eq) {
+        if any_tag(fields, "if-none-match", stored, entity_tag::weak_eq) {
             return Precondition::NotModified;
         }
     } else if let Some(since) = only_date(fields, "if-modified-since") {
@@ -59,8 +60,8 @@ pub fn range_applies(fields: &[Field<'_>], stored: &Meta) -> bool {
     if further.is_some() {
         return false;
     }
-    if validator::is_entity_tag(value) {
-        return stored.etag.as_ref().is_some_and(|it| validator::strong_eq(it, value));
+    if entity_tag::is_entity_tag(value) {
+        return stored.etag.as_ref().is_some_and(|it| entity_tag::strong_eq(it, value));
     }
     date::parse(value).is_some_and(|it| stored.last_modified == Some(it))
         && validator::last_modified_is_strong(stored)
@@ -77,7 +78,7 @@ fn any_tag(fields: &[Field<'_>], name: &str, stored: &Meta, eq: fn(&[u8], &[u8])
         return true; // Something is stored: that is all that `*` asks.
     }
     let Some(etag) = &stored.etag else { return false };
-    lines().flat_map(validator::entity_tags).any(|it| eq(it, etag))
+    lines().flat_map(entity_tag::entity_tags).any(|it| eq(it, etag))
 }
 
 /// The field's date; `None` if it is absent, invalid, or repeated.
@@ -91,7 +92,7 @@ fn only_date(fields: &[Field<'_>], name: &str) -> Option<WallTime> {
 pub(crate) mod tests {
     use super::*;
     use crate::freshness::{Lifetime, LifetimeSource};
-    use crate::partial::HeldRange;
+    use crate::range::HeldRange;
     use proptest::prelude::*;
 
     /// A stored response: `204` status, `e:TAG`, `lm:SECONDS`, `date:SECONDS` (1000 without), `p:FIRST-LAST/LENGTH`.

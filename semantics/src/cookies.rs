@@ -3,7 +3,17 @@
 
 use crate::field::{self, Field};
 use crate::policy::Policy;
-use crate::request::{CookieLines, RequestFacts};
+
+/// The `Cookie` lines of a request (RFC 6265 §4.2.1: one at most; over HTTP/2 they are joined before).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CookieLines<'a> {
+    /// There is none.
+    Absent,
+    /// The value of the only one.
+    One(&'a [u8]),
+    /// There are several.
+    Several,
+}
 
 /// The pairs of every `Cookie` line, in order: name and value, without whitespace around them.
 fn pairs<'a>(fields: &'a [Field<'a>]) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
@@ -21,11 +31,11 @@ fn pairs_of(line: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     })
 }
 
-/// Whether the origin sees a cookie of this request that may make its response specific to one visitor: one that is not
+/// Whether the origin sees a cookie of a request with this method that may make its response specific to one visitor: one that is not
 /// in the key, and that the route's `cache.private_cookies` does not remove.
 #[must_use]
-pub fn matter(request: &RequestFacts<'_>, policy: &Policy) -> bool {
-    let line = match request.cookies {
+pub fn matter(lines: CookieLines<'_>, method: &str, policy: &Policy) -> bool {
+    let line = match lines {
         CookieLines::Absent => return false,
         CookieLines::One(line) => Some(line),
         CookieLines::Several => None,
@@ -34,7 +44,7 @@ pub fn matter(request: &RequestFacts<'_>, policy: &Policy) -> bool {
         return false;
     }
     let patterns = &policy.private_cookies;
-    let is_cut = !patterns.is_empty() && matches!(request.method, "GET" | "HEAD");
+    let is_cut = !patterns.is_empty() && matches!(method, "GET" | "HEAD");
     let Some(line) = line else { return true };
     pairs_of(line).filter(|it| *it != (b"", b"")).any(|(name, _)| match is_cut {
         true => patterns.iter().any(|it| matches(it, name)),
@@ -44,8 +54,8 @@ pub fn matter(request: &RequestFacts<'_>, policy: &Policy) -> bool {
 
 /// The names of a line's cookies, for display: without their values, which are secrets.
 #[must_use]
-pub fn names(request: &RequestFacts<'_>) -> String {
-    match request.cookies {
+pub fn names(lines: CookieLines<'_>) -> String {
+    match lines {
         CookieLines::Absent => String::new(),
         CookieLines::Several => "several lines".to_owned(),
         CookieLines::One(line) => {

@@ -1,6 +1,7 @@
 //! The changes that a 304, or a HEAD response, makes to a stored head: RFC 9111 §3.2, §4.3.4, §4.3.5.
 
 use crate::date;
+use crate::entity_tag::{strong_eq, weak_eq};
 use crate::field::{Field, FieldList, all, first};
 use crate::freshness;
 use crate::policy::Policy;
@@ -8,7 +9,6 @@ use crate::request::RequestFacts;
 use crate::storable::{self, NotStorable, Storable};
 use crate::stored::{Meta, etag, is_kept};
 use crate::trace::Silent;
-use crate::validator::{strong_eq, weak_eq};
 use larder_stdx::clock::WallTime;
 
 /// Whether a 304 with these fields applies to this stored response (RFC 9111 §4.3.4): the same strong validator; or the

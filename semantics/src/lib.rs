@@ -8,6 +8,8 @@ pub mod compress;
 pub mod conditional;
 pub mod cookies;
 pub mod date;
+pub mod entity_tag;
+mod escape;
 pub mod expression;
 pub mod field;
 pub mod flip;

@@ -1,52 +1,12 @@
 //! Partial responses: stored, served, completed and combined (RFC 9111 §3.3, §3.4, RFC 9110 §15.3.7.3).
 
 use crate::date;
-use crate::field::{self, Field};
+use crate::entity_tag;
 use crate::freshness::Freshness;
-use crate::range::{self, Selection, Spec};
+use crate::range::{self, HeldRange, Selection, Spec};
 use crate::stored::Meta;
 use crate::validator;
 use larder_stdx::clock::WallTime;
-
-/// The stored range of a representation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HeldRange {
-    /// Offset of the first stored byte.
-    pub first: u64,
-    /// Offset of the last stored byte, inclusive.
-    pub last: u64,
-    /// Length of the whole representation, if known.
-    pub complete: Option<u64>,
-}
-
-impl HeldRange {
-    /// The range of a 206 with these fields: its only `Content-Range`, if that is valid. A multipart has none.
-    #[must_use]
-    pub fn of(fields: &[Field<'_>]) -> Option<HeldRange> {
-        let mut lines = field::all(fields, "content-range");
-        let (value, further) = (lines.next()?, lines.next());
-        let (first, last, complete) = range::content_range(value)?;
-        further.is_none().then_some(HeldRange { first, last, complete })
-    }
-
-    /// The number of stored bytes; one at least.
-    #[must_use]
-    pub fn length(&self) -> u64 {
-        self.last.saturating_sub(self.first).saturating_add(1)
-    }
-
-    /// Whether every byte from `first` to `last`, inclusive, is stored.
-    #[must_use]
-    pub fn contains(&self, first: u64, last: u64) -> bool {
-        self.first <= first && first <= last && last <= self.last
-    }
-
-    /// Whether it is known to be the whole representation.
-    #[must_use]
-    pub fn is_whole(&self) -> bool {
-        self.first == 0 && self.complete == Some(self.last.saturating_add(1))
-    }
-}
 
 /// The `Range` value that requests the missing bytes of a part from the origin, to be sent with the stored strong
 /// validator as `If-Range`: `bytes=500-`. `None` if no bytes are missing, or bytes on both sides, which would arrive as a
@@ -157,7 +117,7 @@ pub fn beside(stored: &Meta, part: &Meta, now: WallTime) -> Beside {
         };
     }
     let differs = match (&stored.etag, &part.etag) {
-        (Some(a), Some(b)) => !validator::weak_eq(a, b),
+        (Some(a), Some(b)) => !entity_tag::weak_eq(a, b),
         _ => stored.last_modified != part.last_modified,
     };
     let fresh = matches!(stored.freshness(now), Freshness::Fresh { .. });
@@ -179,6 +139,7 @@ pub fn outdates(part: &Meta, whole: &Meta) -> bool {
 mod tests {
     use super::*;
     use crate::conditional::tests::meta;
+    use crate::field::Field;
     use proptest::prelude::*;
 
     fn part(spec: &str) -> HeldRange {

@@ -1,7 +1,7 @@
 //! Range requests (RFC 9110 §14): the requested bytes of a representation of known length, and the text around them in a
 //! 206. The bytes themselves are not here.
 
-use crate::field;
+use crate::field::{self, Field};
 use std::io::Write as _;
 
 /// The most parts of one response; a request for more, or for ranges of over twice the object in sum, gets the whole
@@ -170,6 +170,46 @@ pub fn content_range(value: &[u8]) -> Option<(u64, u64, Option<u64>)> {
     let complete = if complete == b"*" { None } else { Some(exact(complete)?) };
     let valid = first <= last && complete.is_none_or(|it| last < it);
     valid.then_some((first, last, complete))
+}
+
+/// The stored range of a representation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeldRange {
+    /// Offset of the first stored byte.
+    pub first: u64,
+    /// Offset of the last stored byte, inclusive.
+    pub last: u64,
+    /// Length of the whole representation, if known.
+    pub complete: Option<u64>,
+}
+
+impl HeldRange {
+    /// The range of a 206 with these fields: its only `Content-Range`, if that is valid. A multipart has none.
+    #[must_use]
+    pub fn of(fields: &[Field<'_>]) -> Option<HeldRange> {
+        let mut lines = field::all(fields, "content-range");
+        let (value, further) = (lines.next()?, lines.next());
+        let (first, last, complete) = content_range(value)?;
+        further.is_none().then_some(HeldRange { first, last, complete })
+    }
+
+    /// The number of stored bytes; one at least.
+    #[must_use]
+    pub fn length(&self) -> u64 {
+        self.last.saturating_sub(self.first).saturating_add(1)
+    }
+
+    /// Whether every byte from `first` to `last`, inclusive, is stored.
+    #[must_use]
+    pub fn contains(&self, first: u64, last: u64) -> bool {
+        self.first <= first && first <= last && last <= self.last
+    }
+
+    /// Whether it is known to be the whole representation.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.first == 0 && self.complete == Some(self.last.saturating_add(1))
+    }
 }
 
 /// Appends the value of a `Content-Range` for bytes `first` to `last`: `bytes 0-499/1234`.

@@ -1,7 +1,7 @@
 //! The facts of a request's fields for the decisions, parsed in one pass.
 
 use crate::cache_control::RequestDirectives;
-use crate::cookies;
+use crate::cookies::{self, CookieLines};
 use crate::field::Field;
 use crate::policy::Policy;
 
@@ -35,17 +35,6 @@ pub struct RequestFacts<'a> {
     pub provoking: bool,
     /// The target URI, if known: see [`RequestFacts::with_uri`].
     pub uri: Option<Uri<'a>>,
-}
-
-/// The `Cookie` lines of a request (RFC 6265 §4.2.1: one at most; over HTTP/2 they are joined before).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CookieLines<'a> {
-    /// There is none.
-    Absent,
-    /// The value of the only one.
-    One(&'a [u8]),
-    /// There are several.
-    Several,
 }
 
 /// The target URI of a request (RFC 9110 §7.1).
@@ -102,14 +91,14 @@ impl<'a> RequestFacts<'a> {
     /// Whether the origin sees credentials: `Authorization`, or a cookie that is relevant on the route.
     #[must_use]
     pub fn has_credentials(&self, policy: &Policy) -> bool {
-        self.authorization || cookies::matter(self, policy)
+        self.authorization || cookies::matter(self.cookies, self.method, policy)
     }
 
     /// The credentials of the request as evidence, without any value.
     pub(crate) fn credentials_evidence(&self, policy: &Policy) -> String {
-        match (self.authorization, cookies::matter(self, policy)) {
+        match (self.authorization, cookies::matter(self.cookies, self.method, policy)) {
             (true, _) => "Authorization in the request".to_owned(),
-            (false, true) => format!("Cookie in the request ({})", cookies::names(self)),
+            (false, true) => format!("Cookie in the request ({})", cookies::names(self.cookies)),
             (false, false) => "neither Authorization nor a cookie that matters in the request".to_owned(),
         }
     }

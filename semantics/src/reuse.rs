@@ -3,8 +3,8 @@
 use crate::cache_control::RequestDirectives;
 use crate::field::Field;
 use crate::freshness::Freshness;
-use crate::partial::HeldRange;
 use crate::policy::Policy;
+use crate::range::HeldRange;
 use crate::request::RequestFacts;
 use crate::stored::Meta;
 use crate::trace::{RuleOutcome, RuleTrace};

@@ -3,8 +3,8 @@
 use crate::cache_control::ResponseDirectives;
 use crate::field::{Field, all, first, lines, trim};
 use crate::freshness::{AgeInputs, Expires, Lifetime, LifetimeInputs, LifetimeSource, is_heuristic_status};
-use crate::partial::HeldRange;
 use crate::policy::Policy;
+use crate::range::HeldRange;
 use crate::request::{ORDINARY_HEAD, RequestFacts, Uri};
 use crate::stored::{always_validated, etag, is_implicit, vary};
 use crate::trace::{RuleOutcome, RuleTrace};

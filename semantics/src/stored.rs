@@ -3,10 +3,10 @@
 
 use crate::cache_control::{ResponseDirectives, directives};
 use crate::date;
-use crate::field::{Field, FieldList, all, first};
+use crate::field::{Field, FieldList, all, first, members};
 use crate::freshness::{AgeInputs, Freshness, Lifetime, LifetimeInputs, clamp};
-use crate::partial::HeldRange;
 use crate::policy::Policy;
+use crate::range::HeldRange;
 use crate::trace::Silent;
 use crate::transcode;
 use larder_stdx::clock::WallTime;
@@ -46,7 +46,7 @@ pub struct Meta {
     pub vary: Vec<Box<str>>,
     /// The stored part of the representation, if it is only a part (a 206, or a truncated body that may be completed):
     /// see `partial`.
-    pub partial: Option<crate::partial::HeldRange>,
+    pub partial: Option<crate::range::HeldRange>,
 }
 
 impl Meta {
@@ -113,6 +113,25 @@ impl Meta {
             partial: if status == 206 { HeldRange::of(fields) } else { None },
         }
     }
+
+    /// Whether a stored response was, or may be, sent in several codings: its `Vary` names `Accept-Encoding`, which selects
+    /// no variant.
+    #[must_use]
+    pub fn is_negotiated(&self, fields: &FieldList) -> bool {
+        let is_coding = |it: &[u8]| it.eq_ignore_ascii_case(b"accept-encoding");
+        fields.get_all("vary").flat_map(members).any(is_coding)
+            && !self.vary.iter().any(|it| **it == *"accept-encoding")
+    }
+
+    /// The facts for preconditions on a made form: the stored ones with a weak tag.
+    #[must_use]
+    pub fn of_form(&self) -> Meta {
+        let mut meta = self.clone();
+        if let Some(tag) = meta.etag.as_mut().filter(|it| !it.starts_with(b"W/")) {
+            *tag = [b"W/", &tag[..]].concat().into();
+        }
+        meta
+    }
 }
 
 /// Whether neither the response nor the route permits sharing: not `public`, and no explicit lifetime above zero. Such a
@@ -133,7 +152,7 @@ pub(crate) fn always_validated(said: &ResponseDirectives, status: u16, policy: &
 pub(crate) fn etag<'a>(fields: &[Field<'a>]) -> Option<&'a [u8]> {
     let mut lines = fields.iter().filter(|it| it.is("etag")).map(|it| it.value);
     let tag = lines.next()?;
-    (lines.all(|it| it == tag) && crate::validator::is_entity_tag(tag)).then_some(tag)
+    (lines.all(|it| it == tag) && crate::entity_tag::is_entity_tag(tag)).then_some(tag)
 }
 
 /// The names in `Vary`; `None` for `*`; empty without `Vary`.

@@ -10,7 +10,6 @@ use crate::coding::{AcceptedCodings, BEST, Coding, Quality};
 use crate::compress::{CodingPreference, Codings};
 use crate::field::{self, Field, FieldList};
 use crate::policy::Policy;
-use crate::stored::Meta;
 
 /// The possible forms of one stored response. Made once, when it is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -280,31 +279,12 @@ pub fn token(coding: Coding) -> Option<&'static str> {
     }
 }
 
-/// Whether a stored response was, or may be, sent in several codings: its `Vary` names `Accept-Encoding`, which selects
-/// no variant.
-#[must_use]
-pub fn is_negotiated(fields: &FieldList, meta: &Meta) -> bool {
-    let is_coding = |it: &[u8]| it.eq_ignore_ascii_case(b"accept-encoding");
-    fields.get_all("vary").flat_map(field::members).any(is_coding)
-        && !meta.vary.iter().any(|it| **it == *"accept-encoding")
-}
-
 /// Whether `If-Range`, if present, is a tag. `Last-Modified` is the same for all forms of a response, and so does not
 /// distinguish bytes (RFC 9110 §8.8.1 names this case): with several forms it is no strong validator.
 #[must_use]
 pub fn ranges_by_tag_alone(request: &[Field<'_>]) -> bool {
     let mut lines = field::all(request, "if-range");
-    lines.next().is_none_or(crate::validator::is_entity_tag)
-}
-
-/// The facts for preconditions on a made form: the stored ones with a weak tag.
-#[must_use]
-pub fn form_meta(stored: &Meta) -> Meta {
-    let mut meta = stored.clone();
-    if let Some(tag) = meta.etag.as_mut().filter(|it| !it.starts_with(b"W/")) {
-        *tag = [b"W/", &tag[..]].concat().into();
-    }
-    meta
+    lines.next().is_none_or(crate::entity_tag::is_entity_tag)
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@
 //! field.
 
 use crate::coding::{self, AcceptedCodings, Coding, Quality};
+use crate::escape::escape;
 use crate::field::{self, Field, Quotes};
-use crate::key;
 use std::cmp::Ordering;
 
 /// The most names in the `Vary` of one response; more count as `*`.
@@ -166,7 +166,7 @@ pub fn names(fields: &[Field<'_>]) -> Option<Vec<Box<str>>> {
 /// Allocates only to grow `out`, by at most three times the bytes of the values and 25.
 pub fn write_key(names: &[Box<str>], request: &[Field<'_>], out: &mut Vec<u8>) {
     for name in names {
-        key::escape(name.as_bytes(), |it| it == b'=', out);
+        escape(name.as_bytes(), |it| it == b'=', out);
         write_value(name, request, out);
         out.push(b'\n');
     }
@@ -229,7 +229,7 @@ fn write_combined<'a>(lines: impl Iterator<Item = &'a [u8]>, out: &mut Vec<u8>) 
         while !rest.is_empty() {
             let comma = rest.iter().position(|it| !quotes.inside(*it) && *it == b',');
             let (member, after) = rest.split_at(comma.unwrap_or(rest.len()));
-            key::escape(field::trim(member), |_| false, out);
+            escape(field::trim(member), |_| false, out);
             if comma.is_some() {
                 out.push(b',');
             }
@@ -241,9 +241,9 @@ fn write_combined<'a>(lines: impl Iterator<Item = &'a [u8]>, out: &mut Vec<u8>) 
 fn write_exact<'a>(lines: impl Iterator<Item = &'a [u8]>, out: &mut Vec<u8>) {
     for (at, line) in lines.enumerate() {
         if at > 0 {
-            key::escape(b"; ", |_| false, out);
+            escape(b"; ", |_| false, out);
         }
-        key::escape(line, |_| false, out);
+        escape(line, |_| false, out);
     }
 }
 

@@ -318,7 +318,7 @@ fn nothing_is_written_where_nothing_is_to_be() {
         let mut part =
             Arc::into_inner(page(&part, &[], StoredBody::Heap(Bytes::from_static(b"01234").into()))).unwrap();
         part.meta.partial =
-            Some(larder_semantics::partial::HeldRange { first: 0, last: 4, complete: Some(10) });
+            Some(larder_semantics::range::HeldRange { first: 0, last: 4, complete: Some(10) });
         assert_eq!(Settled::NotStored, put(&a, "http://a/", &Arc::new(part)).await);
         assert_miss(get(&b, "http://a/").await);
     });

@@ -3,8 +3,8 @@
 
 use larder_semantics::field::FieldList;
 use larder_semantics::freshness::{Lifetime, LifetimeSource};
-use larder_semantics::partial::HeldRange;
 use larder_semantics::policy::Policy;
+use larder_semantics::range::HeldRange;
 use larder_semantics::storable::is_never_stored;
 use larder_semantics::stored::Meta;
 use larder_stdx::clock::WallTime;

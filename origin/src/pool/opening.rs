@@ -20,7 +20,7 @@ const FOR_A_DESCRIPTOR: Duration = Duration::from_millis(20);
 const FOR_DESCRIPTORS: Duration = Duration::from_secs(30);
 
 /// A connection that was opened, and whether others may share it.
-enum Opened {
+enum OpenedSocket {
     Exclusive(OriginSocket),
     Multiplexed(OriginSocket),
 }
@@ -123,13 +123,13 @@ impl OriginPool {
         })
     }
 
-    async fn begin_speaking(&self, opened: Opened) -> Result<Codec, OriginError> {
+    async fn begin_speaking(&self, opened: OpenedSocket) -> Result<Codec, OriginError> {
         let socket = match opened {
-            Opened::Exclusive(socket) => {
+            OpenedSocket::Exclusive(socket) => {
                 self.standing.speaks(Version::Http11);
                 return Ok(self.protocol.exclusive(OriginConnection::new(socket, self.shared.clone())));
             }
-            Opened::Multiplexed(socket) => socket,
+            OpenedSocket::Multiplexed(socket) => socket,
         };
         let keeps = self.persistence() == Persistence::Keep;
         let session = Http2Session::begin(socket, &self.limits, keeps, &self.counters).await?;
@@ -138,12 +138,16 @@ impl OriginPool {
         Ok(Codec::Http2(Box::new(stream)))
     }
 
-    async fn socket(&self, needs: ChannelNeeds, deadline: Instant) -> Result<Opened, OriginError> {
+    async fn socket(&self, needs: ChannelNeeds, deadline: Instant) -> Result<OpenedSocket, OriginError> {
         let multiplexes = self.protocol.multiplexes(needs);
         let socket = self.dialer.dial(deadline).await?;
         let Some(OriginSecurity { tls, name }) = &self.tls else {
             let socket = OriginSocket::Plain(socket);
-            return Ok(if multiplexes { Opened::Multiplexed(socket) } else { Opened::Exclusive(socket) });
+            return Ok(if multiplexes {
+                OpenedSocket::Multiplexed(socket)
+            } else {
+                OpenedSocket::Exclusive(socket)
+            });
         };
         let offers = if multiplexes { Offers::Both } else { Offers::Http1 };
         let until = after(now(), self.limits.handshake);
@@ -153,12 +157,12 @@ impl OriginPool {
                 let chosen = stream.speaks_http2();
                 let stream = OriginSocket::Tls(Box::new(stream));
                 if chosen {
-                    return Ok(Opened::Multiplexed(stream));
+                    return Ok(OpenedSocket::Multiplexed(stream));
                 }
                 if offers == Offers::Both {
                     self.sessions.was_not_chosen();
                 }
-                Ok(Opened::Exclusive(stream))
+                Ok(OpenedSocket::Exclusive(stream))
             }
             Ok(Err(why)) => {
                 self.counters.origin_tls_failures.add(1);

@@ -9,7 +9,6 @@ use crate::wait_queue::{PermitWait, WaitQueue};
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
-use std::rc::Rc;
 use std::task::Poll;
 use tokio::time::{Instant, timeout};
 

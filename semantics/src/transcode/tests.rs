@@ -1,6 +1,7 @@
 use super::*;
 use crate::compress::Compress;
 use crate::conditional::tests::meta;
+use crate::stored::Meta;
 use proptest::prelude::*;
 use std::sync::Arc;
 
@@ -236,7 +237,7 @@ fn the_fields_of_a_form() {
         form_fields(&FieldList::from_fields(it), Coding::Identity)
     });
     assert_eq!((1, Some(&b"W/\"a\""[..])), (fields.len(), fields.get("etag")));
-    assert_eq!(Some(&b"W/\"a\""[..]), form_meta(&meta("e:\"a\"")).etag.as_deref());
+    assert_eq!(Some(&b"W/\"a\""[..]), meta("e:\"a\"").of_form().etag.as_deref());
 }
 
 #[test]
@@ -261,7 +262,7 @@ fn what_may_have_gone_out_in_several_codings() {
         let mut meta = meta("e:\"a\"");
         meta.vary = names.iter().map(|it| (*it).into()).collect();
         let fields = with(vary, FieldList::from_fields);
-        assert_eq!(expect, is_negotiated(&fields, &meta), "{vary}, {names:?}");
+        assert_eq!(expect, meta.is_negotiated(&fields), "{vary}, {names:?}");
     }
     check("", &[], false);
     check("Vary: Cookie", &["cookie"], false);

@@ -7,13 +7,13 @@ use super::{
 };
 use larder_semantics::cache_control::MAX_DELTA;
 use larder_semantics::date;
+use larder_semantics::entity_tag::is_entity_tag;
 use larder_semantics::field::{Field, FieldList, first, is_token, trim};
 use larder_semantics::freshness::Lifetime;
-use larder_semantics::partial::HeldRange;
 use larder_semantics::policy::Policy;
+use larder_semantics::range::HeldRange;
 use larder_semantics::storable::is_never_stored;
 use larder_semantics::stored::Meta;
-use larder_semantics::validator::is_entity_tag;
 use larder_semantics::vary::{self, MAX_NAMES};
 use larder_stdx::clock::WallTime;
 

@@ -185,7 +185,7 @@ fn a_part_is_not_written() {
     let tier = Tier::new();
     let stored = Arc::into_inner(sample::plain(sample::text("part"))).unwrap();
     let mut meta = stored.meta.clone();
-    meta.partial = Some(larder_semantics::partial::HeldRange { first: 0, last: 3, complete: Some(9) });
+    meta.partial = Some(larder_semantics::range::HeldRange { first: 0, last: 3, complete: Some(9) });
     tier.put("a", Arc::new(Stored { meta, ..stored }));
     assert_eq!(None, tier.get("a"));
     assert_eq!(1, tier.counters.disk_skipped.get());
