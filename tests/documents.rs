@@ -39,6 +39,31 @@ fn log() {
     is_current("log.md", &larder_observe::log::fields::manual());
 }
 
+/// The part of ARCHITECTURE between two markers is what the code draws, or is rewritten.
+#[track_caller]
+fn is_drawn(name: &str, drawing: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../ARCHITECTURE.md");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let (begin, end) = (format!("<!-- drawn: {name} -->\n"), format!("<!-- drawn: end of {name} -->\n"));
+    let (before, rest) = text.split_once(&begin).expect("the marker of the drawing");
+    let (found, after) = rest.split_once(&end).expect("the marker behind the drawing");
+    if std::env::var_os("LARDER_BLESS").is_some() {
+        std::fs::write(&path, [before, &begin, drawing, &end, after].concat()).unwrap();
+        return;
+    }
+    assert!(
+        found == drawing,
+        "the drawing of {name} in ARCHITECTURE.md is out of date: LARDER_BLESS=1 cargo test -p larder --test documents"
+    );
+}
+
+/// One test: both write the same file.
+#[test]
+fn machines() {
+    is_drawn("the request machine", &larder_gateway::request::machine::drawing());
+    is_drawn("the fill machine", &larder_gateway::fill::machine::drawing());
+}
+
 #[test]
 fn admin_api() {
     is_current("openapi.json", &format!("{:#}\n", larder_admin::openapi::describe()));

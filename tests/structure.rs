@@ -47,32 +47,6 @@ const CIRCLES: &[(&str, &[&str])] = &[
         ],
     ),
     ("files", &["listing", "load", "root"]),
-    (
-        "gateway",
-        &[
-            "assemble",
-            "certificate",
-            "change",
-            "coding",
-            "deliver",
-            "explain",
-            "fast_path",
-            "fetch",
-            "fill_reader",
-            "large",
-            "location",
-            "lower_tiers",
-            "origin_pressure",
-            "pass",
-            "proposal",
-            "request_headers",
-            "route",
-            "run",
-            "storability",
-            "tier_lookup",
-            "upgrade",
-        ],
-    ),
 ];
 
 /// Type names that mean different things in several places, and why that is right. The list may only become shorter.

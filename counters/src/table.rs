@@ -234,6 +234,14 @@ counters! {
     requests_collapsed: Count, "Requests that waited for another request's fetch.";
     collapse_timeouts: Limit, "Requests whose wait for another request's fetch timed out (`cache.collapse_wait`); one of them begins a second fetch, and the others wait for both.";
     collapse_failures: Count, "Requests answered with the failure of another request's fetch, after two fetches in turn had failed; both requests have the same header fields.";
+    fill_step_disk: Count, "Fetches that looked in the disk tier (step `disk` of the fill machine, see ARCHITECTURE).";
+    fill_step_fleet: Count, "Fetches that looked in the fleet (step `fleet` of the fill machine, see ARCHITECTURE).";
+    fill_step_origin: Count, "Fetches that waited for a permit and asked the origin, a second time after an unusable answer included (step `origin` of the fill machine, see ARCHITECTURE).";
+    fill_step_decide: Count, "Fetches that decided what the response is good for (step `decide` of the fill machine, see ARCHITECTURE).";
+    fill_step_freshen: Count, "Fetches that updated the stored response after a 304 (step `freshen` of the fill machine, see ARCHITECTURE).";
+    fill_step_store: Count, "Fetches that shared the response while it arrived, to store it (step `store` of the fill machine, see ARCHITECTURE).";
+    fill_step_forward: Count, "Fetches that forwarded the response to the one client that may have it (step `forward` of the fill machine, see ARCHITECTURE).";
+    fill_step_finish: Count, "Fetches that ended (step `finish` of the fill machine, see ARCHITECTURE).";
     fill_laggards: Limit, "Clients whose response was cut because they fell behind a shared body too large to store: they delayed the others by 0.5 s in total and the spool was off or full, or the spool failed.";
     fill_spooled: Count, "Shared bodies, too large to store, of which a part was buffered in the spool for slow clients.";
     fill_spool_bytes: Gauge, "Bytes in the spool now.";

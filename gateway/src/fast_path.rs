@@ -1,7 +1,8 @@
 //! The fast speed: a fresh hit of RAM, answered synchronously between two reads. Allocates nothing, reads no clock,
-//! takes no exclusive lock. Whatever is not simple goes to `run`; what RAM has
-//! not, to `disk_hit`.
+//! takes no exclusive lock. Whatever is not simple goes to `request`; what RAM has
+//! not, to `fast_path_disk`.
 
+use crate::cache_key;
 use crate::certificate;
 use crate::coding;
 use crate::request_headers;
@@ -11,11 +12,9 @@ use larder_semantics::cache_status::{self, AnsweringTier, CacheReport};
 use larder_semantics::conditional::{self, Precondition};
 use larder_semantics::field::Field;
 use larder_semantics::freshness::Freshness;
-use larder_semantics::key;
 use larder_semantics::policy::Policy;
 use larder_semantics::request::RequestFacts;
 use larder_semantics::reuse::{self, Reuse};
-use larder_semantics::scheme::Scheme;
 use larder_semantics::stored::Meta;
 use larder_semantics::tags;
 use larder_semantics::trace::Silent;
@@ -26,7 +25,6 @@ use larder_store::ram::{Lookup, StoredBody};
 use larder_store::{Encoding, Encodings, Stored};
 use larder_transport::{Client, ResponseWriter};
 use larder_wire::message::RequestHead;
-use std::borrow::Cow;
 use std::sync::Arc;
 
 /// What a fast hit sent, for the log.
@@ -61,7 +59,14 @@ impl Gateway {
         let now = clock::wall();
         let scratch = &mut *self.scratch.borrow_mut();
         scratch.key.clear();
-        write_key(&route.policy, head.scheme, head.authority, head.target, head.fields, &mut scratch.key);
+        cache_key::write(
+            &route.policy,
+            head.scheme,
+            head.authority,
+            head.target,
+            head.fields,
+            &mut scratch.key,
+        );
         let hash = self.store.hash(&scratch.key);
         let shelf = match self.store.lookup(hash, &scratch.key, 0) {
             Lookup::Shelf(shelf) => shelf,
@@ -134,36 +139,6 @@ pub(crate) fn ready(
         false => Precondition::Proceed,
     };
     Some(precondition).filter(|it| *it != Precondition::Failed)
-}
-
-/// Writes the key of a request to a cached route: scheme, normalised authority, exact target.
-pub fn write_key(
-    policy: &Policy,
-    scheme: Scheme,
-    authority: &str,
-    target: &str,
-    fields: &[larder_semantics::field::Field<'_>],
-    out: &mut Vec<u8>,
-) {
-    policy.key.write(scheme.name(), &normal(scheme, authority), target, fields, out);
-}
-
-/// The one spelling of an authority, which stands in keys and is sent to origins: see `key::authority`.
-pub(crate) fn normal(scheme: Scheme, authority: &str) -> Cow<'_, str> {
-    let shorter = scheme.without_port(authority);
-    // A letter in upper case, or a zero behind a colon, which may begin a port.
-    let mut before = 0;
-    let is_normal = shorter.bytes().all(|it| {
-        let begins_port = it == b'0' && before == b':';
-        before = it;
-        !begins_port && !it.is_ascii_uppercase()
-    });
-    if is_normal {
-        return Cow::Borrowed(shorter);
-    }
-    let mut normal = String::with_capacity(shorter.len());
-    key::authority(scheme.name(), shorter, &mut normal);
-    Cow::Owned(normal)
 }
 
 /// Writes the answer from `stored`, or from the form made of it.
@@ -248,18 +223,4 @@ pub fn in_not_modified(name: &str) -> bool {
     !["content-length", "content-type", "content-encoding", "content-language", "content-range"]
         .iter()
         .any(|it| name.eq_ignore_ascii_case(it))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_authority_has_one_spelling() {
-        for it in ["a", "A:80", "a:", "a:080", "a:08080", "[::0]", "[::FF]:0081", "a:0", ""] {
-            let mut expect = String::new();
-            key::authority("http", it, &mut expect);
-            assert_eq!(expect, normal(Scheme::Http, it), "{it}");
-        }
-    }
 }

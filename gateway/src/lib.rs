@@ -1,41 +1,34 @@
-//! The request machine: what happens to a request between its head and its last byte. Every caching
+//! Two machines: what happens to a request between its head and its last byte (`request`), and to a fetch (`fill`). Every caching
 //! decision is made in `semantics`; this crate obeys. Sockets are in `transport`, bytes kept are in `store`.
 
 mod assemble;
+mod cache_key;
 pub mod certificate;
-pub mod change;
 pub mod coding;
-mod decode;
-mod deliver;
+mod drawing;
 pub mod explain;
+mod face;
 pub mod failing;
 pub mod fast_path;
 mod fast_path_disk;
-mod fetch;
-mod fill_reader;
-mod large;
+pub mod fill;
 mod location;
-pub mod lower_tiers;
-pub mod machine;
-mod origin_pressure;
-mod origin_request;
-mod pass;
-mod peek;
-mod proposal;
+mod lower_tiers;
+pub mod own_page;
 pub mod refusals;
+pub mod request;
 pub mod request_headers;
-mod revalidate;
 pub mod route;
-pub mod run;
+mod selection;
+pub mod source;
 pub mod stages;
-mod storability;
-mod supersede;
-mod tier_lookup;
+mod tiers;
 pub mod trusted_headers;
 pub mod upgrade;
-mod wait;
+mod upload;
 mod websocket;
 
-pub use lower_tiers::LowerTiers;
+pub use fill::OriginTold;
+pub use request::RequestSummary;
 pub use route::{Gateway, GatewayRoute, HashBy, HostSent};
-pub use run::{OriginTold, RequestSummary};
+pub use tiers::LowerTiers;

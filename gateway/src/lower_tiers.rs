@@ -16,8 +16,7 @@ use larder_semantics::{tags, vary};
 use larder_stdx::clock;
 use larder_store::disk::DiskWrite;
 use larder_store::fleet::{
-    FilledBy, Fleet, FleetPut, FleetResponse, Instead, Mark, OversizePolicy, RecomputeLease, Removed,
-    Unshared,
+    Fleet, FleetPut, FleetResponse, Instead, Mark, OversizePolicy, RecomputeLease, Removed, Unshared,
 };
 use larder_store::ram::KeyHash;
 use larder_store::{
@@ -26,16 +25,9 @@ use larder_store::{
 };
 use larder_wire::envelope::Envelope;
 use larder_wire::message::Request;
-use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// Uses of large bodies on disk are counted in so many places.
-const PLACES: usize = 4096;
-
-/// After so many uses all counts are halved, so that what was asked for long ago does not count for ever.
-const HALVED_AFTER: u32 = 4 * PLACES as u32;
 
 /// Seconds for which those who waited for an answer that may not be shared are told so, where that says nothing about
 /// the next: long enough that each looks again meanwhile. A server counts in whole seconds.
@@ -50,61 +42,6 @@ pub(crate) struct Down {
     pub put: Option<FleetPut>,
     /// Older records that go from the disk.
     pub displaced: Option<DiskWrite>,
-}
-
-/// The tiers below RAM that there are.
-#[derive(Default)]
-pub struct LowerTiers {
-    /// Shared by all workers.
-    pub disk: Option<Arc<DiskTier>>,
-    /// This worker's client.
-    pub fleet: Option<Rc<Fleet>>,
-    /// At which use a large body on disk is taken into RAM.
-    pub promote_after: u32,
-}
-
-impl LowerTiers {
-    /// Whether larder itself writes to the fleet: not where applications do.
-    pub(crate) fn fills_fleet(&self) -> bool {
-        let settings = self.fleet.as_ref().map(|it| it.settings());
-        settings.is_some_and(|it| it.put && it.filled_by == FilledBy::Larder)
-    }
-}
-
-/// How often large bodies on disk were used lately, about: two keys may share a place.
-pub(crate) struct DiskUseCounts {
-    places: Box<[u8]>,
-    since_halved: u32,
-}
-
-impl Default for DiskUseCounts {
-    fn default() -> Self {
-        Self { places: vec![0; PLACES].into(), since_halved: 0 }
-    }
-}
-
-impl DiskUseCounts {
-    /// Counts one more use, and says which it is.
-    fn count(&mut self, hash: KeyHash) -> u32 {
-        self.since_halved += 1;
-        if self.since_halved > HALVED_AFTER {
-            self.since_halved = 0;
-            self.places.iter_mut().for_each(|it| *it /= 2);
-        }
-        let place = &mut self.places[Self::place(hash)];
-        *place = place.saturating_add(1);
-        u32::from(*place)
-    }
-
-    /// How many there were.
-    fn so_far(&self, hash: KeyHash) -> u32 {
-        u32::from(self.places[Self::place(hash)])
-    }
-
-    #[allow(clippy::cast_possible_truncation, reason = "any bits of a hash will do")]
-    fn place(hash: KeyHash) -> usize {
-        hash.0 as usize % PLACES
-    }
 }
 
 impl Gateway {
@@ -427,6 +364,3 @@ pub(crate) fn fits(stored: &Stored, request: &[larder_semantics::field::Field<'_
     vary::write_key(&stored.meta.vary, request, &mut variant);
     *variant == *stored.variant
 }
-
-/// The counts of one worker.
-pub(crate) type SharedUses = RefCell<DiskUseCounts>;

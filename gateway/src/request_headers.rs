@@ -1,7 +1,7 @@
 //! What a request becomes on its way to the origin, and a response on its way to the client: end-to-end
 //! fields only, made anew from what was understood (RFC 9110 §7.6).
 
-use crate::fast_path;
+use crate::cache_key;
 use crate::route::{Gateway, GatewayRoute};
 use crate::trusted_headers;
 use larder_origin::{OutgoingRequest, RequestLine};
@@ -157,7 +157,7 @@ fn authority<'a>(policy: &'a Policy, request: &'a Request, ask: OriginRequest<'_
         Some(site) if !matches!(ask, OriginRequest::Passed) => {
             Cow::Borrowed(if site.starts_with('.') { "" } else { site })
         }
-        _ => fast_path::normal(request.scheme, &request.authority),
+        _ => cache_key::normal(request.scheme, &request.authority),
     }
 }
 

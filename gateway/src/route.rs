@@ -1,8 +1,9 @@
 //! What a worker knows: the store, the counters, and for each route its policy and its origins.
 
 use crate::coding::pool::Coders;
-use crate::lower_tiers::{LowerTiers, SharedUses};
 use crate::refusals::Refusals;
+use crate::source::ResponseMaker;
+use crate::tiers::{LowerTiers, SharedUses};
 use crate::upgrade::Upgrades;
 use larder_counters::Counters;
 use larder_origin::{BalanceKey, Group, OriginAddress, Paced, is_idempotent};
@@ -126,6 +127,8 @@ pub struct GatewayRoute {
     pub policy: Policy,
     /// Where requests go.
     pub origins: Rc<Group>,
+    /// What makes its responses in place of an origin.
+    pub maker: Option<Rc<dyn ResponseMaker>>,
     /// Where they are, if they get their own `Host`: what they say of these addresses is written back to the client's.
     pub own: Vec<OriginAddress>,
     /// What of a request decides which of them, where the rule of the choice wants that.
@@ -169,6 +172,7 @@ impl GatewayRoute {
             name,
             policy,
             origins,
+            maker: None,
             own: Vec::new(),
             hash_by,
             host,
@@ -193,6 +197,7 @@ impl GatewayRoute {
             name,
             policy,
             origins,
+            maker: self.maker.clone(),
             own: self.own.clone(),
             hash_by,
             host,

@@ -1,17 +1,9 @@
-//! Connections and streams that stop being HTTP (RFC 9110 §7.8, RFC 8441): which upgrades are passed on, and the copying behind a 101. What a socket
-//! is told is in `transport` and `origin`.
+//! Connections and streams that stop being HTTP (RFC 9110 §7.8, RFC 8441): which upgrades are passed on.
+//! The copying behind a 101 is in `request::tunnel`.
 
-use crate::machine::Step;
-use crate::request_headers;
-use crate::run::Machine;
 use crate::websocket::Challenge;
-use larder_origin::{Exchange, OriginError};
 use larder_semantics::field::{self, Field, FieldList};
-use larder_stdx::clock;
-use larder_transport::{ClientGone, Reply, Tunnel};
 use larder_wire::message::{Framing, Request, ResponseHead, Version};
-use std::cell::Cell;
-use std::rc::Rc;
 use std::time::Duration;
 
 /// Which upgrades a route passes on.
@@ -82,122 +74,13 @@ fn members<'f>(fields: &'f [Field<'f>], name: &'f str) -> impl Iterator<Item = &
 }
 
 /// Whether a 101 is what was asked for: the same protocol and no other, from somebody who read the question.
-fn is_agreed(asked: &UpgradeRequest, response: &ResponseHead) -> bool {
+pub(crate) fn is_agreed(asked: &UpgradeRequest, response: &ResponseHead) -> bool {
     let fields = response.fields.view();
     let mut upgrade = members(&fields, "upgrade");
     upgrade.next().is_some_and(|it| it.eq_ignore_ascii_case(asked.protocol.as_bytes()))
         && upgrade.next().is_none()
         && members(&fields, "connection").any(|it| it.eq_ignore_ascii_case(b"upgrade"))
         && asked.challenge.as_ref().is_none_or(|it| it.is_met(&fields))
-}
-
-/// A connection that both ends have agreed to take out of HTTP.
-pub(crate) struct Switched {
-    pub exchange: Rc<Exchange>,
-    pub protocol: Box<str>,
-    pub fields: FieldList,
-}
-
-impl Switched {
-    /// Of a 101 to a request that asked for this; `None` where it says something else.
-    pub fn of(asked: &UpgradeRequest, exchange: &Rc<Exchange>, response: &ResponseHead) -> Option<Self> {
-        if !is_agreed(asked, response) {
-            return None;
-        }
-        let mut fields = request_headers::returned(&response.fields, response.version, false);
-        if asked.challenge.is_some() {
-            fields.remove("sec-websocket-accept"); // The question was ours (RFC 8441 §5.1).
-        }
-        Some(Self { exchange: exchange.clone(), protocol: asked.protocol.clone(), fields })
-    }
-}
-
-/// Why the copying ended before both sides had.
-enum TunnelError {
-    Client,
-    Origin,
-    Idle,
-}
-
-impl From<ClientGone> for TunnelError {
-    fn from(_: ClientGone) -> Self {
-        TunnelError::Client
-    }
-}
-
-impl From<OriginError> for TunnelError {
-    fn from(_: OriginError) -> Self {
-        TunnelError::Origin
-    }
-}
-
-impl<'c> Machine<'_, 'c> {
-    /// Copies until both sides have ended, one is gone, or nothing has moved for too long.
-    pub async fn tunnel(&mut self, mut reply: Reply<'c>, switched: Switched) -> Step {
-        self.summary.status = reply.agreement();
-        let Switched { exchange, protocol, fields } = switched;
-        let Ok(tunnel) = reply.switch(protocol.as_bytes(), &fields).await else { return Step::Finish };
-        let counters = self.gateway.counters.clone();
-        counters.upgrades.add(1);
-        counters.upgrades_open.add(1);
-        let bytes = Cell::new(0);
-        let copied = copy(&tunnel, &exchange, self.route.upgrades.idle, &bytes).await;
-        counters.upgrades_open.sub(1);
-        self.summary.body = bytes.get();
-        match copied {
-            Ok(()) => {
-                tunnel.close().await;
-                self.summary.complete = true;
-            }
-            Err(TunnelError::Idle) => counters.upgrades_idle.add(1),
-            Err(TunnelError::Client | TunnelError::Origin) => {}
-        }
-        Step::Finish
-    }
-}
-
-/// Copies in both directions. Of each, one read at most waits to be written: who reads slowly is not read for.
-/// `down` is told how many bytes went to the client.
-async fn copy(
-    tunnel: &Tunnel<'_>,
-    exchange: &Exchange,
-    idle: Duration,
-    down: &Cell<u64>,
-) -> Result<(), TunnelError> {
-    let moved = Cell::new(clock::monotonic().0);
-    let to_origin = async {
-        while let Some(bytes) = tunnel.read().await? {
-            moved.set(clock::monotonic().0);
-            exchange.write(bytes).await?;
-        }
-        exchange.shut().await.map_err(TunnelError::from)
-    };
-    let to_client = async {
-        while let Some(bytes) = exchange.next().await? {
-            moved.set(clock::monotonic().0);
-            down.set(down.get() + bytes.len() as u64);
-            tunnel.write(bytes).await?;
-        }
-        tunnel.end();
-        Ok(())
-    };
-    let both = async { tokio::try_join!(to_origin, to_client).map(|_| ()) };
-    let silent = async {
-        let limit = u64::try_from(idle.as_millis()).unwrap_or(u64::MAX);
-        loop {
-            let passed = clock::monotonic().0.saturating_sub(moved.get());
-            if limit <= passed {
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(limit - passed)).await;
-        }
-    };
-    tokio::select! {
-        biased;
-        copied = both => copied,
-        () = tunnel.gone() => Err(TunnelError::Client),
-        () = silent => Err(TunnelError::Idle),
-    }
 }
 
 #[cfg(test)]

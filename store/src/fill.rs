@@ -227,6 +227,12 @@ impl Store {
         Some(FillReader::new(fill, place))
     }
 
+    /// Whether RAM could not hold a response of `length` bytes, whatever else it holds.
+    #[must_use]
+    pub fn is_outgrown_by(&self, length: u64) -> bool {
+        !self.could_hold(length + BESIDE)
+    }
+
     /// Makes the fill's state know of one more reader, unless a purge forbids it. Called while nobody can remove it from
     /// the flights.
     fn join(&self, fill: &Fill, key: &[u8]) -> Option<ReaderRole> {
@@ -587,7 +593,7 @@ impl FillWriter {
     #[must_use]
     pub fn outgrows_ram(&self, more: u64, known: Option<u64>) -> bool {
         let length = (self.fill.state.lock().length + more).max(known.unwrap_or(0));
-        !self.fill.store.could_hold(length + BESIDE)
+        self.fill.store.is_outgrown_by(length)
     }
 
     /// Knows of removals after this writer has finished.

@@ -1,24 +1,21 @@
-//! Other forms of stored responses: what a request is served of them at both speeds. Which form it is decides
+//! Other forms of stored responses. What a request is served of them is in `face`. Which form it is decides
 //! `semantics::transcode`; forms are kept in `store::forms` and made in `pool`.
 
 pub mod codec;
 pub mod pool;
 
-use crate::route::Gateway;
-use crate::stages::{RequestStage, Stages};
 use bytes::{Buf, Bytes};
 use codec::{BodyDecoder, DecodeProgress, Undecodable};
+use larder_counters::Counters;
 use larder_semantics::coding::{AcceptedCodings, Coding};
 use larder_semantics::field::{Field, FieldList};
 use larder_semantics::policy::Policy;
 use larder_semantics::request::RequestFacts;
 use larder_semantics::tags;
 use larder_semantics::transcode::{self, Choice, Serve};
-use larder_store::{Encoding, Encodings, Store, Stored, StoredBody};
+use larder_store::{Encodings, Store, Stored, StoredBody};
 use larder_wire::http1::write;
 use larder_wire::ready_head::ReadyHead;
-use std::sync::Arc;
-use std::time::Duration;
 
 /// Gives a response that is about to be stored its place for forms, where the route makes any, and names
 /// `Accept-Encoding` in its `Vary`. What comes from a lower tier is made ready by this, too.
@@ -136,70 +133,6 @@ pub(crate) fn is_of_no_use(stored: &Stored, fields: &[Field<'_>]) -> bool {
     })
 }
 
-/// What is sent of a stored response at the slow speed.
-pub(crate) enum Face {
-    /// The stored form.
-    Own,
-    /// A form that was made.
-    Form(Arc<Encoding>),
-    /// The stored form, decoded on its way.
-    Decoded(Coding),
-}
-
-impl Gateway {
-    /// Has a form made that somebody would like.
-    pub(crate) fn order(&self, stored: &Arc<Stored>, coding: Coding) {
-        if let Some(coders) = self.coders.get() {
-            coders.order(stored, coding);
-        }
-    }
-
-    /// What a request is sent, which waits at most `patience` for a form if it accepts nothing that is there.
-    pub(crate) async fn face(
-        &self,
-        stored: &Arc<Stored>,
-        fields: &[Field<'_>],
-        facts: &RequestFacts<'_>,
-        policy: &Policy,
-        patience: Duration,
-        stages: &Stages,
-    ) -> Face {
-        let as_it_is = || {
-            // What has no place for forms may be coded all the same: it has trailers, or came from a lower tier.
-            let coding = transcode::handled(stored.meta.status, &stored.fields().view(), policy);
-            let decodable = coding.filter(|it| !transcode::suits(*it, AcceptedCodings::read(fields)));
-            let no_transform = facts.directives.no_transform;
-            decodable.filter(|_| !no_transform).map_or(Face::Own, Face::Decoded)
-        };
-        let Some(forms) = &stored.forms else { return as_it_is() };
-        let choice = choose(forms, policy, fields, facts);
-        if let Some(coding) = choice.make {
-            self.order(stored, coding);
-        }
-        let form = match choice.serve {
-            Serve::Own => return Face::Own,
-            Serve::Made(coding) => forms.get(coding),
-            Serve::Wait(coding) => {
-                self.counters.coding_waits.add(1);
-                stages.enter(RequestStage::Wait);
-                let _ = tokio::time::timeout(patience, forms.settled(coding)).await;
-                stages.enter(RequestStage::Write);
-                forms.get(coding)
-            }
-            Serve::Unsuitable => None,
-        };
-        match form {
-            Some(form) => {
-                form.note_use();
-                self.counters.coding_hits.add(1);
-                Face::Form(form)
-            }
-            None if forms.is_undecodable() => Face::Own,
-            None => as_it_is(),
-        }
-    }
-}
-
 /// A body that is decoded while it goes to a client.
 pub(crate) struct Decoding {
     decoder: BodyDecoder,
@@ -233,18 +166,18 @@ impl Decoding {
     }
 
     /// Decodes some of what it was fed; what it brought is in [`Decoding::plain`].
-    pub fn step(&mut self, gateway: &Gateway) -> Result<DecodeProgress, Undecodable> {
+    pub fn step(&mut self, counters: &Counters) -> Result<DecodeProgress, Undecodable> {
         let mut rest = &self.coded[..];
         let stepped = self.decoder.step(&mut rest, &mut self.room);
         let taken = self.coded.len() - rest.len();
         self.coded.advance(taken);
-        let (progress, filled) = stepped.inspect_err(|why| pool::count(&gateway.counters, *why))?;
+        let (progress, filled) = stepped.inspect_err(|why| pool::count(counters, *why))?;
         self.filled = filled;
         Ok(progress)
     }
 
     /// Whether it was whole.
-    pub fn finish(&self, gateway: &Gateway) -> Result<(), Undecodable> {
-        self.decoder.finish().inspect_err(|why| pool::count(&gateway.counters, *why))
+    pub fn finish(&self, counters: &Counters) -> Result<(), Undecodable> {
+        self.decoder.finish().inspect_err(|why| pool::count(counters, *why))
     }
 }

@@ -1,11 +1,10 @@
-//! The way down: a fill looks on disk and in the fleet before it asks the origin, and requests that may not share a
-//! fetch look there by a fill of their own. One look a key, variant and node at a time, however many ask.
+//! The steps `Disk` and `Fleet`: a fill looks there before it asks the origin. One look a key, variant and node at a time, however many
+//! requests there are.
 
+use super::machine::FillStep;
+use super::{FetchKind, FillJob, FillOutcome, FillRun, Readers};
 use crate::coding;
-use crate::fetch::FillJob;
 use crate::lower_tiers::{self, PromoteToRam};
-use crate::machine::Step;
-use crate::run::{LOOKS, Machine};
 use crate::stages::{FillStages, RequestStage};
 use larder_semantics::cache_status::AnsweringTier;
 use larder_semantics::freshness::Freshness;
@@ -20,8 +19,8 @@ use larder_stdx::clock::{self, WallTime};
 use larder_store::fleet::{
     AtWork, Fleet, FleetQuery, FleetResult, OtherNodesLease, RecomputeLease, RecomputeTurn, Unshared, Want,
 };
-use larder_store::ram::{KeyHash, Lookup};
-use larder_store::{Begin, Born, FillHead, FillWriter, FleetCopy, ReadWait, Stored};
+use larder_store::ram::Lookup;
+use larder_store::{Born, FillWriter, FleetCopy, ReadWait, Stored};
 use larder_wire::envelope::Envelope;
 use std::cell::Cell;
 use std::pin::Pin;
@@ -43,9 +42,6 @@ const SILENT: Duration = Duration::from_millis(1200);
 /// Then whoever has the turn is asked for signs of life so often.
 const SIGN_AGAIN: Duration = Duration::from_millis(500);
 
-/// Tells the flight that only looks below from the one that asks the origin.
-const LOOKING: u128 = 0x6c6f_6f6b;
-
 /// What a fill does about the tiers below RAM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TierLookup {
@@ -58,7 +54,7 @@ pub(crate) enum TierLookup {
 }
 
 /// What came of a descent.
-pub(crate) enum TierLookupResult {
+pub(super) enum TierLookupResult {
     /// This answers, or stands; with whose turn it is to make it anew where it is stale.
     Found(Arc<Stored>, AnsweringTier, Option<RecomputeTurn>),
     /// The origin has to be asked.
@@ -139,99 +135,68 @@ impl RecomputeWait {
     }
 }
 
-impl Machine<'_, '_> {
-    /// Whether the tiers below may still be asked for this request.
-    pub fn may_descend(&self) -> bool {
-        !self.descended && !self.remembered && self.gateway.reaches_below(self.route)
+impl FillRun {
+    /// `Disk`: looks on the disk, unless RAM holds something. What was found and is too old to be served becomes what the origin is
+    /// asked about.
+    pub(super) async fn look_on_disk(&mut self) -> FillStep {
+        let (job, Readers::Shared(writer)) = (&mut self.job, &self.readers) else { return FillStep::Finish };
+        let mut held = job.stored.clone().map(|it| (it, AnsweringTier::Ram));
+        // A part in RAM may be the whole on disk.
+        if held.as_ref().is_none_or(|it| it.0.meta.partial.is_some() && !job.serves(&it.0)) {
+            let whole = job.on_disk(writer).await.filter(|it| !job.is_outdated(it));
+            held = whole.map(|it| (it, AnsweringTier::Disk)).or(held);
+        }
+        if job.gateway.fleet_of(&job.route.policy).is_some() {
+            self.held = held;
+            return FillStep::Fleet;
+        }
+        let looked = match held {
+            Some((it, tier)) if job.serves(&it) => TierLookupResult::Found(it, tier, None),
+            Some((it, _)) => job.ask_about(it),
+            None => TierLookupResult::Nothing,
+        };
+        self.looked(looked)
     }
 
-    /// Whether what RAM would serve has lasted its time there, so that the fleet is to be asked first.
-    pub fn is_due(&self, decision: Reuse, now: WallTime) -> bool {
-        matches!(decision, Reuse::Serve | Reuse::ServeStale | Reuse::ServeWhileRevalidating)
-            && self.tier == AnsweringTier::Ram
-            && self.gateway.fleet_of(&self.route.policy).is_some()
-            && self.found.as_ref().is_some_and(|it| it.is_due(now.0))
+    /// `Fleet`: looks in the fleet, with what is held from a nearer tier.
+    pub(super) async fn look_in_fleet(&mut self) -> FillStep {
+        let gateway = self.job.gateway.clone();
+        let (Some(fleet), Readers::Shared(writer)) =
+            (gateway.fleet_of(&self.job.route.policy), &self.readers)
+        else {
+            return FillStep::Finish;
+        };
+        let looked = self.job.in_fleet(fleet, self.held.take(), writer).await;
+        self.looked(looked)
     }
 
-    /// Whether the tiers below are to be asked by a fill that does nothing else.
-    pub fn descends_alone(&self, decision: Reuse) -> bool {
-        decision == Reuse::GatewayTimeout || self.goes_alone(matches!(decision, Reuse::Validate(_)))
-    }
-
-    /// Begins to look below, or joins one who does.
-    pub fn begin_descent(&mut self, flight: KeyHash, due: bool) -> Step {
-        self.doubted = due;
-        match self.gateway.store.begin(self.hash, KeyHash(flight.0 ^ LOOKING), &self.key) {
-            Begin::Lead(writer, reader) => {
-                self.reader = Some(reader);
-                self.job(false, TierLookup::Only, false).spawn(writer);
+    /// What follows from what the tiers have.
+    fn looked(&mut self, looked: TierLookupResult) -> FillStep {
+        match looked {
+            TierLookupResult::Found(stored, tier, turn) => self.ends(FillOutcome::Found(stored, tier, turn)),
+            TierLookupResult::Unshared => {
+                self.job.local.unshared.set(true);
+                self.ends(FillOutcome::LookAgain)
             }
-            Begin::Follow(reader) => {
-                self.stages.enter(RequestStage::Wait);
-                self.reader = Some(reader);
+            TierLookupResult::Nothing if self.job.below == TierLookup::Only => {
+                self.ends(FillOutcome::LookAgain)
             }
-            Begin::Full => {}
-        }
-        Step::Descend
-    }
-
-    /// `Descend`: waits for what lies below.
-    pub async fn descend(&mut self) -> Step {
-        self.descended = true;
-        self.looks += 1;
-        let Some(mut reader) = self.reader.take() else { return Step::Lookup };
-        let patience = Duration::from_millis(u64::from(self.route.policy.collapse_wait_ms));
-        let head = tokio::time::timeout(patience, reader.head()).await;
-        self.stages.enter(RequestStage::Lookup);
-        match head {
-            Ok(FillHead::Found(stored, tier)) => self.bring(stored, tier),
-            _ => Step::Lookup,
-        }
-    }
-
-    /// Has what a tier below had looked at, if it is of this request's variant.
-    pub fn bring(&mut self, stored: Arc<Stored>, tier: AnsweringTier) -> Step {
-        self.descended = true;
-        if lower_tiers::fits(&stored, self.fields) {
-            self.doubted = false;
-            self.brought = Some((stored, tier));
-        } else {
-            self.vary.clone_from(&stored.meta.vary);
-            self.descended = self.looks >= LOOKS; // For this variant nobody has looked yet.
-        }
-        Step::Lookup
-    }
-
-    /// What another's fill has found below and put into RAM may be served where the origin failed.
-    pub fn take_stale(&mut self) {
-        if self.found.is_none()
-            && let Lookup::Shelf(shelf) = self.gateway.store.lookup(self.hash, &self.key, 0)
-        {
-            self.found = shelf.select(self.fields, &mut Vec::new()).cloned();
+            TierLookupResult::Nothing => FillStep::Origin,
         }
     }
 }
 
 impl FillJob {
-    /// Looks on disk, then in the fleet. What was found and is too old to be served becomes what the origin is asked
-    /// about.
-    pub async fn look_below(&mut self, writer: &FillWriter) -> TierLookupResult {
-        let (gateway, route) = (self.gateway.clone(), self.route.clone());
-        let mut held = self.stored.clone().map(|it| (it, AnsweringTier::Ram));
-        // A part in RAM may be the whole on disk.
-        if held.as_ref().is_none_or(|it| it.0.meta.partial.is_some() && !self.serves(&it.0)) {
-            let whole = self.on_disk(writer).await.filter(|it| !self.is_outdated(it));
-            held = whole.map(|it| (it, AnsweringTier::Disk)).or(held);
+    /// What answers now, and was not there before this fill waited for a permit.
+    pub(super) async fn came_meanwhile(&self, writer: &FillWriter) -> Option<(Arc<Stored>, AnsweringTier)> {
+        let in_ram = self.came_into_ram();
+        if in_ram.is_some() || self.stored.is_some() {
+            return in_ram;
         }
-        let fleet = gateway.fleet_of(&route.policy);
-        let Some(fleet) = fleet else {
-            return match held {
-                Some((it, tier)) if self.serves(&it) => TierLookupResult::Found(it, tier, None),
-                Some((it, _)) => self.ask_about(it),
-                None => TierLookupResult::Nothing,
-            };
-        };
-        self.in_fleet(fleet, held, writer).await
+        let fields = self.request.fields.view();
+        let stored = self.on_disk(writer).await?;
+        let answers = !coding::is_of_no_use(&stored, &fields) && self.serves(&stored);
+        answers.then_some((stored, AnsweringTier::Disk))
     }
 
     /// Whether RAM has a part of another representation than this whole, which came later: then nothing is answered with the whole.
@@ -243,20 +208,19 @@ impl FillJob {
         is_outdated
     }
 
-    /// What answers now, and was not there before this fill waited for a connection to the origin.
-    pub async fn came_meanwhile(&self, writer: &FillWriter) -> Option<(Arc<Stored>, AnsweringTier)> {
+    /// The same in RAM alone.
+    pub(super) fn came_into_ram(&self) -> Option<(Arc<Stored>, AnsweringTier)> {
+        let Lookup::Shelf(shelf) = self.gateway.store.lookup(self.hash, &self.key, 0) else { return None };
         let fields = self.request.fields.view();
-        let is_new = |it: &Arc<Stored>| !self.stored.as_ref().is_some_and(|old| Arc::ptr_eq(old, it));
-        let answers = |it: &Arc<Stored>| is_new(it) && !coding::is_of_no_use(it, &fields) && self.serves(it);
-        if let Lookup::Shelf(shelf) = self.gateway.store.lookup(self.hash, &self.key, 0)
-            && let Some(stored) = shelf.select(&fields, &mut Vec::new()).filter(|it| answers(it))
-        {
-            return Some((stored.clone(), AnsweringTier::Ram));
-        }
-        if self.stored.is_some() {
-            return None;
-        }
-        self.on_disk(writer).await.filter(answers).map(|it| (it, AnsweringTier::Disk))
+        let stored = shelf.select(&fields, &mut Vec::new())?;
+        let is_new = !self.stored.as_ref().is_some_and(|old| Arc::ptr_eq(old, stored));
+        let answers = is_new && !coding::is_of_no_use(stored, &fields) && self.serves(stored);
+        answers.then(|| (stored.clone(), AnsweringTier::Ram))
+    }
+
+    /// Whether the disk of this node has something under the key.
+    pub(super) fn lies_on_disk(&self) -> bool {
+        self.gateway.disk_of(&self.route.policy).is_some_and(|it| it.knows(&self.key))
     }
 
     async fn on_disk(&self, writer: &FillWriter) -> Option<Arc<Stored>> {
@@ -498,7 +462,7 @@ impl FillJob {
             return TierLookupResult::Nothing; // Neither its validator nor its bytes are this visitor's.
         }
         drop(fields);
-        self.validate = stored.meta.has_validator();
+        self.fetch = fetch_of(&stored);
         *self.local.stale.borrow_mut() = Some(stored.clone());
         self.stored = Some(stored);
         TierLookupResult::Nothing
@@ -520,10 +484,10 @@ impl FillJob {
         }
         let gateway = self.gateway.clone();
         let flight = gateway.store.hash(&key);
-        let validate = stored.meta.has_validator();
+        let fetch = fetch_of(&stored);
         let (below, background, local, told) = (TierLookup::Skip, true, Rc::default(), FillStages::default());
         let win = Cell::new(win);
-        let job = FillJob { stored: Some(stored), validate, below, background, local, told, win, ..self };
+        let job = FillJob { stored: Some(stored), fetch, below, background, local, told, win, ..self };
         gateway.validate_in_background(job, flight);
     }
 
@@ -542,4 +506,9 @@ impl FillJob {
             _ => false,
         }
     }
+}
+
+/// How the origin is asked about what is stored.
+fn fetch_of(stored: &Stored) -> FetchKind {
+    if stored.meta.has_validator() { FetchKind::Validation } else { FetchKind::Full }
 }

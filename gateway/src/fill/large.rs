@@ -1,9 +1,9 @@
 //! A body that RAM cannot hold goes to the disk tier while it goes to its readers; and whether that is known to be in vain.
-//! How it gets there is in `store::disk`; the fill that carries it, in `fetch`.
+//! How it gets there is in `store::disk`; the fill that carries it, in `store`.
 
+use super::FillJob;
 use crate::assemble::assemble;
 use crate::coding;
-use crate::fetch::FillJob;
 use bytes::Bytes;
 use larder_semantics::field::FieldList;
 use larder_semantics::stored::Meta;
@@ -24,11 +24,11 @@ pub(crate) enum Nowhere {
 
 /// Whether it is certain with the head of a response that its body, of `length` bytes, will be kept in no tier. Not asked of
 /// what is not larger than the window in which any body is shared.
-pub(crate) fn kept_nowhere(job: &FillJob, meta: &Meta, length: u64, writer: &FillWriter) -> Option<Nowhere> {
+pub(crate) fn kept_nowhere(job: &FillJob, meta: &Meta, length: u64) -> Option<Nowhere> {
     if length <= WINDOW || job.gateway.store.has_room_for(length) {
         return None;
     }
-    if !writer.outgrows_ram(0, Some(length)) {
+    if !job.gateway.store.is_outgrown_by(length) {
         return Some(Nowhere::NoRoom);
     }
     let disk = job.gateway.disk_of(&job.route.policy).filter(|it| it.could_hold(length));

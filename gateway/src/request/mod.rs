@@ -1,14 +1,24 @@
-//! The steps of the request machine: one function a step. What is sent, and how, is in `deliver`; what a fill
-//! does for itself is in `fetch`; what may be cached is decided in `semantics`.
+//! The request machine: one function a step. `Receive`, `Lookup` and `Error` are here, the others in the files of their names; what is
+//! sent, and how, is in `deliver`. What a fill does for itself is in `fill`; what may be cached is decided in `semantics`.
 
-use crate::deliver::Delivery;
-use crate::fetch::{FillJob, FillStarter};
-use crate::machine::Step;
+mod decode;
+pub(crate) mod deliver;
+mod fetch;
+pub(crate) mod fill_reader;
+pub mod machine;
+mod pass;
+mod pressure;
+mod tier_lookup;
+mod tunnel;
+mod wait;
+
+use crate::fill::tier_lookup::TierLookup;
+use crate::fill::{FetchKind, FillJob, FillStarter, OriginTold};
 use crate::request_headers::{self, Bypass};
 use crate::route::{self, Gateway, GatewayRoute};
 use crate::stages::{FillStages, Stages};
-use crate::tier_lookup::TierLookup;
-use crate::{coding, explain, fast_path, upgrade};
+use crate::{cache_key, coding, fast_path, own_page, upgrade};
+use deliver::Delivery;
 use larder_semantics::cache_status::{AnsweringTier, CacheReport};
 use larder_semantics::field::Field;
 use larder_semantics::request::RequestFacts;
@@ -22,7 +32,8 @@ use larder_store::fill::SharedHead;
 use larder_store::ram::{Entry, KeyHash, Lookup};
 use larder_store::{Begin, FillEnd, FillHead, FillReader, Stored};
 use larder_transport::{Client, Reply, RequestBody};
-use larder_wire::message::{Request, Version};
+use larder_wire::message::Request;
+use machine::Step;
 use std::cell::Cell;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -50,15 +61,6 @@ pub struct RequestSummary {
     pub origin: Option<OriginTold>,
 }
 
-/// What is told of an origin's answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OriginTold {
-    /// Microseconds until its head had come.
-    pub micros: u64,
-    /// What it spoke.
-    pub version: Version,
-}
-
 /// Whether this request may wait for, and share, another's fetch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Coalescing {
@@ -66,6 +68,51 @@ pub(crate) enum Coalescing {
     /// It wants the head alone, and may begin nothing for others: it asks as the GET would that might.
     Head,
     Alone,
+}
+
+/// Whether the tiers below RAM were asked for a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LowerTierState {
+    NotAsked,
+    /// They were, or a fill does that.
+    Asked,
+}
+
+/// Whether what RAM holds may be used by its own lifetime.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum RamCopy {
+    Trusted,
+    /// It is to be validated although it is fresh: the fleet has it no more.
+    Doubted,
+}
+
+/// What RAM has under a key that does not answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum RamMarker {
+    None,
+    /// The store remembers that answers are not shared.
+    HitForMiss,
+    /// What is stored cannot be brought into a form that the request accepts.
+    Undecodable,
+}
+
+/// Whether a response that is shared while it comes will be stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum StoreRoom {
+    Unknown,
+    /// It is known already that there is no room.
+    None,
+}
+
+/// Why a response is one of our own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum OwnError {
+    /// This status says it.
+    Status(u16),
+    /// Another's request has come to this.
+    OfAnother(u16),
+    /// Nothing that is stored may be served, and the request forbids asking.
+    OnlyIfCached,
 }
 
 pub(crate) struct Machine<'a, 'c> {
@@ -83,7 +130,7 @@ pub(crate) struct Machine<'a, 'c> {
     pub hash: KeyHash,
     /// What was found and may not be served as it is: to validate, complete, or serve when the origin fails.
     pub found: Option<Arc<Stored>>,
-    pub validate: bool,
+    fetch: FetchKind,
     pub company: Coalescing,
     pub reason: ForwardReason,
     pub reader: Option<FillReader>,
@@ -95,19 +142,11 @@ pub(crate) struct Machine<'a, 'c> {
     pub tier: AnsweringTier,
     /// What a tier below had, to be looked at in place of what RAM has.
     pub brought: Option<(Arc<Stored>, AnsweringTier)>,
-    /// The tiers below were asked for this request.
-    pub descended: bool,
-    /// What RAM holds is to be validated although it is fresh: the fleet has it no more.
-    pub doubted: bool,
-    /// What is stored for this request cannot be brought into a form that it accepts.
-    pub undecodable: bool,
-    /// The store remembers already that answers are not shared.
-    pub remembered: bool,
-    pub error: u16,
-    /// Nothing that is stored could be served, and the request forbids asking.
-    pub only_if_cached: bool,
-    /// The response is shared while it comes, and it is known already that it will not be stored: there is no room.
-    pub has_no_room: bool,
+    tiers: LowerTierState,
+    ram: RamCopy,
+    marker: RamMarker,
+    error: OwnError,
+    room: StoreRoom,
     /// How long this request still waits for others, however many, until it has another fetch begun beside theirs: made when the
     /// first wait begins.
     pub patience: Option<Pin<Box<Sleep>>>,
@@ -115,8 +154,6 @@ pub(crate) struct Machine<'a, 'c> {
     pub vary: Vec<Box<str>>,
     /// Fetches that this request waited for and that failed, each of them perhaps by its own request's doing.
     pub failures: u8,
-    /// The error that it is answered with is what another's request has come to.
-    pub shares_failure: bool,
     /// A fetch that this request waits for beside the one that its reader reads: that had taken too long.
     pub earlier: Option<FillReader>,
     /// The protocol that it asks to go on in, where the route passes that on.
@@ -154,7 +191,7 @@ impl Gateway {
             key: Vec::new(),
             hash: KeyHash(0),
             found: None,
-            validate: false,
+            fetch: FetchKind::Full,
             company: Coalescing::Shared,
             reason: ForwardReason::UriMiss,
             reader: None,
@@ -163,17 +200,14 @@ impl Gateway {
             looks: 0,
             tier: AnsweringTier::Ram,
             brought: None,
-            descended: false,
-            doubted: false,
-            undecodable: false,
-            remembered: false,
-            error: 502,
-            only_if_cached: false,
-            has_no_room: false,
+            tiers: LowerTierState::NotAsked,
+            ram: RamCopy::Trusted,
+            marker: RamMarker::None,
+            error: OwnError::Status(502),
+            room: StoreRoom::Unknown,
             patience: None,
             vary: Vec::new(),
             failures: 0,
-            shares_failure: false,
             earlier: None,
             upgrade,
         };
@@ -182,7 +216,7 @@ impl Gateway {
             let next = match step {
                 Step::Receive => machine.receive(),
                 Step::Lookup => machine.lookup(),
-                Step::Descend => machine.descend().await,
+                Step::TierLookup => machine.look_below().await,
                 Step::Wait => machine.wait().await,
                 Step::Validate | Step::Fetch => machine.ask().await,
                 Step::Pass => machine.pass().await,
@@ -196,22 +230,12 @@ impl Gateway {
         machine.summary.origin = machine.local.origin_told.get();
         machine.summary
     }
-
-    /// Starts the validation of a stale response that is being served (RFC 5861 §3).
-    pub(crate) fn validate_in_background(self: &Rc<Self>, job: FillJob, flight: KeyHash) {
-        // Nobody reads it: what is not kept is not read to its end either.
-        if let Begin::Lead(writer, _) = self.store.begin(job.hash, flight, &job.key) {
-            self.counters.background_validations.add(1);
-            job.spawn(writer);
-        }
-    }
 }
 
 impl<'c> Machine<'_, 'c> {
     fn receive(&mut self) -> Step {
         if let Some(status) = request_headers::refused(self.gateway, &self.request.method, self.fields) {
-            self.error = status;
-            return Step::Error;
+            return self.fails(OwnError::Status(status));
         }
         if request_headers::max_forwards(&self.request.method, self.fields) == Some(0) {
             let sentence = "This server answers the request itself: Max-Forwards: 0 forbids forwarding.";
@@ -223,8 +247,7 @@ impl<'c> Machine<'_, 'c> {
             return Step::Pass;
         }
         if self.request.protocol.is_some() {
-            self.error = 501;
-            return Step::Error;
+            return self.fails(OwnError::Status(501));
         }
         self.gateway.counters.cache_ambiguous_paths.add(u64::from(self.route.two_ways));
         match request_headers::bypass(&self.route.policy, self.facts, &self.request.target, self.fields) {
@@ -252,14 +275,7 @@ impl<'c> Machine<'_, 'c> {
         let request = self.request;
         self.key.reserve(request.authority.len() + request.target.len() + KEY_ROOM);
         let (scheme, authority) = (request.scheme, &request.authority);
-        fast_path::write_key(
-            &self.route.policy,
-            scheme,
-            authority,
-            &request.target,
-            self.fields,
-            &mut self.key,
-        );
+        cache_key::write(&self.route.policy, scheme, authority, &request.target, self.fields, &mut self.key);
         self.hash = self.gateway.store.hash(&self.key);
     }
 
@@ -302,7 +318,7 @@ impl<'c> Machine<'_, 'c> {
         let due = self.may_descend() && self.is_due(decision, now);
         self.gateway.counters.cache_rechecks.add(u64::from(due));
         let decision = match held {
-            Some(meta) if due || self.doubted => tiers::doubted(meta, self.facts, policy),
+            Some(meta) if due || self.ram == RamCopy::Doubted => tiers::doubted(meta, self.facts, policy),
             _ => decision,
         };
         let below = if due || worth == Descent::Worthwhile { TierLookup::First } else { TierLookup::Skip };
@@ -314,17 +330,14 @@ impl<'c> Machine<'_, 'c> {
             Reuse::ServeWhileRevalidating => {
                 // What the fleet had is made anew by one node: by the fill that brought it, or by another's.
                 if self.tier != AnsweringTier::Fleet {
-                    let job = self.job(true, TierLookup::First, true);
+                    let job = self.job(FetchKind::Validation, TierLookup::First, true);
                     self.gateway.validate_in_background(job, flight);
                 }
                 self.serve_found(now)
             }
-            Reuse::Validate(reason) => self.join(reason, true, flight, below),
-            Reuse::Forward(reason) => self.join(reason, false, flight, below),
-            Reuse::GatewayTimeout => {
-                (self.error, self.only_if_cached) = (504, true);
-                Step::Error
-            }
+            Reuse::Validate(reason) => self.join(reason, FetchKind::Validation, flight, below),
+            Reuse::Forward(reason) => self.join(reason, FetchKind::Full, flight, below),
+            Reuse::GatewayTimeout => self.fails(OwnError::OnlyIfCached),
         }
     }
 
@@ -332,15 +345,18 @@ impl<'c> Machine<'_, 'c> {
         let looked = self.gateway.store.lookup(self.hash, &self.key, route::misses_clock());
         let selected = match &looked {
             Lookup::Shelf(shelf) => {
-                self.undecodable = shelf
-                    .select(self.fields, &mut Vec::new())
-                    .is_some_and(|it| coding::is_of_no_use(it, self.fields));
+                let selected = shelf.select(self.fields, &mut Vec::new());
+                match selected.is_some_and(|it| coding::is_of_no_use(it, self.fields)) {
+                    true => self.marker = RamMarker::Undecodable,
+                    false if self.marker == RamMarker::Undecodable => self.marker = RamMarker::None,
+                    false => {}
+                }
                 self.select(shelf).ok_or(ForwardReason::VaryMiss)
             }
             Lookup::HitForMiss => {
                 self.gateway.counters.hit_for_miss.add(1);
                 self.company = Coalescing::Alone;
-                self.remembered = true;
+                self.marker = RamMarker::HitForMiss;
                 Err(ForwardReason::UriMiss)
             }
             Lookup::Nothing => Err(ForwardReason::UriMiss),
@@ -370,10 +386,7 @@ impl<'c> Machine<'_, 'c> {
     }
 
     pub fn serve_found(&mut self, now: clock::WallTime) -> Step {
-        let Some(stored) = self.found.clone() else {
-            self.error = 500;
-            return Step::Error;
-        };
+        let Some(stored) = self.found.clone() else { return self.fails(OwnError::Status(500)) };
         let ttl = fast_path::ttl(&stored.meta, now);
         let counters = &self.gateway.counters;
         counters.cache_hits.add(1);
@@ -389,11 +402,10 @@ impl<'c> Machine<'_, 'c> {
     }
 
     /// Goes to the origin: as leader or follower of a shared fetch, or alone.
-    fn join(&mut self, reason: ForwardReason, validate: bool, flight: KeyHash, below: TierLookup) -> Step {
+    fn join(&mut self, reason: ForwardReason, fetch: FetchKind, flight: KeyHash, below: TierLookup) -> Step {
         self.reason = reason;
-        self.validate = validate;
-        let step = if validate { Step::Validate } else { Step::Fetch };
-        if self.goes_alone(validate) {
+        self.fetch = fetch;
+        if self.goes_alone(fetch) {
             // What asks for less than the whole begins nothing for others, but reads along where it can.
             self.reader = match self.may_follow() {
                 true => self.gateway.store.follow(self.hash, flight, &self.key),
@@ -404,7 +416,7 @@ impl<'c> Machine<'_, 'c> {
             }
             let is_for_head = self.facts.method == "HEAD" && self.may_follow();
             self.company = if is_for_head { Coalescing::Head } else { Coalescing::Alone };
-            return step;
+            return self.fetch_step();
         }
         if let Some(status) = self.failed_lately() {
             return self.failed_for_another(status);
@@ -415,7 +427,6 @@ impl<'c> Machine<'_, 'c> {
 
     /// Leads the fetch that was begun, follows the one that is there, or asks alone.
     pub fn take_part(&mut self, begun: Begin, below: TierLookup) -> Step {
-        let step = if self.validate { Step::Validate } else { Step::Fetch };
         match begun {
             Begin::Lead(mut writer, reader) => {
                 if let Some(step) = self.stored_meanwhile() {
@@ -424,9 +435,9 @@ impl<'c> Machine<'_, 'c> {
                     return step;
                 }
                 self.reader = Some(reader);
-                let job = self.job(self.validate, below, false);
+                let job = self.job(self.fetch, below, false);
                 job.spawn(writer);
-                step
+                self.fetch_step()
             }
             Begin::Follow(reader) => {
                 self.reader = Some(reader);
@@ -434,15 +445,32 @@ impl<'c> Machine<'_, 'c> {
             }
             Begin::Full => {
                 self.company = Coalescing::Alone;
-                step
+                self.fetch_step()
             }
         }
     }
 
+    fn fetch_step(&self) -> Step {
+        match self.fetch {
+            FetchKind::Full => Step::Fetch,
+            FetchKind::Validation => Step::Validate,
+        }
+    }
+
+    fn fails(&mut self, error: OwnError) -> Step {
+        self.error = error;
+        Step::Error
+    }
+
+    fn is_hit_for_miss(&self) -> bool {
+        self.marker == RamMarker::HitForMiss
+    }
+
     /// Whether this request may not begin a fetch for others.
-    pub fn goes_alone(&self, validate: bool) -> bool {
+    pub fn goes_alone(&self, fetch: FetchKind) -> bool {
         let facts = self.facts;
-        !self.may_follow() || facts.method == "HEAD" || (facts.range.is_some() && !validate)
+        let is_part = facts.range.is_some() && fetch == FetchKind::Full;
+        !self.may_follow() || facts.method == "HEAD" || is_part
     }
 
     /// Whether this request may wait for another's fetch.
@@ -469,7 +497,7 @@ impl<'c> Machine<'_, 'c> {
         let stored = self.select(&shelf)?;
         let now = clock::wall();
         let reuse = reuse::decide(Ok(&stored.meta), self.facts, &self.route.policy, now, &mut Silent);
-        if reuse != Reuse::Serve || self.doubted || stored.is_due(now.0) {
+        if reuse != Reuse::Serve || self.ram == RamCopy::Doubted || stored.is_due(now.0) {
             return None;
         }
         self.found = Some(stored);
@@ -477,7 +505,7 @@ impl<'c> Machine<'_, 'c> {
         Some(self.serve_found(now))
     }
 
-    pub fn job(&self, validate: bool, below: TierLookup, background: bool) -> FillJob {
+    pub fn job(&self, fetch: FetchKind, below: TierLookup, background: bool) -> FillJob {
         FillJob {
             gateway: self.gateway.clone(),
             route: self.route.clone(),
@@ -486,10 +514,10 @@ impl<'c> Machine<'_, 'c> {
             key: self.key.clone(),
             hash: self.hash,
             stored: self.found.clone(),
-            validate,
+            fetch,
             below,
             background,
-            remembered: self.remembered,
+            remembered: self.is_hit_for_miss(),
             local: self.local.clone(),
             told: if background { FillStages::default() } else { self.stages.told() },
             win: Cell::new(None),
@@ -497,7 +525,9 @@ impl<'c> Machine<'_, 'c> {
     }
 
     pub fn read_along(&mut self, reader: FillReader, head: Arc<SharedHead>, collapsed: bool) {
-        self.has_no_room = head.length.is_some_and(|it| !self.gateway.store.has_room_for(it));
+        if head.length.is_some_and(|it| !self.gateway.store.has_room_for(it)) {
+            self.room = StoreRoom::None;
+        }
         let report = CacheReport::Forwarded {
             reason: self.reason,
             status: if collapsed { None } else { self.local.origin_status.get() },
@@ -517,8 +547,7 @@ impl<'c> Machine<'_, 'c> {
             return step;
         }
         // What the origin said of its own failure stays with the leader; a follower says that it failed.
-        self.error = if matches!(status, 502..=504) { status } else { 502 };
-        Step::Error
+        self.fails(OwnError::Status(gateway_status(status)))
     }
 
     /// What is stored, where it may stand in for an origin that failed (RFC 9111 §4.2.4, RFC 5861 §4); `collapsed` says
@@ -537,19 +566,30 @@ impl<'c> Machine<'_, 'c> {
         Some(Step::Hit)
     }
 
+    /// `Error`: a response of our own.
     fn error(&mut self) -> Step {
-        let (status, asked) = (self.error, self.local.origin_status.get());
-        let (sentence, report) = match status {
-            _ if self.only_if_cached => (explain::ONLY_IF_CACHED, Some(CacheReport::OnlyIfCached)),
-            _ if self.shares_failure => {
-                (explain::FAILED_FOR_ANOTHER, Some(CacheReport::SharedFailure { reason: self.reason }))
+        let asked = self.local.origin_status.get();
+        let (status, sentence, report) = match self.error {
+            OwnError::OnlyIfCached => (504, own_page::ONLY_IF_CACHED, Some(CacheReport::OnlyIfCached)),
+            OwnError::OfAnother(status) => {
+                let report = CacheReport::SharedFailure { reason: self.reason };
+                (status, own_page::FAILED_FOR_ANOTHER, Some(report))
             }
-            503 if self.route.origins.is_drained() => (explain::DRAINED, Some(self.forwarded(asked))),
+            OwnError::Status(503) if self.route.origins.is_drained() => {
+                (503, own_page::DRAINED, Some(self.forwarded(asked)))
+            }
             // It was the origin's to answer.
-            502..=504 => (explain::error_sentence(status), Some(self.forwarded(asked))),
-            _ => (explain::error_sentence(status), None),
+            OwnError::Status(status @ 502..=504) => {
+                (status, own_page::error_sentence(status), Some(self.forwarded(asked)))
+            }
+            OwnError::Status(status) => (status, own_page::error_sentence(status), None),
         };
         self.answer = Some(Delivery::Own { status, sentence, report });
         Step::Deliver
     }
+}
+
+/// The status of our own for what the origin, or the way to it, failed with.
+fn gateway_status(status: u16) -> u16 {
+    if matches!(status, 502..=504) { status } else { 502 }
 }

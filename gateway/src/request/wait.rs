@@ -3,12 +3,13 @@
 //! However many wait for a page, its origin is asked by few at a time: by one more for each `cache.collapse_wait` that an answer takes.
 //! After two failures those that ask the same share the second; the others ask by themselves, as they would for a page that is not cached.
 
+use super::deliver::Delivery;
+use super::machine::Step;
+use super::{Coalescing, LOOKS, Machine, OwnError};
+use crate::failing;
+use crate::fill::tier_lookup::TierLookup;
 use crate::lower_tiers;
-use crate::machine::Step;
-use crate::run::{Coalescing, LOOKS, Machine};
 use crate::stages::RequestStage;
-use crate::tier_lookup::TierLookup;
-use crate::{deliver::Delivery, failing};
 use larder_semantics::cache_status::CacheReport;
 use larder_semantics::reuse::{self, ForwardReason, Reuse};
 use larder_semantics::trace::Silent;
@@ -84,7 +85,7 @@ impl Machine<'_, '_> {
 
     fn alone(&mut self) -> Step {
         self.company = Coalescing::Alone;
-        if self.validate { Step::Validate } else { Step::Fetch }
+        self.fetch_step()
     }
 
     async fn wait_for_head(&mut self, mut reader: FillReader) -> Waited {
@@ -128,7 +129,7 @@ impl Machine<'_, '_> {
             Some(stored) => self.flight(&stored.meta.vary),
             None => self.flight(&self.vary),
         };
-        if self.goes_alone(self.validate) {
+        if self.goes_alone(self.fetch) {
             let stored = self.stored_meanwhile();
             return stored.unwrap_or_else(|| self.in_turn(reader, flight));
         }
@@ -191,11 +192,8 @@ impl Machine<'_, '_> {
     /// This request is answered with what another's has come to.
     pub fn failed_for_another(&mut self, status: u16) -> Step {
         self.gateway.counters.collapse_failures.add(1);
-        if let Some(step) = self.stale_instead(true) {
-            return step;
-        }
-        (self.shares_failure, self.error) = (true, status);
-        Step::Error
+        let stale = self.stale_instead(true);
+        stale.unwrap_or_else(|| self.fails(OwnError::OfAnother(status)))
     }
 
     /// What a crowd that says what this request does, to the letter, has come to within a second.

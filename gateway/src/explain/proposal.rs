@@ -1,9 +1,9 @@
 //! What `explain` tells of how a verdict is flipped: which of the searches is asked, by what is known of the page, and in which
 //! words. The searches are in `change` and in `semantics::flip`; what is told is no more than what is known.
 
-use crate::change::{self, ChangedRequest, First, Remedy};
-use crate::explain::{self, Holds};
-use crate::fast_path;
+use super::Holds;
+use super::change::{self, ChangedRequest, First, Remedy};
+use crate::cache_key;
 use crate::refusals::RefusedStorage;
 use crate::route::{self, Gateway};
 use larder_semantics::field::{self, Field};
@@ -106,9 +106,9 @@ impl Gateway {
     ) -> PageKnowledge {
         let fields = asked.fields.view();
         let mut key = Vec::new();
-        fast_path::write_key(&asked.policy, at.0, at.1, &asked.target, &fields, &mut key);
+        cache_key::write(&asked.policy, at.0, at.1, &asked.target, &fields, &mut key);
         let hash = self.store.hash(&key);
-        let (holds, in_ram) = explain::select(&self.store.lookup(hash, &key, route::misses_clock()), &fields);
+        let (holds, in_ram) = super::select(&self.store.lookup(hash, &key, route::misses_clock()), &fields);
         let still_selected = |it: &Arc<Stored>| {
             let mut variant = Vec::new();
             vary::write_key(&it.meta.vary, &fields, &mut variant);

@@ -1,26 +1,26 @@
 //! Sending the response that the machine arrived at: from the store, along with a fill, straight from the
 //! origin, or made here. Preconditions and ranges are applied here, by the functions of `semantics`.
 
-use crate::coding::{self, Face};
+use super::fill_reader::FillReading;
+use super::machine::Step;
+use super::pressure;
+use super::tunnel::Switched;
+use super::{Machine, StoreRoom};
+use crate::face::Face;
 use crate::fast_path::in_not_modified;
-use crate::fill_reader::FillReading;
-use crate::machine::Step;
-use crate::origin_pressure;
-use crate::pass::{Halted, Upload, with_upload};
-use crate::request_headers;
-use crate::run::Machine;
+use crate::fill::FetchKind;
+use crate::source::ResponseSource;
 use crate::stages::{RequestStage, Stages};
-use crate::upgrade::Switched;
-use larder_origin::{Exchange, OriginError};
+use crate::upload::{Halted, Upload, with_upload};
+use crate::{request_headers, selection};
+use larder_origin::OriginError;
 use larder_semantics::cache_status::{self, CacheReport};
 use larder_semantics::conditional::{self, Precondition};
-use larder_semantics::field::{Field, FieldList};
-use larder_semantics::policy::Policy;
+use larder_semantics::field::FieldList;
 use larder_semantics::range::{self, Selection};
-use larder_semantics::request::RequestFacts;
 use larder_semantics::stored::Meta;
 use larder_semantics::tags;
-use larder_semantics::transcode::{self, Serve};
+use larder_semantics::transcode;
 use larder_semantics::{date, method, partial, storable};
 use larder_stdx::clock;
 use larder_store::fill::SharedHead;
@@ -30,7 +30,6 @@ use larder_transport::{ClientGone, Reply, ResponseBody, Synthetic};
 use larder_wire::message::{Framing, ResponseHead};
 use std::future::Future;
 use std::pin::pin;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
@@ -55,7 +54,7 @@ pub(crate) enum Delivery<'c> {
 
 /// A response that nobody else gets.
 pub(crate) struct Direct<'c> {
-    exchange: Rc<Exchange>,
+    source: ResponseSource,
     status: u16,
     pub fields: FieldList,
     body: ResponseBody,
@@ -66,7 +65,7 @@ pub(crate) struct Direct<'c> {
 
 impl<'c> Delivery<'c> {
     pub fn direct(
-        exchange: Rc<Exchange>,
+        source: ResponseSource,
         response: ResponseHead,
         upload: Option<Upload<'c>>,
         report: Option<CacheReport>,
@@ -77,7 +76,7 @@ impl<'c> Delivery<'c> {
             status: response.status,
             fields: request_headers::returned_final(&response.fields, response.version, bodyless),
             body: body_of(&response, method),
-            exchange,
+            source,
             upload,
             report,
         })
@@ -108,52 +107,6 @@ impl From<ClientGone> for DeliveryCut {
 impl From<Halted> for DeliveryCut {
     fn from(_: Halted) -> Self {
         DeliveryCut::Client
-    }
-}
-
-fn precondition(meta: &Meta, facts: &RequestFacts<'_>, fields: &[Field<'_>]) -> Precondition {
-    match facts.conditional {
-        true => conditional::evaluate(fields, meta),
-        false => Precondition::Proceed,
-    }
-}
-
-/// Which bytes of a stored response, that is whole, a request gets.
-fn selection(stored: &Stored, facts: &RequestFacts<'_>, fields: &[Field<'_>]) -> Selection {
-    let by_tag = !facts.conditional
-        || !stored.meta.is_negotiated(&stored.fields())
-        || transcode::ranges_by_tag_alone(fields);
-    let applies =
-        |_: &&[u8]| by_tag && stored.meta.status == 200 && conditional::range_applies(fields, &stored.meta);
-    facts.range.filter(applies).map_or(Selection::Whole, |it| range::select(it, stored.body.len()))
-}
-
-/// The status with which a stored response answers a request: for `explain`, by what [`Machine::deliver`] asks.
-pub(crate) fn status_of(
-    stored: &Stored,
-    policy: &Policy,
-    facts: &RequestFacts<'_>,
-    fields: &[Field<'_>],
-) -> u16 {
-    let form = stored.forms.as_ref().is_some_and(|it| {
-        !matches!(coding::choose(it, policy, fields, facts).serve, Serve::Own | Serve::Unsuitable)
-    });
-    let judged = if form { &stored.meta.of_form() } else { &stored.meta };
-    match precondition(judged, facts, fields) {
-        Precondition::NotModified => return 304,
-        Precondition::Failed => return 412,
-        Precondition::Proceed => {}
-    }
-    if stored.meta.partial.is_some() {
-        return 206;
-    }
-    if form {
-        return stored.meta.status; // Nothing is said of ranges of a made form.
-    }
-    match selection(stored, facts, fields) {
-        Selection::Whole => stored.meta.status,
-        Selection::One(..) | Selection::Many(_) => 206,
-        Selection::Unsatisfiable => 416,
     }
 }
 
@@ -192,7 +145,9 @@ impl<'c> Machine<'_, 'c> {
         report: Option<CacheReport>,
     ) -> Result<(), DeliveryCut> {
         let report = match report {
-            Some(CacheReport::Forwarded { reason, status, collapsed, .. }) if self.has_no_room => {
+            Some(CacheReport::Forwarded { reason, status, collapsed, .. })
+                if self.room == StoreRoom::None =>
+            {
                 Some(CacheReport::Forwarded { reason, status, stored: false, collapsed })
             }
             other => other,
@@ -234,7 +189,7 @@ impl<'c> Machine<'_, 'c> {
     }
 
     pub fn precondition(&self, meta: &Meta) -> Precondition {
-        precondition(meta, self.facts, self.fields)
+        selection::precondition(meta, self.facts, self.fields)
     }
 
     async fn send_stored(
@@ -299,7 +254,7 @@ impl<'c> Machine<'_, 'c> {
             return self.send_pieces(reply, 206, fields, vec![piece], report).await;
         }
         let length = stored.body.len();
-        match selection(stored, self.facts, self.fields) {
+        match selection::of_stored(stored, self.facts, self.fields) {
             Selection::Whole if matches!(stored.meta.status, 204 | 304) => {
                 self.head(reply, stored.meta.status, fields, ResponseBody::None, Some(report)).await?;
                 Ok(None)
@@ -490,9 +445,11 @@ impl<'c> Machine<'_, 'c> {
             None => true,
             Some(_) if head.status != 200 => false,
             Some(_) => match self.selection(head) {
-                Selection::One(first, _) => self.validate || first <= arrived.saturating_add(SOON),
+                Selection::One(first, _) => {
+                    self.fetch == FetchKind::Validation || first <= arrived.saturating_add(SOON)
+                }
                 Selection::Unsatisfiable => true,
-                Selection::Whole | Selection::Many(_) => self.validate,
+                Selection::Whole | Selection::Many(_) => self.fetch == FetchKind::Validation,
             },
         }
     }
@@ -516,11 +473,11 @@ impl<'c> Machine<'_, 'c> {
         let is_own = is_endless || method::is_safe(self.facts.method);
         self.head(reply, direct.status, fields, direct.body, direct.report).await?;
         loop {
-            let (exchange, uploads) = (direct.exchange.clone(), direct.upload.is_some());
+            let (source, uploads) = (direct.source.clone(), direct.upload.is_some());
             let next = async {
                 match is_own && !uploads {
-                    true => origin_pressure::next_for(reply, &exchange, is_endless, counters).await,
-                    false => exchange.next().await,
+                    true => pressure::next_for(reply, &source, is_endless, counters).await,
+                    false => source.next().await,
                 }
             };
             let next = with_upload(&mut direct.upload, next);
@@ -529,15 +486,15 @@ impl<'c> Machine<'_, 'c> {
                 // Both sides speak at once: a place is not given up in the middle of that.
                 Ok(Some(bytes)) if direct.upload.is_some() => reply.piece(BodyPiece::Bytes(bytes)).await?,
                 Ok(Some(bytes)) => {
-                    if let Some(reader) = origin_pressure::send(self.gateway, exchange, reply, bytes).await? {
-                        return origin_pressure::send_rest(reply, reader).await;
+                    if let Some(reader) = pressure::send(self.gateway, source, reply, bytes).await? {
+                        return pressure::send_rest(reply, reader).await;
                     }
                 }
                 Ok(None) => break,
                 Err(OriginError::Timeout | OriginError::Disconnected | _) => return Err(DeliveryCut::Origin),
             }
         }
-        Ok(direct.exchange.trailers().map(Arc::new))
+        Ok(direct.source.trailers().map(Arc::new))
     }
 
     async fn send_own(

@@ -1,11 +1,11 @@
 //! Sending what the origin coded to a client that does not accept it: decoded on its way, piece by piece. Most such
 //! clients are served the decoded form that `coding` keeps; here is what is larger, or still arriving.
 
+use super::deliver::{DeliveryCut, Sent, flush_while_waiting};
+use super::fill_reader::FillReading;
+use super::{Machine, RamMarker};
 use crate::coding::codec::DecodeProgress;
 use crate::coding::{Decoding, pool};
-use crate::deliver::{DeliveryCut, Sent, flush_while_waiting};
-use crate::fill_reader::FillReading;
-use crate::run::Machine;
 use bytes::Bytes;
 use larder_semantics::cache_status::CacheReport;
 use larder_semantics::coding::{AcceptedCodings, Coding};
@@ -30,7 +30,7 @@ impl<'c> Machine<'_, 'c> {
         {
             return None;
         }
-        if self.undecodable {
+        if self.marker == RamMarker::Undecodable {
             return None; // The origin insists on bytes that could not be decoded before.
         }
         let coding = transcode::handled(status, &fields.view(), &self.route.policy)?;
@@ -69,7 +69,7 @@ impl<'c> Machine<'_, 'c> {
                     None => return self.end(&decoding, stored.trailers.as_deref().cloned().map(Arc::new)),
                 }
             }
-            progress = decoding.step(self.gateway).map_err(|_| DeliveryCut::Origin)?;
+            progress = decoding.step(&self.gateway.counters).map_err(|_| DeliveryCut::Origin)?;
         }
     }
 
@@ -117,7 +117,7 @@ impl<'c> Machine<'_, 'c> {
                     Err(FillEnd::Failed | FillEnd::LeftBehind) => return Err(DeliveryCut::Origin),
                 }
             }
-            progress = decoding.step(self.gateway).map_err(|_| DeliveryCut::Origin)?;
+            progress = decoding.step(&self.gateway.counters).map_err(|_| DeliveryCut::Origin)?;
         }
     }
 
@@ -126,14 +126,14 @@ impl<'c> Machine<'_, 'c> {
     fn begin(&self, coding: Coding, first: Option<Bytes>) -> Option<(Decoding, DecodeProgress)> {
         let mut decoding = Decoding::new(coding, self.route.policy.max_object)?;
         decoding.feed(first?);
-        let progress = decoding.step(self.gateway).ok()?;
+        let progress = decoding.step(&self.gateway.counters).ok()?;
         self.gateway.counters.decoding_streams.add(1);
         Some((decoding, progress))
     }
 
     /// The end of a decoded body. One that ends early must be seen to: its client has no length to compare with.
     fn end(&self, decoding: &Decoding, trailers: Option<Arc<FieldList>>) -> Sent {
-        decoding.finish(self.gateway).map_err(|_| DeliveryCut::Origin)?;
+        decoding.finish(&self.gateway.counters).map_err(|_| DeliveryCut::Origin)?;
         Ok(trailers)
     }
 }

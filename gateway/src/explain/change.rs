@@ -33,8 +33,6 @@ pub struct ChangedRequest {
 pub enum Remedy {
     /// `cache.enabled = true`.
     Enable,
-    /// `cache.enabled = false`.
-    Disable,
     /// Another method.
     Get,
     /// No body.
@@ -47,8 +45,6 @@ pub enum Remedy {
     NoMaxForwards,
     /// No `only-if-cached`.
     NoOnlyIfCached,
-    /// `Cache-Control: no-cache`.
-    NoCache,
 }
 
 /// What may let a request use the cache, the smallest first.
@@ -61,7 +57,6 @@ impl Remedy {
     pub fn sentence(self) -> &'static str {
         match self {
             Remedy::Enable => "Set cache.enabled = true for the route.",
-            Remedy::Disable => "Set cache.enabled = false for the route.",
             Remedy::Get => "Send the request with GET.",
             Remedy::NoBody => "Send the request without a body.",
             Remedy::NoCookie => "Send the request without Cookie.",
@@ -70,14 +65,12 @@ impl Remedy {
             }
             Remedy::NoMaxForwards => "Send the request without Max-Forwards.",
             Remedy::NoOnlyIfCached => "Send the request without only-if-cached.",
-            Remedy::NoCache => "Send the request with Cache-Control: no-cache.",
         }
     }
 
     fn apply(self, to: &mut ChangedRequest) {
         match self {
             Remedy::Enable => to.policy.enabled = true,
-            Remedy::Disable => to.policy.enabled = false,
             Remedy::Get => "GET".clone_into(&mut to.method),
             Remedy::NoBody => to.remove(&["content-length", "transfer-encoding"]),
             Remedy::NoCookie => to.remove(&["cookie"]),
@@ -101,7 +94,6 @@ impl Remedy {
                     }
                 }
             }
-            Remedy::NoCache => to.fields.push("Cache-Control", "no-cache"),
         }
     }
 }
@@ -195,15 +187,6 @@ pub fn without_overriding(asked: &ChangedRequest) -> String {
 pub fn onwards(asked: &ChangedRequest) -> Option<Vec<Remedy>> {
     asked.first_that_flips(&[Remedy::NoMaxForwards], |it| {
         request_headers::max_forwards(&it.method, &it.fields.view()) != Some(0)
-    })
-}
-
-/// What would have the origin asked for what the store answers: the request, where its directives count; else the
-/// configuration.
-#[must_use]
-pub fn to_the_origin(asked: &ChangedRequest, stored: &Meta, now: WallTime) -> Option<Vec<Remedy>> {
-    asked.first_that_flips(&[Remedy::NoCache, Remedy::Disable], |it| {
-        it.bypass().is_some() || matches!(it.reuse(Ok(stored), now), Reuse::Validate(_) | Reuse::Forward(_))
     })
 }
 

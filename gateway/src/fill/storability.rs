@@ -1,6 +1,6 @@
 //! Whether a response that has arrived is kept: asks `semantics::storable`, counts and remembers a refusal.
 
-use crate::fetch::ArrivedHead;
+use super::ArrivedHead;
 use crate::refusals::RefusedStorage;
 use crate::route::{Gateway, GatewayRoute};
 use larder_semantics::request::RequestFacts;

@@ -1,10 +1,11 @@
 //! A look into every tier for `explain`: what lies there, and what a request would be answered with. Nothing is moved,
 //! no turn is taken.
 
-use crate::explain::{Holds, TierHolds};
+use super::{Holds, TierHolds};
 use crate::lower_tiers;
 use crate::route::{Gateway, GatewayRoute};
 use larder_semantics::cache_status::AnsweringTier;
+use larder_semantics::field::Field;
 use larder_semantics::policy::Policy;
 use larder_semantics::request::RequestFacts;
 use larder_semantics::reuse::{self, Reuse};
@@ -12,7 +13,8 @@ use larder_semantics::tiers::{self, Compared, Descent};
 use larder_semantics::trace::Silent;
 use larder_stdx::clock::{self, WallTime};
 use larder_store::fleet::{FleetQuery, FleetResult, Want};
-use larder_store::{FleetCopy, Stored};
+use larder_store::{DiskTier, FleetCopy, Stored};
+use larder_wire::envelope::Envelope;
 use larder_wire::message::Request;
 use std::sync::Arc;
 
@@ -45,10 +47,7 @@ impl Gateway {
         // A part that does not answer is as nothing beside a whole.
         let is_part = |it: &Arc<Stored>| it.meta.partial.is_some() && !serves(it);
         if let Some(disk) = self.disk_of(policy) {
-            let found = match disk.knows(key) {
-                true => disk.read(key, &fields).await.and_then(|it| self.store.admit(key, it)).map(Arc::new),
-                false => None,
-            };
+            let found = self.peek_on_disk(disk, key, &fields).await;
             let holds = if found.is_some() { Holds::Response } else { Holds::Nothing };
             tiers.push(TierHolds { tier: AnsweringTier::Disk, holds });
             if chosen.as_ref().is_none_or(|it| is_part(&it.0)) {
@@ -58,14 +57,8 @@ impl Gateway {
         let (mut doubted, mut removed) = (false, None);
         if let Some(fleet) = self.fleet_of(policy) {
             let held = chosen.as_ref().map(|it| &*it.0);
-            let ask = FleetQuery {
-                key,
-                request: &fields,
-                policy,
-                want: Want::Look,
-                held,
-                is_purged: &|_, _| false,
-            };
+            let (want, is_purged) = (Want::Look, &|_: &Envelope, _| false);
+            let ask = FleetQuery { key, request: &fields, policy, want, held, is_purged };
             let holds = match fleet.get(ask).await {
                 FleetResult::Unavailable => Holds::Unknown,
                 FleetResult::Unshared { status, seconds, .. } => {
@@ -114,6 +107,13 @@ impl Gateway {
             return Peeked { tiers, chosen: held.map(|it| (it.clone(), AnsweringTier::Ram)), doubted: false };
         }
         Peeked { tiers, chosen, doubted }
+    }
+
+    async fn peek_on_disk(&self, disk: &DiskTier, key: &[u8], fields: &[Field<'_>]) -> Option<Arc<Stored>> {
+        if !disk.knows(key) {
+            return None;
+        }
+        disk.read(key, fields).await.and_then(|it| self.store.admit(key, it)).map(Arc::new)
     }
 
     /// Whether the tiers below are asked for this request, given what RAM holds.

@@ -1,6 +1,6 @@
 //! Reading the body of a fill for one client: as much as its connection takes, and as long as the client is there.
 
-use crate::origin_pressure;
+use super::pressure;
 use bytes::Bytes;
 use larder_semantics::storable;
 use larder_store::fill::SharedHead;
@@ -38,7 +38,7 @@ impl FillReading {
                 biased;
                 next = read(reader, room) => return next,
                 () = reply.taken_back() => return Err(FillEnd::Failed),
-                () = origin_pressure::may_be_gone(reply, *is_endless), if !may_be_gone => {
+                () = pressure::may_be_gone(reply, *is_endless), if !may_be_gone => {
                     if *is_endless {
                         return Err(FillEnd::Failed);
                     }

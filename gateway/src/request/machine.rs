@@ -1,16 +1,4 @@
-//! The life of one gateway request: one step, one function, one name in code, log, counters and drawing.
-//!
-//! ```text
-//! Receive ── Lookup ──┬── Hit ────────────────────────────┬── Deliver ── Finish
-//!    │        │ │     ├── Validate ─┬── Store ────────────┤
-//!    │        │ │     ├── Fetch ────┤                     │
-//!    │        │ │     │    │        ├── Hit (304, stale)  │
-//!    │        │ │     │    │        ├── Lookup (below)    │
-//!    │        │ │     │    └ Pass   │                     │
-//!    │        │ └── Wait ── Lookup, Store, Hit, Validate, Fetch
-//!    │        └── Descend ── Lookup │                     │
-//!    └── Pass ──────────────────────┴── Error ────────────┘
-//! ```
+//! The life of one gateway request: one step, one function, one name in code, counters and drawing. The drawing is in ARCHITECTURE.
 //!
 //! `Wait` leads back to `Lookup` when the leader freshened the store, failed by what its own request may have provoked, or
 //! brought another variant; to `Store` when the follower reads along, to `Hit` when the origin failed and stale may be served, to
@@ -19,8 +7,17 @@
 //! this client only.
 //!
 //! What `Fetch` and `Validate` begin looks in the tiers below RAM before it asks the origin, and leads back to `Lookup`
-//! with what it found there; `Descend` does only that, for requests that may not share a fetch. The steps themselves
-//! are in `run`. An OPTIONS that may go no further leads from `Receive` to `Deliver`.
+//! with what it found there; `TierLookup` does only that, for requests that may not share a fetch. How a fetch goes is in
+//! `fill::machine`. An OPTIONS that may go no further leads from `Receive` to `Deliver`.
+
+use crate::drawing;
+
+/// The drawing of the machine, for ARCHITECTURE.
+#[must_use]
+pub fn drawing() -> String {
+    let steps = Step::ALL.iter().map(|it| (it.name(), it.successors().iter().map(|next| next.name())));
+    drawing::flowchart(steps)
+}
 
 /// Where a request is. The only state of the machine: everything else is data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +27,7 @@ pub enum Step {
     /// Ask the store, and decide (see `semantics::reuse`).
     Lookup,
     /// Look in the tiers below RAM, and there alone.
-    Descend,
+    TierLookup,
     /// Another request is fetching the same key: wait for its head.
     Wait,
     /// Answer from the store.
@@ -52,16 +49,32 @@ pub enum Step {
 }
 
 impl Step {
-    /// The steps that may follow. The drawing above, for the machine to check itself with.
+    /// All steps.
+    pub const ALL: [Step; 12] = [
+        Step::Receive,
+        Step::Lookup,
+        Step::TierLookup,
+        Step::Wait,
+        Step::Hit,
+        Step::Validate,
+        Step::Fetch,
+        Step::Pass,
+        Step::Store,
+        Step::Error,
+        Step::Deliver,
+        Step::Finish,
+    ];
+
+    /// The steps that may follow.
     #[must_use]
-    pub fn successors(self) -> &'static [Step] {
+    pub const fn successors(self) -> &'static [Step] {
         use Step::{
-            Deliver, Descend, Error, Fetch, Finish, Hit, Lookup, Pass, Receive, Store, Validate, Wait,
+            Deliver, Error, Fetch, Finish, Hit, Lookup, Pass, Receive, Store, TierLookup, Validate, Wait,
         };
         match self {
             Receive => &[Lookup, Pass, Error, Deliver], // Error: CONNECT, TRACE. Deliver: an OPTIONS that goes no further.
-            Lookup => &[Hit, Descend, Validate, Fetch, Wait, Error], // Error: only-if-cached.
-            Descend => &[Lookup],
+            Lookup => &[Hit, TierLookup, Validate, Fetch, Wait, Error], // Error: only-if-cached.
+            TierLookup => &[Lookup],
             Wait => &[Lookup, Store, Hit, Validate, Fetch, Error],
             Validate => &[Store, Hit, Lookup, Pass, Error], // Lookup: found in a tier below.
             Fetch => &[Store, Hit, Lookup, Pass, Error],
@@ -72,13 +85,13 @@ impl Step {
         }
     }
 
-    /// Its name in logs and traces.
+    /// Its name in counters and drawings.
     #[must_use]
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Step::Receive => "receive",
             Step::Lookup => "lookup",
-            Step::Descend => "descend",
+            Step::TierLookup => "tier_lookup",
             Step::Wait => "wait",
             Step::Hit => "hit",
             Step::Validate => "validate",
@@ -114,14 +127,14 @@ mod tests {
 
     #[test]
     fn lives_of_requests() {
-        use Step::{Deliver, Descend, Error, Fetch, Finish, Hit, Lookup, Pass, Store, Validate, Wait};
+        use Step::{Deliver, Error, Fetch, Finish, Hit, Lookup, Pass, Store, TierLookup, Validate, Wait};
         check(&[Lookup, Hit, Deliver, Finish]);
         check(&[Lookup, Fetch, Store, Deliver, Finish]);
         check(&[Lookup, Fetch, Pass, Deliver, Finish]);
         check(&[Lookup, Validate, Hit, Deliver, Finish]);
         check(&[Lookup, Wait, Lookup, Hit, Deliver, Finish]);
         check(&[Lookup, Fetch, Lookup, Hit, Deliver, Finish]);
-        check(&[Lookup, Descend, Lookup, Fetch, Pass, Deliver, Finish]);
+        check(&[Lookup, TierLookup, Lookup, Fetch, Pass, Deliver, Finish]);
         check(&[Lookup, Wait, Store, Deliver, Finish]);
         check(&[Lookup, Wait, Validate, Hit, Deliver, Finish]);
         check(&[Pass, Error, Deliver, Finish]);
@@ -144,7 +157,7 @@ mod tests {
                 }
             }
         }
-        assert_eq!(12, seen.len(), "all twelve steps are reachable");
+        assert_eq!(Step::ALL.len(), seen.len());
         assert!(seen.iter().all(|it| *it == Step::Finish || !it.successors().is_empty()));
     }
 }

@@ -1,8 +1,8 @@
 //! Another full response of the origin makes unusable what is stored for the same request, in every tier and for every node, whether it is
 //! stored itself or not. Which answers do so is decided in `semantics::supersede`; how a tier forgets is in `store`.
 
+use super::{ArrivedHead, FillJob};
 use crate::assemble::join;
-use crate::fetch::{ArrivedHead, FillJob};
 use crate::route::Gateway;
 use larder_semantics::field::Field;
 use larder_semantics::partial::{self, Beside};

@@ -97,19 +97,6 @@ proptest! {
         }
     }
 
-    /// What is to have the origin asked does.
-    #[test]
-    fn to_the_origin_it_goes(asked in asked(), control in select(vec!["max-age=60", "max-age=60, immutable"])) {
-        let meta = stored(control, &asked.policy);
-        let Some(asked) = within(asked) else { return Ok(()) };
-        if !is_answer(&asked.reuse(Ok(&meta), NOW)) {
-            return Ok(());
-        }
-        let remedies = to_the_origin(&asked, &meta, NOW).expect("the cache can be switched off");
-        let changed = asked.with(&remedies);
-        prop_assert!(changed.bypass().is_some() || !is_answer(&changed.reuse(Ok(&meta), NOW)), "{remedies:?}");
-    }
-
     /// What is to have a request travel on does, and so does what is to have it leave the store.
     #[test]
     fn onwards_it_travels(asked in asked()) {

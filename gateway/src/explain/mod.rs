@@ -1,15 +1,19 @@
 //! Why a request would, or would not, be answered from the cache: the functions that serve, asked to tell what
 //! they look at. Nothing is sent to an origin, nothing in the store is changed.
 
-use crate::change::{self, ChangedRequest};
+mod change;
+mod peek;
+mod proposal;
+
+use crate::cache_key;
 use crate::coding;
-use crate::deliver;
-use crate::fast_path;
-use crate::proposal::{PageKnowledge, Proposal, exchange, of_exchange};
+pub use crate::own_page::{NOT_PASSED, error_sentence};
 use crate::refusals::RefusedStorage;
 use crate::request_headers::{self, Bypass};
 use crate::route::{Gateway, GatewayRoute};
+use crate::selection;
 use crate::upgrade;
+use change::ChangedRequest;
 use larder_origin::{Group, OriginError};
 use larder_semantics::cache_status::AnsweringTier;
 use larder_semantics::field::Field;
@@ -27,6 +31,7 @@ use larder_stdx::clock::{self, WallTime};
 use larder_store::Stored;
 use larder_store::ram::Lookup;
 use larder_wire::message::Request;
+use proposal::{PageKnowledge, Proposal, exchange, of_exchange};
 use std::sync::Arc;
 
 /// Everything that decides about one request, in the order in which it is looked at.
@@ -160,7 +165,7 @@ impl Gateway {
         let now = clock::wall();
         let mut key = Vec::new();
         let (scheme, authority) = (request.scheme, &request.authority);
-        fast_path::write_key(&route.policy, scheme, authority, &request.target, &fields, &mut key);
+        cache_key::write(&route.policy, scheme, authority, &request.target, &fields, &mut key);
         let hash = self.store.hash(&key);
         let looked = self.store.lookup(hash, &key, crate::route::misses_clock());
         let (holds, mut selected) = select(&looked, &fields);
@@ -387,7 +392,7 @@ fn decide(
     };
     let mut sentence = reuse.sentence().to_owned();
     let status = match (selected, name) {
-        (Ok(stored), "hit" | "stale-hit") => Some(deliver::status_of(stored, &route.policy, facts, fields)),
+        (Ok(stored), "hit" | "stale-hit") => Some(selection::status_of(stored, &route.policy, facts, fields)),
         (_, "gateway-timeout") => Some(504),
         _ => None,
     };
@@ -485,35 +490,4 @@ fn fields_of(variant: &[u8]) -> String {
 /// Bytes for people: what is not printable ASCII is escaped; separators become spaces.
 fn readable(bytes: &[u8]) -> String {
     bytes.escape_ascii().to_string()
-}
-
-/// The sentence of the 504 for a request that forbids asking the origin.
-pub const ONLY_IF_CACHED: &str =
-    "No stored response may be used, and the request forbids contacting the origin (only-if-cached).";
-
-/// The sentence of the 503 where every origin is drained: somebody wants that.
-pub const DRAINED: &str = "The service is unavailable: all origins are drained.";
-
-/// The sentence of the 502, 503 or 504 for a request that is answered with what identical ones have come to.
-pub const FAILED_FOR_ANOTHER: &str = "The origin failed to answer two requests for this resource; this identical request was not sent to it. \
-     Retry later.";
-
-/// The sentence of the 501 for an extended CONNECT of HTTP/2 (RFC 8441) where nobody passes its protocol on.
-pub const NOT_PASSED: &str = "This resource does not support the requested upgrade.";
-
-/// One sentence for the error page of a status that larder makes itself.
-#[must_use]
-pub fn error_sentence(status: u16) -> &'static str {
-    match status {
-        400 => "The request body is malformed or incomplete.",
-        405 => "This server does not allow the method.",
-        508 => "Request loop: the request already passed this server.",
-        408 => "The request body timed out.",
-        413 => "The request body is too large.",
-        500 => "Internal server error.",
-        501 => NOT_PASSED,
-        503 => "No connection to the origin is available; retry later.",
-        504 => "The origin did not respond in time.",
-        _ => "The origin is unreachable, or its response was invalid.",
-    }
 }

@@ -1,0 +1,53 @@
+//! The key of a request as it is sent to the store, for which the authority has one spelling. What is in a key decides `semantics::key`.
+
+use larder_semantics::field::Field;
+use larder_semantics::key;
+use larder_semantics::policy::Policy;
+use larder_semantics::scheme::Scheme;
+use std::borrow::Cow;
+
+/// Writes the key of a request to a cached route: scheme, normalised authority, exact target.
+#[inline]
+pub(crate) fn write(
+    policy: &Policy,
+    scheme: Scheme,
+    authority: &str,
+    target: &str,
+    fields: &[Field<'_>],
+    out: &mut Vec<u8>,
+) {
+    policy.key.write(scheme.name(), &normal(scheme, authority), target, fields, out);
+}
+
+/// The one spelling of an authority, which stands in keys and is sent to origins: see `key::authority`.
+#[inline]
+pub(crate) fn normal(scheme: Scheme, authority: &str) -> Cow<'_, str> {
+    let shorter = scheme.without_port(authority);
+    // A letter in upper case, or a zero behind a colon, which may begin a port.
+    let mut before = 0;
+    let is_normal = shorter.bytes().all(|it| {
+        let begins_port = it == b'0' && before == b':';
+        before = it;
+        !begins_port && !it.is_ascii_uppercase()
+    });
+    if is_normal {
+        return Cow::Borrowed(shorter);
+    }
+    let mut normal = String::with_capacity(shorter.len());
+    key::authority(scheme.name(), shorter, &mut normal);
+    Cow::Owned(normal)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_authority_has_one_spelling() {
+        for it in ["a", "A:80", "a:", "a:080", "a:08080", "[::0]", "[::FF]:0081", "a:0", ""] {
+            let mut expect = String::new();
+            key::authority("http", it, &mut expect);
+            assert_eq!(expect, normal(Scheme::Http, it), "{it}");
+        }
+    }
+}

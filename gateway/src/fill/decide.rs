@@ -1,0 +1,284 @@
+//! The step `Decide`: what the origin's response is good for.
+
+use super::large::{self, Nowhere};
+use super::machine::FillStep;
+use super::storability::StorabilityCheck;
+use super::{ArrivedHead, Disposition, FillJob, FillOutcome, FillRun, OriginAsk, Readers};
+use crate::assemble::contents;
+use crate::cache_key;
+use crate::request_headers;
+use crate::stages;
+use bytes::Bytes;
+use larder_semantics::field::FieldList;
+use larder_semantics::freshness::{AgeInputs, Freshness};
+use larder_semantics::partial::{self, Combine};
+use larder_semantics::range::HeldRange;
+use larder_semantics::request::RequestFacts;
+use larder_semantics::storable::{NotStorable, Storable};
+use larder_semantics::stored::{self, Meta};
+use larder_semantics::{tags, transcode, vary};
+use larder_store::fill::{SharedHead, SpentLifetime};
+use larder_store::fleet::Unshared;
+use larder_store::{Born, FillHead, Marks};
+use larder_wire::message::Framing;
+use std::sync::Arc;
+
+/// How long a response's body is, where its framing says it.
+pub(super) fn length_of(arrived: &ArrivedHead) -> Option<u64> {
+    match arrived.response.framing {
+        Framing::Length(length) => Some(length),
+        Framing::Empty => Some(0),
+        Framing::Chunked | Framing::Close => None,
+    }
+}
+
+impl FillRun {
+    /// `Decide`: what the response is good for.
+    pub(super) async fn decide(&mut self) -> FillStep {
+        let (Some(arrived), Some(ask)) = (&self.arrived, &self.ask) else { return FillStep::Finish };
+        let status = arrived.response.status;
+        match (status, ask) {
+            // Some origins answer `If-Range` with a 304, which is nothing that was asked.
+            (304, OriginAsk::Rest(..)) => return self.ask_again(),
+            (304, OriginAsk::Validation) if self.job.is_selected_by(arrived) => return FillStep::Freshen,
+            // It is about something that is not stored.
+            (304, OriginAsk::Validation) => return self.ask_again(),
+            (206 | 416, OriginAsk::Rest(..)) => match self.job.completion(arrived) {
+                Some(whole) => {
+                    *self.job.local.own.borrow_mut() = None;
+                    self.decided = Some(whole);
+                    return FillStep::Store;
+                }
+                None => return self.ask_again(),
+            },
+            _ => {}
+        }
+        if request_headers::is_unasked(&self.job.request, self.may_be_not_modified(), status) {
+            self.job.note_failure(502, request_headers::unasked(status));
+            return self.ends(FillOutcome::Failed(FillHead::Failed(502)));
+        }
+        if status >= 500 && self.job.may_serve_stale() {
+            return self.ends(FillOutcome::Failed(FillHead::Failed(status)));
+        }
+        if self.job.request.method == "HEAD" {
+            self.head_came(arrived).await;
+        }
+        let decided = self.job.disposition(arrived, matches!(self.readers, Readers::One { .. }));
+        let next = match &decided {
+            Disposition::Store { .. } => FillStep::Store,
+            Disposition::Forward(_) => FillStep::Forward,
+        };
+        self.decided = Some(decided);
+        next
+    }
+
+    /// Takes the response to a POST, where it is to be stored; as if that had come by this fill.
+    pub fn would_store(&mut self, arrived: ArrivedHead) -> Option<ArrivedHead> {
+        if self.job.judge(None, |it| it.decide(&arrived)) != Storable::Store {
+            return Some(arrived);
+        }
+        let decided = self.job.disposition(&arrived, true);
+        if !matches!(decided, Disposition::Store { .. }) {
+            return Some(arrived);
+        }
+        (self.arrived, self.decided) = (Some(arrived), Some(decided));
+        None
+    }
+
+    /// Whether the client's own conditions were sent, so that a 304 answers them.
+    fn may_be_not_modified(&self) -> bool {
+        let is_as_sent = matches!(self.ask, Some(OriginAsk::AsSent | OriginAsk::Head));
+        is_as_sent
+            && RequestFacts::read(&self.job.request.method, &self.job.request.fields.view()).conditional
+    }
+
+    /// Asks without condition, once, after an answer that could not be used.
+    fn ask_again(&mut self) -> FillStep {
+        self.ask = Some(OriginAsk::Again);
+        self.arrived = None;
+        FillStep::Origin
+    }
+}
+
+impl FillJob {
+    pub(super) fn meta_of(&self, arrived: &ArrivedHead) -> Meta {
+        let (asked, came) = (arrived.request_time, arrived.response_time);
+        Meta::of(arrived.response.status, &arrived.response.fields.view(), &self.route.policy, asked, came)
+    }
+
+    /// Whether a response is shared and stored; where a fill has one reader, for whom it was asked `alone`, no other waits for it.
+    fn disposition(&self, arrived: &ArrivedHead, alone: bool) -> Disposition {
+        let verdict = self.judge(None, |it| it.decide(arrived));
+        let meta = self.meta_of(arrived);
+        let length = length_of(arrived);
+        let spent = self.spent(arrived, &meta, verdict == Storable::Store);
+        if let Some(says) = self.not_for_others(verdict, spent, arrived, &meta, length, alone) {
+            return Disposition::Forward(says);
+        }
+        if meta.no_cache || matches!(meta.freshness(arrived.response_time), Freshness::Stale { .. }) {
+            if spent == SpentLifetime::No {
+                // Every request will have to ask: none should queue behind another.
+                self.judge(None, |it| it.remember_miss(&arrived.born));
+            }
+            if !meta.has_validator() {
+                // And there is nothing to ask about.
+                let says = if spent == SpentLifetime::No { Unshared::Page } else { Unshared::Answer };
+                self.leave_turn(&meta, &arrived.born, says);
+            }
+        }
+        let head = Arc::new(self.shared_head(arrived, meta, length, spent));
+        Disposition::Store { head, before: Bytes::new(), after: Bytes::new() }
+    }
+
+    /// The head of a response that is stored; what of it is for the client alone that began the fill stays aside.
+    fn shared_head(
+        &self,
+        arrived: &ArrivedHead,
+        meta: Meta,
+        length: Option<u64>,
+        spent: SpentLifetime,
+    ) -> SharedHead {
+        let fields = arrived.response.fields.view();
+        let policy = &self.route.policy;
+        let mut kept = stored::stored_fields(&fields, policy, arrived.response_time);
+        stages::drop_ours(&mut kept);
+        request_headers::mark_stored(&mut kept, arrived.response.version, policy);
+        let mut own = self.own_fields(arrived);
+        if transcode::plan(meta.status, &fields, length, policy).is_some() {
+            // Others will get it in other codings.
+            transcode::mark(&mut kept);
+            transcode::mark(&mut own);
+        }
+        *self.local.own.borrow_mut() = Some((meta.status, own));
+        let mut variant = Vec::new();
+        vary::write_key(&meta.vary, &self.request.fields.view(), &mut variant);
+        let marks = self.marks(&kept, arrived.born.clone());
+        SharedHead {
+            status: meta.status,
+            fields: kept,
+            length,
+            vary: meta.vary.clone(),
+            variant: variant.into_boxed_slice(),
+            meta,
+            marks,
+            spent,
+        }
+    }
+
+    /// What a response that came stale is good for: for those who waited for it before it came, where its lifetime ran out on its way.
+    pub(super) fn spent(&self, arrived: &ArrivedHead, meta: &Meta, is_stored: bool) -> SpentLifetime {
+        let fields = arrived.response.fields.view();
+        let ages = AgeInputs::read(&fields, arrived.request_time, arrived.response_time);
+        let is_stale = matches!(meta.freshness(arrived.response_time), Freshness::Stale { .. });
+        match is_stale && !meta.no_cache && ages.answers_collapsed(meta.lifetime, meta.must_revalidate) {
+            true if is_stored => SpentLifetime::Stored,
+            true => SpentLifetime::Passing,
+            false => SpentLifetime::No,
+        }
+    }
+
+    /// Why those who wait for this response are to ask for themselves, if so: it may not be stored; or it is certain that its body
+    /// will not be kept and has no strong tag, so that a reader that is cut cannot request the rest.
+    fn not_for_others(
+        &self,
+        verdict: Storable,
+        spent: SpentLifetime,
+        arrived: &ArrivedHead,
+        meta: &Meta,
+        length: Option<u64>,
+        alone: bool,
+    ) -> Option<Unshared> {
+        match verdict {
+            Storable::Refuse(NotStorable::Late) if spent == SpentLifetime::Passing && !alone => {}
+            Storable::Refuse(refusal) => {
+                let is_late = refusal == NotStorable::Late && !alone;
+                let of_the_page = is_late || self.judge(None, |it| it.is_about_the_page(arrived, refusal));
+                if is_late && !self.remembered {
+                    self.judge(None, |it| it.remember_miss(&arrived.born));
+                }
+                return Some(if of_the_page { Unshared::Page } else { Unshared::Answer });
+            }
+            Storable::Store => {}
+        }
+        let length = length.filter(|_| !partial::is_resumable(meta))?;
+        let why = large::kept_nowhere(self, meta, length)?;
+        self.gateway.counters.cache_over_budget.add(1);
+        if why == Nowhere::NoRoom {
+            return Some(Unshared::Answer);
+        }
+        if !self.remembered {
+            self.judge(None, |it| it.remember_miss(&arrived.born));
+        }
+        Some(Unshared::Page)
+    }
+
+    /// What a 206 that was asked for makes of the part that is held: the whole, if it fits and may be kept.
+    fn completion(&self, arrived: &ArrivedHead) -> Option<Disposition> {
+        let old = self.stored.as_ref()?;
+        let fields = arrived.response.fields.view();
+        let policy = &self.route.policy;
+        let mut meta = self.meta_of(arrived);
+        let (held, came) = (old.meta.partial?, meta.partial?);
+        let Combine::Into { part, whole: true } = partial::combine(&old.meta, &meta) else { return None };
+        let follows = |a: HeldRange, b: HeldRange| a.last.checked_add(1) == Some(b.first);
+        let exact = !matches!(arrived.response.framing, Framing::Length(it) if it != came.length());
+        if !exact || !(follows(held, came) || follows(came, held)) {
+            return None;
+        }
+        if self.judge(Some(b"bytes=0-"), |it| it.decide(arrived)) != Storable::Store
+            || part.length() > policy.max_object
+        {
+            return None;
+        }
+        let mut kept = stored::stored_fields(&fields, policy, arrived.response_time);
+        kept.remove("content-range");
+        kept.remove("content-length");
+        request_headers::mark_stored(&mut kept, arrived.response.version, policy);
+        (meta.status, meta.partial) = (200, None);
+        // As old as the part that was held.
+        let marks = self.marks(&kept, old.marks.born.clone());
+        let head = Arc::new(SharedHead {
+            status: 200,
+            fields: kept,
+            length: Some(part.length()),
+            vary: old.meta.vary.clone(),
+            variant: old.variant.clone(),
+            meta,
+            marks,
+            spent: SpentLifetime::No,
+        });
+        let (stored, none) = (contents(&old.body)?, Bytes::new());
+        Some(match held.first {
+            0 => Disposition::Store { head, before: stored, after: none },
+            _ => Disposition::Store { head, before: none, after: stored },
+        })
+    }
+
+    /// Asks the judge, with everything that it may want to know; `range` is a `Range` of our own making.
+    pub(super) fn judge<T>(&self, range: Option<&[u8]>, ask: impl FnOnce(&StorabilityCheck<'_>) -> T) -> T {
+        let fields = self.request.fields.view();
+        let scheme = self.request.scheme;
+        let authority = cache_key::normal(scheme, &self.request.authority);
+        let mut facts = RequestFacts::read(&self.request.method, &fields).with_uri(
+            scheme.name(),
+            &authority,
+            &self.request.target,
+        );
+        facts.range = facts.range.or(range);
+        ask(&StorabilityCheck {
+            gateway: &self.gateway,
+            route: &self.route,
+            request: &self.request,
+            facts: &facts,
+            hash: self.hash,
+            remembered: self.remembered,
+        })
+    }
+
+    /// What purges look at in a response with these stored fields.
+    pub(super) fn marks(&self, fields: &FieldList, born: Born) -> Marks {
+        let tags = tags::of(&fields.view(), &self.route.policy.tags, &self.key);
+        self.gateway.counters.purge_tags_full.add(u64::from(tags::are_every(&tags)));
+        Marks { tags, born }
+    }
+}

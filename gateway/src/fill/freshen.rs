@@ -1,0 +1,103 @@
+//! The step `Freshen`: what is stored is updated by the head that a 304, or the response to HEAD, brought (RFC 9111 §4.3.4, §4.3.5).
+
+use super::machine::FillStep;
+use super::{ArrivedHead, FillJob, FillOutcome, FillRun};
+use crate::assemble::assemble;
+use crate::coding;
+use crate::request_headers;
+use larder_semantics::freshen::{self, AfterFreshen, HeadSays};
+use larder_semantics::request::RequestFacts;
+use larder_store::Stored;
+use std::sync::Arc;
+
+impl FillRun {
+    /// `Freshen`: what the 304 is about is as new.
+    pub(super) async fn freshen(&mut self) -> FillStep {
+        let (Some(arrived), Some(old)) = (self.arrived.take(), self.job.stored.clone()) else {
+            return FillStep::Finish;
+        };
+        let new = self.job.update(&old, &arrived, || self.was_removed()).await;
+        self.job.gateway.counters.cache_validated.add(1);
+        let spent = self.job.spent(&arrived, &new.meta, true);
+        self.ends(FillOutcome::Freshened(new, spent))
+    }
+
+    /// A HEAD response freshens or invalidates what is stored for GET.
+    pub(super) async fn head_came(&self, arrived: &ArrivedHead) {
+        let job = &self.job;
+        let Some(old) = job.stored.as_ref().filter(|_| arrived.response.status == 200) else { return };
+        let mut stored = old.fields();
+        stored.set("Content-Length", old.body.len().to_string());
+        match freshen::head_says(&old.meta, &stored, &arrived.response.fields.view()) {
+            HeadSays::Freshen => {
+                job.update(old, arrived, || self.was_removed()).await;
+            }
+            HeadSays::Invalidate => {
+                job.gateway.remove(&job.route.policy, job.hash, &job.key).await;
+            }
+        }
+    }
+}
+
+impl FillJob {
+    /// Whether a 304 is about what is stored.
+    pub(super) fn is_selected_by(&self, arrived: &ArrivedHead) -> bool {
+        let fields = arrived.response.fields.view();
+        self.stored.as_ref().is_some_and(|it| freshen::selects(&it.meta, &fields, true))
+    }
+
+    /// What is stored with the head that a 304 or a HEAD response brought, for the client that asked; in the store as
+    /// far as it may be kept there. `removed` says whether the key was removed since the origin was asked.
+    async fn update(
+        &self,
+        old: &Arc<Stored>,
+        arrived: &ArrivedHead,
+        removed: impl Fn() -> bool,
+    ) -> Arc<Stored> {
+        let fields = arrived.response.fields.view();
+        let policy = &self.route.policy;
+        let mut new = self.freshened(old, arrived);
+        new.exchanged = arrived.exchanged;
+        let new = self.gateway.store.keep(new);
+        let request = self.request.fields.view();
+        let facts = RequestFacts::read(&self.request.method, &request);
+        match freshen::after(&facts, &new.fields(), &new.meta, policy) {
+            AfterFreshen::Update => {
+                // If it was purged or replaced meanwhile it stays so; this client may still be answered with it.
+                let stands = self.gateway.store.replace(self.hash, &self.key, old, new.clone());
+                self.gateway.refusals.forget(self.hash);
+                if !removed() && (stands || !self.is_replaced()) {
+                    self.keep_below(&new, true, &removed).await;
+                }
+            }
+            AfterFreshen::Leave => {}
+            AfterFreshen::Drop => {
+                self.gateway.remove(policy, self.hash, &self.key).await;
+                self.judge(None, |it| it.remember_miss(&arrived.born));
+            }
+        }
+        if !self.background {
+            let mut cookies = self.local.cookies.borrow_mut();
+            fields.iter().filter(|it| it.is("set-cookie")).for_each(|it| cookies.push(it.name, it.value));
+        }
+        new
+    }
+
+    fn freshened(&self, old: &Stored, arrived: &ArrivedHead) -> Stored {
+        let update = arrived.response.fields.view();
+        let (request_time, response_time) = (arrived.request_time, arrived.response_time);
+        let policy = &self.route.policy;
+        let (mut fields, meta) =
+            freshen::apply(&old.fields(), &old.meta, &update, policy, request_time, response_time);
+        if update.iter().any(|it| it.is("via")) {
+            request_headers::mark_stored(&mut fields, arrived.response.version, policy);
+        }
+        let marks = self.marks(&fields, arrived.born.clone());
+        let (trailers, body, variant) =
+            (old.trailers.as_deref().cloned(), old.body.clone(), old.variant.clone());
+        let new = assemble(meta, fields, trailers, body, variant, marks, &policy.tags);
+        let new = coding::ready(new, policy);
+        coding::carry(&self.gateway.store, old, &new);
+        new
+    }
+}

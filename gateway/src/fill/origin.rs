@@ -1,0 +1,297 @@
+//! The step `Origin`: what a fill asks the origin, for which it may have to wait for a permit, and as long as a client waits for it.
+//! Every request to an origin is sent here, those that are passed included.
+
+use super::machine::FillStep;
+use super::{ArrivedHead, FetchKind, FillJob, FillOutcome, FillRun, Readers, Waiters};
+use crate::location;
+use crate::request_headers::{self, OriginRequest};
+use crate::source::{ResponseMaker, ResponseSource};
+use crate::stages::RequestStage;
+use crate::upgrade::UpgradeRequest;
+use crate::upload::{Halted, Upload, with_upload};
+use larder_origin::{BalanceKey, Exchange, OriginError, PermitWait, ReservedPermit};
+use larder_semantics::partial;
+use larder_semantics::policy::OnAbort;
+use larder_stdx::clock::{self, WallTime};
+use larder_store::{Born, Exchanged};
+use larder_wire::message::Framing;
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+
+/// What the origin is asked.
+#[derive(Debug)]
+pub(crate) enum OriginAsk {
+    /// For the whole representation.
+    Whole,
+    /// The same after an answer that could not be used.
+    Again,
+    /// Whether what is stored is still current.
+    Validation,
+    /// For what completes a part that is stored: this `Range`, `If-Range` this validator.
+    Rest(String, Vec<u8>),
+    /// What the client asks, its conditions and range included.
+    AsSent,
+    /// What a GET would ask, for the head alone.
+    Head,
+    /// Exactly what the client asks; the answer is not stored, unless it says that it may be.
+    Passed,
+}
+
+impl OriginAsk {
+    fn request<'s>(&'s self, job: &'s FillJob) -> OriginRequest<'s> {
+        match (self, &job.stored) {
+            (OriginAsk::Validation, Some(stored)) => OriginRequest::Conditional(stored),
+            (OriginAsk::Whole | OriginAsk::Again | OriginAsk::Validation, _) => OriginRequest::Whole,
+            (OriginAsk::Rest(range, validator), _) => OriginRequest::Rest(range, validator),
+            (OriginAsk::AsSent, _) => OriginRequest::AsSent,
+            (OriginAsk::Head, _) => OriginRequest::Head,
+            (OriginAsk::Passed, _) => OriginRequest::Passed,
+        }
+    }
+}
+
+/// What goes with a request that is passed, beside its fields.
+#[derive(Clone, Copy)]
+pub(crate) struct Passing<'p> {
+    /// How its body goes on.
+    pub framing: Framing,
+    /// The protocol that it asks to go on in.
+    pub upgrade: Option<&'p UpgradeRequest>,
+}
+
+impl Passing<'_> {
+    /// No body, no upgrade.
+    const BARE: Passing<'static> = Passing { framing: Framing::Empty, upgrade: None };
+}
+
+/// A request that is on its way to the origin.
+pub(crate) struct SentRequest {
+    pub exchange: Rc<Exchange>,
+    /// Since when it waited for its permit, by the precise clock.
+    started: u64,
+    /// When it was sent, by the same clock.
+    asked: u64,
+    request_time: WallTime,
+    born: Born,
+    /// It is passed: a 101 is its answer.
+    is_passed: bool,
+}
+
+/// Why there is no answer.
+pub(crate) enum NoAnswer {
+    /// The origin failed.
+    Origin(OriginError),
+    /// Requests queued for the origin, and no client waited any more.
+    GivenUp,
+    /// The body of the request did not come.
+    Upload(Halted),
+}
+
+impl From<OriginError> for NoAnswer {
+    fn from(error: OriginError) -> Self {
+        NoAnswer::Origin(error)
+    }
+}
+
+impl From<Halted> for NoAnswer {
+    fn from(why: Halted) -> Self {
+        NoAnswer::Upload(why)
+    }
+}
+
+impl FillRun {
+    /// `Origin`: waits for a permit, and asks the origin. What another fill stored meanwhile answers as well.
+    pub(super) async fn ask_origin(&mut self) -> FillStep {
+        if let Some(maker) = self.job.route.maker.clone() {
+            if !matches!(self.ask, Some(OriginAsk::AsSent | OriginAsk::Head)) {
+                self.ask = Some(OriginAsk::Whole); // It is told nothing of what is stored.
+            }
+            self.arrived = Some(self.job.make(&*maker).await);
+            return FillStep::Decide;
+        }
+        let job = &self.job;
+        if self.ask.is_none() {
+            self.ask = Some(job.what_is_held());
+        }
+        let started = clock::precise_micros();
+        job.told.enter(RequestStage::Connect);
+        let waiting = job.in_line(self.waiters(), job.asked());
+        let Some(reserved) = self.unless_cancelled(pin!(waiting)).await.flatten() else {
+            return self.ends(FillOutcome::GivenUp);
+        };
+        let is_first = !matches!(self.ask, Some(OriginAsk::Again));
+        if is_first && !matches!(&reserved, Ok(it) if it.wait() == PermitWait::None) {
+            let come = Box::pin(self.came_meanwhile()).await;
+            if let Some(outcome) = come {
+                return self.ends(outcome);
+            }
+        }
+        let asked = match (reserved, &self.ask) {
+            (Ok(reserved), Some(ask)) => {
+                let counted = is_first && self.job.fetch == FetchKind::Validation && !self.job.background;
+                self.job.gateway.counters.cache_validations.add(u64::from(counted));
+                let asking = self.job.ask(reserved, started, ask, self.waiters());
+                self.unless_cancelled(pin!(asking)).await
+            }
+            (Err(error), _) => Some(Err(NoAnswer::Origin(error))),
+            (Ok(_), None) => None,
+        };
+        match asked {
+            Some(Ok(arrived)) => {
+                self.arrived = Some(arrived);
+                FillStep::Decide
+            }
+            Some(Err(NoAnswer::Origin(error))) => self.fails_of(&error),
+            Some(Err(NoAnswer::GivenUp | NoAnswer::Upload(_))) | None => self.ends(FillOutcome::GivenUp),
+        }
+    }
+
+    /// What answers now, and was not stored before this fill waited for a permit.
+    async fn came_meanwhile(&self) -> Option<FillOutcome> {
+        match &self.readers {
+            Readers::Shared(writer) => self.job.came_meanwhile(writer).await,
+            Readers::One { looks_again, .. } => match self.job.came_into_ram() {
+                Some(found) => Some(found),
+                None if *looks_again && self.job.lies_on_disk() => return Some(FillOutcome::LookAgain),
+                None => None,
+            },
+            Readers::None => None,
+        }
+        .map(|(stored, tier)| FillOutcome::Found(stored, tier, None))
+    }
+
+    /// Does `work`; `None` where every reader has gone and the fill is cancelled then (`cache.on_abort`).
+    async fn unless_cancelled<T>(&self, work: Pin<&mut impl Future<Output = T>>) -> Option<T> {
+        match &self.readers {
+            Readers::Shared(writer) if self.job.cancels() => tokio::select! {
+                biased;
+                done = work => Some(done),
+                () = writer.deserted() => None,
+            },
+            _ => Some(work.await),
+        }
+    }
+}
+
+impl FillJob {
+    /// What is asked for what is held: to complete it, to validate it, or for all.
+    fn what_is_held(&self) -> OriginAsk {
+        match self.rest() {
+            Some((range, validator)) => OriginAsk::Rest(range, validator),
+            None if self.fetch == FetchKind::Validation => OriginAsk::Validation,
+            None => OriginAsk::Whole,
+        }
+    }
+
+    /// What completes the part that is held, for a request for the whole: `Range` and `If-Range`.
+    fn rest(&self) -> Option<(String, Vec<u8>)> {
+        let stored = self.stored.as_ref().filter(|_| self.request.fields.get("range").is_none())?;
+        partial::completion(&stored.meta)
+    }
+
+    /// What the choice of an origin needs to know of a request without a body.
+    pub fn asked(&self) -> BalanceKey {
+        let fields = self.request.fields.view();
+        self.route.asked(&self.request, &fields, &self.client, Framing::Empty)
+    }
+
+    pub(super) fn cancels(&self) -> bool {
+        self.route.policy.on_abort == OnAbort::Cancel && !self.background
+    }
+
+    /// Has the route's maker answer in place of an origin.
+    pub async fn make(&self, maker: &dyn ResponseMaker) -> ArrivedHead {
+        let born = self.gateway.store.born();
+        let (request_time, asked) = (clock::wall(), clock::precise_micros());
+        self.told.enter(RequestStage::FirstByte);
+        let made = maker.make(&self.request).await;
+        self.told.enter(RequestStage::Lookup);
+        ArrivedHead {
+            source: ResponseSource::Made(Rc::new(made.body)),
+            response: made.head,
+            request_time,
+            response_time: clock::wall(),
+            exchanged: Exchanged { asked, answered: clock::precise_micros() },
+            born,
+        }
+    }
+
+    /// Asks, up to the final head, with a permit that was waited for since `started`.
+    async fn ask(
+        &self,
+        reserved: ReservedPermit,
+        started: u64,
+        ask: &OriginAsk,
+        waiters: Waiters<'_>,
+    ) -> Result<ArrivedHead, NoAnswer> {
+        self.told.enter(RequestStage::Connect); // It may have looked on the disk since it had its permit.
+        let sent = self.send(reserved, started, ask, Passing::BARE).await?;
+        self.final_head(sent, waiters, &mut None).await
+    }
+
+    /// Sends the head of a request to the origin.
+    ///
+    /// # Errors
+    /// The origin could not be asked.
+    pub async fn send(
+        &self,
+        reserved: ReservedPermit,
+        started: u64,
+        ask: &OriginAsk,
+        passing: Passing<'_>,
+    ) -> Result<SentRequest, OriginError> {
+        let mut outgoing = request_headers::outgoing(
+            &self.gateway,
+            &self.request,
+            &self.request.fields.view(),
+            &self.route,
+            &self.client,
+            passing.framing,
+            ask.request(self),
+        );
+        if let Some(upgrade) = passing.upgrade {
+            upgrade.write(&mut outgoing.fields);
+        }
+        let born = self.gateway.store.born();
+        let (request_time, asked) = (clock::wall(), clock::precise_micros());
+        outgoing.asked = Some(started);
+        let exchange = reserved.send(outgoing).await?;
+        let is_passed = matches!(ask, OriginAsk::Passed);
+        Ok(SentRequest { exchange, started, asked, request_time, born, is_passed })
+    }
+
+    /// Waits for the final head, while the request's body is carried; interim ones are for the client that began this.
+    ///
+    /// # Errors
+    /// There is none.
+    pub async fn final_head(
+        &self,
+        sent: SentRequest,
+        waiters: Waiters<'_>,
+        upload: &mut Option<Upload<'_>>,
+    ) -> Result<ArrivedHead, NoAnswer> {
+        let SentRequest { exchange, started, asked, request_time, born, is_passed } = sent;
+        let source = ResponseSource::Origin(exchange.clone());
+        self.told.enter(RequestStage::FirstByte);
+        loop {
+            let head = self.unless_given_up(&source, waiters, exchange.head());
+            let mut response = with_upload(upload, head).await?.ok_or(NoAnswer::GivenUp)??;
+            let is_switched = is_passed && response.status == 101;
+            if !is_switched {
+                self.local.took(started, exchange.answered(), &response);
+                if response.status < 200 {
+                    self.local.interim.borrow_mut().push_back(response);
+                    self.local.rung.notify_one();
+                    continue;
+                }
+                location::write_back(&self.route, &self.request, &mut response.fields);
+            }
+            self.told.enter(RequestStage::Lookup);
+            self.local.origin_status.set(Some(response.status));
+            let exchanged = Exchanged { asked, answered: exchange.answered() };
+            let response_time = clock::wall();
+            return Ok(ArrivedHead { source, response, request_time, response_time, exchanged, born });
+        }
+    }
+}

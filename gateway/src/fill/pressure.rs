@@ -1,0 +1,191 @@
+//! What becomes of a fetch whose permit others need: its body goes on from the spool, or it is given up because no client waits for it. When
+//! that is so is decided in `larder_origin`'s `stalled_exchanges`; what a single client does is in `request::pressure`.
+
+use super::{FillJob, Waiters};
+use crate::route::Gateway;
+use crate::source::ResponseSource;
+use bytes::Bytes;
+use larder_counters::Counters;
+use larder_origin::{BalanceKey, Group, OriginError, PermitWanted, ReservedPermit, StallCause, others_wait};
+use larder_semantics::field::FieldList;
+use larder_semantics::policy::Policy;
+use larder_semantics::stored::Meta;
+use larder_stdx::clock;
+use larder_store::fill::{Abandoned, SharedHead, SpentLifetime};
+use larder_store::{FillEnd, FillHead, FillReader, FillWriter, Marks, WithoutSpool};
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+
+fn otherwise(pressed: PermitWanted) -> WithoutSpool {
+    if pressed.is_still { WithoutSpool::Cut } else { WithoutSpool::Wait }
+}
+
+/// [`FillWriter::wanted`], for the body of this exchange.
+pub(crate) async fn wanted(source: &ResponseSource, writer: &mut FillWriter) -> Result<(), Abandoned> {
+    loop {
+        let wanted = source.resting(StallCause::Takes, pin!(writer.wanted())).await;
+        match wanted {
+            Ok(done) => return done,
+            Err(pressed) => writer.hurry(otherwise(pressed)),
+        }
+    }
+}
+
+/// [`FillWriter::push`], for the body of this exchange.
+pub(crate) async fn push(
+    source: &ResponseSource,
+    writer: &mut FillWriter,
+    bytes: Bytes,
+    max_object: u64,
+) -> Result<(), Abandoned> {
+    loop {
+        let pushed = source.resting(StallCause::Takes, pin!(writer.push(bytes.clone(), max_object))).await;
+        match pushed {
+            Ok(done) => return done,
+            Err(pressed) => writer.hurry(otherwise(pressed)),
+        }
+    }
+}
+
+/// Carries a body that is not kept to the one reader that may have it.
+pub(crate) async fn pour(source: ResponseSource, mut writer: FillWriter, counters: &Counters) {
+    loop {
+        if wanted(&source, &mut writer).await.is_err() {
+            return source.give_up();
+        }
+        let next = tokio::select! {
+            biased;
+            next = source.next() => next,
+            // The next may be long in coming.
+            () = writer.deserted() => return source.give_up(),
+            () = is_needless(&source, Waiters::Readers(&writer)) => return source.give_up(),
+            () = keeps_from_pages(&source, counters) => return source.give_up(),
+        };
+        match next {
+            Ok(Some(bytes)) => {
+                if push(&source, &mut writer, bytes, 0).await.is_err() {
+                    return source.give_up();
+                }
+            }
+            Ok(None) => {
+                writer.put_by().await;
+                let trailers = source.trailers().map(Arc::new);
+                return writer.finish(FillEnd::Complete(trailers));
+            }
+            Err(_) => return writer.finish(FillEnd::Failed),
+        }
+    }
+}
+
+/// The rest of a body that is one client's own, `first` of all, without the place of its exchange: it comes by the spool.
+pub(crate) fn hand_over(
+    gateway: &Gateway,
+    source: ResponseSource,
+    first: Bytes,
+    pressed: PermitWanted,
+) -> FillReader {
+    let store = &gateway.store;
+    let nobodys = store.hash(&[]);
+    let (mut writer, reader) = store.begin_alone(nobodys, &[], store.removals(nobodys));
+    let now = clock::wall();
+    let head = SharedHead {
+        status: 200,
+        fields: FieldList::new(),
+        length: None,
+        vary: Vec::new(),
+        variant: Box::default(),
+        meta: Meta::of(200, &[], &Policy::default(), now, now),
+        marks: Marks::default(),
+        spent: SpentLifetime::No,
+    };
+    writer.head(FillHead::Private(Arc::new(head)), false); // Which nobody looks at: it was sent.
+    writer.hurry(otherwise(pressed));
+    let counters = gateway.counters.clone();
+    tokio::task::spawn_local(async move {
+        if push(&source, &mut writer, first, 0).await.is_err() {
+            return source.give_up();
+        }
+        pour(source, writer, &counters).await;
+    });
+    reader
+}
+
+/// Waits until a page needs the place of a stream of events, where it has one of those; a browser asks for the stream again.
+pub(crate) async fn keeps_from_pages(source: &ResponseSource, counters: &Counters) {
+    let _ = source.resting(StallCause::Listens, pin!(std::future::pending::<()>())).await;
+    counters.events_shed.add(1);
+}
+
+impl FillJob {
+    /// Waits for a permit; `None` where no client waits for the answer, or others queue and every client that waits may be gone: the
+    /// origin never hears of the request, and none can join.
+    pub async fn in_line(
+        &self,
+        waiters: Waiters<'_>,
+        asked: BalanceKey,
+    ) -> Option<Result<ReservedPermit, OriginError>> {
+        let reserving = self.route.origins.reserve(asked);
+        if let Waiters::Unconditional = waiters {
+            return Some(reserving.await);
+        }
+        tokio::select! {
+            biased;
+            reserved = reserving => return Some(reserved),
+            () = waiters.deserted() => {}
+            () = gives_way(&self.route.origins, waiters) => {}
+        }
+        self.gateway.counters.fill_given_up.add(1);
+        None
+    }
+
+    /// Does `work` of an exchange; `None` where others need its permit, and no client waits for the answer any more.
+    pub async fn unless_given_up<T>(
+        &self,
+        source: &ResponseSource,
+        waiters: Waiters<'_>,
+        work: impl Future<Output = T>,
+    ) -> Option<T> {
+        if let Waiters::Unconditional = waiters {
+            return Some(work.await);
+        }
+        tokio::select! {
+            biased;
+            done = work => Some(done),
+            () = is_needless(source, waiters) => {
+                self.gateway.counters.fill_given_up.add(1);
+                None
+            }
+        }
+    }
+}
+
+/// Waits until others queue for a permit, too, and every client that waits may be gone; then none can join.
+async fn gives_way(origins: &Group, waiters: Waiters<'_>) {
+    loop {
+        waiters.unread().await;
+        crowded(origins).await;
+        if waiters.leaves_unread() {
+            return;
+        }
+    }
+}
+
+/// Waits until more than one stands in the line for a place.
+async fn crowded(origins: &Group) {
+    while origins.waiting() < 2 {
+        others_wait().await;
+    }
+}
+
+/// Waits until others need the place of this exchange and nobody reads what it brings; then nobody can begin to.
+async fn is_needless(source: &ResponseSource, waiters: Waiters<'_>) {
+    loop {
+        waiters.unread().await;
+        // A request may have joined meanwhile, which will be waited for.
+        let _ = source.resting(StallCause::ForNobody, pin!(std::future::pending::<()>())).await;
+        if waiters.leaves_unread() {
+            return;
+        }
+    }
+}

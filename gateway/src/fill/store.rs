@@ -1,0 +1,176 @@
+//! The step `Store`: a body goes to the readers of a fill while it arrives and, after its verified end, into the store.
+
+use super::large::LargeProgress;
+use super::machine::FillStep;
+use super::{Disposition, FillJob, FillRun, Readers, Waiters, pressure};
+use crate::assemble::assemble;
+use crate::coding;
+use bytes::Bytes;
+use larder_semantics::field::FieldList;
+use larder_store::fill::SharedHead;
+use larder_store::ram::NotStored;
+use larder_store::{Exchanged, FillEnd, FillHead, FillWriter, Stored};
+use std::sync::Arc;
+
+impl FillRun {
+    /// `Store`: shares the response while it arrives, and stores it.
+    pub(super) async fn store(&mut self) -> FillStep {
+        let readers = std::mem::replace(&mut self.readers, Readers::None);
+        let (Readers::Shared(mut writer), Some(Disposition::Store { head, before, after })) =
+            (readers, self.decided.take())
+        else {
+            return FillStep::Finish;
+        };
+        writer.head(FillHead::Shared(head.clone()), true);
+        self.carry(before, after, head, writer).await;
+        FillStep::Finish
+    }
+
+    /// Carries a body, with bytes that are held already before or after those that come.
+    async fn carry(&mut self, before: Bytes, after: Bytes, head: Arc<SharedHead>, mut writer: FillWriter) {
+        let (job, Some(arrived)) = (&self.job, &self.arrived) else { return };
+        let most = job.route.policy.max_object;
+        let mut length = (before.len() + after.len()) as u64;
+        if writer.push(before, most).await.is_err() {
+            return;
+        }
+        // The bytes with which the readers have all: whoever has them may ask again, anywhere, and finds what is stored.
+        let holds_last = after.is_empty();
+        let mut last = Bytes::new();
+        let mut large = LargeProgress::NotYet;
+        let source = &arrived.source;
+        loop {
+            if pressure::wanted(source, &mut writer).await.is_err() {
+                return;
+            }
+            let next = if job.cancels() {
+                tokio::select! {
+                    biased;
+                    next = source.next() => next,
+                    () = writer.deserted() => return,
+                }
+            } else {
+                let waiters = if job.background { Waiters::Unconditional } else { Waiters::Readers(&writer) };
+                let next = job.unless_given_up(source, waiters, source.next()).await;
+                let Some(next) = next else { return };
+                next
+            };
+            match next {
+                Ok(Some(bytes)) => {
+                    length += bytes.len() as u64;
+                    // Nothing beyond what the head said: a 206 may bring more than its Content-Range.
+                    if head.length.is_some_and(|it| length > it) {
+                        return;
+                    }
+                    large.note(job, &head, &writer, &bytes).await;
+                    if holds_last && head.length == Some(length) && length <= most {
+                        last = bytes;
+                    } else if pressure::push(source, &mut writer, bytes, most).await.is_err() {
+                        return;
+                    }
+                }
+                Ok(None) => break,
+                Err(_) => return writer.finish(FillEnd::Failed),
+            }
+        }
+        if head.length.is_some_and(|it| length != it) {
+            return;
+        }
+        large.note(job, &head, &writer, &after).await;
+        if writer.push(after, most).await.is_err() {
+            return;
+        }
+        let trailers = source.trailers();
+        if writer.may_store() {
+            match job.store(&head, arrived.exchanged, trailers.clone(), &writer, &last) {
+                Ok(Some(stored)) => {
+                    large = LargeProgress::Never; // It had room after all.
+                    job.keep_below(&stored, false, || writer.was_removed()).await;
+                }
+                Ok(None) => {}
+                Err(Overtaken) => job.overtaken().await,
+            }
+        } else if !writer.was_removed() {
+            job.outgrown(arrived.request_time).await;
+        }
+        if writer.push(last, most).await.is_err() {
+            return;
+        }
+        writer.put_by().await;
+        let watch = writer.watch();
+        writer.finish(FillEnd::Complete(trailers.clone().map(Arc::new)));
+        large.keep(job, &head, trailers, &watch).await;
+    }
+}
+
+impl FillJob {
+    /// Hands what is stored down to the tiers below; what was removed meanwhile is removed there, too.
+    pub(super) async fn keep_below(&self, stored: &Arc<Stored>, freshens: bool, removed: impl Fn() -> bool) {
+        let (policy, win) = (&self.route.policy, self.win.take());
+        let down = self.gateway.write_down(policy, &self.key, stored, win, freshens, &removed);
+        if let Some(put) = down.put {
+            put.settled().await;
+        }
+        if let Some(written) = down.displaced {
+            self.gateway.outlives_us(written).await;
+        }
+        if removed() && self.gateway.reaches_below(&self.route) {
+            self.gateway.remove(policy, self.hash, &self.key).await;
+        }
+    }
+
+    /// Stores what has come whole. Returns what may go further down: what is in RAM now, or had no room there.
+    fn store(
+        &self,
+        head: &SharedHead,
+        exchanged: Exchanged,
+        trailers: Option<FieldList>,
+        writer: &FillWriter,
+        last: &Bytes,
+    ) -> Result<Option<Arc<Stored>>, Overtaken> {
+        let policy = &self.route.policy;
+        let mut down = None;
+        let mut chunks = writer.chunks();
+        chunks.push(last.clone());
+        let body = self.gateway.store.make_body(&chunks).map_err(NotStored::from);
+        let kept = body.and_then(|body| {
+            // A 206 in chunks may bring other bytes than its Content-Range names.
+            if head.meta.partial.is_some_and(|it| it.length() != body.len()) {
+                return Ok(());
+            }
+            let mut stored = assemble(
+                head.meta.clone(),
+                head.fields.clone(),
+                trailers,
+                body,
+                head.variant.clone(),
+                head.marks.clone(),
+                &self.route.policy.tags,
+            );
+            stored.exchanged = exchanged;
+            let Some(stored) = self.with_what_is_stored(stored) else { return Ok(()) };
+            let stored = coding::ready(stored, policy);
+            if !policy.tiers.ram {
+                down = Some(Arc::new(stored));
+                return Ok(());
+            }
+            let stored = down.insert(self.gateway.store.keep(stored)).clone();
+            let most = usize::from(policy.max_variants);
+            writer.insert(stored, most).map(|()| self.gateway.counters.cache_stores.add(1))
+        });
+        match kept {
+            Ok(()) => self.gateway.refusals.forget(self.hash),
+            // An invalidation or a purge was faster.
+            Err(NotStored::Removed) => down = None,
+            Err(NotStored::Overtaken) => return Err(Overtaken),
+            Err(NotStored::OverBudget) => {
+                self.gateway.counters.cache_over_budget.add(1);
+                self.gateway.store.unseat(self.hash, &self.key, &self.request.fields.view());
+            }
+        }
+        Ok(down)
+    }
+}
+
+/// Another answer came while this one was on its way, and neither is kept.
+struct Overtaken;

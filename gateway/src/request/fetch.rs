@@ -1,0 +1,230 @@
+//! The steps `Validate` and `Fetch`: leading a fill that others share, or running one with one reader.
+
+use super::deliver::Delivery;
+use super::machine::Step;
+use super::wait;
+use super::{Coalescing, LOOKS, LowerTierState, Machine, OwnError};
+use crate::fill::machine::FillStep;
+use crate::fill::tier_lookup::TierLookup;
+use crate::fill::{ClientPresence, FetchKind, FillOutcome, FillRun, OriginAsk};
+use crate::request_headers;
+use crate::stages::RequestStage;
+use larder_origin::OriginError;
+use larder_semantics::cache_status::CacheReport;
+use larder_semantics::coding::Coding;
+use larder_semantics::field::{self, FieldList};
+use larder_semantics::request::RequestFacts;
+use larder_semantics::reuse::ForwardReason;
+use larder_semantics::storable::{self, Storable};
+use larder_semantics::trace::Silent;
+use larder_semantics::transcode;
+use larder_stdx::clock::WallTime;
+use larder_store::{FillHead, FillReader};
+use larder_wire::message::ResponseHead;
+use std::future::Future;
+use std::pin::pin;
+
+/// What is logged of a request that its client took back before there was an answer, as nginx has it. Nobody is sent it.
+const TAKEN_BACK: u16 = 499;
+
+impl Machine<'_, '_> {
+    /// `Validate` and `Fetch`: leads a shared fetch, or asks alone.
+    pub async fn ask(&mut self) -> Step {
+        match self.reader.take() {
+            Some(reader) if self.company == Coalescing::Shared => self.lead(reader).await,
+            _ => self.ask_alone().await,
+        }
+    }
+
+    pub async fn lead(&mut self, mut reader: FillReader) -> Step {
+        let mut may_be_gone = false;
+        let mut earlier = self.earlier.take();
+        let head = loop {
+            let local = self.local.clone();
+            tokio::select! {
+                biased;
+                () = local.rung.notified() => self.pass_interim().await,
+                head = reader.head() => break head,
+                head = wait::head_of(&mut earlier) => {
+                    let answers = earlier.take().and_then(|it| self.take_earlier(it, head));
+                    if let Some(step) = answers {
+                        self.stages.enter(RequestStage::Lookup);
+                        return step;
+                    }
+                }
+                () = self.taken_back() => {
+                    // What it began counts as its own until that has ended: else one client could begin any number.
+                    reader.leave().over().await;
+                    return self.needs_nothing();
+                }
+                () = self.may_be_gone(), if !may_be_gone => {
+                    may_be_gone = true;
+                    reader.doubt();
+                }
+            }
+        };
+        self.pass_interim().await;
+        self.stages.enter(RequestStage::Lookup);
+        if let Some(stale) = self.local.stale.borrow().clone() {
+            (self.found, self.reason) = (Some(stale), ForwardReason::Stale);
+        }
+        match head {
+            FillHead::Shared(head) => {
+                self.read_along(reader, head, false);
+                Step::Store
+            }
+            FillHead::Private(head) => {
+                let report = self.forwarded(self.local.origin_status.get());
+                let (status, fields) = (head.status, head.fields.clone());
+                self.answer = Some(Delivery::Reading { reader, head, status, fields, report });
+                Step::Pass
+            }
+            FillHead::Found(stored, tier) => self.bring(stored, tier),
+            FillHead::LookAgain | FillHead::Validated(_) => {
+                let freshened = self.local.freshened.borrow_mut().take();
+                match freshened {
+                    Some(stored) => {
+                        let status = self.local.origin_status.get();
+                        self.answer = Some(Delivery::Stored { stored, report: self.forwarded(status) });
+                        Step::Hit
+                    }
+                    None if self.local.unshared.take() => {
+                        self.tiers = LowerTierState::Asked;
+                        Step::Lookup
+                    }
+                    None => self.origin_failed(502),
+                }
+            }
+            FillHead::Failed(status) | FillHead::Unreachable(status) => self.origin_failed(status),
+        }
+    }
+
+    /// The client has taken its request back: what it waited for belongs to others, or to nobody.
+    pub fn needs_nothing(&mut self) -> Step {
+        self.fails(OwnError::Status(TAKEN_BACK))
+    }
+
+    pub fn forwarded(&self, status: Option<u16>) -> CacheReport {
+        CacheReport::Forwarded { reason: self.reason, status, stored: false, collapsed: false }
+    }
+
+    async fn pass_interim(&mut self) {
+        loop {
+            let Some(response) = self.local.interim.borrow_mut().pop_front() else { return };
+            self.send_interim(&response).await;
+        }
+    }
+
+    pub async fn send_interim(&mut self, response: &ResponseHead) {
+        // 100 is ours to send when the body is read; 101 was not asked for.
+        if let Some(reply) = self.reply.as_mut().filter(|_| response.status > 101) {
+            let fields = request_headers::returned(&response.fields, response.version, false);
+            // A client that is gone is noticed when the final head is sent.
+            let _ = reply.interim(response.status, &fields).await;
+        }
+    }
+
+    /// Runs a fill whose only reader is this request, up to where its response is stored or comes straight from the origin.
+    async fn ask_alone(&mut self) -> Step {
+        let ask = match (&self.found, self.fetch) {
+            (Some(_), FetchKind::Validation) => OriginAsk::Validation,
+            _ if self.company == Coalescing::Head => OriginAsk::Head,
+            _ => OriginAsk::AsSent,
+        };
+        // Asked before the origin is, so that a removal meanwhile reaches what it brings.
+        let since = self.gateway.store.removals(self.hash);
+        let looks_again = self.found.is_none() && !self.is_hit_for_miss() && self.looks < LOOKS;
+        self.stages.enter(RequestStage::Connect);
+        let mut fill = FillRun::alone(self.job(self.fetch, TierLookup::Skip, false), ask, since, looks_again);
+        let next = self.while_here(fill.run(FillStep::Origin)).await;
+        self.stages.enter(RequestStage::Lookup);
+        if next == FillStep::Store {
+            let reader = fill.begin_to_store();
+            return self.lead(reader).await;
+        }
+        match std::mem::replace(&mut fill.outcome, FillOutcome::Ended) {
+            FillOutcome::Forward => self.forwards(&mut fill),
+            FillOutcome::Freshened(stored, _) => {
+                self.answer = Some(Delivery::Stored { stored, report: self.forwarded(Some(304)) });
+                Step::Hit
+            }
+            FillOutcome::Found(stored, tier, _) => self.bring(stored, tier),
+            FillOutcome::LookAgain => {
+                self.looks += 1;
+                self.tiers = LowerTierState::NotAsked;
+                Step::Lookup
+            }
+            _ if self.local.presence() == ClientPresence::Gone => self.needs_nothing(),
+            FillOutcome::Failed(FillHead::Failed(status) | FillHead::Unreachable(status)) => {
+                self.origin_failed(status)
+            }
+            FillOutcome::Failed(_) | FillOutcome::Ended => self.origin_failed(502),
+            FillOutcome::GivenUp => {
+                let error = OriginError::Busy;
+                let (status, why) = (error.status(), error.sentence());
+                self.gateway.refusals.note_failure(self.hash, self.request, status, &why);
+                self.origin_failed(status)
+            }
+        }
+    }
+
+    /// The response comes straight from the origin.
+    fn forwards(&mut self, fill: &mut FillRun) -> Step {
+        let Some(arrived) = fill.arrived.take() else { return self.origin_failed(502) };
+        let status = arrived.response.status;
+        let (report, times) = (self.forwarded(Some(status)), (arrived.request_time, arrived.response_time));
+        let mut answer = self.direct(arrived, None, Some(report));
+        if let (Coalescing::Head, Delivery::Direct(direct)) = (self.company, &mut answer) {
+            self.bring_to_get(status, &mut direct.fields, times);
+        }
+        self.answer = Some(answer);
+        Step::Pass
+    }
+
+    /// Runs a fill of this request's own, passes interim responses on, and tells the fill whether the client is still there.
+    pub async fn while_here<T>(&mut self, work: impl Future<Output = T>) -> T {
+        let mut work = pin!(work);
+        let local = self.local.clone();
+        let done = loop {
+            let presence = local.presence();
+            tokio::select! {
+                biased;
+                () = local.rung.notified() => self.pass_interim().await,
+                done = &mut work => break done,
+                () = self.taken_back(), if presence != ClientPresence::Gone => {
+                    local.set_presence(ClientPresence::Gone);
+                }
+                () = self.may_be_gone(), if presence == ClientPresence::Here => {
+                    local.set_presence(ClientPresence::Doubted);
+                }
+            }
+        };
+        if local.presence() != ClientPresence::Gone && self.is_taken_back().await {
+            local.set_presence(ClientPresence::Gone);
+        }
+        self.pass_interim().await;
+        done
+    }
+
+    /// Makes the fields of an answer to HEAD those that the GET would get (RFC 9110 §9.3.2): what would be stored may go to
+    /// others in other codings, and to this client.
+    fn bring_to_get(&self, status: u16, fields: &mut FieldList, (asked, came): (WallTime, WallTime)) {
+        let policy = &self.route.policy;
+        let said = fields.view();
+        let length = field::first(&said, "content-length");
+        let length: Option<u64> = length.and_then(|it| std::str::from_utf8(it).ok()?.parse().ok());
+        let facts = RequestFacts { method: "GET", ..self.facts.clone() };
+        let verdict = storable::decide(&facts, status, &said, policy, asked, came, &mut Silent);
+        let is_kept = verdict == Storable::Store && length.is_none_or(|it| it <= policy.max_object);
+        if !is_kept || transcode::plan(status, &said, length, policy).is_none() {
+            return;
+        }
+        drop(said);
+        transcode::mark(fields);
+        let reason = self.reason;
+        let report = CacheReport::Forwarded { reason, status: Some(status), stored: true, collapsed: false };
+        if self.must_decode(fields, status, report).is_some() {
+            *fields = transcode::form_fields(fields, Coding::Identity);
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! The step `Pass`: the request as it is, body and all, and its response; and what an unsafe method invalidates.
+
+use super::deliver::Delivery;
+use super::machine::Step;
+use super::pressure::BodyPrefix;
+use super::tunnel::Switched;
+use super::{Machine, OwnError};
+use crate::cache_key;
+use crate::fill::tier_lookup::TierLookup;
+use crate::fill::{
+    ArrivedHead, ClientPresence, FetchKind, FillJob, FillRun, NoAnswer, OriginAsk, Passing, Waiters,
+};
+use crate::request_headers;
+use crate::stages::RequestStage;
+use crate::upgrade;
+use crate::upload::{Halted, Upload, carry};
+use larder_origin::{OriginError, Paced};
+use larder_semantics::cache_status::CacheReport;
+use larder_semantics::policy::GetBodies;
+use larder_semantics::{invalidate, method, tags};
+use larder_stdx::clock;
+use larder_store::{PurgeRule, PurgeScope, Strength};
+use larder_transport::{ClientGone, Reply, RequestBody};
+use larder_wire::message::{Framing, ResponseHead};
+
+impl<'c> Machine<'_, 'c> {
+    /// Sends the request as it is, body and all, and passes the response on.
+    pub async fn pass(&mut self) -> Step {
+        if self.answer.is_some() {
+            return Step::Deliver; // `Fetch` or `Validate` found that the response is this client's only.
+        }
+        let framing = self.framing();
+        // What is here of the body is read before the origin hears of the request: most that are malformed stop here.
+        let beginning = match self.beginning(framing).await {
+            Ok(beginning) => beginning,
+            Err(gone) => return self.halted(Halted::Client(gone)),
+        };
+        self.stages.enter(RequestStage::Connect);
+        let job = self.job(FetchKind::Full, TierLookup::Skip, false);
+        let mut upload = None;
+        let upgrade = self.upgrade.take();
+        let passing = Passing { framing, upgrade: upgrade.as_ref() };
+        let body = self.body.take().filter(|_| framing != Framing::Empty);
+        let asking = pass_on(&job, passing, beginning, body, &mut upload);
+        let asked = self.while_here(asking).await;
+        self.stages.enter(RequestStage::Lookup);
+        self.upgrade = upgrade;
+        let arrived = match asked {
+            Ok(arrived) => arrived,
+            Err(NoAnswer::Upload(why)) => return self.halted(why),
+            Err(_) if self.local.presence() == ClientPresence::Gone => return self.needs_nothing(),
+            Err(NoAnswer::Origin(error)) => return self.passing_failed(error.status()),
+            Err(NoAnswer::GivenUp) => return self.passing_failed(OriginError::Busy.status()),
+        };
+        if arrived.response.status == 101 {
+            return self.switched(&arrived);
+        }
+        // A 304 is the client's to make sense of: the request went as it came, and nothing is kept of the answer.
+        if request_headers::is_unasked(self.request, true, arrived.response.status)
+            || upgrade::is_mistakable(self.request, arrived.response.status)
+        {
+            self.local.origin_status.set(None); // The client is not to take it for the status of a response.
+            return self.passing_failed(502);
+        }
+        self.invalidate(&arrived.response).await;
+        self.pass_or_keep(upload, arrived).await
+    }
+
+    fn passing_failed(&mut self, status: u16) -> Step {
+        self.error = OwnError::Status(status);
+        Step::Error
+    }
+
+    /// The request's body did not come.
+    fn halted(&mut self, why: Halted) -> Step {
+        let status = match why {
+            Halted::Client(gone) => client_status(gone),
+            Halted::Pressed => {
+                // What is still to come would be read first.
+                self.reply.iter_mut().for_each(Reply::close_after);
+                503
+            }
+        };
+        self.passing_failed(status)
+    }
+
+    /// The origin has taken the connection out of HTTP, as it was asked, or says so unasked.
+    fn switched(&mut self, arrived: &ArrivedHead) -> Step {
+        match self.upgrade.as_ref().and_then(|it| Switched::of(it, arrived)) {
+            Some(switched) => self.answer = Some(Delivery::Switched(switched)),
+            None => return self.passing_failed(502),
+        }
+        Step::Deliver
+    }
+
+    /// How the request goes on. The body of a GET means nothing that is defined (RFC 9110 §9.3.1) and is in no key: where the
+    /// route uses the cache and does not say that it is meant (`cache.get_bodies`) it goes no further, so that no application is asked
+    /// one thing and larder another.
+    fn framing(&self) -> Framing {
+        let framing = self.request.framing;
+        let is_read = matches!(self.request.method.as_str(), "GET" | "HEAD");
+        let policy = &self.route.policy;
+        let is_passed = !policy.enabled || policy.get_bodies == GetBodies::Pass;
+        if framing == Framing::Empty || !is_read || is_passed {
+            return framing;
+        }
+        self.gateway.counters.get_bodies_dropped.add(1);
+        Framing::Empty
+    }
+
+    /// A POST whose response says for how long it holds, and for which target, is kept for GET
+    /// (RFC 9110 §9.3.3); everything else is passed on.
+    async fn pass_or_keep(&mut self, upload: Option<Upload<'c>>, arrived: ArrivedHead) -> Step {
+        let report = self.forwarded(Some(arrived.response.status));
+        // Where the request is still on its way, what comes back is this client's alone.
+        let may_keep = upload.is_none()
+            && request_headers::may_keep_post(
+                &self.route.policy,
+                self.facts,
+                &self.request.target,
+                self.fields,
+            );
+        if !may_keep {
+            self.answer = Some(self.direct(arrived, upload, Some(report)));
+            return Step::Deliver;
+        }
+        self.make_key();
+        // Not before: the POST itself has just removed what was there.
+        let since = self.gateway.store.removals(self.hash);
+        let mut fill = FillRun::alone(
+            self.job(FetchKind::Full, TierLookup::Skip, false),
+            OriginAsk::Passed,
+            since,
+            false,
+        );
+        match fill.would_store(arrived) {
+            None => {
+                let reader = fill.begin_to_store();
+                match self.lead(reader).await {
+                    Step::Pass => Step::Deliver,
+                    next => next,
+                }
+            }
+            Some(arrived) => {
+                self.answer = Some(self.direct(arrived, None, Some(report)));
+                Step::Deliver
+            }
+        }
+    }
+
+    pub fn direct(
+        &self,
+        arrived: ArrivedHead,
+        upload: Option<Upload<'c>>,
+        report: Option<CacheReport>,
+    ) -> Delivery<'c> {
+        let method = &self.request.method;
+        Delivery::direct(arrived.source, arrived.response, upload, report, method)
+    }
+
+    /// RFC 9111 §4.4: an unsafe method that did not fail makes what is stored under its targets unusable; and what is
+    /// of the groups that its response names (RFC 9875 §3).
+    async fn invalidate(&mut self, response: &ResponseHead) {
+        let request = self.request;
+        let targets = invalidate::targets(
+            &request.method,
+            self.request.scheme.name(),
+            &request.authority,
+            &request.target,
+            response.status,
+            &response.fields.view(),
+        );
+        for target in targets {
+            let mut key = Vec::new();
+            let policy = &self.route.policy;
+            cache_key::write(policy, request.scheme, &request.authority, &target, self.fields, &mut key);
+            let hash = self.gateway.store.hash(&key);
+            if self.gateway.remove(&self.route.policy, hash, &key).await {
+                self.gateway.counters.cache_invalidations.add(1);
+            }
+        }
+        let mut key = Vec::new();
+        let (scheme, authority) = (request.scheme, &request.authority);
+        cache_key::write(&self.route.policy, scheme, authority, &request.target, self.fields, &mut key);
+        let mut spreading = Vec::new();
+        for tag in tags::invalidated(&request.method, response.status, &response.fields.view(), &key) {
+            // Who has a validator for it may find that it still holds.
+            let (scope, strength) = (PurgeScope::Tag(tag.into()), Strength::Validate);
+            let rule = PurgeRule { scope, strength, positions: Vec::new() };
+            let seq = self.gateway.store.purge(rule.clone());
+            match (self.gateway.spread.get(), &self.gateway.tiers.disk) {
+                (Some(spread), _) => spreading.push(spread(rule, seq)),
+                (None, Some(disk)) => self.gateway.outlives_us(disk.purged(seq, &rule)).await,
+                (None, None) => {}
+            }
+        }
+        self.gateway.reaches_others(spreading).await;
+    }
+}
+
+/// Sends a request as it is, body and all, and waits for the final head of its response.
+async fn pass_on<'c>(
+    job: &FillJob,
+    passing: Passing<'_>,
+    beginning: BodyPrefix,
+    body: Option<RequestBody<'c>>,
+    upload: &mut Option<Upload<'c>>,
+) -> Result<ArrivedHead, NoAnswer> {
+    if let Some(maker) = &job.route.maker {
+        return Ok(job.make(&**maker).await);
+    }
+    let started = clock::precise_micros();
+    let mut asked = job.route.asked(&job.request, &job.request.fields.view(), &job.client, passing.framing);
+    if !beginning.is_whole {
+        asked.paced = Paced::ByClient;
+    }
+    let client = Waiters::Client(&job.local);
+    let reserved = job.in_line(client, asked).await.ok_or(NoAnswer::GivenUp)??;
+    let sent = job.send(reserved, started, &OriginAsk::Passed, passing).await?;
+    *upload = body.map(|it| carry(beginning.bytes, it, sent.exchange.clone(), job.gateway.counters.clone()));
+    // What changes nothing may be given up for others, once its client may be gone.
+    let is_safe = method::is_safe(&job.request.method) && upload.is_none();
+    job.final_head(sent, if is_safe { client } else { Waiters::Unconditional }, upload).await
+}
+
+/// The status for a client whose body did not arrive.
+fn client_status(gone: ClientGone) -> u16 {
+    match gone {
+        ClientGone::TimedOut => 408,
+        ClientGone::TooLarge => 413,
+        ClientGone::Closed | ClientGone::Malformed => 400,
+    }
+}

@@ -1,0 +1,179 @@
+//! What becomes of a request whose permit others need: its response goes on from the spool, or is given up once its client may be gone. Small
+//! bodies of requests are read before there is an exchange at all.
+
+use super::Machine;
+use super::deliver::{DeliveryCut, Sent};
+use super::fill_reader;
+use crate::fill::pressure::{hand_over, keeps_from_pages};
+use crate::route::Gateway;
+use crate::source::ResponseSource;
+use crate::stages::RequestStage;
+use bytes::{Bytes, BytesMut};
+use larder_counters::Counters;
+use larder_origin::{OriginError, StallCause, others_wait};
+use larder_store::{FillEnd, FillReader, fill};
+use larder_transport::body::BodyPiece;
+use larder_transport::{ClientGone, Reply};
+use larder_wire::message::Framing;
+use std::cell::Cell;
+use std::pin::pin;
+
+/// Bodies of requests up to so many bytes are read before an origin is asked...
+const SMALL: u64 = 64 * 1024;
+/// ...as long as all that are being read on a worker take no more than this.
+const SMALL_TOGETHER: u64 = 16 * 1024 * 1024;
+
+/// Sends a piece of a body that is this client's own. Where others need the place with the origin meanwhile, the rest comes by what is
+/// returned.
+pub(crate) async fn send(
+    gateway: &Gateway,
+    source: ResponseSource,
+    reply: &mut Reply<'_>,
+    bytes: Bytes,
+) -> Result<Option<FillReader>, ClientGone> {
+    let mut rest = bytes;
+    let given = { source.resting(StallCause::Takes, pin!(give(reply, &mut rest))).await };
+    match given {
+        Ok(given) => given.map(|()| None),
+        Err(pressed) => Ok(Some(hand_over(gateway, source, rest, pressed))),
+    }
+}
+
+/// Gives `bytes` to the client as it has room for them; what it has been given is no more among them.
+async fn give(reply: &mut Reply<'_>, bytes: &mut Bytes) -> Result<(), ClientGone> {
+    while !bytes.is_empty() {
+        let room = reply.room().await?;
+        reply.piece(BodyPiece::Bytes(fill::part(bytes, room.now))).await?;
+    }
+    Ok(())
+}
+
+/// Sends the rest of a body that goes on without the origin.
+pub(crate) async fn send_rest(reply: &mut Reply<'_>, mut reader: FillReader) -> Sent {
+    loop {
+        let room = reply.room().await?;
+        match fill_reader::read(&mut reader, room).await {
+            Ok(bytes) => reply.piece(BodyPiece::Bytes(bytes)).await?,
+            Err(FillEnd::Complete(trailers)) => return Ok(trailers),
+            Err(FillEnd::Failed | FillEnd::LeftBehind) => return Err(DeliveryCut::Origin),
+        }
+    }
+}
+
+/// Waits until the client of `reply` may be gone: where it is waited for without an end, at once, and else only while others wait for a
+/// place.
+pub(crate) async fn may_be_gone(reply: &Reply<'_>, is_endless: bool) {
+    if !is_endless {
+        others_wait().await;
+    }
+    reply.gone().await;
+}
+
+/// The next bytes of a body that is this client's own, and for which it asked without changing anything: they may be long in coming.
+///
+/// # Errors
+/// As [`Exchange::next`]; [`OriginError::Busy`] where it has gone.
+pub(crate) async fn next_for(
+    reply: &Reply<'_>,
+    source: &ResponseSource,
+    is_endless: bool,
+    counters: &Counters,
+) -> Result<Option<Bytes>, OriginError> {
+    let is_needless = async {
+        may_be_gone(reply, is_endless).await;
+        if !is_endless {
+            let _ = source.resting(StallCause::ForNobody, pin!(std::future::pending::<()>())).await;
+        }
+    };
+    tokio::select! {
+        biased;
+        next = source.next() => return next,
+        () = reply.taken_back() => {}
+        () = is_needless => {}
+        () = keeps_from_pages(source, counters) => {}
+    }
+    source.give_up();
+    Err(OriginError::Busy)
+}
+
+/// What is here of a request's body before the origin is asked.
+pub(crate) struct BodyPrefix {
+    pub bytes: Option<Bytes>,
+    /// Nothing of it is to come.
+    pub is_whole: bool,
+}
+
+impl Machine<'_, '_> {
+    /// Waits until others wait for a place, and the client may be gone: it has taken its request back, or, over HTTP/1, closed its side.
+    /// Then it may wait for the answer nevertheless: nothing is made of it but room for others.
+    pub async fn may_be_gone(&self) {
+        match &self.reply {
+            Some(reply) => may_be_gone(reply, false).await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Waits until the client has taken its request back.
+    pub async fn taken_back(&self) {
+        match &self.reply {
+            Some(reply) => reply.taken_back().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    pub async fn is_taken_back(&self) -> bool {
+        tokio::select! {
+            biased;
+            () = self.taken_back() => true,
+            () = std::future::ready(()) => false,
+        }
+    }
+
+    /// Reads what is here of the request's body; of a small one, which says how long it is, all. So no client holds a place with an
+    /// origin by sending it slowly.
+    pub async fn beginning(&mut self, framing: Framing) -> Result<BodyPrefix, ClientGone> {
+        let is_told_to_wait = self.request.expects_continue;
+        // Nothing of what comes behind an upgrade is read.
+        let Some(body) = self.body.as_mut().filter(|_| self.upgrade.is_none()) else {
+            return Ok(BodyPrefix { bytes: None, is_whole: true });
+        };
+        let bytes = body.arrived()?;
+        let length = match framing {
+            Framing::Length(length) => Some(length),
+            Framing::Empty => Some(0),
+            Framing::Chunked | Framing::Close => None,
+        };
+        let here = bytes.as_ref().map_or(0, |it| it.len() as u64);
+        let is_whole = length.map_or_else(|| body.is_whole(), |it| it <= here);
+        let Some(length) = length.filter(|it| !is_whole && !is_told_to_wait && *it <= SMALL) else {
+            return Ok(BodyPrefix { bytes, is_whole });
+        };
+        let Some(_room) = BufferShare::take(&self.gateway.small_bodies, length) else {
+            return Ok(BodyPrefix { bytes, is_whole });
+        };
+        self.stages.enter(RequestStage::Parse);
+        let mut all = BytesMut::with_capacity(usize::try_from(length).unwrap_or_default());
+        all.extend_from_slice(&bytes.unwrap_or_default());
+        while let Some(more) = body.next().await? {
+            all.extend_from_slice(&more);
+        }
+        Ok(BodyPrefix { bytes: Some(all.freeze()).filter(|it| !it.is_empty()), is_whole: true })
+    }
+}
+
+/// So many bytes of the room in which small bodies are read.
+struct BufferShare<'g>(&'g Cell<u64>, u64);
+
+impl<'g> BufferShare<'g> {
+    fn take(taken: &'g Cell<u64>, bytes: u64) -> Option<Self> {
+        let all = Some(taken.get() + bytes).filter(|it| *it <= SMALL_TOGETHER)?;
+        taken.set(all);
+        Some(Self(taken, bytes))
+    }
+}
+
+impl Drop for BufferShare<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - self.1);
+    }
+}

@@ -1,0 +1,100 @@
+//! The step `TierLookup`: a request that may not share a fetch looks in the tiers below RAM by a fill that does nothing else. When any request
+//! looks there.
+
+use super::machine::Step;
+use super::{LOOKS, LowerTierState, Machine, RamCopy};
+use crate::fill::FetchKind;
+use crate::fill::tier_lookup::TierLookup;
+use crate::lower_tiers;
+use crate::stages::RequestStage;
+use larder_semantics::cache_status::AnsweringTier;
+use larder_semantics::reuse::Reuse;
+use larder_stdx::clock::WallTime;
+use larder_store::ram::{KeyHash, Lookup};
+use larder_store::{Begin, FillHead, Stored};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Tells the flight that only looks below from the one that asks the origin.
+const LOOKING: u128 = 0x6c6f_6f6b;
+
+impl Machine<'_, '_> {
+    /// Whether the tiers below may still be asked for this request.
+    pub fn may_descend(&self) -> bool {
+        self.tiers == LowerTierState::NotAsked
+            && !self.is_hit_for_miss()
+            && self.gateway.reaches_below(self.route)
+    }
+
+    /// Whether what RAM would serve has lasted its time there, so that the fleet is to be asked first.
+    pub fn is_due(&self, decision: Reuse, now: WallTime) -> bool {
+        matches!(decision, Reuse::Serve | Reuse::ServeStale | Reuse::ServeWhileRevalidating)
+            && self.tier == AnsweringTier::Ram
+            && self.gateway.fleet_of(&self.route.policy).is_some()
+            && self.found.as_ref().is_some_and(|it| it.is_due(now.0))
+    }
+
+    /// Whether the tiers below are to be asked by a fill that does nothing else.
+    pub fn descends_alone(&self, decision: Reuse) -> bool {
+        let fetch = match decision {
+            Reuse::Validate(_) => FetchKind::Validation,
+            _ => FetchKind::Full,
+        };
+        decision == Reuse::GatewayTimeout || self.goes_alone(fetch)
+    }
+
+    /// Begins to look below, or joins one who does.
+    pub fn begin_descent(&mut self, flight: KeyHash, due: bool) -> Step {
+        self.ram = if due { RamCopy::Doubted } else { RamCopy::Trusted };
+        match self.gateway.store.begin(self.hash, KeyHash(flight.0 ^ LOOKING), &self.key) {
+            Begin::Lead(writer, reader) => {
+                self.reader = Some(reader);
+                self.job(FetchKind::Full, TierLookup::Only, false).spawn(writer);
+            }
+            Begin::Follow(reader) => {
+                self.stages.enter(RequestStage::Wait);
+                self.reader = Some(reader);
+            }
+            Begin::Full => {}
+        }
+        Step::TierLookup
+    }
+
+    /// `TierLookup`: waits for what lies below.
+    pub async fn look_below(&mut self) -> Step {
+        self.tiers = LowerTierState::Asked;
+        self.looks += 1;
+        let Some(mut reader) = self.reader.take() else { return Step::Lookup };
+        let patience = Duration::from_millis(u64::from(self.route.policy.collapse_wait_ms));
+        let head = tokio::time::timeout(patience, reader.head()).await;
+        self.stages.enter(RequestStage::Lookup);
+        match head {
+            Ok(FillHead::Found(stored, tier)) => self.bring(stored, tier),
+            _ => Step::Lookup,
+        }
+    }
+
+    /// Has what a tier below had looked at, if it is of this request's variant.
+    pub fn bring(&mut self, stored: Arc<Stored>, tier: AnsweringTier) -> Step {
+        self.tiers = LowerTierState::Asked;
+        if lower_tiers::fits(&stored, self.fields) {
+            self.ram = RamCopy::Trusted;
+            self.brought = Some((stored, tier));
+        } else {
+            self.vary.clone_from(&stored.meta.vary);
+            if self.looks < LOOKS {
+                self.tiers = LowerTierState::NotAsked; // For this variant no request has looked yet.
+            }
+        }
+        Step::Lookup
+    }
+
+    /// What another's fill has found below and put into RAM may be served where the origin failed.
+    pub fn take_stale(&mut self) {
+        if self.found.is_none()
+            && let Lookup::Shelf(shelf) = self.gateway.store.lookup(self.hash, &self.key, 0)
+        {
+            self.found = shelf.select(self.fields, &mut Vec::new()).cloned();
+        }
+    }
+}

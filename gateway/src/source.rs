@@ -1,0 +1,117 @@
+//! Where the bytes of a response come from: an exchange with an origin, or what is made here, such as the rows of a query or a resized
+//! image. A fill treats both alike.
+
+use bytes::Bytes;
+use larder_origin::{Exchange, OriginError, PermitWanted, StallCause};
+use larder_semantics::field::FieldList;
+use larder_wire::message::{Request, ResponseHead};
+use std::cell::{Cell, RefCell};
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use tokio::sync::mpsc;
+
+/// What feeds a fill.
+#[derive(Clone)]
+pub(crate) enum ResponseSource {
+    /// An exchange with an origin. Behind a pointer: it is large, and handed on often.
+    Origin(Rc<Exchange>),
+    /// A response that is made here.
+    Made(Rc<MadeBody>),
+}
+
+impl ResponseSource {
+    /// The next bytes of the body; `None` at its end.
+    ///
+    /// # Errors
+    /// The body is cut here.
+    pub async fn next(&self) -> Result<Option<Bytes>, OriginError> {
+        match self {
+            ResponseSource::Origin(exchange) => exchange.next().await,
+            ResponseSource::Made(body) => body.next().await,
+        }
+    }
+
+    /// The trailer fields, once the body has ended.
+    pub fn trailers(&self) -> Option<FieldList> {
+        match self {
+            ResponseSource::Origin(exchange) => exchange.trailers(),
+            ResponseSource::Made(_) => None,
+        }
+    }
+
+    /// No more of the body is wanted.
+    pub fn give_up(&self) {
+        match self {
+            ResponseSource::Origin(exchange) => exchange.give_up(),
+            ResponseSource::Made(body) => body.pieces.borrow_mut().close(),
+        }
+    }
+
+    /// Does `work` for which the source has to wait.
+    ///
+    /// # Errors
+    /// Requests queue for the permit of this exchange. What is made here holds none.
+    pub async fn resting<T>(
+        &self,
+        cause: StallCause,
+        work: Pin<&mut impl Future<Output = T>>,
+    ) -> Result<T, PermitWanted> {
+        match self {
+            ResponseSource::Origin(exchange) => exchange.resting(cause, work).await,
+            ResponseSource::Made(_) => Ok(work.await),
+        }
+    }
+}
+
+/// Makes the responses of a route in place of an origin.
+pub trait ResponseMaker {
+    /// Makes the response to a request; its body may follow later.
+    fn make(&self, request: &Rc<Request>) -> Pin<Box<dyn Future<Output = MadeResponse>>>;
+}
+
+/// A response that is made here.
+pub struct MadeResponse {
+    /// Its head, as an origin's: what it says of caching is obeyed.
+    pub head: ResponseHead,
+    /// Its body.
+    pub body: MadeBody,
+}
+
+/// One part of a body that is made here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MadePiece {
+    /// Bytes.
+    Bytes(Bytes),
+    /// Its end. A body whose sender goes away without it is cut.
+    End,
+}
+
+/// A body that is made here while it is sent: its maker is `depth` pieces ahead of its readers at most.
+pub struct MadeBody {
+    pieces: RefCell<mpsc::Receiver<MadePiece>>,
+    has_ended: Cell<bool>,
+}
+
+impl MadeBody {
+    /// A body, and the end into which its maker writes, on any thread.
+    #[must_use]
+    pub fn new(depth: usize) -> (mpsc::Sender<MadePiece>, Self) {
+        let (sender, pieces) = mpsc::channel(depth);
+        (sender, Self { pieces: RefCell::new(pieces), has_ended: Cell::new(false) })
+    }
+
+    async fn next(&self) -> Result<Option<Bytes>, OriginError> {
+        if self.has_ended.get() {
+            return Ok(None);
+        }
+        match std::future::poll_fn(|context| self.pieces.borrow_mut().poll_recv(context)).await {
+            Some(MadePiece::Bytes(bytes)) => Ok(Some(bytes)),
+            Some(MadePiece::End) => {
+                self.has_ended.set(true);
+                Ok(None)
+            }
+            None => Err(OriginError::Disconnected),
+        }
+    }
+}

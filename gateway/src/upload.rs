@@ -1,0 +1,87 @@
+//! The body of a request that goes to the origin while its response is awaited.
+
+use crate::request_headers;
+use bytes::Bytes;
+use larder_counters::Counters;
+use larder_origin::{Exchange, PermitWanted, StallCause};
+use larder_transport::{ClientGone, RequestBody};
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// The future that carries the request's body to the origin while the response is awaited.
+pub(crate) type Upload<'c> = Pin<Box<dyn Future<Output = Result<(), UploadFailed>> + 'c>>;
+
+/// Why a request body did not reach the origin.
+pub(crate) enum UploadFailed {
+    Halted(Halted),
+    Origin,
+}
+
+/// Why a request body is not to be waited for any longer: the origin must not take what it has of it for complete.
+#[derive(Clone, Copy)]
+pub(crate) enum Halted {
+    Client(ClientGone),
+    /// Requests queue for the origin, and need the permit.
+    Pressed,
+}
+
+/// Carries the request's body to the origin.
+pub(crate) fn carry<'c>(
+    first: Option<Bytes>,
+    mut body: RequestBody<'c>,
+    exchange: Rc<Exchange>,
+    counters: Arc<Counters>,
+) -> Upload<'c> {
+    Box::pin(async move {
+        if let Some(bytes) = first {
+            exchange.write(bytes).await.map_err(|_| UploadFailed::Origin)?;
+        }
+        while let Some(bytes) = more(&mut body, &exchange, &counters).await? {
+            exchange.write(bytes).await.map_err(|_| UploadFailed::Origin)?;
+        }
+        let trailers = body.trailers().map(request_headers::trailers);
+        exchange.write_end(trailers.as_ref()).await.map_err(|_| UploadFailed::Origin)
+    })
+}
+
+/// Waits for `work` while the upload goes on beside it.
+///
+/// # Errors
+/// The client's body did not arrive whole: the origin must not take it for complete.
+pub(crate) async fn with_upload<T>(
+    upload: &mut Option<Upload<'_>>,
+    work: impl Future<Output = T>,
+) -> Result<T, Halted> {
+    let mut work = pin!(work);
+    loop {
+        let Some(running) = upload.as_mut() else { return Ok(work.await) };
+        let uploaded = tokio::select! {
+            biased;
+            done = &mut *running => done,
+            out = &mut work => return Ok(out),
+        };
+        *upload = None;
+        match uploaded {
+            // The origin may stop reading and answer all the same: its head, or its silence, tells.
+            Ok(()) | Err(UploadFailed::Origin) => {}
+            Err(UploadFailed::Halted(why)) => return Err(why),
+        }
+    }
+}
+
+/// The next bytes of a request's body, for this exchange.
+async fn more(
+    body: &mut RequestBody<'_>,
+    exchange: &Exchange,
+    counters: &Counters,
+) -> Result<Option<Bytes>, UploadFailed> {
+    match exchange.resting(StallCause::Sends, pin!(body.next())).await {
+        Ok(next) => next.map_err(|it| UploadFailed::Halted(Halted::Client(it))),
+        Err(PermitWanted { .. }) => {
+            counters.uploads_shed.add(1);
+            Err(UploadFailed::Halted(Halted::Pressed))
+        }
+    }
+}
