@@ -13,7 +13,7 @@ use larder_semantics::freshness;
 use larder_semantics::policy::{GetBodies, Policy};
 use larder_semantics::request::RequestFacts;
 use larder_semantics::stored::is_nominated;
-use larder_semantics::target::has_broken_escape;
+use larder_semantics::target::is_malformed;
 use larder_semantics::transcode;
 use larder_semantics::validator;
 use larder_semantics::vary;
@@ -413,8 +413,8 @@ pub enum Bypass {
     Body,
     /// The same where the body is passed on (`cache.get_bodies`).
     PassedBody,
-    /// A `%` without two hexadecimal digits: the target has no spelling by which it could be a key.
-    BrokenEscape,
+    /// The target is malformed: servers read it in different ways.
+    MalformedTarget,
     /// It asks to go on in another protocol than HTTP.
     Upgrade,
     /// One of `cache.private_cookies`.
@@ -442,8 +442,9 @@ impl Bypass {
             Bypass::PassedBody => {
                 "the request has a body, which no key can hold: it is passed on (cache.get_bodies), and nothing is kept"
             }
-            Bypass::BrokenEscape => {
-                "the target has a % without two hexadecimal digits: it is passed on as it came, and nothing is kept"
+            Bypass::MalformedTarget => {
+                "the target has one of \", <, > and \\, or a % without two hexadecimal digits: it is forwarded unchanged, and \
+                 nothing is stored"
             }
             Bypass::Upgrade => "the request asks for a protocol upgrade (site.route.upgrade)",
             Bypass::PrivateCookie => "the request carries one of cache.private_cookies",
@@ -524,8 +525,8 @@ pub fn bypass(
         Some(if policy.get_bodies == GetBodies::Pass { Bypass::PassedBody } else { Bypass::Body })
     } else if !target.starts_with('/') {
         Some(Bypass::Target)
-    } else if has_broken_escape(target) {
-        Some(Bypass::BrokenEscape)
+    } else if is_malformed(target) {
+        Some(Bypass::MalformedTarget)
     } else if cookies::is_private(fields, &policy.private_cookies) {
         Some(Bypass::PrivateCookie)
     } else if facts.method_override

@@ -62,7 +62,7 @@ impl CacheReport {
     #[must_use]
     pub fn is_pass(self) -> bool {
         let CacheReport::Forwarded { reason, .. } = self else { return false };
-        matches!(reason, ForwardReason::Bypass | ForwardReason::BrokenEscape | ForwardReason::Method)
+        matches!(reason, ForwardReason::Bypass | ForwardReason::MalformedTarget | ForwardReason::Method)
     }
 }
 
@@ -161,8 +161,8 @@ mod tests {
             |reason, status, stored, collapsed| CacheReport::Forwarded { reason, status, stored, collapsed };
         check(forwarded(ForwardReason::Bypass, None, false, false), "larder; fwd=bypass", "MISS");
         check(
-            forwarded(ForwardReason::BrokenEscape, Some(200), false, false),
-            "larder; fwd=bypass; fwd-status=200; detail=broken-escape",
+            forwarded(ForwardReason::MalformedTarget, Some(200), false, false),
+            "larder; fwd=bypass; fwd-status=200; detail=malformed-target",
             "MISS",
         );
         check(

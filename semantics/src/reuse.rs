@@ -15,8 +15,8 @@ use larder_stdx::clock::WallTime;
 pub enum ForwardReason {
     /// `bypass`: the route does not use the cache.
     Bypass,
-    /// `bypass`: the target has a `%` without two hexadecimal digits, and therefore no normal form for a key.
-    BrokenEscape,
+    /// `bypass`: the target is malformed ([`crate::target`]), so that no response is stored under it.
+    MalformedTarget,
     /// `method`: the method's semantics require it.
     Method,
     /// `uri-miss`: no response is stored under this key.
@@ -53,7 +53,7 @@ impl ForwardReason {
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            ForwardReason::Bypass | ForwardReason::BrokenEscape => "bypass",
+            ForwardReason::Bypass | ForwardReason::MalformedTarget => "bypass",
             ForwardReason::Method => "method",
             ForwardReason::UriMiss => "uri-miss",
             ForwardReason::VaryMiss => "vary-miss",
@@ -66,7 +66,7 @@ impl ForwardReason {
     /// Information that the token does not contain (RFC 9211 §2.8).
     #[must_use]
     pub fn detail(self) -> Option<&'static str> {
-        (self == ForwardReason::BrokenEscape).then_some("broken-escape")
+        (self == ForwardReason::MalformedTarget).then_some("malformed-target")
     }
 
     /// One sentence for display.
@@ -74,7 +74,7 @@ impl ForwardReason {
     pub fn sentence(self) -> &'static str {
         match self {
             ForwardReason::Bypass => "The route does not use the cache.",
-            ForwardReason::BrokenEscape => "The target has a % without two hexadecimal digits.",
+            ForwardReason::MalformedTarget => "The target has bytes that no URL can have.",
             ForwardReason::Method => "The request is not a GET or HEAD without a body.",
             ForwardReason::UriMiss => "Nothing is stored under this key.",
             ForwardReason::VaryMiss => "A response is stored under this key, but not this variant.",

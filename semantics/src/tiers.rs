@@ -37,7 +37,7 @@ pub fn descent(
     let open = match verdict {
         Reuse::Serve | Reuse::ServeStale | Reuse::ServeWhileRevalidating => false,
         Reuse::Validate(reason) | Reuse::Forward(reason) => {
-            !matches!(reason, ForwardReason::Bypass | ForwardReason::BrokenEscape | ForwardReason::Method)
+            !matches!(reason, ForwardReason::Bypass | ForwardReason::MalformedTarget | ForwardReason::Method)
         }
         Reuse::GatewayTimeout => true,
     };

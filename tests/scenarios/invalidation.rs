@@ -72,10 +72,9 @@ fn references_are_spelled_as_requests_are() {
         ("/a|b", "/a|b"),
         ("http://h/c|d", "/c|d"),
         ("//h/e|f", "/e|f"),
-        ("/\"q\"", "/\"q\""),
         ("../g|h", "/g|h"),
         ("?x=[1]", "/at/this?x=[1]"),
-        ("/i%7Cj", "/i|j"),
+        ("/i%7Cj", "/i%7Cj"),
     ] {
         larder.get(page);
         assert!(larder.get(page).is_hit(), "{page}");

@@ -54,24 +54,9 @@ fn assert_strict(request: &Received) {
     assert_eq!((1, true), (hosts, lengths + codings <= 1), "{head}");
 }
 
-/// Only what RFC 3986 lets stand in a path, a query and, for `OPTIONS *`, instead of them.
-///
-/// A target with a broken escape is passed on as it came: it has no bytes by which a line could end or be split.
+/// A target is passed on as it came: it has no byte by which a line could end or be split.
 fn is_strict(target: &str) -> bool {
-    if larder_semantics::target::has_broken_escape(target) {
-        return target.bytes().all(|it| it.is_ascii_graphic() && it != b'#');
-    }
-    let (parts, mut bytes) = (b"-._~!$&'()*+,;=:@/?", target.bytes());
-    while let Some(byte) = bytes.next() {
-        let fits = match byte {
-            b'%' => [bytes.next(), bytes.next()].iter().all(|it| it.is_some_and(|it| it.is_ascii_hexdigit())),
-            it => it.is_ascii_alphanumeric() || parts.contains(&it),
-        };
-        if !fits {
-            return false;
-        }
-    }
-    true
+    target.bytes().all(|it| it.is_ascii_graphic() && it != b'#')
 }
 
 fn is_token(byte: u8) -> bool {

@@ -255,8 +255,8 @@ impl<'c> Machine<'_, 'c> {
                 self.reason = ForwardReason::Method;
                 Step::Pass
             }
-            Some(Bypass::BrokenEscape) => {
-                self.reason = ForwardReason::BrokenEscape;
+            Some(Bypass::MalformedTarget) => {
+                self.reason = ForwardReason::MalformedTarget;
                 Step::Pass
             }
             Some(_) => {

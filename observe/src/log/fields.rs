@@ -108,7 +108,7 @@ pub static FIELDS: &[LogField] = &[
     LogField { name: "host", since: Since::Json, help: "The request's host, unchanged.",
         json: |it, _, out| escape::json(it.host, out),
         plain: |it, _, out| escape::escaped(it.host, out) },
-    LogField { name: "target", since: Since::Common, help: "The request's target (path and query), as sent to the origin; characters that a URI must not contain are percent-encoded.",
+    LogField { name: "target", since: Since::Common, help: "The request's target (path and query), as the client sent it and as the origin receives it.",
         json: |it, _, out| escape::json(it.target, out),
         plain: |it, _, out| escape::escaped(it.target, out) },
     LogField { name: "protocol", since: Since::Common, help: "The request's protocol.",

@@ -411,7 +411,6 @@ fn take<H: Handler>(
         worker.counters.requests.add(1);
         let last = !head.keep_alive || worker.is_draining();
         let declined = head.framing != Framing::Empty
-            || head.needs_encoding
             || handler.answer_now(&head, client, &mut ResponseWriter::http1(head.version, last, output))
                 == AnswerNow::Later;
         if declined {

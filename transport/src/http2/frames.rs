@@ -340,8 +340,7 @@ impl<H: Handler> Taking<'_, H> {
         let worker = &self.connection.link.worker;
         worker.counters.requests.add(1);
         worker.counters.http2_requests.add(1);
-        let is_plain = head.framing == Framing::Empty && !head.needs_encoding;
-        if is_plain && head.protocol.is_none() {
+        if head.framing == Framing::Empty && head.protocol.is_none() {
             // A part that would make this write too long waits for the next one, in its stream.
             let room = BATCH.saturating_sub(self.out.len()).cast_signed();
             let window = self.state.window.min(self.state.first_window).min(room);

@@ -11,7 +11,6 @@ use crate::message::{
 };
 use larder_semantics::field::Field;
 use larder_semantics::scheme::Scheme;
-use larder_semantics::target::needs_encoding;
 use std::mem::MaybeUninit;
 
 /// The result of [`parse`].
@@ -166,7 +165,6 @@ fn judge<'a, 'b: 'a>(
         method,
         scheme,
         target: target.target,
-        needs_encoding: method != "CONNECT" && needs_encoding(target.target),
         authority,
         version,
         protocol: None,

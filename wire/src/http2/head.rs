@@ -9,7 +9,6 @@ use crate::message::{
 };
 use larder_semantics::field::{Field, FieldList, is_token};
 use larder_semantics::scheme::Scheme;
-use larder_semantics::target::needs_encoding;
 
 /// The pseudo-fields of a request (RFC 9113 §8.3.1).
 #[derive(Default)]
@@ -88,7 +87,6 @@ pub fn parse<'a>(
         method,
         scheme: limits.scheme,
         target,
-        needs_encoding: method != "CONNECT" && needs_encoding(target),
         authority,
         version: Version::Http2,
         protocol: pseudo.protocol,

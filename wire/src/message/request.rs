@@ -4,7 +4,6 @@ use super::facts::{FieldCount, MessageFacts};
 use super::{Framing, MAX_FIELDS, Version};
 use larder_semantics::field::{Field, FieldList};
 use larder_semantics::scheme::Scheme;
-use larder_semantics::target::encoded;
 use std::mem::MaybeUninit;
 
 /// The limits of a request head.
@@ -26,11 +25,9 @@ pub struct RequestHead<'a> {
     /// The scheme of the connection.
     pub scheme: Scheme,
     /// Origin-form (`/path?query`), `*` for OPTIONS, or authority-form for CONNECT. Absolute-form has been split: its
-    /// authority is in `authority`. Never empty; a fragment is rejected. As received: with bytes that no URI may have,
-    /// [`RequestHead::needs_encoding`] is set and [`Request::target`] counts.
+    /// authority is in `authority`. Never empty; a fragment is rejected. As received: it may have bytes that no URI has
+    /// (RFC 3986 §3.3, §3.4), as browsers send some in queries.
     pub target: &'a str,
-    /// Whether the target has bytes that no URI may have (RFC 3986 §3.3, §3.4), as some browsers send them in queries.
-    pub needs_encoding: bool,
     /// The host, and port if given, exactly as received; validated characters only. Empty only for HTTP/1.0 without Host:
     /// an empty Host field is rejected, since it names no server (RFC 9110 §4.2.1).
     pub authority: &'a str,
@@ -153,7 +150,7 @@ pub struct Request {
     pub method: String,
     /// The scheme of the connection.
     pub scheme: Scheme,
-    /// Origin-form, `*`, or authority-form; bytes that no URI may have are percent-encoded.
+    /// Origin-form, `*`, or authority-form, as received.
     pub target: String,
     /// As received.
     pub authority: String,
@@ -196,7 +193,7 @@ impl RequestHead<'_> {
         Request {
             method: self.method.to_owned(),
             scheme: self.scheme,
-            target: if self.needs_encoding { encoded(self.target) } else { self.target.to_owned() },
+            target: self.target.to_owned(),
             authority: self.authority.to_owned(),
             version: self.version,
             protocol: self.protocol.map(Into::into),
