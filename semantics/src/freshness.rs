@@ -283,16 +283,23 @@ pub struct LifetimeInputs<'r> {
     pub expires: Expires,
     /// The `Date` field, or our clock.
     pub date: WallTime,
+    /// Our clock when the request was sent.
+    pub request_time: WallTime,
     /// `Last-Modified`, if valid.
     pub last_modified: Option<WallTime>,
 }
 
 impl<'r> LifetimeInputs<'r> {
-    /// Parses them from a response as received.
+    /// Parses them from a response as received. `times`: when its request was sent, and when its head had arrived.
     #[must_use]
-    pub fn read(status: u16, fields: &'r [Field<'r>], policy: &'r Policy, response_time: WallTime) -> Self {
+    pub fn read(
+        status: u16,
+        fields: &'r [Field<'r>],
+        policy: &'r Policy,
+        times: (WallTime, WallTime),
+    ) -> Self {
         let (directives, targeted) = crate::targeted::directives(fields, policy);
-        Self::of(status, fields, directives, targeted, response_time)
+        Self::of(status, fields, directives, targeted, times)
     }
 
     /// The same with the directives in force, if they are known already.
@@ -301,7 +308,7 @@ impl<'r> LifetimeInputs<'r> {
         fields: &'r [Field<'r>],
         directives: ResponseDirectives,
         targeted: Option<&'r str>,
-        response_time: WallTime,
+        (request_time, response_time): (WallTime, WallTime),
     ) -> Self {
         Self {
             status,
@@ -310,6 +317,7 @@ impl<'r> LifetimeInputs<'r> {
             fields,
             expires: if targeted.is_some() { Expires::Absent } else { expires(fields) },
             date: date_value(fields, response_time),
+            request_time,
             last_modified: first(fields, "last-modified").and_then(date::parse),
         }
     }
@@ -358,15 +366,22 @@ impl<'r> LifetimeInputs<'r> {
                 found
             })
             .or_else(|| {
-                let seconds = match self.expires {
-                    Expires::Absent => None,
-                    Expires::Invalid => Some(0),
-                    Expires::At(time) => Some(clamp(time.seconds_since(self.date))),
-                };
+                let seconds = self.seconds_to_expiry();
                 let found = seconds.map(|seconds| Lifetime { seconds, source: LifetimeSource::Expires });
                 tell(trace, "RFC 9111 §5.3", "expires", found, || self.expires_evidence(seconds));
                 found
             })
+    }
+
+    /// `Expires` minus `Date` (RFC 9111 §4.2.1); zero if `Expires` was over before the request was sent. The difference to an
+    /// old `Date` would give such a response a lifetime. Its age makes it stale in either case, but a lifetime also permits
+    /// sharing and stale use, and this response permits neither.
+    fn seconds_to_expiry(&self) -> Option<u32> {
+        match self.expires {
+            Expires::Absent => None,
+            Expires::At(time) if time >= self.request_time => Some(clamp(time.seconds_since(self.date))),
+            Expires::At(_) | Expires::Invalid => Some(0),
+        }
     }
 
     /// Without an explicit lifetime: the operator's defaults, then the heuristic.
@@ -424,6 +439,9 @@ impl<'r> LifetimeInputs<'r> {
             }
             Expires::Absent => "no Expires".to_owned(),
             Expires::Invalid => format!("{}: no date, so already expired", lines(self.fields, "Expires")),
+            Expires::At(time) if time < self.request_time => {
+                format!("Expires: {}: before the request, so already expired", date::format(time))
+            }
             Expires::At(time) => format!(
                 "Expires: {} - Date {} = {} s",
                 date::format(time),

@@ -184,7 +184,7 @@ pub fn decide(
         .and_then(|()| content_allows(request, &response, trace))
         .and_then(|()| {
             // Not computed for a response that a directive refuses: parsing dates takes longer than all of the above.
-            let inputs = response.lifetime_inputs(response_time);
+            let inputs = response.lifetime_inputs((request_time, response_time));
             explicitly_storable(request, &response, &inputs, trace)?;
             let lifetime = inputs.lifetime(policy, trace);
             not_one_visitors(request, &response, lifetime, trace)?;
@@ -216,8 +216,8 @@ impl<'r> ResponseFacts<'r> {
         &self.directives
     }
 
-    fn lifetime_inputs(&self, response_time: WallTime) -> LifetimeInputs<'r> {
-        LifetimeInputs::of(self.status, self.fields, self.directives.clone(), self.targeted, response_time)
+    fn lifetime_inputs(&self, times: (WallTime, WallTime)) -> LifetimeInputs<'r> {
+        LifetimeInputs::of(self.status, self.fields, self.directives.clone(), self.targeted, times)
     }
 
     /// The field whose directives are in force, with its lines.

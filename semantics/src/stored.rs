@@ -82,7 +82,7 @@ impl Meta {
         request_time: WallTime,
         response_time: WallTime,
     ) -> Meta {
-        let inputs = LifetimeInputs::read(status, fields, policy, response_time);
+        let inputs = LifetimeInputs::read(status, fields, policy, (request_time, response_time));
         let ages = AgeInputs::read(fields, request_time, response_time);
         let said = &inputs.directives;
         let lifetime = inputs.lifetime(policy, &mut Silent);

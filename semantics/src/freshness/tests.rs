@@ -85,7 +85,7 @@ fn fresh_while_the_lifetime_is_longer_than_the_age() {
 
 fn lifetime_of(status: u16, text: &str, policy: &Policy) -> Lifetime {
     let list = head(text);
-    LifetimeInputs::read(status, &list.view(), policy, NOW).lifetime(policy, &mut Silent)
+    LifetimeInputs::read(status, &list.view(), policy, (NOW, NOW)).lifetime(policy, &mut Silent)
 }
 
 /// Checks `seconds source`.
@@ -122,6 +122,9 @@ fn expires_against_date() {
     ok("Expires: @3600 | Date: foo", "3600 expires");
     ok("Expires: @10 | Date: @-10", "20 expires");
     ok("Expires: @300 | Date: @400", "0 expires");
+    ok("Expires: @0 | Date: @-10", "10 expires");
+    ok("Expires: @-1 | Date: @-10", "0 expires");
+    ok("Expires: @-3600 | Date: @-7200", "0 expires");
     ok("Expires: @0 | Date: @0", "0 expires");
     ok("Expires: @-10 | Date: @0 | Last-Modified: @-100000", "0 expires");
     for it in ["0", "-1", "", "Thu, 18 Aug 2050 02:01:18 UTC", "Thu, 18 Aug 50 02:01:18 GMT", "tomorrow"] {
@@ -197,7 +200,7 @@ fn each_source_is_told_in_order_of_precedence() {
     let list = head("Expires: @60 | Date: @0");
     let policy = Policy::default();
     let mut told = RuleRecord::default();
-    let _ = LifetimeInputs::read(200, &list.view(), &policy, NOW).lifetime(&policy, &mut told);
+    let _ = LifetimeInputs::read(200, &list.view(), &policy, (NOW, NOW)).lifetime(&policy, &mut told);
     let names: Vec<_> = told.0.iter().map(|it| it.name).collect();
     assert_eq!(vec!["override-ttl", "s-maxage", "max-age", "expires"], names);
     assert_eq!(Some(RuleOutcome::Decided), told.0.last().map(|it| it.outcome));
@@ -216,7 +219,7 @@ proptest! {
         ];
         let policy = Policy::default();
         prop_assert!(AgeInputs::read(&fields, NOW, NOW).corrected_initial_age() <= MAX_DELTA);
-        let inputs = LifetimeInputs::read(status, &fields, &policy, NOW);
+        let inputs = LifetimeInputs::read(status, &fields, &policy, (NOW, NOW));
         prop_assert!(inputs.lifetime(&policy, &mut Silent).seconds <= MAX_DELTA);
     }
 

@@ -178,6 +178,7 @@ fn what_credentials_brought_about_is_shared_by_its_own_or_the_routes_word() {
             "Cache-Control: max-age=0, stale-if-error=60, stale-while-revalidate=60",
             "Expires: 0 | Last-Modified: @-100000",
             "Expires: @-60 | ETag: \"a\"",
+            "Expires: @-3600 | Date: @-7200 | ETag: \"a\"",
             "CDN-Cache-Control: max-age=0 | Cache-Control: public, max-age=60 | ETag: \"a\"",
         ] {
             asked(&request, silent, "credentials");
