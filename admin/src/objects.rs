@@ -333,7 +333,7 @@ impl<'a> Object<'a> {
         // What a recipe adds to the key comes after a space.
         let url = self.key.split(|it| *it == b' ').next().unwrap_or_default();
         json!({
-            "id": self.id, "url": lossy(url), "key": lossy(self.key), "hits": self.hits, "tiers": self.tiers,
+            "id": self.id, "url": lossy(url), "key": lossy(&secret::shown_key(self.key)), "hits": self.hits, "tiers": self.tiers,
         })
     }
 }

@@ -35,6 +35,36 @@ pub fn shown<'v>(name: &str, value: &'v [u8]) -> Cow<'v, [u8]> {
     Cow::Borrowed(value)
 }
 
+/// A cache key ([`crate::key`]) for display to operators: the values of cookies and credentials in it are hidden. A space in a key
+/// always precedes an addition of the recipe to the URL.
+#[must_use]
+pub fn shown_key(key: &[u8]) -> Cow<'_, [u8]> {
+    let mut parts = key.split(|it| *it == b' ');
+    let url = parts.next().unwrap_or_default();
+    if url.len() == key.len() {
+        return Cow::Borrowed(key);
+    }
+    Cow::Owned(parts.fold(url.to_vec(), |mut shown, part| {
+        shown.push(b' ');
+        match part.strip_prefix(b"c:") {
+            Some(cookie) => {
+                shown.extend_from_slice(b"c:");
+                let is_named = cookie.contains(&b'=');
+                shown.extend_from_slice(&if is_named { without_value(cookie) } else { cookie.to_vec() });
+            }
+            None => {
+                let end = part.iter().position(|it| *it == b'=').map_or(part.len(), |at| at + 1);
+                let (name, value) = part.split_at(end);
+                let field = name.strip_prefix(b"h:").and_then(|it| it.strip_suffix(b"="));
+                let field = field.and_then(|it| std::str::from_utf8(it).ok()).unwrap_or_default();
+                shown.extend_from_slice(name);
+                shown.extend_from_slice(&self::shown(field, value));
+            }
+        }
+        shown
+    }))
+}
+
 /// An attribute of `Set-Cookie` (RFC 6265 §4.1.1): an unknown one may be the rest of a value that has a semicolon in
 /// quotes.
 fn attribute(part: &[u8]) -> Vec<u8> {
@@ -100,6 +130,19 @@ mod tests {
         check("Authorization", "Bearer abc.def", "Bearer ***");
         check("Proxy-Authorization", "abc", "***");
         check("Vary", "Cookie", "Cookie");
+    }
+
+    #[test]
+    fn a_key_shows_which_cookies_it_has() {
+        let shown = |key: &str| String::from_utf8(shown_key(key.as_bytes()).into_owned()).unwrap();
+        for key in
+            ["http://h/a?b=c", "http://h/a h:x-device=phone h:absent", "http:// a:80", "http://h/ c:flag", ""]
+        {
+            assert_eq!(key, shown(key), "nothing in it is a secret");
+        }
+        assert_eq!("http://h/a c:sid=*** c:b=***", shown("http://h/a c:sid=SECRET c:b=x=y"));
+        assert_eq!("http://h/a h:cookie=a=***; *** c:b", shown("http://h/a h:cookie=a=1;\\20b c:b"));
+        assert_eq!("http://h/a h:authorization=***", shown("http://h/a h:authorization=Bearer\\20SECRET"));
     }
 
     proptest! {

@@ -216,12 +216,12 @@ impl Gateway {
             (Some(_), _) => None,
             _ if ends_here => change::onwards(&asked).map(|it| change::of_remedies(&it)),
             // Which of the two routes is meant is not for larder to say.
-            (None, Some(Bypass::TwoWays | Bypass::Upgrade | Bypass::BrokenEscape)) => None,
+            (None, Some(Bypass::TwoWays | Bypass::Upgrade | Bypass::MalformedTarget)) => None,
             (None, Some(_)) => self.what_uses_the_cache(&asked, (scheme, authority), known, &key, now),
             (None, None) => Proposal::new(asked, now).of(verdict.name, &known),
         };
         Explanation {
-            key: readable(&key),
+            key: readable(&secret::shown_key(&key)),
             recipe: route.policy.key.describe(),
             tiers,
             bypass: bypass.map(Bypass::sentence),
