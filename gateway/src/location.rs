@@ -1,4 +1,4 @@
-//! `Location` and `Content-Location` of an origin that is asked by its own name: they are written back to the scheme and
+//! `Location`, `Content-Location` and `Refresh` of an origin that is asked by its own name: they are written back to the scheme and
 //! authority that the client asked, which may know no way to the origin. Other fields stay as they came.
 
 use crate::route::GatewayRoute;
@@ -17,24 +17,52 @@ pub(crate) fn write_back(route: &GatewayRoute, request: &Request, fields: &mut F
     }
     let is_of_any_host = route.policy.key.any_host_of.is_some();
     let authority = if is_of_any_host { "" } else { &request.authority };
+    let back = |reference: &str| written_back(&route.own, request.scheme, authority, reference);
     for name in FIELDS {
-        let written = {
-            let mut lines = fields.get_all(name);
-            match (lines.next(), lines.next()) {
-                (Some(value), None) => written_back(&route.own, request.scheme, authority, value),
-                _ => None,
-            }
-        };
-        if let Some(written) = written {
+        if let Some(written) = only_line(fields, name).and_then(back) {
             fields.set(name, written);
         }
     }
+    let refreshed = only_line(fields, "Refresh").and_then(|it| {
+        let (before, reference, after) = parts_of_refresh(it)?;
+        back(reference).map(|it| format!("{before}{it}{after}"))
+    });
+    if let Some(written) = refreshed {
+        fields.set("Refresh", written);
+    }
+}
+
+/// The value of a field that has one line.
+fn only_line<'f>(fields: &'f FieldList, name: &'f str) -> Option<&'f str> {
+    let mut lines = fields.get_all(name);
+    match (lines.next(), lines.next()) {
+        (Some(value), None) => std::str::from_utf8(value).ok(),
+        _ => None,
+    }
+}
+
+/// The URL of a `Refresh`, and what stands before and behind it, as browsers read `5; url='http://h/'` (HTML, "shared declarative
+/// refresh steps"). `None` where it has no URL.
+fn parts_of_refresh(value: &str) -> Option<(&str, &str, &str)> {
+    let is_space = |it: char| it.is_ascii_whitespace();
+    let rest =
+        value.trim_start_matches(is_space).trim_start_matches(|it: char| it.is_ascii_digit() || it == '.');
+    let rest = rest.strip_prefix(|it| is_space(it) || matches!(it, ';' | ','))?;
+    let rest = rest.trim_start_matches(is_space);
+    let rest = rest.strip_prefix([';', ',']).unwrap_or(rest).trim_start_matches(is_space);
+    let named = rest.split_at_checked(3).filter(|it| it.0.eq_ignore_ascii_case("url"));
+    let named = named.and_then(|it| it.1.trim_start_matches(is_space).strip_prefix('='));
+    let rest = named.map_or(rest, |it| it.trim_start_matches(is_space));
+    let quote = rest.chars().next().filter(|it| matches!(it, '"' | '\''));
+    let rest = quote.map_or(rest, |_| &rest[1..]);
+    let end = quote.and_then(|it| rest.find(it)).unwrap_or(rest.trim_end_matches(is_space).len());
+    let (reference, after) = rest.split_at(end);
+    (!reference.is_empty()).then(|| (&value[..value.len() - rest.len()], reference, after))
 }
 
 /// The reference as the client is to read it; `None` where it names no address of `own`, and stays. Without an authority it
 /// becomes a path: the response is kept for whatever host is asked.
-fn written_back(own: &[OriginAddress], scheme: Scheme, authority: &str, value: &[u8]) -> Option<String> {
-    let reference = std::str::from_utf8(value).ok()?;
+fn written_back(own: &[OriginAddress], scheme: Scheme, authority: &str, reference: &str) -> Option<String> {
     let (named, rest) = match reference.strip_prefix("//") {
         Some(rest) => (scheme, rest),
         None => Scheme::split(reference)?,
@@ -83,7 +111,7 @@ mod tests {
     fn check(reference: &str, expect: Option<&str>) {
         let own =
             ["http://127.0.0.1:8000", "http://app.internal", "http://[::1]:81"].map(|it| it.parse().unwrap());
-        let found = written_back(&own, Scheme::Https, "h:8443", reference.as_bytes());
+        let found = written_back(&own, Scheme::Https, "h:8443", reference);
         assert_eq!(expect, found.as_deref(), "{reference}");
     }
 
@@ -97,6 +125,27 @@ mod tests {
         check("http://[::1]:81/x", Some("https://h:8443/x"));
         check("//127.0.0.1:8000/x", Some("https://h:8443/x"));
         check("http://127.0.0.1:8000//x", Some("https://h:8443//x"));
+    }
+
+    #[test]
+    fn the_url_of_a_refresh_is_found() {
+        for (value, expect) in [
+            ("5; url=http://h/", Some(("5; url=", "http://h/", ""))),
+            ("0;URL='http://h/a;b' ", Some(("0;URL='", "http://h/a;b", "' "))),
+            (" 1.5 , Url = \"http://h/", Some((" 1.5 , Url = \"", "http://h/", ""))),
+            ("3 http://h/ ", Some(("3 ", "http://h/", " "))),
+            ("3;http://h/", Some(("3;", "http://h/", ""))),
+            (";url=/a", Some((";url=", "/a", ""))),
+            ("3;url/a", Some(("3;", "url/a", ""))),
+            ("5", None),
+            ("5;", None),
+            ("5;url=", None),
+            ("5;url=''", None),
+            ("5x;url=/a", None),
+            ("", None),
+        ] {
+            assert_eq!(expect, parts_of_refresh(value), "{value}");
+        }
     }
 
     #[test]
@@ -126,11 +175,11 @@ mod tests {
     #[test]
     fn what_is_kept_for_any_host_names_none() {
         let own = ["http://app:8000".parse().unwrap()];
-        let found = |it: &str| written_back(&own, Scheme::Http, "", it.as_bytes());
+        let found = |it: &str| written_back(&own, Scheme::Http, "", it);
         assert_eq!(Some("/a?b".to_owned()), found("http://app:8000/a?b"));
         assert_eq!(Some("/".to_owned()), found("http://app:8000"));
         assert_eq!(Some("/.//evil/x".to_owned()), found("http://app:8000//evil/x"));
         let on_socket = ["unix:/run/app".parse().unwrap()];
-        assert_eq!(Some("/x".to_owned()), written_back(&on_socket, Scheme::Http, "", b"http://localhost/x"));
+        assert_eq!(Some("/x".to_owned()), written_back(&on_socket, Scheme::Http, "", "http://localhost/x"));
     }
 }

@@ -1,5 +1,6 @@
 //! What goes through unchanged: bodies both ways, interim responses, trailers, HEAD, methods.
 
+use crate::harness::command::run;
 use crate::harness::origin::{Script, response};
 use crate::harness::server::Setup;
 use crate::harness::{Larder, Origin, Pages};
@@ -197,26 +198,22 @@ fn a_304_that_nobody_asked_for_is_passed_on_where_nothing_is_kept() {
     assert_eq!(502, larder.get("/").status, "what is kept for others has to be a page");
 }
 
-/// A `%` without two hexadecimal digits was sent on as `%25`: another target, of which the client heard nothing.
+/// A `%` without two hexadecimal digits was sent on as `%25`, a `|` as `%7C`: another target, of which the client heard nothing.
 #[test]
-fn a_broken_escape_reaches_the_origin_as_it_came_and_no_cache() {
+fn a_malformed_target_reaches_the_origin_as_it_came_and_no_cache() {
     let origin = Origin::fixed("HTTP/1.1 200 OK\nCache-Control: max-age=60\n\nok");
     for cache in ["", "enabled = false"] {
         let larder = Larder::before(&origin, cache);
-        for target in ["/100%", "/%zz/a?b=%4", "/a%2|[x]\"<>\\?%"] {
+        for target in ["/100%", "/%zz/a?b=%4", "/a%2|[x]\"<>\\?%", "/\"a\"", "/<a", "/a>", "/a\\b"] {
             for method in ["GET", "GET", "HEAD", "POST", "DELETE"] {
                 let mut client = larder.client();
                 client.send(format!("{method} {target} HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n"));
                 let found = client.read_for(method);
                 let line = origin.received().pop().unwrap().line().to_owned();
                 assert_eq!((200, format!("{method} {target} HTTP/1.1")), (found.status, line));
-                let detail = if cache.is_empty() && matches!(method, "GET" | "HEAD") {
-                    "; detail=broken-escape"
-                } else {
-                    ""
-                };
-                let by =
-                    if cache.is_empty() && matches!(method, "POST" | "DELETE") { "method" } else { "bypass" };
+                let is_read = matches!(method, "GET" | "HEAD");
+                let detail = if cache.is_empty() && is_read { "; detail=malformed-target" } else { "" };
+                let by = if cache.is_empty() && !is_read { "method" } else { "bypass" };
                 assert_eq!(format!("larder; fwd={by}; fwd-status=200{detail}"), found.cache());
             }
         }
@@ -225,9 +222,38 @@ fn a_broken_escape_reaches_the_origin_as_it_came_and_no_cache() {
     let mut http2 = crate::harness::http2::Http2::connect(&larder);
     for _ in 0..2 {
         let found = http2.get("/%zz|");
-        assert!(found.field("cache-status").unwrap().ends_with("detail=broken-escape"), "{found:?}");
+        assert!(found.field("cache-status").unwrap().ends_with("detail=malformed-target"), "{found:?}");
         assert_eq!("/%zz|", origin.received().pop().unwrap().target());
     }
+}
+
+/// Browsers send these bytes in queries as they are. Each spelling is a page of its own, as for the origin.
+#[test]
+fn what_browsers_send_as_it_is_is_cached_as_it_came() {
+    let origin = Origin::new(|it| format!("HTTP/1.1 200 OK\nCache-Control: max-age=60\n\n{}", it.target()));
+    let larder = Larder::before(&origin, "");
+    let mut http2 = crate::harness::http2::Http2::connect(&larder);
+    for target in ["/?family=a|b", "/?family=a%7Cb", "/?f[]=1", "/?f%5B%5D=1", "/a|b?{c}^d`", "/a%7Cb?{c}^d`"]
+    {
+        assert_eq!(
+            (false, target.to_owned()),
+            (larder.get(target).is_hit(), origin.received().pop().unwrap().target().to_owned())
+        );
+        let found = larder.get(target);
+        assert_eq!((true, target), (found.is_hit(), &*found.text()));
+        assert!(http2.get(target).field("cache-status").unwrap().starts_with("larder; hit"), "{target}");
+    }
+    let command = |target: &str| {
+        let url = format!("http://h{target}");
+        let admin = larder.admin.to_string();
+        run(larder.folder.path(), &["purge", &url, "--admin", &admin])
+    };
+    assert!(command("/?family=a|b").out.contains("  ram: 1 response removed\n"));
+    assert_eq!((false, true), (larder.get("/?family=a|b").is_hit(), larder.get("/?family=a%7Cb").is_hit()));
+    let refused = command("/a\"");
+    assert!(refused.code == 2 && refused.err.contains("nothing is stored under such a URL"), "{refused:?}");
+    larder.client().request("POST", "/?f[]=1", "", "");
+    assert!(!larder.get("/?f[]=1").is_hit(), "an unsafe method invalidates what it names");
 }
 
 #[test]
@@ -249,7 +275,7 @@ fn the_origins_own_address_is_written_back() {
         assert_eq!(it.field("host"), own.strip_prefix("http://"));
         let kept = if it.target() == "/kept" { "Cache-Control: max-age=60\n" } else { "" };
         format!(
-            "HTTP/1.1 302 Found\n{kept}Location: {own}/next?a=b\nContent-Location: {own}/this\nLink: <{own}/>\n\n"
+            "HTTP/1.1 302 Found\n{kept}Location: {own}/next?a=b\nContent-Location: {own}/this\nRefresh: 5; url={own}/soon\nLink: <{own}/>\n\n"
         )
     });
     url.set(origin.url()).unwrap();
@@ -263,6 +289,7 @@ fn the_origins_own_address_is_written_back() {
         let found = client.request(method, target, "", "");
         let named = [found.field("location"), found.field("content-location")];
         assert_eq!([Some("http://h/next?a=b"), Some("http://h/this")], named, "{method} {target}");
+        assert_eq!(Some("5; url=http://h/soon"), found.field("refresh"), "{method} {target}");
         assert_eq!(Some(format!("<{}/>", origin.url()).as_str()), found.field("link"));
     }
     assert!(larder.get("/kept").is_hit());
