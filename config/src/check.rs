@@ -2,6 +2,7 @@
 
 mod key;
 mod listen;
+mod privacy;
 mod proxy;
 mod tiers;
 mod tls;
@@ -316,6 +317,9 @@ impl ConfigCheck {
         let cache = self.policy(at);
         self.warn_max_object(at, &cache);
         self.warn_shared_host(at, &cache);
+        if matches!(service, Some(Service::Proxy(_))) {
+            self.warn_shared_sessions(at);
+        }
         let path = PathPattern::of(&self.text(&at.key("path")));
         let own = Some(self.text(&at.key("name"))).filter(|it| !it.is_empty());
         let name =

@@ -1,5 +1,6 @@
 //! Files and what is said of them.
 
+mod privacy;
 mod tiers;
 
 use super::*;

@@ -1,0 +1,43 @@
+//! The warning of a lifetime that shares session pages.
+
+use super::*;
+
+/// The warnings of a route `path` with these cache settings.
+fn warnings(path: &str, cache: &str, all: &str) -> Vec<String> {
+    let site = SITE.replace("\"/*\"", &format!("{path:?}"));
+    let config = read(&format!("{all}\n{site}cache = {{ {cache} }}\n")).unwrap();
+    config.warnings.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn a_lifetime_for_a_whole_site_says_nothing_of_sessions() {
+    let text = |name: &str| {
+        format!(
+            "{name} shares responses that say nothing of caching among all visitors, session pages included; name the \
+             session cookies in private_cookies, or set private_cookies = [] if the site has none"
+        )
+    };
+    for name in ["default_ttl", "override_ttl"] {
+        let expect = format!("t.toml:7: cache.{name}: {}", text(name));
+        assert_eq!(vec![expect], warnings("/*", &format!("{name} = \"60s\""), ""));
+        let expect = format!("t.toml:1: cache.{name}: {}", text(name));
+        assert_eq!(
+            vec![expect],
+            warnings("/*", "", &format!("cache.{name} = \"60s\"")),
+            "once for all routes"
+        );
+    }
+    for (path, cache, all) in [
+        ("/*", "", ""),
+        ("/*", "default_ttl = \"off\"", ""),
+        ("/*", "default_ttl = \"60s\", private_cookies = [\"session*\"]", ""),
+        ("/*", "default_ttl = \"60s\", private_cookies = []", ""),
+        ("/*", "default_ttl = \"60s\"", "cache.private_cookies = [\"sid\"]"),
+        ("/*", "default_ttl = \"60s\", preset = \"django\"", ""),
+        ("/*", "preset = \"wordpress\"", ""),
+        ("/*", "default_ttl = \"60s\", enabled = false", ""),
+        ("/blog/*", "default_ttl = \"60s\"", ""),
+    ] {
+        assert_eq!(Vec::<String>::new(), warnings(path, cache, all), "{path} {cache} {all}");
+    }
+}
