@@ -169,7 +169,7 @@ fn from(client: &Client) -> String {
 
 /// A body in a few words: itself where it is short JSON of somebody who was let in, and never a login code.
 fn what(entry: &AuditEntry<'_>) -> String {
-    let is_open = entry.endpoint.is_none_or(|it| it.needs == EndpointAccess::Nothing);
+    let is_open = entry.endpoint.is_none_or(|it| it.needs != EndpointAccess::Token);
     match std::str::from_utf8(entry.body) {
         Ok("") => String::new(),
         Ok(text) if !is_open && text.len() <= TOLD && text.trim_start().starts_with('{') => text.to_owned(),

@@ -62,7 +62,7 @@ fn operation(it: &Endpoint) -> Value {
     let name = it.path.trim_start_matches("/api/v1").replace(['/', '.', '-'], "_").replace(['{', '}'], "");
     operation.insert("operationId".to_owned(), format!("{}{name}", it.method.to_lowercase()).into());
     operation.insert("summary".to_owned(), it.summary.into());
-    if it.needs == EndpointAccess::Nothing {
+    if it.needs != EndpointAccess::Token {
         operation.insert("security".to_owned(), json!([]));
     }
     let mut parameters: Vec<Value> = it.query.iter().map(parameter).collect();

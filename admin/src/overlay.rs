@@ -2,6 +2,7 @@
 //! here, but in `server::overlay`.
 
 use super::{Admin, AdminRequest, AdminResponse, problem_at, query};
+use larder_config::page_url::BareWord;
 use larder_semantics::policy::LONGEST_LIFETIME;
 use larder_semantics::scheme::Scheme;
 use larder_server::input_error::InputError;
@@ -111,11 +112,12 @@ impl OverlayOrder {
     /// # Errors
     /// What is wrong, where, and what would be right.
     fn read(asked: &AdminRequest<'_>) -> Result<Self, InputError> {
-        let uri = |it: &str| OverlayTarget::read(it).map_err(|detail| InputError::at("uri", detail));
+        let uri =
+            |it: &str, bare| OverlayTarget::read(it, bare).map_err(|detail| InputError::at("uri", detail));
         if let Some(named) = asked.named {
             // All of it is the URI, its query included.
             let mark = if asked.query.is_empty() { "" } else { "?" };
-            let place = uri(&format!("{named}{mark}{}", asked.query))?;
+            let place = uri(&format!("{named}{mark}{}", asked.query), BareWord::IsPath)?;
             return Ok(Self { place, ttl: None, status: 200 });
         }
         let (mut place, mut ttl, mut status) = (None, None, 200);
@@ -124,7 +126,7 @@ impl OverlayOrder {
                 InputError::at(&name, format!("{name}: found {value:?}; allowed: {allowed}."))
             };
             match name.as_str() {
-                "uri" => place = Some(uri(&value)?),
+                "uri" => place = Some(uri(&value, BareWord::IsRefused)?),
                 "ttl" => {
                     let seconds =
                         value.parse().ok().filter(|it| (1..=u64::from(LONGEST_LIFETIME)).contains(it));

@@ -42,7 +42,7 @@ macro_rules! nodes {
 macro_rules! origin {
     () => {
         r#""name":{"type":"string"},
-"state":{"type":"string","enum":["up","slow_start","ejected","trying","sick","drained"]},"ejected_ms":{"type":["integer","null"]},
+"state":{"type":"string","enum":["up","slow_start","ejected","probing","unhealthy","drained"]},"ejected_ms":{"type":["integer","null"]},
 "protocol":{"type":["string","null"],"description":"the protocol of the connection opened last, chosen by the origin if both were offered; null before the first connection","enum":["HTTP/1.1","HTTP/2.0",null]},
 "drained_by":{"type":["string","null"],"description":"source of the drain, if drained","enum":["configuration","operator",null]},
 "in_flight":{"type":"integer"},"ejections":{"type":"integer"}"#
@@ -87,7 +87,7 @@ pub const STATS: &str = concat!(
 "tiers":{"type":"array","items":{"type":"object","required":["name","state","hits","bytes_served","saved_us"],"properties":{
 "name":{"type":"string","enum":["ram","disk","fleet"]},"state":{"type":"string","enum":["on","off","failed"]},"why":{"type":["string","null"]},
 "hits":{"type":"integer"},"bytes_served":{"type":"integer"},"saved_us":{"type":"integer"},"objects":{"type":"integer"},"used_bytes":{"type":"integer"},
-"budget_bytes":{"type":"integer"},"queued_bytes":{"type":"integer"},"reads_left_alone":{"type":"boolean"},"device_full":{"type":"boolean"},"servers":{"type":"integer"}}}},
+"budget_bytes":{"type":"integer"},"queued_bytes":{"type":"integer"},"reads_off":{"type":"boolean"},"device_full":{"type":"boolean"},"servers":{"type":"integer"}}}},
 "origins":{"type":"array","items":{"type":"object","required":["name","routes","state","in_flight","ejections","counters","latency"],"properties":{"#,
     origin!(),
     r#",
@@ -165,7 +165,7 @@ pub const PURGE: &str = r#"{"type":"object","additionalProperties":false,"proper
 /// What became of it.
 pub const PURGED: &str = r#"{"type":"object","required":["seq","scope","strength","complete","receipts"],"properties":{
 "seq":{"type":"integer"},"scope":{"type":"object","description":"the target of the purge, under its kind: url, prefix, tag, where or all","additionalProperties":true},"strength":{"type":"string"},"complete":{"type":"boolean"},
-"receipts":{"type":"array","items":{"type":"object","required":["of","state"],"properties":{"of":{"type":"string"},"state":{"type":"string","enum":["past","logged","silent","uncertain"]},"detail":{"type":"string"},"count":{"type":"integer","description":"responses in this tier that the purge matched, where they were counted"}}}}}}"#;
+"receipts":{"type":"array","items":{"type":"object","required":["of","state"],"properties":{"of":{"type":"string"},"state":{"type":"string","enum":["applied","logged","unresponsive","uncertain"]},"detail":{"type":"string"},"count":{"type":"integer","description":"responses in this tier that the purge matched; if they were not counted, detail gives the reason"}}}}}}"#;
 
 /// An overlay, as it is told.
 macro_rules! overlay {

@@ -74,10 +74,12 @@ pub struct Endpoint {
 /// Who is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndpointAccess {
-    /// Whoever shows the token or a session's.
+    /// Clients that send the token or a session's.
     Token,
-    /// Everybody.
-    Nothing,
+    /// Every client that names this admin in `Host`, and no page of another web origin.
+    Named,
+    /// Every client, whatever its `Host` or without one: monitors ask by the address of a load balancer, or over HTTP/1.0.
+    Every,
 }
 
 /// What an endpoint does to larder.
@@ -155,7 +157,13 @@ const fn row(
 impl Endpoint {
     /// Needs no token.
     const fn open(mut self) -> Self {
-        self.needs = EndpointAccess::Nothing;
+        self.needs = EndpointAccess::Named;
+        self
+    }
+
+    /// Needs neither the token nor a `Host`: its answer says nothing that a page of another origin may not read.
+    const fn open_by_any_name(mut self) -> Self {
+        self.needs = EndpointAccess::Every;
         self
     }
 
@@ -238,7 +246,7 @@ pub static ENDPOINTS: &[Endpoint] = &[
     row("GET", "/", "The page.", |it, asked| Box::pin(async move { it.page(asked) })).open().gives_any("text/html"),
     row("GET", "/assets/{name}", "Returns a file of the admin page.", |it, asked| Box::pin(async move { it.asset(asked) })).open().gives_any("*/*"),
     row("GET", "/api/v1/openapi.json", "This description.", |it, _| Box::pin(async move { it.openapi() })).gives(DESCRIPTION),
-    row("GET", "/healthz", "Health check of larder for monitoring: returns one word.", |it, _| Box::pin(async move { it.healthz() })).open().gives_any("text/plain"),
+    row("GET", "/healthz", "Health check of larder for monitoring: returns one word.", |it, _| Box::pin(async move { it.healthz() })).open_by_any_name().gives_any("text/plain"),
     row("POST", "/api/v1/login", "Starts a session with the code of a login link.", |it, asked| Box::pin(async move { it.login(asked) })).open().takes(CODE).gives(SESSION),
     row("POST", "/api/v1/login-links", "Creates a single-use login link.", |it, asked| Box::pin(async move { it.login_link(asked) })).gives(LINK).example("", ""),
     row("POST", "/api/v1/logout", "Ends the session of the request.", |it, asked| Box::pin(async move { it.logout(asked) })).gives(ENDED),

@@ -25,12 +25,9 @@ pub fn ask(order: &OriginOrder) -> Result<Value, String> {
     Ok(json!({ deed: told }))
 }
 
-/// A state of the API, by its name in the manual.
+/// A state of the API, for display.
 pub(crate) fn state(it: &Value) -> String {
-    match it.as_str().unwrap_or("") {
-        "sick" => "unhealthy".to_owned(),
-        other => harmless(other).replace('_', " "),
-    }
+    harmless(it.as_str().unwrap_or("")).replace('_', " ")
 }
 
 /// The response as text.

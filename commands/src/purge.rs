@@ -51,9 +51,8 @@ pub fn tell(answer: &Value) -> String {
                 Some(1) => format!("1 response {effect}"),
                 Some(count) => format!("{count} responses {effect}"),
             };
-            // A count implies that the purge is in force.
-            let state = Some(text(&receipt["state"])).filter(|it| it != "past" || count.is_empty());
-            let state = state.map(|it| if it == "past" { "in force".to_owned() } else { it });
+            // A count implies that the purge was applied.
+            let state = Some(text(&receipt["state"])).filter(|it| it != "applied" || count.is_empty());
             let parts = [state.unwrap_or_default(), count, text(&receipt["detail"])];
             let parts: Vec<&str> = parts.iter().map(String::as_str).filter(|it| !it.is_empty()).collect();
             let _ = writeln!(out, "  {}: {}", text(&receipt["of"]), parts.join("; "));

@@ -117,12 +117,12 @@ pub enum OriginState {
     Up,
     /// In use, for less than its share: it was away.
     Slow,
-    /// Left alone for so much longer.
+    /// It receives no requests for this time.
     Ejected(Duration),
-    /// It may be tried, or is.
-    Trying,
-    /// Left alone until it says that it is well.
-    Sick,
+    /// Its ejection is over: one request probes it.
+    Probing,
+    /// Its health check fails: it receives no requests until the check succeeds.
+    Unhealthy,
     /// It gets no new requests.
     Drained,
 }
@@ -135,8 +135,8 @@ impl OriginState {
             OriginState::Up => "up",
             OriginState::Slow => "slow_start",
             OriginState::Ejected(_) => "ejected",
-            OriginState::Trying => "trying",
-            OriginState::Sick => "sick",
+            OriginState::Probing => "probing",
+            OriginState::Unhealthy => "unhealthy",
             OriginState::Drained => "drained",
         }
     }
@@ -148,10 +148,10 @@ impl OutlierState {
     pub fn state(&self, slow_start: Duration, now: Monotonic) -> OriginState {
         match self.admission(now) {
             OriginAdmission::Drained => OriginState::Drained,
-            _ if self.is_sick() => OriginState::Sick,
-            OriginAdmission::Try => OriginState::Trying,
+            _ if self.is_sick() => OriginState::Unhealthy,
+            OriginAdmission::Try => OriginState::Probing,
             OriginAdmission::Ejected => match self.ejected_until.load(Relaxed).saturating_sub(now.0) {
-                0 => OriginState::Trying,
+                0 => OriginState::Probing,
                 left => OriginState::Ejected(Duration::from_millis(left)),
             },
             OriginAdmission::Go if self.share(1, slow_start, now) < FULL => OriginState::Slow,
@@ -414,7 +414,7 @@ mod tests {
         let it = OutlierState::default();
         it.found_sick();
         assert_eq!(
-            (OriginAdmission::Ejected, OriginState::Sick),
+            (OriginAdmission::Ejected, OriginState::Unhealthy),
             (it.admission(at(99)), it.state(BY.slow_start, at(99)))
         );
         it.found_well(at(100));

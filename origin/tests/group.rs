@@ -438,7 +438,7 @@ fn one_request_tries_who_was_left_alone_and_all_are_tried_where_none_is_left() {
     assert_eq!(5, all.counters.origin_refused_ejected.get());
     clock::pass(5_000);
     clock::tick();
-    assert_eq!(vec!["trying", "trying"], all.states(), "half-open");
+    assert_eq!(vec!["probing", "probing"], all.states(), "half-open");
     run(async { assert!(all.fetch().await.starts_with("Connect(")) });
     let longer = OriginState::Ejected(Duration::from_secs(10));
     let state = all.group.members()[0].standing().state(Duration::ZERO, clock::monotonic());

@@ -140,7 +140,7 @@ impl Cluster {
                 self.counters.purge_log_uncertain.add_shared(1);
                 let mut why = why.to_string();
                 why[..1].make_ascii_uppercase();
-                return vec![TierReceipt::of("fleet", PurgeState::Uncertain(format!("{why}.")))];
+                return vec![TierReceipt::of_fleet(PurgeState::Uncertain(format!("{why}.")))];
             }
         };
         let (on, of) = (receipt.on.0.len(), receipt.on.1);
@@ -149,13 +149,13 @@ impl Cluster {
                 "on {on} of {of} servers; every node applies it within {} ms",
                 self.lease.as_millis()
             );
-            return vec![TierReceipt::of("fleet", PurgeState::Logged(when))];
+            return vec![TierReceipt::of_fleet(PurgeState::Logged(when))];
         };
-        let mut receipts = vec![TierReceipt::of("fleet", PurgeState::Past)];
+        let mut receipts = vec![TierReceipt::of_fleet(PurgeState::Applied)];
         receipts.extend(nodes.into_iter().filter(|it| it.how != How::Left).map(|it| {
             let state = match it.how {
-                How::Past | How::Left => PurgeState::Past,
-                How::Silent(since) => PurgeState::Silent(format!(
+                How::Past | How::Left => PurgeState::Applied,
+                How::Silent(since) => PurgeState::Unresponsive(format!(
                     "no report since {}; the node validates every stored response until it has read the purge log",
                     date::format(WallTime(since))
                 )),

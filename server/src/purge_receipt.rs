@@ -1,47 +1,82 @@
-//! What a tier, or another node, says of a purge: the receipts of which the answer to a purge is made.
+//! The receipts of tiers and other nodes, of which the answer to a purge is made.
 
+use serde_json::{Value, json};
 use std::borrow::Cow;
 
-/// What one tier says of a purge.
+/// The receipt of one tier or node for a purge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TierReceipt {
     /// The tier, or a node.
     pub of: Cow<'static, str>,
-    /// How it stands there.
+    /// The state of the purge there.
     pub state: PurgeState,
-    /// How many responses there the purge matched, where that was counted.
-    pub count: Option<u64>,
+    /// How many responses there the purge matched.
+    pub count: MatchedCount,
+}
+
+/// How many responses of a tier a purge matched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MatchedCount {
+    /// The number, counted before the purge was applied.
+    Known(u64),
+    /// Not counted: the reason, without a full stop.
+    Uncounted(&'static str),
+    /// The receipt is not about responses of a tier.
+    OfNoTier,
 }
 
 impl TierReceipt {
     /// A receipt without a count.
     #[must_use]
     pub fn of(of: impl Into<Cow<'static, str>>, state: PurgeState) -> Self {
-        Self { of: of.into(), state, count: None }
+        Self { of: of.into(), state, count: MatchedCount::OfNoTier }
+    }
+
+    /// A receipt of the fleet, whose items cannot be listed and therefore not counted.
+    #[must_use]
+    pub fn of_fleet(state: PurgeState) -> Self {
+        Self { count: MatchedCount::Uncounted("memcached cannot list its items"), ..Self::of("fleet", state) }
+    }
+
+    /// The receipt in the answer of the admin.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        let (state, detail) = self.state.spell();
+        let mut value = json!({ "of": self.of, "state": state });
+        let mut details: Vec<String> = detail.map(str::to_owned).into_iter().collect();
+        match self.count {
+            MatchedCount::Known(count) => value["count"] = count.into(),
+            MatchedCount::Uncounted(why) => details.push(format!("responses not counted: {why}")),
+            MatchedCount::OfNoTier => {}
+        }
+        if !details.is_empty() {
+            value["detail"] = details.join("; ").into();
+        }
+        value
     }
 }
 
-/// How a purge stands in a tier.
+/// The state of a purge in a tier.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PurgeState {
-    /// In force: nothing that was asked of the origin before is used any more.
-    Past,
-    /// Written where other nodes read it; by when they have is said.
+    /// In force: no response that was requested from the origin before is used any more.
+    Applied,
+    /// Written to the purge logs that other nodes read, with the time by which they have applied it.
     Logged(String),
-    /// A node that does not answer: it validates all it holds until it knows the purge. Since when it is silent.
-    Silent(String),
+    /// The node does not report: it validates all it holds until it knows the purge. Since when it has not reported.
+    Unresponsive(String),
     /// In force, but not certain to stay so: why, in one sentence.
     Uncertain(String),
 }
 
 impl PurgeState {
-    /// As the API and the log name it, and what there is to say of it.
+    /// Its name in the API and the log, and its detail.
     #[must_use]
     pub fn spell(&self) -> (&'static str, Option<&str>) {
         match self {
-            PurgeState::Past => ("past", None),
+            PurgeState::Applied => ("applied", None),
             PurgeState::Logged(when) => ("logged", Some(when)),
-            PurgeState::Silent(since) => ("silent", Some(since)),
+            PurgeState::Unresponsive(since) => ("unresponsive", Some(since)),
             PurgeState::Uncertain(why) => ("uncertain", Some(why)),
         }
     }

@@ -278,6 +278,12 @@ impl DiskTier {
         self.base().index.knows(self.base().hash(key))
     }
 
+    /// Responses that are kept under this key; purged ones that no request met since are included. Asks RAM only.
+    #[must_use]
+    pub fn count_of(&self, key: &[u8]) -> u64 {
+        self.base().index.find(self.base().hash(key)).len() as u64
+    }
+
     /// How long the newest record under a key is, bytes: a little more than its body; zero where there is none. Asks RAM
     /// only.
     #[must_use]

@@ -84,7 +84,7 @@ proxy = { to = ["http://127.0.0.1:1", "http://127.0.0.1:2 drain"], health = { pa
 `;
   larder.configure(before + site);
   const row = (name) => origins.locator('tbody tr', { hasText: name });
-  await row('127.0.0.1:1').filter({ hasText: 'sick' }).waitFor();
+  await row('127.0.0.1:1').filter({ hasText: 'unhealthy' }).waitFor();
   await row('127.0.0.1:2').filter({ hasText: 'drained' }).waitFor();
   assert.deepEqual(await audit(page), []);
   if (process.env.LARDER_PICTURE) await page.screenshot({ path: process.env.LARDER_PICTURE, fullPage: true });

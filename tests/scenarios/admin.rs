@@ -91,8 +91,31 @@ fn without_the_token_there_is_the_page_and_a_word() {
     assert_eq!((200, "ok\n", Some("text/plain")), (it.status, it.text().as_str(), it.field("content-type")));
     assert_eq!(None, it.field("server"));
     assert_eq!(405, ask(&larder, "POST /healthz", &[&bearer(TOKEN)], "").status);
-    assert_eq!(421, send(&larder, "GET /healthz", &["Host: lured.example"], "").status);
+    assert_eq!(421, send(&larder, "GET /", &["Host: lured.example"], "").status);
     assert_eq!(200, ask(&larder, "GET /api/v1/openapi.json", &[&bearer(TOKEN)], "").status);
+}
+
+/// Load balancers ask by an address of their own, older monitors over HTTP/1.0: both got 421, and the audit log a line for each.
+#[test]
+fn a_monitor_needs_no_host() {
+    let origin = page();
+    let larder = Larder::before(&origin, "");
+    for head in [
+        "GET /healthz HTTP/1.0\r\n\r\n",
+        "HEAD /healthz HTTP/1.0\r\n\r\n",
+        "GET /healthz HTTP/1.0\r\nHost: balancer.example\r\n\r\n",
+        "GET /healthz HTTP/1.1\r\nHost: balancer.example:8080\r\nConnection: close\r\n\r\n",
+        "GET /healthz HTTP/1.1\r\nHost: balancer.example\r\nOrigin: http://other.example\r\n\r\n",
+    ] {
+        let mut client = Client::connect(larder.admin);
+        let found = client.send(head).read_for(head.split(' ').next().unwrap());
+        assert_eq!(200, found.status, "{head}");
+    }
+    // Nothing else is open so.
+    for head in ["GET /healthz?x HTTP/1.0\r\n\r\n", "POST /healthz HTTP/1.0\r\nContent-Length: 0\r\n\r\n"] {
+        assert_ne!(200, Client::connect(larder.admin).send(head).read().status, "{head}");
+    }
+    assert_eq!(421, Client::connect(larder.admin).send("GET / HTTP/1.0\r\n\r\n").read().status);
 }
 
 #[test]

@@ -51,6 +51,7 @@ mod presets;
 mod pressed;
 mod proxied;
 mod purge;
+mod purge_counts;
 mod removed;
 mod replaced_elsewhere;
 mod requests;

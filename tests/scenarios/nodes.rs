@@ -163,7 +163,7 @@ fn a_receipt_names_every_node() {
     assert!(told.contains("nodes    in sync, 3 of 3 servers; lease "), "{told}");
     let answer = fleet.purge(0, 1, true);
     assert_eq!(
-        (&json!(true), vec!["past"; 3]),
+        (&json!(true), vec!["applied"; 3]),
         (&answer["complete"], nodes(&answer).iter().map(|it| &**it).collect())
     );
     for it in &fleet.larders {
@@ -177,7 +177,7 @@ fn a_receipt_names_every_node() {
     let begin = now();
     let answer = fleet.purge(0, 1, true);
     assert!(begin.elapsed() >= LONG, "{:?}", begin.elapsed());
-    assert_eq!(vec!["past", "past", "silent"], nodes(&answer), "{answer}");
+    assert_eq!(vec!["applied", "applied", "unresponsive"], nodes(&answer), "{answer}");
     // This request begins after the purge was acknowledged, and is there when the node goes on with an old clock.
     client.send("GET /1 HTTP/1.1\r\nHost: h\r\n\r\n");
     fleet.larders[2].signal(libc::SIGCONT);
@@ -268,7 +268,7 @@ fn a_node_that_left_is_not_waited_for() {
     until("a purge is past all that are left before a lease has passed", || {
         let begin = now();
         let answer = fleet.purge(0, 1, true);
-        assert_eq!(vec!["past", "past"], nodes(&answer), "{answer}");
+        assert_eq!(vec!["applied", "applied"], nodes(&answer), "{answer}");
         begin.elapsed() < SHORT
     });
 }

@@ -151,12 +151,12 @@ fn who_was_left_alone_is_tried_by_one_and_comes_back() {
     (0..8).for_each(|_| assert_eq!("good", get()));
     assert_eq!(asked, flaky.requests());
     larder.pass(5_000);
-    until("its time is over", || states(&larder) == ["trying", "up"]);
+    until("its time is over", || states(&larder) == ["probing", "up"]);
     (0..8).for_each(|_| assert_eq!("good", get()));
     assert_eq!(asked + 1, flaky.requests(), "one has tried it, and it is left alone for longer");
     fails.store(false, SeqCst);
     larder.pass(10_000);
-    until("its time is over again", || states(&larder) == ["trying", "up"]);
+    until("its time is over again", || states(&larder) == ["probing", "up"]);
     assert_eq!("flaky", get());
     assert_eq!(vec!["up", "up"], states(&larder));
     assert_eq!(1, larder.counter("origin_readmissions"));
@@ -186,7 +186,7 @@ fn a_circuit_breaker_refuses_at_once_and_serves_what_is_stale() {
     assert!(larder.counter("origin_refused_ejected") >= 2);
     fails.store(false, SeqCst);
     larder.pass(5_000);
-    until("one may try", || states(&larder) == ["trying"]);
+    until("one may try", || states(&larder) == ["probing"]);
     assert_eq!(200, larder.get("/other").status);
     assert_eq!(vec!["slow_start"], states(&larder));
 }
@@ -427,7 +427,7 @@ fn who_does_not_say_that_it_is_well_gets_no_request_until_it_does() {
     until("both are asked", || larder.counter("origin_health_checks") >= 4);
     assert_eq!(vec!["up", "up"], states(&larder));
     sick.store(true, SeqCst);
-    until("it is left alone", || states(&larder) == ["sick", "up"]);
+    until("it is left alone", || states(&larder) == ["unhealthy", "up"]);
     assert!(answers().iter().all(|it| it == "good"));
     sick.store(false, SeqCst);
     until("it is used again", || states(&larder) == ["up", "up"]);
@@ -439,7 +439,7 @@ fn who_does_not_say_that_it_is_well_gets_no_request_until_it_does() {
     assert_eq!(1, connections.len());
 }
 
-/// A Django site turns away a `Host` that it does not know, and went `sick` by that: checks say what requests say.
+/// A Django site turns away a `Host` that it does not know, and went `unhealthy` by that: checks say what requests say.
 #[test]
 fn a_check_names_the_sites_first_host() {
     for (preserve, expect) in [(true, Some("shop.example.com")), (false, None)] {

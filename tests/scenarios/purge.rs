@@ -32,7 +32,7 @@ fn post(larder: &Larder, body: &str) -> (u16, Value) {
 }
 
 #[track_caller]
-fn purge(larder: &Larder, body: Value) -> Value {
+pub(super) fn purge(larder: &Larder, body: Value) -> Value {
     let (status, answer) = post(larder, &body.to_string());
     assert_eq!(200, status, "{body}: {answer}");
     assert_eq!(json!(true), answer["complete"], "{body}: {answer}");
@@ -156,7 +156,7 @@ fn what_was_on_its_way_is_not_used_after() {
     early.send("GET /a HTTP/1.1\r\nHost: h\r\n\r\n");
     until("the origin is asked", || origin.requests() == 1);
     let answer = purge(&larder, json!({ "url": "http://h/a" }));
-    assert_eq!("past", answer["receipts"][0]["state"], "{answer}");
+    assert_eq!("applied", answer["receipts"][0]["state"], "{answer}");
     assert_eq!(
         "1",
         larder.get("/a").text(),
@@ -198,7 +198,7 @@ fn the_answer_says_what_was_done() {
     );
     assert_eq!(one["seq"].as_u64().unwrap() + 1, two["seq"].as_u64().unwrap());
     assert_eq!(
-        json!([{ "of": "ram", "state": "past", "count": two["receipts"][0]["count"] }]),
+        json!([{ "of": "ram", "state": "applied", "count": two["receipts"][0]["count"] }]),
         two["receipts"]
     );
     assert_eq!(2, larder.counter("purges"));
@@ -503,7 +503,7 @@ fn the_error_log_tells_each_step_of_purges_to_who_follows_them() {
         told(" debug invalidated method=POST url=http://h/while status=200")
     });
     purge(&larder, json!({ "tag": "while" }));
-    until("where it stands is told", || told(" debug purge-receipt seq=2 of=ram state=past"));
+    until("where it stands is told", || told(" debug purge-receipt seq=2 of=ram state=applied"));
     assert!(!told("/before") && !told("purge-receipt seq=1"), "{}", log());
 }
 
@@ -588,7 +588,7 @@ fn a_purge_outlives_the_process() {
     larder.get("/b");
     until("both are on disk", || larder.counter("disk_writes") == 2);
     let answer = purge(&larder, json!({ "tag": "a" }));
-    assert_eq!("past", answer["receipts"][1]["state"], "{answer}");
+    assert_eq!("applied", answer["receipts"][1]["state"], "{answer}");
     drop(larder); // As by kill -9: nothing is written any more.
     let larder = start();
     let (purged, kept) = (larder.get("/a"), larder.get("/b"));
@@ -615,7 +615,7 @@ fn groups_are_purged_by_their_name() {
 fn urls_with_bytes_that_no_uri_may_have() {
     let origin = tagged();
     let larder = Larder::before(&origin, "");
-    for target in ["/a|b", "/a?x[]=1", "/a{b}\""] {
+    for target in ["/a|b", "/a?x[]=1", "/a{b}^"] {
         for (name, url) in [("url", format!("http://h{target}")), ("prefix", format!("//h{target}*"))] {
             larder.get(target);
             assert!(is_hit(&larder, target), "{target} is stored");
@@ -663,43 +663,4 @@ fn head_on_the_admin_is_get_without_the_body() {
         let it = larder.admin_request(method, path);
         assert_eq!((405, Some(allow)), (it.status, it.field("allow")), "{method} {path}");
     }
-}
-
-/// A purge that met nothing answered as one that removed a thousand.
-#[test]
-fn a_purge_says_how_many_responses_it_matched() {
-    let origin = Origin::new(|it| {
-        format!(
-            "HTTP/1.1 200 OK\nCache-Control: max-age=600\nVary: X-Kind\nSurrogate-Key: all\n\n{}",
-            it.target()
-        )
-    });
-    let larder = Larder::before(&origin, "purge = { method = true }");
-    let fill = || {
-        for target in ["/a", "/a/b", "/c"] {
-            larder.get(target);
-            larder.client().get_with(target, "X-Kind: other\r\n");
-        }
-    };
-    let count = |body: serde_json::Value| purge(&larder, body)["receipts"][0]["count"].clone();
-    assert_eq!(json!(0), count(json!({ "url": "http://h/a" })), "nothing is stored yet");
-    fill();
-    assert_eq!(json!(2), count(json!({ "url": "http://h/a" })), "both variants");
-    assert_eq!(json!(0), count(json!({ "url": "http://h/a" })), "they are gone");
-    assert_eq!(json!(0), count(json!({ "tag": "none" })));
-    assert_eq!(json!(2), count(json!({ "prefix": "http://h/a" })));
-    fill();
-    assert_eq!(json!(6), count(json!({ "tag": "all", "soft": true })));
-    assert_eq!(json!(2), count(json!({ "where": "path == \"/c\"" })));
-    assert_eq!(json!(4), count(json!({ "all": true })));
-    larder.get("/a");
-    for expect in [1, 0] {
-        let told: serde_json::Value =
-            serde_json::from_str(&larder.client().request("PURGE", "/a", "", "").text()).unwrap();
-        assert_eq!(json!(expect), told["receipts"][0]["count"], "{told}");
-    }
-    let admin = larder.admin.to_string();
-    let ended =
-        crate::harness::command::run(larder.folder.path(), &["purge", "http://h/c", "--admin", &admin]);
-    assert!(ended.out.contains("  ram: 0 responses removed\n"), "{ended:?}");
 }

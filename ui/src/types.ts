@@ -38,7 +38,7 @@ export interface Stats {
 export interface Origin {
   name: string;
   routes: string[];
-  /** `up` is well; `slow_start` and `trying` come back; `ejected`, `sick` and `drained` get nothing new. */
+  /** `up` is well; `slow_start` and `probing` come back; `ejected`, `unhealthy` and `drained` get nothing new. */
   state?: string;
   /** Until it is tried again, where it is ejected. */
   ejected_ms?: number | null;
@@ -114,7 +114,7 @@ export interface Purged {
   strength: string;
   seq: number;
   complete: boolean;
-  receipts: { of: string; state: string; detail?: string }[];
+  receipts: { of: string; state: string; count?: number; detail?: string }[];
 }
 
 export interface Overlay {

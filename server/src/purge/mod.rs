@@ -13,7 +13,7 @@ pub mod method;
 mod reach;
 
 use super::cluster::Cluster;
-use super::purge_receipt::{PurgeState, TierReceipt};
+use super::purge_receipt::{MatchedCount, PurgeState, TierReceipt};
 use super::quiet::{Freed, ReleaseSignal};
 use super::tiers::Lower;
 use asked::PurgeRequest;
@@ -99,18 +99,7 @@ impl Done {
     #[must_use]
     pub fn json(&self) -> Value {
         let (kind, what) = spell(&self.asked.scope);
-        let receipt = |it: &TierReceipt| {
-            let (state, detail) = it.state.spell();
-            let mut value = json!({ "of": it.of, "state": state });
-            if let Some(detail) = detail {
-                value["detail"] = detail.into();
-            }
-            if let Some(count) = it.count {
-                value["count"] = count.into();
-            }
-            value
-        };
-        let receipts: Vec<Value> = self.receipts.iter().map(receipt).collect();
+        let receipts: Vec<Value> = self.receipts.iter().map(TierReceipt::json).collect();
         json!({
             "seq": self.seq,
             "scope": { kind: what },
@@ -264,17 +253,20 @@ impl PurgedTiers {
         let PurgeRequest { scope, strength } = order.asked.clone();
         let rule = PurgeRule { scope, strength, positions: Vec::new() };
         // Before it is in force. Where it is already, it is no operator's.
-        let in_ram = if order.here.is_none() { self.count(&rule).await } else { None };
-        let on_disk = self.disk.as_ref().and_then(|it| known_on(it, &rule.scope));
+        let in_ram = match order.here {
+            None => self.count(&rule).await,
+            Some(_) => MatchedCount::OfNoTier,
+        };
+        let on_disk = self.disk.as_ref().map_or(MatchedCount::OfNoTier, |it| matched_on(it, &rule.scope));
         let begun = self.nodes.as_ref().map(|nodes| (nodes, nodes.begin(&rule.scope, rule.strength)));
         let seq = match &begun {
             Some((_, Ok(it))) => it.seq,
             _ => order.here.unwrap_or_else(|| self.store.purge(rule.clone())),
         };
-        let mut receipts = vec![TierReceipt { count: in_ram, ..TierReceipt::of("ram", PurgeState::Past) }];
+        let mut receipts = vec![TierReceipt { count: in_ram, ..TierReceipt::of("ram", PurgeState::Applied) }];
         if let Some(disk) = &self.disk {
             let state = match tokio::time::timeout(WRITE_DOWN, disk.purged(seq, &rule)).await {
-                Ok(Ok(())) => PurgeState::Past,
+                Ok(Ok(())) => PurgeState::Applied,
                 Ok(Err(error)) => PurgeState::Uncertain(unwritten(&larder_stdx::error::plain(&error))),
                 Err(_) => PurgeState::Uncertain(unwritten("it timed out")),
             };
@@ -282,10 +274,10 @@ impl PurgedTiers {
         }
         match begun {
             Some((nodes, Ok(it))) => receipts.extend(nodes.spread(it, order.wait).await),
-            Some((_, Err(why))) => receipts.push(TierReceipt::of("fleet", PurgeState::Uncertain(why))),
+            Some((_, Err(why))) => receipts.push(TierReceipt::of_fleet(PurgeState::Uncertain(why))),
             None if self.has_fleet => {
                 let alone = "In force on this node; it was not sent to other nodes of the fleet.".to_owned();
-                receipts.push(TierReceipt::of("fleet", PurgeState::Uncertain(alone)));
+                receipts.push(TierReceipt::of_fleet(PurgeState::Uncertain(alone)));
             }
             None => {}
         }
@@ -297,15 +289,15 @@ impl PurgedTiers {
         done
     }
 
-    /// How many responses in RAM a purge matches; `None` where so many large counts were asked for that they would keep a
+    /// How many responses in RAM a purge matches. They are not counted where large counts were asked for that would keep a
     /// processor busy.
-    async fn count(&self, rule: &PurgeRule) -> Option<u64> {
+    async fn count(&self, rule: &PurgeRule) -> MatchedCount {
         if self.store.objects() <= FEW {
-            return Some(self.store.count_matched(rule));
+            return MatchedCount::Known(self.store.count_matched(rule));
         }
         let now = clock::precise_micros();
         if self.counting.get().saturating_sub(now) > COUNTING_AHEAD {
-            return None;
+            return MatchedCount::Uncounted("the counts of earlier purges take too much processor time");
         }
         let (store, rule) = (self.store.clone(), rule.clone());
         let counted = tokio::task::spawn_blocking(move || {
@@ -313,9 +305,9 @@ impl PurgedTiers {
             let count = store.count_matched(&rule);
             (count, clock::precise_micros().saturating_sub(begun))
         });
-        let (count, took) = counted.await.ok()?;
+        let Ok((count, took)) = counted.await else { return MatchedCount::Uncounted("the count failed") };
         self.counting.set(self.counting.get().max(now) + took.saturating_mul(COUNTING_SHARE));
-        Some(count)
+        MatchedCount::Known(count)
     }
 
     fn tell(&self, done: &Done, by: &str) {
@@ -331,7 +323,7 @@ impl PurgedTiers {
         }
         let uncertain = done.receipts.iter().find_map(|it| match &it.state {
             PurgeState::Uncertain(why) => Some(why.as_str()),
-            PurgeState::Past | PurgeState::Logged(_) | PurgeState::Silent(_) => None,
+            PurgeState::Applied | PurgeState::Logged(_) | PurgeState::Unresponsive(_) => None,
         });
         match uncertain {
             None => self.teller.event(Level::Info, "purged", &values),
@@ -343,13 +335,19 @@ impl PurgedTiers {
     }
 }
 
-/// How many keys on disk a URL names, by either scheme; what else is on disk is not known by anything but its key's hash.
-fn known_on(disk: &DiskTier, scope: &PurgeScope) -> Option<u64> {
-    let PurgeScope::Url(key) = scope else { return None };
+/// How many responses on disk a purge matches, as far as the index in RAM says: it has the hashes of keys, so that a URL (by
+/// either scheme) and everything can be counted. Anything else would need the head of each record.
+fn matched_on(disk: &DiskTier, scope: &PurgeScope) -> MatchedCount {
+    let PurgeScope::Url(key) = scope else {
+        return match scope {
+            PurgeScope::All => MatchedCount::Known(disk.objects()),
+            _ => MatchedCount::Uncounted("the index of the disk tier has no URLs, tags or fields"),
+        };
+    };
     let text = String::from_utf8_lossy(key);
     let rest = text.split_once(':').map_or(&*text, |it| it.1);
-    let known = ["http", "https"].iter().filter(|it| disk.knows(format!("{it}:{rest}").as_bytes()));
-    Some(known.count() as u64)
+    let counts = ["http", "https"].map(|it| disk.count_of(format!("{it}:{rest}").as_bytes()));
+    MatchedCount::Known(counts.iter().sum())
 }
 
 fn unwritten(why: &str) -> String {

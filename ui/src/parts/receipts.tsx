@@ -4,6 +4,15 @@ import type { Purged } from '../types';
 import { Icon } from './icons';
 import { Long } from './long';
 
+const EFFECTS: Record<string, string> = { soft: 'marked as stale', validate: 'marked for validation' };
+
+/** What a tier says, as `larder purge` words it: a count says already that the purge was applied. */
+function said(of: Purged, it: Purged['receipts'][number]): string {
+  if (it.count === undefined) return it.state;
+  const count = `${it.count} ${it.count === 1 ? 'response' : 'responses'} ${EFFECTS[of.strength] ?? 'removed'}`;
+  return it.state === 'applied' ? count : `${it.state}; ${count}`;
+}
+
 export function Receipts({ of }: { of: Purged }): JSX.Element {
   const [kind, what] = Object.entries(of.scope ?? {})[0] ?? ['', ''];
   return (
@@ -15,14 +24,14 @@ export function Receipts({ of }: { of: Purged }): JSX.Element {
             <Long text={String(what)} />
           </code>
         )}{' '}
-        <span class="faint">{of.strength}, number {of.seq}</span>
+        <span class="faint">{of.strength}, purge number {of.seq}</span>
       </p>
       <table class="parts">
         <tbody>
           {of.receipts.map((it) => (
             <tr key={it.of}>
               <th scope="row">{it.of}</th>
-              <td>{it.state}</td>
+              <td>{said(of, it)}</td>
               <td class="faint">{it.detail}</td>
             </tr>
           ))}

@@ -288,9 +288,9 @@ function Tiers({ stats }: { stats: Stats }): JSX.Element | null {
 const STATES: Record<string, [word: string, look: string, means: string]> = {
   up: ['up', 'faint', 'It receives requests'],
   slow_start: ['slow start', 'warn', 'In use again; its share of requests grows (slow start)'],
-  trying: ['trying', 'warn', 'Ejected; one request probes it'],
+  probing: ['probing', 'warn', 'Ejected; one request probes it'],
   ejected: ['ejected', 'bad', 'Ejected after consecutive failures'],
-  sick: ['sick', 'bad', 'Unhealthy: its health check fails, so it receives no requests'],
+  unhealthy: ['unhealthy', 'bad', 'Its health check fails, so it receives no requests'],
   drained: ['drained', 'faint', 'Drained by the configuration: it receives no new requests'],
   taken_out: ['drained', 'warn', 'Drained by an operator: no new requests until `larder origin restore` or a restart'],
 };
