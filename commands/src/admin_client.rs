@@ -65,10 +65,7 @@ static CONFIGURATION: OnceLock<PathBuf> = OnceLock::new();
 /// The larder that runs with the configuration of a file: from its run file, otherwise from the configuration itself.
 fn of_file(file: &Path, running: &[run_file::RunFileEntry]) -> Result<Listen, String> {
     let shown = file.display();
-    let whole = file.canonicalize().map_err(|it| format!("{shown} cannot be read: {}.", plain(&it)))?;
-    let is_same = |it: &Path| it.canonicalize().is_ok_and(|it| it == whole);
-    let runs_with = |it: &&run_file::RunFileEntry| it.configuration.as_deref().is_some_and(is_same);
-    let found: Vec<RunningLarder> = running.iter().filter(runs_with).map(RunningLarder::of).collect();
+    let (whole, found) = running_with(file, running)?;
     if !found.is_empty() {
         return the_only(&found);
     }
@@ -80,6 +77,30 @@ fn of_file(file: &Path, running: &[run_file::RunFileEntry]) -> Result<Listen, St
             Ok(Listen::Tcp(reachable(address)))
         }
         AdminListen::At(_) | AdminListen::From(_) => Err(format!("No larder runs with {shown}.")),
+    }
+}
+
+/// The whole path of a configuration, and which larders run with it.
+fn running_with(
+    file: &Path,
+    running: &[run_file::RunFileEntry],
+) -> Result<(PathBuf, Vec<RunningLarder>), String> {
+    let whole =
+        file.canonicalize().map_err(|it| format!("{} cannot be read: {}.", file.display(), plain(&it)))?;
+    let is_same = |it: &Path| it.canonicalize().is_ok_and(|it| it == whole);
+    let runs_with = |it: &&run_file::RunFileEntry| it.configuration.as_deref().is_some_and(is_same);
+    let found = running.iter().filter(runs_with).map(RunningLarder::of).collect();
+    Ok((whole, found))
+}
+
+/// Whether the file of `-c` identifies a larder: one runs with it, or it is a valid configuration.
+///
+/// # Errors
+/// The file cannot be read; or every error in it.
+pub fn check_configuration(file: &Path) -> Result<(), String> {
+    match running_with(file, &run_file::find())?.1.is_empty() {
+        true => Config::load(file, &[]).map(drop).map_err(|it| it.to_string()),
+        false => Ok(()),
     }
 }
 

@@ -5,7 +5,7 @@ use crate::cli::{Ask, Command, OverlayWhat, TraceCommand};
 use larder_stdx::error::plain;
 use std::path::Path;
 
-/// Whether the files of a command exist, and the variable for the admin is well-formed.
+/// Whether the files of a command exist and are valid, and the variable for the admin is well-formed.
 ///
 /// # Errors One sentence with the error.
 pub fn check(command: &Command) -> Result<(), String> {
@@ -30,7 +30,7 @@ pub fn check(command: &Command) -> Result<(), String> {
     };
     match ask {
         Some(Ask::At(_)) => Ok(()),
-        Some(Ask::Of(file)) => exists(file),
+        Some(Ask::Of(file)) => admin_client::check_configuration(file),
         None => admin_client::named_by_variable().map(drop),
     }
 }

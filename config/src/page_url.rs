@@ -3,7 +3,7 @@
 
 use larder_semantics::key;
 use larder_semantics::scheme::Scheme;
-use larder_semantics::target::{encoded, has_broken_escape};
+use larder_semantics::target::{is_malformed, typed};
 use larder_wire::message::is_authority;
 
 /// The notation of a host and a condition in error messages: flags of a command, or members of a request to the API.
@@ -25,27 +25,71 @@ pub fn readable(text: &str, host: Option<&str>, begins: bool) -> Result<(), Stri
     }
 }
 
-/// Whether the URI of an overlay on the command line is valid: a path of every host, or a URL of one host.
+/// The meaning of an overlay's URI that begins neither with a slash nor with a scheme, and whose first part is not clearly a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BareWord {
+    /// An error: it could be a host as well as a path.
+    IsRefused,
+    /// A path without its slash, as after `/cache/add/`.
+    IsPath,
+}
+
+/// The URI of an overlay: its host in lower case and without the scheme's port, `None` for every host; and its target. Forms:
+/// `/path?query`, `http://host/path`, `https://host/path`, `*://host/path`, and `host/path` if the host has a dot or a colon or is
+/// `localhost`.
 ///
 /// # Errors
-/// One sentence: it is empty, a pattern, or could be a host as well as a path.
-pub fn readable_overlay(text: &str) -> Result<(), String> {
-    let forms = "write /PATH for every host, or http://HOST/PATH for one host";
-    let bare = text.strip_prefix("*://").unwrap_or(text);
-    let (path, query) = bare.split_once('?').unwrap_or((bare, ""));
-    if text.is_empty() {
-        return Err(format!("the URI is empty; {forms}"));
+/// One sentence: it is empty, a pattern, no URL of this server, or could be a host as well as a path.
+pub fn overlay(text: &str, bare: BareWord) -> Result<(Option<String>, String), String> {
+    let forms = "write /PATH for every host, or http://HOST/PATH for one host and both schemes";
+    let bad = |why: &str| Err(format!("{text:?} {why}; {forms}."));
+    let uri = text.split('#').next().unwrap_or(text);
+    if uri.is_empty() {
+        return bad("has no path");
     }
-    if path.contains('*') || query == "*" {
+    if is_pattern(uri) {
         return Err(format!(
-            "{text:?} is a pattern; an overlay covers one URI, so set one for each URI without `*`"
+            "{text:?} is a pattern; an overlay covers one URI, so set one for each URI without `*`."
         ));
     }
-    let (host, after) = bare.split_at(host_end(bare));
-    match host.is_empty() || text.contains("://") || (after.starts_with('/') && is_clearly_host(host)) {
-        true => Ok(()),
-        false => Err(format!("{text:?} is ambiguous: host or path; {forms}")),
+    if uri.starts_with('/') {
+        return Ok((None, stored_target(uri, text)?));
     }
+    let (rest, is_url) = match uri.split_once("://") {
+        Some((scheme, rest)) if ["http", "https", "*"].iter().any(|it| scheme.eq_ignore_ascii_case(it)) => {
+            (rest, true)
+        }
+        Some((scheme, _)) if scheme.bytes().all(|it| it.is_ascii_alphanumeric()) => {
+            return bad("is not a URL of this server");
+        }
+        _ => (uri, false),
+    };
+    let (host, target) = rest.split_at(host_end(rest));
+    if !is_url && !(target.starts_with('/') && is_clearly_host(host)) {
+        return match bare {
+            BareWord::IsRefused => bad("is ambiguous: host or path"),
+            BareWord::IsPath => Ok((None, stored_target(&format!("/{uri}"), text)?)),
+        };
+    }
+    let plain = |it: u8| it.is_ascii_alphanumeric() || b"-._~:[]".contains(&it);
+    let lower = host.to_ascii_lowercase();
+    let of_tls = uri.get(..6).is_some_and(|it| it.eq_ignore_ascii_case("https:"));
+    let port = if of_tls { ":443" } else { ":80" };
+    // A port that is not written is that of the scheme, too.
+    let named = lower.strip_suffix(port).or_else(|| lower.strip_suffix(':')).unwrap_or(&lower);
+    if named.is_empty() || !host.bytes().all(plain) {
+        return bad("has no valid host");
+    }
+    let slash = if target.starts_with('/') { "" } else { "/" };
+    Ok((Some(named.to_owned()), stored_target(&format!("{slash}{target}"), text)?))
+}
+
+/// Whether `*` stands in the path or host, or is the whole query. A request's path may have one, but an operator who writes it
+/// means every page; the `*` of the scheme is how an overlay is listed.
+fn is_pattern(uri: &str) -> bool {
+    let uri = uri.strip_prefix("*://").unwrap_or(uri);
+    let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
+    path.contains('*') || query == "*"
 }
 
 fn host_end(text: &str) -> usize {
@@ -152,18 +196,22 @@ fn split(text: &str, host: Option<&str>, spelt: &Spelling) -> Result<(Scheme, St
     }
     let mut authority = String::new();
     key::authority(scheme.name(), named, &mut authority);
-    if has_broken_escape(target) {
-        return Err(format!(
-            "{text:?} has a % without two hexadecimal digits; nothing is stored under such a URL (write %25 for the character itself)."
-        ));
+    let slash = if target.starts_with('/') { "" } else { "/" };
+    Ok((scheme, authority, stored_target(&format!("{slash}{target}"), text)?))
+}
+
+/// The target under which a page that an operator named is stored, which is what clients send.
+///
+/// # Errors
+/// Nothing is stored under it.
+fn stored_target(target: &str, text: &str) -> Result<String, String> {
+    match is_malformed(target) {
+        true => Err(format!(
+            "{text:?} has one of \", <, > and \\, or a % without two hexadecimal digits; nothing is stored under such \
+             a URL (percent-encode the character)."
+        )),
+        false => Ok(typed(target)),
     }
-    let mut sent = String::with_capacity(target.len() + 1);
-    if !target.starts_with('/') {
-        sent.push('/');
-    }
-    sent.push_str(target);
-    // As for requests: bytes that no URI may have are encoded once.
-    Ok((scheme, authority, encoded(&sent)))
 }
 
 #[cfg(test)]
@@ -199,9 +247,15 @@ mod tests {
         check("/a", Some("h"), Ok(("h", "/a")));
         check("h/a", Some("H"), Ok(("h", "/a")));
         check("h/a b/ü", None, Ok(("h", "/a%20b/%C3%BC")));
-        check("h/a|b?c[]=%7C", None, Ok(("h", "/a%7Cb?c%5B%5D=%7C")));
-        let broken = "\"h/a%zz\" has a % without two hexadecimal digits; nothing is stored under such a URL (write %25 for the character itself).";
-        check("h/a%zz", None, Err(broken));
+        check("h/a|b?c[]=%7C", None, Ok(("h", "/a|b?c[]=%7C")));
+        for target in ["a%zz", "a\"", "<a>", "a\\b"] {
+            let text = format!("h/{target}");
+            let malformed = format!(
+                "{text:?} has one of \", <, > and \\, or a % without two hexadecimal digits; nothing is stored under \
+                 such a URL (percent-encode the character)."
+            );
+            check(&text, None, Err(&malformed));
+        }
         check("/a", None, Err("\"/a\" has no host; write http://HOST/PATH, or add \"host\"."));
         check("h/a", Some("i"), Err("\"h/a\" has a different host than \"i\"."));
         let ftp = "\"ftp://h/a\" has a scheme that this server does not use; write http://HOST/PATH.";

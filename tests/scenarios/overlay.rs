@@ -123,9 +123,12 @@ fn over_no_route_at_all() {
 fn over_a_target_that_no_uri_may_have() {
     let (_origin, larder) = everything();
     add(&larder, "/a|b?c[d]", b"laid over it");
-    for target in ["/a|b?c[d]", "/a%7Cb?c%5Bd%5D"] {
-        assert_eq!("laid over it", larder.get(target).text(), "{target}");
-    }
+    assert_eq!("laid over it", larder.get("/a|b?c[d]").text());
+    assert_eq!(
+        "original of /a%7Cb?c%5Bd%5D",
+        larder.get("/a%7Cb?c%5Bd%5D").text(),
+        "the origin tells them apart"
+    );
 }
 
 #[test]

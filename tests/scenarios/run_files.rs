@@ -136,10 +136,24 @@ fn a_wrong_argument_is_no_failure_of_a_larder() {
         assert!(code == expect && out.is_empty() && err.contains(sentence), "{arguments:?}: {code} {err}");
     };
     check(&["overlay", "add", "/*", "page"], &[], 2, "URI: \"/*\" is a pattern");
-    check(&["overlay", "add", "", "page"], &[], 2, "the URI is empty");
+    check(&["overlay", "add", "", "page"], &[], 2, "\"\" has no path");
     check(&["overlay", "add", "/x", "missing"], &[], 2, "missing cannot be read");
     check(&["overlay", "add", "/x", "."], &[], 2, ". is a directory");
     check(&["stats", "-c", "missing.toml"], &[], 2, "missing.toml cannot be read");
+    std::fs::write(runs.join("broken.toml"), "listen = [\nfoo").unwrap();
+    std::fs::write(runs.join("wrong.toml"), "colour = \"red\"\n").unwrap();
+    for command in [
+        &["stats"][..],
+        &["purge", "--all"],
+        &["objects"],
+        &["tail"],
+        &["top"],
+        &["login"],
+        &["overlay", "list"],
+    ] {
+        check(&[command, &["-c", "broken.toml"]].concat(), &[], 2, "broken.toml:2:");
+        check(&[command, &["-c", "wrong.toml"]].concat(), &[], 2, "wrong.toml:1: ");
+    }
     let nowhere = [("LARDER_ADMIN", "127.0.0.1:1")];
     check(&["stats"], &nowhere, 1, "No larder answers at 127.0.0.1:1, the address in LARDER_ADMIN (");
     check(&["stats"], &nowhere, 1, "; set LARDER_ADMIN to the address");

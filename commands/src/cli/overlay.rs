@@ -1,7 +1,7 @@
 //! The command line of `larder overlay`: the page, and the URL that it replaces.
 
 use super::{Ask, Given, Output, Usage, no_action};
-use larder_config::page_url::readable_overlay;
+use larder_config::page_url::{self, BareWord};
 use larder_semantics::policy::LONGEST_LIFETIME;
 use larder_stdx::duration;
 use std::path::PathBuf;
@@ -68,7 +68,10 @@ impl OverlayCommand {
 }
 
 fn one_uri(text: &str) -> Result<String, Usage> {
-    readable_overlay(text).map(|()| text.to_owned()).map_err(|why| Usage(format!("URI: {why}")))
+    match page_url::overlay(text, BareWord::IsRefused) {
+        Ok(_) => Ok(text.to_owned()),
+        Err(why) => Err(Usage(format!("URI: {}", why.trim_end_matches('.')))),
+    }
 }
 
 fn ttl(text: &str) -> Result<u64, Usage> {

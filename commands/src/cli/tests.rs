@@ -372,12 +372,15 @@ fn overlays() {
         ("/*", "is a pattern; an overlay covers one URI, so set one for each URI without `*`"),
         (
             "h.test",
-            "is ambiguous: host or path; write /PATH for every host, or http://HOST/PATH for one host",
+            "is ambiguous: host or path; write /PATH for every host, or http://HOST/PATH for one host and both schemes",
         ),
-        ("shop", "is ambiguous: host or path; write /PATH for every host, or http://HOST/PATH for one host"),
+        (
+            "shop",
+            "is ambiguous: host or path; write /PATH for every host, or http://HOST/PATH for one host and both schemes",
+        ),
         (
             "shop/a.css",
-            "is ambiguous: host or path; write /PATH for every host, or http://HOST/PATH for one host",
+            "is ambiguous: host or path; write /PATH for every host, or http://HOST/PATH for one host and both schemes",
         ),
     ] {
         refuse(&format!("overlay add {uri} soon.html"), &format!("URI: {uri:?} {why}"));

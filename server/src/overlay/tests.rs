@@ -1,4 +1,5 @@
 use super::*;
+use larder_config::page_url::BareWord;
 use larder_store::RamSettings;
 
 const NOW: OverlayTime = OverlayTime { wall: WallTime(1_000_000), uptime: Monotonic(5_000) };
@@ -25,7 +26,7 @@ impl World {
         most: u64,
     ) -> Result<OverlayReport, OverlayRefusal> {
         let page = OverlayPage { status: 200, content_type: None, body, ttl, by: "me" };
-        self.overlays.put(OverlayTarget::read(uri).unwrap(), &page, most, NOW)
+        self.overlays.put(OverlayTarget::read(uri, BareWord::IsPath).unwrap(), &page, most, NOW)
     }
 
     #[track_caller]
@@ -48,10 +49,16 @@ fn the_host_before_every_host() {
     world.check("h:81", "/b?c", Some("*://h:81/b?c"));
     world.check("h", "/b?c", None);
     world.check("h:81", "/b", None);
-    let removed = world.overlays.remove(&OverlayTarget::read("http://h/a").unwrap(), NOW.uptime).unwrap();
+    let removed = world
+        .overlays
+        .remove(&OverlayTarget::read("http://h/a", BareWord::IsPath).unwrap(), NOW.uptime)
+        .unwrap();
     assert_eq!("*://h/a", removed.uri);
     world.check("h", "/a", Some("/a"));
-    assert_eq!(None, world.overlays.remove(&OverlayTarget::read("http://h/a").unwrap(), NOW.uptime));
+    assert_eq!(
+        None,
+        world.overlays.remove(&OverlayTarget::read("http://h/a", BareWord::IsPath).unwrap(), NOW.uptime)
+    );
     assert_eq!(2, world.overlays.list(NOW.uptime).0.len());
 }
 
@@ -89,7 +96,7 @@ fn what_they_take_is_bounded_counted_and_given_back() {
     assert_eq!(201_032, world.overlays.list(NOW.uptime).1);
     let reader = world.overlays.find("h", "/1", || NOW.uptime).unwrap();
     for uri in ["/1", "/2"] {
-        world.overlays.remove(&OverlayTarget::read(uri).unwrap(), NOW.uptime).unwrap();
+        world.overlays.remove(&OverlayTarget::read(uri, BareWord::IsPath).unwrap(), NOW.uptime).unwrap();
     }
     assert!(!world.overlays.any());
     assert!(world.store.used() - before >= 100_000, "what is being sent is there still");
@@ -124,7 +131,7 @@ fn the_type_is_given_or_guessed() {
     fn check(uri: &str, given: Option<&str>, body: &[u8], expect: &str) {
         let page =
             OverlayPage { status: 200, content_type: given.map(str::as_bytes), body, ttl: None, by: "" };
-        let found = content_type(&OverlayTarget::read(uri).unwrap(), &page);
+        let found = content_type(&OverlayTarget::read(uri, BareWord::IsPath).unwrap(), &page);
         assert_eq!(expect, String::from_utf8(found).unwrap(), "{uri} {given:?}");
     }
     let form = Some("application/x-www-form-urlencoded");

@@ -75,6 +75,11 @@ const HEADS: &[(&str, &str)] = &[
         "X-Powered-By: Express\r\nVary: Accept-Encoding\r\nExpires: Thu, 01 Jan 1970 00:00:00 GMT\r\n",
     ),
     ("expires-0", "Expires: 0\r\n"),
+    // By its own `Date` it was fresh for an hour, years ago.
+    (
+        "expired-with-its-date",
+        "Date: Fri, 02 Jan 2015 00:00:00 GMT\r\nExpires: Fri, 02 Jan 2015 01:00:00 GMT\r\n",
+    ),
     ("expires-minus-1", "Expires: -1\r\nPragma: no-cache\r\n"),
     ("silent", ""),
     ("flask", "Server: gunicorn\r\nVary: Cookie\r\n"),
