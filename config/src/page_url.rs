@@ -65,7 +65,8 @@ pub fn overlay(text: &str, bare: BareWord) -> Result<(Option<String>, String), S
         _ => (uri, false),
     };
     let (host, target) = rest.split_at(host_end(rest));
-    if !is_url && !(target.starts_with('/') && is_clearly_host(host)) {
+    let has_host = is_url || (target.starts_with('/') && is_clearly_host(host));
+    if !has_host {
         return match bare {
             BareWord::IsRefused => bad("is ambiguous: host or path"),
             BareWord::IsPath => Ok((None, stored_target(&format!("/{uri}"), text)?)),

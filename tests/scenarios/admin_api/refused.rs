@@ -89,7 +89,10 @@ fn every_endpoint_refuses_what_is_not_for_it() {
         let (target, refusal) = (it.target(), &refusal);
         let lines = larder.admin_lines();
         let mut probe = Probe { larder: &larder, it: &it, refusal, lines, refused: 0 };
-        probe.refuse(&target, &["Host: evil.example", &token], "", 421, "Host");
+        // The word of `/healthz` is for monitors by whatever name.
+        if it.path != "/healthz" {
+            probe.refuse(&target, &["Host: evil.example", &token], "", 421, "Host");
+        }
         if it.method != "GET" {
             let lines = [&*host, &*token, "Origin: http://evil.example", "Content-Type: text/plain"];
             probe.refuse(&target, &lines, "{}", 403, "Origin");
