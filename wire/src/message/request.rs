@@ -174,7 +174,6 @@ impl Request {
             method: &self.method,
             scheme: self.scheme,
             target: &self.target,
-            needs_encoding: false,
             authority: &self.authority,
             version: self.version,
             protocol: self.protocol.as_deref(),
