@@ -1,13 +1,13 @@
-//! Settings by which one visitor's page may become another's, and of which `larder check` warns: they are allowed, since a site may
-//! have no visitors that it tells apart.
+//! Settings that may share one visitor's page with another. They are allowed, since a site may have no sessions; `larder check` warns
+//! of them.
 
 use super::{ConfigCheck, ConfigValue, Problem, RoutePath};
 use crate::problem::Source;
 
 impl ConfigCheck {
-    /// Warns of a whole site whose pages have a lifetime by the route's word where nothing says which cookies are a visitor's: what
-    /// an application with sessions sends without `Cache-Control` is shared then. A list that is given, an empty one too, is an answer.
-    /// Not of routes to a part of a site: an operator who writes `/blog/*` has thought of what lies there.
+    /// Warns of a lifetime for a whole site without a list of session cookies: an application's session pages without
+    /// `Cache-Control` are then shared. Any list, an empty one included, avoids the warning. A route to a part of a site has none:
+    /// its operator chose the pages.
     pub(super) fn warn_shared_sessions(&mut self, at: &RoutePath) {
         if self.text(&at.key("path")) != "/*"
             || self.source(&self.cache_key(at, "private_cookies")) != Source::Default
