@@ -1,7 +1,7 @@
 //! The body of a request to the admin: JSON, held against the schema of the endpoint's row, so that every endpoint refuses
 //! the same things in the same words, and what is described is what is taken. What a value means is asked by the endpoint.
 
-use super::once::{self, UnreadBody};
+use super::once::{self, UnreadRequestBody};
 use super::table::{Content, Endpoint};
 use larder_config::problem::nearest;
 use larder_server::input_error::InputError;
@@ -41,12 +41,12 @@ pub fn read(endpoint: &Endpoint, body: &[u8]) -> Result<Value, InputError> {
 
 fn json(body: &[u8]) -> Result<Value, InputError> {
     once::read(body).map_err(|it| match it {
-        UnreadBody::Twice(at) => {
+        UnreadRequestBody::Twice(at) => {
             let at = short(&at);
             let detail = format!("{at:?} is duplicate; send it once.");
             InputError::at(at, detail)
         }
-        UnreadBody::NoJson(it) => {
+        UnreadRequestBody::NoJson(it) => {
             let place = if body.is_empty() {
                 "body".to_owned()
             } else {

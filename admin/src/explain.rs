@@ -18,7 +18,7 @@ use larder_server::purge::method;
 use larder_server::router::{Found, Matched, RouteTarget};
 use larder_transport::listener::PLAIN_SENTENCE;
 use larder_wire::http1::request::{self, ParsedRequest};
-use larder_wire::message::{HeadLimits, Reject, Request, Storage, Version};
+use larder_wire::message::{FieldStorage, HeadLimits, Reject, Request, Version};
 use serde_json::{Value, json};
 
 impl Admin {
@@ -289,7 +289,7 @@ fn question(asked: &Value, limits: &HeadLimits) -> Result<Result<Request, Reject
     text.extend_from_slice(fields.text());
     text.extend_from_slice(b"\r\n");
     // Read by the server's own parser, so that what it would refuse is refused here.
-    let mut storage = Storage::new();
+    let mut storage = FieldStorage::new();
     match request::parse(&text, &HeadLimits { scheme, ..*limits }, &mut storage) {
         Ok(ParsedRequest::Head(head, _)) => Ok(Ok(Request { version: Version::Http11, ..head.to_owned() })),
         Ok(ParsedRequest::Partial) => Err(InputError::at("url", "The request is not complete.")),
@@ -304,7 +304,7 @@ fn again(kept: &RecentRequest, limits: &HeadLimits) -> Result<Request, Reject> {
     let mut text = format!("{} {} HTTP/1.{version}\r\n", kept.method, kept.target).into_bytes();
     text.extend_from_slice(kept.fields.text());
     text.extend_from_slice(b"\r\n");
-    let mut storage = Storage::new();
+    let mut storage = FieldStorage::new();
     match request::parse(&text, &HeadLimits { scheme: kept.scheme, ..*limits }, &mut storage)? {
         ParsedRequest::Head(head, _) => {
             let (authority, protocol) = (kept.authority.clone(), kept.protocol.clone());

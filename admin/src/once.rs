@@ -8,7 +8,7 @@ use std::fmt;
 
 /// Why it was not read.
 #[derive(Debug)]
-pub enum UnreadBody {
+pub enum UnreadRequestBody {
     /// Where a name stands that stood in its object before: names with dots, places in lists in brackets.
     Twice(String),
     /// It is no JSON.
@@ -19,13 +19,13 @@ pub enum UnreadBody {
 ///
 /// # Errors
 /// It is none, or a name comes twice in an object.
-pub fn read(text: &[u8]) -> Result<Value, UnreadBody> {
+pub fn read(text: &[u8]) -> Result<Value, UnreadRequestBody> {
     let place = RefCell::new(Vec::new());
     let mut json = serde_json::Deserializer::from_slice(text);
     let found = Once(&place).deserialize(&mut json).and_then(|it| json.end().map(|()| it));
     found.map_err(|it| match place.take() {
-        steps if steps.is_empty() => UnreadBody::NoJson(it),
-        steps => UnreadBody::Twice(spell(&steps)),
+        steps if steps.is_empty() => UnreadRequestBody::NoJson(it),
+        steps => UnreadRequestBody::Twice(spell(&steps)),
     })
 }
 
@@ -140,7 +140,7 @@ mod tests {
         assert_eq!(serde_json::from_str::<Value>(text).unwrap(), found);
         for text in ["", "{", "[1,]", "{\"a\"}", "1 2", "nul", "\"\\ud800\"", "1e999"] {
             let plain = serde_json::from_str::<Value>(text).unwrap_err();
-            let Err(UnreadBody::NoJson(own)) = read(text.as_bytes()) else { panic!("{text}") };
+            let Err(UnreadRequestBody::NoJson(own)) = read(text.as_bytes()) else { panic!("{text}") };
             assert_eq!((plain.line(), plain.column()), (own.line(), own.column()), "{text}: {plain}, {own}");
         }
     }

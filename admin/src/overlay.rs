@@ -9,7 +9,7 @@ use larder_server::input_error::InputError;
 use larder_server::overlay::{self, OverlayPage, OverlayReport, OverlayTarget, OverlayTime};
 use larder_stdx::clock;
 use larder_wire::http1::request::{self, ParsedRequest};
-use larder_wire::message::{HeadLimits, Storage};
+use larder_wire::message::{FieldStorage, HeadLimits};
 use serde_json::{Value, json};
 
 impl Admin {
@@ -82,7 +82,7 @@ fn can_be_met(place: &OverlayTarget, limits: &HeadLimits) -> Result<(), InputErr
             format!("No request can be for {}, so nothing would show it: {why}", short(place)),
         )
     };
-    let mut storage = Storage::new();
+    let mut storage = FieldStorage::new();
     match request::parse(text.as_bytes(), limits, &mut storage) {
         Ok(ParsedRequest::Head(head, _)) if head.target == place.target => Ok(()),
         Ok(_) => Err(never("it would be read as another.")),

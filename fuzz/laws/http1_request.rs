@@ -5,7 +5,7 @@ use larder_semantics::scheme::Scheme;
 use larder_wire::http1::request::{ParsedRequest, parse};
 use larder_wire::http1::write;
 use larder_wire::message::fields::strip_hop_by_hop;
-use larder_wire::message::{HeadLimits, MAX_FIELDS, Reject, Request, Storage};
+use larder_wire::message::{FieldStorage, HeadLimits, MAX_FIELDS, Reject, Request};
 
 const LIMITS: HeadLimits = HeadLimits { head: 4096, target: 1024, scheme: Scheme::Http };
 
@@ -34,7 +34,7 @@ pub fn check(raw: &[u8]) {
 }
 
 fn read(raw: &[u8]) -> Result<Option<(Request, usize)>, Reject> {
-    let mut storage = Storage::new();
+    let mut storage = FieldStorage::new();
     Ok(match parse(raw, &LIMITS, &mut storage)? {
         ParsedRequest::Head(head, length) => Some((head.to_owned(), length)),
         ParsedRequest::Partial => None,
@@ -67,7 +67,7 @@ fn is_read_again(head: &Request) {
     }
     raw.extend_from_slice(head.fields.text());
     raw.extend_from_slice(b"\r\n");
-    let mut storage = Storage::new();
+    let mut storage = FieldStorage::new();
     let roomy = HeadLimits { head: raw.len() + 1, target: LIMITS.target, scheme: Scheme::Http };
     match parse(&raw, &roomy, &mut storage) {
         Ok(ParsedRequest::Head(again, length)) => {

@@ -3,7 +3,7 @@
 use larder_semantics::scheme::Scheme;
 use larder_wire::http2::head::{parse, trailers};
 use larder_wire::http2::hpack::{HpackDecoder, Section, TABLE, encode};
-use larder_wire::message::{Framing, HeadLimits, MAX_FIELDS, Storage};
+use larder_wire::message::{FieldStorage, Framing, HeadLimits, MAX_FIELDS};
 
 const LIMITS: HeadLimits = HeadLimits { head: 4096, target: 1024, scheme: Scheme::Http };
 
@@ -25,7 +25,7 @@ pub fn check(raw: &[u8]) {
 }
 
 fn is_clean(section: &Section, end_stream: bool) {
-    let mut storage = Storage::new();
+    let mut storage = FieldStorage::new();
     if let Ok(head) = parse(section, end_stream, &LIMITS, &mut storage) {
         assert!(head.target.len() <= LIMITS.target.max(LIMITS.head) && head.target.is_ascii());
         assert!(!head.authority.is_empty() && (head.framing == Framing::Empty) == end_stream);

@@ -2,7 +2,7 @@
 //! is not here.
 
 use crate::deadline::Alarms;
-use crate::socket::{Socket, through_either};
+use crate::socket::{RawSocket, through_either};
 use crate::tls::{TlsStream, Unasked};
 use bytes::BytesMut;
 use larder_counters::Counters;
@@ -39,7 +39,7 @@ pub(crate) enum IdleState {
 
 /// A connection's socket, or TLS over it.
 pub(crate) enum OriginSocket {
-    Plain(Socket),
+    Plain(RawSocket),
     Tls(Box<TlsStream>),
 }
 
@@ -233,7 +233,7 @@ mod tests {
         ours.set_nonblocking(true).unwrap();
         let socket = tokio::net::UnixStream::from_std(ours).unwrap();
         let shared = ConnectionShare::new(Arc::default(), Persistence::Keep);
-        let mut it = OriginConnection::new(OriginSocket::Plain(Socket::Unix(socket)), shared);
+        let mut it = OriginConnection::new(OriginSocket::Plain(RawSocket::Unix(socket)), shared);
         let mut read = async |it: &mut OriginConnection| {
             origin.write_all(&[b'x'; LARGE_READ]).unwrap();
             let mut sizes = Vec::new();

@@ -3,7 +3,7 @@
 use crate::address::OriginAddress;
 use crate::deadline::now;
 use crate::error::OriginError;
-use crate::socket::Socket;
+use crate::socket::RawSocket;
 use larder_stdx::clock::{self, Monotonic};
 use rustix::io::Errno;
 use socket2::{Domain, Type};
@@ -42,18 +42,18 @@ impl Dialer {
     }
 
     /// Opens a socket before `deadline`.
-    pub(crate) async fn dial(&self, deadline: Instant) -> Result<Socket, OriginError> {
+    pub(crate) async fn dial(&self, deadline: Instant) -> Result<RawSocket, OriginError> {
         match tokio::time::timeout_at(deadline, self.try_all(deadline)).await {
             Ok(result) => result,
             Err(_) => Err(OriginError::ConnectTimeout),
         }
     }
 
-    async fn try_all(&self, deadline: Instant) -> Result<Socket, OriginError> {
+    async fn try_all(&self, deadline: Instant) -> Result<RawSocket, OriginError> {
         let (host, port) = match &self.address {
             OriginAddress::Tcp(host, port) => (host, *port),
             OriginAddress::Unix(path) => {
-                return UnixStream::connect(path).await.map(Socket::Unix).map_err(|it| refused(&it));
+                return UnixStream::connect(path).await.map(RawSocket::Unix).map_err(|it| refused(&it));
             }
         };
         if let Some(ip) = self.address.ip() {
@@ -97,7 +97,7 @@ impl Dialer {
     }
 
     /// Opens a socket to the first of these that answers.
-    async fn try_each(&self, addresses: &[SocketAddr], deadline: Instant) -> Result<Socket, OriginError> {
+    async fn try_each(&self, addresses: &[SocketAddr], deadline: Instant) -> Result<RawSocket, OriginError> {
         let mut last = OriginError::ConnectTimeout;
         for (tried, address) in addresses.iter().enumerate() {
             // An address that swallows packets must leave time for those after it.
@@ -162,11 +162,11 @@ impl Dialer {
     }
 }
 
-async fn connect(address: SocketAddr) -> io::Result<Socket> {
+async fn connect(address: SocketAddr) -> io::Result<RawSocket> {
     let stream = TcpStream::connect(address).await?;
     // A request is one write; waiting for more to fill a segment with would only delay it.
     stream.set_nodelay(true)?;
-    Ok(Socket::Tcp(stream))
+    Ok(RawSocket::Tcp(stream))
 }
 
 fn refused(error: &io::Error) -> OriginError {
@@ -205,7 +205,7 @@ mod tests {
     use std::time::Duration;
 
     /// A dialer to a listener, whose name led to this address until now.
-    async fn moved_from(old: Ipv4Addr, port: u16, time: Duration) -> Result<Socket, OriginError> {
+    async fn moved_from(old: Ipv4Addr, port: u16, time: Duration) -> Result<RawSocket, OriginError> {
         let dialer = Dialer::new(OriginAddress::Tcp("localhost".to_owned(), port));
         let until = Monotonic(clock::monotonic().0 + KEPT);
         let addresses = Rc::from([SocketAddr::from((old, port))]);

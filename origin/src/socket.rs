@@ -8,17 +8,17 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
 /// A connection's socket.
-pub(crate) enum Socket {
+pub(crate) enum RawSocket {
     Tcp(TcpStream),
     Unix(UnixStream),
 }
 
-impl Socket {
+impl RawSocket {
     /// Does something with it as a socket of the system.
     pub(crate) fn as_socket<T>(&self, deed: impl FnOnce(SockRef<'_>) -> T) -> T {
         match self {
-            Socket::Tcp(it) => deed(SockRef::from(it)),
-            Socket::Unix(it) => deed(SockRef::from(it)),
+            RawSocket::Tcp(it) => deed(SockRef::from(it)),
+            RawSocket::Unix(it) => deed(SockRef::from(it)),
         }
     }
 }
@@ -83,6 +83,6 @@ macro_rules! through_either {
     };
 }
 
-through_either!(Socket: Tcp, Unix);
+through_either!(RawSocket: Tcp, Unix);
 
 pub(crate) use through_either;

@@ -5,7 +5,7 @@
 //! `close_notify` is an error here, so that a body that lasts until the connection closes cannot be cut short by a stranger
 //! (statement 6).
 
-use crate::socket::Socket;
+use crate::socket::RawSocket;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
@@ -104,7 +104,7 @@ impl OriginTls {
         &self,
         host: &str,
         offers: Offers,
-        socket: Socket,
+        socket: RawSocket,
     ) -> Result<TlsStream, String> {
         let name = ServerName::try_from(host.to_owned()).map_err(|it| it.to_string())?;
         let config = match offers {
@@ -201,7 +201,7 @@ impl ServerCertVerifier for Anybody {
 
 /// A stream through TLS.
 pub(crate) struct TlsStream {
-    socket: Socket,
+    socket: RawSocket,
     session: ClientConnection,
 }
 
@@ -223,7 +223,10 @@ impl TlsStream {
     }
 
     /// Takes in what has come, by `read`, which asks the kernel and does not wait: nothing of it should be plain text.
-    pub(crate) fn look(&mut self, mut read: impl FnMut(&Socket, &mut [u8]) -> io::Result<usize>) -> Unasked {
+    pub(crate) fn look(
+        &mut self,
+        mut read: impl FnMut(&RawSocket, &mut [u8]) -> io::Result<usize>,
+    ) -> Unasked {
         loop {
             // First what was taken in already, behind the end of the last response.
             match self.session.process_new_packets() {

@@ -1,7 +1,17 @@
 //! The remaining length of a response body, for every protocol: neither more nor less than announced.
 
 use crate::client_socket::ClientGone;
-use crate::handler::ResponseBody;
+
+/// The way in which the end of a response body is marked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ResponseBody {
+    /// No body follows, with any fields (HEAD, 204, 304).
+    None,
+    /// Exactly this many bytes; the reply writes `Content-Length` if the fields have none.
+    Length(u64),
+    /// Unknown: until the end of the stream for HTTP/2, chunked for HTTP/1.1, until close for HTTP/1.0.
+    Stream,
+}
 
 /// The rest of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

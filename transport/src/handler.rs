@@ -1,12 +1,16 @@
 //! The interface of the code that answers requests: the same for every protocol of clients.
 
 use crate::body::BodyPiece;
+use crate::body_length::ResponseBody;
 use crate::client_socket::ClientGone;
 use crate::proxy_protocol::MissingPreamble;
-use crate::{ResponseWriter, Synthetic, http1, http2};
+use crate::synthetic::{Synthetic, SyntheticSent};
+use crate::{ResponseWriter, http1, http2};
 use bytes::Bytes;
+use larder_semantics::date;
 use larder_semantics::field::FieldList;
 use larder_semantics::scheme::Scheme;
+use larder_stdx::clock;
 use larder_wire::message::{Reject, Request, RequestHead};
 use std::cell::Cell;
 use std::future::Future;
@@ -75,17 +79,6 @@ pub trait Handler: 'static {
     fn refusal(&self, status: u16, sentence: &str) -> Synthetic {
         Synthetic::page(status, sentence)
     }
-}
-
-/// The way in which the end of a response body is marked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ResponseBody {
-    /// No body follows, with any fields (HEAD, 204, 304).
-    None,
-    /// Exactly this many bytes; the reply writes `Content-Length` if the fields have none.
-    Length(u64),
-    /// Unknown: until the end of the stream for HTTP/2, chunked for HTTP/1.1, until close for HTTP/1.0.
-    Stream,
 }
 
 /// The amount of a body that a client can receive, if the rest is elsewhere.
@@ -366,5 +359,28 @@ impl Tunnel<'_> {
             ReplySide::Http1(it) => it.close(),
             ReplySide::Http2(it) => it.close().await,
         }
+    }
+}
+
+impl Synthetic {
+    /// Sends it at the slow speed.
+    pub async fn send(mut self, mut reply: Reply<'_>) -> SyntheticSent {
+        self.fields.push("Date", date::format(clock::wall()));
+        let status = self.status;
+        let complete = self.send_by(&mut reply).await;
+        let body = reply.body_bytes();
+        SyntheticSent { status, body, complete: complete && reply.finish(None).await.is_ok() }
+    }
+
+    async fn send_by(self, reply: &mut Reply<'_>) -> bool {
+        if reply.head(self.status, &self.fields, self.framing()).await.is_err() {
+            return false;
+        }
+        for piece in self.body {
+            if reply.piece(piece).await.is_err() {
+                return false;
+            }
+        }
+        true
     }
 }

@@ -18,7 +18,8 @@ pub mod tls;
 pub mod worker;
 
 pub use answer::ResponseWriter;
+pub use body_length::ResponseBody;
 pub use client_socket::ClientGone;
-pub use handler::{AnswerNow, Client, ClientDemand, Handler, Reply, RequestBody, ResponseBody, Tunnel};
+pub use handler::{AnswerNow, Client, ClientDemand, Handler, Reply, RequestBody, Tunnel};
 pub use proxy_protocol::MissingPreamble;
 pub use synthetic::{PLAIN_TEXT, Synthetic, SyntheticSent};

@@ -1,8 +1,9 @@
 //! A complete response that larder makes itself: error page, redirect, listing, JSON of the admin. One type for all of them, and one
 //! way to send it at each speed.
 
+use crate::answer::ResponseWriter;
 use crate::body::BodyPiece;
-use crate::{Reply, ResponseBody, ResponseWriter};
+use crate::body_length::ResponseBody;
 use bytes::Bytes;
 use larder_semantics::date;
 use larder_semantics::field::FieldList;
@@ -80,27 +81,6 @@ impl Synthetic {
     /// Whether its status allows a body (RFC 9110 §6.4.1).
     fn has_body(&self) -> bool {
         !matches!(self.status, 204 | 304)
-    }
-
-    /// Sends it at the slow speed.
-    pub async fn send(mut self, mut reply: Reply<'_>) -> SyntheticSent {
-        self.fields.push("Date", date::format(clock::wall()));
-        let status = self.status;
-        let complete = self.send_by(&mut reply).await;
-        let body = reply.body_bytes();
-        SyntheticSent { status, body, complete: complete && reply.finish(None).await.is_ok() }
-    }
-
-    async fn send_by(self, reply: &mut Reply<'_>) -> bool {
-        if reply.head(self.status, &self.fields, self.framing()).await.is_err() {
-            return false;
-        }
-        for piece in self.body {
-            if reply.piece(piece).await.is_err() {
-                return false;
-            }
-        }
-        true
     }
 
     /// Writes it at the fast speed in response to `method`; returns the bytes of body sent. `None`, with nothing written, if the

@@ -5,7 +5,7 @@
 
 use larder_semantics::scheme::Scheme;
 use larder_wire::http1::request::{ParsedRequest, parse};
-use larder_wire::message::{HeadLimits, Storage};
+use larder_wire::message::{FieldStorage, HeadLimits};
 use std::hint::black_box;
 use std::time::Instant;
 
@@ -24,7 +24,7 @@ fn main() {
             .map(|_| {
                 let start = Instant::now();
                 for _ in 0..HEADS {
-                    let mut storage = Storage::new();
+                    let mut storage = FieldStorage::new();
                     match parse(black_box(raw.as_bytes()), &limits, &mut storage) {
                         Ok(ParsedRequest::Head(head, length)) => {
                             black_box((head, length));

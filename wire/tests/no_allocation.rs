@@ -4,7 +4,7 @@
 use larder_semantics::scheme::Scheme;
 use larder_wire::envelope::Envelope;
 use larder_wire::http1::request::{ParsedRequest, parse};
-use larder_wire::message::{HeadLimits, Storage};
+use larder_wire::message::{FieldStorage, HeadLimits};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
@@ -46,7 +46,7 @@ fn a_head_is_read_in_place() {
     let before = ALLOCATIONS.get();
     let mut whole = 0;
     for raw in &heads {
-        let mut storage = Storage::new();
+        let mut storage = FieldStorage::new();
         if let Ok(ParsedRequest::Head(_, length)) = parse(raw.as_bytes(), &limits, &mut storage) {
             whole += usize::from(length == raw.len());
         }

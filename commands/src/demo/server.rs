@@ -9,7 +9,7 @@ use larder_semantics::scheme::Scheme;
 use larder_stdx::clock::{self, WallTime};
 use larder_wire::http1::request::{ParsedRequest, parse};
 use larder_wire::http1::write::{field, status_line};
-use larder_wire::message::{Framing, HeadLimits, Request, Storage, Version};
+use larder_wire::message::{FieldStorage, Framing, HeadLimits, Request, Version};
 use std::cell::{Cell, RefCell};
 use std::net::TcpListener;
 use std::rc::Rc;
@@ -57,7 +57,7 @@ async fn connection(mut stream: TcpStream, demo: &Demo) -> std::io::Result<()> {
     let mut buffer = Vec::new();
     loop {
         let request = loop {
-            let parsed = match parse(&buffer, &LIMITS, &mut Storage::new()) {
+            let parsed = match parse(&buffer, &LIMITS, &mut FieldStorage::new()) {
                 Ok(ParsedRequest::Head(head, length)) => Some((head.to_owned(), length)),
                 Ok(ParsedRequest::Partial) => None,
                 Err(reject) => return refuse(&mut stream, reject.status()).await,

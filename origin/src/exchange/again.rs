@@ -15,10 +15,10 @@ use std::task::{Context, Poll, ready};
 const MOST_REFUSALS: u32 = 2;
 
 /// A connection that is being opened in place of one that failed.
-pub(super) type Opening = Pin<Box<dyn Future<Output = Result<Opened, OriginError>>>>;
+pub(super) type Opening = Pin<Box<dyn Future<Output = Result<OpenedChannel, OriginError>>>>;
 
 /// That connection.
-pub(super) struct Opened {
+pub(super) struct OpenedChannel {
     codec: Codec,
     /// Where it leads, if to another origin.
     elsewhere: Option<(Permit, GroupAttempt)>,
@@ -39,7 +39,7 @@ impl ExchangeState {
         while let ExchangeLink::Opening { opening, is_elsewhere } = &mut self.link {
             let is_elsewhere = *is_elsewhere;
             match ready!(opening.as_mut().poll(cx)) {
-                Ok(Opened { codec, elsewhere }) => {
+                Ok(OpenedChannel { codec, elsewhere }) => {
                     if let Some((permit, attempt)) = elsewhere {
                         self.origin = permit.origin().clone();
                         self.origin.count_request();
@@ -133,7 +133,7 @@ impl ExchangeState {
         self.link = ExchangeLink::Closed;
         let opening = Box::pin(async move {
             let codec = origin.fresh_channel(needs).await?;
-            Ok(Opened { codec, elsewhere: None })
+            Ok(OpenedChannel { codec, elsewhere: None })
         });
         self.link = ExchangeLink::Opening { opening, is_elsewhere: false };
     }
@@ -163,7 +163,7 @@ impl ExchangeState {
         let needs = self.request.needs();
         let again = async move {
             let (permit, attempt, codec) = attempt.again(needs).await?;
-            Ok(Opened { codec, elsewhere: Some((permit, attempt)) })
+            Ok(OpenedChannel { codec, elsewhere: Some((permit, attempt)) })
         };
         self.link = ExchangeLink::Opening { opening: Box::pin(again), is_elsewhere: true };
         self.wake_reader();

@@ -9,7 +9,7 @@ use crate::outbox::SendProgress;
 use crate::worker::{Expired, ReadPhase};
 use crate::{ResponseWriter, Synthetic, http2};
 use larder_wire::http1::request::{ParsedRequest, parse};
-use larder_wire::message::{Framing, HeadLimits, Reject, Request, Storage, Version};
+use larder_wire::message::{FieldStorage, Framing, HeadLimits, Reject, Request, Version};
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -394,7 +394,7 @@ fn take<H: Handler>(
 ) -> AnsweringEnd {
     let worker = &*connection.link.worker;
     while *consumed < bytes.len() {
-        let mut storage = Storage::new();
+        let mut storage = FieldStorage::new();
         let (head, length) = match parse(&bytes[*consumed..], limits, &mut storage) {
             Ok(ParsedRequest::Head(head, length)) => (head, length),
             Ok(ParsedRequest::Partial) => return AnsweringEnd::All,

@@ -3,9 +3,8 @@
 use super::Http1Tunnel;
 use super::connection::{Http1Connection, KeepAlive};
 use crate::body::BodyPiece;
-use crate::body_length::BodyRest;
+use crate::body_length::{BodyRest, ResponseBody};
 use crate::client_socket::ClientGone;
-use crate::handler::ResponseBody;
 use larder_semantics::field::FieldList;
 use larder_wire::http1::chunked;
 use larder_wire::http1::write;

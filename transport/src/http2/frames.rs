@@ -16,7 +16,7 @@ use larder_wire::http2::frame::{
 };
 use larder_wire::http2::hpack::Section;
 use larder_wire::http2::{ErrorCode, PREFACE, head};
-use larder_wire::message::{Framing, HeadLimits, Reject, RequestHead, Storage};
+use larder_wire::message::{FieldStorage, Framing, HeadLimits, Reject, RequestHead};
 use std::rc::Rc;
 
 /// The most frames of one field section. Its size is limited as well; this limits frames without a byte.
@@ -325,7 +325,7 @@ impl<H: Handler> Taking<'_, H> {
             }
             return self.reset(id, ErrorCode::RefusedStream, ClientGone::Closed);
         }
-        let mut storage = Storage::new();
+        let mut storage = FieldStorage::new();
         match head::parse(section, end_stream, self.limits, &mut storage) {
             Ok(head) if head.protocol.is_some() && !self.connection.offers_upgrades => {
                 self.refuse(id, Reject::Pseudo, end_stream)

@@ -7,7 +7,7 @@ use super::lines::{self, BadLines};
 use crate::message::facts::{FieldCount, MessageFacts, is_token_byte, length};
 use crate::message::target::{self, SplitTarget};
 use crate::message::{
-    Framing, HeadLimits, MAX_FIELDS, Reject, RequestHead, Storage, Version, expects_continue,
+    FieldStorage, Framing, HeadLimits, MAX_FIELDS, Reject, RequestHead, Version, expects_continue,
 };
 use larder_semantics::field::Field;
 use larder_semantics::scheme::Scheme;
@@ -30,7 +30,7 @@ pub enum ParsedRequest<'a> {
 pub fn parse<'a, 'b: 'a>(
     buffer: &'b [u8],
     limits: &HeadLimits,
-    storage: &'a mut Storage<'b>,
+    storage: &'a mut FieldStorage<'b>,
 ) -> Result<ParsedRequest<'a>, Reject> {
     let window = &buffer[..buffer.len().min(limits.head)];
     let mut room = [const { MaybeUninit::<httparse::Header<'b>>::uninit() }; MAX_FIELDS];
@@ -66,7 +66,7 @@ fn plain_line(raw: &httparse::Request<'_, '_>, head: &[u8]) -> Option<usize> {
 fn parse_oddly<'a, 'b: 'a>(
     buffer: &'b [u8],
     limits: &HeadLimits,
-    storage: &'a mut Storage<'b>,
+    storage: &'a mut FieldStorage<'b>,
 ) -> Result<ParsedRequest<'a>, Reject> {
     let window = &buffer[..buffer.len().min(limits.head)];
     let skipped = if window.starts_with(b"\r\n") { 2 } else { 0 };
@@ -131,7 +131,7 @@ fn read_head<'a, 'b: 'a>(
     head: &'b [u8],
     line: &'b [u8],
     scheme: Scheme,
-    storage: &'a mut Storage<'b>,
+    storage: &'a mut FieldStorage<'b>,
 ) -> Result<RequestHead<'a>, Reject> {
     let mut room = [const { MaybeUninit::<httparse::Header<'b>>::uninit() }; MAX_FIELDS];
     let mut raw = httparse::Request::new(&mut []);
@@ -150,7 +150,7 @@ fn read_head<'a, 'b: 'a>(
 fn judge<'a, 'b: 'a>(
     raw: &httparse::Request<'_, 'b>,
     scheme: Scheme,
-    storage: &'a mut Storage<'b>,
+    storage: &'a mut FieldStorage<'b>,
 ) -> Result<RequestHead<'a>, Reject> {
     let (Some(method), Some(target), Some(version)) = (raw.method, raw.path, raw.version) else {
         return Err(Reject::RequestLine);

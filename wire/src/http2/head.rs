@@ -5,7 +5,7 @@ use super::hpack::{Flaw, Section};
 use crate::message::facts::{FieldCount, MessageFacts};
 use crate::message::fields::is_allowed_trailer;
 use crate::message::{
-    Framing, HeadLimits, Reject, RequestHead, Storage, Version, expects_continue, facts, target,
+    FieldStorage, Framing, HeadLimits, Reject, RequestHead, Version, expects_continue, facts, target,
 };
 use larder_semantics::field::{Field, FieldList, is_token};
 use larder_semantics::scheme::Scheme;
@@ -42,7 +42,7 @@ pub fn parse<'a>(
     section: &'a Section,
     end_stream: bool,
     limits: &HeadLimits,
-    storage: &'a mut Storage<'a>,
+    storage: &'a mut FieldStorage<'a>,
 ) -> Result<RequestHead<'a>, Reject> {
     if section.is_too_large() {
         return Err(Reject::HeadTooLarge);

@@ -9,7 +9,7 @@ mod status;
 pub(crate) mod target;
 
 pub(crate) use request::expects_continue;
-pub use request::{HeadLimits, Reject, Request, RequestHead, Storage};
+pub use request::{FieldStorage, HeadLimits, Reject, Request, RequestHead};
 pub use response::{BadResponse, ResponseHead};
 pub use status::reason;
 pub use target::is_authority;

@@ -203,13 +203,13 @@ impl RequestHead<'_> {
     }
 }
 
-/// Storage for the field lines of one head, on the caller's stack. Creating it costs nothing: use a new one for each
+/// FieldStorage for the field lines of one head, on the caller's stack. Creating it costs nothing: use a new one for each
 /// head.
-pub struct Storage<'a> {
+pub struct FieldStorage<'a> {
     fields: [MaybeUninit<Field<'a>>; MAX_FIELDS],
 }
 
-impl<'a> Storage<'a> {
+impl<'a> FieldStorage<'a> {
     /// Empty storage.
     #[must_use]
     #[inline]
@@ -226,7 +226,7 @@ impl<'a> Storage<'a> {
         })
     }
 
-    /// The first `count` fields, from [`Storage::extend`].
+    /// The first `count` fields, from [`FieldStorage::extend`].
     pub(crate) fn view(&self, count: usize) -> &[Field<'a>] {
         // SAFETY: see below; no more is returned than was written.
         unsafe { std::slice::from_raw_parts(self.fields.as_ptr().cast(), count.min(MAX_FIELDS)) }
@@ -245,7 +245,7 @@ impl<'a> Storage<'a> {
     }
 }
 
-impl Default for Storage<'_> {
+impl Default for FieldStorage<'_> {
     fn default() -> Self {
         Self::new()
     }

@@ -67,7 +67,7 @@ fn reason_of_error(status: u16) -> &'static str {
         504 => "Gateway Timeout",
         505 => "HTTP Version Not Supported",
         506 => "Variant Also Negotiates",
-        507 => "Insufficient Storage",
+        507 => "Insufficient FieldStorage",
         508 => "Loop Detected",
         510 => "Not Extended",
         511 => "Network Authentication Required",

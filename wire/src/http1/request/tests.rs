@@ -15,7 +15,7 @@ const LIMITS: HeadLimits = HeadLimits { head: 16 * 1024, target: 256, scheme: Sc
 #[track_caller]
 fn read(raw: &[u8]) -> Result<Request, Reject> {
     let text = String::from_utf8_lossy(raw);
-    let mut storage = Storage::new();
+    let mut storage = FieldStorage::new();
     match parse(raw, &LIMITS, &mut storage)? {
         ParsedRequest::Head(head, length) => {
             assert_eq!(raw.len(), length, "{text:?}");
@@ -173,7 +173,7 @@ fn over_tls_an_absolute_form_is_https() {
     let read = |line: &str| {
         let text = format!("{line}\r\nHost: a\r\n\r\n");
         let limits = HeadLimits { scheme: Scheme::Https, ..LIMITS };
-        match parse(text.as_bytes(), &limits, &mut Storage::new()) {
+        match parse(text.as_bytes(), &limits, &mut FieldStorage::new()) {
             Ok(ParsedRequest::Head(it, _)) => Ok((it.scheme, it.authority.to_owned(), it.target.to_owned())),
             Ok(ParsedRequest::Partial) => panic!("{line} is whole"),
             Err(reject) => Err(reject),
@@ -458,7 +458,7 @@ fn connections() {
     #[track_caller]
     fn keeps(version: &str, fields: &str, expected: bool) {
         let raw = format!("GET / {version}\r\nHost: a\r\n{fields}\r\n");
-        let mut storage = Storage::new();
+        let mut storage = FieldStorage::new();
         match parse(raw.as_bytes(), &LIMITS, &mut storage) {
             Ok(ParsedRequest::Head(head, _)) => assert_eq!(expected, head.keep_alive, "{raw:?}"),
             other => panic!("{raw:?}: {other:?}"),
@@ -506,7 +506,7 @@ fn expectations() {
 fn bounds() {
     let limits = HeadLimits { head: 64, target: 8, scheme: Scheme::Http };
     let check = |raw: &str, expected: Result<usize, Reject>| {
-        let mut storage = Storage::new();
+        let mut storage = FieldStorage::new();
         let found = parse(raw.as_bytes(), &limits, &mut storage).map(|it| match it {
             ParsedRequest::Head(_, length) => length,
             ParsedRequest::Partial => 0,
@@ -554,7 +554,7 @@ fn what_can_only_be_wrong_is_not_waited_for() {
         (b"GET / HTTP/1.1\r\nHost: a\n", LineEnd),
         (b"GET / HTTP/1.1\r\nA: b\rc", LineEnd),
     ] {
-        match parse(raw, &LIMITS, &mut Storage::new()) {
+        match parse(raw, &LIMITS, &mut FieldStorage::new()) {
             Err(it) => assert_eq!(why, it, "{raw:?}"),
             other => panic!("{raw:?}: {other:?}"),
         }
@@ -622,7 +622,7 @@ fn told(parsed: Result<ParsedRequest<'_>, Reject>) -> Result<Option<(usize, Stri
 }
 
 fn outcome(raw: &[u8]) -> Result<Option<(usize, String)>, Reject> {
-    told(parse(raw, &LIMITS, &mut Storage::new()))
+    told(parse(raw, &LIMITS, &mut FieldStorage::new()))
 }
 
 proptest! {
@@ -631,7 +631,7 @@ proptest! {
     fn one_look_says_what_many_do(raw in nearly()) {
         let begun = [b"GET / HTTP/1.1\r\nHost: a\r\n", &raw[..]].concat();
         for it in [&raw, &begun] {
-            prop_assert_eq!(told(parse_oddly(it, &LIMITS, &mut Storage::new())), outcome(it));
+            prop_assert_eq!(told(parse_oddly(it, &LIMITS, &mut FieldStorage::new())), outcome(it));
         }
     }
 
@@ -690,7 +690,7 @@ fn a_target_stays_as_it_came() {
     for target in ["/a/b-._~!$&'()*+,;=:@%2f%5B?c=d&e/?f", "/a|b{c}[d]^\"<>\\`", "/%2e%2E/%zz%00%?a[]", "/%"]
     {
         let head = format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n");
-        let mut storage = Storage::new();
+        let mut storage = FieldStorage::new();
         match parse(head.as_bytes(), &LIMITS, &mut storage) {
             Ok(ParsedRequest::Head(head, _)) => {
                 assert_eq!((target, target), (head.target, &*head.to_owned().target))

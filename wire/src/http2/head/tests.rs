@@ -10,7 +10,7 @@ fn with<T>(text: &str, end_stream: bool, see: impl FnOnce(Result<RequestHead<'_>
     let mut section = Section::default();
     section.begin(LIMITS.head);
     fill(text, &mut section);
-    let mut storage = Storage::new();
+    let mut storage = FieldStorage::new();
     see(parse(&section, end_stream, &LIMITS, &mut storage))
 }
 

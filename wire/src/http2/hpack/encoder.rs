@@ -73,7 +73,7 @@ struct EncoderEntry {
 
 /// The result of a lookup.
 #[derive(Clone, Copy)]
-enum Found {
+enum FoundEntry {
     /// Its index (RFC 7541 §2.3.3).
     At(usize),
     /// Sent once.
@@ -318,9 +318,9 @@ impl Table {
         }
         let hash = hash(literal.bytes);
         match self.find(hash, |it| it == literal.bytes) {
-            Found::At(index) => Known::Field(index),
-            Found::Once => Known::Due,
-            Found::Nothing => {
+            FoundEntry::At(index) => Known::Field(index),
+            FoundEntry::Once => Known::Due,
+            FoundEntry::Nothing => {
                 self.set(hash, Place(tag(hash)));
                 if literal.place > 0 { Known::No } else { self.known_name(literal) }
             }
@@ -331,9 +331,9 @@ impl Table {
         let name = &literal.bytes[..literal.value];
         let hash = hash(name);
         match self.find(hash, |it| it.starts_with(name)) {
-            Found::At(index) => Known::Name(index),
-            Found::Once => Known::Due,
-            Found::Nothing => {
+            FoundEntry::At(index) => Known::Name(index),
+            FoundEntry::Once => Known::Due,
+            FoundEntry::Nothing => {
                 self.set(hash, Place(tag(hash)));
                 Known::No
             }
@@ -342,7 +342,7 @@ impl Table {
 
     /// Searches an entry with a literal for which `is_it` is true.
     #[inline]
-    fn find(&self, hash: u64, is_it: impl Fn(&[u8]) -> bool) -> Found {
+    fn find(&self, hash: u64, is_it: impl Fn(&[u8]) -> bool) -> FoundEntry {
         let (first, tag) = (first_of(hash), tag(hash));
         for probe in 0..PROBES {
             let place = self.places[(first + probe) % PLACES];
@@ -350,14 +350,14 @@ impl Table {
                 continue;
             }
             if place.0 & HAS_ENTRY == 0 {
-                return Found::Once;
+                return FoundEntry::Once;
             }
             let at = self.newer_than(place);
             if at < self.count && is_it(self.literal(place.0 as u16)) {
-                return Found::At(super::table::STATIC.len() + 1 + usize::from(at));
+                return FoundEntry::At(super::table::STATIC.len() + 1 + usize::from(at));
             }
         }
-        Found::Nothing
+        FoundEntry::Nothing
     }
 
     /// The number of entries newer than that of a slot, which may have been evicted.
