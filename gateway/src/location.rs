@@ -109,8 +109,8 @@ mod tests {
 
     #[track_caller]
     fn check(reference: &str, expect: Option<&str>) {
-        let own =
-            ["http://127.0.0.1:8000", "http://app.internal", "http://[::1]:81"].map(|it| it.parse().unwrap());
+        let own = [("127.0.0.1", 8000), ("app.internal", 80), ("::1", 81)]
+            .map(|(host, port)| OriginAddress::Tcp(host.to_owned(), port));
         let found = written_back(&own, Scheme::Https, "h:8443", reference);
         assert_eq!(expect, found.as_deref(), "{reference}");
     }
@@ -174,12 +174,12 @@ mod tests {
 
     #[test]
     fn what_is_kept_for_any_host_names_none() {
-        let own = ["http://app:8000".parse().unwrap()];
+        let own = [OriginAddress::Tcp("app".to_owned(), 8000)];
         let found = |it: &str| written_back(&own, Scheme::Http, "", it);
         assert_eq!(Some("/a?b".to_owned()), found("http://app:8000/a?b"));
         assert_eq!(Some("/".to_owned()), found("http://app:8000"));
         assert_eq!(Some("/.//evil/x".to_owned()), found("http://app:8000//evil/x"));
-        let on_socket = ["unix:/run/app".parse().unwrap()];
+        let on_socket = [OriginAddress::Unix("/run/app".into())];
         assert_eq!(Some("/x".to_owned()), written_back(&on_socket, Scheme::Http, "", "http://localhost/x"));
     }
 }

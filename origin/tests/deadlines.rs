@@ -238,7 +238,7 @@ fn no_connection_in_time() {
     let counters = std::sync::Arc::<larder_counters::Counters>::default();
     let limits = OriginLimits { connect: SHORT, ..limits() };
     let origin = larder_origin::OriginPool::new(
-        format!("http://{address}").parse().unwrap(),
+        larder_origin::OriginAddress::Tcp(address.ip().to_string(), address.port()),
         limits,
         counters.clone(),
     );

@@ -58,7 +58,7 @@ fn over_a_unix_socket() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("app.sock");
     let scripted = Scripted::unix(&path, obliging);
-    let address: OriginAddress = format!("unix:{}:", path.display()).parse().unwrap();
+    let address: OriginAddress = OriginAddress::Unix(path);
     assert_eq!(scripted.address, address);
     let (origin, counters) = client(&scripted, limits());
     run(async {
@@ -73,7 +73,7 @@ fn over_a_unix_socket() {
 fn by_name() {
     let scripted = Scripted::tcp(obliging);
     let OriginAddress::Tcp(_, port) = scripted.address else { unreachable!() };
-    let address: OriginAddress = format!("http://localhost:{port}").parse().unwrap();
+    let address: OriginAddress = OriginAddress::Tcp("localhost".to_owned(), port);
     let origin = OriginPool::new(address, limits(), Arc::default());
     run(async { assert_eq!("200 ok", fetch(&origin).await) });
 }
@@ -175,12 +175,12 @@ fn who_sends_a_body_to_head_is_trusted_with_the_rest() {
 fn what_nobody_could_connect_to() {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     for (address, expect) in [
-        (format!("http://127.0.0.1:{port}"), "Connection refused"),
-        ("unix:/nowhere/at.all".to_owned(), "No such file or directory"),
-        ("http://name.invalid:80".to_owned(), "the name name.invalid cannot be resolved"),
+        (OriginAddress::Tcp("127.0.0.1".to_owned(), port), "Connection refused"),
+        (OriginAddress::Unix("/nowhere/at.all".into()), "No such file or directory"),
+        (OriginAddress::Tcp("name.invalid".to_owned(), 80), "the name name.invalid cannot be resolved"),
     ] {
         let counters = Arc::<larder_counters::Counters>::default();
-        let origin = OriginPool::new(address.parse().unwrap(), limits(), counters.clone());
+        let origin = OriginPool::new(address.clone(), limits(), counters.clone());
         run(async {
             match origin.send(get()).await.map(|_| ()) {
                 Err(OriginError::Connect(why)) => assert!(why.starts_with(expect), "{address}: {why}"),
