@@ -138,7 +138,7 @@ impl Admin {
         }
         if tier != ListedTier::Ram {
             disk.limit = room - told.objects.len();
-            if let Err(Slow) = self.list_disk(&mut told, disk, began).await {
+            if let Err(Slow) = self.list_disk(&mut told, disk, tier.of_disk(), began).await {
                 return problem(
                     503,
                     "The disk does not respond, or another listing of it is in progress; retry.",
@@ -161,6 +161,7 @@ impl Admin {
         &self,
         told: &mut KnownPage,
         query: below::DiskListingQuery,
+        those: below::Those,
         began: u64,
     ) -> Result<(), Slow> {
         let Some(disk) = self.gateway.tiers.disk.clone() else { return Ok(()) };
@@ -173,7 +174,7 @@ impl Admin {
             return Ok(());
         }
         let until = (began + ANSWER).max(precise_micros() + DISK);
-        let page = match self.page_of_disk(disk.clone(), query, until).await {
+        let page = match self.page_of_disk(disk.clone(), query, those, until).await {
             Ok(page) => page,
             Err(Slow) if is_all => return Err(Slow),
             // What RAM has is an answer all the same.
@@ -193,10 +194,11 @@ impl Admin {
         &self,
         disk: Arc<DiskTier>,
         query: below::DiskListingQuery,
+        those: below::Those,
         until: u64,
     ) -> Result<below::DiskListingPage, Slow> {
         let store = self.gateway.store.clone();
-        self.reading_disk(move || disk.list(&store, &query, until)).await
+        self.reading_disk(move || disk.list(&store, &query, those, until)).await
     }
 
     /// Does what may wait for the device, one at a time.

@@ -91,8 +91,8 @@ pub enum SortDirection {
     Descending,
 }
 
-/// What is to be listed.
-pub struct ListingQuery {
+/// A query for a page of entries: of RAM, or with the sort orders and cursors of another tier.
+pub struct ListingQuery<Sort = ListingSort, Cursor = ListingCursor> {
     /// Of which keys; `None` of all.
     pub pattern: Option<Pattern>,
     /// With a variant that has this tag.
@@ -100,13 +100,13 @@ pub struct ListingQuery {
     /// Whose newest variant has such a status.
     pub status: Option<RangeInclusive<u16>>,
     /// By what.
-    pub sort: ListingSort,
+    pub sort: Sort,
     /// Which end first.
     pub order: SortDirection,
     /// How many, [`MOST`] at most.
     pub limit: usize,
     /// Only what comes behind this.
-    pub after: Option<ListingCursor>,
+    pub after: Option<Cursor>,
 }
 
 /// A place in a sorted listing: it means the same after anything was stored or removed.

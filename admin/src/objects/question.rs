@@ -41,6 +41,13 @@ enum Behind {
     Disk(Option<below::DiskListingCursor>),
 }
 
+impl ListedTier {
+    /// Of which keys on disk.
+    pub fn of_disk(self) -> below::Those {
+        if self == ListedTier::Disk { below::Those::OnDisk } else { below::Those::OnDiskAlone }
+    }
+}
+
 impl Question {
     /// Reads a query. What `tier`, `sort`, `order` and `limit` may be was held against the row in `table`.
     ///
@@ -104,7 +111,6 @@ impl Question {
         };
         let (disk_sort, disk_order) = on_disk(sort, order);
         let disk = below::DiskListingQuery {
-            those: if tier == ListedTier::Disk { below::Those::OnDisk } else { below::Those::OnDiskAlone },
             pattern: pattern(),
             tag: tag(),
             status,

@@ -7,14 +7,13 @@ use super::index::{KnownRecord, SlotSummary};
 use super::segment::Segment;
 use super::{DiskShared, DiskTier, head};
 use crate::entry::{Stored, StoredBody};
-use crate::listing::{MOST, Pattern, SortDirection};
+use crate::listing::{ListingQuery, MOST, SortDirection};
 use crate::ram::Store;
 use larder_semantics::tags;
 use larder_stdx::clock::precise_micros;
 use larder_transport::body::FileSlice;
 use larder_wire::envelope::Envelope;
 use larder_wire::segment::{HEADER, RecordHeader, RecordKind, RecordPart as Spot, UNIT, sum};
-use std::ops::RangeInclusive;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
@@ -47,25 +46,8 @@ pub enum Those {
     OnDiskAlone,
 }
 
-/// What is to be listed.
-pub struct DiskListingQuery {
-    /// Of which keys.
-    pub those: Those,
-    /// Whose text fits; `None` is all.
-    pub pattern: Option<Pattern>,
-    /// With a variant that has this tag.
-    pub tag: Option<String>,
-    /// Whose newest variant has such a status.
-    pub status: Option<RangeInclusive<u16>>,
-    /// By what.
-    pub sort: DiskListingSort,
-    /// Which end first.
-    pub order: SortDirection,
-    /// How many, [`MOST`] at most.
-    pub limit: usize,
-    /// Only what comes behind this.
-    pub after: Option<DiskListingCursor>,
-}
+/// A query for a page of entries on disk.
+pub type DiskListingQuery = ListingQuery<DiskListingSort, DiskListingCursor>;
 
 /// A place in a sorted listing: it means the same after anything was written or removed, and after a restart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,7 +93,7 @@ impl DiskTier {
     /// device: until the monotonic microsecond `until`, and a little longer where hardly anything was read by then. No
     /// use is noted, and nothing is forgotten that cannot be read.
     #[must_use]
-    pub fn list(&self, store: &Store, query: &DiskListingQuery, until: u64) -> DiskListingPage {
+    pub fn list(&self, store: &Store, query: &DiskListingQuery, those: Those, until: u64) -> DiskListingPage {
         let walk = DiskIndexWalk::over(self.base(), query);
         let limit = query.limit.clamp(1, MOST);
         let (mut looked_at, mut last, mut listed) = (0, None, Vec::new());
@@ -121,7 +103,7 @@ impl DiskTier {
             }
             looked_at += 1;
             last = Some(walk.place(*it));
-            listed.extend(self.asked_for(store, query, it.hash));
+            listed.extend(self.asked_for(store, query, those, it.hash));
         }
         let left = walk.behind - looked_at;
         DiskListingPage { keys: walk.keys, looked_at, left, listed, next: last.filter(|_| left > 0) }
@@ -139,11 +121,17 @@ impl DiskTier {
         self.base().index.keys()
     }
 
-    fn asked_for(&self, store: &Store, query: &DiskListingQuery, hash: u64) -> Option<DiskKeyEntries> {
-        let DiskListingQuery { those, pattern, tag, status, .. } = query;
+    fn asked_for(
+        &self,
+        store: &Store,
+        query: &DiskListingQuery,
+        those: Those,
+        hash: u64,
+    ) -> Option<DiskKeyEntries> {
+        let ListingQuery { pattern, tag, status, .. } = query;
         let is_of_those = |key: &[u8]| {
             pattern.as_ref().is_none_or(|it| it.is_in(key))
-                && (*those == Those::OnDisk || store.inspect(store.hash(key)).is_none())
+                && (those == Those::OnDisk || store.inspect(store.hash(key)).is_none())
         };
         let found = self.found(store, hash, is_of_those)?;
         let has_status = status.as_ref().is_none_or(|it| it.contains(&found.variants[0].meta.status));

@@ -13,16 +13,7 @@ use larder_stdx::clock::precise_micros;
 const NEVER: u64 = u64::MAX;
 
 fn query(sort: DiskListingSort, order: SortDirection) -> DiskListingQuery {
-    DiskListingQuery {
-        those: Those::OnDisk,
-        pattern: None,
-        tag: None,
-        status: None,
-        sort,
-        order,
-        limit: 100,
-        after: None,
-    }
+    DiskListingQuery { pattern: None, tag: None, status: None, sort, order, limit: 100, after: None }
 }
 
 fn key(it: &DiskKeyEntries) -> String {
@@ -55,12 +46,13 @@ fn one_by_one(
     disk: &DiskTier,
     store: &Store,
     mut query: DiskListingQuery,
+    those: Those,
     mut between: impl FnMut(),
 ) -> Vec<String> {
     query.limit = 1;
     let mut all = Vec::new();
     for _ in 0..1000 {
-        let page = disk.list(store, &query, NEVER);
+        let page = disk.list(store, &query, those, NEVER);
         all.extend(keys(&page));
         query.after = page.next;
         if query.after.is_none() {
@@ -82,9 +74,15 @@ fn each_sort_has_its_order_and_each_page_goes_on() {
     let mut tier = ten(&store);
     for _ in 0..2 {
         for sort in [DiskListingSort::Written, DiskListingSort::Size] {
-            let up = one_by_one(tier.disk(), &store, query(sort, SortDirection::Ascending), || {});
+            let up =
+                one_by_one(tier.disk(), &store, query(sort, SortDirection::Ascending), Those::OnDisk, || {});
             assert_eq!(numbered(0..10), up, "{sort:?}");
-            let down = keys(&tier.disk().list(&store, &query(sort, SortDirection::Descending), NEVER));
+            let down = keys(&tier.disk().list(
+                &store,
+                &query(sort, SortDirection::Descending),
+                Those::OnDisk,
+                NEVER,
+            ));
             assert_eq!(numbered((0..10).rev()), down, "{sort:?}");
         }
         tier.restart();
@@ -97,7 +95,12 @@ fn uses_are_counted_up_to_a_bound() {
     let tier = ten(&store);
     (0..3).for_each(|_| drop(tier.get("http://a/4").unwrap()));
     (0..100).for_each(|_| drop(tier.get("http://a/0").unwrap()));
-    let page = tier.disk().list(&store, &query(DiskListingSort::Hits, SortDirection::Descending), NEVER);
+    let page = tier.disk().list(
+        &store,
+        &query(DiskListingSort::Hits, SortDirection::Descending),
+        Those::OnDisk,
+        NEVER,
+    );
     let hits: Vec<_> = page.listed.iter().map(|it| (key(it), it.hits)).take(3).collect();
     let expect = [("http://a/0", 63), ("http://a/4", 3), ("http://a/9", 0)];
     assert_eq!(expect.map(|it| (it.0.to_owned(), it.1))[..], hits);
@@ -112,7 +115,7 @@ fn a_search_reads_keys_statuses_and_tags() {
     let check = |change: fn(&mut DiskListingQuery), expect: &[&str]| {
         let mut query = query(DiskListingSort::Written, SortDirection::Ascending);
         change(&mut query);
-        let page = tier.disk().list(&store, &query, NEVER);
+        let page = tier.disk().list(&store, &query, Those::OnDisk, NEVER);
         assert_eq!(
             (expect, 11, 0),
             (&keys(&page).iter().map(|it| &**it).collect::<Vec<_>>()[..], page.looked_at, page.left)
@@ -137,7 +140,7 @@ fn a_page_ends_with_its_time_and_the_next_one_goes_on() {
     let mut left = Vec::new();
     for _ in 0..100 {
         // Its time is over before it begins.
-        let page = tier.disk().list(&store, &query, precise_micros());
+        let page = tier.disk().list(&store, &query, Those::OnDisk, precise_micros());
         left.push(page.left);
         query.after = page.next;
         if page.next.is_none() {
@@ -154,13 +157,19 @@ fn what_comes_and_goes_between_two_pages_moves_nothing() {
     let store = sample::store(16 << 20);
     let tier = ten(&store);
     let mut turn = 0;
-    let all = one_by_one(tier.disk(), &store, query(DiskListingSort::Size, SortDirection::Ascending), || {
-        tier.put(&format!("http://b/{turn}"), of(&store, 1, 200, "t"));
-        if turn < 3 {
-            tier.disk().remove(format!("http://a/{turn}").as_bytes());
-        }
-        turn += 1;
-    });
+    let all = one_by_one(
+        tier.disk(),
+        &store,
+        query(DiskListingSort::Size, SortDirection::Ascending),
+        Those::OnDisk,
+        || {
+            tier.put(&format!("http://b/{turn}"), of(&store, 1, 200, "t"));
+            if turn < 3 {
+                tier.disk().remove(format!("http://a/{turn}").as_bytes());
+            }
+            turn += 1;
+        },
+    );
     assert_eq!(numbered(0..10), all);
 }
 
@@ -169,14 +178,14 @@ fn what_is_purged_is_not_listed() {
     let store = sample::store(16 << 20);
     let tier = ten(&store);
     let all = |which| {
-        one_by_one(
-            tier.disk(),
-            &store,
-            DiskListingQuery { those: which, ..query(DiskListingSort::Size, SortDirection::Ascending) },
-            || {},
-        )
+        one_by_one(tier.disk(), &store, query(DiskListingSort::Size, SortDirection::Ascending), which, || {})
     };
-    let page = tier.disk().list(&store, &query(DiskListingSort::Size, SortDirection::Ascending), NEVER);
+    let page = tier.disk().list(
+        &store,
+        &query(DiskListingSort::Size, SortDirection::Ascending),
+        Those::OnDisk,
+        NEVER,
+    );
     let url = |key: &str| PurgeScope::Url(key.as_bytes().into());
     for (key, strength) in [("http://a/3", Strength::Hard), ("http://a/4", Strength::Soft)] {
         store.purge(PurgeRule { scope: url(key), strength, positions: Vec::new() });
@@ -199,7 +208,12 @@ fn all_variants_of_a_key_are_one() {
         stored.marks.born = store.born();
         tier.put("http://a/", Arc::new(stored));
     }
-    let page = tier.disk().list(&store, &query(DiskListingSort::Size, SortDirection::Ascending), NEVER);
+    let page = tier.disk().list(
+        &store,
+        &query(DiskListingSort::Size, SortDirection::Ascending),
+        Those::OnDisk,
+        NEVER,
+    );
     assert_eq!((1, 1, 2), (page.keys, page.listed.len(), page.listed[0].variants.len()));
     let found = tier.disk().inspect(&store, page.listed[0].id).unwrap();
     assert_eq!([true, true], [0, 1].map(|at| !found.variants[at].variant.is_empty()));
@@ -212,7 +226,12 @@ fn what_cannot_be_read_is_passed_over() {
     let tier = ten(&store);
     let fail = Fail { first: 3, count: 1, errno: Errno::IO };
     tier.calls.faults.plan(Some(fail));
-    let page = tier.disk().list(&store, &query(DiskListingSort::Size, SortDirection::Ascending), NEVER);
+    let page = tier.disk().list(
+        &store,
+        &query(DiskListingSort::Size, SortDirection::Ascending),
+        Those::OnDisk,
+        NEVER,
+    );
     tier.calls.faults.plan(None);
     assert_eq!((9, 10), (page.listed.len(), page.looked_at));
     assert_eq!(10, tier.disk().objects(), "nothing was forgotten");
@@ -220,6 +239,6 @@ fn what_cannot_be_read_is_passed_over() {
         after: Some(DiskListingCursor { rank: NEVER, stamp: 0 }),
         ..query(DiskListingSort::Size, SortDirection::Ascending)
     };
-    let page = tier.disk().list(&store, &nowhere, NEVER);
+    let page = tier.disk().list(&store, &nowhere, Those::OnDisk, NEVER);
     assert!(page.listed.is_empty() && page.next.is_none());
 }
