@@ -1,7 +1,9 @@
 //! Why responses were not stored, lately: enough of each exchange to decide it again for `explain`; or why there was none.
 
 use crate::failing::Failing;
-use larder_semantics::field::FieldList;
+use larder_semantics::field::{Field, FieldList};
+use larder_semantics::flip::OriginExchange;
+use larder_semantics::policy::Policy;
 use larder_stdx::clock::{self, WallTime};
 use larder_store::ram::KeyHash;
 use larder_wire::message::Request;
@@ -22,6 +24,8 @@ pub struct RefusedStorage {
     pub request: FieldList,
     /// Why no valid response came, if so; `status` is then what the client got, unless it got something stored.
     pub failure: Option<String>,
+    /// Whether the response is one visitor's (`semantics::flip::is_one_visitors`).
+    pub is_one_visitors: bool,
     /// The response's status.
     pub status: u16,
     /// The response's fields, as received.
@@ -30,6 +34,40 @@ pub struct RefusedStorage {
     pub request_time: WallTime,
     /// When the response head had arrived.
     pub response_time: WallTime,
+}
+
+impl RefusedStorage {
+    /// The exchange as it would be decided under a policy; `request` and `response` are the views of its fields.
+    pub(crate) fn exchange<'e>(
+        &'e self,
+        request: &'e [Field<'e>],
+        response: &'e [Field<'e>],
+        policy: &'e Policy,
+    ) -> OriginExchange<'e> {
+        OriginExchange {
+            method: &self.method,
+            request,
+            answered: request,
+            uri: None,
+            status: self.status,
+            response,
+            policy,
+            request_time: self.request_time,
+            response_time: self.response_time,
+        }
+    }
+}
+
+/// The audience of the responses to a URL, as derived from those that were not stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Audience {
+    /// Possibly every client.
+    #[default]
+    Unknown,
+    /// They differed: each may be specific to one client.
+    Differs,
+    /// One of them was specific to one visitor.
+    OneVisitor,
 }
 
 /// The last [`CAPACITY`] keys whose response was not stored.
@@ -42,24 +80,62 @@ pub struct Refusals {
 
 #[derive(Default)]
 struct RefusalsInner {
-    /// `None` of those that were stored since: they keep their place in `order`.
-    map: HashMap<u128, Option<Arc<RefusedStorage>>>,
+    map: HashMap<u128, RefusedPage>,
     order: VecDeque<u128>,
 }
 
+/// The memory of one key.
+#[derive(Default)]
+struct RefusedPage {
+    /// The last refusal; `None` if a response was stored since.
+    last: Option<Arc<RefusedStorage>>,
+    /// Of all refusals: it outlasts the storing of other responses.
+    audience: Audience,
+}
+
+impl RefusedPage {
+    /// Replaces the last refusal.
+    fn renew(&mut self, refused: RefusedStorage) {
+        let says = match &self.last {
+            _ if refused.is_one_visitors => Audience::OneVisitor,
+            Some(last) if differs(last, &refused) => Audience::Differs,
+            _ => Audience::Unknown,
+        };
+        self.audience = self.audience.max(says);
+        let is_small = refused.request.text().len() + refused.response.text().len() <= 2 * MAX_FIELDS_BYTES;
+        self.last = is_small.then(|| Arc::new(refused));
+    }
+}
+
+/// Whether two complete responses of the same status are different representations by their heads.
+fn differs(one: &RefusedStorage, other: &RefusedStorage) -> bool {
+    let is_other = |name| one.response.get(name) != other.response.get(name);
+    let both_came = one.failure.is_none() && other.failure.is_none() && one.status == other.status;
+    let is_part = matches!(one.status, 206 | 416);
+    both_came && !is_part && ["etag", "last-modified", "content-length"].into_iter().any(is_other)
+}
+
 impl Refusals {
-    /// Remembers one, unless the same key was remembered within this second.
-    pub fn note(&self, hash: KeyHash, now: WallTime, make: impl FnOnce() -> RefusedStorage) {
-        self.keep(hash, now, false, make);
+    /// Remembers one, unless the same key was remembered within this second; that it is `one_visitors` in any case.
+    pub fn note(
+        &self,
+        hash: KeyHash,
+        now: WallTime,
+        one_visitors: bool,
+        make: impl FnOnce() -> RefusedStorage,
+    ) {
+        let says = if one_visitors { Audience::OneVisitor } else { Audience::Unknown };
+        self.keep(hash, now, says, false, make);
     }
 
     /// Remembers that `request` was answered with `status` because no valid response came; as [`Refusals::note`].
     pub fn note_failure(&self, hash: KeyHash, request: &Request, status: u16, why: &str) {
         let now = clock::wall();
-        self.keep(hash, now, true, || RefusedStorage {
+        self.keep(hash, now, Audience::Unknown, true, || RefusedStorage {
             method: request.method.clone(),
             request: request.fields.clone(),
             failure: Some(why.to_owned()),
+            is_one_visitors: false,
             status,
             response: FieldList::new(),
             request_time: now,
@@ -67,38 +143,51 @@ impl Refusals {
         });
     }
 
-    fn keep(&self, hash: KeyHash, now: WallTime, failed: bool, make: impl FnOnce() -> RefusedStorage) {
+    fn keep(
+        &self,
+        hash: KeyHash,
+        now: WallTime,
+        says: Audience,
+        failed: bool,
+        make: impl FnOnce() -> RefusedStorage,
+    ) {
         let Ok(mut inner) = self.inner.lock() else { return };
+        let RefusalsInner { map, order } = &mut *inner;
+        let page = map.entry(hash.0).or_insert_with(|| {
+            order.push_back(hash.0);
+            RefusedPage::default()
+        });
+        page.audience = page.audience.max(says);
         let is_known = |it: &Arc<RefusedStorage>| it.response_time == now && it.failure.is_some() == failed;
-        if inner.map.get(&hash.0).is_some_and(|it| it.as_ref().is_some_and(is_known)) {
-            return;
+        if !page.last.as_ref().is_some_and(is_known) {
+            page.renew(make());
         }
-        let refused = make();
-        if refused.request.text().len() + refused.response.text().len() > 2 * MAX_FIELDS_BYTES {
-            return;
-        }
-        if inner.map.insert(hash.0, Some(Arc::new(refused))).is_none() {
-            inner.order.push_back(hash.0);
-        }
-        if inner.order.len() > CAPACITY
-            && let Some(oldest) = inner.order.pop_front()
+        if order.len() > CAPACITY
+            && let Some(oldest) = order.pop_front()
         {
-            inner.map.remove(&oldest);
+            map.remove(&oldest);
         }
     }
 
     /// The last one of a key.
     #[must_use]
     pub fn get(&self, hash: KeyHash) -> Option<Arc<RefusedStorage>> {
-        self.inner.lock().ok()?.map.get(&hash.0).cloned().flatten()
+        self.inner.lock().ok()?.map.get(&hash.0)?.last.clone()
     }
 
-    /// Forgets a key whose response was stored after all.
+    /// The audience of the responses under a key.
+    #[must_use]
+    pub fn audience(&self, hash: KeyHash) -> Audience {
+        let inner = self.inner.lock();
+        inner.ok().and_then(|it| Some(it.map.get(&hash.0)?.audience)).unwrap_or_default()
+    }
+
+    /// Forgets the refusal of a key, since a response was stored; not the audience.
     pub fn forget(&self, hash: KeyHash) {
         if let Ok(mut inner) = self.inner.lock()
             && let Some(it) = inner.map.get_mut(&hash.0)
         {
-            *it = None;
+            it.last = None;
         }
     }
 }
@@ -112,6 +201,7 @@ mod tests {
             method: "GET".to_owned(),
             request: FieldList::new(),
             failure: None,
+            is_one_visitors: false,
             status: 200,
             response: FieldList::new(),
             request_time: WallTime(second),
@@ -123,23 +213,57 @@ mod tests {
     fn bounded_and_newest_wins() {
         let refusals = Refusals::default();
         for key in 0..CAPACITY as u128 + 5 {
-            refusals.note(KeyHash(key), WallTime(1), || refused(1));
+            refusals.note(KeyHash(key), WallTime(1), false, || refused(1));
         }
         assert!(refusals.get(KeyHash(0)).is_none());
         assert!(refusals.get(KeyHash(5)).is_some());
-        refusals.note(KeyHash(5), WallTime(2), || refused(2));
+        refusals.note(KeyHash(5), WallTime(2), false, || refused(2));
         assert_eq!(WallTime(2), refusals.get(KeyHash(5)).unwrap().response_time);
-        refusals.note(KeyHash(5), WallTime(2), || unreachable!("once a second"));
+        refusals.note(KeyHash(5), WallTime(2), false, || unreachable!("once a second"));
     }
 
     #[test]
     fn one_that_is_refused_and_stored_in_turns_pushes_nobody_out() {
         let refusals = Refusals::default();
-        refusals.note(KeyHash(1), WallTime(1), || refused(1));
+        refusals.note(KeyHash(1), WallTime(1), false, || refused(1));
         for second in 0..2 * CAPACITY as u64 {
-            refusals.note(KeyHash(2), WallTime(second), || refused(second));
+            refusals.note(KeyHash(2), WallTime(second), false, || refused(second));
             refusals.forget(KeyHash(2));
         }
         assert!(refusals.get(KeyHash(1)).is_some() && refusals.get(KeyHash(2)).is_none());
+    }
+
+    /// A response with this entity tag, and whether it is one visitor's.
+    fn tagged(second: u64, tag: &str, is_one_visitors: bool) -> RefusedStorage {
+        let mut it = RefusedStorage { is_one_visitors, ..refused(second) };
+        it.response.push("ETag", tag);
+        it
+    }
+
+    #[test]
+    fn for_whom_responses_are_is_remembered_beyond_the_last() {
+        let (refusals, key) = (Refusals::default(), KeyHash(1));
+        assert_eq!(Audience::Unknown, refusals.audience(key));
+        for (second, tag, expect) in
+            [(1, "a", Audience::Unknown), (2, "a", Audience::Unknown), (3, "b", Audience::Differs)]
+        {
+            refusals.note(key, WallTime(second), false, || tagged(second, tag, false));
+            assert_eq!(expect, refusals.audience(key));
+        }
+        // Within the same second, too.
+        refusals.note(key, WallTime(3), true, || unreachable!("once a second"));
+        assert_eq!(Audience::OneVisitor, refusals.audience(key));
+        refusals.note(key, WallTime(4), false, || tagged(4, "b", false));
+        refusals.forget(key);
+        assert_eq!((Audience::OneVisitor, true), (refusals.audience(key), refusals.get(key).is_none()));
+        refusals.note(KeyHash(2), WallTime(4), false, || tagged(4, "b", true));
+        assert_eq!(Audience::OneVisitor, refusals.audience(KeyHash(2)));
+        // What is too large to be kept tells that all the same.
+        let large = || tagged(1, &"a".repeat(3 * MAX_FIELDS_BYTES), true);
+        refusals.note(KeyHash(3), WallTime(1), false, large);
+        assert_eq!(
+            (Audience::OneVisitor, true),
+            (refusals.audience(KeyHash(3)), refusals.get(KeyHash(3)).is_none())
+        );
     }
 }

@@ -119,6 +119,18 @@ impl FlipSetting {
 }
 
 impl FlipChange {
+    /// Whether it shares a response that was not shared: changes of the request, and of which requests use the cache, do not.
+    #[must_use]
+    pub fn shares(&self) -> bool {
+        use FlipSetting::{Enabled, IgnoreRequestDirectives};
+        !matches!(
+            self,
+            FlipChange::RemoveRequestHeader { .. }
+                | FlipChange::RemoveRequestBody
+                | FlipChange::SetConfig(Enabled | IgnoreRequestDirectives)
+        )
+    }
+
     /// The change as one sentence for display.
     #[must_use]
     pub fn sentence(&self) -> String {
@@ -160,7 +172,8 @@ pub struct OriginExchange<'e> {
 }
 
 /// Whether the response is specific to one visitor, so that no proposal may share it: it has `private` or `no-store`, in
-/// any caching field, sets a cookie, or answers credentials without permission to be shared (RFC 9111 §3, §3.5).
+/// any caching field, sets a cookie, has `Cookie`, `Authorization` or `*` in `Vary`, or answers credentials without
+/// permission to be shared (RFC 9111 §3, §3.5).
 #[must_use]
 pub fn is_one_visitors(exchange: &OriginExchange<'_>) -> bool {
     let OriginExchange { response, policy, .. } = *exchange;
@@ -173,6 +186,7 @@ pub fn is_one_visitors(exchange: &OriginExchange<'_>) -> bool {
     };
     is_forbidden(response, policy)
         || first(response, "set-cookie").is_some()
+        || varies_by_visitor(response)
         || is_theirs(exchange.request)
         || is_theirs(exchange.answered)
 }
@@ -187,6 +201,12 @@ fn is_forbidden(response: &[Field<'_>], policy: &Policy) -> bool {
         forbids(&ResponseDirectives::read(&lines))
             || crate::targeted::read(response, name).as_ref().is_some_and(forbids)
     })
+}
+
+fn varies_by_visitor(response: &[Field<'_>]) -> bool {
+    let mut names = all(response, "vary").flat_map(|it| it.split(|byte| *byte == b','));
+    let is = |name: &[u8], it: &str| name.trim_ascii().eq_ignore_ascii_case(it.as_bytes());
+    names.any(|name| ["*", "cookie", "authorization"].iter().any(|it| is(name, it)))
 }
 
 /// The fewest changes that make the response storable, and the same request, sent again, a hit. `None` if it is so
@@ -393,7 +413,8 @@ impl Trial {
             found.push(set_or_remove(field, &rest.join(", ")));
         }
         let all_removable = (0..said.len()).all(removable);
-        for name in ["Vary", "Expires", "Age", "Date", field] {
+        // Not `Vary`: without it one client's variant is every client's.
+        for name in ["Expires", "Age", "Date", field] {
             if self.response.contains(name) && (name != field || all_removable) {
                 found.push(FlipChange::RemoveResponseHeader { name: name.to_owned() });
             }

@@ -106,6 +106,13 @@ impl NotStorable {
         }
     }
 
+    /// Whether the refusal alone shows that the response is specific to one visitor.
+    #[must_use]
+    pub fn is_one_visitors(self) -> bool {
+        use NotStorable::{Authorization, Credentials, Endless, NoStore, Private, SetCookie, VaryStar};
+        matches!(self, NoStore | Private | Authorization | Credentials | SetCookie | VaryStar | Endless)
+    }
+
     /// Stable, kebab-case.
     #[must_use]
     pub fn name(self) -> &'static str {

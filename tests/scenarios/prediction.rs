@@ -288,6 +288,58 @@ fn a_private_page_is_not_proposed_to_be_shared() {
     }
 }
 
+/// What was one visitor's, or differed between clients, is not proposed to be shared once another client was answered otherwise.
+#[test]
+fn a_page_that_was_private_once_is_not_proposed_to_be_shared() {
+    for (to_visitors, to_others) in [
+        ("Cache-Control: private", ""),
+        ("Set-Cookie: a=b", "ETag: \"a\""),
+        ("", ""),
+        ("ETag: W/\"of-{}\"", "ETag: W/\"of-{}\""),
+        ("Vary: Cookie", "Vary: Cookie"),
+        ("ETag: \"a\"\nVary: Cookie", "ETag: \"a\"\nVary: Cookie"),
+        ("Cache-Control: max-age=60\nVary: *", "Cache-Control: max-age=60\nVary: *"),
+    ] {
+        let origin = Origin::new(move |request| {
+            let (head, of) = match request.field("cookie") {
+                Some(cookie) => (to_visitors, cookie.to_owned()),
+                None => (to_others, "other".to_owned()),
+            };
+            format!("HTTP/1.1 200 OK\n{}\n\nfor {of}", head.replace("{}", &of)).replace("\n\n\n", "\n\n")
+        });
+        let larder = Larder::before(&origin, "");
+        for lines in ["Cookie: sid=1\r\n", "Cookie: sid=22\r\n"] {
+            larder.client().get_with("/page", lines);
+        }
+        larder.advance(11);
+        larder.get("/page");
+        for seconds in [0, 11] {
+            larder.advance(seconds);
+            for lines in ["", "Cookie: sid=1\r\n"] {
+                let said = explain(&larder, "GET", "/page", lines);
+                for change in [&said["change"], &said["last_refusal"]["change"]] {
+                    let told = change.as_str().unwrap_or_default();
+                    let shares = told.contains("Configure the origin") || told.contains("Set cache.");
+                    assert!(!shares, "{to_visitors} {to_others} {lines}: {said:#}");
+                }
+            }
+        }
+    }
+}
+
+/// Responses that differ may be for one client each.
+#[test]
+fn a_page_whose_responses_differ_is_not_proposed_to_be_shared() {
+    let origin = Origin::new(|request| format!("HTTP/1.1 200 OK\n\n{}", "a".repeat(request.number + 1)));
+    let larder = Larder::before(&origin, "");
+    larder.get("/page");
+    let told = || explain(&larder, "GET", "/page", "")["change"].as_str().unwrap_or_default().to_owned();
+    assert!(told().starts_with("Configure the origin"), "{}", told());
+    larder.advance(11);
+    larder.get("/page");
+    assert!(told().starts_with("Nothing: recent responses to this URL differ"), "{}", told());
+}
+
 /// The lifetime that is proposed of a stale copy does not grow with its age.
 #[test]
 fn what_is_proposed_of_a_stale_copy_does_not_depend_on_its_age() {

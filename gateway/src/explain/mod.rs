@@ -8,7 +8,7 @@ mod proposal;
 use crate::cache_key;
 use crate::coding;
 pub use crate::own_page::{NOT_PASSED, error_sentence};
-use crate::refusals::RefusedStorage;
+use crate::refusals::{Audience, RefusedStorage};
 use crate::request_headers::{self, Bypass};
 use crate::route::{Gateway, GatewayRoute};
 use crate::selection;
@@ -31,7 +31,7 @@ use larder_stdx::clock::{self, WallTime};
 use larder_store::Stored;
 use larder_store::ram::Lookup;
 use larder_wire::message::Request;
-use proposal::{PageKnowledge, Proposal, exchange, of_exchange};
+use proposal::{PageKnowledge, Proposal, of_exchange};
 use std::sync::Arc;
 
 /// Everything that decides about one request, in the order in which it is looked at.
@@ -207,9 +207,11 @@ impl Gateway {
             (bypass, record) = (None, RuleRecord::default());
         }
         let refused_lately = self.refusals.get(hash);
-        let refusal = refused_lately.as_ref().map(|it| refusal(it, route, now));
+        let audience = self.refusals.audience(hash);
+        let refusal = refused_lately.as_ref().map(|it| refusal(it, audience, route, now));
         let asked = ChangedRequest::of(request, &route.policy);
-        let known = PageKnowledge { holds, refused: refused_lately, stored: selected.as_ref().ok().cloned() };
+        let stored = selected.as_ref().ok().cloned();
+        let known = PageKnowledge { holds, refused: refused_lately, audience, stored };
         let change = match (refused, bypass) {
             (Some(405), _) => self.what_uses_the_cache(&asked, (scheme, authority), known, &key, now),
             // Nothing about the request is wrong: it was sent to the wrong place.
@@ -218,7 +220,7 @@ impl Gateway {
             // Which of the two routes is meant is not for larder to say.
             (None, Some(Bypass::TwoWays | Bypass::Upgrade | Bypass::MalformedTarget)) => None,
             (None, Some(_)) => self.what_uses_the_cache(&asked, (scheme, authority), known, &key, now),
-            (None, None) => Proposal::new(asked, now).of(verdict.name, &known),
+            (None, None) => Proposal::new(asked, audience, now).of(verdict.name, &known),
         };
         Explanation {
             key: readable(&secret::shown_key(&key)),
@@ -430,7 +432,12 @@ fn stored_facts(
     }
 }
 
-fn refusal(refused: &RefusedStorage, route: &GatewayRoute, now: WallTime) -> RefusalFacts {
+fn refusal(
+    refused: &RefusedStorage,
+    audience: Audience,
+    route: &GatewayRoute,
+    now: WallTime,
+) -> RefusalFacts {
     let seconds_ago = now.seconds_since(refused.response_time);
     if let Some(failure) = &refused.failure {
         let (status, sentence) = (refused.status, format!("No valid response: {failure}."));
@@ -454,13 +461,16 @@ fn refusal(refused: &RefusedStorage, route: &GatewayRoute, now: WallTime) -> Ref
             "It would be stored now: the configuration has changed, or the body was too large."
         }
     };
-    let exchange = exchange(refused, &request, &response, &route.policy);
+    let exchange = refused.exchange(&request, &response, &route.policy);
     RefusalFacts {
         seconds_ago,
         status: refused.status,
         rules: record.0,
         sentence: sentence.to_owned(),
-        change: of_exchange(&exchange, |it| change::sentences(it.iter().map(FlipChange::sentence))),
+        change: of_exchange(&exchange, |it| match audience.instead_of(it) {
+            Some(instead) => instead.to_owned(),
+            None => change::sentences(it.iter().map(FlipChange::sentence)),
+        }),
     }
 }
 

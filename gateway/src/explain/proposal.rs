@@ -4,11 +4,10 @@
 use super::Holds;
 use super::change::{self, ChangedRequest, First, Remedy};
 use crate::cache_key;
-use crate::refusals::RefusedStorage;
+use crate::refusals::{Audience, RefusedStorage};
 use crate::route::{self, Gateway};
 use larder_semantics::field::{self, Field};
 use larder_semantics::flip::{self, FlipChange, OriginExchange};
-use larder_semantics::policy::Policy;
 use larder_semantics::request::RequestFacts;
 use larder_semantics::reuse::{self, ForwardReason, Reuse};
 use larder_semantics::scheme::Scheme;
@@ -24,6 +23,8 @@ pub(crate) struct PageKnowledge {
     pub holds: Holds,
     /// Why its last response was not stored, or did not come.
     pub refused: Option<Arc<RefusedStorage>>,
+    /// The audience of its responses.
+    pub audience: Audience,
     /// The stored response that the request selects.
     pub stored: Option<Arc<Stored>>,
 }
@@ -35,8 +36,12 @@ const FAILED: &str = "Retry once the origin responds correctly; its last recorde
 const FAILS_FIRST: &str = "Repair the origin first; its last recorded response was invalid.";
 
 /// Of a response that no advice may make public.
-const ONE_VISITORS: &str = "Nothing: the page is rightly not cached. Its response is for one visitor: it says private or no-store, sets a cookie, or \
-     answers credentials and does not say that it may be shared.";
+const ONE_VISITORS: &str = "Nothing: the page is rightly not cached. A response to this URL was for one visitor: it says private or no-store, sets a \
+     cookie, varies on Cookie, Authorization or everything, or answers credentials and does not say that it may be shared.";
+
+/// Told if each response may be specific to one client.
+const DIFFERS: &str = "Nothing: recent responses to this URL differ, so each may be for one client. Declare a lifetime (Cache-Control: max-age) at the \
+     origin only if every client may get the same response.";
 
 /// What is to be done where nobody knows what the origin would answer, and why nobody does.
 #[derive(Clone, Copy)]
@@ -53,6 +58,20 @@ const ANOTHER: Unknown = Unknown {
 
 /// Where it was not stored, and would be now.
 const WOULD_BE_STORED: &str = "the last response was not stored, although its head allows it now.";
+
+impl Audience {
+    /// The sentence in place of changes that could share a response that is specific to one visitor.
+    pub(crate) fn instead_of(self, changes: &[FlipChange]) -> Option<&'static str> {
+        if !changes.iter().any(FlipChange::shares) {
+            return None;
+        }
+        match self {
+            Audience::Unknown => None,
+            Audience::Differs => Some(DIFFERS),
+            Audience::OneVisitor => Some(ONE_VISITORS),
+        }
+    }
+}
 
 impl Unknown {
     fn of(holds: Holds) -> Self {
@@ -92,7 +111,7 @@ impl Gateway {
         let without = change::without_overriding(asked);
         let asked = asked.with(&before);
         let known = self.known_of(&asked, at, known.stored, key);
-        Proposal { before, without, asked, now }.of_one_outside(&known)
+        Proposal { before, without, asked, now, audience: known.audience }.of_one_outside(&known)
     }
 
     /// What is known of the page that a changed request asks for: it may be another one, or another variant, than that of
@@ -115,7 +134,8 @@ impl Gateway {
             key == was && it.variant[..] == variant[..]
         };
         let stored = stored.filter(still_selected).or(in_ram.ok());
-        PageKnowledge { holds, refused: self.refusals.get(hash), stored }
+        let (refused, audience) = (self.refusals.get(hash), self.refusals.audience(hash));
+        PageKnowledge { holds, refused, audience, stored }
     }
 }
 
@@ -128,12 +148,14 @@ pub(crate) struct Proposal {
     /// The request, changed so far.
     asked: ChangedRequest,
     now: WallTime,
+    /// The audience of the responses.
+    audience: Audience,
 }
 
 impl Proposal {
     /// Of a request that uses the cache as it is.
-    pub(crate) fn new(asked: ChangedRequest, now: WallTime) -> Self {
-        Self { before: Vec::new(), without: String::new(), asked, now }
+    pub(crate) fn new(asked: ChangedRequest, audience: Audience, now: WallTime) -> Self {
+        Self { before: Vec::new(), without: String::new(), asked, now, audience }
     }
 
     /// What makes the store answer, or not answer where it does.
@@ -199,7 +221,7 @@ impl Proposal {
         self.with_get();
         let (own, theirs) = (self.asked.fields.view(), refused.request.view());
         let response = refused.response.view();
-        let theirs = exchange(refused, &theirs, &response, &self.asked.policy);
+        let theirs = refused.exchange(&theirs, &response, &self.asked.policy);
         let own = OriginExchange { method: &self.asked.method, request: &own, ..theirs };
         match (flip::is_a_hit_again(&own), self.before.is_empty()) {
             (false, _) => of_exchange(&own, |it| self.told(it)),
@@ -270,6 +292,9 @@ impl Proposal {
 
     /// What was changed so far, and these.
     fn told(&self, changes: &[FlipChange]) -> String {
+        if let Some(instead) = self.audience.instead_of(changes) {
+            return instead.to_owned();
+        }
         let before = self.before.iter().map(|it| match it {
             Remedy::NoOverride => self.without.clone(),
             it => it.sentence().to_owned(),
@@ -278,6 +303,9 @@ impl Proposal {
     }
 
     fn if_the_response_allows(&self, changes: &[FlipChange], why: &str) -> String {
+        if let Some(instead) = self.audience.instead_of(changes) {
+            return instead.to_owned();
+        }
         format!("{} The result then depends on the response: {why}", self.told(changes))
     }
 }
@@ -297,24 +325,4 @@ pub(crate) fn of_exchange(
 fn is_of_a_part(refused: &RefusedStorage, fields: &[Field<'_>]) -> bool {
     let for_part = |it: &[Field<'_>]| field::first(it, "range").is_some();
     matches!(refused.status, 206 | 416) && for_part(&refused.request.view()) && !for_part(fields)
-}
-
-/// An exchange whose response was not stored, as it would be decided under a policy.
-pub(crate) fn exchange<'e>(
-    refused: &'e RefusedStorage,
-    request: &'e [Field<'e>],
-    response: &'e [Field<'e>],
-    policy: &'e Policy,
-) -> OriginExchange<'e> {
-    OriginExchange {
-        method: &refused.method,
-        request,
-        answered: request,
-        uri: None,
-        status: refused.status,
-        response,
-        policy,
-        request_time: refused.request_time,
-        response_time: refused.response_time,
-    }
 }

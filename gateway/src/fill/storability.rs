@@ -3,6 +3,7 @@
 use super::ArrivedHead;
 use crate::refusals::RefusedStorage;
 use crate::route::{Gateway, GatewayRoute};
+use larder_semantics::flip;
 use larder_semantics::request::RequestFacts;
 use larder_semantics::storable::{self, NotStorable, Storable};
 use larder_semantics::trace::Silent;
@@ -57,14 +58,24 @@ impl StorabilityCheck<'_> {
         if self.is_about_the_page(arrived, refusal) && !self.remembered {
             self.remember_miss(&arrived.born);
         }
-        self.gateway.refusals.note(self.hash, arrived.response_time, || RefusedStorage {
-            method: self.request.method.clone(),
-            request: self.request.fields.clone(),
-            failure: None,
-            status: arrived.response.status,
-            response: arrived.response.fields.clone(),
-            request_time: arrived.request_time,
-            response_time: arrived.response_time,
+        let theirs = refusal.is_one_visitors();
+        self.gateway.refusals.note(self.hash, arrived.response_time, theirs, || {
+            let mut refused = RefusedStorage {
+                method: self.request.method.clone(),
+                request: self.request.fields.clone(),
+                failure: None,
+                is_one_visitors: theirs,
+                status: arrived.response.status,
+                response: arrived.response.fields.clone(),
+                request_time: arrived.request_time,
+                response_time: arrived.response_time,
+            };
+            let (request, response) = (refused.request.view(), refused.response.view());
+            let exchange = refused.exchange(&request, &response, &self.route.policy);
+            let is_one_visitors = theirs || flip::is_one_visitors(&exchange);
+            drop((request, response));
+            refused.is_one_visitors = is_one_visitors;
+            refused
         });
     }
 

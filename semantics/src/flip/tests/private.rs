@@ -31,12 +31,13 @@ const REQUEST: [&str; 7] = [
 ];
 
 /// Lines of responses beside directives.
-const RESPONSE: [&str; 7] = [
+const RESPONSE: [&str; 8] = [
     "Set-Cookie: a=b",
     "ETag: \"a\"",
     "Last-Modified: @-1000",
     "Expires: @60",
     "Vary: *",
+    "Vary: Accept,Cookie",
     "Age: 99",
     "Content-Length: 99999999",
 ];
@@ -135,9 +136,14 @@ impl Case {
         authorized || cookie
     }
 
+    fn varies(&self) -> bool {
+        self.lines.iter().any(|it| it.starts_with("Vary: "))
+    }
+
     fn is_one_visitors(&self) -> bool {
         self.forbids()
             || self.lines.contains(&"Set-Cookie: a=b")
+            || self.varies()
             || self.is_for(&self.request)
             || self.is_for(&self.answered)
     }
@@ -208,7 +214,7 @@ proptest! {
         let kept = crate::stored::stored_fields(&fields, &case.policy, NOW);
         let found = smallest_for_reuse(&meta, &kept, "GET", &request, &case.policy, at(later));
         let changes = found.unwrap_or_default();
-        if case.forbids() || case.is_for(&case.request) {
+        if case.forbids() || case.is_for(&case.request) || case.varies() {
             prop_assert!(changes.iter().all(is_of_the_request), "{changes:?}");
         }
         if reuse::is_for_others(&meta, &RequestFacts::read("GET", &request), &case.policy) {
