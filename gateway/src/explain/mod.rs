@@ -206,8 +206,7 @@ impl Gateway {
             verdict = CacheVerdict { name: "answered", sentence, status: Some(200) };
             (bypass, record) = (None, RuleRecord::default());
         }
-        let refused_lately = self.refusals.get(hash);
-        let audience = self.refusals.audience(hash);
+        let (refused_lately, audience) = (self.refusals.get(hash), self.refusals.audience(hash));
         let refusal = refused_lately.as_ref().map(|it| refusal(it, audience, route, now));
         let asked = ChangedRequest::of(request, &route.policy);
         let stored = selected.as_ref().ok().cloned();
