@@ -1,14 +1,15 @@
 //! A head that is ready for clients of each protocol. Its creation, and the fields added when it is sent, are not here.
 //!
 //! Most lines of most heads are the same for many responses (`Server`, `Cache-Control`, `Content-Type`): a stored head
-//! may have these in a shared template, and store only its own lines, in every form. The order is unchanged:
+//! may have these, and the names of all other lines, in a shared template, and store only its own values, in every form. The
+//! order is unchanged:
 //!
 //! ```text
-//! template   HTTP/1.1 200 OK, Server │ Content-Type, Cache-Control │ (nothing)
-//! own                               Date                          ETag, Content-Length
+//! template   HTTP/1.1 200 OK, Server: a, Date: │, Content-Type: b, ETag: │, Content-Length: │
+//! own                                          c                         d                  e
 //! ```
 
-use crate::http2::hpack::{Encoder, encode};
+use crate::http2::hpack::{Encoder, PreparedLiteral, encode};
 use larder_semantics::field::Field;
 use std::fmt;
 use std::sync::Arc;
@@ -41,11 +42,35 @@ impl HeadForm {
         }
     }
 
-    /// Appends field lines with this text.
-    fn write_fields(self, text: &[u8], out: &mut Vec<u8>) {
+    /// Appends the status line that this is.
+    fn write_status(self, line: &[u8], out: &mut Vec<u8>) {
         match self {
-            HeadForm::Text => out.extend_from_slice(text),
-            HeadForm::Hpack => encode::compact_fields(text, out),
+            HeadForm::Text => out.extend_from_slice(line),
+            HeadForm::Hpack => encode::status_of(line, out),
+        }
+    }
+
+    /// Appends what comes before the value of a field.
+    fn write_name(self, name: &[u8], out: &mut Vec<u8>) {
+        match self {
+            HeadForm::Text => out.extend_from_slice(&[name, b": "].concat()),
+            HeadForm::Hpack => encode::compact_name(name, out),
+        }
+    }
+
+    /// Appends the value of a field.
+    fn write_value(self, value: &[u8], out: &mut Vec<u8>) {
+        match self {
+            HeadForm::Text => out.extend_from_slice(value),
+            HeadForm::Hpack => encode::compact(value, out),
+        }
+    }
+
+    /// Appends what comes behind the value of a field.
+    fn write_end(self, out: &mut Vec<u8>) {
+        match self {
+            HeadForm::Text => out.extend_from_slice(b"\r\n"),
+            HeadForm::Hpack => {}
         }
     }
 }
@@ -53,20 +78,32 @@ impl HeadForm {
 /// A status line and field lines in every [`HeadForm`], each valid on every connection of its protocol.
 #[derive(Clone)]
 pub struct ReadyHead {
-    /// The shared lines.
+    /// What it shares with others.
     template: Option<Arc<HeadTemplate>>,
-    /// With a template, the lengths of each run of own lines, a byte for each form; then all runs in the first form, then
-    /// in the next. Without, the lengths of all forms but the last in four bytes each, then the forms: the text, and further
-    /// ones if stored.
+    /// With a template, the lengths of each own value, a byte for each form; then all values in the first form, then in the
+    /// next. Without, the lengths of all forms but the last in four bytes each, then the forms: the text, and the others if they are kept.
     own: Box<[u8]>,
 }
 
-/// Lines that several heads share, the status line first.
+/// What many heads share, the status line first.
 #[derive(Debug, PartialEq, Eq)]
 struct HeadTemplate {
     forms: [Box<[u8]>; FORMS],
-    /// The byte positions in each form after which a run of own lines follows.
+    /// Behind which bytes of each form there is an own value.
     cuts: Box<[[u32; FORMS]]>,
+    /// The fields of the form that is HPACK, whose status comes before them.
+    literals: Box<[TemplateLiteral]>,
+    status: usize,
+}
+
+/// A field of a template as HPACK has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct TemplateLiteral {
+    /// Where it ends in the template.
+    end: u32,
+    /// Whether its value is each head's own, so that only its name is in the template.
+    is_own: bool,
+    known: PreparedLiteral,
 }
 
 /// Bytes of the lengths of a head without template: of each form but the last, which ends with the head.
@@ -138,7 +175,7 @@ impl ReadyHead {
     #[inline]
     pub fn encode(&self, encoder: &mut Encoder, out: &mut Vec<u8>) {
         match &self.template {
-            Some(it) => it.each_piece(HeadForm::Hpack, &self.own, |piece| encoder.block(piece, out)),
+            Some(it) => it.encode(&self.own, encoder, out),
             None => match self.bytes(HeadForm::Hpack) {
                 [] => encoder.head(self.bytes(HeadForm::Text), out),
                 block => encoder.block(block, out),
@@ -158,10 +195,12 @@ impl ReadyHead {
     #[must_use]
     pub fn lines(&self) -> ReadyLines<'_> {
         let mut lines = match &self.template {
-            None => ReadyLines { rest: self.bytes(HeadForm::Text), pieces: None },
+            None => ReadyLines::of(self.bytes(HeadForm::Text)),
             Some(it) => ReadyLines {
-                rest: b"",
-                pieces: Some(Pieces { template: it, own: &self.own, next: 0, at: 0 }),
+                rest: &it.forms[HeadForm::Text as usize],
+                at: 0,
+                own: it.values(HeadForm::Text, &self.own),
+                cuts: &it.cuts,
             },
         };
         // The status line.
@@ -176,32 +215,70 @@ impl ReadyHead {
     }
 }
 
-impl HeadTemplate {
-    /// Appends a head with these own lines in one form.
-    #[inline]
-    fn write(&self, form: HeadForm, own: &[u8], out: &mut Vec<u8>) {
-        out.reserve(self.forms[form as usize].len() + own.len());
-        self.each_piece(form, own, |piece| out.extend_from_slice(piece));
-    }
+/// Own values in one form, one after the other.
+#[derive(Clone)]
+struct OwnValues<'a> {
+    lengths: &'a [[u8; FORMS]],
+    form: usize,
+    rest: &'a [u8],
+}
 
-    /// Passes the pieces of one form in order; each has complete lines, the first the status.
+impl<'a> OwnValues<'a> {
     #[inline]
-    fn each_piece(&self, form: HeadForm, own: &[u8], mut piece: impl FnMut(&[u8])) {
-        let (form, shared) = (form as usize, &self.forms[form as usize]);
+    fn next(&mut self) -> &'a [u8] {
+        let Some((lengths, after)) = self.lengths.split_first() else { return &[] };
+        self.lengths = after;
+        let (value, rest) = self.rest.split_at(usize::from(lengths[self.form]));
+        self.rest = rest;
+        value
+    }
+}
+
+impl HeadTemplate {
+    /// The own values in one form.
+    #[inline]
+    fn values<'a>(&self, form: HeadForm, own: &'a [u8]) -> OwnValues<'a> {
+        let form = form as usize;
         let (lengths, rest) = own.split_at(FORMS * self.cuts.len());
         let lengths = lengths.as_chunks::<FORMS>().0;
-        // The runs in the forms before this one.
+        // Those in the forms before this one.
         let skipped: usize = lengths.iter().flat_map(|it| &it[..form]).map(|it| usize::from(*it)).sum();
-        let mut rest = &rest[skipped..];
+        OwnValues { lengths, form, rest: &rest[skipped..] }
+    }
+
+    /// Appends a head with these own values in one form.
+    #[inline]
+    fn write(&self, form: HeadForm, own: &[u8], out: &mut Vec<u8>) {
+        let shared = &self.forms[form as usize];
+        out.reserve(shared.len() + own.len());
+        let mut values = self.values(form, own);
         let mut from = 0;
-        for (cut, lengths) in self.cuts.iter().zip(lengths) {
-            piece(&shared[from..cut[form] as usize]);
-            from = cut[form] as usize;
-            let (run, after) = rest.split_at(usize::from(lengths[form]));
-            piece(run);
-            rest = after;
+        for cut in &self.cuts {
+            let cut = cut[form as usize] as usize;
+            out.extend_from_slice(&shared[from..cut]);
+            out.extend_from_slice(values.next());
+            from = cut;
         }
-        piece(&shared[from..]);
+        out.extend_from_slice(&shared[from..]);
+    }
+
+    /// Appends it as HPACK, with what the connection's table has of it named by its index.
+    #[inline]
+    fn encode(&self, own: &[u8], encoder: &mut Encoder, out: &mut Vec<u8>) {
+        let shared = &self.forms[HeadForm::Hpack as usize];
+        out.reserve(shared.len() + own.len());
+        let mut values = self.values(HeadForm::Hpack, own);
+        let mut from = self.status;
+        out.extend_from_slice(&shared[..from]);
+        for literal in &self.literals {
+            let bytes = &shared[from..literal.end as usize];
+            from = literal.end as usize;
+            if literal.is_own {
+                encoder.named_literal(bytes, values.next(), literal.known, out);
+            } else {
+                encoder.literal(bytes, literal.known, out);
+            }
+        }
     }
 }
 
@@ -209,58 +286,26 @@ impl HeadTemplate {
 #[derive(Clone)]
 pub struct ReadyLines<'a> {
     rest: &'a [u8],
-    pieces: Option<Pieces<'a>>,
-}
-
-/// The remaining pieces of a head with a template.
-#[derive(Clone)]
-struct Pieces<'a> {
-    template: &'a HeadTemplate,
-    own: &'a [u8],
-    /// Twice the index of its cut, plus one for the run behind it.
-    next: usize,
-    /// The position in the texts of own runs.
+    /// Where `rest` begins in its template.
     at: usize,
-}
-
-impl<'a> Pieces<'a> {
-    fn next(&mut self) -> Option<&'a [u8]> {
-        const TEXT: usize = HeadForm::Text as usize;
-        let HeadTemplate { forms, cuts } = self.template;
-        let text = &forms[TEXT];
-        let cut = self.next / 2;
-        let is_own = self.next % 2 == 1;
-        self.next += 1;
-        if is_own {
-            if cut >= cuts.len() {
-                return None;
-            }
-            let length = usize::from(*self.own.get(FORMS * cut + TEXT)?);
-            let from = FORMS * cuts.len() + self.at;
-            self.at += length;
-            return self.own.get(from..from + length);
-        }
-        let end = |at: usize| cuts.get(at).map_or(text.len(), |it| it[TEXT] as usize);
-        let from = cut.checked_sub(1).map_or(0, end);
-        (cut <= cuts.len()).then(|| &text[from..end(cut)])
-    }
+    own: OwnValues<'a>,
+    cuts: &'a [[u32; FORMS]],
 }
 
 impl<'a> ReadyLines<'a> {
     /// The lines of a text of field lines.
     #[must_use]
     pub fn of(text: &'a [u8]) -> Self {
-        Self { rest: text, pieces: None }
+        let own = OwnValues { lengths: &[], form: HeadForm::Text as usize, rest: b"" };
+        Self { rest: text, at: 0, own, cuts: &[] }
     }
 
     fn next_line(&mut self) -> Option<&'a [u8]> {
-        while self.rest.is_empty() {
-            self.rest = self.pieces.as_mut()?.next()?;
-        }
         let end = memchr::memchr(b'\n', self.rest).map_or(self.rest.len(), |it| it + 1);
         let (line, after) = self.rest.split_at(end);
         self.rest = after;
-        Some(line)
+        self.at += end;
+        (end > 0).then_some(line)
     }
 }
 
@@ -269,7 +314,12 @@ impl<'a> Iterator for ReadyLines<'a> {
 
     fn next(&mut self) -> Option<Field<'a>> {
         let line = self.next_line()?;
-        let (name, value) = encode::parts(line).unwrap_or_default();
+        let (name, mut value) = encode::parts(line).unwrap_or_default();
+        let end_of = |cut: &[u32; FORMS]| cut[HeadForm::Text as usize] as usize;
+        if let Some((_, after)) = self.cuts.split_first().filter(|it| end_of(it.0) < self.at) {
+            self.cuts = after;
+            value = self.own.next();
+        }
         Some(Field { name: std::str::from_utf8(name).unwrap_or_default(), value })
     }
 }

@@ -1,7 +1,7 @@
 //! The lines that heads share: recognised by an earlier occurrence, stored once for all heads with them.
 
-use super::{FORMS, HeadForm, HeadTemplate, ReadyHead};
-use crate::http2::hpack::encode;
+use super::{FORMS, HeadForm, HeadTemplate, ReadyHead, TemplateLiteral};
+use crate::http2::hpack::{PreparedLiteral, encode};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -34,12 +34,12 @@ impl Default for Templates {
     }
 }
 
-/// The lines of a head, separated into shared and own ones.
+/// A head, divided.
 #[derive(Default)]
 struct Split {
-    /// The hash of the shared lines and of the positions of the others.
+    /// Of what is shared, and of the places of own values.
     hash: u64,
-    /// The pieces: shared and own by turns, shared first.
+    /// What stands where: shared and own by turns, shared first and last.
     pieces: Vec<Range<usize>>,
 }
 
@@ -51,10 +51,8 @@ impl Templates {
             return head;
         }
         let text = head.bytes(HeadForm::Text);
-        let split = self.split(text);
-        let shared: usize = split.pieces.iter().step_by(2).map(Range::len).sum();
-        let template = if shared < LEAST { None } else { self.find(text, &split) };
-        match template.and_then(|it| own(text, &split, it)) {
+        let kept = self.split(text).and_then(|split| own(text, &split, self.find(text, &split)?));
+        match kept {
             Some(it) => it,
             None if head.bytes(HeadForm::Hpack).is_empty() => ReadyHead::new(text),
             None => head,
@@ -67,29 +65,28 @@ impl Templates {
         self.all.read().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    fn split(&self, text: &[u8]) -> Split {
+    /// Divides a head; `None` where there is too little to share, or a line is of no usual form.
+    fn split(&self, text: &[u8]) -> Option<Split> {
         let mut hasher = Xxh3::new();
-        let mut pieces: Vec<Range<usize>> = Vec::with_capacity(12);
-        let mut at = 0;
-        while at < text.len() {
-            let end = memchr::memchr(b'\n', &text[at..]).map_or(text.len(), |it| at + it + 1);
+        let mut pieces: Vec<Range<usize>> = Vec::with_capacity(16);
+        // Where the shared piece begins, and the line.
+        let (mut from, mut at) = (0, 0);
+        while let Some(end) = memchr::memchr(b'\n', &text[at..]).map(|it| at + it + 1) {
             let line = &text[at..end];
-            let is_shared = at == 0 || self.is_shared(line);
-            // The parity of the number of pieces shows whether a shared line or an own one comes next.
-            if is_shared == (pieces.len() % 2 == 1) {
-                if let Some(last) = pieces.last_mut() {
-                    last.end = end;
-                }
-            } else {
-                pieces.push(at..end);
-                hasher.update(&[u8::from(is_shared)]);
-            }
-            if is_shared {
-                hasher.update(line);
+            if at > 0 && !self.is_shared(line) {
+                let value = own_value(line)?;
+                let own = at + value.start..at + value.end;
+                hasher.update(&text[from..own.start]);
+                hasher.update(b"\n");
+                pieces.extend([from..own.start, own.clone()]);
+                from = own.end;
             }
             at = end;
         }
-        Split { hash: hasher.digest(), pieces }
+        hasher.update(&text[from..]);
+        pieces.push(from..text.len());
+        let shared: usize = pieces.iter().step_by(2).map(Range::len).sum();
+        (shared >= LEAST && at == text.len()).then(|| Split { hash: hasher.digest(), pieces })
     }
 
     /// Whether a line occurred before; records it.
@@ -134,20 +131,26 @@ impl Templates {
     }
 }
 
-/// The number of own runs of a head.
-fn runs(split: &Split) -> usize {
+/// Where a field line has its value; `None` where it is not as all are that are written here.
+fn own_value(line: &[u8]) -> Option<Range<usize>> {
+    let colon = memchr::memchr(b':', line)?;
+    let value = colon + 2..line.len().checked_sub(2)?;
+    (line.get(colon..value.start) == Some(b": ") && line.get(value.end..) == Some(b"\r\n")).then_some(value)
+}
+
+/// Own values of a head: how many there are.
+fn values(split: &Split) -> usize {
     split.pieces.len() / 2
 }
 
 fn own(text: &[u8], split: &Split, template: Arc<HeadTemplate>) -> Option<ReadyHead> {
-    let runs = runs(split);
-    let mut own = vec![0; FORMS * runs];
+    let mut own = vec![0; FORMS * values(split)];
     own.reserve(FORMS * text.len());
     for form in HeadForm::ALL {
-        for (run, piece) in split.pieces.iter().skip(1).step_by(2).enumerate() {
+        for (at, piece) in split.pieces.iter().skip(1).step_by(2).enumerate() {
             let before = own.len();
-            form.write_fields(&text[piece.clone()], &mut own);
-            own[FORMS * run + form as usize] = u8::try_from(own.len() - before).ok()?;
+            form.write_value(&text[piece.clone()], &mut own);
+            own[FORMS * at + form as usize] = u8::try_from(own.len() - before).ok()?;
         }
     }
     // Copied: unused capacity of a vector would be kept as long.
@@ -157,27 +160,46 @@ fn own(text: &[u8], split: &Split, template: Arc<HeadTemplate>) -> Option<ReadyH
 impl HeadTemplate {
     fn of(head: &[u8], split: &Split) -> Option<HeadTemplate> {
         let mut forms: [Vec<u8>; FORMS] = Default::default();
-        let mut cuts = vec![[0; FORMS]; runs(split)];
+        let mut cuts = vec![[0; FORMS]; values(split)];
+        let (mut status, mut literals) = (0, Vec::new());
         for form in HeadForm::ALL {
             let out = &mut forms[form as usize];
-            for (at, piece) in split.pieces.iter().step_by(2).enumerate() {
-                match at {
-                    0 => form.write_head(&head[piece.clone()], out),
-                    _ => form.write_fields(&head[piece.clone()], out),
+            let mut own = split.pieces.iter().skip(1).step_by(2).zip(&mut cuts).peekable();
+            let (mut from, mut ends) = (0, memchr::memchr_iter(b'\n', head).map(|it| it + 1));
+            from = ends.next().inspect(|end| form.write_status(&head[from..*end], out))?;
+            status = out.len();
+            for end in ends {
+                let begin = out.len();
+                let own = own.next_if(|it| it.0.start < end);
+                let is_own = own.is_some();
+                if let Some((name, value)) = encode::parts(&head[from..end]) {
+                    form.write_name(name, out);
+                    match own {
+                        Some((_, cut)) => cut[form as usize] = u32::try_from(out.len()).ok()?,
+                        None => form.write_value(value, out),
+                    }
+                    form.write_end(out);
                 }
-                if let Some(cut) = cuts.get_mut(at) {
-                    cut[form as usize] = u32::try_from(out.len()).ok()?;
+                if form == HeadForm::Hpack && out.len() > begin {
+                    let (known, end) = (PreparedLiteral::of(&out[begin..])?, u32::try_from(out.len()).ok()?);
+                    literals.push(TemplateLiteral { end, is_own, known });
                 }
+                from = end;
             }
         }
-        Some(HeadTemplate { forms: forms.map(Into::into), cuts: cuts.into() })
+        Some(HeadTemplate {
+            forms: forms.map(Into::into),
+            cuts: cuts.into(),
+            literals: literals.into(),
+            status,
+        })
     }
 
-    /// Whether it has exactly the shared lines of a head, at the same positions.
+    /// Whether it has the very bytes that a head shares, in the same places.
     fn is_of(&self, head: &[u8], split: &Split) -> bool {
         let mut at = 0;
         let mut cuts = self.cuts.iter();
-        let mut left = runs(split);
+        let mut left = values(split);
         let text = &self.forms[HeadForm::Text as usize];
         let all = split.pieces.iter().step_by(2).all(|piece| {
             let is_same = text.get(at..at + piece.len()) == Some(&head[piece.clone()]);

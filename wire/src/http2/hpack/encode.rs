@@ -63,19 +63,16 @@ pub fn compact_head(text: &[u8], out: &mut Vec<u8>) {
     each_of(text, out, compact_field);
 }
 
-/// [`compact_head`] of field lines alone.
-pub(crate) fn compact_fields(text: &[u8], out: &mut Vec<u8>) {
-    each_field_of(text, out, compact_field);
-}
-
-pub(super) fn each_of(text: &[u8], out: &mut Vec<u8>, field: impl FnMut(&[u8], &[u8], &mut Vec<u8>)) {
-    let code = text.get(9..12).unwrap_or(b"500");
+/// Appends `:status` of a head's first line.
+pub(crate) fn status_of(line: &[u8], out: &mut Vec<u8>) {
+    let code = line.get(9..12).unwrap_or(b"500");
     status(code.iter().fold(0, |sum, it| sum * 10 + u16::from(it.wrapping_sub(b'0'))), out);
-    let fields = text.get(memchr::memchr(b'\n', text).map_or(text.len(), |it| it + 1)..).unwrap_or_default();
-    each_field_of(fields, out, field);
 }
 
-fn each_field_of(mut rest: &[u8], out: &mut Vec<u8>, mut field: impl FnMut(&[u8], &[u8], &mut Vec<u8>)) {
+pub(super) fn each_of(text: &[u8], out: &mut Vec<u8>, mut field: impl FnMut(&[u8], &[u8], &mut Vec<u8>)) {
+    status_of(text, out);
+    let mut rest =
+        text.get(memchr::memchr(b'\n', text).map_or(text.len(), |it| it + 1)..).unwrap_or_default();
     while let Some(end) = memchr::memchr(b'\n', rest) {
         let (line, after) = rest.split_at(end + 1);
         rest = after;
@@ -92,7 +89,13 @@ pub(crate) fn parts(line: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 /// A field with Huffman-coded strings if shorter.
-fn compact_field(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
+pub(crate) fn compact_field(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
+    compact_name(name, out);
+    compact(value, out);
+}
+
+/// [`compact_field`] up to its value.
+pub(crate) fn compact_name(name: &[u8], out: &mut Vec<u8>) {
     match place_of(name) {
         0 => {
             out.push(0);
@@ -100,11 +103,10 @@ fn compact_field(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
         }
         _ => self::name(name, out),
     }
-    compact(value, out);
 }
 
 /// A string (RFC 7541 §5.2).
-fn compact(text: &[u8], out: &mut Vec<u8>) {
+pub(crate) fn compact(text: &[u8], out: &mut Vec<u8>) {
     let coded = huffman::length(text);
     if coded < text.len() {
         integer(0x80, 7, coded, out);

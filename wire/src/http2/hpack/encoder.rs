@@ -104,6 +104,30 @@ struct Literal<'a> {
     value: usize,
 }
 
+/// A literal parsed before it is sent: one that is sent often is not parsed each time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PreparedLiteral {
+    /// Of all its bytes, for [`Encoder::literal`].
+    hash: u64,
+    /// Offset of its value.
+    value: u32,
+    /// Place of its name in the static table; 0 if the name is a literal too.
+    place: u8,
+}
+
+impl PreparedLiteral {
+    /// Of what [`encode::compact_field`] makes, or [`encode::compact_name`]: then for [`Encoder::named_literal`].
+    pub fn of(bytes: &[u8]) -> Option<Self> {
+        let (place, value) = Literal::name(bytes)?;
+        Some(Self { hash: hash(bytes), value: u32::try_from(value).ok()?, place })
+    }
+
+    #[inline]
+    fn with<'a>(&self, bytes: &'a [u8]) -> Literal<'a> {
+        Literal { bytes, place: self.place, value: self.value as usize }
+    }
+}
+
 impl Default for Encoder {
     fn default() -> Self {
         Self { table: None, told: MOST, limit: MOST, least: MOST }
@@ -162,22 +186,37 @@ impl Encoder {
         }
         while let Some(literal) = Literal::first(rest) {
             rest = &rest[literal.bytes.len()..];
-            match table.known(literal) {
-                Known::Field(index) => encode::integer(INDEXED, 7, index, out),
-                Known::Name(index) => {
-                    encode::integer(PLAIN, 4, index, out);
-                    out.extend_from_slice(&literal.bytes[literal.value..]);
-                }
-                Known::No => out.extend_from_slice(literal.bytes),
-                Known::Due => {
-                    let at = out.len();
-                    out.extend_from_slice(literal.bytes);
-                    table.add(at, self.limit, out);
-                }
-            }
+            table.write(literal, || hash(literal.bytes), self.limit, out);
         }
         debug_assert!(rest.is_empty(), "literals without indexing");
         out.extend_from_slice(rest);
+    }
+
+    /// Appends a literal without indexing of which `known` was made.
+    #[inline]
+    pub(crate) fn literal(&mut self, bytes: &[u8], known: PreparedLiteral, out: &mut Vec<u8>) {
+        if self.limit == 0 {
+            return out.extend_from_slice(bytes);
+        }
+        let table = self.table.get_or_insert_with(Table::new);
+        table.write(known.with(bytes), || known.hash, self.limit, out);
+    }
+
+    /// Appends a literal without indexing: its name, of which `known` was made, and its value.
+    #[inline]
+    pub(crate) fn named_literal(
+        &mut self,
+        name: &[u8],
+        value: &[u8],
+        known: PreparedLiteral,
+        out: &mut Vec<u8>,
+    ) {
+        let at = out.len();
+        out.extend_from_slice(name);
+        out.extend_from_slice(value);
+        if self.limit > 0 && NEVER >> known.place & 1 == 0 {
+            self.settle(at, known.place, name.len(), out);
+        }
     }
 
     /// Appends a ready head in HTTP/1.1 text: see [`encode::head`].
@@ -196,23 +235,26 @@ impl Encoder {
     pub fn field_with(&mut self, name: &[u8], write: impl FnOnce(&mut Vec<u8>), out: &mut Vec<u8>) {
         let at = out.len();
         encode::field_with(name, write, out);
-        if self.limit > 0 {
-            self.settle(at, out);
+        if self.limit > 0
+            && let Some((place, value)) = Literal::name(&out[at..])
+        {
+            self.settle(at, place, value, out);
         }
     }
 
-    /// Replaces the literal at the end of `out` by its index if it is in the table.
-    fn settle(&mut self, at: usize, out: &mut Vec<u8>) {
-        let Some(literal) = Literal::first(&out[at..]) else { return };
+    /// Replaces the literal at the end of `out` by its index if it is in the table. `place` is that of its name in the static table,
+    /// `value` the offset of its value.
+    fn settle(&mut self, at: usize, place: u8, value: usize, out: &mut Vec<u8>) {
+        let literal = Literal { bytes: &out[at..], place, value };
         let table = self.table.get_or_insert_with(Table::new);
-        match table.known(literal) {
+        match table.known(literal, || hash(literal.bytes)) {
             Known::Field(index) => {
                 out.truncate(at);
                 encode::integer(INDEXED, 7, index, out);
             }
             Known::Name(index) => {
                 // First after the value, then in the place of the name, which is longer.
-                let (value, end) = (at + literal.value, out.len());
+                let (value, end) = (at + value, out.len());
                 encode::integer(PLAIN, 4, index, out);
                 let prefix = out.len() - end;
                 out.copy_within(end.., at);
@@ -229,14 +271,21 @@ impl<'a> Literal<'a> {
     /// The one at the beginning of `bytes`; `None` if there is none, or another representation.
     #[inline]
     fn first(bytes: &'a [u8]) -> Option<Self> {
-        let (place, value) = match *bytes.first()? {
-            0 => (0, 1 + string(&bytes[1..])?),
-            0x0f => (*bytes.get(1).filter(|it| **it < 0x7f)? + 15, 2),
-            place @ 1..0x0f => (place, 1),
-            _ => return None,
-        };
+        let (place, value) = Self::name(bytes)?;
         let length = value + string(bytes.get(value..)?)?;
         Some(Self { bytes: bytes.get(..length)?, place, value })
+    }
+
+    /// Of the literal at the beginning of `bytes`: the place of its name in the static table, 0 if the name is a literal too, and the
+    /// offset of its value.
+    #[inline]
+    fn name(bytes: &[u8]) -> Option<(u8, usize)> {
+        match *bytes.first()? {
+            0 => Some((0, 1 + string(&bytes[1..])?)),
+            0x0f => Some((*bytes.get(1).filter(|it| **it < 0x7f)? + 15, 2)),
+            place @ 1..0x0f => Some((place, 1)),
+            _ => None,
+        }
     }
 
     /// The size as counted by RFC 7541 §4.1.
@@ -310,13 +359,31 @@ impl Table {
         })
     }
 
+    /// Appends a literal, or its index.
+    #[inline]
+    fn write(&mut self, literal: Literal<'_>, hash: impl FnOnce() -> u64, limit: usize, out: &mut Vec<u8>) {
+        match self.known(literal, hash) {
+            Known::Field(index) => encode::integer(INDEXED, 7, index, out),
+            Known::Name(index) => {
+                encode::integer(PLAIN, 4, index, out);
+                out.extend_from_slice(&literal.bytes[literal.value..]);
+            }
+            Known::No => out.extend_from_slice(literal.bytes),
+            Known::Due => {
+                let at = out.len();
+                out.extend_from_slice(literal.bytes);
+                self.add(at, limit, out);
+            }
+        }
+    }
+
     /// The peer's knowledge of a field; records that it was sent.
     #[inline]
-    fn known(&mut self, literal: Literal<'_>) -> Known {
+    fn known(&mut self, literal: Literal<'_>, hash: impl FnOnce() -> u64) -> Known {
         if literal.bytes.len() > LONGEST || NEVER >> literal.place & 1 != 0 {
             return Known::No;
         }
-        let hash = hash(literal.bytes);
+        let hash = hash();
         match self.find(hash, |it| it == literal.bytes) {
             FoundEntry::At(index) => Known::Field(index),
             FoundEntry::Once => Known::Due,

@@ -9,6 +9,7 @@ mod table;
 
 pub use decode::{Flaw, HpackDecoder, Section};
 pub use encoder::Encoder;
+pub(crate) use encoder::PreparedLiteral;
 
 /// The largest table that a peer may request (`SETTINGS_HEADER_TABLE_SIZE`; the initial size of connections), bytes.
 pub const TABLE: usize = 4096;
