@@ -293,11 +293,17 @@ struct Object<'a> {
 impl<'a> Object<'a> {
     fn in_ram(hash: KeyHash, shelf: &'a larder_store::Entry, disk: Option<&DiskTier>) -> Self {
         let mut tiers = vec!["ram"];
-        if disk.is_some_and(|it| it.knows(&shelf.key)) {
+        if disk.is_some_and(|it| it.knows(shelf.key())) {
             tiers.push("disk");
         }
         let (id, hits) = (question::text_of(ObjectId::Ram(hash)), u64::from(shelf.hits()));
-        Object { id, key: &shelf.key, hits, tiers, variants: shelf.variants.iter().map(|it| &**it).collect() }
+        Object {
+            id,
+            key: shelf.key(),
+            hits,
+            tiers,
+            variants: shelf.variants.iter().map(|it| &**it).collect(),
+        }
     }
 
     /// As a list shows it.
@@ -313,9 +319,9 @@ impl<'a> Object<'a> {
         told["lifetime"] = lifetime.into();
         told["expires_in"] = (i64::from(lifetime) - i64::from(age)).into();
         told["fresh"] = (age < lifetime).into();
-        told["tags"] = match tags::are_every(&newest.marks.tags) {
+        told["tags"] = match tags::are_every(newest.tags()) {
             true => tags::MOST.into(),
-            false => newest.marks.tags.len().into(),
+            false => newest.tags().len().into(),
         };
         told["content_type"] =
             newest.lines().find(|it| it.is("content-type")).map(|it| lossy(it.value)).into();
@@ -354,7 +360,7 @@ fn variant_json(stored: &Stored, now: WallTime) -> Value {
     let fields: Vec<[String; 2]> =
         stored.lines().map(|it| [it.name.to_owned(), lossy(&secret::shown(it.name, it.value))]).collect();
     let selected: Vec<String> =
-        stored.variant.split(|it| *it == b'\n').filter(|it| !it.is_empty()).map(selected_by).collect();
+        stored.variant().split(|it| *it == b'\n').filter(|it| !it.is_empty()).map(selected_by).collect();
     let mut forms = Vec::new();
     if let Some(all) = &stored.forms {
         let codings = [
@@ -370,11 +376,11 @@ fn variant_json(stored: &Stored, now: WallTime) -> Value {
         }
     }
     json!({
-        "vary": meta.vary,
+        "vary": meta.vary(),
         "selected_by": selected,
         "status": meta.status,
         "bytes": stored.body.len(),
-        "part": meta.partial.map(|it| [it.first, it.last]),
+        "part": meta.partial().map(|it| [it.first, it.last]),
         "fields": fields,
         "age": age,
         "lifetime": lifetime,
@@ -383,7 +389,7 @@ fn variant_json(stored: &Stored, now: WallTime) -> Value {
         "fresh": age < lifetime,
         "stored_at": meta.response_time.0,
         "etag": meta.etag.as_deref().map(lossy),
-        "tags": stored.marks.tags.len(),
+        "tags": stored.tags().len(),
         "forms": forms,
         "body": match stored.body {
             StoredBody::Heap(_) => "heap",

@@ -1,5 +1,5 @@
-//! What is resident while pages of mixed sizes change below many clients: larder with any mixture of tiers and with slow readers, or
-//! Varnish with as much memory. Every answer is compared byte for byte, and the hit ratio is counted at the origin.
+//! What is resident while pages of mixed sizes change below many clients, and what each answer costs: larder with any mixture of tiers and
+//! with slow readers, or Varnish or HAProxy with as much memory. Every answer is compared byte for byte, and the hit ratio is counted at the origin.
 //!
 //! `cargo run --profile trial -p larder-bench --example budget -- --seconds 600`, and `--help`.
 
@@ -20,11 +20,12 @@ use tokio::task::{LocalSet, spawn_local};
 use tokio::time::{sleep, timeout};
 
 const HELP: &str = "\
-budget: memory of larder (or Varnish) while pages of mixed sizes change
+budget: memory and CPU of larder (or Varnish, HAProxy) while pages of mixed sizes change
 
   --seconds N      how long (default 180)
   --larder FILE    (default target/trial/larder)
   --varnish        Varnish in place of larder
+  --haproxy        HAProxy and its cache in place of larder
   --ram MIB        the budget (default 64)
   --workers N      (default 2)
   --tiers A,B      of ram, disk, fleet (default all)
@@ -35,16 +36,25 @@ budget: memory of larder (or Varnish) while pages of mixed sizes change
   --sizes A-B      bytes of the least and of the largest page, all magnitudes alike (default: six of ten below 16,000, one of a hundred
                    above 400,000)
   --constant       pages do not change
+  --uncacheable N  one request of N is for a page that may not be stored
+  --warm N         seconds before counting begins (default 0)
   --set LINE       one more line of the configuration, as often as wanted
   --limit MIB      fail where more is resident (default: the stated limit of larder)
   --parts          show what memory is used for
 ";
 
+/// What may stand in the place of larder.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Peer {
+    Varnish,
+    Haproxy,
+}
+
 /// What was asked for.
 struct Asked {
     seconds: u64,
     larder: PathBuf,
-    varnish: bool,
+    peer: Option<Peer>,
     ram: u64,
     workers: u64,
     tiers: Vec<String>,
@@ -54,6 +64,8 @@ struct Asked {
     zipf: Option<f64>,
     sizes: Option<(f64, f64)>,
     constant: bool,
+    uncacheable: u64,
+    warm: u64,
     lines: Vec<String>,
     limit: Option<u64>,
     parts: bool,
@@ -65,7 +77,7 @@ fn parse() -> Result<Option<Asked>, lexopt::Error> {
     let mut it = Asked {
         seconds: 180,
         larder: "target/trial/larder".into(),
-        varnish: false,
+        peer: None,
         ram: 64,
         workers: 2,
         tiers: all,
@@ -75,6 +87,8 @@ fn parse() -> Result<Option<Asked>, lexopt::Error> {
         zipf: None,
         sizes: None,
         constant: false,
+        uncacheable: 0,
+        warm: 0,
         lines: Vec::new(),
         limit: None,
         parts: false,
@@ -85,7 +99,8 @@ fn parse() -> Result<Option<Asked>, lexopt::Error> {
             Long("help") => return Ok(None),
             Long("seconds") => it.seconds = parser.value()?.parse()?,
             Long("larder") => it.larder = parser.value()?.into(),
-            Long("varnish") => it.varnish = true,
+            Long("varnish") => it.peer = Some(Peer::Varnish),
+            Long("haproxy") => it.peer = Some(Peer::Haproxy),
             Long("ram") => it.ram = parser.value()?.parse()?,
             Long("workers") => it.workers = parser.value()?.parse()?,
             Long("tiers") => it.tiers = parser.value()?.string()?.split(',').map(str::to_owned).collect(),
@@ -100,6 +115,8 @@ fn parse() -> Result<Option<Asked>, lexopt::Error> {
                     Some((least.parse().map_err(|_| "a number")?, most.parse().map_err(|_| "a number")?));
             }
             Long("constant") => it.constant = true,
+            Long("uncacheable") => it.uncacheable = parser.value()?.parse()?,
+            Long("warm") => it.warm = parser.value()?.parse()?,
             Long("set") => it.lines.push(parser.value()?.string()?),
             Long("limit") => it.limit = Some(parser.value()?.parse()?),
             Long("parts") => it.parts = true,
@@ -146,6 +163,8 @@ struct Pages {
     /// Random bytes, of which every body is a stretch.
     bytes: Vec<u8>,
     constant: bool,
+    /// One request of so many is for what may not be stored; none where it is 0.
+    uncacheable: u64,
 }
 
 /// The longest body.
@@ -197,7 +216,7 @@ impl Pages {
         }
         let most = lengths.iter().max().copied().unwrap_or(0) + LONGEST;
         let bytes = (0..=most / 8).flat_map(|_| random(&state).to_le_bytes()).collect();
-        Pages { lengths, shares, bytes, constant: asked.constant }
+        Pages { lengths, shares, bytes, constant: asked.constant, uncacheable: asked.uncacheable }
     }
 
     fn choose(&self, state: &Cell<u64>) -> usize {
@@ -207,6 +226,11 @@ impl Pages {
         }
         let skewed = if random(state).is_multiple_of(2) { at } else { at.powi(4) };
         (skewed * self.lengths.len() as f64) as usize
+    }
+
+    /// Whether the next request is for what may not be stored.
+    fn is_uncacheable(&self, state: &Cell<u64>) -> bool {
+        self.uncacheable > 0 && random(state).is_multiple_of(self.uncacheable)
     }
 
     /// Seconds for which a page is as it is.
@@ -248,7 +272,6 @@ async fn run(asked: &Asked, dir: &Path) -> Result<bool, String> {
     let ports = [free_port()?, free_port()?];
     let server = Ended(start(asked, dir, origin, &ports, memcached.as_ref().map(|it| it.1))?);
     listens(ports[0]).await?;
-    let before = counts.fetched.get();
     for number in 0..asked.clients {
         spawn_local(ask(ports[0], number, pages.clone(), counts.clone()));
     }
@@ -257,8 +280,10 @@ async fn run(asked: &Asked, dir: &Path) -> Result<bool, String> {
     }
     println!("{} pages, {} MiB", pages.lengths.len(), pages.lengths.iter().sum::<usize>() >> 20);
     let limit = (asked.limit.unwrap_or(asked.ram + asked.ram / 20 + 20 + 8 * asked.workers)) << 20;
+    sleep(Duration::from_secs(asked.warm)).await;
+    let before = (counts.answers.get(), counts.fetched.get(), cpu(server.0.id()));
     let most = watch(asked, server.0.id(), ports[1], &counts, limit).await;
-    let (answers, fetched) = (counts.answers.get(), counts.fetched.get() - before);
+    let (answers, fetched) = (counts.answers.get() - before.0, counts.fetched.get() - before.1);
     #[allow(clippy::cast_precision_loss, reason = "counts")]
     let ratio = 1.0 - fetched as f64 / answers.max(1) as f64;
     println!(
@@ -269,9 +294,9 @@ async fn run(asked: &Asked, dir: &Path) -> Result<bool, String> {
         counts.validated.get(),
         counts.wrong.get(),
         counts.failed.get(),
-        cpu(server.0.id()) / answers.max(1) as f64,
+        (cpu(server.0.id()) - before.2) / answers.max(1) as f64,
     );
-    Ok((asked.varnish || most <= limit) && counts.wrong.get() == 0)
+    Ok((asked.peer.is_some() || most <= limit) && counts.wrong.get() == 0)
 }
 
 /// Looks ten times a second; tells every five seconds. The most that was resident.
@@ -296,7 +321,7 @@ async fn watch(asked: &Asked, id: u32, admin: u16, counts: &Counts, limit: u64) 
                 counts.failed.get(),
             );
             (most, recent) = (most.max(recent), 0);
-            if asked.parts && !asked.varnish {
+            if asked.parts && asked.peer.is_none() {
                 println!("       {}", parts(admin).await);
             }
         }
@@ -404,14 +429,10 @@ fn start(
 ) -> Result<Child, String> {
     let failed = |it: std::io::Error| it.to_string();
     let [port, admin] = ports;
-    if asked.varnish {
-        let vcl = format!("vcl 4.1;\nbackend default {{ .host = \"127.0.0.1\"; .port = \"{origin}\"; }}\n");
-        fs::write(dir.join("default.vcl"), vcl).map_err(failed)?;
-        let mut command = Command::new("varnishd");
-        command.args(["-F", "-a", &format!("127.0.0.1:{port}"), "-f"]).arg(dir.join("default.vcl"));
-        command.arg("-n").arg(dir.join("varnish")).args(["-s", &format!("default,{}m", asked.ram)]);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        return command.spawn().map_err(|it| format!("varnishd: {it}"));
+    match asked.peer {
+        Some(Peer::Varnish) => return start_varnish(asked, dir, origin, *port),
+        Some(Peer::Haproxy) => return start_haproxy(asked, dir, origin, *port),
+        None => {}
     }
     let mut below = String::new();
     if asked.tiers.iter().any(|it| it == "disk") {
@@ -438,7 +459,34 @@ fn start(
     command.spawn().map_err(|it| format!("{}: {it}", asked.larder.display()))
 }
 
-/// The origin: `/N` is page N as it is now.
+fn start_varnish(asked: &Asked, dir: &Path, origin: u16, port: u16) -> Result<Child, String> {
+    let vcl = format!("vcl 4.1;\nbackend default {{ .host = \"127.0.0.1\"; .port = \"{origin}\"; }}\n");
+    fs::write(dir.join("default.vcl"), vcl).map_err(|it| it.to_string())?;
+    let mut command = Command::new("varnishd");
+    command.args(["-F", "-a", &format!("127.0.0.1:{port}"), "-f"]).arg(dir.join("default.vcl"));
+    command.arg("-n").arg(dir.join("varnish")).args(["-s", &format!("default,{}m", asked.ram)]);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.spawn().map_err(|it| format!("varnishd: {it}"))
+}
+
+/// With its cache, which takes what is not larger than the limit, in blocks of a kibibyte.
+fn start_haproxy(asked: &Asked, dir: &Path, origin: u16, port: u16) -> Result<Child, String> {
+    let text = format!(
+        "global\nno strict-limits\nnbthread {}\nmaxconn 10000\n\
+         defaults\nmode http\ntimeout connect 5s\ntimeout client 1h\ntimeout server 1h\n\
+         timeout http-keep-alive 1h\noption http-keep-alive\nhttp-reuse always\n\
+         cache page\ntotal-max-size {}\nmax-object-size 4000000\nmax-age 86400\n\
+         frontend here\nbind 127.0.0.1:{port} backlog 4096\ndefault_backend app\n\
+         backend app\nhttp-request cache-use page\nhttp-response cache-store page\nserver origin 127.0.0.1:{origin}\n",
+        asked.workers, asked.ram,
+    );
+    fs::write(dir.join("haproxy.cfg"), text).map_err(|it| it.to_string())?;
+    let mut command = Command::new("haproxy");
+    command.args(["-db", "-q", "-f"]).arg(dir.join("haproxy.cfg")).stdin(Stdio::null());
+    command.spawn().map_err(|it| format!("haproxy: {it}"))
+}
+
+/// The origin: `/N` is page N as it is now; `/N?private` is the same, not to be stored.
 async fn serve(listener: TcpListener, pages: Rc<Pages>, counts: Rc<Counts>) {
     while let Ok((stream, _)) = listener.accept().await {
         let (pages, counts) = (pages.clone(), counts.clone());
@@ -457,7 +505,11 @@ async fn answer(mut stream: TcpStream, pages: &Pages, counts: &Counts) -> std::i
             let head = String::from_utf8_lossy(&got[..end]).into_owned();
             got.drain(..end + 4);
             let target = head.split(' ').nth(1).unwrap_or("/0");
-            let page: usize = target.trim_start_matches('/').parse().unwrap_or(0);
+            let (page, is_private) = match target.strip_suffix("?private") {
+                Some(page) => (page, true),
+                None => (target, false),
+            };
+            let page: usize = page.trim_start_matches('/').parse().unwrap_or(0);
             let lifetime = pages.lifetime(page);
             // Two of three have a validator, and outlive their lifetime: most are found unchanged.
             let tagged = page % 3 > 0;
@@ -472,8 +524,10 @@ async fn answer(mut stream: TcpStream, pages: &Pages, counts: &Counts) -> std::i
             }
             add(&counts.fetched, 1);
             let body = pages.body(page, version);
+            let directives =
+                if is_private { "private, no-store".into() } else { format!("max-age={lifetime}") };
             let head = format!(
-                "HTTP/1.1 200 OK\r\nCache-Control: max-age={lifetime}\r\nX-Version: {version}\r\n{tag}Content-Length: {}\r\n\r\n",
+                "HTTP/1.1 200 OK\r\nCache-Control: {directives}\r\nX-Version: {version}\r\n{tag}Content-Length: {}\r\n\r\n",
                 body.len()
             );
             stream.write_all(head.as_bytes()).await?;
@@ -495,15 +549,25 @@ async fn ask(port: u16, number: usize, pages: Rc<Pages>, counts: Rc<Counts>) {
             continue;
         };
         let _ = stream.set_nodelay(true);
-        while one(&mut stream, pages.choose(&state), &pages, &counts).await.is_some() {}
+        while one(&mut stream, pages.choose(&state), pages.is_uncacheable(&state), &pages, &counts)
+            .await
+            .is_some()
+        {}
         add(&counts.failed, 1);
     }
 }
 
 /// One page; `None` where the connection is of no use any more.
-async fn one(stream: &mut TcpStream, page: usize, pages: &Pages, counts: &Counts) -> Option<()> {
+async fn one(
+    stream: &mut TcpStream,
+    page: usize,
+    is_private: bool,
+    pages: &Pages,
+    counts: &Counts,
+) -> Option<()> {
     thread_local! { static BUFFER: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) } }
-    let request = format!("GET /{page} HTTP/1.1\r\nHost: x\r\n\r\n");
+    let query = if is_private { "?private" } else { "" };
+    let request = format!("GET /{page}{query} HTTP/1.1\r\nHost: x\r\n\r\n");
     stream.write_all(request.as_bytes()).await.ok()?;
     let mut got = BUFFER.with_borrow_mut(Vec::pop).unwrap_or_default();
     got.clear();

@@ -7,7 +7,7 @@ use larder_counters::Counters;
 use larder_semantics::date;
 use larder_semantics::field::FieldList;
 use larder_semantics::freshness::{Lifetime, LifetimeSource};
-use larder_semantics::stored::Meta;
+use larder_semantics::stored::{Meta, Uncommon};
 use larder_stdx::clock::WallTime;
 use larder_stdx::descriptors::HeldDescriptor;
 use larder_transport::body::{BodyPiece, FileOwner, FileSlice, FileWritableBy};
@@ -206,10 +206,9 @@ fn facts(etag: Box<[u8]>, modified: Option<WallTime>, varies: bool, now: WallTim
         implicit: false,
         stale_while_revalidate: 0,
         stale_if_error: 0,
-        etag: Some(etag),
-        last_modified: modified,
-        vary: if varies { vec!["accept-encoding".into()] } else { Vec::new() },
-        partial: None,
+        etag: Some(etag.into()),
+        last_modified: modified.into(),
+        uncommon: Uncommon::new(if varies { vec!["accept-encoding".into()] } else { Vec::new() }, None),
     }
 }
 

@@ -23,10 +23,7 @@ pub(crate) fn assemble(
 ) -> Stored {
     fields.remove("content-length");
     let head = coding::head_of(meta.status, &fields, body.len(), |it| tags::is_hidden(it, policy));
-    let mut stored = Stored::new(meta, head, fields, body);
-    stored.trailers = trailers.map(Box::new);
-    (stored.variant, stored.marks) = (variant, marks);
-    stored
+    Stored::new(meta, head, fields, body).with(variant, trailers, marks)
 }
 
 /// Joins two parts of one representation; `None` where they do not fit.
@@ -34,7 +31,7 @@ pub(crate) fn join(store: &Store, old: &Stored, new: &Stored, policy: &TagPolicy
     let Combine::Into { part, whole } = partial::combine(&old.meta, &new.meta) else {
         return None;
     };
-    let (a, b) = (old.meta.partial?, new.meta.partial?);
+    let (a, b) = (old.meta.partial()?, new.meta.partial()?);
     let (old_bytes, new_bytes) = (contents(&old.body)?, contents(&new.body)?);
     // The newer bytes win where they overlap: both are of the same strong validator, so they are equal.
     let mut chunks = Vec::with_capacity(3);
@@ -54,25 +51,17 @@ pub(crate) fn join(store: &Store, old: &Stored, new: &Stored, policy: &TagPolicy
     let mut meta = new.meta.clone();
     let mut fields = new.fields();
     if whole {
-        meta.partial = None;
+        meta.set_partial(None);
         meta.status = 200;
         fields.remove("content-range");
     } else {
-        meta.partial = Some(part);
+        meta.set_partial(Some(part));
         let complete = part.complete.map_or_else(|| "*".to_owned(), |it| it.to_string());
         fields.set("Content-Range", format!("bytes {}-{}/{complete}", part.first, part.last));
     }
     // As old as the older part.
-    let tags = new.marks.tags.clone();
-    Some(assemble(
-        meta,
-        fields,
-        None,
-        body,
-        new.variant.clone(),
-        Marks { tags, born: old.marks.born.clone() },
-        policy,
-    ))
+    let marks = Marks { tags: new.tags().into(), born: old.birth() };
+    Some(assemble(meta, fields, None, body, new.variant().into(), marks, policy))
 }
 
 /// The bytes of a stored body, wherever they are.

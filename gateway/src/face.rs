@@ -8,7 +8,7 @@ use larder_semantics::field::Field;
 use larder_semantics::policy::Policy;
 use larder_semantics::request::RequestFacts;
 use larder_semantics::transcode::{self, Serve};
-use larder_store::{Encoding, Stored};
+use larder_store::{Encoding, StoredArc};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ pub(crate) enum Face {
 
 impl Gateway {
     /// Has a form made that a request would like.
-    pub(crate) fn order(&self, stored: &Arc<Stored>, coding: Coding) {
+    pub(crate) fn order(&self, stored: &StoredArc, coding: Coding) {
         if let Some(coders) = self.coders.get() {
             coders.order(stored, coding);
         }
@@ -33,7 +33,7 @@ impl Gateway {
     /// What a request is sent, which waits at most `patience` for a form if it accepts nothing that is there.
     pub(crate) async fn face(
         &self,
-        stored: &Arc<Stored>,
+        stored: &StoredArc,
         fields: &[Field<'_>],
         facts: &RequestFacts<'_>,
         policy: &Policy,

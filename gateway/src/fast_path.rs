@@ -22,10 +22,9 @@ use larder_semantics::transcode::{self, Serve};
 use larder_stdx::clock::{self, WallTime};
 use larder_store::encodings::Peek;
 use larder_store::ram::{Lookup, StoredBody};
-use larder_store::{Encoding, Encodings, Stored};
+use larder_store::{Encoding, Encodings, Stored, StoredArc};
 use larder_transport::{Client, ResponseWriter};
 use larder_wire::message::RequestHead;
-use std::sync::Arc;
 
 /// What a fast hit sent, for the log.
 #[derive(Clone, Copy, Debug)]
@@ -99,7 +98,7 @@ impl Gateway {
     fn form(
         &self,
         forms: &Encodings,
-        stored: &Arc<Stored>,
+        stored: &StoredArc,
         policy: &Policy,
         head: &RequestHead<'_>,
         facts: &RequestFacts<'_>,
@@ -129,8 +128,8 @@ pub(crate) fn ready(
     now: WallTime,
 ) -> Option<Precondition> {
     if reuse::decide(Ok(&stored.meta), facts, policy, now, &mut Silent) != Reuse::Serve
-        || stored.meta.partial.is_some()
-        || stored.trailers.is_some()
+        || stored.meta.partial().is_some()
+        || stored.trailers().is_some()
     {
         return None;
     }

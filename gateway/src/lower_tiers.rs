@@ -20,8 +20,8 @@ use larder_store::fleet::{
 };
 use larder_store::ram::KeyHash;
 use larder_store::{
-    Born, DiskTier, FleetCopy, Marks, Position, Positions, PurgeRule, PurgeScope, Stored, StoredBody,
-    Strength,
+    Born, DiskTier, FleetCopy, Marks, Position, Positions, PurgeRule, PurgeScope, Stored, StoredArc,
+    StoredBody, Strength,
 };
 use larder_wire::envelope::Envelope;
 use larder_wire::message::Request;
@@ -67,7 +67,7 @@ impl Gateway {
         &self,
         policy: &Policy,
         key: &[u8],
-        stored: &Arc<Stored>,
+        stored: &StoredArc,
         win: Option<RecomputeLease>,
         freshens: bool,
         removed: impl Fn() -> bool,
@@ -77,7 +77,7 @@ impl Gateway {
             self.stands_alone(stored);
         }
         let goes_down = tiers::goes_down(&stored.meta, clock::wall());
-        let disk = self.disk_of(policy).filter(|_| stored.meta.partial.is_none());
+        let disk = self.disk_of(policy).filter(|_| stored.meta.partial().is_none());
         // Ahead of what is queued: a process that is killed before the new one is written does not leave the old one.
         let displaced = disk.and_then(|it| it.displace(key, stored));
         if let Some(disk) = disk.filter(|_| goes_down) {
@@ -86,7 +86,7 @@ impl Gateway {
         let fleet = self.fleet_of(policy).filter(|_| self.tiers.fills_fleet());
         let put = match fleet {
             Some(fleet) if goes_down => Some(fleet.put_in_turn(key, stored, win)),
-            Some(fleet) if !freshens && stored.meta.partial.is_none() => {
+            Some(fleet) if !freshens && stored.meta.partial().is_none() => {
                 fleet.supersede_soon(key, Instead::Trace(stored.meta.request_time));
                 None
             }
@@ -361,6 +361,6 @@ pub(crate) fn is_same(found: &FleetResponse, held: &Stored) -> bool {
 /// Whether a stored response is of the variant that a request selects.
 pub(crate) fn fits(stored: &Stored, request: &[larder_semantics::field::Field<'_>]) -> bool {
     let mut variant = Vec::new();
-    vary::write_key(&stored.meta.vary, request, &mut variant);
-    *variant == *stored.variant
+    vary::write_key(stored.meta.vary(), request, &mut variant);
+    *variant == *stored.variant()
 }

@@ -43,7 +43,7 @@ pub(crate) fn status_of(
         Precondition::Failed => return 412,
         Precondition::Proceed => {}
     }
-    if stored.meta.partial.is_some() {
+    if stored.meta.partial().is_some() {
         return 206;
     }
     if form {

@@ -30,7 +30,7 @@ pub fn evaluate(fields: &[Field<'_>], stored: &Meta) -> Precondition {
             return Precondition::Failed;
         }
     } else if let (Some(since), Some(modified)) =
-        (only_date(fields, "if-unmodified-since"), stored.last_modified)
+        (only_date(fields, "if-unmodified-since"), stored.last_modified.get())
     {
         // Without a Last-Modified the field is ignored (RFC 9110 §13.1.4).
         if modified > since {
@@ -43,7 +43,7 @@ pub fn evaluate(fields: &[Field<'_>], stored: &Meta) -> Precondition {
         }
     } else if let Some(since) = only_date(fields, "if-modified-since") {
         // `date` is the time of receipt if there was no Date (RFC 9111 §4.3.2).
-        if stored.last_modified.unwrap_or(stored.date) <= since {
+        if stored.last_modified.get().unwrap_or(stored.date) <= since {
             return Precondition::NotModified;
         }
     }
@@ -63,7 +63,7 @@ pub fn range_applies(fields: &[Field<'_>], stored: &Meta) -> bool {
     if entity_tag::is_entity_tag(value) {
         return stored.etag.as_ref().is_some_and(|it| entity_tag::strong_eq(it, value));
     }
-    date::parse(value).is_some_and(|it| stored.last_modified == Some(it))
+    date::parse(value).is_some_and(|it| stored.last_modified.get() == Some(it))
         && validator::last_modified_is_strong(stored)
 }
 
@@ -93,6 +93,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::freshness::{Lifetime, LifetimeSource};
     use crate::range::HeldRange;
+    use crate::stored::Uncommon;
     use proptest::prelude::*;
 
     /// A stored response: `204` status, `e:TAG`, `lm:SECONDS`, `date:SECONDS` (1000 without), `p:FIRST-LAST/LENGTH`.
@@ -110,18 +111,20 @@ pub(crate) mod tests {
             stale_while_revalidate: 0,
             stale_if_error: 0,
             etag: None,
-            last_modified: None,
-            vary: Vec::new(),
-            partial: None,
+            last_modified: None.into(),
+            uncommon: Uncommon::default(),
         };
         for word in spec.split_whitespace() {
             match word.split_once(':') {
                 Some(("e", tag)) => meta.etag = Some(tag.as_bytes().into()),
-                Some(("lm", time)) => meta.last_modified = Some(WallTime(time.parse().unwrap())),
+                Some(("lm", time)) => meta.last_modified = Some(WallTime(time.parse().unwrap())).into(),
                 Some(("date", time)) => meta.date = WallTime(time.parse().unwrap()),
                 Some(("p", part)) => {
                     let value = format!("bytes {part}");
-                    meta.partial = HeldRange::of(&[Field { name: "Content-Range", value: value.as_bytes() }]);
+                    meta.set_partial(HeldRange::of(&[Field {
+                        name: "Content-Range",
+                        value: value.as_bytes(),
+                    }]));
                 }
                 _ => meta.status = word.parse().unwrap(),
             }

@@ -1,6 +1,9 @@
-//! Entity tags and their comparison (RFC 9110 §8.8.3).
+//! Entity tags, their comparison (RFC 9110 §8.8.3), and the form in which one is stored.
 
 use crate::field;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::ops::Deref;
 
 /// Whether `value` is a valid entity tag, quotes and `W/` included.
 #[must_use]
@@ -57,6 +60,76 @@ impl<'a> Iterator for Tags<'a> {
     }
 }
 
+/// Bytes of a tag that lies in place: those that servers make of a file's time and size, with `W/`.
+const IN_PLACE: usize = 22;
+
+/// An entity tag with its quotes and `W/` (RFC 9110 §8.8.3).
+#[derive(Clone)]
+pub struct EntityTag(TagForm);
+
+#[derive(Clone)]
+enum TagForm {
+    Short { length: u8, bytes: [u8; IN_PLACE] },
+    Long(Box<[u8]>),
+}
+
+impl EntityTag {
+    /// Bytes of a block of its own.
+    #[must_use]
+    pub fn block(&self) -> usize {
+        match &self.0 {
+            TagForm::Short { .. } => 0,
+            TagForm::Long(bytes) => bytes.len(),
+        }
+    }
+}
+
+impl<T: AsRef<[u8]>> From<T> for EntityTag {
+    fn from(tag: T) -> Self {
+        let tag = tag.as_ref();
+        let mut bytes = [0; IN_PLACE];
+        match (u8::try_from(tag.len()), bytes.get_mut(..tag.len())) {
+            (Ok(length), Some(place)) => {
+                place.copy_from_slice(tag);
+                Self(TagForm::Short { length, bytes })
+            }
+            _ => Self(TagForm::Long(tag.into())),
+        }
+    }
+}
+
+impl Deref for EntityTag {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        match &self.0 {
+            TagForm::Short { length, bytes } => bytes.get(..usize::from(*length)).unwrap_or_default(),
+            TagForm::Long(bytes) => bytes,
+        }
+    }
+}
+
+impl PartialEq for EntityTag {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for EntityTag {}
+
+impl Hash for EntityTag {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (**self).hash(state);
+    }
+}
+
+impl fmt::Debug for EntityTag {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(to, "{}", self.escape_ascii())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -104,6 +177,19 @@ mod tests {
         check_tags(r#"a, "b", *, "c" d, "e""#, &[r#""b""#, r#""e""#]);
         check_tags(r#""a\", "b""#, &[r#""a\""#, r#""b""#]);
         check_tags(r#""a"#, &[]);
+    }
+
+    #[test]
+    fn a_tag_of_any_length_is_what_it_was_made_of() {
+        assert_eq!(24, size_of::<Option<EntityTag>>());
+        for length in 0..300 {
+            let bytes: Vec<u8> = (0..length).map(|it| (it % 251) as u8).collect();
+            let tag = EntityTag::from(&bytes);
+            assert_eq!(bytes, *tag);
+            assert_eq!(tag, tag.clone());
+            assert_eq!(length > IN_PLACE, tag.block() > 0);
+        }
+        assert_ne!(EntityTag::from("\"a\""), EntityTag::from("\"a\0\""));
     }
 
     proptest! {

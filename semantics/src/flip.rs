@@ -348,8 +348,9 @@ impl Trial {
     /// `Date`.
     fn renewed(&self, was: &Meta, now: WallTime) -> Meta {
         let stored = self.response.view();
-        let meta = Meta::of(was.status, &stored, &self.policy, was.request_time, was.response_time);
-        Meta { initial_age: 0, request_time: now, response_time: now, partial: was.partial, ..meta }
+        let mut meta = Meta::of(was.status, &stored, &self.policy, was.request_time, was.response_time);
+        meta.set_partial(was.partial());
+        Meta { initial_age: 0, request_time: now, response_time: now, ..meta }
     }
 
     /// Changes that may make a response storable, the smallest first.

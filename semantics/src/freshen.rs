@@ -23,7 +23,7 @@ pub fn selects(stored: &Meta, fields: &[Field<'_>], only_candidate: bool) -> boo
         return if tag.starts_with(b"W/") { weak_eq(own, tag) } else { strong_eq(own, tag) };
     }
     match first(fields, "last-modified").and_then(date::parse) {
-        Some(time) => stored.last_modified == Some(time),
+        Some(time) => stored.last_modified.get() == Some(time),
         None => only_candidate,
     }
 }
@@ -57,8 +57,9 @@ pub fn apply(
     }
     let kept = crate::stored::stored_fields(&merged, policy, response_time);
     merged.extend(update.iter().filter(|it| it.is("age")));
-    let fresh = Meta::of(meta.status, &merged, policy, request_time, response_time);
-    (kept, Meta { partial: meta.partial, ..fresh })
+    let mut fresh = Meta::of(meta.status, &merged, policy, request_time, response_time);
+    fresh.set_partial(meta.partial());
+    (kept, fresh)
 }
 
 /// The effect of freshening on the stored response. The client's response has the freshened head in every case.
@@ -131,8 +132,8 @@ pub fn head_says(stored: &Meta, stored_fields: &FieldList, head: &[Field<'_>]) -
         (Some(tag), own) => own.is_none_or(|own| !weak_eq(own, tag)),
     };
     let time = first(head, "last-modified").and_then(date::parse);
-    let time_differs = time.is_some() && time != stored.last_modified;
-    let own_length = match stored.partial {
+    let time_differs = time.is_some() && time != stored.last_modified.get();
+    let own_length = match stored.partial() {
         Some(part) => part.complete.map(|it| it.to_string().into_bytes()),
         None => stored_fields.get("content-length").map(<[u8]>::to_vec),
     };

@@ -35,8 +35,9 @@ pub enum LifetimeSource {
     None,
 }
 
-/// A lifetime and its source.
+/// A lifetime and its source. Packed: every stored response has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(Rust, packed)]
 pub struct Lifetime {
     /// Seconds, at most 2^31.
     pub seconds: u32,
@@ -334,7 +335,7 @@ impl<'r> LifetimeInputs<'r> {
             return it;
         }
         trace.rule("config", "max-ttl", RuleOutcome::Decided, || {
-            format!("cache.max_ttl = {} s, less than {} s", policy.max_ttl, it.seconds)
+            format!("cache.max_ttl = {} s, less than {} s", policy.max_ttl, { it.seconds })
         });
         Lifetime { seconds: policy.max_ttl, source: it.source }
     }

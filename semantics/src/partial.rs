@@ -25,8 +25,8 @@ pub fn missing(part: &HeldRange) -> Option<String> {
 /// §13.1.5: never a weak one).
 #[must_use]
 pub fn completion(stored: &Meta) -> Option<(String, Vec<u8>)> {
-    let range = missing(stored.partial.as_ref()?)?;
-    let validator = match (&stored.etag, stored.last_modified) {
+    let range = missing(&stored.partial()?)?;
+    let validator = match (&stored.etag, stored.last_modified.get()) {
         (Some(tag), _) => (!tag.starts_with(b"W/")).then(|| tag.to_vec())?,
         (None, Some(time)) if validator::last_modified_is_strong(stored) => date::format(time).into_bytes(),
         (None, _) => return None,
@@ -39,7 +39,7 @@ pub fn completion(stored: &Meta) -> Option<(String, Vec<u8>)> {
 #[must_use]
 pub fn is_resumable(meta: &Meta) -> bool {
     let is_strong = meta.etag.as_deref().is_some_and(|it| !it.starts_with(b"W/"));
-    is_strong && meta.status == 200 && meta.partial.is_none()
+    is_strong && meta.status == 200 && meta.partial().is_none()
 }
 
 /// The bytes of a stored part that answer a `Range` value: (first, last, complete length if known), for a 206 with that
@@ -47,7 +47,7 @@ pub fn is_resumable(meta: &Meta) -> bool {
 /// stored.
 #[must_use]
 pub fn answers(stored: &Meta, range_value: &[u8]) -> Option<(u64, u64, Option<u64>)> {
-    let part = stored.partial?;
+    let part = stored.partial()?;
     let (first, last) = match part.complete {
         Some(complete) => match range::select(range_value, complete) {
             Selection::One(first, last) => (first, last),
@@ -83,7 +83,7 @@ pub enum Combine {
 /// A response that is whole already is not combined with anything.
 #[must_use]
 pub fn combine(old: &Meta, new: &Meta) -> Combine {
-    let (Some(a), Some(b)) = (old.partial, new.partial) else { return Combine::Replace };
+    let (Some(a), Some(b)) = (old.partial(), new.partial()) else { return Combine::Replace };
     let touch = a.first <= b.last.saturating_add(1) && b.first <= a.last.saturating_add(1);
     let complete = a.complete.or(b.complete);
     let agree = b.complete.is_none() || b.complete == complete;
@@ -110,7 +110,7 @@ pub enum Beside {
 /// Decides whether a part joins, replaces, or yields to the stored response.
 #[must_use]
 pub fn beside(stored: &Meta, part: &Meta, now: WallTime) -> Beside {
-    if stored.partial.is_some() {
+    if stored.partial().is_some() {
         return match combine(stored, part) {
             Combine::Into { .. } => Beside::Combines,
             Combine::Replace => Beside::Replaces,
@@ -132,7 +132,7 @@ pub fn outdates(part: &Meta, whole: &Meta) -> bool {
     let tags = part.etag.as_deref().zip(whole.etag.as_deref());
     let differ = tags.is_some_and(|(a, b)| a != b && !a.starts_with(b"W/") && !b.starts_with(b"W/"));
     let is_later = (part.date, part.response_time) >= (whole.date, whole.response_time);
-    part.partial.is_some() && whole.partial.is_none() && differ && is_later
+    part.partial().is_some() && whole.partial().is_none() && differ && is_later
 }
 
 #[cfg(test)]
@@ -143,7 +143,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn part(spec: &str) -> HeldRange {
-        meta(&format!("p:{spec}")).partial.expect(spec)
+        meta(&format!("p:{spec}")).partial().expect(spec)
     }
 
     #[test]
@@ -301,7 +301,7 @@ mod tests {
                 meta(&format!("e:\"a\" p:{}-{}/{complete}", x.min(y), x.max(y)))
             };
             let (old, new) = (spec(a, b), spec(c, d));
-            let (x, y) = (old.partial.unwrap(), new.partial.unwrap());
+            let (x, y) = (old.partial().unwrap(), new.partial().unwrap());
             let bytes: std::collections::BTreeSet<u64> = (x.first..=x.last).chain(y.first..=y.last).collect();
             if let Combine::Into { part, whole } = combine(&old, &new) {
                 prop_assert_eq!(part.length(), bytes.len() as u64);
@@ -317,7 +317,7 @@ mod tests {
             for held in [meta("p:5-9/10"), meta("p:5-9/*"), meta("")] {
                 let _ = answers(&held, &range);
                 if let Some((first, last, _)) = answers(&held, spec.as_bytes()) {
-                    prop_assert!(held.partial.unwrap().contains(first, last));
+                    prop_assert!(held.partial().unwrap().contains(first, last));
                 }
             }
         }

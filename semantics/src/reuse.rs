@@ -183,7 +183,7 @@ fn of_stored(
     now: WallTime,
     trace: &mut impl RuleTrace,
 ) -> Reuse {
-    if let Some(part) = meta.partial {
+    if let Some(part) = meta.partial() {
         let held = holds(meta, request);
         if !tell(trace, "RFC 9111 §3.3", "partial", !held, || part_evidence(part, request)) {
             return Reuse::Forward(ForwardReason::Partial);
@@ -301,7 +301,7 @@ pub fn on_error(
     now: WallTime,
     trace: &mut impl RuleTrace,
 ) -> bool {
-    if let Some(part) = stored.partial {
+    if let Some(part) = stored.partial() {
         let held = holds(stored, request);
         if !tell(trace, "RFC 9111 §3.3", "partial", !held, || part_evidence(part, request)) {
             return false;

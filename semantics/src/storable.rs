@@ -462,7 +462,7 @@ fn not_one_visitors(
             "{}; {}; lifetime {} s ({from})",
             request.credentials_evidence(response.policy),
             response.in_force(),
-            lifetime.seconds
+            { lifetime.seconds }
         )
     })
 }
@@ -494,7 +494,7 @@ fn useful(
         let validator = if validator { "a validator" } else { "no validator" };
         let from = match lifetime.source {
             LifetimeSource::None => "no rule gives a lifetime".to_owned(),
-            source => format!("lifetime {} s ({})", lifetime.seconds, source.name()),
+            source => format!("lifetime {} s ({})", { lifetime.seconds }, source.name()),
         };
         let no_cache = if no_cache { ", no-cache" } else { "" };
         format!("{from} - age {age} s on arrival{no_cache}; {validator}; stale use {allowance} s")

@@ -3,13 +3,14 @@
 
 use crate::cache_control::{ResponseDirectives, directives};
 use crate::date;
+use crate::entity_tag::EntityTag;
 use crate::field::{Field, FieldList, all, first, members};
 use crate::freshness::{AgeInputs, Freshness, Lifetime, LifetimeInputs, clamp};
 use crate::policy::Policy;
 use crate::range::HeldRange;
 use crate::trace::Silent;
 use crate::transcode;
-use larder_stdx::clock::WallTime;
+use larder_stdx::clock::{OptionalWallTime, WallTime};
 
 /// Facts of a stored response.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,17 +40,67 @@ pub struct Meta {
     /// zero.
     pub stale_if_error: u32,
     /// The `ETag` value with its quotes and `W/`, if it has a valid one.
-    pub etag: Option<Box<[u8]>>,
+    pub etag: Option<EntityTag>,
     /// `Last-Modified`, if valid.
-    pub last_modified: Option<WallTime>,
-    /// The names in its `Vary`, lower case; if not empty, it is stored under another variant key than the plain one.
-    pub vary: Vec<Box<str>>,
-    /// The stored part of the representation, if it is only a part (a 206, or a truncated body that may be completed):
-    /// see `partial`.
-    pub partial: Option<crate::range::HeldRange>,
+    pub last_modified: OptionalWallTime,
+    /// What most responses have nothing of.
+    pub uncommon: Uncommon,
+}
+
+/// Facts that most responses do not have: a pointer where there are none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Uncommon(Option<Box<UncommonFacts>>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct UncommonFacts {
+    vary: Vec<Box<str>>,
+    partial: Option<HeldRange>,
+}
+
+impl Uncommon {
+    /// See [`Meta::vary`] and [`Meta::partial`].
+    #[must_use]
+    pub fn new(vary: Vec<Box<str>>, partial: Option<HeldRange>) -> Self {
+        let is_common = vary.is_empty() && partial.is_none();
+        Self((!is_common).then(|| Box::new(UncommonFacts { vary, partial })))
+    }
+
+    /// Bytes of its blocks, one by one.
+    pub fn blocks(&self) -> impl Iterator<Item = usize> {
+        let blocks =
+            |it: &'_ UncommonFacts| [size_of::<UncommonFacts>(), it.vary.capacity() * size_of::<Box<str>>()];
+        let names = self.0.iter().flat_map(|it| it.vary.iter().map(|it| it.len()));
+        self.0.iter().flat_map(move |it| blocks(it)).chain(names)
+    }
 }
 
 impl Meta {
+    /// The names in its `Vary`, lower case; if not empty, it is stored under another variant key than the plain one.
+    #[inline]
+    #[must_use]
+    pub fn vary(&self) -> &[Box<str>] {
+        self.uncommon.0.as_ref().map_or(&[], |it| &it.vary)
+    }
+
+    /// The stored part of the representation, if it is only a part (a 206, or a truncated body that may be completed):
+    /// see `partial`.
+    #[inline]
+    #[must_use]
+    pub fn partial(&self) -> Option<HeldRange> {
+        self.uncommon.0.as_ref().and_then(|it| it.partial)
+    }
+
+    /// Changes what [`Meta::vary`] says.
+    pub fn set_vary(&mut self, vary: Vec<Box<str>>) {
+        self.uncommon = Uncommon::new(vary, self.partial());
+    }
+
+    /// Changes what [`Meta::partial`] says.
+    pub fn set_partial(&mut self, partial: Option<HeldRange>) {
+        let vary = self.uncommon.0.take().map(|it| it.vary).unwrap_or_default();
+        self.uncommon = Uncommon::new(vary, partial);
+    }
+
     /// Age at `now` (RFC 9111 §4.2.3), seconds, at most 2^31.
     #[inline]
     #[must_use]
@@ -69,7 +120,7 @@ impl Meta {
     #[inline]
     #[must_use]
     pub fn has_validator(&self) -> bool {
-        self.etag.is_some() || self.last_modified.is_some()
+        self.etag.is_some() || self.last_modified.get().is_some()
     }
 
     /// Computes the facts of a response that [`crate::storable::decide`] accepted. `fields` are as received, before
@@ -87,6 +138,7 @@ impl Meta {
         let said = &inputs.directives;
         let lifetime = inputs.lifetime(policy, &mut Silent);
         let no_cache = always_validated(said, status, policy);
+        let names = vary(fields).unwrap_or_default();
         Meta {
             status,
             request_time,
@@ -101,16 +153,12 @@ impl Meta {
             stale_if_error: said
                 .stale_if_error
                 .unwrap_or_else(|| lifetime.stale_if_error(policy.stale_if_error)),
-            etag: etag(fields).map(Box::from),
-            last_modified: inputs.last_modified,
-            vary: selecting(
-                transcode::own_names(
-                    vary(fields).unwrap_or_default(),
-                    transcode::handled(status, fields, policy),
-                ),
-                policy,
+            etag: etag(fields).map(EntityTag::from),
+            last_modified: inputs.last_modified.into(),
+            uncommon: Uncommon::new(
+                selecting(transcode::own_names(names, transcode::handled(status, fields, policy)), policy),
+                if status == 206 { HeldRange::of(fields) } else { None },
             ),
-            partial: if status == 206 { HeldRange::of(fields) } else { None },
         }
     }
 
@@ -120,7 +168,7 @@ impl Meta {
     pub fn is_negotiated(&self, fields: &FieldList) -> bool {
         let is_coding = |it: &[u8]| it.eq_ignore_ascii_case(b"accept-encoding");
         fields.get_all("vary").flat_map(members).any(is_coding)
-            && !self.vary.iter().any(|it| **it == *"accept-encoding")
+            && !self.vary().iter().any(|it| **it == *"accept-encoding")
     }
 
     /// The facts for preconditions on a made form: the stored ones with a weak tag.

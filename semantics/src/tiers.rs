@@ -59,14 +59,14 @@ pub fn doubted(held: &Meta, request: &RequestFacts<'_>, policy: &Policy) -> Reus
 /// be shared was decided when it was stored.
 #[must_use]
 pub fn goes_down(meta: &Meta, now: WallTime) -> bool {
-    meta.partial.is_none() && !meta.no_cache && usable_for(meta, now) > 0
+    meta.partial().is_none() && !meta.no_cache && usable_for(meta, now) > 0
 }
 
 /// Whether a response evicted from RAM is worth a place below: it is usable without validation, or its validator may save
 /// the origin the body.
 #[must_use]
 pub fn is_worth_keeping(meta: &Meta, now: WallTime) -> bool {
-    goes_down(meta, now) || (meta.partial.is_none() && !meta.no_cache && meta.has_validator())
+    goes_down(meta, now) || (meta.partial().is_none() && !meta.no_cache && meta.has_validator())
 }
 
 /// The number of seconds from `now` for which a response can be served without prior validation.
@@ -149,7 +149,7 @@ mod tests {
         for strength in [PurgeVerdict::Soft, PurgeVerdict::Validate] {
             // In its first second.
             let held = strength(THEN).apply(&stored("max-age=60")).unwrap();
-            assert_eq!(0, held.lifetime.seconds);
+            assert_eq!(0, { held.lifetime.seconds });
             assert_eq!(Descent::Worthwhile, descent_of(&held, false));
         }
     }
@@ -175,7 +175,7 @@ mod tests {
         let (plain, only) = (RequestFacts::read("GET", &[]), RequestFacts::read("GET", &fields));
         let mut held = stored("max-age=60");
         assert_eq!(Reuse::Forward(ForwardReason::Stale), doubted(&held, &plain, &policy));
-        held.etag = Some(Box::from(&b"\"1\""[..]));
+        held.etag = Some("\"1\"".into());
         assert_eq!(Reuse::Validate(ForwardReason::Stale), doubted(&held, &plain, &policy));
         assert_eq!(Reuse::GatewayTimeout, doubted(&held, &only, &policy));
     }
@@ -201,7 +201,7 @@ mod tests {
         let mut found = held.clone();
         assert_eq!(Compared::Same, compare(&found, &held, || true));
         assert_eq!(Compared::Newer, compare(&found, &held, || false));
-        found.etag = Some(Box::from(&b"\"2\""[..]));
+        found.etag = Some("\"2\"".into());
         assert_eq!(Compared::Newer, compare(&found, &held, || true));
         found.response_time = WallTime(held.response_time.0 + 1);
         assert_eq!(Compared::Newer, compare(&found, &held, || true));

@@ -10,7 +10,7 @@ use crate::stored::Meta;
 /// `Date`, so that two changes cannot have the same one.
 #[must_use]
 pub fn last_modified_is_strong(stored: &Meta) -> bool {
-    stored.last_modified.is_some_and(|it| it < stored.date)
+    stored.last_modified.get().is_some_and(|it| it < stored.date)
 }
 
 /// Whether two responses have the same strong validator (RFC 9110 §15.3.7.3): the entity tag if either has one, otherwise
@@ -20,7 +20,9 @@ pub fn same_strong(a: &Meta, b: &Meta) -> bool {
     match (&a.etag, &b.etag) {
         (Some(a), Some(b)) => strong_eq(a, b),
         (None, None) => {
-            a.last_modified == b.last_modified && last_modified_is_strong(a) && last_modified_is_strong(b)
+            a.last_modified.get() == b.last_modified.get()
+                && last_modified_is_strong(a)
+                && last_modified_is_strong(b)
         }
         _ => false,
     }
@@ -33,9 +35,9 @@ pub fn make_conditional(request: &mut FieldList, stored: &Meta) {
         ["If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since", "If-Range", "Range"];
     request.retain(|it| !OWN.iter().any(|name| it.is(name)));
     if let Some(etag) = &stored.etag {
-        request.push("If-None-Match", etag);
+        request.push("If-None-Match", &**etag);
     }
-    if let Some(time) = stored.last_modified {
+    if let Some(time) = stored.last_modified.get() {
         request.push("If-Modified-Since", date::format(time));
     }
 }

@@ -5,6 +5,7 @@
 //! code calls [`arrived`] where that matters.
 
 use rustix::time::{ClockId, clock_gettime};
+use std::fmt;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -26,6 +27,31 @@ impl WallTime {
     #[must_use]
     pub fn seconds_since(self, earlier: WallTime) -> u64 {
         self.0.saturating_sub(earlier.0)
+    }
+}
+
+/// A wall time, or none, in the space of a wall time alone: `u64::MAX` is none.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct OptionalWallTime(u64);
+
+impl OptionalWallTime {
+    /// What it is.
+    #[inline]
+    #[must_use]
+    pub fn get(self) -> Option<WallTime> {
+        (self.0 != u64::MAX).then_some(WallTime(self.0))
+    }
+}
+
+impl From<Option<WallTime>> for OptionalWallTime {
+    fn from(time: Option<WallTime>) -> Self {
+        Self(time.map_or(u64::MAX, |it| it.0.min(u64::MAX - 1)))
+    }
+}
+
+impl fmt::Debug for OptionalWallTime {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.get().fmt(to)
     }
 }
 

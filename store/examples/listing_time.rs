@@ -5,6 +5,7 @@ use bytes::Bytes;
 use larder_counters::Counters;
 use larder_semantics::stored::Meta;
 use larder_stdx::clock::{WallTime, precise_micros};
+use larder_store::StoredArc;
 use larder_store::listing::{ListingQuery, ListingSort, Pattern, SortDirection};
 use larder_store::ram::Lookup;
 use larder_store::{RamSettings, Store, StoredBody, sample};
@@ -162,6 +163,6 @@ fn put(store: &Store, n: usize) {
     let mut fields = stored.fields();
     fields.push("Content-Type", "text/html; charset=utf-8");
     stored.set_head(stored.head.clone(), fields);
-    stored.marks = sample::tagged(&format!("tag-{}", n % 100));
-    store.insert(store.hash(key.as_bytes()), key.as_bytes(), Arc::new(stored), 4).expect("room");
+    let stored = stored.marked(sample::tagged(&format!("tag-{}", n % 100)));
+    store.insert(store.hash(key.as_bytes()), key.as_bytes(), StoredArc::new(stored), 4).expect("room");
 }

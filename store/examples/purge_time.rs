@@ -5,7 +5,7 @@ use larder_counters::Counters;
 use larder_stdx::clock::precise_micros;
 use larder_store::idle::Swept;
 use larder_store::ram::Lookup;
-use larder_store::{PurgeRule, PurgeScope, RamSettings, Store, Stored, Strength, sample};
+use larder_store::{PurgeRule, PurgeScope, RamSettings, Store, StoredArc, Strength, sample};
 use std::hint::black_box;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -76,6 +76,6 @@ fn hits(store: &Store, keys: &[String]) {
 }
 
 fn put(store: &Store, key: &str, tag: &str) {
-    let stored = Stored { marks: sample::tagged(tag), ..sample::stored(sample::text(key)) };
-    store.insert(store.hash(key.as_bytes()), key.as_bytes(), Arc::new(stored), 4).expect("room");
+    let stored = sample::stored(sample::text(key)).marked(sample::tagged(tag));
+    store.insert(store.hash(key.as_bytes()), key.as_bytes(), StoredArc::new(stored), 4).expect("room");
 }

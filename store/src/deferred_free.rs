@@ -65,13 +65,13 @@ struct DeferredSlot {
 }
 
 struct DeferredWait {
-    shelf: Arc<Entry>,
+    shelf: Entry,
     bytes: u64,
 }
 
 impl DeferredSlot {
     /// Leaves it here, or gives it back: there is too much already, or nobody.
-    fn leave(&self, shelf: Arc<Entry>, bytes: u64) -> Result<(), Arc<Entry>> {
+    fn leave(&self, shelf: Entry, bytes: u64) -> Result<(), Entry> {
         if self.bytes.load(Relaxed) >= MOST {
             return Err(shelf);
         }
@@ -94,7 +94,7 @@ impl DeferredSlot {
 
 impl DeferredFree {
     /// Takes what has left the index to where it was made. Called without any lock.
-    pub fn leave(&self, shelf: Arc<Entry>) {
+    pub fn leave(&self, shelf: Entry) {
         let home = shelf.home;
         if home != ThreadNumber(0) && home == ThreadNumber::here() {
             return drop(shelf);

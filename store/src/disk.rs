@@ -24,7 +24,7 @@ mod writer;
 
 pub use large::{GivenUp, LargeWrite};
 
-use crate::entry::{Offered, Stored, StoredBody};
+use crate::entry::{Offered, Stored, StoredArc, StoredBody};
 use crate::memory_budget::{LeavingBytes, MemoryBudget};
 use crate::purges::{PurgeRule, PurgeScope, Seq, Strength};
 use crate::ram::Store;
@@ -296,7 +296,7 @@ impl DiskTier {
     #[must_use]
     pub fn holds(&self, key: &[u8], stored: &Stored) -> bool {
         let hash = self.base().hash(key);
-        let name = head::variant_name(hash, &stored.meta.vary, &stored.variant);
+        let name = head::variant_name(hash, stored.meta.vary(), stored.variant());
         self.base().index.find(hash).iter().any(|it| it.variant == name.variant)
     }
 
@@ -335,26 +335,26 @@ impl DiskTier {
     /// Queues a response to be written; never waits. Not written, and counted: what is only a part
     /// (`meta.partial`), what is fresh for less than `min_ttl`, what is larger than a segment, what comes when the
     /// queue is full or the tier is off. The last two are offered again when RAM evicts them (`evicted`).
-    pub fn write(&self, key: &[u8], stored: &Arc<Stored>) {
+    pub fn write(&self, key: &[u8], stored: &StoredArc) {
         self.write_unless(key, stored, || false);
     }
 
     /// The same, unless `too_late` says that the key was removed: it is asked while no removal can come between, so that
     /// one which it does not know of yet is about this write, too.
-    pub fn write_unless(&self, key: &[u8], stored: &Arc<Stored>, too_late: impl FnOnce() -> bool) {
+    pub fn write_unless(&self, key: &[u8], stored: &StoredArc, too_late: impl FnOnce() -> bool) {
         self.take(key, stored, None, too_late);
     }
 
     pub(crate) fn take(
         &self,
         key: &[u8],
-        stored: &Arc<Stored>,
+        stored: &StoredArc,
         leaving: Option<LeavingBytes>,
         too_late: impl FnOnce() -> bool,
     ) {
         let base = self.base();
         let counters = &base.counters;
-        if stored.meta.partial.is_some() {
+        if stored.meta.partial().is_some() {
             return counters.disk_skipped.add_shared(1);
         }
         let is_evicted = leaving.is_some();
@@ -368,7 +368,8 @@ impl DiskTier {
         } else {
             let hash = base.hash(key);
             // What came by way of another tier has displaced nothing yet.
-            let _ = self.displace_others(hash, head::variant_name(hash, &stored.meta.vary, &stored.variant));
+            let _ =
+                self.displace_others(hash, head::variant_name(hash, stored.meta.vary(), stored.variant()));
             match self.queue.write(hash, key, stored, leaving, too_late) {
                 Push::Queued => return counters.disk_evicted_writes.add_shared(u64::from(is_evicted)),
                 Push::TooLate => return counters.disk_skipped.add_shared(1),
@@ -391,7 +392,7 @@ impl DiskTier {
             Some(Offered::Queued(stamp) | Offered::Missed(stamp)) => stamp,
         };
         let hash = self.base().hash(key);
-        let name = head::variant_name(hash, &stored.meta.vary, &stored.variant);
+        let name = head::variant_name(hash, stored.meta.vary(), stored.variant());
         let answers = |it: &index::KnownRecord| it.variant == name.variant || it.names != name.names;
         !self.base().index.find(hash).iter().any(|it| it.stamp >= stamp && answers(it))
     }
@@ -428,7 +429,7 @@ impl DiskTier {
     /// told from the index.
     pub fn displace(&self, key: &[u8], stored: &Stored) -> Option<DiskWrite> {
         let hash = self.base().hash(key);
-        let name = head::variant_name(hash, &stored.meta.vary, &stored.variant);
+        let name = head::variant_name(hash, stored.meta.vary(), stored.variant());
         let variant = name.displaces();
         let others = self.displace_others(hash, name);
         let is_older = |it: &index::KnownRecord| variant == 0 || it.variant == variant;

@@ -2,7 +2,7 @@
 //! there: it was written when it was stored. Who leaves RAM is in `s3fifo` and `idle`; how it is written, in `disk`.
 
 use crate::disk::DiskTier;
-use crate::entry::{Entry, Stored, StoredBody};
+use crate::entry::{Entry, StoredArc, StoredBody};
 use crate::ram::{KeyHash, Removals, Store};
 use larder_semantics::purged::PurgeVerdict;
 use larder_semantics::tiers;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 /// A shelf that has left RAM.
 pub(crate) struct Evicted {
-    pub shelf: Arc<Entry>,
+    pub shelf: Entry,
     pub hash: KeyHash,
     /// What had been removed when it left: taken while nothing could be.
     pub since: Removals,
@@ -37,15 +37,15 @@ impl Store {
         let now = clock::wall();
         for it in gone {
             for stored in it.shelf.variants.iter().rev() {
-                if disk.lacks(&it.shelf.key, stored) && tiers::is_worth_keeping(&stored.meta, now) {
+                if disk.lacks(it.shelf.key(), stored) && tiers::is_worth_keeping(&stored.meta, now) {
                     self.offer_one(&disk, it, stored);
                 }
             }
         }
     }
 
-    fn offer_one(&self, disk: &DiskTier, it: &Evicted, stored: &Arc<Stored>) {
-        let key = &it.shelf.key;
+    fn offer_one(&self, disk: &DiskTier, it: &Evicted, stored: &StoredArc) {
+        let key = it.shelf.key();
         // What no lookup has met since a purge may be what was purged.
         if self.purges.verdict(key, stored, it.shelf.met()).0 != PurgeVerdict::Keep {
             return;

@@ -17,7 +17,7 @@ use self::spooling::{InSpool, Spooling};
 use crate::in_flight::{FetchNumber, FillId, Joined};
 use crate::memory_budget::on_heap;
 use crate::purges::Seq;
-use crate::ram::{KeyHash, NotStored, Removals, Store, Stored};
+use crate::ram::{KeyHash, NotStored, Removals, Store, StoredArc};
 use crate::spool::Spooled;
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -567,7 +567,7 @@ impl FillWriter {
     ///
     /// # Errors
     /// It was removed or purged, or no room could be made.
-    pub fn insert(&self, stored: Arc<Stored>, max_variants: usize) -> Result<(), NotStored> {
+    pub fn insert(&self, stored: StoredArc, max_variants: usize) -> Result<(), NotStored> {
         let Fill { id, key, store, .. } = &*self.fill;
         store.insert_unless(id.primary, key, stored, max_variants, || !self.may_store())
     }
@@ -577,7 +577,7 @@ impl FillWriter {
     ///
     /// # Errors
     /// It was removed, or no room could be made.
-    pub fn admit(&self, stored: Arc<Stored>, max_variants: usize) -> Result<(), NotStored> {
+    pub fn admit(&self, stored: StoredArc, max_variants: usize) -> Result<(), NotStored> {
         let Fill { id, key, store, detached, .. } = &*self.fill;
         store.insert_unless(id.primary, key, stored, max_variants, || detached.load(Relaxed))
     }

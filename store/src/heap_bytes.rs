@@ -4,44 +4,34 @@ use crate::memory_budget::on_heap;
 use bytes::Bytes;
 use std::borrow::Borrow;
 use std::ops::Deref;
-use std::sync::Arc;
+use triomphe::ThinArc;
 
-/// What an `Arc` has beside what is in it: its counts.
+/// What the block has beside the bytes: their count, and that of those that share it.
 const COUNTS: usize = 2 * size_of::<usize>();
 
 /// Bytes in one block with the count of those that share it.
 #[derive(Clone)]
-pub struct HeapBytes(Arc<[u8]>);
+pub struct HeapBytes(ThinArc<(), u8>);
 
 impl HeapBytes {
     /// A copy of all of these together.
     pub(crate) fn of(chunks: &[impl Borrow<[u8]>]) -> Self {
-        let mut chunks = chunks.iter().map(Borrow::borrow).filter(|it| !it.is_empty());
-        let Some(first) = chunks.next() else { return Self(Arc::default()) };
-        let rest: usize = chunks.clone().map(<[u8]>::len).sum();
-        if rest == 0 {
-            return Self(Arc::from(first));
+        let mut some = chunks.iter().map(Borrow::borrow).filter(|it| !it.is_empty());
+        let all = |bytes: &[u8]| Self(ThinArc::from_header_and_slice((), bytes));
+        match (some.next(), some.next()) {
+            (Some(_), Some(_)) => all(&chunks.concat()),
+            (one, _) => all(one.unwrap_or_default()),
         }
-        let mut all: Arc<[u8]> = std::iter::repeat_n(0, first.len() + rest).collect();
-        let mut at = 0;
-        if let Some(all) = Arc::get_mut(&mut all) {
-            for it in std::iter::once(first).chain(chunks) {
-                all[at..at + it.len()].copy_from_slice(it);
-                at += it.len();
-            }
-        }
-        Self(all)
     }
 
     /// What they take.
     pub(crate) fn cost(&self) -> u64 {
-        // All that are empty share one.
-        if self.is_empty() { 0 } else { on_heap(self.len() + COUNTS) }
+        on_heap(self.len() + COUNTS)
     }
 
     /// Whether these are the very bytes of `other`, not others like them.
     pub(crate) fn is_at(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+        std::ptr::eq(&raw const *self.0, &raw const *other.0)
     }
 
     /// The same bytes, for those that take any: allocates.
@@ -62,14 +52,15 @@ struct Lent(HeapBytes);
 
 impl AsRef<[u8]> for Lent {
     fn as_ref(&self) -> &[u8] {
-        &self.0.0
+        &self.0
     }
 }
 
 impl Deref for HeapBytes {
     type Target = [u8];
 
+    #[inline]
     fn deref(&self) -> &[u8] {
-        &self.0
+        &self.0.slice
     }
 }

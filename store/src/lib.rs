@@ -31,4 +31,4 @@ pub use encodings::{Encoding, Encodings, NotMade};
 pub use fill::{Begin, Fill, FillEnd, FillHead, FillReader, FillWriter, WithoutSpool};
 pub use heap_bytes::HeapBytes;
 pub use purges::{Born, Marks, Position, Positions, PurgeRule, PurgeScope, Seq, Strength};
-pub use ram::{DiskOffer, Entry, Exchanged, FleetCopy, RamSettings, Store, Stored, StoredBody};
+pub use ram::{DiskOffer, Entry, Exchanged, FleetCopy, RamSettings, Store, Stored, StoredArc, StoredBody};

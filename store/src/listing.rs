@@ -7,7 +7,7 @@
 
 mod pattern;
 
-use crate::entry::{Entry, Stored};
+use crate::entry::{Entry, StoredArc};
 use crate::purges::Seq;
 use crate::ram::{KeyHash, PackedHash, RamShard, Store};
 use larder_semantics::tags;
@@ -16,7 +16,6 @@ pub use pattern::Pattern;
 use std::cmp::Ordering;
 use std::hint::black_box;
 use std::ops::RangeInclusive;
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Slots that are looked at together.
@@ -52,7 +51,7 @@ fn bit(tag: u64) -> u32 {
 }
 
 impl ShelfFacts {
-    pub fn of(variants: &[Arc<Stored>]) -> ShelfFacts {
+    pub fn of(variants: &[StoredArc]) -> ShelfFacts {
         let bytes = variants.iter().map(|it| it.body.len()).sum();
         let Some(newest) = variants.first() else {
             return ShelfFacts { bytes, born: 0, expires: 0, status: 0, tags: 0 };
@@ -61,7 +60,7 @@ impl ShelfFacts {
         let born = meta.response_time.0.saturating_sub(u64::from(meta.initial_age));
         let seconds = |it: u64| u32::try_from(it).unwrap_or(u32::MAX);
         let expires = seconds(born.saturating_add(u64::from(meta.lifetime.seconds)));
-        let all = variants.iter().flat_map(|it| it.marks.tags.iter());
+        let all = variants.iter().flat_map(|it| it.tags().iter());
         let tags = all.fold(0, |bits, it| bits | bit(*it));
         ShelfFacts { bytes, born: seconds(born), expires, status: meta.status, tags }
     }
@@ -137,7 +136,7 @@ pub struct Listed {
     /// Names it in this process.
     pub hash: KeyHash,
     /// What is there.
-    pub shelf: Arc<Entry>,
+    pub shelf: Entry,
     rank: u64,
 }
 
@@ -163,11 +162,11 @@ impl Rank<'_> {
 
 impl Listed {
     fn rank(&self, sort: ListingSort) -> Rank<'_> {
-        rank(sort, self.rank, &self.shelf.key, self.hash.0)
+        rank(sort, self.rank, self.shelf.key(), self.hash.0)
     }
 
     fn place(&self, sort: ListingSort) -> ListingCursor {
-        let key = if sort == ListingSort::Key { self.shelf.key.clone() } else { Box::default() };
+        let key = if sort == ListingSort::Key { self.shelf.key().into() } else { Box::default() };
         ListingCursor { rank: self.rank, key, hash: self.hash }
     }
 }
@@ -221,7 +220,7 @@ impl Store {
 
     /// What is under a hash in RAM, as far as purges leave it; no use is noted.
     #[must_use]
-    pub fn inspect(&self, hash: KeyHash) -> Option<Arc<Entry>> {
+    pub fn inspect(&self, hash: KeyHash) -> Option<Entry> {
         self.purges.left_of(self.any_standing(hash)?)
     }
 }
@@ -282,7 +281,7 @@ impl<'a> ShardWalk<'a> {
     }
 
     fn shard(&mut self, shard: &RamShard) {
-        let mut batch: Vec<(PackedHash, &Arc<Entry>)> = Vec::with_capacity(BATCH);
+        let mut batch: Vec<(PackedHash, &Entry)> = Vec::with_capacity(BATCH);
         self.total += shard.slots.len();
         for (hash, shelf) in &shard.slots {
             batch.push((*hash, shelf));
@@ -294,7 +293,7 @@ impl<'a> ShardWalk<'a> {
         self.batch(&mut batch);
     }
 
-    fn batch(&mut self, batch: &mut Vec<(PackedHash, &Arc<Entry>)>) {
+    fn batch(&mut self, batch: &mut Vec<(PackedHash, &Entry)>) {
         self.touch(batch);
         for (hash, shelf) in batch {
             if !self.is_asked_for(shelf) {
@@ -302,7 +301,7 @@ impl<'a> ShardWalk<'a> {
             }
             self.matched += 1;
             let (number, hash) = (self.number(shelf), hash.whole());
-            let own = rank(self.query.sort, number, &shelf.key, hash.0);
+            let own = rank(self.query.sort, number, shelf.key(), hash.0);
             let is_behind = self.query.after.as_ref().is_none_or(|after| {
                 let after = rank(self.query.sort, after.rank, &after.key, after.hash.0);
                 self.is_before(after, own)
@@ -313,14 +312,14 @@ impl<'a> ShardWalk<'a> {
             self.behind += 1;
             let worst = self.best.get(self.limit - 1).filter(|_| self.chosen);
             if worst.is_none_or(|it| self.is_before(own, it.rank(self.query.sort))) {
-                self.best.push(Listed { hash, shelf: Arc::clone(shelf), rank: number });
+                self.best.push(Listed { hash, shelf: shelf.clone(), rank: number });
             }
         }
     }
 
     /// Has what will be read of these brought from memory, all at the same time: nothing here waits for the one before. Those whose
     /// facts say that they are not asked for are left out.
-    fn touch(&self, batch: &mut Vec<(PackedHash, &Arc<Entry>)>) {
+    fn touch(&self, batch: &mut Vec<(PackedHash, &Entry)>) {
         let ListingQuery { sort, pattern, .. } = self.query;
         // Both: they lie in two lines of the processor's cache.
         black_box(batch.iter().map(|it| it.1.hits()).fold(0, |a, b| a ^ b));
@@ -329,14 +328,14 @@ impl<'a> ShardWalk<'a> {
         let by_key = *sort == ListingSort::Key || pattern.is_some();
         if by_key {
             let ends = |key: &[u8]| key.first().zip(key.last()).map_or(0, |it| usize::from(*it.0 ^ *it.1));
-            black_box(batch.iter().map(|it| ends(&it.1.key)).sum::<usize>());
+            black_box(batch.iter().map(|it| ends(it.1.key())).sum::<usize>());
         }
         if self.tag.is_some() {
             let newest = || batch.iter().filter_map(|it| it.1.variants.first());
             black_box(batch.iter().map(|it| it.1.variants.as_ptr().addr()).fold(0, |a, b| a ^ b));
-            black_box(newest().map(|it| Arc::as_ptr(it).addr()).fold(0, |a, b| a ^ b));
-            black_box(newest().map(|it| it.marks.tags.len()).sum::<usize>());
-            black_box(newest().filter_map(|it| it.marks.tags.first()).fold(0, |a, b| a ^ b));
+            black_box(newest().map(|it| std::ptr::from_ref(&**it).addr()).fold(0, |a, b| a ^ b));
+            black_box(newest().map(|it| it.tags().len()).sum::<usize>());
+            black_box(newest().filter_map(|it| it.tags().first()).fold(0, |a, b| a ^ b));
         }
     }
 
@@ -357,15 +356,15 @@ impl<'a> ShardWalk<'a> {
             && self.tag.is_none_or(|it| facts.tags & bit(it) != 0)
     }
 
-    fn is_asked_for(&self, shelf: &Arc<Entry>) -> bool {
+    fn is_asked_for(&self, shelf: &Entry) -> bool {
         let ListingQuery { pattern, .. } = self.query;
         self.unswept.is_none_or(|it| self.is_left(shelf, it))
-            && pattern.as_ref().is_none_or(|it| it.is_in(&shelf.key))
+            && pattern.as_ref().is_none_or(|it| it.is_in(shelf.key()))
             && self.tag.is_none_or(|it| has_tag(shelf, it))
     }
 
     /// Whether purges leave anything of it.
-    fn is_left(&self, shelf: &Arc<Entry>, seq: Seq) -> bool {
+    fn is_left(&self, shelf: &Entry, seq: Seq) -> bool {
         shelf.has_met(seq) || self.store.purges.left_of(shelf.clone()).is_some()
     }
 
@@ -414,7 +413,7 @@ fn compare(sort: ListingSort, order: SortDirection, one: &Listed, other: &Listed
 
 fn has_tag(shelf: &Entry, tag: u64) -> bool {
     shelf.variants.iter().any(|it| {
-        let tags = &it.marks.tags;
+        let tags = it.tags();
         tags.binary_search(&tag).is_ok() || tags::are_every(tags)
     })
 }

@@ -55,6 +55,9 @@ impl Position {
 }
 
 impl Positions {
+    /// Nothing is known.
+    pub const NONE: Positions = Positions(None);
+
     /// The positions given; none of them is "nothing is known".
     #[must_use]
     pub fn new(positions: &[Position]) -> Self {

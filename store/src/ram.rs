@@ -34,7 +34,9 @@ use std::sync::atomic::{
 use std::sync::{Arc, OnceLock, Weak};
 use xxhash_rust::xxh3::xxh3_128_with_secret;
 
-pub use crate::entry::{DiskOffer, Entry, Exchanged, FleetCopy, Stored, StoredBody, Variants};
+pub use crate::entry::{
+    DiskOffer, Entry, Exchanged, FleetCopy, Stored, StoredArc, StoredBody, UncommonParts, Variants,
+};
 
 /// Bytes of the budget for which there is one shard of the index: so few that a walk over one, which keeps writers of
 /// the shard waiting and hits behind them, is over in some 50 us (`listing`).
@@ -118,7 +120,7 @@ impl Hash for PackedHash {
 /// What a lookup found.
 pub enum Lookup {
     /// Responses under this key.
-    Shelf(Arc<Entry>),
+    Shelf(Entry),
     /// Nothing, and answers are known not to be shared: do not wait for each other.
     HitForMiss,
     /// Nothing.
@@ -176,7 +178,7 @@ pub struct Store {
 
 #[derive(Default)]
 pub(crate) struct RamShard {
-    pub(crate) slots: HashMap<PackedHash, Arc<Entry>, BuildHasherDefault<AsIs>>,
+    pub(crate) slots: HashMap<PackedHash, Entry, BuildHasherDefault<AsIs>>,
     pub(crate) misses: HitForMissTable,
     /// What the ledger has for the table.
     footprint: u64,
@@ -237,7 +239,7 @@ impl Store {
     pub fn lookup(&self, hash: KeyHash, key: &[u8], now: u64) -> Lookup {
         let shard = self.shard(hash).read();
         match shard.slots.get(&hash.packed()) {
-            Some(shelf) if *shelf.key == *key => {
+            Some(shelf) if *shelf.key() == *key => {
                 shelf.note_use(self.purges.tick());
                 let shelf = shelf.clone();
                 if self.purges.is_met_by(&shelf) {
@@ -306,9 +308,9 @@ impl Store {
 
     /// A response as it is kept in RAM: its head in both forms, without what many have in common.
     #[must_use]
-    pub fn keep(&self, mut stored: Stored) -> Arc<Stored> {
+    pub fn keep(&self, mut stored: Stored) -> StoredArc {
         stored.head = self.heads.keep(stored.head);
-        Arc::new(stored)
+        StoredArc::new(stored)
     }
 
     /// Puts a response on its shelf, in place of the variant with the same variant key. Evicts as needed;
@@ -322,7 +324,7 @@ impl Store {
         &self,
         hash: KeyHash,
         key: &[u8],
-        stored: Arc<Stored>,
+        stored: StoredArc,
         max_variants: usize,
     ) -> Result<(), OverBudget> {
         self.insert_unless(hash, key, stored, max_variants, || false).map_err(|_| OverBudget)
@@ -333,7 +335,7 @@ impl Store {
         &self,
         hash: KeyHash,
         key: &[u8],
-        stored: Arc<Stored>,
+        stored: StoredArc,
         max_variants: usize,
         too_late: impl FnOnce() -> bool,
     ) -> Result<(), NotStored> {
@@ -348,7 +350,7 @@ impl Store {
             return Err(NotStored::Removed);
         }
         let (verdict, met) = self.purges.verdict(key, &stored, 0);
-        let stored = stored.after(verdict).ok_or(NotStored::Removed)?;
+        let stored = Stored::after(&stored, verdict).ok_or(NotStored::Removed)?;
         let mut standing = self.standing(hash, key);
         if standing.as_ref().is_some_and(|it| it.has_overtaken(&stored)) {
             let gone = self.take_where(&mut books, hash, key, |it| it.may_meet(&stored));
@@ -365,8 +367,8 @@ impl Store {
             }
         }
         let bounds = self.bounds(max_variants);
-        let (shelf, dropped) = Entry::with(standing.as_deref(), key, stored, None, bounds, met);
-        let old = self.put(&mut books, hash, Arc::new(shelf));
+        let (shelf, dropped) = Entry::with(standing.as_ref(), key, stored, None, bounds, met);
+        let old = self.put(&mut books, hash, shelf);
         drop(books);
         drop(standing);
         self.counters.cache_variants_full.add_shared(dropped as u64);
@@ -377,7 +379,7 @@ impl Store {
 
     /// Replaces `old` by `new` if `old` is still there, as it was or as a purge has left it (freshening); says whether it
     /// was.
-    pub fn replace(&self, hash: KeyHash, key: &[u8], old: &Arc<Stored>, new: Arc<Stored>) -> bool {
+    pub fn replace(&self, hash: KeyHash, key: &[u8], old: &StoredArc, new: StoredArc) -> bool {
         let mut books = self.books.lock();
         let Some(standing) = self.standing(hash, key) else { return false };
         let Some(there) = standing.variants.iter().find(|it| it.is_one_with(old)) else { return false };
@@ -386,9 +388,9 @@ impl Store {
             return false;
         }
         let (verdict, met) = self.purges.verdict(key, &new, 0);
-        let Some(new) = new.after(verdict) else { return false };
+        let Some(new) = Stored::after(&new, verdict) else { return false };
         let shelf = Entry::with(Some(&standing), key, new, Some(there), self.bounds(usize::MAX), met).0;
-        let gone = self.put(&mut books, hash, Arc::new(shelf));
+        let gone = self.put(&mut books, hash, shelf);
         drop(books);
         drop((gone, standing));
         self.trim();
@@ -419,12 +421,12 @@ impl Store {
     }
 
     /// The shelf of a key.
-    pub(crate) fn standing(&self, hash: KeyHash, key: &[u8]) -> Option<Arc<Entry>> {
-        self.any_standing(hash).filter(|it| *it.key == *key)
+    pub(crate) fn standing(&self, hash: KeyHash, key: &[u8]) -> Option<Entry> {
+        self.any_standing(hash).filter(|it| *it.key() == *key)
     }
 
     /// The shelf in the place of this hash, whatever its key.
-    pub(crate) fn any_standing(&self, hash: KeyHash) -> Option<Arc<Entry>> {
+    pub(crate) fn any_standing(&self, hash: KeyHash) -> Option<Entry> {
         self.shard(hash).read().slots.get(&hash.packed()).cloned()
     }
 
@@ -457,7 +459,7 @@ impl Store {
     }
 
     /// Takes a shelf out of the index; returns it, to be dropped after the books are let go.
-    pub(crate) fn take_out(&self, books: &mut ShardBooks, hash: KeyHash) -> Option<Arc<Entry>> {
+    pub(crate) fn take_out(&self, books: &mut ShardBooks, hash: KeyHash) -> Option<Entry> {
         let shelf = self.shard(hash).write().take(hash.packed(), &self.ledger)?;
         books.policy.remove(shelf.handle());
         Some(shelf)
@@ -536,7 +538,7 @@ impl Store {
     }
 
     /// Puts a shelf into the index; returns the one that stood there, to be dropped after the books are let go.
-    pub(crate) fn put(&self, books: &mut ShardBooks, hash: KeyHash, shelf: Arc<Entry>) -> Option<Arc<Entry>> {
+    pub(crate) fn put(&self, books: &mut ShardBooks, hash: KeyHash, shelf: Entry) -> Option<Entry> {
         let charged = u64::from(shelf.charged);
         let size = charged + SLOT_COST + shelf.arena_bytes();
         self.ledger.charge(charged);
@@ -664,7 +666,7 @@ impl ShardBooks {
 
 impl RamShard {
     /// Takes a shelf out, and gives back the table's memory where little of it is used.
-    fn take(&mut self, hash: PackedHash, ledger: &MemoryBudget) -> Option<Arc<Entry>> {
+    fn take(&mut self, hash: PackedHash, ledger: &MemoryBudget) -> Option<Entry> {
         let shelf = self.slots.remove(&hash)?;
         ledger.responses.take(u64::from(shelf.charged));
         ledger.release(u64::from(shelf.charged));
@@ -677,7 +679,7 @@ impl RamShard {
 
     /// Enters in the ledger what the table takes now.
     fn settle(&mut self, ledger: &MemoryBudget) {
-        let now = on_heap(table_bytes::<(PackedHash, Arc<Entry>)>(self.slots.capacity()));
+        let now = on_heap(table_bytes::<(PackedHash, Entry)>(self.slots.capacity()));
         ledger.settle(&mut self.footprint, now);
     }
 }

@@ -2,11 +2,11 @@
 //! [`stored`], and of what is to be different about it.
 
 use crate::purges::Marks;
-use crate::ram::{RamSettings, Store, Stored, StoredBody};
+use crate::ram::{RamSettings, Store, Stored, StoredArc, StoredBody};
 use larder_counters::Counters;
 use larder_semantics::field::{Field, FieldList};
 use larder_semantics::freshness::{Lifetime, LifetimeSource};
-use larder_semantics::stored::Meta;
+use larder_semantics::stored::{Meta, Uncommon};
 use larder_semantics::{tags, vary};
 use larder_stdx::clock::WallTime;
 use larder_wire::ready_head::ReadyHead;
@@ -38,9 +38,8 @@ pub fn meta(vary: &[&str]) -> Meta {
         stale_while_revalidate: 0,
         stale_if_error: 0,
         etag: None,
-        last_modified: None,
-        vary: vary.iter().map(|it| (*it).into()).collect(),
-        partial: None,
+        last_modified: None.into(),
+        uncommon: Uncommon::new(vary.iter().map(|it| (*it).into()).collect(), None),
     }
 }
 
@@ -53,8 +52,17 @@ pub fn stored(body: StoredBody) -> Stored {
 
 /// A response that does not vary, to be shared.
 #[must_use]
-pub fn plain(body: StoredBody) -> Arc<Stored> {
-    Arc::new(stored(body))
+pub fn plain(body: StoredBody) -> StoredArc {
+    StoredArc::new(stored(body))
+}
+
+/// What is in there, which nothing else holds.
+///
+/// # Panics
+/// Something else holds it.
+#[must_use]
+pub fn owned(stored: StoredArc) -> Stored {
+    StoredArc::try_unwrap(stored).ok().unwrap()
 }
 
 /// What a response with one tag has for purges.
@@ -65,11 +73,11 @@ pub fn tagged(tag: &str) -> Marks {
 
 /// A response whose `Vary` names `names`, to a request with `request`.
 #[must_use]
-pub fn varied(names: &[&str], request: &[Field<'_>], body: StoredBody) -> Arc<Stored> {
+pub fn varied(names: &[&str], request: &[Field<'_>], body: StoredBody) -> StoredArc {
     let mut variant = Vec::new();
     let meta = meta(names);
-    vary::write_key(&meta.vary, request, &mut variant);
-    Arc::new(Stored { meta, variant: variant.into(), ..stored(body) })
+    vary::write_key(meta.vary(), request, &mut variant);
+    StoredArc::new(Stored { meta, ..stored(body) }.with(variant.into(), None, Marks::default()))
 }
 
 /// A body on the heap.

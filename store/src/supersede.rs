@@ -5,7 +5,6 @@ use crate::entry::{Entry, Stored};
 use crate::ram::{KeyHash, Removals, ShardBooks, Store};
 use larder_semantics::field::Field;
 use larder_semantics::vary;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 impl Store {
@@ -47,13 +46,13 @@ impl Store {
         hash: KeyHash,
         key: &[u8],
         goes: impl Fn(&Stored) -> bool,
-    ) -> Option<Arc<Entry>> {
+    ) -> Option<Entry> {
         let shelf = self.standing(hash, key)?;
         if !shelf.variants.iter().any(|it| goes(it)) {
             return None;
         }
         match shelf.map(shelf.met(), |it| (!goes(it)).then(|| it.clone())) {
-            Some(left) => drop(self.put(books, hash, Arc::new(left))),
+            Some(left) => drop(self.put(books, hash, left)),
             None => drop(self.take_out(books, hash)),
         }
         // It keeps what went.
@@ -63,8 +62,8 @@ impl Store {
 
 fn is_selected(stored: &Stored, request: &[Field<'_>]) -> bool {
     let mut variant = Vec::new();
-    vary::write_key(&stored.meta.vary, request, &mut variant);
-    *variant == *stored.variant
+    vary::write_key(stored.meta.vary(), request, &mut variant);
+    *variant == *stored.variant()
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 const COUNT: u64 = 100_000;
 
 /// Bytes of resident memory that each may take.
-const MOST: u64 = 860;
+const MOST: u64 = 640;
 
 /// Bytes of a body.
 const BODY: usize = 100;

@@ -12,7 +12,7 @@ use larder_stdx::clock;
 use larder_store::fleet::{
     Fleet, FleetResult, FleetSettings, Health, Removed, ServerStanding, Settled, Want,
 };
-use larder_store::{Stored, StoredBody};
+use larder_store::{StoredArc, StoredBody};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -74,7 +74,7 @@ async fn until_back(fleet: &Rc<Fleet>, server: usize) {
 }
 
 /// Puts until it is there.
-async fn put_surely(fleet: &Rc<Fleet>, url: &str, stored: &Arc<Stored>) {
+async fn put_surely(fleet: &Rc<Fleet>, url: &str, stored: &StoredArc) {
     for _ in 0..TRIES {
         if put(fleet, url, stored).await == Settled::Stored {
             return;

@@ -12,7 +12,7 @@ use larder_store::fleet::{
     FilledBy, Fleet, FleetKeys, FleetResult, FleetSettings, MemcachedProtocol, OversizePolicy, RecomputeTurn,
     Removed, Settled, Want,
 };
-use larder_store::{Store, StoredBody, ram};
+use larder_store::{Store, StoredBody, ram, sample};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -76,8 +76,8 @@ fn what_one_node_puts_another_gets() {
         assert_eq!(b"hello"[..], found.body);
         assert_eq!(stored.meta, found.envelope.meta);
         assert_eq!(stored.fields().text(), found.envelope.fields.text());
-        assert_eq!(stored.trailers.as_ref().unwrap().text(), found.envelope.trailers.unwrap().text());
-        assert_eq!(stored.marks.tags, found.envelope.tags);
+        assert_eq!(stored.trailers().unwrap().text(), found.envelope.trailers.unwrap().text());
+        assert_eq!(*stored.tags(), *found.envelope.tags);
         assert!(!found.by_application);
         assert_eq!(
             (1, 1, 0),
@@ -315,11 +315,10 @@ fn nothing_is_written_where_nothing_is_to_be() {
         let without = page(&[("Cache-Control", "max-age=0")], &[], StoredBody::Heap(Bytes::new().into()));
         assert_eq!(Settled::NotStored, put(&a, "http://a/", &without).await, "no lifetime and no validator");
         let part = [("Cache-Control", "max-age=60"), ("Content-Range", "bytes 0-4/10")];
-        let mut part =
-            Arc::into_inner(page(&part, &[], StoredBody::Heap(Bytes::from_static(b"01234").into()))).unwrap();
-        part.meta.partial =
-            Some(larder_semantics::range::HeldRange { first: 0, last: 4, complete: Some(10) });
-        assert_eq!(Settled::NotStored, put(&a, "http://a/", &Arc::new(part)).await);
+        let mut part = sample::owned(page(&part, &[], StoredBody::Heap(Bytes::from_static(b"01234").into())));
+        let held = larder_semantics::range::HeldRange { first: 0, last: 4, complete: Some(10) };
+        part.meta.set_partial(Some(held));
+        assert_eq!(Settled::NotStored, put(&a, "http://a/", &larder_store::StoredArc::new(part)).await);
         assert_miss(get(&b, "http://a/").await);
     });
 }
@@ -576,7 +575,7 @@ fn one_node_of_four_recomputes() {
 }
 
 /// A page whose lifetime was over ten seconds ago.
-fn expired(body: &'static str) -> Arc<larder_store::Stored> {
+fn expired(body: &'static str) -> larder_store::StoredArc {
     let fields = [("Cache-Control", "max-age=60"), ("Age", "70"), ("ETag", "\"1\"")];
     page(&fields, &[], StoredBody::Heap(Bytes::from_static(body.as_bytes()).into()))
 }
@@ -712,10 +711,10 @@ fn of_two_that_compute_the_same_the_first_stays_and_both_variants_do() {
                 hit(get_as(node, url, &[], Want::Recompute).await);
             }
             assert_eq!(Settled::Stored, put(&a, url, &text("first")).await);
-            let mut later = Arc::into_inner(text("later")).unwrap();
+            let mut later = sample::owned(text("later"));
             later.meta.request_time.0 += 1;
             later.meta.response_time.0 += 1;
-            assert_eq!(Settled::Stored, put(&b, url, &Arc::new(later)).await);
+            assert_eq!(Settled::Stored, put(&b, url, &larder_store::StoredArc::new(later)).await);
             assert_eq!(b"later"[..], hit(get(&a, url).await).body);
 
             let varies = [("Cache-Control", "max-age=60"), ("Vary", "Accept-Language")];

@@ -8,9 +8,8 @@ use fleet::memcached::{Memcached, On};
 use fleet::pages::{get_as, hit, page, put};
 use fleet::{patient, run};
 use larder_store::fleet::{Fleet, FleetResult, FleetSettings, RecomputeTurn, Removed, Settled, Want};
-use larder_store::{Stored, StoredBody};
+use larder_store::{StoredArc, StoredBody};
 use std::rc::Rc;
-use std::sync::Arc;
 
 const URL: &str = "http://a/";
 
@@ -35,7 +34,7 @@ fn given_back(test: impl AsyncFn(&[Rc<Fleet>; 4])) {
 }
 
 /// A page whose lifetime was over ten seconds ago.
-fn expired(language: &str, body: &'static str) -> Arc<Stored> {
+fn expired(language: &str, body: &'static str) -> StoredArc {
     let fields =
         [("Cache-Control", "max-age=60"), ("Age", "70"), ("ETag", "\"1\""), ("Vary", "Accept-Language")];
     page(

@@ -5,18 +5,18 @@ use larder_counters::Counters;
 use larder_stdx::clock::precise_micros;
 use larder_store::idle::Swept;
 use larder_store::ram::Lookup;
-use larder_store::{Entry, PurgeRule, PurgeScope, RamSettings, Store, Stored, Strength, sample};
+use larder_store::{Entry, PurgeRule, PurgeScope, RamSettings, Store, StoredArc, Strength, sample};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
 const MANY: usize = 50_000;
 
 fn put(store: &Store, key: &str, tag: &str) {
-    let stored = Stored { marks: sample::tagged(tag), ..sample::stored(sample::text("body")) };
-    store.insert(store.hash(key.as_bytes()), key.as_bytes(), Arc::new(stored), 1).unwrap();
+    let stored = sample::stored(sample::text("body")).marked(sample::tagged(tag));
+    store.insert(store.hash(key.as_bytes()), key.as_bytes(), StoredArc::new(stored), 1).unwrap();
 }
 
-fn find(store: &Store, key: &str) -> Option<Arc<Entry>> {
+fn find(store: &Store, key: &str) -> Option<Entry> {
     match store.lookup(store.hash(key.as_bytes()), key.as_bytes(), 0) {
         Lookup::Shelf(shelf) => Some(shelf),
         Lookup::HitForMiss | Lookup::Nothing => None,
@@ -36,7 +36,7 @@ fn a_purge_by_tag_takes_no_longer_for_many() {
     let (took, left) = std::thread::scope(|scope| {
         scope.spawn(|| {
             while !stop.load(SeqCst) {
-                assert!(Arc::ptr_eq(&other, &find(&store, "http://b/").unwrap()), "it stays as it was");
+                assert!(other.is(&find(&store, "http://b/").unwrap()), "it stays as it was");
                 hits.fetch_add(1, SeqCst);
             }
         });

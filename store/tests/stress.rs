@@ -11,7 +11,7 @@ use larder_store::fill::{SharedHead, SpentLifetime};
 use larder_store::ram::Lookup;
 use larder_store::{
     Begin, FillEnd, FillHead, FillReader, FillWriter, Marks, PurgeRule, PurgeScope, RamSettings, Store,
-    Stored, StoredBody, Strength, sample,
+    Stored, StoredArc, StoredBody, Strength, sample,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -131,8 +131,8 @@ async fn fetch(world: &World, store: &Store, page: usize, mut writer: FillWriter
 fn keep(store: &Store, writer: &FillWriter, marks: Marks) {
     let Ok(body) = store.make_body(&writer.chunks()) else { return };
     std::thread::yield_now(); // Room for a removal.
-    let stored = Stored { marks, ..sample::stored(body) };
-    let _ = writer.insert(Arc::new(stored), 1);
+    let stored = sample::stored(body).marked(marks);
+    let _ = writer.insert(StoredArc::new(stored), 1);
 }
 
 async fn request(world: &World, store: &Store, page: usize, mood: Mood) {

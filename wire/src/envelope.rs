@@ -376,13 +376,13 @@ impl EnvelopeHead<'_> {
         if let Some(etag) = &self.meta.etag {
             section(tag::ETAG, etag, out);
         }
-        if !self.meta.vary.is_empty() {
-            section(tag::VARY, self.meta.vary.join(",").as_bytes(), out);
+        if !self.meta.vary().is_empty() {
+            section(tag::VARY, self.meta.vary().join(",").as_bytes(), out);
         }
         if !self.variant.is_empty() {
             section(tag::VARIANT, self.variant, out);
         }
-        if let Some(part) = &self.meta.partial {
+        if let Some(part) = self.meta.partial() {
             numbers(tag::PARTIAL, [part.first, part.last].into_iter().chain(part.complete), out);
         }
         if let Some(trailers) = self.trailers {
@@ -430,7 +430,7 @@ fn facts(meta: &Meta) -> [u8; FACTS] {
     for (is_set, bit) in [
         (meta.must_revalidate, bit::MUST_REVALIDATE),
         (meta.no_cache, bit::NO_CACHE),
-        (meta.last_modified.is_some(), bit::LAST_MODIFIED),
+        (meta.last_modified.get().is_some(), bit::LAST_MODIFIED),
         (meta.implicit, bit::IMPLICIT),
     ] {
         bits |= if is_set { bit } else { 0 };
@@ -439,7 +439,7 @@ fn facts(meta: &Meta) -> [u8; FACTS] {
     out[..8].copy_from_slice(&meta.request_time.0.to_le_bytes());
     out[8..16].copy_from_slice(&meta.response_time.0.to_le_bytes());
     out[16..24].copy_from_slice(&meta.date.0.to_le_bytes());
-    out[24..32].copy_from_slice(&meta.last_modified.unwrap_or_default().0.to_le_bytes());
+    out[24..32].copy_from_slice(&meta.last_modified.get().unwrap_or_default().0.to_le_bytes());
     out[32..36].copy_from_slice(&meta.initial_age.to_le_bytes());
     out[36..40].copy_from_slice(&meta.lifetime.seconds.to_le_bytes());
     out[40..44].copy_from_slice(&meta.stale_while_revalidate.to_le_bytes());

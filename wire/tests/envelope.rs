@@ -6,7 +6,7 @@ use larder_semantics::freshness::{Lifetime, LifetimeSource};
 use larder_semantics::policy::Policy;
 use larder_semantics::range::HeldRange;
 use larder_semantics::storable::is_never_stored;
-use larder_semantics::stored::Meta;
+use larder_semantics::stored::{Meta, Uncommon};
 use larder_stdx::clock::WallTime;
 use larder_wire::envelope::{
     BodyInfo, BodySplit, Envelope, EnvelopeError, EnvelopeHead, MAX_HEAD, Mark, Unshared,
@@ -30,9 +30,8 @@ fn meta() -> Meta {
         stale_while_revalidate: 0,
         stale_if_error: 0,
         etag: None,
-        last_modified: None,
-        vary: Vec::new(),
-        partial: None,
+        last_modified: None.into(),
+        uncommon: Uncommon::default(),
     }
 }
 
@@ -71,9 +70,11 @@ fn full() -> Envelope {
             stale_while_revalidate: 30,
             stale_if_error: u32::MAX,
             etag: Some(b"W/\"a\xffb\"".as_slice().into()),
-            last_modified: Some(WallTime(1_600_000_000)),
-            vary: vec!["accept-encoding".into(), "x-device".into()],
-            partial: Some(HeldRange { first: 10, last: 24, complete: Some(100) }),
+            last_modified: Some(WallTime(1_600_000_000)).into(),
+            uncommon: Uncommon::new(
+                vec!["accept-encoding".into(), "x-device".into()],
+                Some(HeldRange { first: 10, last: 24, complete: Some(100) }),
+            ),
             ..meta()
         },
         fields: list(&[("Content-Type", "image/png"), ("ETag", "W/\"a\"")]),
@@ -126,7 +127,7 @@ fn the_first_version_is_read_and_written_as_it_was() {
 fn no_variant_is_read_that_larder_tells_the_origin_of() {
     for name in ["x-forwarded-for", "via"] {
         let mut envelope = full();
-        envelope.meta.vary = vec![name.into()];
+        envelope.meta.set_vary(vec![name.into()]);
         let mut bytes = Vec::new();
         envelope.write(&mut bytes);
         bytes.extend_from_slice(BODY);
@@ -137,7 +138,7 @@ fn no_variant_is_read_that_larder_tells_the_origin_of() {
 fn mark() -> Mark {
     let mut facts = meta();
     facts.etag = Some(b"\"e\"".as_slice().into());
-    facts.vary = vec!["cookie".into()];
+    facts.set_vary(vec!["cookie".into()]);
     Mark::new(b"http://example.com/", &facts, vec![(0xfeed, 7)], Unshared::Page, 10)
 }
 
@@ -351,13 +352,15 @@ prop_compose! {
             stale_while_revalidate,
             stale_if_error,
             etag: etag.map(|it| it.into_bytes().into()),
-            last_modified: last_modified.map(WallTime),
-            vary: vary.into_iter().map(Into::into).collect(),
-            partial: partial.map(|(first, more, rest)| HeldRange {
+            last_modified: last_modified.map(WallTime).into(),
+            uncommon: Uncommon::new(
+                vary.into_iter().map(Into::into).collect(),
+                partial.map(|(first, more, rest)| HeldRange {
                 first,
                 last: first + more,
                 complete: rest.map(|it| first + more + it),
-            }),
+                }),
+            ),
         }
     }
 }

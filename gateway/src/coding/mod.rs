@@ -25,7 +25,7 @@ pub fn ready(mut stored: Stored, policy: &Policy) -> Stored {
     let lines: Vec<_> = stored.lines().collect();
     let plan = transcode::plan(stored.meta.status, &lines, Some(length), policy);
     // A trailer section is about the bytes that came before it.
-    let Some(plan) = plan.filter(|_| stored.meta.partial.is_none() && stored.trailers.is_none()) else {
+    let Some(plan) = plan.filter(|_| stored.meta.partial().is_none() && stored.trailers().is_none()) else {
         return stored;
     };
     let mut fields = stored.fields();

@@ -8,7 +8,7 @@ use larder_semantics::coding::Coding;
 use larder_semantics::transcode::{self, EncodingPlan};
 use larder_stdx::clock;
 use larder_store::memory::Work;
-use larder_store::{Encodings, NotMade, Store, Stored, StoredBody};
+use larder_store::{Encodings, NotMade, Store, Stored, StoredArc, StoredBody};
 use larder_transport::body::FileSlice;
 use parking_lot::{Condvar, Mutex};
 use std::borrow::Cow;
@@ -54,7 +54,7 @@ struct CoderState {
 }
 
 struct CodingJob {
-    stored: Arc<Stored>,
+    stored: StoredArc,
     forms: Arc<Encodings>,
     coding: Coding,
     /// By the precise clock.
@@ -73,7 +73,7 @@ impl Coders {
 
     /// Has this form made, unless it is in hand, made or refused already, or too many are. Costs a hit two loads when
     /// there is nothing to do.
-    pub fn order(self: &Arc<Self>, stored: &Arc<Stored>, coding: Coding) {
+    pub fn order(self: &Arc<Self>, stored: &StoredArc, coding: Coding) {
         let Some(forms) = &stored.forms else { return };
         if self.waiting.load(Relaxed) >= self.settings.queue || self.settings.workers == 0 {
             self.counters.coding_queue_full.add_shared(1);

@@ -28,11 +28,10 @@ use larder_semantics::tiers;
 use larder_semantics::trace::{RuleOutcome, RuleRecord, TriedRule};
 use larder_semantics::vary;
 use larder_stdx::clock::{self, WallTime};
-use larder_store::Stored;
 use larder_store::ram::Lookup;
+use larder_store::{Stored, StoredArc};
 use larder_wire::message::Request;
 use proposal::{PageKnowledge, Proposal, of_exchange};
-use std::sync::Arc;
 
 /// Everything that decides about one request, in the order in which it is looked at.
 #[derive(Clone, Debug)]
@@ -236,7 +235,7 @@ impl Gateway {
 }
 
 /// What RAM holds, and what of it a request selects.
-pub(crate) fn select(looked: &Lookup, fields: &[Field<'_>]) -> (Holds, Result<Arc<Stored>, ForwardReason>) {
+pub(crate) fn select(looked: &Lookup, fields: &[Field<'_>]) -> (Holds, Result<StoredArc, ForwardReason>) {
     match looked {
         Lookup::Shelf(shelf) => {
             let selected =
@@ -262,9 +261,9 @@ fn tell_variants(
     let Some(newest) = shelf.variants.first() else { return };
     let Some(rule) = record.0.iter_mut().find(|it| it.name == "stored") else { return };
     let mut own = Vec::new();
-    vary::write_key(&newest.meta.vary, fields, &mut own);
+    vary::write_key(newest.meta.vary(), fields, &mut own);
     let mut stored: Vec<String> =
-        shelf.variants.iter().take(NAMED).map(|it| fields_of(&it.variant)).collect();
+        shelf.variants.iter().take(NAMED).map(|it| fields_of(it.variant())).collect();
     if shelf.variants.len() > NAMED {
         stored.push(format!("{} more", shelf.variants.len() - NAMED));
     }
@@ -305,10 +304,10 @@ fn beginning(value: &[u8]) -> String {
 fn is_answered_at_once(
     verdict: &CacheVerdict,
     tier: AnsweringTier,
-    stored: Option<&Arc<Stored>>,
+    stored: Option<&StoredArc>,
     facts: &RequestFacts<'_>,
 ) -> bool {
-    let is_whole = stored.is_some_and(|it| it.meta.partial.is_none() && it.trailers.is_none());
+    let is_whole = stored.is_some_and(|it| it.meta.partial().is_none() && it.trailers().is_none());
     verdict.name == "hit"
         && tier == AnsweringTier::Ram
         && facts.range.is_none()
@@ -361,7 +360,7 @@ impl CacheVerdict {
 }
 
 fn decide(
-    selected: Result<&Arc<Stored>, &ForwardReason>,
+    selected: Result<&StoredArc, &ForwardReason>,
     doubted: bool,
     route: &GatewayRoute,
     facts: &RequestFacts<'_>,
@@ -419,14 +418,14 @@ fn stored_facts(
     StoredFacts {
         status: meta.status,
         bytes: stored.body.len(),
-        variant: fields_of(&stored.variant),
+        variant: fields_of(stored.variant()),
         age: format!("age = initial {} s + resident {resident} s = {} s", meta.initial_age, meta.age(now)),
-        lifetime: format!("lifetime = {} s ({})", meta.lifetime.seconds, meta.lifetime.source.name()),
+        lifetime: format!("lifetime = {} s ({})", { meta.lifetime.seconds }, meta.lifetime.source.name()),
         freshness: match meta.freshness(now) {
             Freshness::Fresh { remaining } => format!("fresh for {remaining} s"),
             Freshness::Stale { staleness } => format!("stale for {staleness} s"),
         },
-        part: meta.partial.map(|it| format!("bytes {} to {}", it.first, it.last)),
+        part: meta.partial().map(|it| format!("bytes {} to {}", it.first, it.last)),
         forms: stored.forms.as_ref().map(|it| coding::describe(it, policy, fields, facts)),
     }
 }

@@ -13,17 +13,16 @@ use larder_semantics::tiers::{self, Compared, Descent};
 use larder_semantics::trace::Silent;
 use larder_stdx::clock::{self, WallTime};
 use larder_store::fleet::{FleetQuery, FleetResult, Want};
-use larder_store::{DiskTier, FleetCopy, Stored};
+use larder_store::{DiskTier, FleetCopy, Stored, StoredArc};
 use larder_wire::envelope::Envelope;
 use larder_wire::message::Request;
-use std::sync::Arc;
 
 /// What was seen in the tiers below RAM.
 pub(crate) struct Peeked {
     /// Each tier that the route has, and what it holds.
     pub tiers: Vec<TierHolds>,
     /// What the request would be answered with, or the origin asked about.
-    pub chosen: Option<(Arc<Stored>, AnsweringTier)>,
+    pub chosen: Option<(StoredArc, AnsweringTier)>,
     /// What RAM holds is to be validated: the fleet has lost it.
     pub doubted: bool,
 }
@@ -35,7 +34,7 @@ impl Gateway {
         route: &GatewayRoute,
         request: &Request,
         key: &[u8],
-        held: Option<&Arc<Stored>>,
+        held: Option<&StoredArc>,
     ) -> Peeked {
         let policy = &route.policy;
         let (fields, now) = (request.fields.view(), clock::wall());
@@ -45,7 +44,7 @@ impl Gateway {
         let serves =
             |it: &Stored| reuse::decide(Ok(&it.meta), &facts, policy, now, &mut Silent).reason().is_none();
         // A part that does not answer is as nothing beside a whole.
-        let is_part = |it: &Arc<Stored>| it.meta.partial.is_some() && !serves(it);
+        let is_part = |it: &StoredArc| it.meta.partial().is_some() && !serves(it);
         if let Some(disk) = self.disk_of(policy) {
             let found = self.peek_on_disk(disk, key, &fields).await;
             let holds = if found.is_some() { Holds::Response } else { Holds::Nothing };
@@ -83,7 +82,7 @@ impl Gateway {
                             if compared.is_none_or(|it| it == Compared::Newer)
                                 || compared == Some(Compared::Same) && !held_serves && serves(&found)
                             {
-                                chosen = Some((Arc::new(found), AnsweringTier::Fleet));
+                                chosen = Some((StoredArc::new(found), AnsweringTier::Fleet));
                             }
                             Holds::Response
                         }
@@ -109,17 +108,17 @@ impl Gateway {
         Peeked { tiers, chosen, doubted }
     }
 
-    async fn peek_on_disk(&self, disk: &DiskTier, key: &[u8], fields: &[Field<'_>]) -> Option<Arc<Stored>> {
+    async fn peek_on_disk(&self, disk: &DiskTier, key: &[u8], fields: &[Field<'_>]) -> Option<StoredArc> {
         if !disk.knows(key) {
             return None;
         }
-        disk.read(key, fields).await.and_then(|it| self.store.admit(key, it)).map(Arc::new)
+        disk.read(key, fields).await.and_then(|it| self.store.admit(key, it)).map(StoredArc::new)
     }
 
     /// Whether the tiers below are asked for this request, given what RAM holds.
     fn descends(
         &self,
-        held: Option<&Arc<Stored>>,
+        held: Option<&StoredArc>,
         facts: &RequestFacts<'_>,
         policy: &Policy,
         now: WallTime,

@@ -14,7 +14,7 @@ use larder_semantics::scheme::Scheme;
 use larder_semantics::stored::Meta;
 use larder_semantics::vary;
 use larder_stdx::clock::WallTime;
-use larder_store::Stored;
+use larder_store::{Stored, StoredArc};
 use std::sync::Arc;
 
 /// What is known of the page that a request asks for.
@@ -26,7 +26,7 @@ pub(crate) struct PageKnowledge {
     /// The audience of its responses.
     pub audience: Audience,
     /// The stored response that the request selects.
-    pub stored: Option<Arc<Stored>>,
+    pub stored: Option<StoredArc>,
 }
 
 /// Where no valid answer came, so that nobody knows what it would be.
@@ -120,7 +120,7 @@ impl Gateway {
         &self,
         asked: &ChangedRequest,
         at: (Scheme, &str),
-        stored: Option<Arc<Stored>>,
+        stored: Option<StoredArc>,
         was: &[u8],
     ) -> PageKnowledge {
         let fields = asked.fields.view();
@@ -128,10 +128,10 @@ impl Gateway {
         cache_key::write(&asked.policy, at.0, at.1, &asked.target, &fields, &mut key);
         let hash = self.store.hash(&key);
         let (holds, in_ram) = super::select(&self.store.lookup(hash, &key, route::misses_clock()), &fields);
-        let still_selected = |it: &Arc<Stored>| {
+        let still_selected = |it: &StoredArc| {
             let mut variant = Vec::new();
-            vary::write_key(&it.meta.vary, &fields, &mut variant);
-            key == was && it.variant[..] == variant[..]
+            vary::write_key(it.meta.vary(), &fields, &mut variant);
+            key == was && *it.variant() == variant[..]
         };
         let stored = stored.filter(still_selected).or(in_ram.ok());
         let (refused, audience) = (self.refusals.get(hash), self.refusals.audience(hash));

@@ -151,13 +151,13 @@ impl FillJob {
         }
         *self.local.own.borrow_mut() = Some((meta.status, own));
         let mut variant = Vec::new();
-        vary::write_key(&meta.vary, &self.request.fields.view(), &mut variant);
+        vary::write_key(meta.vary(), &self.request.fields.view(), &mut variant);
         let marks = self.marks(&kept, arrived.born.clone());
         SharedHead {
             status: meta.status,
             fields: kept,
             length,
-            vary: meta.vary.clone(),
+            vary: meta.vary().to_vec(),
             variant: variant.into_boxed_slice(),
             meta,
             marks,
@@ -218,7 +218,7 @@ impl FillJob {
         let fields = arrived.response.fields.view();
         let policy = &self.route.policy;
         let mut meta = self.meta_of(arrived);
-        let (held, came) = (old.meta.partial?, meta.partial?);
+        let (held, came) = (old.meta.partial()?, meta.partial()?);
         let Combine::Into { part, whole: true } = partial::combine(&old.meta, &meta) else { return None };
         let follows = |a: HeldRange, b: HeldRange| a.last.checked_add(1) == Some(b.first);
         let exact = !matches!(arrived.response.framing, Framing::Length(it) if it != came.length());
@@ -234,15 +234,16 @@ impl FillJob {
         kept.remove("content-range");
         kept.remove("content-length");
         request_headers::mark_stored(&mut kept, arrived.response.version, policy);
-        (meta.status, meta.partial) = (200, None);
+        meta.status = 200;
+        meta.set_partial(None);
         // As old as the part that was held.
-        let marks = self.marks(&kept, old.marks.born.clone());
+        let marks = self.marks(&kept, old.birth());
         let head = Arc::new(SharedHead {
             status: 200,
             fields: kept,
             length: Some(part.length()),
-            vary: old.meta.vary.clone(),
-            variant: old.variant.clone(),
+            vary: old.meta.vary().to_vec(),
+            variant: old.variant().into(),
             meta,
             marks,
             spent: SpentLifetime::No,

@@ -7,8 +7,7 @@ use crate::coding;
 use crate::request_headers;
 use larder_semantics::freshen::{self, AfterFreshen, HeadSays};
 use larder_semantics::request::RequestFacts;
-use larder_store::Stored;
-use std::sync::Arc;
+use larder_store::{Stored, StoredArc};
 
 impl FillRun {
     /// `Freshen`: what the 304 is about is as new.
@@ -48,12 +47,7 @@ impl FillJob {
 
     /// What is stored with the head that a 304 or a HEAD response brought, for the client that asked; in the store as
     /// far as it may be kept there. `removed` says whether the key was removed since the origin was asked.
-    async fn update(
-        &self,
-        old: &Arc<Stored>,
-        arrived: &ArrivedHead,
-        removed: impl Fn() -> bool,
-    ) -> Arc<Stored> {
+    async fn update(&self, old: &StoredArc, arrived: &ArrivedHead, removed: impl Fn() -> bool) -> StoredArc {
         let fields = arrived.response.fields.view();
         let policy = &self.route.policy;
         let mut new = self.freshened(old, arrived);
@@ -93,8 +87,7 @@ impl FillJob {
             request_headers::mark_stored(&mut fields, arrived.response.version, policy);
         }
         let marks = self.marks(&fields, arrived.born.clone());
-        let (trailers, body, variant) =
-            (old.trailers.as_deref().cloned(), old.body.clone(), old.variant.clone());
+        let (trailers, body, variant) = (old.trailers().cloned(), old.body.clone(), old.variant().into());
         let new = assemble(meta, fields, trailers, body, variant, marks, &policy.tags);
         let new = coding::ready(new, policy);
         coding::carry(&self.gateway.store, old, &new);

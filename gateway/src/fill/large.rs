@@ -10,8 +10,7 @@ use larder_semantics::stored::Meta;
 use larder_semantics::tiers;
 use larder_stdx::clock;
 use larder_store::fill::{RemovalWatch, SharedHead, WINDOW};
-use larder_store::{FillWriter, disk};
-use std::sync::Arc;
+use larder_store::{FillWriter, StoredArc, disk};
 
 /// Why a body will be kept in no tier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,11 +95,11 @@ impl LargeProgress {
         let Ok(body) = large.finish().await else { return };
         let (meta, fields) = (head.meta.clone(), head.fields.clone());
         let (variant, marks) = (head.variant.clone(), head.marks.clone());
-        if body.len() > policy.max_object || meta.partial.is_some() {
+        if body.len() > policy.max_object || meta.partial().is_some() {
             return;
         }
         let stored = assemble(meta, fields, trailers, body, variant, marks, &policy.tags);
-        let stored = Arc::new(coding::ready(stored, policy));
+        let stored = StoredArc::new(coding::ready(stored, policy));
         job.gateway.counters.disk_large_writes.add(1);
         disk.write_unless(&job.key, &stored, || watch.was_removed());
     }

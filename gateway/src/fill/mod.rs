@@ -31,7 +31,7 @@ use larder_stdx::clock::{self, WallTime};
 use larder_store::fill::{SharedHead, SpentLifetime};
 use larder_store::fleet::{RecomputeLease, RecomputeTurn, Unshared};
 use larder_store::ram::{KeyHash, Removals};
-use larder_store::{Begin, Born, Exchanged, FillEnd, FillHead, FillReader, FillWriter, Stored};
+use larder_store::{Begin, Born, Exchanged, FillEnd, FillHead, FillReader, FillWriter, StoredArc};
 use larder_transport::Client;
 use larder_wire::message::{Request, ResponseHead, Version};
 use machine::FillStep;
@@ -52,7 +52,7 @@ pub(crate) struct FillJob {
     pub key: Vec<u8>,
     pub hash: KeyHash,
     /// What is stored and to be validated, or served if the origin fails.
-    pub stored: Option<Arc<Stored>>,
+    pub stored: Option<StoredArc>,
     /// Whether `stored` has a validator and the origin is asked about it.
     pub fetch: FetchKind,
     /// What it does about the tiers below RAM.
@@ -86,9 +86,9 @@ pub(crate) struct FillStarter {
     /// The final head as received, end-to-end: with `Set-Cookie`, and what qualified directives name.
     pub own: RefCell<Option<(u16, FieldList)>>,
     /// The freshened response after a 304.
-    pub freshened: RefCell<Option<Arc<Stored>>>,
+    pub freshened: RefCell<Option<StoredArc>>,
     /// What a tier below had, too old to be served before the origin was asked.
-    pub stale: RefCell<Option<Arc<Stored>>>,
+    pub stale: RefCell<Option<StoredArc>>,
     /// The origin was not asked: everybody asks for himself, since answers are known not to be shared.
     pub unshared: Cell<bool>,
     /// The `Set-Cookie` lines of a 304, which are for the client that asked and for no other.
@@ -215,7 +215,7 @@ pub(crate) struct FillRun {
     ask: Option<OriginAsk>,
     readers: Readers,
     /// What may answer, as far as tiers were looked at.
-    held: Option<(Arc<Stored>, AnsweringTier)>,
+    held: Option<(StoredArc, AnsweringTier)>,
     /// The origin's response.
     pub arrived: Option<ArrivedHead>,
     /// What was decided about it.
@@ -247,11 +247,11 @@ pub(crate) enum FillOutcome {
     /// Its readers have had its body, or none is left.
     Ended,
     /// This lay in a tier; with the turn to fetch it again where it is stale.
-    Found(Arc<Stored>, AnsweringTier, Option<RecomputeTurn>),
+    Found(StoredArc, AnsweringTier, Option<RecomputeTurn>),
     /// Every request looks in the store again.
     LookAgain,
     /// A 304 has freshened this.
-    Freshened(Arc<Stored>, SpentLifetime),
+    Freshened(StoredArc, SpentLifetime),
     /// No response came, or one that a stale response stands in for.
     Failed(FillHead),
     /// Requests queued for the origin, and no client waited for this any more.

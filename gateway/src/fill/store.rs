@@ -9,7 +9,7 @@ use bytes::Bytes;
 use larder_semantics::field::FieldList;
 use larder_store::fill::SharedHead;
 use larder_store::ram::NotStored;
-use larder_store::{Exchanged, FillEnd, FillHead, FillWriter, Stored};
+use larder_store::{Exchanged, FillEnd, FillHead, FillWriter, StoredArc};
 use std::sync::Arc;
 
 impl FillRun {
@@ -105,7 +105,7 @@ impl FillRun {
 
 impl FillJob {
     /// Hands what is stored down to the tiers below; what was removed meanwhile is removed there, too.
-    pub(super) async fn keep_below(&self, stored: &Arc<Stored>, freshens: bool, removed: impl Fn() -> bool) {
+    pub(super) async fn keep_below(&self, stored: &StoredArc, freshens: bool, removed: impl Fn() -> bool) {
         let (policy, win) = (&self.route.policy, self.win.take());
         let down = self.gateway.write_down(policy, &self.key, stored, win, freshens, &removed);
         if let Some(put) = down.put {
@@ -127,7 +127,7 @@ impl FillJob {
         trailers: Option<FieldList>,
         writer: &FillWriter,
         last: &Bytes,
-    ) -> Result<Option<Arc<Stored>>, Overtaken> {
+    ) -> Result<Option<StoredArc>, Overtaken> {
         let policy = &self.route.policy;
         let mut down = None;
         let mut chunks = writer.chunks();
@@ -135,7 +135,7 @@ impl FillJob {
         let body = self.gateway.store.make_body(&chunks).map_err(NotStored::from);
         let kept = body.and_then(|body| {
             // A 206 in chunks may bring other bytes than its Content-Range names.
-            if head.meta.partial.is_some_and(|it| it.length() != body.len()) {
+            if head.meta.partial().is_some_and(|it| it.length() != body.len()) {
                 return Ok(());
             }
             let mut stored = assemble(
@@ -151,7 +151,7 @@ impl FillJob {
             let Some(stored) = self.with_what_is_stored(stored) else { return Ok(()) };
             let stored = coding::ready(stored, policy);
             if !policy.tiers.ram {
-                down = Some(Arc::new(stored));
+                down = Some(StoredArc::new(stored));
                 return Ok(());
             }
             let stored = down.insert(self.gateway.store.keep(stored)).clone();

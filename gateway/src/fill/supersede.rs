@@ -87,7 +87,7 @@ impl Gateway {
 impl FillJob {
     /// A part joined with what is stored meanwhile, as RFC 9111 §3.4 allows; `None` where that is better alone.
     pub(crate) fn with_what_is_stored(&self, new: Stored) -> Option<Stored> {
-        if new.meta.partial.is_none() {
+        if new.meta.partial().is_none() {
             return Some(new);
         }
         let looked = self.gateway.store.lookup(self.hash, &self.key, 0);

@@ -20,12 +20,11 @@ use larder_store::fleet::{
     AtWork, Fleet, FleetQuery, FleetResult, OtherNodesLease, RecomputeLease, RecomputeTurn, Unshared, Want,
 };
 use larder_store::ram::Lookup;
-use larder_store::{Born, FillWriter, FleetCopy, ReadWait, Stored};
+use larder_store::{Born, FillWriter, FleetCopy, ReadWait, Stored, StoredArc};
 use larder_wire::envelope::Envelope;
 use std::cell::Cell;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Sleep, sleep};
 
@@ -56,7 +55,7 @@ pub(crate) enum TierLookup {
 /// What came of a descent.
 pub(super) enum TierLookupResult {
     /// This answers, or stands; with whose turn it is to make it anew where it is stale.
-    Found(Arc<Stored>, AnsweringTier, Option<RecomputeTurn>),
+    Found(StoredArc, AnsweringTier, Option<RecomputeTurn>),
     /// The origin has to be asked.
     Nothing,
     /// The origin has to be asked, by everybody who waits: another node has found that answers are not shared. That is
@@ -67,7 +66,7 @@ pub(super) enum TierLookupResult {
 /// What the fleet said about a key.
 enum FleetAnswer {
     /// This is to be used from now on.
-    Has(Arc<Stored>, RecomputeTurn),
+    Has(StoredArc, RecomputeTurn),
     /// What is held is as new.
     Stands(RecomputeTurn),
     /// It has nothing: since it was `removed` lately, or for want of having been written.
@@ -142,7 +141,7 @@ impl FillRun {
         let (job, Readers::Shared(writer)) = (&mut self.job, &self.readers) else { return FillStep::Finish };
         let mut held = job.stored.clone().map(|it| (it, AnsweringTier::Ram));
         // A part in RAM may be the whole on disk.
-        if held.as_ref().is_none_or(|it| it.0.meta.partial.is_some() && !job.serves(&it.0)) {
+        if held.as_ref().is_none_or(|it| it.0.meta.partial().is_some() && !job.serves(&it.0)) {
             let whole = job.on_disk(writer).await.filter(|it| !job.is_outdated(it));
             held = whole.map(|it| (it, AnsweringTier::Disk)).or(held);
         }
@@ -188,7 +187,7 @@ impl FillRun {
 
 impl FillJob {
     /// What answers now, and was not there before this fill waited for a permit.
-    pub(super) async fn came_meanwhile(&self, writer: &FillWriter) -> Option<(Arc<Stored>, AnsweringTier)> {
+    pub(super) async fn came_meanwhile(&self, writer: &FillWriter) -> Option<(StoredArc, AnsweringTier)> {
         let in_ram = self.came_into_ram();
         if in_ram.is_some() || self.stored.is_some() {
             return in_ram;
@@ -209,11 +208,11 @@ impl FillJob {
     }
 
     /// The same in RAM alone.
-    pub(super) fn came_into_ram(&self) -> Option<(Arc<Stored>, AnsweringTier)> {
+    pub(super) fn came_into_ram(&self) -> Option<(StoredArc, AnsweringTier)> {
         let Lookup::Shelf(shelf) = self.gateway.store.lookup(self.hash, &self.key, 0) else { return None };
         let fields = self.request.fields.view();
         let stored = shelf.select(&fields, &mut Vec::new())?;
-        let is_new = !self.stored.as_ref().is_some_and(|old| Arc::ptr_eq(old, stored));
+        let is_new = !self.stored.as_ref().is_some_and(|old| StoredArc::ptr_eq(old, stored));
         let answers = is_new && !coding::is_of_no_use(stored, &fields) && self.serves(stored);
         answers.then(|| (stored.clone(), AnsweringTier::Ram))
     }
@@ -223,7 +222,7 @@ impl FillJob {
         self.gateway.disk_of(&self.route.policy).is_some_and(|it| it.knows(&self.key))
     }
 
-    async fn on_disk(&self, writer: &FillWriter) -> Option<Arc<Stored>> {
+    async fn on_disk(&self, writer: &FillWriter) -> Option<StoredArc> {
         let disk = self.gateway.disk_of(&self.route.policy).filter(|it| it.knows(&self.key))?;
         self.told.enter(RequestStage::Queue);
         let waited = ReadWait::default();
@@ -240,14 +239,14 @@ impl FillJob {
             stored.is_due_at(clock::wall().0, shared);
         }
         if taken_up == PromoteToRam::NotYet {
-            return Some(Arc::new(stored));
+            return Some(StoredArc::new(stored));
         }
         let stored = self.gateway.store.keep(stored);
         self.put_in_ram(writer, &stored);
         Some(stored)
     }
 
-    fn put_in_ram(&self, writer: &FillWriter, stored: &Arc<Stored>) {
+    fn put_in_ram(&self, writer: &FillWriter, stored: &StoredArc) {
         let policy = &self.route.policy;
         if policy.tiers.ram {
             // Removed meanwhile, or no room: it is served all the same, to those who asked before.
@@ -256,7 +255,7 @@ impl FillJob {
     }
 
     /// What came from the fleet is as warm after a restart as what came from the origin, and what lay there before is gone.
-    async fn put_on_disk(&self, writer: &FillWriter, stored: &Arc<Stored>) {
+    async fn put_on_disk(&self, writer: &FillWriter, stored: &StoredArc) {
         let Some(disk) = self.gateway.disk_of(&self.route.policy) else { return };
         let displaced = disk.displace(&self.key, stored);
         // Where others write to the fleet they remove there, too, and nobody would see that here.
@@ -270,8 +269,8 @@ impl FillJob {
 
     /// Another full response of the origin came at `removed` or before: what is held from before that is good for its validator alone,
     /// in RAM, and gone from the disk. Says whether what is held went.
-    async fn supersede_held(&self, held: Option<&Arc<Stored>>, removed: Option<WallTime>) -> bool {
-        let went = |it: &&Arc<Stored>| removed.is_some_and(|at| at >= it.meta.response_time);
+    async fn supersede_held(&self, held: Option<&StoredArc>, removed: Option<WallTime>) -> bool {
+        let went = |it: &&StoredArc| removed.is_some_and(|at| at >= it.meta.response_time);
         if let Some(part) = self.stored.as_ref().filter(went) {
             part.supersede();
         }
@@ -288,7 +287,7 @@ impl FillJob {
     async fn in_fleet(
         &mut self,
         fleet: &Rc<Fleet>,
-        held: Option<(Arc<Stored>, AnsweringTier)>,
+        held: Option<(StoredArc, AnsweringTier)>,
         writer: &FillWriter,
     ) -> TierLookupResult {
         let patience = Duration::from_millis(u64::from(self.route.policy.collapse_wait_ms));
@@ -362,7 +361,7 @@ impl FillJob {
         }
     }
 
-    async fn ask_fleet(&self, fleet: &Rc<Fleet>, held: Option<&(Arc<Stored>, AnsweringTier)>) -> FleetAnswer {
+    async fn ask_fleet(&self, fleet: &Rc<Fleet>, held: Option<&(StoredArc, AnsweringTier)>) -> FleetAnswer {
         let policy = &self.route.policy;
         let fields = self.request.fields.view();
         // What serves if the fleet has nothing needs no turn.
@@ -386,7 +385,7 @@ impl FillJob {
         let compared = match held {
             Some(held) if partial::outdates(&held.meta, &found.envelope.meta) => Compared::Older,
             // A part that does not answer is as nothing beside a whole.
-            Some(held) if held.meta.partial.is_none() || self.serves(held) => {
+            Some(held) if held.meta.partial().is_none() || self.serves(held) => {
                 tiers::compare(&found.envelope.meta, &held.meta, || lower_tiers::is_same(&found, held))
             }
             _ => Compared::Newer,
@@ -399,10 +398,10 @@ impl FillJob {
         let admitted = stored.and_then(|it| self.gateway.store.admit_foreign(&self.key, it));
         self.gateway.counters.fleet_purged.add(u64::from(is_kept && admitted.is_none()));
         match admitted {
-            Some(it) if compared == Compared::Newer => FleetAnswer::Has(Arc::new(it), turn),
+            Some(it) if compared == Compared::Newer => FleetAnswer::Has(StoredArc::new(it), turn),
             // What is held may be doubted for want of what the fleet's copy tells. An older one is never gone back to.
             Some(it) if compared == Compared::Same && self.serves(&it) => {
-                FleetAnswer::Has(Arc::new(it), turn)
+                FleetAnswer::Has(StoredArc::new(it), turn)
             }
             _ if compared != Compared::Newer => FleetAnswer::Stands(turn),
             _ => FleetAnswer::Lost { turn, removed: None },
@@ -410,7 +409,7 @@ impl FillJob {
     }
 
     /// The fleet is silent: what is held stands for a while.
-    fn without_fleet(&mut self, held: Option<(Arc<Stored>, AnsweringTier)>) -> TierLookupResult {
+    fn without_fleet(&mut self, held: Option<(StoredArc, AnsweringTier)>) -> TierLookupResult {
         let Some((it, tier)) = held else { return TierLookupResult::Nothing };
         if self.serves(&it) {
             match self.is_alone(&it, tier) {
@@ -425,7 +424,7 @@ impl FillJob {
     /// Another node has found that there is nothing to wait for: what it says of the page holds here as well.
     fn unshared(
         &mut self,
-        held: Option<(Arc<Stored>, AnsweringTier)>,
+        held: Option<(StoredArc, AnsweringTier)>,
         born: &Born,
         says: Unshared,
         seconds: u32,
@@ -442,7 +441,7 @@ impl FillJob {
     /// Nobody else is to ask the origin, so this fill does.
     fn on_our_turn(
         &mut self,
-        held: Option<(Arc<Stored>, AnsweringTier)>,
+        held: Option<(StoredArc, AnsweringTier)>,
         win: Option<RecomputeLease>,
     ) -> TierLookupResult {
         self.win.set(win);
@@ -452,8 +451,8 @@ impl FillJob {
         }
     }
 
-    fn ask_about(&mut self, stored: Arc<Stored>) -> TierLookupResult {
-        if self.stored.as_ref().is_some_and(|it| Arc::ptr_eq(it, &stored)) {
+    fn ask_about(&mut self, stored: StoredArc) -> TierLookupResult {
+        if self.stored.as_ref().is_some_and(|it| StoredArc::ptr_eq(it, &stored)) {
             return TierLookupResult::Nothing; // Whether the origin is asked about that was decided before.
         }
         let fields = self.request.fields.view();
@@ -469,7 +468,7 @@ impl FillJob {
     }
 
     /// What is served stale is made anew behind it, by the node whose turn it is.
-    pub fn make_anew(self, stored: Arc<Stored>, turn: Option<RecomputeTurn>) {
+    pub fn make_anew(self, stored: StoredArc, turn: Option<RecomputeTurn>) {
         let win = match turn {
             Some(RecomputeTurn::Ours(win)) => Some(win),
             Some(RecomputeTurn::Free) => None,
@@ -479,8 +478,8 @@ impl FillJob {
             return;
         }
         let mut key = self.key.clone();
-        if !stored.meta.vary.is_empty() {
-            vary::write_key(&stored.meta.vary, &self.request.fields.view(), &mut key);
+        if !stored.meta.vary().is_empty() {
+            vary::write_key(stored.meta.vary(), &self.request.fields.view(), &mut key);
         }
         let gateway = self.gateway.clone();
         let flight = gateway.store.hash(&key);

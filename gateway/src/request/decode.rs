@@ -56,7 +56,7 @@ impl<'c> Machine<'_, 'c> {
             let length = ResponseBody::Length(stored.body.len());
             self.head(reply, stored.meta.status, fields, length, Some(report)).await?;
             reply.piece(stored.body.piece()).await?;
-            return Ok(stored.trailers.as_deref().cloned().map(Arc::new));
+            return Ok(stored.trailers().cloned().map(Arc::new));
         };
         fields = transcode::form_fields(&fields, Coding::Identity);
         self.head(reply, stored.meta.status, fields, ResponseBody::Stream, Some(report)).await?;
@@ -66,7 +66,7 @@ impl<'c> Machine<'_, 'c> {
                 match part(stored, &mut at) {
                     Some(bytes) => decoding.feed(bytes),
                     None if at < stored.body.len() => return Err(DeliveryCut::Origin),
-                    None => return self.end(&decoding, stored.trailers.as_deref().cloned().map(Arc::new)),
+                    None => return self.end(&decoding, stored.trailers().cloned().map(Arc::new)),
                 }
             }
             progress = decoding.step(&self.gateway.counters).map_err(|_| DeliveryCut::Origin)?;

@@ -24,7 +24,7 @@ use larder_semantics::transcode;
 use larder_semantics::{date, method, partial, storable};
 use larder_stdx::clock;
 use larder_store::fill::SharedHead;
-use larder_store::{Encoding, FillEnd, FillReader, Stored};
+use larder_store::{Encoding, FillEnd, FillReader, Stored, StoredArc};
 use larder_transport::body::BodyPiece;
 use larder_transport::{ClientGone, Reply, ResponseBody, Synthetic};
 use larder_wire::message::{Framing, ResponseHead};
@@ -41,7 +41,7 @@ const SOON: u64 = 1 << 20;
 /// The response that is to be sent.
 pub(crate) enum Delivery<'c> {
     /// From the store.
-    Stored { stored: Arc<Stored>, report: CacheReport },
+    Stored { stored: StoredArc, report: CacheReport },
     /// Along with a fill.
     Reading { reader: FillReader, head: Arc<SharedHead>, status: u16, fields: FieldList, report: CacheReport },
     /// Straight from the origin.
@@ -192,12 +192,7 @@ impl<'c> Machine<'_, 'c> {
         selection::precondition(meta, self.facts, self.fields)
     }
 
-    async fn send_stored(
-        &mut self,
-        reply: &mut Reply<'c>,
-        stored: &Arc<Stored>,
-        report: CacheReport,
-    ) -> Sent {
+    async fn send_stored(&mut self, reply: &mut Reply<'c>, stored: &StoredArc, report: CacheReport) -> Sent {
         let policy = &self.route.policy;
         let patience = Duration::from_millis(u64::from(policy.collapse_wait_ms));
         let stages = self.stages;
@@ -245,7 +240,7 @@ impl<'c> Machine<'_, 'c> {
             early => return self.send_precondition(reply, early, fields, report).await,
         }
         let whole = stored.body.piece();
-        if let Some(part) = stored.meta.partial {
+        if let Some(part) = stored.meta.partial() {
             let asked = self.facts.range.and_then(|it| partial::answers(&stored.meta, it));
             let Some((first, last, complete)) = asked else { return Err(DeliveryCut::Origin) };
             let complete = complete.map_or_else(|| "*".to_owned(), |it| it.to_string());
@@ -260,13 +255,13 @@ impl<'c> Machine<'_, 'c> {
                 Ok(None)
             }
             Selection::Whole => {
-                let body = match stored.trailers {
+                let body = match stored.trailers() {
                     Some(_) => ResponseBody::Stream,
                     None => ResponseBody::Length(length),
                 };
                 self.head(reply, stored.meta.status, fields, body, Some(report)).await?;
                 reply.piece(whole).await?;
-                Ok(stored.trailers.as_deref().cloned().map(Arc::new))
+                Ok(stored.trailers().cloned().map(Arc::new))
             }
             Selection::One(first, last) => {
                 fields.set("Content-Range", format!("bytes {first}-{last}/{length}"));

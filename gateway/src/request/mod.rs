@@ -30,7 +30,7 @@ use larder_semantics::vary;
 use larder_stdx::clock::{self, WallTime};
 use larder_store::fill::SharedHead;
 use larder_store::ram::{Entry, KeyHash, Lookup};
-use larder_store::{Begin, FillEnd, FillHead, FillReader, Stored};
+use larder_store::{Begin, FillEnd, FillHead, FillReader, StoredArc};
 use larder_transport::{Client, Reply, RequestBody};
 use larder_wire::message::Request;
 use machine::Step;
@@ -129,7 +129,7 @@ pub(crate) struct Machine<'a, 'c> {
     pub key: Vec<u8>,
     pub hash: KeyHash,
     /// What was found and may not be served as it is: to validate, complete, or serve when the origin fails.
-    pub found: Option<Arc<Stored>>,
+    pub found: Option<StoredArc>,
     fetch: FetchKind,
     pub company: Coalescing,
     pub reason: ForwardReason,
@@ -141,7 +141,7 @@ pub(crate) struct Machine<'a, 'c> {
     /// Where `found` lay.
     pub tier: AnsweringTier,
     /// What a tier below had, to be looked at in place of what RAM has.
-    pub brought: Option<(Arc<Stored>, AnsweringTier)>,
+    pub brought: Option<(StoredArc, AnsweringTier)>,
     tiers: LowerTierState,
     ram: RamCopy,
     marker: RamMarker,
@@ -283,7 +283,7 @@ impl<'c> Machine<'_, 'c> {
         let (selected, flight) = match self.brought.take() {
             Some((stored, tier)) => {
                 self.tier = tier;
-                let flight = self.flight(&stored.meta.vary);
+                let flight = self.flight(stored.meta.vary());
                 (Ok(stored), flight)
             }
             None => {
@@ -341,7 +341,7 @@ impl<'c> Machine<'_, 'c> {
         }
     }
 
-    fn look_in_ram(&mut self) -> (Result<Arc<Stored>, ForwardReason>, KeyHash) {
+    fn look_in_ram(&mut self) -> (Result<StoredArc, ForwardReason>, KeyHash) {
         let looked = self.gateway.store.lookup(self.hash, &self.key, route::misses_clock());
         let selected = match &looked {
             Lookup::Shelf(shelf) => {
@@ -369,7 +369,7 @@ impl<'c> Machine<'_, 'c> {
     }
 
     /// The variant that this request selects, if it can be brought into a form that the client accepts.
-    fn select(&self, shelf: &Entry) -> Option<Arc<Stored>> {
+    fn select(&self, shelf: &Entry) -> Option<StoredArc> {
         let stored = shelf.select(self.fields, &mut Vec::new())?;
         (!coding::is_of_no_use(stored, self.fields)).then(|| stored.clone())
     }

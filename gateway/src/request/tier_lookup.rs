@@ -11,8 +11,7 @@ use larder_semantics::cache_status::AnsweringTier;
 use larder_semantics::reuse::Reuse;
 use larder_stdx::clock::WallTime;
 use larder_store::ram::{KeyHash, Lookup};
-use larder_store::{Begin, FillHead, Stored};
-use std::sync::Arc;
+use larder_store::{Begin, FillHead, StoredArc};
 use std::time::Duration;
 
 /// Tells the flight that only looks below from the one that asks the origin.
@@ -75,13 +74,13 @@ impl Machine<'_, '_> {
     }
 
     /// Has what a tier below had looked at, if it is of this request's variant.
-    pub fn bring(&mut self, stored: Arc<Stored>, tier: AnsweringTier) -> Step {
+    pub fn bring(&mut self, stored: StoredArc, tier: AnsweringTier) -> Step {
         self.tiers = LowerTierState::Asked;
         if lower_tiers::fits(&stored, self.fields) {
             self.ram = RamCopy::Trusted;
             self.brought = Some((stored, tier));
         } else {
-            self.vary.clone_from(&stored.meta.vary);
+            self.vary = stored.meta.vary().to_vec();
             if self.looks < LOOKS {
                 self.tiers = LowerTierState::NotAsked; // For this variant no request has looked yet.
             }

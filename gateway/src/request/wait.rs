@@ -17,8 +17,7 @@ use larder_semantics::vary;
 use larder_stdx::clock;
 use larder_store::fill::{SharedHead, SpentLifetime};
 use larder_store::ram::KeyHash;
-use larder_store::{FillHead, FillReader, Stored};
-use std::sync::Arc;
+use larder_store::{FillHead, FillReader, StoredArc};
 use std::time::Duration;
 
 /// How a wait ended.
@@ -126,7 +125,7 @@ impl Machine<'_, '_> {
     fn relieve(&mut self, reader: FillReader) -> Step {
         self.gateway.counters.collapse_timeouts.add(1);
         let flight = match &self.found {
-            Some(stored) => self.flight(&stored.meta.vary),
+            Some(stored) => self.flight(stored.meta.vary()),
             None => self.flight(&self.vary),
         };
         if self.goes_alone(self.fetch) {
@@ -208,9 +207,9 @@ impl Machine<'_, '_> {
     }
 
     /// What a 304 freshened for those who waited, and is stale again: theirs all the same.
-    fn take_validated(&mut self, stored: Arc<Stored>) -> Step {
+    fn take_validated(&mut self, stored: StoredArc) -> Step {
         if !lower_tiers::fits(&stored, self.fields) || crate::coding::is_of_no_use(&stored, self.fields) {
-            self.vary.clone_from(&stored.meta.vary);
+            self.vary = stored.meta.vary().to_vec();
             return Step::Lookup;
         }
         let now = clock::wall();

@@ -92,7 +92,7 @@ fn lifetime_of(status: u16, text: &str, policy: &Policy) -> Lifetime {
 #[track_caller]
 fn lifetime(status: u16, text: &str, policy: &Policy, expect: &str) {
     let found = lifetime_of(status, text, policy);
-    assert_eq!(expect, format!("{} {}", found.seconds, found.source.name()), "{status} {text}");
+    assert_eq!(expect, format!("{} {}", { found.seconds }, found.source.name()), "{status} {text}");
 }
 
 #[test]

@@ -285,7 +285,7 @@ fn any_meta() -> impl Strategy<Value = Meta> {
         lifetime: Lifetime { seconds: lifetime, source: LifetimeSource::MaxAge },
         must_revalidate: flags[0],
         no_cache: flags[1],
-        etag: flags[2].then(|| Box::from(&b"\"a\""[..])),
+        etag: flags[2].then(|| "\"a\"".into()),
         stale_while_revalidate: swr,
         stale_if_error: sie,
         ..stored("200", &Policy::default())

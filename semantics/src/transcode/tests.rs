@@ -97,7 +97,7 @@ fn vary_selects_no_variant_where_codings_are_ours() {
     fn check(head: &str, policy: &Policy, expect: &[&str]) {
         let now = larder_stdx::clock::WallTime(1000);
         let meta = with(head, |it| Meta::of(200, it, policy, now, now));
-        assert_eq!(expect, meta.vary.iter().map(|it| &**it).collect::<Vec<_>>(), "{head}");
+        assert_eq!(expect, meta.vary().iter().map(|it| &**it).collect::<Vec<_>>(), "{head}");
     }
     let vary = "Vary: Accept-Encoding, Cookie";
     check(vary, &Policy::default(), &["accept-encoding", "cookie"]);
@@ -260,7 +260,7 @@ fn what_may_have_gone_out_in_several_codings() {
     #[track_caller]
     fn check(vary: &str, names: &[&str], expect: bool) {
         let mut meta = meta("e:\"a\"");
-        meta.vary = names.iter().map(|it| (*it).into()).collect();
+        meta.set_vary(names.iter().map(|it| (*it).into()).collect());
         let fields = with(vary, FieldList::from_fields);
         assert_eq!(expect, meta.is_negotiated(&fields), "{vary}, {names:?}");
     }

@@ -14,7 +14,7 @@ use larder_files::{OpenFile, media_type};
 use larder_semantics::date;
 use larder_semantics::field::FieldList;
 use larder_semantics::freshness::{Lifetime, LifetimeSource};
-use larder_semantics::stored::Meta;
+use larder_semantics::stored::{Meta, Uncommon};
 use larder_stdx::clock::{self, Monotonic, WallTime};
 use larder_store::Store;
 use larder_wire::http1::write;
@@ -379,10 +379,9 @@ fn ready(
         implicit: false,
         stale_while_revalidate: 0,
         stale_if_error: 0,
-        etag: Some(etag.into_bytes().into()),
-        last_modified: Some(now),
-        vary: Vec::new(),
-        partial: None,
+        etag: Some(etag.into()),
+        last_modified: Some(now).into(),
+        uncommon: Uncommon::default(),
     };
     let mut line = Vec::new();
     write::status_line(page.status, &mut line);

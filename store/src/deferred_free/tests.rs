@@ -1,7 +1,7 @@
 //! Who frees what, and when sweeps wait for it.
 
 use super::*;
-use crate::entry::Stored;
+use crate::entry::{Stored, StoredArc};
 use crate::idle::Swept;
 use crate::purges::{Marks, PurgeRule, PurgeScope, Strength};
 use crate::sample::{store, stored, text};
@@ -46,7 +46,7 @@ fn fill(store: &Store, count: usize, length: usize) -> mpsc::Receiver<ThreadId> 
 
 fn put(store: &Store, key: &str, body: StoredBody) {
     let marks = Marks { born: store.born(), ..Marks::default() };
-    let stored = Arc::new(Stored { body, marks, ..stored(text("")) });
+    let stored = StoredArc::new(Stored { body, ..stored(text("")) }.marked(marks));
     store.insert(store.hash(key.as_bytes()), key.as_bytes(), stored, 4).unwrap();
 }
 

@@ -10,17 +10,16 @@ use xxhash_rust::xxh3::Xxh3;
 
 /// Appends the envelope head of a response. Its body's checksum stays zero: the record has one.
 pub(crate) fn write(key: &[u8], stored: &Stored, out: &mut Vec<u8>) {
-    let born = &stored.marks.born;
-    let known: Vec<(u64, u64)> = born.log.as_slice().iter().map(|it| (it.log, it.entry)).collect();
+    let known: Vec<(u64, u64)> = stored.log().as_slice().iter().map(|it| (it.log, it.entry)).collect();
     let head = EnvelopeHead {
         key,
-        variant: &stored.variant,
+        variant: stored.variant(),
         meta: &stored.meta,
         fields: &stored.fields(),
-        trailers: stored.trailers.as_deref(),
-        tags: &stored.marks.tags,
+        trailers: stored.trailers(),
+        tags: stored.tags(),
         known: &known,
-        seq: born.seq,
+        seq: stored.born,
         body: BodyInfo { length: stored.body.len(), ..BodyInfo::default() },
     };
     head.write(out);
@@ -31,7 +30,7 @@ pub(crate) fn write(key: &[u8], stored: &Stored, out: &mut Vec<u8>) {
 pub(crate) fn read(bytes: &[u8]) -> Option<(Envelope, &[u8])> {
     let (envelope, length) = Envelope::read(bytes).ok()?;
     // Nor are there parts here, of which nothing says that the body is as long as they.
-    envelope.meta.partial.is_none().then_some((envelope, bytes.get(length..)?))
+    envelope.meta.partial().is_none().then_some((envelope, bytes.get(length..)?))
 }
 
 /// The response that an envelope tells of, with its body.
@@ -47,8 +46,7 @@ pub(crate) fn stored(envelope: Envelope, body: StoredBody) -> Stored {
     let born = Born { seq, log: Positions::new(&positions) };
     let marks = Marks { tags, born };
     // It may be sent once and no more.
-    let stored = Stored::new(meta, ReadyHead::passing(&head), fields, body);
-    Stored { trailers: trailers.map(Box::new), variant, marks, ..stored }
+    Stored::new(meta, ReadyHead::passing(&head), fields, body).with(variant, trailers, marks)
 }
 
 /// What the index knows a variant by.

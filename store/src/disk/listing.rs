@@ -135,7 +135,7 @@ impl DiskTier {
         };
         let found = self.found(store, hash, is_of_those)?;
         let has_status = status.as_ref().is_none_or(|it| it.contains(&found.variants[0].meta.status));
-        let has_tag = |it: &Stored, tag| it.marks.tags.contains(&tag) || tags::are_every(&it.marks.tags);
+        let has_tag = |it: &Stored, tag| it.tags().contains(&tag) || tags::are_every(it.tags());
         let tag = tag.as_deref().map(tags::hash);
         let has_tag = tag.is_none_or(|tag| found.variants.iter().any(|it| has_tag(it, tag)));
         (has_status && has_tag).then_some(found)

@@ -1,6 +1,6 @@
 //! What waits to be written: bounded in bytes, in order; removals and purges go ahead. Who writes it is in `writer`.
 
-use crate::entry::{Offered, Stored, StoredBody};
+use crate::entry::{Offered, Stored, StoredArc, StoredBody};
 use crate::memory_budget::LeavingBytes;
 use crate::purges::{PurgeRule, Seq};
 use parking_lot::{Condvar, Mutex};
@@ -27,7 +27,7 @@ pub(crate) enum Op {
         hash: u64,
         stamp: u64,
         key: Box<[u8]>,
-        stored: Arc<Stored>,
+        stored: StoredArc,
         cost: u64,
         leaving: Option<LeavingBytes>,
     },
@@ -116,7 +116,7 @@ impl WriteQueue {
         &self,
         hash: u64,
         key: &[u8],
-        stored: &Arc<Stored>,
+        stored: &StoredArc,
         leaving: Option<LeavingBytes>,
         too_late: impl FnOnce() -> bool,
     ) -> Push {
@@ -233,7 +233,7 @@ impl WriteQueue {
     pub fn held(&self) -> u64 {
         let inner = self.inner.lock();
         let held = |op: &Op| match op {
-            Op::Write { key, stored, .. } if Arc::strong_count(stored) == 1 => {
+            Op::Write { key, stored, .. } if StoredArc::strong_count(stored) == 1 => {
                 stored.heap_cost() + key.len() as u64
             }
             _ => 0,

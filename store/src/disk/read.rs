@@ -131,7 +131,7 @@ impl DiskReader {
                 }
                 Err(UnreadRecord::Gone | UnreadRecord::Other) => continue,
             };
-            let names = &record.envelope.meta.vary;
+            let names = record.envelope.meta.vary();
             scratch.clear();
             vary::write_key(names, request, &mut scratch);
             if *scratch != *record.envelope.variant {

@@ -15,7 +15,7 @@ mod space;
 
 use super::syscalls::{Syscall, Syscalls};
 use super::{DiskSettings, DiskTier};
-use crate::entry::{Stored, StoredBody};
+use crate::entry::{Stored, StoredArc, StoredBody};
 use crate::purges::{Born, Marks, Positions};
 use crate::sample;
 use bytes::Bytes;
@@ -216,7 +216,7 @@ impl Tier {
     }
 
     /// Writes, and waits until it is written.
-    fn put(&self, key: &str, stored: Arc<Stored>) {
+    fn put(&self, key: &str, stored: StoredArc) {
         self.disk().write(key.as_bytes(), &stored);
         let _ = self.disk().flush().wait();
     }
@@ -284,6 +284,6 @@ fn noise(seed: u64, length: usize) -> Vec<u8> {
     (0..length).map(next).collect()
 }
 
-fn blob(seed: u64, length: usize) -> Arc<Stored> {
+fn blob(seed: u64, length: usize) -> StoredArc {
     sample::plain(StoredBody::Heap(Bytes::from(noise(seed, length)).into()))
 }

@@ -134,11 +134,11 @@ impl SegmentWriter {
             counters.disk_off_skipped.add_shared(1);
             return self.displace(hash, stamp, stored);
         }
-        if self.base.index.is_late(hash, stamp) || self.journal.has_let_go(stored.marks.born.seq) {
+        if self.base.index.is_late(hash, stamp) || self.journal.has_let_go(stored.born) {
             counters.disk_skipped.add_shared(1);
             return self.displace(hash, stamp, stored);
         }
-        if stored.marks.born.seq > self.journal.last() && self.number(stored.marks.born.seq).is_err() {
+        if stored.born > self.journal.last() && self.number(stored.born).is_err() {
             counters.disk_off_skipped.add_shared(1);
             return self.displace(hash, stamp, stored);
         }
@@ -159,7 +159,7 @@ impl SegmentWriter {
 
     /// What was to take the place of an older record is not written: that one goes all the same.
     fn displace(&mut self, hash: u64, stamp: u64, stored: &Stored) {
-        let name = variant_name(hash, &stored.meta.vary, &stored.variant);
+        let name = variant_name(hash, stored.meta.vary(), stored.variant());
         let variant = name.displaces();
         if self.base.index.remove_variant(hash, variant, stamp, false) > 0 {
             self.remove(hash, variant, stamp);
@@ -195,12 +195,12 @@ impl SegmentWriter {
         if length > MAX_HEAD {
             return Err(NotWritten::TooLarge);
         }
-        let name = variant_name(hash, &stored.meta.vary, &stored.variant);
+        let name = variant_name(hash, stored.meta.vary(), stored.variant());
         let header = RecordHeader {
             kind: RecordKind::Response,
             hash,
             stamp,
-            born: stored.marks.born.seq,
+            born: stored.born,
             variant: name.variant,
             names: name.names,
             head: length,

@@ -28,7 +28,7 @@ fn page(store: &Store, number: usize, size: usize) -> Arc<Encodings> {
     let page = crate::sample::stored(text(&"a".repeat(size)));
     let stored = Stored { forms: Some(forms.clone()), ..page };
     let (hash, key) = key(number);
-    store.insert(hash, &key, Arc::new(stored), 8).unwrap();
+    store.insert(hash, &key, crate::ram::StoredArc::new(stored), 8).unwrap();
     forms
 }
 

@@ -1,7 +1,7 @@
 //! What a fill tells its readers: its head, and how its body ended.
 
 use crate::purges::Marks;
-use crate::ram::Stored;
+use crate::ram::StoredArc;
 use larder_semantics::cache_status::AnsweringTier;
 use larder_semantics::field::FieldList;
 use std::sync::Arc;
@@ -16,10 +16,10 @@ pub enum FillHead {
     /// The store was changed (freshened by a 304): look again.
     LookAgain,
     /// A 304 has just freshened this, and it is stale again: its lifetime ran out while the origin was asked. It is of this variant.
-    Validated(Arc<Stored>),
+    Validated(StoredArc),
     /// The origin was not asked: this lay in that tier, or stands in RAM still. It is of this variant, and every
     /// reader decides for itself whether it may use it.
-    Found(Arc<Stored>, AnsweringTier),
+    Found(StoredArc, AnsweringTier),
     /// The origin failed before a head; the gateway's own code for it. The request that was sent may have provoked it:
     /// it says nothing about any other.
     Failed(u16),

@@ -121,10 +121,10 @@ impl Fleet {
         };
         let generation = record.item.hit.flags;
         if ask.want == Want::Recompute {
-            let names = names_hash(&record.envelope.meta.vary);
+            let names = names_hash(record.envelope.meta.vary());
             self.seen.note(ask.key, generation, names, record.item.hit.cas);
         }
-        if !record.envelope.meta.vary.is_empty() {
+        if !record.envelope.meta.vary().is_empty() {
             let wanted = wanted(&record.envelope, ask);
             if *record.envelope.variant != wanted[..] {
                 self.hand_back(&record.key, &record.item);
@@ -268,7 +268,7 @@ impl Fleet {
             Err(broken) => return Err(broken),
         };
         // Nobody leaves parts here, and whether one has the bytes that it says is looked at nowhere.
-        if envelope.meta.partial.is_some() {
+        if envelope.meta.partial().is_some() {
             return Err(EnvelopeError::BodyLength);
         }
         // Two keys that became one, or a stranger's.
@@ -299,7 +299,7 @@ impl Fleet {
     }
 
     fn turn_of(self: &Rc<Self>, ask: &FleetQuery<'_>, record: &FleetRecord) -> RecomputeTurn {
-        self.turn(ask, &record.key, &record.item, record.envelope.meta.vary.is_empty())
+        self.turn(ask, &record.key, &record.item, record.envelope.meta.vary().is_empty())
     }
 
     fn turn(
@@ -499,15 +499,15 @@ impl FleetResult {
 /// When a record came that takes the place of what is held, although it is of another variant than the one that is asked for: one request
 /// may select both (RFC 9111 §4.1), since they vary on other names.
 fn replaces(newest: &Envelope, held: Option<&Stored>) -> Option<WallTime> {
-    let held = held.filter(|it| it.meta.vary != newest.meta.vary)?;
-    let meet = vary::may_meet((&newest.meta.vary, &newest.variant), (&held.meta.vary, &held.variant));
+    let held = held.filter(|it| it.meta.vary() != newest.meta.vary())?;
+    let meet = vary::may_meet((newest.meta.vary(), &newest.variant), (held.meta.vary(), held.variant()));
     meet.then_some(newest.meta.response_time)
 }
 
 /// The variant key of the request, by the names of a record.
 fn wanted(envelope: &Envelope, ask: &FleetQuery<'_>) -> Vec<u8> {
     let mut wanted = Vec::new();
-    vary::write_key(&envelope.meta.vary, ask.request, &mut wanted);
+    vary::write_key(envelope.meta.vary(), ask.request, &mut wanted);
     wanted
 }
 

@@ -6,13 +6,12 @@ use super::recompute_lease::{ABSENT, names_hash, new_generation, random};
 use super::server::{ConnectionChoice, OperationFailure};
 use super::supersede::{CLOCKS_APART, Instead};
 use super::{FilledBy, Fleet, FleetPut, OversizePolicy, RecomputeLease, Removed, Settled};
-use crate::ram::{FleetCopy, Stored, StoredBody};
+use crate::ram::{FleetCopy, Stored, StoredArc, StoredBody};
 use larder_semantics::vary;
 use larder_stdx::clock;
 use larder_wire::envelope::{BodyInfo, BodySplit, Envelope, EnvelopeHead, Mark, Unshared, sum};
 use larder_wire::memcached::{FleetKey, MAX_EXPIRE, MemcachedReply, MemcachedRequest, MemcachedValue};
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
@@ -27,7 +26,7 @@ const BYTES_A_MILLISECOND: u64 = 16 * 1024;
 /// One response on its way out.
 struct OutgoingItem {
     key: Box<[u8]>,
-    stored: Arc<Stored>,
+    stored: StoredArc,
     /// Seconds for which it is to be kept.
     expire: u32,
     /// How often something had been removed when it set out.
@@ -66,7 +65,7 @@ enum PutResult {
 impl Fleet {
     /// Queues a response to be written: under its key as the newest, and under its variant's. Kept for its lifetime and
     /// `stale_grace`, at most `expire`; as long as memcached counts, 30 days, where that is zero. Once a server has it, `stored.recheck` is set.
-    pub fn put(self: &Rc<Self>, key: &[u8], stored: &Arc<Stored>) -> FleetPut {
+    pub fn put(self: &Rc<Self>, key: &[u8], stored: &StoredArc) -> FleetPut {
         self.put_in_turn(key, stored, None)
     }
 
@@ -74,11 +73,11 @@ impl Fleet {
     pub fn put_in_turn(
         self: &Rc<Self>,
         key: &[u8],
-        stored: &Arc<Stored>,
+        stored: &StoredArc,
         win: Option<RecomputeLease>,
     ) -> FleetPut {
         let Some(expire) = self.keeps_for(stored) else {
-            if stored.meta.partial.is_none() {
+            if stored.meta.partial().is_none() {
                 self.supersede_soon(key, Instead::Trace(stored.meta.request_time));
             }
             return FleetPut::settled_as(Settled::NotStored);
@@ -124,7 +123,7 @@ impl Fleet {
         let meta = &stored.meta;
         let is_useful = meta.lifetime.seconds > 0 || meta.has_validator();
         // A part would stand in the place of the whole.
-        if !self.settings.put || meta.partial.is_some() || !is_useful {
+        if !self.settings.put || meta.partial().is_some() || !is_useful {
             return None;
         }
         if self.settings.expire.is_zero() {
@@ -143,7 +142,7 @@ impl Fleet {
     }
 
     /// What is known now, before anything is waited for.
-    fn outgoing(&self, key: &[u8], stored: &Arc<Stored>, expire: u32) -> OutgoingItem {
+    fn outgoing(&self, key: &[u8], stored: &StoredArc, expire: u32) -> OutgoingItem {
         let seen = self.seen.take(key);
         let with_turn = |key: FleetKey, otherwise: Over| {
             let over = self.turns.replaces(&key).map_or(otherwise, Over::This);
@@ -154,8 +153,8 @@ impl Fleet {
             Some(cas) => Over::This(cas),
             None => Over::AllButRemovals,
         };
-        let varies = !stored.meta.vary.is_empty();
-        let names = names_hash(&stored.meta.vary);
+        let varies = !stored.meta.vary().is_empty();
+        let names = names_hash(stored.meta.vary());
         let known = seen.filter(|it| it.generation != 0 && it.names == names).map(|it| it.generation);
         let generation = if varies { known.unwrap_or_else(new_generation) } else { 0 };
         OutgoingItem {
@@ -165,7 +164,7 @@ impl Fleet {
             removals: self.health.removals(key),
             base: with_turn(self.keys.key(key), over),
             variant: varies
-                .then(|| with_turn(self.variant(key, generation, &stored.variant), Over::AllButRemovals)),
+                .then(|| with_turn(self.variant(key, generation, stored.variant()), Over::AllButRemovals)),
             generation,
         }
     }
@@ -444,7 +443,7 @@ fn is_older(other: &Envelope, ours: &Stored) -> bool {
 }
 
 fn meets(other: &Envelope, ours: &Stored) -> bool {
-    vary::may_meet((&other.meta.vary, &other.variant), (&ours.meta.vary, &ours.variant))
+    vary::may_meet((other.meta.vary(), &other.variant), (ours.meta.vary(), ours.variant()))
 }
 
 /// The request that removes what is under a key, with what stands there then.
@@ -465,15 +464,14 @@ fn removal<'a>(key: &'a FleetKey, trace: &'a Option<&'a [u8]>, stands: u32) -> M
 /// The head of an envelope.
 fn head(outgoing: &OutgoingItem, key: &[u8], body: BodyInfo) -> Vec<u8> {
     let stored = &outgoing.stored;
-    let known: Vec<(u64, u64)> =
-        stored.marks.born.log.as_slice().iter().map(|it| (it.log, it.entry)).collect();
+    let known: Vec<(u64, u64)> = stored.log().as_slice().iter().map(|it| (it.log, it.entry)).collect();
     let head = EnvelopeHead {
         key,
-        variant: &stored.variant,
+        variant: stored.variant(),
         meta: &stored.meta,
         fields: &stored.fields(),
-        trailers: stored.trailers.as_deref(),
-        tags: &stored.marks.tags,
+        trailers: stored.trailers(),
+        tags: stored.tags(),
         known: &known,
         seq: 0,
         body,

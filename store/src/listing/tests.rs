@@ -3,7 +3,7 @@
 use super::*;
 use crate::idle::Swept;
 use crate::purges::{Born, Marks, PurgeRule, PurgeScope, Strength};
-use crate::ram::{Lookup, Stored};
+use crate::ram::Lookup;
 use crate::sample::{plain, store, stored, tagged, text};
 use larder_semantics::stored::Meta;
 use larder_stdx::clock::{WallTime, precise_micros};
@@ -19,8 +19,8 @@ fn put(store: &Store, key: &str, size: usize, born: u64, lifetime: u32, status: 
     let mut stored = stored(text(&"x".repeat(size)));
     stored.meta = Meta { status, response_time: WallTime(born + 7), initial_age: 7, ..stored.meta };
     stored.meta.lifetime.seconds = lifetime;
-    stored.marks = Marks { born: store.born(), ..tagged(tag) };
-    store.insert(store.hash(key.as_bytes()), key.as_bytes(), Arc::new(stored), 4).unwrap();
+    let stored = stored.marked(Marks { born: store.born(), ..tagged(tag) });
+    store.insert(store.hash(key.as_bytes()), key.as_bytes(), crate::ram::StoredArc::new(stored), 4).unwrap();
 }
 
 fn many(store: &Store, count: usize) {
@@ -30,7 +30,7 @@ fn many(store: &Store, count: usize) {
 }
 
 fn keys(page: &ListingPage) -> Vec<String> {
-    page.listed.iter().map(|it| String::from_utf8_lossy(&it.shelf.key).into_owned()).collect()
+    page.listed.iter().map(|it| String::from_utf8_lossy(it.shelf.key()).into_owned()).collect()
 }
 
 fn hit(store: &Store, key: &str) {
@@ -288,8 +288,8 @@ fn a_tag_of_every_tag_is_found() {
     let store = store(64 << 20);
     put(&store, "http://a/", 1, 1, 60, 200, "t");
     let marks = Marks { tags: [tags::EVERY].into(), born: Born::default() };
-    let stored = Stored { marks, ..stored(text("x")) };
-    store.insert(store.hash(b"http://a/2"), b"http://a/2", Arc::new(stored), 4).unwrap();
+    let stored = stored(text("x")).marked(marks);
+    store.insert(store.hash(b"http://a/2"), b"http://a/2", crate::ram::StoredArc::new(stored), 4).unwrap();
     let page = store.list(&ListingQuery {
         tag: Some("x".into()),
         ..query(ListingSort::Key, SortDirection::Ascending, 9)

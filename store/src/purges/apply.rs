@@ -15,7 +15,7 @@
 use super::rules::{Birth, Most, PurgeRules, RuleSubject, SubjectFields};
 use super::sweep::Sweep;
 use super::{Born, Marks, Position, Positions, PurgeRule, Seq};
-use crate::entry::{Entry, Stored};
+use crate::entry::{Entry, Stored, StoredArc};
 use crate::fill::SharedHead;
 use crate::ram::{KeyHash, Lookup, Store};
 use larder_semantics::field::FieldList;
@@ -23,7 +23,6 @@ use larder_semantics::purged::{self, PurgeVerdict};
 use larder_semantics::stored::Meta;
 use larder_stdx::clock::{self, Monotonic, WallTime};
 use parking_lot::{Mutex, RwLock};
-use std::sync::Arc;
 use std::sync::atomic::{
     AtomicBool, AtomicU8, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
@@ -146,14 +145,14 @@ impl Purges {
     /// What becomes of a response of this node that has met the rules up to `met`; and up to which it has now.
     pub fn verdict(&self, key: &[u8], stored: &Stored, met: Seq) -> (PurgeVerdict, Seq) {
         let rules = self.rules.read();
-        let met = met.max(stored.marks.born.seq);
-        let birth = Birth::Here { met, log: &stored.marks.born.log };
+        let met = met.max(stored.born);
+        let birth = Birth::Here { met, log: stored.log() };
         (rules.verdict(&stored.subject(key), birth), rules.seq())
     }
 
     fn foreign_verdict(&self, key: &[u8], stored: &Stored) -> (PurgeVerdict, Seq) {
         let rules = self.rules.read();
-        let birth = Birth::Elsewhere { at: stored.meta.response_time, log: &stored.marks.born.log };
+        let birth = Birth::Elsewhere { at: stored.meta.response_time, log: stored.log() };
         (rules.verdict(&stored.subject(key), birth), rules.seq())
     }
 
@@ -164,14 +163,14 @@ impl Purges {
         let rules = self.rules.read();
         let seq = rules.seq();
         let of = |it: &Stored| {
-            let birth = Birth::Here { met: met.max(it.marks.born.seq), log: &it.marks.born.log };
+            let birth = Birth::Here { met: met.max(it.born), log: it.log() };
             let doubt = if purged::is_doubted(&it.meta) { PurgeVerdict::Keep } else { doubt };
-            rules.verdict(&it.subject(&shelf.key), birth).and(doubt)
+            rules.verdict(&it.subject(shelf.key()), birth).and(doubt)
         };
         if shelf.variants.iter().all(|it| of(it) == PurgeVerdict::Keep) {
             return Judged::AsItIs(seq);
         }
-        shelf.map(seq, |it| it.after(of(it))).map_or(Judged::Gone, Judged::Changed)
+        shelf.map(seq, |it| Stored::after(it, of(it))).map_or(Judged::Gone, Judged::Changed)
     }
 
     /// The last rule, if something in RAM may not have met it yet.
@@ -180,10 +179,10 @@ impl Purges {
     }
 
     /// What the rules leave of a shelf.
-    pub fn left_of(&self, shelf: Arc<Entry>) -> Option<Arc<Entry>> {
+    pub fn left_of(&self, shelf: Entry) -> Option<Entry> {
         match self.judge(&shelf, None) {
             Judged::AsItIs(_) => Some(shelf),
-            Judged::Changed(left) => Some(Arc::new(left)),
+            Judged::Changed(left) => Some(left),
             Judged::Gone => None,
         }
     }
@@ -209,31 +208,15 @@ pub(crate) enum Judged {
 
 impl Stored {
     pub(super) fn subject<'a>(&'a self, key: &'a [u8]) -> RuleSubject<'a> {
-        let Stored { meta, marks, body, .. } = self;
-        RuleSubject { key, meta, fields: SubjectFields::Of(self), tags: &marks.tags, size: Some(body.len()) }
+        let (meta, tags, size) = (&self.meta, self.tags(), Some(self.body.len()));
+        RuleSubject { key, meta, fields: SubjectFields::Of(self), tags, size }
     }
 
     /// What a verdict leaves of it.
-    pub(crate) fn after(self: &Arc<Self>, verdict: PurgeVerdict) -> Option<Arc<Stored>> {
+    pub(crate) fn after(this: &StoredArc, verdict: PurgeVerdict) -> Option<StoredArc> {
         match verdict {
-            PurgeVerdict::Keep => Some(self.clone()),
-            _ => Some(Arc::new(self.with_meta(verdict.apply(&self.meta)?))),
-        }
-    }
-
-    fn with_meta(&self, meta: Meta) -> Stored {
-        Stored {
-            meta,
-            head: self.head.clone(),
-            unlike_head: self.unlike_head.clone(),
-            trailers: self.trailers.clone(),
-            body: self.body.clone(),
-            variant: self.variant.clone(),
-            marks: self.marks.clone(),
-            recheck: AtomicU64::new(self.recheck.load(Relaxed)),
-            exchanged: self.exchanged,
-            on_disk: Default::default(),
-            forms: self.forms.clone(),
+            PurgeVerdict::Keep => Some(this.clone()),
+            _ => Some(StoredArc::new(this.with_meta(verdict.apply(&this.meta)?))),
         }
     }
 }
@@ -268,7 +251,7 @@ impl Store {
     pub fn admit_foreign(&self, key: &[u8], stored: Stored) -> Option<Stored> {
         let (verdict, seq) = self.purges.foreign_verdict(key, &stored);
         let mut stored = self.admitted(stored, verdict)?;
-        stored.marks.born.seq = seq;
+        stored.born = seq;
         Some(stored)
     }
 
@@ -368,7 +351,7 @@ impl Store {
     /// The slow path of a lookup: rules came since this shelf was met last, or it is not trusted.
     #[cold]
     #[inline(never)]
-    pub(crate) fn look_again(&self, hash: KeyHash, shelf: Arc<Entry>) -> Lookup {
+    pub(crate) fn look_again(&self, hash: KeyHash, shelf: Entry) -> Lookup {
         let doubt = (!self.trusted()).then(clock::wall);
         match self.meet(hash, &shelf, doubt) {
             Met::AsItIs => Lookup::Shelf(shelf),
@@ -378,13 +361,13 @@ impl Store {
     }
 
     /// Carries out on a shelf what the rules say.
-    pub(super) fn meet(&self, hash: KeyHash, shelf: &Arc<Entry>, doubt: Option<WallTime>) -> Met {
+    pub(super) fn meet(&self, hash: KeyHash, shelf: &Entry, doubt: Option<WallTime>) -> Met {
         match self.purges.judge(shelf, doubt) {
             Judged::AsItIs(seq) => {
                 shelf.checked.fetch_max(seq, Relaxed);
                 Met::AsItIs
             }
-            Judged::Changed(_) | Judged::Gone => self.meet_in_place(hash, &shelf.key, doubt),
+            Judged::Changed(_) | Judged::Gone => self.meet_in_place(hash, shelf.key(), doubt),
         }
     }
 
@@ -400,7 +383,6 @@ impl Store {
             Judged::Changed(new) => {
                 let purged = shelf.variants.len() - new.variants.len();
                 self.counters.purged_responses.add_shared(purged as u64);
-                let new = Arc::new(new);
                 let old = self.put(&mut books, hash, new.clone());
                 (Met::Changed(new), old)
             }
@@ -421,14 +403,7 @@ pub(crate) enum Met {
     /// No rule touches it.
     AsItIs,
     /// This stands in its place.
-    Changed(Arc<Entry>),
+    Changed(Entry),
     /// Nothing does.
     Gone,
-}
-
-impl Marks {
-    /// Whether it was asked before `other`.
-    pub(crate) fn is_older_than(&self, other: &Marks) -> bool {
-        self.born.seq < other.born.seq
-    }
 }

@@ -7,7 +7,6 @@ use crate::entry::{Entry, Stored};
 use crate::ram::Store;
 use larder_semantics::purged::PurgeVerdict;
 use larder_stdx::clock;
-use std::sync::Arc;
 
 impl Store {
     /// Responses in RAM that `rule` matches and that earlier purges have left, each variant by itself. It takes some 100 ns for
@@ -18,13 +17,13 @@ impl Store {
         let log = Positions::default();
         let is_matched = |shelf: &Entry, it: &Stored| {
             let birth = Birth::Here { met: 0, log: &log };
-            only.verdict(&it.subject(&shelf.key), birth) != PurgeVerdict::Keep
+            only.verdict(&it.subject(shelf.key()), birth) != PurgeVerdict::Keep
         };
         let matched_of =
             |shelf: &Entry| shelf.variants.iter().filter(|it| is_matched(shelf, it)).count() as u64;
         let mut count = 0;
         for shard in &self.shards {
-            let found: Vec<Arc<Entry>> = {
+            let found: Vec<Entry> = {
                 let shard = shard.read();
                 let shelves = shard.slots.values();
                 shelves.filter(|it| matched_of(it) > 0).cloned().collect()

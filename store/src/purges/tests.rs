@@ -4,7 +4,7 @@ use super::rules::{Most, PurgeRules};
 use super::*;
 use crate::fill::{Begin, FillHead, FillReader, FillWriter, SharedHead, SpentLifetime};
 use crate::idle::Swept;
-use crate::ram::{Lookup, Store, Stored};
+use crate::ram::{Lookup, Store, StoredArc};
 use crate::sample::{meta, plain, read, store, stored, text};
 use larder_semantics::field::FieldList;
 use larder_semantics::freshness::LifetimeSource;
@@ -23,8 +23,8 @@ pub(super) fn marks(tags: &[&str], born: Born) -> Marks {
     Marks { tags: tags.into(), born }
 }
 
-pub(super) fn tagged(tags: &[&str], born: Born, body: &str) -> Arc<Stored> {
-    Arc::new(Stored { marks: marks(tags, born), ..stored(text(body)) })
+pub(super) fn tagged(tags: &[&str], born: Born, body: &str) -> StoredArc {
+    StoredArc::new(stored(text(body)).marked(marks(tags, born)))
 }
 
 pub(super) fn rule(scope: PurgeScope, strength: Strength) -> PurgeRule {
@@ -52,7 +52,7 @@ pub(super) fn put(store: &Store, key: &str, tags: &[&str]) {
     store.insert(store.hash(key.as_bytes()), key.as_bytes(), stored, 4).unwrap();
 }
 
-fn found(store: &Store, key: &str) -> Option<Arc<Stored>> {
+fn found(store: &Store, key: &str) -> Option<StoredArc> {
     match store.lookup(store.hash(key.as_bytes()), key.as_bytes(), 0) {
         Lookup::Shelf(shelf) => Some(shelf.variants[0].clone()),
         _ => None,
@@ -199,11 +199,11 @@ fn what_is_hit_again_is_met_once_only() {
     store.purge(rule(tag("red"), Strength::Hard));
     let one = found(&store, KEYS[0]).unwrap();
     let other = found(&store, KEYS[0]).unwrap();
-    assert!(Arc::ptr_eq(&one, &other), "nothing was copied");
+    assert!(StoredArc::ptr_eq(&one, &other), "nothing was copied");
     store.purge(rule(PurgeScope::All, Strength::Soft));
     let one = found(&store, KEYS[0]).unwrap();
     let other = found(&store, KEYS[0]).unwrap();
-    assert!(Arc::ptr_eq(&one, &other), "it was changed in its place");
+    assert!(StoredArc::ptr_eq(&one, &other), "it was changed in its place");
 }
 
 #[test]
@@ -252,7 +252,7 @@ fn memory_comes_back_without_being_asked_for() {
     }
     assert!(steps >= 30, "a little at a time: {steps}");
     assert_eq!(both / 2, store.memory().responses);
-    assert!(Arc::ptr_eq(&blue, &found(&store, "http://b/7").unwrap()));
+    assert!(StoredArc::ptr_eq(&blue, &found(&store, "http://b/7").unwrap()));
     assert_eq!(1000, store.counters.purged_responses.get());
     assert_eq!(Swept::Nothing, store.sweep(1), "until there is another purge");
 }
@@ -360,7 +360,7 @@ fn a_validation_freshens_what_was_swept_meanwhile() {
     let old = found(&store, KEYS[0]).unwrap();
     store.purge(rule(tag("red"), Strength::Validate));
     while store.sweep(1) != Swept::Nothing {}
-    assert!(!Arc::ptr_eq(&old, &found(&store, KEYS[0]).unwrap()), "it is another copy");
+    assert!(!StoredArc::ptr_eq(&old, &found(&store, KEYS[0]).unwrap()), "it is another copy");
     assert!(store.replace(hash, key, &old, tagged(&["red"], store.born(), "x")));
     assert_eq!(Seen::Fresh, seen(&store, KEYS[0]));
     assert!(!store.replace(hash, key, &old, tagged(&["red"], store.born(), "y")), "once");
@@ -386,7 +386,7 @@ fn without_trust_everything_is_validated_and_nothing_joined() {
     let old = found(&store, KEYS[0]).unwrap();
     assert!(store.replace(store.hash(key), key, &old, tagged(&[], store.born(), "x")), "it can be freshened");
     assert!(matches!(begin(&store, KEYS[2]), Begin::Lead(..)));
-    let admitted = store.admit(key, Arc::into_inner(tagged(&[], store.born(), "x")).unwrap()).unwrap();
+    let admitted = store.admit(key, crate::sample::owned(tagged(&[], store.born(), "x"))).unwrap();
     assert!(is_doubted(&admitted.meta));
     store.trust_until(u64::MAX);
     assert_eq!(Seen::Fresh, seen(&store, KEYS[1]));
@@ -398,7 +398,7 @@ pub(super) fn position(log: u64, entry: u64) -> Position {
 
 fn admitted(store: &Store, tags: &[&str], known: &[Position], at: u64, foreign: bool) -> Seen {
     let born = Born { seq: 0, log: Positions::new(known) };
-    let mut stored = Arc::into_inner(tagged(tags, born, "x")).unwrap();
+    let mut stored = crate::sample::owned(tagged(tags, born, "x"));
     stored.meta.response_time = WallTime(at);
     let admit = if foreign { Store::admit_foreign } else { Store::admit };
     match admit(store, b"http://a/", stored) {
@@ -406,7 +406,7 @@ fn admitted(store: &Store, tags: &[&str], known: &[Position], at: u64, foreign: 
         Some(it) if is_doubted(&it.meta) => Seen::Doubted,
         Some(it) if it.meta.lifetime.source == LifetimeSource::Purged => Seen::Stale,
         Some(it) => {
-            assert!(!foreign || it.marks.born.seq == store.born().seq, "born here, now");
+            assert!(!foreign || it.born == store.born().seq, "born here, now");
             Seen::Fresh
         }
     }
@@ -460,7 +460,7 @@ fn a_restart_goes_on_where_it_was() {
     store.restore(9, rules);
     let at = |seq, tags| {
         let stored = tagged(tags, Born { seq, ..Born::default() }, "x");
-        store.admit(b"http://a/", Arc::into_inner(stored).unwrap()).map(|it| it.meta.lifetime.source)
+        store.admit(b"http://a/", crate::sample::owned(stored)).map(|it| it.meta.lifetime.source)
     };
     assert_eq!(None, at(2, &["red"]));
     assert_eq!(Some(LifetimeSource::Purged), at(2, &["blue"]));
@@ -541,7 +541,7 @@ fn a_purge_of_a_tag_with_a_limit_outlives_a_restart() {
     store.restore(9, vec![(7, rule(limited, Strength::Hard))]);
     let at = |seq, key: &[u8], tags| {
         let stored = tagged(tags, Born { seq, ..Born::default() }, "x");
-        store.admit(key, Arc::into_inner(stored).unwrap()).is_some()
+        store.admit(key, crate::sample::owned(stored)).is_some()
     };
     assert!(!at(6, b"http://a/", &["red"]));
     assert!(at(7, b"http://a/", &["red"]) && at(6, b"http://a/", &["blue"]) && at(6, b"http://b/", &["red"]));

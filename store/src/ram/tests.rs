@@ -1,12 +1,13 @@
 //! The index against a plain map, variants, removal, and the budget's arithmetic.
 
 use super::*;
+use crate::entry::StoredArc;
 use crate::purges::{PurgeRule, PurgeScope, Strength};
 use crate::sample::{plain, read, store, text, varied};
 use larder_semantics::field::Field;
 use proptest::prelude::*;
 
-fn shelf(store: &Store, key: &[u8]) -> Option<Arc<Entry>> {
+fn shelf(store: &Store, key: &[u8]) -> Option<Entry> {
     match store.lookup(store.hash(key), key, 0) {
         Lookup::Shelf(shelf) => Some(shelf),
         Lookup::HitForMiss | Lookup::Nothing => None,
@@ -17,7 +18,7 @@ fn body_of(store: &Store, key: &[u8]) -> Option<Vec<u8>> {
     shelf(store, key).map(|it| read(&it.variants[0].body))
 }
 
-fn put(store: &Store, key: &[u8], stored: Arc<Stored>) {
+fn put(store: &Store, key: &[u8], stored: StoredArc) {
     store.insert(store.hash(key), key, stored, 4).unwrap();
 }
 

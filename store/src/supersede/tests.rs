@@ -1,6 +1,7 @@
 //! What another answer does to what is stored, and to what is on its way.
 
 use super::*;
+use crate::entry::StoredArc;
 use crate::fill::Begin;
 use crate::ram::{Exchanged, Lookup, NotStored};
 use crate::sample::{plain, read, store, text, varied};
@@ -11,9 +12,9 @@ fn language(value: &str) -> [Field<'_>; 1] {
     [Field { name: "Accept-Language", value: value.as_bytes() }]
 }
 
-fn exchanged(body: &str, asked: u64, answered: u64) -> Arc<Stored> {
-    let stored = Arc::into_inner(plain(text(body))).unwrap();
-    Arc::new(Stored { exchanged: Exchanged { asked, answered }, ..stored })
+fn exchanged(body: &str, asked: u64, answered: u64) -> StoredArc {
+    let stored = crate::sample::owned(plain(text(body)));
+    StoredArc::new(Stored { exchanged: Exchanged { asked, answered }, ..stored })
 }
 
 fn found(store: &Store, request: &[Field<'_>]) -> Option<Vec<u8>> {

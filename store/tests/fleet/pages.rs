@@ -7,26 +7,23 @@ use larder_semantics::stored::{Meta, stored_fields};
 use larder_semantics::vary;
 use larder_stdx::clock;
 use larder_store::fleet::{Fleet, FleetQuery, FleetResponse, FleetResult, RecomputeTurn, Settled, Want};
-use larder_store::{Born, Marks, Stored, StoredBody};
+use larder_store::{Born, Marks, Stored, StoredArc, StoredBody};
 use larder_wire::ready_head::ReadyHead;
 use std::rc::Rc;
-use std::sync::Arc;
 
 /// What an origin answered, as it would be stored.
-pub fn page(fields: &[(&str, &str)], request: &[(&str, &str)], body: StoredBody) -> Arc<Stored> {
+pub fn page(fields: &[(&str, &str)], request: &[(&str, &str)], body: StoredBody) -> StoredArc {
     let fields: Vec<Field> = fields.iter().map(|it| Field { name: it.0, value: it.1.as_bytes() }).collect();
     let now = clock::wall();
     let policy = Policy::default();
     let meta = Meta::of(200, &fields, &policy, now, now);
     let mut variant = Vec::new();
-    vary::write_key(&meta.vary, &as_fields(request), &mut variant);
+    vary::write_key(meta.vary(), &as_fields(request), &mut variant);
     let head = ReadyHead::new(b"HTTP/1.1 200 OK\r\n");
-    Arc::new(Stored {
-        trailers: Some(Box::new(FieldList::from_fields(&[Field { name: "X-Sum", value: b"1" }]))),
-        variant: variant.into(),
-        marks: Marks { tags: Box::from([3, 5]), born: Born::default() },
-        ..Stored::new(meta, head, stored_fields(&fields, &policy, now), body)
-    })
+    let trailers = FieldList::from_fields(&[Field { name: "X-Sum", value: b"1" }]);
+    let marks = Marks { tags: Box::from([3, 5]), born: Born::default() };
+    let stored = Stored::new(meta, head, stored_fields(&fields, &policy, now), body);
+    StoredArc::new(stored.with(variant.into(), Some(trailers), marks))
 }
 
 pub fn as_fields<'a>(fields: &'a [(&'a str, &'a str)]) -> Vec<Field<'a>> {
@@ -34,7 +31,7 @@ pub fn as_fields<'a>(fields: &'a [(&'a str, &'a str)]) -> Vec<Field<'a>> {
 }
 
 /// A page of a text that is fresh for ten minutes.
-pub fn text(body: &str) -> Arc<Stored> {
+pub fn text(body: &str) -> StoredArc {
     page(
         &[("Cache-Control", "max-age=600")],
         &[],
@@ -61,7 +58,7 @@ pub async fn get_as(fleet: &Rc<Fleet>, key: &str, request: &[(&str, &str)], want
         .await
 }
 
-pub async fn put(fleet: &Rc<Fleet>, key: &str, stored: &Arc<Stored>) -> Settled {
+pub async fn put(fleet: &Rc<Fleet>, key: &str, stored: &StoredArc) -> Settled {
     fleet.put(key.as_bytes(), stored).settled().await
 }
 

@@ -6,10 +6,9 @@ pub mod fills;
 
 use bytes::Bytes;
 use larder_store::disk::DiskSettings;
-use larder_store::{Stored, StoredBody, sample};
+use larder_store::{StoredArc, StoredBody, sample};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// Numbers that look random and are the same each time.
@@ -39,7 +38,7 @@ pub fn settings(path: &Path, size: u64) -> DiskSettings {
 }
 
 /// A response with this body.
-pub fn stored(body: Vec<u8>) -> Arc<Stored> {
+pub fn stored(body: Vec<u8>) -> StoredArc {
     sample::plain(StoredBody::Heap(Bytes::from(body).into()))
 }
 

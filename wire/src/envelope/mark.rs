@@ -5,7 +5,7 @@ use super::{BodyInfo, Envelope, section, tag};
 use larder_semantics::field::FieldList;
 use larder_semantics::freshness::{Lifetime, LifetimeSource};
 use larder_semantics::policy::{Policy, StaleIfError};
-use larder_semantics::stored::Meta;
+use larder_semantics::stored::{Meta, Uncommon};
 use larder_stdx::clock::WallTime;
 
 /// Reports that the origin has responded, and that the response cannot be shared.
@@ -55,11 +55,11 @@ impl Mark {
     #[must_use]
     pub fn new(key: &[u8], meta: &Meta, known: Vec<(u64, u64)>, says: Unshared, seconds: u32) -> Mark {
         let lifetime = Lifetime { seconds, source: LifetimeSource::None };
-        let (etag, vary, partial) = (None, Vec::new(), None);
+        let (etag, uncommon) = (None, Uncommon::default());
         let of = Envelope {
             key: key.into(),
             variant: Box::default(),
-            meta: Meta { lifetime, etag, vary, partial, implicit: false, ..meta.clone() },
+            meta: Meta { lifetime, etag, uncommon, implicit: false, ..meta.clone() },
             fields: FieldList::new(),
             trailers: None,
             tags: Box::default(),

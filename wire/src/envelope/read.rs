@@ -13,7 +13,7 @@ use larder_semantics::freshness::Lifetime;
 use larder_semantics::policy::Policy;
 use larder_semantics::range::HeldRange;
 use larder_semantics::storable::is_never_stored;
-use larder_semantics::stored::Meta;
+use larder_semantics::stored::{Meta, Uncommon};
 use larder_semantics::vary::{self, MAX_NAMES};
 use larder_stdx::clock::WallTime;
 
@@ -72,7 +72,7 @@ impl Envelope {
         let fields = raw.fields.view();
         let made = first(&fields, "date").and_then(date::parse).map_or(now, |it| it.min(now));
         let meta = Meta::of(raw.status, &fields, policy, made, made);
-        if !meta.vary.is_empty() && raw.variant.is_empty() {
+        if !meta.vary().is_empty() && raw.variant.is_empty() {
             return Err(EnvelopeError::NoVariant);
         }
         Ok((raw.envelope(meta), length))
@@ -228,9 +228,8 @@ impl<'a> Raw<'a> {
         let facts = self.facts.take()?;
         Some(Meta {
             status: self.status,
-            etag: self.etag.map(Box::from),
-            vary: std::mem::take(&mut self.vary),
-            partial: self.partial,
+            etag: self.etag.map(Into::into),
+            uncommon: Uncommon::new(std::mem::take(&mut self.vary), self.partial),
             ..facts
         })
     }
@@ -362,9 +361,8 @@ fn facts(bytes: &[u8]) -> Option<Meta> {
         stale_while_revalidate: seconds(40)?,
         stale_if_error: seconds(44)?,
         etag: None,
-        last_modified: has_last_modified.then_some(last_modified),
-        vary: Vec::new(),
-        partial: None,
+        last_modified: has_last_modified.then_some(last_modified).into(),
+        uncommon: Uncommon::default(),
     })
 }
 

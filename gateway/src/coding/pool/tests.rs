@@ -7,7 +7,7 @@ use larder_semantics::field::{Field, FieldList};
 use larder_semantics::policy::Policy;
 use larder_semantics::stored::Meta;
 use larder_stdx::clock::WallTime;
-use larder_store::Marks;
+use larder_store::{Marks, StoredArc};
 
 fn store(counters: &Arc<Counters>) -> Arc<Store> {
     let settings = larder_store::RamSettings { budget: 256 << 20, heap_line: 16 << 10, fills: 10 };
@@ -20,7 +20,7 @@ fn pool(store: &Arc<Store>, workers: usize, queue: usize) -> Arc<Coders> {
 }
 
 /// A stored page of `length` bytes under this `Content-Encoding`.
-fn page(store: &Store, coding: &str, body: Vec<u8>) -> Arc<Stored> {
+fn page(store: &Store, coding: &str, body: Vec<u8>) -> StoredArc {
     let compress = Compress {
         codings: Codings::DEFAULT,
         min_size: 0,
@@ -35,7 +35,7 @@ fn page(store: &Store, coding: &str, body: Vec<u8>) -> Arc<Stored> {
     let meta = Meta::of(200, &fields, &policy, WallTime(1000), WallTime(1000));
     let body = store.make_body(&[Bytes::from(body)]).unwrap();
     let fields = FieldList::from_fields(&fields);
-    Arc::new(ready(
+    StoredArc::new(ready(
         assemble(meta, fields, None, body, Box::default(), Marks::default(), &policy.tags),
         &policy,
     ))

@@ -1,6 +1,7 @@
 //! RAM evicts to disk: what the disk was to have and has not.
 
 use super::*;
+use crate::entry::StoredArc;
 use crate::purges::{PurgeRule, PurgeScope, Strength};
 use crate::ram::{KeyHash, Store};
 use larder_stdx::clock;
@@ -16,10 +17,10 @@ fn tiers() -> (Tier, Arc<Store>) {
 }
 
 /// A response of now.
-fn fresh(seed: u64, length: usize) -> Arc<Stored> {
+fn fresh(seed: u64, length: usize) -> StoredArc {
     clock::tick();
     let mut it = blob(seed, length);
-    let meta = &mut Arc::get_mut(&mut it).unwrap().meta;
+    let meta = &mut StoredArc::get_mut(&mut it).unwrap().meta;
     (meta.date, meta.request_time, meta.response_time) = (clock::wall(), clock::wall(), clock::wall());
     it
 }
@@ -29,13 +30,13 @@ fn hash(store: &Store, key: &str) -> KeyHash {
 }
 
 /// Stores in RAM, and offers to the disk, as a fill does.
-fn keep(tier: &Tier, store: &Store, key: &str, stored: &Arc<Stored>) {
+fn keep(tier: &Tier, store: &Store, key: &str, stored: &StoredArc) {
     store.insert(hash(store, key), key.as_bytes(), stored.clone(), 4).unwrap();
     tier.disk().write(key.as_bytes(), stored);
 }
 
 /// The same while the disk hangs and its queue is full; then the disk is well again.
-fn miss(tier: &Tier, store: &Store, key: &str, stored: &Arc<Stored>) {
+fn miss(tier: &Tier, store: &Store, key: &str, stored: &StoredArc) {
     tier.calls.faults.let_in(Some(0));
     tier.disk().write(b"hangs", &blob(0, 10));
     let before = tier.counters.disk_queue_full.get();
@@ -115,7 +116,7 @@ fn what_the_disk_has_or_is_about_to_have_is_not_written_twice() {
     let read = tier.read("a", &[]).unwrap();
     assert_eq!((0, 2), (tier.counters.disk_evicted_writes.get(), tier.counters.disk_writes.get()));
     // Nor what came from there.
-    store.insert(hash(&store, "a"), b"a", Arc::new(read), 4).unwrap();
+    store.insert(hash(&store, "a"), b"a", StoredArc::new(read), 4).unwrap();
     crowd_out(&store, "a");
     tier.disk().flush().wait().unwrap();
     assert_eq!((0, 2), (tier.counters.disk_evicted_writes.get(), tier.counters.disk_writes.get()));

@@ -1,6 +1,7 @@
 //! Purges come back after a restart; a journal that lost any makes everything be validated.
 
 use super::*;
+use crate::entry::StoredArc;
 use crate::purges::{Position, PurgeRule, PurgeScope, Strength};
 use std::fs;
 
@@ -295,10 +296,10 @@ fn a_number_without_a_purge_is_written_down() {
     );
 }
 
-fn born_at(seq: u64) -> Arc<Stored> {
-    let stored = Arc::into_inner(sample::plain(sample::text("x"))).unwrap();
+fn born_at(seq: u64) -> StoredArc {
+    let stored = crate::sample::owned(sample::plain(sample::text("x")));
     let born = Born { seq, ..Born::default() };
-    Arc::new(Stored { marks: Marks { born, ..Marks::default() }, ..stored })
+    StoredArc::new(stored.marked(Marks { born, ..Marks::default() }))
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What is written is found, in this process and the next; what is removed is not.
 
 use super::*;
+use crate::entry::StoredArc;
 use larder_wire::ready_head::ReadyHead;
 
 const ENCODED: [Field<'static>; 1] = [Field { name: "accept-encoding", value: b"gzip" }];
@@ -53,7 +54,7 @@ fn nothing_of_a_response_is_lost() {
     meta.etag = Some(b"\"x\""[..].into());
     meta.stale_if_error = 7;
     let mut variant = Vec::new();
-    vary::write_key(&meta.vary, &ENCODED, &mut variant);
+    vary::write_key(meta.vary(), &ENCODED, &mut variant);
     let fields = FieldList::from_fields(&[
         Field { name: "ETag", value: b"\"x\"" },
         Field { name: "X-Two", value: b"a" },
@@ -63,33 +64,31 @@ fn nothing_of_a_response_is_lost() {
     let born = Born { seq: 0, log: Positions::new(&[position]) };
     let head =
         ReadyHead::new(b"HTTP/1.1 200 OK\r\nETag: \"x\"\r\nX-Two: a\r\nX-Two: \xff\r\nContent-Length: 2\r\n");
-    let stored = Arc::new(Stored {
-        trailers: Some(Box::new(FieldList::from_fields(&[Field { name: "X-Sum", value: b"1" }]))),
-        variant: variant.into(),
-        marks: Marks { tags: [1, 9][..].into(), born },
-        ..Stored::new(meta, head, fields, sample::text("hi"))
-    });
+    let trailers = FieldList::from_fields(&[Field { name: "X-Sum", value: b"1" }]);
+    let marks = Marks { tags: [1, 9][..].into(), born };
+    let stored = Stored::new(meta, head, fields, sample::text("hi"));
+    let stored = StoredArc::new(stored.with(variant.into(), Some(trailers), marks));
     tier.put("http://a/", stored.clone());
     tier.restart();
     let found = tier.read("http://a/", &ENCODED).unwrap();
     assert_eq!(stored.meta, found.meta);
     assert_eq!(stored.head.text(), found.head.text());
     assert_eq!(stored.fields().text(), found.fields().text());
-    assert_eq!(stored.trailers.as_ref().unwrap().text(), found.trailers.unwrap().text());
-    assert_eq!(stored.variant, found.variant);
-    assert_eq!(stored.marks, found.marks);
+    assert_eq!(stored.trailers().unwrap().text(), found.trailers().unwrap().text());
+    assert_eq!(stored.variant(), found.variant());
+    assert_eq!(stored.marks(), found.marks());
 }
 
 #[test]
 fn the_birth_comes_back() {
     let mut tier = Tier::new();
     let stored = sample::plain(sample::text("x"));
-    let stored = Arc::into_inner(stored).unwrap();
+    let stored = sample::owned(stored);
     let born = Born { seq: 41, ..Born::default() };
-    tier.put("a", Arc::new(Stored { marks: Marks { born, ..Marks::default() }, ..stored }));
-    assert_eq!(41, tier.read("a", &[]).unwrap().marks.born.seq);
+    tier.put("a", StoredArc::new(stored.marked(Marks { born, ..Marks::default() })));
+    assert_eq!(41, tier.read("a", &[]).unwrap().born);
     tier.restart();
-    assert_eq!(41, tier.read("a", &[]).unwrap().marks.born.seq);
+    assert_eq!(41, tier.read("a", &[]).unwrap().born);
 }
 
 #[test]
@@ -183,10 +182,10 @@ fn what_is_written_after_a_removal_is_kept() {
 #[test]
 fn a_part_is_not_written() {
     let tier = Tier::new();
-    let stored = Arc::into_inner(sample::plain(sample::text("part"))).unwrap();
+    let stored = crate::sample::owned(sample::plain(sample::text("part")));
     let mut meta = stored.meta.clone();
-    meta.partial = Some(larder_semantics::range::HeldRange { first: 0, last: 3, complete: Some(9) });
-    tier.put("a", Arc::new(Stored { meta, ..stored }));
+    meta.set_partial(Some(larder_semantics::range::HeldRange { first: 0, last: 3, complete: Some(9) }));
+    tier.put("a", StoredArc::new(Stored { meta, ..stored }));
     assert_eq!(None, tier.get("a"));
     assert_eq!(1, tier.counters.disk_skipped.get());
 }
@@ -196,7 +195,7 @@ fn a_body_of_another_segment_is_written_again() {
     let mut tier = Tier::new();
     tier.put("a", blob(1, 30_000));
     let found = tier.read("a", &[]).unwrap();
-    tier.put("b", Arc::new(found));
+    tier.put("b", StoredArc::new(found));
     for _ in 0..2 {
         assert_eq!(Some(noise(1, 30_000)), tier.get("b"));
         tier.restart();
@@ -248,7 +247,7 @@ fn what_waits_is_not_written_once_its_key_is_removed() {
     assert_eq!(None, after_a_kill(&tier).get("c"));
 }
 
-fn variant(language: &str, body: &str) -> Arc<Stored> {
+fn variant(language: &str, body: &str) -> StoredArc {
     let request = [Field { name: "Accept-Language", value: language.as_bytes() }];
     sample::varied(&["accept-language"], &request, sample::text(body))
 }
@@ -306,9 +305,9 @@ fn what_is_not_written_takes_the_place_of_what_is_all_the_same() {
     tier.settings.min_ttl = 10;
     tier.restart();
     let brief = || {
-        let mut stored = Arc::into_inner(sample::plain(sample::text("brief"))).unwrap();
+        let mut stored = crate::sample::owned(sample::plain(sample::text("brief")));
         stored.meta.lifetime.seconds = 1;
-        Arc::new(stored)
+        crate::ram::StoredArc::new(stored)
     };
     for (what, new) in [("brief", brief()), ("larger than a segment", blob(1, 100_000))] {
         tier.text("a", "old");

@@ -4,6 +4,7 @@ use super::super::listing::{
     DiskKeyEntries, DiskListingCursor, DiskListingPage, DiskListingQuery, DiskListingSort, Those,
 };
 use super::*;
+use crate::entry::StoredArc;
 use crate::listing::{Pattern, SortDirection};
 use crate::purges::{PurgeRule, PurgeScope, Strength};
 use crate::ram::Store;
@@ -25,11 +26,11 @@ fn keys(page: &DiskListingPage) -> Vec<String> {
 }
 
 /// A response with this body, status and tag, born where `store` is now.
-fn of(store: &Store, length: usize, status: u16, tag: &str) -> Arc<Stored> {
-    let mut stored = Arc::into_inner(blob(1, length)).unwrap();
+fn of(store: &Store, length: usize, status: u16, tag: &str) -> StoredArc {
+    let mut stored = crate::sample::owned(blob(1, length));
     stored.meta.status = status;
-    stored.marks = Marks { tags: [tags::hash(tag)].into(), born: store.born() };
-    Arc::new(stored)
+    let stored = stored.marked(Marks { tags: [tags::hash(tag)].into(), born: store.born() });
+    crate::ram::StoredArc::new(stored)
 }
 
 /// A tier with `http://a/0` to `http://a/9`, each larger than the one before.
@@ -204,9 +205,9 @@ fn all_variants_of_a_key_are_one() {
     for value in [&b"br"[..], b"gzip"] {
         let request = [Field { name: "accept-encoding", value }];
         let stored = sample::varied(&["accept-encoding"], &request, sample::text("hello"));
-        let mut stored = Arc::into_inner(stored).unwrap();
-        stored.marks.born = store.born();
-        tier.put("http://a/", Arc::new(stored));
+        let stored = crate::sample::owned(stored);
+        let stored = stored.marked(Marks { born: store.born(), ..Marks::default() });
+        tier.put("http://a/", crate::ram::StoredArc::new(stored));
     }
     let page = tier.disk().list(
         &store,
@@ -216,7 +217,7 @@ fn all_variants_of_a_key_are_one() {
     );
     assert_eq!((1, 1, 2), (page.keys, page.listed.len(), page.listed[0].variants.len()));
     let found = tier.disk().inspect(&store, page.listed[0].id).unwrap();
-    assert_eq!([true, true], [0, 1].map(|at| !found.variants[at].variant.is_empty()));
+    assert_eq!([true, true], [0, 1].map(|at| !found.variants[at].variant().is_empty()));
     assert_eq!([5, 5], [0, 1].map(|at| found.variants[at].body.len()));
 }
 

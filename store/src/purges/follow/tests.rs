@@ -15,12 +15,12 @@ const fn at(log: u64, entry: u64) -> Position {
 /// What comes of a response of another node that knew this; it came at `came`.
 fn foreign(store: &Store, known: &[Position], came: u64) -> Seen {
     let stored = tagged(&["red"], Born { seq: 0, log: Positions::new(known) }, "x");
-    let mut stored = Arc::into_inner(stored).unwrap();
+    let mut stored = crate::sample::owned(stored);
     stored.meta.response_time = WallTime(came);
     match store.admit_foreign(b"http://a/", stored) {
         None => Seen::Nothing,
         Some(it) => {
-            assert_eq!(known, it.marks.born.log.as_slice(), "it knows no more for having come here");
+            assert_eq!(known, it.log().as_slice(), "it knows no more for having come here");
             if is_doubted(&it.meta) { Seen::Doubted } else { Seen::Fresh }
         }
     }
@@ -75,7 +75,7 @@ fn a_doubt_is_about_what_this_process_holds() {
     store.restore(5, Vec::new());
     let earlier = |known: &[Position]| {
         let stored = tagged(&[], Born { seq: 5, log: Positions::new(known) }, "x");
-        store.admit(b"http://a/", Arc::into_inner(stored).unwrap()).map(|it| is_doubted(&it.meta))
+        store.admit(b"http://a/", crate::sample::owned(stored)).map(|it| is_doubted(&it.meta))
     };
     put(&store, KEYS[0], &[]);
     Holder::doubt(&store);

@@ -1,0 +1,412 @@
+//! Stored responses: what is kept of one, in few blocks, since there may be millions.
+
+use crate::encodings::Encodings;
+use crate::heap_bytes::HeapBytes;
+use crate::memory_budget::on_heap;
+use crate::purges::{Born, Marks, Positions, Seq};
+use larder_semantics::entity_tag::EntityTag;
+use larder_semantics::field::{Field, FieldList};
+use larder_semantics::stored::Meta;
+use larder_semantics::vary;
+use larder_transport::body::{BodyPiece, FileSlice};
+use larder_wire::ready_head::{ReadyHead, ReadyLines};
+use std::borrow::Borrow;
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// A stored body.
+#[derive(Clone)]
+pub enum StoredBody {
+    /// Up to the heap line.
+    Heap(HeapBytes),
+    /// In the arena; the slice keeps its extent.
+    Arena(Box<FileSlice>),
+    /// In a segment of the disk tier; the slice keeps the segment.
+    Disk(Box<FileSlice>),
+}
+
+impl StoredBody {
+    /// Bytes.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        match self {
+            StoredBody::Heap(bytes) => bytes.len() as u64,
+            StoredBody::Arena(slice) | StoredBody::Disk(slice) => slice.length,
+        }
+    }
+
+    /// Whether it is empty.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// A body on the heap, which has no room over: what it takes is known. Always copied: a chunk may be a small part of
+    /// a large buffer.
+    #[must_use]
+    pub fn on_the_heap(chunks: &[impl Borrow<[u8]>]) -> StoredBody {
+        StoredBody::Heap(HeapBytes::of(chunks))
+    }
+
+    /// What it takes on the heap. An extent of the arena counts itself.
+    pub(crate) fn heap_cost(&self) -> u64 {
+        match self {
+            StoredBody::Heap(bytes) => bytes.cost(),
+            StoredBody::Arena(_) | StoredBody::Disk(_) => on_heap(size_of::<FileSlice>()),
+        }
+    }
+
+    /// Whether these are the very bytes of `other`, not others like them.
+    fn is_at(&self, other: &StoredBody) -> bool {
+        match (self, other) {
+            (StoredBody::Heap(one), StoredBody::Heap(other)) => one.is_at(other),
+            (StoredBody::Arena(one), StoredBody::Arena(other))
+            | (StoredBody::Disk(one), StoredBody::Disk(other)) => {
+                let place = |it: &FileSlice| (it.owner.fd().as_raw_fd(), it.offset, it.length);
+                place(one) == place(other)
+            }
+            _ => false,
+        }
+    }
+
+    /// The body as a piece to send.
+    #[must_use]
+    pub fn piece(&self) -> BodyPiece {
+        match self {
+            StoredBody::Heap(bytes) => BodyPiece::Bytes(bytes.bytes()),
+            StoredBody::Arena(slice) | StoredBody::Disk(slice) => BodyPiece::File(FileSlice::clone(slice)),
+        }
+    }
+}
+
+/// Whether a response was offered to the disk tier, as which number, and whether it was queued then. What never was is
+/// none of the disk's: its route does not use it, or it is of no use there.
+#[derive(Debug, Default)]
+pub struct DiskOffer(AtomicU64);
+
+/// What became of the offer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Offered {
+    /// It was queued under this stamp, or read from the record that has it.
+    Queued(u64),
+    /// It was not queued; what came later has a later stamp.
+    Missed(u64),
+}
+
+impl DiskOffer {
+    /// What became of the last offer, if there was one.
+    pub(crate) fn get(&self) -> Option<Offered> {
+        match self.0.load(Relaxed) {
+            0 => None,
+            it if it & 1 == 1 => Some(Offered::Queued(it >> 1)),
+            it => Some(Offered::Missed(it >> 1)),
+        }
+    }
+
+    /// Notes what became of it.
+    pub(crate) fn set(&self, offered: Offered) {
+        let mark = match offered {
+            Offered::Queued(stamp) => stamp << 1 | 1,
+            Offered::Missed(stamp) => stamp << 1,
+        };
+        self.0.store(mark, Relaxed);
+    }
+}
+
+/// A stored response that several hold: with one count, since nothing refers to it weakly.
+pub type StoredArc = triomphe::Arc<Stored>;
+
+/// One stored response. Immutable: freshening makes another one that shares the body.
+pub struct Stored {
+    /// What decisions need.
+    pub meta: Meta,
+    /// The status line and every stored field, ready for either protocol: a hit appends `Age` and what else is its own.
+    pub head: ReadyHead,
+    /// The body, whole or the part that `meta.partial` names.
+    pub body: StoredBody,
+    /// See [`Born::seq`].
+    pub born: Seq,
+    /// From this wall second on the fleet is asked whether it has a newer one, with `NOT_SHARED` where the fleet does
+    /// not have this one; `u64::MAX` where the fleet is not asked, `SUPERSEDED` where it has said that there was one.
+    pub recheck: AtomicU64,
+    /// When this process asked the origin for it, and had its head; nothing of what lay in a tier below.
+    pub exchanged: Exchanged,
+    /// What the disk tier was given of it.
+    pub on_disk: DiskOffer,
+    /// Other forms of it; `None` where there are none and will be none.
+    pub forms: Option<Arc<Encodings>>,
+    /// See [`Stored::variant`], [`Stored::trailers`] and [`Stored::marks`].
+    pub uncommon: Option<Box<UncommonParts>>,
+}
+
+/// What most responses have nothing of.
+#[derive(Clone, Default)]
+pub struct UncommonParts {
+    /// The stored fields, where they are not those of the head: see [`Stored::lines`].
+    unlike_head: Option<FieldList>,
+    trailers: Option<FieldList>,
+    variant: Box<[u8]>,
+    tags: Box<[u64]>,
+    log: Positions,
+}
+
+impl UncommonParts {
+    fn is_empty(&self) -> bool {
+        self.unlike_head.is_none()
+            && self.trailers.is_none()
+            && self.variant.is_empty()
+            && self.tags.is_empty()
+            && self.log.as_slice().is_empty()
+    }
+
+    fn heap_cost(&self) -> u64 {
+        on_heap(size_of::<Self>())
+            + self.unlike_head.as_ref().map_or(0, list_cost)
+            + self.trailers.as_ref().map_or(0, list_cost)
+            + on_heap(self.variant.len())
+            + on_heap(size_of_val(&*self.tags))
+    }
+}
+
+/// What a [`StoredArc`] has beside what is in it: its count. An [`super::Entry`] has one more, the length of its key.
+pub(super) const COUNT: usize = size_of::<usize>();
+
+/// In [`Stored::recheck`]: the fleet does not have this one, so that nobody has removed it there either.
+pub const NOT_SHARED: u64 = 1 << 63;
+
+/// In [`Stored::recheck`], for good: the origin has given another full response since, as another node reports. This one answers no request
+/// any more, also where the origin fails, and serves for its validator alone (RFC 9111 §4.3.3).
+const SUPERSEDED: u64 = 0;
+
+/// The time of an exchange with the origin, microseconds of the precise clock; zeros where it is not known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Exchanged {
+    /// The request left.
+    pub asked: u64,
+    /// The head of the response had come.
+    pub answered: u64,
+}
+
+/// Whether the fleet has a response that this node has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FleetCopy {
+    /// It has, or had: if it is there no more, somebody has removed it.
+    Yes,
+    /// It never had.
+    No,
+}
+
+impl Stored {
+    /// A response that does not vary, without trailers and marks. `head` has the lines of `fields`, or some of them, and a
+    /// `Content-Length` that `fields` have not.
+    #[must_use]
+    pub fn new(meta: Meta, head: ReadyHead, fields: FieldList, body: StoredBody) -> Stored {
+        let mut stored = Stored {
+            meta,
+            head,
+            body,
+            born: 0,
+            recheck: AtomicU64::new(u64::MAX),
+            exchanged: Exchanged::default(),
+            on_disk: DiskOffer::default(),
+            forms: None,
+            uncommon: None,
+        };
+        stored.set_fields(fields);
+        stored
+    }
+
+    /// Puts another head in the place of this one's, and other fields.
+    pub fn set_head(&mut self, head: ReadyHead, fields: FieldList) {
+        self.head = head;
+        self.set_fields(fields);
+    }
+
+    fn set_fields(&mut self, fields: FieldList) {
+        let unlike_head = unlike(&self.head, fields);
+        self.change_uncommon(|it| it.unlike_head = unlike_head);
+    }
+
+    fn change_uncommon(&mut self, change: impl FnOnce(&mut UncommonParts)) {
+        let mut parts = self.uncommon.take().unwrap_or_default();
+        change(&mut parts);
+        self.uncommon = (!parts.is_empty()).then_some(parts);
+    }
+
+    /// The same with this variant key, these trailers and marks.
+    #[must_use]
+    pub fn with(mut self, variant: Box<[u8]>, trailers: Option<FieldList>, marks: Marks) -> Stored {
+        let Marks { tags, born: Born { seq, log } } = marks;
+        self.born = seq;
+        self.change_uncommon(|it| {
+            (it.variant, it.trailers, it.tags, it.log) = (variant, trailers, tags, log);
+        });
+        self
+    }
+
+    /// The same with these marks.
+    #[must_use]
+    pub fn marked(mut self, marks: Marks) -> Stored {
+        let Marks { tags, born: Born { seq, log } } = marks;
+        self.born = seq;
+        self.change_uncommon(|it| (it.tags, it.log) = (tags, log));
+        self
+    }
+
+    /// The same under other facts, as a response that was never offered to the disk tier.
+    #[must_use]
+    pub(crate) fn with_meta(&self, meta: Meta) -> Stored {
+        Stored {
+            meta,
+            head: self.head.clone(),
+            body: self.body.clone(),
+            born: self.born,
+            recheck: AtomicU64::new(self.recheck.load(Relaxed)),
+            exchanged: self.exchanged,
+            on_disk: DiskOffer::default(),
+            forms: self.forms.clone(),
+            uncommon: self.uncommon.clone(),
+        }
+    }
+
+    /// The variant key (`semantics::vary::write_key`); empty without `Vary`.
+    #[inline]
+    #[must_use]
+    pub fn variant(&self) -> &[u8] {
+        self.uncommon.as_ref().map_or(&[], |it| &it.variant)
+    }
+
+    /// The trailer section, if there was one.
+    #[inline]
+    #[must_use]
+    pub fn trailers(&self) -> Option<&FieldList> {
+        self.uncommon.as_ref()?.trailers.as_ref()
+    }
+
+    /// See [`Marks::tags`].
+    #[inline]
+    #[must_use]
+    pub fn tags(&self) -> &[u64] {
+        self.uncommon.as_ref().map_or(&[], |it| &it.tags)
+    }
+
+    /// See [`Born::log`].
+    #[inline]
+    #[must_use]
+    pub fn log(&self) -> &Positions {
+        self.uncommon.as_ref().map_or(&Positions::NONE, |it| &it.log)
+    }
+
+    /// When it was asked of the origin.
+    #[must_use]
+    pub fn birth(&self) -> Born {
+        Born { seq: self.born, log: self.log().clone() }
+    }
+
+    /// What purges look at.
+    #[must_use]
+    pub fn marks(&self) -> Marks {
+        Marks { tags: self.tags().into(), born: self.birth() }
+    }
+
+    fn unlike_head(&self) -> Option<&FieldList> {
+        self.uncommon.as_ref()?.unlike_head.as_ref()
+    }
+
+    /// The stored fields, one by one.
+    pub fn lines(&self) -> impl Iterator<Item = Field<'_>> + Clone {
+        match self.unlike_head() {
+            Some(list) => all_but_length(ReadyLines::of(list.text())),
+            None => all_but_length(self.head.lines()),
+        }
+    }
+
+    /// The stored fields as a list.
+    #[must_use]
+    pub fn fields(&self) -> FieldList {
+        match self.unlike_head() {
+            Some(list) => list.clone(),
+            None => {
+                let mut list = FieldList::new();
+                self.lines().for_each(|it| list.push(it.name, it.value));
+                list
+            }
+        }
+    }
+
+    /// Whether this is what the same origin's answer left in the store: the very one, or a copy that differs by what
+    /// purges said of it since.
+    pub(crate) fn is_one_with(&self, other: &Self) -> bool {
+        let alike = || {
+            let times = |it: &Stored| (it.meta.request_time, it.meta.response_time);
+            times(self) == times(other)
+                && self.variant() == other.variant()
+                && (self.born, self.log()) == (other.born, other.log())
+                && self.lines().eq(other.lines())
+                && self.body.is_at(&other.body)
+        };
+        std::ptr::eq(self, other) || alike()
+    }
+
+    /// What it takes on the heap, allocator's waste included. An arena body is not in it: its extent counts itself.
+    pub(crate) fn heap_cost(&self) -> u64 {
+        on_heap(size_of::<Self>() + COUNT)
+            + on_heap(self.head.size())
+            + self.uncommon.as_ref().map_or(0, |it| it.heap_cost())
+            + on_heap(self.meta.etag.as_ref().map_or(0, EntityTag::block))
+            + self.meta.uncommon.blocks().map(on_heap).sum::<u64>()
+            + self.forms.as_ref().map_or(0, |_| Encodings::heap_cost())
+            + self.body.heap_cost()
+    }
+
+    /// Whether the fleet is to be asked, at the wall second `now`, before it is used again.
+    #[inline]
+    #[must_use]
+    pub fn is_due(&self, now: u64) -> bool {
+        self.recheck.load(Relaxed) & !NOT_SHARED <= now
+    }
+
+    /// From the wall second `at` on the fleet is to be asked.
+    pub fn is_due_at(&self, at: u64, shared: FleetCopy) {
+        let bit = if shared == FleetCopy::No { NOT_SHARED } else { 0 };
+        let next = at.clamp(SUPERSEDED + 1, !NOT_SHARED) | bit;
+        let _ = self.recheck.fetch_update(Relaxed, Relaxed, |it| (it != SUPERSEDED).then_some(next));
+    }
+
+    /// The origin has given another full response since: only a 304 makes another stored response of this one.
+    pub fn supersede(&self) {
+        self.recheck.store(SUPERSEDED, Relaxed);
+    }
+
+    /// Whether [`Stored::supersede`] was called: then the fleet is to be asked each time, and nothing is answered with this.
+    #[must_use]
+    pub fn is_superseded(&self) -> bool {
+        self.recheck.load(Relaxed) == SUPERSEDED
+    }
+
+    /// Whether the fleet had it when it was last asked or written to.
+    #[must_use]
+    pub fn is_shared(&self) -> FleetCopy {
+        if self.recheck.load(Relaxed) & NOT_SHARED == 0 { FleetCopy::Yes } else { FleetCopy::No }
+    }
+
+    /// Whether one request may select both, so that of the two only the newer is kept.
+    pub(crate) fn may_meet(&self, other: &Self) -> bool {
+        vary::may_meet((self.meta.vary(), self.variant()), (other.meta.vary(), other.variant()))
+    }
+}
+
+/// A stored field section has no `Content-Length`: it would be the body's, which is known.
+fn all_but_length(lines: ReadyLines<'_>) -> impl Iterator<Item = Field<'_>> + Clone {
+    lines.filter(|it| !it.is("content-length"))
+}
+
+/// The fields, where the head has not just these.
+fn unlike(head: &ReadyHead, fields: FieldList) -> Option<FieldList> {
+    (!all_but_length(head.lines()).eq(fields.iter())).then_some(fields)
+}
+
+pub(crate) fn list_cost(list: &FieldList) -> u64 {
+    list.blocks().map(on_heap).iter().sum()
+}
