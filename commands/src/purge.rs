@@ -49,6 +49,9 @@ pub fn tell(answer: &Value) -> String {
             let count = match receipt["count"].as_u64() {
                 None => String::new(),
                 Some(1) => format!("1 response {effect}"),
+                Some(count) if receipt["count_is_exact"] == false => {
+                    format!("more than {count} responses {effect}")
+                }
                 Some(count) => format!("{count} responses {effect}"),
             };
             // A count implies that the purge was applied.

@@ -19,10 +19,20 @@ pub struct TierReceipt {
 pub enum MatchedCount {
     /// The number, counted before the purge was applied.
     Known(u64),
+    /// More than this number, at which counting ended.
+    MoreThan(u64),
     /// Not counted: the reason, without a full stop.
     Uncounted(&'static str),
     /// The receipt is not about responses of a tier.
     OfNoTier,
+}
+
+impl MatchedCount {
+    /// What a count says that ended above `most`.
+    #[must_use]
+    pub fn up_to(most: u64, count: u64) -> Self {
+        if count > most { Self::MoreThan(most) } else { Self::Known(count) }
+    }
 }
 
 impl TierReceipt {
@@ -46,6 +56,10 @@ impl TierReceipt {
         let mut details: Vec<String> = detail.map(str::to_owned).into_iter().collect();
         match self.count {
             MatchedCount::Known(count) => value["count"] = count.into(),
+            MatchedCount::MoreThan(count) => {
+                value["count"] = count.into();
+                value["count_is_exact"] = false.into();
+            }
             MatchedCount::Uncounted(why) => details.push(format!("responses not counted: {why}")),
             MatchedCount::OfNoTier => {}
         }

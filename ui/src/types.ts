@@ -114,7 +114,7 @@ export interface Purged {
   strength: string;
   seq: number;
   complete: boolean;
-  receipts: { of: string; state: string; count?: number; detail?: string }[];
+  receipts: { of: string; state: string; count?: number; count_is_exact?: boolean; detail?: string }[];
 }
 
 export interface Overlay {

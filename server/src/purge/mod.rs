@@ -60,6 +60,9 @@ const SWEEP_STEPS: usize = 1;
 /// Keys that are counted at once, at some 100 ns each; more, on a thread.
 const FEW: u64 = 2_000;
 
+/// Counting ends above so many matches, so that a purge of a million responses is in force at once.
+const MOST_COUNTED: u64 = 10_000;
+
 /// Counts of more keys take one in so many microseconds of a processor, and so many microseconds at most in advance.
 const COUNTING_SHARE: u64 = 10;
 const COUNTING_AHEAD: u64 = 2_000_000;
@@ -293,7 +296,7 @@ impl PurgedTiers {
     /// processor busy.
     async fn count(&self, rule: &PurgeRule) -> MatchedCount {
         if self.store.objects() <= FEW {
-            return MatchedCount::Known(self.store.count_matched(rule));
+            return MatchedCount::up_to(MOST_COUNTED, self.store.count_matched(rule, MOST_COUNTED));
         }
         let now = clock::precise_micros();
         if self.counting.get().saturating_sub(now) > COUNTING_AHEAD {
@@ -302,12 +305,12 @@ impl PurgedTiers {
         let (store, rule) = (self.store.clone(), rule.clone());
         let counted = tokio::task::spawn_blocking(move || {
             let begun = clock::precise_micros();
-            let count = store.count_matched(&rule);
+            let count = store.count_matched(&rule, MOST_COUNTED);
             (count, clock::precise_micros().saturating_sub(begun))
         });
         let Ok((count, took)) = counted.await else { return MatchedCount::Uncounted("the count failed") };
         self.counting.set(self.counting.get().max(now) + took.saturating_mul(COUNTING_SHARE));
-        MatchedCount::Known(count)
+        MatchedCount::up_to(MOST_COUNTED, count)
     }
 
     fn tell(&self, done: &Done, by: &str) {

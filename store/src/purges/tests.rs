@@ -236,6 +236,20 @@ fn what_is_purged_goes_before_what_may_be_used() {
 }
 
 #[test]
+fn counting_ends_above_the_most_that_is_wanted() {
+    let store = store(8 << 20);
+    for n in 0..1000 {
+        put(&store, &format!("http://a/{n}"), &["red"]);
+        put(&store, &format!("http://b/{n}"), &["blue"]);
+    }
+    let red = rule(tag("red"), Strength::Hard);
+    assert_eq!(1000, store.count_matched(&red, 1000), "all, and no more");
+    assert_eq!(0, store.count_matched(&rule(tag("green"), Strength::Hard), 10));
+    let counted = store.count_matched(&red, 100);
+    assert!((101..200).contains(&counted), "it ended soon above 100: {counted}");
+}
+
+#[test]
 fn memory_comes_back_without_being_asked_for() {
     let store = store(8 << 20);
     for n in 0..1000 {

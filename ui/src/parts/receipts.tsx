@@ -9,7 +9,8 @@ const EFFECTS: Record<string, string> = { soft: 'marked as stale', validate: 'ma
 /** What a tier says, as `larder purge` words it: a count says already that the purge was applied. */
 function said(of: Purged, it: Purged['receipts'][number]): string {
   if (it.count === undefined) return it.state;
-  const count = `${it.count} ${it.count === 1 ? 'response' : 'responses'} ${EFFECTS[of.strength] ?? 'removed'}`;
+  const more = it.count_is_exact === false ? 'more than ' : '';
+  const count = `${more}${it.count} ${it.count === 1 ? 'response' : 'responses'} ${EFFECTS[of.strength] ?? 'removed'}`;
   return it.state === 'applied' ? count : `${it.state}; ${count}`;
 }
 
