@@ -249,7 +249,6 @@ counters! {
     fill_hurried: Count, "Bodies, not stored, whose rest was fetched into the spool because requests queued for the origin and the clients were slow.";
     fill_given_up: Limit, "Fetches cancelled because requests queued for the origin and no client waited for the fetch.";
     answers_shed: Limit, "Responses cut because requests queued for the origin, the client had read nothing for 1 s, and the spool had no room.";
-    events_shed: Limit, "Event streams above `proxy.connections` closed because a request queued for the origin. Browsers reconnect by themselves.";
     uploads_shed: Limit, "Requests rejected with 503 because other requests queued for the origin and the request body arrived at less than 4 KiB/s.";
     fills_full: Limit, "Fetches not shared because `limits.fills` fetches were in flight.";
     hit_for_miss: Count, "Requests that did not wait because responses of the key are known not to be shared (hit-for-miss).";

@@ -2,7 +2,7 @@
 //! image. A fill treats both alike.
 
 use bytes::Bytes;
-use larder_origin::{Exchange, OriginError, PermitWanted, StallCause};
+use larder_origin::{ClientPart, Exchange, OriginError, PermitWanted};
 use larder_semantics::field::FieldList;
 use larder_wire::message::{Request, ResponseHead};
 use std::cell::{Cell, RefCell};
@@ -48,18 +48,25 @@ impl ResponseSource {
         }
     }
 
-    /// Does `work` for which the source has to wait.
+    /// Waits for `work`, which is the client's to do: it takes the response.
     ///
     /// # Errors
-    /// Requests queue for the permit of this exchange. What is made here holds none.
-    pub async fn resting<T>(
+    /// Requests queue for the permit of this exchange. A response that is made here holds none.
+    pub async fn wait_for_client<T>(
         &self,
-        cause: StallCause,
         work: Pin<&mut impl Future<Output = T>>,
     ) -> Result<T, PermitWanted> {
         match self {
-            ResponseSource::Origin(exchange) => exchange.resting(cause, work).await,
+            ResponseSource::Origin(exchange) => exchange.wait_for_client(ClientPart::Takes, work).await,
             ResponseSource::Made(_) => Ok(work.await),
+        }
+    }
+
+    /// Waits until requests queue for the permit of this exchange.
+    pub async fn permit_wanted(&self) {
+        match self {
+            ResponseSource::Origin(exchange) => exchange.permit_wanted().await,
+            ResponseSource::Made(_) => std::future::pending().await,
         }
     }
 }

@@ -3,7 +3,7 @@
 use crate::request_headers;
 use bytes::Bytes;
 use larder_counters::Counters;
-use larder_origin::{Exchange, PermitWanted, StallCause};
+use larder_origin::{ClientPart, Exchange, PermitWanted};
 use larder_transport::{ClientGone, RequestBody};
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -77,7 +77,7 @@ async fn more(
     exchange: &Exchange,
     counters: &Counters,
 ) -> Result<Option<Bytes>, UploadFailed> {
-    match exchange.resting(StallCause::Sends, pin!(body.next())).await {
+    match exchange.wait_for_client(ClientPart::Sends, pin!(body.next())).await {
         Ok(next) => next.map_err(|it| UploadFailed::Halted(Halted::Client(it))),
         Err(PermitWanted { .. }) => {
             counters.uploads_shed.add(1);

@@ -52,7 +52,7 @@ pub struct Exchange {
     asked: Cell<Option<u64>>,
     /// When that came, where it was measured.
     answered: Cell<Option<u64>>,
-    rested: StallRecord,
+    stalls: StallRecord,
 }
 
 impl Exchange {
@@ -72,7 +72,7 @@ impl Exchange {
             state,
             asked: Cell::new(asked),
             answered: Cell::new(None),
-            rested: StallRecord::default(),
+            stalls: StallRecord::default(),
         })
     }
 
@@ -102,7 +102,7 @@ impl Exchange {
     /// See [`OriginError`]. A response may be there all the same. [`OriginError::Disconnected`] also where the body
     /// would be longer than its announced length: what goes beyond it is never sent.
     pub async fn write(&self, bytes: Bytes) -> Result<(), OriginError> {
-        self.rested.came.set(self.rested.came.get() + bytes.len() as u64);
+        self.stalls.received.set(self.stalls.received.get() + bytes.len() as u64);
         self.state.borrow_mut().accept(bytes)?;
         self.flush().await
     }
@@ -473,10 +473,10 @@ impl ExchangeState {
                 }
             }
             _ => {
-                // A hundred that watch would leave no connection for pages.
+                // A stream of events may last for ever: it holds no permit.
                 let (fields, has_body) = (&response.fields, response.framing != Framing::Empty);
                 if has_body && is_endless(fields.get("content-type"), fields.get("content-length")) {
-                    self.permit.iter().for_each(Permit::begins_events);
+                    self.permit = None;
                 }
                 self.begin_body();
             }

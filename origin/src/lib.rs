@@ -40,6 +40,6 @@ pub use outlier_state::{Changes, OriginChange, OriginState, OutlierEjection, Out
 pub use pool::{FailureReport, Measures, Membership, OriginPool, OriginSecurity, Paced, StateReport};
 pub use protocol::Protocol;
 pub use request::{OutgoingRequest, RequestLine, is_idempotent};
-pub use stalled_exchanges::{PermitWanted, StallCause, others_wait};
+pub use stalled_exchanges::{ClientPart, PermitWanted, queued};
 pub use tls::{OriginTls, TlsSettings};
 pub use wait_queue::PermitWait;

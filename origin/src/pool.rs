@@ -23,7 +23,7 @@ use crate::wait_queue::{QueueOrder, WaitQueue};
 use idle::IdleConnections;
 use larder_counters::{Counters, OriginScope, RouteScope};
 use larder_stdx::clock::Monotonic;
-use std::cell::{Cell, OnceCell};
+use std::cell::OnceCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -52,10 +52,8 @@ pub struct OriginPool {
     pub(crate) places: WaitQueue,
     /// Those that are not kept for requests which are here as a whole: see [`whole`].
     pub(crate) uploads: WaitQueue,
-    /// Whose exchanges wait for others than the origin.
-    pub(crate) resters: StalledExchanges,
-    /// Streams of events under way.
-    events: Cell<usize>,
+    /// Its exchanges that wait for their client.
+    pub(crate) stalled: StalledExchanges,
     idle: IdleConnections,
     /// Who is told of failures.
     told: OnceCell<FailureReport>,
@@ -149,8 +147,7 @@ impl OriginPool {
                 limits.queue,
                 QueueOrder::InOrder,
             ),
-            resters: StalledExchanges::default(),
-            events: Cell::new(0),
+            stalled: StalledExchanges::default(),
             shared: ConnectionShare::new(counters.clone(), persistence(&limits)),
             limits,
             counters,

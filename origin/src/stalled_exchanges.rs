@@ -1,125 +1,118 @@
-//! Exchanges that wait for somebody else than their origin: for a client that is to take of the answer or to send of the request, or
-//! for nobody. Where others wait for a place, such an exchange is told, the one that has rested longest first. What becomes of it then
-//! is its owner's affair: that the client goes on without the origin, or is sent away.
+//! Exchanges that wait for their own client, not for the origin. While requests queue for a permit, an exchange that has waited for its
+//! client for a second in total is asked for its permit, the longest wait first. The owner of the exchange obeys: a response continues
+//! into the spool, a request is answered with 503.
 
 use larder_counters::Counters;
 use larder_stdx::clock;
 use std::cell::{Cell, RefCell};
+use std::cmp::Reverse;
 use std::rc::Rc;
 use std::task::Waker;
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// How long an exchange must have rested in all before it is told, milliseconds, where its client is to do something.
+/// The total wait for its client after which an exchange is asked for its permit, milliseconds.
 const GRACE: u64 = 1_000;
-/// How often one that waits for a place looks who rests.
+/// How often a queued request looks for stalled exchanges.
 pub(crate) const LOOK: Duration = Duration::from_millis(250);
-/// Bytes a second that a client is to send, over all the time in which it was waited for, so that it is not sent away for others.
+/// A client that sends its request faster than this, bytes a second over the whole wait for it, is not stalled.
 const LEAST_RATE: u64 = 4096;
 
-/// Whom an exchange waits for. In the order in which they are told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum StallCause {
-    /// Nobody reads the answer any more.
-    ForNobody,
-    /// A client listens to a stream of events, for which only a place of a page was left.
-    Listens,
-    /// A client is to take of the answer.
+/// The part of the client in an exchange that waits for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientPart {
+    /// It takes the response.
     Takes,
-    /// A client is to send of its request. Told only where it has been slower than 4 KiB a second.
+    /// It sends the request.
     Sends,
 }
 
-/// Others wait for the place of this exchange.
+/// Requests queue for the permit of this exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PermitWanted {
-    /// Its client did nothing at all for a second or more.
+    /// Its client made no progress at all for a second or more.
     pub is_still: bool,
 }
 
 thread_local! {
-    /// Rung where requests of this worker wait for a place with an origin.
-    static BELL: Rc<Notify> = Rc::default();
+    /// Rung when requests of this worker queue for a permit.
+    static QUEUED: Rc<Notify> = Rc::default();
 }
 
-/// Waits until requests of this worker wait for a place with an origin. Where they do, within a quarter of a second.
-pub async fn others_wait() {
-    let bell = BELL.with(Rc::clone);
-    bell.notified().await;
+/// Waits until a request of this worker queues for a permit of an origin. While some do, it returns within a quarter of a second.
+pub async fn queued() {
+    let queued = QUEUED.with(Rc::clone);
+    queued.notified().await;
 }
 
-/// The exchanges of one worker with one origin that rest.
+/// Ends every [`queued`]: a request queues.
+pub(crate) fn announce_queued() {
+    QUEUED.with(|it| it.notify_waiters());
+}
+
+/// The exchanges of one worker with one origin that wait for their client.
 #[derive(Default)]
 pub(crate) struct StalledExchanges {
     list: RefCell<Vec<Rc<StalledEntry>>>,
-    /// When it was looked last who may be told, by the monotonic clock.
-    looked: Cell<u64>,
+    /// The last time at which it was searched, by the monotonic clock.
+    searched: Cell<u64>,
 }
 
 pub(crate) struct StalledEntry {
-    whose: StallCause,
-    /// Since when it rests, by the monotonic clock.
+    part: ClientPart,
+    /// The start of this wait, by the monotonic clock.
     since: u64,
-    /// Since when its client has done nothing: also where it was told meanwhile.
+    /// The time of the client's last progress, or the start of the wait.
     still: u64,
-    /// For how many milliseconds it has rested before.
+    /// Earlier waits of the exchange in total, milliseconds.
     before: u64,
-    /// Bytes of the request's body that have come until now.
-    came: u64,
-    told: Cell<Option<PermitWanted>>,
+    /// Bytes of the request's body received so far.
+    received: u64,
+    wanted: Cell<Option<PermitWanted>>,
     waker: Cell<Option<Waker>>,
 }
 
 impl StalledEntry {
-    /// For how many milliseconds it has rested in all, if that is enough to be told.
-    fn ripe(&self, now: u64) -> Option<u64> {
-        let rested = self.before + now.saturating_sub(self.since);
-        let is_fast = || self.came.saturating_mul(1000) >= rested.saturating_mul(LEAST_RATE);
-        let is_ripe = match self.whose {
-            StallCause::ForNobody | StallCause::Listens => true,
-            StallCause::Takes => rested >= GRACE,
-            StallCause::Sends => rested >= GRACE && !is_fast(),
+    /// The total wait in milliseconds, if the exchange may be asked for its permit now.
+    fn stalled_for(&self, now: u64) -> Option<u64> {
+        let waited = self.before + now.saturating_sub(self.since);
+        let is_slow = match self.part {
+            ClientPart::Takes => true,
+            ClientPart::Sends => self.received.saturating_mul(1000) < waited.saturating_mul(LEAST_RATE),
         };
-        (is_ripe && self.told.get().is_none()).then_some(rested)
+        (waited >= GRACE && is_slow && self.wanted.get().is_none()).then_some(waited)
     }
 
-    /// Whether it is told as soon as others wait, however short it has rested.
-    pub(crate) fn is_at_once(&self) -> bool {
-        matches!(self.whose, StallCause::ForNobody | StallCause::Listens)
-    }
-
-    fn tell(&self, now: u64) {
-        self.told.set(Some(PermitWanted { is_still: now.saturating_sub(self.still) >= GRACE }));
+    fn ask(&self, now: u64) {
+        self.wanted.set(Some(PermitWanted { is_still: now.saturating_sub(self.still) >= GRACE }));
         if let Some(waker) = self.waker.take() {
             waker.wake();
         }
     }
-}
 
-impl StalledEntry {
-    /// Others wait for the place, once that was told; otherwise this waker is woken when it is.
-    pub(crate) fn is_wanted(&self) -> Option<PermitWanted> {
-        self.told.get()
+    /// Whether the exchange was asked for its permit.
+    pub(crate) fn wanted(&self) -> Option<PermitWanted> {
+        self.wanted.get()
     }
 
-    /// Wakes this when it is told.
-    pub(crate) fn wakes(&self, waker: &Waker) {
+    /// Wakes `waker` when the exchange is asked for its permit.
+    pub(crate) fn wake_later(&self, waker: &Waker) {
         self.waker.set(Some(waker.clone()));
     }
 }
 
 impl StalledExchanges {
-    /// An exchange rests from now on.
-    pub(crate) fn enter(&self, whose: StallCause, record: &StallRecord) -> Rc<StalledEntry> {
-        let StallRecord { time, still, came } = record;
+    /// An exchange starts to wait for its client.
+    pub(crate) fn enter(&self, part: ClientPart, record: &StallRecord) -> Rc<StalledEntry> {
+        let StallRecord { time, still, received } = record;
         let since = clock::monotonic().0;
         let entry = Rc::new(StalledEntry {
-            whose,
+            part,
             since,
             still: still.get().unwrap_or(since),
             before: time.get(),
-            came: came.get(),
-            told: Cell::new(None),
+            received: received.get(),
+            wanted: Cell::new(None),
             waker: Cell::new(None),
         });
         still.set(Some(entry.still));
@@ -127,7 +120,7 @@ impl StalledExchanges {
         entry
     }
 
-    /// It does so no longer.
+    /// The wait is over.
     pub(crate) fn leave(&self, entry: &Rc<StalledEntry>, record: &StallRecord) {
         let mut list = self.list.borrow_mut();
         if let Some(at) = list.iter().position(|it| Rc::ptr_eq(it, entry)) {
@@ -136,53 +129,36 @@ impl StalledExchanges {
         record.time.set(entry.before + clock::monotonic().0.saturating_sub(entry.since));
     }
 
-    /// Tells as many of those for whom nobody waits as others wait for a place, and of those who listen beyond the places for that:
-    /// neither has anything to gain by a wait.
-    pub(crate) fn press_at_once(&self, waiting: usize, counters: &Counters) {
-        if waiting == 0 {
-            return;
-        }
-        BELL.with(|it| it.notify_waiters());
-        let (now, list) = (clock::monotonic().0, self.list.borrow());
-        let told = list.iter().filter(|it| it.told.get().is_some()).count();
-        let mut at_once: Vec<_> =
-            list.iter().filter(|it| it.is_at_once() && it.told.get().is_none()).collect();
-        at_once.sort_by_key(|it| (it.whose, it.since));
-        for entry in at_once.into_iter().take(waiting.saturating_sub(told)) {
-            counters.origin_pressed.add(1);
-            entry.tell(now);
-        }
-    }
-
-    /// Tells as many of those who rest as wait for a place.
-    pub(crate) fn press(&self, mut places: usize, mut uploads: usize, counters: &Counters) {
+    /// Asks as many stalled exchanges for their permits as requests queue: for a permit, and for one of those that requests with an
+    /// incomplete body may have. Responses first: they lose nothing.
+    pub(crate) fn press(&self, mut queued: usize, mut uploads: usize, counters: &Counters) {
         let now = clock::monotonic().0;
-        if self.looked.replace(now) == now {
-            return; // Another that waits has just done so.
+        if self.searched.replace(now) == now {
+            return; // Another queued request has just searched.
         }
-        BELL.with(|it| it.notify_waiters());
+        announce_queued();
         let list = self.list.borrow();
-        let mut ripe: Vec<_> = list.iter().filter_map(|it| Some((it.ripe(now)?, it))).collect();
-        ripe.sort_by(|(a, one), (b, other)| one.whose.cmp(&other.whose).then(b.cmp(a)));
-        for (_, entry) in ripe {
-            let is_wanted = places > 0 || uploads > 0 && entry.whose == StallCause::Sends;
-            if is_wanted {
-                places = places.saturating_sub(1);
-                uploads = uploads.saturating_sub(usize::from(entry.whose == StallCause::Sends));
+        let mut stalled: Vec<_> = list.iter().filter_map(|it| Some((it.stalled_for(now)?, it))).collect();
+        stalled.sort_by_key(|(waited, it)| (it.part == ClientPart::Sends, Reverse(*waited)));
+        for (_, entry) in stalled {
+            let is_upload = entry.part == ClientPart::Sends;
+            if queued > 0 || uploads > 0 && is_upload {
+                queued = queued.saturating_sub(1);
+                uploads = uploads.saturating_sub(usize::from(is_upload));
                 counters.origin_pressed.add(1);
-                entry.tell(now);
+                entry.ask(now);
             }
         }
     }
 }
 
-/// What of a rest is the exchange's own.
+/// The waits of one exchange for its client.
 #[derive(Default)]
 pub(crate) struct StallRecord {
-    /// For how many milliseconds, until now.
+    /// In total, milliseconds.
     time: Cell<u64>,
-    /// Since when what is waited for has not come.
+    /// The time since which the client made no progress.
     pub(crate) still: Cell<Option<u64>>,
-    /// Bytes of the request's body that were accepted.
-    pub(crate) came: Cell<u64>,
+    /// Bytes of the request's body received.
+    pub(crate) received: Cell<u64>,
 }

@@ -412,8 +412,7 @@ impl FillRun {
             spent: SpentLifetime::No,
         };
         writer.head(FillHead::Private(Arc::new(head)), false);
-        let counters = job.gateway.counters.clone();
-        pressure::pour(arrived.source, writer, &counters).await;
+        pressure::pour(arrived.source, writer).await;
         FillStep::Finish
     }
 

@@ -5,8 +5,7 @@ use super::{FillJob, Waiters};
 use crate::route::Gateway;
 use crate::source::ResponseSource;
 use bytes::Bytes;
-use larder_counters::Counters;
-use larder_origin::{BalanceKey, Group, OriginError, PermitWanted, ReservedPermit, StallCause, others_wait};
+use larder_origin::{BalanceKey, Group, OriginError, PermitWanted, ReservedPermit, queued};
 use larder_semantics::field::FieldList;
 use larder_semantics::policy::Policy;
 use larder_semantics::stored::Meta;
@@ -24,7 +23,7 @@ fn otherwise(pressed: PermitWanted) -> WithoutSpool {
 /// [`FillWriter::wanted`], for the body of this exchange.
 pub(crate) async fn wanted(source: &ResponseSource, writer: &mut FillWriter) -> Result<(), Abandoned> {
     loop {
-        let wanted = source.resting(StallCause::Takes, pin!(writer.wanted())).await;
+        let wanted = source.wait_for_client(pin!(writer.wanted())).await;
         match wanted {
             Ok(done) => return done,
             Err(pressed) => writer.hurry(otherwise(pressed)),
@@ -40,7 +39,7 @@ pub(crate) async fn push(
     max_object: u64,
 ) -> Result<(), Abandoned> {
     loop {
-        let pushed = source.resting(StallCause::Takes, pin!(writer.push(bytes.clone(), max_object))).await;
+        let pushed = source.wait_for_client(pin!(writer.push(bytes.clone(), max_object))).await;
         match pushed {
             Ok(done) => return done,
             Err(pressed) => writer.hurry(otherwise(pressed)),
@@ -49,7 +48,7 @@ pub(crate) async fn push(
 }
 
 /// Carries a body that is not kept to the one reader that may have it.
-pub(crate) async fn pour(source: ResponseSource, mut writer: FillWriter, counters: &Counters) {
+pub(crate) async fn pour(source: ResponseSource, mut writer: FillWriter) {
     loop {
         if wanted(&source, &mut writer).await.is_err() {
             return source.give_up();
@@ -60,7 +59,6 @@ pub(crate) async fn pour(source: ResponseSource, mut writer: FillWriter, counter
             // The next may be long in coming.
             () = writer.deserted() => return source.give_up(),
             () = is_needless(&source, Waiters::Readers(&writer)) => return source.give_up(),
-            () = keeps_from_pages(&source, counters) => return source.give_up(),
         };
         match next {
             Ok(Some(bytes)) => {
@@ -101,20 +99,13 @@ pub(crate) fn hand_over(
     };
     writer.head(FillHead::Private(Arc::new(head)), false); // Which nobody looks at: it was sent.
     writer.hurry(otherwise(pressed));
-    let counters = gateway.counters.clone();
     tokio::task::spawn_local(async move {
         if push(&source, &mut writer, first, 0).await.is_err() {
             return source.give_up();
         }
-        pour(source, writer, &counters).await;
+        pour(source, writer).await;
     });
     reader
-}
-
-/// Waits until a page needs the place of a stream of events, where it has one of those; a browser asks for the stream again.
-pub(crate) async fn keeps_from_pages(source: &ResponseSource, counters: &Counters) {
-    let _ = source.resting(StallCause::Listens, pin!(std::future::pending::<()>())).await;
-    counters.events_shed.add(1);
 }
 
 impl FillJob {
@@ -171,19 +162,19 @@ async fn gives_way(origins: &Group, waiters: Waiters<'_>) {
     }
 }
 
-/// Waits until more than one stands in the line for a place.
+/// Waits until more than one request queues for a permit.
 async fn crowded(origins: &Group) {
     while origins.waiting() < 2 {
-        others_wait().await;
+        queued().await;
     }
 }
 
-/// Waits until others need the place of this exchange and nobody reads what it brings; then nobody can begin to.
+/// Waits until requests queue for the permit of this exchange and no client reads what it brings; then none can join.
 async fn is_needless(source: &ResponseSource, waiters: Waiters<'_>) {
     loop {
         waiters.unread().await;
         // A request may have joined meanwhile, which will be waited for.
-        let _ = source.resting(StallCause::ForNobody, pin!(std::future::pending::<()>())).await;
+        source.permit_wanted().await;
         if waiters.leaves_unread() {
             return;
         }

@@ -464,14 +464,13 @@ impl<'c> Machine<'_, 'c> {
         let fields = std::mem::take(&mut direct.fields);
         let is_endless = storable::is_endless(fields.get("content-type"), fields.get("content-length"));
         // Whatever was asked for has been done where a stream of events tells of it.
-        let counters = &self.gateway.counters;
         let is_own = is_endless || method::is_safe(self.facts.method);
         self.head(reply, direct.status, fields, direct.body, direct.report).await?;
         loop {
             let (source, uploads) = (direct.source.clone(), direct.upload.is_some());
             let next = async {
                 match is_own && !uploads {
-                    true => pressure::next_for(reply, &source, is_endless, counters).await,
+                    true => pressure::next_for(reply, &source, is_endless).await,
                     false => source.next().await,
                 }
             };

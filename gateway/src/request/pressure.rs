@@ -4,13 +4,12 @@
 use super::Machine;
 use super::deliver::{DeliveryCut, Sent};
 use super::fill_reader;
-use crate::fill::pressure::{hand_over, keeps_from_pages};
+use crate::fill::pressure::hand_over;
 use crate::route::Gateway;
 use crate::source::ResponseSource;
 use crate::stages::RequestStage;
 use bytes::{Bytes, BytesMut};
-use larder_counters::Counters;
-use larder_origin::{OriginError, StallCause, others_wait};
+use larder_origin::{OriginError, queued};
 use larder_store::{FillEnd, FillReader, fill};
 use larder_transport::body::BodyPiece;
 use larder_transport::{ClientGone, Reply};
@@ -32,7 +31,7 @@ pub(crate) async fn send(
     bytes: Bytes,
 ) -> Result<Option<FillReader>, ClientGone> {
     let mut rest = bytes;
-    let given = { source.resting(StallCause::Takes, pin!(give(reply, &mut rest))).await };
+    let given = { source.wait_for_client(pin!(give(reply, &mut rest))).await };
     match given {
         Ok(given) => given.map(|()| None),
         Err(pressed) => Ok(Some(hand_over(gateway, source, rest, pressed))),
@@ -64,7 +63,7 @@ pub(crate) async fn send_rest(reply: &mut Reply<'_>, mut reader: FillReader) -> 
 /// place.
 pub(crate) async fn may_be_gone(reply: &Reply<'_>, is_endless: bool) {
     if !is_endless {
-        others_wait().await;
+        queued().await;
     }
     reply.gone().await;
 }
@@ -77,12 +76,11 @@ pub(crate) async fn next_for(
     reply: &Reply<'_>,
     source: &ResponseSource,
     is_endless: bool,
-    counters: &Counters,
 ) -> Result<Option<Bytes>, OriginError> {
     let is_needless = async {
         may_be_gone(reply, is_endless).await;
         if !is_endless {
-            let _ = source.resting(StallCause::ForNobody, pin!(std::future::pending::<()>())).await;
+            source.permit_wanted().await;
         }
     };
     tokio::select! {
@@ -90,7 +88,6 @@ pub(crate) async fn next_for(
         next = source.next() => return next,
         () = reply.taken_back() => {}
         () = is_needless => {}
-        () = keeps_from_pages(source, counters) => {}
     }
     source.give_up();
     Err(OriginError::Busy)

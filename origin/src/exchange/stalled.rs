@@ -1,82 +1,83 @@
-//! What an exchange does where others wait for its place while somebody else is waited for. Who is told, and when, is in
-//! `stalled_exchanges`.
+//! The wait of an exchange for its own client. Which exchange is asked for its permit, and when, is in `stalled_exchanges`.
 
 use super::{Exchange, ExchangeLink, ResponsePhase};
 use crate::pool::OriginPool;
-use crate::stalled_exchanges::{PermitWanted, StallCause, StalledEntry};
+use crate::stalled_exchanges::{ClientPart, PermitWanted, StalledEntry, queued};
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::Poll;
 
-/// A rest under way.
+/// A wait in progress.
 struct Stall<'e> {
     exchange: &'e Exchange,
     origin: Rc<OriginPool>,
     entry: Rc<StalledEntry>,
 }
 
-impl<'e> Stall<'e> {
-    fn begin(exchange: &'e Exchange, origin: Rc<OriginPool>, whose: StallCause) -> Self {
-        let entry = origin.resters.enter(whose, &exchange.rested);
-        if entry.is_at_once() {
-            origin.press_at_once();
-        }
-        Self { exchange, origin, entry }
-    }
-}
-
 impl Drop for Stall<'_> {
     fn drop(&mut self) {
-        self.origin.resters.leave(&self.entry, &self.exchange.rested);
+        self.origin.stalled.leave(&self.entry, &self.exchange.stalls);
     }
 }
 
 impl Exchange {
-    /// Waits for `work`, which is not the origin's. It may be waited for further after this, and all is as before then.
+    /// Waits for `work`, which is the client's. After an error it may be waited for again.
     ///
     /// # Errors
-    /// [`PermitWanted`]: others wait for the place that this exchange has, and it has waited for a second in all. Never where it has none any
-    /// more, since all of the answer is here.
-    pub async fn resting<T>(
+    /// [`PermitWanted`]: requests queue, and this exchange has waited for its client for a second in total. Never without a permit: after
+    /// the whole response has come, and for event streams.
+    pub async fn wait_for_client<T>(
         &self,
-        whose: StallCause,
+        part: ClientPart,
         mut work: Pin<&mut impl Future<Output = T>>,
     ) -> Result<T, PermitWanted> {
-        let mut rest = None;
+        let mut stall = None;
         poll_fn(|context| {
             if let Poll::Ready(done) = work.as_mut().poll(context) {
-                self.rested.still.set(None);
+                self.stalls.still.set(None);
                 return Poll::Ready(Ok(done));
             }
-            if rest.is_none() {
-                rest = self.place_held_for(whose).map(|it| Stall::begin(self, it, whose));
+            if stall.is_none() {
+                stall = self.holds_permit(part).map(|origin| {
+                    let entry = origin.stalled.enter(part, &self.stalls);
+                    Stall { exchange: self, origin, entry }
+                });
             }
-            let Some(Stall { entry, .. }) = &rest else { return Poll::Pending };
-            if let Some(wanted) = entry.is_wanted()
-                && self.place_held_for(whose).is_some()
+            let Some(Stall { entry, .. }) = &stall else { return Poll::Pending };
+            if let Some(wanted) = entry.wanted()
+                && self.holds_permit(part).is_some()
             {
-                if whose == StallCause::Takes {
+                if part == ClientPart::Takes {
                     self.read_little();
                 }
                 return Poll::Ready(Err(wanted));
             }
-            entry.wakes(context.waker());
+            entry.wake_later(context.waker());
             Poll::Pending
         })
         .await
     }
 
-    /// Whose place it has that others may wait for, while somebody else is waited for. Once the origin has begun to answer, a client that
-    /// sends is one that speaks with it.
-    fn place_held_for(&self, whose: StallCause) -> Option<Rc<OriginPool>> {
-        let state = self.state.borrow();
-        let rests = whose != StallCause::Sends || matches!(state.reading, ResponsePhase::Head);
-        let is_waited_for = state.permit.as_ref().is_some_and(|it| it.is_waited_for(whose));
-        (rests && is_waited_for).then(|| state.origin.clone())
+    /// Waits until requests queue for the permit of this exchange; while it has none, it is not wanted.
+    pub async fn permit_wanted(&self) {
+        loop {
+            match self.holds_permit(ClientPart::Takes) {
+                Some(origin) if origin.places.waiting() > 0 => return,
+                _ => queued().await,
+            }
+        }
     }
 
-    /// From now on little of the answer is read at once: it goes to somebody who does not take it soon.
+    /// The origin whose permit this exchange holds. Not for a client that still sends once the response has begun: both sides converse,
+    /// and neither is interrupted.
+    fn holds_permit(&self, part: ClientPart) -> Option<Rc<OriginPool>> {
+        let state = self.state.borrow();
+        let converses = part == ClientPart::Sends && !matches!(state.reading, ResponsePhase::Head);
+        (state.permit.is_some() && !converses).then(|| state.origin.clone())
+    }
+
+    /// Reads little of the response at once from now on: its client does not take it soon.
     fn read_little(&self) {
         if let ExchangeLink::Open(it) = &mut self.state.borrow_mut().link {
             it.read_little();

@@ -5,7 +5,6 @@ use crate::codec::Codec;
 use crate::error::OriginError;
 use crate::outlier_state::SentIn;
 use crate::protocol::ChannelNeeds;
-use crate::stalled_exchanges::StallCause;
 use crate::wait_queue::PermitWait;
 use larder_stdx::clock;
 use std::cell::Cell;
@@ -54,19 +53,8 @@ impl Drop for OriginLoad {
 /// The right to one exchange, and to one open connection for it.
 pub(crate) struct Permit {
     load: OriginLoad,
-    events: Cell<EventStream>,
     /// Where a client says how long it takes.
     _upload: Option<UploadPermit>,
-}
-
-/// Whether an exchange has become a stream of events.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum EventStream {
-    No,
-    /// Its place is one of those for such streams, and none that others wait for.
-    Own,
-    /// Those are taken: its place is that of a page, until one needs it.
-    Beyond,
 }
 
 /// The right to a request of which some is to come yet.
@@ -85,37 +73,13 @@ pub(super) fn whole(places: usize) -> usize {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        match self.events.get() {
-            EventStream::Own => self.load.origin.events.set(self.load.origin.events.get() - 1),
-            EventStream::No | EventStream::Beyond => self.load.origin.places.give_back(),
-        }
+        self.load.origin.places.give_back();
     }
 }
 
 impl Permit {
     pub(super) fn new(load: OriginLoad, upload: Option<UploadPermit>) -> Self {
-        Self { load, events: Cell::new(EventStream::No), _upload: upload }
-    }
-
-    /// A stream of events has begun, which may go on for ever: what others wait for is given back. Of such streams there are as many
-    /// as there are places; what is beyond has been done, and goes on for as long as nobody waits.
-    pub(crate) fn begins_events(&self) {
-        let origin = &self.load.origin;
-        if origin.events.get() >= origin.limits.connections {
-            return self.events.set(EventStream::Beyond);
-        }
-        origin.events.set(origin.events.get() + 1);
-        self.events.set(EventStream::Own);
-        origin.places.give_back();
-    }
-
-    /// Whether others may wait for it, while it is somebody's who rests so.
-    pub(crate) fn is_waited_for(&self, whose: StallCause) -> bool {
-        match self.events.get() {
-            EventStream::No => whose != StallCause::Listens,
-            EventStream::Own => false,
-            EventStream::Beyond => true,
-        }
+        Self { load, _upload: upload }
     }
 
     /// The origin it belongs to.

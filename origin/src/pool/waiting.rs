@@ -4,7 +4,7 @@ use super::OriginPool;
 use super::permit::{OriginLoad, Paced, Permit, Reservation, UploadPermit};
 use crate::deadline::{after, now};
 use crate::error::OriginError;
-use crate::stalled_exchanges::LOOK;
+use crate::stalled_exchanges::{LOOK, announce_queued};
 use crate::wait_queue::{PermitWait, WaitQueue};
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
@@ -60,23 +60,18 @@ impl OriginPool {
         at
     }
 
-    /// Waits for `place` in one of the lines, and has those who rest told meanwhile.
+    /// Waits for `place` in one of the queues, and asks stalled exchanges for their permits meanwhile.
     pub(crate) async fn pressing<T>(&self, mut place: Pin<&mut impl Future<Output = T>>) -> T {
-        // With the first look it stands in the line.
+        // With the first poll it is in the queue.
         if let Poll::Ready(place) = poll_fn(|context| Poll::Ready(place.as_mut().poll(context))).await {
             return place;
         }
-        self.press_at_once();
+        announce_queued();
         loop {
             match timeout(LOOK, place.as_mut()).await {
                 Ok(place) => return place,
-                Err(_) => self.resters.press(self.places.waiting(), self.uploads.waiting(), &self.counters),
+                Err(_) => self.stalled.press(self.places.waiting(), self.uploads.waiting(), &self.counters),
             }
         }
-    }
-
-    /// Tells those that have nothing to gain by a wait.
-    pub(crate) fn press_at_once(&self) {
-        self.resters.press_at_once(self.places.waiting(), &self.counters);
     }
 }
