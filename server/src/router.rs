@@ -282,7 +282,10 @@ fn path_of(target: &str) -> &str {
 
 /// The host of an authority: IPv6 literals keep their brackets; one trailing dot is dropped.
 fn without_port(authority: &str) -> &str {
-    // Byte by byte: it is short, and asked for with every request.
+    // Nearly every name without a port ends in a letter, and every request has one.
+    if authority.as_bytes().last().is_some_and(u8::is_ascii_alphabetic) {
+        return authority;
+    }
     let host = match authority.bytes().rposition(|it| matches!(it, b':' | b']')) {
         Some(at) if authority.as_bytes()[at] == b':' => &authority[..at],
         _ => authority,
