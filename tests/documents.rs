@@ -1,5 +1,5 @@
-//! The generated documents (`docs/generated/`) are those of the tables. What the tables say is not here.
-//! `LARDER_BLESS=1 cargo test -p larder --test documents` rewrites them.
+//! The generated documents (`docs/generated/`) agree with the tables. Other tests cover the tables themselves.
+//! `LARDER_BLESS=1 cargo test -p larder --test documents` rewrites the documents.
 
 use std::path::Path;
 

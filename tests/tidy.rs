@@ -1,5 +1,5 @@
-//! The invariants of ARCHITECTURE.md that can be read off the source: layers, purity, size, and what every file
-//! begins with. Ordinary tests, so that `cargo test` is all there is.
+//! The invariants of ARCHITECTURE.md that can be read off the source: layers, purity, size, and the first lines of every
+//! file. Ordinary tests, so that `cargo test` runs everything.
 
 use std::path::{Path, PathBuf};
 

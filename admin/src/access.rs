@@ -1,5 +1,6 @@
-//! Who may ask the admin: whoever means it and shows the token, and nobody who was lured. Tokens are kept in
-//! `larder_config::token`; which endpoints need none is said in `table`. See docs/decisions/0091-admin-access.md.
+//! Access to the admin: by token, session or Unix socket, never by a request that a foreign web page caused. The token's
+//! file is in `larder_config::token`; endpoints without a token are marked in `table`. See
+//! docs/decisions/0091-admin-access.md.
 
 use super::{Admin, AdminRequest, AdminResponse, problem, problem_at};
 use larder_config::token::Token;
@@ -15,31 +16,31 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-/// Seconds in which a login link works.
+/// Seconds for which a login link is valid.
 const LINK_LIFE: u64 = 600;
-/// Login links that may be open at once; of more, the oldest works no longer.
+/// The most open login links; beyond, the oldest is invalidated.
 const LINKS: usize = 8;
-/// Sessions at once; of more, the one that was used longest ago ends.
+/// The most sessions; beyond, the least recently used one ends.
 const SESSIONS: usize = 64;
-/// Seconds after which a session ends that nobody uses.
+/// Seconds without use after which a session ends.
 const SESSION_IDLE: u64 = 12 * 3600;
 /// Seconds after which a session ends in any case.
 const SESSION_LIFE: u64 = 7 * 24 * 3600;
-/// Wrong tokens that are answered in a row before the answer is only "too many" ...
+/// Consecutive wrong tokens that are answered before the response is only "too many" ...
 const GUESSES: u64 = 20;
-/// ... and how many seconds bring the next one.
+/// ... and the seconds after which one more is answered.
 const GUESS_SECONDS: u64 = 1;
 
-/// Who asks.
+/// The authenticated client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Requester {
-    /// Somebody who showed nothing.
+    /// None.
     Nobody,
-    /// Who has the token.
+    /// The holder of the token.
     Token,
     /// The session with this number.
     Session(u64),
-    /// Whoever may open the admin's Unix socket: the user who runs larder, and root.
+    /// A client of the admin's Unix socket: the user that runs larder, or root.
     Socket,
 }
 
@@ -54,25 +55,26 @@ impl fmt::Display for Requester {
     }
 }
 
-/// Why somebody is not let in.
+/// The reason for rejecting a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AccessRefusal {
-    /// The `Host` is not the admin's: a web page that was lured here by a name of its own (DNS rebinding).
+    /// The `Host` is not the admin's: a web page with a name of its own for this address (DNS rebinding).
     Host,
-    /// It came through a route of this very larder, whatever name its origin has there: that is open to all its clients.
+    /// The request came through a route of this larder, under any name of its origin: the route is open to all its
+    /// clients.
     Circle,
     /// The request was made by a web page of another origin.
     Origin,
-    /// No token was shown.
+    /// The request had no token.
     NoToken,
-    /// What was shown is neither the token nor a session's.
+    /// The credential is neither the token nor a session's.
     WrongToken,
     /// The same, after many of them.
     TooMany,
 }
 
 impl AccessRefusal {
-    /// Status, sentence, and the field that it is about.
+    /// Status, sentence, and the field concerned.
     fn told(self) -> (u16, &'static str, &'static str) {
         match self {
             AccessRefusal::Host => (
@@ -119,17 +121,17 @@ impl From<AccessRefusal> for AdminResponse {
     }
 }
 
-/// A one-time way in for a browser.
+/// A one-time login for a browser.
 struct LoginLink {
     code: Token,
     until: u64,
 }
 
-/// A browser that came in.
+/// A logged-in browser.
 struct BrowserSession {
     number: u64,
     token: Token,
-    /// When it was used last.
+    /// The time of its last use.
     used: u64,
     born: u64,
 }
@@ -140,23 +142,23 @@ impl BrowserSession {
     }
 }
 
-/// What is known of those who may ask.
+/// The access state of the admin.
 pub struct AdminAccess {
     token: Token,
-    /// Where the page is for a browser on this machine: `http://127.0.0.1:9180`.
+    /// The address of the page for a browser on this machine: `http://127.0.0.1:9180`.
     page: String,
     links: RefCell<VecDeque<LoginLink>>,
     /// In the order of their last use.
     sessions: RefCell<VecDeque<BrowserSession>>,
-    /// How many there were.
+    /// The number of sessions so far.
     numbered: Cell<u64>,
-    /// Wrong tokens that may still come, and since when.
+    /// The remaining wrong tokens, and the time of that count.
     guesses: Cell<(u64, u64)>,
     counters: Arc<Counters>,
 }
 
 impl AdminAccess {
-    /// Lets in who shows `token`. `first` is the first address of the admin.
+    /// Accepts `token`. `first` is the first address of the admin.
     pub fn new(token: Token, first: Option<SocketAddr>, counters: Arc<Counters>) -> Self {
         let page = first.map_or_else(|| "http://localhost".to_owned(), |it| format!("http://{}", near(it)));
         Self {
@@ -170,10 +172,10 @@ impl AdminAccess {
         }
     }
 
-    /// Who asks; each request is asked for this once.
+    /// Authenticates a client; called once for each request.
     ///
     /// # Errors
-    /// Nobody who is let in.
+    /// The client is rejected.
     pub fn who(&self, request: &Request, client: &Client) -> Result<Requester, AccessRefusal> {
         let mut shown = request.fields.get_all("authorization");
         let (Some(first), None) = (shown.next(), shown.next()) else {
@@ -199,7 +201,7 @@ impl AdminAccess {
         let now = clock::wall().0;
         let mut sessions = self.sessions.borrow_mut();
         sessions.retain(|it| now < it.until());
-        // All are looked at, so that the time says nothing of which.
+        // All are compared, so that the time reveals nothing.
         let found = sessions
             .iter()
             .enumerate()
@@ -211,7 +213,7 @@ impl AdminAccess {
         Some(who)
     }
 
-    /// One more wrong token.
+    /// Counts a wrong token.
     fn wrong(&self) -> AccessRefusal {
         self.counters.admin_wrong_tokens.add_shared(1);
         let now = clock::wall().0;
@@ -228,10 +230,10 @@ impl AdminAccess {
         }
     }
 
-    /// A new login link: its code, and until when it works.
+    /// A new login link: its code, and its expiry.
     ///
     /// # Errors
-    /// The system gives no randomness.
+    /// The system has no randomness.
     pub fn link(&self) -> std::io::Result<(String, u64)> {
         let code = Token::random::<16>()?;
         let (text, until) = (code.text().to_owned(), clock::wall().0 + LINK_LIFE);
@@ -249,7 +251,7 @@ impl AdminAccess {
         self.link().ok().map(|(code, _)| format!("{}/#login={code}", self.page))
     }
 
-    /// Takes a code: it works once. The new session's token, and until when it lasts unless it is used.
+    /// Redeems a code: it is valid once. Returns the new session's token, and its expiry without use.
     fn login(&self, code: &str) -> Result<std::io::Result<(String, u64, u64)>, AccessRefusal> {
         let now = clock::wall().0;
         let mut links = self.links.borrow_mut();
@@ -280,7 +282,7 @@ impl AdminAccess {
         Ok(Ok(made))
     }
 
-    /// Whether whoever was let in would still be.
+    /// Whether an accepted client would still be accepted.
     pub fn lives(&self, who: &Requester) -> bool {
         let Requester::Session(number) = who else { return true };
         let now = clock::wall().0;
@@ -293,7 +295,7 @@ impl AdminAccess {
     }
 }
 
-/// The address that a browser on this machine uses.
+/// The address for a browser on this machine.
 fn near(it: SocketAddr) -> SocketAddr {
     match it.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => SocketAddr::from(([127, 0, 0, 1], it.port())),
@@ -304,19 +306,19 @@ fn near(it: SocketAddr) -> SocketAddr {
     }
 }
 
-/// Whether a request came over the Unix socket, and from somebody at its other end: a proxy that was put before it, and
-/// says so as proxies do, asks for others.
+/// Whether a request over the Unix socket is from its direct client: a proxy, recognised by its fields, sends other
+/// clients' requests.
 fn is_direct(request: &Request, client: &Client) -> bool {
     const OF_OTHERS: [&str; 6] =
         ["authorization", "forwarded", "x-forwarded-for", "x-real-ip", "via", "origin"];
     client.local.is_none() && client.peer.is_none() && !OF_OTHERS.iter().any(|it| request.fields.contains(it))
 }
 
-/// Whether the request is meant for us: its `Host` is our own address or a name of the configuration, and no page of
+/// Whether the request is meant for the admin: its `Host` is the admin's address or a configured name, and no page of
 /// another origin made it.
 ///
 /// # Errors
-/// What is foreign in it.
+/// The foreign part.
 pub fn is_for_us(request: &Request, client: &Client, hosts: &[String]) -> Result<(), AccessRefusal> {
     let local = client.local;
     if let Some(local) = local
@@ -330,7 +332,7 @@ pub fn is_for_us(request: &Request, client: &Client, hosts: &[String]) -> Result
         let named = is_named(authority, hosts);
         match scheme {
             "http" => named || local.is_some_and(|local| names_us(authority, local, hosts)),
-            // Ours speaks no TLS: only a proxy before it may.
+            // The admin has no TLS: only a proxy before it may have it.
             "https" => named,
             _ => false,
         }
@@ -338,7 +340,7 @@ pub fn is_for_us(request: &Request, client: &Client, hosts: &[String]) -> Result
     if !request.fields.get_all("origin").all(same) {
         return Err(AccessRefusal::Origin);
     }
-    // Browsers say of every request where it is from; of reading, a link to the page may come from anywhere.
+    // Browsers send the source of every request; a link to the page may come from anywhere.
     let reads = matches!(&*request.method, "GET" | "HEAD");
     let from_us = |it: &[u8]| matches!(it, b"same-origin" | b"none");
     match reads || request.fields.get_all("sec-fetch-site").all(from_us) {
@@ -347,7 +349,7 @@ pub fn is_for_us(request: &Request, client: &Client, hosts: &[String]) -> Result
     }
 }
 
-/// Whether an authority is `local`, or this machine's own name for itself with the same port.
+/// Whether an authority is `local`, or a name of this machine for itself with the same port.
 fn names_us(authority: &str, local: SocketAddr, hosts: &[String]) -> bool {
     let Some((host, port)) = parts(authority) else { return false };
     let ours = host.eq_ignore_ascii_case("localhost")
@@ -357,7 +359,7 @@ fn names_us(authority: &str, local: SocketAddr, hosts: &[String]) -> bool {
     (ours && port.unwrap_or(80) == local.port()) || is_named(authority, hosts)
 }
 
-/// Whether the configuration names the host of an authority, at whatever port.
+/// Whether the configuration has the host of an authority, with any port.
 fn is_named(authority: &str, hosts: &[String]) -> bool {
     parts(authority).is_some_and(|(host, _)| hosts.iter().any(|it| it.eq_ignore_ascii_case(host)))
 }
@@ -436,8 +438,7 @@ impl Admin {
     }
 }
 
-/// The fields of every answer: it is for nobody else, in no frame, and loads nothing. What is a page says itself what it
-/// loads.
+/// The fields of every response: not cacheable, not in a frame, loading nothing. A page sets its own policy for loading.
 pub fn guards() -> FieldList {
     let mut fields = FieldList::new();
     fields.push("Cache-Control", "no-store");

@@ -1,6 +1,6 @@
-//! The audit log: who changed something through the admin, and who was refused. It goes to the error log, as the subsystem
-//! `audit`, and to a file of its own where `admin.audit` names one. It never waits, and of a storm of refusals it
-//! tells the first of each client in a second, and how many more of its there were.
+//! The audit log: changes through the admin, and rejected requests. It goes to the error log, as the subsystem `audit`,
+//! and to a file of its own if `admin.audit` names one. It never waits. Of many rejections it logs the first of each
+//! client in a second, and the number of further ones.
 
 mod storm;
 
@@ -16,36 +16,36 @@ use std::sync::Arc;
 use std::time::Duration;
 use storm::{LeftOut, RefusalKind, Storm};
 
-/// Bytes of a body or a path that are told at most.
+/// The most bytes of a body or a path that are logged.
 const TOLD: usize = 200;
 
-/// Where it is written.
+/// The outputs.
 pub struct Audit {
     log: SubsystemLog,
-    /// Goes nowhere where no file is named.
+    /// Without output if no file is configured.
     file: ErrorLog,
     counters: Arc<Counters>,
-    /// Refusals of whoever was let in, which nobody else can crowd out ...
+    /// Rejections of authenticated clients, which others cannot crowd out ...
     operators: RefCell<Storm>,
-    /// ... and of all others.
+    /// ... and of all other clients.
     strangers: RefCell<Storm>,
 }
 
-/// One request, as the log tells it.
+/// One request, as logged.
 pub struct AuditEntry<'a> {
-    /// Who asked, as far as it is known.
+    /// The client, as far as authenticated.
     pub who: &'a Requester,
-    /// From where.
+    /// Its address.
     pub client: &'a Client,
     /// Its head.
     pub request: &'a Request,
-    /// Its endpoint; `None` where it was not let through to one.
+    /// Its endpoint; `None` if it was rejected before.
     pub endpoint: Option<&'static Endpoint>,
-    /// Its body, as far as it was read.
+    /// The part of its body that was read.
     pub body: &'a [u8],
-    /// What was answered.
+    /// The status of the response.
     pub status: u16,
-    /// The answer's sentence; empty where all is well.
+    /// The sentence of the response; empty for a success.
     pub why: &'a str,
 }
 
@@ -61,7 +61,7 @@ impl Audit {
         }
     }
 
-    /// Tells of a request that was answered, if it changed something or was refused.
+    /// Logs an answered request, if it changed something or was rejected.
     pub fn answered(&self, entry: &AuditEntry<'_>) {
         let writes = entry.endpoint.is_some_and(|it| it.effect == Effect::Writes);
         match entry.status {
@@ -71,7 +71,7 @@ impl Audit {
         }
     }
 
-    /// Tells of a head that could not be read: what was asked is not known then.
+    /// Logs a head that could not be parsed: then the request is unknown.
     pub fn rejected(&self, client: &Client, status: u16, why: &str) {
         if self.admits(&Requester::Nobody, client, status) {
             let (from, status) = (from(client), status.to_string());
@@ -86,7 +86,7 @@ impl Audit {
         }
     }
 
-    /// Counts a refusal; whether it is told whole.
+    /// Counts a rejection; returns whether it is logged in full.
     fn admits(&self, who: &Requester, client: &Client, status: u16) -> bool {
         self.counters.admin_refusals.add_shared(1);
         self.look();
@@ -103,7 +103,7 @@ impl Audit {
         self.file.of(Subsystem::Audit).event(level, event, values);
     }
 
-    /// Tells how many refusals were left out, and whose, once their second is over; to be called about once a second.
+    /// Logs the number of omitted rejections of each client at the end of a second; to be called about once a second.
     pub fn look(&self) {
         let now = clock::wall().0;
         for storm in [&self.operators, &self.strangers] {
@@ -139,7 +139,7 @@ impl Audit {
             ("path", beginning(path)),
             ("status", status.as_str()),
         ];
-        // Whoever was not let in may have put anything there, such as a token.
+        // An unauthenticated client may have put anything there, such as a token.
         if entry.endpoint.is_some() && !query.is_empty() {
             values.push(("query", beginning(query)));
         }
@@ -152,12 +152,12 @@ impl Audit {
         self.event(level, event, &values);
     }
 
-    /// Opens the file anew.
+    /// Reopens the file.
     pub fn reopen(&self) {
         self.file.reopen();
     }
 
-    /// Writes what was told; waits at most `bound`.
+    /// Writes queued lines; waits at most `bound`.
     pub fn close(&self, bound: Duration) -> Closed {
         self.file.close(bound)
     }
@@ -167,7 +167,7 @@ fn from(client: &Client) -> String {
     client.peer.map_or_else(|| "unix".to_owned(), |it| it.to_string())
 }
 
-/// A body in a few words: itself where it is short JSON of somebody who was let in, and never a login code.
+/// A short form of a body: short JSON of an authenticated client unchanged, never a login code.
 fn what(entry: &AuditEntry<'_>) -> String {
     let is_open = entry.endpoint.is_none_or(|it| it.needs != EndpointAccess::Token);
     match std::str::from_utf8(entry.body) {

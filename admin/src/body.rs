@@ -1,5 +1,6 @@
-//! The body of a request to the admin: JSON, held against the schema of the endpoint's row, so that every endpoint refuses
-//! the same things in the same words, and what is described is what is taken. What a value means is asked by the endpoint.
+//! The body of a request to the admin: JSON, validated against the schema of the endpoint's row, so that every endpoint
+//! rejects errors with the same texts, and the description matches the validation. The meaning of values is checked by
+//! the endpoint.
 
 use super::once::{self, UnreadRequestBody};
 use super::table::{Content, Endpoint};
@@ -9,13 +10,13 @@ use serde_json::{Map, Value};
 use std::cmp::Ordering;
 use std::fmt::Write as _;
 
-/// Characters of a found value that are told at most.
+/// The most characters of an invalid value that are shown.
 const TOLD: usize = 60;
 
-/// A body as JSON; `null` where the endpoint takes none, or bytes as they are.
+/// A body as JSON; `null` if the endpoint takes none, or raw bytes.
 ///
 /// # Errors
-/// It is not what the row says: the key, and what it would be.
+/// It violates the row: the key, and a valid form.
 pub fn read(endpoint: &Endpoint, body: &[u8]) -> Result<Value, InputError> {
     let schema = match endpoint.takes {
         Some(Content::Json(schema)) => schema,
@@ -33,7 +34,7 @@ pub fn read(endpoint: &Endpoint, body: &[u8]) -> Result<Value, InputError> {
         }
     };
     let value = json(body)?;
-    // The rows' own test holds every schema to be JSON.
+    // The rows' own test checks that every schema is JSON.
     let schema = serde_json::from_str(schema).unwrap_or(Value::Null);
     check(&schema, &value, "")?;
     Ok(value)
@@ -57,7 +58,7 @@ fn json(body: &[u8]) -> Result<Value, InputError> {
     })
 }
 
-/// Holds a value against a schema, as far as the rows use JSON Schema; `at` is empty for the whole body.
+/// Validates a value against a schema, as far as the rows use JSON Schema; `at` is empty for the whole body.
 fn check(schema: &Value, value: &Value, at: &str) -> Result<(), InputError> {
     if !fits(schema, value) {
         let name = if at.is_empty() { "The body".to_owned() } else { format!("{at:?}") };
@@ -111,7 +112,7 @@ fn unknown(name: &str, known: &Map<String, Value>) -> String {
     }
 }
 
-/// The types that a schema allows; none where it allows all.
+/// The types that a schema permits; empty if it permits all.
 fn types(schema: &Value) -> Vec<&str> {
     match &schema["type"] {
         Value::String(one) => vec![one],
@@ -142,7 +143,7 @@ fn fits(schema: &Value, value: &Value) -> bool {
         && schema["maxItems"].as_u64().is_none_or(|it| count <= it)
 }
 
-/// What would be right, in words.
+/// The permitted values, in words.
 fn allowed(schema: &Value) -> String {
     let mut all = String::new();
     for (number, kind) in types(schema).into_iter().enumerate() {
@@ -178,7 +179,7 @@ fn found(value: &Value) -> String {
     }
 }
 
-/// The beginning of what somebody sent.
+/// The beginning of a received text.
 fn short(text: &str) -> String {
     match text.char_indices().nth(TOLD) {
         Some((at, _)) => format!("{}…", &text[..at]),

@@ -1,5 +1,5 @@
-//! The endpoints of the configuration: the text of the file with its keys, what a change would do, edits as a form makes
-//! them, and putting a text in force. The same file that a person edits; taken over by the same reload as after SIGHUP.
+//! The endpoints of the configuration: the text of the file with its keys, the effect of a change, edits of a form, and
+//! putting a text in force. It is the file that operators edit; it is taken over by the same reload as after SIGHUP.
 
 use super::{Admin, AdminRequest, AdminResponse, problem, problem_at};
 use larder_config::diff::{self, DiffLine};
@@ -14,24 +14,24 @@ use larder_stdx::clock;
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, mpsc, oneshot};
 
-/// An order to the main loop about the file, which has another text now.
+/// An order to the main loop about the changed file.
 pub struct ConfigOrder {
-    /// What becomes of it.
+    /// The action.
     pub deed: ConfigDeed,
-    /// Where the outcome is told: one sentence where it is refused.
+    /// Receives the outcome: one sentence for a rejection.
     pub outcome: oneshot::Sender<Result<(), String>>,
 }
 
-/// What becomes of a text that was written.
+/// The action for a written text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConfigDeed {
-    /// It is taken over at once.
+    /// Take it over at once.
     TakeOver,
-    /// It stays as it is until the next start takes it over.
+    /// Keep it for the next start.
     LeaveForStart,
 }
 
-/// What `GET /api/v1/config` gives.
+/// The response of `GET /api/v1/config`.
 pub const TOLD: &str = r#"{"type":"object","required":["path","editable","why","text","hash","running_hash","pending","document","flags","keys","history"],
 "properties":{"path":{"type":["string","null"]},"editable":{"type":"boolean"},"why":{"type":["string","null"]},"text":{"type":"string"},
 "hash":{"type":"string"},"running_hash":{"type":["string","null"]},"pending":{"type":"array","items":{"type":"string"}},"document":{"type":["object","null"],"additionalProperties":true},
@@ -39,19 +39,19 @@ pub const TOLD: &str = r#"{"type":"object","required":["path","editable","why","
 "keys":{"type":"array","items":{"type":"object","required":["key","pattern","kind","allowed","default","help","example","restart"],"properties":{"key":{"type":"string"},"pattern":{"type":"string"},"kind":{"type":"string"},"allowed":{"type":"string"},"default":{"type":["string","null"]},"help":{"type":"string"},"example":{"type":"string"},"restart":{"type":"boolean"},"words":{"type":"array","items":{"type":"string"}},"least":{"type":"integer"},"most":{"type":"integer"}}}},
 "history":{"type":"array","items":{"type":"object","required":["id","time","by"],"properties":{"id":{"type":"string"},"time":{"type":"integer"},"by":{"type":"string"}}}}}}"#;
 
-/// What a check takes.
+/// The request of a check.
 pub const TEXT: &str = r#"{"type":"object","additionalProperties":false,"properties":{
 "text":{"type":"string","description":"the whole text of a configuration"},
 "to":{"type":["string","integer"],"description":"in its place: an id of the history, as GET /api/v1/config lists them"}}}"#;
 
-/// What it gives.
+/// Its response.
 pub const CHECKED: &str = r#"{"type":"object","required":["ok","problems","warnings","restart","diff","document"],"properties":{"ok":{"type":"boolean"},
 "problems":{"type":"array","items":{"type":"object","required":["line","column","key","within","message"],"properties":{"within":{"type":"array","items":{"type":["string","integer"]}},"line":{"type":["integer","null"]},"column":{"type":["integer","null"]},"key":{"type":["string","null"]},"message":{"type":"string"}}}},
 "warnings":{"type":"array","items":{"type":"object","required":["line","column","key","within","message"],"properties":{"within":{"type":"array","items":{"type":["string","integer"]}},"line":{"type":["integer","null"]},"column":{"type":["integer","null"]},"key":{"type":["string","null"]},"message":{"type":"string"}}}},"restart":{"type":"array","items":{"type":"string"}},
 "diff":{"type":"array","items":{"type":"object","required":["op","text"],"properties":{"op":{"enum":[" ","+","-"]},"text":{"type":"string"}}}},
 "document":{"type":["object","null"],"additionalProperties":true}}}"#;
 
-/// What an edit takes: a value that is `null` removes, `to` moves.
+/// The request of an edit: a value of `null` removes, `to` moves.
 pub const EDITS_OF: &str = r#"{"type":"object","additionalProperties":false,"required":["text","set"],"properties":{
 "text":{"type":"string","description":"the whole text of a configuration"},
 "set":{"type":"array","maxItems":1000,"description":"a list of edits","items":{"type":"object","additionalProperties":false,"required":["path"],"properties":{
@@ -59,27 +59,27 @@ pub const EDITS_OF: &str = r#"{"type":"object","additionalProperties":false,"req
 "value":{"description":"the new value; null removes it"},
 "to":{"type":"integer","minimum":0,"description":"the new position of a list member"}}}}}}"#;
 
-/// What it gives.
+/// Its response.
 pub const EDITED: &str = r#"{"type":"object","required":["text","document"],"properties":{"text":{"type":"string"},"document":{"type":["object","null"],"additionalProperties":true}}}"#;
 
-/// What is put in force: the text, and the hash of the one that it was made of.
+/// The request to put a text in force: the text, and the hash of its base.
 pub const TEXT_AND_BASE: &str = r#"{"type":"object","additionalProperties":false,"required":["text","base"],"properties":{
 "text":{"type":"string","description":"the whole text of a configuration"},
 "base":{"type":"string","description":"the hash of the text that was changed, as GET /api/v1/config gives it"},
 "when":{"type":"string","enum":["now","restart"],"description":"handling of a text that changes keys that require a restart: now (default) rejects it, restart writes it for the next start"}}}"#;
 
-/// What a rollback takes: an id of the history.
+/// The request of a rollback: an id of the history.
 pub const BACK_TO: &str = r#"{"type":"object","additionalProperties":false,"required":["to"],"properties":{
 "to":{"type":["string","integer"],"description":"an id of the history, as GET /api/v1/config lists them"},
 "base":{"type":"string","description":"the hash of the text that is to be replaced"},
 "when":{"type":"string","enum":["now","restart"],"description":"handling of a text that changes keys that require a restart: now (default) rejects it, restart writes it for the next start"}}}"#;
 
-/// What is given where a text came into force, or waits for the next start: `pending` are the keys that it waits for.
+/// The response if a text came into force, or waits for the next start: `pending` are the keys that it waits for.
 pub const IN_FORCE: &str = r#"{"type":"object","required":["hash","reloaded","pending"],"properties":{"hash":{"type":"string"},"reloaded":{"type":"boolean"},"pending":{"type":"array","items":{"type":"string"}}}}"#;
 
-/// What the endpoints need of the process.
+/// The state of the process for these endpoints.
 pub struct Configuring {
-    /// How larder was started.
+    /// The command line of larder.
     plan: Plan,
     /// To the main loop, which reloads.
     orders: mpsc::Sender<ConfigOrder>,
@@ -87,23 +87,23 @@ pub struct Configuring {
     turn: Mutex<()>,
 }
 
-/// Why a text is not in force. The file has its old one, or the sentence says that it has not.
+/// The reason why a text is not in force. The file has its old one, unless the sentence states otherwise.
 #[derive(Debug, PartialEq, Eq)]
 enum NotSwapped {
     /// The file cannot be written.
     Write(String),
-    /// It was written, and the reload refused it.
+    /// It was written, and the reload rejected it.
     Reload(String),
 }
 
 impl Configuring {
-    /// For a larder that was started by `plan`; what `orders` receives is to be reloaded.
+    /// For a larder started by `plan`; orders to `orders` are to be executed.
     #[must_use]
     pub fn new(plan: Plan, orders: mpsc::Sender<ConfigOrder>) -> Self {
         Self { plan, orders, turn: Mutex::new(()) }
     }
 
-    /// The file, or why there is none to edit.
+    /// The file, or the reason why there is none to edit.
     fn store(&self) -> Result<ConfigFile, String> {
         let file = self.plan.file().ok_or(
             "larder was started without a configuration file; create one and start larder with `larder run -c FILE`.",
@@ -117,7 +117,7 @@ impl Configuring {
         store.why_not().map_or(Ok(store), Err)
     }
 
-    /// Puts `text` in the place of `old` and has done with it what `deed` says; where that is refused, `old` is there again.
+    /// Replaces `old` by `text` and orders `deed`; after a rejection, `old` is restored.
     async fn swap(
         &self,
         store: &ConfigFile,
@@ -140,7 +140,7 @@ impl Configuring {
         Err(NotSwapped::Reload(format!("{why} {now}")))
     }
 
-    /// Tells the main loop what to do with the file.
+    /// Sends an order to the main loop.
     async fn order(&self, deed: ConfigDeed) -> Result<(), String> {
         let (sender, outcome) = oneshot::channel();
         let stopping = "larder is stopping.";
@@ -250,7 +250,7 @@ impl Admin {
         }
     }
 
-    /// The text of the history that `to` names.
+    /// The text of the history with the id `to`.
     ///
     /// # Errors
     /// There is none.
@@ -269,8 +269,8 @@ impl Admin {
         })
     }
 
-    /// Replaces the file's text, if it is `base` still, and has it taken over, or left for the next start where it needs one
-    /// and `then` allows that. Where that is refused, the old text is there again.
+    /// Replaces the file's text, if it is still `base`, and has it taken over, or kept for the next start if it needs one
+    /// and `then` permits that. After a rejection, the old text is restored.
     async fn put_in_force(
         &self,
         text: &str,
@@ -317,7 +317,7 @@ impl Admin {
         }
     }
 
-    /// Reads a text as the reload would.
+    /// Reads a text like the reload.
     fn checked(&self, text: &str) -> CheckedConfig {
         let live = self.live.borrow().clone();
         let sections = Sections::of(text);
@@ -342,16 +342,16 @@ impl Admin {
     }
 }
 
-/// What becomes of a text that changes what only a start takes over.
+/// The treatment of a text that changes a key which requires a restart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NeedingStart {
-    /// It is refused.
+    /// It is rejected.
     Refused,
     /// It is written, and waits.
     Waits,
 }
 
-/// What `when` says.
+/// The value of `when`.
 fn needing_start(asked: &Value) -> Result<NeedingStart, AdminResponse> {
     match asked.get("when").map(Value::as_str) {
         None | Some(Some("now")) => Ok(NeedingStart::Refused),
@@ -365,18 +365,18 @@ fn needing_start(asked: &Value) -> Result<NeedingStart, AdminResponse> {
     }
 }
 
-/// What is to be said of a text.
+/// The result of checking a text.
 struct CheckedConfig {
     problems: Vec<Value>,
     warnings: Vec<Value>,
-    /// Keys that only a start takes over, and that would change.
+    /// Changed keys that require a restart.
     restart: Vec<&'static str>,
-    /// Where each of those stands.
+    /// The place of each of those.
     sources: Vec<Source>,
 }
 
 impl CheckedConfig {
-    /// The answer where it cannot be put in force.
+    /// The response if it cannot be put in force.
     fn refusal(self, text: &str) -> AdminResponse {
         let sections = Sections::of(text);
         let of_start = |(key, source): (&&'static str, Source)| {
@@ -411,7 +411,7 @@ fn source_of(config: &Config, key: &str) -> Source {
     config.decided.by(key)
 }
 
-/// Where, which key, and what: as the command line says it.
+/// Place, key, and text: as on the command line.
 fn problem_json(it: &Problem, sections: &Sections) -> Value {
     let (line, column) = match &it.source {
         Source::Line { line, column, .. } => (Some(*line), Some(*column)),
@@ -458,7 +458,7 @@ fn keys() -> Vec<Value> {
     table::patterns().filter_map(row).collect()
 }
 
-/// What the value of a key may be: its kind as a word, the sentence of messages, and bounds or words where it has some.
+/// The permitted values of a key: its kind as a word, the sentence of messages, and bounds or words if any.
 fn kind_json(kind: ValueKind) -> Value {
     let name = match kind {
         ValueKind::Bool => "bool",

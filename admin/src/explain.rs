@@ -1,4 +1,4 @@
-//! `explain` over the API: the request that is asked about, read as the server would read it, and what the gateway says of it, as JSON.
+//! `explain` over the API: the question, parsed like a request to the server, and the gateway's explanation, as JSON.
 
 use super::overlay::overlay_json;
 use super::stats::origin_json;
@@ -22,7 +22,7 @@ use larder_wire::message::{FieldStorage, HeadLimits, Reject, Request, Version};
 use serde_json::{Value, json};
 
 impl Admin {
-    /// Every setting of a route that somebody gave, with the line or flag that gave it.
+    /// Every configured setting of a route, with its line or flag.
     fn settings(&self, site: usize, route: usize) -> Value {
         let live = self.live.borrow();
         let Some(route) = live.config.sites.get(site).and_then(|it| it.routes.get(route)) else {
@@ -50,7 +50,7 @@ impl Admin {
         }
     }
 
-    /// Where no listener speaks the scheme of a URL, or the one of its port another: the same URL as it can be asked for.
+    /// If no listener has the scheme of a URL, or the one of its port has another: the URL that can be requested.
     fn misdirected(&self, url: &str) -> Option<String> {
         let (scheme, rest) = Scheme::split(url)?;
         let (authority, target) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
@@ -60,8 +60,8 @@ impl Admin {
             .then(|| format!("{}://{}{target}", other.name(), other.without_port(bare)))
     }
 
-    /// Explains a request whose URL is of a scheme that is not spoken where it goes: that is all that is seen of it. Who copies
-    /// the URL of a page from a browser, which a proxy before larder serves by TLS, means `other`; it is named where it is served.
+    /// Explains a request whose URL has a scheme that its listener does not serve: only that can be explained. A URL that
+    /// was copied from a browser may be served by TLS of a proxy before larder; `other` is the corresponding URL.
     async fn explain_misdirected(&self, mut request: Request, other: String) -> AdminResponse {
         let mut told = match request.scheme {
             Scheme::Https => refused(Reject::NotSecured.status(), Reject::NotSecured.sentence()),
@@ -80,7 +80,7 @@ impl Admin {
         AdminResponse::Json(200, told)
     }
 
-    /// Explains a request that was answered before, as it would be answered now, with what was told of it then.
+    /// Explains a past request, as it would be answered now, with its recorded result.
     async fn explain_past(&self, asked: &Value, limits: &HeadLimits) -> AdminResponse {
         if ["url", "method", "headers"].iter().any(|it| !asked[*it].is_null()) {
             return problem_at(
@@ -115,7 +115,7 @@ impl Admin {
         answer
     }
 
-    /// Explains a request that was read.
+    /// Explains a parsed request.
     async fn explain_request(&self, request: Request) -> AdminResponse {
         if request.method == "CONNECT" {
             let mut told = refused(405, explain::error_sentence(405));
@@ -172,8 +172,8 @@ impl Admin {
     }
 }
 
-/// Whether what is asked for by this scheme, at this host and port, comes to a listener of the other one. A port at which larder
-/// does not listen is another's, who brings it here.
+/// Whether a request with this scheme, host and port arrives at a listener of the other scheme. A port on which larder
+/// does not listen belongs to a proxy, which forwards it here.
 fn is_misdirected(listeners: &[String], scheme: Scheme, authority: &str) -> bool {
     let port_of = |it: &str| match it.rsplit_once(':') {
         Some((_, port)) if port.bytes().all(|it| it.is_ascii_digit()) => Some(port.to_owned()),
@@ -182,7 +182,7 @@ fn is_misdirected(listeners: &[String], scheme: Scheme, authority: &str) -> bool
     let port = port_of(authority);
     let has = |scheme: Scheme, port: Option<&str>| {
         listeners.iter().any(|it| {
-            // A Unix socket has no scheme, and no port. Whether a proxy introduces its clients there is the same to these.
+            // A Unix socket has no scheme, and no port. The PROXY protocol makes no difference here.
             let it = it.replacen("+proxy://", "://", 1);
             let (spoken, at) = Scheme::split(&it).unwrap_or((Scheme::Http, ""));
             spoken == scheme && (port.is_none() || port_of(at.trim_end_matches('/')).as_deref() == port)
@@ -193,18 +193,18 @@ fn is_misdirected(listeners: &[String], scheme: Scheme, authority: &str) -> bool
     has(other, None) && (!has(scheme, None) || at_port(other) && !at_port(scheme))
 }
 
-/// What is said of `CONNECT`, which HTTP/2 has in another form as well (RFC 8441).
+/// The text about `CONNECT`, which HTTP/2 has in another form as well (RFC 8441).
 const EXTENDED_CONNECT: &str = "An extended CONNECT of HTTP/2 requests an upgrade: explain it as the equivalent GET of HTTP/1.1, with \
              -H 'Connection: upgrade' -H 'Upgrade: websocket'.";
 
-/// The answer where no route is asked: larder refuses the request itself.
+/// The answer without a route: larder itself rejects the request.
 fn refused(status: u16, sentence: &str) -> Value {
     let verdict = CacheVerdict::refused(status, sentence);
     json!({ "verdict": { "name": verdict.name, "sentence": verdict.sentence, "status": verdict.status } })
 }
 
-/// The answer about a request of the past whose head was refused. Its bytes are not kept, so that it cannot be asked what would
-/// be done with it now.
+/// The answer about a past request whose head was rejected. Its bytes are not kept, so it cannot be explained how it
+/// would be treated now.
 fn refused_then(reject: Reject) -> Value {
     let (status, why) = (reject.status(), reject.sentence());
     let sentence =
@@ -212,7 +212,7 @@ fn refused_then(reject: Reject) -> Value {
     json!({ "verdict": { "name": "refused", "sentence": sentence, "status": status } })
 }
 
-/// The answer about what has an overlay, of which the route beneath is not asked.
+/// The answer about a target with an overlay, for which the route beneath is not evaluated.
 fn laid_over(overlay: &OverlayReport, route: Option<&str>) -> Value {
     let until = match overlay.expires {
         Some(it) => format!("until {}", date::format(it)),
@@ -232,7 +232,7 @@ fn laid_over(overlay: &OverlayReport, route: Option<&str>) -> Value {
     })
 }
 
-/// The answer about a `PURGE` of which its route says something.
+/// The answer about a `PURGE` on a route with a setting for it.
 fn purges(matched: &Matched) -> Value {
     match matched.purge.method {
         PurgeMethod::Allowed => json!({ "route": matched.target.name(), "verdict": {
@@ -244,8 +244,8 @@ fn purges(matched: &Matched) -> Value {
     }
 }
 
-/// The request that is asked about: `{"url": …, "method": …, "headers": [["Name", "value"], …]}`; or why the server would
-/// not read it.
+/// The request in question: `{"url": …, "method": …, "headers": [["Name", "value"], …]}`; or the reason why the server
+/// would reject it.
 ///
 /// # Errors
 /// The question is malformed.
@@ -267,7 +267,7 @@ fn question(asked: &Value, limits: &HeadLimits) -> Result<Result<Request, Reject
     let mut fields = FieldList::new();
     let none = Vec::new();
     let pairs = asked["headers"].as_array().unwrap_or(&none);
-    // As with other tools, a `Host` that is given takes the place of the URL's.
+    // As with other tools, a given `Host` replaces the URL's.
     if !pairs.iter().any(|it| it[0].as_str().is_some_and(|it| it.eq_ignore_ascii_case("host"))) {
         fields.push("Host", authority);
     }
@@ -288,7 +288,7 @@ fn question(asked: &Value, limits: &HeadLimits) -> Result<Result<Request, Reject
     let mut text = format!("{method} {target} HTTP/1.1\r\n").into_bytes();
     text.extend_from_slice(fields.text());
     text.extend_from_slice(b"\r\n");
-    // Read by the server's own parser, so that what it would refuse is refused here.
+    // Parsed by the server's own parser, so that invalid requests are rejected here as well.
     let mut storage = FieldStorage::new();
     match request::parse(&text, &HeadLimits { scheme, ..*limits }, &mut storage) {
         Ok(ParsedRequest::Head(head, _)) => Ok(Ok(Request { version: Version::Http11, ..head.to_owned() })),
@@ -297,7 +297,7 @@ fn question(asked: &Value, limits: &HeadLimits) -> Result<Result<Request, Reject
     }
 }
 
-/// A request of the past, read again: the limits may be others by now.
+/// A past request, parsed again: the limits may have changed.
 fn again(kept: &RecentRequest, limits: &HeadLimits) -> Result<Request, Reject> {
     // Without a host it was HTTP/1.0.
     let version = if kept.fields.contains("host") { 1 } else { 0 };
@@ -314,7 +314,7 @@ fn again(kept: &RecentRequest, limits: &HeadLimits) -> Result<Request, Reject> {
     }
 }
 
-/// The only target that `CONNECT` has: host and port (RFC 9110 section 9.3.6).
+/// The only valid target of `CONNECT`: host and port (RFC 9110 section 9.3.6).
 fn connect_target(scheme: Scheme, authority: &str) -> String {
     match authority.rsplit_once(':') {
         Some((_, port)) if port.bytes().all(|it| it.is_ascii_digit()) => authority.to_owned(),
@@ -322,7 +322,7 @@ fn connect_target(scheme: Scheme, authority: &str) -> String {
     }
 }
 
-/// The lines, flags or defaults that decided the keys that a rule's evidence names.
+/// The lines, flags or defaults of the keys in a rule's evidence.
 fn deciders(evidence: &str, decided: &Decided) -> Vec<String> {
     let keys = evidence.split(|it: char| !(it.is_ascii_lowercase() || matches!(it, '.' | '_')));
     let known = keys.map(|it| it.trim_matches('.')).filter(|it| larder_config::table::find(it).is_some());

@@ -1,6 +1,6 @@
-//! The admin listener: what an operator, a program or the page asks of a running larder. It listens on a loopback
-//! address unless told otherwise, and answers only requests that were meant for it. What can be asked is in `table`;
-//! who may ask, in `access`; each subject has a file of its own.
+//! The admin listener: requests of an operator, a program or the page to a running larder. It listens on a loopback
+//! address unless configured otherwise, and answers only requests that were meant for it. The endpoints are in `table`;
+//! authentication is in `access`; each subject has a file of its own.
 
 mod access;
 mod audit;
@@ -57,78 +57,78 @@ use std::sync::Arc;
 use table::{Endpoint, EndpointAccess, EndpointMatch};
 use tokio::sync::mpsc;
 
-/// Bytes of bodies that may be read at a time, beside those that overlays may take.
+/// The most bytes of bodies that are read at a time, in addition to those of overlays.
 const BODIES: usize = 4 << 20;
 
 /// Answers the admin's requests.
 pub struct Admin {
-    /// Who is let in.
+    /// Authentication.
     pub access: AdminAccess,
     /// Bytes of bodies that are in memory.
     pub held: Rc<Cell<usize>>,
-    /// Who was.
+    /// The audit log.
     pub audit: Audit,
-    /// A gateway of its own over the shared store: it decides as the workers do.
+    /// A gateway of its own over the shared store: it decides like the workers.
     pub gateway: Rc<Gateway>,
-    /// Of the configuration in force.
+    /// The router of the configuration in force.
     pub router: RefCell<Rc<Router>>,
-    /// The configuration in force, to tell which line decided.
+    /// The configuration in force, for the sources of values.
     pub live: RefCell<Arc<Live>>,
-    /// Where clients are served, as printed at the start.
+    /// The client addresses, as printed at the start.
     pub public: Vec<String>,
     /// All counters.
     pub totals: Arc<CounterSums>,
-    /// Those of the admin's own gateway.
+    /// The counters of the admin's own gateway.
     pub counters: Arc<Counters>,
-    /// Where purges are brought.
+    /// The queue of purges.
     pub purges: PurgeQueue,
     /// Traces of all workers.
     pub traces: Arc<Traces>,
-    /// Which URLs weigh most.
+    /// The heaviest URLs.
     pub tops: Arc<Tops>,
-    /// The latest requests that somebody was told of.
+    /// The latest logged or streamed requests.
     pub recent: Arc<Recent>,
-    /// Who listens to the live stream.
+    /// The listeners of the live stream.
     pub stream: Arc<Hub>,
     /// The other nodes of the fleet.
     pub nodes: Option<Rc<Cluster>>,
-    /// What lies over everything.
+    /// The overlays.
     pub overlays: Arc<Overlays>,
-    /// What the allocator has, and has handed out.
+    /// The memory that the allocator holds, and has allocated.
     pub heap: Arc<Heap>,
-    /// How the configuration is changed.
+    /// The endpoints for changing the configuration.
     pub configuring: Configuring,
-    /// Who lists what is stored.
+    /// The locks of listings.
     pub listing: ListingTurns,
     /// Whether tests may move the clock.
     pub clock_moves: bool,
 }
 
-/// A request to the admin, as an endpoint sees it.
+/// A request to the admin, as passed to an endpoint.
 pub struct AdminRequest<'a> {
     /// Its head.
     pub request: &'a Request,
-    /// Who asks ...
+    /// The authenticated client ...
     pub who: &'a Requester,
-    /// ... and from where.
+    /// ... and its address.
     pub client: &'a Client,
-    /// What stands for the `{…}` of the endpoint's path, as it was sent.
+    /// The value of `{…}` in the endpoint's path, as received.
     pub named: Option<&'a str>,
-    /// What follows the `?`; empty without one.
+    /// The part after the `?`; empty without one.
     pub query: &'a str,
     /// Its whole body ...
     pub body: &'a [u8],
-    /// ... and as JSON, which is what its row says; `null` where that says none.
+    /// ... and as JSON, which matches its row; `null` if the row has none.
     pub json: &'a Value,
 }
 
 impl AdminRequest<'_> {
-    /// A parameter of the query, decoded; its row says what it can be.
+    /// A parameter of the query, decoded; it matches its row.
     pub fn query_value(&self, name: &str) -> Option<String> {
         query::pairs(self.query).ok()?.into_iter().find(|it| it.0 == name).map(|it| it.1)
     }
 
-    /// Who asks, for logs and lists: `token from 127.0.0.1`.
+    /// The client, for logs and lists: `token from 127.0.0.1`.
     pub fn by(&self) -> String {
         match self.client.peer {
             Some(peer) => format!("{} from {}", self.who, peer.ip().to_canonical()),
@@ -137,13 +137,13 @@ impl AdminRequest<'_> {
     }
 }
 
-/// An answer in the making.
+/// A response to be sent.
 pub enum AdminResponse {
     /// Status and JSON.
     Json(u16, Value),
-    /// Anything else, which is there as a whole. Its fields win over those that every answer has.
+    /// Any other answer, which is complete. Its fields win over those that every answer has.
     Whole(Synthetic),
-    /// Server-sent events, which are sent as they come, until either side ends it.
+    /// Server-sent events, sent as they arrive, until either side ends the stream.
     Events(mpsc::Receiver<Bytes>),
 }
 
@@ -158,14 +158,14 @@ impl AdminResponse {
     }
 }
 
-/// A problem of larder's own as JSON: one sentence says what is wrong, and what would help.
+/// A problem of larder itself as JSON: one sentence with the error and the remedy.
 pub(crate) fn problem(status: u16, detail: impl Into<String>) -> AdminResponse {
     debug_assert!(!(400..500).contains(&status), "client errors name the invalid field: use problem_at");
     AdminResponse::Json(status, json!({ "status": status, "detail": detail.into() }))
 }
 
-/// A problem of what was asked: one sentence says what is wrong and what would be right; and where in what was sent: a
-/// key of the body, a parameter, a field, a line and column.
+/// A problem of the request: one sentence with the error and a valid form; and its place: a key of the body, a parameter,
+/// a field, a line and column.
 pub(crate) fn problem_at(status: u16, detail: impl Into<String>, at: impl Into<String>) -> AdminResponse {
     AdminResponse::Json(status, json!({ "status": status, "detail": detail.into(), "where": at.into() }))
 }
@@ -176,15 +176,15 @@ impl From<InputError> for AdminResponse {
     }
 }
 
-/// A request that is let through to its endpoint.
+/// A request with its endpoint.
 struct Let<'a> {
     endpoint: &'static Endpoint,
-    /// What stands for the `{...}` of its path.
+    /// The value of `{...}` in its path.
     named: Option<&'a str>,
     who: Requester,
 }
 
-/// A request that is not.
+/// A rejected request.
 struct RefusedRequest {
     who: Requester,
     answer: AdminResponse,
@@ -209,7 +209,7 @@ impl Handler for Admin {
     ) {
         let (path, query) = request.target.split_once('?').unwrap_or((&request.target, ""));
         let found = self.find(&request, client, path, query);
-        // No body is larger than what all overlays may take together.
+        // No body is larger than the limit of all overlays.
         let overlays = usize::try_from(self.live.borrow().config.admin.overlay_size).unwrap_or(usize::MAX);
         let most = found.as_ref().map_or(table::BODY, |it| it.endpoint.body).min(overlays.max(table::CONFIG));
         let read = match request.framing {
@@ -283,21 +283,21 @@ impl Handler for Admin {
     }
 }
 
-/// What came of reading a body.
+/// The result of reading a body.
 enum Read {
     /// All of it.
     Whole(BodyMemory),
-    /// It is over the bound; the rest was not read.
+    /// It exceeds the limit; the rest was not read.
     TooLarge,
-    /// Too many others are being read at the time.
+    /// Too many other bodies are being read at the time.
     NoRoom,
-    /// Its framing is not valid.
+    /// Its framing is invalid.
     Malformed,
-    /// Whoever sent it is gone.
+    /// The client is gone.
     Gone,
 }
 
-/// A body in memory; what all of them take together is bounded.
+/// A body in memory; the total of all is bounded.
 struct BodyMemory {
     bytes: Vec<u8>,
     of_all: Rc<Cell<usize>>,
@@ -341,7 +341,7 @@ async fn read(body: &mut RequestBody<'_>, most: usize, mut held: BodyMemory) -> 
     }
 }
 
-/// Sends a whole answer, with the fields that keep it out of caches and frames.
+/// Sends a complete answer, with the fields that keep it out of caches and frames.
 async fn send(answer: Synthetic, request: &Request, reply: Reply<'_>) {
     let mut fields = access::guards();
     for it in answer.fields.iter() {
@@ -357,7 +357,7 @@ async fn send(answer: Synthetic, request: &Request, reply: Reply<'_>) {
     whole.send(reply).await;
 }
 
-/// Sends events as they come. They end with the session that asked for them, which `lives` knows.
+/// Sends events as they occur. They end with the session that requested them, which `lives` knows.
 async fn send_events(
     mut events: mpsc::Receiver<Bytes>,
     reply: &mut Reply<'_>,
@@ -369,7 +369,7 @@ async fn send_events(
     reply.head(200, &fields, ResponseBody::Stream).await?;
     reply.flush().await?;
     loop {
-        // Else one that went away while all is quiet would be sent to for ever.
+        // Otherwise events would be sent forever to a client that left during a quiet time.
         let event = tokio::select! {
             event = events.recv() => event,
             () = reply.gone() => return Err(ClientGone::Closed),
@@ -381,13 +381,13 @@ async fn send_events(
 }
 
 impl Admin {
-    /// Explains by a new configuration from now on.
+    /// Uses a new configuration for explanations from now on.
     pub fn take_over(&self, live: Arc<Live>) {
         *self.router.borrow_mut() = Rc::new(live.router(&self.counters, &ErrorLog::off(), None));
         *self.live.borrow_mut() = live;
     }
 
-    /// The endpoint that a request is for, where it may be asked; or the refusal.
+    /// The endpoint of a request, if access is permitted; or the rejection.
     fn find<'a>(
         &self,
         request: &Request,
@@ -433,7 +433,7 @@ impl Admin {
         }
     }
 
-    /// Purges; the answer comes when the purge is in force on every tier.
+    /// Purges; responds when the purge is in force on every tier.
     async fn purge(&self, asked: AdminRequest<'_>) -> AdminResponse {
         let router = self.router.borrow().clone();
         let by = asked.by();

@@ -1,28 +1,27 @@
-//! What the process has resident, and what for: by tier and purpose. Every part is counted or measured by itself; none is
-//! what is left when the others are taken away, so that the sum can be held against what the kernel says. See
-//! docs/decisions/0095.
+//! The resident memory of the process: by tier and purpose. Every part is counted or measured by itself; none is a
+//! remainder, so that the sum can be compared with the kernel's number. See docs/decisions/0095.
 
 use super::Admin;
 use larder_server::resident::Resident;
 use larder_transport::worker::{CONNECTION_BYTES, HTTP2_BYTES, TLS_BYTES};
 use serde_json::{Value, json};
 
-/// What memory one part takes.
+/// The memory of one part.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct MemoryPart {
-    /// The tier that it belongs to, or `server`.
+    /// Its tier, or `server`.
     pub tier: &'static str,
-    /// What it is for.
+    /// Its purpose.
     pub purpose: &'static str,
     /// Bytes.
     pub bytes: u64,
 }
 
-/// What is resident, and its parts.
+/// The resident memory, and its parts.
 pub(super) struct ResidentMemory {
-    /// All of it, the arena included.
+    /// All of it, including the arena.
     pub resident: u64,
-    /// What it is used for.
+    /// Its parts.
     pub parts: Vec<MemoryPart>,
 }
 
@@ -44,7 +43,7 @@ impl ResidentMemory {
 }
 
 impl Admin {
-    /// What the process takes now.
+    /// The current memory of the process.
     pub(super) fn memory(&self) -> ResidentMemory {
         let part = |tier, purpose, bytes| MemoryPart { tier, purpose, bytes };
         let store = &self.gateway.store;
@@ -76,13 +75,14 @@ impl Admin {
             part("server", "traces", self.traces.bytes()),
             part("server", "recent", self.recent.bytes()),
             part("server", "stream", self.stream.sum().bytes()),
-            // The sketches were there before the first request.
+            // The sketches existed before the first request.
             part("server", "base", heap.base.saturating_sub(top)),
-            // What threads of the disk, of files and of codecs have been handed out has its own parts.
+            // Memory of the threads of the disk, of files and of codecs has its own parts.
             part("server", "allocator", heap.unused.saturating_sub(disk.0 + files + ram.coders)),
             part("server", "program", now.file + heap.beside),
         ];
-        // The kernel counts the pages of the arena and of copies for nobody, and those that are mapped for us: once is enough.
+        // The kernel counts the pages of the arena and of copies for no process, and the mapped ones for this one: each
+        // is counted once.
         ResidentMemory { resident: now.anonymous + now.file + ram.arena.max(now.shared) + copies, parts }
     }
 }

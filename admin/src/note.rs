@@ -1,4 +1,4 @@
-//! What the admin address shows to a browser while the page has not been built into this binary.
+//! The page at the admin address if the admin page was not built into this binary.
 
 use super::AdminResponse;
 use larder_transport::Synthetic;
@@ -8,7 +8,7 @@ pub(super) fn answer() -> AdminResponse {
     AdminResponse::Whole(Synthetic::new(200, "text/html; charset=utf-8", PAGE))
 }
 
-/// The whole page: it loads nothing, and has no style of its own, which the policy of the admin's answers would refuse.
+/// The whole page: it loads nothing, and has no style of its own, which the policy of the admin's responses would forbid.
 const PAGE: &str = "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>larder</title>\n\
 <meta name=\"viewport\" content=\"width=device-width\"><meta name=\"color-scheme\" content=\"light dark\">\n\
 <h1>larder is running</h1>\n\

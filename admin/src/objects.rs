@@ -1,6 +1,7 @@
-//! What is stored, over the API: a page of it, searched and sorted, and one object in full. The walks are the store's
-//! (`larder_store::listing` for RAM, `larder_store::disk::listing` for what RAM has not) and have threads of their own, so
-//! that the admin goes on meanwhile; here are their words and their JSON. What is asked for is read in `question`.
+//! Stored responses over the API: a page of a listing, searched and sorted, and one object in full. The walks are in the
+//! store (`larder_store::listing` for RAM, `larder_store::disk::listing` for entries that are not in RAM) and have
+//! threads of their own, so that the admin stays responsive; this module has the names and the JSON. Parameters are
+//! parsed in `question`.
 
 mod question;
 
@@ -21,16 +22,16 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
-/// What one page has, where nothing else is said.
+/// The default size of a page.
 const LIMIT: usize = 100;
 
-/// How long an answer takes at most where the device is quick, microseconds: then it says how far it came.
+/// The time limit of a response with a fast device, microseconds: then it reports its progress.
 const ANSWER: u64 = 80_000;
 
-/// What the disk has of that at least, microseconds.
+/// The least share of the disk in it, microseconds.
 const DISK: u64 = 20_000;
 
-/// How long somebody else's listing is waited for, and a device that does not answer.
+/// The time limit of the wait for another listing, and for a device that does not respond.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The parameters of a listing.
@@ -77,15 +78,15 @@ pub const OBJECT: &str = r#"{"type":"object","required":["id","url","key","hits"
 "expires_in":{"type":"integer"},"fresh":{"type":"boolean"},"stored_at":{"type":"integer"},"tags":{"type":"integer"},
 "forms":{"type":"array","items":{"type":"object","required":["coding","bytes"],"properties":{"coding":{"type":"string"},"bytes":{"type":"integer"}}}},"body":{"enum":["heap","arena","disk"]}}}}}}"#;
 
-/// Who lists: one walk at a time over each tier, so that however many ask, one core is left to hits. A walk over a disk
-/// that does not answer keeps the disk's turn, not that of RAM.
+/// The locks of listings: one walk at a time over each tier, so that any number of listings leaves one core to hits. A
+/// walk over a disk that does not respond holds the disk's lock, not that of RAM.
 #[derive(Default)]
 pub struct ListingTurns {
     ram: ListingTurn,
     disk: ListingTurn,
 }
 
-/// The turn of one tier.
+/// The lock of one tier.
 struct ListingTurn(Arc<Semaphore>);
 
 impl Default for ListingTurn {
@@ -94,13 +95,13 @@ impl Default for ListingTurn {
     }
 }
 
-/// The device is too slow, or so many list that the turn did not come.
+/// The device is too slow, or too many listings are waiting.
 #[derive(Debug)]
 struct Slow;
 
 impl ListingTurn {
-    /// Begins work that may take long, once nobody else's is under way. Whoever asks in a crowd is told so when `patience` is
-    /// over, and does not wait for all that came before. The turn is the work's, which goes on where nobody waits for it any more.
+    /// Starts a long operation once no other is running. If others take longer than `patience`, it returns an error
+    /// instead of waiting further. The operation holds the lock, also after its caller has gone.
     async fn begin<T: Send + 'static>(
         &self,
         patience: Duration,
@@ -156,7 +157,7 @@ impl Admin {
         told.next = page.next.as_ref().map(|it| question::cursor(it, sort));
     }
 
-    /// What the page has room for of what is on the disk.
+    /// Entries on disk that fit into the page.
     async fn list_disk(
         &self,
         told: &mut KnownPage,
@@ -169,7 +170,7 @@ impl Admin {
         if told.next.is_some() || query.limit == 0 {
             let left = disk.keys();
             told.disk = json!({ "objects": left, "looked_at": 0, "left": left });
-            // Where RAM has no more, the disk begins.
+            // After the end of RAM, the disk begins.
             told.next.get_or_insert_with(|| question::disk_cursor(None, sort));
             return Ok(());
         }
@@ -177,7 +178,7 @@ impl Admin {
         let page = match self.page_of_disk(disk.clone(), query, those, until).await {
             Ok(page) => page,
             Err(Slow) if is_all => return Err(Slow),
-            // What RAM has is an answer all the same.
+            // The entries in RAM are a valid response as well.
             Err(Slow) => {
                 let keys = disk.keys();
                 below::DiskListingPage { keys, looked_at: 0, left: keys, listed: Vec::new(), next: after }
@@ -201,7 +202,7 @@ impl Admin {
         self.reading_disk(move || disk.list(&store, &query, those, until)).await
     }
 
-    /// Does what may wait for the device, one at a time.
+    /// Performs an operation that may wait for the device, one at a time.
     async fn reading_disk<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -257,7 +258,7 @@ impl Admin {
     }
 }
 
-/// A page of a listing as far as it is known.
+/// A partial page of a listing.
 #[derive(Default)]
 struct KnownPage {
     total: usize,
@@ -280,7 +281,7 @@ impl KnownPage {
     }
 }
 
-/// What is stored under one key, wherever it is.
+/// The responses under one key, in all tiers.
 struct Object<'a> {
     id: String,
     key: &'a [u8],
@@ -306,7 +307,7 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// As a list shows it.
+    /// Its form in a list.
     fn listed(&self, now: WallTime) -> Value {
         let mut told = self.common();
         let Some(newest) = self.variants.first() else { return told };
@@ -338,7 +339,7 @@ impl<'a> Object<'a> {
     }
 
     fn common(&self) -> Value {
-        // What a recipe adds to the key comes after a space.
+        // The additions of a recipe follow the target after a space.
         let url = self.key.split(|it| *it == b' ').next().unwrap_or_default();
         json!({
             "id": self.id, "url": lossy(url), "key": lossy(&secret::shown_key(self.key)), "hits": self.hits, "tiers": self.tiers,
@@ -346,7 +347,7 @@ impl<'a> Object<'a> {
     }
 }
 
-/// One line of a variant key, `name=value`, without what is a client's secret.
+/// One line of a variant key, `name=value`, without secrets of a client.
 fn selected_by(line: &[u8]) -> String {
     let Some(at) = line.iter().position(|it| *it == b'=') else { return lossy(line) };
     let name = lossy(&line[..at]);

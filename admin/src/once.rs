@@ -1,24 +1,24 @@
-//! JSON in which an object has each name once: RFC 8259 §4 leaves open what two of a name mean, and readers differ. What the
-//! names mean is not here.
+//! JSON whose objects have each name once: RFC 8259 §4 leaves the meaning of duplicates open, and parsers differ. The
+//! meaning of names is not here.
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 use std::cell::RefCell;
 use std::fmt;
 
-/// Why it was not read.
+/// The reason for a parse error.
 #[derive(Debug)]
 pub enum UnreadRequestBody {
-    /// Where a name stands that stood in its object before: names with dots, places in lists in brackets.
+    /// The place of a repeated name: names with dots, list indexes in brackets.
     Twice(String),
-    /// It is no JSON.
+    /// It is not JSON.
     NoJson(serde_json::Error),
 }
 
-/// Reads JSON, and nothing behind it.
+/// Parses JSON, without further bytes.
 ///
 /// # Errors
-/// It is none, or a name comes twice in an object.
+/// It is invalid, or an object repeats a name.
 pub fn read(text: &[u8]) -> Result<Value, UnreadRequestBody> {
     let place = RefCell::new(Vec::new());
     let mut json = serde_json::Deserializer::from_slice(text);
@@ -50,8 +50,8 @@ fn spell(steps: &[JsonStep]) -> String {
     text
 }
 
-/// A value; where something within it comes twice, the steps to that, the last first: told on the way out, so that what is
-/// well costs nothing.
+/// A value; for a duplicate within it, the steps to that, the last first: recorded while unwinding, so that a valid input
+/// costs nothing.
 #[derive(Clone, Copy)]
 struct Once<'a>(&'a RefCell<Vec<JsonStep>>);
 

@@ -1,4 +1,4 @@
-//! The description of the admin's endpoints as OpenAPI 3.1, made of the rows of `table`.
+//! The description of the admin's endpoints as OpenAPI 3.1, generated from the rows of `table`.
 
 use super::query::{Parameter, ParameterKind};
 use super::table::{Content, ENDPOINTS, Endpoint, EndpointAccess};
@@ -12,7 +12,7 @@ impl Admin {
         AdminResponse::Json(200, describe())
     }
 
-    /// `GET /healthz`: everybody may know that larder runs, and nothing else.
+    /// `GET /healthz`: open to every client; reveals only that larder runs.
     pub(super) fn healthz(&self) -> AdminResponse {
         AdminResponse::Whole(Synthetic::new(200, "text/plain", "ok\n"))
     }
@@ -44,7 +44,7 @@ pub fn describe() -> Value {
     })
 }
 
-/// The schema of a refusal that has these.
+/// The schema of a rejection with these properties.
 fn problem(required: &[&str]) -> Value {
     json!({
         "type": "object",
@@ -110,7 +110,7 @@ fn parameter(it: &Parameter) -> Value {
 
 fn content(it: Content) -> Value {
     match it {
-        // The rows' own test holds every schema to be JSON.
+        // The rows' own test checks that every schema is JSON.
         Content::Json(schema) => {
             json!({ "application/json": { "schema": serde_json::from_str(schema).unwrap_or(Value::Bool(true)) } })
         }

@@ -1,4 +1,4 @@
-//! The endpoints of origins: how each is, taking one out of use while larder runs, and putting it back. Who is asked is decided in
+//! The endpoints of origins: the state of each, draining one at run time, and restoring it. Load balancing is in
 //! `larder_origin`.
 
 use super::stats::origin_json;
@@ -17,7 +17,7 @@ impl Admin {
         AdminResponse::Json(200, json!({ "origins": all }))
     }
 
-    /// `PUT /api/v1/origins/drain?origin=…`: what is under way ends, and nothing new begins.
+    /// `PUT /api/v1/origins/drain?origin=…`: requests in progress end, and no new ones are sent.
     pub(super) fn drain_origin(&self, asked: &AdminRequest<'_>) -> AdminResponse {
         let live = self.live.borrow();
         match named(&live.scopes, asked) {
@@ -49,7 +49,7 @@ impl Admin {
     }
 }
 
-/// The origin that is asked about, spelt as in a configuration.
+/// The requested origin, in the notation of the configuration.
 fn named<'a>(scopes: &'a ConfigScopes, asked: &AdminRequest<'_>) -> Result<&'a OriginScopes, AdminResponse> {
     let spelt = asked.query_value("origin").unwrap_or_default();
     let member = OriginMember::parse(&spelt).map_err(|_| {
@@ -69,7 +69,7 @@ fn named<'a>(scopes: &'a ConfigScopes, asked: &AdminRequest<'_>) -> Result<&'a O
     })
 }
 
-/// How it is now, and which of its routes have no origin left that may be asked.
+/// Its current state, and its routes without a usable origin.
 fn told(scopes: &ConfigScopes, origin: &OriginScopes) -> AdminResponse {
     let is_drained = |it: &usize| scopes.origins[*it].drained_by().is_some();
     let routes = origin.routes.iter().map(|it| &scopes.routes[*it]);

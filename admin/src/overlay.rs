@@ -1,5 +1,5 @@
-//! The endpoints of overlays: listing them, putting one over a URI, taking it away. What a request gets of one is not
-//! here, but in `server::overlay`.
+//! The endpoints of overlays: listing, setting and removing them. The response of an overlay to a request is in
+//! `server::overlay`.
 
 use super::{Admin, AdminRequest, AdminResponse, problem_at, query};
 use larder_config::page_url::BareWord;
@@ -44,7 +44,7 @@ impl Admin {
         match self.overlays.put(order.place, &page, most, OverlayTime::read()) {
             Ok(told) => AdminResponse::Json(200, overlay_json(&told)),
             Err(refused) => {
-                // One more may not be; or this one may, but for its bytes.
+                // The number of overlays is exceeded; or the size of this one.
                 let at = if refused == overlay::OverlayRefusal::TooMany { "uri" } else { "body" };
                 problem_at(507, refused.sentence(), at)
             }
@@ -69,10 +69,11 @@ impl Admin {
     }
 }
 
-/// Whether a request can have this URI: read by the server's own parser, since what it refuses never gets to an overlay.
+/// Whether a request can have this URI: parsed by the server's own parser, since a rejected request never gets an
+/// overlay.
 ///
 /// # Errors
-/// Why none can.
+/// The reason why none can.
 fn can_be_met(place: &OverlayTarget, limits: &HeadLimits) -> Result<(), InputError> {
     let host = place.host.as_deref().unwrap_or("h");
     let text = format!("GET {} HTTP/1.1\r\nHost: {host}\r\n\r\n", place.target);
@@ -90,7 +91,7 @@ fn can_be_met(place: &OverlayTarget, limits: &HeadLimits) -> Result<(), InputErr
     }
 }
 
-/// The beginning of a place, for a sentence.
+/// The beginning of a target, for a sentence.
 fn short(place: &OverlayTarget) -> String {
     let text = place.to_string();
     match text.char_indices().nth(100) {
@@ -99,7 +100,7 @@ fn short(place: &OverlayTarget) -> String {
     }
 }
 
-/// What is asked of an overlay.
+/// A parsed request about an overlay.
 struct OverlayOrder {
     place: OverlayTarget,
     ttl: Option<u64>,
@@ -107,15 +108,15 @@ struct OverlayOrder {
 }
 
 impl OverlayOrder {
-    /// Reads the path of a short form, or the query of the others.
+    /// Parses the path of a short form, or the query of the other endpoints.
     ///
     /// # Errors
-    /// What is wrong, where, and what would be right.
+    /// The error, its place, and a valid form.
     fn read(asked: &AdminRequest<'_>) -> Result<Self, InputError> {
         let uri =
             |it: &str, bare| OverlayTarget::read(it, bare).map_err(|detail| InputError::at("uri", detail));
         if let Some(named) = asked.named {
-            // All of it is the URI, its query included.
+            // All of it is the URI, including its query.
             let mark = if asked.query.is_empty() { "" } else { "?" };
             let place = uri(&format!("{named}{mark}{}", asked.query), BareWord::IsPath)?;
             return Ok(Self { place, ttl: None, status: 200 });
@@ -136,7 +137,7 @@ impl OverlayOrder {
                     let found = value.parse().ok().filter(|it| larder_config::overlay_status_may_be(*it));
                     status = found.ok_or_else(|| bad("200, or 400 to 599"))?;
                 }
-                // The row knows no others.
+                // The row has no others.
                 _ => {}
             }
         }
@@ -151,7 +152,7 @@ impl OverlayOrder {
     }
 }
 
-/// An overlay as the API tells of it.
+/// An overlay in the JSON of the API.
 pub(super) fn overlay_json(it: &OverlayReport) -> Value {
     json!({
         "uri": it.uri, "status": it.status, "bytes": it.bytes, "content_type": it.content_type, "etag": it.etag,

@@ -1,5 +1,5 @@
-//! The page: files that `ui/` was built into, and that `build.rs` put into this binary. They are public: what they show, they
-//! ask for with a token. Without a built page there is a note instead (`note`).
+//! The admin page: the files built from `ui/`, which `build.rs` puts into this binary. They are public: their data are
+//! requested with a token. Without a built page there is a note instead (`note`).
 
 use super::{Admin, AdminRequest, AdminResponse, note, problem_at};
 use larder_semantics::coding::{AcceptedCodings, Coding};
@@ -13,20 +13,20 @@ struct PageFile {
     name: &'static str,
     /// Its media type.
     content_type: &'static str,
-    /// Tells its contents apart from any other's.
+    /// The hash of its contents.
     etag: &'static str,
-    /// As it is.
+    /// Uncompressed.
     plain: &'static [u8],
-    /// In brotli; empty where it was not made.
+    /// In brotli; empty if it was not made.
     br: &'static [u8],
     /// In gzip; the same.
     gzip: &'static [u8],
 }
 
-/// Every file of the page; none where it was not built.
+/// Every file of the page; empty if it was not built.
 static FILES: &[PageFile] = include!(concat!(env!("OUT_DIR"), "/page.rs"));
 
-/// What the page may do: load what this listener serves and ask it, and nothing else; be in no frame.
+/// The content policy of the page: loading from and requests to this listener only; no frames.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
@@ -59,7 +59,7 @@ impl PageFile {
             true => Synthetic::empty(304),
             false => Synthetic::new(200, self.content_type, bytes),
         };
-        // A name of assets/ has a hash of the contents in it; the rest is asked for again each time.
+        // A name in assets/ has a hash of the contents; other files are validated each time.
         let is_hashed = self.name.starts_with("assets/");
         let whole = whole
             .with("ETag", &etag)
@@ -73,7 +73,7 @@ impl PageFile {
         })
     }
 
-    /// The smallest form that the client reads, and its coding.
+    /// The smallest encoding that the client accepts, and its coding.
     fn form(&self, request: &Request) -> (Option<&'static str>, &'static [u8]) {
         if !request.fields.contains("accept-encoding") {
             return (None, self.plain);

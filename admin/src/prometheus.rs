@@ -1,5 +1,5 @@
-//! The statistics for Prometheus: its text format, version 0.0.4. Every number is one of the JSON's; names end as
-//! Prometheus wants them (the unit, and `_total` where it is a counter), durations are in seconds.
+//! The statistics for Prometheus: its text format, version 0.0.4. Every number is one of the JSON's; names have the
+//! suffixes of Prometheus (the unit, and `_total` for a counter), durations are in seconds.
 
 use super::{Admin, AdminResponse};
 use larder_counters::{CounterRow, Counters, OriginCounters, RouteCounters, Snapshot, TierCounters, Unit};
@@ -8,7 +8,7 @@ use larder_server::route_stats::{ConfigScopes, RouteScopes, ScopeSums, ServiceKi
 use larder_transport::Synthetic;
 use std::fmt::{Display, Write as _};
 
-/// The type of what is answered.
+/// The media type of the response.
 const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// The bounds of the buckets: these powers of two, in microseconds (16 µs to 67 s).
@@ -79,7 +79,7 @@ impl Admin {
     }
 }
 
-/// The text in the making.
+/// The text under construction.
 #[derive(Default)]
 struct MetricsText(String);
 
@@ -204,7 +204,7 @@ impl MetricsText {
     }
 }
 
-/// What a row is called here, and its type: the unit stands behind the rest of the name, `_total` behind a counter's.
+/// The name of a row here, and its type: the unit at the end, followed by `_total` for a counter.
 fn named(prefix: &str, row: &CounterRow) -> (String, &'static str) {
     let is = |unit, word: &str| row.unit == unit && matches!(word, "bytes" | "us" | "micros");
     let words = row.name.split('_').filter(|it| !is(Unit::Bytes, it) && !is(Unit::Micros, it));
@@ -228,7 +228,7 @@ impl Display for MicrosAsSeconds {
     }
 }
 
-/// A label's value as it stands between quotes.
+/// A label's value, escaped for quotes.
 fn escaped(value: &str) -> String {
     value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }

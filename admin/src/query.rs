@@ -1,4 +1,4 @@
-//! The query of a request to the admin: names and values, held against what the endpoint's row declares.
+//! The query of a request to the admin: names and values, validated against the endpoint's row.
 
 use larder_config::problem::nearest;
 use larder_server::input_error::InputError;
@@ -8,15 +8,15 @@ use larder_server::input_error::InputError;
 pub struct Parameter {
     /// Its name.
     pub name: &'static str,
-    /// What it may be.
+    /// Its type.
     pub kind: ParameterKind,
-    /// Whether the endpoint does nothing without it.
+    /// Whether it is required.
     pub required: bool,
-    /// A few words: what it is for.
+    /// A few words: its meaning.
     pub help: &'static str,
 }
 
-/// What a parameter may be.
+/// The type of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ParameterKind {
     /// Any text.
@@ -28,7 +28,7 @@ pub enum ParameterKind {
 }
 
 impl Parameter {
-    /// The endpoint does nothing without it.
+    /// Makes it required.
     #[must_use]
     pub const fn required(mut self) -> Self {
         self.required = true;
@@ -36,17 +36,17 @@ impl Parameter {
     }
 }
 
-/// A parameter that is any text.
+/// A parameter with any text.
 pub const fn text(name: &'static str, help: &'static str) -> Parameter {
     Parameter { name, kind: ParameterKind::Text, required: false, help }
 }
 
-/// A parameter that is a whole number.
+/// A whole-number parameter.
 pub const fn integer(name: &'static str, least: i64, most: i64, help: &'static str) -> Parameter {
     Parameter { name, kind: ParameterKind::Integer(least, most), required: false, help }
 }
 
-/// A parameter that is one of a few words.
+/// A parameter with one of a few words.
 pub const fn one_of(name: &'static str, words: &'static [&'static str], help: &'static str) -> Parameter {
     Parameter { name, kind: ParameterKind::OneOf(words), required: false, help }
 }
@@ -54,7 +54,7 @@ pub const fn one_of(name: &'static str, words: &'static [&'static str], help: &'
 /// The parameters in order: name and value, decoded (`+` is a space).
 ///
 /// # Errors
-/// One sentence: which one is not valid.
+/// One sentence: the invalid parameter.
 pub fn pairs(query: &str) -> Result<Vec<(String, String)>, InputError> {
     let pair = |it: &str| {
         let (name, value) = it.split_once('=').unwrap_or((it, ""));
@@ -70,7 +70,7 @@ pub fn pairs(query: &str) -> Result<Vec<(String, String)>, InputError> {
 /// Checks a query against the parameters of its endpoint.
 ///
 /// # Errors
-/// The first parameter that the endpoint does not know, does not take as it is, or misses.
+/// The first parameter that is unknown, invalid, or missing.
 pub fn check(parameters: &[Parameter], query: &str) -> Result<(), InputError> {
     let mut seen: Vec<String> = Vec::new();
     let pairs = pairs(query)?;
@@ -106,10 +106,10 @@ fn unknown(parameters: &[Parameter], name: String) -> InputError {
     InputError { detail: format!("The parameter {name:?} is unknown; {what}"), at: name }
 }
 
-/// Whether a value is what its parameter takes.
+/// Whether a value matches its parameter.
 ///
 /// # Errors
-/// What would be.
+/// A valid form.
 fn fits(parameter: &Parameter, value: &str) -> Result<(), String> {
     match parameter.kind {
         ParameterKind::Text => Ok(()),
@@ -122,7 +122,7 @@ fn fits(parameter: &Parameter, value: &str) -> Result<(), String> {
     }
 }
 
-/// `None` where it is no UTF-8, or a `%` is not followed by two hexadecimal digits.
+/// `None` if it is not UTF-8, or a `%` is not followed by two hexadecimal digits.
 fn decoded(text: &str) -> Option<String> {
     let mut bytes = text.bytes();
     let mut out = Vec::with_capacity(text.len());

@@ -1,4 +1,4 @@
-//! What the endpoints of this folder take and give, as JSON schemas; a subject with many of them has its own beside it.
+//! JSON schemas of requests and responses of the endpoints; a subject with many of them has its own file.
 
 /// `GET /api/v1/openapi.json`.
 pub const DESCRIPTION: &str = r#"{"type":"object","required":["openapi","info","security","paths","components"],"properties":{
@@ -20,7 +20,7 @@ pub const LINK: &str = r#"{"type":"object","required":["link","code","expires"],
 /// `POST /api/v1/logout`.
 pub const ENDED: &str = r#"{"type":"object","required":["ended"],"properties":{"ended":{"type":"integer"}}}"#;
 
-/// How long something took, of a histogram.
+/// A histogram of durations.
 macro_rules! latency {
     () => {
         r#"{"type":"object","required":["count","sum_us","max_us","p50_us","p90_us","p99_us","p999_us","buckets"],"properties":{
@@ -30,7 +30,7 @@ macro_rules! latency {
     };
 }
 
-/// How the node stands to the others of its fleet.
+/// The state of the node in its fleet.
 macro_rules! nodes {
     () => {
         r#"{"type":["object","null"],"description":"how the node stands to the others of its fleet; null without one","required":["in_sync","servers","followed","lease_left_ms","say"],
@@ -38,7 +38,7 @@ macro_rules! nodes {
     };
 }
 
-/// How an origin is: the properties.
+/// The state of an origin: the properties.
 macro_rules! origin {
     () => {
         r#""name":{"type":"string"},
@@ -108,26 +108,26 @@ pub const ORIGINS: &str = concat!(
     r#"}}}}}"#
 );
 
-/// One origin that was drained or put back.
+/// One origin that was drained or restored.
 pub const ORIGIN: &str = concat!(
     r#"{"type":"object","required":["name","state","drained_by","in_flight","ejections","routes_without"],"properties":{"#,
     origin!(),
     r#","routes_without":{"type":"array","description":"those of its routes of which every origin is drained","items":{"type":"string"}}}}"#
 );
 
-/// The request that is asked about.
+/// The question to explain.
 pub const QUESTION: &str = r#"{"type":"object","additionalProperties":false,"properties":{
 "url":{"type":"string"},"method":{"type":"string"},"id":{"type":"string","description":"id of a past request; without other fields"},
 "headers":{"type":"array","items":{"type":"array","minItems":2,"maxItems":2,"items":{"type":"string"}}}}}"#;
 
-/// The rules that were asked, in their order.
+/// The evaluated rules, in their order.
 macro_rules! rules {
     () => {
         r#"{"type":"array","items":{"type":"object","required":["rule","outcome"],"properties":{"source":{"type":"string"},"rule":{"type":"string"},"evidence":{"type":"string"},"outcome":{"type":"string","enum":["passed","decided"]},"where":{"type":"array","items":{"type":"string"}}}}}"#
     };
 }
 
-/// What is explained.
+/// The explanation.
 pub const EXPLANATION: &str = concat!(
     r#"{"type":"object","required":["verdict"],"properties":{
 "site":{"type":"integer"},"route":{"type":"string"},
@@ -157,17 +157,17 @@ pub const EXPLANATION: &str = concat!(
 "verdict":{"type":"object","required":["name","sentence"],"properties":{"name":{"type":"string"},"sentence":{"type":"string"},"status":{"type":["integer","null"]}}}}}"#
 );
 
-/// What is purged.
+/// The purge.
 pub const PURGE: &str = r#"{"type":"object","additionalProperties":false,"properties":{
 "url":{"type":"string"},"prefix":{"type":"string"},"tag":{"type":"string"},"where":{"type":"string"},"all":{"type":"boolean"},
 "soft":{"type":"boolean"},"validate":{"type":"boolean"},"hard":{"type":"boolean"},"host":{"type":"string"},"wait":{"type":"boolean"}}}"#;
 
-/// What became of it.
+/// Its result.
 pub const PURGED: &str = r#"{"type":"object","required":["seq","scope","strength","complete","receipts"],"properties":{
 "seq":{"type":"integer"},"scope":{"type":"object","description":"the target of the purge, under its kind: url, prefix, tag, where or all","additionalProperties":true},"strength":{"type":"string"},"complete":{"type":"boolean"},
 "receipts":{"type":"array","items":{"type":"object","required":["of","state"],"properties":{"of":{"type":"string"},"state":{"type":"string","enum":["applied","logged","unresponsive","uncertain"]},"detail":{"type":"string"},"count":{"type":"integer","description":"responses in this tier that the purge matched; if they were not counted, detail gives the reason"},"count_is_exact":{"type":"boolean","description":"false: counting ended there, and the purge matched more"}}}}}}"#;
 
-/// An overlay, as it is told.
+/// An overlay.
 macro_rules! overlay {
     () => {
         r#"{"type":"object","required":["uri","status","bytes","set_at","expires","hits","by"],"properties":{
@@ -196,14 +196,14 @@ pub const TRACES: &str = r#"{"type":"object","required":["sampling","stages","tr
 "id":{"type":"string"},"start_us":{"type":"integer"},"route":{"type":"string"},"method":{"type":"string"},"url":{"type":"string"},
 "status":{"type":"integer"},"bytes":{"type":"integer"},"cache":{"type":"string"},"total_us":{"type":"integer"},"stages":{"type":"object","additionalProperties":{"type":"integer"}}}}}}}"#;
 
-/// How often a route is traced.
+/// The sampling rate of a route.
 pub const EVERY: &str = r#"{"type":"object","additionalProperties":false,"required":["route","every"],"properties":{
 "route":{"type":"string","description":"the name of a route, or \"*\" for all"},
 "every":{"type":"integer","minimum":0,"maximum":4294967295,"description":"traces one of this many requests; 0 disables tracing"},
 "for":{"type":"integer","minimum":0,"maximum":86400,"description":"seconds for which at least this rate applies, across reloads and with other owners; 0 ends it now; default: until the next reload or restart"},
 "owner":{"type":"string","description":"with for: an owner name of at most 64 bytes; the same owner renews or ends it, and of several owners the highest rate applies"}}}"#;
 
-/// How often every route is traced.
+/// The sampling rates of all routes.
 pub const SAMPLING: &str = r#"{"type":"object","required":["sampling","until"],"properties":{
 "sampling":{"type":"array","items":{"type":"object","required":["route","every"],"properties":{"route":{"type":"string"},"every":{"type":"integer"},
 "for":{"type":"integer","description":"seconds for which a recording sets this rate; absent if the rate is permanent"},

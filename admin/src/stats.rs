@@ -1,5 +1,5 @@
-//! The statistics as JSON: everything that is counted, by all that it is counted of. What memory is used for is in `memory`,
-//! the same for Prometheus in `prometheus`; what the names mean, in docs/statistics.md.
+//! The statistics as JSON: all counters, by all their scopes. Memory is in `memory`, the same for Prometheus in
+//! `prometheus`; the names are documented in docs/statistics.md.
 
 use super::{Admin, AdminResponse};
 use larder_counters::{CounterRow, Counters, OriginCounters, RouteCounters, Snapshot, TierCounters};
@@ -9,7 +9,7 @@ use larder_stdx::clock;
 use larder_store::disk;
 use serde_json::{Map, Value, json};
 
-/// The version of the JSON: another one where a reader of this one would misread it.
+/// The version of the JSON: increased by incompatible changes.
 const VERSION: u64 = 2;
 
 impl Admin {
@@ -38,7 +38,7 @@ impl Admin {
             "routes": routes_json(scopes, &routes),
             "tiers": self.tiers_json(scopes),
             "origins": origins(scopes),
-            // Those of the tiers: a reload loses nothing of them.
+            // Those of the tiers: a reload keeps all of them.
             "saved": { "origin_us": scopes.tiers().iter().map(|it| value(TierCounters::TABLE, it, "saved_us")).sum::<u64>() },
             "memory": self.memory().json(),
             "ram": {
@@ -163,7 +163,7 @@ fn origins(scopes: &ConfigScopes) -> Vec<Value> {
     scopes.origins.iter().enumerate().map(one).collect()
 }
 
-/// How one origin is.
+/// The state of one origin.
 pub(super) fn origin_json(it: &OriginScopes) -> Value {
     let state = it.state();
     let left = match state {
@@ -176,7 +176,7 @@ pub(super) fn origin_json(it: &OriginScopes) -> Value {
     })
 }
 
-/// One value, by its name; zero where the table has none of it.
+/// One value, by its name; zero if the table lacks it.
 fn value(table: &[CounterRow], values: &[u64], name: &str) -> u64 {
     table.iter().zip(values).find(|it| it.0.name == name).map_or(0, |it| *it.1)
 }

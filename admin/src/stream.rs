@@ -1,5 +1,5 @@
-//! `GET /api/v1/stream`: sends the live stream of finished requests to one who listens, as server-sent events. What is
-//! told, and to whom, is in `observe/stream`.
+//! `GET /api/v1/stream`: sends the live stream of finished requests to one listener, as server-sent events. The records
+//! and the filter are in `observe/stream`.
 
 use super::{Admin, AdminRequest, AdminResponse, problem_at};
 use bytes::Bytes;
@@ -9,14 +9,14 @@ use larder_semantics::expression::{Expression, ExpressionSubject};
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// A quiet stream says this often that it is there.
+/// The interval of heartbeats in a quiet stream.
 const HEARTBEAT: Duration = Duration::from_secs(10);
 
-/// No further record is put into a piece of so many bytes: some of them wait for each who listens.
+/// A piece of this many bytes gets no further record: some pieces wait for each listener.
 const PIECE: usize = 16 << 10;
 
 impl Admin {
-    /// Listens for whoever asked.
+    /// Opens the stream for a client.
     pub(super) fn stream(&self, asked: AdminRequest<'_>) -> AdminResponse {
         let filter = match asked.query_value("filter") {
             None => None,
@@ -42,7 +42,7 @@ impl Admin {
     }
 }
 
-/// Sends what is told, until either side ends it.
+/// Sends records, until either side ends the stream.
 async fn send(mut from: Listening, to: mpsc::Sender<Bytes>, sum: HeapSum) {
     let mut heartbeat = tokio::time::interval(HEARTBEAT);
     let mut over = from.over.clone();

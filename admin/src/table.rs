@@ -1,7 +1,7 @@
-//! Every endpoint of the admin, declared once: its method, its path, what it takes and gives, what it does. Nothing is
-//! answered that is not a row here, and docs/generated/openapi.json is made of the rows.
+//! Every endpoint of the admin, declared once: its method, its path, its request and response, its function. Only these
+//! rows are served, and docs/generated/openapi.json is generated from them.
 //!
-//! A new endpoint is one row, in the short form `row(METHOD, PATH, SUMMARY, RUN)` with what it has besides:
+//! A new endpoint is one row, in the short form `row(METHOD, PATH, SUMMARY, RUN)` with its options:
 //!
 //! ```text
 //! row("GET", "/api/v1/things", "Things that are.", |it, asked| Box::pin(async move { it.things(asked) }))
@@ -12,10 +12,11 @@
 //! row("PUT", "/api/v1/things", ..).takes(THING).most(1 << 20).gives(THINGS).example("", r#"{"name":"a"}"#)
 //! ```
 //!
-//! A row needs the token unless it is `.open()`; it is a write, which the audit log tells of, unless it is a `GET` or
-//! `.reads()`. What it `takes` is checked before it runs, and handed to it as `asked.json`: a name that is not in the schema
-//! is refused, and the schema's `description` says what is missing. `takes_any` and `gives_any` are for bodies that are not JSON, `events` for streams of events. What is in
-//! the query is read with `asked.query_value("limit")`: decoded, and checked against its row.
+//! A row needs the token unless it is `.open()`; it is a write, which the audit log records, unless it is a `GET` or
+//! `.reads()`. The body of `takes` is validated before the function runs, and passed to it as `asked.json`: a name
+//! outside of the schema is rejected, and the schema's `description` is the text for a missing one. `takes_any` and
+//! `gives_any` are for bodies that are not JSON, `events` for streams of events. The query is read with
+//! `asked.query_value("limit")`: decoded, and validated against its row.
 
 use super::objects;
 use super::query::{Parameter, integer, one_of, text};
@@ -30,83 +31,83 @@ use larder_semantics::policy::LONGEST_LIFETIME;
 use std::future::Future;
 use std::pin::Pin;
 
-/// Bytes of a body that an endpoint reads at most, where its row says nothing else.
+/// The default limit of a request body, bytes.
 pub const BODY: usize = 64 * 1024;
 
-/// Bytes of a page that is put over another, at most; `admin.overlay_size` bounds all of them together.
+/// The most bytes of an overlay page; `admin.overlay_size` limits all of them together.
 pub const OVERLAY: usize = 32 << 20;
 
-/// Bytes of a request about a configuration at most.
+/// The most bytes of a request about a configuration.
 pub const CONFIG: usize = 1 << 20;
 
 type Running<'a> = Pin<Box<dyn Future<Output = AdminResponse> + 'a>>;
 
 /// One row of the table.
 pub struct Endpoint {
-    /// The method; `GET` answers `HEAD`, too.
+    /// The method; `GET` includes `HEAD`.
     pub method: &'static str,
-    /// The path. `{name}` at its end stands for the rest of the path, which is not empty.
+    /// The path. `{name}` at its end matches the rest of the path, which is not empty.
     pub path: &'static str,
-    /// One line: what it does.
+    /// One line: its purpose.
     pub summary: &'static str,
-    /// Bytes of a body at most.
+    /// The most bytes of a body.
     pub body: usize,
-    /// Whether it is there only where tests move the clock.
+    /// Whether it exists only if tests move the clock.
     pub for_tests: bool,
-    /// Who is answered.
+    /// The required access.
     pub needs: EndpointAccess,
-    /// What it does to larder.
+    /// Its effect on larder.
     pub effect: Effect,
-    /// What the query may hold.
+    /// The parameters of the query.
     pub query: &'static [Parameter],
-    /// Whether the query is part of the path's `{name}`, whatever it holds.
+    /// Whether the query is part of the path's `{name}`, with any content.
     pub free_query: bool,
-    /// What its body is; `None` where it is not looked at.
+    /// The type of its body; `None` if it is ignored.
     pub takes: Option<Content>,
-    /// What its answer with 200 is.
+    /// The type of its response with 200.
     pub gives: Content,
-    /// A query and a body that are well-formed.
+    /// A well-formed query and body.
     pub example: Option<(&'static str, &'static str)>,
-    /// Does it.
+    /// Its function.
     pub run: for<'a> fn(&'a Admin, AdminRequest<'a>) -> Running<'a>,
 }
 
-/// Who is answered.
+/// The required access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndpointAccess {
     /// Clients that send the token or a session's.
     Token,
-    /// Every client that names this admin in `Host`, and no page of another web origin.
+    /// Every client that names this admin in `Host`, except pages of another web origin.
     Named,
-    /// Every client, whatever its `Host` or without one: monitors ask by the address of a load balancer, or over HTTP/1.0.
+    /// Every client, with any `Host` or none: monitors use the address of a load balancer, or HTTP/1.0.
     Every,
 }
 
-/// What an endpoint does to larder.
+/// The effect of an endpoint on larder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Nothing.
+    /// None.
     Reads,
-    /// Something: the audit log tells of it.
+    /// A change: recorded in the audit log.
     Writes,
 }
 
-/// What a body is.
+/// The type of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
     /// JSON of this schema.
     Json(&'static str),
     /// Bytes of this media type.
     Any(&'static str),
-    /// Server-sent events; this says which.
+    /// Server-sent events, with their description.
     Events(&'static str),
 }
 
-/// What a path and a method lead to.
+/// The result of a lookup by path and method.
 pub enum EndpointMatch<'a> {
-    /// This row, with what stands for its `{name}`.
+    /// This row, with the value of its `{name}`.
     Endpoint(&'static Endpoint, Option<&'a str>),
-    /// The path has endpoints, but none of this method.
+    /// The path has endpoints, but none with this method.
     OtherMethod,
     /// The path has none.
     Nothing,
@@ -117,14 +118,14 @@ const URI: Parameter = text("uri", "/PATH for every host, or http://HOST/PATH fo
 const ORIGIN: Parameter =
     text("origin", "its address as in proxy.to, such as http://10.0.0.2:8000").required();
 
-/// What says what is put where.
+/// The parameters of an overlay's target.
 const OVER: &[Parameter] = &[
     URI,
     integer("ttl", 1, LONGEST_LIFETIME as i64, "seconds until it expires; default: never"),
     integer("status", 200, 599, "200, or 400 to 599"),
 ];
 
-/// A schema that everything fits.
+/// A schema that permits everything.
 const ANYTHING: &str = "{}";
 
 const fn row(
@@ -161,86 +162,86 @@ impl Endpoint {
         self
     }
 
-    /// Needs neither the token nor a `Host`: its answer says nothing that a page of another origin may not read.
+    /// Needs neither the token nor a `Host`: its answer has nothing that a page of another origin may not read.
     const fn open_by_any_name(mut self) -> Self {
         self.needs = EndpointAccess::Every;
         self
     }
 
-    /// Changes nothing, though it is no `GET`.
+    /// Marks it as reading, although it is not a `GET`.
     const fn reads(mut self) -> Self {
         self.effect = Effect::Reads;
         self
     }
 
-    /// Changes something, though it is a `GET`.
+    /// Marks it as writing, although it is a `GET`.
     const fn writes(mut self) -> Self {
         self.effect = Effect::Writes;
         self
     }
 
-    /// Is there only where tests move the clock.
+    /// Makes it exist only if tests move the clock.
     const fn for_tests(mut self) -> Self {
         self.for_tests = true;
         self
     }
 
-    /// Reads a body of so many bytes.
+    /// Sets the most bytes of its body.
     const fn most(mut self, bytes: usize) -> Self {
         self.body = bytes;
         self
     }
 
-    /// Knows these parameters of the query, and no others.
+    /// Sets the permitted parameters of the query.
     const fn query(mut self, parameters: &'static [Parameter]) -> Self {
         self.query = parameters;
         self
     }
 
-    /// Takes the query as part of its path's `{name}`.
+    /// Makes the query part of its path's `{name}`.
     const fn free_query(mut self) -> Self {
         self.free_query = true;
         self
     }
 
-    /// Takes JSON of this schema.
+    /// Sets the JSON schema of its body.
     const fn takes(mut self, schema: &'static str) -> Self {
         self.takes = Some(Content::Json(schema));
         self
     }
 
-    /// Takes bytes of this media type.
+    /// Sets the media type of its body.
     const fn takes_any(mut self, media: &'static str) -> Self {
         self.takes = Some(Content::Any(media));
         self
     }
 
-    /// Gives JSON of this schema.
+    /// Sets the JSON schema of its response.
     const fn gives(mut self, schema: &'static str) -> Self {
         self.gives = Content::Json(schema);
         self
     }
 
-    /// Gives bytes of this media type.
+    /// Sets the media type of its response.
     const fn gives_any(mut self, media: &'static str) -> Self {
         self.gives = Content::Any(media);
         self
     }
 
-    /// Gives server-sent events, which this tells of.
+    /// Makes it a stream of server-sent events, with this description.
     const fn events(mut self, which: &'static str) -> Self {
         self.gives = Content::Events(which);
         self
     }
 
-    /// May be asked with this query and this body.
+    /// Sets an example of its query and body.
     const fn example(mut self, query: &'static str, body: &'static str) -> Self {
         self.example = Some((query, body));
         self
     }
 }
 
-/// The endpoints. Where several fit a path, the first does.
+/// The endpoints. If several match a path, the first counts.
 #[rustfmt::skip]
 pub static ENDPOINTS: &[Endpoint] = &[
     row("GET", "/", "The page.", |it, asked| Box::pin(async move { it.page(asked) })).open().gives_any("text/html"),
@@ -310,7 +311,7 @@ pub fn find<'a>(method: &str, path: &'a str) -> EndpointMatch<'a> {
     found
 }
 
-/// Whether `path` is what `pattern` says, with what stands for its `{name}`.
+/// Whether `path` matches `pattern`, with the value of its `{name}`.
 fn fits<'a>(pattern: &str, path: &'a str) -> Option<Option<&'a str>> {
     match pattern.split_once('{') {
         None => (pattern == path).then_some(None),

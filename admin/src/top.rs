@@ -1,27 +1,27 @@
-//! `GET /api/v1/top` and `POST /api/v1/top/reset`: the URLs that weigh most. How they are counted is in `observe/top`.
+//! `GET /api/v1/top` and `POST /api/v1/top/reset`: the heaviest URLs. Counting is in `observe/top`.
 
 use super::{Admin, AdminRequest, AdminResponse, problem};
 use larder_counters::top::{self, Heavy, TopOrder};
 use larder_observe::top::HTTPS;
 use serde_json::{Value, json};
 
-/// Entries where `limit` is not given.
+/// The default number of entries.
 const LIMIT: usize = 50;
 
-/// What `GET /api/v1/top` gives.
+/// The response of `GET /api/v1/top`.
 pub const TOP: &str = r#"{"type":"object","required":["by","total","since","complete","entries"],"properties":{
     "by":{"type":"string"},"total":{"type":"integer"},"since":{"type":"integer"},"complete":{"type":"boolean"},
     "entries":{"type":"array","items":{"type":"object","required":["url","value","error"],"properties":{
         "url":{"type":"string"},"value":{"type":"integer"},"error":{"type":"integer"}}}}}}"#;
 
-/// What `POST /api/v1/top/reset` gives.
+/// The response of `POST /api/v1/top/reset`.
 pub const TOP_RESET: &str =
     r#"{"type":"object","required":["since"],"properties":{"since":{"type":"integer"}}}"#;
 
 impl Admin {
     /// The heaviest.
     pub(super) async fn top(&self, asked: AdminRequest<'_>) -> AdminResponse {
-        // What they may be was held against the row in `table`.
+        // Their values were validated against the row in `table`.
         let by = asked.query_value("by").and_then(|it| TopOrder::named(&it)).unwrap_or(TopOrder::Requests);
         let limit = asked.query_value("limit").and_then(|it| it.parse().ok()).unwrap_or(LIMIT);
         let copies = self.tops.copies(by).await;
@@ -36,7 +36,7 @@ impl Admin {
         )
     }
 
-    /// Counts anew.
+    /// Resets the counts.
     pub(super) async fn forget_top(&self) -> AdminResponse {
         match self.tops.forget().await {
             true => AdminResponse::Json(200, json!({ "since": self.tops.since() })),

@@ -1,4 +1,4 @@
-//! Traces: the latest, as they come, and how often they are taken.
+//! The endpoints of traces: the latest, the stream of new ones, and the sampling rates.
 
 use super::{Admin, AdminRequest, AdminResponse, problem, problem_at, query};
 use bytes::Bytes;
@@ -12,13 +12,13 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// Traces that are listed where nobody says how many.
+/// The default number of listed traces.
 const LIMIT: usize = 200;
-/// Traces that are listed at most.
+/// The most listed traces.
 const MOST: usize = 4096;
-/// So often something is sent where nothing happens.
+/// The interval of heartbeats in a quiet stream.
 const HEARTBEAT: Duration = Duration::from_secs(10);
-/// Bytes of the name of one who has a lease, at most.
+/// The most bytes of the name of a lease's owner.
 const OWNER: usize = 64;
 /// Events that may wait for the connection.
 const EVENTS: usize = 16;
@@ -47,7 +47,8 @@ impl Admin {
         AdminResponse::Json(200, json!({ "sampling": self.sampling(), "stages": stages, "traces": traces }))
     }
 
-    /// `PUT /api/v1/traces/sampling`: holds until the next reload or restart; or, beside that, for as many seconds as it says.
+    /// `PUT /api/v1/traces/sampling`: in force until the next reload or restart; or additionally for the given number of
+    /// seconds.
     pub(super) fn set_sampling(&self, asked: &AdminRequest<'_>) -> AdminResponse {
         let route = asked.json["route"].as_str().unwrap_or_default();
         let every = asked.json["every"].as_u64().and_then(|it| u32::try_from(it).ok()).unwrap_or(0);
@@ -81,7 +82,7 @@ impl Admin {
             }
             Some(seconds) => {
                 let until = Monotonic(clock::monotonic_now().0.saturating_add(seconds.saturating_mul(1000)));
-                // What is over takes no place.
+                // Expired leases take no room.
                 sampling.look(clock::monotonic_now());
                 if sampling.lease(route, &TraceLease { owner: owner.into(), every, until }) == Leased::NoRoom
                 {
@@ -112,7 +113,7 @@ impl Admin {
         AdminResponse::Events(receiver)
     }
 
-    /// The refusal of a route that there is not.
+    /// The rejection of an unknown route.
     fn unknown_route(&self, route: &str) -> Option<AdminResponse> {
         let names: Vec<String> = self.traces.sampling.rates().into_iter().map(|it| it.route).collect();
         let known = names.iter().any(|it| it == route);
@@ -135,7 +136,7 @@ impl Admin {
     }
 }
 
-/// Makes events of what comes, until the client is gone.
+/// Sends traces as events, until the client is gone.
 async fn forward(mut following: Following, events: mpsc::Sender<Bytes>, sum: HeapSum) {
     let mut beat = tokio::time::interval(HEARTBEAT);
     loop {

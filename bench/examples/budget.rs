@@ -1,4 +1,4 @@
-//! What is resident while pages of mixed sizes change below many clients, and what each answer costs: larder with any mixture of tiers and
+//! Resident memory and the cost of each answer while pages of mixed sizes change under many clients: larder with any mixture of tiers and
 //! with slow readers, or Varnish or HAProxy with as much memory. Every answer is compared byte for byte, and the hit ratio is counted at the origin.
 //!
 //! `cargo run --profile trial -p larder-bench --example budget -- --seconds 600`, and `--help`.

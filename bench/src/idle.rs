@@ -1,4 +1,4 @@
-//! What a connection that waits costs: resident bytes each, and what it does to the others.
+//! The cost of idle connections: resident bytes of each, and the effect on other connections.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::thread::sleep;

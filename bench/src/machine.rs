@@ -1,4 +1,4 @@
-//! What a reader must know of the machine: processor, kernel, versions, and how much of it others used.
+//! The facts about the machine that a reader needs: processor, kernel, versions, and its use by other processes.
 
 use std::fs;
 use std::process::Command;

@@ -1,7 +1,7 @@
-//! Runs larder beside its peers and writes the figures; nothing of the server is here.
+//! Runs larder and its peers and writes the figures; this crate has no part of the server.
 //!
-//! Servers run on core 0, the load generator and the origins on core 1. The lanes of a case take turns,
-//! so that a drift of the machine meets all of them. See `docs/benchmarks.md`.
+//! Servers run on core 0, the load generator and the origins on core 1. The lanes of a case take turns, so that a drift
+//! of the machine affects all of them. See `docs/benchmarks.md`.
 
 use std::fs;
 use std::path::{Path, PathBuf};

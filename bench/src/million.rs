@@ -1,5 +1,5 @@
-//! What a purge of a million responses costs: the call, and hits of other keys until the memory is back. Those should be
-//! nothing; memory may take its time.
+//! The cost of a purge of a million responses: for the call, and for hits of other keys until the memory is freed. Hits
+//! should not be affected; freeing may take its time.
 
 use std::fs;
 use std::io::{Read, Write};

@@ -1,8 +1,8 @@
-//! What becomes of a server whose application is asked for several times more than it can do: hits and misses come at a
-//! given rate, whether or not answers come (an open loop), and what is not answered within a second has come for nobody.
+//! A server whose application gets several times more requests than it can answer. Hits and misses arrive at a given
+//! rate, independently of answers (an open loop), and an answer after more than a second counts as missing.
 //!
-//! The application answers a fixed number of requests at once, each in a fixed time; the rest wait within it, first come
-//! first served, as with any pool of processes. So what it can do is known, and a load is a multiple of it.
+//! The application answers a fixed number of requests at once, each in a fixed time; further ones wait in order of
+//! arrival, as with any pool of processes. So its capacity is known, and a load is a multiple of it.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;

@@ -1,7 +1,6 @@
 //! A server under measurement: started on one core, its CPU time and memory read, ended by its id.
 //!
-//! All numbers come from `/proc` and cover the process, its threads and its descendants. What to start is
-//! decided in `servers`.
+//! All numbers come from `/proc` and cover the process, its threads and its descendants. `servers` has the command lines.
 
 use std::fs::{self, File};
 use std::io;

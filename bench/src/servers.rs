@@ -1,7 +1,7 @@
-//! What is measured: larder, its peers and the limit program, each with the files of its best configuration.
+//! The measured servers: larder, its peers and the limit program, each with the files of its best configuration.
 //!
-//! "Best" means: no access log, one worker on one core, no limit that ends a connection early, everything
-//! that is asked for in memory. Nothing is started here.
+//! "Best" means: no access log, one worker on one core, no limit that ends a connection early, all requested content in
+//! memory. This module starts no server.
 
 use std::fs;
 use std::path::{Path, PathBuf};

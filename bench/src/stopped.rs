@@ -1,4 +1,4 @@
-//! What a memcached that is stopped does to pages that lie on the others: it should be nothing.
+//! The effect of a stopped memcached on pages that are on other servers: there should be none.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};

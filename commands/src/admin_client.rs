@@ -29,7 +29,8 @@ pub const ADDRESS: &str = "LARDER_ADMIN";
 /// Selects the larder to contact: the admin named by `--admin`; the larder that runs with the file of `-c`; the one in
 /// [`ADDRESS`]; on this machine the one that serves the port of `authority`, or the only one.
 ///
-/// # Errors One sentence: there is none, or the choice is ambiguous.
+/// # Errors
+/// One sentence: there is none, or the choice is ambiguous.
 pub fn admin(named: Option<&Ask>, authority: Option<&str>) -> Result<Listen, String> {
     match named {
         Some(Ask::At(address)) => return Ok(address.clone()),
@@ -51,7 +52,8 @@ static OF_VARIABLE: AtomicBool = AtomicBool::new(false);
 
 /// The address in [`ADDRESS`], if set.
 ///
-/// # Errors It is not an address.
+/// # Errors
+/// It is not an address.
 pub fn named_by_variable() -> Result<Option<Listen>, String> {
     let Some(text) = std::env::var_os(ADDRESS).filter(|it| !it.is_empty()) else { return Ok(None) };
     let text = text.to_string_lossy();
@@ -106,7 +108,8 @@ pub fn check_configuration(file: &Path) -> Result<(), String> {
 
 /// Sends a POST request, and returns the response of a successful one.
 ///
-/// # Errors One sentence: no server listens there, or the error of the response.
+/// # Errors
+/// One sentence: no server listens there, or the error of the response.
 pub fn post(admin: &Listen, path: &str, body: &Value, patience: Duration) -> Result<Value, String> {
     told(admin, exchange(admin, patience, "POST", path, &body.to_string()))
 }
@@ -140,21 +143,24 @@ fn told(admin: &Listen, answer: std::io::Result<(u16, String)>) -> Result<Value,
 
 /// Sends a GET request, and returns the response of a successful one.
 ///
-/// # Errors As [`post`].
+/// # Errors
+/// As [`post`].
 pub fn get(admin: &Listen, path: &str, patience: Duration) -> Result<Value, String> {
     told(admin, exchange(admin, patience, "GET", path, ""))
 }
 
 /// Sends a PUT request with `body`, and returns the response of a successful one.
 ///
-/// # Errors As [`post`].
+/// # Errors
+/// As [`post`].
 pub fn put(admin: &Listen, path: &str, body: &Value, patience: Duration) -> Result<Value, String> {
     told(admin, exchange(admin, patience, "PUT", path, &body.to_string()))
 }
 
 /// Sends a body of any type, or none, and returns the response of a successful request.
 ///
-/// # Errors As [`post`].
+/// # Errors
+/// As [`post`].
 pub fn send(
     admin: &Listen,
     (method, path): (&str, &str),
@@ -208,7 +214,8 @@ const EVENT: usize = 4 << 20;
 impl ServerEvents {
     /// Opens the stream.
     ///
-    /// # Errors No larder responds, or it rejects the request.
+    /// # Errors
+    /// No larder responds, or it rejects the request.
     pub fn open(admin: &Listen, path: &str) -> Result<Self, StreamRefusal> {
         let other = |error| StreamRefusal::Other(nobody(admin, &error));
         let (status, mut from) = begin(admin, SILENCE, ("GET", path), None).map_err(other)?;
@@ -318,7 +325,8 @@ enum AdminProbe {
 
 /// Every larder with a run file; without any, every one whose admin has one of the default ports.
 ///
-/// # Errors There are some, and all of them reject the token.
+/// # Errors
+/// There are some, and all of them reject the token.
 fn running() -> Result<Vec<RunningLarder>, String> {
     let told: Vec<RunningLarder> = run_file::find().iter().map(RunningLarder::of).collect();
     if !told.is_empty() {

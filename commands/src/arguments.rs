@@ -7,7 +7,8 @@ use std::path::Path;
 
 /// Whether the files of a command exist and are valid, and the variable for the admin is well-formed.
 ///
-/// # Errors One sentence with the error.
+/// # Errors
+/// One sentence with the error.
 pub fn check(command: &Command) -> Result<(), String> {
     let ask = match command {
         Command::Explain(it) => it.ask.as_ref(),

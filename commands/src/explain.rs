@@ -15,7 +15,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Sends the question and returns the answer as JSON.
 ///
-/// # Errors One sentence: no larder listens there, the question is malformed, or the answer is.
+/// # Errors
+/// One sentence: no larder listens there, the question is malformed, or the answer is.
 pub fn ask(question: &Explain) -> Result<Value, String> {
     if let Some(id) = &question.id {
         let admin = admin_client::admin(question.ask.as_ref(), None)?;

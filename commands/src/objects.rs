@@ -27,7 +27,8 @@ const LEAST: usize = 16;
 /// Requests one page. The disk is searched a part at a time: this continues until the page is full, everything was
 /// searched, or `LOOKING` has passed.
 ///
-/// # Errors One sentence: no larder responds, or the query is malformed.
+/// # Errors
+/// One sentence: no larder responds, or the query is malformed.
 pub fn ask(asked: &Objects) -> Result<Value, String> {
     let admin = admin_client::admin(asked.ask.as_ref(), None)?;
     let limit =

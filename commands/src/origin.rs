@@ -12,7 +12,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The response: all origins, or the one that was drained or restored.
 ///
-/// # Errors One sentence: no larder responds, or it has no such origin.
+/// # Errors
+/// One sentence: no larder responds, or it has no such origin.
 pub fn ask(order: &OriginOrder) -> Result<Value, String> {
     let admin = admin_client::admin(order.ask.as_ref(), None)?;
     let (method, origin, deed) = match &order.what {

@@ -19,7 +19,8 @@ const LARGEST: u64 = 32 << 20;
 
 /// The response: the overlays concerned, as in the API.
 ///
-/// # Errors One sentence: the file cannot be read, no larder responds, or the overlay is rejected.
+/// # Errors
+/// One sentence: the file cannot be read, no larder responds, or the overlay is rejected.
 pub fn ask(order: &OverlayCommand) -> Result<Value, String> {
     const PATH: &str = "/api/v1/overlays";
     let query = |uri: &str| format!("{PATH}?uri={}", admin_client::encoded(uri));

@@ -11,7 +11,8 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Sends each purge in turn; returns all responses.
 ///
-/// # Errors One sentence: no larder responds, or a purge is malformed. Those before it are done.
+/// # Errors
+/// One sentence: no larder responds, or a purge is malformed. Those before it are done.
 pub fn ask(order: &PurgeCommand) -> Result<Value, String> {
     let admin = admin_client::admin(order.ask.as_ref(), order.authority.as_deref())?;
     let mut answers = Vec::new();

@@ -14,7 +14,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The statistics, as in the admin API.
 ///
-/// # Errors One sentence: no larder responds, or it rejects the token.
+/// # Errors
+/// One sentence: no larder responds, or it rejects the token.
 pub fn ask(order: &Stats) -> Result<Value, String> {
     let admin = admin_client::admin(order.ask.as_ref(), None)?;
     admin_client::get(&admin, "/api/v1/stats", PATIENCE)

@@ -102,7 +102,8 @@ impl Sections {
 
 /// Applies all edits in order; if one fails there is no result.
 ///
-/// # Errors One sentence: the text is not TOML, the path does not exist, or the edit is not possible automatically.
+/// # Errors
+/// One sentence: the text is not TOML, the path does not exist, or the edit is not possible automatically.
 pub fn apply(text: &str, edits: &[Edit]) -> Result<String, String> {
     let (mark, text) = match text.strip_prefix('\u{feff}') {
         Some(rest) => ("\u{feff}", rest),

@@ -158,7 +158,8 @@ pub enum ConfigValue {
 impl ValueKind {
     /// Parses a value in the notation of a flag or a default: lists are separated by commas.
     ///
-    /// # Errors The allowed values.
+    /// # Errors
+    /// The allowed values.
     pub fn parse(&self, text: &str) -> Result<ConfigValue, String> {
         let value = match *self {
             ValueKind::Bool => text.parse().ok().map(ConfigValue::Bool),
@@ -198,7 +199,8 @@ impl ValueKind {
 
     /// Parses a list of separate members, as from a TOML array.
     ///
-    /// # Errors The allowed values.
+    /// # Errors
+    /// The allowed values.
     pub fn parse_list<'a>(&self, texts: impl Iterator<Item = &'a str>) -> Result<ConfigValue, String> {
         match *self {
             ValueKind::List(form) => list(form, texts),

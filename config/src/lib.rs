@@ -123,7 +123,8 @@ impl Config {
     /// Returns the configuration if a larder could start with it. Not for a running one: its disk may be missing for a
     /// time.
     ///
-    /// # Errors The obstacles.
+    /// # Errors
+    /// The obstacles.
     pub fn fit(mut self) -> Result<Self, Rejected> {
         let beyond = machine::beyond(&self);
         self.warnings.extend(beyond);
@@ -413,7 +414,8 @@ impl Config {
 
     /// Reads and checks a file, with `flags` overriding it.
     ///
-    /// # Errors All its errors.
+    /// # Errors
+    /// All its errors.
     pub fn load(path: &Path, flags: &[Setting]) -> Result<Config, Rejected> {
         let file = path.display().to_string();
         let text = read_file(path).map_err(|why| {
@@ -427,7 +429,8 @@ impl Config {
 
     /// As [`Config::load`], from text; relative paths of the text are beneath `base`.
     ///
-    /// # Errors All its errors.
+    /// # Errors
+    /// All its errors.
     pub fn from_text(text: &str, file: &str, base: &Path, flags: &[Setting]) -> Result<Config, Rejected> {
         let mut values = Values::read(text, file);
         for it in flags {
@@ -438,7 +441,8 @@ impl Config {
 
     /// A configuration without a file: one site for every host with one route for every path, from `flags`.
     ///
-    /// # Errors All their errors.
+    /// # Errors
+    /// All their errors.
     pub fn from_flags(flags: &[Setting]) -> Result<Config, Rejected> {
         let mut values = Values::default();
         values.sections.insert("site[0]".to_owned(), Source::Default);
@@ -463,7 +467,8 @@ pub fn base_of(file: &Path) -> &Path {
 /// Reads a file up to the size limit of a configuration. A pipe is read, too, but only for a second: a server that reads
 /// it again must not block.
 ///
-/// # Errors The system's error, or that it is too large, or that a pipe is silent for a second.
+/// # Errors
+/// The system's error, or that it is too large, or that a pipe is silent for a second.
 pub fn read_file(path: &Path) -> Result<String, String> {
     const LARGEST: u64 = 4 << 20;
     let options = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();

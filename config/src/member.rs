@@ -63,7 +63,8 @@ pub struct Origins {
 impl OriginMember {
     /// Parses an address, optionally followed by ` weight=N` and ` drain`.
     ///
-    /// # Errors The allowed forms.
+    /// # Errors
+    /// The allowed forms.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut words = text.split_ascii_whitespace();
         let (at, scheme) = upstream(words.next().unwrap_or(""))?;

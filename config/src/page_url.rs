@@ -17,7 +17,8 @@ const MEMBERS: Spelling = Spelling { host: "\"host\"", condition: "\"where\"" };
 
 /// Whether a URL, or a prefix if `begins`, is valid in any configuration. The messages are for the command line.
 ///
-/// # Errors It is not.
+/// # Errors
+/// It is not.
 pub fn readable(text: &str, host: Option<&str>, begins: bool) -> Result<(), String> {
     match begins {
         true => beginning_as(text, host, &FLAGS).map(drop),
@@ -168,7 +169,8 @@ fn page_as(text: &str, host: Option<&str>, spelt: &Spelling) -> Result<(Scheme, 
 /// Scheme, authority as in keys, and target. `http` without a scheme; rules apply to both, with the port of either. Upper
 /// case, a default port, a fragment, spaces and non-ASCII letters are treated as by a browser.
 ///
-/// # Errors One sentence: the error, and a valid form.
+/// # Errors
+/// One sentence: the error, and a valid form.
 fn split(text: &str, host: Option<&str>, spelt: &Spelling) -> Result<(Scheme, String, String), String> {
     let text = text.trim();
     let after_scheme =

@@ -34,7 +34,8 @@ impl Plan {
 
     /// Reads and checks the configuration.
     ///
-    /// # Errors All its errors.
+    /// # Errors
+    /// All its errors.
     pub fn load(&self) -> Result<Config, Rejected> {
         match (&self.base, self.file()) {
             (PlanBase::Flags, _) => Config::from_flags(&self.settings),
@@ -63,7 +64,8 @@ impl Plan {
 
     /// Reads and checks a text instead of the file.
     ///
-    /// # Errors All its errors, or that there is no file.
+    /// # Errors
+    /// All its errors, or that there is no file.
     pub fn read(&self, text: &str) -> Result<Config, Rejected> {
         match self.file() {
             Some(file) => {

@@ -55,7 +55,8 @@ pub struct RunFileEntry {
 impl RunFileEntry {
     /// Its token, if this user may read it.
     ///
-    /// # Errors One sentence: there is none, or it cannot be read.
+    /// # Errors
+    /// One sentence: there is none, or it cannot be read.
     pub fn token(&self) -> Result<Token, String> {
         if let Some(file) = &self.token_file {
             // A service could name a file of root, and make root send its content.

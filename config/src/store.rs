@@ -71,7 +71,8 @@ impl ConfigFile {
     /// Replaces the text: at any moment, and after a crash, the file has the old text or the new one. Mode and owner
     /// stay.
     ///
-    /// # Errors One sentence; the file is unchanged.
+    /// # Errors
+    /// One sentence; the file is unchanged.
     pub fn replace(&self, text: &str) -> Result<(), String> {
         self.write(text).map_err(|it| format!("{} cannot be written: {}.", self.path.display(), plain(&it)))
     }

@@ -1,4 +1,4 @@
-//! Files and what is said of them.
+//! Configuration files, and the errors and warnings about them.
 
 mod privacy;
 mod tiers;

@@ -48,7 +48,8 @@ impl Token {
 
     /// Parses a configured token; white space around it is not part of it.
     ///
-    /// # Errors The error: too short to be safe, too long, or not a token of RFC 6750 (section 2.1).
+    /// # Errors
+    /// The error: too short to be safe, too long, or not a token of RFC 6750 (section 2.1).
     pub fn read(text: &str) -> Result<Self, String> {
         let text = text.trim();
         let fits = |it: u8| it.is_ascii_alphanumeric() || b"-._~+/=".contains(&it);
@@ -85,7 +86,8 @@ pub enum TokenPlace {
 
 /// The token of a server, whose configuration has `file` or none; generated at the first start.
 ///
-/// # Errors One sentence: the variable's value is invalid, the configured file cannot be used, or a file exists that
+/// # Errors
+/// One sentence: the variable's value is invalid, the configured file cannot be used, or a file exists that
 /// other users may read or own.
 pub fn of_server(file: Option<&Path>) -> Result<(Token, TokenPlace), String> {
     if let Some(text) = std::env::var_os(VARIABLE).filter(|it| !it.is_empty()) {
@@ -116,7 +118,8 @@ pub fn of_server(file: Option<&Path>) -> Result<(Token, TokenPlace), String> {
 
 /// The token of a client: from the variable, otherwise from the configured file, or the default place.
 ///
-/// # Errors One sentence: there is none, or it cannot be read.
+/// # Errors
+/// One sentence: there is none, or it cannot be read.
 /// One sentence: there is none, or it cannot be read.
 pub fn of_client(file: Option<&Path>) -> Result<Token, String> {
     if let Some(text) = std::env::var_os(VARIABLE).filter(|it| !it.is_empty()) {

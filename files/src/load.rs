@@ -52,7 +52,8 @@ pub enum Loaded {
 
 /// Performs one lookup.
 ///
-/// # Errors The reason for serving no file.
+/// # Errors
+/// The reason for serving no file.
 pub fn load(root: &Root, job: &LookupJob) -> Result<Loaded, NotServed> {
     let symlinks = root.options.symlinks;
     let beneath = &job.path[job.skip..];

@@ -45,7 +45,8 @@ pub fn split(target: &str) -> (&str, &str) {
 /// Decodes the path of a target (without query), resolves its dot segments, and checks it. Borrows `raw` itself if it is
 /// canonical already, otherwise `buffer`; allocates nothing.
 ///
-/// # Errors See [`BadPath`]. A path without a leading slash, or with a fragment, is malformed.
+/// # Errors
+/// See [`BadPath`]. A path without a leading slash, or with a fragment, is malformed.
 pub fn decode<'a>(raw: &'a str, dotfiles: Dotfiles, buffer: &'a mut Buffer) -> Result<&'a [u8], BadPath> {
     let raw = raw.as_bytes();
     if raw.first() != Some(&b'/') || raw.contains(&b'#') {

@@ -121,7 +121,8 @@ pub enum FileLookup {
 impl Root {
     /// Opens a directory once; it may be renamed afterwards. Blocks: for the start and for reloads.
     ///
-    /// # Errors It is not a directory, cannot be opened, or the kernel has no `openat2` (Linux before 5.6).
+    /// # Errors
+    /// It is not a directory, cannot be opened, or the kernel has no `openat2` (Linux before 5.6).
     pub fn open(path: &Path, options: RootOptions, counters: Arc<Counters>) -> std::io::Result<Arc<Root>> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = rustix::fs::open(path, flags, Mode::empty())?;
@@ -158,7 +159,8 @@ impl Root {
 
     /// Finds the file of `target`. Disk access is on a pool of threads, whose queue is bounded.
     ///
-    /// # Errors The reason for serving no file.
+    /// # Errors
+    /// The reason for serving no file.
     pub async fn lookup(
         self: &Arc<Self>,
         target: &str,

@@ -1,4 +1,4 @@
-//! What a request gets of files and directories that stay what they are.
+//! Answers from files and directories that do not change.
 
 mod support;
 

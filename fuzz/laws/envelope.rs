@@ -1,4 +1,4 @@
-//! What must hold for any bytes that come as an envelope. Run by the fuzzer, and small as a test of `wire`.
+//! Laws for any bytes as an envelope. Run by the fuzzer, and with small inputs as a test of `wire`.
 
 use larder_semantics::policy::Policy;
 use larder_stdx::clock::WallTime;

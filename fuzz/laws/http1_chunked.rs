@@ -1,4 +1,4 @@
-//! What must hold for any bytes that come as a chunked body. Run by the fuzzer, and small as a test of `wire`.
+//! Laws for any bytes as a chunked body. Run by the fuzzer, and with small inputs as a test of `wire`.
 
 use larder_wire::http1::chunked::{BadChunk, ChunkStep, ChunkedDecoder, MAX_TRAILERS, write_end, write_size};
 use larder_wire::message::fields::is_allowed_trailer;

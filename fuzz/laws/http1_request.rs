@@ -1,4 +1,4 @@
-//! What must hold for any bytes that a client sends as a head. Run by the fuzzer, and small as a test of `wire`.
+//! Laws for any bytes as a client's head. Run by the fuzzer, and with small inputs as a test of `wire`.
 
 use larder_semantics::field::{Field, FieldList};
 use larder_semantics::scheme::Scheme;

@@ -1,4 +1,4 @@
-//! What must hold for any bytes that an origin sends as a head. Run by the fuzzer, and small as a test of `wire`.
+//! Laws for any bytes as an origin's head. Run by the fuzzer, and with small inputs as a test of `wire`.
 
 use larder_wire::http1::response::{ParsedResponse, parse};
 use larder_wire::http1::write;

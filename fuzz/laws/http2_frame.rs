@@ -1,4 +1,4 @@
-//! What must hold for any bytes that a client sends as frames. Run by the fuzzer, and small as a test of `wire`.
+//! Laws for any bytes as a client's frames. Run by the fuzzer, and with small inputs as a test of `wire`.
 
 use larder_wire::http2::frame::{HEADER, Http2Frame, MAX_SIZE, ParsedFrame, parse};
 

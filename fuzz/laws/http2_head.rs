@@ -1,4 +1,4 @@
-//! What must hold for any bytes that a client sends as field sections. Run by the fuzzer, and small as a test of `wire`.
+//! Laws for any bytes as a client's field sections. Run by the fuzzer, and with small inputs as a test of `wire`.
 
 use larder_semantics::scheme::Scheme;
 use larder_wire::http2::head::{parse, trailers};

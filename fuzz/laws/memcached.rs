@@ -1,4 +1,4 @@
-//! What must hold for any bytes that come from a memcached, in either protocol.
+//! Laws for any bytes from a memcached, in either protocol.
 
 use larder_wire::memcached::{Expected, FleetKey, MemcachedProtocol, MemcachedReply, ParsedReply, ReplyKind};
 

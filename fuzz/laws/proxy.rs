@@ -1,5 +1,5 @@
-//! What must hold for any bytes with which somebody begins where a header of the PROXY protocol is to be. Run by the fuzzer,
-//! and small as a test of `wire`.
+//! Laws for any bytes in place of a header of the PROXY protocol. Run by the fuzzer, and with small inputs as a test of
+//! `wire`.
 
 use larder_wire::proxy::{MOST, ParsedPreamble, parse};
 

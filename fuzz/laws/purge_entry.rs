@@ -1,5 +1,5 @@
-//! What must hold for any bytes that stand where nodes tell each other of purges. Run by the fuzzer, and small as a
-//! test of `wire`.
+//! Laws for any bytes in place of an entry of the purge log. Run by the fuzzer, and with small inputs as a test of
+//! `wire`.
 
 use larder_wire::purge_entry::{MOST_LOGS, MOST_NAME, MOST_TEXT, NodeReport, Numbered, PurgeEntry};
 

@@ -1,5 +1,5 @@
-//! What must hold for any bytes that lie in a file of the disk tier. Run by the fuzzer, and small as a test of `wire`.
-//! The seeds stand at offset 64 of file 1, under the seed 0.
+//! Laws for any bytes in a file of the disk tier. Run by the fuzzer, and with small inputs as a test of `wire`. The seeds
+//! stand at offset 64 of file 1, under the seed 0.
 
 use larder_wire::segment::{
     ENTRY, FooterTail, HEADER, ReadRule, RecordHeader, RecordPart, RuleEntry, START, SegmentFile, TAIL,

@@ -1,5 +1,5 @@
-//! How a stored response is put together: from what came, and of two parts that were stored one after the other.
-//! Whether it may be stored at all is decided before, in `judge`.
+//! Building stored responses: from what arrived, or by joining two stored parts. `judge` decides before whether a
+//! response may be stored.
 
 use crate::coding;
 use bytes::Bytes;
@@ -10,8 +10,8 @@ use larder_semantics::stored::Meta;
 use larder_semantics::tags;
 use larder_store::{Marks, Store, Stored, StoredBody};
 
-/// Makes a stored response: its head is written once, here, without the fields that clients do not see, and made ready for either
-/// protocol by [`Store::keep`].
+/// Makes a stored response. Its head is written once, here, without the fields hidden from clients; [`Store::keep`]
+/// prepares it for both protocols.
 pub(crate) fn assemble(
     meta: Meta,
     mut fields: FieldList,
@@ -26,14 +26,14 @@ pub(crate) fn assemble(
     Stored::new(meta, head, fields, body).with(variant, trailers, marks)
 }
 
-/// Joins two parts of one representation; `None` where they do not fit.
+/// Joins two parts of one representation; `None` where they do not fit together.
 pub(crate) fn join(store: &Store, old: &Stored, new: &Stored, policy: &TagPolicy) -> Option<Stored> {
     let Combine::Into { part, whole } = partial::combine(&old.meta, &new.meta) else {
         return None;
     };
     let (a, b) = (old.meta.partial()?, new.meta.partial()?);
     let (old_bytes, new_bytes) = (contents(&old.body)?, contents(&new.body)?);
-    // The newer bytes win where they overlap: both are of the same strong validator, so they are equal.
+    // The newer bytes win where the parts overlap; both have the same strong validator, so they are equal.
     let mut chunks = Vec::with_capacity(3);
     if a.first < b.first {
         let until = usize::try_from(b.first - a.first).ok()?.min(old_bytes.len());
@@ -59,12 +59,12 @@ pub(crate) fn join(store: &Store, old: &Stored, new: &Stored, policy: &TagPolicy
         let complete = part.complete.map_or_else(|| "*".to_owned(), |it| it.to_string());
         fields.set("Content-Range", format!("bytes {}-{}/{complete}", part.first, part.last));
     }
-    // As old as the older part.
+    // The age is the older part's.
     let marks = Marks { tags: new.tags().into(), born: old.birth() };
     Some(assemble(meta, fields, None, body, new.variant().into(), marks, policy))
 }
 
-/// The bytes of a stored body, wherever they are.
+/// The bytes of a stored body, in RAM or on disk.
 pub(crate) fn contents(body: &StoredBody) -> Option<Bytes> {
     match body {
         StoredBody::Heap(bytes) => Some(bytes.bytes()),

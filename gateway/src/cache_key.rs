@@ -1,4 +1,4 @@
-//! The key of a request as it is sent to the store, for which the authority has one spelling. What is in a key decides `semantics::key`.
+//! The key of a request as the store gets it, with one spelling of the authority. `semantics::key` decides its parts.
 
 use larder_semantics::field::Field;
 use larder_semantics::key;
@@ -19,11 +19,11 @@ pub(crate) fn write(
     policy.key.write(scheme.name(), &normal(scheme, authority), target, fields, out);
 }
 
-/// The one spelling of an authority, which stands in keys and is sent to origins: see `key::authority`.
+/// The one spelling of an authority, in keys and towards origins: see `key::authority`.
 #[inline]
 pub(crate) fn normal(scheme: Scheme, authority: &str) -> Cow<'_, str> {
     let shorter = scheme.without_port(authority);
-    // A letter in upper case, or a zero behind a colon, which may begin a port.
+    // An upper-case letter, or a zero after a colon, which may begin a port.
     let mut before = 0;
     let is_normal = shorter.bytes().all(|it| {
         let begins_port = it == b'0' && before == b':';

@@ -1,8 +1,8 @@
-//! Draws a machine from its successor table, as a Mermaid flowchart: an arrow for each step that may follow another.
+//! Draws a machine from its successor table, as a Mermaid flowchart: an arrow from each step to each that may follow.
 
 use std::fmt::Write as _;
 
-/// The flowchart of `steps`: the name of each, and of those that may follow it.
+/// The flowchart of `steps`: each name with its successors.
 pub(crate) fn flowchart<'s, N>(steps: impl Iterator<Item = (&'s str, N)>) -> String
 where
     N: Iterator<Item = &'s str>,

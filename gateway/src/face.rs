@@ -1,4 +1,4 @@
-//! Which form of a stored response a request is served, made where there is none yet.
+//! The form of a stored response that a request is served; a missing form is ordered.
 
 use crate::coding;
 use crate::route::Gateway;
@@ -12,25 +12,25 @@ use larder_store::{Encoding, StoredArc};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What is sent of a stored response at the slow speed.
+/// The form of a stored response that the machine sends.
 pub(crate) enum Face {
     /// The stored form.
     Own,
-    /// A form that was made.
+    /// A form that the pool made.
     Form(Arc<Encoding>),
-    /// The stored form, decoded on its way.
+    /// The stored form, decoded while it is sent.
     Decoded(Coding),
 }
 
 impl Gateway {
-    /// Has a form made that a request would like.
+    /// Orders a form that a request would prefer.
     pub(crate) fn order(&self, stored: &StoredArc, coding: Coding) {
         if let Some(coders) = self.coders.get() {
             coders.order(stored, coding);
         }
     }
 
-    /// What a request is sent, which waits at most `patience` for a form if it accepts nothing that is there.
+    /// The form for a request. It waits at most `patience` for one to be made if the client accepts no present form.
     pub(crate) async fn face(
         &self,
         stored: &StoredArc,
@@ -41,7 +41,7 @@ impl Gateway {
         stages: &Stages,
     ) -> Face {
         let as_it_is = || {
-            // What has no place for forms may be coded all the same: it has trailers, or came from a lower tier.
+            // A response without a place for forms may be coded nevertheless: it has trailers, or came from a lower tier.
             let coding = transcode::handled(stored.meta.status, &stored.fields().view(), policy);
             let decodable = coding.filter(|it| !transcode::suits(*it, AcceptedCodings::read(fields)));
             let no_transform = facts.directives.no_transform;

@@ -1,5 +1,5 @@
-//! Pages whose origin fails every request of a crowd that waits for them: for a second after, one that says the same to the letter is
-//! answered with that, so that a dying application is not asked by all of them.
+//! Recent failures of pages with waiting requests: for one second an identical request is answered with the failure, so
+//! that a failing application is not asked by every waiting client.
 
 use larder_stdx::clock::Monotonic;
 use larder_store::FillHead;
@@ -10,13 +10,13 @@ use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// Milliseconds for which a failure is remembered.
+/// Milliseconds for which a failure is kept.
 const MEMORY: u64 = 1000;
 
-/// Most that are remembered; the oldest goes.
+/// The most failures that are kept; beyond, the oldest is dropped.
 const CAPACITY: usize = 256;
 
-/// What failed within a second.
+/// The failures of the last second.
 #[derive(Default)]
 pub struct Failing {
     /// Oldest first.
@@ -31,19 +31,19 @@ struct RecentFailure {
     until: Monotonic,
 }
 
-/// The hash of what a request carries beside its target: two that have the same provoke the same.
+/// The hash of everything in a request but its target: equal requests cause equal failures.
 pub(crate) fn says(store: &Store, request: &Request) -> KeyHash {
     store.hash(request.fields.text())
 }
 
 impl Failing {
-    /// Whether nothing is remembered.
+    /// Whether there are no failures.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.count.load(Relaxed) == 0
     }
 
-    /// Remembers what requests for a page come to that carry this.
+    /// Records the failure of requests with this content for a page.
     pub fn note(&self, page: KeyHash, request: KeyHash, status: u16, now: Monotonic) {
         let Ok(mut known) = self.known.lock() else { return };
         known.retain(|it| now < it.until);
@@ -56,7 +56,7 @@ impl Failing {
         self.count.store(known.len(), Relaxed);
     }
 
-    /// What a request for a page that carries this came to, if within the last second.
+    /// The status with which a request with this content failed for a page within the last second.
     #[must_use]
     pub fn get(&self, page: KeyHash, request: KeyHash, now: Monotonic) -> Option<u16> {
         let mut known = self.known.lock().ok()?;
@@ -68,7 +68,7 @@ impl Failing {
     }
 }
 
-/// What others are told of a failed exchange.
+/// The status that other requests get of a failed exchange.
 pub(crate) fn head_of(error: &larder_origin::OriginError) -> FillHead {
     match error.is_without_connection() {
         true => FillHead::Unreachable(error.status()),

@@ -1,6 +1,5 @@
-//! The fast speed: a fresh hit of RAM, answered synchronously between two reads. Allocates nothing, reads no clock,
-//! takes no exclusive lock. Whatever is not simple goes to `request`; what RAM has
-//! not, to `fast_path_disk`.
+//! The fast path: a fresh hit in RAM is answered synchronously between two reads. It allocates nothing, reads no clock
+//! and takes no exclusive lock. Cases that are not simple go to `request`; pages that RAM lacks go to `fast_path_disk`.
 
 use crate::cache_key;
 use crate::certificate;
@@ -26,19 +25,19 @@ use larder_store::{Encoding, Encodings, Stored, StoredArc};
 use larder_transport::{Client, ResponseWriter};
 use larder_wire::message::RequestHead;
 
-/// What a fast hit sent, for the log.
+/// The content of a fast hit, for the log.
 #[derive(Clone, Copy, Debug)]
 pub struct FastHit {
     /// The status that was sent.
     pub status: u16,
-    /// Bytes of body.
+    /// Bytes of the body.
     pub body: u64,
-    /// What `Cache-Status` says.
+    /// The content of `Cache-Status`.
     pub report: CacheReport,
 }
 
 impl Gateway {
-    /// Answers a request from RAM, or declines with `None` and nothing written.
+    /// Answers a request from RAM, or returns `None` with nothing written.
     pub fn answer_now(
         &self,
         route: &GatewayRoute,
@@ -93,8 +92,8 @@ impl Gateway {
         Some(respond(stored, AnsweringTier::Ram, form, head, not_modified, &route.policy, now, began, answer))
     }
 
-    /// The form that a request is served, `None` within for the stored one; and has a better one made if there could be
-    /// one. `None` where the request has to wait, or nothing suits it.
+    /// The form for a request, with an inner `None` for the stored one; a better form that is possible is ordered. The
+    /// outer `None` means that the request has to wait, or that no form matches.
     fn form(
         &self,
         forms: &Encodings,
@@ -109,7 +108,7 @@ impl Gateway {
         }
         match choice.serve {
             Serve::Own => Some(None),
-            // A form has another tag than what it was made of, which conditions that compare strongly must see.
+            // A form has another tag than its source; conditions with strong comparison must see that.
             Serve::Made(_) if facts.conditional && transcode::is_exact(head.fields, false) => None,
             Serve::Made(coding) => forms.peek(coding).map(Some),
             Serve::Wait(_) | Serve::Unsuitable => None,
@@ -117,8 +116,8 @@ impl Gateway {
     }
 }
 
-/// Whether a stored response can be sent as it lies there, and if so whether whole or as a 304: never `Failed`. `None`
-/// where it may not be used as it is, where it is a part or has trailers, and where a condition fails: that is for `run`.
+/// Whether a stored response can be sent unchanged, and if so whether whole or as a 304; never `Failed`. `None` where it
+/// may not be used unchanged, is a part, has trailers, or a condition fails: `run` handles these.
 #[inline]
 pub(crate) fn ready(
     stored: &Stored,
@@ -140,7 +139,7 @@ pub(crate) fn ready(
     Some(precondition).filter(|it| *it != Precondition::Failed)
 }
 
-/// Writes the answer from `stored`, or from the form made of it.
+/// Writes the answer from `stored`, or from its form.
 #[allow(clippy::too_many_arguments, reason = "two callers, which have all of them at hand")]
 pub(crate) fn respond(
     stored: &Stored,
@@ -195,7 +194,7 @@ pub(crate) fn respond(
     FastHit { status: stored.meta.status, body, report }
 }
 
-/// The lines that each hit has for itself.
+/// The lines that differ between hits.
 fn write_own_lines(age: u32, report: CacheReport, policy: &Policy, answer: &mut ResponseWriter<'_>) {
     answer.field("Age", itoa::Buffer::new().format(age).as_bytes());
     if policy.cache_status {
@@ -206,7 +205,7 @@ fn write_own_lines(age: u32, report: CacheReport, policy: &Policy, answer: &mut 
     }
 }
 
-/// Remaining freshness as `Cache-Status` tells it: negative when stale (RFC 9211 §2.4).
+/// Remaining freshness for `Cache-Status`: negative when stale (RFC 9211 §2.4).
 #[must_use]
 pub fn ttl(meta: &Meta, now: WallTime) -> i64 {
     match meta.freshness(now) {
@@ -215,8 +214,8 @@ pub fn ttl(meta: &Meta, now: WallTime) -> i64 {
     }
 }
 
-/// Whether a stored field goes into a 304 (RFC 9110 §15.4.5): what steers caches and validators, and what is
-/// not about the representation that is not sent.
+/// Whether a stored field is part of a 304 (RFC 9110 §15.4.5): fields that control caches, validators, and fields that do
+/// not describe the representation, which is not sent.
 #[must_use]
 pub fn in_not_modified(name: &str) -> bool {
     !["content-length", "content-type", "content-encoding", "content-language", "content-range"]

@@ -1,5 +1,5 @@
-//! The fast speed of what lies on disk: a large fresh response in the page cache is sent from its segment at once. What has to be
-//! read from the device, taken into RAM, asked about or made into another form goes to `run`.
+//! The fast path for the disk tier: a large fresh response in the page cache is sent from its segment at once. Responses
+//! that need device reads, a place in RAM, validation or another form go to `run`.
 
 use crate::coding;
 use crate::fast_path::{self, FastHit};
@@ -15,7 +15,7 @@ use larder_transport::ResponseWriter;
 use larder_wire::message::RequestHead;
 
 impl Gateway {
-    /// Answers from the disk tier what RAM has nothing of, or declines with `None` and nothing written.
+    /// Answers from the disk tier where RAM has nothing, or returns `None` with nothing written.
     #[allow(clippy::too_many_arguments, reason = "its only caller has looked them up")]
     pub(crate) fn on_disk_now(
         &self,
@@ -29,7 +29,7 @@ impl Gateway {
     ) -> Option<FastHit> {
         let policy = &route.policy;
         let disk = self.disk_of(policy).filter(|it| it.knows(key))?;
-        // The fleet may have a newer one; and what is used often is for RAM, if that can hold it.
+        // The fleet may have a newer one; and a frequently used response belongs in RAM, if it fits.
         let is_for_ram = || self.is_for_ram(hash) && self.store.could_hold(disk.size_of(key));
         if self.fleet_of(policy).is_some() || (policy.tiers.ram && is_for_ram()) {
             return None;

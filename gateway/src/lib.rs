@@ -1,5 +1,5 @@
-//! Two machines: what happens to a request between its head and its last byte (`request`), and to a fetch (`fill`). Every caching
-//! decision is made in `semantics`; this crate obeys. Sockets are in `transport`, bytes kept are in `store`.
+//! Two machines: the life of a request from its head to its last byte (`request`), and of a fetch (`fill`). Every caching
+//! decision is made in `semantics`, and this crate obeys. `transport` has the sockets, `store` the bytes.
 
 mod assemble;
 mod cache_key;

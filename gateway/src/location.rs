@@ -1,5 +1,5 @@
-//! `Location`, `Content-Location` and `Refresh` of an origin that is asked by its own name: they are written back to the scheme and
-//! authority that the client asked, which may know no way to the origin. Other fields stay as they came.
+//! `Location`, `Content-Location` and `Refresh` of an origin that is asked by its own name. They are rewritten to the
+//! scheme and authority that the client asked: it may have no way to the origin. Other fields stay unchanged.
 
 use crate::route::GatewayRoute;
 use larder_origin::OriginAddress;
@@ -7,10 +7,10 @@ use larder_semantics::field::FieldList;
 use larder_semantics::scheme::Scheme;
 use larder_wire::message::Request;
 
-/// The fields that are references to where else to go, or where what was sent is (RFC 9110 §8.7, §10.2.2).
+/// The fields that refer to another target or to the place of the content (RFC 9110 §8.7, §10.2.2).
 const FIELDS: [&str; 2] = ["Location", "Content-Location"];
 
-/// Writes them back, where the route's origins get their own `Host`.
+/// Rewrites them, where the route's origins get their own `Host`.
 pub(crate) fn write_back(route: &GatewayRoute, request: &Request, fields: &mut FieldList) {
     if route.own.is_empty() {
         return;
@@ -41,8 +41,8 @@ fn only_line<'f>(fields: &'f FieldList, name: &'f str) -> Option<&'f str> {
     }
 }
 
-/// The URL of a `Refresh`, and what stands before and behind it, as browsers read `5; url='http://h/'` (HTML, "shared declarative
-/// refresh steps"). `None` where it has no URL.
+/// The URL of a `Refresh` with the text before and after it, as browsers parse `5; url='http://h/'` (HTML, "shared
+/// declarative refresh steps"). `None` where it has no URL.
 fn parts_of_refresh(value: &str) -> Option<(&str, &str, &str)> {
     let is_space = |it: char| it.is_ascii_whitespace();
     let rest =
@@ -60,8 +60,8 @@ fn parts_of_refresh(value: &str) -> Option<(&str, &str, &str)> {
     (!reference.is_empty()).then(|| (&value[..value.len() - rest.len()], reference, after))
 }
 
-/// The reference as the client is to read it; `None` where it names no address of `own`, and stays. Without an authority it
-/// becomes a path: the response is kept for whatever host is asked.
+/// The reference for the client; `None` where it names no address of `own` and stays. A reference without an authority
+/// becomes a path: the response is kept for any host.
 fn written_back(own: &[OriginAddress], scheme: Scheme, authority: &str, reference: &str) -> Option<String> {
     let (named, rest) = match reference.strip_prefix("//") {
         Some(rest) => (scheme, rest),
@@ -74,14 +74,14 @@ fn written_back(own: &[OriginAddress], scheme: Scheme, authority: &str, referenc
     }
     let slash = if path.starts_with('/') { "" } else { "/" };
     match authority {
-        // `//x` alone would be another host (RFC 3986 §4.2).
+        // `//x` alone would name another host (RFC 3986 §4.2).
         "" if path.starts_with("//") => Some(format!("/.{path}")),
         "" => Some(format!("{slash}{path}")),
         _ => Some(format!("{}://{authority}{slash}{path}", scheme.name())),
     }
 }
 
-/// Host, an IPv6 address without its brackets, and port, which is the scheme's where none is written.
+/// Host, an IPv6 address without its brackets, and port; a missing port is the scheme's.
 fn host_and_port(authority: &str, scheme: Scheme) -> Option<(&str, u16)> {
     let (host, port) = match authority.strip_prefix('[') {
         Some(rest) => rest.split_once(']')?,
@@ -98,7 +98,7 @@ fn host_and_port(authority: &str, scheme: Scheme) -> Option<(&str, u16)> {
 fn is_at(address: &OriginAddress, host: &str, port: u16) -> bool {
     match address {
         OriginAddress::Tcp(own, at) => host.eq_ignore_ascii_case(own) && port == *at,
-        // What such an origin gets as `Host`.
+        // The `Host` that such an origin gets.
         OriginAddress::Unix(_) => host.eq_ignore_ascii_case("localhost") && matches!(port, 80 | 443),
     }
 }

@@ -1,5 +1,5 @@
-//! The tiers below RAM, as one worker has them: what goes down, what is taken away everywhere, and what of theirs is
-//! taken up into RAM. When they are asked, and what becomes of their answers, is in `descend`.
+//! One worker's view of the tiers below RAM: writing to them, removing everywhere, and taking their responses into RAM.
+//! `descend` decides when they are asked, and how their answers are used.
 
 use crate::assemble::assemble;
 use crate::coding;
@@ -29,18 +29,18 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Seconds for which those who waited for an answer that may not be shared are told so, where that says nothing about
-/// the next: long enough that each looks again meanwhile. A server counts in whole seconds.
+/// Seconds for which waiting requests see the mark of an answer that may not be shared, where it says nothing about the
+/// next answer: long enough that each looks again. A server counts in whole seconds.
 const ANSWER_MARKED: u32 = 2;
 
-/// How long the answer to an unsafe method waits for the disk, and for other nodes' logs, to take down what it removes.
+/// How long the answer to an unsafe method waits for the disk, and for other nodes' logs, to record its removals.
 const DISK_PATIENCE: Duration = Duration::from_secs(1);
 
-/// What is on its way down.
+/// Writes to the tiers below.
 pub(crate) struct Down {
-    /// Into the fleet.
+    /// The write to the fleet.
     pub put: Option<FleetPut>,
-    /// Older records that go from the disk.
+    /// The removal of older records from the disk.
     pub displaced: Option<DiskWrite>,
 }
 
@@ -60,9 +60,9 @@ impl Gateway {
         self.tiers.fleet.as_ref().filter(|_| policy.tiers.fleet)
     }
 
-    /// Queues a response that is stored, or was refused in RAM for want of room alone, for the tiers below, unless its
-    /// key was `removed`; `win` is the turn in which it was made. What does not go down takes the place of what lies there all the same,
-    /// unless it `freshens` that.
+    /// Queues a response for the tiers below, unless its key was `removed`; it is stored in RAM, or was refused there
+    /// only for want of room. `win` is the lease under which it was made. A response that is not written still replaces
+    /// the older record, unless it `freshens` that.
     pub(crate) fn write_down(
         &self,
         policy: &Policy,
@@ -73,12 +73,12 @@ impl Gateway {
         removed: impl Fn() -> bool,
     ) -> Down {
         if self.fleet_of(policy).is_some() {
-            // Until it is there; and others may write there.
+            // Until the write is done; and others may write there.
             self.stands_alone(stored);
         }
         let goes_down = tiers::goes_down(&stored.meta, clock::wall());
         let disk = self.disk_of(policy).filter(|_| stored.meta.partial().is_none());
-        // Ahead of what is queued: a process that is killed before the new one is written does not leave the old one.
+        // Ahead of the queue: a process killed before the new record is written must not leave the old one.
         let displaced = disk.and_then(|it| it.displace(key, stored));
         if let Some(disk) = disk.filter(|_| goes_down) {
             disk.write_unless(key, stored, removed);
@@ -95,30 +95,30 @@ impl Gateway {
         Down { put, displaced }
     }
 
-    /// Whether a response that this node has is in the fleet too, as far as it is up to larder: if it is not there then,
-    /// somebody has removed it.
+    /// Whether a response of this node is in the fleet too, as far as larder decides that: if it is missing then, it was
+    /// removed.
     pub(crate) fn is_shared(&self, stored: &Stored) -> bool {
         let Some(fleet) = self.tiers.fleet.as_ref().filter(|_| self.tiers.fills_fleet()) else {
             return false;
         };
-        // What RAM cannot hold goes to no fleet.
+        // A response that RAM cannot hold is not written to the fleet.
         let length = stored.body.len();
         self.store.could_hold(length)
             && (fleet.settings().large == OversizePolicy::Split || length < fleet.settings().max_item)
     }
 
-    /// Removes a key from every tier, and ends once that is so, and would be after `kill -9`: by the fleet's deadline
-    /// and [`DISK_PATIENCE`] at the latest. Says whether anything lay in a tier of this node.
+    /// Removes a key from every tier. It ends once that is done and survives `kill -9`: by the fleet's deadline and
+    /// [`DISK_PATIENCE`] at the latest. Returns whether any tier of this node had it.
     pub(crate) async fn remove(&self, policy: &Policy, hash: KeyHash, key: &[u8]) -> bool {
         let (mut was_there, mut on_disk) = self.remove_here(policy, hash, key);
         if let Some(fleet) = self.fleet_of(policy) {
             let removed = fleet.remove(key).await;
-            // Who came meanwhile may have found it in the fleet yet, and brought it here.
+            // A request that arrived meanwhile may still have found it in the fleet and stored it here.
             let (again, written) = self.remove_here(policy, hash, key);
             was_there |= again;
             on_disk = written;
             if removed == Removed::Perhaps {
-                // A server that comes back may have it still: this node at least does not take it.
+                // A server that returns may still have it; at least this node does not take it.
                 let scope = PurgeScope::Url(key.into());
                 self.store.purge(PurgeRule { scope, strength: Strength::Hard, positions: Vec::new() });
             }
@@ -129,7 +129,7 @@ impl Gateway {
         was_there
     }
 
-    /// Removes a key from the tiers of this node; with what says that the disk's part is written.
+    /// Removes a key from the tiers of this node, and returns a handle for the completion of the disk's write.
     fn remove_here(&self, policy: &Policy, hash: KeyHash, key: &[u8]) -> (bool, Option<DiskWrite>) {
         let disk = self.disk_of(policy);
         let (in_ram, below) =
@@ -138,15 +138,14 @@ impl Gateway {
         (in_ram || on_disk, Some(written))
     }
 
-    /// Waits until the next process will know of a removal, but not longer than a device may take that is well.
+    /// Waits until a removal will be known to the next process, at most for the time that a healthy device needs.
     pub(crate) async fn outlives_us(&self, written: DiskWrite) {
         if !matches!(tokio::time::timeout(DISK_PATIENCE, written).await, Ok(Ok(()))) {
             self.counters.disk_removals_late.add(1);
         }
     }
 
-    /// Waits until purges that are on their way are where other nodes read them, but not longer than that may take where
-    /// all is well.
+    /// Waits until purges have been sent where other nodes read them, at most for the time that takes normally.
     pub(crate) async fn reaches_others(&self, spreading: Vec<Spreading>) {
         let all = async {
             for it in spreading {
@@ -158,12 +157,12 @@ impl Gateway {
         }
     }
 
-    /// What the fleet has, too, holds for its local lifetime from now on.
+    /// A response that the fleet has, too, is valid for its local lifetime from now on.
     pub(crate) fn stands(&self, stored: &Stored) {
         self.stands_as(stored, FleetCopy::Yes);
     }
 
-    /// The same of what the fleet has not.
+    /// The same for a response that the fleet lacks.
     pub(crate) fn stands_alone(&self, stored: &Stored) {
         self.stands_as(stored, FleetCopy::No);
     }
@@ -173,8 +172,8 @@ impl Gateway {
         stored.is_due_at(clock::wall().0.saturating_add(fleet.settings().local_ttl.as_secs()), shared);
     }
 
-    /// For how many seconds nobody waits for an answer that was not stored. Where others write to the fleet, they may
-    /// have written it by the time that a copy would be asked about.
+    /// For how many seconds no request waits for an answer that was not stored. Where applications write to the fleet,
+    /// they may have written it when a copy would be validated.
     pub(crate) fn remembers_misses(&self, policy: &Policy) -> u64 {
         let most = u64::from(policy.hit_for_miss);
         match self.fleet_of(policy) {
@@ -183,13 +182,13 @@ impl Gateway {
         }
     }
 
-    /// For so many seconds nobody is to wait for another's answer under this key, as one tells that was `born` so.
+    /// For these seconds no request waits for another's answer under this key, by a response that was `born` then.
     pub(crate) fn remember_miss(&self, hash: KeyHash, born: &Born, seconds: u64) {
         self.store.remember_miss(hash, born.seq, route::misses_clock() + seconds * 1000);
     }
 
-    /// Tells the other nodes, who wait for what this one was to fetch, that they get nothing of it: `says` what may not be
-    /// shared. Where applications fill the fleet, nothing of larder's may stand in their way.
+    /// Tells the other nodes, which wait for this node's fetch, that they will not get it: `says` what may not be shared.
+    /// Where applications fill the fleet, larder must not write in their way.
     pub(crate) fn tell_others(
         &self,
         policy: &Policy,
@@ -204,7 +203,7 @@ impl Gateway {
         }
     }
 
-    /// What other nodes are told of an answer that is not for them; `None` where larder fills no fleet.
+    /// The mark for other nodes of an answer that is not for them; `None` where larder does not fill the fleet.
     pub(crate) fn mark(
         &self,
         policy: &Policy,
@@ -222,7 +221,7 @@ impl Gateway {
         Some(Mark::new(&fleet.keys().full(key), about, known, says, seconds))
     }
 
-    /// Whether a purge of this node's knowledge is about a record of the fleet's.
+    /// Whether a purge that this node knows applies to a fleet record.
     pub(crate) fn has_purged(
         &self,
         policy: &Policy,
@@ -239,8 +238,8 @@ impl Gateway {
         self.store.has_purged(&it.key, &it.meta, fields, &marks, it.body.length)
     }
 
-    /// A response of the disk's as it is to be served, and whether RAM is to have it: what is small at once, what is
-    /// large once it was used some times.
+    /// A response of the disk as it is to be served, and whether RAM takes it: a small one at once, a large one after
+    /// some uses.
     pub(crate) async fn take_up(
         &self,
         disk: &DiskTier,
@@ -272,7 +271,7 @@ impl Gateway {
         self.uses.borrow_mut().count(hash);
     }
 
-    /// What the fleet has as a stored response; `None` where it may not be one.
+    /// The fleet's response as a stored response; `None` where it may not be one.
     pub(crate) fn of_fleet(
         &self,
         policy: &Policy,
@@ -284,7 +283,7 @@ impl Gateway {
         if by_application {
             fields = permitted(&it.meta, &fields, policy, request)?;
         }
-        // Where RAM has no room it is served all the same.
+        // Without room in RAM it is served nevertheless.
         let body = self
             .store
             .make_body(std::slice::from_ref(&body))
@@ -295,7 +294,7 @@ impl Gateway {
     }
 }
 
-/// What came from the disk as clients see it: without the fields that are hidden from them, and ready for other forms.
+/// A response from the disk as clients see it: without hidden fields, and prepared for other forms.
 pub(crate) fn faced(mut stored: Stored, policy: &Policy) -> Stored {
     let hidden = |name: &str| tags::is_hidden(name, &policy.tags);
     if stored.lines().any(|it| hidden(it.name)) {
@@ -306,17 +305,17 @@ pub(crate) fn faced(mut stored: Stored, policy: &Policy) -> Stored {
     coding::ready(stored, policy)
 }
 
-/// Whether RAM is to have what was found below.
+/// Whether RAM takes a response found below.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PromoteToRam {
     IntoRam,
     NotYet,
 }
 
-/// What purges look at in a record.
+/// The facts that purges compare, for a record.
 fn marks_of(it: &Envelope, fields: &FieldList, policy: &Policy, by_application: bool) -> Marks {
     let known: Vec<Position> = it.known.iter().map(|&(log, entry)| Position { log, entry }).collect();
-    // An application need not say its tags beside its fields.
+    // An application need not repeat its tags outside the fields.
     let tags = match by_application {
         true => tags::merged(&it.tags, &tags::of(&fields.view(), &policy.tags, &it.key)),
         false => it.tags.clone(),
@@ -324,7 +323,7 @@ fn marks_of(it: &Envelope, fields: &FieldList, policy: &Policy, by_application: 
     Marks { tags, born: Born { seq: 0, log: Positions::new(&known) } }
 }
 
-/// The fields of an application's page that are kept, if it may be stored at all: it is judged as an origin's is.
+/// The fields of an application's page that are kept, if it may be stored at all: the rules for origins apply.
 fn permitted(
     meta: &stored::Meta,
     fields: &FieldList,
@@ -332,7 +331,7 @@ fn permitted(
     request: &Request,
 ) -> Option<FieldList> {
     let asked = request.fields.view();
-    // The application put it there for all: it is no answer to this request's credentials.
+    // The application wrote it for all clients: it is not an answer to this request's credentials.
     let mut facts = RequestFacts::read("GET", &asked);
     facts.cookies = CookieLines::Absent;
     let said = fields.view();
@@ -343,14 +342,14 @@ fn permitted(
     }
 }
 
-/// Whether what the fleet has is what is held, byte for byte.
+/// Whether the fleet's response equals the held one, byte for byte.
 pub(crate) fn is_same(found: &FleetResponse, held: &Stored) -> bool {
     let same_body = match &held.body {
         StoredBody::Heap(bytes) => bytes[..] == found.body[..],
         StoredBody::Arena(slice) | StoredBody::Disk(slice) => {
             match slice.owner.mapped(slice.offset, slice.length) {
                 Some(bytes) => *bytes == found.body[..],
-                // It would have to be read: one of the same length and entity tag is the same.
+                // Comparing would need a read; the same length and entity tag count as equal.
                 None => slice.length == found.body.len() as u64 && held.meta.etag.is_some(),
             }
         }

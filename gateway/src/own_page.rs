@@ -1,17 +1,17 @@
-//! The pages that larder makes itself where it has no response: their sentences and their text.
+//! The pages that larder makes itself where it has no response: their sentences and text.
 
 /// The sentence of the 504 for a request that forbids asking the origin.
 pub const ONLY_IF_CACHED: &str =
     "No stored response may be used, and the request forbids contacting the origin (only-if-cached).";
 
-/// The sentence of the 503 where every origin is drained: somebody wants that.
+/// The sentence of the 503 where every origin is drained: an operator's decision.
 pub const DRAINED: &str = "The service is unavailable: all origins are drained.";
 
-/// The sentence of the 502, 503 or 504 for a request that is answered with what identical ones have come to.
+/// The sentence of the 502, 503 or 504 for a request that is answered with the failure of identical requests.
 pub const FAILED_FOR_ANOTHER: &str = "The origin failed to answer two requests for this resource; this identical request was not sent to it. \
      Retry later.";
 
-/// The sentence of the 501 for an extended CONNECT of HTTP/2 (RFC 8441) where nobody passes its protocol on.
+/// The sentence of the 501 for an extended CONNECT of HTTP/2 (RFC 8441) whose protocol is not passed on.
 pub const NOT_PASSED: &str = "This resource does not support the requested upgrade.";
 
 /// One sentence for the error page of a status that larder makes itself.

@@ -1,4 +1,5 @@
-//! Why responses were not stored, lately: enough of each exchange to decide it again for `explain`; or why there was none.
+//! Recent responses that were not stored, with enough of each exchange to decide it again for `explain`; and exchanges
+//! without a response.
 
 use crate::failing::Failing;
 use larder_semantics::field::{Field, FieldList};
@@ -10,9 +11,9 @@ use larder_wire::message::Request;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
 
-/// Most keys that are remembered; the oldest goes.
+/// The most keys that are kept; beyond, the oldest is dropped.
 pub const CAPACITY: usize = 1024;
-/// Fields over this many bytes are not remembered: memory stays below CAPACITY × this × 2.
+/// Fields over this many bytes are not kept: memory stays below CAPACITY × this × 2.
 const MAX_FIELDS_BYTES: usize = 4096;
 
 /// One exchange whose response was not stored, or that brought none.
@@ -22,7 +23,7 @@ pub struct RefusedStorage {
     pub method: String,
     /// The request's fields.
     pub request: FieldList,
-    /// Why no valid response came, if so; `status` is then what the client got, unless it got something stored.
+    /// Why no valid response arrived, if so; `status` is then the client's, unless it got a stored response.
     pub failure: Option<String>,
     /// Whether the response is one visitor's (`semantics::flip::is_one_visitors`).
     pub is_one_visitors: bool,
@@ -74,7 +75,7 @@ pub enum Audience {
 #[derive(Default)]
 pub struct Refusals {
     inner: Mutex<RefusalsInner>,
-    /// Pages whose origin fails those who wait for them.
+    /// Pages whose origin recently failed waiting requests.
     pub failing: Failing,
 }
 
@@ -128,7 +129,8 @@ impl Refusals {
         self.keep(hash, now, says, false, make);
     }
 
-    /// Remembers that `request` was answered with `status` because no valid response came; as [`Refusals::note`].
+    /// Records that `request` was answered with `status` because no valid response arrived; otherwise as
+    /// [`Refusals::note`].
     pub fn note_failure(&self, hash: KeyHash, request: &Request, status: u16, why: &str) {
         let now = clock::wall();
         self.keep(hash, now, Audience::Unknown, true, || RefusedStorage {
@@ -169,7 +171,7 @@ impl Refusals {
         }
     }
 
-    /// The last one of a key.
+    /// The last record of a key.
     #[must_use]
     pub fn get(&self, hash: KeyHash) -> Option<Arc<RefusedStorage>> {
         self.inner.lock().ok()?.map.get(&hash.0)?.last.clone()

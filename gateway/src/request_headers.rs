@@ -1,5 +1,5 @@
-//! What a request becomes on its way to the origin, and a response on its way to the client: end-to-end
-//! fields only, made anew from what was understood (RFC 9110 §7.6).
+//! The head of a request on its way to the origin, and of a response on its way to the client: end-to-end fields only,
+//! built from the parsed message (RFC 9110 §7.6).
 
 use crate::cache_key;
 use crate::route::{Gateway, GatewayRoute};
@@ -29,20 +29,20 @@ use std::io::Write;
 use std::net::IpAddr;
 use std::rc::Rc;
 
-/// What is asked of the origin.
+/// The kind of a request to the origin.
 #[derive(Clone, Copy)]
 pub enum OriginRequest<'a> {
-    /// Exactly what the client asked, with nothing to keep of the answer.
+    /// The client's request unchanged; nothing of the answer is kept.
     Passed,
-    /// What the client asked, its conditions and range included, by the key: the answer may be kept.
+    /// The client's request with its conditions and range, in the form of the key: the answer may be kept.
     AsSent,
-    /// The same in the coding in which a GET would ask for the whole, so that the head of the one is that of the other.
+    /// The same in the coding that a GET for the whole would use, so that both get the same head.
     Head,
-    /// The whole representation, whatever the client's conditions.
+    /// The whole representation, without the client's conditions.
     Whole,
     /// The whole representation if it is no longer this one (RFC 9111 §4.3.1).
     Conditional(&'a Stored),
-    /// The rest of a representation that is held in part (RFC 9111 §3.3): this `Range`, `If-Range` this tag.
+    /// The rest of a representation that is held in part (RFC 9111 §3.3): this `Range`, and `If-Range` with this tag.
     Rest(&'a str, &'a [u8]),
 }
 
@@ -85,7 +85,7 @@ pub fn outgoing(
             && keep(it)
     };
     strip_hop_by_hop_into(sent.iter().copied(), keep, &mut fields);
-    // It is said from hop to hop, so it is not among what was sent; what is kept is the same for all who ask.
+    // `TE` is hop-by-hop and therefore not among the sent fields; a kept response is the same for every client.
     if matches!(ask, OriginRequest::Passed) && wants_trailers(&request.fields) {
         fields.push("TE", "trailers");
     }
@@ -107,7 +107,7 @@ pub fn outgoing(
         fields.push("Cookie", named);
     }
     if strict && !in_key(policy, "user-agent") {
-        // Some turn away who has none.
+        // Some servers reject requests without it.
         fields.push("User-Agent", "larder");
     }
     append(&mut fields, "Via", via(if strict { Version::Http11 } else { request.version }));
@@ -132,13 +132,13 @@ pub fn outgoing(
     OutgoingRequest { line: line(policy, request, ask), fields, framing, asked: None }
 }
 
-/// Whether the client takes trailers (RFC 9110 §10.1.4).
+/// Whether the client accepts trailers (RFC 9110 §10.1.4).
 fn wants_trailers(fields: &FieldList) -> bool {
     fields.get_all("te").flat_map(field::members).any(|it| it.eq_ignore_ascii_case(b"trailers"))
 }
 
-/// The trailers of a request as the origin gets them: nothing that larder says in the head itself, and nothing that changes what a request
-/// is. There are applications that join the two.
+/// A request's trailers as the origin gets them: without the fields that larder itself writes into the head, and without
+/// those that change the request. Some applications merge trailers into the head.
 #[must_use]
 pub fn trailers(mut sent: FieldList) -> FieldList {
     let of_method = |it: &Field<'_>| METHODS.iter().any(|name| it.is(name));
@@ -150,8 +150,8 @@ pub fn trailers(mut sent: FieldList) -> FieldList {
     sent
 }
 
-/// The authority that the origin is told: in the one spelling that keys have. Where the hosts of a site share one cache it is told the
-/// site's for all of them, and none where that is no name (`*`, or a pattern): a page must not be made of a host that is in no key.
+/// The authority for the origin, in the spelling of keys. Where a site's hosts share one cache it is the site's name, and
+/// none where that is `*` or a pattern: a page must not be made from a host that is in no key.
 fn authority<'a>(policy: &'a Policy, request: &'a Request, ask: OriginRequest<'_>) -> Cow<'a, str> {
     match &policy.key.any_host_of {
         Some(site) if !matches!(ask, OriginRequest::Passed) => {
@@ -161,7 +161,7 @@ fn authority<'a>(policy: &'a Policy, request: &'a Request, ask: OriginRequest<'_
     }
 }
 
-/// The request line: what is asked for the cache is the target as the key has it.
+/// The request line; a request for the cache has the key's target.
 fn line(policy: &Policy, request: &Rc<Request>, ask: OriginRequest<'_>) -> RequestLine {
     match policy.key.target(&request.target) {
         Cow::Owned(target) if !matches!(ask, OriginRequest::Passed) => {
@@ -171,7 +171,7 @@ fn line(policy: &Policy, request: &Rc<Request>, ask: OriginRequest<'_>) -> Reque
     }
 }
 
-/// Says who asks: its address, and those of proxies that are believed by which it came.
+/// Adds the client's address, after those of the trusted proxies that passed the request on.
 fn say_who(fields: &mut FieldList, client: &Client) {
     let Some(peer) = client.peer else { return };
     let mut text = [0; 46]; // The longest IPv6 address has 45 characters.
@@ -188,18 +188,17 @@ fn say_who(fields: &mut FieldList, client: &Client) {
     fields.push("X-Forwarded-For", all);
 }
 
-/// Says by which way the request came, where nobody before has said it: what a client wrote there was dropped unless the key
-/// has it.
+/// Adds how the request arrived, unless a field says so already: a client's own field was removed unless the key has it.
 fn say(fields: &mut FieldList, policy: &Policy, name: &str, value: &str) {
     if !in_key(policy, name) || fields.get(name).is_none() {
         fields.push(name, value);
     }
 }
 
-/// Writes an address as text; its length.
+/// Writes an address as text and returns its length.
 fn write_address(address: IpAddr, text: &mut [u8; 46]) -> usize {
     let mut rest = &mut text[..];
-    // The general way through the formatter takes as long as the rest of the head.
+    // The general formatter takes as long as the rest of the head.
     let _ = match address {
         IpAddr::V4(it) => it.octets().iter().enumerate().try_for_each(|(at, octet)| {
             rest.write_all(if at > 0 { b"." } else { b"" })?;
@@ -210,15 +209,15 @@ fn write_address(address: IpAddr, text: &mut [u8; 46]) -> usize {
     46 - rest.len()
 }
 
-/// What the origin is sent in place of the client's `Accept-Encoding`, where the answer may be shared: its normal form, or what the
-/// route asks for that brings the answer into the form that each client accepts.
+/// The value that replaces the client's `Accept-Encoding` where the answer may be shared: its normal form, or the coding
+/// from which the route makes the form that each client accepts.
 fn accept_encoding(policy: &Policy, sent: &[Field<'_>], ask: OriginRequest<'_>) -> Option<&'static str> {
     let stored = match ask {
         OriginRequest::Passed => return None,
         // larder compresses itself.
         _ if policy.key.strict && !in_key(policy, "accept-encoding") => return Some("identity"),
         _ if !policy.enabled => return None,
-        // What each client accepts selects a variant, which is of what the origin was sent.
+        // Each client's accepted codings select a variant, made from the value that the origin was sent.
         _ if policy.compress.is_none() => return vary::normal_encodings(sent),
         OriginRequest::AsSent | OriginRequest::Rest(..) => return vary::normal_encodings(sent),
         OriginRequest::Head | OriginRequest::Whole => None,
@@ -227,8 +226,8 @@ fn accept_encoding(policy: &Policy, sent: &[Field<'_>], ask: OriginRequest<'_>) 
     Some(transcode::ask(sent, stored))
 }
 
-/// How many times the request may still be passed on (RFC 9110 §7.6.2): it is looked at for OPTIONS, as TRACE goes no
-/// further anyway. `None` where nothing, or nothing valid, says so. A number beyond ours is our largest.
+/// How many times the request may still be forwarded (RFC 9110 §7.6.2), for OPTIONS; TRACE is never forwarded. `None`
+/// without a valid value. A number above larder's largest counts as that.
 #[must_use]
 pub fn max_forwards(method: &str, fields: &[Field<'_>]) -> Option<u64> {
     if method != "OPTIONS" {
@@ -240,8 +239,8 @@ pub fn max_forwards(method: &str, fields: &[Field<'_>]) -> Option<u64> {
     digits.bytes().all(|it| it.is_ascii_digit()).then(|| digits.parse().unwrap_or(u64::MAX))
 }
 
-/// Drops what `Connection` nominates before anything is decided by it: a field that the origin never sees must
-/// select no variant and be part of no key, or a stranger could store one page under another's key.
+/// Removes the fields that `Connection` nominates before anything is decided by them. A field that the origin never sees
+/// must select no variant and be part of no key, or a client could store one page under another's key.
 pub fn drop_nominated(fields: &mut FieldList) {
     if !nominates_some(fields) {
         return;
@@ -257,13 +256,13 @@ pub fn nominates_some(fields: &FieldList) -> bool {
     fields.get_all("connection").any(nominates)
 }
 
-/// The same of a head that is still in the read buffer.
+/// The same for a head that is still in the read buffer.
 #[must_use]
 pub fn has_nominated(fields: &[Field<'_>]) -> bool {
     fields.iter().any(|it| it.name.len() == 10 && it.is("connection") && nominates(it.value))
 }
 
-/// Whether a value of `Connection` names anything but what becomes of the connection.
+/// Whether a value of `Connection` names anything but the connection's own options.
 fn nominates(value: &[u8]) -> bool {
     value.split(|it| *it == b',').any(|it| {
         let it = it.trim_ascii();
@@ -271,7 +270,7 @@ fn nominates(value: &[u8]) -> bool {
     })
 }
 
-/// The status with which a request is refused before the cache or an origin is asked, if it is.
+/// The status with which a request is refused before the cache or an origin is asked, if it is refused.
 #[must_use]
 pub fn refused(gateway: &Gateway, method: &str, fields: &[Field<'_>]) -> Option<u16> {
     match refuses_method(method) {
@@ -287,7 +286,7 @@ pub fn refuses_method(method: &str) -> bool {
 }
 
 impl Gateway {
-    /// Whether a request has passed this very process before (RFC 8586): larder would ask itself for ever.
+    /// Whether a request has passed this process before (RFC 8586): larder would ask itself in a loop.
     #[must_use]
     pub fn has_passed(&self, fields: &[Field<'_>]) -> bool {
         let ours = |it: &[u8]| {
@@ -297,8 +296,8 @@ impl Gateway {
     }
 }
 
-/// Whether an origin's answer cannot be one to this request, and would be taken for something else by the client: a 304
-/// where nobody had asked on a condition, a part (206) where the whole was asked for (RFC 9110 §15.3.7).
+/// Whether an origin's answer cannot belong to this request and would mislead the client: a 304 without a condition, a
+/// part (206) where the whole was requested (RFC 9110 §15.3.7).
 pub fn is_unasked(request: &Request, conditional: bool, status: u16) -> bool {
     match status {
         304 => !conditional,
@@ -307,7 +306,7 @@ pub fn is_unasked(request: &Request, conditional: bool, status: u16) -> bool {
     }
 }
 
-/// What [`is_unasked`] is called where the failure is told.
+/// The name of an [`is_unasked`] answer in the report of the failure.
 #[must_use]
 pub fn unasked(status: u16) -> &'static str {
     match status {
@@ -316,8 +315,8 @@ pub fn unasked(status: u16) -> &'static str {
     }
 }
 
-/// The fields by which a request asks for less than the whole, or only if something holds.
-/// What is said of a body (RFC 9110 §8.3 to §8.7), but for its length.
+/// The fields by which a request asks for less than the whole, or only under a condition.
+/// Whether a field describes a body (RFC 9110 §8.3 to §8.7), other than its length.
 fn is_of_body(it: &Field<'_>) -> bool {
     ["content-type", "content-encoding", "content-language", "content-location"]
         .iter()
@@ -335,7 +334,7 @@ fn is_condition(it: &Field<'_>) -> bool {
     }
 }
 
-/// Our own mark in `Via` (RFC 9110 §7.6.3): the protocol in which the message came to us.
+/// larder's member of `Via` (RFC 9110 §7.6.3): the protocol in which the message arrived.
 fn via(version: Version) -> &'static [u8] {
     match version {
         Version::Http10 => b"1.0 larder",
@@ -344,7 +343,7 @@ fn via(version: Version) -> &'static [u8] {
     }
 }
 
-/// Adds `member` to the list field `name`, keeping what others wrote.
+/// Appends `member` to the list field `name`, after the members that are there.
 fn append(fields: &mut FieldList, name: &str, member: &[u8]) {
     if !fields.contains(name) {
         return fields.push(name, member);
@@ -363,8 +362,8 @@ fn append(fields: &mut FieldList, name: &str, member: &[u8]) {
     fields.set(name, value);
 }
 
-/// The response's fields as the client that asked gets them: end-to-end, with our `Via`. `Content-Length` is
-/// kept only where no body follows and it tells something (HEAD, 304).
+/// The response's fields for the client that asked: end-to-end, with larder's `Via`. `Content-Length` is kept only where
+/// no body follows and the length is meaningful (HEAD, 304).
 #[must_use]
 pub fn returned(fields: &FieldList, version: Version, bodyless: bool) -> FieldList {
     let mut kept = FieldList::with_capacity(fields.len() + ADDED_LINES, fields.text().len() + ADDED_BYTES);
@@ -376,8 +375,8 @@ pub fn returned(fields: &FieldList, version: Version, bodyless: bool) -> FieldLi
     kept
 }
 
-/// The same for a final response. As what is stored it has one valid `Date`, the first of the origin's or now: that is ours to see
-/// to (RFC 9110 §6.6.1). Of other fields lines that should not be there twice stay as they came.
+/// The same for a final response. Like a stored one it has one valid `Date`, the origin's first or the current time (RFC
+/// 9110 §6.6.1). Superfluous lines of other fields stay as they came.
 #[must_use]
 pub fn returned_final(fields: &FieldList, version: Version, bodyless: bool) -> FieldList {
     let mut kept = returned(fields, version, bodyless);
@@ -392,7 +391,7 @@ pub fn returned_final(fields: &FieldList, version: Version, bodyless: bool) -> F
     kept
 }
 
-/// Adds our `Via` to fields that are about to be stored.
+/// Adds larder's `Via` to fields that are about to be stored.
 pub fn mark_stored(fields: &mut FieldList, version: Version, policy: &Policy) {
     append(fields, "Via", via(version));
     if policy.x_cache {
@@ -400,28 +399,28 @@ pub fn mark_stored(fields: &mut FieldList, version: Version, policy: &Policy) {
     }
 }
 
-/// Why a request does not use the cache, decided before anything is looked up.
+/// Why a request bypasses the cache, decided before any lookup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bypass {
     /// `cache.enabled = false` for the route.
     Disabled,
-    /// The path can be read in two ways, of which different routes answer. Only `explain` tells it from `Disabled`.
+    /// The path can be read in two ways that belong to different routes. Only `explain` distinguishes it from `Disabled`.
     TwoWays,
     /// The method is neither GET nor HEAD.
     Method,
-    /// A GET with a body, which is dropped: its meaning is in no key.
+    /// A GET with a body, which is dropped: no key contains it.
     Body,
     /// The same where the body is passed on (`cache.get_bodies`).
     PassedBody,
     /// The target is malformed: servers read it in different ways.
     MalformedTarget,
-    /// It asks to go on in another protocol than HTTP.
+    /// The request asks for another protocol than HTTP.
     Upgrade,
     /// One of `cache.private_cookies`.
     PrivateCookie,
-    /// A field that applications may take for another target, method or user: [`overriding`] finds it.
+    /// A field that applications may take for another target, method or user; [`overriding`] names it.
     Override,
-    /// A field that is not in the key, where that is strict, and cannot be left out: [`overriding`] finds it.
+    /// A field that is not in the key, where that is strict, and cannot be left out; [`overriding`] names it.
     Unkeyed,
     /// `OPTIONS *` and other targets that name no resource.
     Target,
@@ -455,23 +454,23 @@ impl Bypass {
     }
 }
 
-/// Whether the answer to a POST may be kept for GET, should it say so itself: not where a GET with the same fields
-/// would pass the cache.
+/// Whether the answer to a POST may be kept for GET, if it says so itself: not where a GET with the same fields would
+/// bypass the cache.
 #[must_use]
 pub fn may_keep_post(policy: &Policy, facts: &RequestFacts<'_>, target: &str, fields: &[Field<'_>]) -> bool {
     let get = RequestFacts { method: "GET", has_body: false, ..facts.clone() };
-    // What it was asked with is what a GET would be asked with.
+    // The POST asks with the host and target that a GET would use.
     let by_key = policy.key.any_host_of.is_none() && policy.key.target(target) == target;
     facts.method == "POST" && by_key && !policy.key.strict && bypass(policy, &get, target, fields).is_none()
 }
 
-/// Whether the route has the field in its key, so that what it changes is nobody else's.
+/// Whether the route has the field in its key, so that its effect reaches no other client.
 fn in_key(policy: &Policy, name: &str) -> bool {
     policy.key.headers.iter().any(|it| name.eq_ignore_ascii_case(it))
 }
 
-/// Whether a field keeps a request from the cache because the key is strict, does not have it, and it is none that can be left out of what
-/// is asked: whoever sends it may well want another answer for it.
+/// Whether a field makes a request bypass the cache: the key is strict and lacks it, and it cannot be left out of the
+/// origin's request. Its sender may expect another answer because of it.
 #[must_use]
 pub fn is_unkeyed(policy: &Policy, it: &Field<'_>) -> bool {
     if !policy.key.strict || in_key(policy, it.name) {
@@ -492,7 +491,8 @@ fn contains(value: &[u8], part: &[u8]) -> bool {
     value.windows(part.len()).any(|it| it == part)
 }
 
-/// The fields because of which a request has [`Bypass::Override`] or [`Bypass::Unkeyed`], and whether the route's key could have each.
+/// The fields that cause [`Bypass::Override`] or [`Bypass::Unkeyed`] for a request, and whether the route's key could
+/// contain each.
 pub fn overriding<'f>(
     policy: &Policy,
     fields: &'f [Field<'f>],
@@ -506,10 +506,10 @@ pub fn overriding<'f>(
     })
 }
 
-/// The fields that [`RequestFacts::method_override`] is of: no key has what they say.
+/// The fields behind [`RequestFacts::method_override`]: no key contains their values.
 pub const METHODS: [&str; 3] = ["x-http-method-override", "x-method-override", "x-http-method"];
 
-/// Decides whether the cache is used at all.
+/// Decides whether a request bypasses the cache.
 #[must_use]
 pub fn bypass(
     policy: &Policy,

@@ -1,4 +1,4 @@
-//! What a worker knows: the store, the counters, and for each route its policy and its origins.
+//! One worker's gateway: the store, the counters, and the policy and origins of each route.
 
 use crate::coding::pool::Coders;
 use crate::refusals::Refusals;
@@ -31,28 +31,28 @@ pub struct Gateway {
     pub refusals: Arc<Refusals>,
     /// The tiers below RAM.
     pub tiers: LowerTiers,
-    /// Uses of what lies on disk.
+    /// Uses of responses on disk.
     pub(crate) uses: SharedUses,
-    /// What this process calls itself to other gateways, and to itself (RFC 8586).
+    /// The name of this process for other gateways and for itself (RFC 8586).
     pub(crate) id: String,
-    /// Buffers, reused from request to request.
+    /// Buffers that requests reuse.
     pub(crate) scratch: RefCell<Scratch>,
-    /// Where its fills lie.
+    /// The pool of its fills' futures.
     pub(crate) fills: Rc<FuturePool>,
     /// Bytes of small request bodies that are being read before an origin is asked.
     pub(crate) small_bodies: Cell<u64>,
-    /// Who makes forms of stored responses; without them none are made. Shared by all workers.
+    /// The pool that makes forms of stored responses; without it none are made. Shared by all workers.
     pub coders: OnceCell<Arc<Coders>>,
-    /// Who brings what a response to an unsafe method purges to every tier of every node; without it, this node's tiers
-    /// alone are purged.
+    /// Sends the purges caused by a response to an unsafe method to every tier of every node; without it, only this
+    /// node's tiers are purged.
     pub spread: OnceCell<Spread>,
 }
 
-/// Brings a rule to every tier of every node: it is on its way at once, and what is returned is ready when the disk and
-/// enough servers of the fleet have it. It is in force in this node's RAM already, by that number.
+/// Sends a rule to every tier of every node at once. The returned future is ready when the disk and enough servers of the
+/// fleet have it. The rule is already in force in this node's RAM, under that number.
 pub type Spread = Box<dyn Fn(PurgeRule, Seq) -> Spreading>;
 
-/// What [`Spread`] returns; dropping it changes nothing.
+/// The result of [`Spread`]; dropping it has no effect.
 pub type Spreading = Pin<Box<dyn Future<Output = ()>>>;
 
 /// Buffers that are empty between requests.
@@ -60,12 +60,12 @@ pub type Spreading = Pin<Box<dyn Future<Output = ()>>>;
 pub(crate) struct Scratch {
     pub key: Vec<u8>,
     pub variant: Vec<u8>,
-    /// What `Cache-Status` says.
+    /// The content of `Cache-Status`.
     pub member: Vec<u8>,
 }
 
-/// Milliseconds by which hit-for-miss memories are kept: the wall clock's, which tests can move. One that jumps
-/// costs a few requests their company, or lends it to a few, and no more.
+/// Milliseconds of the wall clock, which tests can move, for hit-for-miss memories. A jump of the clock lets a few
+/// requests wait, or ask alone, by mistake.
 pub(crate) fn misses_clock() -> u64 {
     larder_stdx::clock::wall().0.saturating_mul(1000)
 }
@@ -79,7 +79,7 @@ impl Gateway {
         refusals: Arc<Refusals>,
         tiers: LowerTiers,
     ) -> Rc<Self> {
-        // The hash is seeded at random for each process, and shared by all its workers.
+        // The hash is seeded at random for each process and shared by all its workers.
         let id = format!("larder-{:032x}", store.hash(b"this process").0);
         let (uses, scratch, small_bodies) = (SharedUses::default(), RefCell::default(), Cell::default());
         let (coders, spread) = (OnceCell::new(), OnceCell::new());
@@ -100,17 +100,17 @@ impl Gateway {
     }
 }
 
-/// Which `Host` an origin gets.
+/// The `Host` that an origin gets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HostSent {
-    /// The client's; the origin's own, which is given here, for an HTTP/1.0 client that names none.
+    /// The client's; the origin's own, given here, for an HTTP/1.0 client without one.
     Clients(String),
     /// The origin's own.
     Own(String),
 }
 
 impl HostSent {
-    /// The host for a request that names `authority`.
+    /// The host for a request to `authority`.
     pub(crate) fn of<'a>(&'a self, authority: &'a str) -> &'a str {
         match self {
             HostSent::Clients(_) if !authority.is_empty() => authority,
@@ -119,35 +119,36 @@ impl HostSent {
     }
 }
 
-/// One proxied route as a worker runs it.
+/// One proxied route in a worker.
 pub struct GatewayRoute {
     /// Its name in logs: the site's first host and the path pattern.
     pub name: String,
-    /// What the configuration says about caching.
+    /// The configuration of caching.
     pub policy: Policy,
-    /// Where requests go.
+    /// The origins of its requests.
     pub origins: Rc<Group>,
-    /// What makes its responses in place of an origin.
+    /// The maker of its responses, in place of an origin.
     pub maker: Option<Rc<dyn ResponseMaker>>,
-    /// Where they are, if they get their own `Host`: what they say of these addresses is written back to the client's.
+    /// The origins' addresses, if they get their own `Host`: their references to these addresses are rewritten to the
+    /// client's.
     pub own: Vec<OriginAddress>,
-    /// What of a request decides which of them, where the rule of the choice wants that.
+    /// The part of a request that the choice of the origin hashes, where the rule needs one.
     pub hash_by: HashBy,
-    /// Which `Host` the origin gets.
+    /// The `Host` that the origin gets.
     pub host: HostSent,
-    /// `site.route.server_timing`: whether responses say where their time went.
+    /// `site.route.server_timing`: whether responses report where their time went.
     pub server_timing: bool,
-    /// Which upgrades are passed on.
+    /// The upgrades that are passed on.
     pub upgrades: Upgrades,
-    /// What origins are told of who asks.
+    /// The fields about the client that origins get.
     pub telling: Telling,
-    /// `site.route.client_cert`: whether they are told the certificate that the client showed.
+    /// `site.route.client_cert`: whether origins get the client's certificate.
     pub tells_certificate: bool,
-    /// Whether it answers for paths that can be read in two ways, and therefore does not use the cache.
+    /// Whether it answers for paths that can be read in two ways, and therefore bypasses the cache.
     pub two_ways: bool,
 }
 
-/// What of a request decides which origin gets it.
+/// The part of a request that decides which origin gets it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum HashBy {
     /// Host and target: each page has one origin.
@@ -182,8 +183,8 @@ impl GatewayRoute {
         })
     }
 
-    /// The same route for paths that can be read in two ways, of which different routes would answer: without the
-    /// cache, since nobody can tell whose answer it is. The connections to the origins are the same.
+    /// The same route for paths that can be read in two ways, belonging to different routes: without the cache, since the
+    /// owner of the answer is ambiguous. The connections to the origins are shared.
     #[must_use]
     pub fn for_two_ways(&self) -> Rc<Self> {
         let policy = Policy { enabled: false, ..self.policy.clone() };
@@ -207,7 +208,7 @@ impl GatewayRoute {
         })
     }
 
-    /// What the choice of an origin needs to know of a request with these `fields`.
+    /// The facts for choosing an origin, for a request with these `fields`.
     pub(crate) fn asked(
         &self,
         request: &Request,
@@ -224,7 +225,7 @@ impl GatewayRoute {
 }
 
 impl HashBy {
-    /// The hash of it; `None` where the request has none.
+    /// The hash of that part; `None` where the request lacks it.
     fn key(&self, request: &Request, fields: &[Field<'_>], client: &Client) -> Option<u64> {
         match self {
             HashBy::Target => {

@@ -1,4 +1,4 @@
-//! What of a stored response a request gets: by its conditions and its range, as `semantics` decides.
+//! The part of a stored response that a request gets: by its conditions and its range, as `semantics` decides.
 
 use crate::coding;
 use larder_semantics::conditional::{self, Precondition};
@@ -17,7 +17,7 @@ pub(crate) fn precondition(meta: &Meta, facts: &RequestFacts<'_>, fields: &[Fiel
     }
 }
 
-/// Which bytes of a stored response, that is whole, a request gets.
+/// The bytes of a complete stored response that a request gets.
 pub(crate) fn of_stored(stored: &Stored, facts: &RequestFacts<'_>, fields: &[Field<'_>]) -> Selection {
     let by_tag = !facts.conditional
         || !stored.meta.is_negotiated(&stored.fields())
@@ -27,7 +27,7 @@ pub(crate) fn of_stored(stored: &Stored, facts: &RequestFacts<'_>, fields: &[Fie
     facts.range.filter(applies).map_or(Selection::Whole, |it| range::select(it, stored.body.len()))
 }
 
-/// The status with which a stored response answers a request: for `explain`, by what is asked when one is delivered.
+/// The status with which a stored response answers a request, for `explain`: by the function that delivery uses.
 pub(crate) fn status_of(
     stored: &Stored,
     policy: &Policy,

@@ -1,5 +1,5 @@
-//! Where the bytes of a response come from: an exchange with an origin, or what is made here, such as the rows of a query or a resized
-//! image. A fill treats both alike.
+//! The source of a response's bytes: an exchange with an origin, or a response made here, such as the rows of a query or
+//! a resized image. A fill treats both alike.
 
 use bytes::Bytes;
 use larder_origin::{ClientPart, Exchange, OriginError, PermitWanted};
@@ -11,12 +11,12 @@ use std::pin::Pin;
 use std::rc::Rc;
 use tokio::sync::mpsc;
 
-/// What feeds a fill.
+/// The source of a fill.
 #[derive(Clone)]
 pub(crate) enum ResponseSource {
-    /// An exchange with an origin. Behind a pointer: it is large, and handed on often.
+    /// An exchange with an origin. Behind a pointer: it is large, and often moved.
     Origin(Rc<Exchange>),
-    /// A response that is made here.
+    /// A response made here.
     Made(Rc<MadeBody>),
 }
 
@@ -40,7 +40,7 @@ impl ResponseSource {
         }
     }
 
-    /// No more of the body is wanted.
+    /// The rest of the body is not needed.
     pub fn give_up(&self) {
         match self {
             ResponseSource::Origin(exchange) => exchange.give_up(),
@@ -48,10 +48,10 @@ impl ResponseSource {
         }
     }
 
-    /// Waits for `work`, which is the client's to do: it takes the response.
+    /// Waits for the client's `work`: it takes the response.
     ///
     /// # Errors
-    /// Requests queue for the permit of this exchange. A response that is made here holds none.
+    /// Requests queue for the permit of this exchange. A response made here holds none.
     pub async fn wait_for_client<T>(
         &self,
         work: Pin<&mut impl Future<Output = T>>,
@@ -77,31 +77,31 @@ pub trait ResponseMaker {
     fn make(&self, request: &Rc<Request>) -> Pin<Box<dyn Future<Output = MadeResponse>>>;
 }
 
-/// A response that is made here.
+/// A response made here.
 pub struct MadeResponse {
-    /// Its head, as an origin's: what it says of caching is obeyed.
+    /// Its head, like an origin's: its caching directives are obeyed.
     pub head: ResponseHead,
     /// Its body.
     pub body: MadeBody,
 }
 
-/// One part of a body that is made here.
+/// One part of a body made here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MadePiece {
     /// Bytes.
     Bytes(Bytes),
-    /// Its end. A body whose sender goes away without it is cut.
+    /// Its end. A body whose sender is dropped before this is cut.
     End,
 }
 
-/// A body that is made here while it is sent: its maker is `depth` pieces ahead of its readers at most.
+/// A body made here while it is sent: its maker is at most `depth` pieces ahead of its readers.
 pub struct MadeBody {
     pieces: RefCell<mpsc::Receiver<MadePiece>>,
     has_ended: Cell<bool>,
 }
 
 impl MadeBody {
-    /// A body, and the end into which its maker writes, on any thread.
+    /// A body, and the handle through which its maker writes, on any thread.
     #[must_use]
     pub fn new(depth: usize) -> (mpsc::Sender<MadePiece>, Self) {
         let (sender, pieces) = mpsc::channel(depth);

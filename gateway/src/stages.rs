@@ -1,6 +1,6 @@
-//! Where the time of one request went, by stage. A request that is measured has a stop watch which is always in exactly one
-//! stage, so that stages do not overlap and add up to the whole. Who is measured, and what becomes of the readings, is
-//! not here.
+//! Where the time of one request went, by stage. A measured request has a stop watch that is always in exactly one stage,
+//! so that stages do not overlap and add up to the whole. Other modules decide which requests are measured, and use the
+//! readings.
 
 use larder_semantics::field::FieldList;
 use larder_stdx::clock;
@@ -8,14 +8,14 @@ use larder_transport::ResponseWriter;
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// What a request can be busy with, or wait for.
+/// The stages of a request: its work and its waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum RequestStage {
-    /// From the first byte of its head, over HTTP/2 of its first frame, until the head was whole; and for a small body that is read
-    /// before the origin is asked.
+    /// From the first byte of the head (over HTTP/2, its first frame) to its last; and reading a small body before the
+    /// origin is asked.
     Parse,
-    /// Deciding: routing, the key, the look into RAM, what the rules say.
+    /// Deciding: routing, the key, the lookup in RAM, the rules.
     Lookup,
     /// For another request's fetch, another node's turn, or a compressed form.
     Wait,
@@ -23,7 +23,7 @@ pub enum RequestStage {
     Queue,
     /// For the bytes of the disk, the fleet or a file.
     Read,
-    /// For a connection to the origin: a place in the pool, the handshake, the head that is written.
+    /// For a connection to the origin: a permit of the pool, the handshake, and writing the head.
     Connect,
     /// For the head of the origin's response.
     FirstByte,
@@ -33,7 +33,7 @@ pub enum RequestStage {
     Write,
 }
 
-/// How many stages there are.
+/// The number of stages.
 pub const COUNT: usize = 9;
 
 impl RequestStage {
@@ -50,7 +50,7 @@ impl RequestStage {
         RequestStage::Write,
     ];
 
-    /// Its name in JSON, in files of traces and in `Server-Timing`: a stable interface, and a token (RFC 9110 §5.6.2).
+    /// Its name in JSON, in trace files and in `Server-Timing`: a stable interface, and a token (RFC 9110 §5.6.2).
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -73,7 +73,7 @@ impl RequestStage {
     }
 }
 
-/// Microseconds by stage, of those stages that were met.
+/// Microseconds by stage, for the stages that occurred.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SpentTimes {
     micros: [u64; COUNT],
@@ -81,32 +81,32 @@ pub struct SpentTimes {
 }
 
 impl SpentTimes {
-    /// Adds `micros` to a stage, which is met by that.
+    /// Adds `micros` to a stage, which thereby has occurred.
     pub fn add(&mut self, stage: RequestStage, micros: u64) {
         let sum = &mut self.micros[stage as usize];
         *sum = sum.saturating_add(micros);
         self.met |= 1 << stage as u16;
     }
 
-    /// What a stage took; `None` where it was not met.
+    /// The time of a stage; `None` where it did not occur.
     #[must_use]
     pub fn of(&self, stage: RequestStage) -> Option<u64> {
         (self.met & 1 << stage as u16 != 0).then_some(self.micros[stage as usize])
     }
 
-    /// The stages that were met, in their order.
+    /// The stages that occurred, in their order.
     pub fn iter(&self) -> impl Iterator<Item = (RequestStage, u64)> + '_ {
         RequestStage::ALL.into_iter().filter_map(|it| self.of(it).map(|micros| (it, micros)))
     }
 
-    /// All of it.
+    /// The sum of all stages.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.micros.iter().fold(0, |sum, it| sum.saturating_add(*it))
     }
 }
 
-/// What every metric of ours is called at first in `Server-Timing`, so that an origin's are told from them.
+/// The prefix of larder's metrics in `Server-Timing`, which distinguishes them from an origin's.
 pub const SERVER_TIMING_PREFIX: &str = "larder-";
 
 /// Appends the value of a `Server-Timing` field (W3C Server Timing §3): milliseconds, with three places.
@@ -125,20 +125,21 @@ pub fn write_server_timing(spent: &SpentTimes, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends a line of `Server-Timing` for a fast answer that was begun at `began`, by the precise clock.
+/// Appends a line of `Server-Timing` for a fast answer that began at `began`, by the precise clock.
 pub fn tell_lookup_since(began: u64, answer: &mut ResponseWriter<'_>) {
     let mut spent = SpentTimes::default();
     spent.add(RequestStage::Lookup, clock::precise_micros().saturating_sub(began));
     answer.field_with("Server-Timing", |text| write_server_timing(&spent, text));
 }
 
-/// Whether a value of `Server-Timing` was written by a larder: by one that is our origin, where we did not.
+/// Whether a value of `Server-Timing` was written by a larder: by the origin, where this larder writes none.
 #[must_use]
 pub fn is_ours(server_timing: &[u8]) -> bool {
     server_timing.get(..SERVER_TIMING_PREFIX.len()).is_some_and(|it| it == SERVER_TIMING_PREFIX.as_bytes())
 }
 
-/// Takes away what another larder said of one request's way through it: it is about to be stored, and would be taken for ours.
+/// Removes another larder's report about one request from a response that is about to be stored: it would be taken for
+/// this larder's.
 pub fn drop_ours(kept: &mut FieldList) {
     kept.retain(|it| !(it.is("server-timing") && is_ours(it.value)));
 }
@@ -147,11 +148,11 @@ pub fn drop_ours(kept: &mut FieldList) {
 struct StopWatch {
     /// The first microsecond of the request, by the precise clock.
     began: u64,
-    /// Since when it is in `stage`.
+    /// The time at which it entered `stage`.
     since: Cell<u64>,
     stage: Cell<RequestStage>,
     spent: Cell<SpentTimes>,
-    /// Changes when the request itself goes on, whatever others did for it.
+    /// Changes when the request itself continues, so that a fill's later readings no longer count.
     turn: Cell<u32>,
 }
 
@@ -166,7 +167,7 @@ impl StopWatch {
     }
 }
 
-/// The stop watch of one request, or none: then nothing is measured, and no clock is read.
+/// The stop watch of one request, or none: then nothing is measured and no clock is read.
 #[derive(Clone, Default)]
 pub struct Stages(Option<Rc<StopWatch>>);
 
@@ -177,8 +178,8 @@ impl Stages {
         Self(None)
     }
 
-    /// A watch that is now in `Lookup`. `began` is when the first byte of the head came, by the precise clock, and 0 where
-    /// that was just now.
+    /// A watch that is now in `Lookup`. `began` is the arrival of the head's first byte, by the precise clock, and 0 for
+    /// the current time.
     #[must_use]
     pub fn begin(began: u64) -> Self {
         let now = clock::precise_micros();
@@ -201,7 +202,7 @@ impl Stages {
         self.0.is_some()
     }
 
-    /// From now on the request is in `stage`, whatever those who work for it say.
+    /// The request is in `stage` from now on, also if fills working for it report others.
     pub fn enter(&self, stage: RequestStage) {
         if let Some(watch) = &self.0 {
             watch.turn.set(watch.turn.get().wrapping_add(1));
@@ -209,7 +210,7 @@ impl Stages {
         }
     }
 
-    /// Appends a `Server-Timing` line of its own to the fields of a response; nothing where nothing is measured.
+    /// Appends a `Server-Timing` line to the fields of a response; nothing where nothing is measured.
     pub fn tell(&self, fields: &mut FieldList) {
         if let Some((_, spent)) = self.reading() {
             let mut value = Vec::with_capacity(128);
@@ -218,13 +219,13 @@ impl Stages {
         }
     }
 
-    /// For somebody who works for this request while it waits: what it tells counts until the request goes on by itself.
+    /// For a fill that works for this request while it waits: its stages count until the request itself continues.
     #[must_use]
     pub fn told(&self) -> FillStages {
         FillStages(self.0.as_ref().map(|it| (it.clone(), it.turn.get())))
     }
 
-    /// When the request began, by the precise clock, and what it spent until now; `None` where nothing is measured.
+    /// The start of the request, by the precise clock, and its times until now; `None` where nothing is measured.
     #[must_use]
     pub fn reading(&self) -> Option<(u64, SpentTimes)> {
         let watch = self.0.as_ref()?;
@@ -233,7 +234,7 @@ impl Stages {
     }
 }
 
-/// A fill's end of the stop watch of the request that began it; or of none.
+/// A fill's handle to the stop watch of the request that started it; or to none.
 #[derive(Clone, Default)]
 pub struct FillStages(Option<(Rc<StopWatch>, u32)>);
 
@@ -247,7 +248,7 @@ impl FillStages {
         }
     }
 
-    /// Ends a read that was entered as `Queue`: of its time `queued` microseconds were waiting, the rest was reading.
+    /// Ends a read that was entered as `Queue`: `queued` microseconds of it were waiting, the rest reading.
     pub fn has_read(&self, queued: u64) {
         if let Some((watch, turn)) = &self.0
             && watch.turn.get() == *turn

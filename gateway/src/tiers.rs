@@ -1,4 +1,4 @@
-//! The tiers below RAM that one worker has, and how often their large bodies were used. What is asked of them is in `lower_tiers`.
+//! One worker's tiers below RAM, and the use counts of their large bodies. `lower_tiers` uses them.
 
 use larder_store::DiskTier;
 use larder_store::fleet::{FilledBy, Fleet};
@@ -7,32 +7,32 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Uses of large bodies on disk are counted in so many places.
+/// Uses of large bodies on disk are counted in this number of slots.
 const PLACES: usize = 4096;
 
-/// After so many uses all counts are halved, so that what was asked for long ago does not count for ever.
+/// After this many uses all counts are halved, so that old uses lose their weight.
 const HALVED_AFTER: u32 = 4 * PLACES as u32;
 
-/// The tiers below RAM that there are.
+/// The configured tiers below RAM.
 #[derive(Default)]
 pub struct LowerTiers {
     /// Shared by all workers.
     pub disk: Option<Arc<DiskTier>>,
     /// This worker's client.
     pub fleet: Option<Rc<Fleet>>,
-    /// At which use a large body on disk is taken into RAM.
+    /// The use at which a large body on disk is taken into RAM.
     pub promote_after: u32,
 }
 
 impl LowerTiers {
-    /// Whether larder itself writes to the fleet: not where applications do.
+    /// Whether larder itself writes to the fleet; where applications fill it, larder does not.
     pub(crate) fn fills_fleet(&self) -> bool {
         let settings = self.fleet.as_ref().map(|it| it.settings());
         settings.is_some_and(|it| it.put && it.filled_by == FilledBy::Larder)
     }
 }
 
-/// How often large bodies on disk were used lately, about: two keys may share a place.
+/// About how often large bodies on disk were used recently: two keys may share a slot.
 pub(crate) struct DiskUseCounts {
     places: Box<[u8]>,
     since_halved: u32,
@@ -45,7 +45,7 @@ impl Default for DiskUseCounts {
 }
 
 impl DiskUseCounts {
-    /// Counts one more use, and says which it is.
+    /// Counts one more use, and returns the count.
     pub fn count(&mut self, hash: KeyHash) -> u32 {
         self.since_halved += 1;
         if self.since_halved > HALVED_AFTER {
@@ -57,7 +57,7 @@ impl DiskUseCounts {
         u32::from(*place)
     }
 
-    /// How many there were.
+    /// The count.
     pub fn so_far(&self, hash: KeyHash) -> u32 {
         u32::from(self.places[Self::place(hash)])
     }

@@ -1,29 +1,31 @@
-//! Fields that a server before an application writes, and frameworks believe: by which way a request came, and what is meant by
-//! it. larder is that server. What a client writes there is in no key, so a page that was made for it must not be
-//! anybody else's (statements 7 and 9). What an application may make of any other field is for its `Vary` to say, or for
-//! `cache.key.headers`.
+//! Fields that a server in front of an application writes, and that frameworks trust: how a request arrived, and which
+//! resource it means. larder is that server. A client's value of such a field is in no key, so a page made for it must
+//! not reach other clients (statements 7 and 9). The effect of any other field is declared by the application's `Vary`,
+//! or by `cache.key.headers`.
 
-/// What becomes of such a field of a client.
+/// The treatment of such a field from a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FieldRule {
-    /// It reaches no origin: larder knows nothing of what is offered.
+    /// It reaches no origin: larder does not implement the offer.
     Drop,
-    /// It reaches no origin, as larder says by which way the request came. Where `cache.key.headers` names it, a server before
-    /// larder knows that better: it is passed on, in place of what larder says, and its value is in the key.
+    /// It reaches no origin, as larder writes how the request arrived. Where `cache.key.headers` names it, a server in
+    /// front of larder knows that better: the field is passed on in place of larder's, and its value is in the key.
     Way,
-    /// It says who asks, and larder says that itself (`X-Forwarded-For`): it reaches no origin but from a proxy that is believed.
+    /// It names the client, which larder does itself (`X-Forwarded-For`): it reaches the origin only from a trusted
+    /// proxy.
     Who,
-    /// It is passed on, and the request uses no cache: the application may take it for another target, method or base, and some
-    /// operator may want that. Where `cache.key.headers` names it, its value is in the key, and the cache is used.
+    /// It is passed on, and the request bypasses the cache: the application may take it for another target, method or
+    /// base, and an operator may want that. Where `cache.key.headers` names it, its value is in the key, and the cache is
+    /// used.
     Bypass,
 }
 
-/// By name; the rest of [`FAMILIES`] is [`FieldRule::Bypass`]. Fields that change the method are known to
-/// `semantics::request`, too.
+/// By name; other fields of [`FAMILIES`] are [`FieldRule::Bypass`]. `semantics::request` knows the fields that change the
+/// method, too.
 const FIELDS: &[(&str, FieldRule)] = &[
     ("host", FieldRule::Drop),
     ("forwarded", FieldRule::Way),
-    // The scheme, host and port that the client asked for.
+    // The scheme, host and port of the client's request.
     ("x-forwarded-proto", FieldRule::Way),
     ("x-forwarded-host", FieldRule::Way),
     ("x-forwarded-port", FieldRule::Way),
@@ -43,7 +45,7 @@ const FIELDS: &[(&str, FieldRule)] = &[
     ("x-host", FieldRule::Way),
     ("x-original-host", FieldRule::Way),
     ("x-http-host-override", FieldRule::Way),
-    // The same in the words of lists of names by which such fields are looked for, and of clouds.
+    // The same, in the names of word lists for finding such fields, and of cloud providers.
     ("proxy-host", FieldRule::Way),
     ("proxy-port", FieldRule::Way),
     ("x-server-name", FieldRule::Way),
@@ -82,19 +84,19 @@ const FIELDS: &[(&str, FieldRule)] = &[
     ("fly-forwarded-proto", FieldRule::Way),
     ("fly-forwarded-ssl", FieldRule::Way),
     ("fly-forwarded-port", FieldRule::Way),
-    // What the server before offers: Rack answers X-Sendfile-Type without a body, Symfony a surrogate with ESI's tags. `Proxy` is no
-    // field of HTTP: as `HTTP_PROXY` it told applications behind a CGI by which proxy to go (CVE-2016-5385 and others).
+    // Offers of the server in front: Rack answers X-Sendfile-Type without a body, Symfony sends a surrogate ESI tags.
+    // `Proxy` is not an HTTP field: as `HTTP_PROXY` it selected the proxy of CGI applications (CVE-2016-5385 and others).
     ("proxy", FieldRule::Drop),
     ("x-sendfile-type", FieldRule::Drop),
     ("x-accel-mapping", FieldRule::Drop),
     ("surrogate-capability", FieldRule::Drop),
-    // What CGI calls the target and its parts. No client has a reason to.
+    // CGI's names for the target and its parts, which a client has no reason to send.
     ("request-uri", FieldRule::Drop),
     ("unencoded-url", FieldRule::Drop),
     ("path-info", FieldRule::Drop),
     ("script-name", FieldRule::Drop),
     ("context-path", FieldRule::Drop),
-    // Whose request it is, in the words of whoever sends it.
+    // The identity of the client, in the sender's words.
     ("x-forwarded-for", FieldRule::Who),
     ("x-real-ip", FieldRule::Who),
     ("x-client-ip", FieldRule::Who),
@@ -146,7 +148,7 @@ const FIELDS: &[(&str, FieldRule)] = &[
     ("x-http-path-override", FieldRule::Bypass),
     ("x-proxy-url", FieldRule::Bypass),
     ("x-pathname", FieldRule::Bypass),
-    // Next.js and React Router to themselves (CVE-2024-46982, CVE-2025-29927, CVE-2025-43864, CVE-2025-43865).
+    // Internal fields of Next.js and React Router (CVE-2024-46982, CVE-2025-29927, CVE-2025-43864, CVE-2025-43865).
     ("x-now-route-matches", FieldRule::Bypass),
     ("x-matched-path", FieldRule::Bypass),
     ("x-invoke-path", FieldRule::Bypass),
@@ -176,7 +178,7 @@ const FIELDS: &[(&str, FieldRule)] = &[
     ("x-wikimedia-debug", FieldRule::Bypass),
     ("x-xhprof-debug", FieldRule::Bypass),
     ("translate", FieldRule::Bypass), // IIS: the source in place of the page
-    // What a server in front says of who asks, and where applications look for another target.
+    // Fields of a server in front that name the client, and fields in which applications look for another target.
     ("x-proxyuser-ip", FieldRule::Bypass),
     ("x-custom-ip-authorization", FieldRule::Bypass),
     ("http-url", FieldRule::Way),
@@ -206,9 +208,9 @@ const FIELDS: &[(&str, FieldRule)] = &[
     ("x-wap-profile", FieldRule::Bypass), // an address that applications fetch
 ];
 
-/// Of all others of these families nobody knows what they change: `X-Forwarded-Prefix` (Spring, Symfony), `-Path`, `-Uri` and `-Method`
-/// (Traefik), `-Context`, `-User`; what stood in a request before somebody rewrote it; what shows more than a page; and whom a server in
-/// front has let in, by a password, a token or a certificate.
+/// The effects of the other fields in these families are unknown: `X-Forwarded-Prefix` (Spring, Symfony), `-Path`, `-Uri`
+/// and `-Method` (Traefik), `-Context`, `-User`; the original values of rewritten requests; fields that reveal more than
+/// a page; and identities that a server in front has authenticated by password, token or certificate.
 const FAMILIES: &[&str] = &[
     "x-forwarded-",
     "x-original-",
@@ -240,7 +242,7 @@ const FAMILIES: &[&str] = &[
     "client-verify",
 ];
 
-/// Which lengths names have that begin with a letter, a bit each: most fields are told apart by that.
+/// The lengths of the names that begin with each letter, one bit each: they exclude most fields.
 const LENGTHS: [u64; 26] = {
     let (mut lengths, mut at) = ([0; 26], 0);
     while at < FIELDS.len() {
@@ -251,8 +253,8 @@ const LENGTHS: [u64; 26] = {
     lengths
 };
 
-/// What tells most fields from those that are [`FieldRule::Bypass`], by the last five bits of their first letter: which lengths the rows have
-/// that begin so, and what comes third in the families, a bit for each.
+/// A quick test that excludes most fields that are not [`FieldRule::Bypass`], by the last five bits of the first letter:
+/// the lengths of the rows that begin so, and the third letters in the families, one bit each.
 const QUICK: [(u64, u32); 32] = {
     let (mut quick, mut at) = ([(0, 0); 32], 0);
     while at < FIELDS.len() {
@@ -281,10 +283,10 @@ fn deed(name: &str) -> Option<FieldRule> {
     is_known.then(known).flatten().or_else(family)
 }
 
-/// Whether a client's field of that name is passed on. Not where applications may take it for another: CGI and its kin
-/// have one name, `HTTP_X_HOST`, for `X-Host`, `X_Host` and some for `X.Host`. What is known of the first, that it is in the
-/// key, or no client's to send, would not hold of the others. nginx drops them as well.
-/// `believed` says that a proxy which is believed (`clients.trusted`) sent it, `in_key` whether a field is in the route's key by its name.
+/// Whether a client's field of that name is passed on. It is not where applications may confuse it with another: CGI has
+/// one name, `HTTP_X_HOST`, for `X-Host`, `X_Host` and sometimes `X.Host`. Rules for the first, such as being in the key,
+/// would not hold for the others. nginx drops them as well. `believed` says that a trusted proxy (`clients.trusted`) sent
+/// it, `in_key` whether a field is in the route's key by its name.
 pub fn reaches_an_origin(name: &str, believed: bool, in_key: impl Fn(&str) -> bool) -> bool {
     name.bytes().all(|it| it.is_ascii_alphanumeric() || it == b'-')
         && match deed(name) {
@@ -295,14 +297,15 @@ pub fn reaches_an_origin(name: &str, believed: bool, in_key: impl Fn(&str) -> bo
         }
 }
 
-/// Whether a field says who asks, also where it says more (`Forwarded`): nobody but a proxy that is believed may say that.
+/// Whether a field names the client, also among other facts (`Forwarded`): only a trusted proxy may send it.
 #[must_use]
 pub fn says_who(name: &str) -> bool {
     deed(name) == Some(FieldRule::Who) || name.eq_ignore_ascii_case("forwarded")
 }
 
-/// Whether a field is such as clients send with every request and no answer has to obey: content that is negotiated, hints, conditions (larder
-/// answers these), and who made a request, by which way, at which time. Where the key is strict it is left out of what is asked for the cache.
+/// Whether clients send a field with every request and no answer has to obey it: content negotiation, hints, conditions
+/// (which larder answers), and facts about the client, the way and the time. Where the key is strict, requests for the
+/// cache omit it.
 #[must_use]
 pub fn is_left_out(name: &str) -> bool {
     let mut lower = [0; 32];
@@ -325,10 +328,10 @@ pub fn is_left_out(name: &str) -> bool {
     }
 }
 
-/// Whether a field may have the application act on another target, method or base, or for another user.
+/// Whether a field may make the application use another target, method or base, or act for another user.
 pub fn overrides(name: &str) -> bool {
     let [first, _, third, ..] = name.as_bytes() else { return false };
-    // Asked of every field of every hit.
+    // Evaluated for every field of every hit.
     let (lengths, thirds) = QUICK[usize::from(first & 31)];
     let may_be = lengths >> (name.len() & 63) | u64::from(thirds >> (third & 31));
     may_be & 1 == 1 && deed(name) == Some(FieldRule::Bypass)

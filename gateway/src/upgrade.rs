@@ -1,31 +1,31 @@
 //! Connections and streams that stop being HTTP (RFC 9110 §7.8, RFC 8441): which upgrades are passed on.
-//! The copying behind a 101 is in `request::tunnel`.
+//! `request::tunnel` copies after a 101.
 
 use crate::websocket::Challenge;
 use larder_semantics::field::{self, Field, FieldList};
 use larder_wire::message::{Framing, Request, ResponseHead, Version};
 use std::time::Duration;
 
-/// Which upgrades a route passes on.
+/// The upgrades that a route passes on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Upgrades {
     /// `site.route.upgrade`: names of protocols, without a version.
     pub protocols: Vec<String>,
-    /// `limits.upgrade_idle`: how long neither side may send anything.
+    /// `limits.upgrade_idle`: how long both sides may be silent.
     pub idle: Duration,
 }
 
-/// What a request asks for and its route passes on.
+/// An upgrade that a request asks for and its route passes on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct UpgradeRequest {
-    /// With the version that was written behind it.
+    /// With the version that followed it.
     pub protocol: Box<str>,
-    /// What the application has to answer by, where the client asked over HTTP/2 and so has none of its own.
+    /// The challenge for the application, where the client asked over HTTP/2 and therefore has none.
     pub challenge: Option<Challenge>,
 }
 
 impl UpgradeRequest {
-    /// Adds what asks an application over HTTP/1.1.
+    /// Adds the fields that request it from an application over HTTP/1.1.
     pub fn write(&self, fields: &mut FieldList) {
         fields.push("Upgrade", self.protocol.as_bytes());
         if let Some(challenge) = &self.challenge {
@@ -34,9 +34,10 @@ impl UpgradeRequest {
     }
 }
 
-/// The protocol that a request asks for and the route passes on. Looked for before fields that `Connection` names are dropped:
-/// this is one of them. Any other `Upgrade` is ignored, as RFC 9110 allows; it never reaches an origin. HTTP/2 over
-/// clear text above all (`h2c`): RFC 9113 has it no more, and what follows it could not be looked at.
+/// The protocol that a request asks for and the route passes on. It is read before the fields that `Connection` names are
+/// dropped, as this is one of them. Any other `Upgrade` is ignored, as RFC 9110 allows, and never reaches an origin. That
+/// holds above all for HTTP/2 over clear text (`h2c`): RFC 9113 has removed it, and larder could not inspect what follows
+/// it.
 pub(crate) fn asked(upgrades: &Upgrades, request: &Request) -> Option<UpgradeRequest> {
     let is_passed =
         |name: &[u8]| upgrades.protocols.iter().any(|it| it.as_bytes().eq_ignore_ascii_case(name));
@@ -62,8 +63,8 @@ pub(crate) fn asked(upgrades: &Upgrades, request: &Request) -> Option<UpgradeReq
     Some(UpgradeRequest { protocol, challenge: None })
 }
 
-/// Whether a response to an extended CONNECT would be taken by its client for the other protocol's beginning, which it is not
-/// (RFC 9110 §9.3.6): it says of a request that it was a success, not of an upgrade that it was agreed on.
+/// Whether the client of an extended CONNECT would take a response for the other protocol's beginning by mistake (RFC
+/// 9110 §9.3.6): the response reports success of a request, not agreement to an upgrade.
 pub(crate) fn is_mistakable(request: &Request, status: u16) -> bool {
     request.protocol.is_some() && (200..300).contains(&status)
 }
@@ -73,7 +74,7 @@ fn members<'f>(fields: &'f [Field<'f>], name: &'f str) -> impl Iterator<Item = &
     field::all(fields, name).flat_map(|it| it.split(|it| *it == b',')).map(<[u8]>::trim_ascii)
 }
 
-/// Whether a 101 is what was asked for: the same protocol and no other, from somebody who read the question.
+/// Whether a 101 is the requested one: the same protocol and no other, from a server that has read the challenge.
 pub(crate) fn is_agreed(asked: &UpgradeRequest, response: &ResponseHead) -> bool {
     let fields = response.fields.view();
     let mut upgrade = members(&fields, "upgrade");

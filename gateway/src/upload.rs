@@ -10,7 +10,7 @@ use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// The future that carries the request's body to the origin while the response is awaited.
+/// The future that sends the request's body to the origin while the response is awaited.
 pub(crate) type Upload<'c> = Pin<Box<dyn Future<Output = Result<(), UploadFailed>> + 'c>>;
 
 /// Why a request body did not reach the origin.
@@ -19,7 +19,7 @@ pub(crate) enum UploadFailed {
     Origin,
 }
 
-/// Why a request body is not to be waited for any longer: the origin must not take what it has of it for complete.
+/// Why the rest of a request body is not awaited any longer: the origin must not take the part it has for complete.
 #[derive(Clone, Copy)]
 pub(crate) enum Halted {
     Client(ClientGone),
@@ -27,7 +27,7 @@ pub(crate) enum Halted {
     Pressed,
 }
 
-/// Carries the request's body to the origin.
+/// Sends the request's body to the origin.
 pub(crate) fn carry<'c>(
     first: Option<Bytes>,
     mut body: RequestBody<'c>,
@@ -46,10 +46,10 @@ pub(crate) fn carry<'c>(
     })
 }
 
-/// Waits for `work` while the upload goes on beside it.
+/// Waits for `work` while the upload continues.
 ///
 /// # Errors
-/// The client's body did not arrive whole: the origin must not take it for complete.
+/// The client's body did not arrive completely: the origin must not take it for complete.
 pub(crate) async fn with_upload<T>(
     upload: &mut Option<Upload<'_>>,
     work: impl Future<Output = T>,
@@ -64,7 +64,7 @@ pub(crate) async fn with_upload<T>(
         };
         *upload = None;
         match uploaded {
-            // The origin may stop reading and answer all the same: its head, or its silence, tells.
+            // The origin may stop reading and still answer: its head, or its silence, decides.
             Ok(()) | Err(UploadFailed::Origin) => {}
             Err(UploadFailed::Halted(why)) => return Err(why),
         }

@@ -1,5 +1,5 @@
-//! The question that a WebSocket begins with over HTTP/1.1 (RFC 6455 §4), asked by us where the client came over HTTP/2, which
-//! has none (RFC 8441 §5). The frames that follow are nobody's here.
+//! The challenge with which WebSocket starts over HTTP/1.1 (RFC 6455 §4), sent by larder where the client came over
+//! HTTP/2, which has none (RFC 8441 §5). larder does not read the frames that follow.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -7,11 +7,11 @@ use larder_semantics::field::{self, Field};
 use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 use ring::rand::{SecureRandom as _, SystemRandom};
 
-/// What every answer is made with (RFC 6455 §1.3).
+/// The constant from which every answer is computed (RFC 6455 §1.3).
 const GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-/// A question that only who speaks the protocol can answer, so that no cache between, and nobody who says 101 to everything, is
-/// taken for one that does. It is no secret.
+/// A challenge that only an implementation of the protocol can answer: a cache, or a server that says 101 to everything,
+/// is not taken for one. It is not secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Challenge {
     key: String,
@@ -21,17 +21,17 @@ impl Challenge {
     /// A new one.
     pub fn new() -> Self {
         let mut nonce = [0; 16];
-        // Without randomness it asks the same as another: both are answered rightly or not.
+        // Without randomness the challenge repeats: each answer is still right or wrong.
         let _ = SystemRandom::new().fill(&mut nonce);
         Self { key: STANDARD.encode(nonce) }
     }
 
-    /// What `Sec-WebSocket-Key` has.
+    /// The value of `Sec-WebSocket-Key`.
     pub fn key(&self) -> &str {
         &self.key
     }
 
-    /// Whether a response has the one right `Sec-WebSocket-Accept`.
+    /// Whether a response has the matching `Sec-WebSocket-Accept`.
     pub fn is_met(&self, fields: &[Field<'_>]) -> bool {
         let expected =
             STANDARD.encode(digest(&SHA1_FOR_LEGACY_USE_ONLY, (self.key.clone() + GUID).as_bytes()));

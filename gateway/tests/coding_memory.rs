@@ -1,5 +1,5 @@
-//! What an encoder takes while it works: never more than `codec::memory` says, for which the budget makes room; and not so much
-//! less that forms would push out what there is room for. zstd allocates in C: its own count is checked in `codec/tests`.
+//! An encoder's memory: never more than `codec::memory` returns, which the budget reserves; and not so little that the
+//! reservation evicts without need. zstd allocates in C: its own count is checked in `codec/tests`.
 
 use larder_gateway::coding::codec::{self, CodecLevels};
 use larder_semantics::coding::Coding;

@@ -1,4 +1,4 @@
-//! The larder binary: hands the command line to the command it names, and says in one sentence what went wrong.
+//! The larder binary: runs the command of the command line, and prints errors in one sentence.
 
 use larder::supervisor;
 use larder_commands::cli::{self, Command, Output};
@@ -16,24 +16,24 @@ use std::process::ExitCode;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Nothing was started: the command line, the configuration, an address or a port is wrong.
+/// Not started: the command line, the configuration, an address or a port is invalid.
 const NOT_STARTED: u8 = 2;
-/// It ran, and failed.
+/// Started, and failed.
 const FAILED: u8 = 1;
 
-/// `mi_option_purge_delay` of mimalloc 2: freed pages go back to the system at once.
+/// `mi_option_purge_delay` of mimalloc 2: freed pages are returned to the system at once.
 const PURGE_DELAY: libmimalloc_sys::mi_option_t = 15;
 
-/// Bytes from which the C library's allocator takes a block from the system and gives it back when it is freed. By itself it
-/// raises this to what was freed last, and keeps zstd's tables for ever.
+/// The block size from which the C library's allocator maps a block and unmaps it when it is freed. By default it raises
+/// this to the size of the last freed one, and keeps zstd's tables forever.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 const MMAP_THRESHOLD: libc::c_int = 256 << 10;
 
 fn main() -> ExitCode {
     // SAFETY: sets a number that the allocator reads when it frees pages; no other thread runs yet.
     unsafe { libmimalloc_sys::mi_option_set(PURGE_DELAY, 0) }; // docs/decisions/0020-resident-memory.md
-    // Where the system hands them out without being asked, a byte that is touched takes two megabytes, and what is given back
-    // returns with the next. Where it cannot be said, the system decides.
+    // If the system provides them by default, a touched byte takes two megabytes, and returned memory comes back with the
+    // next one. If the setting is not possible, the system decides.
     #[cfg(target_os = "linux")]
     let _ = rustix::thread::disable_transparent_huge_pages(true);
     // SAFETY: sets a number of the C library's allocator, which only zstd uses; no other thread runs yet.
@@ -123,7 +123,7 @@ fn show(plan: Plan) -> ExitCode {
     })
 }
 
-/// Records traces, or draws them; what came of it is told on standard error.
+/// Records or plots traces; the result is printed on standard error.
 fn traced(what: &cli::TraceCommand) -> ExitCode {
     match what {
         cli::TraceCommand::Record(order) => match trace::record::run(order) {
@@ -143,7 +143,7 @@ fn traced(what: &cli::TraceCommand) -> ExitCode {
     }
 }
 
-/// Prints what a running larder answered, for a person or for programs.
+/// Prints the response of a running larder, as text or JSON.
 fn answered(answer: Result<Value, String>, output: Output, tell: impl Fn(&Value) -> String) -> ExitCode {
     match answer {
         Ok(answer) if output == Output::Json => print(&format!("{answer:#}\n")),
@@ -165,7 +165,7 @@ fn follow(order: &cli::TailCommand) -> ExitCode {
     }
 }
 
-/// Measures; what is being done is told on standard error, so that the table alone can be kept.
+/// Runs a benchmark; the progress is printed on standard error, so that standard output has only the table.
 fn measure(asked: &cli::Bench) -> ExitCode {
     let report = match bench::tiers(&asked.options, &mut |line| eprintln!("larder: {line}")) {
         Ok(report) => report,
@@ -195,14 +195,14 @@ fn serve(plan: Plan, after: impl FnOnce(&str, Option<&str>) -> String) -> ExitCo
     }
 }
 
-/// Prints for people and pipes: a reader that went away is no failure of ours.
+/// Prints to a terminal or pipe: a closed reader is not a failure.
 fn print(text: &str) -> ExitCode {
     use std::io::Write;
     let _ = std::io::stdout().lock().write_all(text.as_bytes());
     ExitCode::SUCCESS
 }
 
-/// Says what went wrong: to a person on standard error, to a program that asked for JSON as JSON on standard output.
+/// Prints an error: as text on standard error, or as JSON on standard output.
 fn fail(code: u8, sentence: &str) -> ExitCode {
     let sentence = sentence.trim_end();
     if std::env::args_os().skip(1).any(|it| it == "--json") {
@@ -213,7 +213,7 @@ fn fail(code: u8, sentence: &str) -> ExitCode {
     ExitCode::from(code)
 }
 
-/// On standard error, if it is there still: a terminal that was hung up is not.
+/// Prints on standard error, if it is still open: a terminal may have been closed.
 fn tell(sentence: &str) {
     use std::io::Write;
     let _ = writeln!(std::io::stderr(), "larder: {sentence}");

@@ -1,12 +1,12 @@
-//! The first phase of a start: the listening sockets of clients, one set for each worker, and those of the admin. They are what
-//! fails most, and dropping them leaves nothing behind.
+//! The first phase of a start: the listening sockets of clients, one set for each worker, and those of the admin. They
+//! fail most often, and dropping them leaves nothing behind.
 
 use larder_config::{AdminListen, Config};
 use larder_transport::listener::{self, Bound, Listen};
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 
-/// Every listening socket of the process: all that a start needs of the network, wherever they are from.
+/// Every listening socket of the process, from whichever source.
 pub struct Sockets {
     /// Those of each worker.
     pub workers: Vec<Vec<Bound>>,
@@ -15,20 +15,20 @@ pub struct Sockets {
 }
 
 impl Sockets {
-    /// Binds what a configuration names.
+    /// Binds the addresses of a configuration.
     ///
     /// # Errors
-    /// One sentence: which address cannot be had.
+    /// One sentence with the address that cannot be bound.
     pub fn bind(config: &Config, workers: NonZeroUsize) -> Result<Self, String> {
         Ok(Self { workers: bind_all(config, workers)?, admin: bind_admin(config)? })
     }
 
-    /// Where clients are served, as it is printed.
+    /// The clients' addresses, for display.
     pub fn public(&self) -> Vec<String> {
         self.workers.first().into_iter().flatten().map(Bound::to_string).collect()
     }
 
-    /// Where the admin listens.
+    /// The address of the admin.
     pub fn admin_at(&self) -> Option<SocketAddr> {
         self.admin.first().and_then(Bound::tcp)
     }
@@ -49,9 +49,9 @@ fn bind_all(config: &Config, workers: NonZeroUsize) -> Result<Vec<Vec<Bound>>, S
     Ok(all)
 }
 
-/// The admin's address, and its Unix socket if there is to be one; nothing where the admin is off.
+/// The admin's address, and its Unix socket if configured; empty if the admin is off.
 fn bind_admin(config: &Config) -> Result<Vec<Bound>, String> {
-    // The sentence is that of a public address, and names that one's flag.
+    // The sentence is that of a public address, with that one's flag.
     let of_admin = |sentence: String| sentence.replace("--listen", "--admin");
     let Some(first) = bind_admin_address(config).map_err(of_admin)? else { return Ok(Vec::new()) };
     let mut all = vec![first];

@@ -1,5 +1,5 @@
-//! The start, in three phases: sockets, storage, running. Each opens everything that it needs or fails; what fails leaves nothing
-//! half-started.
+//! The start, in three phases: sockets, storage, running. Each opens all that it needs or fails; a failure leaves no
+//! half-started parts.
 
 use crate::sockets::Sockets;
 use crate::started::{self, WayIn};
@@ -29,54 +29,54 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use tokio::sync::watch;
 
-/// What runs once a start is through.
+/// The running parts after a start.
 pub struct Running {
-    /// What all workers share.
+    /// The state shared by all workers.
     pub shared: WorkerShared,
-    /// What the workers are to do.
+    /// The orders to the workers.
     pub orders: watch::Sender<Orders>,
     /// The access log.
     pub log: AccessLog,
     /// The error log.
     pub errors: ErrorLog,
-    /// Where the configuration is from.
+    /// The source of the configuration.
     pub plan: Plan,
-    /// Where clients are served, as printed.
+    /// The client addresses, as printed.
     pub public: Vec<String>,
-    /// Where the admin listens.
+    /// The address of the admin.
     pub admin_at: Option<SocketAddr>,
-    /// Where purges are brought.
+    /// The queue of purges.
     pub desk: PurgeQueue,
     /// The certificates.
     pub keeper: Option<tls::CertificateStore>,
 }
 
-/// What a start has opened: what runs, and what the main thread has yet to set going.
+/// The result of a start: the running parts, and those that the main thread has yet to start.
 pub struct Started {
-    /// What runs.
+    /// The running parts.
     pub running: Running,
-    /// Does the purges.
+    /// Carries out the purges.
     pub clerk: PurgeWorker,
-    /// How this node joins the others of its fleet.
+    /// The plan for joining the other nodes of the fleet.
     pub nodes: Option<NodesPlan>,
     /// The workers.
     pub threads: Vec<JoinHandle<()>>,
     /// The admin's sockets.
     pub admin: Vec<Bound>,
-    /// Who may ask the admin.
+    /// The access rules of the admin.
     pub access: AdminAccess,
-    /// What the admin was asked.
+    /// The record of requests to the admin.
     pub audit: Audit,
-    /// What the workers are told.
+    /// The receiver of the workers' orders.
     pub inbox: watch::Receiver<Orders>,
     /// Removed when larder stops.
     pub run_file: Option<RunFile>,
 }
 
-/// Opens everything, and has the workers run.
+/// Opens all parts, and starts the workers.
 ///
 /// # Errors
-/// One sentence: what cannot be had.
+/// One sentence with the resource that is not available.
 pub fn start(
     config: Config,
     plan: Plan,
@@ -94,7 +94,7 @@ pub fn start(
     Opened { workers, totals, own, sockets, operator, storage }.run(config, plan, after)
 }
 
-/// What an operator meets: the admin's access, the logs, the certificates.
+/// The operator's parts: the admin's access, the logs, the certificates.
 struct Operator {
     access: AdminAccess,
     kept: TokenPlace,
@@ -130,7 +130,7 @@ impl Operator {
     }
 }
 
-/// What the first two phases have opened.
+/// The result of the first two phases.
 struct Opened {
     workers: NonZeroUsize,
     totals: Arc<CounterSums>,
@@ -141,7 +141,7 @@ struct Opened {
 }
 
 impl Opened {
-    /// The third phase: puts the configuration in force, starts the workers, and says where everything is.
+    /// The third phase: puts the configuration in force, starts the workers, and reports the addresses.
     fn run(
         self,
         config: Config,
@@ -199,7 +199,7 @@ impl Opened {
 }
 
 impl Running {
-    /// Puts in force what of a configuration is the whole process's; a worker and the admin have a `take_over` of their own.
+    /// Puts the process-wide part of a configuration in force; workers and the admin have a `take_over` of their own.
     pub fn take_over(&self, live: &Live) {
         self.errors.set_levels(live.config.log.levels);
         self.shared.traces.sampling.configure(live.config.trace_rates());
@@ -220,7 +220,7 @@ impl Running {
     }
 }
 
-/// Why a log cannot be opened, and what would help.
+/// The error for a log that cannot be opened, with the remedy.
 fn cannot(what: &str, target: &LogTarget, error: &std::io::Error) -> String {
     match target {
         LogTarget::File(path) => {
@@ -249,7 +249,7 @@ fn open_errors(config: &Config) -> Result<ErrorLog, String> {
     Ok(errors)
 }
 
-/// What a configuration is taken with, and should not go unseen.
+/// Logs the warnings of a configuration.
 pub fn tell_warnings(errors: &ErrorLog, config: &Config) {
     config.warnings.iter().for_each(|it| tell_warning(errors, it));
 }

@@ -1,4 +1,4 @@
-//! What a start says to others: the first line of the error log, the run file, and the addresses that it prints.
+//! The output of a start: the first line of the error log, the run file, and the printed addresses.
 
 use larder_config::plan::Plan;
 use larder_config::run_file::{self, RunFile};
@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-/// The first line of the error log: the version, where the configuration is from, and every address.
+/// The first line of the error log: the version, the source of the configuration, and every address.
 pub fn tell(errors: &ErrorLog, plan: &Plan, public: &[String], admin: &[Bound], workers: NonZeroUsize) {
     let file = plan.file().map_or("flags".to_owned(), |it| it.display().to_string());
     let admin: Vec<String> = admin.iter().map(Bound::to_string).collect();
@@ -45,17 +45,17 @@ pub fn write_run_file(
     }
 }
 
-/// How somebody gets into the admin.
+/// The way to log in to the admin.
 pub struct WayIn<'a> {
-    /// A link with which a browser logs in.
+    /// A login link for a browser.
     pub link: Option<String>,
-    /// Where the token is kept.
+    /// The place of the token.
     pub kept: &'a TokenPlace,
 }
 
 impl WayIn<'_> {
-    /// As it is printed at the start: a link for a browser. Where the token is in no file, standard error says what to do; the token itself
-    /// is never printed, as the output of a service is kept where others read it.
+    /// The output at the start: a link for a browser. If the token is in no file, standard error has the remedy; the
+    /// token itself is never printed, as other users may read the output of a service.
     fn tell(&self) -> String {
         let mut text = String::new();
         if let Some(link) = &self.link {
@@ -72,7 +72,7 @@ impl WayIn<'_> {
     }
 }
 
-/// Says where everything is. Tests and people read these lines.
+/// Prints the addresses. Tests and users read these lines.
 pub fn announce(
     public: &[String],
     certificate: &str,
@@ -98,6 +98,6 @@ pub fn announce(
         text.push_str(&after(first, admin.as_deref()));
     }
     let mut out = std::io::stdout().lock();
-    // Nobody reads: no reason not to serve.
+    // A missing reader is no reason not to serve.
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }

@@ -1,5 +1,5 @@
-//! The second phase of a start: everything that holds responses. RAM with its arena, the spool, the tiers below, what compresses,
-//! the overlays, and the plan by which this node joins the others of its fleet.
+//! The second phase of a start: all stores of responses. RAM with its arena, the spool, the tiers below, the coders, the
+//! overlays, and the plan by which this node joins the others of its fleet.
 
 use larder_config::Config;
 use larder_counters::Counters;
@@ -13,25 +13,25 @@ use larder_stdx::error::plain;
 use larder_store::Store;
 use std::sync::Arc;
 
-/// What holds responses, wherever it is from.
+/// The stores of responses.
 pub struct Storage {
     /// RAM.
     pub store: Arc<Store>,
     /// The tiers below it.
     pub lower: Lower,
-    /// What makes encodings of stored responses.
+    /// The pool that makes encodings of stored responses.
     pub coders: Arc<Coders>,
-    /// Pages over everything.
+    /// The overlay pages.
     pub overlays: Arc<Overlays>,
-    /// How this node joins the others; `None` where it is alone.
+    /// The plan for joining other nodes; `None` for a single node.
     pub nodes: Option<NodesPlan>,
 }
 
 impl Storage {
-    /// Opens new and empty storage, but for what the disk tier kept. `public` is the first address at which clients are served.
+    /// Opens new and empty storage, except for the disk tier's records. `public` is the first address for clients.
     ///
     /// # Errors
-    /// One sentence: which tier cannot be had.
+    /// One sentence with the tier that is not available.
     pub fn open(
         config: &Config,
         totals: &CounterSums,
@@ -49,7 +49,7 @@ impl Storage {
     }
 }
 
-/// Why there is no RAM tier, and what would help.
+/// The error without a RAM tier, with the remedy.
 fn no_ram(error: &std::io::Error) -> String {
     let help = match error.kind() {
         std::io::ErrorKind::FileTooLarge => {

@@ -1,5 +1,5 @@
-//! The running server: binds, starts the workers and the admin, watches the configuration, obeys signals, drains.
-//! What a request meets is in `front`; what a configuration may say is in `larder_config`.
+//! The running server: binds, starts the workers and the admin, watches the configuration, handles signals, drains. The
+//! handling of requests is in `handler`; the configuration is in `larder_config`.
 
 use crate::start::{self, Running, Started};
 use larder_admin::{Admin, AdminAccess, Audit, ConfigDeed, Configuring, ReloadOrder};
@@ -27,25 +27,25 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 use tokio::task::LocalSet;
 
-/// How long the logs may take to be written at the stop.
+/// The time limit for writing the logs at the stop.
 const LOG_CLOSE: Duration = Duration::from_secs(1);
 
-/// How often the store looks what the process takes; it looks by itself while fills come.
+/// The interval at which the store checks the process's memory; it also checks by itself during fills.
 const MIND: Duration = Duration::from_millis(200);
-/// Every so many looks that find too much, threads look through their pages: a second.
+/// After this many checks with too much memory, threads examine their pages: a second.
 const EACH_COLLECTS: u32 = 5;
 
-/// Why a server that was to run does not.
+/// The reason why a server stopped.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Stopped {
-    /// One sentence: what could not be had at start. Nothing was started then.
+    /// One sentence: a resource was not available at start. Nothing was started then.
     AtStart(String),
-    /// Requests were cut off when it stopped: the drain's deadline passed.
+    /// Requests were cut when it stopped: the drain's deadline passed.
     CutOff,
 }
 
-/// Runs a configuration until a signal ends it, and reads it anew when `watch` sees its file change: begun before
-/// the file was read, so that no change is missed. Prints its addresses once every socket is open, then what `after`
+/// Runs a configuration until a signal ends it, and reloads it when `watch` sees its file change: started before the file
+/// was read, so that no change is missed. Prints its addresses once every socket is open, then the text that `after`
 /// makes of the first of either.
 ///
 /// # Errors
@@ -60,7 +60,7 @@ pub fn run(
         .enable_all()
         .build()
         .map_err(|it| Stopped::AtStart(format!("The event loop cannot be created: {it}.")))?;
-    // Before anything is printed: whoever reads that may send one.
+    // Before the output: a program that reads it may send one.
     let signals = {
         let _within = runtime.enter();
         Signals::new()
@@ -74,8 +74,8 @@ pub fn run(
     let started = start::start(config, plan, after).map_err(Stopped::AtStart)?;
     let Started { running, clerk, nodes, threads, admin, access, audit, inbox, run_file: _run_file } =
         started;
-    // The system takes all memory back at once when the process ends: giving a million pages back one by one first
-    // would take seconds, for which whoever stops larder waits.
+    // The system takes all memory back at once when the process ends: returning a million pages one by one first would
+    // delay the stop by seconds.
     std::mem::forget(running.shared.store.clone());
     let tasks = LocalSet::new();
     let nodes = {
@@ -89,19 +89,19 @@ pub fn run(
     tasks.block_on(&runtime, supervisor.keep(signals, watch, (admin, access, audit), inbox, threads))
 }
 
-/// The second since the Unix epoch at which the wall clock is to stand, so that a test moves it (`POST /test/clock`).
+/// The second since the Unix epoch at which the wall clock is stopped, so that a test moves it (`POST /test/clock`).
 fn test_clock() -> Option<u64> {
     std::env::var("LARDER_TEST_CLOCK").ok()?.parse().ok()
 }
 
-/// The main thread's own: it keeps the workers, and does everything that is not about one request.
+/// The main thread's state: it supervises the workers, and does everything that does not belong to one request.
 struct Supervisor {
     running: Running,
     /// The other nodes of the fleet.
     nodes: Option<Rc<Cluster>>,
 }
 
-/// What the main thread wakes up for.
+/// The events that wake the main thread.
 enum Wakeup {
     Reload(&'static str),
     Ordered(ReloadOrder),
@@ -153,7 +153,7 @@ impl Supervisor {
                     if let Some(file) = &mut file {
                         file.taken();
                     }
-                    // Whoever asked may be gone; it is done all the same.
+                    // The requester may be gone; it is done even so.
                     let _ = order.outcome.send(outcome);
                 }
                 Wakeup::Look => {
@@ -217,9 +217,9 @@ impl Supervisor {
             clock_moves: test_clock().is_some(),
         });
         admin.take_over(live.clone());
-        // Its own counters: what the admin answers is not part of what clients asked.
+        // Its own counters: requests to the admin are not client requests.
         let mut limits = live.config.limits.client;
-        // Its own share, so that a crowd of clients does not keep the operator out.
+        // Its own share, so that many clients cannot lock the operator out.
         limits.connections = limits.connections.min(shared.shares.for_admin);
         let worker = TransportWorker::new(Arc::default(), limits);
         tokio::task::spawn_local(worker.clone().watch());
@@ -229,7 +229,7 @@ impl Supervisor {
         Some(admin)
     }
 
-    /// Takes over a changed configuration, or keeps the old one and says why.
+    /// Takes over a changed configuration, or keeps the old one and logs the reason.
     fn reload(&self, why: &str, admin: Option<&Admin>) -> Result<(), String> {
         let Some(file) = self.running.plan.file() else {
             let why = "larder was started without a configuration file";
@@ -277,7 +277,7 @@ impl Supervisor {
         }
     }
 
-    /// Takes over certificates whose files have changed, or keeps the old ones and says why.
+    /// Takes over certificates whose files have changed, or keeps the old ones and logs the reason.
     fn look_at_certificates(&self) {
         let Some(keeper) = &self.running.keeper else { return };
         if keeper.changed() {
@@ -294,7 +294,7 @@ impl Supervisor {
         keeper.look(&self.running.errors, &self.running.shared.own);
     }
 
-    /// Checks what the next start will read, as far as that can be known now; the running one stays.
+    /// Checks the input of the next start, as far as possible now; the running configuration stays.
     fn leave_for_start(&self) -> Result<(), String> {
         let read = self.running.plan.load().map_err(|it| it.to_string())?;
         loop_check::check(&read, self.running.admin_at)?;
@@ -307,7 +307,7 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Lets the workers finish, but not for ever.
+    /// Lets the workers finish, within a time limit.
     async fn drain(self, threads: Vec<JoinHandle<()>>, admin: Option<Rc<Admin>>) -> Result<(), Stopped> {
         let deadline = self.running.orders.borrow().live.config.limits.drain_timeout;
         self.running.orders.send_modify(|it| it.drain = true);
@@ -349,7 +349,7 @@ impl Supervisor {
 }
 
 impl Supervisor {
-    /// Tells those who listen to the live stream that nothing more comes; they have a moment to be told.
+    /// Notifies the listeners of the live stream of its end; they have a moment to receive it.
     async fn end_streams(&self) {
         self.running.shared.stream.close();
         let mut tick = tokio::time::interval(Duration::from_millis(5));
@@ -362,8 +362,8 @@ impl Supervisor {
     }
 }
 
-/// Has the store look what the process takes: see docs/decisions/0020-resident-memory.md.
-/// While it takes too much, all threads are told to give back what they can.
+/// Lets the store check the process's memory: see docs/decisions/0020-resident-memory.md. While it takes too much, all
+/// threads are signalled to return memory.
 async fn mind_memory(store: Arc<Store>, room: quiet::ReleaseSignal) {
     let mut looks = 0_u32;
     let mut tick = tokio::time::interval(MIND);
@@ -383,7 +383,7 @@ struct Signals {
     reopen: Signal,
     terminate: Signal,
     interrupt: Signal,
-    /// A file that would grow beyond `ulimit -f`: heard, it is an error of the write; unheard, it ends the process.
+    /// A file that would grow beyond `ulimit -f`: handled, it is a write error; unhandled, it ends the process.
     _file_too_large: Signal,
     look: tokio::time::Interval,
 }

@@ -80,7 +80,8 @@ pub struct Telemetry {
 impl Telemetry {
     /// The telemetry of a configuration; `None` if it has no collector.
     ///
-    /// # Errors One sentence: it cannot be started.
+    /// # Errors
+    /// One sentence: it cannot be started.
     pub fn of(
         collector: Option<&Collector>,
         counters: impl FnOnce() -> Arc<Counters>,

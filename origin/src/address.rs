@@ -1,10 +1,10 @@
-//! The address of an origin. A configuration's spelling of it is parsed in `larder_config`, its IP addresses are found in `dial`.
+//! The address of an origin. `larder_config` parses its form in a configuration, `dial` finds its IP addresses.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 
-/// Where an origin is.
+/// The place of an origin.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum OriginAddress {
     /// Host name or IP address (IPv6 without its brackets), and port.
@@ -26,7 +26,7 @@ impl fmt::Display for OriginAddress {
 }
 
 impl OriginAddress {
-    /// The IP address, where it is written as one and needs no resolver.
+    /// The IP address, where the host is a literal and needs no resolver.
     #[must_use]
     pub fn ip(&self) -> Option<IpAddr> {
         match self {
@@ -36,8 +36,8 @@ impl OriginAddress {
     }
 }
 
-/// An IPv4 address as `inet_aton` and with it every resolver takes it: `127.1`, `2130706433`, `0x7f.1`, `0177.0.0.1`. Of one to
-/// four numbers the last has all bytes that are left.
+/// An IPv4 address in the forms of `inet_aton`, which every resolver accepts: `127.1`, `2130706433`, `0x7f.1`,
+/// `0177.0.0.1`. Of one to four numbers the last has all remaining bytes.
 fn old_ipv4(host: &str) -> Option<Ipv4Addr> {
     let number = |it: &str| match it.strip_prefix("0x").or_else(|| it.strip_prefix("0X")) {
         _ if it.starts_with('+') => None,

@@ -1,22 +1,22 @@
-//! Which of several origins is asked: the rules, over a set of those that may be. Who may be is not here.
+//! The rules for choosing one of several origins, from the set of those that may be asked. Other modules make that set.
 
 use std::cell::Cell;
 use std::hash::{BuildHasher, RandomState};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// By which rule one of several origins is chosen.
+/// The rule for choosing an origin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Balance {
     /// In turn, by weight.
     RoundRobin,
-    /// Whoever has least to do for its weight.
+    /// The one with the fewest requests for its weight.
     LeastRequests,
-    /// Of two taken at random, by weight, whoever has less to do.
+    /// Of two chosen at random, by weight, the one with fewer requests.
     #[default]
     PowerOfTwo,
-    /// By the remainder of a hash; where one comes or goes, most others change.
+    /// By the remainder of a hash; most assignments change when an origin is added or removed.
     Hash,
-    /// By the highest of a hash with each origin; where one comes or goes, only what it had changes.
+    /// By the highest hash with each origin; only that origin's assignments change when it is added or removed.
     ConsistentHash,
 }
 
@@ -37,33 +37,33 @@ impl Balance {
     }
 }
 
-/// The hash of what a request is balanced by: the same in every process, so that several larders choose alike.
+/// The hash for balancing: the same in every process, so that several larders choose alike.
 #[must_use]
 pub fn hash(bytes: &[u8]) -> u64 {
     xxh3_64_with_seed(bytes, 0)
 }
 
-/// Origins of one group, a bit for each: there are at most 64.
+/// Origins of one group, one bit each: there are at most 64.
 pub(crate) type Set = u64;
 
-/// Origins that a group has at most.
+/// The most origins of a group.
 pub const MOST_ORIGINS: usize = 64;
 
-/// What a rule knows of one origin.
+/// A rule's facts about one origin.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BalanceMember {
-    /// Its weight, or less while it starts slowly; above zero.
+    /// Its weight, or less during its slow start; above zero.
     pub share: u64,
-    /// Requests under way.
+    /// Requests in progress.
     pub load: u32,
     /// The hash of its name.
     pub name: u64,
 }
 
-/// What the rules remember from one choice to the next, for one worker.
+/// The state of the rules between choices, for one worker.
 pub(crate) struct Chooser {
     balance: Balance,
-    /// What each is owed, for those in turn.
+    /// The debt to each origin, for the rule in turn.
     owed: Box<[Cell<i64>]>,
     random: Cell<u64>,
 }
@@ -74,8 +74,8 @@ impl Chooser {
         Self { balance, owed: (0..members).map(|_| Cell::new(0)).collect(), random: Cell::new(random) }
     }
 
-    /// One of `set`, which is not empty; `of` tells of each. A request without `key` is balanced by load, where the rule would
-    /// want one.
+    /// Chooses one of `set`, which is not empty; `of` returns the facts of each. A request without `key` is balanced by
+    /// load, where the rule needs one.
     pub(crate) fn choose(&self, set: Set, key: Option<u64>, of: impl Fn(usize) -> BalanceMember) -> usize {
         if set.is_power_of_two() {
             return set.trailing_zeros() as usize;
@@ -89,7 +89,7 @@ impl Chooser {
         }
     }
 
-    /// Smooth weighted round robin: each is owed its share every time, and who is owed most pays for all.
+    /// Smooth weighted round robin: each is owed its share every time, and the one with the largest debt pays for all.
     fn in_turn(&self, set: Set, of: impl Fn(usize) -> BalanceMember) -> usize {
         let mut all = 0;
         let mut best = set.trailing_zeros() as usize;
@@ -105,7 +105,7 @@ impl Chooser {
         best
     }
 
-    /// Those who have as little to do are taken in turn: by weight, where nobody has anything.
+    /// Equally loaded origins are used in turn: by weight, where none has requests.
     fn least(&self, set: Set, of: impl Fn(usize) -> BalanceMember) -> usize {
         let mut least: Option<BalanceMember> = None;
         let mut ties: Set = 0;
@@ -129,7 +129,7 @@ impl Chooser {
 
     fn at_random(&self, set: Set, of: impl Fn(usize) -> BalanceMember) -> usize {
         let all: u64 = each(set).map(|it| of(it).share).sum();
-        // xorshift64*: nobody gains by guessing it.
+        // xorshift64*: guessing it gains nothing.
         let mut it = self.random.get();
         it ^= it >> 12;
         it ^= it << 25;
@@ -139,12 +139,12 @@ impl Chooser {
     }
 }
 
-/// What `it` has to do, to be compared with `load_of(other, it)`: without a division.
+/// The load of `it`, for comparison with `load_of(other, it)`: without a division.
 fn load_of(it: &BalanceMember, other: &BalanceMember) -> u128 {
     u128::from(it.load) * u128::from(other.share)
 }
 
-/// Who has the share that `at` falls into, of the sum of all shares.
+/// The origin whose share contains `at`, of the sum of all shares.
 fn nth_share(set: Set, at: u64, of: impl Fn(usize) -> BalanceMember) -> usize {
     let mut left = at;
     for it in each(set) {
@@ -156,8 +156,8 @@ fn nth_share(set: Set, at: u64, of: impl Fn(usize) -> BalanceMember) -> usize {
     set.trailing_zeros() as usize
 }
 
-/// By remainder among all, so that what those have that may be asked stays where it is; what the others have is spread by
-/// another hash.
+/// By remainder among all, so that the assignments of available origins do not change; another hash spreads those of the
+/// unavailable ones.
 fn remainder(set: Set, members: usize, key: u64, of: impl Fn(usize) -> BalanceMember) -> usize {
     let everybody = if members >= MOST_ORIGINS { Set::MAX } else { (1 << members) - 1 };
     let pick = |among: Set, key: u64| {
@@ -170,8 +170,8 @@ fn remainder(set: Set, members: usize, key: u64, of: impl Fn(usize) -> BalanceMe
     }
 }
 
-/// Weighted rendezvous: each draws a number from the key, and the weights stretch it so that the highest is each one's by
-/// its share.
+/// Weighted rendezvous: each draws a number from the key, and the weights stretch it so that each is highest in
+/// proportion to its share.
 #[allow(clippy::cast_precision_loss, reason = "a hash becomes a number between 0 and 1")]
 fn highest(set: Set, key: u64, of: impl Fn(usize) -> BalanceMember) -> usize {
     let mut best = (f64::NEG_INFINITY, set.trailing_zeros() as usize);

@@ -1,23 +1,23 @@
-//! How the pieces of a request's body lie in the send buffer: as they are, or framed by the protocol that sends them. A codec says which
-//! of these forms it sends; the pieces of an exchange that goes to another connection stay in the form that they have.
+//! The form of a request body's pieces in the send buffer: unchanged, or framed by the sending protocol. A codec declares
+//! which form it sends; pieces of an exchange that moves to another connection keep their form.
 
 use crate::send_buffer::SendBuffer;
 use bytes::Bytes;
 use larder_semantics::field::FieldList;
 use larder_wire::http1::chunked;
 
-/// The form of a body on its way.
+/// The form of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BodyForm {
-    /// The bytes themselves: where the head says how many there are, where the protocol frames them as it writes, and where it is no
-    /// HTTP any more.
+    /// The bytes themselves: where the head has their number, where the protocol frames them while writing, and where the
+    /// connection is no longer HTTP.
     Plain,
     /// Chunks (RFC 9112 §7.1).
     Chunked,
 }
 
 impl BodyForm {
-    /// Adds a piece, which is not empty.
+    /// Adds a piece, which must not be empty.
     pub(crate) fn write_body(self, bytes: Bytes, unsent: &mut SendBuffer) {
         match self {
             BodyForm::Plain => unsent.push(bytes),

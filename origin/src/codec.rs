@@ -1,8 +1,8 @@
-//! One exchange in the protocol of its connection: all that the engine in `exchange` asks of a protocol. Permits, deadlines, retries
-//! and the order of events are the engine's and know none of them.
+//! One exchange in the protocol of its connection: the interface between the engine in `exchange` and a protocol. The
+//! engine has permits, deadlines, retries and the order of events, and knows no protocol.
 //!
-//! A protocol is a variant here, its module, a row of [`Protocol`], and where its bodies are framed as they are accepted a
-//! [`BodyForm`].
+//! A protocol is a variant here, a module, a row of [`Protocol`], and a [`BodyForm`] where it frames bodies when they are
+//! accepted.
 
 use crate::body_form::BodyForm;
 use crate::connection::{History, OriginConnection};
@@ -17,17 +17,17 @@ use std::task::{Context, Poll};
 
 /// An exchange in its protocol.
 pub(crate) enum Codec {
-    /// HTTP/1.1, on a connection of its own.
+    /// HTTP/1.1, on an exclusive connection.
     Http1(Http1Exchange),
     /// HTTP/2, as a stream of a shared connection.
     Http2(Box<H2Stream>),
 }
 
 impl Protocol {
-    /// The codec of an exchange that has this connection for itself.
+    /// The codec of an exchange with an exclusive connection.
     pub(crate) fn exclusive(self, connection: OriginConnection) -> Codec {
         match self {
-            // Of an origin that speaks HTTP/2, connections of HTTP/1.1 alone are exclusive.
+            // For an origin with HTTP/2, only connections of HTTP/1.1 are exclusive.
             Protocol::Http1 | Protocol::Negotiated | Protocol::Http2 => {
                 Codec::Http1(Http1Exchange::new(connection))
             }
@@ -36,8 +36,8 @@ impl Protocol {
 }
 
 impl Codec {
-    /// Sends the head, as far as it goes out at once; the rest is in `unsent` from then on. What goes wrong is met by the next write or
-    /// read.
+    /// Sends the head, as far as possible at once; the rest is in `unsent` from then on. The next write or read reports
+    /// an error.
     pub(crate) fn write_head(
         &mut self,
         request: &OutgoingRequest,
@@ -50,7 +50,7 @@ impl Codec {
         }
     }
 
-    /// The form in which the pieces of this request's body lie in the send buffer: it writes them (`write_body`) and their end (`end`).
+    /// The form of this request body's pieces in the send buffer: it writes them (`write_body`) and their end (`end`).
     pub(crate) fn body_form(&self, request: &OutgoingRequest) -> BodyForm {
         match self {
             Codec::Http1(_) => Http1Exchange::body_form(request),
@@ -58,11 +58,11 @@ impl Codec {
         }
     }
 
-    /// Writes once of what is unsent, and the end of the request where that is a sign of its own.
+    /// Writes once from the unsent bytes, and the end of the request where that is a separate signal.
     ///
     /// # Errors
-    /// [`OriginError::Refused`]: the origin did not begin with the request. Otherwise [`OriginError::Disconnected`]: it takes no more; an
-    /// answer may be there all the same.
+    /// [`OriginError::Refused`]: the origin did not process the request. Otherwise [`OriginError::Disconnected`]: it
+    /// accepts no more bytes; an answer may nevertheless be there.
     pub(crate) fn poll_write(
         &mut self,
         unsent: &mut SendBuffer,
@@ -75,7 +75,7 @@ impl Codec {
         }
     }
 
-    /// Whether an end of the request is still to be written once nothing is unsent.
+    /// Whether an end of the request must still be written after all bytes are sent.
     pub(crate) fn owes_end(&self) -> bool {
         match self {
             Codec::Http1(_) => false,
@@ -83,7 +83,7 @@ impl Codec {
         }
     }
 
-    /// The next of the response to a request with this method, whose head has `limit` bytes at most.
+    /// Reads the next event of the response to a request with this method; its head has at most `limit` bytes.
     pub(crate) fn poll_read(
         &mut self,
         method: &str,
@@ -96,10 +96,10 @@ impl Codec {
         }
     }
 
-    /// Waits until something of a response is here, and leaves it there for [`Codec::poll_read`].
+    /// Waits until a part of a response is here, and leaves it for [`Codec::poll_read`].
     ///
     /// # Errors
-    /// None will come.
+    /// No response will arrive.
     pub(crate) fn poll_answered(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), OriginError>> {
         match self {
             Codec::Http1(it) => it.poll_answered(cx),
@@ -107,7 +107,7 @@ impl Codec {
         }
     }
 
-    /// Whether the response is whole, as far as that is known without reading: behind a head, whether it has no body.
+    /// Whether the response is complete, as far as known without reading: after a head, whether it has no body.
     pub(crate) fn is_whole(&self) -> bool {
         match self {
             Codec::Http1(it) => it.is_whole(),
@@ -115,7 +115,7 @@ impl Codec {
         }
     }
 
-    /// Whether the connection may be used again, now that the response is whole.
+    /// Whether the connection may be reused, now that the response is complete.
     pub(crate) fn reusable(&self) -> Reusable {
         match self {
             Codec::Http1(it) => it.reusable(),
@@ -123,7 +123,7 @@ impl Codec {
         }
     }
 
-    /// The connection, where the exchange had it for itself.
+    /// The connection, where it was exclusive.
     pub(crate) fn into_connection(self) -> Option<OriginConnection> {
         match self {
             Codec::Http1(it) => Some(it.connection),
@@ -139,7 +139,7 @@ impl Codec {
         }
     }
 
-    /// Those of its connection.
+    /// The alarms of its connection.
     pub(crate) fn alarms(&mut self) -> &mut Alarms {
         match self {
             Codec::Http1(it) => &mut it.connection.alarms,
@@ -147,7 +147,7 @@ impl Codec {
         }
     }
 
-    /// The origin was silent for too long: a connection that others share is not used further until it says something.
+    /// The origin was silent for too long: a shared connection is not used further until it sends something.
     pub(crate) fn doubt(&self) {
         match self {
             Codec::Http1(_) => {}
@@ -155,7 +155,7 @@ impl Codec {
         }
     }
 
-    /// From now on little of the response is read at once: it is not taken soon.
+    /// From now on reads of the response are small: the bytes are not taken soon.
     pub(crate) fn read_little(&mut self) {
         match self {
             Codec::Http1(it) => it.connection.read_little(),
@@ -163,7 +163,7 @@ impl Codec {
         }
     }
 
-    /// Ends our side of a connection that is no longer HTTP.
+    /// Closes larder's side of a connection that is no longer HTTP.
     pub(crate) fn poll_shut(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), OriginError>> {
         match self {
             Codec::Http1(it) => it.connection.poll_shut(cx).map_err(|_| OriginError::Disconnected),

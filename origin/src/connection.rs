@@ -1,5 +1,5 @@
-//! One connection to an origin that one exchange at a time goes over: its socket, its read buffer, its alarms. What the bytes mean
-//! is not here.
+//! An exclusive connection to an origin, used by one exchange at a time: its socket, its read buffer, its alarms. This
+//! module does not know the meaning of the bytes.
 
 use crate::deadline::Alarms;
 use crate::socket::{RawSocket, through_either};
@@ -19,21 +19,21 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 
 /// Room for the first read of a response.
 const SMALL_READ: usize = 16 * 1024;
-/// Room for a read within a body that is known or seen to be large, and to be taken soon.
+/// Room for a read within a body that is known or seen to be large, and is taken soon.
 const LARGE_READ: usize = 64 * 1024;
 /// A buffer with less room than this is not read into.
 const LEAST_ROOM: usize = 4 * 1024;
 /// Read buffers that a worker keeps for one origin while no connection has bytes in them.
 const SPARE_BUFFERS: usize = 8;
 
-/// What is seen of an unused connection.
+/// The state of an unused connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IdleState {
-    /// Open, and nothing came.
+    /// Open, and no bytes arrived.
     Quiet,
     /// Closed, or broken.
     Gone,
-    /// Bytes came that nobody asked for.
+    /// Bytes arrived without a request.
     Spoiled,
 }
 
@@ -50,24 +50,24 @@ through_either!(OriginSocket: Plain, Tls);
 pub(crate) enum History {
     /// Just opened.
     Fresh,
-    /// From the pool: the origin may have closed it in the meantime.
+    /// From the pool: the origin may have closed it meanwhile.
     Reused,
 }
 
-/// Whether the origin is told that a connection ends with its exchange (RFC 9112 §9.6).
+/// Whether the request announces the end of the connection (RFC 9112 §9.6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Persistence {
-    /// It may be used again.
+    /// The connection may be reused.
     Keep,
     /// It ends.
     Close,
 }
 
-/// What the connections of one worker to one origin share.
+/// Shared by the connections of one worker to one origin.
 pub(crate) struct ConnectionShare {
     pub(crate) counters: Arc<Counters>,
     spares: Spares,
-    /// The room in which a request head is written before it is sent.
+    /// The buffer in which a request head is written before it is sent.
     pub(crate) scratch: RefCell<Vec<u8>>,
     pub(crate) persistence: Persistence,
 }
@@ -82,7 +82,7 @@ impl ConnectionShare {
 pub(crate) struct OriginConnection {
     stream: OriginSocket,
     pub(crate) shared: Rc<ConnectionShare>,
-    /// Received and not yet taken.
+    /// Received and not taken yet.
     pub(crate) buffer: BytesMut,
     /// Whether it comes from the pool.
     pub(crate) history: History,
@@ -108,14 +108,14 @@ impl OriginConnection {
         }
     }
 
-    /// Looks, without waiting, whether the origin closed the connection or sent something.
+    /// Checks, without waiting, whether the origin closed the connection or sent bytes.
     ///
-    /// This asks the kernel and not the readiness that the runtime has seen so far: what arrived a moment ago
-    /// would otherwise become the response to the next request.
+    /// This asks the kernel, not the readiness that the runtime has seen so far: bytes that arrived a moment ago would
+    /// otherwise become the response to the next request.
     pub(crate) fn look(&mut self) -> IdleState {
         let socket = match &mut self.stream {
             OriginSocket::Plain(socket) => socket,
-            // TLS has something to say by itself: above all tickets, behind the handshake.
+            // TLS sends data of its own: above all tickets, after the handshake.
             OriginSocket::Tls(it) => {
                 return match it.look(|socket, bytes| socket.as_socket(|it| (&*it).read(bytes))) {
                     Unasked::Nothing => IdleState::Quiet,
@@ -132,15 +132,15 @@ impl OriginConnection {
         }
     }
 
-    /// Makes ready for the pool.
+    /// Prepares it for the pool.
     pub(crate) fn make_idle(&mut self) {
         self.history = History::Reused;
         (self.read_size, self.most) = (SMALL_READ, LARGE_READ);
         self.shared.spares.give(std::mem::take(&mut self.buffer));
     }
 
-    /// Reads once into the buffer; 0 is the end. `expects` is how many bytes are known to come, at least.
-    /// While it waits, a connection holds no buffer.
+    /// Reads once into the buffer; 0 is the end. `expects` is the least number of bytes known to follow. While it waits,
+    /// a connection holds no buffer.
     pub(crate) fn poll_read(&mut self, expects: u64, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         if self.buffer.capacity() == 0 {
             self.buffer = self.shared.spares.take();
@@ -169,12 +169,12 @@ impl OriginConnection {
         read
     }
 
-    /// From now on little is read at once: what comes is not taken soon, and there may be many of these.
+    /// From now on reads are small: the bytes are not taken soon, and many connections may be in this state.
     pub(crate) fn read_little(&mut self) {
         self.most = SMALL_READ;
     }
 
-    /// Ends our side.
+    /// Closes larder's side.
     pub(crate) fn poll_shut(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(cx)
     }
@@ -200,8 +200,8 @@ impl OriginConnection {
     }
 }
 
-/// Read buffers between two uses: connections of one worker to one origin share them, so that thousands of
-/// waiting connections hold none.
+/// Read buffers between two uses: the connections of one worker to one origin share them, so that thousands of waiting
+/// connections hold none.
 #[derive(Default)]
 struct Spares(RefCell<Vec<BytesMut>>);
 

@@ -1,4 +1,4 @@
-//! Deadlines of an exchange, and the alarms that ring at them. Which wait has which deadline is said in `exchange`.
+//! Deadlines of an exchange, and their alarms. `exchange` defines which wait has which deadline.
 
 use crate::limits::OriginLimits;
 use std::future::Future;
@@ -7,14 +7,14 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// The runtime's clock, by which its timers ring: `stdx::clock` is as coarse as its ticks, and a deadline that
-/// is compared with a timer must come from the same clock. Read only by a wait that has to wait.
+/// The runtime's clock, which its timers follow. `stdx::clock` is only as precise as its ticks, and a deadline compared
+/// with a timer must use the same clock. Read only by a wait that really waits.
 pub(crate) fn now() -> Instant {
     Instant::now()
 }
 
-/// When what is waited for must have come. Set by the first wait that has to wait: an exchange that never waits
-/// never reads the clock.
+/// The deadlines of the awaited events. Set by the first wait that really waits: an exchange that never waits never reads
+/// the clock.
 #[derive(Debug, Default)]
 pub(crate) struct Deadlines {
     pub(crate) read: Option<Instant>,
@@ -23,12 +23,12 @@ pub(crate) struct Deadlines {
 }
 
 impl Deadlines {
-    /// Until when to wait for bytes; `silence` is the longest wait of this phase, if it has one.
+    /// The deadline for receiving bytes; `silence` is the longest wait of this phase, if it has one.
     pub(crate) fn read(&mut self, silence: Option<Duration>, limits: &OriginLimits) -> Option<Instant> {
         earlier(&mut self.read, silence, &mut self.total, limits)
     }
 
-    /// Until when to wait for the origin to take bytes.
+    /// The deadline for the origin to accept bytes.
     pub(crate) fn write(&mut self, limits: &OriginLimits) -> Option<Instant> {
         earlier(&mut self.write, Some(limits.between_bytes), &mut self.total, limits)
     }
@@ -39,7 +39,7 @@ impl Deadlines {
     }
 }
 
-/// The earlier of one phase's deadline and that of the whole exchange, which are set if they are not yet.
+/// The earlier of one phase's deadline and that of the whole exchange; sets those that are not set yet.
 fn earlier(
     phase: &mut Option<Instant>,
     limit: Option<Duration>,
@@ -59,13 +59,13 @@ fn earlier(
     }
 }
 
-/// An alarm that is set anew for every wait and almost never rings. It stays registered with the runtime's timer at
-/// some earlier time, and is moved only when that comes or is too late: most waits touch no timer at all.
+/// An alarm that is set for every wait and almost never fires. It stays registered with the runtime's timer for some
+/// earlier time, and is moved only when that time comes or is too late: most waits touch no timer.
 #[derive(Default)]
 pub(crate) struct Alarm(Option<Pin<Box<Sleep>>>);
 
 impl Alarm {
-    /// Ready once `deadline` has passed; else the task is woken then, or earlier.
+    /// Ready once `deadline` has passed; otherwise the task is woken then, or earlier.
     pub(crate) fn poll(&mut self, deadline: Instant, cx: &mut Context<'_>) -> Poll<()> {
         let sleep = self.0.get_or_insert_with(|| Box::pin(sleep_until(deadline)));
         if sleep.deadline() > deadline {
@@ -80,7 +80,7 @@ impl Alarm {
         }
     }
 
-    /// Whether the time it is registered for has passed, which may be earlier than what was last asked for.
+    /// Whether its registered time has passed, which may be earlier than the requested one.
     pub(crate) fn has_rung(&self) -> bool {
         self.0.as_ref().is_some_and(|it| it.is_elapsed())
     }
@@ -93,7 +93,7 @@ pub(crate) struct Alarms {
     pub(crate) write: Alarm,
 }
 
-/// `now + duration`, or thirty years from now where that cannot be counted.
+/// `now + duration`, or thirty years from now on overflow.
 pub(crate) fn after(now: Instant, duration: Duration) -> Instant {
     const FAR: Duration = Duration::from_secs(30 * 365 * 86_400);
     now + duration.min(FAR)

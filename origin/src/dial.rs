@@ -1,4 +1,4 @@
-//! From an address to an open socket: the resolver's answers, kept a while, tried in turn. TLS over it is in `tls`.
+//! From an address to an open socket: the resolver's answers, kept for a while and tried in turn. `tls` adds TLS.
 
 use crate::address::OriginAddress;
 use crate::deadline::now;
@@ -18,7 +18,7 @@ use tokio::time::{Instant, timeout};
 /// How long the resolver's answer is used before it is asked again: milliseconds.
 const KEPT: u64 = 10_000;
 
-/// Descriptors that a resolver has open at a time, at most: files, and sockets to name servers.
+/// The most descriptors that a resolver has open at a time: files, and sockets to name servers.
 const OF_A_RESOLVER: usize = 4;
 
 /// The resolver's last answer.
@@ -31,8 +31,8 @@ struct ResolvedName {
 pub(crate) struct Dialer {
     address: OriginAddress,
     answer: RefCell<Option<ResolvedName>>,
-    /// Held while the resolver is asked: a resolver that hangs is asked by one request at a time, so that it
-    /// cannot take up the threads that ask.
+    /// Held while the resolver is asked: only one request at a time waits for a resolver that hangs, so that the lookup
+    /// threads stay available.
     asking: tokio::sync::Mutex<()>,
 }
 
@@ -70,7 +70,7 @@ impl Dialer {
             Ok(result) => return result,
             Err(_) => None,
         };
-        // Nobody answers where the name led to when it was asked. It may have moved: this very request is to find it there.
+        // No server answers at the name's known addresses. The name may have moved: this very request looks it up again.
         self.distrust(&addresses);
         let moved = async {
             let (fresh, _) = self.resolve(host, port).await?;
@@ -78,12 +78,12 @@ impl Dialer {
             self.try_each(&moved, deadline).await
         };
         match failed {
-            // Where it has not, what was wrong there is what is told.
+            // If it has not moved, the first failure is reported.
             Some(failed) => moved.await.map_err(|it| match it {
                 OriginError::NoDescriptor => it,
                 _ => failed,
             }),
-            // The old one may be slow and no more.
+            // The old address may only be slow.
             None => {
                 let mut moved = pin!(moved);
                 tokio::select! {
@@ -96,7 +96,7 @@ impl Dialer {
         }
     }
 
-    /// Opens a socket to the first of these that answers.
+    /// Opens a socket to the first address that answers.
     async fn try_each(&self, addresses: &[SocketAddr], deadline: Instant) -> Result<RawSocket, OriginError> {
         let mut last = OriginError::ConnectTimeout;
         for (tried, address) in addresses.iter().enumerate() {
@@ -105,7 +105,7 @@ impl Dialer {
             let share = left / u32::try_from(addresses.len() - tried).unwrap_or(u32::MAX);
             match timeout(share, connect(*address)).await {
                 Ok(Ok(stream)) => return Ok(stream),
-                // The next one would need a descriptor, too; and nothing is wrong with the addresses.
+                // The next one would need a descriptor, too; and the addresses are not at fault.
                 Ok(Err(error)) if lacks_descriptor(&error) => return Err(OriginError::NoDescriptor),
                 Ok(Err(error)) => last = refused(&error),
                 Err(_) => last = OriginError::ConnectTimeout,
@@ -115,13 +115,13 @@ impl Dialer {
         Err(last)
     }
 
-    /// Where the name leads to, and whether the resolver has just been asked.
+    /// The addresses of the name, and whether the resolver was asked just now.
     async fn resolve(&self, host: &str, port: u16) -> Result<(Rc<[SocketAddr]>, bool), OriginError> {
         if let Some(addresses) = self.known() {
             return Ok((addresses, false));
         }
         let _only_one = self.asking.lock().await;
-        // Whoever was before has asked since.
+        // The previous holder of the lock has asked since.
         if let Some(addresses) = self.known() {
             return Ok((addresses, true));
         }
@@ -131,7 +131,7 @@ impl Dialer {
         };
         let addresses = match (found, &*self.answer.borrow()) {
             (Ok(addresses), _) if !addresses.is_empty() => addresses,
-            // Better the old answer than none while the resolver is out of order.
+            // The old answer is better than none while the resolver fails.
             (_, Some(old)) => old.addresses.clone(),
             (Err(error), None) if lacks_descriptor(&error) || !resolver_has_descriptors() => {
                 return Err(OriginError::NoDescriptor);
@@ -152,7 +152,7 @@ impl Dialer {
         answer.as_ref().filter(|it| it.until > clock::monotonic()).map(|it| it.addresses.clone())
     }
 
-    /// None of these addresses answered: the resolver is asked again, unless it has named others since.
+    /// None of these addresses answered: the resolver is asked again, unless its answer has changed since.
     fn distrust(&self, addresses: &[SocketAddr]) {
         if let Some(answer) = &mut *self.answer.borrow_mut()
             && *answer.addresses == *addresses
@@ -164,7 +164,7 @@ impl Dialer {
 
 async fn connect(address: SocketAddr) -> io::Result<RawSocket> {
     let stream = TcpStream::connect(address).await?;
-    // A request is one write; waiting for more to fill a segment with would only delay it.
+    // A request is one write; waiting to fill a segment would only delay it.
     stream.set_nodelay(true)?;
     Ok(RawSocket::Tcp(stream))
 }
@@ -180,8 +180,8 @@ fn lacks_descriptor(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
 }
 
-/// Whether there are as many descriptors as a resolver opens at a time. Where it finds none it says that the name is
-/// not known, so this is asked before it, and after it where it found nothing.
+/// Whether there are as many descriptors as a resolver opens at a time. Without one it reports an unknown name. So this
+/// is checked before it is asked, and again where it found nothing.
 fn resolver_has_descriptors() -> bool {
     let spare = || socket2::Socket::new(Domain::UNIX, Type::DGRAM.cloexec(), None);
     let all: io::Result<Vec<socket2::Socket>> = (0..OF_A_RESOLVER).map(|_| spare()).collect();

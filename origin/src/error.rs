@@ -1,4 +1,4 @@
-//! Why an exchange with an origin failed: whose fault, which status, in which words.
+//! Failures of exchanges with an origin: the cause, the status for the client, and the sentence.
 
 use larder_wire::message::BadResponse;
 use std::borrow::Cow;
@@ -10,7 +10,7 @@ pub enum OriginError {
     Connect(String),
     /// No connection within `connect`.
     ConnectTimeout,
-    /// It is not who it should be, or does not speak TLS.
+    /// It has the wrong identity, or does not speak TLS.
     Tls(String),
     /// This process has no descriptor left for a connection.
     NoDescriptor,
@@ -20,32 +20,32 @@ pub enum OriginError {
     Timeout,
     /// Its head is not valid HTTP.
     BadHead(BadResponse),
-    /// Its body is not valid: a broken chunk, or more than was announced.
+    /// Its body is not valid: a broken chunk, or more bytes than announced.
     BadBody,
     /// More interim responses than allowed.
     InterimFlood,
     /// Every connection is in use and waiting took too long.
     Busy,
-    /// Every origin of the route is left alone, or drained.
+    /// Every origin of the route is ejected or drained.
     Ejected,
-    /// Every origin of the route is drained: somebody wants that.
+    /// Every origin of the route is drained by an operator.
     Drained,
-    /// It did not begin with the request (RFC 9113 §8.7): nothing of it was looked at.
+    /// It did not begin to process the request (RFC 9113 §8.7).
     Refused,
-    /// It broke the rules of HTTP/2, or does not speak it.
+    /// It violated the rules of HTTP/2, or does not speak it.
     NotHttp2,
-    /// HTTP/2 has no way to say the request.
+    /// The request cannot be expressed in HTTP/2.
     Unsayable,
-    /// It answered with a status by which it says that it failed; only where another origin is asked then.
+    /// Its status is one of the configured failures; an error only where another origin is asked then.
     Status(u16),
 }
 
-/// Whose fault an error is: it decides the level at which it is logged.
+/// The side at fault for an error: it decides the level at which it is logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blame {
     /// The origin, or the way to it.
     Origin,
-    /// A limit of ours.
+    /// A limit of larder.
     Us,
 }
 
@@ -69,8 +69,8 @@ impl OriginError {
         }
     }
 
-    /// Whether no connection could be had, or no stream of one, so that the origin has had no work with it: no request can provoke
-    /// that.
+    /// Whether no connection, or no stream of one, could be had: the origin has not worked on the request, which
+    /// therefore cannot have caused the failure.
     #[must_use]
     pub fn is_without_connection(&self) -> bool {
         matches!(
@@ -86,7 +86,7 @@ impl OriginError {
         )
     }
 
-    /// Whose fault it is.
+    /// The side at fault.
     #[must_use]
     pub fn blame(&self) -> Blame {
         match self {

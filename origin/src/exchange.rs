@@ -1,5 +1,6 @@
-//! One request and its response on one connection, whatever protocol that speaks: what may be sent, what has come, what happens next.
-//! The protocol is in `codec`; the pool is not here, nor is the meaning of a response.
+//! The engine of an exchange, one request and its response on one connection of any protocol: it orders the sending and
+//! receiving, and decides the next step. `codec` has the protocols; this module knows neither the pool nor the meaning of
+//! a response.
 //!
 //! ```text
 //! link      Open ──(died before a byte came, may be repeated, once)── Opening ── Open ── Closed
@@ -8,8 +9,8 @@
 //! reading   Head ── (interim, again Head) ── Body ── Done           (Failed, from anywhere, with the error)
 //! ```
 //!
-//! Every wait is a `poll` over this state, so that dropping a future loses nothing, and writing and reading can be
-//! awaited side by side.
+//! Every wait is a `poll` of this state, so that dropping a future loses nothing, and writing and reading can be awaited
+//! concurrently.
 
 mod accept;
 mod again;
@@ -42,21 +43,21 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker, ready};
 use steps::{ResponsePhase, Sending};
 
-/// One request and its response on one connection. Dropping it before the end closes the connection;
-/// at the end it goes back to the pool.
+/// One request and its response on one connection. Dropping it before the end closes the connection; at the end the
+/// connection returns to the pool.
 ///
-/// Its futures may be awaited side by side by one task (`select!`, `join!`): one that writes, one that reads.
+/// Its futures may be awaited concurrently by one task (`select!`, `join!`): one that writes, one that reads.
 pub struct Exchange {
     state: RefCell<ExchangeState>,
-    /// When it was asked for, by the precise clock, until its final head has come; `None` where nobody measures.
+    /// The time of the request, by the precise clock, until its final head has arrived; `None` without measuring.
     asked: Cell<Option<u64>>,
-    /// When that came, where it was measured.
+    /// The time of that head, where it was measured.
     answered: Cell<Option<u64>>,
     stalls: StallRecord,
 }
 
 impl Exchange {
-    /// An exchange of which nothing is written yet.
+    /// An exchange before its first write.
     fn new(
         permit: Permit,
         codec: Codec,
@@ -67,7 +68,7 @@ impl Exchange {
         let measured = permit.origin().measures.get().is_some();
         let asked = measured.then(|| asked.unwrap_or_else(clock::precise_micros));
         let state = RefCell::new(ExchangeState::new(permit, codec, request, attempt));
-        // Where it stays: it is large, and handed on often.
+        // Allocated in place: it is large, and often moved.
         Rc::new(Self {
             state,
             asked: Cell::new(asked),
@@ -76,7 +77,7 @@ impl Exchange {
         })
     }
 
-    /// Begins by writing the head.
+    /// Starts by writing the head.
     async fn begin(&self) -> Result<(), OriginError> {
         poll_fn(|cx| {
             self.state.borrow_mut().send_head(cx);
@@ -87,7 +88,7 @@ impl Exchange {
             return Ok(());
         }
         match self.flush().await {
-            // An origin that refuses the request unread may have said why: `head` will see.
+            // An origin that refuses the request unread may have sent its reason: `head` will see it.
             Ok(()) | Err(OriginError::Disconnected) => Ok(()),
             Err(error) => Err(error),
         }
@@ -95,19 +96,19 @@ impl Exchange {
 
     /// Writes a piece of the request body. May be called while another future waits in [`Exchange::head`].
     ///
-    /// The piece is taken over when the future is first polled: dropping the future after that loses no byte and repeats
-    /// none, the rest goes out with the next `write`, `write_end` or `head`.
+    /// The piece is accepted when the future is first polled. Dropping the future after that neither loses nor repeats a
+    /// byte: the rest is sent with the next `write`, `write_end` or `head`.
     ///
     /// # Errors
-    /// See [`OriginError`]. A response may be there all the same. [`OriginError::Disconnected`] also where the body
-    /// would be longer than its announced length: what goes beyond it is never sent.
+    /// See [`OriginError`]. A response may nevertheless be there. [`OriginError::Disconnected`] also where the body would
+    /// exceed its announced length: the excess is never sent.
     pub async fn write(&self, bytes: Bytes) -> Result<(), OriginError> {
         self.stalls.received.set(self.stalls.received.get() + bytes.len() as u64);
         self.state.borrow_mut().accept(bytes)?;
         self.flush().await
     }
 
-    /// Ends the request body. Not calling it leaves the request incomplete, and visibly so.
+    /// Ends the request body. Without this call the request stays visibly incomplete.
     ///
     /// # Errors
     /// See [`OriginError`]. [`OriginError::Disconnected`] also where the body is shorter than its announced length;
@@ -117,7 +118,7 @@ impl Exchange {
         self.flush().await
     }
 
-    /// Ends our side of a connection that is no longer HTTP; what the origin still sends may still be read.
+    /// Closes larder's side of a connection that is no longer HTTP; bytes from the origin may still be read.
     ///
     /// # Errors
     /// See [`OriginError`].
@@ -127,11 +128,11 @@ impl Exchange {
         poll_fn(|cx| self.state.borrow_mut().poll_shut(cx)).await
     }
 
-    /// Waits for the next head: interim (status below 200) or final. Repeats a request once on a fresh connection if a
-    /// reused one died before the first byte of a response came, where that cannot do a thing twice: an idempotent request, or
-    /// one with a body of which no byte had been written (RFC 9110 §9.2.2). Of a group, another origin is asked where one fails
-    /// before its first head, as often as the group allows, for an idempotent request. Of its body at most 64 KiB may have been
-    /// taken: so much is remembered.
+    /// Waits for the next head: interim (status below 200) or final. If a reused connection ended before the first byte
+    /// of a response, the request is repeated once on a fresh one. That is limited to requests that cannot take effect
+    /// twice: idempotent ones, and those with a body of which no byte was written (RFC 9110 §9.2.2). In a group, an
+    /// idempotent request goes to another origin if one fails before its first head, as often as the group allows. At
+    /// most 64 KiB of its body, the remembered part, may have been sent by then.
     ///
     /// # Errors
     /// See [`OriginError`].
@@ -140,8 +141,8 @@ impl Exchange {
         head.inspect(|it| self.measure_head(it)).inspect_err(|it| self.tell(it))
     }
 
-    /// The next bytes of the body; `None` after the last, which has been verified by its framing. Bytes that are
-    /// kept for long should be copied: they hold on to the read buffer, up to 64 KiB, that they came in.
+    /// The next bytes of the body; `None` after the last one, verified by the framing. Bytes that are kept for long
+    /// should be copied: they keep their read buffer of up to 64 KiB alive.
     ///
     /// # Errors
     /// The body is incomplete.
@@ -153,26 +154,27 @@ impl Exchange {
         next.inspect_err(|it| self.tell(it))
     }
 
-    /// When the final head came, by the precise clock; now where nobody measured it, so ask when it has come.
+    /// The arrival of the final head, by the precise clock; the current time where it was not measured, so call this
+    /// right after it.
     #[must_use]
     pub fn answered(&self) -> u64 {
         self.answered.get().unwrap_or_else(clock::precise_micros)
     }
 
-    /// The trailer section, after the body's end.
+    /// The trailer section, after the end of the body.
     #[must_use]
     pub fn trailers(&self) -> Option<FieldList> {
         self.state.borrow().trailers.clone()
     }
 
-    /// Ends it where it is, whoever holds it still: the connection is closed, and its place is another's.
+    /// Ends the exchange at once for all its owners: the connection is closed, and its permit is free.
     pub fn give_up(&self) {
         let mut state = self.state.borrow_mut();
         state.reading = ResponsePhase::Failed(OriginError::Busy);
         state.close();
     }
 
-    /// Tells whoever listens, once. Not where a request could not be written: an origin may stop reading, and answer.
+    /// Reports a failure once. Not for a failed write of the request: an origin may stop reading, and answer.
     fn tell(&self, error: &OriginError) {
         let state = self.state.borrow();
         if !state.is_told.replace(true) {
@@ -180,7 +182,7 @@ impl Exchange {
         }
     }
 
-    /// Counts how long the origin took, once its final head is there.
+    /// Measures the origin's time, once its final head is there.
     fn measure_head(&self, response: &ResponseHead) {
         let Some(asked) = self.asked.get().filter(|_| response.status >= 200) else { return };
         self.asked.set(None);
@@ -201,7 +203,7 @@ impl Exchange {
     }
 }
 
-/// Marks that a future writes, so that `head` leaves the writing, and its waker, to it.
+/// Marks that a future is writing, so that `head` leaves the writing, and its waker, to it.
 struct Writing<'a>(&'a RefCell<ExchangeState>);
 
 impl<'a> Writing<'a> {
@@ -220,13 +222,13 @@ impl Drop for Writing<'_> {
 /// The connection.
 enum ExchangeLink {
     Open(Codec),
-    /// A fresh one is being opened, in place of one that died.
+    /// A fresh one is being opened, in place of one that ended.
     Opening {
         opening: Opening,
-        /// To another origin, of whose failures somebody else tells.
+        /// To another origin, whose failures are reported elsewhere.
         is_elsewhere: bool,
     },
-    /// Given back, or closed.
+    /// Returned to the pool, or closed.
     Closed,
 }
 
@@ -234,28 +236,28 @@ struct ExchangeState {
     origin: Rc<OriginPool>,
     request: OutgoingRequest,
     permit: Option<Permit>,
-    /// The way through the group, where there is one to go.
+    /// The attempts in the group, where there is a group.
     attempt: Option<GroupAttempt>,
-    /// Its failure has been told.
+    /// Its failure was reported.
     is_told: Cell<bool>,
     link: ExchangeLink,
     unsent: SendBuffer,
-    /// Of the pieces of the body in there.
+    /// The form of the body's pieces in there.
     form: BodyForm,
     sending: Sending,
     reading: ResponsePhase,
     trailers: Option<FieldList>,
     deadlines: Deadlines,
-    /// Something of a response came on this connection.
+    /// Bytes of a response arrived on this connection.
     has_received: bool,
     interim: usize,
     repeats: u32,
     writers: usize,
-    /// The connection was taken out of HTTP.
+    /// The connection is no longer HTTP.
     switched: bool,
-    /// The body is held back until a 100 comes: the origin owes an answer although the request is not whole.
+    /// The body is held back until a 100 arrives: the origin owes an answer although the request is not complete.
     awaits_continue: bool,
-    /// Whoever reads while the request is not whole: how writing goes on changes what there is to wait for.
+    /// The task that reads while the request is not complete: the progress of writing changes its waits.
     reader: Option<Waker>,
 }
 
@@ -292,18 +294,18 @@ impl ExchangeState {
         self.origin.limits
     }
 
-    /// Whether the origin has taken the whole request.
+    /// Whether the origin has accepted the whole request.
     fn is_sent(&self) -> bool {
         self.sending == Sending::Done && self.has_handed_over()
     }
 
-    /// Whether it has taken all that was accepted, an end of it included.
+    /// Whether it has accepted all bytes given so far, an end included.
     fn has_handed_over(&self) -> bool {
         let owes_end = || matches!(&self.link, ExchangeLink::Open(it) if it.owes_end());
         self.unsent.is_empty() && (self.sending != Sending::Done || !owes_end())
     }
 
-    /// Gives the connection back, or closes it, if the response is whole.
+    /// Returns the connection to the pool, or closes it, if the response is complete.
     fn settle(&mut self) {
         if self.switched || !matches!(self.reading, ResponsePhase::Done) {
             return;
@@ -332,14 +334,14 @@ impl ExchangeState {
 
     // ---- the request ----
 
-    /// Writes the head, and leaves to `poll_flush` what does not go out at once.
+    /// Writes the head, and leaves to `poll_flush` the bytes that are not sent at once.
     fn send_head(&mut self, cx: &mut Context<'_>) {
         if let ExchangeLink::Open(codec) = &mut self.link {
             codec.write_head(&self.request, &mut self.unsent, cx);
         }
     }
 
-    /// Ready once the origin has taken all that was accepted.
+    /// Ready once the origin has accepted all bytes given so far.
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), OriginError>> {
         loop {
             ready!(self.poll_open(cx))?;
@@ -370,7 +372,7 @@ impl ExchangeState {
         }
     }
 
-    /// Writes once of what is unsent, or rings one of the alarms.
+    /// Writes once from the unsent bytes, or fires one of the alarms.
     fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), OriginError>> {
         let ExchangeLink::Open(codec) = &mut self.link else {
             return Poll::Ready(Err(OriginError::Disconnected));
@@ -415,7 +417,7 @@ impl ExchangeState {
             }
             if self.writers == 0 && !self.has_handed_over() {
                 match self.poll_flush(cx) {
-                    // It may have answered before it stopped listening.
+                    // It may have answered before it stopped reading.
                     Poll::Ready(Ok(()) | Err(OriginError::Disconnected)) | Poll::Pending => {}
                     Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
                 }
@@ -448,7 +450,7 @@ impl ExchangeState {
         }
     }
 
-    /// A head came: whether the request is sent to another origin instead of giving it on.
+    /// A head arrived: decides whether the request goes to another origin instead.
     fn take_head(&mut self, response: &ResponseHead) -> Result<RetryDecision, OriginError> {
         self.unsent.forget();
         if response.status >= 200 && self.judge(response.status) == RetryDecision::Again {
@@ -457,7 +459,7 @@ impl ExchangeState {
         self.begin_response(response).map(|()| RetryDecision::Fail)
     }
 
-    /// What a head changes.
+    /// Applies a head to the state.
     fn begin_response(&mut self, response: &ResponseHead) -> Result<(), OriginError> {
         let limits = self.limits();
         match response.status {
@@ -484,8 +486,8 @@ impl ExchangeState {
         Ok(())
     }
 
-    /// HTTP ends on this connection: bytes in both directions, until each has ended. It is none of those any more that requests
-    /// wait for.
+    /// HTTP ends on this connection: bytes in both directions, until each has ended. It no longer counts among the
+    /// permits that requests wait for.
     fn switch(&mut self) {
         self.permit.iter().for_each(Permit::answered);
         (self.sending, self.reading) = (Sending::Raw, ResponsePhase::Body);
@@ -522,7 +524,7 @@ impl ExchangeState {
         }
     }
 
-    /// What comes next of the response, or one of the alarms.
+    /// The next event of the response, or one of the alarms.
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<Event, OriginError>> {
         let limits = self.limits();
         let ExchangeLink::Open(codec) = &mut self.link else {
@@ -534,7 +536,7 @@ impl ExchangeState {
                 if matches!(self.reading, ResponsePhase::Body) {
                     self.deadlines.read = None;
                 }
-                // An origin that always has a byte ready never makes us wait, and is bounded all the same.
+                // An origin that always has a byte ready never causes a wait, and is bounded nevertheless.
                 if codec.alarms().read.has_rung() && self.deadlines.is_over() {
                     return Poll::Ready(Err(OriginError::Timeout));
                 }
@@ -545,7 +547,7 @@ impl ExchangeState {
         }
     }
 
-    /// Waits until something of a response is here, or one of the alarms.
+    /// Waits until a part of a response is here, or one of the alarms.
     fn poll_answered(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), OriginError>> {
         let ExchangeLink::Open(codec) = &mut self.link else {
             return Poll::Ready(Err(OriginError::Disconnected));
@@ -559,7 +561,7 @@ impl ExchangeState {
         }
     }
 
-    /// Ready once nothing has come for too long.
+    /// Ready after too long a silence.
     fn poll_silence(&mut self, cx: &mut Context<'_>) -> Poll<OriginError> {
         let limits = self.limits();
         let is_sent = self.is_sent();

@@ -1,5 +1,5 @@
-//! The origins of one route, as one worker asks them: who is asked first, who next where one fails, and when that is enough.
-//! The rules of the choice are in `balance`, who is left alone in `outlier_state`; what of a request may be repeated, in `exchange`.
+//! One worker's view of a route's origins: which is asked first, which next after a failure, and when to stop. `balance`
+//! has the rules of the choice, `outlier_state` the ejections; `exchange` decides which requests may be repeated.
 
 use crate::balance::{Balance, BalanceMember, Chooser, MOST_ORIGINS, Set, each, hash};
 use crate::codec::Codec;
@@ -14,49 +14,49 @@ use std::rc::Rc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How the origins of a route are used.
+/// The rules for using a route's origins.
 #[derive(Clone, Debug)]
 pub struct GroupRules {
-    /// Who is chosen.
+    /// The rule of the choice.
     pub balance: Balance,
-    /// For how long one that is back gets less than its share.
+    /// For how long a readmitted origin gets less than its share.
     pub slow_start: Duration,
-    /// What is done where every origin is left alone.
+    /// The treatment of requests when every origin is ejected.
     pub all_ejected: AllEjected,
-    /// Origins that one request is sent to at most; above zero.
+    /// The most origins to which one request is sent; above zero.
     pub tries: u32,
-    /// Of a hundred requests, those that may be sent again though an origin may have seen them; see [`Group`].
+    /// Percentage of requests that may be repeated although an origin may have seen them; see [`Group`].
     pub budget: u32,
-    /// Statuses by which an origin says that it failed.
+    /// Statuses that count as failures of an origin.
     pub failure_statuses: Vec<u16>,
 }
 
-/// What is done where every origin is left alone.
+/// The treatment of requests when every origin is ejected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AllEjected {
-    /// They are asked all the same: none is better off by being spared.
+    /// The origins are asked nevertheless: sparing them would help none.
     #[default]
     Try,
-    /// Requests are refused at once, but for one from time to time that tries.
+    /// Requests are refused at once, apart from an occasional probe.
     Refuse,
 }
 
-/// What the choice of an origin needs to know of a request.
+/// The facts about a request for choosing an origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BalanceKey {
-    /// The [`hash`](crate::hash) of what the route is balanced by, where it has that.
+    /// The [`hash`](crate::hash) of the part of the request by which the route is balanced, if any.
     pub key: Option<u64>,
-    /// Whether it is one for which it is no matter that the origin does not answer: idempotent, and without a body.
+    /// Whether it may fail without harm: idempotent, and without a body.
     pub repeatable: bool,
-    /// Who says how long it takes.
+    /// The side that determines how long it takes.
     pub paced: Paced,
 }
 
 /// The origins of a route.
 ///
-/// Retries have a budget, so that origins that are slow because they have too much to do do not get all of it twice: each
-/// request pays a share of a retry in, and at most as many are saved up as one origin can have under way, since all of those
-/// fail at once when it dies. Where no connection could be had, a retry costs nothing: nobody has had any work.
+/// Retries have a budget, so that overloaded, slow origins do not get their work twice. Each request pays a share of a
+/// retry in. At most as many are saved as one origin can have in progress, since all of those fail at once when it ends.
+/// A retry without a connection costs nothing: no origin has worked.
 pub struct Group {
     members: Vec<Rc<OriginPool>>,
     names: Box<[u64]>,
@@ -66,7 +66,7 @@ pub struct Group {
     budget: Cell<u64>,
 }
 
-/// One request's way through a group.
+/// The attempts of one request in a group.
 pub(crate) struct GroupAttempt {
     group: Rc<Group>,
     asked: BalanceKey,
@@ -77,15 +77,15 @@ pub(crate) struct GroupAttempt {
 /// A permit for one request.
 pub struct ReservedPermit {
     pub(crate) permit: Permit,
-    /// For the wait and the connect, where it came to that.
+    /// For the wait and the connect, where they happened.
     pub(crate) deadline: Cell<Option<Instant>>,
     wait: PermitWait,
-    /// The way through the group, where it was one.
+    /// The attempts in the group, where there is one.
     pub(crate) attempt: Option<GroupAttempt>,
 }
 
 impl ReservedPermit {
-    /// Waits for one of an origin that is in no group.
+    /// Waits for a permit of an origin without a group.
     pub(crate) async fn of(origin: &Rc<OriginPool>) -> Result<Self, OriginError> {
         let load = OriginLoad::new(origin.clone(), SentIn::Up);
         let (permit, deadline, wait) = origin.reserve_by(load, Paced::ByOrigin).await?;
@@ -114,7 +114,7 @@ impl Group {
         Rc::new(group)
     }
 
-    /// A group of this one.
+    /// A group of this origin only.
     #[must_use]
     pub fn of_one(origin: Rc<OriginPool>) -> Rc<Self> {
         let rules = GroupRules {
@@ -134,13 +134,13 @@ impl Group {
         &self.members
     }
 
-    /// Whether a request's key makes a difference.
+    /// Whether the choice uses a request's key.
     #[must_use]
     pub fn needs_key(&self) -> bool {
         self.members.len() > 1 && matches!(self.rules.balance, Balance::Hash | Balance::ConsistentHash)
     }
 
-    /// Waits for a permit of one of the origins: for those who want to look again before they ask.
+    /// Waits for a permit of one of the origins: for callers that check again before they ask.
     ///
     /// # Errors
     /// [`OriginError::Busy`], or where none may be asked [`OriginError::Ejected`] or [`OriginError::Drained`].
@@ -150,13 +150,13 @@ impl Group {
         Ok(ReservedPermit { permit, deadline, wait, attempt: Some(turn) })
     }
 
-    /// How many stand in the lines for a place.
+    /// The number of requests that wait for a permit.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.members.iter().map(|it| it.places.waiting()).sum()
     }
 
-    /// Whether nobody is asked because every origin is drained.
+    /// Whether none is asked because every origin is drained.
     #[must_use]
     pub fn is_drained(&self) -> bool {
         let now = clock::monotonic();
@@ -191,7 +191,7 @@ impl Group {
         if self.rules.budget == 0 { 0 } else { 100 * self.members[0].limits.connections.max(1) as u64 }
     }
 
-    /// Takes a retry from what is saved up.
+    /// Takes a retry from the budget.
     fn pay(&self) -> bool {
         let left = self.budget.get().checked_sub(100);
         if left.is_none() {
@@ -203,7 +203,7 @@ impl Group {
         })
     }
 
-    /// Who is asked, of those not in `tried`, and how it stands; `None` where none may be.
+    /// The origin to ask, of those not in `tried`, and its state; `None` where none may be asked.
     fn choose(&self, tried: Set, asked: BalanceKey) -> Option<(usize, SentIn)> {
         let now = clock::monotonic();
         if let [one] = &self.members[..] {
@@ -218,7 +218,7 @@ impl Group {
                 OriginAdmission::Drained => {}
             }
         }
-        // One that may come back is tried by the first request that does not mind, whoever else could answer it.
+        // An origin whose ejection is over is probed by the first repeatable request, even if others could answer it.
         if asked.repeatable || up == 0 {
             let tries = |it: &usize| self.members[*it].standing.begin_trying();
             if let Some(at) = each(due).find(tries) {
@@ -230,7 +230,7 @@ impl Group {
             0 => (due | ejected, SentIn::Anyway),
             _ => (up, SentIn::Up),
         };
-        // A hash means the same origin for all of this time: it knows no slow start.
+        // A hash means the same origin for all of this time: it has no slow start.
         let slow_start = if self.needs_key() { Duration::ZERO } else { self.rules.slow_start };
         let of = |at: usize| {
             let it = &self.members[at];
@@ -253,7 +253,7 @@ impl Group {
 }
 
 impl GroupAttempt {
-    /// A place with the next origin that has one.
+    /// A permit of the next origin that has one.
     pub(crate) async fn reserve(&mut self) -> Result<Reservation, OriginError> {
         let mut waited = PermitWait::None;
         loop {
@@ -282,8 +282,8 @@ impl GroupAttempt {
         }
     }
 
-    /// Whether another origin is to be asked after this error of the last; if an origin may have seen the request, that is
-    /// paid for.
+    /// Whether another origin is to be asked after this error of the last; pays for the retry if an origin may have seen
+    /// the request.
     pub(crate) fn may_go_on(&self, error: &OriginError) -> bool {
         let is_retried = match error {
             OriginError::Connect(_) | OriginError::ConnectTimeout | OriginError::Tls(_) => true,
@@ -313,12 +313,12 @@ impl GroupAttempt {
         self.group.members.iter().enumerate().any(|(at, it)| self.tried & (1 << at) == 0 && may(it))
     }
 
-    /// Whether a response with this status is no answer.
+    /// Whether a response with this status is a failure.
     pub(crate) fn is_failure(&self, status: u16) -> bool {
         self.group.rules.failure_statuses.contains(&status)
     }
 
-    /// A connection to another origin, after one has failed. Every failure is told here.
+    /// A connection to another origin, after one has failed. Every failure is reported here.
     pub(crate) async fn again(
         mut self,
         needs: ChannelNeeds,

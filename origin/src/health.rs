@@ -1,4 +1,4 @@
-//! Asking an origin from time to time whether it is well. One task does so for all workers; what follows from it is in `outlier_state`.
+//! Health checks of an origin. One task runs them for all workers; `outlier_state` applies the results.
 
 use crate::error::OriginError;
 use crate::outlier_state::{Changes, OutlierState};
@@ -12,33 +12,33 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
-/// How an origin is asked.
+/// The settings of a health check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HealthCheck {
-    /// What for.
+    /// The requested target.
     pub path: String,
-    /// By which name.
+    /// The `Host` of the request.
     pub host: String,
-    /// How often; a tenth more or less, so that several larders do not ask at once.
+    /// The interval, varied by a tenth, so that several larders do not ask at once.
     pub interval: Duration,
-    /// Until its response is whole.
+    /// The time limit for the complete response.
     pub timeout: Duration,
-    /// So many answers in a row, of 200 to 399, and it is well again.
+    /// After this number of consecutive answers of 200 to 399 it is healthy again.
     pub rise: u32,
-    /// So many in a row that are missing or something else, and it is not.
+    /// After this number of consecutive missing or other answers it is unhealthy.
     pub fall: u32,
 }
 
-/// What a check found.
+/// The result of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CheckResult {
-    /// It answered as it should; and is used again, if it was not.
+    /// The expected answer; the origin is used again, if it was not.
     Well,
-    /// It did not: why.
+    /// The failure, with its reason.
     Unwell(String),
 }
 
-/// Asks for ever. `told` hears of each answer, and whether that changed whether the origin is used.
+/// Checks for ever. `told` gets each result, and whether it changed the use of the origin.
 pub async fn watch(
     origin: Rc<OriginPool>,
     check: HealthCheck,

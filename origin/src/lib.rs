@@ -1,8 +1,9 @@
-//! Talking to origins. The clients of HTTP/1.1 and HTTP/2, their pool, their deadlines; who of several is asked. What the answer means is not here.
+//! The clients towards origins: HTTP/1.1 and HTTP/2, the pool, deadlines, and the choice of an origin. Other crates
+//! interpret the answers.
 //!
-//! An [`OriginPool`] is one worker's connections to one address; [`OriginPool::send`] starts an [`Exchange`], which is one
-//! request and its response. A [`Group`] is the origins of a route: its exchanges go from one that fails to another. All of it
-//! lives on one thread, inside a `LocalSet`; what workers share of an origin is its [`OutlierState`].
+//! An [`OriginPool`] has one worker's connections to one address; [`OriginPool::send`] starts an [`Exchange`], which is
+//! one request and its response. A [`Group`] has the origins of a route: its exchanges move from a failing one to
+//! another. All of it lives on one thread, inside a `LocalSet`; the workers share an origin's [`OutlierState`].
 
 mod address;
 mod balance;

@@ -1,45 +1,45 @@
-//! How one origin is, as all workers see it: how much it has to do, whether it is left alone, since when it is back. Who is
-//! chosen is in `balance`; who asks, in `group`. `now` is an argument.
+//! The state of one origin, shared by all workers: its load, its ejections and their end. `balance` chooses, `group`
+//! asks. `now` is an argument.
 //!
 //! ```text
 //!   Up ──(failures in a row, within the window)──> Ejected ──(its time is over: one request)──> Trying ──(it answered)──> Up
 //!                                                     ^──────────(it did not: for twice as long)──┘
 //! ```
 //!
-//! That is a circuit breaker as well: closed, open, half-open. Every step is one atomic exchange, so that no request waits for
-//! another's.
+//! This is also a circuit breaker: closed, open, half-open. Every step is one atomic exchange, so that no request waits
+//! for another's.
 
 use larder_stdx::clock::Monotonic;
 use larder_wire::message::Version;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Whether a check changed something.
+/// The effect of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Changes {
-    /// No.
+    /// None.
     Nothing,
     /// The origin is no longer used, or used again.
     Use,
 }
 
-/// When an origin is left alone, and for how long.
+/// When an origin is ejected, and for how long.
 #[derive(Clone, Copy, Debug)]
 pub struct OutlierEjection {
-    /// So many failures in a row; zero is never.
+    /// This number of consecutive failures; zero is never.
     pub failures: u32,
-    /// Between the first and the last of them, at most.
+    /// The longest time between the first and the last of them.
     pub window: Duration,
-    /// The first time; each that follows soon is twice as long.
+    /// The first time; each one that follows soon is twice as long.
     pub time: Duration,
     /// The longest.
     pub most: Duration,
-    /// For how long one that is back gets less than its share, which grows from a tenth; zero is off.
+    /// For how long a readmitted origin gets less than its share, growing from a tenth; zero is off.
     pub slow_start: Duration,
 }
 
 impl OutlierEjection {
-    /// Nobody is ever left alone.
+    /// No ejections.
     pub const OFF: OutlierEjection = OutlierEjection {
         failures: 0,
         window: Duration::ZERO,
@@ -53,25 +53,25 @@ impl OutlierEjection {
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct OutlierState {
-    /// Requests under way, those that wait for a connection included.
+    /// Requests in progress, including those that wait for a connection.
     in_flight: AtomicU32,
-    /// Failures in a row,
+    /// Consecutive failures,
     failures: AtomicU32,
-    /// of which the first was then: milliseconds.
+    /// of which the first was at this time: milliseconds.
     first_failure: AtomicU64,
-    /// Zero where it is up; else when it may be tried again, in milliseconds.
+    /// Zero while it is used; otherwise the time of the next probe, in milliseconds.
     ejected_until: AtomicU64,
-    /// How long that time was: milliseconds.
+    /// The length of that ejection: milliseconds.
     ejected_for: AtomicU64,
-    /// When it came back; zero where it never was away.
+    /// The time of its readmission; zero if it was never ejected.
     back_since: AtomicU64,
-    /// One request is trying it.
+    /// A request is probing it.
     is_tried: AtomicBool,
-    /// It is to get no new requests: an operator says so.
+    /// It gets no new requests, by an operator's command.
     is_drained: AtomicBool,
-    /// It did not answer when it was asked whether it is well.
+    /// Its health check failed.
     is_sick: AtomicBool,
-    /// How often it was left alone.
+    /// The number of ejections.
     ejections: AtomicU64,
     /// See [`OutlierState::protocol`]: zero is none yet, one HTTP/1.1, two HTTP/2.
     protocol: AtomicU8,
@@ -82,40 +82,40 @@ pub struct OutlierState {
 pub(crate) enum OriginAdmission {
     /// Yes.
     Go,
-    /// Its time is over: one request may try it.
+    /// Its ejection is over: one request may probe it.
     Try,
-    /// It is left alone.
+    /// It is ejected.
     Ejected,
     /// It is being drained.
     Drained,
 }
 
-/// In which state of the origin a request was sent.
+/// The state of the origin in which a request was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SentIn {
     /// It was up.
     Up,
-    /// Its time was over, and this is the one that tries it. What comes of it decides.
+    /// Its ejection was over, and this is the probe: its result decides.
     Trying,
-    /// It was left alone, but there was no other.
+    /// It was ejected, but there was no other.
     Anyway,
 }
 
-/// What became of an origin.
+/// A change of an origin's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OriginChange {
-    /// It is left alone, for so long.
+    /// It is ejected for this time.
     Ejected(Duration),
-    /// It is used again.
+    /// It is readmitted.
     Back,
 }
 
-/// How an origin is, for who looks at it.
+/// The state of an origin for display.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OriginState {
     /// In use.
     Up,
-    /// In use, for less than its share: it was away.
+    /// In use, for less than its share after an ejection.
     Slow,
     /// It receives no requests for this time.
     Ejected(Duration),
@@ -143,7 +143,7 @@ impl OriginState {
 }
 
 impl OutlierState {
-    /// How it is; `slow_start` as in [`OutlierEjection`].
+    /// Its state; `slow_start` as in [`OutlierEjection`].
     #[must_use]
     pub fn state(&self, slow_start: Duration, now: Monotonic) -> OriginState {
         match self.admission(now) {
@@ -159,20 +159,20 @@ impl OutlierState {
         }
     }
 
-    /// Requests under way, of all workers.
+    /// Requests in progress, of all workers.
     #[must_use]
     pub fn in_flight(&self) -> u32 {
         self.in_flight.load(Relaxed)
     }
 
-    /// How often it was left alone.
+    /// The number of ejections.
     #[must_use]
     pub fn ejections(&self) -> u64 {
         self.ejections.load(Relaxed)
     }
 
-    /// What the connection speaks that was opened last: HTTP/2, or HTTP/1.1; `None` before there was one. Where both are offered
-    /// this is what the origin chose (ALPN).
+    /// The protocol of the connection that was opened last: HTTP/2, or HTTP/1.1; `None` before the first. Where both are
+    /// offered this is the origin's choice (ALPN).
     #[must_use]
     pub fn protocol(&self) -> Option<Version> {
         match self.protocol.load(Relaxed) {
@@ -186,12 +186,12 @@ impl OutlierState {
         self.protocol.store(if version == Version::Http2 { 2 } else { 1 }, Relaxed);
     }
 
-    /// Lets requests under way end, and has no new ones sent.
+    /// Lets requests in progress end, and stops new ones.
     pub fn drain(&self) {
         self.is_drained.store(true, Relaxed);
     }
 
-    /// Takes that back: as one that was away, it gets its share little by little.
+    /// Ends draining: as after an ejection, it gets its share gradually.
     pub fn restore(&self, now: Monotonic) {
         if self.is_drained.swap(false, Relaxed) {
             self.back_since.store(now.0.max(1), Relaxed);
@@ -204,13 +204,13 @@ impl OutlierState {
         self.is_drained.load(Relaxed)
     }
 
-    /// Whether it is left alone because it did not answer when it was asked whether it is well.
+    /// Whether it gets no requests because its health check failed.
     #[must_use]
     pub fn is_sick(&self) -> bool {
         self.is_sick.load(Relaxed)
     }
 
-    /// Nobody asks it any more whether it is well.
+    /// Its health is no longer checked.
     pub fn forget_health(&self) {
         self.is_sick.store(false, Relaxed);
     }
@@ -241,7 +241,7 @@ impl OutlierState {
         }
     }
 
-    /// Whether the asker is the one who tries it; then its [`Load`] ends that.
+    /// Whether the caller is the probe; then its [`Load`] ends that.
     pub(crate) fn begin_trying(&self) -> bool {
         !self.is_tried.swap(true, Relaxed)
     }
@@ -258,7 +258,7 @@ impl OutlierState {
         self.in_flight.fetch_sub(1, Relaxed);
     }
 
-    /// Its weight in [`FULL`]ths: less while it has not been back for long.
+    /// Its weight in [`FULL`]ths: less shortly after a readmission.
     pub(crate) fn share(&self, weight: u32, slow_start: Duration, now: Monotonic) -> u64 {
         let whole = u64::from(weight) * FULL;
         let ramp = u64::try_from(slow_start.as_millis()).unwrap_or(u64::MAX);
@@ -275,7 +275,7 @@ impl OutlierState {
         if self.failures.load(Relaxed) != 0 {
             self.failures.store(0, Relaxed);
         }
-        // What was sent before it was left alone says nothing about now.
+        // A request sent before the ejection proves nothing about the present.
         if sent == SentIn::Up || self.ejected_until.swap(0, Relaxed) == 0 {
             return None;
         }
@@ -290,7 +290,7 @@ impl OutlierState {
         }
         let until = self.ejected_until.load(Relaxed);
         if until != 0 {
-            // Many fail while it is left alone, where no other is left: that is one failure, not many.
+            // Many requests fail during an ejection if there is no other origin: that counts once.
             let counts = sent != SentIn::Up && now.0 >= until;
             return counts.then(|| self.eject(until, by, now)).flatten();
         }
@@ -307,12 +307,12 @@ impl OutlierState {
         (failures >= by.failures).then(|| self.eject(0, by, now)).flatten()
     }
 
-    /// Leaves it alone, unless another has done so since it was seen to be ejected until `seen`.
+    /// Ejects it, unless another request has done so since it was seen as ejected until `seen`.
     fn eject(&self, seen: u64, by: &OutlierEjection, now: Monotonic) -> Option<OriginChange> {
         let millis = |it: Duration| u64::try_from(it.as_millis()).unwrap_or(u64::MAX).max(1);
         let last = self.ejected_for.load(Relaxed);
         let back = self.back_since.load(Relaxed);
-        // Again: it did not answer the one that tried it, or was not back for as long as it had been away.
+        // Again: the probe failed, or it was readmitted for less time than it had been ejected.
         let again = seen != 0 || back != 0 && now.0.saturating_sub(back) < last;
         let time = if again { last.saturating_mul(2) } else { millis(by.time) };
         let time = time.clamp(1, millis(by.most).max(millis(by.time)));

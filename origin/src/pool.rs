@@ -1,4 +1,4 @@
-//! One origin as one worker knows it: its limits, its state, its connections, its permits, and to whom its failures are reported.
+//! One worker's view of an origin: limits, state, connections, permits, and the callbacks for its failures.
 
 mod idle;
 mod opening;
@@ -31,39 +31,39 @@ use std::sync::Arc;
 pub struct OriginPool {
     address: OriginAddress,
     name: String,
-    /// How it is known, where it speaks TLS.
+    /// Its identity, where it speaks TLS.
     pub(crate) tls: Option<OriginSecurity>,
     pub(crate) protocol: Protocol,
     /// Shared by all workers.
     pub(crate) standing: Arc<OutlierState>,
-    /// Its part of what a group has to do, beside those of the others.
+    /// Its share of a group's requests, relative to the others'.
     pub(crate) weight: u32,
     ejection: OutlierEjection,
     drained: bool,
     pub(crate) limits: OriginLimits,
     pub(crate) counters: Arc<Counters>,
-    /// What its exclusive connections share.
+    /// State shared by its exclusive connections.
     pub(crate) shared: Rc<ConnectionShare>,
     pub(crate) dialer: Dialer,
-    /// Connections that several exchanges go over.
+    /// Connections shared by several exchanges.
     pub(crate) sessions: Sessions,
-    /// One place for each exchange under way. Since a connection is opened only by an exchange that found none
-    /// unused, or none with room, this also bounds the open connections. Who is served first is said in `line`.
+    /// One permit for each exchange in progress. Since a connection is opened only by an exchange without an unused one,
+    /// or one with room, this also bounds the open connections. `wait_queue` orders the waiting requests.
     pub(crate) places: WaitQueue,
-    /// Those that are not kept for requests which are here as a whole: see [`whole`].
+    /// The permits that are not reserved for complete requests: see [`whole`].
     pub(crate) uploads: WaitQueue,
     /// Its exchanges that wait for their client.
     pub(crate) stalled: StalledExchanges,
     idle: IdleConnections,
-    /// Who is told of failures.
+    /// The callback for failures.
     told: OnceCell<FailureReport>,
-    /// Who is told that it is left alone, or used again.
+    /// The callback for ejections and readmissions.
     changed: OnceCell<StateReport>,
-    /// What is counted beside `counters`.
+    /// Further statistics in addition to `counters`.
     pub(crate) measures: OnceCell<Measures>,
 }
 
-/// What is counted of each exchange, beside the worker's counters.
+/// Statistics of each exchange, in addition to the worker's counters.
 pub struct Measures {
     /// For the route whose origin this is.
     pub route: Arc<RouteScope>,
@@ -71,37 +71,37 @@ pub struct Measures {
     pub origin: Arc<OriginScope>,
 }
 
-/// Who is told of each exchange that failed, and why.
+/// The callback for each failed exchange, with its error.
 pub type FailureReport = Box<dyn Fn(&OriginError)>;
 
-/// Who is told that the origin is left alone, or used again.
+/// The callback for the origin's ejections and readmissions.
 pub type StateReport = Box<dyn Fn(OriginChange)>;
 
-/// TLS, and who the origin has to be.
+/// TLS, and the identity of the origin.
 #[derive(Clone, Debug)]
 pub struct OriginSecurity {
-    /// Whom to trust.
+    /// The trusted certificates.
     pub tls: OriginTls,
     /// The name that its certificate is for.
     pub name: String,
 }
 
-/// What an origin is to the group that it belongs to.
+/// An origin's role in its group.
 #[derive(Clone, Debug)]
 pub struct Membership {
-    /// What it is called in logs and statistics.
+    /// Its name in logs and statistics.
     pub name: String,
-    /// TLS, if it speaks that.
+    /// TLS, if it uses that.
     pub tls: Option<OriginSecurity>,
-    /// What is spoken with it.
+    /// Its protocol.
     pub protocol: Protocol,
-    /// How it is, for all workers.
+    /// Its state, for all workers.
     pub standing: Arc<OutlierState>,
-    /// Its part of what the group has to do, beside those of the others; above zero.
+    /// Its share of the group's requests, relative to the others'; above zero.
     pub weight: u32,
-    /// When it is left alone.
+    /// When it is ejected.
     pub ejection: OutlierEjection,
-    /// It gets no new requests of this group, whatever its standing.
+    /// It gets no new requests of this group, in any state.
     pub drained: bool,
 }
 
@@ -158,17 +158,18 @@ impl OriginPool {
         })
     }
 
-    /// Has `told` called from now on for each exchange that failed, whatever is made of it; later calls change nothing.
+    /// Calls `told` from now on for each exchange that failed; later calls of this function have no effect.
     pub fn on_failure(&self, told: FailureReport) {
         let _ = self.told.set(told);
     }
 
-    /// Has `changed` called from now on when a request of this worker has it left alone, or used again; later calls change nothing.
+    /// Calls `changed` from now on when a request of this worker causes its ejection or readmission; later calls of this
+    /// function have no effect.
     pub fn on_change(&self, changed: StateReport) {
         let _ = self.changed.set(changed);
     }
 
-    /// Counts into `measures` from now on; later calls change nothing.
+    /// Counts into `measures` from now on; later calls have no effect.
     pub fn measure(&self, measures: Measures) {
         let _ = self.measures.set(measures);
     }
@@ -182,13 +183,13 @@ impl OriginPool {
         }
     }
 
-    /// What it is called: its address as it is spelt.
+    /// Its name: its address as written.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// How it is, for all workers.
+    /// Its state, for all workers.
     #[must_use]
     pub fn standing(&self) -> &Arc<OutlierState> {
         &self.standing
@@ -209,7 +210,7 @@ impl OriginPool {
         }
     }
 
-    /// Where it is.
+    /// Its address.
     #[must_use]
     pub fn address(&self) -> &OriginAddress {
         &self.address
@@ -224,13 +225,13 @@ impl OriginPool {
         }
     }
 
-    /// Whether connections to this origin are used more than once at all.
+    /// Whether connections to this origin are reused at all.
     pub(crate) fn persistence(&self) -> Persistence {
         self.shared.persistence
     }
 }
 
-/// Whether connections with these limits are used more than once at all.
+/// Whether connections with these limits are reused at all.
 fn persistence(limits: &OriginLimits) -> Persistence {
     if limits.idle.is_zero() || limits.idle_connections == 0 { Persistence::Close } else { Persistence::Keep }
 }

@@ -1,11 +1,11 @@
-//! Which protocol is spoken with an origin, and the words in which an exchange and the codec of its protocol speak with each other.
-//! None of the protocols is known here.
+//! The protocols of origins, and the types with which an exchange and its codec communicate. This module knows none of
+//! the protocols.
 
 use bytes::Bytes;
 use larder_semantics::field::FieldList;
 use larder_wire::message::ResponseHead;
 
-/// What is spoken with an origin.
+/// The protocol of an origin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Protocol {
     /// HTTP/1.1.
@@ -17,17 +17,17 @@ pub enum Protocol {
     Http2,
 }
 
-/// What a request needs of its connection.
+/// A request's requirement for its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ChannelNeeds {
     /// Nothing.
     Any,
-    /// HTTP/1.1: it asks to be taken out of HTTP.
+    /// HTTP/1.1: the request asks for an upgrade.
     Http1,
 }
 
 impl Protocol {
-    /// Whether a request may go over a stream of a connection that others use, too.
+    /// Whether a request may use a stream of a shared connection.
     pub(crate) fn multiplexes(self, needs: ChannelNeeds) -> bool {
         match self {
             Protocol::Http1 => false,
@@ -37,31 +37,31 @@ impl Protocol {
     }
 }
 
-/// What a codec read next of a response.
+/// The next event of a response, as read by a codec.
 #[derive(Debug)]
 pub(crate) enum Event {
     /// A head, interim (status below 200) or final.
     Head(ResponseHead),
-    /// Some of the body; its end has not come.
+    /// A part of the body; its end has not arrived.
     Body(Bytes),
-    /// The rest of the body, which may be empty, and its trailers: the response is whole by its framing.
+    /// The rest of the body, which may be empty, and its trailers: the response is complete by its framing.
     End(Bytes, Option<FieldList>),
-    /// Something came, which makes up none of these yet.
+    /// Bytes arrived that complete none of these yet.
     More,
 }
 
-/// Whether the connection of an exchange may be used again, once the response is whole.
+/// Whether the connection of an exchange may be reused, once the response is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reusable {
-    /// It may, once the request is whole as well.
+    /// It may, once the request is complete as well.
     Yes,
-    /// The response said that it may not.
+    /// The response forbids it.
     No,
-    /// Bytes came that belong to no response.
+    /// Bytes arrived that belong to no response.
     Surplus,
 }
 
-/// Whether all of a request was handed over to its codec.
+/// Whether the codec has got the whole request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Closing {
     /// More will be.

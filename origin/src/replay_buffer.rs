@@ -1,12 +1,12 @@
-//! What a connection has taken of a request's body, as long as that is little: it may have to be sent again. Whether it is, is not
-//! decided here.
+//! The sent part of a request's body, as long as it is small, for sending it again. Other modules decide whether that is
+//! done.
 
 use bytes::Bytes;
 
-/// So many bytes of a body are remembered, at most: framing included, where the protocol has it within the body.
+/// The most bytes of a body that are kept: with framing, where the protocol has it within the body.
 pub(crate) const MOST_KEPT: usize = 64 * 1024;
 
-/// The beginning of a body. Copied, since a piece may hold on to far more than its own bytes.
+/// The beginning of a body. Copied, since a piece may keep far more than its own bytes alive.
 #[derive(Debug, Default)]
 pub(crate) struct ReplayBuffer {
     bytes: Vec<u8>,
@@ -14,7 +14,7 @@ pub(crate) struct ReplayBuffer {
 }
 
 impl ReplayBuffer {
-    /// One more piece was taken.
+    /// One more piece was sent.
     pub(crate) fn add(&mut self, piece: &[u8]) {
         if self.is_given_up {
             return;
@@ -31,12 +31,12 @@ impl ReplayBuffer {
         *self = Self { bytes: Vec::new(), is_given_up: true };
     }
 
-    /// Whether all that was taken is here.
+    /// Whether all sent bytes are here.
     pub(crate) fn is_whole(&self) -> bool {
         !self.is_given_up
     }
 
-    /// All that was taken, where all of it is here.
+    /// All sent bytes, if all of them are here.
     pub(crate) fn take(&mut self) -> Option<Bytes> {
         self.is_whole().then(|| std::mem::take(&mut self.bytes).into())
     }

@@ -1,11 +1,11 @@
-//! A request as it goes out, whatever protocol it goes by.
+//! A request to an origin, in any protocol.
 
 use crate::protocol::ChannelNeeds;
 use larder_semantics::field::FieldList;
 use larder_wire::message::{Framing, Request};
 use std::rc::Rc;
 
-/// The request as it goes out: end-to-end fields only, `Host` included, framing fields not.
+/// The request for the origin: end-to-end fields only, `Host` included, without framing fields.
 #[derive(Clone, Debug)]
 pub struct OutgoingRequest {
     /// Method and target.
@@ -14,14 +14,14 @@ pub struct OutgoingRequest {
     pub fields: FieldList,
     /// `Empty`, `Length` or `Chunked`; `Close` is written as `Chunked`, since a request cannot end by closing.
     pub framing: Framing,
-    /// When it was asked for, by the precise clock, where that is known.
+    /// The time of the request, by the precise clock, where known.
     pub asked: Option<u64>,
 }
 
 /// The method, and the target in origin-form or `*`.
 #[derive(Clone, Debug)]
 pub enum RequestLine {
-    /// Those of a request that is kept anyway.
+    /// Those of a shared request.
     Of(Rc<Request>),
     /// These.
     Own {
@@ -49,18 +49,18 @@ impl RequestLine {
 }
 
 impl OutgoingRequest {
-    /// Whether the connection may be taken out of HTTP: the one hop-by-hop field that a caller may put there, since what follows
-    /// is its own.
+    /// Whether the request asks for an upgrade: the only hop-by-hop field that a caller may set, since the following
+    /// bytes are its own.
     pub(crate) fn asks_for_upgrade(&self) -> bool {
         self.fields.contains("upgrade")
     }
 
-    /// What it needs of its connection.
+    /// Its requirement for the connection.
     pub(crate) fn needs(&self) -> ChannelNeeds {
         if self.asks_for_upgrade() { ChannelNeeds::Http1 } else { ChannelNeeds::Any }
     }
 
-    /// Whether doing it twice is like doing it once (RFC 9110 §9.2.2).
+    /// Whether it has the same effect twice as once (RFC 9110 §9.2.2).
     pub(crate) fn is_idempotent(&self) -> bool {
         is_idempotent(self.line.method())
     }
@@ -70,14 +70,14 @@ impl OutgoingRequest {
         !matches!(self.framing, Framing::Empty | Framing::Length(0))
     }
 
-    /// Whether the body is held back until the origin says 100 (RFC 9110 §10.1.1).
+    /// Whether the body is held back until the origin sends 100 (RFC 9110 §10.1.1).
     pub(crate) fn expects_continue(&self) -> bool {
         self.framing != Framing::Empty
             && self.fields.get("expect").is_some_and(|it| it.eq_ignore_ascii_case(b"100-continue"))
     }
 }
 
-/// Whether doing what the method asks for twice is like doing it once (RFC 9110 §9.2.2).
+/// Whether the method has the same effect twice as once (RFC 9110 §9.2.2).
 #[must_use]
 pub fn is_idempotent(method: &str) -> bool {
     matches!(method, "GET" | "HEAD" | "OPTIONS" | "TRACE" | "PUT" | "DELETE")

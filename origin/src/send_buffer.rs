@@ -1,5 +1,5 @@
-//! Bytes of a request that the origin has not taken yet, and those of its body that it has, as long as they may be needed again. Which
-//! bytes they are is decided elsewhere.
+//! Bytes of a request that the origin has not accepted yet, and the accepted bytes of its body for as long as they may be
+//! needed again. Other modules decide the bytes.
 
 use crate::replay_buffer::ReplayBuffer;
 use bytes::{Buf, Bytes};
@@ -10,13 +10,13 @@ use std::io::IoSlice;
 /// Slices offered to one write: a size line, its data and its CRLF, twice.
 pub(crate) const SLICES: usize = 6;
 
-/// The head and the pieces of the body, in order. It holds more than one piece of body only where a caller
-/// gave up waiting for the one before.
+/// The head and the pieces of the body, in order. It holds more than one piece of the body only where a caller stopped
+/// waiting for the one before.
 #[derive(Debug, Default)]
 pub(crate) struct SendBuffer {
     head: Bytes,
     body: VecDeque<Bytes>,
-    /// Those behind the body, where they are not among its bytes.
+    /// Those after the body, where the protocol sends them separately.
     pub(crate) trailers: Option<FieldList>,
     head_taken: usize,
     body_taken: u64,
@@ -24,38 +24,38 @@ pub(crate) struct SendBuffer {
     kept: ReplayBuffer,
 }
 
-/// Whether what is taken of a body is remembered.
+/// Whether the sent part of a body is kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Keeps {
     /// It is never sent again.
     #[default]
     Nothing,
-    /// It may be, as far as [`ReplayBuffer`] goes.
+    /// It may be, as far as [`ReplayBuffer`] allows.
     Body,
 }
 
 impl SendBuffer {
-    /// Whether the origin has taken everything.
+    /// Whether the origin has accepted everything.
     pub(crate) fn is_empty(&self) -> bool {
         self.head.is_empty() && self.body.is_empty()
     }
 
-    /// Bytes of the head that the origin has taken.
+    /// Bytes of the head that the origin has accepted.
     pub(crate) fn head_taken(&self) -> usize {
         self.head_taken
     }
 
-    /// Bytes of the body, framing included, that the origin has taken.
+    /// Bytes of the body, framing included, that the origin has accepted.
     pub(crate) fn body_taken(&self) -> u64 {
         self.body_taken
     }
 
-    /// Begins anew with this head, of which `taken` bytes have been written; pieces of the body stay.
+    /// Starts again with this head, of which `taken` bytes are written; pieces of the body stay.
     pub(crate) fn begin(&mut self, head: Bytes, taken: usize, keeps: Keeps) {
         (self.head, self.head_taken, self.keeps) = (head, taken, keeps);
     }
 
-    /// Whether nothing of the body is gone: what was taken is remembered.
+    /// Whether all of the body is still here: the accepted part is kept.
     pub(crate) fn has_whole_body(&self) -> bool {
         self.kept.is_whole() || self.body_taken == 0
     }
@@ -67,7 +67,7 @@ impl SendBuffer {
         }
     }
 
-    /// Forgets what was to be sent.
+    /// Drops the bytes to send.
     pub(crate) fn clear(&mut self) {
         self.head.clear();
         self.body.clear();
@@ -84,7 +84,7 @@ impl SendBuffer {
         count
     }
 
-    /// How many bytes the first piece of the body has; `None` where there is none.
+    /// The number of bytes in the first piece of the body; `None` where there is none.
     pub(crate) fn first(&self) -> Option<usize> {
         self.body.front().map(Bytes::len)
     }
@@ -101,12 +101,12 @@ impl SendBuffer {
         piece
     }
 
-    /// What was taken of the body is not sent again: there is an answer.
+    /// The accepted part of the body is not sent again: there is an answer.
     pub(crate) fn forget(&mut self) {
         self.kept.forget();
     }
 
-    /// What was taken is to be sent again, before the rest, as though nothing had been: where all of that is here.
+    /// The accepted part is to be sent again, before the rest, if all of it is here.
     pub(crate) fn take_back(&mut self) {
         if let Some(kept) = self.kept.take().filter(|it| !it.is_empty()) {
             self.body.push_front(kept);
@@ -114,7 +114,7 @@ impl SendBuffer {
         (self.head_taken, self.body_taken) = (0, 0);
     }
 
-    /// The origin took `length` bytes more.
+    /// The origin accepted `length` bytes more.
     pub(crate) fn took(&mut self, length: usize) {
         let of_head = length.min(self.head.len());
         self.head.advance(of_head);

@@ -1,4 +1,4 @@
-//! An open socket to an origin, of either family. Opening one is in `dial`, what goes through it in `connection`.
+//! An open socket to an origin, of either family. `dial` opens it, `connection` uses it.
 
 use socket2::SockRef;
 use std::io;
@@ -14,7 +14,7 @@ pub(crate) enum RawSocket {
 }
 
 impl RawSocket {
-    /// Does something with it as a socket of the system.
+    /// Calls `deed` with it as a socket of the system.
     pub(crate) fn as_socket<T>(&self, deed: impl FnOnce(SockRef<'_>) -> T) -> T {
         match self {
             RawSocket::Tcp(it) => deed(SockRef::from(it)),
@@ -23,7 +23,7 @@ impl RawSocket {
     }
 }
 
-/// Reads and writes through whichever of two it is.
+/// Reads and writes through either of two variants.
 macro_rules! through_either {
     ($name:ident: $one:ident, $other:ident) => {
         impl AsyncRead for $name {

@@ -1,8 +1,8 @@
-//! TLS towards an origin: who it has to be, the handshake, and a stream through it. When a connection is opened, and how long that
-//! may take, is not here.
+//! TLS towards an origin: its identity, the handshake, and a stream through it. Other modules decide when a connection is
+//! opened, and how long that may take.
 //!
-//! rustls does the protocol without sockets; this brings its bytes to and from one. A connection that ends without the other side's
-//! `close_notify` is an error here, so that a body that lasts until the connection closes cannot be cut short by a stranger
+//! rustls implements the protocol without sockets; this module moves its bytes. A connection that ends without the other
+//! side's `close_notify` is an error here. So a third party cannot truncate a body that lasts until the connection closes
 //! (statement 6).
 
 use crate::socket::RawSocket;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Where systems keep the certificates of those whom they trust, in one file; the first that is there.
+/// The usual files of the system's trusted certificates; the first existing one is used.
 const BUNDLES: [&str; 5] = [
     "/etc/ssl/certs/ca-certificates.crt", // Debian, Arch, Alpine
     "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem", // Fedora
@@ -31,18 +31,18 @@ const BUNDLES: [&str; 5] = [
 /// HTTP/2 in a handshake (RFC 9113 §3.2).
 const HTTP2: &[u8] = b"h2";
 
-/// How an origin is known, and larder to it.
+/// The identity of an origin, and of larder towards it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct TlsSettings {
-    /// A file with the certificates that its own has to come from, as PEM; without it, those that the system trusts.
+    /// A PEM file with the trusted certificates; without it, the system's are trusted.
     pub ca: Option<PathBuf>,
-    /// Anybody will do.
+    /// Any certificate is accepted.
     pub unverified: bool,
-    /// Files with the certificate that larder shows, and its key, as PEM.
+    /// PEM files with larder's own certificate and its key.
     pub own: Option<(PathBuf, PathBuf)>,
 }
 
-/// What connections to origins need: read once, used by all workers, which resume each other's sessions.
+/// TLS for connections to origins: read once, used by all workers, which share resumable sessions.
 #[derive(Clone, Debug)]
 pub struct OriginTls {
     http1: Arc<ClientConfig>,
@@ -50,12 +50,12 @@ pub struct OriginTls {
     both: Arc<ClientConfig>,
 }
 
-/// Which protocols an origin is offered.
+/// The protocols that are offered to an origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Offers {
     /// HTTP/1.1.
     Http1,
-    /// HTTP/2, or else HTTP/1.1.
+    /// HTTP/2, otherwise HTTP/1.1.
     Both,
 }
 
@@ -63,7 +63,7 @@ impl OriginTls {
     /// Reads the files.
     ///
     /// # Errors
-    /// One sentence: which of them is not what it should be.
+    /// One sentence that names the faulty file.
     pub fn new(settings: &TlsSettings) -> Result<Self, String> {
         let provider = Arc::new(ring::default_provider());
         let builder = ClientConfig::builder_with_provider(provider.clone())
@@ -90,16 +90,16 @@ impl OriginTls {
         Ok(Self { http1: Arc::new(config), both: Arc::new(both) })
     }
 
-    /// Whether a host can be what an origin's certificate is for.
+    /// Whether an origin's certificate can be for this host.
     #[must_use]
     pub fn is_name(host: &str) -> bool {
         ServerName::try_from(host).is_ok()
     }
 
-    /// The handshake with `host` over a socket that has just been connected.
+    /// The handshake with `host` over a connected socket.
     ///
     /// # Errors
-    /// In words: the other side is not who it should be, or does not speak TLS.
+    /// In words: the other side has the wrong identity, or does not speak TLS.
     pub(crate) async fn shake_hands(
         &self,
         host: &str,
@@ -135,14 +135,14 @@ fn roots(ca: Option<&Path>) -> Result<RootCertStore, String> {
             let file = std::env::var_os("SSL_CERT_FILE").map(PathBuf::from);
             let file = file.or_else(|| BUNDLES.iter().map(PathBuf::from).find(|it| it.exists()));
             let missing = "the system has no trust store; set proxy.tls.ca";
-            // Some that systems trust are too odd for rustls: those are left out.
+            // Some system certificates are too unusual for rustls: those are left out.
             roots.add_parsable_certificates(certificates(&file.ok_or(missing)?)?);
         }
     }
     Ok(roots)
 }
 
-/// To open a pipe is to wait for whoever writes into it.
+/// Opening a pipe waits for a writer.
 fn plain(file: &Path) -> Result<(), String> {
     match std::fs::metadata(file) {
         Ok(about) if !about.is_file() => Err(format!("{}: not a regular file", file.display())),
@@ -160,7 +160,7 @@ fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     }
 }
 
-/// Takes anybody for whom it should be; that what came is signed by the certificate shown is looked at all the same.
+/// Accepts any certificate; that its holder has signed the handshake is checked nevertheless.
 #[derive(Debug)]
 struct Anybody(Arc<CryptoProvider>);
 
@@ -205,12 +205,12 @@ pub(crate) struct TlsStream {
     session: ClientConnection,
 }
 
-/// What the bytes that came while nobody asked are.
+/// The kind of bytes that arrived without a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unasked {
     /// TLS's own: tickets for later sessions, new keys.
     Nothing,
-    /// Somebody's answer.
+    /// Data.
     Bytes,
     /// The end.
     End,
@@ -222,13 +222,13 @@ impl TlsStream {
         self.session.alpn_protocol() == Some(HTTP2)
     }
 
-    /// Takes in what has come, by `read`, which asks the kernel and does not wait: nothing of it should be plain text.
+    /// Processes the received bytes, by `read`, which asks the kernel and does not wait: there should be no plain text.
     pub(crate) fn look(
         &mut self,
         mut read: impl FnMut(&RawSocket, &mut [u8]) -> io::Result<usize>,
     ) -> Unasked {
         loop {
-            // First what was taken in already, behind the end of the last response.
+            // First the bytes received already, after the end of the last response.
             match self.session.process_new_packets() {
                 Ok(state) if state.plaintext_bytes_to_read() > 0 => return Unasked::Bytes,
                 Ok(state) if state.peer_has_closed() => return Unasked::End,
@@ -255,7 +255,7 @@ impl TlsStream {
         self.poll_send(cx)
     }
 
-    /// Brings what rustls has to say to the socket.
+    /// Writes rustls's output to the socket.
     fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while self.session.wants_write() {
             let socket = &mut self.socket;
@@ -270,7 +270,7 @@ impl TlsStream {
         Poll::Ready(Ok(()))
     }
 
-    /// Brings what the socket has to rustls; 0 is the end.
+    /// Reads the socket's bytes into rustls; 0 is the end.
     fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let socket = &mut self.socket;
         let mut from = TlsReader(|bytes: &mut [u8]| {
@@ -299,7 +299,7 @@ impl AsyncRead for TlsStream {
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         loop {
-            // What is written may be waiting for room, and nobody else brings it out.
+            // Written data may be waiting for room, and only this sends it.
             if let Poll::Ready(Err(error)) = this.poll_send(cx) {
                 return Poll::Ready(Err(error));
             }
@@ -327,7 +327,7 @@ impl AsyncWrite for TlsStream {
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         loop {
-            // rustls takes 64 KiB at most before they are sent.
+            // rustls buffers 64 KiB at most before they are sent.
             let sent = this.poll_send(cx)?;
             match this.session.writer().write_vectored(slices)? {
                 0 if sent.is_pending() => return Poll::Pending,

@@ -1,9 +1,9 @@
-//! Who waits for a place, and who has the next. What a place is for is not known here.
+//! A queue for permits, and its order. This module does not know what a permit is for.
 //!
-//! They are served in the order of their coming. Where more come than can ever be served, that order is the worst: everybody
-//! waits for nearly as long as anybody may, and what is answered was asked by somebody who has given up. So once a line was
-//! full, or somebody's time was up in it, the newest are served first until it has ended; the others go when their time is up. As
-//! many are answered as before, most of them at once.
+//! Requests are served in order of arrival. Under lasting overload that order is the worst: every request waits nearly as
+//! long as it may, and the answers go to clients that have given up. So once a queue was full, or a wait ended by
+//! timeout, the newest are served first until the queue is empty; the others end by their timeout. As many are answered
+//! as before, most of them at once.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -12,32 +12,32 @@ use std::rc::Rc;
 use std::task::{Poll, Waker};
 use tokio::time::{Instant, timeout_at};
 
-/// Who is served first where more come than can be served.
+/// Which request is served first under overload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum QueueOrder {
-    /// The newest; and where too many wait, the oldest goes.
+    /// The newest; and where too many wait, the oldest is refused.
     NewestFirst,
-    /// Still the oldest; where too many wait, no other may.
+    /// Still the oldest; where too many wait, a new one is refused.
     InOrder,
 }
 
-/// Places, and those who wait for one.
+/// Permits, and the requests that wait for one.
 pub(crate) struct WaitQueue {
     jam: QueueOrder,
     free: Cell<usize>,
-    /// Those who wait, the newest at the back.
+    /// The waiting requests, the newest at the back.
     waiting: RefCell<VecDeque<Rc<Waiter>>>,
     most: usize,
-    /// Somebody was sent away, or went unserved, since it was last empty.
+    /// A request was refused, or timed out, since the queue was last empty.
     jammed: Cell<bool>,
 }
 
-/// Whether a place was free.
+/// Whether a permit was free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PermitWait {
     /// It was.
     None,
-    /// It had to be waited for: much may have happened meanwhile.
+    /// It had to be waited for, so the state may have changed meanwhile.
     Some,
 }
 
@@ -51,9 +51,9 @@ struct Waiter {
 enum WaitOutcome {
     #[default]
     None,
-    /// A place is its own.
+    /// It has a permit.
     Served,
-    /// It has no more to do with the line.
+    /// It has left the queue.
     Over,
 }
 
@@ -66,7 +66,7 @@ impl Waiter {
     }
 }
 
-/// One who waits; whatever ends the wait, the line knows.
+/// A waiting request; however the wait ends, the queue is updated.
 struct QueuedWaiter<'a> {
     line: &'a WaitQueue,
     waiter: Rc<Waiter>,
@@ -86,24 +86,24 @@ impl Drop for QueuedWaiter<'_> {
 }
 
 impl WaitQueue {
-    /// A line for `places`, one at least, in which `most` may wait.
+    /// A queue for `places`, at least one, with at most `most` waiting.
     pub(crate) fn new(places: usize, most: usize, jam: QueueOrder) -> Self {
         let places = places.max(1);
         Self { jam, free: Cell::new(places), waiting: RefCell::default(), most, jammed: Cell::new(false) }
     }
 
-    /// Places that nobody has.
+    /// Free permits.
     pub(crate) fn free(&self) -> usize {
         self.free.get()
     }
 
-    /// How many wait for one.
+    /// The number of waiting requests.
     pub(crate) fn waiting(&self) -> usize {
         self.waiting.borrow().len()
     }
 
-    /// Takes a place: at once, or once there is one before the time that `by` gives; `None` where there is none until then,
-    /// or too many wait. Whoever has it gives it back by [`WaitQueue::give_back`].
+    /// Takes a permit: at once, or as soon as there is one before the time that `by` returns; `None` without one by then,
+    /// or where too many wait. The owner returns it with [`WaitQueue::give_back`].
     pub(crate) async fn take(&self, by: impl FnOnce() -> Instant) -> Option<PermitWait> {
         if let Some(left) = self.free.get().checked_sub(1) {
             self.free.set(left);
@@ -129,7 +129,7 @@ impl WaitQueue {
         Some(PermitWait::Some)
     }
 
-    /// Joins the line; where it is too long, somebody goes.
+    /// Joins the queue; where it is too long, a request is refused.
     fn stand(&self) -> Option<QueuedWaiter<'_>> {
         let mut waiting = self.waiting.borrow_mut();
         if waiting.len() >= self.most {
@@ -142,7 +142,7 @@ impl WaitQueue {
         Some(QueuedWaiter { line: self, waiter })
     }
 
-    /// A place is free again: somebody who waits has it, or nobody.
+    /// A permit is free again: a waiting request gets it, if any.
     pub(crate) fn give_back(&self) {
         let newest_first = self.jam == QueueOrder::NewestFirst && self.jammed.get();
         let mut waiting = self.waiting.borrow_mut();

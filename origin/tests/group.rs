@@ -1,4 +1,4 @@
-//! Several origins: who is asked next where one fails, what is never sent twice, who is left alone and comes back.
+//! Several origins: the next one after a failure, requests that are never sent twice, ejection and readmission.
 
 mod scripted;
 

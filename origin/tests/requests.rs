@@ -1,4 +1,4 @@
-//! What goes out: bodies whole or visibly cut, repeated only where that does no harm, and both ways at once.
+//! Requests to origins: bodies complete or visibly truncated, safe repetitions only, and sending and receiving at once.
 
 mod scripted;
 

@@ -1,4 +1,4 @@
-//! What comes back, whole, broken or hostile: each answer is told apart, and none spoils the next.
+//! Responses of origins, complete, broken or hostile: each case is distinguished, and none affects the next.
 
 mod scripted;
 

@@ -1,4 +1,4 @@
-//! Origins that speak TLS: who they have to be, what is asked for, connections that are used again, and bodies that are cut.
+//! Origins with TLS: their identity, the offered protocols, reused connections, and truncated bodies.
 
 mod scripted;
 

@@ -43,7 +43,7 @@ pub struct Meta {
     pub etag: Option<EntityTag>,
     /// `Last-Modified`, if valid.
     pub last_modified: OptionalWallTime,
-    /// What most responses have nothing of.
+    /// The facts that most responses lack.
     pub uncommon: Uncommon,
 }
 

@@ -1,4 +1,4 @@
-//! What a hit passes through does not allocate, shown by an allocator that counts.
+//! The functions on the path of a hit do not allocate, shown by an allocator that counts.
 
 use larder_semantics::cache_status::{self, AnsweringTier, CacheReport};
 use larder_semantics::coding::AcceptedCodings;

@@ -1,5 +1,5 @@
-//! Admission: the one step before the cache, at both speeds. It decides whether a request proceeds to its route, is answered with a
-//! response of our own, or has to wait until that is decided. Hits are admitted as misses are.
+//! Admission: the one step before the cache, on both paths. A request proceeds to its route, gets a response of larder's
+//! own, or has to wait for the decision. Hits are admitted as misses are.
 
 use crate::overlay::Overlay;
 use crate::purge::{PurgeQueue, method};
@@ -14,32 +14,32 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-/// What admission decided of a request.
+/// The decision of admission about a request.
 pub enum Admission<'a> {
     /// It proceeds: to its overlay, its gateway or its files.
     Continue,
-    /// It is answered with this.
+    /// It gets this response.
     Answer(Synthetic),
-    /// This decides. A request at the fast speed is declined, and asks again at the slow one.
+    /// This decides. The fast path declines the request, and the machine asks again.
     Ask(AdmissionDecision<'a>),
 }
 
-/// A decision that has to be waited for: the response, or `None` where the request proceeds.
+/// A decision that takes time: the response, or `None` where the request proceeds.
 pub type AdmissionDecision<'a> = Pin<Box<dyn Future<Output = Option<Synthetic>> + 'a>>;
 
-/// A request that has been routed: what both speeds find out of it first.
+/// A routed request, with the facts that both paths need first.
 pub struct RoutedRequest<'a> {
-    /// The routes in force when it came.
+    /// The routes in force when it arrived.
     pub router: &'a Router,
     /// Its route.
     pub found: Option<Found<'a>>,
-    /// The route that decides about it where it is a `PURGE` that is ours.
+    /// The route that decides about it, where it is a `PURGE` for larder.
     pub purged: Option<&'a Matched>,
-    /// What lies over its target.
+    /// The overlay of its target.
     pub overlay: Option<Arc<Overlay>>,
     /// Whether it is kept as a trace.
     pub traced: bool,
-    /// What it is in OpenTelemetry, if it becomes a span.
+    /// Its OpenTelemetry context, if it becomes a span.
     pub span: Option<Context>,
 }
 
@@ -50,13 +50,13 @@ impl<'a> RoutedRequest<'a> {
         self.found.map(|it| it.at)
     }
 
-    /// Where the requests of its route are counted, if they are.
+    /// The counters of its route, if any.
     #[inline]
     pub fn scope(&self) -> Option<&'a RouteScope> {
         self.found.and_then(|it| it.scope).map(|it| &**it)
     }
 
-    /// What answers on its route.
+    /// The target of its route.
     #[inline]
     pub fn target(&self) -> Option<&'a RouteTarget> {
         self.found.map(|it| it.target)
@@ -73,13 +73,13 @@ impl<'a> RoutedRequest<'a> {
         self.purged.map(|it| &it.target).or(self.target()).map_or("", RouteTarget::name)
     }
 
-    /// The name of its site; empty where none answers.
+    /// The name of the site that answers; empty where none does.
     pub fn site_name(&self) -> &'a str {
         self.found.map_or("", |it| self.router.site_name(it.at.0))
     }
 }
 
-/// What admission acts with.
+/// The dependencies of admission.
 #[derive(Clone, Copy)]
 pub struct AdmissionMeans<'a> {
     /// Where purges are brought.
@@ -88,7 +88,7 @@ pub struct AdmissionMeans<'a> {
     pub counters: &'a Counters,
 }
 
-/// Admits a request, or says what happens instead. `client` tells whose request it is where that matters.
+/// Admits a request, or returns the alternative. `client` identifies its sender where that matters.
 #[inline]
 pub fn admit<'a>(
     means: AdmissionMeans<'a>,
@@ -130,8 +130,8 @@ pub fn no_route() -> Synthetic {
     Synthetic::page(404, "No route matches this host and path.")
 }
 
-/// Whether the answer would be a success to a request for another protocol (RFC 8441), which its client would take for the
-/// beginning of that.
+/// Whether the response would be a success to a request for another protocol (RFC 8441), which its client would take for
+/// the accepted protocol.
 fn misleads(request: &RoutedRequest<'_>) -> bool {
     let over_files = || matches!(request.target(), Some(RouteTarget::Files(_)));
     request.overlay.as_deref().map_or_else(over_files, Overlay::is_success)

@@ -1,5 +1,5 @@
-//! This node among the others of its fleet: it follows the purge logs in the memcached servers and writes them, on the
-//! main thread, by connections of its own. What may be concluded from them is decided in `larder_store::fleet::log`.
+//! This node within its fleet: the follower and the writer of the purge logs in the memcached servers, on the main
+//! thread, with connections of its own. The protocol is in `larder_store::fleet::purge_log`.
 
 use super::purge_receipt::{PurgeState, TierReceipt};
 use super::tiers::Lower;
@@ -23,19 +23,19 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::task::AbortHandle;
 
-/// How long a node that stops may take to say so.
+/// The time limit for a stopping node to report that it leaves.
 const FAREWELL: Duration = Duration::from_millis(500);
 
-/// Purges that wait for other nodes at one time: each asks the servers again and again. Further ones are in force here
+/// The most purges that wait for other nodes at the same time: each polls the servers. Further ones are in force here
 /// meanwhile.
 const WAITING: usize = 32;
 
-/// What the configuration says of the logs.
+/// The settings of the logs.
 pub struct NodesPlan {
     poll: Duration,
     lease: Duration,
     within: Duration,
-    /// As long as any page is kept, entries are.
+    /// Entries are kept as long as any page is.
     expire: u32,
     prefix: String,
     servers: Vec<String>,
@@ -43,8 +43,8 @@ pub struct NodesPlan {
 }
 
 impl NodesPlan {
-    /// That of a node that listens at `public`; `None` where purges are not shared. Nothing is trusted in `store` from
-    /// now on before the logs are followed.
+    /// The settings of a node that listens at `public`; `None` if purges are not shared. Entries in `store` are not
+    /// trusted from now on before the logs are followed.
     #[must_use]
     pub fn new(fleet: Option<&FleetConfig>, public: Option<&str>, store: &Store) -> Option<Self> {
         let it = fleet.filter(|it| it.purge_log)?;
@@ -63,7 +63,7 @@ impl NodesPlan {
     }
 }
 
-/// The other nodes, as far as they are known by the servers.
+/// The other nodes, as far as the servers list them.
 pub struct Cluster {
     log: Rc<FleetPurgeLog<PurgeLogServer, Here, Arc<Store>>>,
     servers: Vec<String>,
@@ -117,10 +117,10 @@ impl Cluster {
         }))
     }
 
-    /// Purges on this node, in a way that others can be told of.
+    /// Applies a purge on this node, in a form that can be sent to other nodes.
     ///
     /// # Errors
-    /// One sentence: they cannot be told of this one.
+    /// One sentence: this one cannot be sent to them.
     pub fn begin(&self, scope: &PurgeScope, strength: Strength) -> Result<BegunPurge, String> {
         let id = u128::from(random()) << 64 | u128::from(random());
         let entry = entry_of(scope, strength, id);
@@ -130,7 +130,7 @@ impl Cluster {
         }
     }
 
-    /// Tells the other nodes; with `wait` the receipts come when none of them can use what is removed.
+    /// Sends it to the other nodes; with `wait` the receipts arrive when none of them can use a purged response.
     pub async fn spread(&self, it: BegunPurge, wait: bool) -> Vec<TierReceipt> {
         self.counters.purge_log_written.add_shared(1);
         let _turn = self.turns.acquire().await;
@@ -165,7 +165,7 @@ impl Cluster {
         receipts
     }
 
-    /// How this node stands to the logs, for people and programs.
+    /// The state of this node and of the logs, for display and for programs.
     #[must_use]
     pub fn standing(&self) -> Value {
         let now = Here.now();
@@ -180,10 +180,10 @@ impl Cluster {
         json!({ "in_sync": left > 0, "servers": of, "followed": in_sync, "lease_left_ms": left, "say": say })
     }
 
-    /// Tells the others that this node answers nobody any more, so that no purge waits for it.
+    /// Reports that this node no longer serves requests, so that no purge waits for it.
     pub async fn leave(&self) {
         self.following.iter().for_each(AbortHandle::abort);
-        // Whoever is not told waits for one lease.
+        // Without that report a purge waits for one lease.
         let _ = tokio::time::timeout(FAREWELL, self.log.leave()).await;
     }
 }

@@ -4,14 +4,14 @@ use larder_counters::Counters;
 use larder_counters::table::Counter;
 use std::sync::{Arc, Mutex};
 
-/// Every worker's counters, and those that the shared store writes.
+/// The counters of every worker, and those that the shared store writes.
 #[derive(Default)]
 pub struct CounterSums {
     parts: Mutex<Vec<Arc<Counters>>>,
 }
 
 impl CounterSums {
-    /// New counters that are summed from now on.
+    /// New counters that are included in the sums from now on.
     pub fn add_part(&self) -> Arc<Counters> {
         let part = Arc::new(Counters::default());
         if let Ok(mut parts) = self.parts.lock() {

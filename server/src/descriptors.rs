@@ -1,5 +1,5 @@
-//! How many descriptors the process may have, and how many of them clients and what they ask for may take. Who holds them
-//! is counted in `larder_stdx::descriptors`.
+//! The number of descriptors of the process, and the share of clients and their requests. The use of descriptors is
+//! counted in `larder_stdx::descriptors`.
 
 use super::tiers::Lower;
 use larder_config::{Config, Source};
@@ -8,29 +8,29 @@ use larder_stdx::descriptors;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::num::NonZeroUsize;
 
-/// What each thread's event loop opens, at most.
+/// The most descriptors of each thread's event loop.
 const OF_A_THREAD: usize = 6;
-/// Least and most descriptors that are kept for everything else, the resolver, the admin, logs and fetches that belong to no
-/// client among it; an eighth of all in between.
+/// The fewest and the most descriptors reserved for other purposes: the resolver, the admin, logs and fetches without a
+/// client; in between an eighth of all.
 const KEPT: (usize, usize) = (16, 4096);
 
-/// Room for fewer clients is told also where nobody asked for more.
+/// Room for fewer clients causes a log line even with the default limit.
 const FEW: usize = 1000;
 
-/// How the descriptors of the process are shared out.
+/// The division of the process's descriptors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shares {
-    /// What the system allows.
+    /// The limit of the system.
     allowed: usize,
-    /// Clients and what they ask for.
+    /// Clients and their requests.
     for_clients: usize,
     /// The admin's connections.
     pub for_admin: usize,
 }
 
 impl Shares {
-    /// Raises the limit as far as the system lets us, and shares it out; holds for the whole process from now on. To be
-    /// asked when everything that the process opens at start is open.
+    /// Raises the limit as far as the system permits, and divides it; applies to the whole process from now on. To be
+    /// called when everything that the process opens at start is open.
     pub fn take(config: &Config, lower: &Lower, workers: NonZeroUsize, errors: &ErrorLog) -> Self {
         let open = std::fs::read_dir("/proc/self/fd").map_or(64, Iterator::count);
         let threads = (workers.get() + 1) * OF_A_THREAD;
@@ -46,7 +46,7 @@ impl Shares {
         Self { allowed, for_clients, for_admin: kept / 2 }
     }
 
-    /// Where there are fewer than so many clients may need, they will not all be let in.
+    /// Logs a warning if not all permitted clients can be accepted.
     fn tell(self, config: &Config, errors: &ErrorLog) {
         let wanted = config.limits.client.connections;
         let promised = match config.decided.by("limits.connections") {
@@ -69,14 +69,14 @@ impl Shares {
     }
 }
 
-/// What the tiers below RAM may open later: segments of the disk, connections to the fleet.
+/// Descriptors that the tiers below RAM may open later: segments of the disk, connections to the fleet.
 fn later(config: &Config, lower: &Lower, workers: NonZeroUsize) -> usize {
     let segments = lower.disk().map_or(0, |it| it.segments_to_come());
     let fleet = config.fleet.as_ref().map_or(0, |it| it.servers.len() * it.connections);
     segments + fleet * (workers.get() + 1)
 }
 
-/// The soft limit is often 1024 for the sake of programs that know no more; the hard one is what is meant.
+/// The soft limit is often 1024 for the sake of old programs; the hard one is the real limit.
 fn raise() -> usize {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };

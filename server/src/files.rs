@@ -1,4 +1,4 @@
-//! A route that serves files: between the connection and the `files` crate, which knows the rest.
+//! A route that serves files: the adapter between the connection and the `files` crate.
 
 use larder_counters::Counters;
 use larder_files::{Dotfiles, Listing, Root, RootOptions, SymlinkPolicy};
@@ -40,7 +40,7 @@ pub fn open(files: &larder_config::FilesConfig, counters: Arc<Counters>) -> Resu
     })
 }
 
-/// One route over files, as a worker runs it.
+/// One route over files, in one worker.
 pub struct FileRoute {
     /// Its name in logs.
     pub name: String,
@@ -57,7 +57,7 @@ impl FileRoute {
         Self { name, root, date: RefCell::default(), server_timing }
     }
 
-    /// Answers a plain GET or HEAD from the open-file cache; status and bytes of body, or nothing written.
+    /// Answers a plain GET or HEAD from the open-file cache; returns status and bytes of body, or writes nothing.
     pub fn answer_now(&self, head: &RequestHead<'_>, answer: &mut FastAnswer<'_>) -> Option<(u16, u64)> {
         if !is_plain(head) {
             return None;
@@ -90,7 +90,7 @@ impl FileRoute {
         answer.field("Date", cached.1.as_bytes());
     }
 
-    /// Answers anything else; the disk may have to be asked. `stages` is told where the time goes.
+    /// Answers any other request, which may need the disk. `stages` measures the time.
     pub async fn answer(&self, request: &Request, reply: Reply<'_>, stages: &Stages) -> RequestOutcome {
         stages.enter(RequestStage::Read);
         let fields = request.fields.view();
@@ -104,7 +104,7 @@ impl FileRoute {
     }
 }
 
-/// Whether a request asks for the whole file without condition.
+/// Whether a request is for the whole file without condition.
 fn is_plain(head: &RequestHead<'_>) -> bool {
     let conditional = |it: &Field<'_>| match it.name.len() {
         5 => it.is("range"),

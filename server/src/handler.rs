@@ -1,5 +1,5 @@
-//! The public face of one worker: every request of every client connection comes here, is routed, answered at
-//! one of the two speeds, and told to whoever hears of it.
+//! The request handler of one worker: every request of every client connection arrives here, is routed, answered at one
+//! of the two speeds, and reported to the observers.
 
 use super::admission::{self, Admission, AdmissionMeans, RoutedRequest};
 use super::overlay::Overlays;
@@ -24,15 +24,15 @@ use std::sync::Arc;
 pub struct RequestHandler {
     /// The caching gateway.
     pub gateway: Rc<Gateway>,
-    /// Replaced as a whole on reload; requests under way keep theirs.
+    /// Replaced as a whole on reload; requests in progress keep theirs.
     pub router: RefCell<Rc<Router>>,
-    /// Who is believed to say who asks. Replaced with it.
+    /// The trusted proxies. Replaced with the router.
     pub clients: RefCell<Rc<Clients>>,
-    /// Who is told of every finished request.
+    /// The observers of finished requests.
     pub observer: Observer,
-    /// Where purges are brought.
+    /// The queue of purges.
     pub purges: PurgeQueue,
-    /// What lies over everything.
+    /// The overlays.
     pub overlays: Arc<Overlays>,
 }
 
@@ -94,7 +94,7 @@ impl Handler for RequestHandler {
         let scopes = &self.observer.scopes;
         let started = (is_told || scopes.is_on()).then(clock::precise_micros);
         if let Some(span) = &routed.span {
-            // The origin's parent is this request.
+            // The parent of the origin's span is this request.
             Rc::make_mut(&mut request).fields.set("traceparent", span.traceparent());
         }
         let answered = match self.admit(&routed, head, || Cow::Borrowed(client)) {
@@ -126,7 +126,7 @@ impl Handler for RequestHandler {
 }
 
 impl RequestHandler {
-    /// What both speeds begin with: the route is `found`; this is what lies over it, and what is measured.
+    /// The first step of both paths: adds the overlay and the measurements to the route `found`.
     #[inline]
     fn routed<'a>(
         &self,
@@ -145,7 +145,7 @@ impl RequestHandler {
         }
     }
 
-    /// Counts a request for the sampling of traces; once for each.
+    /// Counts a request once for the sampling of traces.
     #[inline]
     fn count(&self, routed: &RoutedRequest<'_>) {
         if let Some(at) = routed.at() {
@@ -165,7 +165,7 @@ impl RequestHandler {
         admission::admit(means, routed, head, client)
     }
 
-    /// Answers a request that was admitted at the fast speed, or declines.
+    /// Answers an admitted request on the fast path, or declines.
     #[inline]
     fn serve_now(
         &self,
@@ -188,7 +188,7 @@ impl RequestHandler {
         }
     }
 
-    /// Answers a request that was admitted.
+    /// Answers an admitted request.
     async fn serve<'c>(
         &'c self,
         routed: &RoutedRequest<'_>,
@@ -215,7 +215,7 @@ impl RequestHandler {
         }
     }
 
-    /// Whose request it is: another's than the peer's where that is a proxy which is believed.
+    /// The client of a request: from the fields of a trusted proxy, otherwise the peer.
     fn seen<'a, 'f, F: AsRef<[Field<'f>]>>(
         &self,
         client: &'a Client,
@@ -229,13 +229,13 @@ impl RequestHandler {
     }
 }
 
-/// Measures where the time of a request goes, if that is wanted.
+/// Measures the times of a request, if wanted.
 #[inline]
 fn stages(is_timed: bool, client: &Client) -> Stages {
     if is_timed { Stages::begin(client.began.get()) } else { Stages::off() }
 }
 
-/// What the observer is told of a request.
+/// The report of a request to the observer.
 fn finished<'a>(
     head: &RequestHead<'a>,
     client: &'a Client,
@@ -264,7 +264,7 @@ fn finished<'a>(
     }
 }
 
-/// Has the request say which certificate its client showed, where its route's origins are told: before anything is kept or decided of it.
+/// Adds the client's certificate to the request, if its route's origins get it: before the request is evaluated.
 fn tell_certificate(target: &RouteTarget, request: &mut Rc<Request>, client: &Client) {
     if let RouteTarget::Proxy(route) = target
         && route.tells_certificate

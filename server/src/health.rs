@@ -1,4 +1,4 @@
-//! Who asks the origins whether they are well: one task for each, on the first worker. How it asks is in `larder_origin::health`.
+//! Health checks of origins: one task for each, on the first worker. The check itself is in `larder_origin::health`.
 
 use super::live::Live;
 use larder_config::{HostPattern, OriginHost, OriginMember, Origins, RouteConfig, Service, SiteConfig};
@@ -22,7 +22,7 @@ impl Drop for Watches {
 }
 
 impl Watches {
-    /// Begins to ask the origins of `live`, each once, by the first route that wants that.
+    /// Starts the checks of the origins of `live`, each once, by the first route with a check for it.
     pub fn begin(live: &Live, counters: &Arc<Counters>, errors: &ErrorLog) -> Self {
         let (mut tasks, mut asked) = (Vec::new(), HashSet::new());
         let routes =
@@ -44,8 +44,8 @@ impl Watches {
     }
 }
 
-/// The `Host` of a check: that of requests, by the first host that a site with a route to this origin names whole. Applications turn
-/// away names that they do not know (`ALLOWED_HOSTS` of Django).
+/// The `Host` of a check: that of requests, by the first host of a site with a route to this origin that is not a
+/// pattern. Applications reject unknown names (`ALLOWED_HOSTS` of Django).
 fn host<'a>(
     mut routes: impl Iterator<Item = (&'a SiteConfig, &'a RouteConfig)>,
     member: &OriginMember,
@@ -75,7 +75,7 @@ fn begin(
     errors: &ErrorLog,
 ) -> JoinHandle<()> {
     let limits = OriginLimits { connections: 1, queue: 1, queue_wait: None, idle_connections: 1, ..limits };
-    // Its own standing and counters: what it asks is no request of anybody.
+    // Its own standing and counters: a check is not a client request.
     let own = Membership {
         name: member.name(),
         tls: origins.speaks(member),

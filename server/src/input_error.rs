@@ -1,6 +1,6 @@
-//! What is wrong with an operator's request. What is answered to it is the admin's.
+//! An error in an operator's request. The response is made in the admin.
 
-/// What is wrong with a request, and where.
+/// An error in a request, with its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InputError {
     /// A key of the body, a parameter, a line and column.
@@ -10,7 +10,7 @@ pub struct InputError {
 }
 
 impl InputError {
-    /// With this sentence.
+    /// An error with this sentence.
     pub fn at(at: impl Into<String>, detail: impl Into<String>) -> Self {
         Self { at: at.into(), detail: detail.into() }
     }

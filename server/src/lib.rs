@@ -1,5 +1,5 @@
-//! What runs in a worker and beside it: the handler of requests, routes, live settings, overlays, purges, the other nodes.
-//! The main thread, its signals and its reloads are in `larder`; what a configuration may say is in `larder_config`.
+//! The components in and around a worker: the request handler, routes, live settings, overlays, purges, the other nodes.
+//! The main thread, its signals and its reloads are in `larder`; the configuration is in `larder_config`.
 
 pub mod admission;
 pub mod cluster;

@@ -1,5 +1,5 @@
-//! The configuration in force with what it opens, and what it makes for each worker: routes, origins, their observers. Everything
-//! that follows a reload has a `take_over` that is given this, at the start as at a reload.
+//! The configuration in force, with the resources it opens and the parts it makes for each worker: routes, origins, their
+//! observers. Every part that follows a reload has a `take_over` with this argument, at start as at a reload.
 
 use super::files::FileRoute;
 use super::route_stats::{ConfigScopes, RoutePart};
@@ -19,21 +19,21 @@ use std::num::NonZeroUsize;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// A configuration with what it opens.
+/// A configuration with its open resources.
 pub struct Live {
     /// The configuration.
     pub config: Config,
     /// The directories of its file routes, by site and route.
     roots: HashMap<(usize, usize), Arc<Root>>,
-    /// What is counted of its routes and origins.
+    /// The statistics of its routes and origins.
     pub scopes: ConfigScopes,
 }
 
 impl Live {
-    /// Opens what `config` names. Numbers of routes that were in `before` go on.
+    /// Opens the resources of `config`. The numbers of routes in `before` are kept.
     ///
     /// # Errors
-    /// One sentence: what could not be opened.
+    /// One sentence: the resource that could not be opened.
     pub fn open(
         config: Config,
         counters: &Arc<Counters>,
@@ -52,7 +52,7 @@ impl Live {
         Ok(Arc::new(Self { config, roots, scopes }))
     }
 
-    /// Bytes on the heap, and of copies in memory, that the open-file caches take.
+    /// Bytes of the open-file caches: on the heap, and in copies.
     #[must_use]
     pub fn files(&self) -> (u64, u64) {
         self.roots.values().fold((0, 0), |(heap, copies), it| {
@@ -61,12 +61,12 @@ impl Live {
         })
     }
 
-    /// Closes the files that nobody is being sent.
+    /// Closes files that are not being sent.
     pub fn let_files_go(&self) {
         self.roots.values().for_each(|it| it.let_go());
     }
 
-    /// The routes as one worker runs them; `worker` is its number, or `None` for whoever's requests are not counted.
+    /// The routes of one worker; `worker` is its number, or `None` if its requests are not counted.
     #[must_use]
     pub fn router(&self, counters: &Arc<Counters>, errors: &ErrorLog, worker: Option<usize>) -> Router {
         let worker = worker.filter(|_| self.config.statistics);
@@ -130,7 +130,7 @@ impl Live {
 }
 
 impl Live {
-    /// The origins of a route as one worker asks them.
+    /// The origins of a route in one worker.
     fn group(
         &self,
         route: &str,
@@ -159,16 +159,16 @@ impl Live {
     }
 }
 
-/// What the workers are to do now.
+/// The orders to the workers.
 #[derive(Clone)]
 pub struct Orders {
     /// The configuration in force.
     pub live: Arc<Live>,
-    /// Finish what is under way, take nothing new.
+    /// Whether to finish requests in progress, and accept no new connections.
     pub drain: bool,
 }
 
-/// Tells the error log of failures of `origin`.
+/// Logs failures of `origin`.
 fn told(teller: SubsystemLog, route: &str, origin: &str) -> FailureReport {
     let (route, origin) = (route.to_owned(), origin.to_string());
     Box::new(move |error| {
@@ -184,7 +184,7 @@ fn told(teller: SubsystemLog, route: &str, origin: &str) -> FailureReport {
     })
 }
 
-/// Tells the error log when `origin` is left alone, and used again.
+/// Logs the ejection and readmission of `origin`.
 fn changed(teller: SubsystemLog, route: &str, origin: &str) -> StateReport {
     let (route, origin) = (route.to_owned(), origin.to_owned());
     Box::new(move |change| {

@@ -1,5 +1,5 @@
-//! A route must not lead to larder's own admin: whoever may ask the route would be before it, from this machine. Nor back to
-//! larder by a name; what is known of addresses without a resolver is in `config::itself`.
+//! The check that no route leads to larder's own admin: its clients could access the admin from this machine. Nor back to
+//! larder by a name; the check by address without a resolver is in `config::loop_check`.
 
 use larder_config::loop_check::{LOOP, SENTENCE, is_admin, is_listener};
 use larder_config::{Config, OriginHost, Service, Source};
@@ -10,10 +10,10 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// Refuses a configuration that has larder's own admin, which listens at `admin`, as an origin.
+/// Rejects a configuration with larder's own admin, which listens at `admin`, as an origin.
 ///
 /// # Errors
-/// One sentence: which route, and what to do.
+/// One sentence: the route, and the remedy.
 pub fn check(config: &Config, admin: Option<SocketAddr>) -> Result<(), String> {
     let routes = config.sites.iter().flat_map(|it| &it.routes);
     let mut resolver = Resolver { left: PATIENCE };
@@ -33,7 +33,7 @@ pub fn check(config: &Config, admin: Option<SocketAddr>) -> Result<(), String> {
     Ok(())
 }
 
-/// Where the route stands, before a sentence about its origin; the one of the command line has no place but that.
+/// The place of the route, before a sentence about its origin; a route of the command line has none.
 fn place(source: &Source) -> String {
     match source {
         Source::Default => "the origin ".to_owned(),
@@ -41,8 +41,8 @@ fn place(source: &Source) -> String {
     }
 }
 
-/// Whether a name means nothing now but where larder listens itself; it is asked for only where the port is the same. What it
-/// means later is found out by each request (508).
+/// Whether a name currently resolves only to larder's own listeners; it is resolved only if the port is the same. Later
+/// changes are detected by each request (508).
 fn leads_here(origin: &OriginAddress, listen: &[Entrance], resolver: &mut Resolver) -> bool {
     let OriginAddress::Tcp(host, port) = origin else { return false };
     let is_ours = |it: &Entrance| matches!(it.at, Listen::Tcp(at) | Listen::Tls(at) if at.port() == *port && *port != 0);
@@ -57,16 +57,16 @@ fn leads_here(origin: &OriginAddress, listen: &[Entrance], resolver: &mut Resolv
     !found.is_empty() && found.into_iter().all(here)
 }
 
-/// How long names are waited for, all together: neither a start nor the admin has to stand still for a resolver that does not answer.
+/// The total time limit for names: neither a start nor the admin may block on a resolver that does not respond.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// Asks what names mean, within a time.
+/// Resolves names, within a time limit.
 struct Resolver {
     left: Duration,
 }
 
 impl Resolver {
-    /// Nothing where that is not known, or not in time.
+    /// Empty if the name is unknown, or not resolved in time.
     fn resolve(&mut self, host: &str, port: u16) -> Vec<SocketAddr> {
         let host = host.to_owned();
         self.within(move || (host.as_str(), port).to_socket_addrs().into_iter().flatten().collect())
@@ -78,7 +78,7 @@ impl Resolver {
         }
         let (say, hear) = mpsc::sync_channel(1);
         let begun = clock::precise_micros();
-        // Its answer may come when nobody waits for it any more.
+        // The result may arrive after the wait has ended.
         std::thread::spawn(move || drop(say.send(ask())));
         let found = hear.recv_timeout(self.left).unwrap_or_default();
         let passed = Duration::from_micros(clock::precise_micros().saturating_sub(begun));

@@ -1,4 +1,4 @@
-//! The receipts of tiers and other nodes, of which the answer to a purge is made.
+//! The receipts of tiers and other nodes, from which the answer to a purge is made.
 
 use serde_json::{Value, json};
 use std::borrow::Cow;
@@ -10,11 +10,11 @@ pub struct TierReceipt {
     pub of: Cow<'static, str>,
     /// The state of the purge there.
     pub state: PurgeState,
-    /// How many responses there the purge matched.
+    /// The number of responses there that the purge matched.
     pub count: MatchedCount,
 }
 
-/// How many responses of a tier a purge matched.
+/// The number of responses of a tier that a purge matched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MatchedCount {
     /// The number, counted before the purge was applied.
@@ -28,7 +28,7 @@ pub enum MatchedCount {
 }
 
 impl MatchedCount {
-    /// What a count says that ended above `most`.
+    /// The result of a count that ended above `most`.
     #[must_use]
     pub fn up_to(most: u64, count: u64) -> Self {
         if count > most { Self::MoreThan(most) } else { Self::Known(count) }
@@ -79,7 +79,7 @@ pub enum PurgeState {
     Logged(String),
     /// The node does not report: it validates all it holds until it knows the purge. Since when it has not reported.
     Unresponsive(String),
-    /// In force, but not certain to stay so: why, in one sentence.
+    /// In force, but not certain to stay so: the reason, in one sentence.
     Uncertain(String),
 }
 

@@ -1,9 +1,9 @@
-//! Giving memory back when it is quiet: what nobody asks for is evicted, where the configuration says after how long, and
-//! the allocator of every thread gives its pages to the system. What is evicted for want of room is the store's own business.
+//! Returning memory when the server is quiet: unused entries are evicted after the configured time, and the allocator of
+//! every thread returns its pages to the system. Eviction for space is in the store.
 //!
-//! A thread's pages are its own: what another thread has freed in them goes back only when their owner allocates again,
-//! or is told to collect, and an idle worker does neither. So each does it for itself; and what sweeps take out, each
-//! thread frees of its own, a little at a time between its requests: pages go back one by one, and nobody has to look for them.
+//! A thread's pages are its own: blocks that another thread freed in them are returned only when their owner allocates
+//! again, or collects, and an idle worker does neither. So each thread collects for itself; and each frees its own
+//! entries of a sweep, a few at a time between its requests: pages are returned one by one, without a search.
 
 use super::live::Orders;
 use larder_counters::Counters;
@@ -17,55 +17,55 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// How often is looked for what is idle.
+/// The interval of checks for idle entries.
 pub const LOOK: Duration = Duration::from_millis(250);
-/// How long the others on this thread come first, where there is more to evict.
+/// The pause for other tasks of this thread between two steps of an eviction.
 const MORE: Duration = Duration::from_millis(1);
 /// Steps of a turn: some hundreds of responses.
 const STEPS: usize = 16;
-/// Looks without a request after which a worker is quiet, and gives back what it has. It does so again after twice as many, and
-/// so on: connections to origins go later than the requests that wanted them.
+/// Checks without a request after which a worker is quiet, and returns its memory. It does so again after twice as many,
+/// and so on: connections to origins close later than the requests that used them.
 const QUIET: u32 = 8;
-/// The time between two looks of a thread for whom sweeps leave something to free.
+/// The time between two checks of a thread with entries to free.
 const SOON: Duration = Duration::from_millis(1);
-/// Looks in a row without anything to free after which it looks as seldom as before.
+/// Checks in a row without entries to free, after which the interval is long again.
 const SWEPT: u32 = 64;
-/// Microseconds of freeing between two looks, for which the thread's requests wait.
+/// Microseconds of freeing between two checks, for which the thread's requests wait.
 const TURN: u64 = 50;
 
-/// Bytes that others have freed on the heap, at least, when the threads are told of it: each looks through its pages then.
+/// The fewest freed bytes of other threads on the heap that trigger a collection: each thread then examines its pages.
 const ENOUGH: u64 = 1 << 18;
-/// And at least this part of what is there: a thread with much has many pages to look through.
+/// And at least this part of the used bytes: a thread with a large heap has many pages to examine.
 const PART: u64 = 16;
 
-/// Tells every thread that there is memory to be given back.
+/// Signals every thread to return memory.
 #[derive(Clone, Default)]
 pub struct ReleaseSignal(Arc<AtomicU64>);
 
 impl ReleaseSignal {
-    /// Has every thread give back what it can at its next look.
+    /// Makes every thread return memory at its next check.
     pub fn tell(&self) {
         self.0.fetch_add(1, Relaxed);
     }
 }
 
-/// Counts what a sweep takes out of what other threads have allocated, and tells them in time.
+/// Counts the entries of other threads that a sweep removes, and signals their threads in time.
 pub struct Freed {
     room: ReleaseSignal,
-    /// What of it was freed by others than them, and is not told yet.
+    /// The bytes of these that were freed by a thread other than their owner, and not signalled yet.
     abroad: u64,
-    /// All that was taken out since the end of a sweep was told.
+    /// All bytes removed since the last signalled end of a sweep.
     bytes: u64,
 }
 
 impl Freed {
-    /// Nothing so far.
+    /// Without removed bytes.
     #[must_use]
     pub fn new(room: ReleaseSignal) -> Self {
         Self { room, abroad: 0, bytes: 0 }
     }
 
-    /// What `work` gives, which may take out some of what `store` uses of the heap.
+    /// Performs `work`, which may free heap memory of `store`, and counts it.
     pub fn count<T>(&mut self, store: &Store, work: impl FnOnce() -> T) -> T {
         let (before, abroad) = (store.used_of_heap(), store.freed_abroad());
         let done = work();
@@ -74,7 +74,7 @@ impl Freed {
         done
     }
 
-    /// So many bytes more were taken out, and so many freed where they do not belong; of the heap, `used` are still in use.
+    /// Adds removed bytes, and those freed by a foreign thread; `used` bytes of the heap are still in use.
     fn add(&mut self, bytes: u64, abroad: u64, used: u64) {
         self.bytes += bytes;
         self.abroad += abroad;
@@ -84,8 +84,8 @@ impl Freed {
         }
     }
 
-    /// The sweep is over. If what was taken out since this was last told is of some size, and its threads have freed it, they are
-    /// told once more: pages are left that are empty but for what somebody else has freed there.
+    /// Ends a sweep. If it removed a significant amount since the last signal, and its threads have freed it, they are
+    /// signalled once more: some pages are empty except for blocks that a foreign thread freed.
     pub fn end(&mut self, store: &Store) {
         if self.bytes >= enough(store.used_of_heap()) && store.left_in_yards() == 0 {
             (self.bytes, self.abroad) = (0, 0);
@@ -94,19 +94,19 @@ impl Freed {
     }
 }
 
-/// Bytes that are worth a look through all pages, where `used` are in use.
+/// The number of bytes that is worth a collection, if `used` are in use.
 fn enough(used: u64) -> u64 {
     ENOUGH.max(used / PART)
 }
 
-/// What one thread knows of its own quiet.
+/// The quiet state of one thread.
 pub struct Quiet {
     room: ReleaseSignal,
-    /// What it has to free; `None` where it stores nothing.
+    /// Its list of entries to free; `None` if it stores nothing.
     yard: Option<ThreadFreeList>,
-    /// Looks to come soon.
+    /// The number of short intervals to come.
     soon: Cell<u32>,
-    /// Its counters: a worker is quiet where nobody sends requests.
+    /// Its counters: a worker is quiet without requests.
     counters: Arc<Counters>,
     told: Cell<u64>,
     requests: Cell<u64>,
@@ -114,7 +114,7 @@ pub struct Quiet {
 }
 
 impl Quiet {
-    /// Of this thread, which has these counters.
+    /// For this thread, which has these counters.
     #[must_use]
     pub fn new(room: ReleaseSignal, counters: Arc<Counters>, yard: Option<ThreadFreeList>) -> Self {
         let zero = || Cell::new(0);
@@ -122,8 +122,8 @@ impl Quiet {
         Self { told: zero(), requests: zero(), soon, looks, yard, room, counters }
     }
 
-    /// For a timer: once it has become quiet, or was told to, the thread gives back what it has. Says after how long it
-    /// wants to look again.
+    /// Called by a timer: once it has become quiet, or was signalled, the thread returns its memory. Returns the time
+    /// until the next check.
     pub fn look(&self) -> Duration {
         let told = self.room.0.load(Relaxed);
         if self.told.replace(told) != told {
@@ -144,7 +144,7 @@ impl Quiet {
         LOOK
     }
 
-    /// Frees for one turn what sweeps have left for this thread; says whether there is or was some lately.
+    /// Frees entries of sweeps for one turn; returns whether there are or lately were any.
     fn clear(&self) -> bool {
         let Some(yard) = &self.yard else { return false };
         let begun = clock::precise_micros();
@@ -155,22 +155,22 @@ impl Quiet {
     }
 }
 
-/// Which pages are looked through.
+/// The pages that are examined.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Pages {
-    /// Those in which something is free: of a page that was full, the allocator knows when something is freed there.
+    /// Those with a free block: the allocator records when a block of a full page is freed.
     WithRoom,
-    /// All, and those go as well that are empty and kept for what may come next.
+    /// All, including empty ones that are kept for reuse.
     All,
 }
 
-/// Gives the pages back that this thread's heap does not need.
+/// Returns the unused pages of this thread's heap.
 fn collect(which: Pages) {
-    // SAFETY: takes no pointers; what is allocated stays as it is.
+    // SAFETY: takes no pointers; allocated blocks are unchanged.
     unsafe { libmimalloc_sys::mi_collect(which == Pages::All) };
 }
 
-/// Evicts what is idle, as the configuration in force says; runs as long as the process. On the main thread.
+/// Evicts idle entries by the configuration in force; runs as long as the process. On the main thread.
 pub async fn sweep(store: Arc<Store>, orders: watch::Receiver<Orders>, room: ReleaseSignal, own: Quiet) {
     let mut freed = Freed::new(room);
     let mut tick = tokio::time::interval(LOOK);

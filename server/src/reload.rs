@@ -1,11 +1,11 @@
-//! Noticing that the configuration file changed, and what of a new configuration needs a restart.
+//! Detection of changes to the configuration file, and of keys that require a restart.
 
 use larder_config::{Config, Source};
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
-/// What a file looks like from outside; asked once a second, which also works where the file is a link that an
-/// orchestrator swaps, or on a network.
+/// The visible state of a file; checked once a second, which also works for a link that an orchestrator swaps, and on a
+/// network file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct FileLook {
     device: u64,
@@ -29,14 +29,13 @@ impl FileWatch {
         Self { path, taken: now, seen: now }
     }
 
-    /// What the file is now has been taken over, or refused: it is no change any more.
+    /// Records that the current state was taken over, or rejected: it is no longer a change.
     pub fn taken(&mut self) {
         self.taken = look(&self.path);
         self.seen = self.taken;
     }
 
-    /// Whether the file changed, and has looked the same twice since: an editor that is still writing is let
-    /// finish.
+    /// Whether the file changed, and was unchanged in two checks since: an editor that is still writing can finish.
     pub fn changed(&mut self) -> bool {
         let now = look(&self.path);
         let settled = now == self.seen;
@@ -59,14 +58,14 @@ fn look(path: &PathBuf) -> Option<FileLook> {
     })
 }
 
-/// The keys that only a start takes over, and that are not as they were.
+/// The keys that require a restart, and whose values differ.
 #[must_use]
 pub fn at_start(old: &Config, new: &Config) -> Vec<&'static str> {
     let pairs = old.at_start.iter().zip(&new.at_start);
     pairs.filter(|(old, new)| old != new).map(|it| it.1.0).collect()
 }
 
-/// Whether `new` can be taken over while running: what the table says is for the start alone must be as it was.
+/// Whether `new` can be taken over at run time: keys that require a restart must be unchanged.
 ///
 /// # Errors
 /// One sentence that names the first key that needs a restart.

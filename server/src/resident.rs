@@ -1,8 +1,8 @@
-//! What the process has resident, as the kernel counts it; and what of that the allocator holds without having handed it
-//! out, as the allocator counts it. What the rest is used for is in `admin::memory`.
+//! The resident memory of the process, as counted by the kernel; and the part of it that the allocator holds without
+//! having allocated it, as counted by the allocator. The use of the rest is in `admin::memory`.
 //!
-//! An allocator's pages belong to the thread that took them, and only that one may look through them. So each worker
-//! looks when it is asked to, and publishes what it found.
+//! An allocator's pages belong to the thread that took them, and only that thread may examine them. So each worker
+//! examines its own on request, and publishes the result.
 
 use std::ffi::c_void;
 use std::num::NonZeroUsize;
@@ -11,19 +11,19 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// Resident bytes of this process (proc(5), status); zero where there is no /proc.
+/// Resident bytes of this process (proc(5), status); zero without /proc.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Resident {
-    /// Memory that no file backs: heap and stacks.
+    /// Memory without a file: heap and stacks.
     pub anonymous: u64,
-    /// Pages of files that are mapped: the program and its libraries, most of all.
+    /// Mapped pages of files: mostly the program and its libraries.
     pub file: u64,
-    /// Mapped pages of shared memory. Those of the arena are seldom mapped, and counted by themselves.
+    /// Mapped pages of shared memory. Those of the arena are seldom mapped, and counted separately.
     pub shared: u64,
 }
 
 impl Resident {
-    /// As it is now.
+    /// The current values.
     #[must_use]
     pub fn now() -> Self {
         std::fs::read_to_string("/proc/self/status").map_or_else(|_| Self::default(), |it| Self::read(&it))
@@ -38,51 +38,50 @@ impl Resident {
     }
 }
 
-/// How long the workers may take to look.
+/// The time limit for the workers to examine their heaps.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// Heaps above this size are not looked through mapping by mapping: the kernel takes a millisecond for some 100 MiB.
+/// Heaps above this size are not examined mapping by mapping: the kernel takes a millisecond for some 100 MiB.
 const LOOKED_THROUGH: u64 = 256 << 20;
 
-/// What the allocator has, and has handed out.
+/// The memory that the allocator holds, and has allocated.
 pub struct Heap {
     workers: Vec<WorkerHeap>,
-    /// Anonymous memory that is not the allocator's, as it was when that was last looked up: stacks, and data of the
-    /// program and its libraries. It hardly changes.
+    /// Anonymous memory outside of the allocator, at its last measurement: stacks, and data of the program and its
+    /// libraries. It hardly changes.
     beside: AtomicU64,
-    /// Tells that a worker has looked.
+    /// Notified when a worker has examined its heap.
     looked: Notify,
 }
 
 #[derive(Default)]
 #[repr(align(128))]
 struct WorkerHeap {
-    /// A worker that begins is asked once.
+    /// Whether it has been examined: a worker is asked once at its start.
     has_looked: AtomicBool,
-    /// Tells it that somebody asks.
+    /// Notified when a measurement is requested.
     asked: Notify,
     used: AtomicU64,
-    /// What the store's books had of the heap at that moment: see [`Heap::look`].
+    /// The store's heap bytes at that moment: see [`Heap::look`].
     books: AtomicU64,
-    /// What it used when it looked first, before it had answered anything.
+    /// Its first measurement, before the first request.
     base: AtomicU64,
 }
 
-/// What [`Heap::look`] found, in bytes.
+/// The result of [`Heap::look`], in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HeapReading {
-    /// What the workers and the main thread had been handed out before the first request: the configuration, routes,
-    /// runtimes.
+    /// Memory allocated by the workers and the main thread before the first request: the configuration, routes, runtimes.
     pub base: u64,
-    /// Resident memory of the allocator that it has not handed out to them: pages that are partly used or kept, what size
-    /// classes and large pages of the kernel add, and what other threads have.
+    /// Resident memory of the allocator that is not allocated by them: partly used or kept pages, rounding by size
+    /// classes and large pages of the kernel, and memory of other threads.
     pub unused: u64,
-    /// Anonymous memory that is not the allocator's.
+    /// Anonymous memory outside of the allocator.
     pub beside: u64,
 }
 
 impl Heap {
-    /// Of so many workers.
+    /// For this number of workers.
     #[must_use]
     pub fn new(workers: NonZeroUsize) -> Arc<Self> {
         // The last is the main thread.
@@ -90,13 +89,13 @@ impl Heap {
         Arc::new(Self { workers, beside: AtomicU64::new(0), looked: Notify::new() })
     }
 
-    /// Ready when somebody asks this worker to look.
+    /// Ready when a measurement of this worker is requested.
     pub async fn asked(&self, worker: usize) {
         self.workers[worker].asked.notified().await;
     }
 
-    /// Has all workers look, and waits until they have, though not long: what they found is of about the same moment then,
-    /// and of now. By the main thread alone; `books` is as for [`Heap::tick`].
+    /// Requests a measurement from all workers, and waits for it a short time: the results are then of about the same
+    /// moment, and recent. By the main thread alone; `books` is as for [`Heap::tick`].
     pub async fn ask(&self, books: u64) {
         for it in &self.workers {
             it.has_looked.store(false, Relaxed);
@@ -111,7 +110,7 @@ impl Heap {
         let _ = tokio::time::timeout(PATIENCE, all).await; // A worker that is busy is told of as it was.
     }
 
-    /// Looks, in a worker, if somebody has asked since the last look. The store's `books` have so many bytes of the heap.
+    /// Measures, in a worker, if requested since the last measurement. `books` is the store's number of heap bytes.
     pub fn tick(&self, worker: usize, books: u64) {
         let it = &self.workers[worker];
         if it.has_looked.swap(true, Relaxed) {
@@ -124,11 +123,11 @@ impl Heap {
         self.looked.notify_one();
     }
 
-    /// What there is of `anonymous` bytes of memory, by what the workers found when they looked last. Of what they were
-    /// handed out, `untouched` bytes are not resident.
+    /// The division of `anonymous` bytes of memory, by the last measurements of the workers. Of the allocated bytes,
+    /// `untouched` are not resident.
     ///
-    /// One that has much to free, after a purge, may have looked a while ago. What the store's `books` have lost or won
-    /// since is taken as of its heap, by its part of all heaps.
+    /// The measurement of a busy worker, after a purge, may be old. The change of the store's `books` since then is
+    /// applied to its heap, by its share of all heaps.
     #[must_use]
     pub fn look(&self, anonymous: u64, untouched: u64, books: u64) -> HeapReading {
         let sum = |of: fn(&WorkerHeap) -> &AtomicU64| {
@@ -150,7 +149,7 @@ impl Heap {
     }
 }
 
-/// Anonymous memory in mappings that are not the allocator's (proc(5), smaps).
+/// Anonymous memory in mappings outside of the allocator (proc(5), smaps).
 fn beside(maps: &str, is_of_heap: impl Fn(usize, usize) -> bool) -> u64 {
     let (mut sum, mut counts) = (0, false);
     for line in maps.lines() {
@@ -168,18 +167,18 @@ fn beside(maps: &str, is_of_heap: impl Fn(usize, usize) -> bool) -> u64 {
     sum
 }
 
-/// Whether the allocator has taken memory in this mapping.
+/// Whether the allocator has memory in this mapping.
 fn is_of_heap(start: usize, end: usize) -> bool {
-    /// It takes memory in pieces of this size and alignment (`MI_SEGMENT_SIZE`).
+    /// The size and alignment of its mappings (`MI_SEGMENT_SIZE`).
     const SEGMENT: usize = 32 << 20;
     let next = start.checked_next_multiple_of(SEGMENT).unwrap_or(end);
     std::iter::once(start).chain((next..end).step_by(SEGMENT)).any(|it| {
-        // SAFETY: looks the address up in the allocator's own tables, and does not read what is there unless it is its own.
+        // SAFETY: looks the address up in the allocator's own tables, and reads its memory only if it is the allocator's.
         unsafe { libmimalloc_sys::mi_is_in_heap_region(std::ptr::without_provenance(it)) }
     })
 }
 
-/// Bytes of this thread's heap that are handed out, with what their size classes add.
+/// Allocated bytes of this thread's heap, including rounding by size classes.
 fn used_here() -> u64 {
     unsafe extern "C" fn add(
         _: *const libmimalloc_sys::mi_heap_t,
@@ -197,8 +196,8 @@ fn used_here() -> u64 {
         true
     }
     let mut sum = 0_u64;
-    // SAFETY: the default heap is this thread's own, which nobody else changes meanwhile; the visitor neither allocates nor
-    // frees, and `sum` outlives the call.
+    // SAFETY: the default heap is this thread's own, and unchanged meanwhile; the visitor neither allocates nor frees,
+    // and `sum` outlives the call.
     unsafe {
         let heap = libmimalloc_sys::mi_heap_get_default();
         libmimalloc_sys::mi_heap_visit_blocks(heap, false, Some(add), (&raw mut sum).cast());

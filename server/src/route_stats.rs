@@ -1,9 +1,9 @@
-//! What is counted by site, route and origin, and the time that requests take: who has which part, and the sums. Every
-//! worker has parts of its own; they are made with a configuration, and those of routes and origins that stay are taken
-//! over from the one before. The tables are in `larder_counters::scopes`; who counts, in `observe::scopes`.
+//! Statistics by site, route and origin: the counters of each worker, and their sums. Every worker has counters of its
+//! own; they are created with a configuration, and those of unchanged routes and origins are taken over from the one
+//! before. The tables are in `larder_counters::scopes`; counting is in `observe::scopes`.
 //!
-//! A route stays while its site's first host, its path and its methods do; an origin while its address does. What goes
-//! takes its numbers with it, so that reloading for ever takes no memory: the totals of all routes keep them.
+//! A route is unchanged if its site's first host, its path and its methods are; an origin if its address is. The numbers
+//! of a removed one are dropped, so that repeated reloads take no memory: the totals of all routes keep them.
 
 use larder_config::{Config, Methods, OriginMember, Service};
 use larder_counters::{
@@ -17,7 +17,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What one worker counts into for one route.
+/// The counters of one worker for one route.
 #[derive(Clone)]
 pub struct RoutePart {
     /// The route's.
@@ -40,18 +40,18 @@ pub struct RouteScopes {
     pub name: String,
     /// The path pattern.
     pub path: String,
-    /// The methods that it answers for; empty where it answers for all.
+    /// Its methods; empty for all.
     pub methods: Vec<String>,
     /// Its site's position.
     pub site: usize,
-    /// What answers.
+    /// Its kind.
     pub kind: ServiceKind,
-    /// The positions of its origins, in the order of the configuration; none where it has files.
+    /// The positions of its origins, in the order of the configuration; empty for files.
     pub origins: Vec<usize>,
     parts: Vec<Arc<RouteScope>>,
 }
 
-/// What answers on a route.
+/// The kind of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServiceKind {
     /// Its origins.
@@ -66,20 +66,20 @@ pub struct OriginScopes {
     pub name: String,
     /// The positions of the routes that use it.
     pub routes: Vec<usize>,
-    /// How it is, for all workers and routes.
+    /// Its state, for all workers and routes.
     pub standing: Arc<OutlierState>,
-    /// Some route sends it nothing new.
+    /// Whether some route drains it.
     pub drained: bool,
-    /// For how long it gets less than its share when it is back, by the first route that names it.
+    /// The duration of its reduced share after it is readmitted, by the first route that names it.
     pub slow_start: Duration,
     parts: Vec<Arc<OriginScope>>,
 }
 
-/// What is told of one scope, summed over the workers.
+/// The sums of one scope over the workers.
 pub struct ScopeSums {
     /// In the order of its table.
     pub counters: Vec<u64>,
-    /// How long it took.
+    /// Its durations.
     pub latency: Snapshot,
 }
 
@@ -95,13 +95,13 @@ pub struct ConfigScopes {
 }
 
 impl OriginScopes {
-    /// What the connection speaks that was opened last; `None` before there was one.
+    /// The protocol of the connection opened last; `None` before the first.
     #[must_use]
     pub fn protocol(&self) -> Option<&'static str> {
         self.standing.protocol().map(Version::name)
     }
 
-    /// How it is now.
+    /// Its current state.
     #[must_use]
     pub fn state(&self) -> OriginState {
         match self.standing.state(self.slow_start, clock::monotonic()) {
@@ -110,7 +110,7 @@ impl OriginScopes {
         }
     }
 
-    /// Who has it drained; `None` where it is not.
+    /// The source of its drain; `None` if it is not drained.
     #[must_use]
     pub fn drained_by(&self) -> Option<Drained> {
         match (self.drained, self.standing.is_drained()) {
@@ -121,12 +121,12 @@ impl OriginScopes {
     }
 }
 
-/// Who has an origin drained.
+/// The source of a drain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Drained {
-    /// `proxy.to` of some route says so.
+    /// `proxy.to` of some route.
     ByConfiguration,
-    /// Somebody asked the admin for it.
+    /// The admin.
     ByOperator,
 }
 
@@ -142,7 +142,7 @@ impl Drained {
 }
 
 impl ConfigScopes {
-    /// The scopes of `config` for so many workers, with the numbers of those that were in `before`.
+    /// The scopes of `config` for this number of workers, with the numbers of those in `before`.
     #[must_use]
     pub fn new(config: &Config, workers: NonZeroUsize, before: Option<&ConfigScopes>) -> Self {
         let count = workers.get();
@@ -218,7 +218,7 @@ impl ConfigScopes {
         self.routes.iter().find(same).map(|it| it.parts.clone())
     }
 
-    /// What `worker` counts into for the route at these positions of the configuration.
+    /// The counters of `worker` for the route at these positions of the configuration.
     #[must_use]
     pub fn part(&self, worker: usize, (site, route): (usize, usize)) -> RoutePart {
         let route = &self.routes[self.sites[site].routes[route]];
@@ -231,13 +231,13 @@ impl ConfigScopes {
         self.routes[self.sites[site].routes[route]].origins.iter().map(|it| &self.origins[*it])
     }
 
-    /// How the origin of that name is; anew where there is none.
+    /// The state of the origin with that name; a new one if there is none.
     #[must_use]
     pub fn standing(&self, name: &str) -> Arc<OutlierState> {
         self.origins.iter().find(|it| it.name == name).map_or_else(Arc::default, |it| it.standing.clone())
     }
 
-    /// What `worker` counts all its requests into.
+    /// The counters of `worker` for all its requests.
     #[must_use]
     pub fn of_worker(&self, worker: usize) -> Arc<WorkerScope> {
         self.workers[worker].clone()
@@ -263,7 +263,7 @@ impl ConfigScopes {
         }
     }
 
-    /// The time that requests took: hits, misses, those that passed the cache, and those in which it had no part.
+    /// The durations of requests: hits, misses, passes, and other requests.
     #[must_use]
     pub fn times(&self) -> [Snapshot; 4] {
         let all = || self.workers.iter();
@@ -284,7 +284,7 @@ impl ConfigScopes {
         [of(|it| &it.ram), of(|it| &it.disk), of(|it| &it.fleet)]
     }
 
-    /// Bytes of memory that all parts take.
+    /// Bytes of memory of all counters.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         let routes: usize = self.routes.iter().map(|it| it.parts.len()).sum();
@@ -294,18 +294,18 @@ impl ConfigScopes {
     }
 }
 
-/// A new part for each worker, which have one measure of the origin together.
+/// New counters for each worker, with one common mean of the origin's response time.
 fn parts_of_route(workers: usize) -> Vec<Arc<RouteScope>> {
     let lately = Arc::<Lately>::default();
     (0..workers).map(|_| Arc::new(RouteScope { lately: lately.clone(), ..RouteScope::default() })).collect()
 }
 
-/// A new part for each worker.
+/// New counters for each worker.
 fn parts<T: Default>(workers: usize) -> Vec<Arc<T>> {
     (0..workers).map(|_| Arc::default()).collect()
 }
 
-/// The sums of values that stand in the same order.
+/// The sums of values in the same order.
 fn sums<V: Iterator<Item = u64>>(length: usize, parts: impl Iterator<Item = V>) -> Vec<u64> {
     let mut sums = vec![0u64; length];
     for part in parts {

@@ -1,5 +1,5 @@
-//! From host and path to what answers there. Built anew by each worker for each configuration; nothing of a
-//! request is kept here, and no string is made while looking up.
+//! From host and path to the service of a request. Built by each worker for each configuration; it keeps no state of
+//! requests, and makes no string during a lookup.
 
 use larder_config::tiers::PurgeAccess;
 use larder_config::{HostPattern, Methods, PathPattern};
@@ -10,7 +10,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// What answers on a route.
+/// The service of a route.
 #[derive(Clone)]
 pub enum RouteTarget {
     /// An application, through the cache.
@@ -20,7 +20,7 @@ pub enum RouteTarget {
 }
 
 impl RouteTarget {
-    /// Whether its responses say where their time went (`site.route.server_timing`).
+    /// Whether its responses have `Server-Timing` (`site.route.server_timing`).
     #[must_use]
     pub fn tells_time(&self) -> bool {
         match self {
@@ -41,29 +41,29 @@ impl RouteTarget {
 
 /// One site: its hosts, and its routes in the order of the file.
 pub struct LiveSite {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// Any of these.
+    /// Its hosts.
     pub hosts: Vec<HostPattern>,
-    /// The first that matches answers.
+    /// Its routes; the first match counts.
     pub routes: Vec<Matched>,
 }
 
-/// One route: what it answers for, and what answers.
+/// One route: its paths and methods, and its service.
 pub struct Matched {
-    /// The paths, as they are written in the configuration.
+    /// The paths, as in the configuration.
     pub path: PathPattern,
     /// The same in their normal form.
     normal: Normal,
     /// The methods.
     pub methods: Methods,
-    /// What answers.
+    /// Its service.
     pub target: RouteTarget,
-    /// What answers where the path can be read in two ways: the same without the cache.
+    /// Its service for an ambiguous path: the same without the cache.
     two_ways: RouteTarget,
-    /// Who may purge with the `PURGE` method.
+    /// The permission to purge with the `PURGE` method.
     pub purge: PurgeAccess,
-    /// Where this worker counts its requests; `None` where nobody counts.
+    /// This worker's counters for its requests; `None` if they are not counted.
     pub scope: Option<Arc<RouteScope>>,
 }
 
@@ -100,7 +100,7 @@ impl Normal {
         };
         match pattern {
             PathPattern::Exact(path) => Normal::Exact(read(path)),
-            // Its last segment goes on: `/.*` is not `/*`, nor is `%4` the begin of a letter.
+            // Its last segment continues: `/.*` is not `/*`, nor is `%4` the beginning of an escape.
             PathPattern::Prefix(prefix) => {
                 let mut longer = read(&format!("{prefix}x"));
                 longer.pop();
@@ -117,30 +117,30 @@ impl Normal {
     }
 }
 
-/// All sites. An exact host wins over a suffix, a longer suffix over a shorter, and any over none.
+/// All sites. An exact host wins over a suffix, a longer suffix over a shorter, and any of them over `*`.
 #[derive(Default)]
 pub struct Router {
     sites: Vec<LiveSite>,
-    /// Room for a path that is read in another way than it is spelled.
+    /// A buffer for a normalised path.
     room: RefCell<Vec<u8>>,
 }
 
 /// The route of a request.
 #[derive(Clone, Copy)]
 pub struct Found<'a> {
-    /// What answers.
+    /// The target of the route.
     pub target: &'a RouteTarget,
     /// The positions of site and route in the configuration.
     pub at: (usize, usize),
-    /// Where the route's requests are counted; `None` where they are not.
+    /// The counters of the route; `None` where it is not counted.
     pub scope: Option<&'a Arc<RouteScope>>,
 }
 
-/// A route that was chosen.
+/// A selected route.
 struct Chosen {
     /// Its position.
     route: usize,
-    /// Whether it answers for the path however that is read.
+    /// Whether it is the route of every interpretation of the path.
     sure: bool,
 }
 
@@ -151,8 +151,8 @@ impl Router {
         Self { sites, room: RefCell::default() }
     }
 
-    /// What answers for `authority` (with or without port) and `target` (with or without query). It is the route of the path's
-    /// normal form, and one that does not use the cache where the path can be read in a way of which another route answers.
+    /// The route for `authority` (with or without port) and `target` (with or without query). It is the route of the
+    /// path's normal form. If the path has a second reading with another route, it is one that bypasses the cache.
     #[must_use]
     pub fn find(&self, method: &str, authority: &str, target: &str) -> Option<Found<'_>> {
         let at = self.site(without_port(authority))?;
@@ -163,7 +163,7 @@ impl Router {
         Some(Found { target, at: (at, route), scope: matched.scope.as_ref() })
     }
 
-    /// How a path can be read in two ways, as a sentence; `None` where it cannot, or where one route answers of all.
+    /// The two interpretations of an ambiguous path, as a sentence; `None` if there is only one, or one route for all.
     #[must_use]
     pub fn two_ways(&self, method: &str, authority: &str, target: &str) -> Option<String> {
         let (routes, path) = (self.routes(authority), path_of(target));
@@ -197,21 +197,21 @@ impl Router {
         &self.sites
     }
 
-    /// The routes of the site that answers for `authority`, in order.
+    /// The routes of the site for `authority`, in order.
     #[must_use]
     pub fn routes(&self, authority: &str) -> &[Matched] {
         self.site(without_port(authority)).map_or(&[], |at| &self.sites[at].routes)
     }
 
-    /// The first route that answers for a path, whatever the method.
+    /// The first route for a path, with any method.
     #[must_use]
     pub fn at_path(&self, authority: &str, target: &str) -> Option<&Matched> {
         let routes = self.routes(authority);
         self.choose(routes, None, path_of(target)).map(|it| &routes[it.route])
     }
 
-    /// The first route that answers for the normal form of `path`. Allocates nothing, but for the first path that has
-    /// to be read anew.
+    /// The first route for the normal form of `path`. Allocates nothing, except for the first path that needs
+    /// normalisation.
     fn choose(&self, routes: &[Matched], method: Option<&str>, path: &str) -> Option<Chosen> {
         let all = |it: &Matched| matches!(&it.path, PathPattern::Prefix(it) if it == "/");
         if routes.first().is_some_and(|it| all(it) && it.allows(method)) {
@@ -241,19 +241,19 @@ impl Router {
         };
         let strengths =
             self.sites.iter().map(|site| site.hosts.iter().map(strength).max().unwrap_or(0)).enumerate();
-        // The first of the strongest: `max_by_key` would take the last.
+        // The first of the strongest: `max_by_key` would return the last.
         strengths.rev().max_by_key(|it| it.1).filter(|it| it.1 > 0).map(|it| it.0)
     }
 }
 
 impl Matched {
-    /// Whether an application answers, through the cache.
+    /// Whether its service is an application, through the cache.
     #[must_use]
     pub fn proxies(&self) -> bool {
         matches!(self.target, RouteTarget::Proxy(_))
     }
 
-    /// What stands in its keys for all hosts of the site (`cache.key.ignore_host`).
+    /// The name in its keys for all hosts of the site (`cache.key.ignore_host`).
     #[must_use]
     pub fn any_host_of(&self) -> Option<&str> {
         match &self.target {
@@ -267,7 +267,7 @@ impl Matched {
     }
 }
 
-/// The first of `routes` that answers for `path`: what is not decoded is compared with patterns as they are written.
+/// The first of `routes` that matches `path`: an undecoded path is compared with literal patterns.
 fn position(routes: &[Matched], method: Option<&str>, path: &[u8], decode: Decode) -> Option<usize> {
     routes.iter().position(|it| {
         let matches = if decode == Decode::No { it.path.matches(path) } else { it.normal.matches(path) };

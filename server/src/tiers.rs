@@ -1,5 +1,5 @@
-//! The tiers below RAM of a running server: opened as the configuration describes them, handed to each worker, and
-//! looked after by the main thread's timer. When they are asked is in `larder_gateway`.
+//! The tiers below RAM of a running server: opened from the configuration, given to each worker, and maintained by the
+//! main thread's timer. Lookups in them are in `larder_gateway`.
 
 use larder_config::place::ServerAddress;
 use larder_config::{Config, tiers};
@@ -15,7 +15,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What all workers share of the tiers below RAM.
+/// The state of the tiers below RAM that all workers share.
 #[derive(Clone)]
 pub struct Lower {
     disk: Option<Arc<DiskTier>>,
@@ -24,17 +24,17 @@ pub struct Lower {
 }
 
 impl Lower {
-    /// Opens the tiers that are configured. What an earlier process wrote down of purges is in force in `store` then.
+    /// Opens the configured tiers. Purges of an earlier process are then in force in `store`.
     ///
     /// # Errors
-    /// One sentence: why there can be no disk tier.
+    /// One sentence: why the disk tier cannot be opened.
     pub fn open(
         config: &Config,
         store: &Store,
         counters: impl Fn() -> Arc<Counters>,
         errors: &ErrorLog,
     ) -> Result<Self, String> {
-        // Before the disk brings back the purges that it knows of.
+        // Before the disk restores the purges of its journal.
         if let Some(name) = config.fleet.as_ref().and_then(|it| it.namespace.as_deref()) {
             store.share_hosts(name);
         }
@@ -61,7 +61,7 @@ impl Lower {
         Ok(Self { disk, promote_after, fleet })
     }
 
-    /// The tiers as one worker has them. Within its `LocalSet`.
+    /// The tiers of one worker. Within its `LocalSet`.
     #[must_use]
     pub fn of_worker(&self, store: &Arc<Store>, counters: &Arc<Counters>) -> LowerTiers {
         LowerTiers {
@@ -83,7 +83,7 @@ impl Lower {
         self.fleet.is_some()
     }
 
-    /// A client of the fleet of one's own. Within a `LocalSet`.
+    /// A separate client of the fleet. Within a `LocalSet`.
     #[must_use]
     pub fn fleet(&self, store: &Arc<Store>, counters: &Arc<Counters>) -> Option<std::rc::Rc<Fleet>> {
         let (settings, health) = self.fleet.as_ref()?;
@@ -91,23 +91,23 @@ impl Lower {
     }
 }
 
-/// Looks after the disk tier about once a second, and tells when its state changes.
+/// Maintains the disk tier about once a second, and logs changes of its state.
 pub struct DiskWatch {
     disk: Option<Arc<DiskTier>>,
     teller: SubsystemLog,
     last: RefCell<DiskState>,
-    /// Whether reads leave the device alone, and whether it is full, as anybody was told.
+    /// Whether reads skip the device, and whether it is full, as last logged.
     alone: Cell<bool>,
     cramped: Cell<bool>,
-    /// Whether it was told that all is doubted, and of how many damaged records.
+    /// Whether "validate everything" was logged, and the logged number of damaged records.
     doubted: Cell<bool>,
     corrupt: Cell<u64>,
-    /// What the store has entered for the index.
+    /// The index memory charged to the store.
     entered: Cell<u64>,
 }
 
 impl DiskWatch {
-    /// Of a tier that is on as far as anybody was told.
+    /// For a tier that is logged as on.
     #[must_use]
     pub fn new(lower: &Lower, errors: &ErrorLog) -> Self {
         let teller = errors.of(Subsystem::Disk);
@@ -116,7 +116,7 @@ impl DiskWatch {
         Self { disk: lower.disk.clone(), teller, last, alone, cramped, doubted, corrupt, entered }
     }
 
-    /// Tries again after a failure, where it is time to; enters in the books of RAM what the index takes.
+    /// Retries after a failure, when due; charges the memory of the index to the RAM budget.
     pub fn look(&self, store: &Store) {
         let Some(disk) = &self.disk else { return };
         disk.look();
@@ -145,7 +145,7 @@ impl DiskWatch {
 }
 
 impl DiskWatch {
-    /// What was found damaged: since the last look, and when the tier was opened.
+    /// Logs damage: since the last check, and at the opening of the tier.
     fn tell_of_damage(&self, disk: &DiskTier) {
         let path = disk.path().display().to_string();
         if !self.doubted.replace(true)
@@ -173,7 +173,7 @@ impl DiskWatch {
         }
     }
 
-    /// What is not well with the device though the tier is on.
+    /// Logs problems of the device while the tier is on.
     fn tell_of_device(&self, disk: &DiskTier) {
         let alone = disk.leaves_reads_alone();
         match (self.alone.replace(alone), alone) {
@@ -201,7 +201,7 @@ impl DiskWatch {
     }
 }
 
-/// Opens the spool, if there is to be one. Where no file can be made there is none: slow readers are left behind then.
+/// Opens the spool, if configured. If no file can be created there is none: slow readers are then cut.
 pub fn open_spool(config: &Config, store: &Store, errors: &ErrorLog) {
     let Some(it) = &config.spool else { return };
     let directory = it.directory.clone().unwrap_or_else(|| for_files(std::env::var_os("TMPDIR")));
@@ -213,7 +213,7 @@ pub fn open_spool(config: &Config, store: &Store, errors: &ErrorLog) {
     }
 }
 
-/// Where programs put large files that nobody else needs: not in /tmp, which may be memory.
+/// The directory for large temporary files: not /tmp, which may be memory.
 fn for_files(variable: Option<OsString>) -> PathBuf {
     variable.map(PathBuf::from).filter(|it| it.is_absolute()).unwrap_or_else(|| "/var/tmp".into())
 }
@@ -241,7 +241,7 @@ fn open_disk(
     Ok(disk)
 }
 
-/// Why there is no disk tier, with its directory named once.
+/// The reason why there is no disk tier, with its directory named once.
 fn not_opened(path: &Path, why: &str) -> String {
     let path = path.display().to_string();
     let beneath = if why.contains(&path) { String::new() } else { format!(" {path}") };
@@ -313,7 +313,7 @@ fn address(it: &larder_config::place::FleetServer) -> fleet::FleetAddress {
     fleet::FleetAddress { at, weight: it.weight.unwrap_or(1) }
 }
 
-/// Tells of each operation, while the subsystem's level says so.
+/// Logs each operation, if the subsystem's level permits.
 fn follower(teller: SubsystemLog) -> fleet::OperationFollower {
     let follows = teller.clone();
     let tell = move |it: &fleet::OperationResult<'_>| {

@@ -1,4 +1,5 @@
-//! The certificates of the running server: read at the start, read again when their files change, told of before they expire.
+//! The certificates of the running server: read at the start, and again when their files change; expiring ones are
+//! logged.
 
 use super::reload::FileWatch;
 use larder_config::Config;
@@ -15,24 +16,24 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Days before its end from which a certificate is told of, once a day.
+/// The number of days before its end from which a certificate is logged, once a day.
 const SOON: i64 = 14;
-/// How long a certificate of our own making holds.
+/// The validity of a generated certificate.
 const TRIAL: Duration = Duration::from_secs(90 * 86_400);
 const DAY: i64 = 86_400;
 
-/// What is needed for TLS, kept by the main thread.
+/// The TLS state of the main thread.
 pub struct CertificateStore {
     tls: Arc<ServerTls>,
-    /// The one of our own making.
+    /// The generated one.
     own: Option<Certificate>,
-    /// What is shown now, with the days that were left when that was last told.
+    /// The current certificates, with the remaining days as last logged.
     shown: RefCell<Vec<(Certificate, Option<i64>)>>,
     watches: RefCell<HashMap<PathBuf, FileWatch>>,
 }
 
 impl CertificateStore {
-    /// Reads what the configuration names; `None` where nothing wants TLS. Warnings go to the error log.
+    /// Reads the configured certificates; `None` if no address uses TLS. Warnings go to the error log.
     ///
     /// # Errors
     /// One sentence.
@@ -46,21 +47,21 @@ impl CertificateStore {
         Ok(Some(Self { tls, own, shown, watches }))
     }
 
-    /// What workers take connections with.
+    /// The TLS settings of workers.
     pub fn tls(&self) -> Arc<ServerTls> {
         self.tls.clone()
     }
 
-    /// What is printed at the start for who wants to know whether it is this larder that answers.
+    /// The text at the start by which a client can identify this larder.
     pub fn tell(&self) -> String {
         let Some(own) = &self.own else { return String::new() };
         format!("self-signed certificate for {} (SHA-256 {})\n", own.names.join(", "), own.fingerprint())
     }
 
-    /// Takes over what a new configuration names.
+    /// Takes over the certificates of a new configuration.
     ///
     /// # Errors
-    /// One sentence; everything stays as it is.
+    /// One sentence; the state is unchanged.
     pub fn take_over(&self, config: &Config, errors: &ErrorLog) -> Result<(), String> {
         let Some(settings) = &config.tls else { return Ok(()) };
         *self.watches.borrow_mut() = watches(settings);
@@ -72,11 +73,11 @@ impl CertificateStore {
 
     /// Whether a file has changed since it was read.
     pub fn changed(&self) -> bool {
-        // Each is asked: one that has settled says so once.
+        // Every file is checked: a settled change is reported only once.
         self.watches.borrow_mut().values_mut().filter_map(|it| it.changed().then_some(())).count() > 0
     }
 
-    /// Tells of what expires soon, and keeps the number of seconds that are left.
+    /// Logs expiring certificates, and updates the gauge of remaining seconds.
     pub fn look(&self, errors: &ErrorLog, counters: &Counters) {
         let now = now();
         let mut shown = self.shown.borrow_mut();
@@ -123,7 +124,7 @@ fn read(
     Ok(all)
 }
 
-/// A certificate for this machine alone, which nobody trusts.
+/// An untrusted certificate for this machine alone.
 fn self_signed() -> Result<Certificate, String> {
     let refused = |it: rcgen::Error| format!("The self-signed certificate cannot be created: {it}.");
     let mut names = vec!["localhost".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned()];

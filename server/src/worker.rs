@@ -1,5 +1,5 @@
-//! One worker: a thread with a runtime of its own, its listeners, its gateway, its origins. Workers share the
-//! store, and how many clients they have; they are told what to do through one channel.
+//! One worker: a thread with a runtime of its own, its listeners, its gateway, its origins. Workers share the store and
+//! the connection limit; they receive orders through one channel.
 
 use super::counter_sum::CounterSums;
 use super::descriptors::Shares;
@@ -36,67 +36,67 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use tokio::sync::watch;
 
-/// What all workers share.
+/// The state that all workers share.
 #[derive(Clone)]
 pub struct WorkerShared {
     /// The store.
     pub store: Arc<Store>,
     /// The tiers below it.
     pub lower: Lower,
-    /// Who makes the forms of stored responses.
+    /// The encoders of stored responses.
     pub coders: Arc<Coders>,
-    /// Why responses were not stored, lately.
+    /// The recent reasons for not storing responses.
     pub refusals: Arc<Refusals>,
-    /// What lies over everything.
+    /// The overlays.
     pub overlays: Arc<Overlays>,
     /// Traces of all workers.
     pub traces: Arc<Traces>,
-    /// Where spans are sent.
+    /// The span exporter.
     pub telemetry: Option<Arc<Telemetry>>,
     /// All counters.
     pub totals: Arc<CounterSums>,
-    /// The main thread's own counters, and those of what all workers share.
+    /// The main thread's own counters, and those of shared components.
     pub own: Arc<Counters>,
-    /// How many workers there are.
+    /// The number of workers.
     pub workers: NonZeroUsize,
-    /// How many clients they have.
+    /// The limit of client connections.
     pub places: Arc<ConnectionLimit>,
-    /// Which URLs weigh most.
+    /// The heaviest URLs.
     pub tops: Arc<Tops>,
-    /// Who listens to the live stream.
+    /// The listeners of the live stream.
     pub stream: Arc<Hub>,
-    /// Numbers the requests that somebody was told of.
+    /// Assigns ids to logged or streamed requests.
     pub ids: Arc<Ids>,
-    /// And keeps them for a while.
+    /// And keeps them for a time.
     pub recent: Arc<Recent>,
-    /// Tells all threads that there is memory to be given back.
+    /// Signals all threads to return memory.
     pub room_to_give: quiet::ReleaseSignal,
-    /// Who may have how many descriptors.
+    /// The division of descriptors.
     pub shares: Shares,
-    /// What the allocator has, and has handed out.
+    /// The memory that the allocator holds, and has allocated.
     pub heap: Arc<Heap>,
 }
 
-/// What one worker has for itself.
+/// The state of one worker.
 pub struct Own {
     /// Its listening sockets.
     pub sockets: Vec<Bound>,
-    /// What it takes connections to `https` addresses with.
+    /// The TLS settings for its `https` addresses.
     pub tls: Option<Arc<ServerTls>>,
     /// Its counters.
     pub counters: Arc<Counters>,
     /// Its end of the access log.
     pub log: LogHandle,
-    /// Where purges are brought.
+    /// The queue of purges.
     pub purges: PurgeQueue,
     /// The error log.
     pub errors: ErrorLog,
 }
 
-/// Starts a worker on its own thread. It ends when it was told to drain and no connection is left.
+/// Starts a worker on its own thread. It ends when it was ordered to drain and no connection is left.
 ///
 /// # Errors
-/// The system gives no thread.
+/// The system has no thread for it.
 pub fn start(
     number: usize,
     shared: WorkerShared,
@@ -149,38 +149,38 @@ async fn run(number: usize, shared: WorkerShared, own: Own, mut orders: watch::R
     let yard = Some(shared.store.yard());
     let quiet = Quiet::new(shared.room_to_give.clone(), counters.clone(), yard);
     tokio::task::spawn_local(look_after(front.clone(), quiet, shared.heap.clone(), number));
-    // Asked first: a stop may have come before this worker's first look at its orders.
+    // Checked first: a stop may have come before this worker's first look at its orders.
     while !orders.borrow().drain && orders.changed().await.is_ok() && !orders.borrow().drain {
         let live = orders.borrow_and_update().live.clone();
         follower.take_over(&live);
     }
     follower.watches = None;
     let SettingsFollower { worker, front, .. } = follower;
-    // Idle connections have a part of the time that a stop may take.
+    // Idle connections have a part of the time limit of a stop.
     worker.drain(orders.borrow().live.config.limits.drain_timeout / 2);
     worker.drained().await;
     front.observer.flush();
 }
 
-/// What of a worker follows the configuration in force.
+/// The parts of a worker that follow the configuration in force.
 struct SettingsFollower {
     number: usize,
     worker: Rc<TransportWorker>,
     front: Rc<RequestHandler>,
     counters: Arc<Counters>,
     errors: ErrorLog,
-    /// The health checks, which the first worker makes for all.
+    /// The health checks, which the first worker runs for all.
     watches: Option<Watches>,
 }
 
 impl SettingsFollower {
-    /// Puts a configuration in force; requests under way keep theirs.
+    /// Puts a configuration in force; current requests keep theirs.
     fn take_over(&mut self, live: &Live) {
         let Self { number, worker, front, counters, errors, watches } = self;
         worker.set_limits(live.config.limits_of_clients());
         worker.set_proxies(live.config.clients.proxies.clone());
         front.observer.scopes.switch(live.config.statistics);
-        // The old ones end before others begin.
+        // The old ones end before others start.
         *watches = None;
         *watches = (*number == 0).then(|| Watches::begin(live, counters, errors));
         front.clients.replace(Rc::new(live.config.clients.clone()));
@@ -188,8 +188,8 @@ impl SettingsFollower {
     }
 }
 
-/// What a worker does from time to time: lines of the log wait at most this long in a quiet one, and so does memory
-/// that is to be given back.
+/// The periodic tasks of a worker: log lines wait at most this long in a quiet one, and so does memory that is to be
+/// returned.
 async fn look_after(front: Rc<RequestHandler>, quiet: Quiet, heap: Arc<Heap>, number: usize) {
     let (mut flush, mut look) = (tokio::time::interval(quiet::LOOK), tokio::time::interval(quiet::LOOK));
     flush.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);

@@ -35,7 +35,7 @@ impl WallTime {
 pub struct OptionalWallTime(u64);
 
 impl OptionalWallTime {
-    /// What it is.
+    /// Its value.
     #[inline]
     #[must_use]
     pub fn get(self) -> Option<WallTime> {

@@ -1,4 +1,4 @@
-//! How long it takes to list a million responses by each sort and with a search, and what hits cost meanwhile.
+//! The time for listing a million responses by each sort and with a search, and the cost of hits meanwhile.
 //! `cargo run --release -p larder-store --example listing_time [OBJECTS [WHAT]]`
 
 use bytes::Bytes;

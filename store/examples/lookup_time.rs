@@ -1,4 +1,4 @@
-//! How long a hit takes in the store: hash, lookup and select, alone and with another worker beside it.
+//! The time of a hit in the store: hash, lookup and select, alone and with another worker at the same time.
 //! `cargo run --release -p larder-store --example lookup_time`
 
 use larder_counters::Counters;

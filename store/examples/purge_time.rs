@@ -1,5 +1,5 @@
-//! How long a purge by tag takes among a million responses, what hits of other keys cost meanwhile, and how long the
-//! sweep takes to give the memory back. `cargo run --release -p larder-store --example purge_time [OBJECTS]`
+//! The time of a purge by tag among a million responses, the cost of hits of other keys meanwhile, and the time until the
+//! sweep has freed the memory. `cargo run --release -p larder-store --example purge_time [OBJECTS]`
 
 use larder_counters::Counters;
 use larder_stdx::clock::precise_micros;

@@ -1,9 +1,9 @@
-//! The arena: large bodies as page-aligned extents of one sealed memfd, sent by `sendfile`, freed by punching a
-//! hole. An extent is never overwritten in place: the kernel may still hold its pages for a peer that has not
-//! acknowledged them; after a hole, new pages come by themselves. What is kept is not decided here.
+//! The arena: large bodies as page-aligned extents of one sealed memfd, sent by `sendfile` and freed by punching a hole.
+//! An extent is never overwritten in place: the kernel may still hold its pages for a peer that has not acknowledged
+//! them. After a hole, the kernel supplies new pages. Other modules decide what is kept.
 //!
-//! Bytes are written with `pwrite`, not through a mapping: then they are pages of the file and of nobody's address
-//! space, and count once. Only [`FileOwner::mapped`] maps, and what is read through it is unmapped by the hole.
+//! Bytes are written with `pwrite`, not through a mapping: then the pages belong to the file and to no address space, and
+//! count once. Only [`FileOwner::mapped`] maps; the hole unmaps what was read through it.
 
 use crate::memory_budget::MemoryBudget;
 use crate::room::{self, Room};
@@ -20,17 +20,17 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, OnceLock};
 
-/// What an extent costs beside its pages: itself, the slice's owner pointer, and the gap that it may leave
-/// between the free ranges.
+/// The cost of an extent in addition to its pages: its own structures, the slice's owner pointer, and the gap that it may
+/// leave between the free ranges.
 pub(crate) const EXTENT_COST: u64 = 256;
 
-/// Address space per byte of budget. It is sparse, so it costs nothing, and fragmentation cannot matter.
+/// Address space per byte of budget. It is sparse, so it costs nothing, and fragmentation does not matter.
 const SPARSE: u64 = 16;
 
-/// Offsets stay well below what a file and an address space can hold.
+/// Offsets stay well below the limits of files and address spaces.
 const MOST_SPACE: u64 = 1 << 45;
 
-/// The memfd and who has which part of it.
+/// The memfd and the owners of its ranges.
 pub(crate) struct Arena {
     file: OwnedFd,
     page: u64,
@@ -45,7 +45,7 @@ pub(crate) struct Arena {
 pub(crate) struct NoPages;
 
 impl Arena {
-    /// An empty arena for `budget` bytes; what it holds is entered in `ledger`.
+    /// An empty arena for `budget` bytes; `ledger` counts its content.
     pub fn new(budget: u64, ledger: Arc<MemoryBudget>) -> io::Result<Arc<Self>> {
         let page = rustix::param::page_size() as u64;
         let space = budget.saturating_mul(SPARSE).clamp(page, MOST_SPACE).next_multiple_of(page);
@@ -56,13 +56,13 @@ impl Arena {
         Ok(Arc::new(Self { file, page, space, free, mapping: OnceLock::new(), ledger }))
     }
 
-    /// What a body of `length` bytes costs here.
+    /// The cost of a body of `length` bytes in the arena.
     pub fn cost(&self, length: u64) -> u64 {
         length.next_multiple_of(self.page) + EXTENT_COST
     }
 
-    /// Writes a body of `length` bytes into an extent of its own. The caller has entered [`Arena::cost`] in the
-    /// ledger; from here on that belongs to the extent, which takes it out again when it goes, or at once on an error.
+    /// Writes a body of `length` bytes into a new extent. The caller has entered [`Arena::cost`] in the ledger. From here
+    /// on the extent owns that entry, and removes it when it is dropped, or at once on an error.
     pub fn write(self: &Arc<Self>, chunks: &[Bytes], length: u64) -> Result<FileSlice, NoPages> {
         let extent = self.extent(length)?;
         let offset = extent.offset;
@@ -75,7 +75,7 @@ impl Arena {
         Ok(FileSlice { owner: Arc::new(extent), offset, length })
     }
 
-    /// The same of a body that `read` brings a piece at a time.
+    /// The same for a body that `read` delivers piece by piece.
     pub fn write_from(
         self: &Arc<Self>,
         length: u64,
@@ -122,13 +122,13 @@ impl Arena {
         Ok(())
     }
 
-    /// Bytes of memory that the file takes now, by the kernel's count.
+    /// Bytes of memory that the file takes now, as the kernel counts them.
     pub fn resident(&self) -> u64 {
         rustix::fs::fstat(&self.file).map_or(0, |it| u64::try_from(it.st_blocks).unwrap_or(0) * 512)
     }
 }
 
-/// A part of the arena that belongs to one body.
+/// A range of the arena that belongs to one body.
 struct ArenaExtent {
     arena: Arc<Arena>,
     offset: u64,
@@ -165,7 +165,7 @@ impl Drop for ArenaExtent {
             match fallocate(&self.arena.file, flags, self.offset, self.size) {
                 Ok(()) => break,
                 Err(Errno::INTR) => {}
-                // The pages are still there: the range is not given to anybody again, and stays counted.
+                // The pages are still there: the range is not reused, and stays counted.
                 Err(_) => return,
             }
         }
@@ -174,7 +174,7 @@ impl Drop for ArenaExtent {
     }
 }
 
-/// The whole arena, mapped for reading. Address space only, until something is read through it.
+/// The whole arena, mapped for reading. Address space only, until it is read.
 struct Mapping {
     start: *const u8,
     length: usize,
@@ -202,7 +202,7 @@ impl Drop for Mapping {
     }
 }
 
-/// Free ranges, best fit, joined with their neighbours.
+/// Free ranges: best fit, merged with their neighbours.
 struct FreeRanges {
     by_start: BTreeMap<u64, u64>,
     by_size: BTreeSet<(u64, u64)>,

@@ -1,12 +1,12 @@
-//! Who frees what a sweep takes out: the thread that has allocated it. The allocator's pages are their threads' own. What
-//! another thread frees goes onto lists, and comes back once the owner has walked all of its pages; what the owner frees is
-//! back as soon as a page is empty. So a sweep leaves shelves in the yard of the thread that made them, and that thread
-//! clears its yard, a little at a time. What is evicted for want of room is freed by whoever wants the room.
+//! Freeing of entries that a sweep removes, by the thread that allocated them. The allocator's pages belong to threads:
+//! blocks freed by another thread go onto lists and return only after the owner has walked all its pages. Blocks freed by
+//! the owner return as soon as a page is empty. A sweep therefore leaves entries in the yard of the allocating thread,
+//! which clears it a little at a time. Entries evicted for lack of room are freed by the thread that needs the room.
 //!
 //! ```text
 //! sweep ──▶ leave ──┬─▶ yard of worker 0 ──▶ clear, in worker 0
 //!                   ├─▶ yard of worker 1 ──▶ clear, in worker 1
-//!                   └─▶ freed here: nobody's, too large, or its yard is full
+//!                   └─▶ freed here: no owner, too large, or the yard is full
 //! ```
 
 use crate::entry::{Entry, StoredBody};
@@ -20,20 +20,20 @@ use std::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 
-/// Bytes in one yard from which on sweeps wait until it has been cleared: what is there is in nobody's books.
+/// Bytes in one yard above which sweeps wait until it has been cleared: the ledger does not count them.
 const FULL: u64 = 1 << 20;
 
-/// And from which on nothing more is left there: one step of a sweep goes on where the yard was not full.
+/// The limit above which nothing more is left there: a step of a sweep continues if the yard was not full.
 const MOST: u64 = 2 * FULL;
 
-/// Shelves of more bytes than this are no work for a thread that serves, nor are those with something in the arena: to give back
-/// one large body takes as long as thousands of small ones.
+/// Entries larger than this, and those with extents in the arena, are not freed by serving threads: returning one large
+/// body takes as long as thousands of small ones.
 const LARGE: u64 = 128 << 10;
 
-/// What a shelf is taken for beside its bodies: its blocks are some ten, and are not asked one by one.
+/// The assumed weight of an entry in addition to its bodies: about ten blocks, which are not measured one by one.
 const EACH: u64 = 512;
 
-/// The number of a thread that has a yard; zero is nobody's.
+/// The number of a thread that has a yard; zero means none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ThreadNumber(u16);
 
@@ -42,7 +42,7 @@ thread_local! {
 }
 
 impl ThreadNumber {
-    /// That of this thread.
+    /// The number of this thread.
     pub fn here() -> ThreadNumber {
         HERE.get()
     }
@@ -51,9 +51,9 @@ impl ThreadNumber {
 /// All yards of a store.
 #[derive(Default)]
 pub(crate) struct DeferredFree {
-    /// The first is home 1's.
+    /// The first is that of thread number 1.
     all: RwLock<Vec<Arc<DeferredSlot>>>,
-    /// Bytes that were freed by others than their home, or had none.
+    /// Bytes that were freed by other threads than their owner, or had none.
     freed_abroad: AtomicU64,
 }
 
@@ -70,7 +70,7 @@ struct DeferredWait {
 }
 
 impl DeferredSlot {
-    /// Leaves it here, or gives it back: there is too much already, or nobody.
+    /// Leaves the entry here, or returns it: the yard is full or has no thread.
     fn leave(&self, shelf: Entry, bytes: u64) -> Result<(), Entry> {
         if self.bytes.load(Relaxed) >= MOST {
             return Err(shelf);
@@ -82,7 +82,7 @@ impl DeferredSlot {
         Ok(())
     }
 
-    /// Frees one; says whether there was one.
+    /// Frees one entry; returns whether there was one.
     fn free_one(&self) -> bool {
         let one = self.waits.lock().as_mut().and_then(Vec::pop);
         let Some(DeferredWait { shelf, bytes }) = one else { return false };
@@ -93,7 +93,7 @@ impl DeferredSlot {
 }
 
 impl DeferredFree {
-    /// Takes what has left the index to where it was made. Called without any lock.
+    /// Moves an entry that has left the index to the yard of its thread. Called without any lock.
     pub fn leave(&self, shelf: Entry) {
         let home = shelf.home;
         if home != ThreadNumber(0) && home == ThreadNumber::here() {
@@ -111,7 +111,7 @@ impl DeferredFree {
         }
     }
 
-    /// Whether somebody has so much to free that a sweep which can should wait.
+    /// Whether a yard is so full that a sweep should wait if it can.
     pub fn are_full(&self) -> bool {
         self.all.read().iter().any(|it| it.bytes.load(Relaxed) >= FULL)
     }
@@ -121,7 +121,7 @@ impl DeferredFree {
     }
 }
 
-/// What it takes of memory, about; more than [`LARGE`] where something is in the arena.
+/// Its approximate memory; more than [`LARGE`] where it has an extent in the arena.
 fn weight(shelf: &Entry) -> u64 {
     let of = |body: &StoredBody| match body {
         StoredBody::Arena(_) => LARGE,
@@ -130,14 +130,14 @@ fn weight(shelf: &Entry) -> u64 {
     shelf.variants.iter().map(|it| EACH + of(&it.body)).sum::<u64>() + EACH
 }
 
-/// The yard of a thread: what sweeps have taken out and this thread has allocated. It stays with its thread.
+/// The yard of a thread: entries that sweeps removed and this thread allocated. It stays on its thread.
 pub struct ThreadFreeList {
     place: Arc<DeferredSlot>,
     stays: PhantomData<*const ()>,
 }
 
 impl ThreadFreeList {
-    /// Frees what waits, one shelf after the other, as long as `goes_on` says. Says whether there was anything.
+    /// Frees waiting entries, one by one, as long as `goes_on` returns true. Returns whether there were any.
     pub fn clear(&self, mut goes_on: impl FnMut() -> bool) -> bool {
         if self.place.bytes.load(Relaxed) == 0 {
             return false;
@@ -158,8 +158,8 @@ impl Drop for ThreadFreeList {
 }
 
 impl Store {
-    /// A yard for this thread: what it stores from now on is left there when a sweep takes it out. It must be cleared from time to
-    /// time, since sweeps wait for that.
+    /// Creates a yard for this thread: entries that it stores from now on are left there when a sweep removes them. It
+    /// must be cleared from time to time, since sweeps wait for that.
     #[must_use]
     pub fn yard(&self) -> ThreadFreeList {
         let place = Arc::new(DeferredSlot { waits: Mutex::new(Some(Vec::new())), bytes: AtomicU64::new(0) });
@@ -169,13 +169,14 @@ impl Store {
         ThreadFreeList { place, stays: PhantomData }
     }
 
-    /// Bytes, about, that sweeps have taken out and their threads have still to free: out of the books, and resident.
+    /// Approximate bytes that sweeps have removed and their threads have not freed yet: no longer in the ledger, but
+    /// resident.
     #[must_use]
     pub fn left_in_yards(&self) -> u64 {
         self.yards.waiting()
     }
 
-    /// Bytes, about, that sweeps have freed so far which were another thread's: pages of that thread which it has to look through.
+    /// Approximate bytes of other threads that sweeps have freed so far: pages that these threads have to look through.
     #[must_use]
     pub fn freed_abroad(&self) -> u64 {
         self.yards.freed_abroad.load(Relaxed)

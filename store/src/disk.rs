@@ -1,5 +1,5 @@
-//! The disk tier: a log of segment files with an index in RAM. What is asked of it is here; how it is written is in
-//! `log`, what is known of it in `index`, how it is found again in `recovery`. Which tier is asked when is not here.
+//! The disk tier: a log of segment files with an index in RAM. This module is its interface; `log` writes, `index` knows
+//! the records, and `recovery` reads a directory at start. Other modules decide which tier is asked when.
 
 mod breaker;
 mod directory;
@@ -60,12 +60,12 @@ use verified::VerifiedParts;
 use writer::{SegmentWriter, Status};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// How long a read waited for a free reader, which is not the device's time.
+/// How long a read waited for a free reader thread, which is not the device's time.
 #[derive(Debug, Default)]
 pub struct ReadWait(AtomicU64);
 
 impl ReadWait {
-    /// Microseconds, of all that had to be read.
+    /// Microseconds, summed over all reads of the lookup.
     #[must_use]
     pub fn micros(&self) -> u64 {
         self.0.load(Relaxed)
@@ -76,47 +76,47 @@ impl ReadWait {
     }
 }
 
-/// Where the disk tier lies and how large it may become.
+/// The place and the size limit of the disk tier.
 #[derive(Clone, Debug)]
 pub struct DiskSettings {
-    /// A directory that is empty, missing (its parent is there), or a disk tier already.
+    /// A directory that is empty, missing (its parent exists), or already a disk tier.
     pub path: PathBuf,
-    /// Bytes that all of its files may take together, what is being written included.
+    /// The most bytes of all its files together, including those being written.
     pub size: u64,
-    /// Bytes of one segment, about; at most a quarter of `size`, at least 1,024th of it, at most 4 GiB.
+    /// Approximate bytes of one segment; at most a quarter of `size`, at least 1,024th of it, at most 4 GiB.
     pub segment_size: u64,
-    /// Responses that are fresh for less than so many seconds are not written.
+    /// Responses that are fresh for fewer seconds are not written.
     pub min_ttl: u32,
-    /// Bodies up to this many bytes come back on the heap, larger ones as a slice of their segment.
+    /// Bodies up to this many bytes are returned on the heap, larger ones as a slice of their segment.
     pub heap_line: usize,
     /// Threads that wait for the device.
     pub readers: usize,
-    /// Bytes that may wait to be written; what comes when they are reached is not written.
+    /// The most bytes that may wait to be written; beyond, responses are not written.
     pub queue: u64,
-    /// How long writing pauses after a failure, and reading after some reads in a row that took too long.
+    /// How long writing pauses after a failure, and reading after several consecutive reads that took too long.
     pub retry: Duration,
 }
 
-/// Whether the tier takes what it is given.
+/// Whether the tier accepts writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DiskState {
-    /// All is well.
+    /// It does.
     On,
-    /// The last write failed, and this is what it said; nothing is written until `retry` has passed. What is there is
-    /// still read, and verified as ever.
+    /// The last write failed, with this error; nothing is written until `retry` has passed. Present records are still
+    /// read and verified as always.
     Off(Arc<str>),
 }
 
-/// What an earlier process wrote down of purges.
+/// The purges that an earlier process recorded.
 #[derive(Clone, Debug, Default)]
 pub struct Restored {
-    /// No number up to this one may be given to another purge: something on the disk was born then.
+    /// No purge may get a number up to this one: a response on the disk was born then.
     pub last_seq: Seq,
-    /// The purges that something on the disk may still have to obey, oldest first.
+    /// The purges that may still apply to records on the disk, oldest first.
     pub rules: Vec<(Seq, PurgeRule)>,
 }
 
-/// Becomes ready when something is in its file, and on the device where that is promised.
+/// Completes when the data is in its file, and on the device where that is promised.
 pub struct DiskWrite(oneshot::Receiver<io::Result<()>>);
 
 impl Future for DiskWrite {
@@ -129,7 +129,7 @@ impl Future for DiskWrite {
 }
 
 impl DiskWrite {
-    /// Waits on this thread. Not within a runtime.
+    /// Blocks this thread. Not to be called within a runtime.
     ///
     /// # Errors
     /// As of the future.
@@ -138,13 +138,13 @@ impl DiskWrite {
     }
 }
 
-/// How long the end of the process waits for what is queued.
+/// How long the end of the process waits for the write queue.
 const LAST_PATIENCE: Duration = Duration::from_secs(5);
 
 /// The smallest segment.
 const LEAST_SEGMENT: u64 = 64 << 10;
 
-/// What all parts of a tier share.
+/// State shared by all parts of a tier.
 struct DiskShared {
     calls: Syscalls,
     /// The directory's secret.
@@ -155,9 +155,9 @@ struct DiskShared {
     index: Index,
     space: Arc<Space>,
     segments: RwLock<BTreeMap<u32, Arc<Segment>>>,
-    /// How many segments there were when the device was found full below `size`; zero while it is not.
+    /// The number of segments when the device was found full below `size`; zero while it is not full.
     cramped: AtomicUsize,
-    /// Bytes of RAM that the list of the active segment's records takes.
+    /// Bytes of RAM for the list of the active segment's records.
     listed: AtomicU64,
 }
 
@@ -167,8 +167,8 @@ impl DiskShared {
     }
 }
 
-/// The disk tier of this process: shared by all workers. When the last owner is gone what was queued is written (for
-/// some seconds at most) and the files are closed.
+/// The disk tier of this process, shared by all workers. When the last owner is dropped, the queue is written (for some
+/// seconds at most) and the files are closed.
 pub struct DiskTier {
     reader: DiskReader,
     queue: Arc<WriteQueue>,
@@ -177,20 +177,20 @@ pub struct DiskTier {
     doubted: Option<&'static str>,
     min_ttl: u32,
     path: PathBuf,
-    /// Bodies that RAM cannot hold: how many are on their way.
+    /// The number of bodies in progress that RAM cannot hold.
     on_their_way: Arc<AtomicUsize>,
-    /// The RAM tier's books.
+    /// The RAM tier's ledger.
     ledger: OnceLock<Arc<MemoryBudget>>,
 }
 
 impl DiskTier {
-    /// Opens the directory and finds what is in it: reads footers, not bodies. May take some seconds. No runtime is
-    /// needed. A device that is full or broken is no error here: the tier then begins as [`DiskState::Off`], and what is
-    /// in the directory is given up.
+    /// Opens the directory and reads its footers, not its bodies. May take some seconds; no runtime is needed. A full or
+    /// broken device is no error here: the tier then starts as [`DiskState::Off`], and the directory's content is
+    /// dropped.
     ///
     /// # Errors
-    /// One sentence for the operator: the directory holds something else, another process uses it, another version
-    /// wrote it, or it cannot be made.
+    /// One sentence for the operator: the directory has other content, another process uses it, another version wrote it,
+    /// or it cannot be created.
     pub fn open(settings: DiskSettings, counters: Arc<Counters>) -> io::Result<Arc<DiskTier>> {
         Self::open_with(settings, counters, Syscalls::default())
     }
@@ -272,27 +272,27 @@ impl DiskTier {
         }))
     }
 
-    /// Whether anything is kept under this key. Asks RAM only: some 100 ns.
+    /// Whether any record is kept under this key. Reads RAM only: about 100 ns.
     #[must_use]
     pub fn knows(&self, key: &[u8]) -> bool {
         self.base().index.knows(self.base().hash(key))
     }
 
-    /// Responses that are kept under this key; purged ones that no request met since are included. Asks RAM only.
+    /// The number of responses under this key, including purged ones that no request has met since. Reads RAM only.
     #[must_use]
     pub fn count_of(&self, key: &[u8]) -> u64 {
         self.base().index.find(self.base().hash(key)).len() as u64
     }
 
-    /// How long the newest record under a key is, bytes: a little more than its body; zero where there is none. Asks RAM
-    /// only.
+    /// The length of the newest record under a key in bytes, a little more than its body; zero where there is none. Reads
+    /// RAM only.
     #[must_use]
     pub fn size_of(&self, key: &[u8]) -> u64 {
         self.base().index.newest_size(self.base().hash(key))
     }
 
-    /// Whether this variant is kept, of this version or another: then it need not be written again at its eviction
-    /// from RAM, if it was written when it came. Asks RAM only.
+    /// Whether this variant is kept, in this version or another: then its eviction from RAM need not write it again if it
+    /// was written on arrival. Reads RAM only.
     #[must_use]
     pub fn holds(&self, key: &[u8], stored: &Stored) -> bool {
         let hash = self.base().hash(key);
@@ -300,30 +300,29 @@ impl DiskTier {
         self.base().index.find(hash).iter().any(|it| it.variant == name.variant)
     }
 
-    /// The newest kept response that `request` selects. Its bytes are those that were written, checked; a small body
-    /// is on the heap, a larger one a slice of its segment ([`crate::StoredBody::Disk`]) that was resident a moment ago;
-    /// `marks.born` is what it was when it was written. Purges are not asked: see `Store::admit`.
+    /// The newest record that `request` selects. Its bytes are verified. A small body is on the heap; a larger one is a
+    /// slice of its segment ([`crate::StoredBody::Disk`]) that was resident a moment ago. `marks.born` is the value at
+    /// the time of writing. Purges are not checked: see `Store::admit`.
     ///
-    /// `None` also where the device is too busy or too slow. May be dropped at any point. Within a tokio runtime with
-    /// time.
+    /// `None` also where the device is too busy or too slow. The future may be dropped at any point. Needs a tokio
+    /// runtime with time.
     pub async fn read(&self, key: &[u8], request: &[Field<'_>]) -> Option<Stored> {
         self.reader.read(key, request, &ReadWait::default()).await
     }
 
-    /// The same; tells `waited` how much of the time was waiting for a free reader.
+    /// The same; adds to `waited` how much of the time was waiting for a free reader.
     pub async fn read_timed(&self, key: &[u8], request: &[Field<'_>], waited: &ReadWait) -> Option<Stored> {
         self.reader.read(key, request, waited).await
     }
 
-    /// The same without waiting for anything: `None` also where that would be needed. Within the event loop, for what
-    /// lies in the page cache: some microseconds. A look that has to be repeated with [`DiskTier::read`] is not counted.
+    /// The same without waiting: `None` also where waiting would be needed. For the event loop, with records in the page
+    /// cache: some microseconds. A lookup that has to be repeated with [`DiskTier::read`] is not counted.
     pub fn read_now(&self, key: &[u8], request: &[Field<'_>]) -> Option<Stored> {
         self.reader.read_now(key, request)
     }
 
-    /// The bytes of a slice of this disk's as a body in RAM, copied by a reader of the pool: what was resident when it was
-    /// looked at may not be any more, and a large body takes its time. `None` where there is no room for it, it cannot be
-    /// read, or the readers are too busy.
+    /// Copies a slice of this disk tier to a body in RAM, on a thread of the pool: its pages may no longer be resident,
+    /// and a large body takes time. `None` where there is no room, it cannot be read, or the pool is too busy.
     pub async fn copy_in(&self, store: &Arc<Store>, slice: &FileSlice) -> Option<StoredBody> {
         self.reader.copy_in(store, slice).await
     }
@@ -332,15 +331,15 @@ impl DiskTier {
         self.queue.bound(bytes);
     }
 
-    /// Queues a response to be written; never waits. Not written, and counted: what is only a part
-    /// (`meta.partial`), what is fresh for less than `min_ttl`, what is larger than a segment, what comes when the
-    /// queue is full or the tier is off. The last two are offered again when RAM evicts them (`evicted`).
+    /// Queues a response for writing; never waits. Not written, and counted: a part (`meta.partial`), a response fresh
+    /// for less than `min_ttl`, one larger than a segment, and one that meets a full queue or a tier that is off. The
+    /// last two are offered again when RAM evicts them (`evicted`).
     pub fn write(&self, key: &[u8], stored: &StoredArc) {
         self.write_unless(key, stored, || false);
     }
 
-    /// The same, unless `too_late` says that the key was removed: it is asked while no removal can come between, so that
-    /// one which it does not know of yet is about this write, too.
+    /// The same, unless `too_late` says that the key was removed. It is called while no removal can occur, so that a
+    /// removal it does not know of also covers this write.
     pub fn write_unless(&self, key: &[u8], stored: &StoredArc, too_late: impl FnOnce() -> bool) {
         self.take(key, stored, None, too_late);
     }
@@ -367,7 +366,7 @@ impl DiskTier {
             counters.disk_off_skipped.add_shared(1);
         } else {
             let hash = base.hash(key);
-            // What came by way of another tier has displaced nothing yet.
+            // A response from another tier has not replaced any record yet.
             let _ =
                 self.displace_others(hash, head::variant_name(hash, stored.meta.vary(), stored.variant()));
             match self.queue.write(hash, key, stored, leaving, too_late) {
@@ -376,12 +375,12 @@ impl DiskTier {
                 Push::Full => counters.disk_queue_full.add_shared(1),
             }
         }
-        // It is not written: what it takes the place of goes all the same.
+        // It is not written, but the record that it replaces is removed nevertheless.
         let _ = self.displace(key, stored);
     }
 
-    /// Whether a response was offered, and is neither on the disk nor on its way, nor anything that came later and is of its variant or
-    /// varies otherwise; not what is superseded. Asks RAM only.
+    /// Whether an offered response is neither on the disk nor in the queue, nor a later one of its variant or with other
+    /// `Vary` names; never for a superseded one. Reads RAM only.
     pub(crate) fn lacks(&self, key: &[u8], stored: &Stored) -> bool {
         if stored.is_superseded() {
             return false;
@@ -397,17 +396,17 @@ impl DiskTier {
         !self.base().index.find(hash).iter().any(|it| it.stamp >= stamp && answers(it))
     }
 
-    /// Whether it is of any use to offer something now.
+    /// Whether offering a response makes sense now.
     pub(crate) fn is_on(&self) -> bool {
         self.status.is_on()
     }
 
-    /// Forgets everything under a key: at once for [`DiskTier::read`] and for what is queued to be written. Ready when the
-    /// next process knows it too, should this one be killed: the removal is in the log, ahead of what is queued, or the
-    /// journal is gone and everything will be validated. Not brought to the device: a power cut may lose it. Dropping
-    /// what is returned changes nothing.
+    /// Removes everything under a key: at once for [`DiskTier::read`] and for queued writes. The future completes when
+    /// the next process knows it too, should this one be killed. By then the removal is in the log, ahead of the queue,
+    /// or the journal is gone and everything will be validated. It is not synced to the device: a power failure may lose
+    /// it. Dropping the future has no effect.
     ///
-    /// An error says that more removals wait than can be remembered, or that the tier has stopped.
+    /// An error says that more removals wait than can be kept, or that the tier has stopped.
     pub fn remove(&self, key: &[u8]) -> DiskWrite {
         let base = self.base();
         let hash = base.hash(key);
@@ -418,15 +417,15 @@ impl DiskTier {
         DiskWrite(written)
     }
 
-    /// [`DiskTier::remove`] where anything is kept under the key or waits to be written there; `None`, and nothing to wait for, where not.
+    /// [`DiskTier::remove`] where a record is kept under the key or queued; otherwise `None`, with nothing to wait for.
     pub fn supersede(&self, key: &[u8]) -> Option<DiskWrite> {
         let hash = self.base().hash(key);
         (self.base().index.knows(hash) || self.queue.has(hash)).then(|| self.remove(key))
     }
 
-    /// Forgets the older records that a response takes the place of, whether it is written itself or not, as [`DiskTier::remove`] does;
-    /// `None` where there are none. They are those of its variant, and all that vary on other names: which requests select those cannot be
-    /// told from the index.
+    /// Removes the older records that a response replaces, whether it is written itself or not, as [`DiskTier::remove`]
+    /// does; `None` where there are none. They are those of its variant, and all that vary on other names: the index does
+    /// not tell which requests select those.
     pub fn displace(&self, key: &[u8], stored: &Stored) -> Option<DiskWrite> {
         let hash = self.base().hash(key);
         let name = head::variant_name(hash, stored.meta.vary(), stored.variant());
@@ -439,13 +438,13 @@ impl DiskTier {
         others
     }
 
-    /// The same of those that vary on other names alone.
+    /// The same only for those that vary on other names.
     fn displace_others(&self, hash: u64, name: head::VariantName) -> Option<DiskWrite> {
         let known = self.base().index.find(hash);
         let mut gone: Vec<u32> =
             known.iter().filter(|it| it.names != name.names).map(|it| it.variant).collect();
         gone.dedup();
-        // Removals are written in their order: the last is awaited for all.
+        // Removals are written in order: waiting for the last covers all.
         gone.into_iter().map(|it| self.forget_variant(hash, it)).last()
     }
 
@@ -458,13 +457,13 @@ impl DiskTier {
         DiskWrite(written)
     }
 
-    /// Writes a purge down, ahead of what is queued; ready when it is on the device (fdatasync).
+    /// Records a purge ahead of the queue; completes when it is on the device (fdatasync).
     ///
-    /// An error says that it is not, and why. This process obeys it all the same, and so does the next one, if anything
-    /// at all can be changed in the directory: it then has everything validated that is older.
+    /// An error says that it is not, and why. This process obeys the purge nevertheless. So does the next one, if the
+    /// directory can be changed at all: it then validates everything older.
     pub fn purged(&self, seq: Seq, rule: &PurgeRule) -> DiskWrite {
         if matches!(rule.scope, PurgeScope::All) && rule.strength == Strength::Hard {
-            // Nothing of it is ever used: no reads in vain, no room in the index, and nothing that is said to be kept.
+            // None of it is ever used again: no useless reads, no room in the index, and no wrong report.
             self.base().index.clear();
         }
         let (done, written) = oneshot::channel();
@@ -472,7 +471,7 @@ impl DiskTier {
         DiskWrite(written)
     }
 
-    /// Ready when everything that was queued before is in its file; an error where the tier is off then.
+    /// Completes when everything queued before is in its file; an error where the tier is off by then.
     pub fn flush(&self) -> DiskWrite {
         let (done, written) = oneshot::channel();
         self.queue.push(Op::Flush(done));
@@ -485,7 +484,8 @@ impl DiskTier {
         self.restored.clone()
     }
 
-    /// For a timer, about once a second: tries again after a failure, and whether reads are answered again. Does not wait.
+    /// For a timer, about once a second: retries after a failure, and checks whether the device answers reads again. Does
+    /// not wait.
     pub fn look(&self) {
         self.reader.look();
         if self.status.is_due(clock::monotonic().0) {
@@ -493,13 +493,13 @@ impl DiskTier {
         }
     }
 
-    /// Whether the tier takes what it is given, and what went wrong: for the log, which is told when it changes.
+    /// Whether the tier accepts writes, and the failure if not, for the log, which has to write changes.
     #[must_use]
     pub fn state(&self) -> DiskState {
         self.status.get()
     }
 
-    /// Why everything that was found here when it was opened must be validated before it is used, if so: damage.
+    /// Why everything found at opening must be validated before use, if so: damage.
     #[must_use]
     pub fn doubted(&self) -> Option<&'static str> {
         self.doubted
@@ -511,38 +511,38 @@ impl DiskTier {
         &self.path
     }
 
-    /// Records and segments so far whose bytes were not those that were written.
+    /// Records and segments so far whose bytes had changed.
     #[must_use]
     pub fn corrupt(&self) -> u64 {
         self.reader.base.counters.disk_corrupt.get()
     }
 
-    /// Whether lookups do not wait for the device because it kept some in a row waiting for more than a second. What is in
-    /// the page cache is read all the same.
+    /// Whether lookups do not wait for the device because several consecutive ones waited for more than a second. Data in
+    /// the page cache is still read.
     #[must_use]
     pub fn leaves_reads_alone(&self) -> bool {
         self.reader.patience.is_over()
     }
 
-    /// Whether the device is full though `size` is not reached: the oldest segment gives way to the next then.
+    /// Whether the device is full though `size` is not reached: then the oldest segment is dropped for each new one.
     #[must_use]
     pub fn is_cramped(&self) -> bool {
         self.base().cramped.load(Relaxed) > 0
     }
 
-    /// Responses that are kept.
+    /// The number of records.
     #[must_use]
     pub fn objects(&self) -> u64 {
         self.base().index.objects()
     }
 
-    /// Bytes of the files, at most `size`; those of dropped segments included while somebody reads them.
+    /// Bytes of the files, at most `size`; including dropped segments that are still being read.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.base().space.used()
     }
 
-    /// Segments that may be begun before the oldest gives way to each: every one keeps a descriptor.
+    /// The number of segments that can be started before each drops the oldest: every one keeps a descriptor.
     #[must_use]
     pub fn segments_to_come(&self) -> usize {
         let base = self.base();
@@ -551,14 +551,14 @@ impl DiskTier {
         most.saturating_sub(base.segments.read().len())
     }
 
-    /// Bytes of RAM that the index takes, and the list of the segment that is written to. What is queued is not in it:
-    /// those responses are in the RAM tier, or were a moment ago, and `queue` bounds them.
+    /// Bytes of RAM for the index and the list of the active segment. Without the queue: its responses are in the RAM
+    /// tier, or were a moment ago, and `queue` bounds them.
     #[must_use]
     pub fn memory(&self) -> u64 {
         self.base().index.memory() + self.base().listed.load(Relaxed) + verified::MEMORY
     }
 
-    /// Bytes on the heap of responses that wait to be written and are not in the RAM tier any more.
+    /// Heap bytes of responses that wait to be written and are no longer in the RAM tier.
     #[must_use]
     pub fn held(&self) -> u64 {
         self.queue.held()
@@ -581,12 +581,12 @@ impl Drop for DiskTier {
     }
 }
 
-/// What a directory held.
+/// The content of a directory.
 struct DirectoryContents {
     log: Option<SegmentLog>,
     journal: Journal,
     stamp: u64,
-    /// Why it is doubted: for the log.
+    /// Why it is in doubt, for the log.
     doubted: Option<&'static str>,
 }
 

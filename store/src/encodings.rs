@@ -1,8 +1,7 @@
-//! Other forms of a stored response: the same content in other codings. They are made after it was stored, kept beside it,
-//! and the first to go when room is needed. Which are wanted is decided in `semantics::transcode`; who makes them,
-//! and out of what, is not here.
+//! Other forms of a stored response: the same content in other codings. They are made after it was stored, kept with it,
+//! and dropped first when room is needed. `semantics::transcode` decides which are wanted; the gateway makes them.
 //!
-//! A hit loads a slot without a lock. A form that is taken out is freed when its last reader has gone.
+//! A hit loads a slot without a lock. A form that is removed is freed when its last reader has gone.
 
 use crate::entry::list_cost;
 use crate::memory_budget::{MemoryBudget, on_heap};
@@ -23,10 +22,10 @@ use std::sync::atomic::{
 use std::sync::{Arc, Weak};
 use tokio::sync::Notify;
 
-/// Responses whose forms one search for room looks at.
+/// The number of responses that one search for room checks for forms.
 const LOOKS: usize = 128;
 
-/// One made form, ready to send.
+/// One form, ready to send.
 pub struct Encoding {
     /// As [`crate::Stored::head`].
     pub head: ReadyHead,
@@ -34,13 +33,13 @@ pub struct Encoding {
     pub fields: FieldList,
     /// The whole body in this coding.
     pub body: StoredBody,
-    /// Somebody was sent it since room was last looked for.
+    /// It was sent since the last search for room.
     used: AtomicBool,
     _charge: EncodingCharge,
 }
 
 impl Encoding {
-    /// Notes that somebody is sent it.
+    /// Notes that it is sent.
     pub fn note_use(&self) {
         if !self.used.load(Relaxed) {
             self.used.store(true, Relaxed);
@@ -48,10 +47,10 @@ impl Encoding {
     }
 }
 
-/// A form that is there while this lives, without a count of its own.
+/// A form borrowed for the lifetime of the guard, without a reference count.
 pub type Peek = arc_swap::Guard<Option<Arc<Encoding>>>;
 
-/// Bytes that leave the ledger with what they were entered for.
+/// Bytes that leave the ledger when this is dropped.
 struct EncodingCharge {
     ledger: Arc<MemoryBudget>,
     bytes: u64,
@@ -64,34 +63,34 @@ impl Drop for EncodingCharge {
     }
 }
 
-/// Why a form will not be made, now or ever.
+/// Why a form is not made, now or ever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotMade {
     /// There is no room or no time: it may be tried again.
     Later,
-    /// It would be of no use, or too large.
+    /// It would be useless or too large.
     Never,
-    /// The stored bytes are not in the coding that they are said to be in, or are made to hurt.
+    /// The stored bytes do not have their declared coding, or are a decompression bomb.
     Undecodable,
 }
 
 /// The forms of one stored response.
 pub struct Encodings {
-    /// Which there may be.
+    /// The forms that may be made.
     pub plan: EncodingPlan,
     slots: [ArcSwapOption<Encoding>; PLACES],
-    /// Those that somebody is to make.
+    /// Those that are being made.
     claimed: AtomicU8,
     /// Those that will not be made.
     refused: AtomicU8,
     undecodable: AtomicBool,
-    /// Whether it is in the store's list of those that have forms.
+    /// Whether it is in the store's list of responses with forms.
     listed: AtomicBool,
     changed: Notify,
 }
 
 impl Encodings {
-    /// None made yet.
+    /// No form is made yet.
     #[must_use]
     pub fn new(plan: EncodingPlan) -> Arc<Encodings> {
         Arc::new(Encodings {
@@ -105,7 +104,7 @@ impl Encodings {
         })
     }
 
-    /// Which are made.
+    /// The forms that exist.
     #[must_use]
     pub fn made(&self) -> Codings {
         const ALL: [Coding; 4] = [Coding::Identity, Coding::Gzip, Coding::Brotli, Coding::Zstd];
@@ -113,32 +112,32 @@ impl Encodings {
         made.fold(Codings::NONE, |set, it| set.with(it.0))
     }
 
-    /// Which will not be made.
+    /// The forms that will not be made.
     #[must_use]
     pub fn refused(&self) -> Codings {
         Codings::from_bits(self.refused.load(Relaxed))
     }
 
-    /// Whether the stored bytes turned out not to be what their `Content-Encoding` says.
+    /// Whether the stored bytes turned out not to have their `Content-Encoding`.
     #[must_use]
     pub fn is_undecodable(&self) -> bool {
         self.undecodable.load(Relaxed)
     }
 
-    /// The form in `coding`, if it is there, for as long as the guard lives.
+    /// The form in `coding`, if it exists, for as long as the guard lives.
     #[must_use]
     pub fn peek(&self, coding: Coding) -> Option<Peek> {
         Some(self.slots[place(coding)?].load()).filter(|it| it.is_some())
     }
 
-    /// The form in `coding`, if it is there, for as long as you like.
+    /// The form in `coding`, if it exists, with a reference count.
     #[must_use]
     pub fn get(&self, coding: Coding) -> Option<Arc<Encoding>> {
         self.slots[place(coding)?].load_full()
     }
 
-    /// Says whether the caller is the one to have this form made: nobody else has it in hand, and it is neither made nor
-    /// refused. Follow up with [`Store::keep_form`] or [`Encodings::not_made`].
+    /// Returns whether the caller is to have this form made: it is neither being made, nor made, nor refused. Follow up
+    /// with [`Store::keep_form`] or [`Encodings::not_made`].
     #[must_use]
     pub fn claim(&self, coding: Coding) -> bool {
         let bit = Codings::NONE.with(coding).bits();
@@ -165,7 +164,7 @@ impl Encodings {
         self.settle(bit);
     }
 
-    /// Waits until this form is made, or its claim was given back; at once where nobody has claimed it.
+    /// Waits until this form is made or its claim was given back; at once where it is not claimed.
     pub async fn settled(&self, coding: Coding) {
         let bit = Codings::NONE.with(coding).bits();
         loop {
@@ -183,7 +182,7 @@ impl Encodings {
         self.changed.notify_waiters();
     }
 
-    /// Takes all forms out, unless one was used since this was last asked.
+    /// Removes all forms, unless one was used since the last call.
     fn take_unused(&self) -> Option<Vec<Arc<Encoding>>> {
         let mut used = false;
         for it in &self.slots {
@@ -192,26 +191,26 @@ impl Encodings {
         if used {
             return None;
         }
-        // Before they are taken: a form that comes later lists them anew.
+        // Before they are removed: a form that is added later lists them again.
         self.listed.store(false, SeqCst);
         Some(self.slots.iter().filter_map(|it| it.swap(None)).collect())
     }
 
-    /// What they take on the heap beside the forms themselves, which count themselves.
+    /// The heap bytes in addition to the forms, which count themselves.
     pub(crate) fn heap_cost() -> u64 {
         on_heap(size_of::<Encodings>() + 16)
     }
 }
 
-/// Which responses have forms, in the order in which they got their first.
+/// The responses with forms, in the order of their first form.
 #[derive(Default)]
 pub(crate) struct EncodedResponses(Mutex<VecDeque<Weak<Encodings>>>);
 
 impl Store {
-    /// Keeps a form that was made: `body` in `coding`, with its own head and fields. It settles the claim in any case.
+    /// Keeps a form: `body` in `coding`, with its own head and fields. It settles the claim in any case.
     ///
     /// # Errors
-    /// No room could be made. Nothing is remembered of it.
+    /// No room could be made; nothing is kept.
     pub fn keep_form(
         &self,
         forms: &Arc<Encodings>,
@@ -224,7 +223,7 @@ impl Store {
         let kept = self
             .make_body(&[Bytes::from(body)])
             .and_then(|body| self.put_form(forms, coding, head, fields, body));
-        // Counted before anybody is told.
+        // Counted before the claim is settled.
         match kept {
             Ok(()) => {
                 self.counters.coding_made.add_shared(1);
@@ -236,8 +235,8 @@ impl Store {
         kept
     }
 
-    /// Gives `new` the forms of `old`, whose content is the same, under the heads that `head` makes: a response that
-    /// was freshened keeps them. Forms for which there is no room stay behind.
+    /// Gives `new` the forms of `old`, which has the same content, under the heads that `head` makes: a freshened
+    /// response keeps them. Forms without room are dropped.
     pub fn carry_forms(
         &self,
         old: &Encodings,
@@ -276,7 +275,7 @@ impl Store {
         forms.slots[place].store(Some(Arc::new(form)));
         if !forms.listed.swap(true, SeqCst) {
             let mut list = self.formed.0.lock();
-            // Those whose responses have gone are let go now and then.
+            // Entries of dropped responses are removed from time to time.
             if list.len() >= 1024 && list.len().is_power_of_two() {
                 list.retain(|it| it.strong_count() > 0);
             }
@@ -285,8 +284,8 @@ impl Store {
         Ok(())
     }
 
-    /// Frees about `excess` bytes by taking out the forms of responses whose forms nobody was sent lately; says whether
-    /// it found any. Responses that stay are served as they are stored.
+    /// Frees about `excess` bytes by removing the forms of responses whose forms were not used recently; returns whether
+    /// it found any. The responses themselves stay.
     pub(crate) fn shed_forms(&self, excess: u64) -> bool {
         let (mut shed, mut freed) = (Vec::new(), 0);
         {
@@ -306,7 +305,7 @@ impl Store {
             }
         }
         self.counters.coding_evictions.add_shared(shed.len() as u64);
-        // They are freed here, under no lock.
+        // They are freed here, without a lock.
         !shed.is_empty()
     }
 }

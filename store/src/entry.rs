@@ -1,5 +1,5 @@
-//! The shelf that stored responses stand on: everything under one key, its variants newest first. A shelf
-//! is a snapshot: a change makes another one. Where shelves are and who goes is in `ram`.
+//! The entry of a key: everything stored under it, its variants newest first. An entry is a snapshot: a change makes
+//! another one. `ram` has the index of entries and the eviction.
 
 use self::stored::COUNT;
 use crate::deferred_free::ThreadNumber;
@@ -18,16 +18,16 @@ mod stored;
 pub use self::stored::{DiskOffer, Exchanged, FleetCopy, Stored, StoredArc, StoredBody, UncommonParts};
 pub(crate) use self::stored::{Offered, list_cost};
 
-/// How much one shelf may hold.
+/// The limits of one entry.
 #[derive(Clone, Copy)]
 pub(crate) struct EntryBounds {
-    /// Responses; zero is as one.
+    /// The most responses; zero counts as one.
     pub variants: usize,
-    /// Bytes of all of them.
+    /// The most bytes of all of them.
     pub bytes: u64,
 }
 
-/// The responses of a shelf: mostly one.
+/// The responses of an entry: mostly one.
 pub enum Variants {
     /// One.
     One([StoredArc; 1]),
@@ -38,12 +38,12 @@ pub enum Variants {
 /// See [`Variants::Many`].
 pub struct SeveralVariants {
     all: Box<[StoredArc]>,
-    /// Which were selected since this was last asked: a bit for each, in their order; the last for all that are further behind.
+    /// The variants selected since the last check: one bit each, in order; the last bit is for all further ones.
     wanted: AtomicU64,
 }
 
 impl Variants {
-    /// These, and which of them were selected.
+    /// These responses, each with whether it was selected.
     fn new(responses: Vec<(StoredArc, bool)>) -> Self {
         let wanted = responses.iter().enumerate().filter(|it| it.1.1).fold(0, |all, it| all | bit(it.0));
         let all: Box<[StoredArc]> = responses.into_iter().map(|it| it.0).collect();
@@ -91,32 +91,32 @@ impl Deref for Variants {
     }
 }
 
-/// Everything stored under one key. A snapshot: changes make another shelf. What the index knows of it lies here as well:
-/// a slot of the index is a pointer. One block with the key and the count of those that hold it.
+/// Everything stored under one key. A snapshot: changes make another entry. The index's data about it is here as well: a
+/// slot of the index is a pointer. One block with the key and the reference count.
 #[derive(Clone)]
 pub struct Entry(ThinArc<EntryFacts, u8>);
 
-/// What an [`Entry`] has beside its key.
+/// The content of an [`Entry`] other than its key.
 #[repr(C)]
 pub struct EntryFacts {
-    /// How often it was answered from here, all variants together. First, and the layout fixed, since it lies beside the
-    /// `Arc`'s own count then, which every hit writes anyway; and what else a hit reads beside that.
+    /// The number of answers from here, all variants together. First in a fixed layout, since it is then next to the
+    /// `Arc`'s own count, which every hit writes anyway, and to the other fields that a hit reads.
     pub(crate) hits: AtomicU32,
-    /// The thread that has allocated it, and mostly what is on it.
+    /// The thread that allocated it, and mostly its responses.
     pub(crate) home: ThreadNumber,
-    /// Uses since the policy looked at it last.
+    /// Uses since the policy last checked it.
     pub(crate) uses: AtomicU8,
-    /// At which tick it was used last: see `idle`.
+    /// The tick of its last use: see `idle`.
     pub(crate) used: AtomicU8,
-    /// The number of the last purge that all of them have met. Grows in place; see `purges/apply`.
+    /// The number of the last purge that was applied to all of them. Grows in place; see `purges/apply`.
     pub(crate) checked: AtomicU64,
     /// Newest first.
     pub variants: Variants,
     /// For listings.
     pub(crate) facts: ShelfFacts,
-    /// What the policy knows it by.
+    /// Its handle in the policy.
     handle: AtomicU32,
-    /// What the ledger has for it, beside its extents.
+    /// Its entry in the ledger, without its extents.
     pub(crate) charged: u32,
 }
 
@@ -142,14 +142,14 @@ impl Entry {
         &self.0.slice
     }
 
-    /// Whether these are one and the same, not others like it.
+    /// Whether both are the same allocation.
     #[must_use]
     pub fn is(&self, other: &Entry) -> bool {
         std::ptr::eq(&**self, &**other)
     }
 
-    /// The variant that a request selects (RFC 9111 §4.1): the newest whose own `Vary` matches. Allocates
-    /// nothing when no stored response varies; `scratch` is reused.
+    /// The variant that a request selects (RFC 9111 §4.1): the newest whose own `Vary` matches. Allocates nothing when no
+    /// stored response varies; `scratch` is reused.
     #[must_use]
     pub fn select(&self, request: &[Field<'_>], scratch: &mut Vec<u8>) -> Option<&StoredArc> {
         let mut written: Option<&[Box<str>]> = None;
@@ -175,19 +175,19 @@ impl Entry {
         self.variants.first().map_or(&[], |it| it.meta.vary())
     }
 
-    /// Notes a use for the policy and for `idle`.
+    /// Counts a use for the policy and for `idle`.
     pub(crate) fn note_use(&self, tick: u8) {
         if self.used.load(Relaxed) != tick {
             self.used.store(tick, Relaxed);
         }
-        // Two workers may count one use together: it is a hint, and hot shelves are not written at all.
+        // Two workers may count one use together: it is a hint, and hot entries are not written at all.
         let uses = self.uses.load(Relaxed);
         if uses < MOST_USES {
             self.uses.store(uses + 1, Relaxed);
         }
     }
 
-    /// What the policy knows it by, since it was put into the index.
+    /// Its handle in the policy, since it was added to the index.
     pub(crate) fn handle(&self) -> Handle {
         Handle(self.handle.load(Relaxed))
     }
@@ -196,7 +196,7 @@ impl Entry {
         self.handle.store(handle.0, Relaxed);
     }
 
-    /// A shelf as it is before it has been put anywhere.
+    /// An entry before it is in the index.
     fn new(hits: u32, home: ThreadNumber, met: Seq, key: &[u8], responses: Vec<(StoredArc, bool)>) -> Entry {
         let variants = Variants::new(responses);
         let charged = Entry::heap_cost(key, &variants);
@@ -214,26 +214,26 @@ impl Entry {
         Entry(ThinArc::from_header_and_slice(facts, key))
     }
 
-    /// Notes that it was answered from here.
+    /// Counts an answer from here.
     #[inline]
     pub fn note_hit(&self) {
         self.hits.fetch_add(1, Relaxed);
     }
 
-    /// How often that was since something was first stored under its key and stayed, about: what is answered while the
-    /// shelf is exchanged is not counted.
+    /// The approximate number of answers since a response was first stored under its key: answers during a replacement of
+    /// the entry are not counted.
     #[must_use]
     pub fn hits(&self) -> u32 {
         self.hits.load(Relaxed)
     }
 
-    /// The shelf with `new` in front, in place of `replaced` and of all that the same request may select, and how many others had to go
-    /// because there were too many.
+    /// The entry with `new` in front, in place of `replaced` and of all that the same request may select; and the number
+    /// of others dropped because there were too many.
     ///
-    /// `met` is the last purge that `new` has met.
+    /// `met` is the last purge that was applied to `new`.
     ///
-    /// The oldest goes that nobody has selected; where all were selected, the oldest, and all must be selected anew.
-    /// So a stream of variants that are asked for once does not push out those that are in use.
+    /// The oldest variant that was not selected is dropped; where all were selected, the oldest, and all marks are reset.
+    /// So a stream of variants that are requested once does not displace those in use.
     pub(crate) fn with(
         old: Option<&Entry>,
         key: &[u8],
@@ -245,7 +245,8 @@ impl Entry {
         let mut others: Vec<(StoredArc, bool)> = Vec::new();
         let mut checked = met;
         if let Some(old) = old {
-            // What varies otherwise would be selected again once the new one is not, or by requests that do not match its `Vary`.
+            // A response with another `Vary` would be selected again once the new one is not, or by requests that do not
+            // match its `Vary`.
             let stays = |it: &StoredArc| {
                 !it.may_meet(&new) && !replaced.is_some_and(|gone| StoredArc::ptr_eq(it, gone))
             };
@@ -269,22 +270,22 @@ impl Entry {
         (Entry::new(old.map_or(0, Entry::hits), ThreadNumber::here(), checked, key, others), dropped)
     }
 
-    /// The shelf with what `of` makes of each response, all of which has met the purges up to `met`; `None` where
-    /// nothing is left.
+    /// The entry with the result of `of` for each response, after the purges up to `met` were applied to all of them;
+    /// `None` where none is left.
     pub(crate) fn map(&self, met: Seq, of: impl Fn(&StoredArc) -> Option<StoredArc>) -> Option<Entry> {
         let each = self.variants.iter().enumerate();
         let left: Vec<_> = each.filter_map(|(at, it)| Some((of(it)?, self.variants.is_wanted(at)))).collect();
-        // Most of it is what it was: its home, too.
+        // Most of it is unchanged, its home included.
         (!left.is_empty()).then(|| Entry::new(self.hits(), self.home, met, self.key(), left))
     }
 
-    /// The last purge that everything on it has met.
+    /// The last purge that was applied to all of it.
     pub(crate) fn met(&self) -> Seq {
         self.checked.load(Relaxed)
     }
 
-    /// Whether it holds another answer that the same request may select and that came after `new` was asked for: which of the two the origin
-    /// made later cannot be known.
+    /// Whether it has another answer that the same request may select and that arrived after `new` was requested: the
+    /// order of the two at the origin is unknown.
     pub(crate) fn has_overtaken(&self, new: &Stored) -> bool {
         let asked = new.exchanged.asked;
         let is_other = |it: &Stored| {
@@ -296,25 +297,25 @@ impl Entry {
         asked > 0 && new.meta.partial().is_none() && self.variants.iter().any(overtook)
     }
 
-    /// Whether it holds what the same request selects as it was asked for later.
+    /// Whether it has a later-requested response that the same request selects.
     pub(crate) fn has_newer(&self, than: &Stored) -> bool {
         let newer = |it: &StoredArc| it.may_meet(than) && than.born < it.born;
         self.variants.iter().any(newer)
     }
 
-    /// Whether everything on it has met the purges up to this one.
+    /// Whether the purges up to this one were applied to all of it.
     pub(crate) fn has_met(&self, purge: Seq) -> bool {
         self.checked.load(Relaxed) >= purge
     }
 
-    /// What it and its responses take on the heap.
+    /// The heap bytes of the entry and its responses.
     fn heap_cost(key: &[u8], variants: &Variants) -> u64 {
         on_heap(size_of::<EntryFacts>() + 2 * COUNT + key.len())
             + variants.heap_cost()
             + variants.iter().map(|it| it.heap_cost()).sum::<u64>()
     }
 
-    /// Bytes of its bodies that are in the arena.
+    /// Bytes of its bodies in the arena.
     pub(crate) fn arena_bytes(&self) -> u64 {
         let in_arena = |it: &StoredArc| matches!(it.body, StoredBody::Arena(_)).then(|| it.body.len());
         self.variants.iter().filter_map(in_arena).sum()

@@ -1,5 +1,5 @@
-//! RAM evicts to disk: what leaves RAM and was meant for the disk tier, and is not there, is offered to it once more. Most is
-//! there: it was written when it was stored. Who leaves RAM is in `s3fifo` and `idle`; how it is written, in `disk`.
+//! Eviction from RAM to disk: a response that leaves RAM, was meant for the disk tier and is missing there is offered
+//! once more. Most were written when they were stored. `s3fifo` and `idle` evict; `disk` writes.
 
 use crate::disk::DiskTier;
 use crate::entry::{Entry, StoredArc, StoredBody};
@@ -9,26 +9,26 @@ use larder_semantics::tiers;
 use larder_stdx::clock;
 use std::sync::Arc;
 
-/// A shelf that has left RAM.
+/// An entry that has left RAM.
 pub(crate) struct Evicted {
     pub shelf: Entry,
     pub hash: KeyHash,
-    /// What had been removed when it left: taken while nothing could be.
+    /// The removals so far when it left: taken while no removal could occur.
     pub since: Removals,
 }
 
 impl Store {
-    /// What is evicted from now on goes to this disk tier, if it lacks it; and what of memory the tier takes for bodies on
-    /// their way is in the store's books. What waits to be written is a part of RAM, which has no room for others meanwhile: an eighth of
-    /// the budget at most. Once for all; the store does not keep the tier.
+    /// Offers evictions to this disk tier from now on, if it lacks them; and enters the tier's memory for large bodies in
+    /// the store's ledger. The write queue is a part of RAM, whose room it takes meanwhile: an eighth of the budget at
+    /// most. Called once; the store does not own the tier.
     pub fn evict_to(&self, disk: &Arc<DiskTier>) {
         disk.queue_at_most(self.ledger.budget() / 8);
         let _ = self.below.set(Arc::downgrade(disk));
         disk.count_in(&self.ledger);
     }
 
-    /// Offers to the disk tier what it was to have and has not: because its queue was full then, or it was off, or slow,
-    /// or has dropped it since. Not what was purged, and not what is of no use any more. Called without any lock.
+    /// Offers to the disk tier what it should have and lacks: because its queue was full, it was off or slow, or it has
+    /// dropped the record since. Purged and useless responses are not offered. Called without any lock.
     pub(crate) fn offer(&self, gone: &[Evicted]) {
         let Some(disk) = self.below.get().and_then(std::sync::Weak::upgrade) else { return };
         if !disk.is_on() {
@@ -46,7 +46,7 @@ impl Store {
 
     fn offer_one(&self, disk: &DiskTier, it: &Evicted, stored: &StoredArc) {
         let key = it.shelf.key();
-        // What no lookup has met since a purge may be what was purged.
+        // A response that no lookup has checked since a purge may be purged.
         if self.purges.verdict(key, stored, it.shelf.met()).0 != PurgeVerdict::Keep {
             return;
         }
@@ -54,7 +54,7 @@ impl Store {
         let Some(leaving) = self.ledger.leave(stored.heap_cost(), in_arena) else {
             return self.counters.disk_evicted_refused.add_shared(1);
         };
-        // Whoever removes it counts that first, and tells the disk after.
+        // A removal counts first and reaches the disk afterwards.
         disk.take(key, stored, Some(leaving), || self.removals(it.hash) != it.since);
     }
 }

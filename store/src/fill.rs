@@ -1,11 +1,11 @@
-//! A fetch in flight that others may follow: one writer, many readers on any worker, the body shared while it
-//! arrives. A fill belongs to no client: whoever began it may go away. Which fills there are is in `in_flight`.
+//! A fetch in flight that other requests may follow: one writer, many readers on any worker, and a body shared while it
+//! arrives. A fill belongs to no client: the client that started it may leave. `in_flight` lists the fills.
 //!
-//! A *kept* fill holds its whole body until it is stored; slow readers do not hold it up. One that is not kept holds
-//! a window: the writer waits for the slowest reader, but not for long while others wait with it (`slow_reader`). Every state
-//! change happens under the fill's lock and is followed by a ring of the bell that the other side listens to *before* it
-//! looks, so that none is missed. The reading end is in `reader`; the spool, from which slow
-//! readers are served, in `spooling`.
+//! A *kept* fill holds its whole body until it is stored; slow readers do not delay it. A fill that is not kept holds a
+//! window: the writer waits for the slowest reader, but not for long while others wait, too (`slow_reader`). Every state
+//! change happens under the fill's lock and is followed by a notification. The other side starts listening *before* it
+//! looks, so that no change is missed. `reader` is the reading end; `spooling` has the spool, from which slow readers are
+//! served.
 
 use self::drain::DrainPolicy;
 pub use self::drain::WithoutSpool;
@@ -26,14 +26,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use tokio::sync::Notify;
 
-/// Bytes that the writer of a fill that is not kept may be ahead of its slowest reader, wherever RAM stands.
+/// Bytes that the writer of a fill that is not kept may be ahead of its slowest reader, however full RAM is.
 pub const WINDOW: u64 = 256 * 1024;
 
-/// Bytes that one look at an origin brings at most.
+/// The most bytes of one read from an origin.
 const PIECE: u64 = 64 * 1024;
 
-/// Bytes that are fetched before the reader asks for the first: less than one look at an origin brings, of which the head is a part, so
-/// that there is no second one.
+/// Bytes that are fetched before the reader asks for the first: less than one read from an origin, which includes the
+/// head, so that there is no second one.
 const FIRST: u64 = 8 * 1024;
 
 mod drain;
@@ -42,27 +42,27 @@ mod reader;
 mod slow_reader;
 mod spooling;
 
-/// A pushed slice below this is copied: it may be a small part of a large buffer, which it would keep from going.
-/// Larger ones are kept as they are: their reader's buffers are filled to the end before the next is made.
+/// A pushed slice below this is copied: it may be a small part of a large buffer, which it would keep alive. Larger ones
+/// are kept as they are: their reader's buffers are filled to the end before the next is allocated.
 const COPY_BELOW: usize = 4096;
 
-/// Copied slices are joined up to this size, so that a body that drips in does not become a million pieces.
+/// Copied slices are joined up to this size, so that a body in tiny pieces does not become a million chunks.
 const JOIN_TO: usize = 16 * 1024;
 
-/// What a chunk costs beside its bytes: its place in the queue, and the count of its buffer.
+/// The cost of a chunk in addition to its bytes: its place in the queue, and its buffer's count.
 const CHUNK_COST: u64 = 128;
 
-/// What a response may need beside its body, to find room as one.
+/// The memory of a response in addition to its body, for finding room.
 const BESIDE: u64 = 32 * 1024;
 
-/// What a fill costs beside its key and chunks: itself, its map entry, its readers' positions.
+/// The cost of a fill in addition to its key and chunks: itself, its map entry, its readers' positions.
 const FILL_COST: u64 = 1024;
 
-/// What [`Store::begin`] says.
+/// The result of [`Store::begin`].
 pub enum Begin {
-    /// Nobody fetches this: write this fill; the reader is your own client's.
+    /// There is no fetch for this: write this fill; the reader is for your own client.
     Lead(FillWriter, FillReader),
-    /// Somebody does: read along.
+    /// There is one: read along.
     Follow(FillReader),
     /// Too many fills in flight: fetch alone.
     Full,
@@ -72,19 +72,20 @@ pub enum Begin {
 pub struct Fill {
     pub(crate) id: FillId,
     pub(crate) key: Box<[u8]>,
-    /// The last purge that was in force when it began.
+    /// The last purge in force when it started.
     begun: Seq,
-    /// What had been removed then.
+    /// The removals so far at that time.
     since: Removals,
     store: Arc<Store>,
     state: Mutex<FillState>,
-    /// Something removed the key: what arrives is not stored. Changes only while the store's books are held.
+    /// The key was removed: the arriving response is not stored. Changes only under the lock of the store's books.
     detached: AtomicBool,
-    /// When one of its readers asked the origin beside it last, milliseconds; zero where none has. See [`FillReader::takes_turn`].
+    /// When one of its readers last asked the origin in addition, milliseconds; zero where none has. See
+    /// [`FillReader::takes_turn`].
     turn: AtomicU64,
-    /// Rung for readers: a head, bytes or the end came.
+    /// Notifies readers: a head, bytes or the end arrived.
     arrived: Notify,
-    /// Rung for the writer: a reader went on or away.
+    /// Notifies the writer: a reader advanced or left.
     drained: Notify,
 }
 
@@ -95,20 +96,20 @@ struct FillState {
     /// Bytes pushed so far.
     length: u64,
     end: Option<FillEnd>,
-    /// Who may read the body: how many stand at which offset.
+    /// The readers of the body: their number at each offset.
     positions: BTreeMap<u64, usize>,
     readers: usize,
-    /// So many of them may be gone: see [`FillReader::doubt`].
+    /// The number of readers that may be gone: see [`FillReader::doubt`].
     doubted: usize,
-    /// The one that began it still reads.
+    /// The reader that started it still reads.
     leader: bool,
-    /// What the ledger has for the chunks.
+    /// The ledger's entry for the chunks.
     charged: u64,
     /// A reader below this offset fell behind: it gets nothing more.
     left_behind: u64,
     /// Readers that have read all `length` bytes and wait for more.
     waiting: usize,
-    /// Bytes that may lie here for the reader that asked last.
+    /// Bytes that may be buffered for the reader that asked last.
     ahead: u64,
     /// The file of those chunks that are in the spool.
     spooled: Option<Arc<Spooled>>,
@@ -116,12 +117,12 @@ struct FillState {
     provoked_by: Option<KeyHash>,
 }
 
-/// How much of the body is held.
+/// The part of the body that is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Keeping {
     /// All, from the first byte: readers may join.
     Whole,
-    /// What the slowest reader lacks.
+    /// The bytes that the slowest reader lacks.
     Window,
 }
 
@@ -132,10 +133,10 @@ struct Chunk {
     copied: bool,
 }
 
-/// Where the bytes of a chunk are.
+/// The place of a chunk's bytes.
 enum ChunkBytes {
     Here(Bytes),
-    /// In the spool; by this they are known again. Only the oldest are there.
+    /// In the spool, where this identifies them. Only the oldest are there.
     Spooled(u64),
 }
 
@@ -155,21 +156,21 @@ impl Chunk {
         }
     }
 
-    /// What the ledger has for it.
+    /// Its entry in the ledger.
     fn cost(&self) -> u64 {
         self.bytes().map_or(0, |it| it.len() as u64) + CHUNK_COST
     }
 }
 
-/// The first of `bytes`, `most` of them at most; the others stay there. A part that is the smaller one is copied, so that it does not keep
-/// the others from going.
+/// Splits off the first of `bytes`, `most` of them at most. A part that is the smaller one is copied, so that it does not
+/// keep the others alive.
 #[must_use]
 pub fn part(bytes: &mut Bytes, most: u64) -> Bytes {
     let part = bytes.split_to(usize::try_from(most).map_or(bytes.len(), |it| it.min(bytes.len())));
     if part.len() < bytes.len() { Bytes::copy_from_slice(&part) } else { part }
 }
 
-/// What there is for a reader.
+/// The available bytes for a reader.
 enum NextBytes {
     /// Bytes to the end of a chunk.
     Here(Bytes),
@@ -179,14 +180,15 @@ enum NextBytes {
 }
 
 impl Store {
-    /// Joins the fetch in flight for `flight` (the hash of key and variant), or begins one. `primary` is the hash of
-    /// `key`, by which [`Store::remove`] finds it. One that began before a purge that may be about it is not joined.
+    /// Joins the fetch in flight for `flight` (the hash of key and variant), or starts one. `primary` is the hash of
+    /// `key`, by which [`Store::remove`] finds it. A fetch that started before a purge that may apply to it is not
+    /// joined.
     pub fn begin(&self, primary: KeyHash, flight: KeyHash, key: &[u8]) -> Begin {
         self.begin_beside(primary, flight, key, None)
     }
 
-    /// [`Store::begin`] of one that has waited long enough for the fetch that `waits` reads: where that is still the one that others
-    /// would join, another is begun beside it, which they join from now on.
+    /// [`Store::begin`] for a request that has waited long enough for the fetch of `waits`. Where that is still the fetch
+    /// that requests join, another is started in addition, and joined from now on.
     pub fn relieve(&self, primary: KeyHash, flight: KeyHash, key: &[u8], waits: &FillReader) -> Begin {
         self.begin_beside(primary, flight, key, Some(waits))
     }
@@ -217,7 +219,7 @@ impl Store {
         }
     }
 
-    /// Joins the fetch in flight for `flight` as [`Store::begin`] does, where there is one that may be joined; begins
+    /// Joins the fetch in flight for `flight` as [`Store::begin`] does, where there is one that may be joined; starts
     /// none.
     pub fn follow(&self, primary: KeyHash, flight: KeyHash, key: &[u8]) -> Option<FillReader> {
         let id = FillId { primary, flight: FetchNumber::Shared(flight) };
@@ -227,13 +229,13 @@ impl Store {
         Some(FillReader::new(fill, place))
     }
 
-    /// Whether RAM could not hold a response of `length` bytes, whatever else it holds.
+    /// Whether RAM could not hold a response of `length` bytes even without other content.
     #[must_use]
     pub fn is_outgrown_by(&self, length: u64) -> bool {
         !self.could_hold(length + BESIDE)
     }
 
-    /// Makes the fill's state know of one more reader, unless a purge forbids it. Called while nobody can remove it from
+    /// Adds one more reader to the fill's state, unless a purge forbids it. Called while the fill cannot be removed from
     /// the flights.
     fn join(&self, fill: &Fill, key: &[u8]) -> Option<ReaderRole> {
         let head = fill.state.lock().shared_head();
@@ -241,11 +243,12 @@ impl Store {
         may.then(|| fill.state.lock().join())
     }
 
-    /// A fill that nobody can join: for fetches that go alone. What was removed since `since`, which was asked before
-    /// the origin was, is not stored by it; a removal of a neighbour counts too, and costs a store at worst.
+    /// A fill that cannot be joined, for fetches that go alone. Its response is not stored if its key was removed since
+    /// `since`, which was read before the origin was asked. A removal of a neighbour counts too, and costs at worst a
+    /// store.
     pub fn begin_alone(&self, primary: KeyHash, key: &[u8], since: Removals) -> (FillWriter, FillReader) {
         let fill = self.flights.add_alone(primary, |id| Fill::new(self, id, key));
-        // A removal from here on finds the fill; one before has counted.
+        // A removal from here on finds the fill; an earlier one was counted.
         if self.removals(primary) != since {
             fill.detach();
         }
@@ -300,8 +303,8 @@ impl Fill {
         self.detached.store(true, Relaxed);
     }
 
-    /// Changes the state and rings `bell`. The ledger has `ahead` for the change already; what the state then holds
-    /// less than that goes out of the ledger.
+    /// Changes the state and notifies `bell`. The ledger already has `ahead` for the change; the unused part leaves the
+    /// ledger again.
     fn change<T>(&self, ahead: u64, bell: &Notify, change: impl FnOnce(&mut FillState) -> T) -> T {
         let mut state = self.state.lock();
         let before = state.charged + ahead;
@@ -360,7 +363,7 @@ impl FillState {
         while self.join_last() {}
     }
 
-    /// Joins the last two chunks where both are copies and the last is not much the smaller: each byte is copied a
+    /// Joins the last two chunks where both are copies and the last is not much smaller: each byte is copied a
     /// logarithmic number of times.
     fn join_last(&mut self) -> bool {
         let Some(before) = self.chunks.len().checked_sub(2) else { return false };
@@ -377,7 +380,7 @@ impl FillState {
         true
     }
 
-    /// Lets go of the chunks that everybody has read, where nobody can come who has not.
+    /// Drops the chunks that all readers have read, where no reader can join that has not.
     fn let_go(&mut self) {
         if self.keeping == Keeping::Whole && self.end.is_none() {
             return;
@@ -389,12 +392,12 @@ impl FillState {
         self.let_spool_go();
     }
 
-    /// Bytes in RAM that somebody has yet to read, in whole chunks.
+    /// Bytes in RAM that a reader has yet to read, in whole chunks.
     fn held(&self) -> u64 {
         self.chunks.get(self.first_here()).map_or(0, |it| self.length - it.start)
     }
 
-    /// Whether more is to be fetched of a body that is not kept: for several readers there are the rules of `pace`.
+    /// Whether more is to be fetched of a body that is not kept; for several readers the rules of `pace` apply.
     fn wants(&self) -> bool {
         self.readers > 1
             || self.waiting > 0
@@ -417,7 +420,7 @@ impl FillState {
         }
     }
 
-    /// What follows `at`, to the end of a chunk.
+    /// The bytes after `at`, to the end of a chunk.
     fn read(&self, at: u64) -> NextBytes {
         let after = self.chunks.partition_point(|it| it.start <= at);
         let Some(chunk) = after.checked_sub(1).and_then(|it| self.chunks.get(it)) else {
@@ -445,13 +448,14 @@ pub struct FillWriter {
 }
 
 impl FillWriter {
-    /// The fetch fails, by what may be the doing of the request that was sent: this is the hash of its fields. Told before the head.
+    /// The fetch fails, perhaps because of its own request: this is the hash of that request's fields. Called before the
+    /// head.
     pub fn provoked_by(&self, request: KeyHash) {
         self.fill.state.lock().provoked_by = Some(request);
     }
 
-    /// Publishes the head. With `keep`, the whole body is kept for storing and late readers; without, only a
-    /// window of it, and nobody may join any more. What is not shared is never kept, and what is spent is joined by nobody.
+    /// Publishes the head. With `keep`, the whole body is kept for storing and late readers; without, only a window of
+    /// it, and no reader may join any more. A private response is never kept, and a spent one is not joined.
     pub fn head(&mut self, head: FillHead, keep: bool) {
         let keeps = keep && matches!(head, FillHead::Shared(_));
         if let FillHead::Shared(head) = &head {
@@ -468,7 +472,7 @@ impl FillWriter {
                 state.keeping = Keeping::Window;
             }
             if matches!(head, FillHead::Private(_)) {
-                // The body is for the leader only; nobody else counts, or is waited for.
+                // The body is for the leader only; no other reader counts, or is waited for.
                 (state.readers, state.doubted) = (usize::from(state.leader), 0);
                 state.positions = (0..state.readers).map(|_| (0, 1)).collect();
             }
@@ -476,11 +480,11 @@ impl FillWriter {
         });
     }
 
-    /// Waits until more of the body is to be fetched. Of one that is not kept no more is than its lone reader lets lie here
-    /// ([`FillReader::may_lie`]), so that a client which takes nothing holds up its origin, and not memory.
+    /// Waits until more of the body is to be fetched. For a body that is not kept, its only reader sets how much may be
+    /// buffered here ([`FillReader::may_lie`]): a client that takes nothing stops its origin, and does not fill memory.
     ///
     /// # Errors
-    /// Nobody reads and nothing is kept: stop fetching.
+    /// There is no reader and nothing is kept: stop fetching.
     pub async fn wanted(&self) -> Result<(), Abandoned> {
         loop {
             let drained = self.fill.drained.notified();
@@ -496,15 +500,15 @@ impl FillWriter {
         }
     }
 
-    /// Adds bytes. Waits while a fill that is not kept is a window ahead of its slowest reader; one for whom others have
-    /// waited long enough is cut. A kept fill that outgrows `max_object` or the budget, or whose key was removed,
-    /// stops being kept and goes on as a window.
+    /// Adds bytes. A fill that is not kept waits here while it is a window ahead of its slowest reader; a reader for
+    /// which others have waited long enough is cut. A kept fill that exceeds `max_object` or the budget, or whose key was
+    /// removed, is no longer kept and continues as a window.
     ///
-    /// Slices below 4 KiB are copied, so that they do not keep a large buffer; pass larger ones as they were read.
+    /// Slices below 4 KiB are copied, so that they do not keep a large buffer alive; pass larger ones as they were read.
     /// If this future is dropped, the bytes were not added.
     ///
     /// # Errors
-    /// Nobody reads and nothing is kept, or those who read are cut off: stop fetching.
+    /// There is no reader and nothing is kept, or the readers are cut off: stop fetching.
     pub async fn push(&mut self, bytes: Bytes, max_object: u64) -> Result<(), Abandoned> {
         if bytes.is_empty() {
             return Ok(());
@@ -518,7 +522,7 @@ impl FillWriter {
         Ok(())
     }
 
-    /// Whether `more` bytes can be kept too; enters `cost` in the ledger then.
+    /// Whether `more` bytes can be kept, too; if so, enters `cost` in the ledger.
     fn keeps(&self, more: u64, cost: u64, max_object: u64) -> bool {
         let fill = &*self.fill;
         let (keeping, length) = {
@@ -530,7 +534,7 @@ impl FillWriter {
         }
         let counters = &fill.store.counters;
         if fill.detached.load(Relaxed) {
-            // What was removed need not be held, only passed on.
+            // A removed response need not be held, only passed on.
         } else if length > max_object {
             counters.cache_object_too_large.add_shared(1);
         } else if length <= fill.store.ledger.most_for_one() && fill.store.reserve(cost).is_ok() {
@@ -541,12 +545,12 @@ impl FillWriter {
         false
     }
 
-    /// From here on only a window is held.
+    /// Holds only a window from here on.
     fn keep_no_more(&self) {
         if self.fill.state.lock().keeping == Keeping::Window {
             return;
         }
-        // First no request can join any more, then the beginning is released.
+        // First joining becomes impossible, then the beginning is released.
         self.fill.store.flights.leave(&self.fill);
         self.fill.change(0, &self.fill.arrived, |state| {
             state.keeping = Keeping::Window;
@@ -554,7 +558,7 @@ impl FillWriter {
         });
     }
 
-    /// Whether the body is still kept whole, and nothing removed the key meanwhile: it may be stored.
+    /// Whether the body is still kept whole, and the key was not removed meanwhile: it may be stored.
     #[must_use]
     pub fn may_store(&self) -> bool {
         let state = self.fill.state.lock();
@@ -562,8 +566,8 @@ impl FillWriter {
         shared && state.keeping == Keeping::Whole && !self.fill.detached.load(Relaxed)
     }
 
-    /// Stores what this fill brought under its key, as [`Store::insert`]; unless the key was removed since it began,
-    /// or purged since its response was born, even if only while this runs.
+    /// Stores the fill's response under its key, as [`Store::insert`]; unless the key was removed since the fill started,
+    /// or purged since the response was born, even if only during this call.
     ///
     /// # Errors
     /// It was removed or purged, or no room could be made.
@@ -572,8 +576,8 @@ impl FillWriter {
         store.insert_unless(id.primary, key, stored, max_variants, || !self.may_store())
     }
 
-    /// Stores what a tier below had under this fill's key, as [`FillWriter::insert`]; no head was published for it,
-    /// and no body passed through here.
+    /// Stores a lower tier's response under this fill's key, as [`FillWriter::insert`]; no head was published for it, and
+    /// no body passed through here.
     ///
     /// # Errors
     /// It was removed, or no room could be made.
@@ -582,21 +586,21 @@ impl FillWriter {
         store.insert_unless(id.primary, key, stored, max_variants, || detached.load(Relaxed))
     }
 
-    /// Whether the key was removed since this fill began: what it found or brings is old then.
+    /// Whether the key was removed since this fill started: then its response is outdated.
     #[must_use]
     pub fn was_removed(&self) -> bool {
         self.fill.detached.load(Relaxed)
     }
 
-    /// Whether this body is too large for RAM, as far as is known: `more` bytes are about to come, and it is `known` to
-    /// have so many.
+    /// Whether this body is too large for RAM, as far as known: `more` bytes are about to arrive, and `known` is its
+    /// length if announced.
     #[must_use]
     pub fn outgrows_ram(&self, more: u64, known: Option<u64>) -> bool {
         let length = (self.fill.state.lock().length + more).max(known.unwrap_or(0));
         self.fill.store.is_outgrown_by(length)
     }
 
-    /// Knows of removals after this writer has finished.
+    /// Tracks removals after this writer has finished.
     #[must_use]
     pub fn watch(&self) -> RemovalWatch {
         RemovalWatch(self.fill.clone())
@@ -608,13 +612,13 @@ impl FillWriter {
         self.fill.state.lock().chunks.iter().filter_map(Chunk::bytes).cloned().collect()
     }
 
-    /// Readers now.
+    /// The number of readers.
     #[must_use]
     pub fn readers(&self) -> usize {
         self.fill.state.lock().readers
     }
 
-    /// Ends the fill. Call after the response is in the store, so that no request falls between.
+    /// Ends the fill. Call after the response is in the store, so that no request misses both.
     pub fn finish(mut self, end: FillEnd) {
         self.end(end);
     }
@@ -638,11 +642,11 @@ impl Drop for FillWriter {
     }
 }
 
-/// What was removed since a fill began, whether others still find the fill or not.
+/// The removals since a fill started, whether it can still be found or not.
 pub struct RemovalWatch(Arc<Fill>);
 
 impl RemovalWatch {
-    /// Whether the key was removed since, or a neighbour of it.
+    /// Whether the key, or a neighbour of it, was removed since.
     #[must_use]
     pub fn was_removed(&self) -> bool {
         let Fill { detached, since, store, id, .. } = &*self.0;
@@ -650,7 +654,7 @@ impl RemovalWatch {
     }
 }
 
-/// Nobody reads and nothing is kept.
+/// There is no reader and nothing is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Abandoned;
 

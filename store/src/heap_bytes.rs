@@ -1,4 +1,4 @@
-//! Small bodies: bytes on the heap, in one block with the count of those that share it.
+//! Small bodies: bytes on the heap, in one block with their reference count.
 
 use crate::memory_budget::on_heap;
 use bytes::Bytes;
@@ -6,15 +6,15 @@ use std::borrow::Borrow;
 use std::ops::Deref;
 use triomphe::ThinArc;
 
-/// What the block has beside the bytes: their count, and that of those that share it.
+/// The block's overhead: the number of bytes, and the reference count.
 const COUNTS: usize = 2 * size_of::<usize>();
 
-/// Bytes in one block with the count of those that share it.
+/// Bytes in one block with their reference count.
 #[derive(Clone)]
 pub struct HeapBytes(ThinArc<(), u8>);
 
 impl HeapBytes {
-    /// A copy of all of these together.
+    /// A copy of all chunks together.
     pub(crate) fn of(chunks: &[impl Borrow<[u8]>]) -> Self {
         let mut some = chunks.iter().map(Borrow::borrow).filter(|it| !it.is_empty());
         let all = |bytes: &[u8]| Self(ThinArc::from_header_and_slice((), bytes));
@@ -24,17 +24,17 @@ impl HeapBytes {
         }
     }
 
-    /// What they take.
+    /// Their heap bytes.
     pub(crate) fn cost(&self) -> u64 {
         on_heap(self.len() + COUNTS)
     }
 
-    /// Whether these are the very bytes of `other`, not others like them.
+    /// Whether these are the same bytes in the same place as `other`'s.
     pub(crate) fn is_at(&self, other: &Self) -> bool {
         std::ptr::eq(&raw const *self.0, &raw const *other.0)
     }
 
-    /// The same bytes, for those that take any: allocates.
+    /// The same bytes as [`Bytes`]; allocates.
     #[must_use]
     pub fn bytes(&self) -> Bytes {
         Bytes::from_owner(Lent(self.clone()))

@@ -1,5 +1,5 @@
-//! Hit-for-miss: keys whose answers are known not to be shared, for a while, so that nobody waits for another's. What is
-//! remembered goes with what it is about: a purge that names the key ends it.
+//! Hit-for-miss: keys whose answers are known not to be shared for a while, so that requests do not wait for each other.
+//! A purge that names the key ends the memory.
 
 use crate::purges::Seq;
 use crate::ram::{KeyHash, Lookup, Store};
@@ -7,7 +7,7 @@ use larder_stdx::as_is::AsIs;
 use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasherDefault;
 
-/// What one remembered hit-for-miss costs.
+/// The cost of one remembered key.
 pub(crate) const MISS_COST: u64 = 96;
 
 /// The misses of one shard.
@@ -18,11 +18,11 @@ pub(crate) struct HitForMissTable {
     most: usize,
 }
 
-/// That an answer was not shared.
+/// A remembered answer that was not shared.
 #[derive(Clone, Copy)]
 struct HitForMiss {
     until: u64,
-    /// The last purge in force when it was asked for.
+    /// The last purge in force when it was requested.
     born: Seq,
 }
 
@@ -32,9 +32,9 @@ enum Remembered {
 }
 
 impl Store {
-    /// Remembers until `until` (milliseconds of the clock that [`Store::lookup`] is told) that answers under a key are not
-    /// shared, as one tells that was asked for when `born` was the last purge. Bounded: the memory that is longest there is
-    /// forgotten first.
+    /// Remembers until `until` (milliseconds of the clock of [`Store::lookup`]) that answers under a key are not shared.
+    /// The answer that showed it was requested when `born` was the last purge. Bounded: the oldest memory is dropped
+    /// first.
     pub fn remember_miss(&self, hash: KeyHash, born: Seq, until: u64) {
         match self.shard(hash).write().misses.remember(hash, HitForMiss { until, born }) {
             Remembered::OneMore => self.ledger.charge(MISS_COST),
@@ -42,8 +42,8 @@ impl Store {
         }
     }
 
-    /// What is known of a key under which nothing is stored. A miss is remembered of its hash only: two keys of one hash
-    /// would go alone, no more.
+    /// The state of a key without stored responses. Only the hash is remembered: two keys with the same hash would go
+    /// alone, nothing more.
     pub(crate) fn look_for_miss(
         &self,
         misses: &HitForMissTable,
@@ -59,12 +59,12 @@ impl Store {
 }
 
 impl HitForMissTable {
-    /// None yet, and never more than `most`.
+    /// An empty table of at most `most` keys.
     pub fn new(most: usize) -> Self {
         Self { most, ..Self::default() }
     }
 
-    /// What they take.
+    /// Its cost.
     pub fn cost(&self) -> u64 {
         self.known.len() as u64 * MISS_COST
     }
@@ -90,7 +90,7 @@ impl HitForMissTable {
         Remembered::InPlace
     }
 
-    /// Forgets a key; says whether it was known.
+    /// Removes a key; returns whether it was there.
     pub fn forget(&mut self, hash: KeyHash) -> bool {
         if self.known.is_empty() || self.known.remove(&hash.0).is_none() {
             return false;

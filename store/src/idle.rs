@@ -1,8 +1,8 @@
-//! Letting go of what nobody has asked for in a while, so that a quiet process becomes small: a few shelves at a time, no
-//! lock held long. Off unless somebody calls it; who goes for want of room is in `s3fifo`.
+//! Eviction of entries that were not requested for a while, so that a quiet process becomes small: a few entries at a
+//! time, no lock held long. It only happens when called; `s3fifo` evicts for room.
 //!
-//! Time goes by ticks, of which `TICKS` make the time after which a shelf is idle. A use stores the tick where it is
-//! another than the last use's: a hot shelf is written once a tick.
+//! Time is counted in ticks; after `TICKS` of them without use an entry is idle. A use stores the tick only if it differs
+//! from the last use's: a hot entry is written once a tick.
 
 use crate::evicted::Evicted;
 use crate::ram::{KeyHash, PackedHash, Store};
@@ -10,16 +10,16 @@ use larder_stdx::clock::WallTime;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// Ticks in the time after which a shelf is idle.
+/// Ticks after which an entry is idle.
 const TICKS: u8 = 8;
 
-/// Shelves that are taken out under one hold of the books.
+/// Entries that are removed under one lock of the books.
 const BATCH: usize = 32;
 
-/// How far it has come.
+/// The progress of idle eviction.
 #[derive(Default)]
 pub(crate) struct IdleProgress {
-    /// When the last tick was.
+    /// The time of the last tick.
     last: Option<WallTime>,
     walk: Option<IdleWalk>,
 }
@@ -27,30 +27,30 @@ pub(crate) struct IdleProgress {
 /// A walk over all shards.
 struct IdleWalk {
     shard: usize,
-    /// Of this shard, what was idle and is still there.
+    /// The idle entries of this shard that are still there.
     rest: Vec<PackedHash>,
-    /// How many it took out.
+    /// The number of removed entries.
     gone: usize,
 }
 
-/// What is left to do of a sweep, this or one of purges.
+/// The remaining work of a sweep, this or one of purges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Swept {
     /// More at once.
     More,
-    /// More, when the threads whose memory it is have freed what was taken out before: see `yards`.
+    /// More, after the owning threads have freed what was removed before: see `yards`.
     Waits,
     /// Nothing before the next tick.
     Nothing,
-    /// Nothing before the next tick; and what was evicted has left room that the allocator should give back.
+    /// Nothing before the next tick; the evictions have left room that the allocator should return.
     Room,
 }
 
 impl Store {
-    /// Evicts what was not used for `idle`, and in any case is gone an eighth later, `steps` times a few: for a timer,
-    /// some times a second. Time is the wall clock's; where that goes back, ticks wait.
+    /// Evicts entries that were not used for `idle`, at the latest an eighth later, in `steps` steps of a few entries:
+    /// for a timer, some times a second. Time is the wall clock's; if that goes back, ticks wait.
     pub fn sweep_idle(&self, idle: Duration, now: WallTime, steps: usize) -> Swept {
-        // Another thread is at it.
+        // Another thread is doing it.
         let Some(mut state) = self.idle.try_lock() else { return Swept::Nothing };
         if state.walk.is_none() {
             let last = *state.last.get_or_insert(now);
@@ -63,7 +63,7 @@ impl Store {
                 return Swept::Nothing;
             }
             state.last = Some(WallTime(last.0 + ticks * period));
-            // However much time has passed since the last look: what was used just before that is not idle yet.
+            // However much time has passed since the last call: an entry used just before that is not idle yet.
             let ticks = u8::try_from(ticks).unwrap_or(u8::MAX).min(TICKS);
             self.purges.tick_on(ticks);
             state.walk = Some(IdleWalk { shard: 0, rest: self.idle_of(0), gone: 0 });
@@ -84,14 +84,14 @@ impl Store {
         Swept::More
     }
 
-    /// Nothing is idle now, however long it lies: for a timer, in place of [`Store::sweep_idle`].
+    /// No entry becomes idle: for a timer, in place of [`Store::sweep_idle`].
     pub fn sweep_nothing_idle(&self) {
         if let Some(mut state) = self.idle.try_lock() {
             *state = IdleProgress::default();
         }
     }
 
-    /// One step; says whether there is another.
+    /// One step; returns whether there is another.
     fn idle_step(&self, walk: &mut IdleWalk) -> bool {
         if walk.rest.is_empty() {
             self.fit(walk.shard);
@@ -112,14 +112,14 @@ impl Store {
         true
     }
 
-    /// The hashes of what is idle in a shard.
+    /// The hashes of the idle entries in a shard.
     fn idle_of(&self, shard: usize) -> Vec<PackedHash> {
         let tick = self.purges.tick();
         let shard = self.shards[shard].read();
         shard.slots.iter().filter(|it| is_idle(it.1.used.load(Relaxed), tick)).map(|it| *it.0).collect()
     }
 
-    /// Takes out those of these that are still idle.
+    /// Removes those of these entries that are still idle.
     fn evict_idle(&self, these: impl Iterator<Item = PackedHash>) -> Vec<Evicted> {
         let mut books = self.books.lock();
         let tick = self.purges.tick();

@@ -1,5 +1,5 @@
-//! Which fetches are in flight, so that a request can join one and a removal can reach all of its key. What a
-//! fetch carries is in `fill`.
+//! The fetches in flight, so that a request can join one and a removal can reach all of its key. `fill` has their
+//! content.
 
 use crate::fill::Fill;
 use crate::ram::KeyHash;
@@ -11,22 +11,22 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 /// Stripes of the map: a power of two.
 const STRIPES: usize = 64;
 
-/// Names a fill: the hash of its primary key, then which of its fetches.
+/// The identity of a fill: the hash of its primary key, and the number of its fetch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct FillId {
     pub primary: KeyHash,
     pub flight: FetchNumber,
 }
 
-/// Which of a key's fetches.
+/// The number of a key's fetch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum FetchNumber {
-    /// The one for this variant, which others may join.
+    /// The one for this variant, which requests may join.
     Shared(KeyHash),
-    /// One that nobody joins.
+    /// One that cannot be joined.
     Alone(u64),
-    /// One that was shared and that nobody joins any more: it began before a purge, takes long, or brings what is stale already.
-    /// It counts as shared.
+    /// One that was shared and can no longer be joined: it started before a purge, takes long, or its response is stale
+    /// already. It counts as shared.
     Displaced(u64),
 }
 
@@ -40,13 +40,13 @@ pub(crate) struct InFlight {
     serial: AtomicU64,
 }
 
-/// What [`InFlight::join_or`] did.
+/// The result of [`InFlight::join_or`].
 pub(crate) enum Joined {
-    /// This one was there, and `join` was called on it under the lock, and said yes.
+    /// This one was there, and `join`, called under the lock, returned true.
     There(Arc<Fill>),
-    /// This one is there now.
+    /// This one was added.
     New(Arc<Fill>),
-    /// Neither: too many, or another key has the same hash.
+    /// Neither: too many fills, or another key has the same hash.
     Refused,
 }
 
@@ -61,8 +61,8 @@ impl InFlight {
         }
     }
 
-    /// Calls `join` on the fill that is there, or puts the one there that `make` makes. Where `join` says no, the one
-    /// that is there goes on beside the new one, and nobody joins it any more.
+    /// Calls `join` on the present fill, or adds the one that `make` returns. Where `join` returns false, the present
+    /// fill continues in addition to the new one, and can no longer be joined.
     pub fn join_or(
         &self,
         id: FillId,
@@ -89,13 +89,13 @@ impl InFlight {
         Joined::New(fill)
     }
 
-    /// Calls `join` on the fill that is there, and gives it where that says yes.
+    /// Calls `join` on the present fill, and returns it if that is true.
     pub fn join(&self, id: FillId, key: &[u8], join: impl FnOnce(&Fill) -> bool) -> Option<Arc<Fill>> {
         let stripe = self.stripe(id.primary).lock();
         stripe.get(&id).filter(|it| *it.key == *key && join(it)).cloned()
     }
 
-    /// Puts a fill there that nobody joins, under an id of its own.
+    /// Adds a fill that cannot be joined, under an id of its own.
     pub fn add_alone(&self, primary: KeyHash, make: impl FnOnce(FillId) -> Arc<Fill>) -> Arc<Fill> {
         let id = FillId { primary, flight: FetchNumber::Alone(self.serial.fetch_add(1, Relaxed)) };
         let fill = make(id);
@@ -103,8 +103,8 @@ impl InFlight {
         fill
     }
 
-    /// Nobody joins it any more, but a removal of its key reaches it until it leaves. Harmless where it has left already, and where
-    /// nobody could join it.
+    /// The fill can no longer be joined, but a removal of its key reaches it until it leaves. No effect where it has left
+    /// already, or could not be joined.
     pub fn displace(&self, fill: &Arc<Fill>) {
         if !matches!(fill.id.flight, FetchNumber::Shared(_)) {
             return;
@@ -122,12 +122,12 @@ impl InFlight {
         }
     }
 
-    /// Nobody joins it any more. Harmless where it has left already.
+    /// The fill can no longer be joined. No effect where it has left already.
     pub fn leave(&self, fill: &Arc<Fill>) {
         self.leave_if(fill, || true);
     }
 
-    /// [`InFlight::leave`] if `may` says so while nobody can join; says what it said.
+    /// [`InFlight::leave`] if `may`, called while no request can join, returns true; returns its result.
     pub fn leave_if(&self, fill: &Arc<Fill>, may: impl FnOnce() -> bool) -> bool {
         let mut stripe = self.stripe(fill.id.primary).lock();
         let may = may();
@@ -138,7 +138,7 @@ impl InFlight {
         may
     }
 
-    /// Takes out every fill of a key and marks it: what it brings is not stored.
+    /// Removes every fill of a key and marks it: its response is not stored.
     pub fn detach(&self, primary: KeyHash, key: &[u8]) {
         let first = FillId { primary, flight: FetchNumber::Shared(KeyHash(0)) };
         let last = FillId { primary, flight: FetchNumber::Displaced(u64::MAX) };
@@ -170,7 +170,7 @@ impl InFlight {
     }
 }
 
-/// Under which id a fill is there: its own, or another since it was displaced.
+/// The id under which a fill is listed: its own, or another since it was displaced.
 fn place_of(stripe: &BTreeMap<FillId, Arc<Fill>>, fill: &Arc<Fill>) -> Option<FillId> {
     if stripe.get(&fill.id).is_some_and(|it| Arc::ptr_eq(it, fill)) {
         return Some(fill.id);

@@ -1,5 +1,5 @@
-//! What is kept, and what is on its way in: the RAM tier, its arena, and the fills in flight.
-//! Whether something may be kept or used is decided in `semantics`; nothing here knows HTTP.
+//! The stored bytes and those on their way in: the RAM tier with its arena, the disk and fleet tiers, and the fills in
+//! flight. `semantics` decides what may be kept or used; this crate does not know HTTP.
 
 mod arena;
 pub mod deferred_free;

@@ -1,9 +1,9 @@
-//! What is stored, listed: searched, sorted, a page at a time. Every shard is walked under its shared lock, one after the
-//! other, and what sorting needs lies a step beside the index (`Facts`); nothing is sorted but the best
-//! of what was met. What is on the disk alone is in `disk::listing`; JSON is not here.
+//! Listing of stored responses: searched, sorted, one page at a time. Shards are walked one after the other under their
+//! shared lock, and the sort values are one step from the index (`Facts`); only the best entries so far are sorted.
+//! `disk::listing` lists the disk; this module has no JSON.
 //!
-//! A walk over a million keys waits for memory a million times, unless many are on their way at once: slots are taken
-//! `BATCH` at a time, and what will be needed of all of them is touched before any is looked at.
+//! A walk over a million keys would wait for memory a million times. Slots are therefore read `BATCH` at a time, and the
+//! data of a whole batch is requested from memory before any of it is used.
 
 mod pattern;
 
@@ -18,34 +18,34 @@ use std::hint::black_box;
 use std::ops::RangeInclusive;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Slots that are looked at together.
+/// Slots that are read together.
 const BATCH: usize = 64;
 
-/// So many keys are walked over by one thread; more, by two, where those leave two cores to hits, or one has nothing to do.
+/// Up to this many keys one thread walks; above, two do, where two cores remain for hits or one is idle.
 const ALONE: usize = 100_000;
 
-/// Cores from which on a walk takes two of them, whatever goes on.
+/// The number of cores from which a walk always uses two of them.
 const CORES: usize = 4;
 
-/// The most that one page has.
+/// The most entries of one page.
 pub const MOST: usize = 1000;
 
-/// What lies beside a shelf's key for listings, so that they do not go to its responses.
+/// Facts next to an entry's key, so that listings need not read its responses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ShelfFacts {
     /// Bytes of the bodies of all variants.
     bytes: u64,
-    /// When the newest was made by the origin, wall seconds.
+    /// When the origin made the newest, wall seconds.
     born: u32,
     /// Until when the newest is fresh.
     expires: u32,
-    /// Of the newest.
+    /// The newest one's status.
     status: u16,
-    /// A bit for each tag of any variant, which others share: what has none of a tag's has not the tag.
+    /// A bit for each tag of any variant; several tags share a bit. Without the bit an entry does not have the tag.
     tags: u32,
 }
 
-/// The bit of a tag; all of them for "every tag".
+/// The bit of a tag; all bits for "every tag".
 fn bit(tag: u64) -> u32 {
     if tag == tags::EVERY { u32::MAX } else { 1 << (tag >> 59) }
 }
@@ -66,54 +66,54 @@ impl ShelfFacts {
     }
 }
 
-/// By what a listing is sorted; what is equal there, by the hash of the key.
+/// The order of a listing; equal entries are ordered by the hash of the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListingSort {
     /// The key's bytes.
     Key,
     /// Bytes of the bodies of all variants.
     Size,
-    /// How long ago the origin made the newest variant.
+    /// The time since the origin made the newest variant.
     Age,
-    /// How often it was answered from RAM, all variants together.
+    /// The number of answers from RAM, all variants together.
     Hits,
     /// Until when the newest variant is fresh.
     Expires,
 }
 
-/// Which end comes first.
+/// The direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SortDirection {
     /// The smallest, the youngest, the one that expires first.
     Ascending,
-    /// The other end.
+    /// The reverse.
     Descending,
 }
 
 /// A query for a page of entries: of RAM, or with the sort orders and cursors of another tier.
 pub struct ListingQuery<Sort = ListingSort, Cursor = ListingCursor> {
-    /// Of which keys; `None` of all.
+    /// The keys; `None` for all.
     pub pattern: Option<Pattern>,
     /// With a variant that has this tag.
     pub tag: Option<String>,
     /// Whose newest variant has such a status.
     pub status: Option<RangeInclusive<u16>>,
-    /// By what.
+    /// The order.
     pub sort: Sort,
-    /// Which end first.
+    /// Its direction.
     pub order: SortDirection,
-    /// How many, [`MOST`] at most.
+    /// The number of entries, [`MOST`] at most.
     pub limit: usize,
-    /// Only what comes behind this.
+    /// Only entries after this.
     pub after: Option<Cursor>,
 }
 
-/// A place in a sorted listing: it means the same after anything was stored or removed.
+/// A place in a sorted listing, which stays valid after entries were stored or removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListingCursor {
-    /// What it was sorted by, where that is a number.
+    /// The sort value, where that is a number.
     pub rank: u64,
-    /// The key, where it was sorted by that.
+    /// The key, where that is the order.
     pub key: Box<[u8]>,
     /// The hash of the key.
     pub hash: KeyHash,
@@ -121,26 +121,26 @@ pub struct ListingCursor {
 
 /// A page of a listing.
 pub struct ListingPage {
-    /// Shelves that were met.
+    /// Entries that were visited.
     pub total: usize,
-    /// Of them, those that were asked for, on this page or another.
+    /// Matching entries among them, on this page or another.
     pub matched: usize,
     /// The page.
     pub listed: Vec<Listed>,
-    /// Behind what the next one begins; `None` where there is nothing more.
+    /// The place after which the next page begins; `None` at the end.
     pub next: Option<ListingCursor>,
 }
 
 /// One shelf of a page.
 pub struct Listed {
-    /// Names it in this process.
+    /// Its name in this process.
     pub hash: KeyHash,
-    /// What is there.
+    /// The entry.
     pub shelf: Entry,
     rank: u64,
 }
 
-/// What is compared.
+/// The compared values.
 #[derive(Clone, Copy)]
 struct Rank<'a> {
     number: u64,
@@ -150,8 +150,8 @@ struct Rank<'a> {
 
 impl Rank<'_> {
     fn cmp(&self, other: &Rank<'_>) -> Ordering {
-        // Where both are empty they are not compared: glibc's memcmp loads under a mask, and such a load from where no
-        // memory is, which is where an empty slice points to, takes 100 ns (AMD EPYC): more than the rest of the walk.
+        // Two empty keys are not compared: glibc's memcmp loads under a mask. From an empty slice's address, where no
+        // memory is, that takes 100 ns (AMD EPYC), more than the rest of the walk.
         let keys = || match (self.key, other.key) {
             ([], []) => Ordering::Equal,
             (one, other) => one.cmp(other),
@@ -176,11 +176,11 @@ fn rank(sort: ListingSort, number: u64, key: &[u8], hash: u128) -> Rank<'_> {
 }
 
 impl Store {
-    /// Lists what is in RAM. Takes some 20 to 120 ms of a core for a million keys, so it has a thread of its own, and from `ALONE`
-    /// keys on a second one on a large machine, or where a core is idle: never so many that a worker has to give its
-    /// core away. Hits go on meanwhile; what is stored waits for one shard at most, some 10 µs.
+    /// Lists the content of RAM. It takes about 20 to 120 ms of a core for a million keys, so it has a thread of its own.
+    /// From `ALONE` keys on it uses a second one on a large machine, or where a core is idle, but leaves every worker its
+    /// core. Hits continue meanwhile; a store waits for one shard at most, about 10 µs.
     ///
-    /// What does not change while page after page is asked for stands on exactly one of them.
+    /// An entry that does not change during paging is on exactly one page.
     #[must_use]
     pub fn list(&self, query: &ListingQuery) -> ListingPage {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -218,27 +218,27 @@ impl Store {
         })
     }
 
-    /// What is under a hash in RAM, as far as purges leave it; no use is noted.
+    /// The entry under a hash in RAM, without purged responses; no use is counted.
     #[must_use]
     pub fn inspect(&self, hash: KeyHash) -> Option<Entry> {
         self.purges.left_of(self.any_standing(hash)?)
     }
 }
 
-/// How many threads walk.
+/// The number of walking threads.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum WalkThreads {
     One,
     Two,
 }
 
-/// Whether fewer threads run than there are cores, this one among them; not where the system does not tell.
+/// Whether fewer threads run than there are cores, this one included; false where the system does not tell.
 fn is_one_idle(cores: usize) -> bool {
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     running(&load).is_some_and(|it| it < cores)
 }
 
-/// Threads that run or could, of all processes: of `0.20 0.18 0.12 1/80 11206` it is 1 (proc_loadavg(5)).
+/// Running and runnable threads of all processes: for `0.20 0.18 0.12 1/80 11206` it is 1 (proc_loadavg(5)).
 fn running(load: &str) -> Option<usize> {
     load.split_ascii_whitespace().nth(3)?.split_once('/')?.0.parse().ok()
 }
@@ -247,17 +247,17 @@ fn running(load: &str) -> Option<usize> {
 struct ShardWalk<'a> {
     store: &'a Store,
     query: &'a ListingQuery,
-    /// The last purge, where something may not have met it.
+    /// The last purge, if it may not have been applied to everything.
     unswept: Option<Seq>,
     tag: Option<u64>,
     limit: usize,
     total: usize,
     matched: usize,
-    /// Of those, how many come behind [`ListingQuery::after`].
+    /// The number of those after [`ListingQuery::after`].
     behind: usize,
-    /// The best of what was met, and what came since they were chosen.
+    /// The best entries so far, and those added since they were selected.
     best: Vec<Listed>,
-    /// Whether the best were chosen: the worst of them is the last of the page then, in its place.
+    /// Whether the best were selected: then the worst of them, the last of the page, is in its place.
     chosen: bool,
 }
 
@@ -317,11 +317,11 @@ impl<'a> ShardWalk<'a> {
         }
     }
 
-    /// Has what will be read of these brought from memory, all at the same time: nothing here waits for the one before. Those whose
-    /// facts say that they are not asked for are left out.
+    /// Loads the data of these entries from memory, all at the same time: no load waits for the one before. Entries that
+    /// do not match by their facts are left out.
     fn touch(&self, batch: &mut Vec<(PackedHash, &Entry)>) {
         let ListingQuery { sort, pattern, .. } = self.query;
-        // Both: they lie in two lines of the processor's cache.
+        // Both: they are in two cache lines.
         black_box(batch.iter().map(|it| it.1.hits()).fold(0, |a, b| a ^ b));
         black_box(batch.iter().map(|it| it.1.facts.bytes).fold(0, |a, b| a ^ b));
         batch.retain(|it| self.may_be_asked_for(&it.1.facts));
@@ -350,7 +350,7 @@ impl<'a> ShardWalk<'a> {
         }
     }
 
-    /// As far as the index knows.
+    /// As far as the index can tell.
     fn may_be_asked_for(&self, facts: &ShelfFacts) -> bool {
         self.query.status.as_ref().is_none_or(|it| it.contains(&facts.status))
             && self.tag.is_none_or(|it| facts.tags & bit(it) != 0)
@@ -363,7 +363,7 @@ impl<'a> ShardWalk<'a> {
             && self.tag.is_none_or(|it| has_tag(shelf, it))
     }
 
-    /// Whether purges leave anything of it.
+    /// Whether purges leave any of it.
     fn is_left(&self, shelf: &Entry, seq: Seq) -> bool {
         shelf.has_met(seq) || self.store.purges.left_of(shelf.clone()).is_some()
     }
@@ -373,7 +373,7 @@ impl<'a> ShardWalk<'a> {
             == if self.query.order == SortDirection::Ascending { Ordering::Less } else { Ordering::Greater }
     }
 
-    /// Lets go of what will not be on the page. Under no lock: it may be the last to hold it.
+    /// Drops entries that will not be on the page. Called without a lock: it may drop the last reference.
     fn keep_best(&mut self) {
         if self.best.len() < 2 * self.limit {
             return;
@@ -384,7 +384,7 @@ impl<'a> ShardWalk<'a> {
         self.chosen = true;
     }
 
-    /// Together with a walk over other shards.
+    /// Merged with a walk over other shards.
     fn with(mut self, other: Self) -> Self {
         self.total += other.total;
         self.matched += other.matched;
@@ -399,7 +399,7 @@ impl<'a> ShardWalk<'a> {
         best.sort_unstable_by(|a, b| compare(sort, order, a, b));
         best.truncate(limit);
         let next = best.last().filter(|_| self.behind > best.len()).map(|it| it.place(sort));
-        // What was purged since it was met is not shown.
+        // Entries purged since the visit are not shown.
         let left = |it: Listed| Some(Listed { shelf: store.purges.left_of(it.shelf)?, ..it });
         let listed = best.into_iter().filter_map(left).collect();
         ListingPage { total: self.total, matched: self.matched, listed, next }

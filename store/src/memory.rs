@@ -1,36 +1,36 @@
-//! What the RAM tier takes, by purpose: for the statistics. What of it there may be is in `ledger`.
+//! The memory of the RAM tier by purpose, for the statistics. `ledger` has the limit.
 
 use crate::memory_budget::BudgetCharge;
 pub use crate::memory_budget::on_heap;
 use crate::ram::{OverBudget, Store, Stored};
 
-/// Bytes of memory, each counted by itself.
+/// Bytes of memory, each counted once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StoreMemory {
-    /// Responses on the heap: heads, fields, keys, and bodies up to the heap line; with what the allocator's size classes
-    /// waste (see docs/decisions/0020).
+    /// Responses on the heap: heads, fields, keys, and bodies up to the heap line; with the waste of the allocator's size
+    /// classes (see docs/decisions/0020).
     pub responses: u64,
-    /// Pages of the arena, by the kernel's count: bodies above the heap line, of forms and overlays as well.
+    /// Pages of the arena, as the kernel counts them: bodies above the heap line, including those of forms and overlays.
     pub arena: u64,
-    /// The tables of the index and of the policy, at the size that they have.
+    /// The tables of the index and of the policy, at their current size.
     pub index: u64,
-    /// What those tables were handed out beyond that, and nobody has touched yet: it is not resident.
+    /// Memory allocated for those tables but not touched yet: it is not resident.
     pub untouched: u64,
-    /// Forms made of responses, without what of their bodies is in the arena.
+    /// Forms of responses, without the parts of their bodies in the arena.
     pub forms: u64,
-    /// Fetches in flight: what has come and is not stored yet.
+    /// Fetches in flight: bytes that have arrived and are not stored yet.
     pub fills: u64,
-    /// What codecs may take while they make forms: a bound. They take it in threads of their own.
+    /// The most that codecs may take while they make forms, in threads of their own.
     pub coders: u64,
-    /// Heap bodies that wait for them.
+    /// Heap bodies in the queue of the codecs.
     pub orders: u64,
 }
 
-/// Memory beside what is stored, which is in the store's books until this is dropped.
+/// Memory in addition to stored responses, which the store's ledger counts until this is dropped.
 pub struct Work(#[allow(dead_code, reason = "held, not read")] BudgetCharge);
 
 impl Store {
-    /// What the tier takes now.
+    /// The memory that the tier takes now.
     #[must_use]
     pub fn memory(&self) -> StoreMemory {
         let (index, untouched) = self.tables();
@@ -46,7 +46,7 @@ impl Store {
         }
     }
 
-    /// What of the bytes in use is on the heap of threads that serve: not in the arena, nor with codecs.
+    /// The heap bytes of serving threads: without the arena and the codecs.
     #[must_use]
     pub fn used_of_heap(&self) -> u64 {
         self.ledger.of_heap().saturating_sub(self.ledger.coders.get())
@@ -64,7 +64,7 @@ impl Store {
         Ok(Work(BudgetCharge::of(&self.ledger, bytes, |it| &it.coders)))
     }
 
-    /// Whether there could ever be room for `bytes` that a codec takes: half of the budget at most.
+    /// Whether `bytes` for a codec could ever fit: half of the budget at most.
     #[must_use]
     pub fn could_work(&self, bytes: u64) -> bool {
         bytes <= self.ledger.most_for_one() * 2
@@ -76,14 +76,14 @@ impl Store {
         Work(BudgetCharge::new(&self.ledger, bytes, |it| &it.orders))
     }
 
-    /// Enters a response that is on its way to another tier, and that RAM may let go of meanwhile: the next fill makes room for it. What of
-    /// it is in the arena is in the books as long as anybody has it.
+    /// Enters a response that is being written to another tier and that RAM may drop meanwhile: the next fill makes room
+    /// for it. The ledger counts its part in the arena for as long as it is referenced.
     #[must_use]
     pub(crate) fn note_leaving(&self, stored: &Stored) -> Work {
         Work(BudgetCharge::new(&self.ledger, stored.heap_cost(), |it| &it.fills))
     }
 
-    /// Makes room for a body of `bytes` that comes from another tier, until it has its place.
+    /// Makes room for a body of `bytes` from another tier, until it is stored.
     ///
     /// # Errors
     /// It is more than one object may take, or no room could be made.
@@ -95,8 +95,8 @@ impl Store {
         Ok(Work(BudgetCharge::of(&self.ledger, bytes, |it| &it.fills)))
     }
 
-    /// Whether a body of so many bytes might be kept. `false` is certain, as far as what is being sent and fetched now
-    /// stays where it is: the body is too large for one, or eviction of everything would not make room for it.
+    /// Whether a body of this size might be kept. `false` is certain, provided that current deliveries and fetches keep
+    /// their memory. Either the body is too large for one object, or evicting everything would not make room.
     #[must_use]
     pub fn has_room_for(&self, bytes: u64) -> bool {
         if bytes > self.ledger.most_for_one() {

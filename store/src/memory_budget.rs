@@ -1,31 +1,31 @@
-//! The budget's sum: how many bytes are in use, and what things really cost. Who has to go is not here.
+//! The sum of the budget: the bytes in use, and real costs. Other modules evict.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Bytes in use against a budget. Shared by everything that keeps bytes.
+/// Bytes in use against a budget. Shared by all owners of bytes.
 #[derive(Debug)]
 pub(crate) struct MemoryBudget {
     used: AtomicU64,
-    /// What of `used` is not on the heap.
+    /// The part of `used` that is not on the heap.
     arena: AtomicU64,
-    /// What of `used` are responses on the heap, forms, and fetches in flight: for the statistics.
+    /// The part of `used` for responses on the heap, forms, and fetches in flight: for the statistics.
     pub responses: BudgetShare,
     pub forms: BudgetShare,
     pub fills: BudgetShare,
-    /// Bodies and heads of what was evicted and is still to be written to disk, wherever they are.
+    /// Bodies and heads of evicted responses that are still to be written to disk, in any place.
     pub leaving: BudgetShare,
-    /// What codecs work with.
+    /// The memory of codecs.
     pub coders: BudgetShare,
-    /// What waits for them.
+    /// The memory of their queue.
     pub orders: BudgetShare,
-    /// What the process takes beyond what it may: see [`MemoryBudget::mind`].
+    /// The memory of the process beyond its limit: see [`MemoryBudget::mind`].
     beyond: AtomicU64,
     budget: u64,
 }
 
-/// Bytes that are in the ledger for one purpose.
+/// Bytes in the ledger for one purpose.
 #[derive(Debug, Default)]
 pub(crate) struct BudgetShare(AtomicU64);
 
@@ -53,21 +53,20 @@ impl MemoryBudget {
         Self { used, arena, responses, forms, fills, leaving, coders, orders, beyond, budget }
     }
 
-    /// Something of `bytes` that is in the ledger is in the arena now.
+    /// Of the bytes in the ledger, `bytes` are in the arena now.
     pub fn enter_arena(&self, bytes: u64) {
         self.arena.fetch_add(bytes, Relaxed);
     }
 
-    /// It has left the arena, and the ledger.
+    /// They have left the arena and the ledger.
     pub fn leave_arena(&self, bytes: u64) {
         self.arena.fetch_sub(bytes, Relaxed);
         self.release(bytes);
     }
 
-    /// Takes note that the process has `resident` bytes of memory of its own, where `outside` would be right beside
-    /// what is in the ledger. What is beyond, most of it pages that the allocator cannot give back, is missing from
-    /// the budget from now on: it grows by a 32nd of the budget at a time, and not above its half, for it may be
-    /// that eviction does not help.
+    /// Records that the process has `resident` bytes of memory of its own, where `outside` would be right in addition to
+    /// the ledger. The excess, mostly pages that the allocator cannot return, is subtracted from the budget from now on.
+    /// It grows by a 32nd of the budget at a time, up to half, since eviction may not help.
     pub fn mind(&self, resident: u64, outside: u64) {
         let heap = self.of_heap();
         let beyond = resident.saturating_sub(heap + outside + self.budget / 32);
@@ -84,7 +83,7 @@ impl MemoryBudget {
         debug_assert!(before >= bytes, "released {bytes} of {before}");
     }
 
-    /// Something that was entered as `entered` takes `now`.
+    /// An item entered with `entered` bytes takes `now`.
     pub fn settle(&self, entered: &mut u64, now: u64) {
         match now.cmp(entered) {
             Ordering::Greater => self.charge(now - *entered),
@@ -98,12 +97,12 @@ impl MemoryBudget {
         self.used.load(Relaxed)
     }
 
-    /// What of that is not in the arena.
+    /// The part of it outside the arena.
     pub fn of_heap(&self) -> u64 {
         self.used().saturating_sub(self.arena.load(Relaxed))
     }
 
-    /// What of the budget can be used now.
+    /// The part of the budget that can be used now.
     pub fn usable(&self) -> u64 {
         self.budget - self.beyond.load(Relaxed)
     }
@@ -113,13 +112,13 @@ impl MemoryBudget {
         self.missing_for(0)
     }
 
-    /// Bytes over the budget, were so many more in use.
+    /// Bytes over the budget if this number were added.
     pub fn missing_for(&self, bytes: u64) -> u64 {
         (self.used() + self.beyond.load(Relaxed) + bytes).saturating_sub(self.budget)
     }
 
-    /// Enters something that leaves RAM by way of the disk, `heap` bytes and `arena` bytes that are entered already: at
-    /// most a 16th of the budget does so at a time, since it makes no room before it is gone.
+    /// Enters a response that leaves RAM for the disk, with `heap` and `arena` bytes that are entered already. At most a
+    /// 16th of the budget does so at a time, since it frees no room before it is written.
     pub fn leave(self: &Arc<Self>, heap: u64, arena: u64) -> Option<LeavingBytes> {
         let size = heap + arena;
         let before = self.leaving.0.fetch_add(size, Relaxed);
@@ -134,18 +133,18 @@ impl MemoryBudget {
         })
     }
 
-    /// What may be in use.
+    /// The bytes that may be in use.
     pub fn budget(&self) -> u64 {
         self.budget
     }
 
-    /// The largest thing that is taken in: one object must not push out nearly everything else.
+    /// The largest object that is accepted: one object must not displace nearly everything.
     pub fn most_for_one(&self) -> u64 {
         self.budget / 4
     }
 }
 
-/// Something that leaves RAM by way of the disk, until it has.
+/// A response that leaves RAM for the disk, until it is written.
 #[derive(Debug)]
 pub(crate) struct LeavingBytes {
     _heap: BudgetCharge,
@@ -164,7 +163,7 @@ impl Drop for LeavingBytes {
 pub(crate) struct BudgetCharge {
     ledger: Arc<MemoryBudget>,
     bytes: u64,
-    /// What they are for.
+    /// Their purpose.
     of: fn(&MemoryBudget) -> &BudgetShare,
 }
 
@@ -193,11 +192,11 @@ impl Drop for BudgetCharge {
     }
 }
 
-/// What `bytes` in one block take on the heap: the size class that the allocator (mimalloc 2) has for them. Pages that
-/// are not full are not in it: they are the allocator's, and what of them is too much is seen by the ledger.
+/// The heap bytes of one block of `bytes`: the size class of the allocator (mimalloc 2). Pages that are not full are not
+/// included: they are the allocator's, and the ledger notices their excess.
 #[must_use]
 pub const fn on_heap(bytes: usize) -> u64 {
-    /// Above this a block has pages of its own (`MI_MEDIUM_OBJ_SIZE_MAX`).
+    /// A larger block has pages of its own (`MI_MEDIUM_OBJ_SIZE_MAX`).
     const OWN_PAGES: usize = 64 << 10;
     const WORD: usize = size_of::<usize>();
     let words = bytes.div_ceil(WORD);
@@ -211,7 +210,7 @@ pub const fn on_heap(bytes: usize) -> u64 {
     rounded as u64
 }
 
-/// What a block with pages of its own is rounded up to (`_mi_os_good_alloc_size`).
+/// The size to which a block with pages of its own is rounded up (`_mi_os_good_alloc_size`).
 const fn of_pages(bytes: usize) -> usize {
     const K: usize = 1 << 10;
     const M: usize = 1 << 20;

@@ -1,5 +1,5 @@
-//! Purges as rules: what was born before a rule and matches it is stale, doubted or gone, in whatever tier it lies
-//! and however far its fill has come. Nothing is walked when a rule is made; whoever meets a response asks.
+//! Purges as rules: a response that was born before a rule and matches it is stale, doubted or gone, in whatever tier it
+//! is and however far its fill has come. Making a rule walks over nothing; every access to a response checks the rules.
 
 mod apply;
 mod count;
@@ -15,25 +15,25 @@ use std::sync::Arc;
 /// The number of a purge on this node; each is one more than the one before.
 pub type Seq = u64;
 
-/// When a response was asked of the origin, as far as purges are concerned.
+/// When a response was requested from the origin, for purges.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Born {
-    /// The last purge that was in force on this node then.
+    /// The last purge in force on this node at that time.
     pub seq: Seq,
-    /// How far this node had followed the fleet's purge logs then.
+    /// How far this node had followed the fleet's purge logs at that time.
     pub log: Positions,
 }
 
-/// What purges look at, beside the key and the fields.
+/// The facts that purges compare, in addition to the key and the fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Marks {
     /// Hashes of its tags, sorted.
     pub tags: Box<[u64]>,
-    /// When it was asked of the origin.
+    /// When it was requested from the origin.
     pub born: Born,
 }
 
-/// How far each purge log was followed; shared by everything that is born between two purges.
+/// How far each purge log was followed; shared by all responses that are born between two purges.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Positions(Option<Arc<[Position]>>);
 
@@ -47,10 +47,10 @@ pub struct Position {
 }
 
 impl Position {
-    /// A place that nothing reaches: that of a purge while it is not yet known where it stands.
+    /// A position that is never reached: that of a purge whose position is not known yet.
     pub const NOWHERE: Position = Position { log: 0, entry: u64::MAX };
 
-    /// What is known by a node that follows no log yet. Logs have names above zero.
+    /// The position of a node that follows no log yet. Logs have names above zero.
     pub const NOTHING: Position = Position { log: 0, entry: 0 };
 }
 
@@ -58,13 +58,13 @@ impl Positions {
     /// Nothing is known.
     pub const NONE: Positions = Positions(None);
 
-    /// The positions given; none of them is "nothing is known".
+    /// These positions; an empty list means that nothing is known.
     #[must_use]
     pub fn new(positions: &[Position]) -> Self {
         Self((!positions.is_empty()).then(|| positions.into()))
     }
 
-    /// Whether one of these places was reached.
+    /// Whether one of these positions was reached.
     #[must_use]
     pub fn knows(&self, any: &[Position]) -> bool {
         let own = self.as_slice();
@@ -78,27 +78,27 @@ impl Positions {
     }
 }
 
-/// What a purge is about.
+/// The responses that a purge applies to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PurgeScope {
-    /// One key: it alone, or with what its recipe adds after a space.
+    /// One key: exactly, or followed by a space and its recipe's additions.
     Url(Box<[u8]>),
-    /// Every key that begins so.
+    /// Every key with this prefix.
     Prefix(Box<[u8]>),
     /// Everything with this tag.
     Tag(Box<str>),
-    /// Everything that this is true of.
+    /// Every response for which this is true.
     Where(Expression),
     /// Everything.
     All,
 }
 
-/// What becomes of what is purged.
+/// The effect of a purge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Strength {
-    /// Stale from now on: used as a stale response may be.
+    /// Stale from now on, and used like any stale response.
     Soft,
-    /// Never used again before the origin has said that it holds.
+    /// Not used again before the origin has confirmed it.
     Validate,
     /// Gone.
     Hard,
@@ -107,12 +107,12 @@ pub enum Strength {
 /// One purge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PurgeRule {
-    /// What it is about.
+    /// The responses it applies to.
     pub scope: PurgeScope,
-    /// What becomes of that.
+    /// Its effect on them.
     pub strength: Strength,
-    /// Where it stands in the fleet's logs: what was born at or after one of these knows of it. Empty for a purge of
-    /// this node alone.
+    /// Its positions in the fleet's logs: a response that was born at or after one of these knows of it. Empty for a
+    /// purge of this node alone.
     pub positions: Vec<Position>,
 }
 

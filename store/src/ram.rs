@@ -1,9 +1,9 @@
-//! The RAM tier: shelves under a 128-bit hash, S3-FIFO over all, a budget in bytes. What a shelf is, is in
-//! `shelf`; who goes first, in `s3fifo`; fetches in flight, in `fill`.
+//! The RAM tier: entries under a 128-bit hash, S3-FIFO over all, a budget in bytes. `entry` defines entries, `s3fifo` the
+//! eviction order, and `fill` the fetches in flight.
 //!
-//! Two kinds of lock. Each shard of the index has a shared one: a hit takes it for reading, clones one `Arc`, and
-//! is done. Everything that changes the store holds the *books* first and a shard's write lock within, so that
-//! index, policy and detached fills never disagree. Order: books, shard, flights, fill. Nothing is freed under a lock.
+//! Two kinds of lock. Each shard of the index has a shared one: a hit takes it for reading, clones one `Arc`, and is
+//! done. Every change of the store takes the *books* first and a shard's write lock within, so that index, policy and
+//! detached fills never disagree. Order: books, shard, flights, fill. Nothing is freed under a lock.
 
 use crate::arena::Arena;
 use crate::deferred_free::DeferredFree;
@@ -38,48 +38,49 @@ pub use crate::entry::{
     DiskOffer, Entry, Exchanged, FleetCopy, Stored, StoredArc, StoredBody, UncommonParts, Variants,
 };
 
-/// Bytes of the budget for which there is one shard of the index: so few that a walk over one, which keeps writers of
-/// the shard waiting and hits behind them, is over in some 50 us (`listing`).
+/// Bytes of the budget per shard of the index: small enough that a walk over one shard ends within about 50 µs
+/// (`listing`). It keeps writers of the shard, and hits after them, waiting.
 const BUDGET_OF_SHARD: u64 = 1 << 20;
 
-/// Shards of the index: a power of two, for this budget.
+/// The number of shards for this budget: a power of two.
 fn shards(budget: u64) -> usize {
     usize::try_from(budget / BUDGET_OF_SHARD).unwrap_or(usize::MAX).clamp(64, 8192).next_power_of_two()
 }
 
-/// How many counts of removals there are: see [`Store::removals`]. Answers that may not be stored count, and a neighbour's costs a store.
+/// The number of removal counts: see [`Store::removals`]. Answers that may not be stored count, too; a neighbour's
+/// removal costs a store.
 const REMOVALS: usize = 1 << 14;
 
-/// What one more shelf may need of room in the index and the policy; what those really take is counted as they grow.
+/// The room that one more entry may need in the index and the policy; their real size is counted as they grow.
 const SLOT_COST: u64 = 128;
 
-/// So many bytes come in between two looks at the process's memory: a look is 3 µs, and fills that come faster than
-/// any timer are what makes an allocator grow.
+/// Bytes that arrive between two checks of the process's memory. A check takes 3 µs, and an allocator grows most by fills
+/// that arrive faster than any timer.
 const MIND_EACH: u64 = 512 << 10;
 
-/// Memory that the process may take for other things than the store before the store has to make room: added to what
-/// it took when the store was made.
+/// Memory that the process may take outside the store before the store has to make room: added to its memory when the
+/// store was made.
 pub const OUTSIDE: u64 = 16 << 20;
 
-/// What of that each worker adds: pages of each size class, which a thread keeps. The stated base (docs/decisions/0020) has two
-/// mebibytes more for each, and four for all, which is what comes between two looks.
+/// The addition for each worker: pages of each size class, which a thread keeps. The documented base
+/// (docs/decisions/0020) has 2 MiB more per worker, and 4 MiB for all, the growth between two checks.
 pub const OUTSIDE_OF_A_WORKER: u64 = 6 << 20;
 
-/// Shelves that are evicted under one hold of the books.
+/// Entries that are evicted under one lock of the books.
 const BATCH: usize = 32;
 
-/// Size and shape of the RAM tier.
+/// The size and layout of the RAM tier.
 #[derive(Clone, Copy, Debug)]
 pub struct RamSettings {
-    /// Bytes that everything kept and everything in flight may take, metadata included.
+    /// The most bytes of everything kept and in flight, metadata included.
     pub budget: u64,
-    /// Bodies above this many bytes live in the arena; others on the heap. 16 KiB was measured best.
+    /// Bodies above this many bytes are in the arena, smaller ones on the heap. 16 KiB was measured best.
     pub heap_line: usize,
-    /// Fetches in flight that may be shared.
+    /// The most shared fetches in flight.
     pub fills: usize,
 }
 
-/// A moment, as far as removals are concerned.
+/// A moment, as a count of removals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Removals(pub(crate) u64);
 
@@ -98,7 +99,7 @@ impl KeyHash {
     }
 }
 
-/// A [`KeyHash`] that is aligned as a word is, where there is one for each shelf.
+/// A [`KeyHash`] with word alignment, for use in every entry.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PackedHash {
     low: u64,
@@ -117,17 +118,17 @@ impl Hash for PackedHash {
     }
 }
 
-/// What a lookup found.
+/// The result of a lookup.
 pub enum Lookup {
     /// Responses under this key.
     Shelf(Entry),
-    /// Nothing, and answers are known not to be shared: do not wait for each other.
+    /// None, and answers are known not to be shared: requests must not wait for each other.
     HitForMiss,
-    /// Nothing.
+    /// None.
     Nothing,
 }
 
-/// The budget has no room and nothing that could be evicted.
+/// The budget has no room, and no entry that could be evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OverBudget;
 
@@ -136,7 +137,7 @@ pub struct OverBudget;
 pub enum NotStored {
     /// The key was removed after this fill began, or the body is no longer kept whole.
     Removed,
-    /// Another answer came after this one was asked for: neither is kept, since the origin may have made either later.
+    /// Another answer arrived after this one was requested: neither is kept, since their order at the origin is unknown.
     Overtaken,
     /// No room could be made.
     OverBudget,
@@ -154,24 +155,24 @@ pub struct Store {
     pub(crate) secret: Box<[u8; 192]>,
     heap_line: usize,
     outside: AtomicU64,
-    /// Bytes that were ever taken in, to look at the process's memory once for each [`MIND_EACH`].
+    /// Bytes added so far, for checking the process's memory once per [`MIND_EACH`].
     taken_in: AtomicU64,
     pub(crate) books: Mutex<ShardBooks>,
     pub(crate) purges: Purges,
     pub(crate) arena: Arc<Arena>,
     pub(crate) ledger: Arc<MemoryBudget>,
     pub(crate) flights: InFlight,
-    /// What the heads of many responses share.
+    /// The common parts of many responses' heads.
     pub(crate) heads: Templates,
     pub(crate) formed: EncodedResponses,
     pub(crate) idle: Mutex<IdleProgress>,
     pub(crate) yards: DeferredFree,
-    /// How often something was removed, by shard of the key: see [`Store::removals`].
+    /// The number of removals, by place of the key: see [`Store::removals`].
     pub(crate) removed: Box<[AtomicU64]>,
     pub(crate) counters: Arc<Counters>,
-    /// Where what is evicted goes.
+    /// The disk tier for evicted responses.
     pub(crate) below: OnceLock<Weak<DiskTier>>,
-    /// Where bytes wait that are not kept, for readers who are too slow for the others.
+    /// The spool for bytes of bodies that are not kept, for slow readers.
     pub(crate) spool: OnceLock<Arc<Spool>>,
     pub(crate) me: Weak<Store>,
 }
@@ -180,7 +181,7 @@ pub struct Store {
 pub(crate) struct RamShard {
     pub(crate) slots: HashMap<PackedHash, Entry, BuildHasherDefault<AsIs>>,
     pub(crate) misses: HitForMissTable,
-    /// What the ledger has for the table.
+    /// The ledger's entry for the table.
     footprint: u64,
 }
 
@@ -188,10 +189,10 @@ impl Store {
     /// An empty store.
     ///
     /// # Errors
-    /// The kernel gives no memfd.
+    /// No memfd could be created.
     pub fn new(settings: RamSettings, counters: Arc<Counters>) -> std::io::Result<Arc<Store>> {
         let mut secret = Box::new([0; 192]);
-        // 256 bytes and less come whole (getrandom(2)).
+        // Up to 256 bytes come completely (getrandom(2)).
         rustix::rand::getrandom(&mut secret[..], rustix::rand::GetRandomFlags::empty())?;
         let ledger = Arc::new(MemoryBudget::new(settings.budget));
         let arena = Arena::new(settings.budget, ledger.clone())?;
@@ -232,9 +233,9 @@ impl Store {
         KeyHash(xxh3_128_with_secret(key, &self.secret[..]))
     }
 
-    /// Looks a key up, under a shared lock, and notes the use for S3-FIFO. What was purged since it was last met is
-    /// treated so first, and so is what is not trusted now. `now` is for the memory of hit-for-miss alone: milliseconds of
-    /// the clock by which [`Store::remember_miss`] was told until when.
+    /// Looks up a key under a shared lock, and counts the use for S3-FIFO. Purges since the last check are applied first,
+    /// and untrusted responses are treated as such. `now` is only for hit-for-miss: milliseconds of the clock used for
+    /// [`Store::remember_miss`].
     #[must_use]
     pub fn lookup(&self, hash: KeyHash, key: &[u8], now: u64) -> Lookup {
         let shard = self.shard(hash).read();
@@ -252,14 +253,14 @@ impl Store {
         }
     }
 
-    /// Notes that a request was answered with what is under this key, where it was looked up some time ago.
+    /// Counts an answer from this key's entry, where the lookup was some time ago.
     pub fn note_hit(&self, hash: KeyHash, key: &[u8]) {
         if let Some(shelf) = self.standing(hash, key) {
             shelf.note_hit();
         }
     }
 
-    /// Makes a body out of chunks, on the heap or in the arena. Evicts as needed.
+    /// Makes a body from chunks, on the heap or in the arena. Evicts as needed.
     ///
     /// # Errors
     /// No room could be made, or the body alone exceeds a quarter of the budget.
@@ -276,11 +277,11 @@ impl Store {
         self.arena.write(chunks, length).map(|it| StoredBody::Arena(Box::new(it))).map_err(|_| OverBudget)
     }
 
-    /// Makes a body of `length` bytes, which `read` brings one piece after another; on the way there is never more of it on the heap
-    /// than of a body that stays there. Evicts as needed.
+    /// Makes a body of `length` bytes, which `read` delivers piece by piece; it never needs more heap meanwhile than a
+    /// body that stays there. Evicts as needed.
     ///
     /// # Errors
-    /// As of [`Store::make_body`], or `read` says so.
+    /// As of [`Store::make_body`], or by `read`.
     pub(crate) fn make_body_of(
         &self,
         length: u64,
@@ -300,23 +301,23 @@ impl Store {
         Ok(StoredBody::Arena(Box::new(slice)))
     }
 
-    /// Whether RAM could hold a body of this length, if there were room: a quarter of the budget at most.
+    /// Whether RAM could hold a body of this length, given room: a quarter of the budget at most.
     #[must_use]
     pub fn could_hold(&self, length: u64) -> bool {
         length <= self.heap_line as u64 || self.arena.cost(length) <= self.ledger.most_for_one()
     }
 
-    /// A response as it is kept in RAM: its head in both forms, without what many have in common.
+    /// A response as RAM keeps it: its head in both forms, without the parts shared by many.
     #[must_use]
     pub fn keep(&self, mut stored: Stored) -> StoredArc {
         stored.head = self.heads.keep(stored.head);
         StoredArc::new(stored)
     }
 
-    /// Puts a response on its shelf, in place of the variant with the same variant key. Evicts as needed;
-    /// one variant goes where there are more than `max_variants`: the oldest that was not asked for lately.
+    /// Adds a response to its entry, in place of the variant with the same variant key. Evicts as needed; with more than
+    /// `max_variants` one variant is dropped: the oldest that was not used recently.
     ///
-    /// For what a fill brought use [`crate::FillWriter::insert`], which minds removals meanwhile.
+    /// For a fill's response use [`crate::FillWriter::insert`], which takes removals meanwhile into account.
     ///
     /// # Errors
     /// No room could be made.
@@ -330,7 +331,7 @@ impl Store {
         self.insert_unless(hash, key, stored, max_variants, || false).map_err(|_| OverBudget)
     }
 
-    /// [`Store::insert`], unless `too_late` says so while nothing can be removed.
+    /// [`Store::insert`], unless `too_late`, called while no removal can occur, returns true.
     pub(crate) fn insert_unless(
         &self,
         hash: KeyHash,
@@ -359,10 +360,10 @@ impl Store {
             return Err(NotStored::Overtaken);
         }
         if verdict != PurgeVerdict::Keep {
-            // What stands there may be purged, and not met since.
+            // The present entry may be purged, and not have been checked since.
             standing = standing.and_then(|it| self.purges.left_of(it));
             if standing.as_ref().is_some_and(|it| it.has_newer(&stored)) {
-                // Asked for before a purge, and come after what was asked for since.
+                // Requested before a purge, and arrived after a response requested since.
                 return Err(NotStored::Removed);
             }
         }
@@ -377,13 +378,13 @@ impl Store {
         Ok(())
     }
 
-    /// Replaces `old` by `new` if `old` is still there, as it was or as a purge has left it (freshening); says whether it
-    /// was.
+    /// Replaces `old` by `new` if `old` is still there, unchanged or as a purge has left it (freshening); returns whether
+    /// it was.
     pub fn replace(&self, hash: KeyHash, key: &[u8], old: &StoredArc, new: StoredArc) -> bool {
         let mut books = self.books.lock();
         let Some(standing) = self.standing(hash, key) else { return false };
         let Some(there) = standing.variants.iter().find(|it| it.is_one_with(old)) else { return false };
-        // What is gone by a purge is not brought back by a validation, nor what was validated before one.
+        // A validation does not bring back a purged response, nor does one from before a purge.
         if self.purges.verdict(key, old, standing.met()).0 == PurgeVerdict::Hard {
             return false;
         }
@@ -397,16 +398,17 @@ impl Store {
         true
     }
 
-    /// Removes a key here and, by `below`, from where fills look: here first, so that nothing in flight is stored there after,
-    /// and here again, for a fill that began between may have found it there. Says whether anything was stored here.
+    /// Removes a key here and, by `below`, from the tiers where fills look. Here first, so that no fetch in flight is
+    /// stored afterwards, and here again, for a fill that started in between and may have found it there. Returns whether
+    /// it was stored here.
     pub fn remove_with<T>(&self, hash: KeyHash, key: &[u8], below: impl FnOnce() -> T) -> (bool, T) {
         let was_there = self.remove(hash, key);
         let done = below();
         (self.remove(hash, key) || was_there, done)
     }
 
-    /// Removes everything under a key and detaches its fills in flight: what was requested before is not
-    /// stored after, and nobody who comes after reads along. Says whether anything was stored.
+    /// Removes everything under a key and detaches its fills in flight: responses requested before are not stored
+    /// afterwards, and later requests do not join. Returns whether it was stored.
     pub fn remove(&self, hash: KeyHash, key: &[u8]) -> bool {
         let mut books = self.books.lock();
         self.removals_of(hash).fetch_add(1, SeqCst);
@@ -420,22 +422,22 @@ impl Store {
         gone.is_some()
     }
 
-    /// The shelf of a key.
+    /// The entry of a key.
     pub(crate) fn standing(&self, hash: KeyHash, key: &[u8]) -> Option<Entry> {
         self.any_standing(hash).filter(|it| *it.key() == *key)
     }
 
-    /// The shelf in the place of this hash, whatever its key.
+    /// The entry at this hash, for any key.
     pub(crate) fn any_standing(&self, hash: KeyHash) -> Option<Entry> {
         self.shard(hash).read().slots.get(&hash.packed()).cloned()
     }
 
-    /// Looks into a shard, under its shared lock.
+    /// Reads a shard under its shared lock.
     pub(crate) fn with_shard<T>(&self, hash: KeyHash, look: impl FnOnce(&RamShard) -> T) -> T {
         look(&self.shard(hash).read())
     }
 
-    /// Gives back what a shard's table has beyond what it needs.
+    /// Frees the excess capacity of a shard's table.
     pub(crate) fn fit(&self, shard: usize) {
         let mut shard = self.shards[shard].write();
         if shard.slots.capacity() > 4 * shard.slots.len() {
@@ -445,7 +447,7 @@ impl Store {
         }
     }
 
-    /// Gives back what the policy has beyond what it needs, where what it needs is little.
+    /// Frees the excess capacity of the policy, where it needs little.
     pub(crate) fn fit_policy(&self) {
         let mut books = self.books.lock();
         let old = books.policy.fit(|id, handle| {
@@ -458,7 +460,7 @@ impl Store {
         drop(old);
     }
 
-    /// Takes a shelf out of the index; returns it, to be dropped after the books are let go.
+    /// Removes an entry from the index; returns it, to be dropped after the books are unlocked.
     pub(crate) fn take_out(&self, books: &mut ShardBooks, hash: KeyHash) -> Option<Entry> {
         let shelf = self.shard(hash).write().take(hash.packed(), &self.ledger)?;
         books.policy.remove(shelf.handle());
@@ -476,14 +478,13 @@ impl Store {
         self.books.lock().policy.bytes() + self.ledger.forms.get()
     }
 
-    /// Keys under which something is kept.
+    /// The number of keys with an entry.
     #[must_use]
     pub fn objects(&self) -> u64 {
         self.shards.iter().map(|it| it.read().slots.len() as u64).sum()
     }
 
-    /// What index and policy take now, and what is remembered of hit-for-miss; and what they were given beyond that and have
-    /// not touched.
+    /// The bytes of index, policy and hit-for-miss; and those allocated for them but not touched.
     pub(crate) fn tables(&self) -> (u64, u64) {
         let of = |it: &RwLock<RamShard>| {
             let shard = it.read();
@@ -494,14 +495,14 @@ impl Store {
         (index + books.footprint, books.policy.untouched())
     }
 
-    /// Something beside the store that was entered with `entered` bytes takes `now`: the index of a lower tier. It counts
-    /// against the budget, up to half of it: what is beyond is seen by [`Store::mind_memory`].
+    /// Memory outside the store that was entered with `entered` bytes takes `now`: the index of a lower tier. It counts
+    /// against the budget, up to half of it; [`Store::mind_memory`] sees the rest.
     pub fn account_beside(&self, entered: &mut u64, now: u64) {
         self.ledger.settle(entered, now.min(self.ledger.most_for_one() * 2));
         self.trim();
     }
 
-    /// From now on `bytes` more may be resident beside the budget: what threads that serve keep for themselves.
+    /// From now on `bytes` more may be resident outside the budget: memory that serving threads keep.
     pub fn allow_beside(&self, bytes: u64) {
         self.outside.fetch_add(bytes, Relaxed);
     }
@@ -512,16 +513,15 @@ impl Store {
         self.ledger.budget()
     }
 
-    /// What of the budget can be used: all of it, unless [`Store::mind_memory`] has found the process too large for that.
+    /// The usable part of the budget: all of it, unless [`Store::mind_memory`] has found the process too large.
     #[must_use]
     pub fn usable(&self) -> u64 {
         self.ledger.usable()
     }
 
-    /// Compares what the process has resident with what is in use, and evicts where there is too much: an allocator
-    /// that cannot give back what was freed, or connections that take more than [`OUTSIDE`], make the budget
-    /// smaller, down to a half. The store looks by itself while fills come; a timer calls it some times a second for
-    /// what grows and shrinks beside it.
+    /// Compares the process's resident memory with the bytes in use, and evicts where it is too much. An allocator that
+    /// cannot return freed memory, or connections that take more than [`OUTSIDE`], reduce the budget, down to a half. The
+    /// store checks by itself while fills arrive; a timer calls this some times a second for changes outside it.
     pub fn mind_memory(&self) {
         if let Some(resident) = own_memory() {
             self.ledger.mind(resident, self.outside.load(Relaxed));
@@ -537,7 +537,7 @@ impl Store {
         &self.shards[hash.place(self.shards.len())]
     }
 
-    /// Puts a shelf into the index; returns the one that stood there, to be dropped after the books are let go.
+    /// Adds an entry to the index; returns the one it replaces, to be dropped after the books are unlocked.
     pub(crate) fn put(&self, books: &mut ShardBooks, hash: KeyHash, shelf: Entry) -> Option<Entry> {
         let charged = u64::from(shelf.charged);
         let size = charged + SLOT_COST + shelf.arena_bytes();
@@ -577,7 +577,7 @@ impl Store {
         Err(OverBudget)
     }
 
-    /// Evicts until the budget holds, a few at a time, so that no other worker waits long; says whether it does.
+    /// Evicts until the budget holds, a few at a time, so that no other worker waits long; returns whether it does.
     pub(crate) fn trim(&self) -> bool {
         loop {
             let excess = self.ledger.excess();
@@ -587,7 +587,7 @@ impl Store {
             if self.shed_forms(excess) {
                 continue;
             }
-            // What was purged goes before what may be used: whoever wants room goes on with the sweep.
+            // Purged entries are freed before usable ones: a caller that needs room continues the sweep.
             if self.unswept() > 0 && self.sweep(1) == Swept::More && self.ledger.excess() < excess {
                 continue;
             }
@@ -602,7 +602,7 @@ impl Store {
         }
     }
 
-    /// Takes out up to [`BATCH`] shelves, or as many as hold `excess` bytes.
+    /// Removes up to [`BATCH`] entries, or as many as hold `excess` bytes.
     pub(crate) fn evict(&self, excess: u64) -> Vec<Evicted> {
         let mut books = self.books.lock();
         let (mut gone, mut freed) = (Vec::new(), 0);
@@ -625,8 +625,7 @@ impl Store {
     }
 }
 
-/// Resident bytes of this process that no file backs, and that are not the arena (proc(5), statm); `None` where there
-/// is no /proc.
+/// Resident bytes of this process that no file backs, without the arena (proc(5), statm); `None` where there is no /proc.
 fn own_memory() -> Option<u64> {
     let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
     let mut pages = statm.split_ascii_whitespace().skip(1).map(str::parse::<u64>);
@@ -634,15 +633,15 @@ fn own_memory() -> Option<u64> {
     Some(resident.saturating_sub(shared) * rustix::param::page_size() as u64)
 }
 
-/// What only one at a time may change.
+/// The data that only one thread at a time may change.
 pub(crate) struct ShardBooks {
     policy: S3Fifo<PackedHash, BuildHasherDefault<AsIs>>,
-    /// What the ledger has for the policy.
+    /// The ledger's entry for the policy.
     footprint: u64,
 }
 
 impl ShardBooks {
-    /// Names the next shelves of a walk over all: see [`S3Fifo::walk`].
+    /// Visits the next entries of a walk over all: see [`S3Fifo::walk`].
     pub(crate) fn walk(
         &self,
         from: WalkPosition,
@@ -652,12 +651,12 @@ impl ShardBooks {
         self.policy.walk(from, places, |hash| each(hash.whole()))
     }
 
-    /// Shelves in the store.
+    /// The number of entries in the store.
     pub(crate) fn objects(&self) -> usize {
         self.policy.len()
     }
 
-    /// Enters in the ledger what the policy takes now.
+    /// Enters the policy's current size in the ledger.
     fn settle(&mut self, ledger: &MemoryBudget) {
         let now = self.policy.footprint();
         ledger.settle(&mut self.footprint, now);
@@ -665,7 +664,7 @@ impl ShardBooks {
 }
 
 impl RamShard {
-    /// Takes a shelf out, and gives back the table's memory where little of it is used.
+    /// Removes an entry, and frees the table's memory where little of it is used.
     fn take(&mut self, hash: PackedHash, ledger: &MemoryBudget) -> Option<Entry> {
         let shelf = self.slots.remove(&hash)?;
         ledger.responses.take(u64::from(shelf.charged));
@@ -677,7 +676,7 @@ impl RamShard {
         Some(shelf)
     }
 
-    /// Enters in the ledger what the table takes now.
+    /// Enters the table's current size in the ledger.
     fn settle(&mut self, ledger: &MemoryBudget) {
         let now = on_heap(table_bytes::<(PackedHash, Entry)>(self.slots.capacity()));
         ledger.settle(&mut self.footprint, now);

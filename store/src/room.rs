@@ -1,24 +1,24 @@
-//! Room to read records into, to be verified: used again by the thread that read last, so that it is neither cleared nor cold. What
-//! is read, and who keeps any of it, is in `read`.
+//! Buffers into which records are read for verification: reused by the thread that read last, so that they are neither
+//! cleared nor cold. `read` fills and keeps them.
 
 use std::cell::RefCell;
 
-/// Rooms with more bytes than this are not used again: a thread keeps so much at most.
+/// Larger buffers are not reused: a thread keeps at most this.
 pub(crate) const MOST: usize = 72 << 10;
 
 thread_local! {
-    /// One is enough: what is read is looked at before the next is read.
+    /// One is enough: a record is used before the next is read.
     static SPARE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Room to read into.
+/// A buffer for a read.
 pub(crate) struct Room {
     bytes: Vec<u8>,
     length: usize,
 }
 
 impl Room {
-    /// Of so many bytes; what they are is not said.
+    /// A buffer of this length with unspecified content.
     pub fn of(length: usize) -> Room {
         let mut bytes = SPARE.take();
         if bytes.len() < length {
@@ -37,7 +37,7 @@ impl Room {
         &mut self.bytes[..self.length]
     }
 
-    /// So many bytes, of which the first are those that were there.
+    /// Grows to this length; the first bytes are kept.
     pub fn grow(&mut self, length: usize) {
         if self.bytes.len() < length {
             self.bytes.resize(length, 0);
@@ -50,7 +50,7 @@ impl Drop for Room {
     fn drop(&mut self) {
         let bytes = std::mem::take(&mut self.bytes);
         if bytes.len() <= MOST {
-            // A thread that ends has no use for it.
+            // An ending thread has no use for it.
             let _ = SPARE.try_with(|it| it.replace(bytes));
         }
     }

@@ -1,55 +1,55 @@
-//! S3-FIFO by bytes: who goes when room is needed. Pure: no locks, no clock, no bytes of anybody; how often
-//! an object was used is asked of the caller, so that a hit never comes here. The trace simulator runs this too.
+//! S3-FIFO by bytes: which object is evicted when room is needed. Pure: no locks, no clock, no data. The caller keeps the
+//! use counts, so that a hit never comes here. The trace simulator runs this too.
 //!
 //! ```text
-//! new ──> small (10 %) ──used twice──> main ──unused──> out
+//! new ──> small (10 %) ──used twice──> main ──unused──> evicted
 //!            │                          ^ └─used: once round again
-//!            └──else──> out, remembered in ghost ──comes again──┘
+//!            └─otherwise──> evicted, remembered in ghost ──returns──┘
 //! ```
 //!
-//! Yang et al., "FIFO queues are all you need for cache eviction" (SOSP 2023), with one difference: one eviction
-//! looks at no more than [`LOOKS`] objects, since under a lock a whole round over a hot cache takes too long.
+//! Yang et al., "FIFO queues are all you need for cache eviction" (SOSP 2023), with one difference: one eviction examines
+//! at most [`LOOKS`] objects, since a whole round over a hot cache takes too long under a lock.
 
 use crate::memory_budget::on_heap;
 use std::collections::hash_map::RandomState;
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, Hash};
 
-/// Objects that one eviction looks at before it takes one that was used.
+/// Objects that one eviction examines before it takes a used one.
 pub const LOOKS: usize = 1024;
 
 /// With more objects than these [`S3Fifo::fit`] does nothing.
 const FITTED: usize = 16 * 1024;
 
-/// The use count at which counting stops. Uses are counted outside.
+/// The use count at which counting stops. The caller counts uses.
 pub const MOST_USES: u8 = 3;
 
 /// Uses after which an object moves from the small queue to the main one.
 const PROMOTE: u8 = 2;
 
-/// Remembered departures are at most as many as the objects that stay, but at least this many.
+/// The most remembered evictions are as many as the present objects, but at least this many.
 const GHOSTS: usize = 1024;
 
 const NIL: u32 = u32::MAX;
 
-/// Memory that is not needed any more.
+/// Memory that is no longer needed.
 pub struct Unneeded<Id, S> {
     _nodes: Vec<QueueNode<Id>>,
     _ghosts: Option<Ghosts<Id, S>>,
 }
 
-/// Names an object that is in a queue, from [`S3Fifo::insert`] until it is evicted or removed.
+/// Names an object in a queue, from [`S3Fifo::insert`] until it is evicted or removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Handle(pub(crate) u32);
 
-/// How far a walk over all objects has come: see [`S3Fifo::walk`]. By default at its beginning.
+/// The progress of a walk over all objects: see [`S3Fifo::walk`]. The default is the beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WalkPosition {
     at: usize,
     fits: u32,
 }
 
-/// What happens to an object's use count as it is looked at.
+/// The change of an object's use count when it is examined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Count {
     /// Becomes zero.
@@ -78,7 +78,7 @@ enum FifoQueue {
 
 struct QueueNode<Id> {
     id: Id,
-    /// What is larger counts as that large.
+    /// Larger objects count as this size.
     size: u32,
     newer: u32,
     older: u32,
@@ -105,13 +105,13 @@ pub struct S3Fifo<Id, S = RandomState> {
     main: List,
     ghosts: Ghosts<Id, S>,
     small_target: u64,
-    /// How often [`S3Fifo::fit`] has moved what there was.
+    /// How often [`S3Fifo::fit`] has moved the objects.
     fits: u32,
 }
 
 impl<Id: Copy + Eq + Hash, S: BuildHasher + Default> S3Fifo<Id, S> {
-    /// Empty queues for a cache of `capacity` bytes. They do not enforce it: call [`S3Fifo::evict`] when there is
-    /// too much.
+    /// Empty queues for a cache of `capacity` bytes. They do not enforce it: call [`S3Fifo::evict`] when there is too
+    /// much.
     #[must_use]
     pub fn new(capacity: u64) -> Self {
         let small_target = capacity / 10;
@@ -127,7 +127,7 @@ impl<Id: Copy + Eq + Hash, S: BuildHasher + Default> S3Fifo<Id, S> {
         }
     }
 
-    /// Takes in an object of `size` bytes that is in no queue; its use count starts at zero.
+    /// Adds an object of `size` bytes that is in no queue; its use count starts at zero.
     pub fn insert(&mut self, id: Id, size: u64) -> Handle {
         let queue = if self.ghosts.take(&id) { FifoQueue::Main } else { FifoQueue::Small };
         self.take_in(id, size, queue)
@@ -150,7 +150,7 @@ impl<Id: Copy + Eq + Hash, S: BuildHasher + Default> S3Fifo<Id, S> {
         Handle(at)
     }
 
-    /// The object has another size now. It keeps its place.
+    /// Changes the size of an object, which keeps its place.
     pub fn resize(&mut self, handle: Handle, size: u64) {
         let node = &mut self.nodes[handle.0 as usize];
         let size = narrow(size);
@@ -163,14 +163,14 @@ impl<Id: Copy + Eq + Hash, S: BuildHasher + Default> S3Fifo<Id, S> {
         list.bytes = list.bytes - u64::from(old) + u64::from(size);
     }
 
-    /// Takes an object out without remembering it.
+    /// Removes an object without remembering it.
     pub fn remove(&mut self, handle: Handle) {
         self.unlink(handle.0);
         self.release(handle.0);
     }
 
-    /// Takes out the object that is worth least, and says which it was; `None` where there is none. `uses` applies
-    /// a [`Count`] to the object's use count and returns what it was before.
+    /// Removes the object of least value and returns it; `None` where there is none. `uses` applies a [`Count`] to the
+    /// object's use count and returns the previous count.
     pub fn evict(&mut self, mut uses: impl FnMut(Id, Count) -> u8) -> Option<Id> {
         for look in 0.. {
             let from_small =
@@ -198,8 +198,8 @@ impl<Id: Copy + Eq + Hash, S: BuildHasher + Default> S3Fifo<Id, S> {
         None
     }
 
-    /// Gives back memory that many objects needed once, where few are left, and all of it where there is none: `moved` is told of
-    /// every object's new handle. What is returned is to be dropped under no lock.
+    /// Frees memory for many objects where few are left, and all of it where there is none: `moved` gets every object's
+    /// new handle. The result must be dropped without a lock.
     pub fn fit(&mut self, mut moved: impl FnMut(Id, Handle)) -> Unneeded<Id, S> {
         let is_small = self.nodes.len() <= 4 * self.live.max(GHOSTS);
         if is_small && !self.is_empty() || self.live > FITTED {
@@ -227,9 +227,10 @@ impl<Id: Copy + Eq + Hash, S: BuildHasher + Default> S3Fifo<Id, S> {
         Unneeded { _nodes: old, _ghosts: ghosts }
     }
 
-    /// Names the objects in the next `places` places from `from` on, and says where the walk goes on; `None` at its end. An object
-    /// keeps its place until it goes, and what comes takes that of what went: so the order is that of coming, about. What
-    /// comes during a walk may be met or not; where [`S3Fifo::fit`] has moved all, the walk begins anew.
+    /// Visits the objects in the next `places` places from `from` on, and returns where the walk continues; `None` at its
+    /// end. An object keeps its place until it leaves, and a new one takes a free place: so the order is approximately
+    /// that of arrival. Objects that arrive during a walk may be visited or not; after [`S3Fifo::fit`] has moved all, the
+    /// walk starts again.
     #[must_use]
     pub fn walk(&self, from: WalkPosition, places: usize, mut each: impl FnMut(Id)) -> Option<WalkPosition> {
         let at = if from.fits == self.fits { from.at } else { 0 };
@@ -257,7 +258,7 @@ impl<Id: Copy + Eq + Hash, S: BuildHasher + Default> S3Fifo<Id, S> {
         self.small.bytes + self.main.bytes
     }
 
-    /// Bytes that the queues themselves take, with what they once needed and could not give back.
+    /// Bytes of the queues themselves, including memory that they once needed and could not free.
     #[must_use]
     pub fn footprint(&self) -> u64 {
         let Ghosts { known, order, .. } = &self.ghosts;
@@ -266,7 +267,7 @@ impl<Id: Copy + Eq + Hash, S: BuildHasher + Default> S3Fifo<Id, S> {
             + on_heap(order.capacity() * size_of::<(Id, u32)>())
     }
 
-    /// Bytes that the queues have been given beyond that, and have not touched: they are not resident.
+    /// Bytes allocated for the queues and not touched: they are not resident.
     #[must_use]
     pub fn untouched(&self) -> u64 {
         on_heap(self.nodes.capacity() * size_of::<QueueNode<Id>>())
@@ -322,11 +323,11 @@ impl<Id: Copy + Eq + Hash, S: BuildHasher + Default> S3Fifo<Id, S> {
     }
 }
 
-/// Bytes of a hash table that says that it has room for `capacity`: an entry and a control byte for each of its buckets, a
-/// power of two of which it leaves an eighth free; and the first of the control bytes once more (hashbrown). What was
-/// removed may keep its bucket until the table is made anew, and is not in its capacity: hence the power of two above.
+/// Bytes of a hash table that reports room for `capacity`. It has an entry and a control byte for each bucket, a power of
+/// two of which an eighth stays free; and the first group of control bytes once more (hashbrown). A removed entry may
+/// keep its bucket until the table is rebuilt, and is not in its capacity: hence the power of two above.
 pub(crate) fn table_bytes<T>(capacity: usize) -> usize {
-    /// Control bytes that are looked at together.
+    /// Control bytes that are compared together.
     const GROUP: usize = 16;
     if capacity == 0 {
         return 0;
@@ -335,7 +336,7 @@ pub(crate) fn table_bytes<T>(capacity: usize) -> usize {
     (buckets * size_of::<T>()).next_multiple_of(GROUP) + buckets + GROUP
 }
 
-/// Who left the small queue lately: names and sizes only.
+/// Objects that recently left the small queue: names and sizes only.
 struct Ghosts<Id, S> {
     known: HashMap<Id, Ghost, S>,
     order: VecDeque<(Id, u32)>,
@@ -366,12 +367,12 @@ impl<Id: Copy + Eq + Hash, S: BuildHasher + Default> Ghosts<Id, S> {
         self.bytes += u64::from(size);
         while self.known.len() > most || self.bytes > self.most_bytes || self.order.len() > 2 * most {
             let Some((id, serial)) = self.order.pop_front() else { break };
-            // A name that came back and left again stands further behind, under another serial.
+            // A name that returned and left again is further back, with another serial.
             if self.known.get(&id).is_some_and(|it| it.serial == serial) {
                 self.take(&id);
             }
         }
-        // What many small objects needed goes when there are few large ones.
+        // The memory for many small objects is freed when there are few large ones.
         if self.known.capacity() > 8 * most {
             self.known.shrink_to(2 * most);
             self.order.shrink_to(2 * most);

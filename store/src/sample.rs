@@ -1,5 +1,5 @@
-//! Stored responses for the tests and measures of this crate, those from outside included: one is made of
-//! [`stored`], and of what is to be different about it.
+//! Stored responses for the tests and benchmarks of this crate, including external ones: [`stored`] makes one, and fields
+//! are then changed.
 
 use crate::purges::Marks;
 use crate::ram::{RamSettings, Store, Stored, StoredArc, StoredBody};
@@ -15,14 +15,14 @@ use std::sync::Arc;
 /// A store of `budget` bytes.
 ///
 /// # Panics
-/// The kernel gives no memfd.
+/// No memfd could be created.
 #[must_use]
 pub fn store(budget: u64) -> Arc<Store> {
     let settings = RamSettings { budget, heap_line: 16 * 1024, fills: 1000 };
     Store::new(settings, Arc::new(Counters::default())).unwrap()
 }
 
-/// What decisions need of a response that is fresh for a minute from second 1000 on.
+/// The facts of a response that is fresh for a minute from second 1000 on.
 #[must_use]
 pub fn meta(vary: &[&str]) -> Meta {
     Meta {
@@ -50,28 +50,28 @@ pub fn stored(body: StoredBody) -> Stored {
     Stored::new(meta(&[]), ReadyHead::new(b"HTTP/1.1 200 OK\r\n"), fields, body)
 }
 
-/// A response that does not vary, to be shared.
+/// A shared response that does not vary.
 #[must_use]
 pub fn plain(body: StoredBody) -> StoredArc {
     StoredArc::new(stored(body))
 }
 
-/// What is in there, which nothing else holds.
+/// The response in an unshared pointer.
 ///
 /// # Panics
-/// Something else holds it.
+/// It is shared.
 #[must_use]
 pub fn owned(stored: StoredArc) -> Stored {
     StoredArc::try_unwrap(stored).ok().unwrap()
 }
 
-/// What a response with one tag has for purges.
+/// The marks of a response with one tag.
 #[must_use]
 pub fn tagged(tag: &str) -> Marks {
     Marks { tags: [tags::hash(tag)].into(), ..Marks::default() }
 }
 
-/// A response whose `Vary` names `names`, to a request with `request`.
+/// A response whose `Vary` names `names`, to the request `request`.
 #[must_use]
 pub fn varied(names: &[&str], request: &[Field<'_>], body: StoredBody) -> StoredArc {
     let mut variant = Vec::new();
@@ -86,7 +86,7 @@ pub fn text(body: &str) -> StoredBody {
     StoredBody::on_the_heap(&[body.as_bytes()])
 }
 
-/// The body's bytes, wherever they are.
+/// The body's bytes, in any place.
 ///
 /// # Panics
 /// Nothing is mapped there.

@@ -1,6 +1,6 @@
-//! Where bytes of bodies wait that are not kept, for readers who are too slow for the others: files without a name, within one
-//! bound for the process. They are written and read by threads of their own, so that no event loop waits for the device.
-//! What is read is what was written, or nothing. Which bytes go there, and who reads them, is in `fill`.
+//! The spool: bytes of bodies that are not kept, for slow readers, in files without a name and within one limit for the
+//! process. Threads of its own write and read them, so that no event loop waits for the device. A read returns the
+//! written bytes, or fails. `fill` decides which bytes go there, and reads them.
 
 use crate::disk::pool::Pool;
 use crate::disk::syscalls::{FailedCall, Syscalls};
@@ -25,35 +25,35 @@ use xxhash_rust::xxh3::xxh3_64;
 /// Threads that wait for the device; they are started with the first body.
 const THREADS: usize = 2;
 
-/// Writes that are on their way to them, and reads: of the 32 that wait for each thread the rest is for closing files.
-/// Others wait outside, so that no write waits for more than a few reads.
+/// The most reads and writes in their queue: of the 32 places for each thread the rest is for closing files. Further ones
+/// wait outside, so that no write waits for more than a few reads.
 const TURNS: usize = 12 * THREADS;
 
-/// How long a write, for which others wait, is waited for while the device completes nothing at all: then it hangs. The wait in the
-/// queue behind other writes is no fault of the device, and on a busy machine 256 writes at once take longer than this.
+/// How long a write is awaited while the device completes no call at all: after that it counts as hanging. The wait behind other
+/// writes in the queue is not the device's fault, and on a busy machine 256 writes at once take longer than this.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The same for a device that completes other calls: so long a queue is too long for those who wait.
+/// The factor of [`PATIENCE`] for a device that completes other calls: the queue is then too long for waiting readers.
 const LONGEST: u32 = 10;
 
-/// Looks at what was completed, within each [`PATIENCE`].
+/// Checks for completed calls within each [`PATIENCE`].
 const LOOKS: u32 = 4;
 
-/// How long one read may take, for which nobody waits but its reader.
+/// How long one read, for which only its reader waits, may take.
 const READ_PATIENCE: Duration = Duration::from_secs(10);
 
-/// After a write that failed the spool takes no new body for so long, milliseconds: not each is to find that out.
+/// Milliseconds for which the spool takes no new body after a failed write, so that not every body has to fail.
 const REST: u64 = 10_000;
 
-/// Room that nobody needs any more is given back in steps of so many bytes.
+/// Unneeded room is freed in steps of this many bytes.
 const GIVEN_BACK: u64 = 16 << 20;
 
-/// Where the spool lies and how large it may become.
+/// The place and the size limit of the spool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpoolSettings {
-    /// A directory that is there.
+    /// An existing directory.
     pub directory: PathBuf,
-    /// Bytes that all bodies may take there together.
+    /// The most bytes of all bodies together.
     pub size: u64,
 }
 
@@ -73,7 +73,7 @@ pub(crate) struct Spool {
     counters: Arc<Counters>,
 }
 
-/// Why bytes are not taken.
+/// Why bytes are refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SpoolRefusal {
     /// The spool has no room for them.
@@ -89,10 +89,10 @@ impl From<FailedCall> for SpoolRefusal {
 }
 
 impl Store {
-    /// From now on bodies that are not kept wait in this spool for slow readers. Once for all.
+    /// From now on bodies that are not kept use this spool for slow readers. Called once.
     ///
     /// # Errors
-    /// No file can be made in its directory; there is no spool then.
+    /// No file can be created in its directory; there is no spool then.
     pub fn spool_to(&self, settings: SpoolSettings) -> io::Result<()> {
         self.spool_with(settings, Syscalls::default())
     }
@@ -117,7 +117,7 @@ impl Store {
 }
 
 impl Spool {
-    /// Whether it takes a new body: not so soon after a failure.
+    /// Whether it takes a new body: not shortly after a failure.
     pub fn is_on(&self) -> bool {
         clock::monotonic().0 >= self.rests_until.load(Relaxed)
     }
@@ -133,7 +133,7 @@ impl Spool {
     }
 
     fn pool(&self) -> &Pool {
-        // What it counts is told of the disk tier.
+        // Its counters are the disk tier's.
         self.pool.get_or_init(|| Pool::new("spool", THREADS, Arc::default()))
     }
 
@@ -173,7 +173,7 @@ impl Spool {
     }
 }
 
-/// Bytes of the spool's size that are taken, until this is dropped.
+/// Reserved bytes of the spool's size, until this is dropped.
 struct SpoolReservation {
     spool: Arc<Spool>,
     bytes: u64,
@@ -203,16 +203,16 @@ impl Drop for SpoolReservation {
     }
 }
 
-/// One body's file: some of its bytes, one behind the other.
+/// One body's file: some of its bytes, in order.
 pub(crate) struct Spooled {
     spool: Arc<Spool>,
-    /// Where in the body the file begins.
+    /// The position in the body at which the file begins.
     base: u64,
     file: OnceLock<(OwnedFd, HeldDescriptor)>,
     extent: Mutex<SpoolExtent>,
 }
 
-/// What of the body is in the file: for whoever writes.
+/// The part of the body in the file, for the writer.
 struct SpoolExtent {
     from: u64,
     to: u64,
@@ -220,18 +220,18 @@ struct SpoolExtent {
 }
 
 impl Spooled {
-    /// A file that begins with the byte `base` of a body. It is opened with the first write.
+    /// A file that begins with the byte `base` of a body. It is created by the first write.
     pub fn new(spool: &Arc<Spool>, base: u64) -> Arc<Spooled> {
         let room = SpoolReservation { spool: spool.clone(), bytes: 0 };
         let extent = Mutex::new(SpoolExtent { from: base, to: base, room });
         Arc::new(Spooled { spool: spool.clone(), base, file: OnceLock::new(), extent })
     }
 
-    /// Appends what begins at `at` of the body; gives room back of what is before `needed`. By what each piece is known again.
-    /// What was appended by a call whose future was dropped may be appended once more.
+    /// Appends the bytes at `at` of the body, and frees the room of those before `needed`. Returns the checksum of each
+    /// piece. Bytes appended by a call whose future was dropped may be appended once more.
     ///
     /// # Errors
-    /// It is not there. What was appended before is.
+    /// They were not written. Those appended before were.
     pub async fn append(
         self: &Arc<Self>,
         at: u64,
@@ -268,8 +268,8 @@ impl Spooled {
         Ok(parts.into_iter().map(xxh3_64).collect())
     }
 
-    /// The piece of this length that was appended at `at`; `None` where the device has another, or none. It is in the books
-    /// for as long as it is held.
+    /// The piece of this length that was appended at `at`; `None` where the device returns other bytes, or none. The
+    /// ledger counts it for as long as it is held.
     pub async fn read(self: &Arc<Self>, store: &Store, at: u64, length: usize, check: u64) -> Option<Bytes> {
         let charge = BudgetCharge::new(&store.ledger, length as u64, |it| &it.fills);
         store.trim();
@@ -285,13 +285,13 @@ impl Spooled {
 }
 
 impl Drop for Spooled {
-    /// The last close of a large file takes its time.
+    /// The last close of a large file takes time.
     fn drop(&mut self) {
         let spool = self.spool.clone();
         let none = SpoolReservation { spool: spool.clone(), bytes: 0 };
         let room = std::mem::replace(&mut self.extent.get_mut().room, none);
         if let Some(file) = self.file.take() {
-            // Nobody waits for it: whatever the thread does not call it drops, the file first.
+            // The result is not awaited: a closure that no thread calls is dropped, the file first.
             let closing = (file, room);
             let _ = spool.pool().run(move || drop(closing));
         }

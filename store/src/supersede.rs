@@ -1,5 +1,5 @@
-//! What is stored goes when the origin has answered the same request with another full response: RFC 9111 section 4.3.3. Whether an
-//! answer is such a one is decided in `semantics::supersede`; the tiers below are told by `gateway`.
+//! A stored response is dropped when the origin has answered the same request with another full response: RFC 9111
+//! section 4.3.3. `semantics::supersede` decides whether an answer is such a response; `gateway` updates the tiers below.
 
 use crate::entry::{Entry, Stored};
 use crate::ram::{KeyHash, Removals, ShardBooks, Store};
@@ -8,8 +8,8 @@ use larder_semantics::vary;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 impl Store {
-    /// What is stored for this request goes, and what was asked of the origin before is not stored after, of whichever variant it is.
-    /// Other variants stay, and so does the memory of hit-for-miss. Says whether anything went.
+    /// Drops the stored response to this request, and prevents storing of any variant requested from the origin before.
+    /// Other variants stay, and so does hit-for-miss. Returns whether a response was dropped.
     pub fn supersede(&self, hash: KeyHash, key: &[u8], request: &[Field<'_>]) -> bool {
         let mut books = self.books.lock();
         self.removals_of(hash).fetch_add(1, SeqCst);
@@ -19,7 +19,7 @@ impl Store {
         gone.is_some()
     }
 
-    /// What is stored for this request goes; fills go on. For an answer that RAM has no room for.
+    /// Drops the stored response to this request; fills continue. For an answer that RAM has no room for.
     pub fn unseat(&self, hash: KeyHash, key: &[u8], request: &[Field<'_>]) -> bool {
         let mut books = self.books.lock();
         let gone = self.take_where(&mut books, hash, key, |it| is_selected(it, request));
@@ -27,8 +27,8 @@ impl Store {
         gone.is_some()
     }
 
-    /// How often anything was removed in the neighbourhood of this key: to be asked before the origin is, by whoever
-    /// begins a fill only once the answer is there ([`Store::begin_alone`]).
+    /// The count of removals in the neighbourhood of this key: to be read before the origin is asked, for a fill that
+    /// starts only when the answer is there ([`Store::begin_alone`]).
     #[must_use]
     pub fn removals(&self, hash: KeyHash) -> Removals {
         Removals(self.removals_of(hash).load(SeqCst))
@@ -39,7 +39,8 @@ impl Store {
         &self.removed[hash.0 as usize % self.removed.len()]
     }
 
-    /// Takes responses off a shelf; returns what stood there, to be dropped after the books are let go, if any of it went.
+    /// Removes responses from an entry; returns the previous entry, to be dropped after the books are unlocked, if any
+    /// was removed.
     pub(crate) fn take_where(
         &self,
         books: &mut ShardBooks,
@@ -55,7 +56,7 @@ impl Store {
             Some(left) => drop(self.put(books, hash, left)),
             None => drop(self.take_out(books, hash)),
         }
-        // It keeps what went.
+        // It holds the removed responses.
         Some(shelf)
     }
 }

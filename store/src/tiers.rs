@@ -1,11 +1,11 @@
-//! Between the tiers: a body of the disk's is copied into RAM. Who is asked in which order is in `gateway`.
+//! Between the tiers: copying a body from the disk into RAM. `gateway` orders the tiers.
 
 use crate::ram::{Store, StoredBody};
 use larder_transport::body::FileSlice;
 
 impl Store {
-    /// The bytes of a slice as a body in RAM; `None` where there is no room for it, or where they cannot be read.
-    /// It reads on this thread, which waits for the device: see `Disk::copy_in`.
+    /// The bytes of a slice as a body in RAM; `None` where there is no room for it, or where they cannot be read. It
+    /// reads on this thread, which waits for the device: see `Disk::copy_in`.
     #[must_use]
     pub(crate) fn copy_in(&self, slice: &FileSlice) -> Option<StoredBody> {
         if !self.could_hold(slice.length) {

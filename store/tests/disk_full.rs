@@ -1,5 +1,6 @@
-//! On a file system that is full the oldest goes for the newest; where nothing of ours is there that could go, the disk tier is off
-//! and nothing else, and room that comes back turns it on. On a small tmpfs, which only root may mount: others have `disk::tests::faults`.
+//! On a full file system the oldest segment is dropped for the newest. Without one to drop, only the disk tier is off,
+//! and free room turns it on again. On a small tmpfs, which only root may mount; `disk::tests::faults` covers the same
+//! without root.
 
 mod support;
 

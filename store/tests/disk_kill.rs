@@ -1,5 +1,5 @@
-//! A process that writes, reads, removes and purges is killed a hundred times at whatever it was doing: what is found
-//! afterwards has exactly the bytes of its key and version, nothing that was removed comes back, no purge is lost.
+//! A process that writes, reads, removes and purges is killed a hundred times at random moments. Records found afterwards
+//! have exactly the bytes of their key and version, no removed one comes back, and no purge is lost.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! What the disk tier takes of RAM for each response, by the allocator's count. Alone in its process.
+//! RAM of the disk tier for each response, by the allocator's count. Alone in its process.
 
 mod support;
 

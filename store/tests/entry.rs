@@ -1,5 +1,5 @@
-//! What a small response takes of resident memory, all told: key, head in both forms, body, what decisions need, index
-//! and policy. Alone in its process, since it measures that process.
+//! The resident memory of a small response in total: key, head in both forms, body, facts for decisions, index and
+//! policy. Alone in its process, since it measures that process.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! What an application writes into memcached, by `docs/examples/fill.py`, is found and read as it was meant; and the
+//! Responses that an application writes into memcached, by `docs/examples/fill.py`, are found and understood; and the
 //! worked example of `docs/fleet-envelope.md` is an envelope.
 
 use larder_semantics::policy::Policy;

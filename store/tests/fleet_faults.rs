@@ -1,5 +1,5 @@
-//! Whatever a server of the fleet does wrong: the right bytes or none, never an error, never longer than the deadline; left
-//! alone after three failures in a row, used again after the retry time. The clock is moved.
+//! Faults of a fleet server: the right bytes or none, never an error, never longer than the deadline; not used after
+//! three consecutive failures, used again after the retry time. The clock is moved.
 
 mod fleet;
 

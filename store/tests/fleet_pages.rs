@@ -1,5 +1,5 @@
-//! Pages in the fleet, over real memcached processes: what one node writes another reads, whatever it is; and what
-//! anybody else may have written there is never taken for a page.
+//! Pages in the fleet, over real memcached processes: one node reads every page of another, and a foreign value is never
+//! taken for a page.
 
 mod fleet;
 

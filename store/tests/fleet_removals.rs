@@ -1,5 +1,5 @@
-//! Removals and what is on its way meanwhile, over a real memcached: what one node removed is not brought back by what
-//! another had asked of the origin before, in whatever protocol, with turns or without.
+//! Removals during writes, over a real memcached: a removal by one node is not undone by a response that another
+//! requested before, in any protocol, with leases or without.
 
 mod fleet;
 

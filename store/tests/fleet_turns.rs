@@ -1,5 +1,5 @@
-//! Turns that are nobody's, over a real memcached: who only looks, is of another variant or writes over something else
-//! leaves the turn to whoever means it. A server gives it to the first that reads what was given back, whoever that is.
+//! Unused leases, over a real memcached. A node that only looks, wants another variant or replaces another item leaves
+//! the lease to a node that needs it. A server grants a released lease to the next reader.
 
 mod fleet;
 

@@ -1,5 +1,5 @@
-//! A purge of very many responses: it walks nothing, and who hits others notices nothing. A million of them are in
-//! `examples/purge_time.rs`.
+//! A purge of very many responses: it walks over nothing, and hits of other keys are not affected.
+//! `examples/purge_time.rs` has a million of them.
 
 use larder_counters::Counters;
 use larder_stdx::clock::precise_micros;

@@ -1,5 +1,5 @@
-//! What the store says that it takes is what the allocator has handed out for it, however small responses are: the
-//! statistics' parts add up only so. Alone in its process, since it measures that process.
+//! The store's memory count equals the allocator's, however small responses are: only then do the parts of the statistics
+//! add up. Alone in its process, since it measures that process.
 
 mod support;
 

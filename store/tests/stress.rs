@@ -1,5 +1,5 @@
-//! Several workers on one store, all at once: leaders, followers, aborts, removals, purges of every scope, sweeps and
-//! evictions. What anybody reads is whole, of one version, and not older than a removal or purge that had returned before.
+//! Several workers on one store at once: leaders, followers, aborts, removals, purges of every scope, sweeps and
+//! evictions. Every read is whole, of one version, and not older than a removal or purge that had returned before.
 
 use bytes::Bytes;
 use larder_counters::Counters;

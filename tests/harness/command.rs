@@ -1,4 +1,4 @@
-//! A command of larder that ends by itself: what it printed, and with which code.
+//! A command of larder that ends by itself: its output and exit code.
 
 use super::{PATIENCE, server};
 use std::path::Path;

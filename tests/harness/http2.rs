@@ -1,5 +1,5 @@
-//! A client of HTTP/2 that sends exactly the frames that it is told to. It reads what comes by its own few lines: the
-//! server's codec does not judge itself.
+//! A client of HTTP/2 that sends exact frames on demand. It parses frames by its own few lines: the server's codec does
+//! not judge itself.
 
 use super::{Larder, PATIENCE};
 use larder_wire::http2::hpack::{HpackDecoder, Section};

@@ -1,5 +1,5 @@
-//! What scenarios are made of: an origin that says exactly what it is told to, a client that sends exactly what
-//! it is given, and a running larder. Nothing here sleeps; every wait is for an event and has a bound.
+//! The parts of scenarios: an origin with exact answers, a client with exact requests, and a running larder. No sleeps;
+//! every wait is for an event and has a bound.
 
 pub mod application;
 pub mod client;

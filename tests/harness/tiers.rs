@@ -1,5 +1,5 @@
-//! What scenarios of the tiers below RAM need: their sections of the configuration, waiting until something has reached
-//! them, and comparing what came back.
+//! Help for scenarios of the tiers below RAM: their sections of the configuration, waiting until a response has reached
+//! them, and comparing the result.
 
 use super::origin::Script;
 use super::{Larder, Memcached, Origin, Response, until};

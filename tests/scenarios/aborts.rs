@@ -1,4 +1,4 @@
-//! Statement 18: clients that go away leave nothing behind, and a server that is told to stop lets the rest finish.
+//! Statement 18: clients that leave cause no leaks, and a stopping server lets current requests finish.
 
 use crate::harness::origin::{Gate, Script, response};
 use crate::harness::{Client, Larder, Origin, until};

@@ -1,5 +1,5 @@
-//! Who may ask the admin, row C10 and statement 17: nobody without the token, no page of another origin, no client of a
-//! public listener.
+//! Access to the admin, row C10 and statement 17: none without the token, for pages of another origin, or for clients of
+//! a public listener.
 
 use crate::harness::command::run;
 use crate::harness::server::{Setup, TOKEN};

@@ -1,5 +1,5 @@
-//! Every endpoint of the admin, taken from its own description: each refuses what is not well-formed, and each answers as it
-//! says. Rows that are added are tested here without a word. What is changed or refused is written down.
+//! Every endpoint of the admin, taken from its own description: each rejects malformed requests, and answers as
+//! described. New rows are tested here without further code. Changes and rejections are in the audit log.
 
 mod answered;
 mod refused;

@@ -1,4 +1,4 @@
-//! Admission: what is answered before the cache, at both speeds and over both protocols.
+//! Admission: answers before the cache, on both paths and over both protocols.
 
 use crate::harness::http2::{Http2, request};
 use crate::harness::server::Setup;

@@ -1,5 +1,5 @@
-//! Statements 6 and 12: origins that hang, drip, lie or break off. What is cut short looks so to everybody and is
-//! kept by nobody; what is no HTTP is a 502; what does not come is a 504; and the next request is none the worse.
+//! Statements 6 and 12: origins that hang, drip, lie or break off. A truncated response is visibly truncated for every
+//! client and not stored; invalid HTTP is a 502; a missing answer is a 504; and the next request is not affected.
 
 use crate::harness::origin::{Gate, Received, Script, response};
 use crate::harness::server::Setup;

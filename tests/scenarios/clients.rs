@@ -1,4 +1,4 @@
-//! Row P6: whose request it is. A proxy in front that is believed says so; anybody else only says it of himself.
+//! Row P6: the client of a request. A trusted proxy in front names it; any other client is taken for itself.
 
 use crate::harness::server::Setup;
 use crate::harness::{Larder, Origin, until};

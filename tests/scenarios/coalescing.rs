@@ -1,4 +1,5 @@
-//! One origin request per key in flight; followers stream along; what may not be shared is not waited for.
+//! One origin request per key in flight; followers stream along; requests do not wait for responses that may not be
+//! shared.
 
 use crate::harness::origin::{Gate, Script, response};
 use crate::harness::{Client, Larder, Origin, until};

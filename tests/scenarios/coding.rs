@@ -1,5 +1,5 @@
-//! Compressed forms of stored responses: whatever coding the origin sends and whatever the client accepts, the content
-//! is the same, the fields are true of it, and the origin is asked once.
+//! Compressed forms of stored responses: for any coding of the origin and any that the client accepts, the content is the
+//! same, the fields describe it, and the origin is asked once.
 
 mod below;
 mod heads;

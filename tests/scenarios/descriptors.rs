@@ -1,4 +1,5 @@
-//! Whoever is let in finds a descriptor for what he asks for, however slowly the others read; the rest wait at the door.
+//! An accepted client finds a descriptor for its request, however slowly the others read; further clients wait to be
+//! accepted.
 
 use super::limits::set_descriptors;
 use crate::harness::server::Setup;

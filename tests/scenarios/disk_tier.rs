@@ -1,4 +1,4 @@
-//! The disk tier, from outside: what lies there outlives the process, and is what was stored.
+//! The disk tier, from outside: its responses survive the process unchanged.
 
 use super::super::harness::command;
 use super::super::harness::origin::Script;

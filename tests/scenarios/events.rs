@@ -1,5 +1,5 @@
-//! Row P8: what an application sends reaches its client at once, however little it is, whether it is passed, shared or
-//! compressed on its way; and 103 before it.
+//! Row P8: bytes of an application reach its client at once, in any amount, whether passed, shared or compressed on the
+//! way; and 103 before them.
 
 use crate::harness::origin::{Gate, Received, Script, response};
 use crate::harness::{Larder, Origin, until};

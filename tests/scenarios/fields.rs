@@ -1,4 +1,4 @@
-//! What is stored of a response's fields, what travels before and after a body, and what three larders in a row say.
+//! The stored fields of a response, messages before and after a body, and the fields added by three larders in a row.
 
 use crate::harness::origin::{Script, response};
 use crate::harness::{Larder, Origin, Pages};

@@ -1,5 +1,4 @@
-//! Statement 16, through the binary: what a request can do to a directory, and what the directory can do to a
-//! response.
+//! Statement 16, through the binary: the effects of a request on a directory, and of a directory's content on a response.
 
 use crate::harness::server::Setup;
 use crate::harness::{Client, Larder, Response, until};

@@ -1,4 +1,4 @@
-//! The main job: the second GET is a hit, and what it carries is what the origin sent.
+//! The main job: the second GET is a hit with the origin's bytes.
 
 use crate::harness::{Larder, Origin};
 

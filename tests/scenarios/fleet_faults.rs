@@ -1,4 +1,4 @@
-//! Whatever becomes of memcached: right bytes, no error, no long wait, and it is used again once it is well.
+//! Failures of memcached: right bytes, no error, no long wait, and it is used again once it is healthy.
 
 use super::super::harness::tiers::{binary, fleet, of_size};
 use super::super::harness::{Larder, Memcached, Origin, until};

@@ -1,5 +1,5 @@
-//! The fleet tier, from outside: what one node fills another serves, one node asks for all, and whatever the servers do,
-//! clients get the right bytes.
+//! The fleet tier, from outside: one node serves another's responses, one node asks for all, and clients get the right
+//! bytes whatever the servers do.
 
 use super::super::harness::origin::{Gate, Script, response};
 use super::super::harness::tiers::{binary, disk, fleet, killed, node, of_size, same, settled};

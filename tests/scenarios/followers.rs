@@ -1,5 +1,5 @@
-//! What becomes of those who wait for another's fetch when it fails: nobody gets a failure that another's request may
-//! have provoked, and nobody storms an origin that the next request finds well.
+//! Requests that wait for another's fetch when it fails: none gets a failure that another request may have caused, and an
+//! origin that recovers is not flooded.
 
 use crate::harness::origin::{Gate, Received, Script, response};
 use crate::harness::server::Setup;

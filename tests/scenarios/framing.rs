@@ -1,5 +1,5 @@
-//! Statements 3 and 19: each way of answering leaves the connection at the next request, or closes it. Every body
-//! is a request itself: who takes it for one is found out.
+//! Statements 3 and 19: each way of answering leaves the connection at the next request, or closes it. Every body is a
+//! request itself: a server that parses it as one is detected.
 
 use crate::harness::server::Setup;
 use crate::harness::{Client, Larder, Origin};

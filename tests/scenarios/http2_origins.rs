@@ -1,5 +1,5 @@
-//! HTTP/2 towards origins (rows O1 and O5): connections are shared, nothing is sent twice that was looked at, and what is cut is cut
-//! for everybody.
+//! HTTP/2 towards origins (rows O1 and O5): connections are shared, a processed request is never sent twice, and a
+//! truncated response is truncated for every client.
 
 use crate::harness::command::run;
 use crate::harness::http2::{END_STREAM, Http2, request};

@@ -1,5 +1,5 @@
-//! A quiet process becomes small again: what nobody asks for is let go where the configuration says so, and the memory
-//! goes back to the system.
+//! A quiet process becomes small again: unused entries are evicted where the configuration says so, and the memory
+//! returns to the system.
 
 use crate::harness::origin::{Script, response};
 use crate::harness::{Larder, Origin, until};

@@ -1,4 +1,4 @@
-//! What is stored, as the admin and `larder objects` list it.
+//! Stored responses, as the admin and `larder objects` list them.
 
 use crate::harness::command::run;
 use crate::harness::origin::{Script, response};

@@ -1,4 +1,4 @@
-//! What an operator does: starts, checks, reloads, rotates logs, asks why, and stops.
+//! The work of an operator: starting, checking, reloading, rotating logs, explaining, and stopping.
 
 use crate::harness::command::{run, wait};
 use crate::harness::origin::{Gate, Script, response};

@@ -1,4 +1,4 @@
-//! Several origins behind one route: who is asked, what is seen of one that dies, stands still, fails or is drained.
+//! Several origins behind one route: the choice, and the effect of one that ends, hangs, fails or is drained.
 
 use crate::harness::command::run;
 use crate::harness::names::Moving;

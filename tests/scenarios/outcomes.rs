@@ -1,5 +1,5 @@
-//! What became of a request is told alike by everybody who tells it: `Cache-Status`, the live stream, the access log, the counters of
-//! its route, the totals, and the heaviest URLs. What each outcome is about has scenarios of its own.
+//! All outputs agree about the outcome of a request: `Cache-Status`, the live stream, the access log, the counters of its
+//! route, the totals, and the heaviest URLs. Each outcome has further scenarios of its own.
 
 use super::stream::Listener;
 use crate::harness::origin::{Gate, Received, Script, response};

@@ -1,5 +1,5 @@
-//! An application that is asked for more than it can do: what is stored is served, the newest of those who wait go first, and who
-//! cannot be served is told so, row U3. How many are served under load is measured by `larder-bench`.
+//! An overloaded application: stored responses are served, the newest waiting requests go first, and the others get an
+//! error, row U3. `larder-bench` measures how many are served under load.
 
 use crate::harness::origin::{Gate, Origin, Script, response};
 use crate::harness::server::Setup;

@@ -1,4 +1,4 @@
-//! What goes through unchanged: bodies both ways, interim responses, trailers, HEAD, methods.
+//! Messages that pass unchanged: bodies both ways, interim responses, trailers, HEAD, methods.
 
 use crate::harness::command::run;
 use crate::harness::origin::{Script, response};

@@ -1,4 +1,4 @@
-//! Statements 7, 8 and 9: what one client gets or provokes is not what the next one gets.
+//! Statements 7, 8 and 9: one client's response, or the response it provokes, is not served to the next client.
 
 use crate::harness::origin::{Gate, Received, Script, response};
 use crate::harness::server::Setup;

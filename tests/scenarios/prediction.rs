@@ -1,4 +1,4 @@
-//! What `explain` says is what happens next: it runs the functions that serve.
+//! `explain` predicts the next request: it runs the functions that serve.
 
 use crate::harness::origin::{Script, response};
 use crate::harness::tiers::fleet;

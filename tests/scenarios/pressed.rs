@@ -1,5 +1,5 @@
-//! Clients that rest, while others need the connections to the application: the others have them. Nobody is cut for that whose answer the
-//! spool can hold, or who sends.
+//! Stalled clients, while other requests need the connections to the application: the others get them. No client is cut
+//! for that if the spool can hold its answer, or if it sends.
 
 use super::memory::anonymous;
 use crate::harness::http2::{END_STREAM, Http2, request};

@@ -1,5 +1,4 @@
-//! Row P6: the header of the PROXY protocol before anything else of a connection, and what is done with those that come
-//! without one.
+//! Row P6: the header of the PROXY protocol at the beginning of a connection, and connections without one.
 
 use super::clients::telling;
 use crate::harness::http2::Http2;

@@ -1,5 +1,6 @@
-//! What the origin has replaced stays replaced, RFC 9111 section 4.3.3: another full response makes the stored one unusable in RAM, on disk, in
-//! the fleet and on every node, whether it may be stored itself or not. And an acknowledged purge stays in force without its journal.
+//! A response that the origin has replaced stays replaced, RFC 9111 section 4.3.3: another full response makes the stored
+//! one unusable in RAM, on disk, in the fleet and on every node, whether it may be stored itself or not. And an
+//! acknowledged purge stays in force without its journal.
 
 use crate::harness::origin::{Gate, Script, response};
 use crate::harness::tiers::{disk, fleet, killed, on_disk, settled, written};

@@ -1,5 +1,5 @@
-//! A node that learns from the fleet that another node was given a newer response: what it holds from before answers no request any more, also
-//! where the origin fails, memcached is down, or the node starts again.
+//! A node that learns from the fleet of another node's newer response: its older one answers no request any more, also
+//! where the origin fails, memcached is down, or the node restarts.
 
 use super::removed::REPLACED_BY;
 use crate::harness::origin::{Script, response};

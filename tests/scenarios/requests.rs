@@ -1,4 +1,4 @@
-//! What a request says: directives (RFC 9111 §5.2.1), `Pragma` (§5.4), `Authorization` (§3.5).
+//! The effects of request fields: directives (RFC 9111 §5.2.1), `Pragma` (§5.4), `Authorization` (§3.5).
 
 use crate::harness::Pages;
 use crate::harness::pages::Second::{self, Hit, Miss, Stale, Validates};

@@ -1,4 +1,4 @@
-//! Commands find the larder that runs here by its run file, whatever port its admin has.
+//! Commands find the local larder by its run file, with any port of its admin.
 
 use crate::harness::server::{Setup, binary};
 use crate::harness::{Larder, Origin};

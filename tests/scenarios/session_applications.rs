@@ -1,5 +1,5 @@
-//! Applications with sessions, as their frameworks answer by default: no visitor is shown another's page, whatever the response leaves
-//! unsaid, whichever validators it has, and whatever becomes of the origin. No cache setting is made.
+//! Applications with sessions, as their frameworks answer by default: no visitor is shown another's page. That holds with
+//! missing fields, any validators, and any failure of the origin. No cache setting is made.
 
 mod applications;
 mod real;

@@ -1,5 +1,5 @@
-//! Statement 11: whoever is slow is cut off within the configured bound, nobody else waits, and the descriptors
-//! come back.
+//! Statement 11: a slow client is disconnected within the configured bound, no other client waits, and the descriptors
+//! are freed.
 
 use crate::harness::origin::{Gate, Script};
 use crate::harness::server::Setup;

@@ -1,6 +1,6 @@
-//! Statements 1, 2 and 19: whatever arrives, the origin gets strict RFC 9112, exactly the requests that larder
-//! understood, and nothing at all of what was refused. Behind every case a second request is pipelined: it is
-//! answered with its own bytes, or the connection is closed.
+//! Statements 1, 2 and 19: for any input the origin gets strict RFC 9112, exactly the requests that larder understood,
+//! and nothing of a rejected one. In every case a second request is pipelined: it is answered with its own bytes, or the
+//! connection is closed.
 
 mod corpus;
 

@@ -1,4 +1,4 @@
-//! The statistics: what is counted by site, route, origin and tier adds up, survives a reload, and can be switched off.
+//! The statistics: the counts by site, route, origin and tier add up, survive a reload, and can be switched off.
 
 mod exported;
 mod memory;

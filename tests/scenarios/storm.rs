@@ -1,5 +1,5 @@
-//! Everything at once: many clients, few pages, every kind of request and of answer. Nobody gets another's bytes, nobody
-//! waits for ever, and nothing is left behind.
+//! Everything at once: many clients, few pages, every kind of request and of answer. No client gets another's bytes or
+//! waits for ever, and no resource leaks.
 
 use crate::harness::origin::{Received, Script, response};
 use crate::harness::tiers::{disk, fleet};

@@ -1,4 +1,4 @@
-//! The live stream of finished requests: who is told of what, and how it ends.
+//! The live stream of finished requests: its listeners, and its end.
 
 use crate::harness::server::Setup;
 use crate::harness::{Client, Larder, Origin, until};

@@ -1,4 +1,4 @@
-//! Tags and groups: what clients see of them, and what a response to an unsafe method purges (RFC 9875).
+//! Tags and groups: their fields towards clients, and the purges by a response to an unsafe method (RFC 9875).
 
 use crate::harness::origin::Script;
 use crate::harness::pages::Second::{Hit, Miss, Validates};

@@ -1,4 +1,4 @@
-//! OpenTelemetry: what a collector is sent, and that nothing waits for it.
+//! OpenTelemetry: the data for a collector; no request waits for it.
 
 use crate::harness::origin::{Script, response};
 use crate::harness::{Larder, Origin, until};

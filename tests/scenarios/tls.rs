@@ -1,5 +1,5 @@
-//! TLS at the front: certificates by name, versions, sessions, clients' certificates, new certificates while it runs, and
-//! what is done with those who speak something else.
+//! TLS at the front: certificates by name, versions, sessions, clients' certificates, new certificates at run time, and
+//! clients that do not speak TLS.
 
 use crate::harness::command;
 use crate::harness::origin::Script;

@@ -1,5 +1,5 @@
-//! Whose turn it is to ask the origin, of all nodes of a fleet, where that comes to nothing: what cannot be shared is asked
-//! for by all at once, and whoever is killed is not waited for.
+//! The lease for asking the origin, among all nodes of a fleet, where it leads to no shared response. All nodes ask at
+//! once for responses that cannot be shared, and no node waits for a killed one.
 
 use crate::harness::command::run;
 use crate::harness::origin::{Gate, Script, response};

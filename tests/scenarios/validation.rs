@@ -1,4 +1,4 @@
-//! Validation, RFC 9111 §4.3: what is asked, what a 304 or a HEAD response changes, and what it may not.
+//! Validation, RFC 9111 §4.3: the request, and the allowed effects of a 304 or a HEAD response.
 
 use crate::harness::Pages;
 use crate::harness::pages::Second::{Hit, Miss, Validates};

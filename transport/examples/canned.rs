@@ -1,6 +1,6 @@
-//! A server of one page from memory: what the transport costs, without a cache. For measuring beside
-//! `bench/limit/canned.c`; `canned ADDR:PORT [BYTES]`, one worker. Bodies above 16 KiB leave by `sendfile`, as the
-//! store's do.
+//! A server of one page from memory: the cost of the transport without a cache. For comparison with
+//! `bench/limit/canned.c`; `canned ADDR:PORT [BYTES]`, one worker. Bodies above 16 KiB are sent by `sendfile`, like the
+//! store's.
 
 use larder_counters::Counters;
 use larder_stdx::clock;

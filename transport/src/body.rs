@@ -16,7 +16,8 @@ pub trait FileOwner: Send + Sync {
     /// Lends some bytes from `offset` on, at least one and not many more than `most`, which are the promised ones: if the
     /// owner has checksums ([`FileWritableBy::Checked`]), they were verified at their current place in memory.
     ///
-    /// # Errors They cannot be read, there are none, or they differ.
+    /// # Errors
+    /// They cannot be read, there are none, or they differ.
     fn lend(&self, offset: u64, most: usize, take: &mut dyn FnMut(&[u8])) -> io::Result<()> {
         let mut room = vec![0; most.min(LENT)];
         match rustix::io::pread(self.fd(), &mut room, offset)? {

@@ -39,7 +39,8 @@ impl BodyRest {
 
     /// Whether the next `bytes` are to be sent.
     ///
-    /// # Errors They are more than announced: the client would interpret them as something else.
+    /// # Errors
+    /// They are more than announced: the client would interpret them as something else.
     pub fn takes(&mut self, bytes: u64) -> Result<bool, ClientGone> {
         match self {
             BodyRest::None | BodyRest::NotStarted => return Ok(false),

@@ -119,7 +119,8 @@ impl ClientSocket {
 
     /// Performs the TLS handshake.
     ///
-    /// # Errors See [`Unsecured`]; it is counted.
+    /// # Errors
+    /// See [`Unsecured`]; it is counted.
     pub async fn greet(&self, tls: &ServerTls) -> Result<Secured, Unsecured> {
         let counters = &self.worker.counters;
         let Ok(session) = TlsSession::new(tls, counters) else { return Err(Unsecured::Gone) };

@@ -115,7 +115,8 @@ impl<'c> RequestBody<'c> {
     /// The next bytes; `None` after the last. Sends `100 Continue` before the first read, if the client waits for it. May
     /// be dropped while it waits: nothing is lost.
     ///
-    /// # Errors The body is incomplete: the forwarded part must not look complete.
+    /// # Errors
+    /// The body is incomplete: the forwarded part must not look complete.
     pub async fn next(&mut self) -> Result<Option<Bytes>, ClientGone> {
         match &mut self.0 {
             TunnelIncoming::Http1(it) => it.next().await,
@@ -126,7 +127,8 @@ impl<'c> RequestBody<'c> {
     /// The bytes that have arrived already, without waiting or requesting any; `None` if there are none. A body whose
     /// announced length is too large is rejected here as well.
     ///
-    /// # Errors As [`RequestBody::next`].
+    /// # Errors
+    /// As [`RequestBody::next`].
     pub fn arrived(&mut self) -> Result<Option<Bytes>, ClientGone> {
         match &mut self.0 {
             TunnelIncoming::Http1(it) => it.arrived(),
@@ -184,7 +186,8 @@ impl<'c> Reply<'c> {
     /// (for [`ResponseBody::Length`]) `Content-Length`. Held back to be sent together with the first piece; see
     /// [`Reply::flush`].
     ///
-    /// # Errors The client is gone.
+    /// # Errors
+    /// The client is gone.
     pub async fn head(
         &mut self,
         status: u16,
@@ -211,7 +214,8 @@ impl<'c> Reply<'c> {
     /// Waits until the client can receive more of a body whose rest is elsewhere: the part that it does not take stays
     /// there.
     ///
-    /// # Errors The client is gone.
+    /// # Errors
+    /// The client is gone.
     pub async fn room(&self) -> Result<ClientDemand, ClientGone> {
         match &self.0 {
             TunnelOutgoing::Http1(_) => Ok(ClientDemand::ALL),
@@ -250,7 +254,8 @@ impl<'c> Reply<'c> {
     /// Accepts the requested protocol: HTTP ends on this connection, or on this stream. `fields` are end-to-end fields
     /// only.
     ///
-    /// # Errors The client is gone, or over HTTP/2 had not requested any.
+    /// # Errors
+    /// The client is gone, or over HTTP/2 had not requested any.
     pub async fn switch(&mut self, protocol: &[u8], fields: &FieldList) -> Result<Tunnel<'c>, ClientGone> {
         match &mut self.0 {
             TunnelOutgoing::Http1(it) => {
@@ -318,7 +323,8 @@ enum ReplySide<'c> {
 impl Tunnel<'_> {
     /// The next bytes of the client; `None` after the end of its side.
     ///
-    /// # Errors The client is gone.
+    /// # Errors
+    /// The client is gone.
     pub async fn read(&self) -> Result<Option<Bytes>, ClientGone> {
         match &self.0 {
             ReplySide::Http1(it) => it.read().await,
@@ -328,7 +334,8 @@ impl Tunnel<'_> {
 
     /// Sends bytes; done when the system has taken them, so that no more than these wait here.
     ///
-    /// # Errors The client is gone, or takes nothing.
+    /// # Errors
+    /// The client is gone, or takes nothing.
     pub async fn write(&self, bytes: Bytes) -> Result<(), ClientGone> {
         match &self.0 {
             ReplySide::Http1(it) => it.write(bytes).await,

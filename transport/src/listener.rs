@@ -179,7 +179,8 @@ pub fn bind_private(path: &Path) -> Result<Bound, String> {
 
 /// Opens an address for one worker alone.
 ///
-/// # Errors One sentence: the failed operation, the reason, and the remedy.
+/// # Errors
+/// One sentence: the failed operation, the reason, and the remedy.
 pub fn bind_alone(listen: &Listen) -> Result<Bound, String> {
     match listen {
         Listen::Tcp(address) | Listen::Tls(address) => {

@@ -109,7 +109,8 @@ impl Outbox {
 
     /// Sends as much as the socket takes; the number of bytes is added to `moved`.
     ///
-    /// # Errors `EIO` for a file that has changed; otherwise the socket's.
+    /// # Errors
+    /// `EIO` for a file that has changed; otherwise the socket's.
     pub(crate) fn send(&mut self, socket: BorrowedFd<'_>, moved: &mut u64) -> Result<SendProgress, Errno> {
         while !self.is_empty() {
             if *moved >= TURN {
@@ -140,7 +141,8 @@ impl Outbox {
     /// Lends the next contiguous bytes, at most `most`, to `take`, and removes them. Those of files are read into `room`.
     /// Returns their number.
     ///
-    /// # Errors `EIO` for a file that has changed; otherwise those of `take`.
+    /// # Errors
+    /// `EIO` for a file that has changed; otherwise those of `take`.
     pub(crate) fn lend(
         &mut self,
         most: usize,

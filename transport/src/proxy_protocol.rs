@@ -81,7 +81,8 @@ struct PartialPreamble {
 impl ClientSocket {
     /// Waits for the header, with the time limit of a head, and consumes it.
     ///
-    /// # Errors There is none; it is counted.
+    /// # Errors
+    /// There is none; it is counted.
     pub async fn introduced(&self) -> Result<ConnectionSource, MissingPreamble> {
         let mut coming = PartialPreamble::default();
         let introduced = poll_fn(|context| self.read_header(context, &mut coming)).await;

@@ -76,7 +76,8 @@ const TIOCOUTQ: rustix::ioctl::Opcode = 0x5411;
 const NEVER: u64 = u64::MAX;
 /// The runtime of a worker thread.
 ///
-/// # Errors The system has no descriptors for it.
+/// # Errors
+/// The system has no descriptors for it.
 pub fn runtime() -> std::io::Result<LocalRuntime> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -598,7 +599,8 @@ impl Drop for DeadlineGuard<'_> {
 
 /// Registers a socket with the event loop of this thread.
 ///
-/// # Errors The kernel takes no more.
+/// # Errors
+/// The kernel takes no more.
 pub(crate) fn watch(socket: OwnedFd) -> std::io::Result<AsyncFd<OwnedFd>> {
     // SAFETY: an `OwnedFd` is open, and names the same file until it is dropped; the `AsyncFd` owns it, and lends it
     // only by shared reference.

@@ -1,4 +1,4 @@
-//! Who waits at the door while descriptors are short. Alone in its process, in which they are counted.
+//! Clients that wait to be accepted while descriptors are short. Alone in its process, in which descriptors are counted.
 
 #[allow(dead_code, reason = "each test program uses a part of it")]
 mod support;

@@ -1,4 +1,5 @@
-//! Limits over real sockets: each is met, counted, and harms nobody else. Every test waits for the event itself.
+//! Limits over real sockets: each takes effect, is counted, and harms no other client. Every test waits for the event
+//! itself.
 
 #[allow(dead_code, reason = "each test program uses a part of it")]
 mod support;

@@ -1,5 +1,5 @@
-//! A law: whatever a connection is asked, and however the bytes are cut, each request is answered once, in order,
-//! with its own bytes.
+//! A law: for any requests on a connection, and any division of the bytes, each request is answered once, in order, with
+//! its own bytes.
 
 #[allow(dead_code, reason = "each test program uses a part of it")]
 mod support;

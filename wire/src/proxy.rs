@@ -53,7 +53,8 @@ pub enum PreambleError {
 
 /// Parses the header at the start of `bytes`. An error is final, with any further bytes.
 ///
-/// # Errors It is not a header.
+/// # Errors
+/// It is not a header.
 pub fn parse(bytes: &[u8]) -> Result<ParsedPreamble, PreambleError> {
     let begins = |with: &[u8]| {
         let known = bytes.len().min(with.len());

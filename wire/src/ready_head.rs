@@ -78,18 +78,18 @@ impl HeadForm {
 /// A status line and field lines in every [`HeadForm`], each valid on every connection of its protocol.
 #[derive(Clone)]
 pub struct ReadyHead {
-    /// What it shares with others.
+    /// The parts shared with other heads.
     template: Option<Arc<HeadTemplate>>,
-    /// With a template, the lengths of each own value, a byte for each form; then all values in the first form, then in the
-    /// next. Without, the lengths of all forms but the last in four bytes each, then the forms: the text, and the others if they are kept.
+    /// With a template: the lengths of each own value, one byte per form; then all values in the first form, then in the
+    /// next. Without: the lengths of all forms but the last in four bytes each; then the text, and the other forms if kept.
     own: Box<[u8]>,
 }
 
-/// What many heads share, the status line first.
+/// The common parts of many heads, the status line first.
 #[derive(Debug, PartialEq, Eq)]
 struct HeadTemplate {
     forms: [Box<[u8]>; FORMS],
-    /// Behind which bytes of each form there is an own value.
+    /// The positions in each form after which an own value follows.
     cuts: Box<[[u32; FORMS]]>,
     /// The fields of the form that is HPACK, whose status comes before them.
     literals: Box<[TemplateLiteral]>,

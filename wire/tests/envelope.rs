@@ -1,5 +1,5 @@
-//! The envelope's bytes do not change: those of `golden/` were written by the first version, and are read and written
-//! the same by this one. Beside them: whatever is written is read alike.
+//! The envelope's bytes do not change: those of `golden/` were written by the first version, and this one reads and
+//! writes the same. Further: every written envelope is read back equal.
 
 use larder_semantics::field::FieldList;
 use larder_semantics::freshness::{Lifetime, LifetimeSource};

@@ -1,4 +1,4 @@
-//! Both of memcached's protocols against a real memcached, and what no sound server says.
+//! Both of memcached's protocols against a real memcached, and replies that no sound server sends.
 
 use larder_wire::memcached::{
     BadReply, Expected, FleetKey, Hit, MemcachedLease, MemcachedProtocol, MemcachedRefusal, MemcachedReply,

@@ -1,27 +1,27 @@
-//! Which refusals are told whole, and which are only counted: by whom, so that nobody's storm hides what somebody else was
-//! refused. What is written of them is in `audit`. All is bounded: a second writes [`KINDS`] + [`MORE`] whole lines at most, and as
-//! many counts as there are kinds, and one.
+//! The choice of rejections to log in full or only to count: per client, so that one client's rejections cannot hide
+//! another one's. The log lines are in `audit`. Everything is bounded: a second has at most [`KINDS`] + [`MORE`] full
+//! lines, and at most one count per kind, plus one.
 
 use std::net::IpAddr;
 
-/// Kinds that are told apart in a second; of each the first refusal is told whole.
+/// Kinds that are distinguished in a second; the first rejection of each is logged in full.
 const KINDS: usize = 32;
-/// Refusals that are told whole in a second beyond the first of their kinds.
+/// Rejections logged in full in a second beyond the first of their kinds.
 const MORE: u64 = 20;
-/// Refusals of one kind that are told whole in a second.
+/// Rejections of one kind logged in full in a second.
 const OF_KIND: u64 = 5;
 
-/// Refusals that are alike: of one client with one status.
+/// Equal rejections: of one client with one status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RefusalKind {
-    /// From where, as far as its network; `None` for the Unix socket.
+    /// The network of the client; `None` for the Unix socket.
     pub from: Option<IpAddr>,
     /// The status.
     pub status: u16,
 }
 
 impl RefusalKind {
-    /// Of a client's address. Whoever has one of IPv6 has all that begin with its first 64 bits.
+    /// For a client's address. A client with IPv6 has all addresses with the same first 64 bits.
     pub fn of(peer: Option<IpAddr>, status: u16) -> Self {
         let from = peer.map(|it| match it.to_canonical() {
             IpAddr::V6(it) => IpAddr::V6((u128::from(it) >> 64 << 64).into()),
@@ -31,23 +31,23 @@ impl RefusalKind {
     }
 }
 
-/// Refusals that were not told.
+/// Omitted rejections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeftOut {
-    /// Of which kind; `None` for all beyond [`KINDS`].
+    /// The kind; `None` for all beyond [`KINDS`].
     pub kind: Option<RefusalKind>,
-    /// How many.
+    /// Their number.
     pub count: u64,
 }
 
-/// The refusals of one second.
+/// The rejections of one second.
 #[derive(Debug, Default)]
 pub struct Storm {
     second: u64,
     kinds: Vec<RefusalCount>,
-    /// Told whole beyond the first of their kinds.
+    /// Logged in full beyond the first of their kinds.
     more: u64,
-    /// Left out of kinds that found no place.
+    /// Omitted ones of kinds beyond the limit.
     beyond: u64,
 }
 
@@ -59,7 +59,7 @@ struct RefusalCount {
 }
 
 impl Storm {
-    /// Whether a refusal is to be told whole; it is counted where it is not. To be called after [`Storm::over`].
+    /// Whether a rejection is to be logged in full; otherwise it is counted. To be called after [`Storm::over`].
     pub fn admits(&mut self, kind: RefusalKind) -> bool {
         let Some(seen) = self.kinds.iter_mut().find(|it| it.kind == kind) else {
             let has_room = self.kinds.len() < KINDS;
@@ -78,7 +78,7 @@ impl Storm {
         admits
     }
 
-    /// What was left out in a second that is over at `now`; a new one begins then.
+    /// The omitted rejections of a second that has ended at `now`; a new one begins then.
     pub fn over(&mut self, now: u64) -> Vec<LeftOut> {
         if self.second == now {
             return Vec::new();

@@ -1,4 +1,4 @@
-//! What a listing of objects is asked for: its parameters as queries to the store, its cursors, and the ids of objects.
+//! The parameters of a listing: queries to the store, cursors, and ids of objects.
 
 use super::LIMIT;
 use crate::query;
@@ -9,31 +9,31 @@ use larder_store::listing::{ListingCursor, ListingQuery, Pattern, SortDirection}
 use larder_store::ram::KeyHash;
 use std::ops::RangeInclusive;
 
-/// Where to look.
+/// The tiers to search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListedTier {
-    /// In RAM, and behind that what is on the disk alone.
+    /// RAM, then entries that are only on disk.
     All,
     /// In RAM.
     Ram,
-    /// On the disk, whether RAM has it or not.
+    /// The disk, including entries that are also in RAM.
     Disk,
 }
 
-/// What is asked for.
+/// A parsed query.
 pub struct Question {
     pub tier: ListedTier,
-    /// `None` where only the disk is left to look at.
+    /// `None` if only the disk remains.
     pub ram: Option<ListingQuery>,
-    /// Looked at where `tier` says so and RAM leaves room.
+    /// Used if `tier` includes it and RAM leaves room.
     pub disk: below::DiskListingQuery,
-    /// How many objects a page has at most.
+    /// The most objects of a page.
     pub room: usize,
-    /// By what RAM is sorted.
+    /// The sort order of RAM.
     pub sort: ListingSort,
 }
 
-/// Behind what a page begins.
+/// The start of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Behind {
     Ram(ListingCursor),
@@ -42,17 +42,17 @@ enum Behind {
 }
 
 impl ListedTier {
-    /// Of which keys on disk.
+    /// The keys on disk that are listed.
     pub fn of_disk(self) -> below::Those {
         if self == ListedTier::Disk { below::Those::OnDisk } else { below::Those::OnDiskAlone }
     }
 }
 
 impl Question {
-    /// Reads a query. What `tier`, `sort`, `order` and `limit` may be was held against the row in `table`.
+    /// Parses a query. `tier`, `sort`, `order` and `limit` were validated against the row in `table`.
     ///
     /// # Errors
-    /// One sentence: what is wrong, where, what would be right.
+    /// One sentence: the error, its place, a valid form.
     pub fn read(asked: &str) -> Result<Question, InputError> {
         let pairs = query::pairs(asked)?;
         let filled =
@@ -123,7 +123,7 @@ impl Question {
     }
 }
 
-/// How the disk is sorted where RAM is sorted so: as it can be, else the newest first.
+/// The disk's order for an order of RAM: the same if possible, otherwise the newest first.
 fn on_disk(sort: ListingSort, order: SortDirection) -> (below::DiskListingSort, SortDirection) {
     match (sort, order) {
         (ListingSort::Size, _) => (below::DiskListingSort::Size, order),
@@ -156,17 +156,17 @@ fn statuses(text: &str) -> Option<RangeInclusive<u16>> {
     }
 }
 
-/// The name of an object.
+/// The id of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ObjectId {
-    /// Of what is in RAM, in this process.
+    /// Of one in RAM, in this process.
     Ram(KeyHash),
-    /// Of what is on the disk.
+    /// Of one on disk.
     Disk(below::DiskEntryId),
 }
 
 impl ObjectId {
-    /// Reads what [`text_of`] wrote.
+    /// Parses the output of [`text_of`].
     pub fn read(id: &str) -> Option<ObjectId> {
         if !id.bytes().all(|it| it.is_ascii_hexdigit()) {
             return None;
@@ -179,7 +179,7 @@ impl ObjectId {
     }
 }
 
-/// An id as the API has it.
+/// An id in the notation of the API.
 pub fn text_of(id: ObjectId) -> String {
     match id {
         ObjectId::Ram(hash) => format!("{:032x}", hash.0),
@@ -187,7 +187,7 @@ pub fn text_of(id: ObjectId) -> String {
     }
 }
 
-/// A place in RAM as text: by what is sorted, the number or the key, the hash.
+/// A position in RAM as text: the sort order, the number or the key, the hash.
 pub fn cursor(place: &ListingCursor, sort: ListingSort) -> String {
     let rank = match sort {
         ListingSort::Key => place.key.iter().map(|it| format!("{it:02x}")).collect(),
@@ -196,7 +196,7 @@ pub fn cursor(place: &ListingCursor, sort: ListingSort) -> String {
     format!("{}.{rank}.{}", letter(sort), text_of(ObjectId::Ram(place.hash)))
 }
 
-/// A place on the disk as text: by what is sorted, the number, the record; its beginning has no more than the first.
+/// A position on disk as text: the sort order, the number, the record; its beginning has only the first.
 pub fn disk_cursor(place: Option<below::DiskListingCursor>, sort: below::DiskListingSort) -> String {
     let begin = disk_letters(sort);
     place.map_or(begin.to_owned(), |it| format!("{begin}.{}.{}", it.rank, it.stamp))

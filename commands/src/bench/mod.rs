@@ -45,7 +45,8 @@ impl Default for BenchOptions {
 
 /// Measures. `progress` gets one line for each step.
 ///
-/// # Errors One sentence: a server could not be started, or responded wrongly.
+/// # Errors
+/// One sentence: a server could not be started, or responded wrongly.
 pub fn tiers(options: &BenchOptions, progress: &mut dyn FnMut(&str)) -> Result<BenchReport, String> {
     let site = demo::start_with(options.page_time)
         .map_err(|it| format!("The demo site cannot be started: {it}."))?;

@@ -148,7 +148,8 @@ pub enum Output {
 
 /// Parses the arguments, without the program's own name.
 ///
-/// # Errors The error, and the remedy.
+/// # Errors
+/// The error, and the remedy.
 pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, Usage> {
     let mut parser = lexopt::Parser::from_args(arguments);
     let word = match next(&mut parser)? {
@@ -491,7 +492,8 @@ fn method(text: &str) -> Result<String, Usage> {
 
 /// The output of `larder check`: a summary and warnings for standard output, or every error for standard error.
 ///
-/// # Errors The configuration is invalid: exit code 2.
+/// # Errors
+/// The configuration is invalid: exit code 2.
 pub fn check(plan: &Plan) -> Result<String, Rejected> {
     let config = plan.load()?.fit()?;
     let name = plan.file().as_deref().map_or("flags".to_owned(), |it: &Path| it.display().to_string());

@@ -101,7 +101,8 @@ impl Warm {
 
 /// Parses a listener of larder, and its scheme.
 ///
-/// # Errors The allowed values.
+/// # Errors
+/// The allowed values.
 pub(crate) fn listener(text: &str) -> Result<(OriginAddress, Scheme), String> {
     let Some(rest) = text.strip_prefix("https://") else { return Ok((address::origin(text)?, Scheme::Http)) };
     let at = address::origin(rest).or_else(|_| address::origin(&format!("{rest}:443")))?;

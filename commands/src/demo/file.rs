@@ -19,7 +19,8 @@ pub struct DemoFile {
 impl DemoFile {
     /// Writes the file for the site at `site`, beneath `place`; other users cannot read it.
     ///
-    /// # Errors It cannot be written there.
+    /// # Errors
+    /// It cannot be written there.
     pub fn beneath(place: &Path, site: SocketAddr) -> io::Result<Self> {
         let folder = made(place)?;
         let path = folder.join("larder.toml");

@@ -32,7 +32,8 @@ pub struct TopReading {
 
 /// Shows the activity until a key or a signal ends it; once if requested, or without a terminal.
 ///
-/// # Errors One sentence: no larder responds, or it stopped.
+/// # Errors
+/// One sentence: no larder responds, or it stopped.
 pub fn run(order: &TopCommand) -> Result<(), String> {
     let admin = admin_client::admin(order.ask.as_ref(), None)?;
     let screen = Screen::now();

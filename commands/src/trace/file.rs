@@ -53,7 +53,8 @@ pub fn lost(count: u64) -> String {
 
 /// Reads a trace file.
 ///
-/// # Errors One sentence, with the line: the error, and a valid form.
+/// # Errors
+/// One sentence, with the line: the error, and a valid form.
 pub fn read(file: &mut dyn BufRead) -> Result<RecordedTraces, String> {
     let mut recorded = RecordedTraces::default();
     let mut line = Vec::new();

@@ -41,7 +41,8 @@ const SUMS: [(&str, &str, &[RequestStage]); 4] = [
 
 /// Plots the named file, and returns a message with the place of the page.
 ///
-/// # Errors One sentence: the file cannot be read or is not a trace file, or the page cannot be written.
+/// # Errors
+/// One sentence: the file cannot be read or is not a trace file, or the page cannot be written.
 pub fn run(order: &cli::Plot) -> Result<String, String> {
     let cannot = |path: &Path, what: &str, it: &std::io::Error| {
         format!("{} cannot be {what}: {}.", path.display(), plain(it))

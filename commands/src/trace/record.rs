@@ -51,7 +51,8 @@ impl RecordSummary {
 
 /// Records until the time is over, Ctrl-C is pressed, or a signal arrives (SIGTERM, SIGHUP).
 ///
-/// # Errors One sentence: no larder responds, no route is traced there, or the file cannot be written.
+/// # Errors
+/// One sentence: no larder responds, no route is traced there, or the file cannot be written.
 pub fn run(order: &RecordTraces) -> Result<RecordSummary, String> {
     let admin = admin_client::admin(order.ask.as_ref(), None)?;
     let answer = admin_client::get(&admin, "/api/v1/traces?limit=1", PATIENCE)?;

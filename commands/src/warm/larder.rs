@@ -77,7 +77,8 @@ struct Secure {
 impl WarmTarget {
     /// Finds its listeners.
     ///
-    /// # Errors One sentence: no larder runs, or the choice is ambiguous.
+    /// # Errors
+    /// One sentence: no larder runs, or the choice is ambiguous.
     pub fn new(order: &Warm) -> Result<Self, String> {
         let to = if order.to.is_empty() { serving(order)? } else { order.to.clone() };
         let of = |scheme| to.iter().find(|it| it.1 == scheme).map(|it| it.0.clone());
@@ -108,7 +109,8 @@ impl WarmTarget {
 
     /// Requests one page; returns after its head has arrived.
     ///
-    /// # Errors There is no response.
+    /// # Errors
+    /// There is no response.
     pub async fn get(&self, page: &WarmPage) -> Result<(u16, FieldList, Rc<Exchange>), WarmFailure> {
         let mut fields = FieldList::new();
         let authority = page.authority.as_deref().unwrap_or(&self.host);

@@ -102,7 +102,8 @@ impl WarmEnd {
 
 /// Requests all URLs.
 ///
-/// # Errors One sentence: no request was sent, because the URLs or larder could not be found.
+/// # Errors
+/// One sentence: no request was sent, because the URLs or larder could not be found.
 pub fn run(order: &Warm) -> Result<WarmSummary, String> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -1,4 +1,4 @@
-//! The sections of the tiers, the levels of the error log, and what only a start takes over.
+//! The sections of the tiers, the levels of the error log, and settings that only a start applies.
 
 use super::*;
 use crate::tiers::{DistributionSetting, HashSetting, PurgeMethod, TierChoice};

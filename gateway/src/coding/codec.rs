@@ -1,5 +1,5 @@
-//! Content codings as bytes: coding a body that is whole, decoding one step by step within limits. Which is wanted is
-//! decided in `semantics::transcode`; when and where it is done, in `coding` and `deliver`.
+//! Content codings: coding a complete body, and decoding one step by step within limits. `semantics::transcode` decides
+//! which coding is wanted; `coding` and `deliver` decide when and where.
 
 use brotli::enc::BrotliEncoderParams;
 use brotli::{BrotliDecompressStream, BrotliResult, BrotliState, HeapAlloc, HuffmanCode};
@@ -8,21 +8,21 @@ use larder_semantics::coding::Coding;
 use std::io::{self, Write};
 use zstd::zstd_safe::{CCtx, CParameter, DCtx, DParameter, InBuffer, OutBuffer};
 
-/// Bytes that there is room for in one step of a decoder: what a client is sent between two looks at other clients.
+/// The room for output in one step of a decoder: one client's share before the worker looks at other clients.
 pub const STEP: usize = 32 << 10;
 
-/// A body may become this many times as large when it is decoded, once it has brought [`FREE`] bytes. Pages become 5 to
-/// 20 times as large; gzip can reach 1,030, brotli and zstd far more.
+/// The highest ratio of decoded to coded size, once [`FREE`] bytes are decoded. Pages grow 5 to 20 times; gzip can reach
+/// 1,030, brotli and zstd far more.
 pub const MOST_RATIO: u64 = 250;
 
-/// What may come out whatever went in.
+/// The output that is allowed for any input.
 pub const FREE: u64 = 1 << 20;
 
-/// The window of RFC 9659 §3 for zstd, 8 MiB, as a power of two: what a decoder must have in memory. Brotli's is at
-/// most 16 MiB, gzip's 32 KiB.
+/// The window of RFC 9659 §3 for zstd, 8 MiB, as a power of two: the memory that a decoder needs. Brotli's is at most 16
+/// MiB, gzip's 32 KiB.
 const ZSTD_WINDOW: u32 = 23;
 
-/// How hard the codecs try.
+/// The compression levels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CodecLevels {
     /// 1 to 9.
@@ -33,8 +33,8 @@ pub struct CodecLevels {
     pub zstd: u8,
 }
 
-/// Codes `plain`. `None` where the result would not be smaller by a 16th at least: it would take room in RAM, and time of
-/// every client, for nothing.
+/// Codes `plain`. `None` where the result would not be smaller by at least a 16th: it would cost RAM and every client's
+/// time for nothing.
 ///
 /// # Errors
 /// The codec has no memory, or there is no codec for the coding.
@@ -65,13 +65,13 @@ pub fn encode_within(
             let params = BrotliEncoderParams {
                 quality: levels.brotli.into(),
                 size_hint: plain.len(),
-                // A window that is larger than what there is takes memory, and finds no more.
+                // A window larger than the body takes memory and compresses no better.
                 lgwin: brotli_window(plain.len() as u64).cast_signed(),
                 ..BrotliEncoderParams::default()
             };
             brotli::BrotliCompress(&mut &plain[..], &mut out, &params).map(drop)
         }
-        // Zstd was above; the others are not made.
+        // Zstd is handled above; the others are not produced.
         Coding::Zstd | Coding::Identity | Coding::Deflate | Coding::Several(_) | Coding::Other => {
             Err(io::ErrorKind::Unsupported.into())
         }
@@ -83,7 +83,7 @@ pub fn encode_within(
     }
 }
 
-/// At once, since all is there: so it needs no copy of its window.
+/// In one call, since the whole input is there: the encoder needs no copy of its window.
 fn encode_zstd(levels: CodecLevels, plain: &[u8], most: usize) -> io::Result<Option<Vec<u8>>> {
     let failed = |code| io::Error::other(zstd::zstd_safe::get_error_name(code));
     let mut coder = zstd_coder(levels, plain.len())?;
@@ -93,7 +93,7 @@ fn encode_zstd(levels: CodecLevels, plain: &[u8], most: usize) -> io::Result<Opt
             out.shrink_to_fit();
             Ok(Some(out))
         }
-        // The only error that says it so: it has no number here.
+        // The only error for this case; it has no number here.
         Err(code) if zstd::zstd_safe::get_error_name(code) == TOO_SMALL => Ok(None),
         Err(code) => Err(failed(code)),
     }
@@ -110,8 +110,8 @@ fn zstd_coder(levels: CodecLevels, length: usize) -> io::Result<CCtx<'static>> {
     Ok(coder)
 }
 
-/// What [`encode`] takes beside the plain bytes, its result included: a bound, for which room is to be made before. Held
-/// against what they take by `tests/coding_memory.rs` and `codec/tests.rs`.
+/// The memory that [`encode`] takes in addition to the plain bytes, its result included: an upper bound that is reserved
+/// before. `tests/coding_memory.rs` and `codec/tests.rs` compare it with measurements.
 #[must_use]
 pub fn memory(coding: Coding, levels: CodecLevels, length: u64) -> u64 {
     // The result grows by doubling; zstd's is reserved.
@@ -125,8 +125,8 @@ pub fn memory(coding: Coding, levels: CodecLevels, length: u64) -> u64 {
     result + coder
 }
 
-/// What decoding a body of `length` bytes may take, its result of at most `most` bytes included. An estimate: pages become 5
-/// to 20 times as large, and windows are as large as their content.
+/// The estimated memory for decoding a body of `length` bytes, with its result of at most `most` bytes: pages grow 5 to
+/// 20 times, and windows are as large as their content.
 #[must_use]
 pub fn decoding_memory(coding: Coding, length: u64, most: u64) -> u64 {
     window(coding, length) + (16 * length).min(most)
@@ -141,18 +141,18 @@ fn window(coding: Coding, length: u64) -> u64 {
     }
 }
 
-/// The power of two that holds so many bytes.
+/// The smallest power of two that holds `length` bytes.
 fn log(length: u64) -> u32 {
     length.max(2).next_power_of_two().ilog2()
 }
 
-/// Brotli's window for a body, as a power of two: 16 bytes less are of use (RFC 7932 §9.1). Its default is 22; below 17 this
-/// encoder takes a table of 32 MiB at levels 5 to 9, whatever the body.
+/// Brotli's window for a body, as a power of two: 16 bytes of it are unused (RFC 7932 §9.1). The default is 22; below 17
+/// this encoder allocates a table of 32 MiB at levels 5 to 9, for any body.
 fn brotli_window(length: u64) -> u32 {
     log(length + 16).clamp(17, 22)
 }
 
-/// The ring of twice the window or block, the hash table that a level has, and what a block becomes.
+/// The ring of twice the window or block, the level's hash table, and the output of a block.
 fn brotli_memory(level: u8, length: u64) -> u64 {
     let window = brotli_window(length);
     let ring = 2_u64 << window.max(18);
@@ -165,7 +165,7 @@ fn brotli_memory(level: u8, length: u64) -> u64 {
     }
 }
 
-/// Tables as `clevels.h` of zstd 1.5 has them, no larger than the window needs; and what a block of 128 KiB becomes.
+/// The tables of `clevels.h` in zstd 1.5, no larger than the window needs, and the output of a block of 128 KiB.
 fn zstd_memory(level: u8, length: u64) -> u64 {
     let (hash, chain) = match level {
         0..=4 => (18, 18),
@@ -182,10 +182,10 @@ fn zstd_memory(level: u8, length: u64) -> u64 {
     tables + optimal + (1 << 20)
 }
 
-/// What zstd says where a result has no room.
+/// Zstd's error name where the result has no room.
 const TOO_SMALL: &str = "Destination buffer is too small";
 
-/// Takes bytes until there are too many. Then `most` is zero.
+/// Takes bytes up to a limit; beyond it `most` becomes zero.
 struct Bounded {
     bytes: Vec<u8>,
     most: usize,
@@ -206,49 +206,49 @@ impl Write for Bounded {
     }
 }
 
-/// Why a body could not be decoded.
+/// Why a body cannot be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Undecodable {
     /// Its bytes are not of this coding, or they end early.
     Broken,
-    /// It becomes more than [`MOST_RATIO`] times as large.
+    /// It grows beyond [`MOST_RATIO`].
     Bomb,
-    /// It becomes larger than it may.
+    /// It grows beyond the allowed size.
     TooLarge,
 }
 
-/// Whether a decoder has more to give.
+/// Whether a decoder has more output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DecodeProgress {
-    /// Call again, with what is left of the input.
+    /// Call again with the rest of the input.
     More,
-    /// It has taken everything: it needs more input, or was given the end.
+    /// All input was taken: it needs more, or has reached the end.
     Fed,
 }
 
-/// Decodes a body piece by piece: no step brings more than there is room for, whatever the input says of itself.
+/// Decodes a body piece by piece; no step produces more than the output has room for.
 pub struct BodyDecoder {
     engine: Engine,
     consumed: u64,
     produced: u64,
     most: u64,
-    /// A whole stream has ended, and none has begun since.
+    /// A complete stream has ended, and no other has begun.
     ended: bool,
-    /// What follows now is no gzip.
+    /// The rest of the input is not gzip.
     padded: bool,
 }
 
 enum Engine {
     Gzip(Decompress),
     Deflate(Deflate),
-    /// What was applied last, and what lies beneath.
+    /// The outer coding, applied last, and those below it.
     Several(Box<Layers>),
     Brotli(Box<BrotliState<HeapAlloc<u8>, HeapAlloc<u32>, HeapAlloc<HuffmanCode>>>),
     Zstd(DCtx<'static>),
 }
 
 impl BodyDecoder {
-    /// A decoder that brings `most` bytes at most; `None` where there is none for this coding.
+    /// A decoder with at most `most` bytes of output; `None` where the coding has no decoder.
     #[must_use]
     pub fn new(coding: Coding, most: u64) -> Option<BodyDecoder> {
         let engine = match coding {
@@ -267,7 +267,7 @@ impl BodyDecoder {
             Coding::Several(all) => {
                 let mut all = all.iter();
                 let (outer, inner) = (all.next_back()?, Coding::over(all));
-                // What lies between is not held: it may be as large as its ratio allows.
+                // The bytes between the two are not limited here: the ratio limits them.
                 let (outer, inner) = (BodyDecoder::new(outer, u64::MAX)?, BodyDecoder::new(inner, most)?);
                 Engine::Several(Box::new(Layers { outer, inner, between: Vec::new(), at: 0 }))
             }
@@ -276,8 +276,8 @@ impl BodyDecoder {
         Some(BodyDecoder { engine, consumed: 0, produced: 0, most, ended: false, padded: false })
     }
 
-    /// Takes from the front of `input` and puts what comes of it into `out`, which is not empty; says how many bytes those
-    /// are.
+    /// Takes input from the front of `input` and writes the decoded bytes to `out`, which must not be empty. Returns how
+    /// many were written.
     ///
     /// # Errors
     /// The body cannot be decoded; the decoder is of no further use.
@@ -310,7 +310,7 @@ impl BodyDecoder {
         Ok((if more { DecodeProgress::More } else { DecodeProgress::Fed }, filled))
     }
 
-    /// Says whether the body was whole, when everything was given to it.
+    /// Checks, after all input was taken, that the body was complete.
     ///
     /// # Errors
     /// It ends early.
@@ -318,12 +318,12 @@ impl BodyDecoder {
         if self.ended { Ok(()) } else { Err(Undecodable::Broken) }
     }
 
-    /// One turn of the engine: bytes taken, bytes brought.
+    /// One call of the engine: bytes taken, bytes written.
     fn turn(&mut self, input: &[u8], out: &mut [u8]) -> Result<(usize, usize), Undecodable> {
         match &mut self.engine {
             Engine::Gzip(engine) => {
                 if self.ended {
-                    // Members follow one another (RFC 1952 §2.2). What else follows is padding: browsers leave it out.
+                    // Members follow one another (RFC 1952 §2.2). Anything after them is padding, which browsers ignore.
                     self.padded |= input.first() != Some(&0x1f);
                     if self.padded {
                         return Ok((input.len(), 0));
@@ -388,12 +388,12 @@ impl BodyDecoder {
     }
 }
 
-/// Bytes taken and brought, and whether a whole stream has ended.
+/// Bytes taken and written, and whether a complete stream has ended.
 type Turn = ((usize, usize), bool);
 
-/// `deflate` is a zlib stream (RFC 9110 §8.4.1.2); some servers send what is within, and browsers take both.
+/// `deflate` is a zlib stream (RFC 9110 §8.4.1.2); some servers send the raw stream, and browsers accept both.
 enum Deflate {
-    /// Nothing has come, or the first byte of what may be a zlib header.
+    /// Nothing has arrived, or only the first byte of a possible zlib header.
     Unknown,
     Half(u8),
     Known(Decompress),
@@ -429,11 +429,11 @@ impl Deflate {
     }
 }
 
-/// One decoder over the other.
+/// Two decoders, the outer feeding the inner.
 struct Layers {
     outer: BodyDecoder,
     inner: BodyDecoder,
-    /// What came out of the outer and has not gone into the inner, from `at` on.
+    /// Output of the outer decoder that the inner has not taken, from `at` on.
     between: Vec<u8>,
     at: usize,
 }
@@ -460,7 +460,7 @@ fn span(before: u64, after: u64) -> usize {
     usize::try_from(after - before).expect("within a buffer in memory")
 }
 
-/// Decodes a body that is whole.
+/// Decodes a complete body.
 ///
 /// # Errors
 /// It cannot be decoded, or becomes larger than `most` bytes.
@@ -474,7 +474,7 @@ pub fn decode(coding: Coding, coded: &[u8], most: u64) -> Result<Vec<u8>, Undeco
     }
 }
 
-/// Decodes a body for as long as that goes; and whether that was all of it.
+/// Decodes as much of a body as possible; the result says whether that was all of it.
 pub fn decode_beginning(coding: Coding, mut coded: &[u8], most: u64) -> (Vec<u8>, Result<(), Undecodable>) {
     let (mut plain, mut step) = (Vec::new(), vec![0; STEP]);
     let Some(mut decoder) = BodyDecoder::new(coding, most) else { return (plain, Err(Undecodable::Broken)) };

@@ -1,5 +1,5 @@
-//! Other forms of stored responses. What a request is served of them is in `face`. Which form it is decides
-//! `semantics::transcode`; forms are kept in `store::forms` and made in `pool`.
+//! Other forms of stored responses. `face` chooses the form for a request, by the decision of `semantics::transcode`;
+//! `store::forms` keeps forms and `pool` makes them.
 
 pub mod codec;
 pub mod pool;
@@ -17,14 +17,14 @@ use larder_store::{Encodings, Store, Stored, StoredBody};
 use larder_wire::http1::write;
 use larder_wire::ready_head::ReadyHead;
 
-/// Gives a response that is about to be stored its place for forms, where the route makes any, and names
-/// `Accept-Encoding` in its `Vary`. What comes from a lower tier is made ready by this, too.
+/// Prepares a response for its forms before it is stored, where the route makes any, and names `Accept-Encoding` in its
+/// `Vary`. Responses from a lower tier are prepared by this, too.
 #[must_use]
 pub fn ready(mut stored: Stored, policy: &Policy) -> Stored {
     let length = stored.body.len();
     let lines: Vec<_> = stored.lines().collect();
     let plan = transcode::plan(stored.meta.status, &lines, Some(length), policy);
-    // A trailer section is about the bytes that came before it.
+    // A trailer section describes the bytes before it.
     let Some(plan) = plan.filter(|_| stored.meta.partial().is_none() && stored.trailers().is_none()) else {
         return stored;
     };
@@ -32,14 +32,14 @@ pub fn ready(mut stored: Stored, policy: &Policy) -> Stored {
     transcode::mark(&mut fields);
     let head = head_of(stored.meta.status, &fields, length, |it| tags::is_hidden(it, &policy.tags));
     stored.set_head(head, fields);
-    // What is served from its segment is not in RAM: forms of it would have nothing to stay with.
+    // A body served from its segment is not in RAM, so forms have no entry to be kept with.
     if !matches!(stored.body, StoredBody::Disk(_)) {
         stored.forms = Some(Encodings::new(plan));
     }
     stored
 }
 
-/// Hands the forms of `old` on to `new`, which has the same content under another head.
+/// Moves the forms of `old` to `new`, which has the same content and another head.
 pub(crate) fn carry(store: &Store, old: &Stored, new: &Stored) {
     if let (Some(before), Some(after)) = (&old.forms, &new.forms) {
         store.carry_forms(before, after, |coding, body: &StoredBody| {
@@ -49,12 +49,13 @@ pub(crate) fn carry(store: &Store, old: &Stored, new: &Stored) {
     }
 }
 
-/// Whether clients do not see a field of a stored response: its head was written without it.
+/// Whether a field of a stored response is hidden from clients: its head was written without it.
 pub(crate) fn is_hidden(stored: &Stored, name: &str) -> bool {
     stored.lines().any(|it| it.is(name)) && !stored.head.lines().any(|it| it.is(name))
 }
 
-/// A head as a hit sends it, without what is hidden: see [`Stored::head`]. As text alone: the store makes the rest of what it keeps.
+/// A head as a hit sends it, without hidden fields (see [`Stored::head`]). Only as text: the store makes the rest for
+/// entries.
 pub(crate) fn head_of(
     status: u16,
     fields: &FieldList,
@@ -72,7 +73,7 @@ pub(crate) fn head_of(
     ReadyHead::passing(&head)
 }
 
-/// What a request is served from a response with forms.
+/// The form of a response with forms that answers a request.
 pub(crate) fn choose(
     forms: &Encodings,
     policy: &Policy,
@@ -88,7 +89,7 @@ pub(crate) fn choose(
     transcode::choose(forms.plan, forms.made(), forms.refused(), AcceptedCodings::read(fields), exact)
 }
 
-/// The forms of a stored response in a sentence, for `explain`.
+/// One sentence about the forms of a stored response, for `explain`.
 pub(crate) fn describe(
     forms: &Encodings,
     policy: &Policy,
@@ -125,18 +126,18 @@ pub(crate) fn describe(
     text
 }
 
-/// Whether a stored response is of no use to a request because of its coding, which cannot be undone: it is then as if
-/// its `Vary` did not match.
+/// Whether a request cannot use a stored response because its coding cannot be decoded: the response then counts as one
+/// whose `Vary` does not match.
 pub(crate) fn is_of_no_use(stored: &Stored, fields: &[Field<'_>]) -> bool {
     stored.forms.as_ref().is_some_and(|it| {
         it.is_undecodable() && !transcode::suits(it.plan.own, AcceptedCodings::read(fields))
     })
 }
 
-/// A body that is decoded while it goes to a client.
+/// A body that is decoded while it is sent to a client.
 pub(crate) struct Decoding {
     decoder: BodyDecoder,
-    /// What the decoder has not taken yet.
+    /// Input that the decoder has not taken yet.
     coded: Bytes,
     room: Box<[u8]>,
     /// How much of `room` the last step filled.
@@ -144,7 +145,7 @@ pub(crate) struct Decoding {
 }
 
 impl Decoding {
-    /// A decoding of at most `most` bytes; `None` where there is no decoder.
+    /// A decoding with at most `most` bytes of output; `None` where the coding has no decoder.
     pub fn new(coding: Coding, most: u64) -> Option<Self> {
         Some(Self {
             decoder: BodyDecoder::new(coding, most)?,
@@ -154,18 +155,18 @@ impl Decoding {
         })
     }
 
-    /// Hands it the next piece, when the last one was taken whole.
+    /// Adds the next piece of input, after the last one was taken completely.
     pub fn feed(&mut self, coded: Bytes) {
         debug_assert!(self.coded.is_empty());
         self.coded = coded;
     }
 
-    /// What the last step brought.
+    /// The output of the last step.
     pub fn plain(&self) -> &[u8] {
         &self.room[..self.filled]
     }
 
-    /// Decodes some of what it was fed; what it brought is in [`Decoding::plain`].
+    /// Decodes some of the input; [`Decoding::plain`] returns the output.
     pub fn step(&mut self, counters: &Counters) -> Result<DecodeProgress, Undecodable> {
         let mut rest = &self.coded[..];
         let stepped = self.decoder.step(&mut rest, &mut self.room);
@@ -176,7 +177,7 @@ impl Decoding {
         Ok(progress)
     }
 
-    /// Whether it was whole.
+    /// Whether the body was complete.
     pub fn finish(&self, counters: &Counters) -> Result<(), Undecodable> {
         self.decoder.finish().inspect_err(|why| pool::count(counters, *why))
     }

@@ -1,5 +1,5 @@
-//! The threads on which forms are made: a few, shared by all workers, begun when there is something to do. What is ordered
-//! is bounded; what finds no place is not made now, and somebody else's hit will order it again.
+//! The threads that make forms: a few, shared by all workers, started with the first order. The queue is bounded; an
+//! order that finds no room is dropped, and a later hit orders the form again.
 
 use super::codec::{self, CodecLevels, STEP, Undecodable};
 use super::{head_of, is_hidden};
@@ -18,27 +18,27 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// Bytes of bodies that wait at most: what is waiting cannot be evicted. One body may always wait.
+/// The most bytes of bodies in the queue: a queued body cannot be evicted. One body is always accepted.
 const MOST_BYTES: u64 = 64 << 20;
 
-/// How the pool is made.
+/// The settings of the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CoderSettings {
-    /// Threads at most; none makes no forms.
+    /// The most threads; with none no forms are made.
     pub workers: usize,
-    /// Orders that wait at most.
+    /// The most orders in the queue.
     pub queue: usize,
-    /// How hard the codecs try.
+    /// The compression levels.
     pub levels: CodecLevels,
 }
 
-/// The pool. Shared by all workers.
+/// The pool, shared by all workers.
 pub struct Coders {
     store: Arc<Store>,
     /// Written from every thread.
     counters: Arc<Counters>,
     settings: CoderSettings,
-    /// Orders in the queue, to be read without the lock.
+    /// Orders in the queue, readable without the lock.
     waiting: AtomicUsize,
     state: Mutex<CoderState>,
     bell: Condvar,
@@ -47,7 +47,7 @@ pub struct Coders {
 #[derive(Default)]
 struct CoderState {
     orders: VecDeque<CodingJob>,
-    /// Of the bodies of `orders`.
+    /// Bytes of the bodies in `orders`.
     bytes: u64,
     threads: usize,
     idle: usize,
@@ -59,20 +59,20 @@ struct CodingJob {
     coding: Coding,
     /// By the precise clock.
     since: u64,
-    /// The body on the heap may be evicted while it waits, and takes room all the same.
+    /// The heap body may be evicted while it waits, and still takes room.
     _waits: Work,
 }
 
 impl Coders {
-    /// A pool without threads yet.
+    /// A pool that has no threads yet.
     #[must_use]
     pub fn new(store: Arc<Store>, counters: Arc<Counters>, settings: CoderSettings) -> Arc<Self> {
         let (state, bell) = (Mutex::default(), Condvar::new());
         Arc::new(Self { store, counters, settings, waiting: AtomicUsize::new(0), state, bell })
     }
 
-    /// Has this form made, unless it is in hand, made or refused already, or too many are. Costs a hit two loads when
-    /// there is nothing to do.
+    /// Orders this form, unless it is being made, was made or refused already, or the queue is full. With nothing to do,
+    /// a hit pays two loads.
     pub fn order(self: &Arc<Self>, stored: &StoredArc, coding: Coding) {
         let Some(forms) = &stored.forms else { return };
         if self.waiting.load(Relaxed) >= self.settings.queue || self.settings.workers == 0 {
@@ -104,7 +104,7 @@ impl Coders {
             state.threads += 1;
         }
         if state.threads == 0 {
-            // The system gives no thread: nobody would ever come for it.
+            // The system started no thread: no thread would ever take the order.
             while let Some(order) = self.take(&mut state) {
                 order.forms.not_made(order.coding, NotMade::Later);
             }
@@ -122,7 +122,7 @@ impl Coders {
         loop {
             let order = self.next();
             self.counters.coding_queue_micros.add_shared(clock::precise_micros().saturating_sub(order.since));
-            // A codec that panics on some bytes takes no thread with it, and is not tried on them again.
+            // A codec that panics on some bytes does not end the thread, and is not run on them again.
             if catch_unwind(AssertUnwindSafe(|| self.make(&order))).is_err() {
                 self.counters.decoding_failures.add_shared(1);
                 order.forms.not_made(order.coding, NotMade::Never);
@@ -153,13 +153,13 @@ impl Coders {
         let CodingJob { stored, forms, coding, .. } = order;
         let coding = *coding;
         match self.transcode(stored, forms.plan, coding) {
-            // Until the form is kept: what it was made with is there that long.
+            // The room is held until the form is kept: its input lives that long.
             Ok((body, _room)) => {
                 let fields = transcode::form_fields(&stored.fields(), coding);
                 let head =
                     head_of(stored.meta.status, &fields, body.len() as u64, |it| is_hidden(stored, it));
                 self.counters.coding_bytes_read.add_shared(stored.body.len());
-                // Where there is no room, that is counted, and a later hit asks again.
+                // Missing room is counted, and a later hit orders the form again.
                 let _ = self.store.keep_form(forms, coding, head, fields, body);
             }
             Err(why) => forms.not_made(coding, why),
@@ -193,26 +193,26 @@ impl Coders {
             return Ok((plain, [Some(room), None]));
         }
         let more = self.room(coding, codec::memory(coding, self.settings.levels, plain.len() as u64))?;
-        // For a client that accepts nothing else, so also where it becomes no smaller.
+        // For a client that accepts only this coding, and therefore also where it does not become smaller.
         let most = plain.len() + plain.len() / 8 + STEP;
         let made = codec::encode_within(coding, self.settings.levels, &plain, most);
         let made = made.map_err(|_| NotMade::Later)?.ok_or(NotMade::Never)?;
         Ok((made, [Some(room), Some(more)]))
     }
 
-    /// Room for what a codec takes.
+    /// Room for the memory of a codec.
     fn room(&self, coding: Coding, needs: u64) -> Result<Work, NotMade> {
         self.store.work(needs).map_err(|_| {
             self.counters.coding_no_memory.add_shared(1);
-            // What can never be made is not asked for again, so that the next best coding is; plain bytes are decoded on
-            // their way meanwhile.
+            // A form that can never be made is not ordered again, so that the next best coding is chosen; until then
+            // plain bytes are decoded while they are sent.
             let never = coding != Coding::Identity && !self.store.could_work(needs);
             if never { NotMade::Never } else { NotMade::Later }
         })
     }
 }
 
-/// Counts what could not be decoded.
+/// Counts a body that could not be decoded.
 pub(crate) fn count(counters: &Counters, why: Undecodable) {
     match why {
         Undecodable::Broken => counters.decoding_failures.add_shared(1),
@@ -221,7 +221,7 @@ pub(crate) fn count(counters: &Counters, why: Undecodable) {
     }
 }
 
-/// A stored body's bytes: where they are, or read from their file, which may take a while.
+/// A stored body's bytes: from memory, or read from its file, which may block.
 fn bytes_of(body: &StoredBody) -> Option<Cow<'_, [u8]>> {
     match body {
         StoredBody::Heap(bytes) => Some(Cow::Borrowed(bytes)),
@@ -234,7 +234,7 @@ fn bytes_of(body: &StoredBody) -> Option<Cow<'_, [u8]>> {
     }
 }
 
-/// Reads a slice of a file, which may have to wait for the device.
+/// Reads a slice of a file; this may block on the device.
 pub(crate) fn read(slice: &FileSlice) -> Option<Vec<u8>> {
     let file = std::fs::File::from(slice.owner.fd().try_clone_to_owned().ok()?);
     let mut bytes = vec![0; usize::try_from(slice.length).ok()?];

@@ -1,6 +1,6 @@
-//! What `explain` proposes to whoever wants another verdict, where `semantics::flip` has nothing to say: what would let a
-//! request use the cache, be answered without an origin, or reach one. Nothing here decides: each proposal is tried by
-//! deciding again, and only what flips the decision is returned.
+//! The proposals of `explain` for flipping a verdict, where `semantics::flip` has none: changes that let a request use
+//! the cache, be answered without an origin, or reach one. Each proposal is tested by deciding again; only one that flips
+//! the decision is returned.
 
 use crate::request_headers::{self, Bypass};
 use crate::trusted_headers;
@@ -15,7 +15,7 @@ use larder_semantics::trace::Silent;
 use larder_stdx::clock::WallTime;
 use larder_wire::message::Request;
 
-/// A request and the policy of its route, as far as they decide: with some changes applied.
+/// A request and its route's policy, as far as they decide, with some changes applied.
 #[derive(Clone, Debug)]
 pub struct ChangedRequest {
     /// Its method.
@@ -33,13 +33,13 @@ pub struct ChangedRequest {
 pub enum Remedy {
     /// `cache.enabled = true`.
     Enable,
-    /// Another method.
+    /// The method GET.
     Get,
     /// No body.
     NoBody,
     /// No cookies.
     NoCookie,
-    /// None of the fields that applications may take for another target, method or user.
+    /// Without the fields that applications may take for another target, method or user.
     NoOverride,
     /// No `Max-Forwards`.
     NoMaxForwards,
@@ -47,12 +47,12 @@ pub enum Remedy {
     NoOnlyIfCached,
 }
 
-/// What may let a request use the cache, the smallest first.
+/// Changes that may let a request use the cache, the smallest first.
 const INTO_THE_CACHE: [Remedy; 5] =
     [Remedy::Get, Remedy::NoBody, Remedy::NoCookie, Remedy::NoOverride, Remedy::Enable];
 
 impl Remedy {
-    /// One sentence for people.
+    /// One sentence for the operator.
     #[must_use]
     pub fn sentence(self) -> &'static str {
         match self {
@@ -110,7 +110,7 @@ impl ChangedRequest {
         }
     }
 
-    /// With some changes.
+    /// The same with some more changes.
     #[must_use]
     pub fn with(&self, remedies: &[Remedy]) -> Self {
         let mut it = self.clone();
@@ -118,7 +118,7 @@ impl ChangedRequest {
         it
     }
 
-    /// Why it does not use the cache, if so: what the server asks.
+    /// Why the request bypasses the cache, if so: the function that the server uses.
     #[must_use]
     pub fn bypass(&self) -> Option<Bypass> {
         let fields = self.fields.view();
@@ -130,13 +130,13 @@ impl ChangedRequest {
         )
     }
 
-    /// Whether larder refuses its method.
+    /// Whether larder refuses the method.
     #[must_use]
     pub fn is_refused(&self) -> bool {
         request_headers::refuses_method(&self.method)
     }
 
-    /// What would be done with it where `stored` is what it selects.
+    /// The decision about the request where it selects `stored`.
     #[must_use]
     pub fn reuse(&self, stored: Result<&Meta, ForwardReason>, now: WallTime) -> Reuse {
         let fields = self.fields.view();
@@ -147,7 +147,7 @@ impl ChangedRequest {
         names.iter().for_each(|it| self.fields.remove(it));
     }
 
-    /// The fewest of `candidates` after which `flips` holds; none where it holds already.
+    /// The fewest of `candidates` after which `flips` holds; empty where it holds already.
     fn first_that_flips(
         &self,
         candidates: &[Remedy],
@@ -157,13 +157,13 @@ impl ChangedRequest {
     }
 }
 
-/// What would let a request use the cache that does not, or is refused for its method.
+/// Changes after which a request uses the cache that bypasses it, or is refused for its method.
 #[must_use]
 pub fn into_the_cache(asked: &ChangedRequest) -> Option<Vec<Remedy>> {
     asked.first_that_flips(&INTO_THE_CACHE, |it| !it.is_refused() && it.bypass().is_none())
 }
 
-/// What [`Remedy::NoOverride`] is for a request: with the names of its fields.
+/// [`Remedy::NoOverride`] for a given request: with the names of its fields.
 #[must_use]
 pub fn without_overriding(asked: &ChangedRequest) -> String {
     let fields = asked.fields.view();
@@ -177,12 +177,12 @@ pub fn without_overriding(asked: &ChangedRequest) -> String {
     let without = format!("Send the request without {}", all.join(" and "));
     match of_keys.len() == all.len() {
         true => format!("{without}, or add it to cache.key.headers to store one response per value."),
-        // Of a method no key is.
+        // No key contains the method.
         false => format!("{without}."),
     }
 }
 
-/// What would have a request travel on that larder answers itself because of `Max-Forwards`.
+/// Changes after which a request is forwarded that larder answers itself because of `Max-Forwards`.
 #[must_use]
 pub fn onwards(asked: &ChangedRequest) -> Option<Vec<Remedy>> {
     asked.first_that_flips(&[Remedy::NoMaxForwards], |it| {
@@ -190,20 +190,20 @@ pub fn onwards(asked: &ChangedRequest) -> Option<Vec<Remedy>> {
     })
 }
 
-/// What an ordinary response to a request would change, where nothing is known of any.
+/// The effect of an ordinary response to a request, where no response is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum First {
     /// It would be stored, and answer the same request from then on.
     Answers,
-    /// It would be stored, and answer the same request once this is changed, too.
+    /// It would be stored, and would answer the same request after these changes, too.
     AnswersWith(Vec<flip::FlipChange>),
     /// It would be stored after these changes.
     With(Vec<flip::FlipChange>),
-    /// Nothing is known that would help.
+    /// No change is known that would help.
     Nothing,
 }
 
-/// What an ordinary response, fresh for a minute, would change: by the exchange that it would make.
+/// The effect of an ordinary response that is fresh for a minute, decided from the exchange that it would make.
 #[must_use]
 pub fn first_time(asked: &ChangedRequest, now: WallTime) -> First {
     let mut response = FieldList::new();
@@ -237,10 +237,10 @@ pub(crate) fn is_answer(reuse: &Reuse) -> bool {
     matches!(reuse, Reuse::Serve | Reuse::ServeStale | Reuse::ServeWhileRevalidating)
 }
 
-/// Changes that are told without a word of how many they are.
+/// Changes that are listed without their number.
 const FEW: usize = 2;
 
-/// Changes, one sentence each; of many it is said that it takes them all.
+/// Changes, one sentence each; many are introduced by the remark that all of them are needed.
 #[must_use]
 pub fn sentences(all: impl IntoIterator<Item = impl Into<String>>) -> String {
     let all: Vec<String> = all.into_iter().map(Into::into).collect();

@@ -1,5 +1,5 @@
-//! Why a request would, or would not, be answered from the cache: the functions that serve, asked to tell what
-//! they look at. Nothing is sent to an origin, nothing in the store is changed.
+//! `explain`: why a request would or would not be answered from the cache, by the functions that serve. Nothing is sent
+//! to an origin, and the store is not changed.
 
 mod change;
 mod peek;
@@ -33,42 +33,42 @@ use larder_store::{Stored, StoredArc};
 use larder_wire::message::Request;
 use proposal::{PageKnowledge, Proposal, of_exchange};
 
-/// Everything that decides about one request, in the order in which it is looked at.
+/// Everything that decides about one request, in the order of evaluation.
 #[derive(Clone, Debug)]
 pub struct Explanation {
     /// The key, readable.
     pub key: String,
     /// How the key was made.
     pub recipe: String,
-    /// What each tier of the route holds under the key; RAM first.
+    /// The content of each of the route's tiers under the key, RAM first.
     pub tiers: Vec<TierHolds>,
-    /// Why the cache is not used at all, if so.
+    /// Why the cache is not used, if so.
     pub bypass: Option<&'static str>,
-    /// What is known of the stored response that was selected.
+    /// Facts of the stored response that was selected.
     pub stored: Option<StoredFacts>,
     /// Each rule of the decision, in order.
     pub rules: Vec<TriedRule>,
-    /// What the server would do with this request now.
+    /// The server's action for this request at this moment.
     pub verdict: CacheVerdict,
-    /// Why the last response under this key was not stored, or did not come, if so.
+    /// Why the last response under this key was not stored, or did not arrive, if so.
     pub refusal: Option<RefusalFacts>,
     /// The smallest change that would flip the verdict.
     pub change: Option<String>,
 }
 
-/// A tier, and what it holds under a key.
+/// A tier and its content under a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TierHolds {
-    /// Which.
+    /// The tier.
     pub tier: AnsweringTier,
-    /// What.
+    /// Its content.
     pub holds: Holds,
 }
 
-/// What a tier holds under a key.
+/// A tier's content under a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holds {
-    /// So many variants.
+    /// This number of variants.
     Variants(usize),
     /// The memory that answers are not shared.
     HitForMiss,
@@ -76,25 +76,25 @@ pub enum Holds {
     Nothing,
     /// A response that the request selects.
     Response,
-    /// Another node's mark: the origin answered it with that status, and nobody else may have that; so many seconds more.
+    /// Another node's mark: the origin's answer had that status and may not be shared, for these seconds.
     Unshared {
-        /// The origin's.
+        /// The origin's status.
         status: u16,
-        /// For how long it still holds.
+        /// For how long the mark still holds.
         seconds: u32,
     },
-    /// One that is not used: a purge has met it, or nothing tells that it is younger than that.
+    /// A response that is not used: a purge applies to it, or nothing shows that it is younger than the purge.
     Purged,
-    /// It could not be asked in time.
+    /// The tier did not answer in time.
     Unknown,
 }
 
-/// The age arithmetic and more of one stored response.
+/// The age arithmetic and other facts of one stored response.
 #[derive(Clone, Debug)]
 pub struct StoredFacts {
     /// Its status.
     pub status: u16,
-    /// Bytes of body.
+    /// Bytes of the body.
     pub bytes: u64,
     /// The variant key, readable; empty without `Vary`.
     pub variant: String,
@@ -104,13 +104,13 @@ pub struct StoredFacts {
     pub lifetime: String,
     /// `fresh for 48 s`, `stale for 3 s`.
     pub freshness: String,
-    /// The part that is held, where it is not the whole.
+    /// The held part, where it is not the whole.
     pub part: Option<String>,
-    /// In which coding it is stored, which forms were made of it, and which one this request gets.
+    /// Its coding, the forms made of it, and the form that this request gets.
     pub forms: Option<String>,
 }
 
-/// What would be done.
+/// The action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CacheVerdict {
     /// A stable name: `hit`, `stale-hit`, `revalidate`, `miss`, `pass`, `gateway-timeout`, `refused`,
@@ -122,10 +122,10 @@ pub struct CacheVerdict {
     pub status: Option<u16>,
 }
 
-/// Why a response was not stored, or did not come.
+/// Why a response was not stored, or did not arrive.
 #[derive(Clone, Debug)]
 pub struct RefusalFacts {
-    /// When, seconds ago.
+    /// Seconds since then.
     pub seconds_ago: u64,
     /// Status of that response.
     pub status: u16,
@@ -133,11 +133,11 @@ pub struct RefusalFacts {
     pub rules: Vec<TriedRule>,
     /// One sentence.
     pub sentence: String,
-    /// What the origin or the configuration would have to change, verified by deciding again.
+    /// The change to the origin or the configuration, verified by deciding again.
     pub change: Option<String>,
 }
 
-/// Why a request does not use the cache, if it does not.
+/// Why a request bypasses the cache, if it does.
 fn passes(
     route: &GatewayRoute,
     upgrade: bool,
@@ -153,7 +153,7 @@ fn passes(
 }
 
 impl Gateway {
-    /// Explains what would be done with `request` on `route`, now.
+    /// Explains the treatment of `request` on `route` at this moment.
     pub async fn explain(&self, route: &GatewayRoute, request: &Request) -> Explanation {
         let upgrade = upgrade::asked(&route.upgrades, request).is_some();
         let mut request = request.clone();
@@ -172,7 +172,7 @@ impl Gateway {
         let (mut tier, mut doubted) = (AnsweringTier::Ram, false);
         let peeked = self.peek(route, request, &key, selected.as_ref().ok()).await;
         if holds == Holds::HitForMiss {
-            // A request would not look there; but why this is remembered may stand there.
+            // A request would not look there, but the cause of the memory may be recorded there.
             tiers.extend(peeked.tiers.into_iter().filter(|it| matches!(it.holds, Holds::Unshared { .. })));
         } else {
             tiers.extend(peeked.tiers);
@@ -212,10 +212,10 @@ impl Gateway {
         let known = PageKnowledge { holds, refused: refused_lately, audience, stored };
         let change = match (refused, bypass) {
             (Some(405), _) => self.what_uses_the_cache(&asked, (scheme, authority), known, &key, now),
-            // Nothing about the request is wrong: it was sent to the wrong place.
+            // The request is valid; it was sent to the wrong place.
             (Some(_), _) => None,
             _ if ends_here => change::onwards(&asked).map(|it| change::of_remedies(&it)),
-            // Which of the two routes is meant is not for larder to say.
+            // larder cannot say which of the two routes is meant.
             (None, Some(Bypass::TwoWays | Bypass::Upgrade | Bypass::MalformedTarget)) => None,
             (None, Some(_)) => self.what_uses_the_cache(&asked, (scheme, authority), known, &key, now),
             (None, None) => Proposal::new(asked, audience, now).of(verdict.name, &known),
@@ -234,7 +234,7 @@ impl Gateway {
     }
 }
 
-/// What RAM holds, and what of it a request selects.
+/// The content of RAM, and the response that a request selects from it.
 pub(crate) fn select(looked: &Lookup, fields: &[Field<'_>]) -> (Holds, Result<StoredArc, ForwardReason>) {
     match looked {
         Lookup::Shelf(shelf) => {
@@ -247,10 +247,10 @@ pub(crate) fn select(looked: &Lookup, fields: &[Field<'_>]) -> (Holds, Result<St
     }
 }
 
-/// Variants that are named where none of them fits.
+/// The most variants that are named where none matches.
 const NAMED: usize = 3;
 
-/// Where only the variant is missing: which fields select it, what the request says in them, and what is stored.
+/// Where only the variant is missing: the fields that select it, the request's values, and the stored variants.
 fn tell_variants(
     looked: &Lookup,
     missed: Option<ForwardReason>,
@@ -290,7 +290,7 @@ fn pass(bypass: Bypass, policy: &Policy, fields: &[Field<'_>], record: &mut Rule
     CacheVerdict { name: "pass", sentence: told, status: None }
 }
 
-/// A value as far as a sentence has room for it: a certificate has two thousand characters.
+/// The beginning of a value, as much as a sentence has room for: a certificate has two thousand characters.
 fn beginning(value: &[u8]) -> String {
     const ROOM: usize = 80;
     let text = readable(value);
@@ -300,7 +300,7 @@ fn beginning(value: &[u8]) -> String {
     }
 }
 
-/// Whether a request is a hit before anything else is looked at: the fast path does not ask whether it goes in circles.
+/// Whether a request is a hit before all other checks: the fast path does not check for loops.
 fn is_answered_at_once(
     verdict: &CacheVerdict,
     tier: AnsweringTier,
@@ -316,7 +316,7 @@ fn is_answered_at_once(
 }
 
 impl CacheVerdict {
-    /// Says so where the origin is to be asked, and none may be.
+    /// Adds that every origin is drained, where the origin is to be asked.
     fn tell_of(&mut self, origins: &Group) {
         let is_asked = matches!(self.name, "miss" | "revalidate" | "pass");
         let Some(why) = origins.out_of_use().filter(|_| is_asked) else { return };
@@ -333,7 +333,7 @@ impl CacheVerdict {
         Self { name: "refused", sentence, status: Some(status) }
     }
 
-    /// With what another node found, where that is why nothing is shared.
+    /// With another node's result, where that is why nothing is shared.
     fn unshared(mut self, tiers: &[TierHolds]) -> Self {
         let found = tiers.iter().find_map(|it| match it.holds {
             Holds::Unshared { status, seconds } => Some((status, seconds)),
@@ -348,7 +348,7 @@ impl CacheVerdict {
         self
     }
 
-    /// With where it lies, if it is not in RAM.
+    /// With the tier that holds it, if that is not RAM.
     fn in_tier(mut self, tier: AnsweringTier) -> Self {
         self.sentence.push_str(match (tier, self.name) {
             (AnsweringTier::Disk, "hit" | "stale-hit") => " It is stored on disk.",
@@ -472,7 +472,7 @@ fn refusal(
     }
 }
 
-/// Why larder refuses a request, and what is to be done about it where that is no change of the request.
+/// Why larder refuses a request, and the remedy where it is not a change to the request.
 fn refusal_sentence(status: u16) -> &'static str {
     match status {
         508 => {
@@ -482,7 +482,7 @@ fn refusal_sentence(status: u16) -> &'static str {
     }
 }
 
-/// A variant key as a person reads it: `accept-encoding: gzip, accept-language: absent`.
+/// A variant key in readable form: `accept-encoding: gzip, accept-language: absent`.
 fn fields_of(variant: &[u8]) -> String {
     let one = |line: &[u8]| match line.iter().position(|it| *it == b'=') {
         Some(at) => {
@@ -495,7 +495,7 @@ fn fields_of(variant: &[u8]) -> String {
     variant.split(|it| *it == b'\n').filter(|it| !it.is_empty()).map(one).collect::<Vec<_>>().join(", ")
 }
 
-/// Bytes for people: what is not printable ASCII is escaped; separators become spaces.
+/// Bytes in readable form: everything but printable ASCII is escaped; separators become spaces.
 fn readable(bytes: &[u8]) -> String {
     bytes.escape_ascii().to_string()
 }

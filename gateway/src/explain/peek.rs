@@ -1,5 +1,5 @@
-//! A look into every tier for `explain`: what lies there, and what a request would be answered with. Nothing is moved,
-//! no turn is taken.
+//! A read-only look into every tier for `explain`: the content of each, and the response that would answer a request.
+//! Nothing is moved, and no lease is taken.
 
 use super::{Holds, TierHolds};
 use crate::lower_tiers;
@@ -17,18 +17,18 @@ use larder_store::{DiskTier, FleetCopy, Stored, StoredArc};
 use larder_wire::envelope::Envelope;
 use larder_wire::message::Request;
 
-/// What was seen in the tiers below RAM.
+/// The findings in the tiers below RAM.
 pub(crate) struct Peeked {
-    /// Each tier that the route has, and what it holds.
+    /// Each tier of the route with its content.
     pub tiers: Vec<TierHolds>,
-    /// What the request would be answered with, or the origin asked about.
+    /// The response that would answer the request, or be validated.
     pub chosen: Option<(StoredArc, AnsweringTier)>,
-    /// What RAM holds is to be validated: the fleet has lost it.
+    /// RAM's copy is to be validated: the fleet has lost it.
     pub doubted: bool,
 }
 
 impl Gateway {
-    /// Looks below for what RAM does not answer with `held`.
+    /// Looks in the tiers below for requests that RAM does not answer with `held`.
     pub(crate) async fn peek(
         &self,
         route: &GatewayRoute,
@@ -43,7 +43,7 @@ impl Gateway {
         let facts = RequestFacts::read(&request.method, &fields);
         let serves =
             |it: &Stored| reuse::decide(Ok(&it.meta), &facts, policy, now, &mut Silent).reason().is_none();
-        // A part that does not answer is as nothing beside a whole.
+        // A whole wins over a part that cannot answer.
         let is_part = |it: &StoredArc| it.meta.partial().is_some() && !serves(it);
         if let Some(disk) = self.disk_of(policy) {
             let found = self.peek_on_disk(disk, key, &fields).await;
@@ -115,7 +115,7 @@ impl Gateway {
         disk.read(key, fields).await.and_then(|it| self.store.admit(key, it)).map(StoredArc::new)
     }
 
-    /// Whether the tiers below are asked for this request, given what RAM holds.
+    /// Whether this request asks the tiers below, given RAM's content.
     fn descends(
         &self,
         held: Option<&StoredArc>,

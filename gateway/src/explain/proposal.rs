@@ -1,5 +1,5 @@
-//! What `explain` tells of how a verdict is flipped: which of the searches is asked, by what is known of the page, and in which
-//! words. The searches are in `change` and in `semantics::flip`; what is told is no more than what is known.
+//! `explain`'s sentences about flipping a verdict: the choice of the search, by what is known of the page, and its
+//! wording. The searches are in `change` and `semantics::flip`; the sentences claim only what is known.
 
 use super::Holds;
 use super::change::{self, ChangedRequest, First, Remedy};
@@ -17,11 +17,11 @@ use larder_stdx::clock::WallTime;
 use larder_store::{Stored, StoredArc};
 use std::sync::Arc;
 
-/// What is known of the page that a request asks for.
+/// The facts known of the requested page.
 pub(crate) struct PageKnowledge {
-    /// What RAM holds under its key.
+    /// RAM's content under its key.
     pub holds: Holds,
-    /// Why its last response was not stored, or did not come.
+    /// Why its last response was not stored, or did not arrive.
     pub refused: Option<Arc<RefusedStorage>>,
     /// The audience of its responses.
     pub audience: Audience,
@@ -29,13 +29,13 @@ pub(crate) struct PageKnowledge {
     pub stored: Option<StoredArc>,
 }
 
-/// Where no valid answer came, so that nobody knows what it would be.
+/// Where no valid answer arrived, so that its content is unknown.
 const FAILED: &str = "Retry once the origin responds correctly; its last recorded response was invalid.";
 
-/// The same of a request that would not be answered from the store even then.
+/// The same for a request that would not be answered from the store even then.
 const FAILS_FIRST: &str = "Repair the origin first; its last recorded response was invalid.";
 
-/// Of a response that no advice may make public.
+/// For a response that no advice may make public.
 const ONE_VISITORS: &str = "Nothing: the page is rightly not cached. A response to this URL was for one visitor: it says private or no-store, sets a \
      cookie, varies on Cookie, Authorization or everything, or answers credentials and does not say that it may be shared.";
 
@@ -43,14 +43,14 @@ const ONE_VISITORS: &str = "Nothing: the page is rightly not cached. A response 
 const DIFFERS: &str = "Nothing: recent responses to this URL differ, so each may be for one client. Declare a lifetime (Cache-Control: max-age) at the \
      origin only if every client may get the same response.";
 
-/// What is to be done where nobody knows what the origin would answer, and why nobody does.
+/// The remedy where the origin's answer is unknown, and why it is.
 #[derive(Clone, Copy)]
 struct Unknown {
     ask: &'static str,
     why: &'static str,
 }
 
-/// Where what was not stored says nothing of this request.
+/// Where the response that was not stored says nothing about this request.
 const ANOTHER: Unknown = Unknown {
     ask: "Send the request once",
     why: "the response that was not stored belongs to another request.",
@@ -97,8 +97,8 @@ impl Unknown {
 }
 
 impl Gateway {
-    /// What would let a request use the cache that does not, or that is refused for its method, and have it answered from
-    /// there: all of it, as far as the page is known.
+    /// Changes after which a request uses the cache, and is answered from it as far as the page is known. For requests
+    /// that bypass the cache, or are refused for their method.
     pub(crate) fn what_uses_the_cache(
         &self,
         asked: &ChangedRequest,
@@ -114,8 +114,8 @@ impl Gateway {
         Proposal { before, without, asked, now, audience: known.audience }.of_one_outside(&known)
     }
 
-    /// What is known of the page that a changed request asks for: it may be another one, or another variant, than that of
-    /// the request as it was, which selected `stored` under the key `was`.
+    /// The facts known of the page that a changed request asks for. It may be another page or variant than that of the
+    /// original request, which selected `stored` under the key `was`.
     fn known_of(
         &self,
         asked: &ChangedRequest,
@@ -139,13 +139,13 @@ impl Gateway {
     }
 }
 
-/// What would flip the verdict about a request. Every change was tried by deciding again.
+/// A change that would flip the verdict about a request; each was tested by deciding again.
 pub(crate) struct Proposal {
-    /// What was changed so far.
+    /// The changes so far.
     before: Vec<Remedy>,
-    /// What one of these is called, which depends on the request as it was: [`Remedy::NoOverride`].
+    /// The name of [`Remedy::NoOverride`], which depends on the original request.
     without: String,
-    /// The request, changed so far.
+    /// The request with the changes so far.
     asked: ChangedRequest,
     now: WallTime,
     /// The audience of the responses.
@@ -153,12 +153,12 @@ pub(crate) struct Proposal {
 }
 
 impl Proposal {
-    /// Of a request that uses the cache as it is.
+    /// For a request that uses the cache unchanged.
     pub(crate) fn new(asked: ChangedRequest, audience: Audience, now: WallTime) -> Self {
         Self { before: Vec::new(), without: String::new(), asked, now, audience }
     }
 
-    /// What makes the store answer, or not answer where it does.
+    /// Changes after which the store answers, or does not where it does now.
     pub(crate) fn of(self, verdict: &str, known: &PageKnowledge) -> Option<String> {
         let Some(stored) = &known.stored else { return self.of_nothing_stored(known) };
         if matches!(verdict, "hit" | "stale-hit") {
@@ -177,8 +177,8 @@ impl Proposal {
         reuse::is_for_others(stored, &facts, &self.asked.policy)
     }
 
-    /// The same of a request that did not use the cache before it was changed so far. What is stored and only too old is
-    /// renewed by it.
+    /// The same for a request that bypassed the cache before the changes so far. A stored response that is only too old
+    /// is renewed by it.
     fn of_one_outside(mut self, known: &PageKnowledge) -> Option<String> {
         let Some(stored) = &known.stored else { return self.of_nothing_stored(known) };
         if self.is_for_others(&stored.meta) {
@@ -197,7 +197,7 @@ impl Proposal {
         Some(self.told(&[]))
     }
 
-    /// By what is known best: the last exchange whose response was not stored, or nothing.
+    /// From the best source: the last exchange whose response was not stored, or none.
     fn of_nothing_stored(self, known: &PageKnowledge) -> Option<String> {
         match known.refused.as_deref() {
             None => self.first_time(Unknown::of(known.holds)),
@@ -207,7 +207,7 @@ impl Proposal {
         }
     }
 
-    /// Where the origin's last answer was not valid, no other request is known to do better.
+    /// Where the origin's last answer was not valid, no other request is known to succeed.
     fn failed(&self) -> &'static str {
         let would_do = self.before.is_empty()
             && !self.is_kept_from_the_origin()
@@ -215,8 +215,8 @@ impl Proposal {
         if would_do { FAILED } else { FAILS_FIRST }
     }
 
-    /// What would have a response such as the one that was refused stored, and this request answered with it. It was
-    /// refused to another request, where this one says other things.
+    /// Changes after which a response such as the refused one would be stored and answer this request. That response was
+    /// to another request, where this one differs.
     fn after(mut self, refused: &RefusedStorage) -> Option<String> {
         self.with_get();
         let (own, theirs) = (self.asked.fields.view(), refused.request.view());
@@ -233,8 +233,8 @@ impl Proposal {
         }
     }
 
-    /// What would make the store answer where it holds nothing for the request, and no response to it was refused lately:
-    /// by the exchange that an ordinary response would make. What that says is not known, and neither is it claimed.
+    /// Changes after which the store would answer where it has nothing for the request, and refused no response recently:
+    /// by the exchange that an ordinary response would make. The content of that response is not known and not claimed.
     fn first_time(mut self, unknown: Unknown) -> Option<String> {
         if self.is_kept_from_the_origin() {
             let is_outside = !self.before.is_empty();
@@ -260,7 +260,7 @@ impl Proposal {
         }
     }
 
-    /// What makes a stored response answer that does not.
+    /// Changes after which a stored response answers.
     fn for_reuse(&self, stored: &Stored) -> Option<Vec<FlipChange>> {
         let (asked, fields) = (&self.asked, self.asked.fields.view());
         flip::smallest_for_reuse(
@@ -285,12 +285,12 @@ impl Proposal {
         self.before.push(remedy);
     }
 
-    /// Whether only the store may answer, where it has nothing.
+    /// Whether only the store may answer, and it has nothing.
     fn is_kept_from_the_origin(&self) -> bool {
         self.asked.reuse(Err(ForwardReason::UriMiss), self.now) == Reuse::GatewayTimeout
     }
 
-    /// What was changed so far, and these.
+    /// The changes so far and these.
     fn told(&self, changes: &[FlipChange]) -> String {
         if let Some(instead) = self.audience.instead_of(changes) {
             return instead.to_owned();
@@ -310,7 +310,7 @@ impl Proposal {
     }
 }
 
-/// What would have the response stored and answer again, in words; of one visitor's that nothing should.
+/// Changes, in words, after which the response would be stored and answer again; none for a response for one visitor.
 pub(crate) fn of_exchange(
     exchange: &OriginExchange<'_>,
     told: impl FnOnce(&[FlipChange]) -> String,
@@ -321,7 +321,7 @@ pub(crate) fn of_exchange(
     flip::smallest(exchange).map(|it| told(&it))
 }
 
-/// Whether it is the answer to a request for a part, where the whole is asked for: nobody would be answered so.
+/// Whether it is the answer to a request for a part, where the whole is requested: it would answer no request.
 fn is_of_a_part(refused: &RefusedStorage, fields: &[Field<'_>]) -> bool {
     let for_part = |it: &[Field<'_>]| field::first(it, "range").is_some();
     matches!(refused.status, 206 | 416) && for_part(&refused.request.view()) && !for_part(fields)

@@ -1,4 +1,4 @@
-//! The step `Decide`: what the origin's response is good for.
+//! The step `Decide`: whether the origin's response is stored or forwarded.
 
 use super::large::{self, Nowhere};
 use super::machine::FillStep;
@@ -23,7 +23,7 @@ use larder_store::{Born, FillHead, Marks};
 use larder_wire::message::Framing;
 use std::sync::Arc;
 
-/// How long a response's body is, where its framing says it.
+/// The length of a response's body, where its framing has it.
 pub(super) fn length_of(arrived: &ArrivedHead) -> Option<u64> {
     match arrived.response.framing {
         Framing::Length(length) => Some(length),
@@ -33,15 +33,15 @@ pub(super) fn length_of(arrived: &ArrivedHead) -> Option<u64> {
 }
 
 impl FillRun {
-    /// `Decide`: what the response is good for.
+    /// `Decide`: whether the response is stored or forwarded.
     pub(super) async fn decide(&mut self) -> FillStep {
         let (Some(arrived), Some(ask)) = (&self.arrived, &self.ask) else { return FillStep::Finish };
         let status = arrived.response.status;
         match (status, ask) {
-            // Some origins answer `If-Range` with a 304, which is nothing that was asked.
+            // Some origins answer `If-Range` with a 304, which was not requested.
             (304, OriginAsk::Rest(..)) => return self.ask_again(),
             (304, OriginAsk::Validation) if self.job.is_selected_by(arrived) => return FillStep::Freshen,
-            // It is about something that is not stored.
+            // The 304 is about another representation than the stored one.
             (304, OriginAsk::Validation) => return self.ask_again(),
             (206 | 416, OriginAsk::Rest(..)) => match self.job.completion(arrived) {
                 Some(whole) => {
@@ -72,7 +72,7 @@ impl FillRun {
         next
     }
 
-    /// Takes the response to a POST, where it is to be stored; as if that had come by this fill.
+    /// Takes the response to a POST if it is to be stored, as if this fill had fetched it.
     pub fn would_store(&mut self, arrived: ArrivedHead) -> Option<ArrivedHead> {
         if self.job.judge(None, |it| it.decide(&arrived)) != Storable::Store {
             return Some(arrived);
@@ -92,7 +92,7 @@ impl FillRun {
             && RequestFacts::read(&self.job.request.method, &self.job.request.fields.view()).conditional
     }
 
-    /// Asks without condition, once, after an answer that could not be used.
+    /// Asks once more without condition, after an answer that could not be used.
     fn ask_again(&mut self) -> FillStep {
         self.ask = Some(OriginAsk::Again);
         self.arrived = None;
@@ -106,7 +106,7 @@ impl FillJob {
         Meta::of(arrived.response.status, &arrived.response.fields.view(), &self.route.policy, asked, came)
     }
 
-    /// Whether a response is shared and stored; where a fill has one reader, for whom it was asked `alone`, no other waits for it.
+    /// Whether a response is shared and stored. For a fill with one reader, which asked `alone`, no other request waits.
     fn disposition(&self, arrived: &ArrivedHead, alone: bool) -> Disposition {
         let verdict = self.judge(None, |it| it.decide(arrived));
         let meta = self.meta_of(arrived);
@@ -121,7 +121,7 @@ impl FillJob {
                 self.judge(None, |it| it.remember_miss(&arrived.born));
             }
             if !meta.has_validator() {
-                // And there is nothing to ask about.
+                // It cannot be validated either.
                 let says = if spent == SpentLifetime::No { Unshared::Page } else { Unshared::Answer };
                 self.leave_turn(&meta, &arrived.born, says);
             }
@@ -130,7 +130,7 @@ impl FillJob {
         Disposition::Store { head, before: Bytes::new(), after: Bytes::new() }
     }
 
-    /// The head of a response that is stored; what of it is for the client alone that began the fill stays aside.
+    /// The head of a stored response; the parts for the client that started the fill are kept separately.
     fn shared_head(
         &self,
         arrived: &ArrivedHead,
@@ -145,7 +145,7 @@ impl FillJob {
         request_headers::mark_stored(&mut kept, arrived.response.version, policy);
         let mut own = self.own_fields(arrived);
         if transcode::plan(meta.status, &fields, length, policy).is_some() {
-            // Others will get it in other codings.
+            // Other clients will get it in other codings.
             transcode::mark(&mut kept);
             transcode::mark(&mut own);
         }
@@ -165,7 +165,8 @@ impl FillJob {
         }
     }
 
-    /// What a response that came stale is good for: for those who waited for it before it came, where its lifetime ran out on its way.
+    /// Whether a response that arrived stale may be used: by the requests that already waited for it, where its lifetime
+    /// ended on the way.
     pub(super) fn spent(&self, arrived: &ArrivedHead, meta: &Meta, is_stored: bool) -> SpentLifetime {
         let fields = arrived.response.fields.view();
         let ages = AgeInputs::read(&fields, arrived.request_time, arrived.response_time);
@@ -177,8 +178,8 @@ impl FillJob {
         }
     }
 
-    /// Why those who wait for this response are to ask for themselves, if so: it may not be stored; or it is certain that its body
-    /// will not be kept and has no strong tag, so that a reader that is cut cannot request the rest.
+    /// Why waiting requests are to ask for themselves, if so. Either the response may not be stored; or its body will
+    /// certainly not be kept and has no strong tag, so that a reader that is cut off cannot request the rest.
     fn not_for_others(
         &self,
         verdict: Storable,
@@ -212,7 +213,7 @@ impl FillJob {
         Some(Unshared::Page)
     }
 
-    /// What a 206 that was asked for makes of the part that is held: the whole, if it fits and may be kept.
+    /// The result of a requested 206 with the held part: the whole, if it fits and may be kept.
     fn completion(&self, arrived: &ArrivedHead) -> Option<Disposition> {
         let old = self.stored.as_ref()?;
         let fields = arrived.response.fields.view();
@@ -236,7 +237,7 @@ impl FillJob {
         request_headers::mark_stored(&mut kept, arrived.response.version, policy);
         meta.status = 200;
         meta.set_partial(None);
-        // As old as the part that was held.
+        // The age is that of the held part.
         let marks = self.marks(&kept, old.birth());
         let head = Arc::new(SharedHead {
             status: 200,
@@ -255,7 +256,7 @@ impl FillJob {
         })
     }
 
-    /// Asks the judge, with everything that it may want to know; `range` is a `Range` of our own making.
+    /// Asks the judge with all the facts; `range` is a `Range` that larder made.
     pub(super) fn judge<T>(&self, range: Option<&[u8]>, ask: impl FnOnce(&StorabilityCheck<'_>) -> T) -> T {
         let fields = self.request.fields.view();
         let scheme = self.request.scheme;
@@ -276,7 +277,7 @@ impl FillJob {
         })
     }
 
-    /// What purges look at in a response with these stored fields.
+    /// The facts that purges compare, for a response with these stored fields.
     pub(super) fn marks(&self, fields: &FieldList, born: Born) -> Marks {
         let tags = tags::of(&fields.view(), &self.route.policy.tags, &self.key);
         self.gateway.counters.purge_tags_full.add(u64::from(tags::are_every(&tags)));

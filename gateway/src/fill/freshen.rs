@@ -1,4 +1,5 @@
-//! The step `Freshen`: what is stored is updated by the head that a 304, or the response to HEAD, brought (RFC 9111 §4.3.4, §4.3.5).
+//! The step `Freshen`: updates the stored response with the head of a 304, or of the response to HEAD (RFC 9111 §4.3.4,
+//! §4.3.5).
 
 use super::machine::FillStep;
 use super::{ArrivedHead, FillJob, FillOutcome, FillRun};
@@ -10,7 +11,7 @@ use larder_semantics::request::RequestFacts;
 use larder_store::{Stored, StoredArc};
 
 impl FillRun {
-    /// `Freshen`: what the 304 is about is as new.
+    /// `Freshen`: the response that the 304 is about is fresh again.
     pub(super) async fn freshen(&mut self) -> FillStep {
         let (Some(arrived), Some(old)) = (self.arrived.take(), self.job.stored.clone()) else {
             return FillStep::Finish;
@@ -21,7 +22,7 @@ impl FillRun {
         self.ends(FillOutcome::Freshened(new, spent))
     }
 
-    /// A HEAD response freshens or invalidates what is stored for GET.
+    /// A HEAD response freshens or invalidates the response stored for GET.
     pub(super) async fn head_came(&self, arrived: &ArrivedHead) {
         let job = &self.job;
         let Some(old) = job.stored.as_ref().filter(|_| arrived.response.status == 200) else { return };
@@ -39,14 +40,14 @@ impl FillRun {
 }
 
 impl FillJob {
-    /// Whether a 304 is about what is stored.
+    /// Whether a 304 is about the stored response.
     pub(super) fn is_selected_by(&self, arrived: &ArrivedHead) -> bool {
         let fields = arrived.response.fields.view();
         self.stored.as_ref().is_some_and(|it| freshen::selects(&it.meta, &fields, true))
     }
 
-    /// What is stored with the head that a 304 or a HEAD response brought, for the client that asked; in the store as
-    /// far as it may be kept there. `removed` says whether the key was removed since the origin was asked.
+    /// The stored response with the head of a 304 or a HEAD response, for the client that asked; the store keeps it as
+    /// far as allowed. `removed` says whether the key was removed since the origin was asked.
     async fn update(&self, old: &StoredArc, arrived: &ArrivedHead, removed: impl Fn() -> bool) -> StoredArc {
         let fields = arrived.response.fields.view();
         let policy = &self.route.policy;
@@ -57,7 +58,7 @@ impl FillJob {
         let facts = RequestFacts::read(&self.request.method, &request);
         match freshen::after(&facts, &new.fields(), &new.meta, policy) {
             AfterFreshen::Update => {
-                // If it was purged or replaced meanwhile it stays so; this client may still be answered with it.
+                // If it was purged or replaced meanwhile, that stands; this client may still be answered with it.
                 let stands = self.gateway.store.replace(self.hash, &self.key, old, new.clone());
                 self.gateway.refusals.forget(self.hash);
                 if !removed() && (stands || !self.is_replaced()) {

@@ -1,5 +1,5 @@
-//! A body that RAM cannot hold goes to the disk tier while it goes to its readers; and whether that is known to be in vain.
-//! How it gets there is in `store::disk`; the fill that carries it, in `store`.
+//! Bodies that RAM cannot hold are written to the disk tier while they go to their readers. `store::disk` writes them;
+//! the fill in `store` carries them.
 
 use super::FillJob;
 use crate::assemble::assemble;
@@ -12,17 +12,17 @@ use larder_stdx::clock;
 use larder_store::fill::{RemovalWatch, SharedHead, WINDOW};
 use larder_store::{FillWriter, StoredArc, disk};
 
-/// Why a body will be kept in no tier.
+/// Why no tier will keep a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Nowhere {
-    /// It is too large: so it will be the next time.
+    /// It is too large, now and later.
     TooLarge,
-    /// There is no room now.
+    /// There is no room at the moment.
     NoRoom,
 }
 
-/// Whether it is certain with the head of a response that its body, of `length` bytes, will be kept in no tier. Not asked of
-/// what is not larger than the window in which any body is shared.
+/// Whether the head of a response already shows that no tier will keep its body of `length` bytes. Not asked for bodies
+/// within the window in which any body is shared.
 pub(crate) fn kept_nowhere(job: &FillJob, meta: &Meta, length: u64) -> Option<Nowhere> {
     if length <= WINDOW || job.gateway.store.has_room_for(length) {
         return None;
@@ -35,19 +35,19 @@ pub(crate) fn kept_nowhere(job: &FillJob, meta: &Meta, length: u64) -> Option<No
     (!goes_there).then_some(Nowhere::TooLarge)
 }
 
-/// How far it is.
+/// The progress of such a body.
 pub(crate) enum LargeProgress {
-    /// RAM may hold it yet.
+    /// RAM may still hold it.
     NotYet,
-    /// It is on its way to the disk.
+    /// It is being written to the disk.
     OnItsWay(Box<disk::LargeWrite>),
-    /// It is kept nowhere: there is no disk for it, or it was given up.
+    /// No tier keeps it: there is no disk, or writing was given up.
     Never,
 }
 
 impl LargeProgress {
-    /// Takes note of the next bytes, before they are pushed; begins with the first that show that RAM cannot hold it. The
-    /// readers may wait for the disk a little, as `disk::LargeWrite::push` says.
+    /// Takes the next bytes before they are pushed to readers; writing starts with the first bytes that RAM cannot hold.
+    /// The readers may wait a little for the disk, as `disk::LargeWrite::push` says.
     pub async fn note(&mut self, job: &FillJob, head: &SharedHead, writer: &FillWriter, bytes: &Bytes) {
         if bytes.is_empty() {
             return;
@@ -70,7 +70,7 @@ impl LargeProgress {
             return LargeProgress::Never;
         };
         let Some(mut large) = disk.begin_large(head.length) else { return LargeProgress::Never };
-        // What has come of a body whose length nobody knew; the fill holds it until it is in its file.
+        // The bytes so far of a body of unknown length; the fill holds them until they are in the file.
         for held in writer.chunks() {
             if large.push(held).await.is_err() {
                 return LargeProgress::Never;
@@ -79,7 +79,8 @@ impl LargeProgress {
         LargeProgress::OnItsWay(Box::new(large))
     }
 
-    /// It has come whole: it becomes a response of the disk tier's, unless its key was removed since it was asked for.
+    /// The body is complete: it becomes a response of the disk tier, unless its key was removed since the origin was
+    /// asked.
     pub async fn keep(
         self,
         job: &FillJob,
@@ -90,7 +91,7 @@ impl LargeProgress {
         let LargeProgress::OnItsWay(large) = self else { return };
         let policy = &job.route.policy;
         let Some(disk) = job.gateway.disk_of(policy) else { return };
-        // The fleet gets nothing of it: another node may have its turn.
+        // The fleet does not get it: another node may take the lease.
         drop(job.win.take());
         let Ok(body) = large.finish().await else { return };
         let (meta, fields) = (head.meta.clone(), head.fields.clone());

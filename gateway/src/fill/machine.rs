@@ -14,24 +14,24 @@ pub fn drawing() -> String {
     drawing::flowchart(steps)
 }
 
-/// Where a fill is.
+/// The step of a fill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FillStep {
     /// Look on the disk of this node.
     Disk,
-    /// Look in the fleet; where another node fetches the key, wait for it.
+    /// Look in the fleet; where another node fetches the key, wait for its result.
     Fleet,
     /// Wait for a permit, and ask the origin.
     Origin,
-    /// Decide what the response is good for.
+    /// Decide whether the response is stored or forwarded.
     Decide,
-    /// Update what is stored after a 304.
+    /// Update the stored response after a 304.
     Freshen,
     /// Share the response while it arrives, and store it.
     Store,
-    /// Forward the response to the reader that began the fill.
+    /// Forward the response to the reader that started the fill.
     Forward,
-    /// Tell the readers how it ended.
+    /// Tell the readers the result.
     Finish,
 }
 
@@ -77,7 +77,7 @@ impl FillStep {
         }
     }
 
-    /// The counter of fetches that came to it.
+    /// The counter of fills that reached it.
     #[must_use]
     pub fn counter(self, counters: &Counters) -> &Counter {
         match self {
@@ -95,7 +95,7 @@ impl FillStep {
     /// Checks that `next` may follow.
     ///
     /// # Panics
-    /// When it may not: a bug of ours, never of a peer.
+    /// When it may not: a bug in larder, never a peer's fault.
     #[must_use]
     pub fn then(self, next: FillStep) -> FillStep {
         assert!(self.successors().contains(&next), "{self:?} may not be followed by {next:?}");

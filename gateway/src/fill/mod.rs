@@ -43,7 +43,7 @@ use std::sync::Arc;
 use tier_lookup::TierLookup;
 use tokio::sync::Notify;
 
-/// What one fill works on. Owned: the client that began it may go away.
+/// The data of one fill. Owned: the client that started it may leave.
 pub(crate) struct FillJob {
     pub gateway: Rc<Gateway>,
     pub route: Rc<GatewayRoute>,
@@ -51,57 +51,57 @@ pub(crate) struct FillJob {
     pub client: Client,
     pub key: Vec<u8>,
     pub hash: KeyHash,
-    /// What is stored and to be validated, or served if the origin fails.
+    /// The stored response to validate, or to serve if the origin fails.
     pub stored: Option<StoredArc>,
-    /// Whether `stored` has a validator and the origin is asked about it.
+    /// Whether `stored` has a validator and is to be validated.
     pub fetch: FetchKind,
-    /// What it does about the tiers below RAM.
+    /// How it uses the tiers below RAM.
     pub below: TierLookup,
-    /// Nobody waits for it: it goes on without readers (stale-while-revalidate).
+    /// No request waits for it: it continues without readers (stale-while-revalidate).
     pub background: bool,
-    /// The store remembers already that answers under this key are not shared; when it forgets, one request finds out
+    /// The store already remembers that answers under this key are not shared; after it forgets, one request finds out
     /// for all.
     pub remembered: bool,
-    /// What only the client that began it gets to see.
+    /// Results for the client that started it only.
     pub local: Rc<FillStarter>,
     pub told: FillStages,
-    /// This node's turn to ask the origin, of all nodes; given back when it is dropped.
+    /// This node's lease, among all nodes, to ask the origin; released when it is dropped.
     pub win: Cell<Option<RecomputeLease>>,
 }
 
-/// What is asked for.
+/// The kind of a fetch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FetchKind {
     /// A response.
     Full,
-    /// Whether what is stored is still current (RFC 9111 §4.3).
+    /// A check whether the stored response is still current (RFC 9111 §4.3).
     Validation,
 }
 
-/// What a fill and the client that began it, on the same worker, tell each other.
+/// The messages between a fill and the client that started it, on the same worker.
 #[derive(Default)]
 pub(crate) struct FillStarter {
-    /// Interim responses, to be passed on.
+    /// Interim responses to pass on.
     pub interim: RefCell<VecDeque<ResponseHead>>,
-    /// The final head as received, end-to-end: with `Set-Cookie`, and what qualified directives name.
+    /// The final head as received, end-to-end: with `Set-Cookie` and the fields named by qualified directives.
     pub own: RefCell<Option<(u16, FieldList)>>,
     /// The freshened response after a 304.
     pub freshened: RefCell<Option<StoredArc>>,
-    /// What a tier below had, too old to be served before the origin was asked.
+    /// A response from a tier below that was too old to be served before the origin was asked.
     pub stale: RefCell<Option<StoredArc>>,
-    /// The origin was not asked: everybody asks for himself, since answers are known not to be shared.
+    /// The origin was not asked: every request asks for itself, since answers are known not to be shared.
     pub unshared: Cell<bool>,
-    /// The `Set-Cookie` lines of a 304, which are for the client that asked and for no other.
+    /// The `Set-Cookie` lines of a 304, for the client that asked and no other.
     pub cookies: RefCell<FieldList>,
-    /// Whether the response is being stored, and the origin's status: for `Cache-Status`.
+    /// The origin's status if the response is being stored, for `Cache-Status`.
     pub origin_status: Cell<Option<u16>>,
-    /// What is told of the origin's part.
+    /// Facts about the origin's part.
     pub origin_told: Cell<Option<OriginTold>>,
-    /// Rung when `interim` has something.
+    /// Notified when `interim` has a response.
     pub rung: Notify,
-    /// Whether the one reader of a fill is still there.
+    /// Whether the reader of a fill with one reader is still there.
     presence: Cell<ClientPresence>,
-    /// Rung when that changes.
+    /// Notified when that changes.
     left: Notify,
 }
 
@@ -111,23 +111,23 @@ pub(crate) enum ClientPresence {
     /// It waits.
     #[default]
     Here,
-    /// It has closed its side: it may wait for the response, or be gone.
+    /// It has closed its side: it may still wait for the response, or be gone.
     Doubted,
     /// It has reset its request.
     Gone,
 }
 
-/// What is told of an origin's answer.
+/// Facts of an origin's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OriginTold {
-    /// Microseconds until its head had come.
+    /// Microseconds until its head had arrived.
     pub micros: u64,
-    /// What it spoke.
+    /// The HTTP version of the answer.
     pub version: Version,
 }
 
 impl FillStarter {
-    /// Notes that the origin was asked at `started` and had answered at `answered`, by the precise clock, with this head.
+    /// Records that the origin was asked at `started` and answered at `answered`, by the precise clock, with this head.
     pub fn took(&self, started: u64, answered: u64, head: &ResponseHead) {
         let micros = answered.saturating_sub(started);
         self.origin_told.set(Some(OriginTold { micros, version: head.version }));
@@ -137,13 +137,13 @@ impl FillStarter {
         self.presence.get()
     }
 
-    /// Tells the fill whether its one reader is there.
+    /// Tells a fill with one reader whether that reader is there.
     pub fn set_presence(&self, presence: ClientPresence) {
         self.presence.set(presence);
         self.left.notify_waiters();
     }
 
-    /// Waits until the client is not known to be there, and `gone` if that is asked for.
+    /// Waits until `left` holds for the client's presence.
     async fn until(&self, left: impl Fn(ClientPresence) -> bool) {
         loop {
             let changed = self.left.notified();
@@ -155,10 +155,10 @@ impl FillStarter {
     }
 }
 
-/// Who waits for what a fill brings: they decide whether it goes on.
+/// The requests that wait for a fill, which decide whether it continues.
 #[derive(Clone, Copy)]
 pub(crate) enum Waiters<'a> {
-    /// It goes on without: a validation behind a stale response, a request that changes something at the origin.
+    /// It continues without any: a validation behind a stale response, or a request that changes something at the origin.
     Unconditional,
     /// The readers of a fill.
     Readers(&'a FillWriter),
@@ -167,7 +167,7 @@ pub(crate) enum Waiters<'a> {
 }
 
 impl Waiters<'_> {
-    /// Waits until no reader is left. After that none can join either.
+    /// Waits until no reader is left; after that none can join.
     pub async fn deserted(self) {
         match self {
             Waiters::Unconditional => std::future::pending().await,
@@ -195,73 +195,73 @@ impl Waiters<'_> {
     }
 }
 
-/// A response whose head is there, and when.
+/// A response whose head has arrived, with the times.
 pub(crate) struct ArrivedHead {
-    /// Where its body comes from.
+    /// The source of its body.
     pub source: ResponseSource,
     pub response: ResponseHead,
     pub request_time: WallTime,
     pub response_time: WallTime,
-    /// The same more exactly.
+    /// The same times in more precision.
     pub exchanged: Exchanged,
-    /// Which purges it knows of: taken before the request left.
+    /// The purges that it knows of: taken before the request was sent.
     pub born: Born,
 }
 
-/// A fill on its way from step to step.
+/// A fill that runs from step to step.
 pub(crate) struct FillRun {
     pub job: FillJob,
-    /// What the origin is asked; before it is asked, what is held decides that.
+    /// The request to the origin; before it is made, the held response decides that.
     ask: Option<OriginAsk>,
     readers: Readers,
-    /// What may answer, as far as tiers were looked at.
+    /// The response that may answer, from the tiers read so far.
     held: Option<(StoredArc, AnsweringTier)>,
     /// The origin's response.
     pub arrived: Option<ArrivedHead>,
-    /// What was decided about it.
+    /// The decision about it.
     decided: Option<Disposition>,
     pub outcome: FillOutcome,
 }
 
-/// Who reads what a fill brings.
+/// The readers of a fill.
 enum Readers {
     /// The requests that joined it, on any worker.
     Shared(FillWriter),
-    /// The request that runs it; what was removed `since` is not stored. It may look in the disk tier again once it has waited for a
-    /// permit, if it `looks_again`.
+    /// The request that runs it. Its response is not stored if its key was removed `since`. It may look in the disk tier
+    /// again once it has waited for a permit, if it `looks_again`.
     One { since: Removals, looks_again: bool },
     /// None any more: the body has ended.
     None,
 }
 
-/// What a response is good for.
+/// The use of a response.
 enum Disposition {
-    /// It is shared and stored, behind or before bytes that are stored already.
+    /// It is shared and stored, with the stored bytes before or after it.
     Store { head: Arc<SharedHead>, before: Bytes, after: Bytes },
-    /// It is for the reader that began the fill.
+    /// It is for the reader that started the fill.
     Forward(Unshared),
 }
 
-/// How a fill ended, for those who read no body of it.
+/// The result of a fill, for requests that do not read its body.
 pub(crate) enum FillOutcome {
-    /// Its readers have had its body, or none is left.
+    /// Its readers have got its body, or none is left.
     Ended,
-    /// This lay in a tier; with the turn to fetch it again where it is stale.
+    /// This was in a tier; with the lease to fetch it again where it is stale.
     Found(StoredArc, AnsweringTier, Option<RecomputeTurn>),
     /// Every request looks in the store again.
     LookAgain,
     /// A 304 has freshened this.
     Freshened(StoredArc, SpentLifetime),
-    /// No response came, or one that a stale response stands in for.
+    /// No response arrived, or one that a stale response replaces.
     Failed(FillHead),
-    /// Requests queued for the origin, and no client waited for this any more.
+    /// Requests queued for the origin, and no client waited for this fill any more.
     GivenUp,
     /// The response goes to the one reader: the request that ran the fill.
     Forward,
 }
 
 impl FillJob {
-    /// Has a task run the fill to its end. Its future lies in a room: the runtime moves an address.
+    /// Starts a task that runs the fill to its end. Its future is in a pool: the runtime moves only an address.
     pub fn spawn(self, writer: FillWriter) {
         let first = match self.below {
             TierLookup::Skip => FillStep::Origin,
@@ -271,7 +271,7 @@ impl FillJob {
         tokio::task::spawn_local(rooms.house(|| FillRun::shared(self, writer).run_to_end(first)));
     }
 
-    /// Notes for `explain` that the origin failed.
+    /// Records for `explain` that the origin failed.
     fn note_failure(&self, status: u16, why: &str) {
         self.gateway.refusals.note_failure(self.hash, &self.request, status, why);
     }
@@ -290,7 +290,7 @@ impl FillJob {
 impl Gateway {
     /// Starts the validation of a stale response that is being served (RFC 5861 §3).
     pub(crate) fn validate_in_background(self: &Rc<Self>, job: FillJob, flight: KeyHash) {
-        // No request reads it: what is not stored is not read to its end either.
+        // It has no reader: a response that is not stored is not read to its end.
         if let Begin::Lead(writer, _) = self.store.begin(job.hash, flight, &job.key) {
             self.counters.background_validations.add(1);
             job.spawn(writer);
@@ -308,13 +308,15 @@ impl FillRun {
         Self::of(job, None, Readers::Shared(writer))
     }
 
-    /// A fill with one reader, which is the request that runs it. What is removed after `since` is not stored by it.
+    /// A fill with one reader, which is the request that runs it. Its response is not stored if its key is removed after
+    /// `since`.
     pub fn alone(job: FillJob, ask: OriginAsk, since: Removals, looks_again: bool) -> Self {
         job.local.set_presence(ClientPresence::Here);
         Self::of(job, Some(ask), Readers::One { since, looks_again })
     }
 
-    /// Makes the fill of one reader a task that others cannot join: it stores the response, and the request reads it.
+    /// Turns a fill with one reader into a task that cannot be joined: the task stores the response, and the request
+    /// reads it.
     pub fn begin_to_store(mut self) -> FillReader {
         let Readers::One { since, .. } = self.readers else { unreachable!("a fill begins to store once") };
         let store = self.job.gateway.store.clone();
@@ -329,7 +331,8 @@ impl FillRun {
         self.finish();
     }
 
-    /// Runs step after step, to the last; of a fill with one reader up to where it begins to store. Returns the step that is next.
+    /// Runs step after step, to the last; for a fill with one reader up to where it begins to store. Returns the next
+    /// step.
     pub async fn run(&mut self, first: FillStep) -> FillStep {
         let mut step = first;
         loop {
@@ -360,7 +363,7 @@ impl FillRun {
         }
     }
 
-    /// Whether the key was removed since the fill began.
+    /// Whether the key was removed since the fill started.
     fn was_removed(&self) -> bool {
         match &self.readers {
             Readers::Shared(writer) => writer.was_removed(),
@@ -382,7 +385,7 @@ impl FillRun {
         self.ends(FillOutcome::Failed(failing::head_of(error)))
     }
 
-    /// `Forward`: the response is for the reader that began the fill. It takes the place of what is stored all the same.
+    /// `Forward`: the response is for the reader that started the fill. It replaces the stored response nevertheless.
     async fn forward(&mut self) -> FillStep {
         let (Some(arrived), Some(Disposition::Forward(says))) = (self.arrived.take(), self.decided.take())
         else {
@@ -416,7 +419,7 @@ impl FillRun {
         FillStep::Finish
     }
 
-    /// `Finish`: tells the readers how it ended, where they have not seen that.
+    /// `Finish`: tells the readers the result, where they have not seen it.
     fn finish(self) {
         let Readers::Shared(mut writer) = self.readers else { return };
         match self.outcome {
@@ -441,7 +444,7 @@ impl FillRun {
                 writer.finish(FillEnd::Complete(None));
             }
             FillOutcome::Failed(head) => self.job.fail(writer, head),
-            // Whoever may read still is told that the permit was needed.
+            // Remaining readers are told that the permit was needed.
             FillOutcome::GivenUp => self.job.fail(writer, FillHead::Failed(503)),
         }
     }
@@ -454,7 +457,7 @@ impl FillJob {
         writer.finish(FillEnd::Failed);
     }
 
-    /// The response's fields as the client that began the fill gets them.
+    /// The response's fields for the client that started the fill.
     fn own_fields(&self, arrived: &ArrivedHead) -> FieldList {
         let response = &arrived.response;
         let bodyless =

@@ -1,5 +1,5 @@
-//! The step `Origin`: what a fill asks the origin, for which it may have to wait for a permit, and as long as a client waits for it.
-//! Every request to an origin is sent here, those that are passed included.
+//! The step `Origin`: a fill's request to the origin. It may have to wait for a permit, for as long as a client waits for
+//! the fill. Every request to an origin is sent here, passed ones included.
 
 use super::machine::FillStep;
 use super::{ArrivedHead, FetchKind, FillJob, FillOutcome, FillRun, Readers, Waiters};
@@ -19,22 +19,22 @@ use std::future::Future;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 
-/// What the origin is asked.
+/// A request to the origin.
 #[derive(Debug)]
 pub(crate) enum OriginAsk {
     /// For the whole representation.
     Whole,
     /// The same after an answer that could not be used.
     Again,
-    /// Whether what is stored is still current.
+    /// A check whether the stored response is still current.
     Validation,
-    /// For what completes a part that is stored: this `Range`, `If-Range` this validator.
+    /// The rest of a stored part: this `Range`, `If-Range` with this validator.
     Rest(String, Vec<u8>),
-    /// What the client asks, its conditions and range included.
+    /// The client's request with its conditions and range.
     AsSent,
-    /// What a GET would ask, for the head alone.
+    /// The head that a GET would get.
     Head,
-    /// Exactly what the client asks; the answer is not stored, unless it says that it may be.
+    /// The client's request unchanged; the answer is stored only if it allows that itself.
     Passed,
 }
 
@@ -51,12 +51,12 @@ impl OriginAsk {
     }
 }
 
-/// What goes with a request that is passed, beside its fields.
+/// The parts of a passed request that are not fields.
 #[derive(Clone, Copy)]
 pub(crate) struct Passing<'p> {
-    /// How its body goes on.
+    /// The framing of its body.
     pub framing: Framing,
-    /// The protocol that it asks to go on in.
+    /// The protocol that it asks for.
     pub upgrade: Option<&'p UpgradeRequest>,
 }
 
@@ -65,16 +65,16 @@ impl Passing<'_> {
     const BARE: Passing<'static> = Passing { framing: Framing::Empty, upgrade: None };
 }
 
-/// A request that is on its way to the origin.
+/// A request that was sent to the origin.
 pub(crate) struct SentRequest {
     pub exchange: Rc<Exchange>,
-    /// Since when it waited for its permit, by the precise clock.
+    /// The start of its wait for a permit, by the precise clock.
     started: u64,
     /// When it was sent, by the same clock.
     asked: u64,
     request_time: WallTime,
     born: Born,
-    /// It is passed: a 101 is its answer.
+    /// It is passed: a 101 may answer it.
     is_passed: bool,
 }
 
@@ -84,7 +84,7 @@ pub(crate) enum NoAnswer {
     Origin(OriginError),
     /// Requests queued for the origin, and no client waited any more.
     GivenUp,
-    /// The body of the request did not come.
+    /// The body of the request did not arrive.
     Upload(Halted),
 }
 
@@ -101,7 +101,7 @@ impl From<Halted> for NoAnswer {
 }
 
 impl FillRun {
-    /// `Origin`: waits for a permit, and asks the origin. What another fill stored meanwhile answers as well.
+    /// `Origin`: waits for a permit, and asks the origin. A response stored by another fill meanwhile answers as well.
     pub(super) async fn ask_origin(&mut self) -> FillStep {
         if let Some(maker) = self.job.route.maker.clone() {
             if !matches!(self.ask, Some(OriginAsk::AsSent | OriginAsk::Head)) {
@@ -147,7 +147,7 @@ impl FillRun {
         }
     }
 
-    /// What answers now, and was not stored before this fill waited for a permit.
+    /// A response that answers now, and was not stored before this fill waited for a permit.
     async fn came_meanwhile(&self) -> Option<FillOutcome> {
         match &self.readers {
             Readers::Shared(writer) => self.job.came_meanwhile(writer).await,
@@ -161,7 +161,7 @@ impl FillRun {
         .map(|(stored, tier)| FillOutcome::Found(stored, tier, None))
     }
 
-    /// Does `work`; `None` where every reader has gone and the fill is cancelled then (`cache.on_abort`).
+    /// Does `work`; `None` where every reader has left and the fill is therefore cancelled (`cache.on_abort`).
     async fn unless_cancelled<T>(&self, work: Pin<&mut impl Future<Output = T>>) -> Option<T> {
         match &self.readers {
             Readers::Shared(writer) if self.job.cancels() => tokio::select! {
@@ -175,7 +175,7 @@ impl FillRun {
 }
 
 impl FillJob {
-    /// What is asked for what is held: to complete it, to validate it, or for all.
+    /// The request that the held response needs: for the rest, for a validation, or for the whole.
     fn what_is_held(&self) -> OriginAsk {
         match self.rest() {
             Some((range, validator)) => OriginAsk::Rest(range, validator),
@@ -184,13 +184,13 @@ impl FillJob {
         }
     }
 
-    /// What completes the part that is held, for a request for the whole: `Range` and `If-Range`.
+    /// The fields that complete the held part, for a request for the whole: `Range` and `If-Range`.
     fn rest(&self) -> Option<(String, Vec<u8>)> {
         let stored = self.stored.as_ref().filter(|_| self.request.fields.get("range").is_none())?;
         partial::completion(&stored.meta)
     }
 
-    /// What the choice of an origin needs to know of a request without a body.
+    /// The facts for choosing an origin, for a request without a body.
     pub fn asked(&self) -> BalanceKey {
         let fields = self.request.fields.view();
         self.route.asked(&self.request, &fields, &self.client, Framing::Empty)
@@ -200,7 +200,7 @@ impl FillJob {
         self.route.policy.on_abort == OnAbort::Cancel && !self.background
     }
 
-    /// Has the route's maker answer in place of an origin.
+    /// Lets the route's maker answer in place of an origin.
     pub async fn make(&self, maker: &dyn ResponseMaker) -> ArrivedHead {
         let born = self.gateway.store.born();
         let (request_time, asked) = (clock::wall(), clock::precise_micros());
@@ -261,7 +261,7 @@ impl FillJob {
         Ok(SentRequest { exchange, started, asked, request_time, born, is_passed })
     }
 
-    /// Waits for the final head, while the request's body is carried; interim ones are for the client that began this.
+    /// Waits for the final head while the request's body is sent; interim heads are for the client that started the fill.
     ///
     /// # Errors
     /// There is none.

@@ -1,5 +1,6 @@
-//! What becomes of a fetch whose permit others need: its body goes on from the spool, or it is given up because no client waits for it. When
-//! that is so is decided in `larder_origin`'s `stalled_exchanges`; what a single client does is in `request::pressure`.
+//! Fetches whose permit other requests need: the body continues from the spool, or the fetch is cancelled because no
+//! client waits for it. `larder_origin`'s `stalled_exchanges` decides when; `request::pressure` handles the requests of
+//! single clients.
 
 use super::{FillJob, Waiters};
 use crate::route::Gateway;
@@ -47,7 +48,7 @@ pub(crate) async fn push(
     }
 }
 
-/// Carries a body that is not kept to the one reader that may have it.
+/// Sends a body that is not kept to its only reader.
 pub(crate) async fn pour(source: ResponseSource, mut writer: FillWriter) {
     loop {
         if wanted(&source, &mut writer).await.is_err() {
@@ -56,7 +57,7 @@ pub(crate) async fn pour(source: ResponseSource, mut writer: FillWriter) {
         let next = tokio::select! {
             biased;
             next = source.next() => next,
-            // The next may be long in coming.
+            // The next bytes may take long.
             () = writer.deserted() => return source.give_up(),
             () = is_needless(&source, Waiters::Readers(&writer)) => return source.give_up(),
         };
@@ -76,7 +77,7 @@ pub(crate) async fn pour(source: ResponseSource, mut writer: FillWriter) {
     }
 }
 
-/// The rest of a body that is one client's own, `first` of all, without the place of its exchange: it comes by the spool.
+/// The rest of one client's body, beginning with `first`, through the spool: its exchange gives its permit back.
 pub(crate) fn hand_over(
     gateway: &Gateway,
     source: ResponseSource,
@@ -109,8 +110,8 @@ pub(crate) fn hand_over(
 }
 
 impl FillJob {
-    /// Waits for a permit; `None` where no client waits for the answer, or others queue and every client that waits may be gone: the
-    /// origin never hears of the request, and none can join.
+    /// Waits for a permit. `None` where no client waits for the answer, or other requests queue and every waiting client
+    /// may be gone: the origin is not asked, and no request can join.
     pub async fn in_line(
         &self,
         waiters: Waiters<'_>,
@@ -130,7 +131,8 @@ impl FillJob {
         None
     }
 
-    /// Does `work` of an exchange; `None` where others need its permit, and no client waits for the answer any more.
+    /// Does `work` of an exchange; `None` where other requests need its permit, and no client waits for the answer any
+    /// more.
     pub async fn unless_given_up<T>(
         &self,
         source: &ResponseSource,
@@ -151,7 +153,7 @@ impl FillJob {
     }
 }
 
-/// Waits until others queue for a permit, too, and every client that waits may be gone; then none can join.
+/// Waits until other requests queue for a permit, too, and every waiting client may be gone; then none can join.
 async fn gives_way(origins: &Group, waiters: Waiters<'_>) {
     loop {
         waiters.unread().await;
@@ -173,7 +175,7 @@ async fn crowded(origins: &Group) {
 async fn is_needless(source: &ResponseSource, waiters: Waiters<'_>) {
     loop {
         waiters.unread().await;
-        // A request may have joined meanwhile, which will be waited for.
+        // A request may have joined meanwhile, and is waited for.
         source.permit_wanted().await;
         if waiters.leaves_unread() {
             return;

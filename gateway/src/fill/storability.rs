@@ -1,4 +1,4 @@
-//! Whether a response that has arrived is kept: asks `semantics::storable`, counts and remembers a refusal.
+//! Whether a response that has arrived is kept: asks `semantics::storable`, counts and records a refusal.
 
 use super::ArrivedHead;
 use crate::refusals::RefusedStorage;
@@ -11,21 +11,21 @@ use larder_store::Born;
 use larder_store::ram::KeyHash;
 use larder_wire::message::{Framing, Request};
 
-/// What is asked about: a request on its way, with the hash of its key.
+/// The subject of the decision: a request and the hash of its key.
 pub(crate) struct StorabilityCheck<'a> {
     pub gateway: &'a Gateway,
     pub route: &'a GatewayRoute,
     pub request: &'a Request,
     pub facts: &'a RequestFacts<'a>,
     pub hash: KeyHash,
-    /// The store remembers already that answers under this key are not shared; when it forgets, one request
-    /// finds out for all.
+    /// The store already remembers that answers under this key are not shared; after it forgets, one request finds out
+    /// for all.
     pub remembered: bool,
 }
 
 impl StorabilityCheck<'_> {
-    /// Decides about storing. A refusal is counted, remembered so that nobody waits for the like, and kept for
-    /// `explain`.
+    /// Decides about storing. A refusal is counted, remembered so that no request waits for such a response, and recorded
+    /// for `explain`.
     pub fn decide(&self, arrived: &ArrivedHead) -> Storable {
         let policy = &self.route.policy;
         let verdict = storable::decide(
@@ -79,12 +79,12 @@ impl StorabilityCheck<'_> {
         });
     }
 
-    /// Whether a refusal says something about every answer under this key.
+    /// Whether a refusal applies to every answer under this key.
     pub fn is_about_the_page(&self, arrived: &ArrivedHead, refusal: NotStorable) -> bool {
         self.request.method == "GET" && refusal.is_about_the_page(arrived.response.status)
     }
 
-    /// Nobody is to wait for another's answer under this key, for a while, as one tells that was `born` so.
+    /// For a while no request waits for another's answer under this key, by a response that was `born` then.
     pub fn remember_miss(&self, born: &Born) {
         let seconds = self.gateway.remembers_misses(&self.route.policy);
         self.gateway.remember_miss(self.hash, born, seconds);

@@ -26,7 +26,7 @@ impl FillRun {
         FillStep::Finish
     }
 
-    /// Carries a body, with bytes that are held already before or after those that come.
+    /// Carries a body, with held bytes before or after those that arrive.
     async fn carry(&mut self, before: Bytes, after: Bytes, head: Arc<SharedHead>, mut writer: FillWriter) {
         let (job, Some(arrived)) = (&self.job, &self.arrived) else { return };
         let most = job.route.policy.max_object;
@@ -34,7 +34,7 @@ impl FillRun {
         if writer.push(before, most).await.is_err() {
             return;
         }
-        // The bytes with which the readers have all: whoever has them may ask again, anywhere, and finds what is stored.
+        // With the last bytes the readers have all: a client may ask again anywhere and finds what is stored.
         let holds_last = after.is_empty();
         let mut last = Bytes::new();
         let mut large = LargeProgress::NotYet;
@@ -58,7 +58,7 @@ impl FillRun {
             match next {
                 Ok(Some(bytes)) => {
                     length += bytes.len() as u64;
-                    // Nothing beyond what the head said: a 206 may bring more than its Content-Range.
+                    // Nothing beyond the announced length: a 206 may bring more than its Content-Range.
                     if head.length.is_some_and(|it| length > it) {
                         return;
                     }
@@ -104,7 +104,7 @@ impl FillRun {
 }
 
 impl FillJob {
-    /// Hands what is stored down to the tiers below; what was removed meanwhile is removed there, too.
+    /// Writes a stored response to the tiers below; a key that was removed meanwhile is removed there, too.
     pub(super) async fn keep_below(&self, stored: &StoredArc, freshens: bool, removed: impl Fn() -> bool) {
         let (policy, win) = (&self.route.policy, self.win.take());
         let down = self.gateway.write_down(policy, &self.key, stored, win, freshens, &removed);
@@ -119,7 +119,7 @@ impl FillJob {
         }
     }
 
-    /// Stores what has come whole. Returns what may go further down: what is in RAM now, or had no room there.
+    /// Stores a complete response. Returns what may go further down: a response that is in RAM now, or had no room there.
     fn store(
         &self,
         head: &SharedHead,
@@ -134,7 +134,7 @@ impl FillJob {
         chunks.push(last.clone());
         let body = self.gateway.store.make_body(&chunks).map_err(NotStored::from);
         let kept = body.and_then(|body| {
-            // A 206 in chunks may bring other bytes than its Content-Range names.
+            // A chunked 206 may bring other bytes than its Content-Range names.
             if head.meta.partial().is_some_and(|it| it.length() != body.len()) {
                 return Ok(());
             }
@@ -172,5 +172,5 @@ impl FillJob {
     }
 }
 
-/// Another answer came while this one was on its way, and neither is kept.
+/// Another answer arrived during this exchange, and neither is kept.
 struct Overtaken;

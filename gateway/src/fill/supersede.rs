@@ -1,5 +1,6 @@
-//! Another full response of the origin makes unusable what is stored for the same request, in every tier and for every node, whether it is
-//! stored itself or not. Which answers do so is decided in `semantics::supersede`; how a tier forgets is in `store`.
+//! Another full response of the origin makes the stored response to the same request unusable, in every tier and for
+//! every node, whether it is stored itself or not. `semantics::supersede` decides which answers do so; `store` forgets in
+//! each tier.
 
 use super::{ArrivedHead, FillJob};
 use crate::assemble::join;
@@ -17,11 +18,12 @@ use larder_store::ram::{KeyHash, Lookup};
 use larder_store::{Born, PurgeRule, PurgeScope, Stored, Strength};
 
 impl Gateway {
-    /// Takes what is stored for a request out of every tier, since the origin has answered it otherwise: in RAM the variant that it
-    /// selects, below all variants, of which those in RAM go down again. Nothing that was asked for before is stored after.
+    /// Removes the stored response to a request from every tier, since the origin has sent another. In RAM that is the
+    /// variant that the request selects. Below it is all variants, of which those in RAM are written down again. No
+    /// response requested before is stored afterwards.
     ///
-    /// Where something lay in a tier of this node, ends when it is gone everywhere, and would be after `kill -9`; else other nodes hear of
-    /// it within a tenth of a second. `instead` stands in the fleet.
+    /// Where a tier of this node had it, ends when it is gone everywhere, and would be after `kill -9`; otherwise other
+    /// nodes hear of it within 0.1 s. `instead` is the new record in the fleet.
     pub(crate) async fn supersede(
         &self,
         policy: &Policy,
@@ -34,10 +36,10 @@ impl Gateway {
         match self.fleet_of(policy) {
             Some(fleet) if was_here => {
                 let removed = fleet.supersede(key, instead).await;
-                // Who came meanwhile may have found it in the fleet yet, and brought it here.
+                // A request that arrived meanwhile may still have found it in the fleet and stored it here.
                 on_disk = self.supersede_here(policy, hash, key, request).1.or(on_disk);
                 if removed == Removed::Perhaps {
-                    // A server that comes back may have it still: this node at least does not take it.
+                    // A server that returns may still have it; at least this node does not take it.
                     let scope = PurgeScope::Url(key.into());
                     self.store.purge(PurgeRule { scope, strength: Strength::Hard, positions: Vec::new() });
                 }
@@ -50,7 +52,7 @@ impl Gateway {
         }
     }
 
-    /// The same in the tiers of this node: whether anything lay there, and what says that the disk's part is written.
+    /// The same in the tiers of this node: whether one had it, and a handle for the completion of the disk's write.
     fn supersede_here(
         &self,
         policy: &Policy,
@@ -60,12 +62,13 @@ impl Gateway {
     ) -> (bool, Option<DiskWrite>) {
         let in_ram = self.store.supersede(hash, key, request);
         let on_disk = self.disk_of(policy).and_then(|it| it.supersede(key));
-        // A fill that began between may have found it on the disk.
+        // A fill that started in between may have found it on the disk.
         let again = on_disk.is_some() && self.store.supersede(hash, key, request);
         (in_ram || again || on_disk.is_some(), on_disk)
     }
 
-    /// What an answer that may not be stored, if it `supersedes` what is, does to that; says whether it does.
+    /// The effect on stored responses of an answer that may not be stored, if it `supersedes` them; returns whether it
+    /// had one.
     pub(crate) async fn refused(
         &self,
         policy: &Policy,
@@ -85,7 +88,8 @@ impl Gateway {
 }
 
 impl FillJob {
-    /// A part joined with what is stored meanwhile, as RFC 9111 §3.4 allows; `None` where that is better alone.
+    /// A part joined with the response stored meanwhile, as RFC 9111 §3.4 allows; `None` where the stored one is better
+    /// alone.
     pub(crate) fn with_what_is_stored(&self, new: Stored) -> Option<Stored> {
         if new.meta.partial().is_none() {
             return Some(new);
@@ -103,7 +107,7 @@ impl FillJob {
         }
     }
 
-    /// [`Gateway::refused`] of what this fill brought; the turn to bring it ends then.
+    /// [`Gateway::refused`] for this fill's response; its lease ends with that.
     pub(crate) async fn supersede(&self, meta: &Meta, arrived: &ArrivedHead, says: Unshared) -> bool {
         let request = self.request.fields.view();
         let facts = RequestFacts::read(&self.request.method, &request);
@@ -126,21 +130,21 @@ impl FillJob {
         }
     }
 
-    /// Ends this node's turn, if it has one, at once: what the origin answered is not for others.
+    /// Ends this node's lease, if any, at once: the origin's answer is not for other nodes.
     pub(crate) fn leave_turn(&self, meta: &Meta, born: &Born, says: Unshared) {
         if let Some(win) = self.win.take() {
             self.gateway.tell_others(&self.route.policy, &self.key, meta, born, says, win);
         }
     }
 
-    /// This fill's answer was overtaken by another: neither is kept in any tier.
+    /// Another answer arrived during this fill: neither is kept in any tier.
     pub(crate) async fn overtaken(&self) {
         let request = self.request.fields.view();
         let now = Instead::Trace(clock::wall());
         self.gateway.supersede(&self.route.policy, self.hash, &self.key, &request, now).await;
     }
 
-    /// RAM cannot hold what this fill brought: what it takes the place of goes, and fills go on.
+    /// RAM cannot hold this fill's response: the one that it replaces is removed, and fills continue.
     pub(crate) async fn outgrown(&self, asked: WallTime) {
         let (policy, request) = (&self.route.policy, self.request.fields.view());
         self.gateway.store.unseat(self.hash, &self.key, &request);

@@ -1,5 +1,5 @@
-//! The steps `Disk` and `Fleet`: a fill looks there before it asks the origin. One look a key, variant and node at a time, however many
-//! requests there are.
+//! The steps `Disk` and `Fleet`: a fill looks there before it asks the origin. One lookup at a time per key, variant and
+//! node, for any number of requests.
 
 use super::machine::FillStep;
 use super::{FetchKind, FillJob, FillOutcome, FillRun, Readers};
@@ -28,20 +28,20 @@ use std::rc::Rc;
 use std::time::Duration;
 use tokio::time::{Sleep, sleep};
 
-/// The first pause before another node's record is looked for again; each is twice the one before.
+/// The first pause before another node's record is looked up again; each is twice the one before.
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 
 /// The longest of these pauses.
 const LONGEST_PAUSE: Duration = Duration::from_millis(160);
 
-/// For so long the other node may be silent: it tells of itself twice a second. Who takes the turn over then has a sign less of time, and
-/// all of it is less than the two seconds that clients wait.
+/// For this long the other node may be silent: it sends a sign of life twice a second. A node that takes the lease over
+/// has one sign less of time, and all of it is less than the two seconds that clients wait.
 const SILENT: Duration = Duration::from_millis(1200);
 
-/// Then whoever has the turn is asked for signs of life so often.
+/// After that the lease holder is asked for signs of life at this interval.
 const SIGN_AGAIN: Duration = Duration::from_millis(500);
 
-/// What a fill does about the tiers below RAM.
+/// A fill's use of the tiers below RAM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TierLookup {
     /// Nothing: they were asked, or there are none.
@@ -52,43 +52,43 @@ pub(crate) enum TierLookup {
     Only,
 }
 
-/// What came of a descent.
+/// The result of a lookup below.
 pub(super) enum TierLookupResult {
-    /// This answers, or stands; with whose turn it is to make it anew where it is stale.
+    /// This answers, or was confirmed; with the lease for renewing it where it is stale.
     Found(StoredArc, AnsweringTier, Option<RecomputeTurn>),
     /// The origin has to be asked.
     Nothing,
-    /// The origin has to be asked, by everybody who waits: another node has found that answers are not shared. That is
+    /// Every waiting request has to ask the origin: another node has found that answers are not shared. That is
     /// remembered.
     Unshared,
 }
 
-/// What the fleet said about a key.
+/// The fleet's answer about a key.
 enum FleetAnswer {
-    /// This is to be used from now on.
+    /// This is used from now on.
     Has(StoredArc, RecomputeTurn),
-    /// What is held is as new.
+    /// The held response is confirmed.
     Stands(RecomputeTurn),
-    /// It has nothing: since it was `removed` lately, or for want of having been written.
+    /// It has nothing: the key was `removed` recently, or never written.
     Lost { turn: RecomputeTurn, removed: Option<WallTime> },
-    /// Another node's answer may not be shared; for so many seconds. `removed` where it replaced what was stored before.
+    /// Another node's answer may not be shared, for these seconds. `removed` where it replaced a response stored before.
     Unshared { says: Unshared, seconds: u32, removed: Option<WallTime> },
     /// Nothing is known.
     Unavailable,
 }
 
-/// A fill's waiting for what another node is to bring.
+/// A fill's wait for another node's response.
 struct RecomputeWait {
-    /// The longest that it waits.
+    /// The end of the wait at the latest.
     end: Pin<Box<Sleep>>,
-    /// Until its next look.
+    /// Until its next lookup.
     pause: Duration,
-    /// Until it is time to ask for a sign of whoever has the turn.
+    /// Until the next sign of life from the lease holder is due.
     sign: Pin<Box<Sleep>>,
-    /// The turn that it has waited for so far.
+    /// The lease that it has waited for so far.
     theirs: Option<OtherNodesLease>,
     has_taken_over: bool,
-    /// It waits for another turn than at first.
+    /// It waits for another lease than at first.
     has_changed: bool,
 }
 
@@ -102,14 +102,15 @@ impl RecomputeWait {
         self.theirs.is_none()
     }
 
-    /// Waits until it is time to look again; says whether to wait no longer: it was long enough, or whoever has the turn is
-    /// silent, and the turn was taken from another already.
+    /// Waits until it is time to look again. Returns whether the wait is over: it was long enough, or the lease holder is
+    /// silent and the lease was already taken over once.
     async fn is_in_vain(&mut self, fleet: &Fleet, theirs: OtherNodesLease) -> bool {
         if self.theirs.is_none() {
-            // It has just begun, for all that is known.
+            // As far as known, that lease has just begun.
             (self.sign, self.theirs) = (Box::pin(sleep(SILENT)), Some(theirs));
         } else if self.theirs.as_ref() != Some(&theirs) && !self.has_changed {
-            // Somebody else has it now. Once: servers that answer with what was asked before show another each time.
+            // Another node has it now. Counted once: servers that answer with an older request's data show another lease
+            // each time.
             (self.sign, self.theirs) = (Box::pin(sleep(SIGN_AGAIN)), Some(theirs));
             self.has_changed = true;
         } else if self.sign.is_elapsed() {
@@ -135,12 +136,12 @@ impl RecomputeWait {
 }
 
 impl FillRun {
-    /// `Disk`: looks on the disk, unless RAM holds something. What was found and is too old to be served becomes what the origin is
-    /// asked about.
+    /// `Disk`: looks on the disk, unless RAM has a response. A response that is too old to be served is then validated
+    /// with the origin.
     pub(super) async fn look_on_disk(&mut self) -> FillStep {
         let (job, Readers::Shared(writer)) = (&mut self.job, &self.readers) else { return FillStep::Finish };
         let mut held = job.stored.clone().map(|it| (it, AnsweringTier::Ram));
-        // A part in RAM may be the whole on disk.
+        // A part in RAM may be complete on disk.
         if held.as_ref().is_none_or(|it| it.0.meta.partial().is_some() && !job.serves(&it.0)) {
             let whole = job.on_disk(writer).await.filter(|it| !job.is_outdated(it));
             held = whole.map(|it| (it, AnsweringTier::Disk)).or(held);
@@ -157,7 +158,7 @@ impl FillRun {
         self.looked(looked)
     }
 
-    /// `Fleet`: looks in the fleet, with what is held from a nearer tier.
+    /// `Fleet`: looks in the fleet, with the response held from a nearer tier.
     pub(super) async fn look_in_fleet(&mut self) -> FillStep {
         let gateway = self.job.gateway.clone();
         let (Some(fleet), Readers::Shared(writer)) =
@@ -169,7 +170,7 @@ impl FillRun {
         self.looked(looked)
     }
 
-    /// What follows from what the tiers have.
+    /// The next step after the result of the tiers.
     fn looked(&mut self, looked: TierLookupResult) -> FillStep {
         match looked {
             TierLookupResult::Found(stored, tier, turn) => self.ends(FillOutcome::Found(stored, tier, turn)),
@@ -186,7 +187,7 @@ impl FillRun {
 }
 
 impl FillJob {
-    /// What answers now, and was not there before this fill waited for a permit.
+    /// A response that answers now, and was not there before this fill waited for a permit.
     pub(super) async fn came_meanwhile(&self, writer: &FillWriter) -> Option<(StoredArc, AnsweringTier)> {
         let in_ram = self.came_into_ram();
         if in_ram.is_some() || self.stored.is_some() {
@@ -198,7 +199,7 @@ impl FillJob {
         answers.then_some((stored, AnsweringTier::Disk))
     }
 
-    /// Whether RAM has a part of another representation than this whole, which came later: then nothing is answered with the whole.
+    /// Whether RAM has a part of another, later representation than this whole: then the whole answers nothing.
     fn is_outdated(&self, whole: &Stored) -> bool {
         let is_outdated = self.stored.as_ref().is_some_and(|it| partial::outdates(&it.meta, &whole.meta));
         if is_outdated {
@@ -207,7 +208,7 @@ impl FillJob {
         is_outdated
     }
 
-    /// The same in RAM alone.
+    /// The same in RAM only.
     pub(super) fn came_into_ram(&self) -> Option<(StoredArc, AnsweringTier)> {
         let Lookup::Shelf(shelf) = self.gateway.store.lookup(self.hash, &self.key, 0) else { return None };
         let fields = self.request.fields.view();
@@ -217,7 +218,7 @@ impl FillJob {
         answers.then(|| (stored.clone(), AnsweringTier::Ram))
     }
 
-    /// Whether the disk of this node has something under the key.
+    /// Whether the disk of this node has a record under the key.
     pub(super) fn lies_on_disk(&self) -> bool {
         self.gateway.disk_of(&self.route.policy).is_some_and(|it| it.knows(&self.key))
     }
@@ -249,16 +250,17 @@ impl FillJob {
     fn put_in_ram(&self, writer: &FillWriter, stored: &StoredArc) {
         let policy = &self.route.policy;
         if policy.tiers.ram {
-            // Removed meanwhile, or no room: it is served all the same, to those who asked before.
+            // Removed meanwhile, or no room: it is still served to the requests that asked before.
             let _ = writer.admit(stored.clone(), usize::from(policy.max_variants));
         }
     }
 
-    /// What came from the fleet is as warm after a restart as what came from the origin, and what lay there before is gone.
+    /// Writes the fleet's response to the disk, replacing the older one: after a restart it is as warm as one from the
+    /// origin.
     async fn put_on_disk(&self, writer: &FillWriter, stored: &StoredArc) {
         let Some(disk) = self.gateway.disk_of(&self.route.policy) else { return };
         let displaced = disk.displace(&self.key, stored);
-        // Where others write to the fleet they remove there, too, and nobody would see that here.
+        // Where applications write to the fleet they remove there, too, and this node would not see that.
         if self.gateway.tiers.fills_fleet() && tiers::goes_down(&stored.meta, clock::wall()) {
             disk.write_unless(&self.key, stored, || writer.was_removed());
         }
@@ -267,8 +269,8 @@ impl FillJob {
         }
     }
 
-    /// Another full response of the origin came at `removed` or before: what is held from before that is good for its validator alone,
-    /// in RAM, and gone from the disk. Says whether what is held went.
+    /// Another full response of the origin came at `removed` or before. Of an older held response only the validator may
+    /// be used, in RAM, and the disk drops it. Returns whether the held response was dropped.
     async fn supersede_held(&self, held: Option<&StoredArc>, removed: Option<WallTime>) -> bool {
         let went = |it: &&StoredArc| removed.is_some_and(|at| at >= it.meta.response_time);
         if let Some(part) = self.stored.as_ref().filter(went) {
@@ -283,7 +285,7 @@ impl FillJob {
         true
     }
 
-    /// Asks the fleet; where another node is about to make what is missing or stale anew, waits for that.
+    /// Asks the fleet; where another node is about to fetch or renew the response, waits for that.
     async fn in_fleet(
         &mut self,
         fleet: &Rc<Fleet>,
@@ -319,7 +321,7 @@ impl FillJob {
                     let went = self.supersede_held(held.as_ref().map(|it| &it.0), removed).await;
                     let alone = held.as_ref().filter(|it| !went && self.is_alone(&it.0, it.1));
                     if let Some((it, tier)) = alone {
-                        // It was never there.
+                        // The fleet never had it.
                         self.gateway.stands_alone(it);
                         if self.serves(it) {
                             return TierLookupResult::Found(it.clone(), *tier, Some(turn));
@@ -335,7 +337,8 @@ impl FillJob {
             let theirs = match turn {
                 RecomputeTurn::Theirs(theirs) if self.below == TierLookup::First => theirs,
                 RecomputeTurn::Ours(mut win) => {
-                    // Others may have waited as well, for one who is silent: they are to know this one from it.
+                    // Other requests may have waited, too, for a silent node: they must be able to tell this lease from
+                    // that.
                     if !waiting.has_just_begun() {
                         win.show();
                     }
@@ -352,7 +355,7 @@ impl FillJob {
         }
     }
 
-    /// Whether what is held is not in the fleet for want of having been written there.
+    /// Whether the held response is missing in the fleet only because it was never written there.
     fn is_alone(&self, held: &Stored, tier: AnsweringTier) -> bool {
         match tier {
             AnsweringTier::Ram => held.is_shared() == FleetCopy::No,
@@ -364,7 +367,7 @@ impl FillJob {
     async fn ask_fleet(&self, fleet: &Rc<Fleet>, held: Option<&(StoredArc, AnsweringTier)>) -> FleetAnswer {
         let policy = &self.route.policy;
         let fields = self.request.fields.view();
-        // What serves if the fleet has nothing needs no turn.
+        // A response that serves if the fleet has nothing needs no lease.
         let suffices = held.is_some_and(|(it, tier)| self.is_alone(it, *tier) && self.serves(it));
         let held = held.map(|it| &*it.0);
         let want = if self.below == TierLookup::Only || suffices { Want::Look } else { Want::Recompute };
@@ -384,7 +387,7 @@ impl FillJob {
         };
         let compared = match held {
             Some(held) if partial::outdates(&held.meta, &found.envelope.meta) => Compared::Older,
-            // A part that does not answer is as nothing beside a whole.
+            // A whole wins over a part that cannot answer.
             Some(held) if held.meta.partial().is_none() || self.serves(held) => {
                 tiers::compare(&found.envelope.meta, &held.meta, || lower_tiers::is_same(&found, held))
             }
@@ -399,7 +402,7 @@ impl FillJob {
         self.gateway.counters.fleet_purged.add(u64::from(is_kept && admitted.is_none()));
         match admitted {
             Some(it) if compared == Compared::Newer => FleetAnswer::Has(StoredArc::new(it), turn),
-            // What is held may be doubted for want of what the fleet's copy tells. An older one is never gone back to.
+            // The held copy may be in doubt for lack of the facts in the fleet's copy. An older one is never used again.
             Some(it) if compared == Compared::Same && self.serves(&it) => {
                 FleetAnswer::Has(StoredArc::new(it), turn)
             }
@@ -408,7 +411,7 @@ impl FillJob {
         }
     }
 
-    /// The fleet is silent: what is held stands for a while.
+    /// The fleet is silent: the held response is used for a while.
     fn without_fleet(&mut self, held: Option<(StoredArc, AnsweringTier)>) -> TierLookupResult {
         let Some((it, tier)) = held else { return TierLookupResult::Nothing };
         if self.serves(&it) {
@@ -421,7 +424,7 @@ impl FillJob {
         self.ask_about(it)
     }
 
-    /// Another node has found that there is nothing to wait for: what it says of the page holds here as well.
+    /// Another node has found that nothing will be shared: its statement about the page holds here as well.
     fn unshared(
         &mut self,
         held: Option<(StoredArc, AnsweringTier)>,
@@ -438,7 +441,7 @@ impl FillJob {
         TierLookupResult::Unshared
     }
 
-    /// Nobody else is to ask the origin, so this fill does.
+    /// No other node is to ask the origin, so this fill does.
     fn on_our_turn(
         &mut self,
         held: Option<(StoredArc, AnsweringTier)>,
@@ -467,7 +470,7 @@ impl FillJob {
         TierLookupResult::Nothing
     }
 
-    /// What is served stale is made anew behind it, by the node whose turn it is.
+    /// A response served stale is renewed in the background, by the node that has the lease.
     pub fn make_anew(self, stored: StoredArc, turn: Option<RecomputeTurn>) {
         let win = match turn {
             Some(RecomputeTurn::Ours(win)) => Some(win),
@@ -490,7 +493,7 @@ impl FillJob {
         gateway.validate_in_background(job, flight);
     }
 
-    /// Whether a copy may answer the request that began this fill without the origin being asked first.
+    /// Whether a copy may answer the request that started this fill before the origin is asked.
     fn serves(&self, stored: &Stored) -> bool {
         if stored.is_superseded() {
             return false;
@@ -507,7 +510,7 @@ impl FillJob {
     }
 }
 
-/// How the origin is asked about what is stored.
+/// How the stored response is validated or fetched again.
 fn fetch_of(stored: &Stored) -> FetchKind {
     if stored.meta.has_validator() { FetchKind::Validation } else { FetchKind::Full }
 }

@@ -1,5 +1,6 @@
-//! Sending what the origin coded to a client that does not accept it: decoded on its way, piece by piece. Most such
-//! clients are served the decoded form that `coding` keeps; here is what is larger, or still arriving.
+//! Sending an origin's coded body to a client that does not accept the coding: decoded piece by piece while it is sent.
+//! Most such clients get the decoded form that `coding` keeps; this module serves larger bodies and those that still
+//! arrive.
 
 use super::deliver::{DeliveryCut, Sent, flush_while_waiting};
 use super::fill_reader::FillReading;
@@ -22,8 +23,8 @@ use std::sync::Arc;
 const PART: u64 = 64 << 10;
 
 impl<'c> Machine<'_, 'c> {
-    /// The coding that must be undone for this client, if the response is one that is shared. What is passed on goes as
-    /// it came: the origin was asked for what this client accepts.
+    /// The coding that must be undone for this client, for a shared response. A passed response stays as it came: the
+    /// origin knew what this client accepts.
     pub fn must_decode(&self, fields: &FieldList, status: u16, report: CacheReport) -> Option<Coding> {
         if !matches!(report, CacheReport::Forwarded { stored: true, .. })
             || self.facts.directives.no_transform
@@ -73,7 +74,7 @@ impl<'c> Machine<'_, 'c> {
         }
     }
 
-    /// Decodes what arrives while it is sent.
+    /// Decodes an arriving body while it is sent.
     pub async fn send_along_decoded(
         &mut self,
         reply: &mut Reply<'c>,
@@ -121,8 +122,8 @@ impl<'c> Machine<'_, 'c> {
         }
     }
 
-    /// Decodes the beginning. `None` where that fails: then it is not what it says it is, and goes as it came, under
-    /// the name that it came with.
+    /// Decodes the beginning. `None` where that fails: the body does not have the coding it claims, and is sent unchanged
+    /// under that name.
     fn begin(&self, coding: Coding, first: Option<Bytes>) -> Option<(Decoding, DecodeProgress)> {
         let mut decoding = Decoding::new(coding, self.route.policy.max_object)?;
         decoding.feed(first?);
@@ -131,7 +132,7 @@ impl<'c> Machine<'_, 'c> {
         Some((decoding, progress))
     }
 
-    /// The end of a decoded body. One that ends early must be seen to: its client has no length to compare with.
+    /// The end of a decoded body. An early end must be visible: the client has no length to compare with.
     fn end(&self, decoding: &Decoding, trailers: Option<Arc<FieldList>>) -> Sent {
         decoding.finish(&self.gateway.counters).map_err(|_| DeliveryCut::Origin)?;
         Ok(trailers)
@@ -159,8 +160,7 @@ async fn send(reply: &mut Reply<'_>, decoding: &Decoding) -> Result<(), Delivery
     if !decoding.plain().is_empty() {
         reply.piece(BodyPiece::Bytes(Bytes::copy_from_slice(decoding.plain()))).await?;
     }
-    // A step takes about a tenth of a millisecond; a client that takes everything at once must not make others wait for
-    // all of them.
+    // A step takes about 0.1 ms; a client that accepts everything at once must not delay the others for all steps.
     tokio::task::yield_now().await;
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! Sending the response that the machine arrived at: from the store, along with a fill, straight from the
-//! origin, or made here. Preconditions and ranges are applied here, by the functions of `semantics`.
+//! Sending the machine's response: from the store, along with a fill, from the origin, or made here. Preconditions and
+//! ranges are applied here by functions of `semantics`.
 
 use super::fill_reader::FillReading;
 use super::machine::Step;
@@ -34,11 +34,11 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-/// How many bytes of a body may have to come before those that a range request waits for: where more are missing, the
-/// origin has them sooner.
+/// The most bytes that may be missing before those that a range request waits for; where more are missing, the origin
+/// sends the range sooner.
 const SOON: u64 = 1 << 20;
 
-/// The response that is to be sent.
+/// The response to send.
 pub(crate) enum Delivery<'c> {
     /// From the store.
     Stored { stored: StoredArc, report: CacheReport },
@@ -46,19 +46,19 @@ pub(crate) enum Delivery<'c> {
     Reading { reader: FillReader, head: Arc<SharedHead>, status: u16, fields: FieldList, report: CacheReport },
     /// Straight from the origin.
     Direct(Direct<'c>),
-    /// No response, but the end of HTTP on this connection.
+    /// No response: HTTP ends on this connection.
     Switched(Switched),
     /// Made here.
     Own { status: u16, sentence: &'static str, report: Option<CacheReport> },
 }
 
-/// A response that nobody else gets.
+/// A response for this client only.
 pub(crate) struct Direct<'c> {
     source: ResponseSource,
     status: u16,
     pub fields: FieldList,
     body: ResponseBody,
-    /// The request body that is still on its way to the origin.
+    /// The request body that is still being sent to the origin.
     upload: Option<Upload<'c>>,
     report: Option<CacheReport>,
 }
@@ -111,7 +111,7 @@ impl From<Halted> for DeliveryCut {
 }
 
 impl<'c> Machine<'_, 'c> {
-    /// Sends the answer; whatever cuts it short closes the connection, so that it shows.
+    /// Sends the answer. A delivery that is cut short closes the connection, so that the client notices.
     pub async fn deliver(&mut self) -> Step {
         let (Some(answer), Some(mut reply)) = (self.answer.take(), self.reply.take()) else {
             return Step::Finish;
@@ -129,7 +129,7 @@ impl<'c> Machine<'_, 'c> {
             }
         };
         self.summary.body = reply.body_bytes();
-        // What cut it short was counted where it was noticed: by the transport, or by the exchange with the origin.
+        // The transport or the exchange with the origin has already counted the reason.
         if let Ok(trailers) = sent {
             self.summary.complete = reply.finish(trailers.as_deref()).await.is_ok();
         }
@@ -153,7 +153,7 @@ impl<'c> Machine<'_, 'c> {
             other => other,
         };
         self.summary.status = status;
-        // What is logged and counted is what the client is told, whoever made the page.
+        // Log and counters get the status that the client gets, also where another server made the page.
         self.summary.report = report;
         if let Some(it @ CacheReport::Forwarded { .. }) = report {
             let counters = &self.gateway.counters;
@@ -203,7 +203,7 @@ impl<'c> Machine<'_, 'c> {
         }
     }
 
-    /// The fields of a response from the store, with what is not stored.
+    /// The fields of a response from the store, with those that are not stored.
     pub fn fields_of(&self, mut fields: FieldList, stored: &Stored, report: CacheReport) -> FieldList {
         for cookie in
             self.local.cookies.borrow().iter().filter(|_| matches!(report, CacheReport::Forwarded { .. }))
@@ -214,7 +214,7 @@ impl<'c> Machine<'_, 'c> {
         fields
     }
 
-    /// A form that was made: whole, and judged by its weak tag.
+    /// Sends a form that was made: complete, and compared by its weak tag.
     async fn send_form(
         &mut self,
         reply: &mut Reply<'c>,
@@ -273,7 +273,7 @@ impl<'c> Machine<'_, 'c> {
         }
     }
 
-    /// 416: nothing of what the stored response says of itself, its freshness above all, is about this one.
+    /// 416: the stored response's own fields, its freshness above all, do not describe this answer.
     async fn send_unsatisfiable(
         &mut self,
         reply: &mut Reply<'c>,
@@ -297,7 +297,7 @@ impl<'c> Machine<'_, 'c> {
         report: CacheReport,
     ) -> Sent {
         let content_type = fields.get("content-type").map(<[u8]>::to_vec);
-        // Nobody outside knows the seed of the hash, so no document can be made to hold its own boundary.
+        // The seed of the hash is secret, so no document can be made to contain its own boundary.
         let boundary = format!("{:032x}", self.gateway.store.hash(&self.key).0);
         let mut pieces = Vec::new();
         for (first, last) in ranges {
@@ -360,11 +360,11 @@ impl<'c> Machine<'_, 'c> {
         mut fields: FieldList,
         report: CacheReport,
     ) -> Sent {
-        // The client that asked gets the origin's own `Age`, if it has one; others get a stored response's.
+        // The client that started the fetch gets the origin's own `Age`, if any; the others get a stored response's.
         if let CacheReport::Forwarded { collapsed: true, .. } = report {
             fields.push("Age", head.meta.age(clock::wall()).to_string());
         }
-        // The origin was asked without the client's conditions and range, or has disregarded them.
+        // The origin was asked without the client's conditions and range, or ignored them.
         let mut window = None;
         if let Some(coding) = self.must_decode(&head.fields, status, report) {
             return self.send_along_decoded(reply, reader, head, coding, fields, report).await;
@@ -382,7 +382,7 @@ impl<'c> Machine<'_, 'c> {
                 (Selection::Unsatisfiable, Some(length)) => {
                     return self.send_unsatisfiable(reply, fields, length, report).await;
                 }
-                // Several parts of what is still on its way would have to be waited for: the whole is an answer, too.
+                // Several parts of an arriving body would have to be waited for; the whole is a valid answer, too.
                 _ => {}
             }
         }
@@ -425,8 +425,8 @@ impl<'c> Machine<'_, 'c> {
         }
     }
 
-    /// Whether a request for a part, or for the head alone, is answered by another's fetch of the whole as the origin would
-    /// answer it, and as soon. `arrived` bytes of the body have come.
+    /// Whether another request's fetch of the whole answers a request for a part, or for the head alone, as the origin
+    /// would, and as soon. `arrived` bytes of the body are here.
     pub fn reads_along(&self, head: &SharedHead, arrived: u64) -> bool {
         if self.facts.range.is_none() && self.facts.method != "HEAD" {
             return true;
@@ -449,7 +449,7 @@ impl<'c> Machine<'_, 'c> {
         }
     }
 
-    /// What a range request selects of a body that is on its way.
+    /// The range that a request selects from an arriving body.
     fn selection(&self, head: &SharedHead) -> Selection {
         let by_tag = self.route.policy.compress.is_none() || transcode::ranges_by_tag_alone(self.fields);
         match (self.facts.range, head.length) {
@@ -463,7 +463,7 @@ impl<'c> Machine<'_, 'c> {
     async fn send_direct(&mut self, reply: &mut Reply<'c>, mut direct: Direct<'c>) -> Sent {
         let fields = std::mem::take(&mut direct.fields);
         let is_endless = storable::is_endless(fields.get("content-type"), fields.get("content-length"));
-        // Whatever was asked for has been done where a stream of events tells of it.
+        // An event stream reports changes that are already made.
         let is_own = is_endless || method::is_safe(self.facts.method);
         self.head(reply, direct.status, fields, direct.body, direct.report).await?;
         loop {
@@ -477,7 +477,7 @@ impl<'c> Machine<'_, 'c> {
             let next = with_upload(&mut direct.upload, next);
             let next = flush_while_waiting(self.stages, reply, next).await??;
             match next {
-                // Both sides speak at once: a place is not given up in the middle of that.
+                // Both sides send at once; the permit is not given back in between.
                 Ok(Some(bytes)) if direct.upload.is_some() => reply.piece(BodyPiece::Bytes(bytes)).await?,
                 Ok(Some(bytes)) => {
                     if let Some(reader) = pressure::send(self.gateway, source, reply, bytes).await? {
@@ -521,7 +521,7 @@ impl<'c> Machine<'_, 'c> {
 
 pub(crate) type Sent = Result<Option<Arc<FieldList>>, DeliveryCut>;
 
-/// Waits for `work`; if it is not there at once, what is held back is sent first.
+/// Waits for `work`; if it is not ready at once, buffered output is sent first.
 pub(crate) async fn flush_while_waiting<T>(
     stages: &Stages,
     reply: &Reply<'_>,

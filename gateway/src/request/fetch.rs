@@ -1,4 +1,4 @@
-//! The steps `Validate` and `Fetch`: leading a fill that others share, or running one with one reader.
+//! The steps `Validate` and `Fetch`: leading a shared fill, or running one with one reader.
 
 use super::deliver::Delivery;
 use super::machine::Step;
@@ -24,7 +24,8 @@ use larder_wire::message::ResponseHead;
 use std::future::Future;
 use std::pin::pin;
 
-/// What is logged of a request that its client took back before there was an answer, as nginx has it. Nobody is sent it.
+/// The status in the log for a request that its client cancelled before there was an answer, as in nginx. It is never
+/// sent.
 const TAKEN_BACK: u16 = 499;
 
 impl Machine<'_, '_> {
@@ -53,7 +54,8 @@ impl Machine<'_, '_> {
                     }
                 }
                 () = self.taken_back() => {
-                    // What it began counts as its own until that has ended: else one client could begin any number.
+                    // A fetch that a request started counts as its own until it has ended: otherwise one client could
+                    // start any number.
                     reader.leave().over().await;
                     return self.needs_nothing();
                 }
@@ -99,7 +101,7 @@ impl Machine<'_, '_> {
         }
     }
 
-    /// The client has taken its request back: what it waited for belongs to others, or to nobody.
+    /// The client has cancelled its request: the fetch serves other requests, or none.
     pub fn needs_nothing(&mut self) -> Step {
         self.fails(OwnError::Status(TAKEN_BACK))
     }
@@ -116,22 +118,22 @@ impl Machine<'_, '_> {
     }
 
     pub async fn send_interim(&mut self, response: &ResponseHead) {
-        // 100 is ours to send when the body is read; 101 was not asked for.
+        // larder sends 100 itself when the body is read; 101 was not requested.
         if let Some(reply) = self.reply.as_mut().filter(|_| response.status > 101) {
             let fields = request_headers::returned(&response.fields, response.version, false);
-            // A client that is gone is noticed when the final head is sent.
+            // A lost client is noticed when the final head is sent.
             let _ = reply.interim(response.status, &fields).await;
         }
     }
 
-    /// Runs a fill whose only reader is this request, up to where its response is stored or comes straight from the origin.
+    /// Runs a fill whose only reader is this request, up to where its response is stored or forwarded.
     async fn ask_alone(&mut self) -> Step {
         let ask = match (&self.found, self.fetch) {
             (Some(_), FetchKind::Validation) => OriginAsk::Validation,
             _ if self.company == Coalescing::Head => OriginAsk::Head,
             _ => OriginAsk::AsSent,
         };
-        // Asked before the origin is, so that a removal meanwhile reaches what it brings.
+        // Taken before the origin is asked, so that a removal meanwhile applies to the response.
         let since = self.gateway.store.removals(self.hash);
         let looks_again = self.found.is_none() && !self.is_hit_for_miss() && self.looks < LOOKS;
         self.stages.enter(RequestStage::Connect);
@@ -181,7 +183,7 @@ impl Machine<'_, '_> {
         Step::Pass
     }
 
-    /// Runs a fill of this request's own, passes interim responses on, and tells the fill whether the client is still there.
+    /// Runs a fill of this request, passes interim responses on, and tells the fill whether the client is still there.
     pub async fn while_here<T>(&mut self, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);
         let local = self.local.clone();
@@ -206,8 +208,8 @@ impl Machine<'_, '_> {
         done
     }
 
-    /// Makes the fields of an answer to HEAD those that the GET would get (RFC 9110 §9.3.2): what would be stored may go to
-    /// others in other codings, and to this client.
+    /// Makes the fields of an answer to HEAD those that the GET would get (RFC 9110 §9.3.2): a stored response may go to
+    /// clients in other codings, this client included.
     fn bring_to_get(&self, status: u16, fields: &mut FieldList, (asked, came): (WallTime, WallTime)) {
         let policy = &self.route.policy;
         let said = fields.view();

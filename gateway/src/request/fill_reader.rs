@@ -1,4 +1,4 @@
-//! Reading the body of a fill for one client: as much as its connection takes, and as long as the client is there.
+//! Reading a fill's body for one client: as much as its connection takes, for as long as the client is there.
 
 use super::pressure;
 use bytes::Bytes;
@@ -7,29 +7,30 @@ use larder_store::fill::SharedHead;
 use larder_store::{FillEnd, FillReader};
 use larder_transport::{ClientDemand, Reply};
 
-/// The body of a fill on its way to one client.
+/// The body of a fill that is sent to one client.
 pub(crate) struct FillReading {
     reader: FillReader,
-    /// Its body has no end: it ends when its client goes.
+    /// The body has no end: it ends when its client leaves.
     is_endless: bool,
 }
 
 impl FillReading {
-    /// Reads with `reader`, of whose fill this is the head.
+    /// Reads with `reader`, whose fill has this head.
     pub fn new(reader: FillReader, head: &SharedHead) -> Self {
         let fields = &head.fields;
         let is_endless = storable::is_endless(fields.get("content-type"), fields.get("content-length"));
         Self { reader, is_endless }
     }
 
-    /// The next bytes, in order, each once; `Err` at the end, with how the body ended. They are about as many as the client has
-    /// `room` for, and more where the fill has other readers.
+    /// The next bytes, in order, each once. They are about as many as the client has `room` for, and more where the fill
+    /// has other readers.
     ///
-    /// The bytes may take long. Reading ends when the client resets its request. A client that has only closed its side may be gone: the
-    /// reader is doubted then while requests queue for the origin; a body without an end is given up at once.
+    /// The bytes may take long. Reading ends when the client resets its request. A client that has only closed its side
+    /// may be gone: while requests queue for the origin such a reader no longer counts; a body without an end is dropped
+    /// at once.
     ///
     /// # Errors
-    /// The end of the body, or of what this reader gets of it.
+    /// The end of the body, or of the part that this reader gets, with its reason.
     pub async fn next(&mut self, room: ClientDemand, reply: &Reply<'_>) -> Result<Bytes, FillEnd> {
         let Self { reader, is_endless } = self;
         let mut may_be_gone = false;
@@ -50,7 +51,7 @@ impl FillReading {
     }
 }
 
-/// The next bytes of a fill for a client that has `room`.
+/// The next bytes of a fill for a client with `room`.
 pub(crate) async fn read(reader: &mut FillReader, room: ClientDemand) -> Result<Bytes, FillEnd> {
     reader.may_lie(room.ahead);
     reader.next_of(room.now).await

@@ -1,14 +1,15 @@
 //! The life of one gateway request: one step, one function, one name in code, counters and drawing. The drawing is in ARCHITECTURE.
 //!
-//! `Wait` leads back to `Lookup` when the leader freshened the store, failed by what its own request may have provoked, or
-//! brought another variant; to `Store` when the follower reads along, to `Hit` when the origin failed and stale may be served, to
-//! `Error` when there is no connection to it or it fails identical requests, and to `Validate` or `Fetch` when waiting brought nothing.
-//! `Fetch` and `Validate` lead to `Pass` when the response turns out not to be storable: its bytes then flow to
-//! this client only.
+//! `Wait` leads back to `Lookup` when the leader freshened the store, failed in a way that its own request may have
+//! caused, or fetched another variant. It leads to `Store` when the follower reads along, and to `Hit` when the origin
+//! failed and stale may be served. It leads to `Error` when the origin has no connection or fails identical requests, and
+//! to `Validate` or `Fetch` when waiting brought no answer.
+//! `Fetch` and `Validate` lead to `Pass` when the response turns out not to be storable: its bytes then go to this client
+//! only.
 //!
-//! What `Fetch` and `Validate` begin looks in the tiers below RAM before it asks the origin, and leads back to `Lookup`
-//! with what it found there; `TierLookup` does only that, for requests that may not share a fetch. How a fetch goes is in
-//! `fill::machine`. An OPTIONS that may go no further leads from `Receive` to `Deliver`.
+//! A fill that `Fetch` or `Validate` starts looks in the tiers below RAM before it asks the origin, and leads back to
+//! `Lookup` with what it found. `TierLookup` does only that, for requests that may not share a fetch. `fill::machine` has
+//! the steps of a fetch. An OPTIONS that may not be forwarded further leads from `Receive` to `Deliver`.
 
 use crate::drawing;
 
@@ -19,14 +20,14 @@ pub fn drawing() -> String {
     drawing::flowchart(steps)
 }
 
-/// Where a request is. The only state of the machine: everything else is data.
+/// The step of a request: the machine's only state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// The head is parsed; choose whether the cache is used at all.
     Receive,
-    /// Ask the store, and decide (see `semantics::reuse`).
+    /// Ask the store and decide (see `semantics::reuse`).
     Lookup,
-    /// Look in the tiers below RAM, and there alone.
+    /// Look in the tiers below RAM only.
     TierLookup,
     /// Another request is fetching the same key: wait for its head.
     Wait,
@@ -34,13 +35,13 @@ pub enum Step {
     Hit,
     /// Ask the origin with validators.
     Validate,
-    /// Ask the origin without.
+    /// Ask the origin without validators.
     Fetch,
-    /// Ask the origin, or read on from it, without storing.
+    /// Ask the origin, or continue reading from it, without storing.
     Pass,
     /// The response is being stored; this client reads along.
     Store,
-    /// Make a response of our own: the origin failed and nothing stale may be served.
+    /// Make a response here: the origin failed and no stale response may be served.
     Error,
     /// Send the response.
     Deliver,
@@ -107,7 +108,7 @@ impl Step {
     /// Checks that `next` may follow.
     ///
     /// # Panics
-    /// When it may not: a bug of ours, never of a peer.
+    /// When it may not: a bug in larder, never a peer's fault.
     #[must_use]
     pub fn then(self, next: Step) -> Step {
         assert!(self.successors().contains(&next), "{self:?} may not be followed by {next:?}");

@@ -1,5 +1,5 @@
-//! The request machine: one function a step. `Receive`, `Lookup` and `Error` are here, the others in the files of their names; what is
-//! sent, and how, is in `deliver`. What a fill does for itself is in `fill`; what may be cached is decided in `semantics`.
+//! The request machine: one function per step. `Receive`, `Lookup` and `Error` are here, the others in the files of their
+//! names. `deliver` sends responses, `fill` has the fill's own work, and `semantics` decides what may be cached.
 
 mod decode;
 pub(crate) mod deliver;
@@ -40,20 +40,20 @@ use std::rc::Rc;
 use std::sync::Arc;
 use tokio::time::Sleep;
 
-/// How often one request looks again after another's fetch before it goes alone.
+/// How often a request looks up again after another's fetch before it asks alone.
 pub(crate) const LOOKS: u8 = 2;
 
-/// Bytes that a key has beside the host and the target, mostly.
+/// The usual number of bytes in a key besides host and target.
 const KEY_ROOM: usize = 24;
 
-/// What a request came to, for the log.
+/// The outcome of a request, for the log.
 #[derive(Clone, Debug)]
 pub struct RequestSummary {
     /// The status that was sent; 0 if none was.
     pub status: u16,
     /// Bytes of body sent.
     pub body: u64,
-    /// What `Cache-Status` said, where the cache had a part.
+    /// The content of `Cache-Status`, where the cache took part.
     pub report: Option<CacheReport>,
     /// The response was sent to its end.
     pub complete: bool,
@@ -65,7 +65,7 @@ pub struct RequestSummary {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Coalescing {
     Shared,
-    /// It wants the head alone, and may begin nothing for others: it asks as the GET would that might.
+    /// It asks for the head only and may start nothing for other requests: it asks as a GET that may would.
     Head,
     Alone,
 }
@@ -74,44 +74,44 @@ pub(crate) enum Coalescing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LowerTierState {
     NotAsked,
-    /// They were, or a fill does that.
+    /// They were, or a fill does it.
     Asked,
 }
 
-/// Whether what RAM holds may be used by its own lifetime.
+/// Whether RAM's response may be used for its own lifetime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RamCopy {
     Trusted,
-    /// It is to be validated although it is fresh: the fleet has it no more.
+    /// It is to be validated although it is fresh: the fleet has lost it.
     Doubted,
 }
 
-/// What RAM has under a key that does not answer.
+/// RAM's state under a key where it cannot answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RamMarker {
     None,
     /// The store remembers that answers are not shared.
     HitForMiss,
-    /// What is stored cannot be brought into a form that the request accepts.
+    /// The stored response cannot be brought into a form that the request accepts.
     Undecodable,
 }
 
-/// Whether a response that is shared while it comes will be stored.
+/// Whether a response that is shared while it arrives will be stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum StoreRoom {
     Unknown,
-    /// It is known already that there is no room.
+    /// It is already known that there is no room.
     None,
 }
 
-/// Why a response is one of our own.
+/// The reason for a response of larder's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum OwnError {
-    /// This status says it.
+    /// This status.
     Status(u16),
-    /// Another's request has come to this.
+    /// Another request failed with this status.
     OfAnother(u16),
-    /// Nothing that is stored may be served, and the request forbids asking.
+    /// No stored response may be served, and the request forbids asking.
     OnlyIfCached,
 }
 
@@ -128,40 +128,40 @@ pub(crate) struct Machine<'a, 'c> {
     pub summary: RequestSummary,
     pub key: Vec<u8>,
     pub hash: KeyHash,
-    /// What was found and may not be served as it is: to validate, complete, or serve when the origin fails.
+    /// A stored response that may not be served as it is: to validate, complete, or serve when the origin fails.
     pub found: Option<StoredArc>,
     fetch: FetchKind,
     pub company: Coalescing,
     pub reason: ForwardReason,
     pub reader: Option<FillReader>,
     pub local: Rc<FillStarter>,
-    /// Where its time goes.
+    /// The stop watch of the request's stages.
     pub stages: &'a Stages,
     pub looks: u8,
-    /// Where `found` lay.
+    /// The tier of `found`.
     pub tier: AnsweringTier,
-    /// What a tier below had, to be looked at in place of what RAM has.
+    /// A response of a tier below, to be considered in place of RAM's.
     pub brought: Option<(StoredArc, AnsweringTier)>,
     tiers: LowerTierState,
     ram: RamCopy,
     marker: RamMarker,
     error: OwnError,
     room: StoreRoom,
-    /// How long this request still waits for others, however many, until it has another fetch begun beside theirs: made when the
-    /// first wait begins.
+    /// The time until this request starts another fetch in addition to those it waits for, however many they are; set
+    /// when the first wait begins.
     pub patience: Option<Pin<Box<Sleep>>>,
-    /// What the response of another's fetch varies on, although nothing is stored yet.
+    /// The `Vary` of another fetch's response, before anything is stored.
     pub vary: Vec<Box<str>>,
-    /// Fetches that this request waited for and that failed, each of them perhaps by its own request's doing.
+    /// Failed fetches that this request waited for; each failure may have been caused by the request that led the fetch.
     pub failures: u8,
-    /// A fetch that this request waits for beside the one that its reader reads: that had taken too long.
+    /// An earlier fetch that took too long; this request waits for it and for the one that its reader reads.
     pub earlier: Option<FillReader>,
-    /// The protocol that it asks to go on in, where the route passes that on.
+    /// The requested protocol, where the route passes it on.
     pub upgrade: Option<upgrade::UpgradeRequest>,
 }
 
 impl Gateway {
-    /// Drives a request from its head to its last byte; `stages` is told where its time goes.
+    /// Drives a request from its head to its last byte; `stages` measures its time.
     pub async fn run<'c>(
         self: &Rc<Self>,
         route: &Rc<GatewayRoute>,
@@ -306,7 +306,8 @@ impl<'c> Machine<'_, 'c> {
         self.act(decision, now, flight)
     }
 
-    /// Does what was decided about what RAM holds, or a tier below had. The tiers below are asked before the origin is.
+    /// Carries out the decision about a response in RAM or from a tier below. The tiers below are asked before the
+    /// origin.
     fn act(&mut self, decision: Reuse, now: WallTime, flight: KeyHash) -> Step {
         let policy = &self.route.policy;
         let held = self.found.as_ref().map(|it| &it.meta);
@@ -328,7 +329,7 @@ impl<'c> Machine<'_, 'c> {
             }
             Reuse::Serve | Reuse::ServeStale => self.serve_found(now),
             Reuse::ServeWhileRevalidating => {
-                // What the fleet had is made anew by one node: by the fill that brought it, or by another's.
+                // One node renews a response of the fleet: by the fill that found it, or by another's.
                 if self.tier != AnsweringTier::Fleet {
                     let job = self.job(FetchKind::Validation, TierLookup::First, true);
                     self.gateway.validate_in_background(job, flight);
@@ -374,7 +375,7 @@ impl<'c> Machine<'_, 'c> {
         (!coding::is_of_no_use(stored, self.fields)).then(|| stored.clone())
     }
 
-    /// What others must wait for to be answered as this request is: the key, and the variant where that is known.
+    /// The identity of the fetch that would answer this request, too: the key, and the variant where that is known.
     pub fn flight(&self, names: &[Box<str>]) -> KeyHash {
         let mut flight = self.hash;
         if !names.is_empty() {
@@ -406,7 +407,7 @@ impl<'c> Machine<'_, 'c> {
         self.reason = reason;
         self.fetch = fetch;
         if self.goes_alone(fetch) {
-            // What asks for less than the whole begins nothing for others, but reads along where it can.
+            // A request for less than the whole starts nothing for others, but reads along where it can.
             self.reader = match self.may_follow() {
                 true => self.gateway.store.follow(self.hash, flight, &self.key),
                 false => None,
@@ -425,7 +426,7 @@ impl<'c> Machine<'_, 'c> {
         self.take_part(begun, below)
     }
 
-    /// Leads the fetch that was begun, follows the one that is there, or asks alone.
+    /// Leads the fetch that was started, follows the existing one, or asks alone.
     pub fn take_part(&mut self, begun: Begin, below: TierLookup) -> Step {
         match begun {
             Begin::Lead(mut writer, reader) => {
@@ -466,7 +467,7 @@ impl<'c> Machine<'_, 'c> {
         self.marker == RamMarker::HitForMiss
     }
 
-    /// Whether this request may not begin a fetch for others.
+    /// Whether this request may not start a fetch for others.
     pub fn goes_alone(&self, fetch: FetchKind) -> bool {
         let facts = self.facts;
         let is_part = facts.range.is_some() && fetch == FetchKind::Full;
@@ -475,7 +476,7 @@ impl<'c> Machine<'_, 'c> {
 
     /// Whether this request may wait for another's fetch.
     pub fn may_follow(&self) -> bool {
-        // By what the origin said, that is; what a purge ended is validated once for all.
+        // Only for directives of the origin; a response ended by a purge is validated once for all requests.
         let facts = self.facts;
         let is_alone = |it: &Meta| {
             it.no_cache || it.lifetime.is_zero() || reuse::is_for_others(it, facts, &self.route.policy)
@@ -489,7 +490,7 @@ impl<'c> Machine<'_, 'c> {
         !alone
     }
 
-    /// Another's fill may have stored and ended between our lookup and our own beginning: then its response answers.
+    /// Another fill may have stored and ended between lookup and start: then its response answers.
     pub fn stored_meanwhile(&mut self) -> Option<Step> {
         let Lookup::Shelf(shelf) = self.gateway.store.lookup(self.hash, &self.key, 0) else {
             return None;
@@ -541,17 +542,17 @@ impl<'c> Machine<'_, 'c> {
         self.answer = Some(Delivery::Reading { reader, head, status, fields, report });
     }
 
-    /// The origin failed: stale if allowed, else an error.
+    /// The origin failed: stale if allowed, otherwise an error.
     pub fn origin_failed(&mut self, status: u16) -> Step {
         if let Some(step) = self.stale_instead(false) {
             return step;
         }
-        // What the origin said of its own failure stays with the leader; a follower says that it failed.
+        // The origin's own error stays with the leader; a follower reports that the origin failed.
         self.fails(OwnError::Status(gateway_status(status)))
     }
 
-    /// What is stored, where it may stand in for an origin that failed (RFC 9111 §4.2.4, RFC 5861 §4); `collapsed` says
-    /// that the request that failed was another's.
+    /// The stored response, where it may replace an answer of a failed origin (RFC 9111 §4.2.4, RFC 5861 §4); `collapsed`
+    /// says that the failed request was another's.
     pub fn stale_instead(&mut self, collapsed: bool) -> Option<Step> {
         let now = clock::wall();
         let stored = self
@@ -566,7 +567,7 @@ impl<'c> Machine<'_, 'c> {
         Some(Step::Hit)
     }
 
-    /// `Error`: a response of our own.
+    /// `Error`: a response of larder's own.
     fn error(&mut self) -> Step {
         let asked = self.local.origin_status.get();
         let (status, sentence, report) = match self.error {
@@ -578,7 +579,7 @@ impl<'c> Machine<'_, 'c> {
             OwnError::Status(503) if self.route.origins.is_drained() => {
                 (503, own_page::DRAINED, Some(self.forwarded(asked)))
             }
-            // It was the origin's to answer.
+            // The origin should have answered.
             OwnError::Status(status @ 502..=504) => {
                 (status, own_page::error_sentence(status), Some(self.forwarded(asked)))
             }
@@ -589,7 +590,7 @@ impl<'c> Machine<'_, 'c> {
     }
 }
 
-/// The status of our own for what the origin, or the way to it, failed with.
+/// larder's status for a failure of the origin, or of the way to it.
 fn gateway_status(status: u16) -> u16 {
     if matches!(status, 502..=504) { status } else { 502 }
 }

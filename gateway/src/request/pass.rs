@@ -1,4 +1,4 @@
-//! The step `Pass`: the request as it is, body and all, and its response; and what an unsafe method invalidates.
+//! The step `Pass`: the request unchanged, with its body, and its response; and the invalidations of an unsafe method.
 
 use super::deliver::Delivery;
 use super::machine::Step;
@@ -24,13 +24,13 @@ use larder_transport::{ClientGone, Reply, RequestBody};
 use larder_wire::message::{Framing, ResponseHead};
 
 impl<'c> Machine<'_, 'c> {
-    /// Sends the request as it is, body and all, and passes the response on.
+    /// Sends the request unchanged, with its body, and passes the response on.
     pub async fn pass(&mut self) -> Step {
         if self.answer.is_some() {
             return Step::Deliver; // `Fetch` or `Validate` found that the response is this client's only.
         }
         let framing = self.framing();
-        // What is here of the body is read before the origin hears of the request: most that are malformed stop here.
+        // The present part of the body is read before the origin is asked: most malformed bodies fail here.
         let beginning = match self.beginning(framing).await {
             Ok(beginning) => beginning,
             Err(gone) => return self.halted(Halted::Client(gone)),
@@ -55,7 +55,7 @@ impl<'c> Machine<'_, 'c> {
         if arrived.response.status == 101 {
             return self.switched(&arrived);
         }
-        // A 304 is the client's to make sense of: the request went as it came, and nothing is kept of the answer.
+        // A 304 is the client's to interpret: the request was sent unchanged, and the answer is not kept.
         if request_headers::is_unasked(self.request, true, arrived.response.status)
             || upgrade::is_mistakable(self.request, arrived.response.status)
         {
@@ -71,12 +71,12 @@ impl<'c> Machine<'_, 'c> {
         Step::Error
     }
 
-    /// The request's body did not come.
+    /// The request's body did not arrive.
     fn halted(&mut self, why: Halted) -> Step {
         let status = match why {
             Halted::Client(gone) => client_status(gone),
             Halted::Pressed => {
-                // What is still to come would be read first.
+                // The rest of the body would be read first.
                 self.reply.iter_mut().for_each(Reply::close_after);
                 503
             }
@@ -84,7 +84,7 @@ impl<'c> Machine<'_, 'c> {
         self.passing_failed(status)
     }
 
-    /// The origin has taken the connection out of HTTP, as it was asked, or says so unasked.
+    /// The origin has switched protocols on the connection, as requested, or claims so without a request.
     fn switched(&mut self, arrived: &ArrivedHead) -> Step {
         match self.upgrade.as_ref().and_then(|it| Switched::of(it, arrived)) {
             Some(switched) => self.answer = Some(Delivery::Switched(switched)),
@@ -93,9 +93,8 @@ impl<'c> Machine<'_, 'c> {
         Step::Deliver
     }
 
-    /// How the request goes on. The body of a GET means nothing that is defined (RFC 9110 §9.3.1) and is in no key: where the
-    /// route uses the cache and does not say that it is meant (`cache.get_bodies`) it goes no further, so that no application is asked
-    /// one thing and larder another.
+    /// How the request's body is forwarded. The body of a GET has no defined meaning (RFC 9110 §9.3.1) and is in no key.
+    /// A cached route drops it unless `cache.get_bodies` is set, so that larder and the application see the same request.
     fn framing(&self) -> Framing {
         let framing = self.request.framing;
         let is_read = matches!(self.request.method.as_str(), "GET" | "HEAD");
@@ -108,11 +107,11 @@ impl<'c> Machine<'_, 'c> {
         Framing::Empty
     }
 
-    /// A POST whose response says for how long it holds, and for which target, is kept for GET
-    /// (RFC 9110 §9.3.3); everything else is passed on.
+    /// A POST whose response has an explicit lifetime and names its target is kept for GET (RFC 9110 §9.3.3); all other
+    /// responses are passed on.
     async fn pass_or_keep(&mut self, upload: Option<Upload<'c>>, arrived: ArrivedHead) -> Step {
         let report = self.forwarded(Some(arrived.response.status));
-        // Where the request is still on its way, what comes back is this client's alone.
+        // While the request is still being sent, the response is for this client only.
         let may_keep = upload.is_none()
             && request_headers::may_keep_post(
                 &self.route.policy,
@@ -158,8 +157,8 @@ impl<'c> Machine<'_, 'c> {
         Delivery::direct(arrived.source, arrived.response, upload, report, method)
     }
 
-    /// RFC 9111 §4.4: an unsafe method that did not fail makes what is stored under its targets unusable; and what is
-    /// of the groups that its response names (RFC 9875 §3).
+    /// RFC 9111 §4.4: a successful unsafe method makes the responses stored under its targets unusable, and those of the
+    /// groups that its response names (RFC 9875 §3).
     async fn invalidate(&mut self, response: &ResponseHead) {
         let request = self.request;
         let targets = invalidate::targets(
@@ -184,7 +183,7 @@ impl<'c> Machine<'_, 'c> {
         cache_key::write(&self.route.policy, scheme, authority, &request.target, self.fields, &mut key);
         let mut spreading = Vec::new();
         for tag in tags::invalidated(&request.method, response.status, &response.fields.view(), &key) {
-            // Who has a validator for it may find that it still holds.
+            // An entry with a validator may turn out to be still valid.
             let (scope, strength) = (PurgeScope::Tag(tag.into()), Strength::Validate);
             let rule = PurgeRule { scope, strength, positions: Vec::new() };
             let seq = self.gateway.store.purge(rule.clone());
@@ -198,7 +197,7 @@ impl<'c> Machine<'_, 'c> {
     }
 }
 
-/// Sends a request as it is, body and all, and waits for the final head of its response.
+/// Sends a request unchanged, with its body, and waits for the final head of its response.
 async fn pass_on<'c>(
     job: &FillJob,
     passing: Passing<'_>,
@@ -218,7 +217,7 @@ async fn pass_on<'c>(
     let reserved = job.in_line(client, asked).await.ok_or(NoAnswer::GivenUp)??;
     let sent = job.send(reserved, started, &OriginAsk::Passed, passing).await?;
     *upload = body.map(|it| carry(beginning.bytes, it, sent.exchange.clone(), job.gateway.counters.clone()));
-    // What changes nothing may be given up for others, once its client may be gone.
+    // A request with a safe method may be dropped for others, once its client may be gone.
     let is_safe = method::is_safe(&job.request.method) && upload.is_none();
     job.final_head(sent, if is_safe { client } else { Waiters::Unconditional }, upload).await
 }

@@ -1,5 +1,5 @@
-//! What becomes of a request whose permit others need: its response goes on from the spool, or is given up once its client may be gone. Small
-//! bodies of requests are read before there is an exchange at all.
+//! Requests whose permit other requests need: the response continues from the spool, or is dropped once its client may be
+//! gone. Small request bodies are read before there is an exchange at all.
 
 use super::Machine;
 use super::deliver::{DeliveryCut, Sent};
@@ -17,13 +17,13 @@ use larder_wire::message::Framing;
 use std::cell::Cell;
 use std::pin::pin;
 
-/// Bodies of requests up to so many bytes are read before an origin is asked...
+/// Request bodies of up to this size are read before an origin is asked...
 const SMALL: u64 = 64 * 1024;
-/// ...as long as all that are being read on a worker take no more than this.
+/// ...as long as all such bodies of a worker take no more than this.
 const SMALL_TOGETHER: u64 = 16 * 1024 * 1024;
 
-/// Sends a piece of a body that is this client's own. Where others need the place with the origin meanwhile, the rest comes by what is
-/// returned.
+/// Sends a piece of a body for this client only. Where other requests need the permit meanwhile, the rest is read from
+/// the returned reader.
 pub(crate) async fn send(
     gateway: &Gateway,
     source: ResponseSource,
@@ -38,7 +38,7 @@ pub(crate) async fn send(
     }
 }
 
-/// Gives `bytes` to the client as it has room for them; what it has been given is no more among them.
+/// Gives `bytes` to the client as it has room, and removes what was sent from them.
 async fn give(reply: &mut Reply<'_>, bytes: &mut Bytes) -> Result<(), ClientGone> {
     while !bytes.is_empty() {
         let room = reply.room().await?;
@@ -47,7 +47,7 @@ async fn give(reply: &mut Reply<'_>, bytes: &mut Bytes) -> Result<(), ClientGone
     Ok(())
 }
 
-/// Sends the rest of a body that goes on without the origin.
+/// Sends the rest of a body that continues without the origin.
 pub(crate) async fn send_rest(reply: &mut Reply<'_>, mut reader: FillReader) -> Sent {
     loop {
         let room = reply.room().await?;
@@ -59,8 +59,8 @@ pub(crate) async fn send_rest(reply: &mut Reply<'_>, mut reader: FillReader) -> 
     }
 }
 
-/// Waits until the client of `reply` may be gone: where it is waited for without an end, at once, and else only while others wait for a
-/// place.
+/// Waits until the client of `reply` may be gone: at once for a body without an end, otherwise only while other requests
+/// wait for a permit.
 pub(crate) async fn may_be_gone(reply: &Reply<'_>, is_endless: bool) {
     if !is_endless {
         queued().await;
@@ -68,10 +68,10 @@ pub(crate) async fn may_be_gone(reply: &Reply<'_>, is_endless: bool) {
     reply.gone().await;
 }
 
-/// The next bytes of a body that is this client's own, and for which it asked without changing anything: they may be long in coming.
+/// The next bytes of this client's own body, which it requested with a safe method; they may take long.
 ///
 /// # Errors
-/// As [`Exchange::next`]; [`OriginError::Busy`] where it has gone.
+/// As [`Exchange::next`]; [`OriginError::Busy`] where the client has left.
 pub(crate) async fn next_for(
     reply: &Reply<'_>,
     source: &ResponseSource,
@@ -93,16 +93,17 @@ pub(crate) async fn next_for(
     Err(OriginError::Busy)
 }
 
-/// What is here of a request's body before the origin is asked.
+/// The part of a request's body that is here before the origin is asked.
 pub(crate) struct BodyPrefix {
     pub bytes: Option<Bytes>,
-    /// Nothing of it is to come.
+    /// No more of it will arrive.
     pub is_whole: bool,
 }
 
 impl Machine<'_, '_> {
-    /// Waits until others wait for a place, and the client may be gone: it has taken its request back, or, over HTTP/1, closed its side.
-    /// Then it may wait for the answer nevertheless: nothing is made of it but room for others.
+    /// Waits until other requests wait for a permit and the client may be gone: it has cancelled its request or, over
+    /// HTTP/1, closed its side. In the latter case it may still wait for the answer; the fact is only used to make room
+    /// for other requests.
     pub async fn may_be_gone(&self) {
         match &self.reply {
             Some(reply) => may_be_gone(reply, false).await,
@@ -110,7 +111,7 @@ impl Machine<'_, '_> {
         }
     }
 
-    /// Waits until the client has taken its request back.
+    /// Waits until the client has cancelled its request.
     pub async fn taken_back(&self) {
         match &self.reply {
             Some(reply) => reply.taken_back().await,
@@ -126,11 +127,11 @@ impl Machine<'_, '_> {
         }
     }
 
-    /// Reads what is here of the request's body; of a small one, which says how long it is, all. So no client holds a place with an
-    /// origin by sending it slowly.
+    /// Reads the present part of the request's body, and all of a small one whose length is known. No client can hold a
+    /// permit for an origin by sending a small body slowly.
     pub async fn beginning(&mut self, framing: Framing) -> Result<BodyPrefix, ClientGone> {
         let is_told_to_wait = self.request.expects_continue;
-        // Nothing of what comes behind an upgrade is read.
+        // Nothing after an upgrade is read.
         let Some(body) = self.body.as_mut().filter(|_| self.upgrade.is_none()) else {
             return Ok(BodyPrefix { bytes: None, is_whole: true });
         };
@@ -158,7 +159,7 @@ impl Machine<'_, '_> {
     }
 }
 
-/// So many bytes of the room in which small bodies are read.
+/// A share of the room in which small bodies are read.
 struct BufferShare<'g>(&'g Cell<u64>, u64);
 
 impl<'g> BufferShare<'g> {

@@ -1,5 +1,5 @@
-//! The step `TierLookup`: a request that may not share a fetch looks in the tiers below RAM by a fill that does nothing else. When any request
-//! looks there.
+//! The step `TierLookup`: a request that may not share a fetch looks in the tiers below RAM, by a fill that does nothing
+//! more. This module also decides when any request looks there.
 
 use super::machine::Step;
 use super::{LOOKS, LowerTierState, Machine, RamCopy};
@@ -14,7 +14,7 @@ use larder_store::ram::{KeyHash, Lookup};
 use larder_store::{Begin, FillHead, StoredArc};
 use std::time::Duration;
 
-/// Tells the flight that only looks below from the one that asks the origin.
+/// Distinguishes the flight that only looks below from the one that asks the origin.
 const LOOKING: u128 = 0x6c6f_6f6b;
 
 impl Machine<'_, '_> {
@@ -25,7 +25,7 @@ impl Machine<'_, '_> {
             && self.gateway.reaches_below(self.route)
     }
 
-    /// Whether what RAM would serve has lasted its time there, so that the fleet is to be asked first.
+    /// Whether RAM's response has reached the end of its local lifetime, so that the fleet is asked first.
     pub fn is_due(&self, decision: Reuse, now: WallTime) -> bool {
         matches!(decision, Reuse::Serve | Reuse::ServeStale | Reuse::ServeWhileRevalidating)
             && self.tier == AnsweringTier::Ram
@@ -33,7 +33,7 @@ impl Machine<'_, '_> {
             && self.found.as_ref().is_some_and(|it| it.is_due(now.0))
     }
 
-    /// Whether the tiers below are to be asked by a fill that does nothing else.
+    /// Whether the tiers below are asked by a fill that does nothing more.
     pub fn descends_alone(&self, decision: Reuse) -> bool {
         let fetch = match decision {
             Reuse::Validate(_) => FetchKind::Validation,
@@ -42,7 +42,7 @@ impl Machine<'_, '_> {
         decision == Reuse::GatewayTimeout || self.goes_alone(fetch)
     }
 
-    /// Begins to look below, or joins one who does.
+    /// Starts looking below, or joins a running lookup.
     pub fn begin_descent(&mut self, flight: KeyHash, due: bool) -> Step {
         self.ram = if due { RamCopy::Doubted } else { RamCopy::Trusted };
         match self.gateway.store.begin(self.hash, KeyHash(flight.0 ^ LOOKING), &self.key) {
@@ -59,7 +59,7 @@ impl Machine<'_, '_> {
         Step::TierLookup
     }
 
-    /// `TierLookup`: waits for what lies below.
+    /// `TierLookup`: waits for the result of the lookup.
     pub async fn look_below(&mut self) -> Step {
         self.tiers = LowerTierState::Asked;
         self.looks += 1;
@@ -73,7 +73,7 @@ impl Machine<'_, '_> {
         }
     }
 
-    /// Has what a tier below had looked at, if it is of this request's variant.
+    /// Makes the machine consider a lower tier's response, if it is of this request's variant.
     pub fn bring(&mut self, stored: StoredArc, tier: AnsweringTier) -> Step {
         self.tiers = LowerTierState::Asked;
         if lower_tiers::fits(&stored, self.fields) {
@@ -88,7 +88,7 @@ impl Machine<'_, '_> {
         Step::Lookup
     }
 
-    /// What another's fill has found below and put into RAM may be served where the origin failed.
+    /// A response that another's fill has found below and put into RAM may be served where the origin failed.
     pub fn take_stale(&mut self) {
         if self.found.is_none()
             && let Lookup::Shelf(shelf) = self.gateway.store.lookup(self.hash, &self.key, 0)

@@ -1,4 +1,5 @@
-//! The copying behind a 101: a connection or stream that has stopped being HTTP. What a socket does then is in `transport` and `origin`.
+//! Copying after a 101, on a connection or stream that has stopped being HTTP. `transport` and `origin` set up the
+//! sockets.
 
 use super::Machine;
 use super::machine::Step;
@@ -22,7 +23,7 @@ pub(crate) struct Switched {
 }
 
 impl Switched {
-    /// Of a 101 to a request that asked for this; `None` where it says something else.
+    /// From a 101 to a request with this upgrade; `None` where it differs.
     pub fn of(asked: &UpgradeRequest, arrived: &ArrivedHead) -> Option<Self> {
         let response = &arrived.response;
         let ResponseSource::Origin(exchange) = &arrived.source else { return None };
@@ -81,8 +82,8 @@ impl<'c> Machine<'_, 'c> {
     }
 }
 
-/// Copies in both directions. Of each, one read at most waits to be written: who reads slowly is not read for.
-/// `down` is told how many bytes went to the client.
+/// Copies in both directions. In each, at most one read waits to be written: a slow reader stops the reading. `down`
+/// counts the bytes that went to the client.
 async fn copy(
     tunnel: &Tunnel<'_>,
     exchange: &Exchange,

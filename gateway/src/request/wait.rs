@@ -1,7 +1,8 @@
-//! The step `Wait`: what a request does with another's fetch of the same page, when that answers, fails, comes late or takes long.
+//! The step `Wait`: the wait for another's fetch of the same page, which may answer, fail, be late or take long.
 //!
-//! However many wait for a page, its origin is asked by few at a time: by one more for each `cache.collapse_wait` that an answer takes.
-//! After two failures those that ask the same share the second; the others ask by themselves, as they would for a page that is not cached.
+//! However many requests wait for a page, its origin is asked by few at a time: by one more for each
+//! `cache.collapse_wait` that an answer takes. After two failures identical requests share the second; other requests ask
+//! for themselves, as for a page that is not cached.
 
 use super::deliver::Delivery;
 use super::machine::Step;
@@ -20,13 +21,13 @@ use larder_store::ram::KeyHash;
 use larder_store::{FillHead, FillReader, StoredArc};
 use std::time::Duration;
 
-/// How a wait ended.
+/// The end of a wait.
 enum Waited {
     /// This fetch has its head.
     Head(FillReader, FillHead),
-    /// The client of this request took it back.
+    /// The client of this request cancelled it.
     TakenBack,
-    /// It was long enough.
+    /// The wait was long enough.
     TooLong(FillReader),
 }
 
@@ -73,7 +74,7 @@ impl Machine<'_, '_> {
                     Step::Store
                 }
                 Fits::OtherVariant => {
-                    // Those of one variant wait for one another, not for this one.
+                    // Requests for one variant wait for one another, not for this one.
                     self.vary.clone_from(&head.vary);
                     Step::Lookup
                 }
@@ -120,8 +121,8 @@ impl Machine<'_, '_> {
         }
     }
 
-    /// This request has waited long enough: of those for whom that is so one asks for all, beside what takes so long; the others wait
-    /// for both.
+    /// This request has waited long enough. One such request starts a fetch for all in addition to the slow one; all
+    /// the others wait for both.
     fn relieve(&mut self, reader: FillReader) -> Step {
         self.gateway.counters.collapse_timeouts.add(1);
         let flight = match &self.found {
@@ -134,14 +135,14 @@ impl Machine<'_, '_> {
         }
         let begun = self.gateway.store.relieve(self.hash, flight, &self.key, &reader);
         let step = self.take_part(begun, TierLookup::Skip);
-        // The first is nearest to its answer, for the one that begins another as well.
+        // The first is nearest to its answer, also for the request that starts another.
         let earlier = self.earlier.take().or(Some(reader));
         self.earlier = earlier.filter(|_| step == Step::Wait || self.reader.is_some());
         step
     }
 
-    /// What begins nothing for others asks by itself, one such request in each `cache.collapse_wait`; the others wait on, also for what has
-    /// been begun for all since.
+    /// A request that starts nothing for others asks for itself, one in each `cache.collapse_wait`; the others continue
+    /// to wait, also for fetches started for all since.
     fn in_turn(&mut self, reader: FillReader, flight: KeyHash) -> Step {
         let each = u64::from(self.route.policy.collapse_wait_ms);
         if !self.may_follow() || reader.takes_turn(clock::monotonic(), each) {
@@ -158,7 +159,7 @@ impl Machine<'_, '_> {
         Step::Wait
     }
 
-    /// Another's fetch, beside which this request has begun one, has its head first: whether that answers it.
+    /// Another's fetch, in addition to which this request has started one, has its head first: whether that answers it.
     pub fn take_earlier(&mut self, earlier: FillReader, head: FillHead) -> Option<Step> {
         match head {
             FillHead::Shared(head) if matches!(self.fits(&head, &earlier), Fits::Yes) => {
@@ -170,9 +171,9 @@ impl Machine<'_, '_> {
         }
     }
 
-    /// Another's fetch failed, as what its request carries may have provoked: that is no answer to this request, and one of those who
-    /// waited asks next. Where two have failed, and this request says what the last did to the letter, that is its answer as well; one
-    /// that says something else waits for no third, so that the last of a crowd is answered as soon as the first of it.
+    /// Another's fetch failed, perhaps because of that request's own content: that is no answer to this request, and a
+    /// waiting one asks next. If two fetches have failed and this request is identical to the second, it gets the same
+    /// answer. A different request waits for no third, so that the last of a crowd is answered as soon as the first.
     fn another_failed(&mut self, reader: &FillReader, status: u16) -> Step {
         self.failures = self.failures.saturating_add(1);
         if let Some(step) = self.stale_of_another() {
@@ -188,25 +189,25 @@ impl Machine<'_, '_> {
         self.failed_for_another(status)
     }
 
-    /// This request is answered with what another's has come to.
+    /// This request is answered with another's failure.
     pub fn failed_for_another(&mut self, status: u16) -> Step {
         self.gateway.counters.collapse_failures.add(1);
         let stale = self.stale_instead(true);
         stale.unwrap_or_else(|| self.fails(OwnError::OfAnother(status)))
     }
 
-    /// What a crowd that says what this request does, to the letter, has come to within a second.
+    /// The failure of identical requests within the last second.
     pub fn failed_lately(&self) -> Option<u16> {
         let failing = &self.gateway.refusals.failing;
         if failing.is_empty() { None } else { failing.get(self.hash, self.says(), clock::monotonic()) }
     }
 
-    /// The hash of what this request carries.
+    /// The hash of this request's content.
     fn says(&self) -> KeyHash {
         failing::says(&self.gateway.store, self.request)
     }
 
-    /// What a 304 freshened for those who waited, and is stale again: theirs all the same.
+    /// A response that a 304 freshened for the waiting requests and that is stale again: it still answers them.
     fn take_validated(&mut self, stored: StoredArc) -> Step {
         if !lower_tiers::fits(&stored, self.fields) || crate::coding::is_of_no_use(&stored, self.fields) {
             self.vary = stored.meta.vary().to_vec();
@@ -232,7 +233,7 @@ impl Machine<'_, '_> {
         self.stale_instead(true)
     }
 
-    /// Whether the response that `reader` reads, which another began to fetch, may answer this request (RFC 9111 §4).
+    /// Whether the response of `reader`, whose fetch another request started, may answer this request (RFC 9111 §4).
     fn fits(&self, head: &SharedHead, reader: &FillReader) -> Fits {
         let mut variant = Vec::new();
         vary::write_key(&head.vary, self.fields, &mut variant);
@@ -252,7 +253,7 @@ impl Machine<'_, '_> {
     }
 }
 
-/// The head of a fetch; of none, never.
+/// The head of a fetch; without a fetch it never arrives.
 pub async fn head_of(reader: &mut Option<FillReader>) -> FillHead {
     match reader {
         Some(reader) => reader.head().await,
@@ -260,7 +261,7 @@ pub async fn head_of(reader: &mut Option<FillReader>) -> FillHead {
     }
 }
 
-/// What [`Machine::fits`] says.
+/// The result of [`Machine::fits`].
 enum Fits {
     Yes,
     OtherVariant,

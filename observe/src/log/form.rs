@@ -64,7 +64,8 @@ enum FormatPart {
 impl LogTemplate {
     /// Parses a format.
     ///
-    /// # Errors The allowed values, as the end of a sentence.
+    /// # Errors
+    /// The allowed values, as the end of a sentence.
     pub fn parse(text: &str) -> Result<Self, String> {
         if text.len() > MOST {
             return Err(format!("{MOST} bytes at most"));

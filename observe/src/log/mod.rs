@@ -43,7 +43,8 @@ impl AccessLog {
     /// Opens the log and starts its writer. `counters` are the writer's own, which no worker writes; later errors are
     /// logged to `errors`.
     ///
-    /// # Errors The file cannot be opened for appending.
+    /// # Errors
+    /// The file cannot be opened for appending.
     pub fn open(
         target: &LogTarget,
         format: LogFormat,

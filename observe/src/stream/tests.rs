@@ -1,4 +1,4 @@
-//! Who is told of what, and what becomes of those who do not listen fast enough.
+//! The listeners of each event, and the treatment of slow listeners.
 
 use super::*;
 use crate::RequestOutcome;

@@ -1,4 +1,5 @@
-//! What the caller hands over of a request's body, held against what was announced. Its form is in `body_form`; writing it is not here.
+//! Accepting a request's body from the caller, checked against its announced length. `body_form` has its form; other
+//! modules write it.
 
 use super::{ExchangeLink, ExchangeState, Sending};
 use crate::error::OriginError;
@@ -47,8 +48,8 @@ impl ExchangeState {
         Ok(())
     }
 
-    /// The caller's body is not as long as announced: the origin sees a request that is cut short. Not the
-    /// origin's fault, so nothing is counted against it.
+    /// The caller's body does not have its announced length: the origin sees a truncated request. That is not the
+    /// origin's fault, so no failure is counted for it.
     fn abandon(&mut self) -> OriginError {
         self.give_up(OriginError::Disconnected);
         OriginError::Disconnected

@@ -1,5 +1,5 @@
-//! A request that is sent once more: on a fresh connection where a reused one died, or to another origin of the group. What may be
-//! sent again is decided here, how often and to whom in `group`.
+//! Repeating a request: on a fresh connection in place of a reused one that ended, or at another origin of the group.
+//! This module decides what may be repeated; `group` decides how often and where.
 
 use super::{ExchangeLink, ExchangeState, ResponsePhase, Sending};
 use crate::codec::Codec;
@@ -11,30 +11,30 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-/// How often a request is begun anew that its origin refused.
+/// How often a request that its origin refused is repeated.
 const MOST_REFUSALS: u32 = 2;
 
-/// A connection that is being opened in place of one that failed.
+/// A connection that is being opened in place of a failed one.
 pub(super) type Opening = Pin<Box<dyn Future<Output = Result<OpenedChannel, OriginError>>>>;
 
 /// That connection.
 pub(super) struct OpenedChannel {
     codec: Codec,
-    /// Where it leads, if to another origin.
+    /// Its origin, if that is another one.
     elsewhere: Option<(Permit, GroupAttempt)>,
 }
 
-/// Whether an error of an exchange is met by sending the request once more.
+/// Whether an error of an exchange leads to a repetition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RetryDecision {
-    /// It is: the exchange goes on.
+    /// It does: the exchange continues.
     Again,
-    /// It is not: the exchange has failed, or goes on with what came.
+    /// It does not: the exchange has failed, or continues with its response.
     Fail,
 }
 
 impl ExchangeState {
-    /// Ready once there is a connection with the head written or on its way.
+    /// Ready once there is a connection and its head is being written.
     pub(super) fn poll_open(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), OriginError>> {
         while let ExchangeLink::Opening { opening, is_elsewhere } = &mut self.link {
             let is_elsewhere = *is_elsewhere;
@@ -52,7 +52,7 @@ impl ExchangeState {
                     self.send_head(cx);
                     self.wake_reader();
                 }
-                // Whoever opened it has told of each origin.
+                // The opening code has reported each origin.
                 Err(error) if is_elsewhere => {
                     self.is_told.set(true);
                     return Poll::Ready(Err(self.fail(error)));
@@ -71,13 +71,13 @@ impl ExchangeState {
     pub(super) fn may_repeat(&self) -> bool {
         let ExchangeLink::Open(codec) = &self.link else { return false };
         let died_unused = codec.history() == History::Reused && !self.has_received && self.repeats == 0;
-        // Without its body it is no whole request, so the origin cannot have acted on it.
+        // Without its body the request is incomplete, so the origin cannot have acted on it.
         let unread = self.request.has_body() && self.unsent.body_taken() == 0;
         let harmless = self.request.is_idempotent() && self.unsent.has_whole_body();
         died_unused && (unread || harmless || self.unsent.head_taken() == 0)
     }
 
-    /// The origin did not begin with the request: takes back what it was sent, and says whether it may have it once more.
+    /// The origin refused the request unprocessed: takes back the sent bytes, and returns whether it may be repeated.
     pub(super) fn may_repeat_refused(&mut self) -> bool {
         if self.sending == Sending::Failed || !self.unsent.has_whole_body() {
             return false;
@@ -86,7 +86,7 @@ impl ExchangeState {
         self.repeats < MOST_REFUSALS && !self.deadlines.is_over()
     }
 
-    /// Whether what was accepted of a body can be sent by this codec: it lies in the form of the one before.
+    /// Whether this codec can send the accepted part of the body, which has the previous codec's form.
     fn fits(&mut self, codec: &Codec) -> bool {
         let form = codec.body_form(&self.request);
         let is_begun = self.unsent.first().is_some() || self.sending != Sending::Unsized;
@@ -95,20 +95,20 @@ impl ExchangeState {
         fits
     }
 
-    /// The origin takes no more of the request: begins anew where that may be, unless it answered before it stopped.
+    /// The origin accepts no more of the request: repeats it if allowed, unless the origin answered before.
     pub(super) fn poll_again(&mut self, cx: &mut Context<'_>) -> Poll<RetryDecision> {
         let may_repeat = self.may_repeat();
-        // What has been answered is read to its end, and what is no HTTP any more is not ours to read.
+        // A response that has begun is read to its end, and a connection that is no longer HTTP is not read here.
         let is_answered = !matches!(self.reading, ResponsePhase::Head);
         if is_answered || !may_repeat && !self.may_go_elsewhere() {
             return Poll::Ready(RetryDecision::Fail);
         }
-        // Nothing was taken that could be answered.
+        // The origin accepted nothing that it could answer.
         let is_unread = may_repeat && self.unsent.body_taken() == 0;
         let error = match is_unread {
             true => OriginError::Disconnected,
             false => match ready!(self.poll_answered(cx)) {
-                // There is an answer, or what it sent is none: the reader is told.
+                // There is a response, or invalid bytes: the reader gets them.
                 Ok(()) => return Poll::Ready(RetryDecision::Fail),
                 Err(error) => error,
             },
@@ -129,7 +129,7 @@ impl ExchangeState {
         self.origin.counters.origin_retries.add(1);
         self.begin_anew();
         let (origin, needs) = (self.origin.clone(), self.request.needs());
-        // The old connection is closed first, so that there is one connection for the place we have.
+        // The old connection is closed first, so that there is one connection for the permit.
         self.link = ExchangeLink::Closed;
         let opening = Box::pin(async move {
             let codec = origin.fresh_channel(needs).await?;
@@ -138,7 +138,7 @@ impl ExchangeState {
         self.link = ExchangeLink::Opening { opening, is_elsewhere: false };
     }
 
-    /// The origin failed before its final head came: has another be asked, if the request allows that and the group does.
+    /// The origin failed before its final head arrived: asks another, if the request and the group allow that.
     pub(super) fn next_after(&mut self, error: &OriginError) -> RetryDecision {
         if !matches!(self.reading, ResponsePhase::Head) {
             return RetryDecision::Fail;
@@ -170,7 +170,7 @@ impl ExchangeState {
         RetryDecision::Again
     }
 
-    /// A final head came. One whose status is a failure is given on only where no other origin is asked.
+    /// A final head arrived. A failure status is passed on only where no other origin is asked.
     pub(super) fn judge(&mut self, status: u16) -> RetryDecision {
         match &self.attempt {
             Some(attempt) if attempt.is_failure(status) => self.next_after(&OriginError::Status(status)),
@@ -181,10 +181,10 @@ impl ExchangeState {
         }
     }
 
-    /// Whether it can do no harm that two origins see the request: it is idempotent, and all of its body is here; or nothing of it
-    /// has left. Not once anything of a response was given on, and not when its time is over.
+    /// Whether two origins may safely see the request: it is idempotent and its whole body is here; or nothing of it was
+    /// sent. Not after a part of the response was passed on, and not after its deadline.
     fn may_go_elsewhere(&self) -> bool {
-        // What was given up of a body is not there to be sent again.
+        // Dropped parts of a body are not there to be sent again.
         let is_whole = !(self.request.has_body() && self.sending == Sending::Failed);
         let unseen = self.unsent.head_taken() == 0;
         let harmless = self.request.is_idempotent() && self.unsent.has_whole_body();

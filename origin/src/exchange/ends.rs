@@ -1,11 +1,11 @@
-//! How an exchange ends before its time: what is counted, and what is left of it. Whether it is tried once more is said in `again`.
+//! Premature ends of an exchange: the counters, and the remaining state. `again` decides whether it is repeated.
 
 use super::{ExchangeLink, ExchangeState, ResponsePhase, Sending};
 use crate::error::OriginError;
 use larder_wire::message::BadResponse;
 
 impl ExchangeState {
-    /// Gives up: closes the connection, and every later call says why.
+    /// Fails: closes the connection, and every later call returns the reason.
     pub(super) fn fail(&mut self, error: OriginError) -> OriginError {
         if let ResponsePhase::Failed(first) = &self.reading {
             return first.clone();
@@ -22,7 +22,7 @@ impl ExchangeState {
             | OriginError::Disconnected => {
                 counters.origin_bad_responses.add(1);
             }
-            // Counted where it happened.
+            // Counted where it occurred.
             OriginError::Connect(_)
             | OriginError::ConnectTimeout
             | OriginError::Tls(_)
@@ -38,7 +38,7 @@ impl ExchangeState {
         error
     }
 
-    /// Closes the connection. A response that is whole stays so; any other has failed with `error`.
+    /// Closes the connection. A complete response stays; any other has failed with `error`.
     pub(super) fn give_up(&mut self, error: OriginError) {
         if !matches!(self.reading, ResponsePhase::Done) {
             self.reading = ResponsePhase::Failed(error);

@@ -1,4 +1,4 @@
-//! How an exchange begins: with a permit, a connection, and the head on its way.
+//! Starting an exchange: a permit, a connection, and writing the head.
 
 use super::Exchange;
 use crate::error::OriginError;
@@ -8,10 +8,10 @@ use crate::request::OutgoingRequest;
 use std::rc::Rc;
 
 impl ReservedPermit {
-    /// [`OriginPool::send`] by this permit; where that gets no connection, by one with another origin of the group.
+    /// [`OriginPool::send`] with this permit; without a connection, with one for another origin of the group.
     ///
     /// # Errors
-    /// As there.
+    /// As of that function.
     pub async fn send(self, request: OutgoingRequest) -> Result<Rc<Exchange>, OriginError> {
         let ReservedPermit { mut permit, deadline, mut attempt, .. } = self;
         let needs = request.needs();
@@ -29,7 +29,7 @@ impl ReservedPermit {
         };
         let origin = permit.origin().clone();
         origin.count_request();
-        // What was waited for until here is not the origin's doing.
+        // The wait until here was not the origin's doing.
         let asked = request.asked.filter(|_| deadline.get().is_none());
         let exchange = Exchange::new(permit, codec, request, asked, attempt);
         exchange.begin().await.inspect_err(|it| origin.tell(it))?;
@@ -38,12 +38,12 @@ impl ReservedPermit {
 }
 
 impl OriginPool {
-    /// Opens or reuses a connection and writes the head. A reused connection that turns out dead is replaced
-    /// (for requests that may be repeated, see [`Exchange::head`]). Runs inside a `LocalSet`.
+    /// Opens or reuses a connection and writes the head. A reused connection that has ended is replaced (for requests
+    /// that may be repeated, see [`Exchange::head`]). Runs inside a `LocalSet`.
     ///
     /// # Errors
-    /// [`OriginError::Busy`], [`OriginError::Connect`], [`OriginError::ConnectTimeout`], or
-    /// [`OriginError::Timeout`] where the origin does not take the head.
+    /// [`OriginError::Busy`], [`OriginError::Connect`], [`OriginError::ConnectTimeout`], or [`OriginError::Timeout`]
+    /// where the origin does not accept the head.
     pub async fn send(self: &Rc<Self>, request: OutgoingRequest) -> Result<Rc<Exchange>, OriginError> {
         ReservedPermit::of(self).await?.send(request).await
     }
@@ -53,7 +53,7 @@ impl Group {
     /// [`Group::reserve`] and [`ReservedPermit::send`].
     ///
     /// # Errors
-    /// As there.
+    /// As of these functions.
     pub async fn send(
         self: &Rc<Self>,
         asked: BalanceKey,

@@ -1,23 +1,23 @@
-//! How far the two sides of an exchange are. What moves them on is in `exchange`.
+//! The progress of the two sides of an exchange. `exchange` advances them.
 
 use crate::error::OriginError;
 
-/// How much of the request body has been handed over by the caller.
+/// How much of the request body the caller has supplied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sending {
     /// This many bytes are missing.
     Length(u64),
-    /// Its end is missing; how long it is was not said.
+    /// The end is missing; the length was not announced.
     Unsized,
     /// Bytes of another protocol than HTTP.
     Raw,
     /// Nothing is missing; some of it may be unsent.
     Done,
-    /// The origin takes no more.
+    /// The origin accepts no more.
     Failed,
 }
 
-/// What of the response comes next.
+/// The next part of the response.
 pub(super) enum ResponsePhase {
     Head,
     Body,

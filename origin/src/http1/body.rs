@@ -1,38 +1,38 @@
-//! A response body taken out of the read buffer and verified by its framing. Reading from the socket is not here.
+//! Extracting a response body from the read buffer, verified by its framing. Other modules read the socket.
 
 use crate::error::OriginError;
 use bytes::{Buf, Bytes, BytesMut};
 use larder_semantics::field::FieldList;
 use larder_wire::http1::chunked::{ChunkStep, ChunkedDecoder};
 
-/// What is left of a body.
+/// The remaining part of a body.
 #[derive(Debug)]
 pub(super) enum RemainingBody {
     /// This many bytes, above zero.
     Length(u64),
-    /// Until the decoder says so.
+    /// Until the decoder reports the end.
     Chunked(Box<ChunkedDecoder>),
     /// Until the connection closes.
     Close,
 }
 
-/// What the buffer held.
+/// The content of the buffer.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum TakenBytes {
-    /// Some of the body; more follows, or its end is not seen yet.
+    /// A part of the body; more follows, or the end is not visible yet.
     Some(Bytes),
-    /// All the rest of the body; may be empty.
+    /// The rest of the body, which may be empty.
     Last(Bytes, Option<FieldList>),
-    /// Nothing: read more.
+    /// None: read more.
     Nothing,
 }
 
-/// What the end of the connection means to a body.
+/// The meaning of the connection's end for a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AtClose {
     /// It was the end.
     Complete,
-    /// The body is cut short.
+    /// The body is truncated.
     Truncated,
 }
 
@@ -58,7 +58,7 @@ impl RemainingBody {
         }
     }
 
-    /// What it means that the connection was closed, without an error, and the buffer is used up.
+    /// The meaning of an orderly end of the connection with an empty buffer.
     pub(super) fn at_close(&self) -> AtClose {
         match self {
             RemainingBody::Close => AtClose::Complete,
@@ -66,7 +66,7 @@ impl RemainingBody {
         }
     }
 
-    /// How many more bytes there are at least: a hint for the size of the next read.
+    /// The least number of bytes that follow: a hint for the size of the next read.
     pub(super) fn expects(&self) -> u64 {
         match self {
             RemainingBody::Length(left) => *left,
@@ -75,8 +75,8 @@ impl RemainingBody {
     }
 }
 
-/// Takes every chunk of the buffer as one piece: the data is moved together over the framing between, so that
-/// an origin that writes many small chunks does not cost a piece each.
+/// Takes every chunk of the buffer as one piece: the data is moved together over the framing, so that an origin's many
+/// small chunks do not cost a piece each.
 fn take_chunks(decoder: &mut ChunkedDecoder, buffer: &mut BytesMut) -> Result<TakenBytes, OriginError> {
     let mut read = 0; // framing and data up to here have been read
     let (mut start, mut end) = (0, 0); // the data, moved together

@@ -1,4 +1,4 @@
-//! The head of a request as HTTP/1.1 has it: made anew from what was understood, never copied.
+//! The head of a request in HTTP/1.1: built from the parsed request, never copied.
 
 use crate::connection::Persistence;
 use crate::request::OutgoingRequest;
@@ -6,7 +6,7 @@ use larder_semantics::field::Field;
 use larder_wire::http1::write;
 use larder_wire::message::Framing;
 
-/// Appends the head. Framing and `Connection` are ours: lines that would say otherwise are left out.
+/// Appends the head. larder writes framing and `Connection`: other lines for these are left out.
 pub(super) fn write(request: &OutgoingRequest, persistence: Persistence, out: &mut Vec<u8>) {
     write::request_line(request.line.method(), request.line.target(), out);
     if request.fields.iter().any(|it| is_ours(&it)) {
@@ -17,7 +17,7 @@ pub(super) fn write(request: &OutgoingRequest, persistence: Persistence, out: &m
         out.extend_from_slice(request.fields.text());
     }
     match request.framing {
-        // A length is expected where the method has a use for a body (RFC 9110 §8.6).
+        // A length is expected where the method uses a body (RFC 9110 §8.6).
         Framing::Empty if matches!(request.line.method(), "POST" | "PUT" | "PATCH") => {
             out.extend_from_slice(b"Content-Length: 0\r\n");
         }
@@ -36,9 +36,9 @@ pub(super) fn write(request: &OutgoingRequest, persistence: Persistence, out: &m
 }
 
 fn is_ours(field: &Field<'_>) -> bool {
-    // By length first: this is asked for every line of every request.
+    // By length first: this runs for every line of every request.
     match field.name.len() {
-        // Of the connection, and HTTP/2 alone has a use for it.
+        // A field of the connection that only HTTP/2 uses.
         2 => field.is("te"),
         10 => field.is("connection"),
         14 => field.is("content-length"),

@@ -1,5 +1,5 @@
-//! HTTP/1.1 towards an origin: one request and its response on a connection of its own. When what is sent, how long that may take and
-//! whether a request is sent once more is decided in `exchange`.
+//! HTTP/1.1 towards an origin: one request and its response on an exclusive connection. `exchange` decides what is sent
+//! when, how long that may take, and whether a request is repeated.
 //!
 //! ```text
 //! Head ── (interim, again Head) ── Body ── Whole
@@ -21,20 +21,20 @@ use larder_wire::message::{Framing, ResponseHead};
 use std::io::IoSlice;
 use std::task::{Context, Poll, ready};
 
-/// Largest head that is written in the room that an origin's exchanges share; larger ones give theirs back.
+/// The largest head that is kept in the shared buffer; a larger one frees its memory.
 const SCRATCH: usize = 64 * 1024;
 
 /// An exchange on its connection.
 pub(crate) struct Http1Exchange {
     pub(crate) connection: OriginConnection,
     reading: ReadPosition,
-    /// How long the buffer was when it was last seen to hold no whole head.
+    /// The length of the buffer when it last had no complete head.
     partial: usize,
-    /// The response lets the connection live on.
+    /// The response allows the connection to persist.
     keeps: bool,
 }
 
-/// What of the response comes next.
+/// The next part of the response.
 enum ReadPosition {
     Head,
     Body(RemainingBody),
@@ -46,7 +46,7 @@ impl Http1Exchange {
         Self { connection, reading: ReadPosition::Head, partial: 0, keeps: false }
     }
 
-    /// Writes the head, and leaves to [`Http1Exchange::poll_write`] what does not go out at once.
+    /// Writes the head, and leaves to [`Http1Exchange::poll_write`] the bytes that are not sent at once.
     pub(crate) fn write_head(
         &mut self,
         request: &OutgoingRequest,
@@ -58,7 +58,7 @@ impl Http1Exchange {
         head::write(request, self.connection.shared.persistence, &mut head);
         let taken = match self.connection.poll_write(&[IoSlice::new(&head)], cx) {
             Poll::Ready(Ok(length)) => length,
-            // An error is met again by the next write.
+            // The next write reports the error.
             Poll::Ready(Err(_)) | Poll::Pending => 0,
         };
         let keeps = if request.is_idempotent() { Keeps::Body } else { Keeps::Nothing };
@@ -76,7 +76,7 @@ impl Http1Exchange {
         }
     }
 
-    /// Writes once of what is unsent.
+    /// Writes once from the unsent bytes.
     pub(crate) fn poll_write(
         &mut self,
         unsent: &mut SendBuffer,
@@ -94,7 +94,7 @@ impl Http1Exchange {
         })
     }
 
-    /// The next of the response: from the buffer, or else by one read into it.
+    /// The next event of the response: from the buffer, otherwise from one read.
     pub(crate) fn poll_read(
         &mut self,
         method: &str,
@@ -118,7 +118,7 @@ impl Http1Exchange {
         })
     }
 
-    /// Waits until something of the response is here, and leaves it where it is.
+    /// Waits until a part of the response is here, and leaves it in place.
     pub(crate) fn poll_answered(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), OriginError>> {
         Poll::Ready(match ready!(self.connection.poll_read(0, cx)) {
             Ok(0) | Err(_) => Err(OriginError::Disconnected),
@@ -142,10 +142,10 @@ impl Http1Exchange {
         })
     }
 
-    /// The next head, if the buffer holds a whole one.
+    /// The next head, if the buffer has a complete one.
     fn take_head(&mut self, method: &str, limit: usize) -> Result<Option<ResponseHead>, OriginError> {
         let buffer = &mut self.connection.buffer;
-        // A head that drips is not read again for every byte: only when a line ended, or the buffer doubled.
+        // A head that arrives slowly is not parsed again for every byte: only when a line ended, or the buffer doubled.
         let fresh = buffer.get(self.partial..).unwrap_or_default();
         let is_due = self.partial == 0 || fresh.contains(&b'\n') || buffer.len() >= 2 * self.partial;
         if buffer.is_empty() || !is_due && buffer.len() < limit {
@@ -169,7 +169,7 @@ impl Http1Exchange {
     fn begin_body(&mut self, response: &ResponseHead) {
         self.keeps = response.keep_alive;
         self.reading = match (response.status, response.framing) {
-            // No HTTP any more: it ends where the connection does.
+            // No longer HTTP: it ends with the connection.
             (101, _) => ReadPosition::Body(RemainingBody::Close),
             (100..=199, _) => ReadPosition::Head,
             (_, Framing::Empty | Framing::Length(0)) => ReadPosition::Whole,
@@ -179,12 +179,12 @@ impl Http1Exchange {
         };
     }
 
-    /// Whether the response is whole.
+    /// Whether the response is complete.
     pub(crate) fn is_whole(&self) -> bool {
         matches!(self.reading, ReadPosition::Whole)
     }
 
-    /// Whether the connection may be used again, now that the response is whole.
+    /// Whether the connection may be reused, now that the response is complete.
     pub(crate) fn reusable(&self) -> Reusable {
         match self.keeps {
             _ if !self.connection.buffer.is_empty() => Reusable::Surplus,

@@ -1,8 +1,8 @@
-//! One request and its response as a stream of a shared connection. When what is sent, how long that may take and whether a request is
-//! sent once more is decided in `exchange`.
+//! One request and its response as a stream of a shared connection. `exchange` decides what is sent when, how long that
+//! may take, and whether a request is repeated.
 //!
-//! Dropping it before both sides have ended resets the stream (RFC 9113 §8.4's CANCEL), which is all that becomes of the connection:
-//! a body that is not whole never ends as one that is.
+//! Dropping it before both sides have ended resets the stream (RFC 9113 §8.4's CANCEL) and leaves the connection open. An
+//! incomplete body never ends like a complete one.
 
 use super::head::{self, Follows};
 use super::session::Seat;
@@ -30,23 +30,23 @@ pub(crate) struct H2Stream {
     pub(crate) alarms: Alarms,
 }
 
-/// Their side.
+/// The origin's side.
 enum StreamResponse {
-    /// Nothing was sent yet.
+    /// The request is not sent yet.
     Unasked(SendRequest<Bytes>),
     /// No final head yet.
     Awaited(ResponseFuture),
-    /// A final head, which nobody has asked for yet.
+    /// A final head that was not requested yet.
     Come(http::Response<RecvStream>),
-    /// A body, of which so many bytes are missing, where that is known.
+    /// A body with the number of missing bytes, where known.
     Body(RecvStream, Option<u64>),
     Failed(OriginError),
 }
 
-/// Our side.
+/// larder's side.
 enum SendSide {
     Open(SendStream<Bytes>),
-    /// The last frame was handed over, or none is to be.
+    /// The last frame was passed on, or there is none.
     Ended,
 }
 
@@ -61,10 +61,10 @@ impl H2Stream {
         }
     }
 
-    /// Sends the head. What goes wrong is met when the response is asked for.
+    /// Sends the head. Reading the response reports an error.
     pub(crate) fn write_head(&mut self, outgoing: &OutgoingRequest, unsent: &mut SendBuffer) {
         self.send_head(outgoing);
-        // Whatever the method: an origin may refuse it unread.
+        // For any method: an origin may refuse it unprocessed.
         unsent.begin(Bytes::new(), 1, Keeps::Body);
     }
 
@@ -85,15 +85,15 @@ impl H2Stream {
         };
     }
 
-    /// Whether nothing of the request is missing but what is not handed over.
+    /// Whether only unsent bytes of the request are missing.
     pub(crate) fn is_ended(&self) -> bool {
         !matches!(self.ours, SendSide::Open(_))
     }
 
-    /// Hands over some of the body, or its end; ready once that was done.
+    /// Passes on a part of the body, or its end; ready once that was done.
     ///
     /// # Errors
-    /// [`OriginError::Refused`]; otherwise [`OriginError::Disconnected`], and the response, when it is read, says what it was.
+    /// [`OriginError::Refused`]; otherwise [`OriginError::Disconnected`], and reading the response returns the reason.
     pub(crate) fn poll_write(
         &mut self,
         unsent: &mut SendBuffer,
@@ -144,7 +144,7 @@ impl H2Stream {
         Ok(())
     }
 
-    /// Why nothing more is taken. A response may be there all the same; then it is only told that it is so.
+    /// The reason why no more is accepted. A response may nevertheless be there; then only that is reported.
     fn why(&mut self, cx: &mut Context<'_>) -> OriginError {
         if let StreamResponse::Awaited(response) = &mut self.answer {
             match Pin::new(response).poll(cx) {
@@ -159,7 +159,7 @@ impl H2Stream {
         }
     }
 
-    /// The next of the response.
+    /// The next event of the response.
     pub(crate) fn poll_read(
         &mut self,
         method: &str,
@@ -225,12 +225,12 @@ impl H2Stream {
         Ok(response)
     }
 
-    /// Whether the response has come to its end, so far as that is known without waiting.
+    /// Whether the response has reached its end, as far as known without waiting.
     pub(crate) fn is_whole(&self) -> bool {
         matches!(&self.answer, StreamResponse::Body(body, _) if body.is_end_stream())
     }
 
-    /// The next of the body, or its end, which is said by the other side and agrees with what was announced.
+    /// The next bytes of the body, or its end, which the origin signals and which agrees with the announced length.
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Event, OriginError>> {
         loop {
             let StreamResponse::Body(body, left) = &mut self.answer else {
@@ -250,7 +250,7 @@ impl H2Stream {
                 Ok(bytes) => bytes,
                 Err(error) => return Poll::Ready(Err(in_body(self.blame(&error)))),
             };
-            // Whoever asked for it has no more than this piece: the next may be sent.
+            // The consumer has only this piece: the next may be sent.
             let _ = body.flow_control().release_capacity(bytes.len());
             if let Some(left) = left {
                 match left.checked_sub(bytes.len() as u64) {
@@ -264,29 +264,29 @@ impl H2Stream {
         }
     }
 
-    /// Whether there may be a response, or is one, as far as that is known without waiting.
+    /// Whether there is a response or may be one, as far as known without waiting.
     ///
     /// # Errors
-    /// There will be none, for a reason for which the request may be sent once more.
+    /// There will be none, for a reason that allows the request to be repeated.
     pub(crate) fn answered(&self) -> Result<(), OriginError> {
         match &self.answer {
             StreamResponse::Failed(error @ (OriginError::Disconnected | OriginError::NotHttp2)) => {
                 Err(error.clone())
             }
-            // What it sent is no answer: the reader is told.
+            // Its data is no answer: the reader gets the error.
             _ => Ok(()),
         }
     }
 
-    /// The other side was not there in time.
+    /// The origin was silent for too long.
     pub(crate) fn doubt(&self) {
         self.seat.0.doubt();
     }
 
-    /// What an error of the library means.
+    /// The meaning of an error of the library.
     fn blame(&self, error: &h2::Error) -> OriginError {
         match error.reason() {
-            // Of a stream beyond the last that GOAWAY names, or one that was begun after it.
+            // For a stream after the last one that GOAWAY names, or one started after it.
             Some(_) if error.is_remote() && error.is_go_away() => {
                 self.seat.0.counters.origin_http2_refused.add(1);
                 OriginError::Refused
@@ -303,7 +303,7 @@ impl H2Stream {
     }
 }
 
-/// The same, where a head had come.
+/// The same after a head has arrived.
 fn in_body(error: OriginError) -> OriginError {
     match error {
         OriginError::BadHead(_) => OriginError::BadBody,

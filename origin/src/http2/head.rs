@@ -1,4 +1,5 @@
-//! Heads as the library has them: a request made for it, a response read from it as strictly as one of HTTP/1.1. Frames are not here.
+//! Conversion of heads to and from the library's types: requests, and responses as strictly as in HTTP/1.1. This module
+//! has no frames.
 
 use crate::request::OutgoingRequest;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
@@ -7,7 +8,7 @@ use larder_semantics::field::{self, FieldList};
 use larder_wire::message::fields::is_allowed_trailer;
 use larder_wire::message::{BadResponse, Framing, MAX_FIELDS, ResponseHead, Version};
 
-/// Whether anything of a message follows its head.
+/// Whether a message continues after its head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Follows {
     /// A body, or trailers.
@@ -16,9 +17,9 @@ pub(super) enum Follows {
     Nothing,
 }
 
-/// The request, without its body. `None` where HTTP/2 has no way to say it: the library takes no target beyond 64 KiB.
+/// The request without its body. `None` where HTTP/2 cannot express it: the library accepts no target beyond 64 KiB.
 ///
-/// `Host` becomes `:authority`; what belongs to a connection of HTTP/1.1 is left out, an `Upgrade` too (RFC 9113 §8.6).
+/// `Host` becomes `:authority`; fields of an HTTP/1.1 connection are left out, `Upgrade` included (RFC 9113 §8.6).
 pub(super) fn request(outgoing: &OutgoingRequest, scheme: Scheme) -> Option<http::Request<()>> {
     let method = http::Method::from_bytes(outgoing.line.method().as_bytes()).ok()?;
     let host = outgoing.fields.get("host").unwrap_or_default();
@@ -50,7 +51,7 @@ pub(super) fn request(outgoing: &OutgoingRequest, scheme: Scheme) -> Option<http
     Some(request)
 }
 
-/// Trailers as the library has them, without what may not be among them.
+/// Trailers as the library's type, without forbidden fields.
 pub(super) fn trailers(list: &FieldList) -> HeaderMap {
     fields(list, |name| is_allowed_trailer(name) && !is_of_the_connection(name)).unwrap_or_default()
 }
@@ -87,7 +88,7 @@ fn path(target: &str) -> Option<PathAndQuery> {
     PathAndQuery::try_from(encoded).ok()
 }
 
-/// What HTTP/2 knows nothing of (RFC 9113 §8.2.2), and what is ours to write. `name` is in lower case.
+/// Fields that HTTP/2 does not have (RFC 9113 §8.2.2), and those that larder writes. `name` is in lower case.
 fn is_of_the_connection(name: &str) -> bool {
     matches!(
         name,
@@ -102,10 +103,10 @@ fn is_of_the_connection(name: &str) -> bool {
     )
 }
 
-/// A response head to a request with this method, of `limit` bytes at most where it were written as HTTP/1.1.
+/// A response head to a request with this method, of at most `limit` bytes in the form of HTTP/1.1.
 ///
-/// The library has refused names in upper case, control characters, pseudo-fields out of place, fields of a connection and
-/// lengths that disagree. White space around values is taken off as HTTP/1.1 has it.
+/// The library has rejected upper-case names, control characters, misplaced pseudo-fields, connection fields and
+/// contradictory lengths. White space around values is removed as in HTTP/1.1.
 pub(super) fn response(
     head: &http::response::Parts,
     method: &str,
@@ -143,7 +144,7 @@ pub(super) fn response(
     Ok(ResponseHead { status, version: Version::Http2, fields, framing, keep_alive: true })
 }
 
-/// The one number that every `Content-Length` agrees on.
+/// The one number on which all `Content-Length` fields agree.
 fn length(map: &HeaderMap) -> Result<Option<u64>, BadResponse> {
     let mut found = None;
     for value in map.get_all(http::header::CONTENT_LENGTH) {
@@ -159,7 +160,8 @@ fn length(map: &HeaderMap) -> Result<Option<u64>, BadResponse> {
     Ok(found)
 }
 
-/// Where the body ends. It is at the end of the stream; [`Framing::Chunked`] says of one without a length that its end is seen.
+/// The end of the body. It is at the end of the stream; [`Framing::Chunked`] stands for a body of unknown length with a
+/// visible end.
 fn framing(status: u16, method: &str, length: Option<u64>, follows: Follows) -> Result<Framing, BadResponse> {
     match (status, length, follows) {
         (100..=199, _, Follows::Nothing) => Err(BadResponse::StatusLine), // Nothing final can come.
@@ -173,7 +175,7 @@ fn framing(status: u16, method: &str, length: Option<u64>, follows: Follows) -> 
     }
 }
 
-/// The trailer section of a response, without what may not be there (RFC 9110 §6.5.1); `None` where nothing is left.
+/// The trailer section of a response, without forbidden fields (RFC 9110 §6.5.1); `None` where none is left.
 pub(super) fn read_trailers(map: &HeaderMap) -> Option<FieldList> {
     let mut list = FieldList::new();
     for (name, value) in map.iter().take(MAX_FIELDS) {

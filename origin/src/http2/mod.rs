@@ -1,8 +1,8 @@
-//! HTTP/2 towards an origin: connections that many requests share, and a request's part of one. What an exchange makes of it is in
-//! `exchange`; the protocol itself is the library's, `h2`.
+//! HTTP/2 towards an origin: connections shared by many requests, and a request's stream. `exchange` uses it; the library
+//! `h2` implements the protocol.
 //!
-//! A [`Http2Session`] is a connection, driven by a task of its own; a [`H2Stream`] is one stream of it. [`Sessions`] are those of one
-//! worker to one origin.
+//! A [`Http2Session`] is a connection with a task of its own; a [`H2Stream`] is one of its streams. [`Sessions`] are
+//! those of one worker to one origin.
 
 mod h2_stream;
 mod head;

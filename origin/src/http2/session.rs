@@ -1,5 +1,5 @@
-//! One connection that speaks HTTP/2: its settings, who may still begin a stream on it, and whether the other side is alive. What goes
-//! over a stream is in `h2_stream`.
+//! One HTTP/2 connection: its settings, whether streams may still be started, and whether the origin is alive.
+//! `h2_stream` has the streams.
 
 use super::H2Stream;
 use crate::connection::{History, OriginSocket};
@@ -23,39 +23,40 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::Notify;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
-/// Streams of one connection at a time, whatever its origin allows.
+/// The most streams of one connection at a time, even if the origin allows more.
 const MOST_STREAMS: u32 = 100;
-/// Bytes of a response that come before they are asked for.
+/// Bytes of a response that arrive before they are requested.
 const STREAM_WINDOW: u32 = 256 * 1024;
-/// The same of a connection: those that nobody reads stop no others.
+/// The same for a connection: unread streams do not stop the others.
 const CONNECTION_WINDOW: u32 = MOST_STREAMS * STREAM_WINDOW;
-/// What small frames may cost beside the bytes in them, which windows do not see.
+/// The most overhead of small frames, which windows do not count.
 const SMALL_FRAMES: usize = 64 * 1024 * 1024;
-/// The library refuses heads of four times this by closing the connection; what is refused for its size is to cost its stream alone.
+/// The library closes the connection for heads of four times this; a head that is refused for its size must only cost its
+/// own stream.
 const HEADS: u32 = 4;
-/// A connection is looked at so often at least,
+/// The longest interval between two checks of a connection,
 const SLOWEST_LOOK: Duration = Duration::from_secs(2);
-/// and at most.
+/// and the shortest.
 const FASTEST_LOOK: Duration = Duration::from_millis(10);
-/// Whoever has said nothing since it was last asked whether it is there is not asked again for so long: there are origins that
-/// close connections on which they are asked often.
+/// An origin that has sent nothing since the last ping is not pinged again within this time: some origins close
+/// connections that are pinged often.
 const BETWEEN_PINGS: Duration = Duration::from_secs(300);
-/// Bytes of the answer.
+/// Bytes of a ping's answer.
 const PONG: u64 = 17;
 
 /// A connection.
 pub(crate) struct Http2Session {
-    /// `None` once nothing more begins on it: the library then closes it after its last stream.
+    /// `None` once no stream may be started: the library then closes it after its last stream.
     sender: RefCell<Option<SendRequest<Bytes>>>,
     pub(super) scheme: Scheme,
     streams: Cell<usize>,
-    /// Of them at a time, as far as we know better than its settings.
+    /// The most of them at a time, where that is known better than by its settings.
     most: Cell<usize>,
-    /// How many were begun, ever.
+    /// The number of streams started so far.
     begun: Cell<u64>,
-    /// Bytes that have come.
+    /// Received bytes.
     received: Rc<Cell<u64>>,
-    /// How many had when it was last not there in time: until another comes, nothing is begun on it.
+    /// The received bytes when it was last silent for too long: until more arrive, no stream is started.
     doubted: Cell<Option<u64>>,
     doubts: Notify,
     keeps: bool,
@@ -63,7 +64,7 @@ pub(crate) struct Http2Session {
 }
 
 impl Http2Session {
-    /// Begins to speak HTTP/2, and lets a task do so from then on. Runs inside a `LocalSet`.
+    /// Starts HTTP/2, and a task that drives it. Runs inside a `LocalSet`.
     pub(crate) async fn begin(
         stream: OriginSocket,
         limits: &OriginLimits,
@@ -110,7 +111,8 @@ impl Http2Session {
             counters: counters.clone(),
         });
         tokio::task::spawn_local(drive(Rc::downgrade(&session), connection, *limits, greeted.clone()));
-        // Its settings come first, and say how many streams it takes; who does not speak HTTP/2 is known before anything is asked.
+        // The origin's settings arrive first, with its number of streams; a server without HTTP/2 is detected before a
+        // request is sent.
         match timeout(limits.handshake, greeted.notified()).await {
             Err(_) => Err(OriginError::ConnectTimeout),
             Ok(()) if session.is_over() => Err(OriginError::Connect("it does not support HTTP/2".to_owned())),
@@ -121,7 +123,7 @@ impl Http2Session {
         }
     }
 
-    /// A stream, if it takes one more now.
+    /// A stream, if it accepts one more now.
     pub(crate) fn stream(self: &Rc<Self>) -> Option<H2Stream> {
         if !self.has_room() {
             return None;
@@ -136,7 +138,7 @@ impl Http2Session {
         Some(H2Stream::new(Seat(self.clone()), sender, history))
     }
 
-    /// Whether nothing will be begun on it any more.
+    /// Whether no stream will be started any more.
     pub(crate) fn is_over(&self) -> bool {
         self.sender().is_none()
     }
@@ -146,7 +148,7 @@ impl Http2Session {
         self.streams.get() < self.most.get().min(allowed) && self.doubted.get() != Some(self.received.get())
     }
 
-    /// A way to begin a stream; `None` after GOAWAY, and when it is closed.
+    /// The handle for starting a stream; `None` after GOAWAY, and when it is closed.
     fn sender(&self) -> Option<SendRequest<Bytes>> {
         let mut sender = self.sender.borrow().clone()?;
         match sender.poll_ready(&mut Context::from_waker(Waker::noop())) {
@@ -158,18 +160,18 @@ impl Http2Session {
         }
     }
 
-    /// Begins nothing more on it.
+    /// Prevents new streams.
     pub(crate) fn retire(&self) {
         self.sender.borrow_mut().take();
     }
 
-    /// It was silent for too long: the next requests go elsewhere until it says something, and it is asked to.
+    /// It was silent for too long: new requests use other connections until it sends something; a ping asks for that.
     pub(super) fn doubt(&self) {
         self.doubted.set(Some(self.received.get()));
         self.doubts.notify_one();
     }
 
-    /// A stream was refused: it has as many as it wants.
+    /// A stream was refused: the origin accepts no more at a time.
     pub(super) fn was_refused(&self) {
         self.counters.origin_http2_refused.add(1);
         self.most.set(self.streams.get().saturating_sub(1).max(1));
@@ -185,7 +187,7 @@ impl Drop for Seat {
     }
 }
 
-/// Lets the connection do its work until it ends; looks from time to time whether it is used, and whether anybody is there.
+/// Drives the connection until it ends; checks at intervals whether it is used and whether the origin is alive.
 async fn drive(
     session: Weak<Http2Session>,
     mut connection: Connection<CountedSocket, Bytes>,
@@ -199,7 +201,7 @@ async fn drive(
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let Some(doubts) = session.upgrade() else {
-            // Its streams are over, and nothing more can begin: it says goodbye.
+            // Its streams are over, and no new one can start: it closes the connection properly.
             let _ = timeout(limits.handshake, &mut connection).await;
             return;
         };
@@ -215,14 +217,14 @@ async fn drive(
     }
 }
 
-/// What is known of a connection from one look to the next.
+/// The state between two checks of a connection.
 struct SessionWatch {
     pings: Option<PingPong>,
-    /// When it was last asked whether it is there, if it has said nothing else since.
+    /// The time of the last ping, if nothing else has arrived since.
     asked: Option<StreamRequest>,
-    /// Bytes that had come at the last look.
+    /// Received bytes at the last check.
     received: u64,
-    /// Looks since it was last used.
+    /// Checks since it was last used.
     unused: u32,
     period: Duration,
     limits: OriginLimits,
@@ -231,7 +233,7 @@ struct SessionWatch {
 #[derive(Clone, Copy)]
 struct StreamRequest {
     at: Instant,
-    /// Bytes that had come by then.
+    /// Received bytes by then.
     received: u64,
 }
 
@@ -255,10 +257,10 @@ impl SessionWatch {
         if before == self.received { self.ask(session) } else { SessionProgress::Alive }
     }
 
-    /// It is silent though something is waited for: asks whether it is there, or sees for how long it has not said so.
+    /// It is silent while a response is awaited: sends a ping, or checks how long the answer has been missing.
     fn ask(&mut self, session: &Http2Session) -> SessionProgress {
         let Some(pings) = &mut self.pings else { return SessionProgress::Alive };
-        // One that came back makes room for the next.
+        // A returned ping makes room for the next.
         let _ = pings.poll_pong(&mut Context::from_waker(Waker::noop()));
         let received = session.received.get();
         if let Some(asked) = self.asked {
@@ -283,11 +285,11 @@ impl SessionWatch {
     }
 }
 
-/// The stream beneath, whose bytes are counted.
+/// The underlying stream, whose bytes are counted.
 struct CountedSocket {
     stream: OriginSocket,
     received: Rc<Cell<u64>>,
-    /// Rung when the first have come.
+    /// Notified when the first have arrived.
     greeted: Rc<Notify>,
     counters: Arc<Counters>,
     _held: HeldDescriptor,

@@ -1,29 +1,29 @@
-//! The connections with HTTP/2 of one worker to one origin: as few as have room for what is asked. Opening one is not here.
+//! The HTTP/2 connections of one worker to one origin: as few as have room for its requests. Other modules open them.
 
 use super::{H2Stream, Http2Session};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use tokio::sync::Notify;
 
-/// Those that are open.
+/// The open ones.
 #[derive(Default)]
 pub(crate) struct Sessions {
     all: RefCell<Vec<Rc<Http2Session>>>,
-    /// The origin chose HTTP/2 when it was last asked.
+    /// The origin chose HTTP/2 in the last handshake.
     chosen: Cell<bool>,
     opening: Cell<bool>,
     opened: Notify,
 }
 
 impl Sessions {
-    /// A stream of one that has room: the first of them, so that those behind are unused once there is less to do.
+    /// A stream of the first one that has room, so that later ones become unused when there are fewer requests.
     pub(crate) fn stream(&self) -> Option<H2Stream> {
         let mut all = self.all.borrow_mut();
         all.retain(|it| !it.is_over());
         all.iter().find_map(Http2Session::stream)
     }
 
-    /// One was opened: a stream of it, and it is there for others.
+    /// Adds a new connection and returns a stream of it.
     pub(crate) fn add(&self, session: Rc<Http2Session>) -> Option<H2Stream> {
         self.chosen.set(true);
         let stream = session.stream();
@@ -36,18 +36,18 @@ impl Sessions {
         self.chosen.set(false);
     }
 
-    /// Whether the origin chose HTTP/2 when it was last asked.
+    /// Whether the origin chose HTTP/2 in the last handshake.
     pub(crate) fn is_chosen(&self) -> bool {
         self.chosen.get()
     }
 
-    /// The right to open one, where nobody else is about to: what one opens has room for many.
+    /// The right to open one, unless another request is doing so: a new connection has room for many.
     pub(crate) fn opening(&self) -> Option<OpeningOne<'_>> {
-        // Made only where it is had: to drop one gives the right back.
+        // Created only if granted: dropping one gives the right back.
         (!self.opening.replace(true)).then(|| OpeningOne(self))
     }
 
-    /// Waits until somebody has opened one, or could not.
+    /// Waits until one was opened, or could not be.
     pub(crate) async fn opened(&self) {
         self.opened.notified().await;
     }

@@ -10,13 +10,13 @@ use std::rc::{Rc, Weak};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// For so long an origin that sent more than its responses is trusted with no connection twice.
+/// For how long no connection is reused after an origin sent more than its responses.
 const WARY: Duration = Duration::from_secs(60);
-/// The sweep looks at unused connections so often within `Limits::idle`...
+/// The number of sweeps over unused connections within `Limits::idle`...
 const SWEEPS: u32 = 8;
-/// ...but not less often than this, so that those that the origin closed give back their descriptors,
+/// ...but at least in this interval, so that connections closed by the origin free their descriptors,
 const SLOWEST_SWEEP: Duration = Duration::from_secs(1);
-/// and not more often than this.
+/// and at most in this one.
 const FASTEST_SWEEP: Duration = Duration::from_millis(10);
 
 struct Unused {
@@ -25,13 +25,13 @@ struct Unused {
     trust: ReuseDelay,
 }
 
-/// How soon an unused connection may be used again.
+/// When an unused connection may be reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReuseDelay {
     /// At once.
     Now,
-    /// Once a sweep has found it quiet. So it is after a response to HEAD: there are origins that send the
-    /// body all the same, a moment later, and it would be read as the response to whatever is sent next.
+    /// After a sweep has found it quiet. So it is after a response to HEAD: some origins send the body nevertheless, a
+    /// moment later, and it would be read as the response to the next request.
     AfterSweep,
 }
 
@@ -45,19 +45,19 @@ enum Sweeper {
 /// The unused connections of one worker to one origin.
 #[derive(Default)]
 pub(super) struct IdleConnections {
-    /// The last used at the back, where the next request takes it: those at the front grow old and go.
+    /// The last used at the back, where the next request takes it: those at the front grow old and are closed.
     list: RefCell<VecDeque<Unused>>,
-    /// Counts sweeps: the clock of the unused connections.
+    /// The number of sweeps: the clock of the unused connections.
     sweep: Cell<u64>,
     sweeper: Cell<Sweeper>,
-    /// Until when the origin is taken for one that sends more than its responses: see [`OriginPool::note_surplus`].
+    /// Until when the origin counts as one that sends more than its responses: see [`OriginPool::note_surplus`].
     surplus_until: Cell<Option<Instant>>,
-    /// The same of its responses to HEAD alone.
+    /// The same for its responses to HEAD only.
     head_surplus_until: Cell<Option<Instant>>,
 }
 
 impl OriginPool {
-    /// The last used of the unused connections that is still good.
+    /// The last used of the unused connections that is still usable.
     pub(crate) fn reuse(&self) -> Option<OriginConnection> {
         let mut idle = self.idle.list.borrow_mut();
         let sweep = self.idle.sweep.get();
@@ -80,7 +80,7 @@ impl OriginPool {
         None
     }
 
-    /// Takes a connection back whose exchange ended well.
+    /// Takes back a connection whose exchange ended well.
     pub(crate) fn keep(self: &Rc<Self>, mut connection: OriginConnection, trust: ReuseDelay) {
         if self.persistence() == Persistence::Close || self.sends_surplus(trust) {
             return;
@@ -100,7 +100,7 @@ impl OriginPool {
         (self.limits.idle / SWEEPS).clamp(FASTEST_SWEEP, SLOWEST_SWEEP)
     }
 
-    /// Closes what is spoiled or would be too old by the next sweep.
+    /// Closes connections that are spoiled or would be too old by the next sweep.
     fn sweep_once(&self) {
         self.idle.sweep.set(self.idle.sweep.get() + 1);
         let now = self.idle.sweep.get();
@@ -120,10 +120,10 @@ impl OriginPool {
         seen == IdleState::Quiet
     }
 
-    /// Bytes came that belong to no request (RFC 9112 section 9.2). Such bytes can arrive at any time, also right after
-    /// the next request was sent, and would be read as its response: for a while no connection to this origin is used twice.
-    /// Where it was the body of a response to HEAD, none after HEAD: a client that asks so of an origin which sends it
-    /// would else make everybody's requests slower, for as long as it likes.
+    /// Bytes arrived that belong to no request (RFC 9112 section 9.2). Such bytes can arrive at any time, also right
+    /// after the next request was sent, and would be read as its response. For a while no connection to this origin is
+    /// reused. For the body of a response to HEAD, that holds only after HEAD: otherwise a client could slow down all
+    /// requests by asking so.
     pub(crate) fn note_surplus(&self, trust: ReuseDelay) {
         self.suspicion(trust).set(Some(now() + WARY));
         self.counters.origin_surplus.add(1);
@@ -141,7 +141,7 @@ impl OriginPool {
         is_on(&self.idle.surplus_until) || is_on(self.suspicion(trust))
     }
 
-    /// How many unused connections there are.
+    /// The number of unused connections.
     #[must_use]
     pub fn idle_connections(&self) -> usize {
         self.idle.list.borrow().len()

@@ -1,4 +1,4 @@
-//! A connection for an exchange: an unused one, a stream of one that others use, or one that is opened for it.
+//! A connection for an exchange: an unused one, a stream of a shared one, or a new one.
 
 use super::{OriginPool, OriginSecurity};
 use crate::codec::Codec;
@@ -14,20 +14,20 @@ use std::cell::Cell;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout_at};
 
-/// How long a request waits before it looks again whether somebody has let go of a descriptor,
+/// How long a request waits before it checks again for a free descriptor,
 const FOR_A_DESCRIPTOR: Duration = Duration::from_millis(20);
-/// and how long in all: it is no worse off than those who wait to be let in.
+/// and how long in total: as long as clients wait to be accepted.
 const FOR_DESCRIPTORS: Duration = Duration::from_secs(30);
 
-/// A connection that was opened, and whether others may share it.
+/// A connection that was opened, and whether it can be shared.
 enum OpenedSocket {
     Exclusive(OriginSocket),
     Multiplexed(OriginSocket),
 }
 
 impl OriginPool {
-    /// An unused connection or a stream of one that has room, or a new one. Where this process has no descriptor left, whichever
-    /// comes first.
+    /// An unused connection, a stream of one with room, or a new one. Where this process has no descriptor left, the
+    /// first of these that becomes available.
     pub(crate) async fn channel(
         &self,
         needs: ChannelNeeds,
@@ -49,7 +49,7 @@ impl OriginPool {
         }
     }
 
-    /// The same, after a connection was not there any more: one that was unused as long may not be there either.
+    /// The same after a connection had ended: one that was unused as long may have ended, too.
     pub(crate) async fn fresh_channel(&self, needs: ChannelNeeds) -> Result<Codec, OriginError> {
         let deadline = Cell::new(None);
         match self.opens_for_many(needs) {
@@ -58,7 +58,7 @@ impl OriginPool {
         }
     }
 
-    /// Whether a connection that is opened now has room for others, as far as that is known.
+    /// Whether a new connection has room for several requests, as far as known.
     fn opens_for_many(&self, needs: ChannelNeeds) -> bool {
         let speaks_it = self.protocol == Protocol::Http2 || self.sessions.is_chosen();
         self.protocol.multiplexes(needs) && speaks_it && self.persistence() == Persistence::Keep
@@ -74,7 +74,7 @@ impl OriginPool {
         self.reuse().map(|it| self.protocol.exclusive(it))
     }
 
-    /// A new connection; or, where there is no descriptor for it, what `other` has first.
+    /// A new connection; without a descriptor for it, the first result of `other`.
     async fn open(
         &self,
         needs: ChannelNeeds,

@@ -1,4 +1,4 @@
-//! The right to one exchange with an origin: who has it, and when it is given back.
+//! The permit for one exchange with an origin: its owner, and when it is given back.
 
 use super::OriginPool;
 use crate::codec::Codec;
@@ -11,19 +11,20 @@ use std::cell::Cell;
 use std::rc::Rc;
 use tokio::time::Instant;
 
-/// Who says how long a request takes that an origin has to do with.
+/// The side that determines how long a request takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Paced {
-    /// The origin: all of the request is here.
+    /// The origin: the whole request is here.
     ByOrigin,
-    /// The client, of whose request some is to come yet. An eighth of an origin's places, one at least, are not for such.
+    /// The client, which has yet to send a part of its request. An eighth of an origin's permits, at least one, are not
+    /// for such requests.
     ByClient,
 }
 
-/// A permit, until when a connection for it is to be there where that is known, and whether it was waited for.
+/// A permit, the deadline for its connection where known, and whether it was waited for.
 pub(crate) type Reservation = (Permit, Cell<Option<Instant>>, PermitWait);
 
-/// A request that an origin has to do with, from when it waits for a place.
+/// A request that counts as load of an origin, from when it waits for a permit.
 pub(crate) struct OriginLoad {
     pub(super) origin: Rc<OriginPool>,
     sent: Cell<SentIn>,
@@ -50,14 +51,14 @@ impl Drop for OriginLoad {
     }
 }
 
-/// The right to one exchange, and to one open connection for it.
+/// The permit for one exchange, and for one open connection.
 pub(crate) struct Permit {
     load: OriginLoad,
-    /// Where a client says how long it takes.
+    /// Where the client determines how long it takes.
     _upload: Option<UploadPermit>,
 }
 
-/// The right to a request of which some is to come yet.
+/// The right to a request of which a part has yet to arrive.
 pub(super) struct UploadPermit(pub(super) Rc<OriginPool>);
 
 impl Drop for UploadPermit {
@@ -66,7 +67,8 @@ impl Drop for UploadPermit {
     }
 }
 
-/// How many of so many places are kept for requests that are here as a whole: however many clients send nothing, who only asks has one.
+/// How many of `places` permits are reserved for complete requests: however many clients send nothing, a plain request
+/// gets one.
 pub(super) fn whole(places: usize) -> usize {
     (places / 8).max(1).min(places)
 }
@@ -82,7 +84,7 @@ impl Permit {
         Self { load, _upload: upload }
     }
 
-    /// The origin it belongs to.
+    /// Its origin.
     pub(crate) fn origin(&self) -> &Rc<OriginPool> {
         &self.load.origin
     }
@@ -103,7 +105,7 @@ impl Permit {
         self.load.end_trying();
     }
 
-    /// It did not. What a request may provoke by itself, an answer that is no HTTP, is nobody's reason to leave it alone.
+    /// It failed. An answer that is not HTTP, which a request may provoke, does not count towards an ejection.
     pub(crate) fn failed(&self, error: &OriginError) {
         let counts = match error {
             OriginError::Connect(_) | OriginError::ConnectTimeout | OriginError::Tls(_) => true,

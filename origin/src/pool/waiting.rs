@@ -1,4 +1,4 @@
-//! Requests that wait for a permit of an origin. Who of them has the next is said in `wait_queue`.
+//! Requests that wait for an origin's permit. `wait_queue` decides which gets the next.
 
 use super::OriginPool;
 use super::permit::{OriginLoad, Paced, Permit, Reservation, UploadPermit};
@@ -30,7 +30,7 @@ impl OriginPool {
         Ok((Permit::new(load, upload), deadline, wait))
     }
 
-    /// Stands in one of the lines.
+    /// Waits in one of the queues.
     async fn stand(
         &self,
         line: &WaitQueue,
@@ -41,7 +41,7 @@ impl OriginPool {
         taken.ok_or_else(|| self.is_busy()).inspect_err(|it| self.tell(it))
     }
 
-    /// Until when a request waits for a place: unless that is said, it has one time for the wait and the connect.
+    /// The deadline of a request's wait for a permit: without one it gets one time limit for the wait and the connect.
     fn wait_until(&self, deadline: &Cell<Option<Instant>>) -> Instant {
         match self.limits.queue_wait {
             Some(time) => after(now(), time),

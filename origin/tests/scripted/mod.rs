@@ -1,4 +1,4 @@
-//! An origin that does, byte for byte, what a test says: one thread a connection, blocking sockets, port 0.
+//! An origin that follows a test's script byte for byte: one thread per connection, blocking sockets, port 0.
 
 #![allow(dead_code, reason = "every test file uses its own part of it")]
 

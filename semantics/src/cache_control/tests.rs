@@ -1,4 +1,4 @@
-//! Tables for `Cache-Control`: what each spelling means.
+//! Tables for `Cache-Control`: the meaning of each spelling.
 
 use super::*;
 use proptest::prelude::*;

@@ -1,4 +1,4 @@
-//! What conditions mean, and what is said of those that are wrong.
+//! The meaning of conditions, and the errors about invalid ones.
 
 use super::*;
 use proptest::prelude::*;

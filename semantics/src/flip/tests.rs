@@ -1,4 +1,4 @@
-//! Tables for proposals: what is proposed, and that it holds.
+//! Tables for proposals: their text, and a check that they hold.
 
 use super::*;
 use crate::testing::{NOW, at, head};

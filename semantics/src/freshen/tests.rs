@@ -1,4 +1,4 @@
-//! Tables for 304 and HEAD: which stored response is meant, and what becomes of its head.
+//! Tables for 304 and HEAD: the stored response that is meant, and its new head.
 
 use super::*;
 use crate::stored::stored_fields;

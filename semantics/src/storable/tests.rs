@@ -1,4 +1,4 @@
-//! Tables for storing, rule by rule, and the law: what is stored is what RFC 9111 §3 lets be stored, by
+//! Tables for storing, rule by rule, and the law: larder stores only responses that RFC 9111 §3 allows to be stored, by
 //! an oracle that was written from its text alone.
 
 use super::*;

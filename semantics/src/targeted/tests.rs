@@ -1,4 +1,4 @@
-//! Tables for targeted fields: which is in force, and what is a valid one.
+//! Tables for targeted fields: the one in force, and valid values.
 
 use super::*;
 use crate::cache_control::delta_seconds;

@@ -1,8 +1,8 @@
-//! Overlays: pages that the operator put over whatever is there, of the cache, an application or a directory. All
-//! workers share one set of them. What a request gets of one is in `serve`; who may set one, in `admin`.
+//! Overlays: pages of the operator that replace the response of the cache, an application or a directory. All workers
+//! share one set. The response to a request is in `serve`; the permission to set one in `admin`.
 //!
-//! They live in memory until they are taken away or their lifetime ends: a reload of the configuration leaves them, a
-//! restart does not. Nothing evicts them, so they are bounded, and what they take is taken from the RAM budget.
+//! They are in memory until they are removed or expire: a reload of the configuration keeps them, a restart does not.
+//! They are never evicted, so they are bounded, and their memory is charged to the RAM budget.
 
 mod place;
 mod serve;
@@ -26,61 +26,61 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-/// How many overlays there may be.
+/// The most overlays.
 const MOST: usize = 1000;
 
-/// What an overlay takes beside its page and its names: the entry in the table, and what the allocator rounds up.
+/// The memory of an overlay in addition to its page and its names: the table entry, and rounding by the allocator.
 const ENTRY: u64 = 512;
 
-/// What is to be shown in place of something.
+/// The page to show.
 pub struct OverlayPage<'a> {
     /// See [`larder_config::overlay_status_may_be`].
     pub status: u16,
-    /// `Content-Type` as it was given, if it was.
+    /// `Content-Type` as given, if any.
     pub content_type: Option<&'a [u8]>,
     /// The body.
     pub body: &'a [u8],
-    /// Seconds after which it goes by itself.
+    /// Seconds after which it expires.
     pub ttl: Option<u64>,
-    /// Who set it.
+    /// Its author.
     pub by: &'a str,
 }
 
-/// The time by both clocks: lifetimes end by the one that nobody sets.
+/// The time by both clocks: expiry uses the one that is never set.
 #[derive(Clone, Copy, Debug)]
 pub struct OverlayTime {
-    /// For people.
+    /// For display.
     pub wall: WallTime,
-    /// For lifetimes.
+    /// For expiry.
     pub uptime: Monotonic,
 }
 
 impl OverlayTime {
-    /// As the clocks say it.
+    /// Reads the clocks.
     #[must_use]
     pub fn read() -> Self {
         Self { wall: clock::wall(), uptime: clock::monotonic_now() }
     }
 }
 
-/// Why an overlay was not taken.
+/// The reason for rejecting an overlay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OverlayRefusal {
     /// There are `MOST` already.
     TooMany,
-    /// All together would take more than they may.
+    /// All together would exceed the limit.
     OverSize {
-        /// Bytes that it would take.
+        /// Its bytes.
         bytes: u64,
-        /// Bytes that are left for it.
+        /// The remaining bytes.
         left: u64,
     },
-    /// The RAM budget has no room, though everything else may go.
+    /// The RAM budget has no room, even after all evictions.
     NoRoom,
 }
 
 impl OverlayRefusal {
-    /// One sentence for whoever set it.
+    /// One sentence for its author.
     #[must_use]
     pub fn sentence(self) -> String {
         match self {
@@ -98,25 +98,25 @@ impl OverlayRefusal {
     }
 }
 
-/// One overlay. Immutable, but for its count: what is put in its place is another one, and who reads this one finishes.
+/// One overlay. Immutable, except its count: it is replaced by another one, and current readers finish with this one.
 pub struct Overlay {
-    /// Over what.
+    /// Its target.
     place: OverlayTarget,
     /// The page, ready to be sent.
     page: OpenFile,
     set_at: WallTime,
-    /// When it goes by itself: as it is told, and as it is obeyed.
+    /// Its expiry: the reported time, and the one in force.
     expires: Option<(WallTime, Monotonic)>,
     by: String,
     hits: AtomicU64,
-    /// Bytes that it takes, all told.
+    /// All its bytes.
     cost: u64,
 }
 
-/// An overlay as a person is told of it.
+/// The report about an overlay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OverlayReport {
-    /// Over what: [`OverlayTarget`]'s spelling.
+    /// Its target: in the notation of [`OverlayTarget`].
     pub uri: String,
     /// Its status.
     pub status: u16,
@@ -126,23 +126,23 @@ pub struct OverlayReport {
     pub content_type: String,
     /// Its `ETag`.
     pub etag: String,
-    /// When it was set.
+    /// The time of setting.
     pub set_at: WallTime,
-    /// When it goes by itself.
+    /// The time of its expiry.
     pub expires: Option<WallTime>,
-    /// Requests that it answered.
+    /// The number of requests that it answered.
     pub hits: u64,
-    /// Who set it.
+    /// Its author.
     pub by: String,
 }
 
 impl Overlay {
-    /// Reads the clock only where it has a lifetime.
+    /// Reads the clock only if it has an expiry.
     fn is_over(&self, now: impl Fn() -> Monotonic) -> bool {
         self.expires.is_some_and(|it| it.1 <= now())
     }
 
-    /// What is told of it.
+    /// The report about it.
     #[must_use]
     pub fn told(&self) -> OverlayReport {
         let field =
@@ -163,11 +163,11 @@ impl Overlay {
 
 /// The overlays of this process.
 pub struct Overlays {
-    /// How many there are, for requests to pass by where there is none.
+    /// Their number: requests skip the lookup if it is zero.
     count: AtomicUsize,
-    /// By target; of one target few at most, each for another host.
+    /// By target; each target has a few at most, for different hosts.
     all: RwLock<HashMap<Box<str>, Vec<Arc<Overlay>>>>,
-    /// Held by whoever changes them, and never by a request.
+    /// Held by writers only, never by a request.
     books: Mutex<OverlayBooks>,
     store: Arc<Store>,
     counters: Arc<Counters>,
@@ -175,29 +175,29 @@ pub struct Overlays {
 
 #[derive(Default)]
 struct OverlayBooks {
-    /// Bytes that all take.
+    /// Bytes of all.
     bytes: u64,
-    /// What of that the store was told of; the arena tells it of the rest.
+    /// The part of these that was charged to the store; the arena charges the rest itself.
     entered: u64,
 }
 
 impl Overlays {
-    /// None yet. They take their room from `store`'s budget, and their gauges are in `counters`.
+    /// An empty set. They take their room from `store`'s budget, and their gauges are in `counters`.
     #[must_use]
     pub fn new(store: Arc<Store>, counters: Arc<Counters>) -> Arc<Self> {
         let (count, all, books) = (AtomicUsize::new(0), RwLock::default(), Mutex::default());
         Arc::new(Self { count, all, books, store, counters })
     }
 
-    /// Whether there is any. Whoever was told of an overlay asks later than it was counted: its answer is sent after
-    /// that, and the kernel's locks put the two in order.
+    /// Whether there is any. A request after the response to a `PUT` sees it: the response is sent after the count was
+    /// increased, and the kernel's locks order the two.
     #[inline]
     #[must_use]
     pub fn any(&self) -> bool {
         self.count.load(Relaxed) > 0
     }
 
-    /// The overlay for `authority` and `target`, both as a head has them; that of the host before that of every host.
+    /// The overlay for `authority` and `target`, both as in a head; that of the host precedes that of all hosts.
     #[must_use]
     pub fn find(&self, authority: &str, target: &str, now: impl Fn() -> Monotonic) -> Option<Arc<Overlay>> {
         let all = self.all.read();
@@ -207,11 +207,10 @@ impl Overlays {
         of_host.or_else(|| here.iter().find(fits)).cloned()
     }
 
-    /// Puts a page over `place`; it is there for whoever asks after this returns. All overlays together may take
-    /// `most` bytes.
+    /// Sets a page for `place`; every request after the return sees it. All overlays together may take `most` bytes.
     ///
     /// # Errors
-    /// See [`OverlayRefusal`]; the one that was there stays.
+    /// See [`OverlayRefusal`]; an existing one stays.
     pub fn put(
         &self,
         place: OverlayTarget,
@@ -264,13 +263,13 @@ impl Overlays {
         }
         self.settle(books, &all);
         drop(all);
-        // The last of what was there may be freed here: not while a reader waits for the lock.
+        // The last reference to the old one may be dropped here: not while a reader waits for the lock.
         drop(old);
         self.enter(books);
         Ok(told)
     }
 
-    /// Takes the overlay of `place` away: what was there before is there again.
+    /// Removes the overlay of `place`: the original response is served again.
     pub fn remove(&self, place: &OverlayTarget, now: Monotonic) -> Option<OverlayReport> {
         let mut books = self.books.lock();
         self.sweep_within(&mut books, now);
@@ -279,14 +278,14 @@ impl Overlays {
         Some(found.told())
     }
 
-    /// Forgets those whose lifetime has ended. Nobody is shown them anyway; this gives back what they take.
+    /// Removes expired ones. They are not served anyway; this frees their memory.
     pub fn sweep(&self, now: Monotonic) {
         if self.any() {
             self.sweep_within(&mut self.books.lock(), now);
         }
     }
 
-    /// All of them, those that were set last first; and the bytes that they take.
+    /// All of them, the latest first; and their bytes.
     #[must_use]
     pub fn list(&self, now: Monotonic) -> (Vec<OverlayReport>, u64) {
         self.sweep(now);
@@ -319,13 +318,13 @@ impl Overlays {
         self.enter(books);
     }
 
-    /// Bytes that they take beside the arena.
+    /// Their bytes outside the arena.
     #[must_use]
     pub fn on_heap(&self) -> u64 {
         self.books.lock().entered
     }
 
-    /// Counts what there is now.
+    /// Updates the counts.
     fn settle(&self, books: &mut OverlayBooks, all: &HashMap<Box<str>, Vec<Arc<Overlay>>>) {
         let overlays = || all.values().flatten();
         books.bytes = overlays().map(|it| it.cost).sum();
@@ -334,7 +333,8 @@ impl Overlays {
         self.counters.overlay_bytes.set_shared(books.bytes);
     }
 
-    /// Tells the store what they take beside the arena. What was replaced has left by then, unless it is being sent.
+    /// Charges their bytes outside the arena to the store. A replaced one has been freed by then, unless it is being
+    /// sent.
     fn enter(&self, books: &mut OverlayBooks) {
         let all = self.all.read();
         let on_heap = |it: &Arc<Overlay>| match &it.page.body {
@@ -347,7 +347,7 @@ impl Overlays {
     }
 }
 
-/// Everything that a hit sends. Clients ask every time (`no-cache`), so that they see at once when it goes.
+/// The data for a hit. Clients validate each time (`no-cache`), so that they see its removal at once.
 fn ready(
     place: &OverlayTarget,
     page: &OverlayPage<'_>,
@@ -388,8 +388,8 @@ fn ready(
     OpenFile::held(&line, fields, meta, body)
 }
 
-/// As it was given; else by the extension of the path; else by a look at the body. What a form of a web page or `curl`
-/// says by itself is as good as nothing.
+/// The given type; otherwise by the extension of the path; otherwise by the first bytes of the body. The default types of
+/// web forms and `curl` are ignored.
 fn content_type(place: &OverlayTarget, page: &OverlayPage<'_>) -> Vec<u8> {
     let is_form =
         |it: &[u8]| it.len() >= FORM.len() && it[..FORM.len()].eq_ignore_ascii_case(FORM.as_bytes());
@@ -430,10 +430,10 @@ fn begins_with_a_tag(start: &[u8]) -> bool {
     after.is_none_or(|it| it.is_ascii_whitespace() || matches!(it, b'>' | b'/'))
 }
 
-/// What `curl --data` says where nobody says anything.
+/// The default type of `curl --data`.
 const FORM: &str = "application/x-www-form-urlencoded";
 
-/// What a name says that says nothing.
+/// The type of an unknown extension.
 const UNKNOWN: &str = "application/octet-stream";
 
 #[cfg(test)]

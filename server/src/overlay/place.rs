@@ -1,12 +1,12 @@
-//! What an overlay lies over: one target, on every host or on one. How a person writes it, and how a request matches.
+//! The target of an overlay: one target, on every host or on one. Its notation, and the matching of requests.
 
 use larder_config::page_url::{self, BareWord};
 use std::fmt;
 
-/// Bytes of a URI at most: no head has a longer target, with the limits as they are.
+/// The most bytes of a URI: no head has a longer target, with the current limits.
 const LONGEST: usize = 8 << 10;
 
-/// A target with the host that it is of.
+/// A target with its host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OverlayTarget {
     /// In lower case and without `:80`, as in keys; `None` for every host.
@@ -16,10 +16,10 @@ pub struct OverlayTarget {
 }
 
 impl OverlayTarget {
-    /// Reads a URI as [`page_url::overlay`] does.
+    /// Parses a URI as [`page_url::overlay`] does.
     ///
     /// # Errors
-    /// One sentence: what is wrong with it.
+    /// One sentence with the error.
     pub fn read(uri: &str, bare: BareWord) -> Result<Self, String> {
         if uri.len() > LONGEST {
             return Err(format!("The URI exceeds {LONGEST} bytes, the maximum of a request target."));
@@ -28,7 +28,7 @@ impl OverlayTarget {
         Ok(Self { host, target })
     }
 
-    /// Whether it is of a request with this authority.
+    /// Whether it applies to a request with this authority.
     pub fn is_of(&self, authority: &str) -> bool {
         let authority = authority.strip_suffix(":80").unwrap_or(authority);
         self.host.as_ref().is_none_or(|it| it.eq_ignore_ascii_case(authority))
@@ -38,7 +38,7 @@ impl OverlayTarget {
 impl fmt::Display for OverlayTarget {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.host {
-            // It lies over both schemes.
+            // It applies to both schemes.
             Some(host) => write!(out, "*://{host}{}", self.target),
             None => out.write_str(&self.target),
         }
@@ -76,7 +76,7 @@ mod tests {
         check("[::1]:80/a", "*://[::1]/a");
     }
 
-    /// As the older plugin has it: what stands behind `/cache/add/` is a path.
+    /// As in the older plugin: the text after `/cache/add/` is a path.
     #[test]
     fn a_word_is_a_path_only_behind_one() {
         for (uri, expect) in [

@@ -1,4 +1,4 @@
-//! What a request gets of an overlay: the whole page at the fast speed, anything else as of a file.
+//! The response of an overlay to a request: the whole page at the fast speed, any other response as for a file.
 
 use super::{Overlay, Overlays};
 use larder_counters::Counters;
@@ -12,13 +12,13 @@ use larder_wire::message::{Request, RequestHead};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Whether a request of this method is answered by what lies over its target: other methods mean what is beneath.
+/// Whether an overlay answers requests of this method: those with other methods go to the original resource.
 fn is_read(method: &str) -> bool {
     matches!(method, "GET" | "HEAD")
 }
 
 impl Overlays {
-    /// The overlay that answers a request, if one does.
+    /// The overlay that answers a request, if any.
     #[inline]
     #[must_use]
     pub fn over(&self, method: &str, authority: &str, target: &str) -> Option<Arc<Overlay>> {
@@ -30,13 +30,13 @@ impl Overlays {
 }
 
 impl Overlay {
-    /// Whether its page is of a success.
+    /// Whether the status of its page is a success.
     #[must_use]
     pub fn is_success(&self) -> bool {
         self.page.meta.status == 200
     }
 
-    /// Answers a request that wants the whole page; `None`, and nothing is written, for any other.
+    /// Answers a request for the whole page; `None`, without output, for any other.
     pub fn answer_now(
         &self,
         head: &RequestHead<'_>,

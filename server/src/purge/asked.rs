@@ -1,4 +1,4 @@
-//! What a purge is about, as people and programs spell it: URLs in the forms that they type, tags, conditions.
+//! Purge requests in the notation of operators and programs: URLs in several forms, tags, conditions.
 
 use crate::input_error::InputError;
 use crate::router::{RouteTarget, Router};
@@ -9,34 +9,34 @@ use larder_semantics::scheme::Scheme;
 use larder_store::purges::{PurgeScope, Strength};
 use serde_json::Value;
 
-/// A purge that was understood.
+/// A parsed purge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PurgeRequest {
-    /// What.
+    /// Its target.
     pub scope: PurgeScope,
-    /// How hard.
+    /// Its strength.
     pub strength: Strength,
 }
 
-/// Bytes of a tag at most.
+/// The most bytes of a tag.
 const LONGEST_TAG: usize = 1024;
 
-/// Names that say what is purged.
+/// The names of the kinds of targets.
 const SCOPES: [&str; 5] = ["url", "prefix", "tag", "where", "all"];
-/// Names that say how hard.
+/// The names of the strengths.
 const STRENGTHS: [(&str, Strength); 3] =
     [("soft", Strength::Soft), ("validate", Strength::Validate), ("hard", Strength::Hard)];
 
-/// Reads the body of `POST /cache/purge`, which has the names and types of its schema.
+/// Parses the body of `POST /cache/purge`, which matches its schema.
 ///
 /// # Errors
-/// What is wrong, where, and what would be right.
+/// The error, its place, and a valid form.
 pub fn read(body: &Value, router: &Router) -> Result<(PurgeRequest, bool), InputError> {
     Ok((PurgeRequest { scope: scope(body, router)?, strength: strength(body)? }, body["wait"] == true))
 }
 
 fn scope(body: &Value, router: &Router) -> Result<PurgeScope, InputError> {
-    // `"all": false` is as good as nothing.
+    // `"all": false` counts as absent.
     let is_named = |it: &&str| body.get(*it).is_some_and(|it| *it != false);
     let named: Vec<&str> = SCOPES.into_iter().filter(|it| is_named(it)).collect();
     let [name] = named[..] else {
@@ -79,10 +79,10 @@ fn strength(body: &Value) -> Result<Strength, InputError> {
     }
 }
 
-/// A tag, as it stands in a response's field.
+/// A tag, as in a response's field.
 ///
 /// # Errors
-/// It is empty, too long, or could not stand there.
+/// It is empty, too long, or could not occur there.
 pub fn tag(text: &str) -> Result<Box<str>, String> {
     let text = text.trim();
     match text {
@@ -95,19 +95,19 @@ pub fn tag(text: &str) -> Result<Box<str>, String> {
     }
 }
 
-/// The key that every response to a URL has, with whatever its recipe adds for a request's fields behind it.
+/// The beginning of the key of every response to a URL, which its recipe may extend by a request's fields.
 ///
 /// # Errors
-/// It is no URL of a route that is cached here.
+/// It is not a URL of a cached route.
 pub fn url(text: &str, host: Option<&str>, router: &Router) -> Result<Box<[u8]>, String> {
     let (scheme, authority, target) = page_url::page(text, host)?;
     target_of(scheme, &authority, &target, router)
 }
 
-/// The same for authority and target as a request has them, whatever the target looks like.
+/// The same for authority and target of a request, with any target.
 ///
 /// # Errors
-/// It is no URL of a route that is cached here.
+/// It is not a URL of a cached route.
 pub fn requested(
     scheme: Scheme,
     authority: &str,
@@ -134,10 +134,10 @@ fn target_of(scheme: Scheme, authority: &str, target: &str, router: &Router) -> 
     }
 }
 
-/// What the keys of all URLs begin with that begin so. A host alone is all of its paths, and no other host.
+/// The common beginning of the keys of all URLs with this prefix. A host alone means all of its paths, and no other host.
 ///
 /// # Errors
-/// It names no host that is served here.
+/// Its host is not served here.
 pub fn prefix(text: &str, host: Option<&str>, router: &Router) -> Result<Box<[u8]>, String> {
     let (scheme, authority, target) = page_url::beginning(text, host)?;
     let recipes = router.routes(&authority).iter().filter_map(|it| match &it.target {

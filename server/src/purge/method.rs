@@ -1,4 +1,4 @@
-//! The `PURGE` method, where a route has it: who may, what the request names, and the answer.
+//! The `PURGE` method, on routes that have it: the permission, the parsing of the request, and the response.
 
 use super::asked::{self, PurgeRequest};
 use super::reach;
@@ -13,11 +13,11 @@ use larder_transport::{Client, Synthetic};
 use larder_wire::message::RequestHead;
 use serde_json::{Value, json};
 
-/// Tags that one request may name.
+/// The most tags of one request.
 const MOST_TAGS: usize = 256;
 
-/// The route whose `cache.purge` decides about the request; `None` where it is no `PURGE`, or one of which its route
-/// says nothing: an unknown method then, the origin's business.
+/// The route whose `cache.purge` decides about the request; `None` for other methods, or on a route without the setting:
+/// then it is an unknown method for the origin.
 #[inline]
 pub fn route<'r>(router: &'r Router, method: &str, authority: &str, target: &str) -> Option<&'r Matched> {
     if method == "PURGE" { ours(router, authority, target) } else { None }
@@ -30,7 +30,7 @@ fn ours<'r>(router: &'r Router, authority: &str, target: &str) -> Option<&'r Mat
     is_ours.then_some(matched)
 }
 
-/// Answers a `PURGE` that [`route`] says is ours.
+/// Answers a `PURGE` for which [`route`] returned a route.
 pub async fn answer(
     purges: &PurgeQueue,
     router: &Router,
@@ -67,8 +67,8 @@ fn problem(status: u16, detail: &str) -> Value {
     json!({ "status": status, "detail": detail })
 }
 
-/// Purges what the request names: its URL, or the tags of its `Surrogate-Key` or `Cache-Tag` as far as
-/// the client may purge.
+/// Purges the target of the request: its URL, or the tags of its `Surrogate-Key` or `Cache-Tag` as far as the client may
+/// purge them.
 async fn purge(
     purges: &PurgeQueue,
     router: &Router,
@@ -101,7 +101,7 @@ async fn purge(
     (200, if done.len() == 1 { done.remove(0) } else { json!({ "purges": done }) })
 }
 
-/// Fields by which clients of other caches name what is to go. To purge the URL in its place would answer 200 and leave the rest.
+/// Purge fields of other caches. Purging the URL instead would answer 200 and keep the other responses.
 const OF_OTHERS: [&str; 14] = [
     "x-magento-tags-pattern",
     "x-cache-tags",
@@ -119,7 +119,7 @@ const OF_OTHERS: [&str; 14] = [
     "cache-groups",
 ];
 
-/// Refuses what asks for another way of purging than by URL or tag.
+/// Rejects a request for a purge by other means than URL or tag.
 fn understood(request: &RequestHead<'_>) -> Result<(), String> {
     let known = |it: &[u8]| ["default", "exact"].iter().any(|own| it.eq_ignore_ascii_case(own.as_bytes()));
     if let Some(other) = field::all(request.fields, "x-purge-method").find(|it| !known(it)) {
@@ -142,7 +142,7 @@ fn understood(request: &RequestHead<'_>) -> Result<(), String> {
     }
 }
 
-/// What a request names.
+/// The target of a request.
 enum NamedByRequest {
     Url(Box<[u8]>),
     Tags(Vec<Box<str>>),

@@ -1,11 +1,11 @@
-//! Purges, whoever asks for one: the admin, the `PURGE` method, the command line. All are done at one desk on the main
-//! thread, on every tier, and answered with a receipt from each. What a purge is about is read in `asked`; which
-//! responses it meets is decided in the store.
+//! Purges, from the admin, the `PURGE` method and the command line. All are done by one worker on the main thread, on
+//! every tier, with a receipt from each. The target of a purge is parsed in `asked`; the matching of responses is in the
+//! store.
 //!
 //! ```text
-//! admin ──┐                                   ┌─▶ store: in force at once, in RAM and for every fill
-//! PURGE ──┴─▶ Desk ── bounded queue ─▶ Clerk ─┼─▶ disk: written down, so that a restart keeps it
-//!                                             └─▶ done, with receipts
+//! admin ──┐                                          ┌─▶ store: in force at once, in RAM and for every fill
+//! PURGE ──┴─▶ PurgeQueue ── bounded ─▶ PurgeWorker ──┼─▶ disk: written to the journal, so that a restart keeps it
+//!                                                    └─▶ done, with receipts
 //! ```
 
 pub mod asked;
@@ -31,74 +31,74 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
-/// Purges that may wait for the desk; one costs microseconds there.
+/// The most purges that wait; one costs microseconds of the worker.
 const WAITING: usize = 1024;
 
-/// How long the disk may take to write a purge down.
+/// The time limit for the disk to write a purge.
 const WRITE_DOWN: Duration = Duration::from_secs(10);
 
-/// How often what was purged is looked for in RAM, so that its memory comes back: a rule itself takes nothing out.
+/// The interval of sweeps for purged responses in RAM, which free their memory: a rule itself removes nothing.
 const SWEEP: Duration = Duration::from_millis(100);
 
-/// The same while there is more to be found.
+/// The same while more remain.
 const SWEEP_MORE: Duration = Duration::from_millis(1);
 
-/// Microseconds of one such look, for which the next purge waits, and requests where there is no processor to spare. So a million
-/// responses take most of a minute and some 6 % of a processor, and the requests meanwhile no longer than without.
+/// Microseconds of one sweep step, for which the next purge waits, and requests if no processor is idle. So a million
+/// responses take most of a minute and some 6 % of a processor, and requests meanwhile take no longer than without.
 const SWEEP_TURN: u64 = 100;
 
-/// The same for each purge that not everything has met, up to [`SWEEP_TURN_MOST`]: before many have been let go unmet, and all that is
-/// older must be validated, the sweep may take some of the processor.
+/// The same for each purge that the sweep has not completed, up to [`SWEEP_TURN_MOST`]: before many rules are dropped
+/// uncompleted, and all older responses must be validated, the sweep may use more of the processor.
 const SWEEP_TURN_EACH: u64 = 100;
 
-/// The longest such look, microseconds.
+/// The longest sweep step, microseconds.
 const SWEEP_TURN_MOST: u64 = 4_000;
 
-/// Steps that it has in any case, each of 16 responses: where others have the processor, time passes without one.
+/// The fewest steps in any case, each of 16 responses: on a busy machine the time may pass without one.
 const SWEEP_STEPS: usize = 1;
 
-/// Keys that are counted at once, at some 100 ns each; more, on a thread.
+/// The number of keys that are counted at once, at some 100 ns each; for more, a thread counts.
 const FEW: u64 = 2_000;
 
-/// Counting ends above so many matches, so that a purge of a million responses is in force at once.
+/// Counting ends above this number of matches, so that a purge of a million responses is in force at once.
 const MOST_COUNTED: u64 = 10_000;
 
-/// Counts of more keys take one in so many microseconds of a processor, and so many microseconds at most in advance.
+/// Counts of more keys use one in this many microseconds of a processor, and at most this many microseconds in advance.
 const COUNTING_SHARE: u64 = 10;
 const COUNTING_AHEAD: u64 = 2_000_000;
 
 /// One purge to be done.
 #[derive(Clone, Debug)]
 pub struct PurgeOrder {
-    /// What, and how hard.
+    /// Its target and strength.
     pub asked: PurgeRequest,
-    /// Who asked, for the log: `admin`, or a client's address.
+    /// Its source, for the log: `admin`, or a client's address.
     pub by: String,
     /// Whether to wait until no node of the fleet can use what is removed.
     pub wait: bool,
-    /// Its number where it is in force in RAM already. A second time would be one validation more.
+    /// Its number if it is in force in RAM already. A second time would cause one more validation.
     pub here: Option<Seq>,
 }
 
-/// A purge that was done.
+/// A completed purge.
 #[derive(Clone, Debug)]
 pub struct Done {
     /// Its number on this node.
     pub seq: Seq,
-    /// What.
+    /// Its target and strength.
     pub asked: PurgeRequest,
-    /// What each tier says.
+    /// The receipt of each tier.
     pub receipts: Vec<TierReceipt>,
 }
 
 impl Done {
-    /// Whether it is certain everywhere.
+    /// Whether it is certain on all tiers.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         !self.receipts.iter().any(|it| matches!(it.state, PurgeState::Uncertain(_)))
     }
 
-    /// As the admin answers it.
+    /// As JSON of the admin.
     #[must_use]
     pub fn json(&self) -> Value {
         let (kind, what) = spell(&self.asked.scope);
@@ -113,7 +113,7 @@ impl Done {
     }
 }
 
-/// A scope as the API names it, and what it is about.
+/// The name of a scope in the API, and its text.
 fn spell(scope: &PurgeScope) -> (&'static str, String) {
     let text = |it: &[u8]| String::from_utf8_lossy(it).into_owned();
     match scope {
@@ -135,7 +135,7 @@ fn strength(it: Strength) -> &'static str {
 
 type Tell = oneshot::Sender<Done>;
 
-/// Where purges are brought, from any thread.
+/// The queue of purges, for any thread.
 #[derive(Clone)]
 pub struct PurgeQueue {
     orders: mpsc::Sender<(PurgeOrder, Tell)>,
@@ -143,7 +143,7 @@ pub struct PurgeQueue {
 }
 
 impl PurgeQueue {
-    /// Has a purge done; ready when it is in force on every tier of this node.
+    /// Submits a purge; ready when it is in force on every tier of this node.
     ///
     /// # Errors
     /// One sentence: too many are waiting, or larder is stopping.
@@ -159,8 +159,8 @@ impl PurgeQueue {
         }
     }
 
-    /// Brings a purge that is done whether anybody waits for it or not: what is returned ends when it is, or at once where
-    /// there is no room for it. That is counted, and the purge is this node's alone.
+    /// Submits a purge that is done even if the caller does not wait: the receiver ends when it is, or at once if the
+    /// queue is full. That is counted, and the purge then applies to this node alone.
     pub fn bring(&self, order: PurgeOrder) -> oneshot::Receiver<Done> {
         let (tell, done) = oneshot::channel();
         if let Err(mpsc::error::TrySendError::Full(_)) = self.orders.try_send((order, tell)) {
@@ -174,7 +174,7 @@ fn stopping() -> String {
     "larder is stopping; purges are rejected.".to_owned()
 }
 
-/// Who does the purges: the main thread's.
+/// The main thread's worker for purges.
 pub struct PurgeWorker {
     orders: mpsc::Receiver<(PurgeOrder, Tell)>,
     store: Arc<Store>,
@@ -184,21 +184,21 @@ pub struct PurgeWorker {
     counters: Arc<Counters>,
 }
 
-/// What is purged.
+/// The tiers to purge.
 #[derive(Clone)]
 struct PurgedTiers {
     store: Arc<Store>,
     disk: Option<Arc<DiskTier>>,
     has_fleet: bool,
-    /// The other nodes, where they are told.
+    /// The other nodes, if purges are shared.
     nodes: Option<Rc<Cluster>>,
     teller: SubsystemLog,
     counters: Arc<Counters>,
-    /// Until when, in microseconds, the counts so far are paid for.
+    /// The time, in microseconds, until which the counts so far use their share.
     counting: Rc<Cell<u64>>,
 }
 
-/// Opens a desk. `counters` may be shared with others.
+/// Opens a queue. `counters` may be shared with others.
 pub fn open(
     store: Arc<Store>,
     lower: &Lower,
@@ -211,7 +211,8 @@ pub fn open(
 }
 
 impl PurgeWorker {
-    /// Does what is brought, and between it sweeps; runs as long as there is a desk. `nodes` are told of every purge.
+    /// Performs submitted purges, and sweeps in between; runs as long as the queue exists. Every purge is sent to
+    /// `nodes`.
     pub async fn work(self, nodes: Option<Rc<Cluster>>, room: ReleaseSignal) {
         let PurgeWorker { mut orders, store, disk, has_fleet, teller, counters } = self;
         let tiers = PurgedTiers { store, disk, has_fleet, nodes, teller, counters, counting: Rc::default() };
@@ -222,7 +223,7 @@ impl PurgeWorker {
             tokio::select! {
                 order = orders.recv() => {
                     let Some((order, tell)) = order else { return };
-                    // A purge may wait for the device; the next does not wait for it.
+                    // A purge may wait for the device; the next one does not wait for it.
                     let tiers = tiers.clone();
                     tokio::task::spawn_local(async move {
                         let _ = tell.send(tiers.purge(order).await); // Whoever asked may have gone.
@@ -255,7 +256,7 @@ impl PurgedTiers {
     async fn purge(&self, order: PurgeOrder) -> Done {
         let PurgeRequest { scope, strength } = order.asked.clone();
         let rule = PurgeRule { scope, strength, positions: Vec::new() };
-        // Before it is in force. Where it is already, it is no operator's.
+        // Before it is in force. If it is already, it is not an operator's.
         let in_ram = match order.here {
             None => self.count(&rule).await,
             Some(_) => MatchedCount::OfNoTier,
@@ -292,8 +293,8 @@ impl PurgedTiers {
         done
     }
 
-    /// How many responses in RAM a purge matches. They are not counted where large counts were asked for that would keep a
-    /// processor busy.
+    /// The number of responses in RAM that a purge matches. They are not counted where the large counts requested so far
+    /// would keep a processor busy.
     async fn count(&self, rule: &PurgeRule) -> MatchedCount {
         if self.store.objects() <= FEW {
             return MatchedCount::up_to(MOST_COUNTED, self.store.count_matched(rule, MOST_COUNTED));
@@ -338,8 +339,8 @@ impl PurgedTiers {
     }
 }
 
-/// How many responses on disk a purge matches, as far as the index in RAM says: it has the hashes of keys, so that a URL (by
-/// either scheme) and everything can be counted. Anything else would need the head of each record.
+/// The number of responses on disk that a purge matches, as far as the index in RAM can tell. It has only the hashes of
+/// keys, so that a URL (by either scheme) and everything can be counted. Other scopes would need the head of each record.
 fn matched_on(disk: &DiskTier, scope: &PurgeScope) -> MatchedCount {
     let PurgeScope::Url(key) = scope else {
         return match scope {

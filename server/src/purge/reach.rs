@@ -1,5 +1,5 @@
-//! What a client may purge by the `PURGE` method where it names tags: what lies under the routes that let it, as a
-//! condition over what is stored. Who may ask the admin is limited by nothing of this.
+//! The responses that a client may purge by tag with the `PURGE` method: those of the routes that permit it, as a
+//! condition over stored responses. The admin is not limited by this.
 
 use crate::router::{LiveSite, Matched, Router};
 use larder_config::kind::{HostPattern, PathPattern};
@@ -9,16 +9,16 @@ use larder_store::purges::PurgeScope;
 use std::cmp::Reverse;
 use std::net::IpAddr;
 
-/// What can be said of one route, of a site or of everything.
+/// The condition for one route, a site or all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Reach {
     All,
     None,
-    /// Where this condition holds.
+    /// Where this condition is true.
     Where(String),
 }
 
-/// The tags of a client at `peer` (`None`: a Unix socket), limited to what it may purge.
+/// The tags of a client at `peer` (`None`: a Unix socket), limited to the responses that it may purge.
 ///
 /// # Errors
 /// The condition would be too long: one sentence.
@@ -45,13 +45,13 @@ pub fn limited(
     tags.into_iter().map(scope).collect()
 }
 
-/// Whether a route lets a client purge.
+/// Whether a route permits a client to purge.
 pub fn lets(matched: &Matched, peer: Option<IpAddr>) -> bool {
     matched.purge.method == PurgeMethod::Allowed
         && peer.is_none_or(|peer| matched.purge.from.iter().any(|it| it.contains(peer)))
 }
 
-/// The routes from which anything is stored, whatever their order.
+/// The routes that store responses, in any order.
 fn stores(sites: &[LiveSite]) -> impl Iterator<Item = &Matched> {
     sites.iter().flat_map(|it| &it.routes).filter(|it| it.methods.allow("GET") && it.proxies())
 }
@@ -62,7 +62,7 @@ fn of_everything(sites: &[LiveSite], peer: Option<IpAddr>) -> Reach {
     }
     let mut hosts: Vec<(&HostPattern, &LiveSite)> =
         sites.iter().flat_map(|site| site.hosts.iter().map(move |it| (it, site))).collect();
-    // As the router chooses; a stable order, so that the first of equals stays the first.
+    // As in the router; a stable sort, so that the first of equals stays the first.
     hosts.sort_by_key(|it| {
         Reverse(match it.0 {
             HostPattern::Exact(_) => usize::MAX,
@@ -74,7 +74,7 @@ fn of_everything(sites: &[LiveSite], peer: Option<IpAddr>) -> Reach {
         .into_iter()
         .rev()
         .fold(Reach::None, |others, (host, site)| either(&of_host(host), of_site(site, peer), others));
-    // Where a site's hosts share what is stored, its name stands in the keys behind a `*`.
+    // If a site's hosts share a cache, keys contain its name after a `*`.
     sites.iter().fold(named, |others, site| match site.routes.iter().find_map(Matched::any_host_of) {
         Some(name) => {
             either(&format!("host == {}", quoted(&format!("*{name}"))), of_site(site, peer), others)
@@ -95,7 +95,7 @@ fn of_site(site: &LiveSite, peer: Option<IpAddr>) -> Reach {
     })
 }
 
-/// `yes` where a test holds, `no` elsewhere.
+/// `yes` where a test is true, otherwise `no`.
 fn either(test: &str, yes: Reach, no: Reach) -> Reach {
     use Reach::{All, None, Where};
     if yes == no || test.is_empty() {
@@ -113,7 +113,7 @@ fn either(test: &str, yes: Reach, no: Reach) -> Reach {
     })
 }
 
-/// The hosts of keys; nothing for all of them.
+/// The condition for hosts of keys; empty for all of them.
 fn of_host(pattern: &HostPattern) -> String {
     match pattern {
         // A name may end with a dot.
@@ -123,7 +123,7 @@ fn of_host(pattern: &HostPattern) -> String {
         HostPattern::Below(rest) => {
             let dot = format!("{rest}.");
             let ends = |it: &str| format!("host ~ {}", quoted(&format!("{}$", literal(it))));
-            // Something stands before it, which is not the mark of a name.
+            // With a prefix, which is not the mark of a name.
             format!(
                 "(({} || {}) && host != {} && host != {} && host !~ \"^\\*\")",
                 ends(rest),
@@ -136,7 +136,8 @@ fn of_host(pattern: &HostPattern) -> String {
     }
 }
 
-/// The paths of keys. What is stored has a path of which every reading is of one route, so its spelling tells which.
+/// The condition for paths of keys. Every interpretation of a stored path belongs to one route, so its literal form
+/// suffices.
 fn of_path(pattern: &PathPattern) -> String {
     match pattern {
         PathPattern::Exact(path) => format!("path == {}", quoted(path)),
@@ -145,12 +146,12 @@ fn of_path(pattern: &PathPattern) -> String {
     }
 }
 
-/// A string of the language of conditions.
+/// A string of the expression language.
 fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
-/// A pattern of this text alone.
+/// A pattern that matches only this text.
 fn literal(text: &str) -> String {
     let mut pattern = String::new();
     for it in text.chars() {

@@ -1,4 +1,4 @@
-//! Who is told of room, how often, and when a thread looks again.
+//! The notifications about room, their number, and when a thread checks again.
 
 use super::*;
 use larder_store::sample::{plain, text};

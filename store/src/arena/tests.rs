@@ -1,4 +1,4 @@
-//! The arena over real sockets: what was sent stays what it was, and what is freed is given back to the kernel.
+//! The arena over real sockets: sent bytes do not change, and freed pages are returned to the kernel.
 
 use super::*;
 use crate::ram::{Lookup, Store, StoredBody};

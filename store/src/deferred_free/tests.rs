@@ -1,4 +1,4 @@
-//! Who frees what, and when sweeps wait for it.
+//! The thread that frees an entry, and when sweeps wait for it.
 
 use super::*;
 use crate::entry::{Stored, StoredArc};

@@ -1,5 +1,5 @@
-//! Whether the device answers those who read. After some in a row whom it kept waiting for too long nobody waits for it
-//! until `retry` has passed, and then one, in the name of all. What is in the page cache is read all the same.
+//! The circuit breaker for reads. After several consecutive reads that waited too long, no read waits for the device
+//! until `retry` has passed; then a single probe does. Data in the page cache is still read.
 
 use larder_counters::Counters;
 use parking_lot::Mutex;
@@ -7,25 +7,25 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How long the device may take before a read is given up.
+/// How long the device may take before a read is abandoned.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Reads in a row, each begun when the one before had been given up, after which the device is left alone.
+/// Consecutive slow reads, each started after the previous was abandoned, that open the breaker.
 const MOST_SLOW: u32 = 3;
 
-/// Reads that are further apart are not in a row: a device that has to wake up is no sick one.
+/// Reads further apart are not consecutive: a device that has to wake up is not failing.
 const IN_A_ROW: Duration = Duration::from_secs(60);
 
 #[derive(Default)]
 struct BreakerState {
     slow: u32,
-    /// When the last one that counts was given up.
+    /// The time at which the last read that counts was abandoned.
     last: Option<Instant>,
-    /// Nobody waits before; `None` while all is well.
+    /// No read waits before this time; `None` while the breaker is closed.
     again: Option<Instant>,
 }
 
-/// What is known of the device's answers.
+/// The record of the device's answers.
 pub(crate) struct DiskBreaker {
     state: Mutex<BreakerState>,
     retry: Duration,
@@ -33,17 +33,17 @@ pub(crate) struct DiskBreaker {
 }
 
 impl DiskBreaker {
-    /// All is well.
+    /// A closed breaker.
     pub fn new(retry: Duration, counters: Arc<Counters>) -> Self {
         Self { state: Mutex::default(), retry, counters }
     }
 
-    /// Whether the device is left alone.
+    /// Whether the breaker is open.
     pub fn is_over(&self) -> bool {
         self.state.lock().again.is_some()
     }
 
-    /// Whether a read may wait for the device now; counts it where it may not.
+    /// Whether a read may wait for the device now; counts a read that may not.
     pub fn lets(&self) -> bool {
         let lets = !self.is_over() || self.is_due();
         if !lets {
@@ -52,13 +52,13 @@ impl DiskBreaker {
         lets
     }
 
-    /// Whether the device is left alone and it is time to ask it again; says so once.
+    /// Whether the breaker is open and a probe is due; returns true once.
     pub fn is_due(&self) -> bool {
         let now = Instant::now();
         let mut state = self.state.lock();
         let is_due = state.again.is_some_and(|it| it <= now);
         if is_due {
-            // This one asks; should it be dropped, another does so later.
+            // This caller probes; should it be dropped, another does so later.
             state.again = Some(now + self.retry.max(PATIENCE));
         }
         is_due
@@ -73,11 +73,11 @@ impl DiskBreaker {
         *state = BreakerState::default();
     }
 
-    /// A read that began then was given up.
+    /// A read that started at `began` was abandoned.
     pub fn gave_up(&self, began: Instant) {
         let now = Instant::now();
         let mut state = self.state.lock();
-        // What hung beside another says nothing new.
+        // A read that hung at the same time as another is no further evidence.
         if state.last.is_some_and(|it| began < it) {
             return;
         }

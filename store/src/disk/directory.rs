@@ -1,5 +1,5 @@
-//! The directory of a disk tier: whether it is one, whose it is now, and its secret. What is in its files is not
-//! known here.
+//! The directory of a disk tier: whether it is one, which process uses it, and its secret. Other modules know the content
+//! of its files.
 
 use super::segment::Segment;
 use super::syscalls::{FailedCall, Syscall, Syscalls};
@@ -10,15 +10,15 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Says that the directory is a disk tier, of which version, and its secret.
+/// The file that marks a directory as a disk tier, with its version and secret.
 const MARKER: &str = "larder-disk";
 const NEW_MARKER: &str = "larder-disk.new";
 /// Held while a process uses the directory.
 const LOCK: &str = "larder-disk.lock";
-/// What may be there before the first start.
+/// Names that may exist before the first start.
 const HARMLESS: [&str; 3] = ["lost+found", NEW_MARKER, LOCK];
 
-/// What else is ours, beside segments.
+/// Names of larder's other files, apart from segments.
 const OURS: [&str; 3] = ["purges", "purges.new", "large.new"];
 
 const TITLE: &str = "larder disk tier, version ";
@@ -29,9 +29,9 @@ const MOST_MARKER: usize = 4096;
 /// Why a directory is not opened.
 #[derive(Debug)]
 pub(crate) enum DirectoryRefusal {
-    /// A sentence for the operator, who has to change something.
+    /// A sentence for the operator: the directory or the configuration must be changed.
     Wrong(io::Error),
-    /// The device does not do what it should: perhaps later.
+    /// The device failed a call; this may be temporary.
     Failed(FailedCall),
 }
 
@@ -41,18 +41,18 @@ impl From<FailedCall> for DirectoryRefusal {
     }
 }
 
-/// What can be known of a directory without making anything of it.
+/// The result of inspecting a directory without changing it.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Prospect {
-    /// Nothing speaks against it.
+    /// No obstacle was found.
     Fair,
-    /// It will not be opened: one sentence of what is wrong with it, without its name.
+    /// It will not be opened: one sentence about the cause, without its name.
     Unfit(String),
     /// This process may not use it; another user's may.
     NotOurs(String),
 }
 
-/// Looks whether a tier could be opened there.
+/// Checks whether a tier could be opened there.
 #[must_use]
 pub fn look(path: &Path) -> Prospect {
     let unfit = |it: &str| Prospect::Unfit(it.to_owned());
@@ -92,10 +92,10 @@ const NOT_OURS: &str = "is not accessible: make it readable and writable for the
 const NONE: &str = "is not a directory, or is below a path that is not a directory";
 const NOTHING_ABOVE: &str = "cannot be created: the parent directory does not exist or does not allow it";
 
-/// Whether a directory with these names in it is a disk tier; an error where it is somebody else's.
+/// Whether a directory with these names is a disk tier; an error where it has other content.
 fn judge(names: &[Vec<u8>]) -> Result<bool, String> {
     let is_marked = names.iter().any(|it| it == MARKER.as_bytes());
-    // Where our lock is, a marker was, and what looks like ours is: it is worth nothing without the secret.
+    // A directory with larder's lock had a marker, and its files are larder's: they are useless without the secret.
     let was_ours = names.iter().any(|it| it == LOCK.as_bytes());
     let is_harmless = |it: &Vec<u8>| {
         let is_of = |all: &[&str]| all.iter().any(|known| known.as_bytes() == it);
@@ -118,20 +118,20 @@ fn another_version(version: u32) -> String {
     )
 }
 
-/// A directory that is ours while this lives.
+/// A directory that this process holds while this value lives.
 pub(crate) struct Directory {
     pub file: OwnedFd,
     path: PathBuf,
     lock: OwnedFd,
-    /// What all sums are mixed with.
+    /// The seed of all checksums.
     pub seed: u64,
-    /// The names in it.
+    /// Its names.
     pub names: Vec<Vec<u8>>,
 }
 
 impl Directory {
-    /// Opens a directory and takes its lock; makes it, and what marks it, where there is nothing yet. With a secret that
-    /// is in use already the directory takes that one: what else is in it is then worth nothing.
+    /// Opens a directory and takes its lock; creates it and its marker where there is none. With `ours`, a secret already
+    /// in use, the directory takes that secret: other content is then useless.
     pub fn open(calls: &Syscalls, path: &Path, ours: Option<u64>) -> Result<Directory, DirectoryRefusal> {
         let file = match calls.open_directory(path) {
             Err(it) if it.errno == Errno::NOENT => {
@@ -170,7 +170,7 @@ fn wrong(path: &Path, what: &str) -> DirectoryRefusal {
     DirectoryRefusal::Wrong(io::Error::other(format!("cache.disk.path: {} {what}", path.display())))
 }
 
-/// What the operator can do something about is said; what may pass is tried again.
+/// A cause that the operator can remove becomes a sentence; a temporary one is retried.
 fn refused(path: &Path, failed: FailedCall) -> DirectoryRefusal {
     match failed.errno {
         Errno::NOENT => wrong(path, NOTHING_ABOVE),
@@ -202,7 +202,7 @@ fn parse_marker(bytes: &[u8]) -> Option<(u32, u64)> {
     let mut lines = said.lines();
     let version = lines.next()?.strip_prefix(TITLE)?.parse().ok()?;
     let seed = lines.next().and_then(|it| it.strip_prefix("seed "));
-    // Another version may say other things.
+    // Another version may write other lines.
     let seed = seed.and_then(|it| u64::from_str_radix(it, 16).ok());
     Some((version, if version == super::VERSION { seed? } else { 0 }))
 }

@@ -1,5 +1,5 @@
-//! Between a stored response and the envelope head that its record has. The format is in `wire::envelope`, the bytes'
-//! place in `log`.
+//! Conversion between a stored response and the envelope head of its record. `wire::envelope` has the format, `log` the
+//! place of the bytes.
 
 use crate::entry::{Stored, StoredBody};
 use crate::purges::{Born, Marks, Position, Positions};
@@ -25,15 +25,15 @@ pub(crate) fn write(key: &[u8], stored: &Stored, out: &mut Vec<u8>) {
     head.write(out);
 }
 
-/// Reads the envelope head that `bytes` begin with, and what follows it; `None` where there is none, which a record whose sum holds can
-/// only be of a response that is larger than envelopes may be.
+/// Reads the envelope head at the beginning of `bytes`, and returns the rest; `None` where there is none. With a correct
+/// checksum that is only possible for a response larger than envelopes may be.
 pub(crate) fn read(bytes: &[u8]) -> Option<(Envelope, &[u8])> {
     let (envelope, length) = Envelope::read(bytes).ok()?;
-    // Nor are there parts here, of which nothing says that the body is as long as they.
+    // Parts are not written either: nothing would show that the body has their length.
     envelope.meta.partial().is_none().then_some((envelope, bytes.get(length..)?))
 }
 
-/// The response that an envelope tells of, with its body.
+/// The response that an envelope describes, with its body.
 pub(crate) fn stored(envelope: Envelope, body: StoredBody) -> Stored {
     let Envelope { variant, meta, fields, trailers, tags, known, seq, .. } = envelope;
     let mut head = Vec::with_capacity(fields.text().len() + 64);
@@ -45,27 +45,28 @@ pub(crate) fn stored(envelope: Envelope, body: StoredBody) -> Stored {
     let positions: Vec<Position> = known.iter().map(|it| Position { log: it.0, entry: it.1 }).collect();
     let born = Born { seq, log: Positions::new(&positions) };
     let marks = Marks { tags, born };
-    // It may be sent once and no more.
+    // It is probably sent once only.
     Stored::new(meta, ReadyHead::passing(&head), fields, body).with(variant, trailers, marks)
 }
 
-/// What the index knows a variant by.
+/// The index's identity of a variant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct VariantName {
-    /// Of the names that `Vary` gives; zero where it gives none.
+    /// The hash of the names in `Vary`; zero without any.
     pub names: u16,
-    /// Of the names and of what the request had for them.
+    /// The hash of the names and the request's values.
     pub variant: u32,
 }
 
 impl VariantName {
-    /// The older records that one of this name takes the place of: its variant's; all, told as zero, where it does not vary.
+    /// The older records that one of this name replaces: those of its variant, or all of them, expressed as zero, where
+    /// it does not vary.
     pub fn displaces(self) -> u32 {
         if self.names == 0 { 0 } else { self.variant }
     }
 }
 
-/// The name of a variant, by the directory's seed and its key's hash.
+/// The identity of a variant, by the directory's seed and its key's hash.
 #[allow(clippy::cast_possible_truncation, reason = "parts of a hash")]
 pub(crate) fn variant_name(hash: u64, vary: &[Box<str>], variant: &[u8]) -> VariantName {
     let mut hasher = Xxh3::with_seed(hash);

@@ -1,6 +1,6 @@
-//! The heads of large records that were read lately, so that a hit in the page cache need not read and verify its head again.
-//! A record never changes: what is here is right for as long as the index knows the record. Bodies are not here, and no
-//! segment is held.
+//! Recently read heads of large records, so that a hit in the page cache need not read and verify the head again. A
+//! record never changes: a cached head is right as long as the index has the record. No bodies are cached, and no segment
+//! is held.
 
 use super::index::KnownRecord;
 use super::parts::Parts;
@@ -10,13 +10,13 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Places: a power of two.
+/// Slots: a power of two.
 const PLACES: usize = 4096;
 
-/// Longer heads are not kept, bytes.
+/// Heads longer than this many bytes are not cached.
 const MOST: u32 = 4096;
 
-/// Bytes of all that are kept at most.
+/// The most bytes of all heads together.
 const TOGETHER: u64 = 1 << 20;
 
 struct CachedHead {
@@ -25,7 +25,7 @@ struct CachedHead {
     parts: Arc<Parts>,
 }
 
-/// The heads, by the hash of their key: the last of a place stays, until others want its bytes.
+/// The heads by the hash of their key: the last of a slot stays, until other heads need its bytes.
 pub(crate) struct Heads {
     places: Box<[Mutex<Option<Arc<CachedHead>>>]>,
     bytes: AtomicU64,
@@ -36,14 +36,14 @@ impl Heads {
         Heads { places: (0..PLACES).map(|_| Mutex::default()).collect(), bytes: AtomicU64::new(0) }
     }
 
-    /// The head of a record, if it is here.
+    /// The head of a record, if it is cached.
     pub fn get(&self, hash: u64, known: &KnownRecord) -> Option<(RecordHeader, Envelope, Arc<Parts>)> {
         let head = self.places[place(hash)].lock().clone()?;
         let is_it = head.header.hash == hash && head.header.stamp == known.stamp;
         is_it.then(|| (head.header, head.envelope.clone(), head.parts.clone()))
     }
 
-    /// Keeps the head of a record that was verified. Where all are too many bytes, those of the places behind it go.
+    /// Caches the head of a verified record. Above the byte limit, the heads in the following slots are dropped.
     pub fn keep(&self, header: RecordHeader, envelope: &Envelope, parts: &Arc<Parts>) {
         if header.head > MOST {
             return;
@@ -66,7 +66,7 @@ impl Heads {
     }
 }
 
-/// Bytes that a head takes, about: its parts are allocated each by itself.
+/// Approximate bytes of a head: its parts are allocated separately.
 fn cost(header: &RecordHeader) -> u64 {
     u64::from(header.head) + size_of::<CachedHead>() as u64 + 128
 }

@@ -1,5 +1,5 @@
-//! What is on the disk and where: 24 bytes a response under 64 bits of its key's hash. Two keys of one hash share a
-//! slot; whoever reads compares the key that is written in the record. Files are not known here.
+//! The records on the disk and their places: 24 bytes per response under 64 bits of its key's hash. Two keys with the
+//! same hash share a slot; readers compare the key in the record. This module knows no files.
 
 use crate::s3fifo::table_bytes;
 use larder_stdx::as_is::AsIs;
@@ -12,34 +12,34 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// Shards: a power of two.
 const SHARDS: usize = 64;
 
-/// How many last removals are remembered, by the key's hash: a power of two. Two keys that share a place lose what
-/// is queued for the one when the other is removed, no more.
+/// The number of remembered removals, by the key's hash: a power of two. If two keys share a slot, removing the one also
+/// drops the other's queued writes, nothing more.
 const REMOVALS: usize = 4096;
 
-/// Variants of one key; the oldest goes.
+/// The most variants of one key; beyond, the oldest is dropped.
 const VARIANTS: usize = 32;
 
-/// It was used since it was written where it is.
+/// It was used since it was written to its place.
 pub(crate) const USED: u64 = 2;
-/// One use, of those that are counted in the flags; they end at [`MOST_HITS`].
+/// One use in the flags, which count up to [`MOST_HITS`].
 const HIT: u64 = 4;
 
-/// Uses that are counted of one record; more are this many. Six bits are left beside the stamp, and each byte more would
-/// be eight for every response.
+/// The most uses that are counted for one record. Six bits are left next to the stamp, and one more byte would cost eight
+/// for every response.
 pub const MOST_HITS: u64 = 63;
 
-/// Where a record lies.
+/// The place of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Spot {
     /// The segment's number.
     pub segment: u32,
-    /// Where its header begins, units.
+    /// The beginning of its header, in units.
     pub offset: u32,
-    /// How long it is, units.
+    /// Its length, in units.
     pub size: u32,
 }
 
-/// What the index knows of a record.
+/// The index's facts about a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KnownRecord {
     pub spot: Spot,
@@ -47,24 +47,24 @@ pub(crate) struct KnownRecord {
     pub stamp: u64,
     /// The hash of its key, names and variant.
     pub variant: u32,
-    /// The hash of the names that it varies on; zero without.
+    /// The hash of its `Vary` names; zero without any.
     pub names: u16,
-    /// [`USED`], and above it how often it was used; the lowest bit is free.
+    /// [`USED`], and above it the number of uses; the lowest bit is free.
     pub flags: u64,
 }
 
 impl KnownRecord {
-    /// Whether a removal of one variant, or of all where that is zero, is about this.
+    /// Whether a removal of one variant, or of all where that is zero, applies to this record.
     fn is_removed_by(&self, variant: u32, stamp: u64) -> bool {
         self.stamp < stamp && (variant == 0 || self.variant == variant)
     }
 }
 
-/// What the index knows of everything under one hash.
+/// The index's summary of everything under one hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SlotSummary {
     pub hash: u64,
-    /// Of the newest.
+    /// The stamp of the newest.
     pub stamp: u64,
     /// Units of all records.
     pub units: u64,
@@ -132,12 +132,12 @@ impl DiskSlot {
 
 type Shard = HashMap<u64, DiskSlot, BuildHasherDefault<AsIs>>;
 
-/// Whether something was taken in.
+/// The result of adding a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IndexPut {
-    /// It is known from now on.
+    /// It was added.
     In,
-    /// Its key was removed, or something newer is known.
+    /// Its key was removed, or a newer record is there.
     Late,
 }
 
@@ -187,18 +187,18 @@ impl Index {
         shard.get(&hash).map_or_else(Vec::new, |it| it.entries().map(DiskEntry::known).collect())
     }
 
-    /// The record with this stamp, if it is still known.
+    /// The record with this stamp, if it is still there.
     pub fn get(&self, hash: u64, stamp: u64) -> Option<KnownRecord> {
         let shard = self.shard(hash).read();
         shard.get(&hash)?.entries().find(|it| it.stamp() == stamp).map(DiskEntry::known)
     }
 
-    /// Counts a use of the record with this stamp; false where it is not known any more.
+    /// Counts a use of the record with this stamp; false where it is gone.
     pub fn note_use(&self, hash: u64, stamp: u64) -> bool {
         let shard = self.shard(hash).read();
         let found = shard.get(&hash).and_then(|it| it.entries().find(|it| it.stamp() == stamp));
         if let Some(entry) = found {
-            // What is as high as it can be is not written again.
+            // A saturated count is not written again.
             let _ = entry.mark.fetch_update(Relaxed, Relaxed, |mark| {
                 let more = if (mark & 0xff) / HIT < MOST_HITS { mark + HIT } else { mark } | USED;
                 (more != mark).then_some(more)
@@ -207,8 +207,8 @@ impl Index {
         found.is_some()
     }
 
-    /// Shows what every key has, one part of the index after the other, each under its shared lock; `between` is done
-    /// after each, under none.
+    /// Visits the records of every key, one shard of the index after the other, each under its shared lock; `between` is
+    /// called after each without a lock.
     pub fn each_key<T>(
         &self,
         of: &mut T,
@@ -223,18 +223,18 @@ impl Index {
         }
     }
 
-    /// How often everything under a hash was used, each record [`MOST_HITS`] times at most.
+    /// The uses of everything under a hash, each record [`MOST_HITS`] at most.
     pub fn hits(&self, hash: u64) -> u64 {
         self.shard(hash).read().get(&hash).map_or(0, |it| it.summary(hash).hits)
     }
 
-    /// Whether something with this stamp would come too late.
+    /// Whether a record with this stamp would be too late.
     pub fn is_late(&self, hash: u64, stamp: u64) -> bool {
         stamp < self.removed(hash).load(Relaxed)
     }
 
-    /// Takes a record in, in place of older ones of the same variant; one that does not vary takes the place of all
-    /// that are older, since it answers every request from now on.
+    /// Adds a record in place of older ones of the same variant; one that does not vary replaces all older ones, since it
+    /// answers every request from now on.
     pub fn put(&self, hash: u64, new: &KnownRecord) -> IndexPut {
         let mut shard = self.shard(hash).write();
         if self.is_late(hash, new.stamp) {
@@ -255,7 +255,7 @@ impl Index {
         })
     }
 
-    /// A record was written again, elsewhere; false where it is not known any more.
+    /// A record was copied to another place; false where it is gone.
     pub fn moved(&self, hash: u64, stamp: u64, from: Spot, to: Spot) -> bool {
         let mut shard = self.shard(hash).write();
         let Some(slot) = shard.get_mut(&hash) else { return false };
@@ -267,16 +267,16 @@ impl Index {
         true
     }
 
-    /// Forgets everything under a hash that is older than `stamp`; with it, what comes later with an older one.
-    /// Says how many.
+    /// Removes everything under a hash that is older than `stamp`, and makes later additions with an older stamp fail.
+    /// Returns the number.
     pub fn remove(&self, hash: u64, stamp: u64) -> usize {
         let mut shard = self.shard(hash).write();
         self.removed(hash).fetch_max(stamp, Relaxed);
         self.forget_where(&mut shard, hash, |it| it.stamp < stamp)
     }
 
-    /// Forgets one variant under a hash, or all where `variant` is zero, that is older than `stamp`; where something `waits` to be written
-    /// there, that as well, of any variant. Says how many.
+    /// Removes one variant under a hash, or all where `variant` is zero, that is older than `stamp`; if a write `waits`
+    /// there, that as well, of any variant. Returns the number.
     pub fn remove_variant(&self, hash: u64, variant: u32, stamp: u64, waits: bool) -> usize {
         let mut shard = self.shard(hash).write();
         if waits {
@@ -285,18 +285,18 @@ impl Index {
         self.forget_where(&mut shard, hash, |it| it.is_removed_by(variant, stamp))
     }
 
-    /// Forgets what a removal of an earlier process was about.
+    /// Applies a removal of an earlier process.
     pub fn replay_removal(&self, hash: u64, variant: u32, stamp: u64) {
         self.forget_where(&mut self.shard(hash).write(), hash, |it| it.is_removed_by(variant, stamp));
     }
 
-    /// Forgets a record where it lies in that segment.
+    /// Removes a record if it is in that segment.
     pub fn forget_in(&self, hash: u64, stamp: u64, segment: u32) -> bool {
         let is_it = |it: &KnownRecord| it.stamp == stamp && it.spot.segment == segment;
         self.forget_where(&mut self.shard(hash).write(), hash, is_it) > 0
     }
 
-    /// Forgets all of a segment whose records cannot be listed any more.
+    /// Removes all records of a segment that can no longer be listed.
     pub fn forget_segment(&self, segment: u32) {
         for shard in &self.shards {
             let mut shard = shard.write();
@@ -308,7 +308,7 @@ impl Index {
         }
     }
 
-    /// Forgets everything.
+    /// Removes everything.
     pub fn clear(&self) {
         for shard in &self.shards {
             let gone = std::mem::take(&mut *shard.write());
@@ -350,7 +350,7 @@ impl Index {
         gone
     }
 
-    /// Changes the entries under a hash, newest first, and keeps the sums.
+    /// Changes the entries under a hash, newest first, and updates the sums.
     fn change<T>(&self, shard: &mut Shard, hash: u64, change: impl FnOnce(&mut Vec<DiskEntry>) -> T) -> T {
         let mut entries = Vec::new();
         if let Some(slot) = shard.remove(&hash) {

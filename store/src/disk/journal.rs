@@ -1,5 +1,5 @@
-//! The journal of purges: what was purged is written here and brought to the device before anybody hears that it is.
-//! A journal that is lost or damaged makes everything older be validated. What a purge does is in `purges`.
+//! The journal of purges: a purge is written and synced to the device before it is reported as done. Without an intact
+//! journal everything older must be validated. `purges` applies purges.
 
 use super::segment::Space;
 use super::syscalls::{FailedCall, Syscall, Syscalls};
@@ -14,10 +14,10 @@ use std::sync::Arc;
 const NAME: &str = "purges";
 const NEW_NAME: &str = "purges.new";
 
-/// Bytes of a journal; where more would be written, old purges give way to one that has everything older validated.
+/// The largest size of a journal; beyond, old purges are replaced by one that has everything older validated.
 const MOST_BYTES: u64 = 8 << 20;
 
-/// Bytes of a journal that is read.
+/// The largest journal that is read.
 const MOST_READ: u64 = 4 * MOST_BYTES;
 
 /// The journal of one directory.
@@ -28,15 +28,15 @@ pub(crate) struct Journal {
     file: Option<OwnedFd>,
     end: u64,
     charged: u64,
-    /// The last number that is not to be given again.
+    /// The last number, which is not used again.
     last: Seq,
-    /// Purges up to this one were let go: what was born before is not written any more.
+    /// Purges up to this one were dropped: responses born before are not written any more.
     floor: Seq,
     rules: Vec<(Seq, PurgeRule)>,
 }
 
 impl Journal {
-    /// An empty one that is nowhere yet.
+    /// An empty journal without a file.
     pub fn new(calls: &Syscalls, space: &Arc<Space>, seed: u64) -> Journal {
         Journal {
             calls: calls.clone(),
@@ -51,8 +51,8 @@ impl Journal {
         }
     }
 
-    /// Reads what is there, and says whether that is all. What is missing or damaged is made good by [`Journal::doubt`], once it is
-    /// known which numbers the lost part had given.
+    /// Reads the file and returns whether it is complete. [`Journal::doubt`] makes up for missing or damaged parts, once
+    /// the numbers of the lost purges are known.
     pub fn load(
         calls: &Syscalls,
         space: &Arc<Space>,
@@ -65,8 +65,9 @@ impl Journal {
         (journal, is_whole)
     }
 
-    /// Something may be forgotten: everything that was born until now must be validated. To be written anew. Its number stands above
-    /// every one that was ever given, if [`Journal::has_seen`] was told of them: a lower one would leave out what was born since.
+    /// Purges may be lost: everything born until now must be validated. The journal must then be rewritten. The new
+    /// purge's number is above all that were ever used, if [`Journal::has_seen`] got them: a lower one would miss
+    /// responses born since.
     pub fn doubt(&mut self) {
         self.last += 1;
         let rule = PurgeRule { scope: PurgeScope::All, strength: Strength::Validate, positions: Vec::new() };
@@ -74,20 +75,20 @@ impl Journal {
         self.file = None;
     }
 
-    /// Something was found that knows of this purge. If the journal does not, it has lost it: says whether it knows it. The number is
-    /// not given again.
+    /// A record was found that knows of this purge. Returns whether the journal knows it; otherwise it has lost it. The
+    /// number is not used again.
     pub fn has_seen(&mut self, purge: Seq) -> bool {
         let is_known = purge <= self.last;
         self.last = self.last.max(purge);
         is_known
     }
 
-    /// This process begins: it has nothing yet that was born before a purge that was let go.
+    /// Marks the start of this process: none of its responses is born before a dropped purge.
     pub fn begin(&mut self) {
         self.floor = 0;
     }
 
-    /// Whether a purge that is not known any more may have been about a response of this birth.
+    /// Whether a dropped purge may have applied to a response of this birth.
     pub fn has_let_go(&self, born: Seq) -> bool {
         born < self.floor
     }
@@ -97,12 +98,12 @@ impl Journal {
         self.last
     }
 
-    /// All that is in force.
+    /// All purges in force.
     pub fn rules(&self) -> &[(Seq, PurgeRule)] {
         &self.rules
     }
 
-    /// Writes a purge down, and brings it to the device. `oldest` is the birth of the oldest response that is kept.
+    /// Writes and syncs a purge. `oldest` is the birth of the oldest record.
     pub fn add(
         &mut self,
         directory: &OwnedFd,
@@ -124,7 +125,7 @@ impl Journal {
         let Some(file) = &self.file else { return Ok(()) };
         self.calls.write(file, &[&bytes], self.end)?;
         self.calls.sync(file)?;
-        // A file without a name tells nobody anything.
+        // A file without a name would be lost at the end of the process.
         if self.calls.stat(file.as_fd())?.names == 0 {
             return Err(FailedCall { call: Syscall::Sync, errno: Errno::NOENT });
         }
@@ -133,7 +134,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Writes the journal anew, without the purges that everything kept has been born after.
+    /// Rewrites the journal without the purges that all kept records were born after.
     pub fn rewrite(&mut self, directory: &OwnedFd, oldest: Seq) -> Result<(), FailedCall> {
         let gone = self.rules.iter().map(|it| it.0).filter(|it| *it <= oldest).max();
         self.floor = self.floor.max(gone.unwrap_or(0));
@@ -155,8 +156,8 @@ impl Journal {
         Ok(())
     }
 
-    /// Something that was to be forgotten could not be written down: without a journal the next process has everything
-    /// validated. Best effort: a device that takes nothing at all cannot be told.
+    /// A removal could not be recorded: without a journal the next process has everything validated. Best effort: a
+    /// device that fails every write cannot be changed.
     pub fn disown(&mut self, directory: &OwnedFd) {
         self.file = None;
         let _ = self.calls.unlink(directory, NAME);
@@ -168,7 +169,7 @@ impl Journal {
         self.file.is_some()
     }
 
-    /// The older half gives way to one rule.
+    /// Replaces the older half by one rule.
     fn let_go(&mut self) {
         let half = self.rules.len().div_ceil(2);
         let highest = self.rules[..half].iter().map(|it| it.0).max().unwrap_or(0);
@@ -182,7 +183,7 @@ impl Journal {
         let last =
             RuleEntry { seq: self.last, scope: 0, strength: 0, text: Vec::new(), positions: Vec::new() };
         for entry in std::iter::once(last).chain(self.rules.iter().map(|it| to_entry(it.0, &it.1))) {
-            // Each was small enough when it came.
+            // Each was small enough when it was added.
             entry.write(self.place(bytes.len() as u64), &mut bytes);
         }
         bytes
@@ -216,7 +217,7 @@ impl Journal {
                 ReadRule::Damaged => return Ok(Whole::No),
             }
         }
-        // The first entry, of the last number, was written with the beginning of the file.
+        // The first entry, with the last number, was written with the beginning of the file.
         if at == START {
             return Ok(Whole::No);
         }
@@ -237,7 +238,7 @@ impl Journal {
     }
 }
 
-/// Whether a journal says all that was ever written.
+/// Whether a journal is complete.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Whole {
     Yes,
@@ -261,7 +262,7 @@ fn to_entry(seq: Seq, rule: &PurgeRule) -> RuleEntry {
     RuleEntry { seq, scope, strength, text: text.to_vec(), positions }
 }
 
-/// `None` for what is no purge.
+/// `None` for an entry that is no purge.
 fn from_entry(entry: &RuleEntry) -> Option<PurgeRule> {
     let text = || std::str::from_utf8(&entry.text).ok();
     let scope = match entry.scope {

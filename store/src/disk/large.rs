@@ -1,6 +1,6 @@
-//! A body that RAM cannot hold, on its way to the log: it goes into a file without a name while it goes to its readers, by the
-//! pool, so that no event loop waits for the device. Nobody finds it before it is whole and a record; what is cut off, and
-//! what a killed process has begun, leaves nothing behind. How it is appended is in `writer`.
+//! Bodies that RAM cannot hold, on their way to the log. Such a body is written to a file without a name while it goes to
+//! its readers, by the pool, so that no event loop waits for the device. It cannot be found before it is complete and a
+//! record. Aborted bodies, and those of a killed process, leave nothing behind. `writer` appends them.
 
 use super::parts::{CheckedPart, Summing, Wrong};
 use super::syscalls::FailedCall;
@@ -19,28 +19,28 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// How many may be on their way at a time.
+/// The most bodies in progress at a time.
 const MOST: usize = 4;
 
-/// What its file is called for a moment where it cannot be without a name.
+/// The temporary name of its file where the file system cannot create one without a name.
 const NAME: &str = "large.new";
 
-/// Bytes that are written at once, about.
+/// Approximate bytes that are written at once.
 const PART: u64 = 256 << 10;
 
-/// Bytes that wait to be written at most: then the readers wait for the device.
+/// The most bytes that wait to be written: beyond, the readers wait for the device.
 const AHEAD: u64 = 1 << 20;
 
-/// How long the device may keep the readers waiting, all in all; then the response goes on without it.
+/// How long the device may delay the readers in total; after that the response continues without it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 
-/// How long what has come whole may take until it is in its file: nobody waits for that.
+/// How long a complete body may take until it is in its file; no request waits for that.
 const LAST_PATIENCE: Duration = Duration::from_secs(30);
 
-/// Pieces that one call writes: less than the kernel's limit.
+/// The pieces of one call: less than the kernel's limit.
 const PIECES: usize = 256;
 
-/// A body that is not kept after all. The reason is counted.
+/// The body is not kept after all; the reason is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GivenUp;
 
@@ -50,9 +50,9 @@ struct Unnamed {
     /// The tier's directory.
     path: PathBuf,
     file: OnceLock<OwnedFd>,
-    /// Bytes in it, which are in the tier's space.
+    /// Its bytes, which are counted in the tier's space.
     length: Mutex<u64>,
-    /// The sums of what the origin has sent, once that is all: what the file gives back is held against them.
+    /// The checksums of the origin's bytes, once complete: the file's content is compared with them.
     checked: OnceLock<CheckedPart>,
     on_their_way: Arc<AtomicUsize>,
 }
@@ -104,7 +104,7 @@ impl Drop for Unnamed {
     }
 }
 
-/// Pieces that wait, and what the RAM tier's books have for them.
+/// Waiting pieces, and their entry in the RAM tier's ledger.
 #[derive(Default)]
 struct QueuedPieces {
     pieces: Vec<Bytes>,
@@ -112,21 +112,21 @@ struct QueuedPieces {
     bytes: u64,
 }
 
-/// A body on its way. Dropped before [`LargeWrite::finish`] it leaves nothing.
+/// A body in progress. Dropped before [`LargeWrite::finish`] it leaves nothing.
 pub struct LargeWrite {
     disk: Arc<DiskTier>,
     file: Arc<Unnamed>,
     length: u64,
     summing: Summing,
     waiting: QueuedPieces,
-    /// What is being written: becomes ready when it is.
+    /// The write in progress; completes when it is done.
     writing: Option<oneshot::Receiver<(Result<(), FailedCall>, u64)>>,
     pub(crate) patience: Duration,
 }
 
 impl DiskTier {
-    /// Begins to keep a body that RAM cannot hold, of this length where that is known; `None`, and counted, where the
-    /// tier is off, has no room for so large a one, or has too many on their way. Waits for nothing.
+    /// Starts keeping a body that RAM cannot hold, of this length where that is known. `None`, and counted, where the
+    /// tier is off, has no room for such a body, or has too many in progress. Does not wait.
     #[must_use]
     pub fn begin_large(self: &Arc<Self>, length: Option<u64>) -> Option<LargeWrite> {
         let base = self.base();
@@ -161,17 +161,17 @@ impl DiskTier {
         self.is_on() && length < self.base().segment_size
     }
 
-    /// What waits to be written is entered in these books from now on.
+    /// Enters waiting bytes in this ledger from now on.
     pub(crate) fn count_in(&self, ledger: &Arc<MemoryBudget>) {
         let _ = self.ledger.set(ledger.clone());
     }
 }
 
 impl LargeWrite {
-    /// Adds bytes. Waits where a mebibyte is on its way already, but not longer than a second for the whole body.
+    /// Adds bytes. Waits where a mebibyte is already waiting, but at most a second for the whole body.
     ///
     /// # Errors
-    /// The tier does not take them: it is too slow, has no room or has failed. Drop this then.
+    /// The tier does not accept them: it is too slow, has no room or has failed. Drop the value then.
     pub async fn push(&mut self, bytes: Bytes) -> Result<(), GivenUp> {
         self.length += bytes.len() as u64;
         if self.length >= self.disk.base().segment_size {
@@ -192,10 +192,11 @@ impl LargeWrite {
         Ok(())
     }
 
-    /// The body, when all of it is in its file: to be written with the rest of its response, [`DiskTier::write_unless`].
+    /// The body, once all of it is in its file: to be written with the rest of its response by
+    /// [`DiskTier::write_unless`].
     ///
     /// # Errors
-    /// As of [`LargeWrite::push`]; nobody has to wait for this.
+    /// As of [`LargeWrite::push`]; no request has to wait for this.
     pub async fn finish(mut self) -> Result<StoredBody, GivenUp> {
         self.patience = LAST_PATIENCE;
         while self.writing.is_some() || self.waiting.bytes > 0 {
@@ -211,7 +212,7 @@ impl LargeWrite {
         Ok(StoredBody::Disk(Box::new(FileSlice { owner: self.file.clone(), offset: 0, length: self.length })))
     }
 
-    /// Waits until all that has come is written.
+    /// Waits until all bytes so far are written.
     #[cfg(test)]
     pub(crate) async fn settle(&mut self) -> Result<(), GivenUp> {
         while self.writing.is_some() || self.waiting.bytes > 0 {
@@ -221,7 +222,7 @@ impl LargeWrite {
         Ok(())
     }
 
-    /// Has what waits written, if it is `least` bytes and nothing else is being written.
+    /// Starts writing the waiting bytes if there are at least `least` and no write is in progress.
     fn write_on(&mut self, least: u64) -> Result<(), GivenUp> {
         if let Some(writing) = &mut self.writing {
             match writing.try_recv() {
@@ -250,7 +251,7 @@ impl LargeWrite {
         Ok(())
     }
 
-    /// Waits until what is being written is.
+    /// Waits until the write in progress is done.
     async fn written(&mut self) -> Result<(), GivenUp> {
         let Some(writing) = &mut self.writing else { return Ok(()) };
         let since = clock::precise_micros();

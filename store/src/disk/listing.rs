@@ -1,6 +1,6 @@
-//! What lies on the disk, listed. The index has no keys: it knows how large everything is, in which order it was written
-//! and how often it was used, so these orders are exact and cost a walk over the index. What is searched for is found by
-//! reading heads in that order, as many as the time allows; the next page goes on behind them. JSON is not here.
+//! Listing of the records on the disk. The index has no keys, but sizes, the order of writing and uses, so these orders
+//! are exact and cost a walk over the index. A search reads heads in that order, as many as the time allows; the next
+//! page continues behind them. This module has no JSON.
 
 pub use super::index::MOST_HITS;
 use super::index::{KnownRecord, SlotSummary};
@@ -17,58 +17,58 @@ use larder_wire::segment::{HEADER, RecordHeader, RecordKind, RecordPart as Spot,
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-/// Keys that one page looks at, at most: so many places are held while the index is walked over.
+/// The most keys of one page: the walk over the index keeps this number of places.
 const CANDIDATES: usize = 32 << 10;
 
-/// Keys that are looked at however late it is: every page comes further.
+/// Keys that are read however late it is: every page makes progress.
 const LEAST: u64 = 16;
 
-/// Bytes of a record that are read at first: most heads are shorter.
+/// Bytes of a record in the first read: most heads are shorter.
 const FIRST: u64 = 1024;
 
-/// By what a listing is sorted; what is equal there, by when it was written.
+/// The order of a listing; equal entries are ordered by the time of writing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiskListingSort {
-    /// When the newest variant was written; what was written again from an old segment stays where it was.
+    /// The time at which the newest variant was written; a record copied from an old segment keeps its place.
     Written,
-    /// Bytes of all variants as they lie there, heads included.
+    /// Bytes of all variants on the disk, heads included.
     Size,
-    /// How often it was answered from the disk since larder was started, at most [`MOST_HITS`] of each variant.
+    /// The number of answers from the disk since larder started, at most [`MOST_HITS`] per variant.
     Hits,
 }
 
-/// Of which keys.
+/// The keys of a listing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Those {
-    /// Of all that are on the disk.
+    /// All keys on the disk.
     OnDisk,
-    /// Of those that RAM has not.
+    /// Those that are not in RAM.
     OnDiskAlone,
 }
 
 /// A query for a page of entries on disk.
 pub type DiskListingQuery = ListingQuery<DiskListingSort, DiskListingCursor>;
 
-/// A place in a sorted listing: it means the same after anything was written or removed, and after a restart.
+/// A place in a sorted listing, which stays valid after writes, removals and a restart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DiskListingCursor {
-    /// What it was sorted by.
+    /// The sort value.
     pub rank: u64,
     /// The number of the newest record.
     pub stamp: u64,
 }
 
-/// Names what is kept under one key, for as long as the directory lives.
+/// Names the records under one key, for the lifetime of the directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DiskEntryId(pub u64);
 
-/// What is kept under one key.
+/// The records under one key.
 pub struct DiskKeyEntries {
     /// Its name.
     pub id: DiskEntryId,
     /// The key.
     pub key: Box<[u8]>,
-    /// How often it was answered from the disk, see [`DiskListingSort::Hits`].
+    /// The number of answers from the disk, see [`DiskListingSort::Hits`].
     pub hits: u64,
     /// Newest first, at least one; their bodies are slices of the segments and were not verified.
     pub variants: Vec<Stored>,
@@ -80,18 +80,18 @@ pub struct DiskListingPage {
     pub keys: u64,
     /// Keys whose heads were read for this page.
     pub looked_at: u64,
-    /// Keys that were not: they come behind it.
+    /// Keys that were not read: they come after it.
     pub left: u64,
-    /// What was found.
+    /// The entries found.
     pub listed: Vec<DiskKeyEntries>,
-    /// Behind what the next page begins; `None` where nothing is left.
+    /// The place after which the next page begins; `None` at the end.
     pub next: Option<DiskListingCursor>,
 }
 
 impl DiskTier {
-    /// Lists what is on the disk and stands as `store` knows purges. Reads on this thread, which may wait for the
-    /// device: until the monotonic microsecond `until`, and a little longer where hardly anything was read by then. No
-    /// use is noted, and nothing is forgotten that cannot be read.
+    /// Lists the records on the disk to which no purge known to `store` applies. Reads on this thread, which may wait for
+    /// the device: until the monotonic microsecond `until`, and a little longer where hardly anything was read. No use is
+    /// counted, and unreadable records are not removed.
     #[must_use]
     pub fn list(&self, store: &Store, query: &DiskListingQuery, those: Those, until: u64) -> DiskListingPage {
         let walk = DiskIndexWalk::over(self.base(), query);
@@ -109,13 +109,13 @@ impl DiskTier {
         DiskListingPage { keys: walk.keys, looked_at, left, listed, next: last.filter(|_| left > 0) }
     }
 
-    /// What is kept under one key, as far as purges leave it. Reads on this thread.
+    /// The records under one key, without purged ones. Reads on this thread.
     #[must_use]
     pub fn inspect(&self, store: &Store, id: DiskEntryId) -> Option<DiskKeyEntries> {
         self.found(store, id.0, |_| true)
     }
 
-    /// Keys under which something is kept.
+    /// Keys with at least one record.
     #[must_use]
     pub fn keys(&self) -> u64 {
         self.base().index.keys()
@@ -154,7 +154,8 @@ impl DiskTier {
             let key = envelope.key.clone();
             match &found {
                 None if !is_asked_for(&key) => return None,
-                // Two keys of one hash, of which there is less than one in a million directories: the newer is shown.
+                // Two keys with the same hash, which occurs in less than one of a million directories: the newer is
+                // shown.
                 Some(it) if it.key != key => continue,
                 _ => {}
             }
@@ -175,7 +176,7 @@ impl DiskTier {
     }
 }
 
-/// The head of a record, verified, and where its body lies.
+/// The verified head of a record, and the place of its body.
 fn read(base: &DiskShared, hash: u64, known: &KnownRecord) -> Option<(Envelope, FileSlice)> {
     let segment = base.segments.read().get(&known.spot.segment).cloned()?;
     let at = u64::from(known.spot.offset) * UNIT;
@@ -201,7 +202,7 @@ fn bytes(base: &DiskShared, segment: &Arc<Segment>, at: u64, length: u64) -> Opt
     (read == bytes.len()).then_some(bytes)
 }
 
-/// A key of the index and where it comes in the order that is asked for: the smaller first.
+/// A key of the index and its place in the requested order: the smaller first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Candidate {
     rank: u64,
@@ -218,7 +219,7 @@ struct DiskIndexWalk<'a> {
     behind: u64,
     /// The first of them.
     best: Vec<Candidate>,
-    /// The last of the best, where there are as many as are held.
+    /// The last of `best`, once it is full.
     worst: Option<Candidate>,
 }
 
@@ -259,7 +260,7 @@ impl<'a> DiskIndexWalk<'a> {
         }
     }
 
-    /// A place so that what comes first is smaller; and back.
+    /// Inverts a place so that the first in the order is smallest; and back.
     fn turned(&self, (rank, stamp): (u64, u64)) -> (u64, u64) {
         match self.query.order {
             SortDirection::Ascending => (rank, stamp),

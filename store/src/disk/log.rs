@@ -1,6 +1,6 @@
-//! The log: records are appended to the active segment; a full one is sealed with a footer; the oldest is dropped whole,
-//! and what of it was used is appended again. Only the writer's thread has it. What is asked to be written, and what
-//! happens after a failure, is in `writer`.
+//! The log: records are appended to the active segment, a full segment is sealed with a footer, and the oldest is dropped
+//! whole, after its used records were appended again. Only the writer's thread has it. `writer` handles the queue and
+//! failures.
 
 use super::DiskShared;
 use super::directory::Directory;
@@ -19,25 +19,25 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Segments, however small they are: each keeps a descriptor.
+/// The most segments, however small: each keeps a descriptor.
 pub(crate) const MOST_SEGMENTS: usize = 2048;
 
-/// Why something is not written.
+/// Why a record is not written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NotWritten {
     /// A call failed.
     Failed(FailedCall),
     /// It is larger than a segment.
     TooLarge,
-    /// All room is held by those who read dropped segments.
+    /// All room is held by readers of dropped segments.
     NoRoom,
-    /// The body that was to be copied is not what it was.
+    /// The body to copy has changed.
     Corrupt,
 }
 
 impl From<Wrong> for NotWritten {
     fn from(Wrong: Wrong) -> Self {
-        // What cannot be read is no failure of what is written to.
+        // A failed read is no failure of the file being written.
         NotWritten::Corrupt
     }
 }
@@ -48,15 +48,15 @@ impl From<FailedCall> for NotWritten {
     }
 }
 
-/// Where a body is before it is written.
+/// The source of a body to write.
 #[derive(Clone, Copy)]
 pub(crate) enum BodySource<'a> {
     Bytes(&'a [u8]),
-    /// In a file, whose owner checks what is read of it.
+    /// In a file, whose owner verifies it.
     Slice(&'a FileSlice),
 }
 
-/// The segment that is written to.
+/// The segment that is being written.
 pub(crate) struct Active {
     pub segment: Arc<Segment>,
     pub end: u64,
@@ -70,14 +70,14 @@ pub(crate) struct SegmentLog {
     pub active: Option<Active>,
     /// The number of the next segment.
     pub next: u32,
-    /// Bytes for which the active segment was begun: what is appended again leaves room for them.
+    /// Bytes for which the active segment was started: records appended again leave room for them.
     pub needed: u64,
-    /// The last purge in the journal: every segment that is begun notes it, so that a journal without it is found damaged.
+    /// The last purge in the journal: every new segment notes it, so that a journal without it is recognised as damaged.
     pub purged: u64,
 }
 
 impl SegmentLog {
-    /// Appends a record; `header` gives the length of its head and body and, for a file, the sum of the body.
+    /// Appends a record; `header` has the length of its head and body and, for a file, the checksum of the body.
     pub fn append(
         &mut self,
         header: &RecordHeader,
@@ -124,7 +124,7 @@ impl SegmentLog {
         Ok(spot)
     }
 
-    /// Notes the last purge of the journal. Nothing is noted where nothing is kept: the first segment will.
+    /// Notes the last purge of the journal. Nothing is noted where there is no segment: the first one will.
     pub fn note_purge(&mut self) -> Result<(), NotWritten> {
         if self.base.segments.read().is_empty() {
             return Ok(());
@@ -132,7 +132,7 @@ impl SegmentLog {
         self.append(&RecordHeader::note(self.purged), &[], BodySource::Bytes(&[])).map(drop)
     }
 
-    /// Whether a record is to be written there: not to a segment that others were seen to write to.
+    /// Whether a record can be written there: not to a segment that another process was seen to write to.
     fn has_room(&self, active: &Active, needed: u64) -> bool {
         let footer = (active.entries.len() + 1) * ENTRY + TAIL;
         active.end + needed + footer as u64 <= self.base.segment_size && !active.segment.was_suspect()
@@ -164,7 +164,7 @@ impl SegmentLog {
                 if summing.finish().in_header() != header.body_sum {
                     return Err(NotWritten::Corrupt);
                 }
-                // The header last: what has none is no record.
+                // The header is written last: without one there is no record.
                 calls.write(file, &[fill], at + slice.length)?;
                 calls.write(file, &[&written, head], active.end)?;
             }
@@ -173,13 +173,13 @@ impl SegmentLog {
         Ok(Spot { segment: active.segment.id, offset: units(active.end), size: units(needed) })
     }
 
-    /// Seals the segment that is full, and begins another; room for one more is made at once, so that what is appended
-    /// again from the oldest never needs more than `size`.
+    /// Seals the full segment and starts another. Room for one more is made at once, so that records appended again from
+    /// the oldest never need more than `size`.
     fn turn(&mut self, full: Option<Active>) -> Result<(), NotWritten> {
         if let Some(full) = full
             && let Err(failed) = self.seal(&full)
         {
-            // It stays what it is, and is scanned when it is dropped.
+            // It stays unsealed, and is scanned when it is dropped.
             let _ = full.segment.seal();
             return Err(failed.into());
         }
@@ -188,7 +188,7 @@ impl SegmentLog {
         Ok(())
     }
 
-    /// Begins a segment. Sealed ones are dropped where there is no room for it.
+    /// Starts a segment; sealed ones are dropped where there is no room for it.
     pub fn begin(&mut self) -> Result<(), NotWritten> {
         while self.is_short() {
             if !self.retire(Again::Never)? {
@@ -199,7 +199,8 @@ impl SegmentLog {
         let given_back = |log: &Self| before.saturating_sub(log.base.space.used());
         loop {
             match self.create() {
-                // A sealed segment is a little less than a new one. Where what went would be enough, others took it.
+                // A sealed segment is a little smaller than a new one. If the freed room would be enough, other files
+                // took it.
                 Err(full)
                     if full.is_full() && given_back(self) < self.base.segment_size && self.give_way()? => {}
                 Err(failed) => return Err(failed.into()),
@@ -213,8 +214,8 @@ impl SegmentLog {
         Ok(())
     }
 
-    /// Drops the oldest segment because the device is full though `size` is not reached. False where only a quarter is
-    /// left of those that there were when it became full: others fill it, and this directory is not to be eaten up.
+    /// Drops the oldest segment because the device is full though `size` is not reached. False once only a quarter of the
+    /// segments is left: other files fill the device, and this directory is not to be emptied for them.
     fn give_way(&mut self) -> Result<bool, NotWritten> {
         let base = self.base.clone();
         let count = base.segments.read().len();
@@ -226,12 +227,12 @@ impl SegmentLog {
         Ok(true)
     }
 
-    /// Makes a file with room for a segment, to be written to from now on.
+    /// Creates a file with room for a segment, which is written from now on.
     fn create(&mut self) -> Result<(), FailedCall> {
         let (calls, directory) = (&self.base.calls, &self.directory.file);
         let (id, name) = (self.next, Segment::name(self.next));
         let file = calls.open(directory, &name, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL);
-        // A name that is there already, of a file that we do not know, is never used again.
+        // A name that is taken by an unknown file is never used again.
         self.next += 1;
         let file = file?;
         let place = RecordPart { seed: self.base.seed, file: id, offset: 0 };
@@ -262,7 +263,7 @@ impl SegmentLog {
         count >= MOST_SEGMENTS || self.base.space.used() + self.base.segment_size > self.base.size
     }
 
-    /// Writes the footer, and gives back what was reserved behind it.
+    /// Writes the footer, and frees the room reserved after it.
     pub fn seal(&self, full: &Active) -> Result<(), FailedCall> {
         let (calls, segment) = (&self.base.calls, &full.segment);
         let mut footer = Vec::with_capacity(full.entries.len() * ENTRY + TAIL);
@@ -276,7 +277,7 @@ impl SegmentLog {
         segment.seal()
     }
 
-    /// The active segment is left as it is: what failed once at its end may fail there for ever.
+    /// Leaves the active segment unsealed: a call that failed at its end may fail there for ever.
     pub fn abandon(&mut self) {
         if let Some(active) = self.active.take() {
             let segment = &active.segment;
@@ -285,16 +286,16 @@ impl SegmentLog {
         }
     }
 
-    /// Drops the oldest segment that is neither written to nor read; false where there is none.
+    /// Drops the oldest segment that is neither written nor read; false where there is none.
     pub fn retire(&mut self, again: Again) -> Result<bool, NotWritten> {
         let active = self.active.as_ref().map(|it| it.segment.id);
-        // One that is being read gives no room back: it keeps what it has, and the next one goes.
+        // Dropping a segment that is being read frees no room: it stays, and the next one is dropped.
         let goes = |it: &&Arc<Segment>| Some(it.id) != active && Arc::strong_count(it) == 1;
         let oldest = self.base.segments.read().values().find(goes).cloned();
         let Some(oldest) = oldest else { return Ok(false) };
         let entries = super::recovery::entries(&self.base, &oldest);
         if entries.as_ref().is_none_or(|it| it.iter().any(FooterEntry::is_removal)) {
-            // A removal must not go before what it removes, which may be in one that is being read.
+            // A removal must not be dropped before the record it removes, which may be in a segment that is being read.
             self.drop_where(|id| id < oldest.id)?;
         }
         self.base.calls.unlink(&self.directory.file, &Segment::name(oldest.id))?;
@@ -313,7 +314,7 @@ impl SegmentLog {
         result.map(|()| true)
     }
 
-    /// Appends again what was used, but not more than half of a segment: so every turn makes room.
+    /// Appends used records again, at most half a segment: so every turn frees room.
     fn rescue(
         &mut self,
         oldest: &Arc<Segment>,
@@ -386,7 +387,7 @@ impl SegmentLog {
         segments.values().map(|it| it.oldest_birth()).min().unwrap_or(u64::MAX)
     }
 
-    /// Drops segments with all that is in them, whoever reads them.
+    /// Drops segments with their records, also while they are read.
     fn drop_where(&mut self, goes: impl Fn(u32) -> bool) -> Result<(), FailedCall> {
         let ids: Vec<u32> = self.base.segments.read().keys().copied().filter(|it| goes(*it)).collect();
         for id in ids {
@@ -406,12 +407,12 @@ impl SegmentLog {
     }
 }
 
-/// What becomes of the records of a segment that is dropped.
+/// The treatment of the records of a dropped segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Again {
-    /// Those that were used are appended again.
+    /// Used ones are appended again.
     IfUsed,
-    /// They go.
+    /// They are dropped.
     Never,
 }
 

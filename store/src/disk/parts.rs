@@ -1,5 +1,6 @@
-//! The sums of a body on disk, one for each 64 KiB: made of what came, and checked whenever a part is read, so that what somebody else
-//! has written to a file, or a device has lost, is never sent. Where they stand in a record is said here; who sends is in `transport`.
+//! The checksums of a body on disk, one for each 64 KiB: computed from the received bytes, and compared whenever a part
+//! is read. Bytes that another program has changed, or the device has lost, are therefore never sent. This module defines
+//! their place in a record; `transport` sends.
 
 use super::DiskShared;
 use super::segment::Segment;
@@ -13,11 +14,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use xxhash_rust::xxh3::Xxh3;
 
-/// Bytes of a sum.
+/// Bytes of a checksum.
 const SUM: usize = size_of::<u64>();
 
-/// The sums of one body. Of one that is a single part it stands in the header; else the list of them follows the head, and its own sum is
-/// in the header.
+/// The checksums of one body. For a body of a single part it is in the header. Otherwise the list follows the head, and
+/// the list's own checksum is in the header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Parts {
     seed: u64,
@@ -38,7 +39,7 @@ impl Parts {
         self.length
     }
 
-    /// What the header has as the sum of the body.
+    /// The body's checksum in the header.
     pub fn in_header(&self) -> u64 {
         match &self.sums[..] {
             [only] => *only,
@@ -46,7 +47,7 @@ impl Parts {
         }
     }
 
-    /// Appends the list, where there is one, to the head of a record.
+    /// Appends the list, if there is one, to the head of a record.
     pub fn write(&self, out: &mut Vec<u8>) {
         if self.sums.len() > 1 {
             out.extend_from_slice(&self.list());
@@ -57,13 +58,14 @@ impl Parts {
         self.sums.iter().flat_map(|it| it.to_le_bytes()).collect()
     }
 
-    /// The bytes of a list for a body of this length.
+    /// The bytes of the list for a body of this length.
     fn in_list(length: u64) -> Option<usize> {
         let parts = usize::try_from(length.div_ceil(PART)).ok()?;
         if parts > 1 { parts.checked_mul(SUM) } else { Some(0) }
     }
 
-    /// Those of a record, of which `behind` is what follows the envelope in its head; `None` where that is no list of this body's.
+    /// Those of a record; `behind` are the bytes after the envelope in its head. `None` where they are no list for this
+    /// body.
     pub fn read(seed: u64, header: &RecordHeader, behind: &[u8]) -> Option<Parts> {
         if behind.len() != Self::in_list(header.body)? {
             return None;
@@ -75,7 +77,7 @@ impl Parts {
         (parts.in_header() == header.body_sum).then_some(parts)
     }
 
-    /// Whether these are the bytes of the part that begins at `at`, which is a multiple of [`PART`].
+    /// Whether these are the bytes of the part at `at`, a multiple of [`PART`].
     pub fn has(&self, at: u64, part: &[u8]) -> bool {
         let wanted = usize::try_from(at / PART).ok().and_then(|it| self.sums.get(it));
         part.len() as u64 == self.part_at(at).1 && wanted == Some(&sum(self.seed, part))
@@ -89,14 +91,14 @@ impl Parts {
             && parts.all(|it| self.has(it.1, it.0))
     }
 
-    /// Where the part begins in which `at` lies, and its bytes.
+    /// The beginning and the length of the part that contains `at`.
     pub fn part_at(&self, at: u64) -> (u64, u64) {
         let begin = at - at % PART;
         (begin, self.length.saturating_sub(begin).min(PART))
     }
 }
 
-/// The sums of a body that comes a piece at a time.
+/// The checksums of a body that arrives piece by piece.
 pub(crate) struct Summing {
     seed: u64,
     length: u64,
@@ -123,7 +125,7 @@ impl Summing {
         }
     }
 
-    /// That was all.
+    /// The end of the body.
     pub fn finish(mut self) -> Parts {
         if !self.length.is_multiple_of(PART) || self.sums.is_empty() {
             self.sums.push(self.part.digest());
@@ -132,10 +134,10 @@ impl Summing {
     }
 }
 
-/// A number for each body that is opened, by which a thread knows what it read last.
+/// A number for each opened body, by which a thread recognises what it read last.
 static OPENED: AtomicU64 = AtomicU64::new(1);
 
-/// The part that a thread read and checked last: whoever could not send all of it goes on from here.
+/// The part that a thread read and verified last: an incomplete send continues with it.
 #[derive(Default)]
 struct Last {
     of: (u64, u64),
@@ -146,11 +148,11 @@ thread_local! {
     static LAST: RefCell<Last> = RefCell::default();
 }
 
-/// The bytes of a file are not those that were written, or cannot be read.
+/// The bytes of a file have changed, or cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wrong;
 
-/// The sums of a body, and where it begins in its file.
+/// The checksums of a body, and its place in the file.
 pub(crate) struct CheckedPart {
     begin: u64,
     parts: Arc<Parts>,
@@ -162,7 +164,7 @@ impl CheckedPart {
         Self { begin, parts, number: OPENED.fetch_add(1, Relaxed) }
     }
 
-    /// Lends the bytes from `offset` of the file to the end of their part, once they have been read and found right.
+    /// Lends the bytes from `offset` of the file to the end of their part, after reading and verifying them.
     pub fn lend(
         &self,
         calls: &Syscalls,
@@ -174,7 +176,7 @@ impl CheckedPart {
         let (begin, length) = self.parts.part_at(at);
         let (length, from) = (usize::try_from(length), usize::try_from(at - begin));
         let (Ok(length), Ok(from)) = (length, from) else { return Err(Wrong) };
-        // Not held while `take` runs, which may come here again.
+        // Not borrowed while `take` runs, which may call this again.
         let mut last = LAST.take();
         let this = (self.number, begin);
         if last.of != this {
@@ -198,7 +200,7 @@ pub(crate) struct RecordedSums {
     base: Arc<DiskShared>,
     segment: Arc<Segment>,
     checked: CheckedPart,
-    /// Hash and stamp of the record, which nobody is to find any more once some of it is wrong.
+    /// Hash and stamp of the record, which is removed once a part of it is wrong.
     record: (u64, u64),
 }
 
@@ -223,7 +225,7 @@ impl FileOwner for RecordedSums {
     }
 
     fn mapped(&self, _: u64, _: u64) -> Option<&[u8]> {
-        // A mapping of a file that somebody cuts would be a SIGBUS.
+        // Mapping a file that another program truncates would raise SIGBUS.
         None
     }
 
@@ -245,7 +247,7 @@ impl FileOwner for RecordedSums {
     }
 }
 
-/// The sums of a body in a file, read once more by way of its owner, which checks them where it has some.
+/// The checksums of a body in a file, read once more through its owner, which verifies them where it can.
 pub(crate) fn of_slice(seed: u64, slice: &FileSlice) -> Result<Parts, Wrong> {
     let mut summing = Summing::new(seed);
     each(slice, |_, bytes| {
@@ -255,7 +257,7 @@ pub(crate) fn of_slice(seed: u64, slice: &FileSlice) -> Result<Parts, Wrong> {
     Ok(summing.finish())
 }
 
-/// Has all bytes of a slice, one piece after another, and where each begins.
+/// Visits all bytes of a slice, piece by piece, with the place of each.
 pub(crate) fn each<E: From<Wrong>>(
     slice: &FileSlice,
     mut take: impl FnMut(u64, &[u8]) -> Result<(), E>,

@@ -1,5 +1,5 @@
-//! A few threads that wait for the device, so that no event loop does. Bounded: what does not fit is refused at once. What
-//! they do there is said by whoever has them do it. Why they are few is seen in `commands/src/trace/picture.rs`.
+//! A few threads that wait for the device, so that no event loop does. The queue is bounded: excess work is refused at
+//! once. Callers define the work. `commands/src/trace/picture.rs` shows why the threads are few.
 
 use larder_counters::Counters;
 use larder_stdx::clock;
@@ -8,10 +8,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
-/// How many may wait for each thread.
+/// The most queued items per thread.
 const WAITING: usize = 32;
 
-/// Is told how many microseconds it waited.
+/// Its argument is the microseconds that it waited.
 type Work = Box<dyn FnOnce(u64) + Send>;
 
 struct ReadJob {
@@ -25,7 +25,7 @@ struct Jobs {
     stopped: bool,
 }
 
-/// Microseconds since whenever.
+/// Microseconds since an arbitrary moment.
 pub type Clock = Box<dyn Fn() -> u64 + Send + Sync>;
 
 struct ReadPoolShared {
@@ -35,24 +35,24 @@ struct ReadPoolShared {
     clock: Clock,
 }
 
-/// Too many wait already.
+/// Too many items wait already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolFull;
 
-/// The readers. They end when this is dropped and their work is done.
+/// The reader threads. They end when this is dropped and their work is done.
 pub struct Pool {
     shared: Arc<ReadPoolShared>,
     most: usize,
 }
 
 impl Pool {
-    /// As many of `readers` threads of this name as the kernel gives; without any, everything is refused.
+    /// Starts `readers` threads of this name, or as many as the kernel allows; without any, all work is refused.
     #[must_use]
     pub fn new(name: &str, readers: usize, counters: Arc<Counters>) -> Pool {
         Self::with_clock(name, readers, counters, Box::new(clock::precise_micros))
     }
 
-    /// The same by another clock: of a test whose device is slow in its own time.
+    /// The same with another clock, for tests with a slow device.
     #[must_use]
     pub fn with_clock(name: &str, readers: usize, counters: Arc<Counters>, clock: Clock) -> Pool {
         let shared =
@@ -66,11 +66,11 @@ impl Pool {
         Pool { shared, most: threads * WAITING }
     }
 
-    /// Does `work` on one of the threads, unless nobody waits for it any more by then. With the answer comes how many
-    /// microseconds it waited for a thread.
+    /// Does `work` on one of the threads, unless the caller has stopped waiting by then. The result includes the
+    /// microseconds that it waited for a thread.
     ///
     /// # Errors
-    /// Too many wait already; it is not done.
+    /// Too many items wait already; it is not done.
     pub fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,

@@ -1,4 +1,4 @@
-//! What waits to be written: bounded in bytes, in order; removals and purges go ahead. Who writes it is in `writer`.
+//! The write queue: ordered and bounded in bytes; removals and purges go ahead. `writer` takes from it.
 
 use crate::entry::{Offered, Stored, StoredArc, StoredBody};
 use crate::memory_budget::LeavingBytes;
@@ -11,16 +11,16 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// Removals that may wait; beyond, the tier begins anew rather than forget one.
+/// The most waiting removals; beyond, the tier is emptied instead of losing one.
 pub(crate) const MOST_REMOVALS: usize = 1 << 18;
 
-/// Places that an empty queue keeps.
+/// The capacity that an empty queue keeps.
 const KEEP: usize = 256;
 
-/// Who waits to hear that something is written.
+/// Notified when the item is written.
 pub(crate) type Done = oneshot::Sender<io::Result<()>>;
 
-/// One thing to be done by the writer.
+/// One task of the writer.
 pub(crate) enum Op {
     /// A response.
     Write {
@@ -31,19 +31,19 @@ pub(crate) enum Op {
         cost: u64,
         leaving: Option<LeavingBytes>,
     },
-    /// Everything under a hash that is older: of one variant, or of all where that is zero.
+    /// Everything older under a hash: of one variant, or of all where that is zero.
     Remove { hash: u64, variant: u32, stamp: u64, done: Done },
-    /// Says when all before it is done.
+    /// Reports when all tasks before it are done.
     Flush(Done),
     /// A purge.
     Rule { seq: Seq, rule: Box<PurgeRule>, done: Done },
     /// Tries again after a failure.
     Retry,
-    /// More removals came than can be remembered: nothing that is on the disk is good any more.
+    /// More removals arrived than can be kept: nothing on the disk is valid any more.
     Anew,
 }
 
-/// What became of something that was to be queued.
+/// The result of queuing an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Push {
     Queued,
@@ -56,7 +56,7 @@ struct QueueInner {
     ahead: VecDeque<Op>,
     ops: VecDeque<Op>,
     bytes: u64,
-    /// How many responses wait, or are being written, under which hash.
+    /// The number of waiting responses by hash, including the one being written.
     waiting: HashMap<u64, u32>,
     removals: usize,
     stamp: u64,
@@ -64,7 +64,7 @@ struct QueueInner {
     finished: bool,
 }
 
-/// Says when the writer is gone, however it went.
+/// Reports the end of the writer for any cause.
 pub(crate) struct Finish(pub Arc<WriteQueue>);
 
 impl Drop for Finish {
@@ -79,12 +79,12 @@ pub(crate) struct WriteQueue {
     wake: Condvar,
     ended: Condvar,
     most: AtomicU64,
-    /// The stamp of the last response that was taken from here and done with.
+    /// The stamp of the last response that was taken from the queue and finished.
     written: AtomicU64,
 }
 
 impl WriteQueue {
-    /// `stamp` is the last that was given to a record.
+    /// `stamp` is the last that a record got.
     pub fn new(most: u64, stamp: u64) -> WriteQueue {
         let inner = QueueInner {
             ahead: VecDeque::new(),
@@ -105,13 +105,13 @@ impl WriteQueue {
         }
     }
 
-    /// Not more than this waits from now on.
+    /// Sets the most bytes that wait from now on.
     pub fn bound(&self, most: u64) {
         self.most.fetch_min(most, Relaxed);
     }
 
-    /// Queues a response, unless `too_late` says so while no removal can come between. An empty queue takes one of any
-    /// size. `leaving` is what the ledger has for it where RAM has let go of it.
+    /// Queues a response, unless `too_late` returns true while no removal can occur. An empty queue accepts one of any
+    /// size. `leaving` is its ledger entry where RAM has dropped it.
     pub fn write(
         &self,
         hash: u64,
@@ -144,8 +144,8 @@ impl WriteQueue {
         Push::Queued
     }
 
-    /// Queues a removal, ahead of what is to be written: what of that is older is then not written at all. `forget` is
-    /// told its stamp before anybody else gets a later one, and whether anything waits under the hash.
+    /// Queues a removal ahead of the writes; older queued writes of its key are then dropped. `forget` gets its stamp
+    /// before any later one is given, and whether a write waits under the hash.
     pub fn remove(&self, hash: u64, variant: u32, done: Done, forget: impl FnOnce(u64, bool)) {
         let mut inner = self.inner.lock();
         inner.stamp += 1;
@@ -161,7 +161,7 @@ impl WriteQueue {
         self.wake.notify_one();
     }
 
-    /// Queues what takes no room: ahead of the others, or behind them.
+    /// Queues a task that takes no room, before or after the others.
     pub fn push(&self, op: Op) {
         let mut inner = self.inner.lock();
         match op {
@@ -172,7 +172,7 @@ impl WriteQueue {
         self.wake.notify_one();
     }
 
-    /// The next thing to do; waits for it. `None` when the queue is stopped and empty.
+    /// The next task; waits for it. `None` when the queue is stopped and empty.
     pub fn next(&self) -> Option<Op> {
         let mut inner = self.inner.lock();
         loop {
@@ -181,7 +181,7 @@ impl WriteQueue {
                 if matches!(op, Op::Remove { .. }) {
                     inner.removals -= 1;
                 }
-                // A crowd that is gone leaves no room behind.
+                // A burst leaves no capacity behind.
                 if inner.ops.is_empty() && inner.ops.capacity() > KEEP {
                     inner.ops.shrink_to(KEEP);
                 }
@@ -194,7 +194,7 @@ impl WriteQueue {
         }
     }
 
-    /// A response of this cost is written, or will not be.
+    /// A response of this cost was written, or will not be.
     pub fn done(&self, hash: u64, cost: u64, stamp: u64) {
         self.written.store(stamp, Relaxed);
         let mut inner = self.inner.lock();
@@ -207,29 +207,29 @@ impl WriteQueue {
         }
     }
 
-    /// Whether anything under a hash waits, or is just being written.
+    /// Whether a write under a hash waits or is in progress.
     pub fn has(&self, hash: u64) -> bool {
         self.inner.lock().waiting.contains_key(&hash)
     }
 
-    /// Whether a response that was queued under this stamp still waits, or is just being written.
+    /// Whether a response queued under this stamp waits or is being written.
     pub fn waits(&self, stamp: u64) -> bool {
         stamp > self.written.load(Relaxed)
     }
 
-    /// Takes note of a response that is not even to be queued: nothing can be written.
+    /// Records a response that is not queued because nothing can be written.
     pub fn miss(&self, stored: &Stored) {
         let mut inner = self.inner.lock();
         inner.stamp += 1;
         stored.on_disk.set(Offered::Missed(inner.stamp));
     }
 
-    /// Bytes that wait.
+    /// Waiting bytes.
     pub fn bytes(&self) -> u64 {
         self.inner.lock().bytes
     }
 
-    /// Bytes on the heap of what waits and is nowhere else any more: what RAM has still, is counted there.
+    /// Heap bytes of waiting responses that only the queue holds; those still in RAM are counted there.
     pub fn held(&self) -> u64 {
         let inner = self.inner.lock();
         let held = |op: &Op| match op {
@@ -243,7 +243,7 @@ impl WriteQueue {
         inner.ops.iter().map(held).sum::<u64>() + tables as u64
     }
 
-    /// Nothing more comes; waits for the writer, but not longer than `patience`.
+    /// Closes the queue and waits for the writer, at most `patience`.
     pub fn stop(&self, patience: Duration) {
         let mut inner = self.inner.lock();
         inner.stopped = true;
@@ -259,7 +259,7 @@ impl WriteQueue {
     fn finish(&self) {
         let mut inner = self.inner.lock();
         inner.finished = true;
-        // Whoever waits hears that it was not written.
+        // Waiting callers are told that it was not written.
         (inner.ahead, inner.ops) = Default::default();
         self.ended.notify_all();
     }

@@ -1,6 +1,5 @@
-//! How something is read: its place from the index, its head and small body from the page cache or through the pool;
-//! a large body is left where it is once it is known to be right and resident. Which variant a request selects is
-//! decided by `semantics::vary`.
+//! Reading a record: its place from the index, its head and small body from the page cache or through the pool. A large
+//! body stays in the file once it is verified and resident. `semantics::vary` decides which variant a request selects.
 
 use super::breaker::{DiskBreaker, PATIENCE};
 use super::head::{self, variant_name};
@@ -28,22 +27,22 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use tokio::sync::oneshot;
 
-/// Bytes of a record that are read at first, beyond a body that fits the heap.
+/// Bytes of a record in the first read, in addition to a body that fits the heap.
 const HEAD: u64 = 4096;
 
-/// What is longer may take its time on a device that is well.
+/// Longer reads may take their time on a healthy device.
 const MOST_TELLING: u64 = 16 << 20;
 
-/// Records up to this many bytes are read whole, by one call, where the body is to be verified too.
+/// Records up to this many bytes are read by one call where the body is to be verified too.
 const AT_ONCE: u64 = room::MOST as u64;
 
-/// Bodies up to this many bytes that are in memory are verified by whoever asks: some microseconds. Larger ones by the pool.
+/// Resident bodies up to this many bytes are verified on the calling thread: some microseconds. Larger ones by the pool.
 const SOON: u64 = 128 << 10;
 
 /// Why a record is not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum UnreadRecord {
-    /// Its bytes are not those that were written, or cannot be read.
+    /// Its bytes have changed, or cannot be read.
     Corrupt,
     /// The device is too busy or too slow.
     Busy,
@@ -53,16 +52,16 @@ enum UnreadRecord {
     Other,
 }
 
-/// What a lookup does where it would need the device.
+/// The treatment of a lookup that would need the device.
 #[derive(Clone, Copy, Debug)]
 enum DeviceUse<'a> {
-    /// It waits, by the pool, and says how long for a free reader.
+    /// It waits, in the pool, and adds its wait for a free reader.
     WaitedFor(&'a ReadWait),
-    /// It gives up.
+    /// It ends without an answer.
     LeftAlone,
 }
 
-/// What reads need.
+/// The dependencies of reads.
 pub(crate) struct DiskReader {
     pub base: Arc<DiskShared>,
     pub pool: Pool,
@@ -70,7 +69,7 @@ pub(crate) struct DiskReader {
     pub heads: Heads,
     pub trust: VerifiedParts,
     pub heap_line: u64,
-    /// A read that only asks whether the device answers again.
+    /// A read that only probes whether the device answers again.
     pub probe: Mutex<Option<oneshot::Receiver<(usize, u64)>>>,
 }
 
@@ -79,11 +78,11 @@ struct VerifiedRecord {
     segment: Arc<Segment>,
     header: RecordHeader,
     envelope: Envelope,
-    /// The sums of the body.
+    /// The checksums of the body.
     parts: Arc<Parts>,
-    /// What was read with the head, and where the body begins in it.
+    /// The bytes read with the head, and the place of the body in them.
     read: Option<(Room, usize)>,
-    /// Where the body begins in the file.
+    /// The place of the body in the file.
     body_at: u64,
 }
 
@@ -91,7 +90,7 @@ impl DiskReader {
     /// See [`super::Disk::read_now`].
     pub fn read_now(&self, key: &[u8], request: &[Field<'_>]) -> Option<Stored> {
         let select = pin!(self.select(self.base.hash(key), key, request, DeviceUse::LeftAlone));
-        // Only the device is waited for, so it is ready at once.
+        // Only the device causes waits, so it completes at once.
         match select.poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(found) => found.inspect(|_| self.counters().disk_hits.add_shared(1)),
             Poll::Pending => None,
@@ -115,7 +114,7 @@ impl DiskReader {
         request: &[Field<'_>],
         device: DeviceUse<'_>,
     ) -> Option<Stored> {
-        // Names that were met, and the only variant under them that the request selects.
+        // `Vary` names seen so far, with the only variant under them that the request selects.
         let mut met: Vec<(u16, u32)> = Vec::new();
         let mut scratch = Vec::new();
         for known in self.base.index.find(hash) {
@@ -139,7 +138,7 @@ impl DiskReader {
                 continue;
             }
             match self.body(hash, &known, record, device).await {
-                // A removal that came meanwhile is obeyed.
+                // A removal during the read is obeyed.
                 Ok(stored) => {
                     stored.on_disk.set(Offered::Queued(known.stamp));
                     return self.base.index.note_use(hash, known.stamp).then_some(stored);
@@ -161,7 +160,7 @@ impl DiskReader {
         &self.base.counters
     }
 
-    /// Whether the body of a record was verified a moment ago, and nobody seems to have written to it since.
+    /// Whether the body of a record was verified a moment ago, with no sign of a write by another program since.
     fn is_trusted(&self, hash: u64, known: &KnownRecord, segment: &Segment) -> bool {
         let now = clock::monotonic();
         self.trust.has(hash, known.stamp, now) && !segment.was_touched(now, verified::LONGEST)
@@ -200,7 +199,7 @@ impl DiskReader {
         let header = header.ok_or(UnreadRecord::Corrupt)?;
         let head = header.head as usize;
         let body_at = at + (HEADER + head) as u64;
-        // A body that is small, or a head that is large.
+        // A small body, or a large head.
         let needed = if header.body <= self.heap_line { header.length() } else { (HEADER + head) as u64 };
         if needed > first {
             let more = self.bytes(&segment, at + first, needed - first, device).await?;
@@ -214,7 +213,7 @@ impl DiskReader {
         }
         let (envelope, behind) = head::read(written).ok_or(UnreadRecord::Corrupt)?;
         let Some(parts) = Parts::read(self.base.seed, &header, behind).map(Arc::new) else {
-            // An older larder has made one sum of a large body: it is of no use, and nothing is damaged.
+            // An older larder made one checksum for a large body: the record cannot be used, but is not damaged.
             let is_old = behind.is_empty() && self.base.index.forget_in(hash, known.stamp, segment.id);
             return Err(if is_old { UnreadRecord::Gone } else { UnreadRecord::Corrupt });
         };
@@ -245,7 +244,7 @@ impl DiskReader {
             return Ok(head::stored(envelope, StoredBody::on_the_heap(&[body])));
         }
         if segment.is_suspect() {
-            // Whoever writes to it may do so while it is sent.
+            // A program that writes to it may do so while it is sent.
             return Err(UnreadRecord::Corrupt);
         }
         let now = clock::monotonic();
@@ -264,7 +263,7 @@ impl DiskReader {
         Ok(head::stored(envelope, StoredBody::Disk(Box::new(slice))))
     }
 
-    /// Whether a body is what it was, which is in memory afterwards.
+    /// Verifies a body; afterwards it is in memory.
     async fn verify(
         &self,
         segment: &Arc<Segment>,
@@ -320,8 +319,8 @@ impl DiskReader {
         }
     }
 
-    /// Where the device is left alone, has it asked now and then by a read of a few bytes: nobody may want anything of it.
-    /// Called each second, which is how long it may take.
+    /// Probes the device from time to time by a read of a few bytes while the breaker is open: no request may need it
+    /// otherwise. Called each second, which is how long the read may take.
     pub fn look(&self) {
         let mut probe = self.probe.lock();
         if let Some(mut asked) = probe.take() {
@@ -331,7 +330,7 @@ impl DiskReader {
             return;
         }
         let oldest = || self.base.segments.read().values().next().cloned();
-        // Asked last: it says so once.
+        // Evaluated last: it returns true once.
         if let Some(segment) = oldest()
             && self.patience.is_due()
         {
@@ -355,7 +354,7 @@ impl DiskReader {
         UnreadRecord::Corrupt
     }
 
-    /// Has something done by the pool that reads so many bytes.
+    /// Runs `work`, which reads this number of bytes, in the pool.
     async fn wait<T: Send + 'static>(
         &self,
         device: DeviceUse<'_>,
@@ -389,7 +388,7 @@ impl DiskReader {
     }
 }
 
-/// Whether the parts of a body that `read` reads are those that were written.
+/// Whether the parts of a body returned by `read` are unchanged.
 fn are_right(
     parts: &Parts,
     at: u64,

@@ -1,5 +1,5 @@
-//! How a directory is found again: footers of sealed segments are read, what has none is scanned header by header.
-//! Bodies are not read: they are verified when they are first used.
+//! Opening a directory: footers of sealed segments are read; a segment without one is scanned header by header. Bodies
+//! are not read: they are verified on first use.
 
 use super::DiskShared;
 use super::directory::Directory;
@@ -19,27 +19,27 @@ use std::sync::Arc;
 /// Bytes that a scan reads at once.
 const WINDOW: usize = 128 << 10;
 
-/// What a directory held.
+/// The content of a directory.
 pub(crate) struct Recovered {
     pub log: SegmentLog,
     /// The highest stamp.
     pub stamp: u64,
-    /// The highest birth, and the last purge that is noted: no number up to it may be given again.
+    /// The highest birth and noted purge: no number up to it may be used again.
     pub born: u64,
-    /// Something that was there is not any more, a removal perhaps.
+    /// Data is missing, perhaps a removal.
     pub damaged: bool,
 }
 
-/// What one segment holds.
+/// The content of one segment.
 struct SegmentContents {
     entries: Vec<FooterEntry>,
-    /// Where its records end.
+    /// The end of its records.
     end: u64,
     sealed: bool,
     damaged: bool,
 }
 
-/// Finds everything that is in the directory. What is no segment of ours is removed; so is one that cannot be read.
+/// Reads everything in the directory. Files that are not larder's segments are removed, and so are unreadable segments.
 pub(crate) fn recover(base: &Arc<DiskShared>, directory: Directory) -> Result<Recovered, FailedCall> {
     let mut ids: Vec<u32> = directory.names.iter().filter_map(|it| Segment::number(it)).collect();
     ids.sort_unstable();
@@ -50,7 +50,7 @@ pub(crate) fn recover(base: &Arc<DiskShared>, directory: Directory) -> Result<Re
         let is_last = Some(id) == ids.last();
         found.take(*id, is_last)?;
     }
-    // The size may have been made smaller.
+    // The configured size may be smaller now.
     while base.space.used() > base.size && matches!(found.log.retire(Again::Never), Ok(true)) {}
     Ok(found)
 }
@@ -61,11 +61,11 @@ impl Recovered {
         let name = Segment::name(id);
         let file = match base.calls.open(&self.log.directory.file, &name, OFlags::RDWR | OFlags::NONBLOCK) {
             Ok(file) => file,
-            // A directory, a link, something of somebody else's: not to be read, not to be removed.
+            // A directory, a link or a foreign file: neither read nor removed.
             Err(it) if matches!(it.errno, Errno::ISDIR | Errno::LOOP | Errno::NXIO | Errno::ACCESS) => {
                 return Ok(());
             }
-            // Without a descriptor or memory nothing can be said of the file.
+            // Without a descriptor or memory the state of the file is unknown.
             Err(it) => return Err(it),
         };
         if !base.calls.stat(file.as_fd())?.is_file {
@@ -86,12 +86,12 @@ impl Recovered {
             }
         }
         base.segments.write().insert(id, segment.clone());
-        // Only the last segment of a killed process has no footer, and all of it up to its end.
+        // Only the last segment of a killed process has no footer, and it is complete up to its end.
         self.damaged |= contents.damaged || !(contents.sealed || is_last);
         if contents.sealed {
             return segment.seal();
         }
-        // What is behind the last whole record was being written when the process was killed.
+        // Bytes after the last complete record were being written when the process was killed.
         segment.write(|| base.calls.truncate(&segment.file, contents.end))?;
         segment.charge(contents.end);
         let active = Active { segment: segment.clone(), end: contents.end, entries: contents.entries };
@@ -115,7 +115,7 @@ fn enter(base: &DiskShared, segment: u32, it: &FooterEntry) {
     base.index.put(it.hash, &known);
 }
 
-/// The records of a segment, as its footer lists them or a scan finds them; `None` where it is none of ours.
+/// The records of a segment, from its footer or a scan; `None` where it is not larder's.
 pub(crate) fn entries(base: &DiskShared, segment: &Segment) -> Option<Vec<FooterEntry>> {
     contents(base, segment).map(|it| it.entries)
 }
@@ -137,7 +137,7 @@ fn contents(base: &DiskShared, segment: &Segment) -> Option<SegmentContents> {
     Some(SegmentContents { entries, end, sealed: false, damaged: scan.damaged })
 }
 
-/// The entries of the footer, and where it begins.
+/// The entries of the footer, and its place.
 fn footer(base: &DiskShared, segment: &Segment, length: u64) -> Option<(Vec<FooterEntry>, u64)> {
     let at = length.checked_sub(TAIL as u64)?;
     let mut bytes = [0; TAIL];
@@ -149,15 +149,15 @@ fn footer(base: &DiskShared, segment: &Segment, length: u64) -> Option<(Vec<Foot
     Some((entries, tail.offset))
 }
 
-/// Looks for records from the beginning to the end of a file; goes on behind what is damaged.
+/// Scans a file for records from beginning to end, and continues after damaged bytes.
 struct Scan<'a> {
     base: &'a DiskShared,
     segment: &'a Segment,
     length: u64,
     window: Vec<u8>,
-    /// Where the window begins.
+    /// The place of the window.
     from: u64,
-    /// There is something between two records that is none.
+    /// Other bytes lie between two records.
     damaged: bool,
 }
 
@@ -166,7 +166,7 @@ impl<'a> Scan<'a> {
         Self { base, segment, length, window: Vec::new(), from: 0, damaged: false }
     }
 
-    /// The records, and where the last one ends; `None` where the file cannot be read.
+    /// The records, and the end of the last; `None` where the file cannot be read.
     fn run(&mut self) -> Option<(Vec<FooterEntry>, u64)> {
         let (mut at, mut end) = (START as u64, START as u64);
         let mut entries = Vec::new();
@@ -207,7 +207,7 @@ impl<'a> Scan<'a> {
         Some(self.length)
     }
 
-    /// What is in the file from `at` on: a header's length at least, which is there.
+    /// The bytes of the file from `at` on: at least the length of a header, which must exist.
     fn bytes(&mut self, at: u64) -> Option<&[u8]> {
         let known = at.checked_sub(self.from).and_then(|it| usize::try_from(it).ok());
         let skip = known.filter(|it| it + HEADER <= self.window.len());

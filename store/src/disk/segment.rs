@@ -1,4 +1,4 @@
-//! One segment file, and the sum of all of them. What is in it is not known here.
+//! One segment file, and the sum of all of them. This module does not know their content.
 
 use super::syscalls::{FailedCall, Looks, Syscall, Syscalls};
 use larder_stdx::clock::{self, Monotonic};
@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-/// Bytes of all files, those that have no name any more included as long as somebody reads them.
+/// Bytes of all files, including unnamed ones for as long as they are read.
 #[derive(Default)]
 pub(crate) struct Space(AtomicU64);
 
@@ -26,7 +26,7 @@ impl Space {
         self.0.fetch_sub(bytes, Relaxed);
     }
 
-    /// Enters bytes, if there are `most` at most then. The log keeps room for one segment free, for this too.
+    /// Enters bytes if the sum stays within `most`. The log keeps room for one segment free, for this too.
     pub fn take_room(&self, bytes: u64, most: u64) -> Result<(), FailedCall> {
         let enter = |used: u64| Some(used + bytes).filter(|it| *it <= most);
         let full = FailedCall { call: Syscall::Allocate, errno: Errno::NOSPC };
@@ -34,25 +34,24 @@ impl Space {
     }
 }
 
-/// A segment that is open. Its bytes do not change once somebody knows of them; it may lose its name.
+/// An open segment. Its bytes do not change once they are known to readers; it may lose its name.
 pub(crate) struct Segment {
     pub id: u32,
     pub file: OwnedFd,
     calls: Syscalls,
     space: Arc<Space>,
     charged: AtomicU64,
-    /// How it looked after our last write to it; `None` before the first, and while one goes on.
+    /// Its state after larder's last write; `None` before the first, and during one.
     left: Mutex<Option<Looks>>,
     suspect: AtomicBool,
-    /// When something about it was seen to have changed that need not be its bytes: monotonic milliseconds, and one.
+    /// The time at which a change was seen that need not affect its bytes: monotonic milliseconds, plus one.
     touched: AtomicU64,
-    /// The lowest birth in it; `u64::MAX` where there is none.
+    /// The lowest birth in it; `u64::MAX` without any.
     oldest_birth: AtomicU64,
 }
 
 impl Segment {
-    /// `charged` bytes are entered for it. Of what is read of it nothing is taken for granted that nobody asked for: the kernel
-    /// reads nothing ahead.
+    /// A segment for which `charged` bytes are entered. The kernel reads nothing ahead, so resident pages were requested.
     pub fn new(id: u32, file: OwnedFd, calls: Syscalls, space: Arc<Space>, charged: u64) -> Arc<Segment> {
         space.add(charged);
         Syscalls::read_alone(&file);
@@ -69,7 +68,7 @@ impl Segment {
         })
     }
 
-    /// Something of this birth is in it.
+    /// Adds the birth of a response in it.
     pub fn note_birth(&self, born: u64) {
         self.oldest_birth.fetch_min(born, Relaxed);
     }
@@ -79,7 +78,7 @@ impl Segment {
         self.oldest_birth.load(Relaxed)
     }
 
-    /// So many bytes are entered for it from now on.
+    /// Sets the bytes that are entered for it.
     pub fn charge(&self, bytes: u64) {
         self.space.add(bytes);
         self.space.take(self.charged.swap(bytes, Relaxed));
@@ -96,7 +95,7 @@ impl Segment {
         std::str::from_utf8(digits).ok().filter(|it| it.bytes().all(|it| it.is_ascii_digit()))?.parse().ok()
     }
 
-    /// Nobody of us writes to it any more, and it takes what it is long.
+    /// Marks the end of larder's writing: its bytes are its length.
     pub fn seal(&self) -> Result<(), FailedCall> {
         let looks = self.calls.stat(self.file.as_fd())?;
         self.charge(looks.length);
@@ -104,7 +103,7 @@ impl Segment {
         Ok(())
     }
 
-    /// Has something written to it: what somebody else wrote before is seen, and what they write after.
+    /// Writes to it with `work`: earlier and later writes by other programs stay noticeable.
     pub fn write<T>(&self, work: impl FnOnce() -> T) -> T {
         self.is_suspect();
         *self.left.lock() = None;
@@ -116,12 +115,12 @@ impl Segment {
         result
     }
 
-    /// Whether [`Segment::is_suspect`] said so before.
+    /// Whether [`Segment::is_suspect`] returned true before.
     pub fn was_suspect(&self) -> bool {
         self.suspect.load(Relaxed)
     }
 
-    /// Whether somebody else has written to it, or cut it: then nothing that was verified before is taken for granted.
+    /// Whether another program has written to it or truncated it: then earlier verification does not count.
     pub fn is_suspect(&self) -> bool {
         if self.suspect.load(Relaxed) {
             return true;
@@ -148,8 +147,8 @@ impl Segment {
         }
     }
 
-    /// Whether [`Segment::is_suspect`] saw within the last `millis` before `now` that it was linked, unlinked, or given a time:
-    /// somebody may have written to it, and have set the time back.
+    /// Whether [`Segment::is_suspect`] saw within the last `millis` before `now` that it was linked, unlinked, or given a
+    /// time: a program may have written to it and set the time back.
     pub fn was_touched(&self, now: Monotonic, millis: u64) -> bool {
         let at = self.touched.load(Relaxed);
         at != 0 && now.0 < at + millis
@@ -167,7 +166,7 @@ impl FileOwner for Segment {
     }
 
     fn mapped(&self, _: u64, _: u64) -> Option<&[u8]> {
-        // A mapping of a file that somebody cuts would be a SIGBUS.
+        // Mapping a file that another program truncates would raise SIGBUS.
         None
     }
 

@@ -1,5 +1,5 @@
-//! Every call of the disk tier to the file system, in one narrow place: so that a test can make any of them fail.
-//! What is read and written is not known here.
+//! Every file system call of the disk tier, in one narrow place, so that a test can make any of them fail. This module
+//! does not know the data.
 //!
 //! The one call that neither `rustix` nor the standard library has is cachestat(2), hence the unsafe block.
 
@@ -9,7 +9,7 @@ use std::io::{IoSlice, IoSliceMut};
 use std::num::NonZeroU64;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-/// What a failing call was about to do: named in the state of the tier.
+/// The purpose of a failing call, named in the state of the tier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Syscall {
     /// openat(2) of the directory or of what is in it.
@@ -52,7 +52,7 @@ pub(crate) struct FailedCall {
 }
 
 impl FailedCall {
-    /// Whether it failed because the device has no more room, or none for us.
+    /// Whether it failed because the device has no more room, or none for this process.
     pub fn is_full(&self) -> bool {
         matches!(self.errno, Errno::NOSPC | Errno::DQUOT)
     }
@@ -87,25 +87,25 @@ impl From<FailedCall> for std::io::Error {
 
 type Result<T> = std::result::Result<T, FailedCall>;
 
-/// The way to the file system.
+/// The access to the file system.
 #[derive(Clone, Default)]
 pub(crate) struct Syscalls {
     #[cfg(test)]
     pub faults: std::sync::Arc<super::tests::Faults>,
 }
 
-/// What [`Syscalls::stat`] says.
+/// The result of [`Syscalls::stat`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Looks {
-    /// Bytes.
+    /// Its length in bytes.
     pub length: u64,
-    /// When it was last written: seconds and nanoseconds. Anybody may set it to what they like.
+    /// The time of the last write: seconds and nanoseconds. Any program may set it.
     pub written: (i64, u64),
-    /// When anything about it changed last, its names and times included; nobody can set that.
+    /// The time of the last change, to names and times too; no program can set it.
     pub changed: (i64, u64),
-    /// Which file it is: device and number.
+    /// The identity of the file: device and number.
     pub identity: (u64, u64),
-    /// Names that it has.
+    /// The number of its names.
     pub names: u64,
     /// Whether it is a regular file.
     pub is_file: bool,
@@ -166,8 +166,8 @@ impl Syscalls {
         self.again(Syscall::Open, || rustix::fs::openat(directory, name, flags, mode))
     }
 
-    /// A file in a directory that nobody finds there, and that is gone with its descriptor. Where the file system cannot
-    /// make one without a name it has this name for a moment.
+    /// A file in a directory that has no name and vanishes with its descriptor. Where the file system cannot create one,
+    /// it has this name for a moment.
     pub fn open_unnamed(&self, directory: &std::path::Path, name: &str) -> Result<OwnedFd> {
         let (flags, mode) = (OFlags::RDWR | OFlags::CLOEXEC, Mode::RUSR | Mode::WUSR);
         #[cfg(target_os = "linux")]
@@ -180,7 +180,7 @@ impl Syscalls {
         let path = directory.join(name);
         let flags = flags | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
         let file = match self.again(Syscall::Open, || rustix::fs::open(&path, flags, mode)) {
-            // Left behind by a process that was killed in this moment.
+            // Left behind by a process that was killed at that moment.
             Err(it) if it.errno == Errno::EXIST => {
                 let _ = rustix::fs::unlink(&path);
                 self.again(Syscall::Open, || rustix::fs::open(&path, flags, mode))
@@ -201,7 +201,7 @@ impl Syscalls {
         }
     }
 
-    /// Fills `bytes` from `at`, and waits for the device where it must; how many there were before the end.
+    /// Fills `bytes` from `at`, and waits for the device if necessary; returns the number before the end.
     pub fn read(&self, file: BorrowedFd<'_>, bytes: &mut [u8], at: u64) -> Result<usize> {
         let mut filled = 0;
         while filled < bytes.len() {
@@ -214,15 +214,15 @@ impl Syscalls {
         Ok(filled)
     }
 
-    /// [`Syscalls::read`] of what was in memory, from the device again, if the file system can.
+    /// [`Syscalls::read`] of resident data, again from the device, if the file system can.
     pub fn read_anew(&self, file: BorrowedFd<'_>, bytes: &mut [u8], at: u64) -> Result<usize> {
         let length = NonZeroU64::new(bytes.len() as u64);
         let _ = rustix::fs::fadvise(file, at, length, rustix::fs::Advice::DontNeed);
         self.read(file, bytes, at)
     }
 
-    /// [`Syscalls::read`], but only what is in memory: `None` where the device would have to be waited for, or where the
-    /// file system cannot tell.
+    /// [`Syscalls::read`] of resident data only: `None` where the device would have to be waited for, or where the file
+    /// system cannot tell.
     pub fn read_now(&self, file: BorrowedFd<'_>, bytes: &mut [u8], at: u64) -> Result<Option<usize>> {
         let mut filled = 0;
         while filled < bytes.len() {
@@ -245,7 +245,7 @@ impl Syscalls {
         Ok(Some(filled))
     }
 
-    /// Writes all of `parts`, one behind the other, from `at`.
+    /// Writes all `parts`, one after the other, from `at`.
     pub fn write(&self, file: &OwnedFd, parts: &[&[u8]], at: u64) -> Result<()> {
         let total: usize = parts.iter().map(|it| it.len()).sum();
         let mut written = 0;
@@ -272,7 +272,7 @@ impl Syscalls {
         Ok(())
     }
 
-    /// Reserves room behind the end of a file; a file system that cannot is none the worse.
+    /// Reserves room after the end of a file; a file system that cannot is no problem.
     pub fn allocate(&self, file: &OwnedFd, length: u64) -> Result<()> {
         match self
             .again(Syscall::Allocate, || rustix::fs::fallocate(file, FallocateFlags::KEEP_SIZE, 0, length))
@@ -282,7 +282,7 @@ impl Syscalls {
         }
     }
 
-    /// Gives back the room of a range within a file, which reads as zeros from then on.
+    /// Frees the room of a range within a file, which reads as zeros from then on.
     pub fn punch(&self, file: &OwnedFd, at: u64, length: u64) -> Result<()> {
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         self.again(Syscall::Punch, || rustix::fs::fallocate(file, flags, at, length))
@@ -292,18 +292,18 @@ impl Syscalls {
         self.again(Syscall::Truncate, || rustix::fs::ftruncate(file, length))
     }
 
-    /// Has the kernel read of a file what is asked for and nothing beside it, so that what is in memory was asked for. One
-    /// that cannot is none the worse.
+    /// Makes the kernel read no further than requested, so that resident data was requested. A file system that cannot is
+    /// no problem.
     pub fn read_alone(file: &OwnedFd) {
         let _ = rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::Random);
     }
 
-    /// Brings the bytes of a file to the device.
+    /// Syncs the bytes of a file to the device.
     pub fn sync(&self, file: &OwnedFd) -> Result<()> {
         self.again(Syscall::Sync, || rustix::fs::fdatasync(file))
     }
 
-    /// Brings the names in a directory to the device.
+    /// Syncs the names in a directory to the device.
     pub fn sync_directory(&self, directory: &OwnedFd) -> Result<()> {
         self.again(Syscall::Sync, || rustix::fs::fsync(directory))
     }
@@ -312,7 +312,7 @@ impl Syscalls {
         self.again(Syscall::Rename, || rustix::fs::renameat(directory, from, directory, to))
     }
 
-    /// A name that is gone already is well.
+    /// A name that is gone already is no error.
     pub fn unlink(&self, directory: &OwnedFd, name: &str) -> Result<()> {
         match self.again(Syscall::Unlink, || rustix::fs::unlinkat(directory, name, AtFlags::empty())) {
             Err(it) if it.errno == Errno::NOENT => Ok(()),
@@ -324,7 +324,7 @@ impl Syscalls {
         self.again(Syscall::Stat, || rustix::fs::fstat(file)).map(|it| Looks::of(&it))
     }
 
-    /// `None` where there is nothing of that name.
+    /// `None` where the name does not exist.
     pub fn stat_path(&self, path: &std::path::Path) -> Result<Option<Looks>> {
         match self.again(Syscall::Stat, || rustix::fs::stat(path)) {
             Ok(it) => Ok(Some(Looks::of(&it))),
@@ -333,8 +333,8 @@ impl Syscalls {
         }
     }
 
-    /// Whether these bytes of a file are in the page cache: cachestat(2), Linux 6.5; elsewhere one byte of each
-    /// page is read if that needs no wait.
+    /// Whether these bytes of a file are in the page cache: cachestat(2), Linux 6.5; otherwise one byte of each page is
+    /// read if that needs no wait.
     pub fn resident(&self, file: BorrowedFd<'_>, offset: u64, length: u64) -> bool {
         if self.may(Syscall::Resident).is_err() {
             return false;

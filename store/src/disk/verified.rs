@@ -1,29 +1,28 @@
-//! Which large bodies were verified a moment ago, so that the next hit need not read them again. That bytes are in the page
-//! cache does not say that they were: a backup, a neighbour's reader or a failing device may have brought them there
-//! since. Who verifies is in `read`.
+//! Recently verified large bodies, so that the next hit need not read them again. Being in the page cache does not prove
+//! that: a backup, another reader or a failing device may have loaded the bytes since. `read` verifies.
 
 use larder_stdx::clock::Monotonic;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Bodies that are remembered, by the hash of their key: the last of a place stays.
+/// Slots for bodies, by the hash of their key: the last of a slot stays.
 const PLACES: usize = 1 << 16;
 
-/// Bytes that they take.
+/// Bytes of the slots.
 pub(crate) const MEMORY: u64 = (PLACES * size_of::<AtomicU64>()) as u64;
 
-/// Milliseconds of one step of time.
+/// Milliseconds of one time step.
 const STEP: u64 = 32;
 
-/// Steps for which a body is trusted: a tenth of a second, and a step at most more.
+/// Steps for which a body is trusted: 0.1 s, and at most one step more.
 const STEPS: u64 = 3;
 
-/// Milliseconds for which anything is trusted at most.
+/// The most milliseconds for which a body is trusted.
 pub(crate) const LONGEST: u64 = STEP * (STEPS + 1);
 
-/// The bits of a place that hold the step; a stamp has the other forty (`Known::stamp`).
+/// The bits of a slot that hold the step; the other forty hold the stamp (`Known::stamp`).
 const TIME: u64 = (1 << 24) - 1;
 
-/// What was verified when.
+/// The verified bodies with their times.
 pub(crate) struct VerifiedParts(Box<[AtomicU64]>);
 
 impl VerifiedParts {
@@ -31,14 +30,14 @@ impl VerifiedParts {
         VerifiedParts((0..PLACES).map(|_| AtomicU64::new(0)).collect())
     }
 
-    /// Whether the record with this stamp was verified within the last tenth of a second before `now`.
+    /// Whether the record with this stamp was verified within the last 0.1 s before `now`.
     pub fn has(&self, hash: u64, stamp: u64, now: Monotonic) -> bool {
         let it = self.place(hash).load(Relaxed);
-        // Steps begin with one: a place that was never used is of no stamp and no time.
+        // Steps begin with one: an unused slot has no stamp and no time.
         it != 0 && it >> 24 == stamp && step(now).wrapping_sub(it) & TIME <= STEPS
     }
 
-    /// It is right, and was read after `now`.
+    /// Its body is right, and was read after `now`.
     pub fn note(&self, hash: u64, stamp: u64, now: Monotonic) {
         self.place(hash).store(stamp << 24 | step(now) & TIME, Relaxed);
     }

@@ -1,5 +1,5 @@
-//! The one thread that writes: takes from the queue, appends to the log, enters in the index. A call that fails turns
-//! the tier off; what has to be remembered is remembered until it is on again. The order of bytes is in `log`.
+//! The one writing thread: takes from the queue, appends to the log, adds to the index. A failing call turns the tier
+//! off; removals and purges are remembered until it is on again. `log` orders the bytes.
 
 use super::directory::{Directory, DirectoryRefusal};
 use super::head::{self, variant_name};
@@ -22,13 +22,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Removals that are remembered while nothing can be written; beyond, everything is dropped.
+/// The most removals that are remembered while nothing can be written; beyond, everything is dropped.
 const MOST_PENDING: usize = 1 << 16;
 
-/// Whether the tier is on, as everybody sees it.
+/// Whether the tier is on, as visible to all threads.
 pub(crate) struct Status {
     state: parking_lot::Mutex<DiskState>,
-    /// Monotonic milliseconds from which it may be tried again; zero while it is on.
+    /// Monotonic milliseconds of the next retry; zero while the tier is on.
     again_at: AtomicU64,
 }
 
@@ -45,7 +45,7 @@ impl Status {
         self.again_at.load(Relaxed) == 0
     }
 
-    /// Whether it is time to try again; says so once.
+    /// Whether a retry is due; returns true once.
     pub fn is_due(&self, now: u64) -> bool {
         let at = self.again_at.load(Relaxed);
         at != 0 && at <= now && self.again_at.compare_exchange(at, u64::MAX, Relaxed, Relaxed).is_ok()
@@ -62,19 +62,19 @@ impl Status {
     }
 }
 
-/// What the writer's thread has.
+/// The state of the writer's thread.
 pub(crate) struct SegmentWriter {
     pub base: Arc<DiskShared>,
     pub queue: Arc<WriteQueue>,
     pub status: Arc<Status>,
     pub path: PathBuf,
     pub retry: Duration,
-    /// `None` where the directory could not be opened: it is begun anew when it can.
+    /// `None` where the directory could not be opened: it is created when possible.
     pub log: Option<SegmentLog>,
     pub journal: Journal,
     /// Removals that are not in the log.
     pub pending: Vec<(u64, u32, u64)>,
-    /// What is on the disk is not to be found again, whatever is in it.
+    /// The content of the disk must not be found again.
     pub anew: bool,
 }
 
@@ -105,7 +105,7 @@ impl SegmentWriter {
         }
     }
 
-    /// Makes ready what was found, before the thread begins.
+    /// Prepares the recovered content before the thread starts.
     pub fn settle(&mut self) {
         let Some(log) = &mut self.log else { return };
         let begun = if self.journal.is_written() {
@@ -157,7 +157,7 @@ impl SegmentWriter {
         }
     }
 
-    /// What was to take the place of an older record is not written: that one goes all the same.
+    /// A replacement was not written: the older record is removed nevertheless.
     fn displace(&mut self, hash: u64, stamp: u64, stored: &Stored) {
         let name = variant_name(hash, stored.meta.vary(), stored.variant());
         let variant = name.displaces();
@@ -218,7 +218,7 @@ impl SegmentWriter {
             match self.append_removal(hash, variant, stamp) {
                 Ok(()) => return self.base.counters.disk_removals.add_shared(1),
                 Err(NotWritten::Failed(failed)) => self.fail(failed),
-                // Room is held by readers: the removal is not.
+                // Readers hold the room; the removal does not depend on them.
                 Err(_) => {}
             }
         }
@@ -231,8 +231,7 @@ impl SegmentWriter {
         log.append(&header, &[], BodySource::Bytes(&[])).map(drop)
     }
 
-    /// A removal that is not in the log: should this process die before it is, the next one must not trust what is in
-    /// the directory.
+    /// A removal that is not in the log: should this process end before it is, the next one must not trust the directory.
     fn keep_in_mind(&mut self, hash: u64, variant: u32, stamp: u64) {
         if self.pending.len() < MOST_PENDING {
             self.pending.push((hash, variant, stamp));
@@ -247,8 +246,8 @@ impl SegmentWriter {
         }
     }
 
-    /// Writes down a number that no purge of this disk has: that with which a process begins, or doubts all that is
-    /// older. What was born with it would else tell the next process that a purge was lost.
+    /// Records a number that no purge of this disk has: the one with which a process starts, or doubts everything older.
+    /// Otherwise a response born with it would make the next process assume a lost purge.
     fn number(&mut self, seq: u64) -> io::Result<()> {
         // No key is empty.
         let scope = PurgeScope::Url(Box::default());
@@ -258,7 +257,7 @@ impl SegmentWriter {
     fn rule(&mut self, seq: u64, rule: PurgeRule) -> io::Result<()> {
         let oldest = self.log.as_ref().map_or(0, SegmentLog::oldest_birth);
         let Some(log) = &mut self.log else {
-            // Nothing is on the disk that could be purged, and nothing will be that was born before.
+            // The disk has nothing that could be purged, and will get nothing that was born before.
             return Err(io::Error::other("the disk tier has no directory to write to"));
         };
         match self.journal.add(&log.directory.file, seq, rule, oldest) {
@@ -275,7 +274,7 @@ impl SegmentWriter {
         }
     }
 
-    /// Notes in the log what the journal has as its last purge, so that a journal that loses it is noticed. Where the log takes nothing
+    /// Notes the journal's last purge in the log, so that a journal that loses it is noticed. If the log accepts nothing
     /// now, the next segment begins with it.
     fn note_purge(&mut self) {
         let Some(log) = &mut self.log else { return };
@@ -288,7 +287,7 @@ impl SegmentWriter {
         }
     }
 
-    /// A call failed: nothing is written until it was tried again.
+    /// A call failed: nothing is written until a retry succeeds.
     pub fn fail(&mut self, failed: FailedCall) {
         self.base.counters.disk_failures.add_shared(1);
         if let Some(log) = &mut self.log {
@@ -313,7 +312,7 @@ impl SegmentWriter {
         self.again();
     }
 
-    /// Tries to become well again.
+    /// Retries.
     fn again(&mut self) {
         match self.mend() {
             Ok(()) => {
@@ -348,7 +347,7 @@ impl SegmentWriter {
         if !self.journal.is_written() {
             self.journal.rewrite(&log.directory.file, log.oldest_birth())?;
         }
-        // Those that came meanwhile may have been noted nowhere.
+        // Purges that arrived meanwhile may not have been noted.
         log.purged = self.journal.last();
         if log.purged > 0 {
             log.note_purge().map_err(not_written)?;
@@ -356,7 +355,7 @@ impl SegmentWriter {
         Ok(())
     }
 
-    /// Takes the directory, or another that stands in its place, and begins with nothing.
+    /// Opens the directory, or a new one in its place, and starts with nothing.
     fn reopen(&mut self) -> Result<(), DirectoryRefusal> {
         self.base.index.clear();
         self.base.segments.write().clear();

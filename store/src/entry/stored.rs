@@ -1,4 +1,4 @@
-//! Stored responses: what is kept of one, in few blocks, since there may be millions.
+//! Stored responses, each in few blocks of memory, since there may be millions.
 
 use crate::encodings::Encodings;
 use crate::heap_bytes::HeapBytes;
@@ -27,7 +27,7 @@ pub enum StoredBody {
 }
 
 impl StoredBody {
-    /// Bytes.
+    /// Its length in bytes.
     #[must_use]
     pub fn len(&self) -> u64 {
         match self {
@@ -42,14 +42,14 @@ impl StoredBody {
         self.len() == 0
     }
 
-    /// A body on the heap, which has no room over: what it takes is known. Always copied: a chunk may be a small part of
-    /// a large buffer.
+    /// A body on the heap without spare capacity, so that its cost is known. Always copied: a chunk may be a small part
+    /// of a large buffer.
     #[must_use]
     pub fn on_the_heap(chunks: &[impl Borrow<[u8]>]) -> StoredBody {
         StoredBody::Heap(HeapBytes::of(chunks))
     }
 
-    /// What it takes on the heap. An extent of the arena counts itself.
+    /// Its heap bytes. An extent of the arena counts itself.
     pub(crate) fn heap_cost(&self) -> u64 {
         match self {
             StoredBody::Heap(bytes) => bytes.cost(),
@@ -57,7 +57,7 @@ impl StoredBody {
         }
     }
 
-    /// Whether these are the very bytes of `other`, not others like them.
+    /// Whether these are the same bytes in the same place as `other`'s.
     fn is_at(&self, other: &StoredBody) -> bool {
         match (self, other) {
             (StoredBody::Heap(one), StoredBody::Heap(other)) => one.is_at(other),
@@ -80,22 +80,22 @@ impl StoredBody {
     }
 }
 
-/// Whether a response was offered to the disk tier, as which number, and whether it was queued then. What never was is
-/// none of the disk's: its route does not use it, or it is of no use there.
+/// Whether a response was offered to the disk tier, its number, and whether it was queued then. A response that was never
+/// offered does not belong there: its route does not use the disk, or it would be useless there.
 #[derive(Debug, Default)]
 pub struct DiskOffer(AtomicU64);
 
-/// What became of the offer.
+/// The result of the offer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Offered {
     /// It was queued under this stamp, or read from the record that has it.
     Queued(u64),
-    /// It was not queued; what came later has a later stamp.
+    /// It was not queued; later responses have a later stamp.
     Missed(u64),
 }
 
 impl DiskOffer {
-    /// What became of the last offer, if there was one.
+    /// The result of the last offer, if there was one.
     pub(crate) fn get(&self) -> Option<Offered> {
         match self.0.load(Relaxed) {
             0 => None,
@@ -104,7 +104,7 @@ impl DiskOffer {
         }
     }
 
-    /// Notes what became of it.
+    /// Records the result.
     pub(crate) fn set(&self, offered: Offered) {
         let mark = match offered {
             Offered::Queued(stamp) => stamp << 1 | 1,
@@ -114,36 +114,36 @@ impl DiskOffer {
     }
 }
 
-/// A stored response that several hold: with one count, since nothing refers to it weakly.
+/// A shared stored response: with one count, since there are no weak references.
 pub type StoredArc = triomphe::Arc<Stored>;
 
 /// One stored response. Immutable: freshening makes another one that shares the body.
 pub struct Stored {
-    /// What decisions need.
+    /// The facts for decisions.
     pub meta: Meta,
-    /// The status line and every stored field, ready for either protocol: a hit appends `Age` and what else is its own.
+    /// The status line and every stored field, ready for both protocols: a hit appends `Age` and its other own lines.
     pub head: ReadyHead,
     /// The body, whole or the part that `meta.partial` names.
     pub body: StoredBody,
     /// See [`Born::seq`].
     pub born: Seq,
-    /// From this wall second on the fleet is asked whether it has a newer one, with `NOT_SHARED` where the fleet does
-    /// not have this one; `u64::MAX` where the fleet is not asked, `SUPERSEDED` where it has said that there was one.
+    /// The wall second from which the fleet is asked for a newer response, with `NOT_SHARED` where the fleet lacks this
+    /// one. `u64::MAX` where the fleet is not asked, `SUPERSEDED` where it has reported a newer one.
     pub recheck: AtomicU64,
-    /// When this process asked the origin for it, and had its head; nothing of what lay in a tier below.
+    /// The times of the request to the origin and of its head; zero for a response from a lower tier.
     pub exchanged: Exchanged,
-    /// What the disk tier was given of it.
+    /// Its offer to the disk tier.
     pub on_disk: DiskOffer,
-    /// Other forms of it; `None` where there are none and will be none.
+    /// Its other forms; `None` where there will never be any.
     pub forms: Option<Arc<Encodings>>,
     /// See [`Stored::variant`], [`Stored::trailers`] and [`Stored::marks`].
     pub uncommon: Option<Box<UncommonParts>>,
 }
 
-/// What most responses have nothing of.
+/// The parts that most responses lack.
 #[derive(Clone, Default)]
 pub struct UncommonParts {
-    /// The stored fields, where they are not those of the head: see [`Stored::lines`].
+    /// The stored fields where they differ from those of the head: see [`Stored::lines`].
     unlike_head: Option<FieldList>,
     trailers: Option<FieldList>,
     variant: Box<[u8]>,
@@ -169,37 +169,37 @@ impl UncommonParts {
     }
 }
 
-/// What a [`StoredArc`] has beside what is in it: its count. An [`super::Entry`] has one more, the length of its key.
+/// The overhead of a [`StoredArc`]: its count. An [`super::Entry`] has one word more, the length of its key.
 pub(super) const COUNT: usize = size_of::<usize>();
 
-/// In [`Stored::recheck`]: the fleet does not have this one, so that nobody has removed it there either.
+/// In [`Stored::recheck`]: the fleet lacks this one, so that it was not removed there either.
 pub const NOT_SHARED: u64 = 1 << 63;
 
-/// In [`Stored::recheck`], for good: the origin has given another full response since, as another node reports. This one answers no request
-/// any more, also where the origin fails, and serves for its validator alone (RFC 9111 §4.3.3).
+/// In [`Stored::recheck`], for good: another node reports that the origin has given another full response since. This one
+/// answers no request any more, also where the origin fails; only its validator is used (RFC 9111 §4.3.3).
 const SUPERSEDED: u64 = 0;
 
-/// The time of an exchange with the origin, microseconds of the precise clock; zeros where it is not known.
+/// The times of an exchange with the origin, in microseconds of the precise clock; zero where unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Exchanged {
-    /// The request left.
+    /// The request was sent.
     pub asked: u64,
-    /// The head of the response had come.
+    /// The head of the response had arrived.
     pub answered: u64,
 }
 
-/// Whether the fleet has a response that this node has.
+/// Whether the fleet has a response of this node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FleetCopy {
-    /// It has, or had: if it is there no more, somebody has removed it.
+    /// It has, or had: if it is missing now, it was removed.
     Yes,
     /// It never had.
     No,
 }
 
 impl Stored {
-    /// A response that does not vary, without trailers and marks. `head` has the lines of `fields`, or some of them, and a
-    /// `Content-Length` that `fields` have not.
+    /// A response that does not vary, without trailers and marks. `head` has the lines of `fields`, or some of them, and
+    /// a `Content-Length`, which `fields` lack.
     #[must_use]
     pub fn new(meta: Meta, head: ReadyHead, fields: FieldList, body: StoredBody) -> Stored {
         let mut stored = Stored {
@@ -217,7 +217,7 @@ impl Stored {
         stored
     }
 
-    /// Puts another head in the place of this one's, and other fields.
+    /// Replaces the head and the fields.
     pub fn set_head(&mut self, head: ReadyHead, fields: FieldList) {
         self.head = head;
         self.set_fields(fields);
@@ -304,7 +304,7 @@ impl Stored {
         Born { seq: self.born, log: self.log().clone() }
     }
 
-    /// What purges look at.
+    /// The facts that purges compare.
     #[must_use]
     pub fn marks(&self) -> Marks {
         Marks { tags: self.tags().into(), born: self.birth() }
@@ -335,8 +335,8 @@ impl Stored {
         }
     }
 
-    /// Whether this is what the same origin's answer left in the store: the very one, or a copy that differs by what
-    /// purges said of it since.
+    /// Whether both come from the same answer of the origin: the same value, or a copy that differs only by what purges
+    /// have set since.
     pub(crate) fn is_one_with(&self, other: &Self) -> bool {
         let alike = || {
             let times = |it: &Stored| (it.meta.request_time, it.meta.response_time);
@@ -349,7 +349,7 @@ impl Stored {
         std::ptr::eq(self, other) || alike()
     }
 
-    /// What it takes on the heap, allocator's waste included. An arena body is not in it: its extent counts itself.
+    /// Its heap bytes, allocation overhead included. An arena body is not counted: its extent counts itself.
     pub(crate) fn heap_cost(&self) -> u64 {
         on_heap(size_of::<Self>() + COUNT)
             + on_heap(self.head.size())
@@ -367,19 +367,19 @@ impl Stored {
         self.recheck.load(Relaxed) & !NOT_SHARED <= now
     }
 
-    /// From the wall second `at` on the fleet is to be asked.
+    /// Sets the wall second `at` from which the fleet is asked.
     pub fn is_due_at(&self, at: u64, shared: FleetCopy) {
         let bit = if shared == FleetCopy::No { NOT_SHARED } else { 0 };
         let next = at.clamp(SUPERSEDED + 1, !NOT_SHARED) | bit;
         let _ = self.recheck.fetch_update(Relaxed, Relaxed, |it| (it != SUPERSEDED).then_some(next));
     }
 
-    /// The origin has given another full response since: only a 304 makes another stored response of this one.
+    /// The origin has given another full response since: only a 304 makes this usable again.
     pub fn supersede(&self) {
         self.recheck.store(SUPERSEDED, Relaxed);
     }
 
-    /// Whether [`Stored::supersede`] was called: then the fleet is to be asked each time, and nothing is answered with this.
+    /// Whether [`Stored::supersede`] was called: then the fleet is asked each time, and this answers nothing.
     #[must_use]
     pub fn is_superseded(&self) -> bool {
         self.recheck.load(Relaxed) == SUPERSEDED
@@ -391,18 +391,18 @@ impl Stored {
         if self.recheck.load(Relaxed) & NOT_SHARED == 0 { FleetCopy::Yes } else { FleetCopy::No }
     }
 
-    /// Whether one request may select both, so that of the two only the newer is kept.
+    /// Whether one request may select both, so that only the newer of the two is kept.
     pub(crate) fn may_meet(&self, other: &Self) -> bool {
         vary::may_meet((self.meta.vary(), self.variant()), (other.meta.vary(), other.variant()))
     }
 }
 
-/// A stored field section has no `Content-Length`: it would be the body's, which is known.
+/// A stored field section has no `Content-Length`: the body's length is known.
 fn all_but_length(lines: ReadyLines<'_>) -> impl Iterator<Item = Field<'_>> + Clone {
     lines.filter(|it| !it.is("content-length"))
 }
 
-/// The fields, where the head has not just these.
+/// The fields where they differ from the head's.
 fn unlike(head: &ReadyHead, fields: FieldList) -> Option<FieldList> {
     (!all_but_length(head.lines()).eq(fields.iter())).then_some(fields)
 }

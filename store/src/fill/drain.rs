@@ -1,18 +1,18 @@
-//! Readers against the origin's connection, where others need that: the rest of a body that is not kept is then fetched as soon as it
-//! comes, and what its readers do not take goes to the spool; and a fetch that nobody waits for is given up. Who needs a connection is
-//! not known here.
+//! Freeing the origin's connection when other requests need it. The rest of a body that is not kept is then fetched as
+//! fast as it arrives, and the bytes that its readers do not take go to the spool; a fetch that no request waits for is
+//! cancelled. Other modules know which requests need a connection.
 
 use super::spooling::Spooling;
 use super::{Abandoned, Fill, FillWriter};
 
-/// How the origin's connection is weighed against the readers of a body that is not kept.
+/// How a body that is not kept is fetched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DrainPolicy {
     /// The body is fetched as its readers take it.
     No,
-    /// As soon as the origin sends it: what they do not take goes to the spool. Where that takes no more,
+    /// As fast as the origin sends it: bytes that the readers do not take go to the spool. If the spool is full,
     Spools(WithoutSpool),
-    /// As its readers take it again: the spool took no more, and they are not to be cut off for now.
+    /// As its readers take it again: the spool was full, and the readers are not to be cut off for now.
     NoMore,
 }
 
@@ -22,7 +22,7 @@ impl DrainPolicy {
     }
 }
 
-/// What becomes of readers for whom the spool has no room, while others need the origin's connection.
+/// The treatment of readers when the spool is full and other requests need the origin's connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WithoutSpool {
     /// They are waited for again.
@@ -32,8 +32,8 @@ pub enum WithoutSpool {
 }
 
 impl FillWriter {
-    /// From here on the rest of a body that is not kept is fetched as soon as it comes, since others need the connection, and its readers
-    /// go on from the spool.
+    /// From here on the rest of a body that is not kept is fetched as fast as it arrives, since other requests need the
+    /// connection; its readers continue from the spool.
     pub fn hurry(&mut self, otherwise: WithoutSpool) {
         if self.spooling == Spooling::GivenUp && otherwise == WithoutSpool::Wait {
             return;
@@ -44,7 +44,7 @@ impl FillWriter {
         self.hurry = DrainPolicy::Spools(otherwise);
     }
 
-    /// Waits until nobody reads but those who may be gone ([`super::FillReader::doubt`]); somebody may join again.
+    /// Waits until all remaining readers may be gone ([`super::FillReader::doubt`]); a reader may still join.
     pub async fn unread(&self) {
         loop {
             let drained = self.fill.drained.notified();
@@ -55,13 +55,13 @@ impl FillWriter {
         }
     }
 
-    /// Whether that is so; then nobody can join any more.
+    /// Whether that is so; then no reader can join any more.
     #[must_use]
     pub fn leaves_unread(&self) -> bool {
         self.fill.store.flights.leave_if(&self.fill, || self.fill.is_unread())
     }
 
-    /// Waits until nobody reads any more. After that nobody can join either.
+    /// Waits until there is no reader any more; after that none can join.
     pub async fn deserted(&self) {
         loop {
             let drained = self.fill.drained.notified();
@@ -72,14 +72,15 @@ impl FillWriter {
         }
     }
 
-    /// Before the end of a body that was hurried: what its readers have not taken of it is not to lie in RAM for as long as they take.
+    /// Before the end of a hurried body: the bytes that its readers have not taken must not stay in RAM for as long as
+    /// they take.
     pub async fn put_by(&mut self) {
         let holds = |fill: &Fill| fill.state.lock().held() > 0;
         while self.hurry.is_on() && holds(&self.fill) && self.spool().await {}
     }
 
-    /// Brings what is held to the spool, whoever waits; where that takes no more, the connection is not to be waited for by others for
-    /// the sake of a reader that does nothing.
+    /// Writes the held bytes to the spool without waiting for readers. If the spool is full, other requests must not wait
+    /// for the connection because of a reader that does nothing.
     pub(super) async fn hurry_on(&mut self) -> Result<(), Abandoned> {
         if self.spool().await {
             return Ok(());

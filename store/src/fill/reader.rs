@@ -8,10 +8,10 @@ use larder_stdx::clock::Monotonic;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The part of the RAM budget beyond which bodies on their way are fetched as they are taken.
+/// The part of the RAM budget above which passing bodies are fetched only as they are taken.
 const PART: u64 = 8;
 
-/// One reader. Dropping it leaves.
+/// One reader. Dropping it leaves the fill.
 pub struct FillReader {
     fill: Arc<Fill>,
     at: u64,
@@ -20,25 +20,25 @@ pub struct FillReader {
     ahead: u64,
     /// It was counted as waiting when it had read everything up to `at`.
     waits: bool,
-    /// What it needs could not be read from the spool: its position counts no more.
+    /// Bytes that it needs could not be read from the spool: its position counts no more.
     is_lost: bool,
     /// See [`FillReader::doubt`].
     is_doubted: bool,
 }
 
-/// What a look at the fill brought.
+/// The result of one look at the fill.
 enum FillLook {
     Next(Result<Bytes, FillEnd>),
     /// It is in the spool.
     Spooled(InSpool),
-    /// It is yet to come.
+    /// Nothing new.
     Wait,
 }
 
-/// Who a reader is.
+/// The kind of a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReaderRole {
-    /// The one that began the fill.
+    /// The one that started the fill.
     Leader,
     /// One that joined before there was a head.
     Waiting,
@@ -47,24 +47,24 @@ pub(super) enum ReaderRole {
 }
 
 impl FillReader {
-    /// A reader that the fill's state knows of already, at its beginning.
+    /// A reader that the fill's state already counts, at its beginning.
     pub(super) fn new(fill: Arc<Fill>, place: ReaderRole) -> Self {
         Self { fill, at: 0, place, ahead: WINDOW, waits: false, is_lost: false, is_doubted: false }
     }
 
-    /// Whether this reader came with the writer: then a private head is for it.
+    /// Whether this reader came with the writer: a private head is for it.
     #[must_use]
     pub fn is_leader(&self) -> bool {
         self.place == ReaderRole::Leader
     }
 
-    /// Whether this reader was there before the head was.
+    /// Whether this reader joined before the head.
     #[must_use]
     pub fn has_waited(&self) -> bool {
         self.place != ReaderRole::Follower
     }
 
-    /// Whether `fill` is what this reader reads.
+    /// Whether this reader reads `fill`.
     pub(super) fn reads(&self, fill: &Fill) -> bool {
         std::ptr::eq(&*self.fill, fill)
     }
@@ -75,7 +75,8 @@ impl FillReader {
         other.reads(&self.fill)
     }
 
-    /// Whether whoever reads this may ask the origin beside it by itself: one that reads the same fetch, in each so many milliseconds.
+    /// Whether this reader's request may ask the origin itself in addition: one reader of the same fetch may, in each
+    /// interval of `each` milliseconds.
     #[must_use]
     pub fn takes_turn(&self, now: Monotonic, each: u64) -> bool {
         let last = self.fill.turn.load(Relaxed);
@@ -83,7 +84,7 @@ impl FillReader {
         is_time && self.fill.turn.compare_exchange(last, now.0.max(1), Relaxed, Relaxed).is_ok()
     }
 
-    /// The hash of the fields of the request by which the fetch has failed, where that may be its doing.
+    /// The hash of the fields of the failed fetch's request, where that may have caused the failure.
     #[must_use]
     pub fn provoked_by(&self) -> Option<KeyHash> {
         self.fill.state.lock().provoked_by
@@ -95,15 +96,17 @@ impl FillReader {
         self.fill.state.lock().length
     }
 
-    /// From now on `bytes` of a body that is not kept may lie between its origin and this reader, where it has no other: [`WINDOW`]
-    /// at most, and by default; and a piece at a time where the bodies of all who read so have an eighth of the RAM budget already.
+    /// From now on `bytes` of a body that is not kept may be buffered between its origin and this reader, where it has no
+    /// other: [`WINDOW`] at most and by default. It is one piece at a time where all such bodies together take an eighth
+    /// of the RAM budget already.
     pub fn may_lie(&mut self, bytes: u64) {
         let ledger = &self.fill.store.ledger;
         let is_much = ledger.fills.get() > ledger.budget() / PART;
         self.ahead = bytes.min(if is_much { 0 } else { WINDOW });
     }
 
-    /// Whoever it reads for may be gone: until it takes some of the body, the fetch may be given up for others.
+    /// This reader's client may be gone: until it takes some of the body, the fetch may be cancelled in favour of other
+    /// requests.
     pub fn doubt(&mut self) {
         if !std::mem::replace(&mut self.is_doubted, true) {
             self.fill.change(0, &self.fill.drained, |state| state.doubted += 1);
@@ -116,7 +119,7 @@ impl FillReader {
         }
     }
 
-    /// Waits for the head. A fill whose writer went away without one failed with 502. May be asked again.
+    /// Waits for the head. A fill whose writer was dropped without one failed with 502. May be called again.
     pub async fn head(&mut self) -> FillHead {
         loop {
             let arrived = self.fill.arrived.notified();
@@ -127,17 +130,17 @@ impl FillReader {
         }
     }
 
-    /// The next bytes, from the beginning; `Err` at the end, with how it ended. Nothing is lost if this future is
-    /// dropped. A follower of a private response has no body to read.
+    /// The next bytes, from the beginning; `Err` at the end, with its reason. Dropping this future loses nothing. A
+    /// follower of a private response has no body to read.
     ///
     /// # Errors
-    /// The end of the body, or of what this reader gets of it.
+    /// The end of the body, or of the part that this reader gets.
     pub async fn next(&mut self) -> Result<Bytes, FillEnd> {
         self.next_of(u64::MAX).await
     }
 
-    /// [`FillReader::next`], of a body that is not kept and has no other reader at most `most` bytes, which is more than none: what is
-    /// not taken here can go to the spool.
+    /// [`FillReader::next`], with at most `most` bytes, more than none, of a body that is not kept and has no other
+    /// reader: bytes that are not taken here can go to the spool.
     ///
     /// # Errors
     /// As [`FillReader::next`].
@@ -201,7 +204,7 @@ impl FillReader {
     }
 }
 
-/// A fill that somebody has left who must know when it is over.
+/// A fill that a reader has left, for waiting until it is over.
 pub struct LeftFill(Arc<Fill>);
 
 impl FillReader {

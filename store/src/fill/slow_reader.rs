@@ -1,43 +1,43 @@
-//! How long a fill that is not kept waits for its slowest reader: as long as that takes while nobody else waits, and half
-//! a second over the whole body while somebody does. Then readers that are a window behind are cut;
-//! their clients may request the rest with `Range`. Readers of a kept fill are never waited for; nor is anybody while the spool takes what
-//! the window has no room for (`spooling`): then only the device is.
+//! How long a fill that is not kept waits for its slowest reader. Without other waiting readers it is as long as that
+//! takes; with them, half a second over the whole body. Then readers that are a window behind are cut; their clients may
+//! request the rest with `Range`. Readers of a kept fill are never waited for. While the spool takes the bytes beyond the
+//! window (`spooling`), only the device is waited for.
 //!
-//! The half second is a sum, whoever the laggards were and whether they moved: so it bounds what a body can be delayed by
-//! others than its own reader and the origin. What a reader needs to stay is to be less than a window behind: that window
-//! is therefore wide, where RAM has room, beside the bursts of a mebibyte or so in which a send buffer drains.
+//! The half second is a sum over all slow readers, whether they advance or not. It bounds the delay that a body's readers
+//! can get from any cause but themselves and the origin. A reader stays if it is less than a window behind. The window is
+//! therefore wide where RAM has room, compared with the bursts of about a mebibyte in which a send buffer drains.
 
 use super::{Abandoned, FIRST, Fill, FillState, FillWriter, WINDOW};
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
-/// How long others wait for laggards, in all, while one body comes.
+/// How long in total readers wait for slower ones, while one body arrives.
 const HELD: Duration = Duration::from_millis(500);
 
-/// The widest window for a body that several read, while RAM has room for it.
+/// The widest window for a body with several readers, while RAM has room for it.
 const WIDEST: u64 = 4 * 1024 * 1024;
 
 /// A window is not wider than this part of the RAM budget.
 const PART: u64 = 64;
 
-/// What the writer knows of those that others waited for.
+/// The writer's record of the waits.
 #[derive(Default)]
 pub(super) struct WriterPace {
-    /// How long others have waited until now.
+    /// How long readers have waited until now.
     held: Duration,
 }
 
 /// Whether there is room in the window.
 enum WindowSpace {
     Yes,
-    /// Where RAM has some: several read this.
+    /// Where RAM has some: there are several readers.
     Perhaps,
     No,
     Nobody,
 }
 
 impl FillWriter {
-    /// Waits until the window has room, leaves behind whoever keeps others waiting for too long, and enters `cost` in the
+    /// Waits until the window has room, cuts off readers that delay the others for too long, and enters `cost` in the
     /// ledger.
     pub(super) async fn room(&mut self, cost: u64) -> Result<(), Abandoned> {
         let fill = self.fill.clone();
@@ -69,7 +69,7 @@ impl FillWriter {
         }
     }
 
-    /// Goes on without those who are `window` bytes behind.
+    /// Continues without the readers that are `window` bytes behind.
     fn leave_behind(&self, window: u64) {
         let left = self.fill.change(0, &self.fill.arrived, |state| state.leave_behind(window));
         self.fill.store.counters.fill_laggards.add_shared(left as u64);
@@ -92,7 +92,7 @@ impl FillState {
         }
     }
 
-    /// Leaves behind whoever makes this hold `window` bytes or more; how many that were.
+    /// Cuts off the readers that make this hold `window` bytes or more; returns their number.
     fn leave_behind(&mut self, window: u64) -> usize {
         let kept = self.chunks.iter().find(|it| self.length - it.start < window);
         self.left_behind = kept.map_or(self.length, |it| it.start);
@@ -103,7 +103,7 @@ impl FillState {
         left
     }
 
-    /// One that had read everything up to `at` and waited does not any more, if it still did.
+    /// A reader that had read everything up to `at` and waited does not wait any more, if it still did.
     pub(super) fn waits_no_more(&mut self, at: u64) {
         if at == self.length {
             self.waiting -= 1;

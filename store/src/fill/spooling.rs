@@ -1,41 +1,41 @@
-//! What a window has no room for, while somebody waits for more and somebody else lags: its oldest chunks go to the spool, and
-//! who lags reads them there. A chunk stays what it was, in its place in the queue; only its bytes are elsewhere. It is in RAM
-//! until it is known to be in the spool: so when that takes no more, nothing is lost but the room, and `slow_reader` decides. How
-//! files are written and read is in `crate::spool`.
+//! Bytes beyond the window, while some readers wait for more and others are slow: the oldest chunks go to the spool,
+//! where slow readers read them. A chunk keeps its place in the queue; only its bytes move. It stays in RAM until it is
+//! known to be in the spool. When the spool is full, only the room is lost, and `slow_reader` decides. `crate::spool`
+//! writes and reads the files.
 
 use super::{Chunk, ChunkBytes, Fill, FillState, FillWriter};
 use crate::spool::Spooled;
 use bytes::Bytes;
 use std::sync::Arc;
 
-/// Bytes that are written at once, about: the least window.
+/// Approximate bytes that are written at once: the smallest window.
 const STEP: u64 = super::WINDOW;
 
-/// Pieces that one call writes: less than the kernel's limit.
+/// The pieces of one call: less than the kernel's limit.
 const PIECES: usize = 256;
 
-/// A chunk that is larger is not spooled: whoever reads it there must hold all of it.
+/// A larger chunk is not spooled: a reader would have to hold all of it.
 const LARGEST: usize = 1 << 20;
 
-/// What a fill's writer has to do with the spool.
+/// The writer's state of spooling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Spooling {
     NotYet,
     Begun,
-    /// It took no more: this body goes on without.
+    /// The spool was full: this body continues without it.
     GivenUp,
 }
 
 /// The oldest chunks in RAM.
 struct Oldest {
-    /// Where each begins.
+    /// The place of each.
     starts: Vec<u64>,
     pieces: Vec<Bytes>,
-    /// Nobody needs anything before this.
+    /// No reader needs anything before this.
     needed: u64,
 }
 
-/// A chunk that is in the spool, for one who stands within.
+/// A chunk in the spool, for a reader inside it.
 pub(super) struct InSpool {
     file: Arc<Spooled>,
     start: u64,
@@ -44,19 +44,19 @@ pub(super) struct InSpool {
 }
 
 impl InSpool {
-    /// All of it; `None` where it cannot be had any more.
+    /// All of it; `None` where it cannot be read any more.
     pub(super) async fn read(&self, fill: &Fill) -> Option<Bytes> {
         self.file.read(&fill.store, self.start, self.length, self.check).await
     }
 
-    /// What follows `at`, of all of it.
+    /// The bytes after `at` of all of it.
     pub(super) fn after(&self, at: u64, whole: &Bytes) -> Bytes {
         whole.slice(usize::try_from(at - self.start).unwrap_or(whole.len())..)
     }
 }
 
 impl FillWriter {
-    /// Has the oldest of what is held brought to the spool; false where that does not take it.
+    /// Writes the oldest held bytes to the spool; false where that fails.
     pub(super) async fn spool(&mut self) -> bool {
         let Some(spool) = self.fill.store.spool.get() else {
             self.spooling = Spooling::GivenUp;
@@ -70,7 +70,7 @@ impl FillWriter {
             let state = self.fill.state.lock();
             (state.spooled.clone(), state.oldest())
         };
-        // What others found out is no reason to give up where all has been well.
+        // The failure of other bodies is no reason to give up one that had none.
         let may = self.spooling == Spooling::Begun || spool.is_on();
         if let Some(Oldest { starts, pieces, needed }) = oldest.filter(|_| may) {
             let file = file.unwrap_or_else(|| Spooled::new(spool, starts[0]));
@@ -92,7 +92,7 @@ impl FillWriter {
 }
 
 impl Fill {
-    /// The reader at `at` cannot have what follows: it is cut.
+    /// The reader at `at` cannot get the following bytes: it is cut.
     pub(super) fn lose(&self, at: u64) {
         self.change(0, &self.drained, |state| {
             // Unless it was already, with others.
@@ -121,7 +121,7 @@ impl FillState {
         (!pieces.is_empty()).then_some(Oldest { starts, pieces, needed })
     }
 
-    /// The chunks that begin there are in the file, where nobody has let go of them meanwhile.
+    /// The chunks at these places are in the file; those that were dropped meanwhile are skipped.
     fn are_spooled(&mut self, file: Arc<Spooled>, starts: &[u64], checks: &[u64]) {
         let first = self.first_here();
         let mut here = self.chunks.range_mut(first..).peekable();
@@ -140,7 +140,7 @@ impl FillState {
         Some(InSpool { file, start: chunk.start, length: chunk.length, check })
     }
 
-    /// The file is closed when no chunk is in it.
+    /// Closes the file when no chunk is in it.
     pub(super) fn let_spool_go(&mut self) {
         if self.chunks.front().is_none_or(|it| it.bytes().is_some()) {
             self.spooled = None;

@@ -1,5 +1,5 @@
-//! Bodies on their way into and out of the fleet: compressed, cut into parts, and put together again. What is read is
-//! believed only as far as it has been checked; whoever asks a server is in `get` and `put`.
+//! Bodies on their way into and out of the fleet: compressed, split into parts, and joined again. Data that is read is
+//! trusted only as far as it was verified; `get` and `put` talk to the servers.
 
 use super::{Fleet, FleetItem, Shortfall};
 use crate::ram::{Store, StoredBody};
@@ -12,30 +12,30 @@ use std::rc::Rc;
 use std::sync::Arc;
 use tokio::time::Instant;
 
-/// How much larger a body above [`ANYWAY`] may be than what is kept of it: what a few bytes can make a node unpack is
-/// bounded.
+/// The limit of the ratio of a body above [`ANYWAY`] to its stored form: it bounds what a few bytes can make a node
+/// unpack.
 const MOST_TIMES: u64 = 256;
 
-/// Bodies up to so many bytes are unpacked however small they were.
+/// Bodies up to this many bytes are unpacked at any ratio.
 const ANYWAY: u64 = 1 << 20;
 
 /// The largest body that is unpacked, bytes.
 const MOST_UNPACKED: u64 = 256 << 20;
 
-/// How hard zstd tries: 3 is its own default.
+/// The zstd level: 3 is its own default.
 const LEVEL: i32 = 3;
 
-/// Bodies above this many bytes are packed, unpacked and summed by another thread: a worker has others to serve.
+/// Bodies above this many bytes are packed, unpacked and hashed by another thread: a worker has other clients to serve.
 const ELSEWHERE: u64 = 256 * 1024;
 
-/// Parts that are asked for at a time.
+/// Parts that are requested at a time.
 const AT_ONCE: usize = 8;
 
 /// Bytes of a body in memory.
 #[derive(Clone)]
 pub(super) enum HeldBody {
     Bytes(Bytes),
-    /// Mapped, all of it.
+    /// Mapped completely.
     Mapped(FileSlice),
 }
 
@@ -43,12 +43,12 @@ impl HeldBody {
     pub(super) fn bytes(&self) -> &[u8] {
         match self {
             HeldBody::Bytes(it) => it,
-            // Only what is mapped is held so.
+            // Only mapped bodies are held in this form.
             HeldBody::Mapped(it) => it.owner.mapped(it.offset, it.length).unwrap_or_default(),
         }
     }
 
-    /// Some of them.
+    /// A part of them.
     fn slice(&self, range: Range<usize>) -> HeldBody {
         match self {
             HeldBody::Bytes(it) => HeldBody::Bytes(it.slice(range)),
@@ -59,8 +59,8 @@ impl HeldBody {
         }
     }
 
-    /// The bytes of a file, in memory: those of the arena are; those of a segment are read into it by another thread, so that they
-    /// are in the books of the RAM tier and no thread's heap keeps room for them. `None` where they cannot be.
+    /// The bytes of a file, in memory. Those of the arena are already; those of a segment are read into it by another
+    /// thread, so that the RAM tier's ledger has them and no thread's heap keeps room for them. `None` where that fails.
     pub(super) async fn of(slice: &FileSlice, store: &Arc<Store>) -> Option<HeldBody> {
         if slice.owner.mapped(slice.offset, slice.length).is_some() {
             return Some(HeldBody::Mapped(slice.clone()));
@@ -73,7 +73,7 @@ impl HeldBody {
         }
     }
 
-    /// Runs `work` on the bytes: elsewhere, if they or what they become are many.
+    /// Runs `work` on the bytes: on another thread, if they or their result are large.
     pub(super) async fn work<T: Send + 'static>(
         &self,
         becomes: Option<u64>,
@@ -88,7 +88,7 @@ impl HeldBody {
     }
 }
 
-/// The body as it is to be kept: compressed, where that is smaller.
+/// The body in its stored form: compressed, where that is smaller.
 pub(super) async fn pack(body: HeldBody) -> (HeldBody, Option<u64>) {
     let length = body.bytes().len() as u64;
     let packed = body.work(None, |bytes| zstd::bulk::compress(bytes, LEVEL).ok()).await.flatten();
@@ -108,7 +108,7 @@ fn may_unpack(packed: u64, length: u64) -> bool {
     length <= MOST_UNPACKED && (length <= ANYWAY || length / MOST_TIMES <= packed)
 }
 
-/// Checks a body that was read against what its envelope says, and unpacks it.
+/// Verifies a body against its envelope, and unpacks it.
 pub(super) async fn open(body: Bytes, info: BodyInfo) -> Result<Bytes, EnvelopeError> {
     let held = HeldBody::Bytes(body.clone());
     let opened = held.work(info.packed, move |bytes| {
@@ -121,13 +121,13 @@ pub(super) async fn open(body: Bytes, info: BodyInfo) -> Result<Bytes, EnvelopeE
     }
 }
 
-/// Unpacks what must have `length` bytes then; never makes more, and takes memory only for what is there.
+/// Unpacks to `length` bytes; never makes more, and allocates only for existing bytes.
 fn unpack(packed: &[u8], length: u64) -> Option<Vec<u8>> {
     if !may_unpack(packed.len() as u64, length) {
         return None;
     }
     let mut decoder = zstd::stream::read::Decoder::with_buffer(packed).ok()?;
-    // The window of RFC 9659, 8 MiB: what a decoder may have to hold.
+    // The window of RFC 9659, 8 MiB: the most that a decoder has to hold.
     decoder.window_log_max(23).ok()?;
     let mut unpacked = Vec::new();
     decoder.take(length + 1).read_to_end(&mut unpacked).ok()?;
@@ -146,7 +146,7 @@ pub(super) fn part(body: &HeldBody, parts: &BodySplit, index: u32) -> (Vec<u8>, 
 }
 
 impl Fleet {
-    /// Reads the parts of a body and puts them together.
+    /// Reads the parts of a body and joins them.
     pub(super) async fn gather(
         self: &Rc<Self>,
         info: &BodyInfo,
@@ -154,7 +154,7 @@ impl Fleet {
         deadline: Instant,
     ) -> Result<Bytes, Shortfall> {
         let length = usize::try_from(info.length).map_err(|_| Shortfall::Corrupt)?;
-        // Nothing is made ready for what an envelope only claims: it grows with what comes.
+        // Nothing is allocated for an envelope's claim alone: it grows with the data.
         let mut body: Vec<u8> = Vec::new();
         let mut on_their_way = std::collections::VecDeque::new();
         for index in 0..parts.count {

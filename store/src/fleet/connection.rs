@@ -1,6 +1,6 @@
-//! One connection to a memcached: requests go out as they come, many in flight, and answers come back in their order, each
-//! with the number of its request. Whoever asks waits for its own answer only, and may go away; what a connection that
-//! is in doubt still brings is never looked at. Deadlines of single requests are in `server`.
+//! One connection to a memcached: requests are sent as they come, many in flight, and answers come back in order, each
+//! with its request's number. A caller waits only for its own answer, and may leave. Later data of a connection in doubt
+//! is never read. `server` has the deadlines of single requests.
 
 use super::chunking::HeldBody;
 use super::settings::{FleetSettings, MemcachedAddress};
@@ -19,19 +19,19 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, sleep_until, timeout};
 
-/// Requests that may wait for their answers on one connection.
+/// The most requests that wait for their answers on one connection.
 const MOST_WAITING: usize = 4096;
 
-/// What a connection reads at a time, at least.
+/// The least size of a read.
 const READ_AT_LEAST: usize = 16 * 1024;
 
-/// Reads in a row before others get their turn.
+/// Consecutive reads before other tasks get their turn.
 const READS: usize = 16;
 
-/// Pieces that go out in one write.
+/// Pieces in one write.
 const PIECES: usize = 16;
 
-/// The runtime's clock, by which its timers ring; see `origin/src/deadline.rs`.
+/// The runtime's clock, which its timers follow; see `origin/src/deadline.rs`.
 pub(super) fn now() -> Instant {
     Instant::now()
 }
@@ -40,7 +40,7 @@ pub(super) fn now() -> Instant {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct QueueFull;
 
-/// What a server said, and the value if there was one.
+/// A server's reply, with the value if there was one.
 #[derive(Debug)]
 pub(super) struct ServerReply {
     pub(super) reply: MemcachedReply,
@@ -52,33 +52,33 @@ pub(super) struct ServerConnection {
     line: RefCell<Rc<ServerLink>>,
 }
 
-/// What a connection and its task share.
+/// State shared by a connection and its task.
 struct ServerLink {
     at: MemcachedAddress,
     settings: Arc<FleetSettings>,
     counters: Arc<Counters>,
     state: RefCell<ServerConnectionState>,
-    /// Rung for the task: there is something to send, or the connection is not wanted any more.
+    /// Notifies the task: there is data to send, or the connection is no longer needed.
     bell: Notify,
     is_closing: Cell<bool>,
 }
 
 struct ServerConnectionState {
-    /// A task is there: it opens the connection, or has.
+    /// A task exists: it is opening the connection, or has done so.
     is_running: bool,
     out: VecDeque<Outgoing>,
     /// Bytes in `out`.
     queued: u64,
-    /// In the order in which they were sent.
+    /// In the order of sending.
     waiting: VecDeque<QueuedOperations>,
     next: u32,
 }
 
-/// Bytes on their way to the server.
+/// Bytes to be sent to the server.
 enum Outgoing {
     /// Of requests.
     Text(Bytes),
-    /// Of a value, where they lie anyway.
+    /// Of a value, in place.
     Body { bytes: HeldBody, sent: usize },
 }
 
@@ -103,7 +103,7 @@ struct QueuedOperations {
     kind: ReplyKind,
     /// Of a read: the answer must be about it.
     key: Option<FleetKey>,
-    /// When no answer means that the connection is dead: its deadline, and the same time again.
+    /// When a missing answer means that the connection is dead: its deadline, and the same time again.
     overdue: Instant,
     asker: oneshot::Sender<ServerReply>,
 }
@@ -113,8 +113,8 @@ impl ServerConnection {
         Self { line: RefCell::new(ServerLink::new(at, settings, counters)) }
     }
 
-    /// Gives a connection up on which something is late: the server is known to be well by another. What is asked from now
-    /// on does not stand behind it.
+    /// Drops a connection on which an answer is late, while another shows that the server is healthy. New requests do not
+    /// queue behind the late one.
     pub(super) fn renew_if_late(&self) {
         let mut line = self.line.borrow_mut();
         let eldest = line.state.borrow().waiting.front().map(|it| it.overdue);
@@ -124,7 +124,7 @@ impl ServerConnection {
         }
     }
 
-    /// Bytes that wait to be written, and requests that wait to be answered: how busy it is.
+    /// Bytes that wait to be written, and requests that wait for answers: its load.
     pub(super) fn load(&self) -> (u64, usize) {
         let line = self.line.borrow();
         let state = line.state.borrow();
@@ -136,8 +136,8 @@ impl ServerConnection {
         self.line.borrow().state.borrow().is_running
     }
 
-    /// Sends a request, once the connection is open, and behind it the `rest` of its value. The answer comes by what is returned,
-    /// which ends without one where the connection does.
+    /// Sends a request, once the connection is open, and after it the `rest` of its value. The returned channel delivers
+    /// the answer; it closes without one where the connection ends.
     pub(super) fn ask(
         &self,
         request: &MemcachedRequest<'_>,
@@ -146,7 +146,7 @@ impl ServerConnection {
     ) -> Result<oneshot::Receiver<ServerReply>, QueueFull> {
         let line = self.line.borrow();
         let mut state = line.state.borrow_mut();
-        // A request that is larger than the queue goes alone.
+        // A request that is larger than the queue is sent alone.
         let is_full = state.queued > 0 && state.queued + size(request) > line.settings.queue;
         if is_full || state.waiting.len() >= MOST_WAITING {
             line.counters.fleet_queue_full.add(1);
@@ -178,7 +178,7 @@ impl ServerConnection {
     }
 }
 
-/// About how many bytes a request has.
+/// The approximate bytes of a request.
 fn size(request: &MemcachedRequest<'_>) -> u64 {
     const REST: u64 = 64;
     REST + request.value().map_or(0, |it| it.length() as u64)
@@ -200,7 +200,7 @@ impl Drop for ServerConnection {
     }
 }
 
-/// Opens the connection and keeps it until it ends, however that is. Whoever still waits then is told by its channel.
+/// Opens the connection and keeps it until it ends for any reason. Callers that still wait learn that from their channel.
 async fn run(line: Rc<ServerLink>) {
     let opening = timeout(line.settings.connect_timeout, ServerSocket::open(&line.at)).await;
     if let Ok(Ok(stream)) = opening {
@@ -218,19 +218,19 @@ async fn run(line: Rc<ServerLink>) {
     drop((unsent, unanswered));
 }
 
-/// How a connection ended.
+/// The end of a connection.
 enum ConnectionEnd {
-    /// The server closed it, it broke, or nobody wants it any more.
+    /// The server closed it, it broke, or it is no longer needed.
     Closed,
-    /// A request was not answered for so long that the connection is taken for dead.
+    /// A request was not answered within the time after which the connection counts as dead.
     Silent,
-    /// What came was not the answer that was due.
+    /// The received data is not the expected answer.
     Nonsense,
 }
 
 async fn converse(line: &ServerLink, stream: &ServerSocket) -> ConnectionEnd {
     let mut input = BytesMut::new();
-    // Bytes that the next answer has at least.
+    // The least bytes of the next answer.
     let mut due = 0;
     let mut reads = 0;
     loop {
@@ -265,7 +265,7 @@ async fn converse(line: &ServerLink, stream: &ServerSocket) -> ConnectionEnd {
             ready = stream.ready(interest) => if ready.is_err() { return ConnectionEnd::Closed },
             () = line.bell.notified() => {}
             () = sleep_until(overdue.unwrap_or_else(now)), if overdue.is_some() => {
-                // The front may have been answered meanwhile: only what stands there now counts.
+                // The front may have been answered meanwhile: only the present one counts.
                 let is_silent = line.state.borrow().waiting.front().is_some_and(|it| it.overdue <= now());
                 if is_silent {
                     return ConnectionEnd::Silent;
@@ -275,7 +275,7 @@ async fn converse(line: &ServerLink, stream: &ServerSocket) -> ConnectionEnd {
     }
 }
 
-/// What a read brought.
+/// The result of a read.
 enum Received {
     Nothing,
     Some,
@@ -294,13 +294,13 @@ impl ServerLink {
         Rc::new(Self { at, settings, counters, state, bell, is_closing: Cell::new(false) })
     }
 
-    /// Nobody asks by it any more.
+    /// No caller asks by it any more.
     fn close(&self) {
         self.is_closing.set(true);
         self.bell.notify_one();
     }
 
-    /// Writes as much as the socket takes.
+    /// Writes as much as the socket accepts.
     fn send(&self, stream: &ServerSocket) -> io::Result<()> {
         let mut state = self.state.borrow_mut();
         while !state.out.is_empty() {
@@ -329,8 +329,8 @@ impl ServerLink {
         Ok(())
     }
 
-    /// Reads once; an error also where the server has closed the connection. No more is asked for than the largest
-    /// answer has: a larger one was refused when its head came.
+    /// Reads once; an error also where the server has closed the connection. It reads no more than the largest answer: a
+    /// larger one was refused when its head arrived.
     fn receive(&self, stream: &ServerSocket, input: &mut BytesMut, due: usize) -> io::Result<Received> {
         input.reserve(due.saturating_sub(input.len()).max(READ_AT_LEAST));
         match stream.try_read(input) {
@@ -344,13 +344,12 @@ impl ServerLink {
         }
     }
 
-    /// Hands out every whole answer of `input`; says how many bytes the next one has at least.
+    /// Delivers every complete answer of `input`; returns the least bytes of the next one.
     fn answer(&self, input: &mut BytesMut) -> Result<usize, ConnectionEnd> {
         let most = usize::try_from(self.settings.max_item).unwrap_or(usize::MAX);
         loop {
             let mut state = self.state.borrow_mut();
-            // An answer without a question, or not that of the eldest question: from here on nothing that comes can be
-            // told from another's.
+            // An answer without a request, or not to the oldest one: from here on no answer can be assigned.
             let Some(eldest) = state.waiting.front() else {
                 return if input.is_empty() { Ok(0) } else { Err(ConnectionEnd::Nonsense) };
             };
@@ -370,7 +369,7 @@ impl ServerLink {
             };
             let closes = matches!(reply, MemcachedReply::Refused(it) if MemcachedRefusal::closes(it));
             if let Some(eldest) = eldest {
-                // Whoever asked may have gone away.
+                // The caller may have left.
                 let _ = eldest.asker.send(ServerReply { reply, value });
             }
             if closes {
@@ -387,7 +386,7 @@ enum ServerSocket {
 }
 
 impl ServerSocket {
-    /// Names are resolved anew each time.
+    /// Names are resolved again each time.
     async fn open(at: &MemcachedAddress) -> io::Result<Self> {
         match at {
             MemcachedAddress::Tcp(host, port) => {

@@ -1,5 +1,5 @@
-//! Reading from the fleet: the newest record of a key, the one of the variant that is wanted, its parts. What anybody
-//! may have written there is used only if it is whole and of that very key; what cannot be used is as if it were absent.
+//! Reading from the fleet: the newest record of a key, the record of the requested variant, and its parts. Data is used
+//! only if it is complete and of that key, since any program may have written it; unusable data counts as absent.
 
 use super::connection::now;
 use super::recompute_lease::{Has, LeaseKey, OtherNodesLease, RecomputeLease, names_hash};
@@ -25,7 +25,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::server::OperationFailure;
 
-/// So long an item that is being made for the first time is kept from others, seconds: its maker may have died.
+/// Seconds for which other nodes do not get a lease for an item that is made for the first time: its maker may have died.
 pub(super) const VIVIFY: u32 = 30;
 
 /// An item as it was read.
@@ -36,38 +36,38 @@ pub(super) struct FleetItem {
     pub(super) server: usize,
 }
 
-/// A read that is on its way.
+/// A read in progress.
 pub(super) struct PendingRead {
     asked: PendingOperation,
     server: usize,
 }
 
-/// A record whose head has been read and found to be of the key.
+/// A record whose head has been read and belongs to the key.
 struct FleetRecord {
     envelope: Envelope,
     item: FleetItem,
-    /// Where the body begins in the value.
+    /// The place of the body in the value.
     head: usize,
     by_application: bool,
-    /// Under which key it was.
+    /// Its key in the fleet.
     key: FleetKey,
 }
 
-/// What a read found under one key of the fleet.
+/// The result of reading one key of the fleet.
 enum FleetLook {
     Record(Box<FleetRecord>),
     /// Another node has found that there is nothing to share.
     Marked(Box<Mark>, FleetItem),
     /// It was removed a moment ago.
     Removed(FleetItem, RecomputeTurn),
-    /// Nothing that can be used.
+    /// Nothing usable.
     Nothing(RecomputeTurn),
     /// Nothing at all.
     Absent,
 }
 
 impl Fleet {
-    /// Looks for a response. Ends within `timeout`, whatever the servers do.
+    /// Looks up a response. Ends within `timeout` in every case.
     pub async fn get(self: &Rc<Self>, ask: FleetQuery<'_>) -> FleetResult {
         self.counters.fleet_gets.add(1);
         let got = match self.find(&ask, now() + self.settings.timeout).await {
@@ -134,7 +134,7 @@ impl Fleet {
                     FleetLook::Record(record) => record,
                     other => return Ok(without_record(other).unless_newer(newer)),
                 };
-                // It may vary on other names by now than the newest.
+                // By now it may vary on other names than the newest.
                 if *record.envelope.variant != self::wanted(&record.envelope, ask)[..] {
                     self.hand_back(&record.key, &record.item);
                     return Ok(FleetResult::Miss { turn: RecomputeTurn::Free, removed: newer });
@@ -146,7 +146,7 @@ impl Fleet {
         if recomputes && self.has_turns(ask) {
             (record, turn) = self.whose_turn(ask, record, deadline).await?;
         } else if !recomputes {
-            // Who makes it anew without turns writes over this very item: it must keep its number.
+            // A node that renews it without leases overwrites this very item: it must keep its number.
             self.hand_back(&record.key, &record.item);
         }
         let body = self.body(&record, deadline).await?;
@@ -154,7 +154,7 @@ impl Fleet {
         Ok(FleetResult::Hit { found: Box::new(FleetResponse { envelope, body, by_application }), turn })
     }
 
-    /// Remembers what stands where no record is: what is stored all the same is written in the place of that alone.
+    /// Remembers the item in a place without a record: a response stored nevertheless replaces only that item.
     fn note_without_record(&self, key: &[u8], looked: &FleetLook) {
         match looked {
             FleetLook::Marked(_, item) | FleetLook::Removed(item, _) => {
@@ -163,14 +163,14 @@ impl Fleet {
             }
             FleetLook::Nothing(RecomputeTurn::Theirs(theirs)) => self.seen.note(key, 0, 0, theirs.0.cas),
             FleetLook::Absent => self.seen.note_absent(key),
-            // The turn knows.
+            // The lease knows it.
             FleetLook::Nothing(RecomputeTurn::Ours(_) | RecomputeTurn::Free) | FleetLook::Record(_) => {
                 let _ = self.seen.take(key);
             }
         }
     }
 
-    /// Reads one key. A mark that a purge has met is removed, and it is read again.
+    /// Reads one key. A mark to which a purge applies is removed, and the key is read again.
     async fn look_unless_purged(
         self: &Rc<Self>,
         ask: &FleetQuery<'_>,
@@ -191,7 +191,7 @@ impl Fleet {
             return Ok(FleetLook::Nothing(RecomputeTurn::Free));
         }
         let request = MemcachedRequest::Delete { key, stale: None, cas: Some(item.hit.cas) };
-        // Whatever it answers: what stands there then is looked at.
+        // The reply does not matter: the new content is read.
         let _ = self.servers[item.server].exchange(&request, ConnectionChoice::of(key), deadline).await;
         match self.look(ask, key, None, deadline).await? {
             FleetLook::Marked(mark, _) if (ask.is_purged)(&mark.of, false) => {
@@ -201,7 +201,7 @@ impl Fleet {
         }
     }
 
-    /// Reads one key. With `recache` one of all that read so is told to compute it anew.
+    /// Reads one key. With `recache` one of all nodes that read it gets the lease.
     async fn look(
         self: &Rc<Self>,
         ask: &FleetQuery<'_>,
@@ -217,7 +217,7 @@ impl Fleet {
             Err(_) => return Err(Shortfall::Unavailable),
         };
         if item.value.is_empty() {
-            // Made by a reader, to be filled by the one that was told so.
+            // Created by a reader, and to be filled by the node with the lease.
             return Ok(FleetLook::Nothing(self.turn(ask, key, &item, true)));
         }
         match self.judge(ask, &item.value) {
@@ -230,7 +230,7 @@ impl Fleet {
                     Unshared::Removed => {
                         let mut turn = self.turn(ask, key, &item, true);
                         if ask.want == Want::Look {
-                            // Given back at once: one that was given back before comes to whoever reads next.
+                            // Given back at once: it may have been given back before, and goes to the next reader.
                             turn = RecomputeTurn::Free;
                         }
                         FleetLook::Removed(item, turn)
@@ -251,7 +251,7 @@ impl Fleet {
         }
     }
 
-    /// Whether a value is a record of the key that was asked for.
+    /// Whether a value is a record of the requested key.
     fn judge(&self, ask: &FleetQuery<'_>, value: &Bytes) -> Result<(Envelope, usize, bool), EnvelopeError> {
         let by = self.settings.filled_by;
         let (envelope, head, by_application) = match Envelope::read(value) {
@@ -260,18 +260,18 @@ impl Fleet {
                 let (envelope, head) = Envelope::read_filled(value, ask.policy, clock::wall())?;
                 (envelope, head, true)
             }
-            // It does not say its own key: only one that can be read tells it, or one that the operator wants as a sum.
+            // It does not name its own key: only a readable fleet key proves it, or a hash that the operator has chosen.
             Err(EnvelopeError::Foreign) if by == FilledBy::Older && self.keys.tells(ask.key) => {
                 let (envelope, head) = older(value, ask, &self.keys.full(ask.key))?;
                 (envelope, head, true)
             }
             Err(broken) => return Err(broken),
         };
-        // Nobody leaves parts here, and whether one has the bytes that it says is looked at nowhere.
+        // No node leaves parts here, and no code verifies that one has the bytes it claims.
         if envelope.meta.partial().is_some() {
             return Err(EnvelopeError::BodyLength);
         }
-        // Two keys that became one, or a stranger's.
+        // Two keys with the same fleet key, or a foreign record.
         if *envelope.key == *self.keys.full(ask.key) {
             Ok((envelope, head, by_application))
         } else {
@@ -279,10 +279,10 @@ impl Fleet {
         }
     }
 
-    /// The body behind the head, or out of its parts: checked and unpacked.
+    /// The body after the head, or from its parts: verified and unpacked.
     async fn body(self: &Rc<Self>, record: &FleetRecord, deadline: Instant) -> Result<Bytes, Shortfall> {
         let info = record.envelope.body;
-        // What comes in parts is put together on the heap first: it is in the books, and what RAM has no room for is not asked for.
+        // Parts are first joined on the heap: the ledger has the room, and a body without room in RAM is not requested.
         let room = info.parts.map(|_| self.store.room_for(info.packed.unwrap_or(0).max(info.length)));
         let _room = room.transpose().map_err(|_| Shortfall::Unavailable)?;
         let kept = match &info.parts {
@@ -292,7 +292,7 @@ impl Fleet {
         chunking::open(kept, info).await.map_err(|_| Shortfall::Corrupt)
     }
 
-    /// Whether readers take turns to compute what is absent or over.
+    /// Whether leases decide which node fetches an absent or expired response.
     fn has_turns(&self, ask: &FleetQuery<'_>) -> bool {
         let settings = &self.settings;
         ask.want == Want::Recompute && settings.recompute_once && settings.protocol == MemcachedProtocol::Meta
@@ -318,8 +318,7 @@ impl Fleet {
         }
     }
 
-    /// Asks again for a record whose lifetime is over, so that one of all nodes is told to compute it anew. What has
-    /// come meanwhile is taken.
+    /// Asks again for an expired record, so that one of all nodes gets the lease. A newer record is used.
     async fn whose_turn(
         self: &Rc<Self>,
         ask: &FleetQuery<'_>,
@@ -344,8 +343,8 @@ impl Fleet {
         }
     }
 
-    /// Reads a key a second time, so that one of all that do has the turn to replace `item`; not what stands in its place
-    /// by now, if that is fresh.
+    /// Reads a key a second time, so that one of all nodes that do gets the lease to replace `item`; a fresh record in
+    /// its place by now is not replaced.
     async fn look_again(
         self: &Rc<Self>,
         ask: &FleetQuery<'_>,
@@ -364,8 +363,8 @@ impl Fleet {
         Ok(looked)
     }
 
-    /// Gives a turn to whoever reads next: a server gives that of a stale item to the first that reads it, also to one that only
-    /// looks, or that goes on to another variant.
+    /// Releases a lease to the next reader: a server gives the lease of a stale item to the first reader, also to one
+    /// that only looks, or that continues with another variant.
     pub(super) fn hand_back(&self, key: &FleetKey, item: &FleetItem) {
         if item.hit.lease != MemcachedLease::Won {
             return;
@@ -375,7 +374,7 @@ impl Fleet {
         self.servers[item.server].tell(&request, ConnectionChoice::of(key), now() + self.settings.timeout);
     }
 
-    /// Gives a turn back that nobody is to have: only a server that gets the same value again forgets that it gave it.
+    /// Releases a lease that no node is to have: a server forgets its lease only when it gets the same value again.
     fn leave_alone(&self, record: &FleetRecord) {
         let FleetRecord { item, key, .. } = record;
         if item.hit.lease != MemcachedLease::Won {
@@ -396,7 +395,7 @@ impl Fleet {
         Some(PendingRead { asked, server })
     }
 
-    /// Waits for what was sent; `None` where there is nothing.
+    /// Waits for a sent read; `None` where there is none.
     pub(super) async fn hear(
         &self,
         sent: PendingRead,
@@ -429,7 +428,7 @@ impl Fleet {
             return answered;
         }
         self.counters.fleet_hedges.add(1);
-        // Without taking a turn: the first may have taken it, and would seem to be another's.
+        // Without taking a lease: the first read may have taken it, and it would seem to be another node's.
         let plain = MemcachedRequest::Get { key, named: true, vivify: None, recache: None };
         let takes_turns = !matches!(request, MemcachedRequest::Get { vivify: None, recache: None, .. });
         let Ok(second) = ask(&plain, other) else { return first.await };
@@ -448,7 +447,7 @@ impl Fleet {
     }
 }
 
-/// What stands in the place that a turn is about.
+/// The item that a lease is about.
 fn has(item: &FleetItem) -> Has {
     if item.value.is_empty() {
         return Has::Nothing;
@@ -467,7 +466,7 @@ fn seconds_of(item: &FleetItem) -> u32 {
     }
 }
 
-/// What a look says that found no record.
+/// The result of a lookup that found no record.
 fn without_record(looked: FleetLook) -> FleetResult {
     match looked {
         FleetLook::Marked(mark, item) => {
@@ -487,7 +486,7 @@ fn without_record(looked: FleetLook) -> FleetResult {
 }
 
 impl FleetResult {
-    /// Of a miss, that another answer of the origin came at this moment, where a later one is not known.
+    /// For a miss: another answer of the origin came at this moment, where no later one is known.
     fn unless_newer(self, newer: Option<WallTime>) -> Self {
         match self {
             FleetResult::Miss { turn, removed } => FleetResult::Miss { turn, removed: removed.max(newer) },
@@ -496,8 +495,8 @@ impl FleetResult {
     }
 }
 
-/// When a record came that takes the place of what is held, although it is of another variant than the one that is asked for: one request
-/// may select both (RFC 9111 §4.1), since they vary on other names.
+/// The time of a record that replaces the held response although it is of another variant than the requested one: one
+/// request may select both (RFC 9111 §4.1), since they vary on other names.
 fn replaces(newest: &Envelope, held: Option<&Stored>) -> Option<WallTime> {
     let held = held.filter(|it| it.meta.vary() != newest.meta.vary())?;
     let meet = vary::may_meet((newest.meta.vary(), &newest.variant), (held.meta.vary(), held.variant()));
@@ -511,7 +510,7 @@ fn wanted(envelope: &Envelope, ask: &FleetQuery<'_>) -> Vec<u8> {
     wanted
 }
 
-/// Whether its lifetime is over, by itself or by a purge, so that it makes sense to take turns. What has none is asked for
+/// Whether it has expired, by itself or by a purge, so that leases make sense. A record without a lifetime is requested
 /// each time anyway.
 fn is_over(ask: &FleetQuery<'_>, record: &FleetRecord) -> bool {
     let meta = &record.envelope.meta;
@@ -522,7 +521,7 @@ fn is_over(ask: &FleetQuery<'_>, record: &FleetRecord) -> bool {
             || (ask.is_purged)(&record.envelope, record.by_application))
 }
 
-/// A page that was written before there were envelopes: `content-type NUL body`.
+/// A page written before envelopes existed: `content-type NUL body`.
 fn older(value: &Bytes, ask: &FleetQuery<'_>, key: &[u8]) -> Result<(Envelope, usize), EnvelopeError> {
     let page = envelope::older(value)?;
     let now = clock::wall();

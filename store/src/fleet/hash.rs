@@ -1,8 +1,8 @@
-//! The hashes that clients of memcached choose a server by, bit for bit as libhashkit (of libmemcached) computes them,
-//! its peculiarities included: otherwise an application and larder would look for one key on two servers. What becomes
-//! of a hash is in `ring`.
+//! The hashes by which memcached clients choose a server, bit for bit as libhashkit (of libmemcached) computes them,
+//! peculiarities included: otherwise an application and larder would look for one key on two servers. `ring` uses the
+//! hash.
 
-/// Which hash.
+/// The hash function.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum KeyHashFunction {
     /// libmemcached's default: Bob Jenkins' "one at a time".
@@ -14,7 +14,7 @@ pub enum KeyHashFunction {
     Crc,
     /// FNV-1, 32 bits.
     Fnv1_32,
-    /// FNV-1, 64 bits, of which the lower half is kept.
+    /// FNV-1, 64 bits, of which the lower half is used.
     Fnv1_64,
     /// FNV-1a, 32 bits.
     Fnv1a32,
@@ -43,7 +43,7 @@ impl KeyHashFunction {
         ("one_at_a_time", KeyHashFunction::OneAtATime),
     ];
 
-    /// The hash of that name.
+    /// The hash function of that name.
     #[must_use]
     pub fn named(name: &str) -> Option<KeyHashFunction> {
         Self::ALL.iter().find(|it| it.0 == name).map(|it| it.1)
@@ -84,7 +84,7 @@ pub(super) fn md5_word(bytes: &[u8], word: usize) -> u32 {
     u32::from_le_bytes([sum[at], sum[at + 1], sum[at + 2], sum[at + 3]])
 }
 
-/// A `char` as C has it on x86: signed. Of ASCII it is the byte.
+/// A `char` as in C on x86: signed. For ASCII it is the byte.
 fn extended(byte: u8) -> u32 {
     i32::from(byte.cast_signed()).cast_unsigned()
 }
@@ -106,14 +106,14 @@ fn one_at_a_time(bytes: &[u8]) -> u32 {
     hash.wrapping_add(hash << 15)
 }
 
-/// zlib's.
+/// zlib's CRC-32.
 fn crc32(bytes: &[u8]) -> u32 {
     larder_wire::envelope::sum(bytes)
 }
 
 fn murmur(bytes: &[u8]) -> u32 {
     const M: u32 = 0x5bd1_e995;
-    // The seed depends on the length, as nowhere else.
+    // The seed depends on the length, unlike elsewhere.
     #[allow(clippy::cast_possible_truncation, reason = "as libhashkit truncates it")]
     let length = bytes.len() as u32;
     let mut hash = 0xdead_beef_u32.wrapping_mul(length) ^ length;

@@ -1,5 +1,5 @@
-//! How each server of the fleet is: shared by all workers, so that what one has found out spares the others. Who asks
-//! the servers is in `server`; this is only the state, and `now` is an argument.
+//! The health of each fleet server, shared by all workers, so that one worker's finding spares the others. `server` talks
+//! to the servers; this module has only the state, and `now` is an argument.
 //!
 //! ```text
 //!   Up ──(failures in a row)──> Ejected ──(retry has passed: one attempt)──> Trying ──(it answered)──> Up
@@ -18,13 +18,13 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// A moment on both clocks. What waits for a time has waited long enough when either says so: a wall clock that is set
-/// back holds nothing up, and one that is set forward only makes an attempt come sooner.
+/// A moment on both clocks. A wait ends when either clock says so: a wall clock that is set back delays nothing, and one
+/// that is set forward only makes an attempt come sooner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment(pub Monotonic, pub WallTime);
 
 impl Moment {
-    /// The last readings.
+    /// The current readings.
     #[must_use]
     pub fn now() -> Self {
         Self(clock::monotonic(), clock::wall())
@@ -39,25 +39,25 @@ impl Moment {
 /// Neighbourhoods of keys in which removals are counted.
 const REMOVED: usize = 256;
 
-/// What a server's state became.
+/// A change of a server's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerChange {
-    /// It failed too often and is left alone; its keys go to the others.
+    /// It failed too often and is not used; other servers get its keys.
     Ejected,
-    /// The same, where its keys stay with it (without `auto_eject`): nothing is kept under them.
+    /// The same, but its keys stay with it (without `auto_eject`): nothing is kept under them.
     LeftAlone,
     /// It was ejected, answered an attempt and is used again.
     Readmitted,
-    /// It was left alone, answered an attempt and is used again.
+    /// It was not used, answered an attempt and is used again.
     Back,
 }
 
-/// How a server is.
+/// The state of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerStanding {
-    /// In use; so many times it has failed in a row.
+    /// In use, with this number of consecutive failures.
     Up(u32),
-    /// Left alone.
+    /// Not in use.
     Ejected,
 }
 
@@ -66,40 +66,40 @@ pub enum ServerStanding {
 pub enum ServerAdmission {
     /// Yes.
     Go,
-    /// No; but it is time for an attempt, and the attempt is the asker's to make.
+    /// No; but an attempt is due, and this caller is to make it.
     Try(Attempt),
     /// No.
     No,
 }
 
-/// The count of failures when a request was sent. Many requests that fail together are one failure in a row, not as many:
-/// each of them was sent before any of the others had failed.
+/// The count of failures when a request was sent. Requests that fail together count as one consecutive failure: each was
+/// sent before any of the others had failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Round(u32);
 
-/// Who is told of changes: for the log.
+/// The callback for changes, which writes the log.
 pub type Told = Box<dyn Fn(&FleetAddress, ServerChange) + Send + Sync>;
 
-/// One operation and what came of it, for whoever follows each.
+/// One operation and its result, for a follower of operations.
 #[derive(Clone, Copy, Debug)]
 pub struct OperationResult<'a> {
-    /// Who was asked.
+    /// The server.
     pub server: &'a FleetAddress,
-    /// What: `get`, `set`, `delete` and the like.
+    /// The operation: `get`, `set`, `delete` and so on.
     pub what: &'static str,
-    /// The key in the fleet; empty where there is none.
+    /// The key in the fleet; empty without one.
     pub key: &'a str,
-    /// What came: `hit`, `miss`, `done`, `late` and the like.
+    /// The result: `hit`, `miss`, `done`, `late` and so on.
     pub came: &'static str,
-    /// Microseconds that it took.
+    /// Its microseconds.
     pub micros: u64,
 }
 
-/// Whoever follows each operation.
+/// A follower of all operations.
 pub struct OperationFollower {
-    /// Whether it wants to be told now: asked before each, and cheap.
+    /// Whether it wants reports now: called before each operation, and cheap.
     pub follows: Box<dyn Fn() -> bool + Send + Sync>,
-    /// Tells it.
+    /// Reports one.
     pub tell: Box<dyn Fn(&OperationResult<'_>) + Send + Sync>,
 }
 
@@ -107,7 +107,7 @@ pub struct OperationFollower {
 pub struct Health {
     servers: Box<[ServerHealth]>,
     failures: u32,
-    /// Whether the keys of a server that is left alone go to others.
+    /// Whether other servers get the keys of a server that is not used.
     moves: bool,
     retry: Duration,
     counters: Arc<Counters>,
@@ -115,15 +115,15 @@ pub struct Health {
     follower: OnceLock<OperationFollower>,
     /// Ejections and readmissions so far.
     epoch: AtomicU64,
-    /// How often something was removed, by hash of its key.
+    /// The number of removals, by hash of the key.
     removed: Box<[AtomicU64]>,
 }
 
 struct ServerHealth {
     address: FleetAddress,
-    /// In a row.
+    /// Consecutive failures.
     failures: AtomicU32,
-    /// Asked before the lock is taken, so that a healthy server costs one load.
+    /// Read before the lock is taken, so that a healthy server costs one load.
     is_ejected: AtomicBool,
     ejection: Mutex<ServerEjection>,
 }
@@ -158,17 +158,17 @@ impl Health {
         })
     }
 
-    /// Who is to be told of each operation, of all workers. Said once; later ones are not heard.
+    /// Sets the follower of all workers' operations. Only the first call counts.
     pub fn follow(&self, follower: OperationFollower) {
         let _ = self.follower.set(follower);
     }
 
-    /// The follower, if it wants to be told now.
+    /// The follower, if it wants reports now.
     pub(super) fn follower(&self) -> Option<&OperationFollower> {
         self.follower.get().filter(|it| (it.follows)())
     }
 
-    /// Servers.
+    /// The number of servers.
     #[must_use]
     pub fn len(&self) -> usize {
         self.servers.len()
@@ -180,7 +180,7 @@ impl Health {
         self.servers.is_empty()
     }
 
-    /// How a server is.
+    /// The state of a server.
     #[must_use]
     pub fn standing(&self, server: usize) -> ServerStanding {
         let server = &self.servers[server];
@@ -191,7 +191,7 @@ impl Health {
         }
     }
 
-    /// Whether a request may go to it. One asker in each `retry` is told to make an attempt.
+    /// Whether a request may go to it. One caller in each `retry` is asked to make an attempt.
     #[must_use]
     pub fn admission(self: &Arc<Self>, server: usize, now: Moment) -> ServerAdmission {
         let it = &self.servers[server];
@@ -209,13 +209,13 @@ impl Health {
         }
     }
 
-    /// To be asked when a request is sent, and given back if it fails.
+    /// To be called when a request is sent, and passed back if it fails.
     #[must_use]
     pub fn round(&self, server: usize) -> Round {
         Round(self.servers[server].failures.load(Relaxed))
     }
 
-    /// A request was answered in time. Does not bring an ejected server back: its late answers are no sign of health.
+    /// A request was answered in time. Does not readmit an ejected server: its late answers prove nothing.
     pub fn succeeded(&self, server: usize) {
         let server = &self.servers[server];
         if server.failures.load(Relaxed) != 0 && !server.is_ejected.load(Relaxed) {
@@ -248,13 +248,13 @@ impl Health {
         self.epoch.load(Acquire)
     }
 
-    /// How often anything was removed in the neighbourhood of a key, by any worker of this node.
+    /// The number of removals in the neighbourhood of a key, by any worker of this node.
     #[must_use]
     pub fn removals(&self, key: &[u8]) -> u64 {
         self.removals_of(key).load(SeqCst)
     }
 
-    /// Something under a key is about to be removed.
+    /// A key is about to be removed.
     pub fn removed(&self, key: &[u8]) {
         self.removals_of(key).fetch_add(1, SeqCst);
     }
@@ -288,7 +288,7 @@ impl Health {
     }
 }
 
-/// The one attempt that is under way at an ejected server. One that is dropped has failed.
+/// The one attempt in progress at an ejected server. A dropped attempt has failed.
 pub struct Attempt {
     health: Arc<Health>,
     server: usize,

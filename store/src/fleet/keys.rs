@@ -1,11 +1,11 @@
-//! How a key is written in the fleet: readable where it can be, an MD5 sum where it cannot. Two keys may be written
-//! alike; the full key is in the envelope, and is compared. Which server has it is in `ring`.
+//! The form of a key in the fleet: readable where possible, an MD5 sum otherwise. Two keys may get the same form; the
+//! full key is in the envelope, and is compared. `ring` chooses the server.
 //!
-//! | what | as |
+//! | key | form |
 //! |---|---|
 //! | `http://example.com/a?b` | `PREFIX` `http://example.com/a?b` |
 //! | the same with a namespace | `PREFIX` `http://NAMESPACE/a?b` |
-//! | what is too long or not clean, or everything with `md5_keys` | `PREFIX` and 32 hexadecimal digits |
+//! | a key that is too long or not clean, or any key with `md5_keys` | `PREFIX` and 32 hexadecimal digits |
 //! | a variant | the key, `#` and 32 hexadecimal digits |
 //! | a part of a large body | `PREFIX` `part:` and 16 hexadecimal digits, `:` and a number |
 
@@ -18,7 +18,7 @@ pub const MAX_PREFIX: usize = 128;
 /// Hexadecimal digits of an MD5 sum.
 const DIGITS: usize = 32;
 
-/// How keys are written.
+/// The rules for writing keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FleetKeys {
     prefix: Box<str>,
@@ -48,8 +48,8 @@ impl FleetKeys {
         Ok(FleetKeys { prefix: prefix.into(), namespace: namespace.map(Into::into), md5 })
     }
 
-    /// The full key as it stands in the envelope, to be compared: with the namespace in place of the host, since whoever
-    /// sets one says that hosts share.
+    /// The full key as in the envelope, for comparison: with the namespace in place of the host, since a namespace means
+    /// that hosts share.
     #[must_use]
     pub fn full<'a>(&self, key: &'a [u8]) -> Cow<'a, [u8]> {
         match (&self.namespace, authority(key)) {
@@ -60,13 +60,13 @@ impl FleetKeys {
         }
     }
 
-    /// Whether the key in the fleet alone tells which key it is: it can be read, or the operator has chosen that none can.
+    /// Whether the fleet's form alone identifies the key: it is readable, or the operator has chosen hashes for all.
     #[must_use]
     pub fn tells(&self, key: &[u8]) -> bool {
         self.md5 || self.base(key, 0).ends_with(&self.full(key))
     }
 
-    /// The key of everything under `key` (`semantics::key`): its newest response is there.
+    /// The form of `key` (`semantics::key`): its newest response is there.
     #[must_use]
     pub fn key(&self, key: &[u8]) -> FleetKey {
         self.clean(self.base(key, 0))
@@ -81,14 +81,14 @@ impl FleetKeys {
         self.clean(text)
     }
 
-    /// The key of one part of a large body. Of the generation alone, which is random: whatever a part is about, the
-    /// envelope knows.
+    /// The key of one part of a large body. It is made only from the generation, which is random: the envelope identifies
+    /// the part.
     #[must_use]
     pub fn part(&self, generation: u64, index: u32) -> FleetKey {
         self.clean(format!("{}part:{generation:016x}:{index}", self.prefix).into_bytes())
     }
 
-    /// The key of the sign of life of whoever has the turn for the item under `key`.
+    /// The key of the lease holder's sign of life for the item under `key`.
     #[must_use]
     pub fn sign(&self, key: &FleetKey) -> FleetKey {
         let mut text = format!("{}turn:", self.prefix).into_bytes();
@@ -116,14 +116,14 @@ impl FleetKeys {
     }
 }
 
-/// Whether a byte may stand in a readable key. Not `#`: it begins what is added to a key, so that no URL can name a
-/// variant of another.
+/// Whether a byte may be in a readable key. Not `#`: it begins the suffix of variants, so that no URL can name a variant
+/// of another.
 fn is_readable(byte: u8) -> bool {
     byte.is_ascii_graphic() && byte != b'#'
 }
 
-/// Where the host of a key lies, its port included: behind `://`, up to the target (or up to the space before a target
-/// that is no path).
+/// The place of a key's host, its port included: after `://`, up to the target (or up to the space before a target that
+/// is no path).
 pub(crate) fn authority(key: &[u8]) -> Option<(usize, usize)> {
     let start = key.windows(3).position(|it| it == b"://")? + 3;
     let length = key[start..].iter().position(|it| matches!(it, b'/' | b' '));

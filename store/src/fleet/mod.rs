@@ -1,8 +1,8 @@
-//! The fleet tier: memcached servers that all nodes share. Which server has a key is in `ring`, what is sent in
-//! `connection`, how each server is in `health`. When the fleet is asked, and what its answers are good for, is not here.
+//! The fleet tier: memcached servers that all nodes share. `ring` chooses a key's server, `connection` sends, `health`
+//! has each server's state. Other modules decide when the fleet is asked, and how its answers are used.
 //!
-//! One [`Fleet`] is for one worker; all share one [`Health`]. Whatever the servers do, an operation ends by its deadline, as
-//! a right answer, as a miss, or as "unavailable": there is no error that a client could see.
+//! One [`Fleet`] belongs to one worker; all share one [`Health`]. An operation ends by its deadline in every case, as a
+//! right answer, a miss, or "unavailable": clients see no errors.
 
 mod chunking;
 mod connection;
@@ -45,116 +45,117 @@ use std::rc::Rc;
 use std::sync::Arc;
 pub use supersede::Instead;
 
-/// What is asked of the fleet.
+/// The query of a lookup.
 #[derive(Clone, Copy)]
 pub struct FleetQuery<'a> {
     /// The full key (`semantics::key`).
     pub key: &'a [u8],
     /// The request's fields: they select the variant.
     pub request: &'a [Field<'a>],
-    /// The route's policy: what an application wrote without facts is judged by it.
+    /// The route's policy, for responses that an application wrote without facts.
     pub policy: &'a Policy,
-    /// What is going to happen with the answer.
+    /// The caller's plan for the answer.
     pub want: Want,
-    /// What this node holds for the request: it does not stand where the newest record is a later answer that varies on other names.
+    /// This node's response to the request: it is not confirmed where the newest record is a later answer that varies on
+    /// other names.
     pub held: Option<&'a Stored>,
-    /// Whether a purge has met a record (`true`: of an application), so that it is to be computed anew as one whose
-    /// lifetime is over.
+    /// Whether a purge applies to a record (`true`: of an application), so that it is fetched again like an expired one.
     pub is_purged: &'a dyn Fn(&Envelope, bool) -> bool,
 }
 
-/// What the asker will do where nothing fresh is found.
+/// The caller's plan where nothing fresh is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Want {
-    /// Nothing: it only looks.
+    /// None: it only looks.
     Look,
-    /// It will ask the origin, if it is its turn: of all nodes one is told so ([`RecomputeTurn::Ours`]).
+    /// It will ask the origin if it gets the lease: one of all nodes does ([`RecomputeTurn::Ours`]).
     Recompute,
 }
 
-/// Whose turn it is to ask the origin for what is absent or has expired.
+/// The right to ask the origin for an absent or expired response.
 #[derive(Debug)]
 pub enum RecomputeTurn {
-    /// Anybody's: the servers keep no turns (binary protocol, `recompute_once = false`, [`Want::Look`]), or what was found
-    /// is fresh.
+    /// Every node may: the servers have no leases (binary protocol, `recompute_once = false`, [`Want::Look`]), or the
+    /// record is fresh.
     Free,
-    /// This node's. Keep the value until the new response is put, or until nothing will be put.
+    /// This node has it. Keep the value until the new response is put, or until none will be.
     Ours(RecomputeLease),
-    /// Another node has it: look again shortly, as long as it is at work ([`Fleet::is_at_work`]).
+    /// Another node has it: look again shortly, as long as it is working ([`Fleet::is_at_work`]).
     Theirs(OtherNodesLease),
 }
 
-/// What the fleet has under a key for a request.
+/// The fleet's content under a key for a request.
 #[derive(Debug)]
 pub enum FleetResult {
-    /// A response: whole, of that key and that variant.
+    /// A response: complete, of that key and that variant.
     Hit {
         /// The response.
         found: Box<FleetResponse>,
-        /// Who is to recompute it, if its lifetime is over.
+        /// The right to renew it, if it has expired.
         turn: RecomputeTurn,
     },
-    /// Nothing that could be used.
+    /// Nothing usable.
     Miss {
-        /// When it was removed, or another answer of the origin came, if that was lately: what a node has from before does not stand.
+        /// When it was removed, or another answer of the origin came, if recently: an older response of this node does
+        /// not count.
         removed: Option<WallTime>,
-        /// Who is to compute it.
+        /// The right to fetch it.
         turn: RecomputeTurn,
     },
-    /// Another node has asked the origin, and what it was answered may not be shared.
+    /// Another node has asked the origin, and the answer may not be shared.
     Unshared {
-        /// What may not be shared.
+        /// The part that may not be shared.
         says: Unshared,
-        /// With which status the origin answered.
+        /// The origin's status.
         status: u16,
-        /// When it answered.
+        /// The time of the answer.
         at: WallTime,
-        /// Seconds for which it holds, as far as the server knows; above zero.
+        /// Seconds for which the mark holds, as far as the server knows; above zero.
         seconds: u32,
     },
-    /// Nothing is known: no server could say in time.
+    /// Unknown: no server answered in time.
     Unavailable,
 }
 
-/// A response as the fleet has it, checked.
+/// A verified response from the fleet.
 #[derive(Debug)]
 pub struct FleetResponse {
     /// All but the body.
     pub envelope: Envelope,
-    /// The body, put together and unpacked.
+    /// The body, joined and unpacked.
     pub body: Bytes,
-    /// An application wrote it, and its facts were computed just now: whether it may be stored is to be asked
-    /// (`semantics::storable`).
+    /// An application wrote it, and its facts were just computed: `semantics::storable` has to decide whether it may be
+    /// stored.
     pub by_application: bool,
 }
 
-/// What became of a response that was put.
+/// The result of a put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Settled {
-    /// It is there.
+    /// It is stored.
     Stored,
-    /// It is not: it was not to be, it was too large, or a server did not take it in time.
+    /// It is not: it was not allowed, it was too large, or a server did not accept it in time.
     NotStored,
-    /// Nobody waits for it (`no_block`).
+    /// The result is not awaited (`no_block`).
     Unknown,
 }
 
-/// A write that is on its way. Dropping it does not stop it.
+/// A write in progress. Dropping this does not stop it.
 pub struct FleetPut {
     result: put::Pending,
 }
 
-/// Whether something that was removed may still be there.
+/// Whether a removed key may still be there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Removed {
-    /// Every server that could have it said that it has not.
+    /// Every server that could have it has confirmed its absence.
     Everywhere,
-    /// A server could not be asked.
+    /// A server did not answer.
     Perhaps,
 }
 
-/// One worker's client of the fleet. Every operation is run within a tokio `LocalSet`.
+/// One worker's client of the fleet. Every operation runs within a tokio `LocalSet`.
 pub struct Fleet {
     settings: Arc<FleetSettings>,
     health: Arc<Health>,
@@ -166,21 +167,21 @@ pub struct Fleet {
     turns: RecomputeLeases,
     seen: StaleRead,
     superseding: supersede::Superseding,
-    /// Bytes of bodies on their way out.
+    /// Bytes of bodies being written.
     writing: Cell<u64>,
 }
 
-/// Why a read comes to nothing.
+/// Why a read fails.
 enum Shortfall {
-    /// A server could not say.
+    /// A server did not answer.
     Unavailable,
-    /// What is there is not whole.
+    /// The data is not complete.
     Corrupt,
 }
 
 impl Fleet {
-    /// A client without connections: they are opened when they are needed. `health` is of the same settings; what has to be in
-    /// memory to be written is in the books of `store`.
+    /// A client without connections: they are opened when they are needed. `health` has the same settings; the ledger of
+    /// `store` counts the memory of writes.
     #[must_use]
     pub fn new(
         settings: Arc<FleetSettings>,
@@ -209,37 +210,37 @@ impl Fleet {
         })
     }
 
-    /// What the operator says of it.
+    /// The configuration.
     #[must_use]
     pub fn settings(&self) -> &FleetSettings {
         &self.settings
     }
 
-    /// Under which names things lie in it.
+    /// The rules for its keys.
     #[must_use]
     pub fn keys(&self) -> &FleetKeys {
         &self.keys
     }
 
-    /// How many servers there are.
+    /// The number of servers.
     #[must_use]
     pub fn servers(&self) -> usize {
         self.servers.len()
     }
 
-    /// One of them, for what is kept on each server and not by key.
+    /// One of them, for data that is kept on each server and not by key.
     #[must_use]
     pub fn server(&self, at: usize) -> &Rc<MemcachedServer> {
         &self.servers[at]
     }
 
-    /// How each server is.
+    /// The health of each server.
     #[must_use]
     pub fn health(&self) -> &Arc<Health> {
         &self.health
     }
 
-    /// The server that a key is asked of now, if there is one.
+    /// The server that is asked for a key now, if there is one.
     fn route(&self, key: &FleetKey) -> Option<usize> {
         if self.health.epoch() > 0 {
             self.try_again();
@@ -247,10 +248,10 @@ impl Fleet {
         self.home(key).filter(|it| self.is_live(*it))
     }
 
-    /// The server of a key among those that are live; among all without `auto_eject`.
+    /// The server of a key among those in use; among all without `auto_eject`.
     fn home(&self, key: &FleetKey) -> Option<usize> {
         let mut ring = self.ring.borrow_mut();
-        // Asked first: a change meanwhile is then seen the next time.
+        // Read first: a change meanwhile is then noticed the next time.
         let epoch = self.health.epoch();
         if ring.0 != epoch && self.settings.auto_eject {
             let FleetSettings { servers, distribution, hash, .. } = &*self.settings;
@@ -263,7 +264,7 @@ impl Fleet {
         self.health.standing(server) != ServerStanding::Ejected
     }
 
-    /// Makes the attempts that are due at ejected servers, beside whatever is asked.
+    /// Makes the due attempts at ejected servers in the background.
     fn try_again(&self) {
         for server in &self.servers {
             if self.is_live(server.at()) {
@@ -278,7 +279,7 @@ impl Fleet {
     /// The key of one variant of a generation.
     fn variant(&self, key: &[u8], generation: u32, variant: &[u8]) -> FleetKey {
         match generation {
-            // What applications write.
+            // Written by applications.
             0 => self.keys.variant(key, variant),
             _ => self.keys.variant(key, &[&generation.to_le_bytes()[..], variant].concat()),
         }

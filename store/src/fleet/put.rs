@@ -1,4 +1,4 @@
-//! Writing into the fleet, and removing. Nobody waits for a write; nothing that was removed is written after.
+//! Writing to the fleet, and removing. No request waits for a write; a removed response is not written afterwards.
 
 use super::chunking::{self, HeldBody};
 use super::connection::{ServerReply, now};
@@ -16,60 +16,62 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
-/// What memcached needs of an item beside key and value: its header, at most.
+/// The most bytes that memcached needs for an item in addition to key and value: its header.
 const ITEM_COST: u64 = 512;
 
-/// A write may take a millisecond longer than other requests for each so many bytes: nobody waits for it, and the network
-/// may be slow. 16 MB/s.
+/// A write may take a millisecond longer than other requests for each of these bytes: no request waits for it, and the
+/// network may be slow. 16 MB/s.
 const BYTES_A_MILLISECOND: u64 = 16 * 1024;
 
-/// One response on its way out.
+/// One response that is being written.
 struct OutgoingItem {
     key: Box<[u8]>,
     stored: StoredArc,
     /// Seconds for which it is to be kept.
     expire: u32,
-    /// How often something had been removed when it set out.
+    /// The number of removals when it started.
     removals: u64,
     base: (FleetKey, Over),
     variant: Option<(FleetKey, Over)>,
     generation: u32,
 }
 
-/// What an item is written over.
+/// The content that a write may replace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Over {
-    /// The item that has this number with the server.
+    /// The item with this number on the server.
     This(u64),
-    /// Nothing: there was none when somebody looked.
+    /// None: the key was absent when it was read.
     Nothing,
-    /// Whatever is there, but for a removal: nobody has looked.
+    /// Anything but a removal: the key was not read.
     AllButRemovals,
-    /// Whatever is there: it is not found but by way of another item.
+    /// Anything: the item is found only through another.
     All,
 }
 
-/// What became of one item.
+/// The result of writing one item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PutResult {
     /// It is there.
     There,
-    /// Another node has written a newer one since: that stays.
+    /// Another node has written a newer one since, which stays.
     Outdone,
-    /// It was removed since it was asked for.
+    /// It was removed since it was requested.
     Removed,
-    /// It is not: it was removed meanwhile, there is no room, or the server cannot be asked.
+    /// It was not written: it was removed meanwhile, there is no room, or the server does not answer.
     No,
 }
 
 impl Fleet {
-    /// Queues a response to be written: under its key as the newest, and under its variant's. Kept for its lifetime and
-    /// `stale_grace`, at most `expire`; as long as memcached counts, 30 days, where that is zero. Once a server has it, `stored.recheck` is set.
+    /// Queues a response for writing: under its key as the newest, and under its variant's key. Kept for its lifetime and
+    /// `stale_grace`, at most `expire`; for memcached's maximum of 30 days where that is zero. Once a server has it,
+    /// `stored.recheck` is set.
     pub fn put(self: &Rc<Self>, key: &[u8], stored: &StoredArc) -> FleetPut {
         self.put_in_turn(key, stored, None)
     }
 
-    /// [`Fleet::put`] of what it was this node's turn to make. The turn ends when the response is there, or is not to be.
+    /// [`Fleet::put`] for a response made under this node's lease. The lease ends when the response is written, or will
+    /// not be.
     pub fn put_in_turn(
         self: &Rc<Self>,
         key: &[u8],
@@ -90,7 +92,7 @@ impl Fleet {
             self.supersede_soon(key, Instead::Trace(stored.meta.request_time));
             return FleetPut::settled_as(Settled::NotStored);
         }
-        // What waits is in RAM, which has no room for others meanwhile.
+        // Waiting writes are in RAM, whose room they take meanwhile.
         let most = self.settings.queue.min(self.store.budget() / 8);
         if self.writing.get() > 0 && self.writing.get() + size > most {
             self.counters.fleet_puts_full.add(1);
@@ -118,22 +120,22 @@ impl Fleet {
         FleetPut { result: Err((settled, now() + self.settings.timeout)) }
     }
 
-    /// The seconds for which a response is kept; `None` where it is not to be written.
+    /// The seconds for which a response is kept; `None` where it must not be written.
     fn keeps_for(&self, stored: &Stored) -> Option<u32> {
         let meta = &stored.meta;
         let is_useful = meta.lifetime.seconds > 0 || meta.has_validator();
-        // A part would stand in the place of the whole.
+        // A part would replace the whole.
         if !self.settings.put || meta.partial().is_some() || !is_useful {
             return None;
         }
         if self.settings.expire.is_zero() {
-            // Not for ever: of what has no end memcached tells nobody that it is his turn to make it anew.
+            // Not for ever: memcached gives no lease for an item without an end.
             return Some(MAX_EXPIRE);
         }
         let remaining = meta.lifetime.seconds.saturating_sub(meta.age(clock::wall()));
         let most = self.settings.expire.as_secs().min(MAX_EXPIRE.into());
         let seconds = self.settings.stale_grace.as_secs().saturating_add(remaining.into()).min(most);
-        // Zero would be for ever.
+        // Zero would mean for ever.
         u32::try_from(seconds).ok().filter(|it| *it > 0)
     }
 
@@ -141,7 +143,7 @@ impl Fleet {
         self.settings.compress_above.is_some_and(|it| size > it)
     }
 
-    /// What is known now, before anything is waited for.
+    /// The facts known now, before any wait.
     fn outgoing(&self, key: &[u8], stored: &StoredArc, expire: u32) -> OutgoingItem {
         let seen = self.seen.take(key);
         let with_turn = |key: FleetKey, otherwise: Over| {
@@ -172,7 +174,7 @@ impl Fleet {
     async fn write(self: &Rc<Self>, outgoing: &OutgoingItem) -> Settled {
         let OutgoingItem { stored, base, variant, .. } = outgoing;
         let Some((value, body)) = self.make(outgoing).await else { return Settled::NotStored };
-        // The variant first: who finds the newest of its generation finds all.
+        // The variant first: the newest of its generation leads to all variants.
         let mut result = Settled::Stored;
         let (mut is_outdone, mut is_removed) = (false, false);
         for (key, over) in variant.iter().chain([base]) {
@@ -188,7 +190,7 @@ impl Fleet {
             }
         }
         if self.health.removals(&outgoing.key) != outgoing.removals {
-            // Removed while it was on its way: a removal from here on finds it, one before may not have.
+            // Removed while it was being written: a removal from here on finds it, an earlier one may not have.
             let trace = self.trace_of_removal(&outgoing.key);
             for (key, _) in variant.iter().chain([base]) {
                 if let Some(server) = self.route(key) {
@@ -213,7 +215,7 @@ impl Fleet {
         result
     }
 
-    /// The value, and the body behind it unless that lies in parts, which are written by then.
+    /// The value, and the body after it unless that is in parts, which are written by then.
     async fn make(self: &Rc<Self>, outgoing: &OutgoingItem) -> Option<(Vec<u8>, Option<HeldBody>)> {
         let stored = &outgoing.stored;
         let mut body = match &stored.body {
@@ -235,7 +237,7 @@ impl Fleet {
             return Some((value, Some(body)));
         }
         let parts = u64::from_le_bytes(random()?);
-        // A part is an item as others are, with its own small head.
+        // A part is an item like others, with its own small head.
         let parts = BodySplit::of(parts, length, most.saturating_sub(64));
         let Some(parts) = parts.filter(|_| self.settings.large == OversizePolicy::Split) else {
             self.counters.fleet_too_large.add(1);
@@ -260,7 +262,7 @@ impl Fleet {
         Some((value, None))
     }
 
-    /// Writes one item: `head`, and behind it the bytes of `body`, which are not copied.
+    /// Writes one item: `head`, and after it the bytes of `body`, which are not copied.
     async fn set(
         self: &Rc<Self>,
         outgoing: &OutgoingItem,
@@ -290,7 +292,7 @@ impl Fleet {
                 Ok(MemcachedReply::Done) => return PutResult::There,
                 Ok(MemcachedReply::Exists | MemcachedReply::NotStored) => {}
                 Ok(_) => {
-                    // It has no room: what it has under this key is older.
+                    // It has no room: its value under this key is older.
                     let gone = MemcachedRequest::Delete { key, stale: None, cas: None };
                     self.servers[server].tell(
                         &gone,
@@ -312,7 +314,7 @@ impl Fleet {
         }
     }
 
-    /// What stands under a key that something could not be written to.
+    /// The content of a key to which a write failed.
     async fn standing(self: &Rc<Self>, outgoing: &OutgoingItem, key: &FleetKey, over: Over) -> LeftBehind {
         let deadline = now() + self.settings.timeout;
         let Some(sent) = self.ask_for(key.clone(), deadline) else { return LeftBehind::Unknown };
@@ -323,7 +325,7 @@ impl Fleet {
                 let is_later = ours.request_time.0 > of.meta.response_time.0 + CLOCKS_APART;
                 if is_later { LeftBehind::Other(it.hit.cas) } else { LeftBehind::Removal }
             }
-            // The origin gave that answer after it was asked for this one, as far as clocks tell.
+            // The origin gave that answer after this one was requested, as far as clocks tell.
             Ok(mark) if mark.of.meta.response_time >= ours.request_time => LeftBehind::Removal,
             Ok(_) => LeftBehind::Other(it.hit.cas),
             Err(_) => match Envelope::read(&it.value) {
@@ -338,14 +340,14 @@ impl Fleet {
             LeftBehind::Other(_) | LeftBehind::Unknown => over != Over::AllButRemovals,
         };
         if is_left {
-            // It stays, and so does whose turn it is.
+            // It stays, and so does its lease.
             self.hand_back(key, &it);
         }
         standing
     }
 
-    /// What stands for a while in the place of what was removed, so that nothing that was asked for before comes there.
-    /// Nothing where applications fill: larder writes nothing there, and an application may write where there is nothing.
+    /// The marker that replaces a removed item for a while, so that no response requested before is written there. None
+    /// where applications fill the fleet: larder writes nothing there, and an application may write to an absent key.
     fn trace_of_removal(&self, key: &[u8]) -> Option<Vec<u8>> {
         if self.settings.filled_by != FilledBy::Larder {
             return None;
@@ -355,15 +357,15 @@ impl Fleet {
         Some(bytes)
     }
 
-    /// Removes what is under a key, all variants, from every server that could have it. Ends within `timeout`.
+    /// Removes a key with all variants from every server that could have it. Ends within `timeout`.
     pub async fn remove(self: &Rc<Self>, key: &[u8]) -> Removed {
         self.remove_leaving(key, self.trace_of_removal(key).as_deref()).await
     }
 
-    /// [`Fleet::remove`], with what stands in its place then.
+    /// [`Fleet::remove`], with the marker that replaces it.
     pub(super) async fn remove_leaving(self: &Rc<Self>, key: &[u8], trace: Option<&[u8]>) -> Removed {
         self.counters.fleet_removes.add(1);
-        // Before anything is sent: what is on its way here looks at it after it has arrived.
+        // Before any request is sent: writes in progress here check it after they have arrived.
         self.health.removed(key);
         let _ = self.seen.take(key);
         let deadline = now() + self.settings.timeout;
@@ -389,7 +391,7 @@ impl Fleet {
             if is_gone(self.servers[server].answer(sent, deadline).await) {
                 continue;
             }
-            // It may have no room for what would stand there.
+            // It may have no room for the marker.
             let request = removal(&base, &None, stands);
             if trace.is_none()
                 || !is_gone(
@@ -405,8 +407,8 @@ impl Fleet {
         removed
     }
 
-    /// The servers that may have something under a key. While servers are ejected, each node's keys are where it thinks
-    /// that they belong: any may have them, and may have kept them since.
+    /// The servers that may have a key. While servers are ejected, each node's keys are where that node places them: any
+    /// server may have them, and may have kept them since.
     fn holders(&self, key: &FleetKey) -> Vec<usize> {
         if self.settings.auto_eject {
             (0..self.servers.len()).collect()
@@ -416,28 +418,28 @@ impl Fleet {
     }
 }
 
-/// What stands where something could not be written.
+/// The content where a write failed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum LeftBehind {
     Removal,
-    /// Another answer for the same variant, that was asked for after this one had come.
+    /// Another answer for the same variant, requested after this one had arrived.
     Newer,
-    /// An answer for the same variant that had come before this one was asked for, under this number.
+    /// An answer for the same variant that had arrived before this one was requested, with this number.
     Older(u64),
-    /// Something else, that has this number.
+    /// Other content, with this number.
     Other(u64),
-    /// Nothing any more, or the server cannot be asked.
+    /// None any more, or the server does not answer.
     Unknown,
 }
 
-/// Whether the same request may select a record, which was asked for after this response had come; by the clocks of two nodes, or the one of
-/// one.
+/// Whether the same request may select a record that was requested after this response had arrived, by the clocks of the
+/// nodes.
 fn is_newer(other: &Envelope, ours: &Stored) -> bool {
     meets(other, ours) && other.meta.request_time > ours.meta.response_time
 }
 
-/// Whether the same request may select a record, which had come before this response was asked for: a node that wrote it late does not undo
-/// this one.
+/// Whether the same request may select a record that had arrived before this response was requested: a node that wrote it
+/// late must not undo this one.
 fn is_older(other: &Envelope, ours: &Stored) -> bool {
     meets(other, ours) && other.meta.response_time < ours.meta.request_time
 }
@@ -446,7 +448,7 @@ fn meets(other: &Envelope, ours: &Stored) -> bool {
     vary::may_meet((other.meta.vary(), &other.variant), (ours.meta.vary(), ours.variant()))
 }
 
-/// The request that removes what is under a key, with what stands there then.
+/// The request that removes a key, with the marker that replaces it.
 fn removal<'a>(key: &'a FleetKey, trace: &'a Option<&'a [u8]>, stands: u32) -> MemcachedRequest<'a> {
     match trace {
         Some(trace) => MemcachedRequest::Set {
@@ -486,7 +488,7 @@ impl FleetPut {
         FleetPut { result: Ok(settled) }
     }
 
-    /// Waits until it has settled, for `timeout` at most; not at all with `no_block`.
+    /// Waits for the result, for `timeout` at most; not at all with `no_block`.
     pub async fn settled(self) -> Settled {
         match self.result {
             Ok(settled) => settled,
@@ -498,5 +500,5 @@ impl FleetPut {
     }
 }
 
-/// A write's result, or where and until when to wait for it.
+/// A write's result, or the channel and the deadline for it.
 pub(super) type Pending = Result<Settled, (oneshot::Receiver<Settled>, Instant)>;

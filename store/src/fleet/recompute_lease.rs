@@ -1,5 +1,5 @@
-//! What a worker remembers between reading a key of the fleet and writing it: whether it is its turn to compute it, and
-//! which generation of variants it belongs to. Who gets a turn is the servers' to say.
+//! A worker's memory between reading a key of the fleet and writing it: whether it has the lease for fetching it, and the
+//! generation of its variants. The servers grant leases.
 
 use super::connection::now;
 use super::get::VIVIFY;
@@ -14,65 +14,65 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Keys that are remembered as they were seen.
+/// The most keys whose read state is remembered.
 const MOST_SEEN: usize = 4096;
 
-/// For so long: longer than computing takes.
+/// For how long: longer than a fetch takes.
 const REMEMBERED: Duration = Duration::from_secs(120);
 
-/// Seconds for which it stands in the fleet that something was removed: what was asked of the origin before that, and takes
-/// longer, is written all the same.
+/// Seconds for which a removal is recorded in the fleet; a response that was requested before it and takes longer is
+/// written nevertheless.
 pub(super) const REMOVAL_STANDS: u32 = 120;
 
-/// While its holder lives, the sign of it is written anew so often.
+/// The interval of the sign of life while the holder lives.
 const SIGN_EACH: Duration = Duration::from_millis(500);
 
-/// Seconds for which a sign of life stands. A server counts in whole seconds: it is there for one at least.
+/// Seconds for which a sign of life is kept. A server counts whole seconds, so it is there for at least one.
 const SIGN_STANDS: u32 = 2;
 
-/// How often it is written at most: whoever takes longer is not waited for.
+/// The most signs of life; a holder that takes longer is not waited for.
 const MOST_SIGNS: u32 = 60;
 
-/// This node's turn to compute one item. Dropped, the turn is given back, unless something was put meanwhile: so it must
+/// This node's lease to fetch one item. Dropping it gives the lease back, unless a response was put meanwhile: so it must
 /// live until the [`super::FleetPut`] of the new response has settled.
 pub struct RecomputeLease {
     fleet: Weak<Fleet>,
     place: LeaseKey,
-    /// Nothing but that item would be lost with it: no variants hang on it.
+    /// Only that item would be lost with it: it has no variants.
     is_alone: bool,
     /// Writes signs of life.
     living: JoinHandle<()>,
 }
 
-/// Another node's turn: this very one.
+/// Another node's lease, identified exactly.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OtherNodesLease(pub(super) LeaseKey);
 
-/// What a turn is about.
+/// The identity of a lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct LeaseKey {
     pub(super) key: FleetKey,
     pub(super) server: usize,
-    /// The number of the item that is to be replaced.
+    /// The number of the item to replace.
     pub(super) cas: u64,
     pub(super) has: Has,
 }
 
-/// What stands there until the turn is over.
+/// The item's content until the lease is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Has {
-    /// Nothing: it was made for the turn.
+    /// None: the item was created for the lease.
     Nothing,
-    /// A response whose lifetime is over.
+    /// An expired response.
     Response,
-    /// That something was removed.
+    /// A record of a removal.
     Removal,
 }
 
 impl RecomputeLease {
     pub(super) fn new(fleet: &Rc<Fleet>, place: LeaseKey, is_alone: bool) -> Self {
         let LeaseKey { key, server, cas, has } = &place;
-        // An item that was made for this turn goes by itself, some time before that is safe to rely on.
+        // An item created for this lease expires by itself; the lease ends well before that.
         let until = (*has == Has::Nothing).then(|| now() + Duration::from_secs(VIVIFY.into()) / 2);
         fleet.turns.0.borrow_mut().insert(key.clone(), HeldLease { cas: *cas, until });
         let living = live(Rc::downgrade(fleet), fleet.keys.sign(key), *server, SIGN_EACH);
@@ -80,7 +80,8 @@ impl RecomputeLease {
         Self { fleet: Rc::downgrade(fleet), place, is_alone, living }
     }
 
-    /// Gives the first sign of life now, rather than half a second from now: for others who have waited for a silent node with this one.
+    /// Sends the first sign of life now, not half a second later: for nodes that have waited for a silent holder together
+    /// with this one.
     pub fn show(&mut self) {
         let Some(fleet) = self.fleet.upgrade() else { return };
         self.living.abort();
@@ -89,15 +90,15 @@ impl RecomputeLease {
         self.living = tokio::task::spawn_local(living);
     }
 
-    /// There is nothing to give back any more.
+    /// The lease no longer has to be given back.
     pub(super) fn forget(&self) -> Option<Rc<Fleet>> {
         let fleet = self.fleet.upgrade()?;
         let _ = fleet.turns.release(&self.place.key, self.place.cas);
         Some(fleet)
     }
 
-    /// Ends the turn with a mark in the place of the response that others wait for, which holds as long as its lifetime
-    /// says; given back where it may not stand there. Nobody waits for it.
+    /// Ends the lease with a mark in place of the awaited response, which holds for its lifetime; gives the lease back
+    /// where no mark may be written. The result is not awaited.
     pub fn leave(self, mark: &Mark) {
         let Some(fleet) = self.fleet.upgrade() else { return };
         let expire = mark.of.meta.lifetime.seconds;
@@ -115,7 +116,7 @@ impl RecomputeLease {
     }
 }
 
-/// Tells those who wait that this process lives, from `first` on; ended with the turn. What is over before the first costs nothing.
+/// Sends signs of life for this process, from `first` on, until the lease ends. A lease that ends before costs nothing.
 async fn live(fleet: Weak<Fleet>, sign: FleetKey, server: usize, first: Duration) {
     for number in 0..MOST_SIGNS {
         tokio::time::sleep(if number == 0 { first } else { SIGN_EACH }).await;
@@ -125,19 +126,19 @@ async fn live(fleet: Weak<Fleet>, sign: FleetKey, server: usize, first: Duration
     }
 }
 
-/// Whether whoever has a turn is at work.
+/// Whether a lease holder is working.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AtWork {
-    /// It said so a moment ago.
+    /// It sent a sign of life a moment ago.
     Yes,
-    /// It did not; but it does not in its first half second either.
+    /// It sent none; but there is none in its first half second either.
     Silent,
-    /// The server that keeps the turn cannot be asked.
+    /// The server with the lease does not answer.
     Unknown,
 }
 
 impl Fleet {
-    /// Whether the node lives that is told to compute something.
+    /// Whether the node with the lease is alive.
     pub async fn is_at_work(&self, it: &OtherNodesLease) -> AtWork {
         let keys = [self.keys.sign(&it.0.key)];
         match self.servers[it.0.server].get_many(&keys, self.settings.timeout).await.as_deref() {
@@ -147,7 +148,7 @@ impl Fleet {
         }
     }
 
-    /// Ends another's turn, so that one of those who look next has it. Nobody waits for it.
+    /// Ends another node's lease, so that one of the next readers gets it. The result is not awaited.
     pub fn take_over(&self, it: &OtherNodesLease) {
         self.counters.recompute_takeovers.add(1);
         self.give_back(&it.0);
@@ -155,7 +156,7 @@ impl Fleet {
 
     fn give_back(&self, place: &LeaseKey) {
         let LeaseKey { key, server, cas, has } = place;
-        // A response stays, for those that may use it stale, and the next reader gets the turn.
+        // A response stays, for stale use, and the next reader gets the lease.
         let grace = u32::try_from(self.settings.stale_grace.as_secs()).unwrap_or(u32::MAX).max(1);
         let stale = match has {
             Has::Nothing => None,
@@ -164,7 +165,7 @@ impl Fleet {
         };
         let request = MemcachedRequest::Delete { key, stale, cas: Some(*cas) };
         let deadline = now() + self.settings.timeout;
-        // At worst the others wait for as long as they do.
+        // At worst the others wait for their usual time.
         self.servers[*server].tell(&request, ConnectionChoice::of(key), deadline);
     }
 }
@@ -189,7 +190,7 @@ impl std::fmt::Debug for RecomputeLease {
     }
 }
 
-/// The turns that this worker has: one for each [`RecomputeLease`] that lives.
+/// The leases of this worker: one for each living [`RecomputeLease`].
 #[derive(Default)]
 pub(super) struct RecomputeLeases(RefCell<HashMap<FleetKey, HeldLease>>);
 
@@ -198,7 +199,7 @@ struct HeldLease {
     until: Option<Instant>,
 }
 
-/// What became of a turn that was to be ended.
+/// The result of ending a lease.
 #[derive(PartialEq, Eq)]
 enum Released {
     Released,
@@ -216,32 +217,32 @@ impl RecomputeLeases {
         Released::Released
     }
 
-    /// The number of the item that a write of `key` is to replace, if it is this worker's turn: what was removed or
-    /// written by others meanwhile is then not written over.
+    /// The number of the item that a write of `key` must replace, if this worker has the lease: other nodes' removals and
+    /// writes meanwhile are then not overwritten.
     pub(super) fn replaces(&self, key: &FleetKey) -> Option<u64> {
         let turns = self.0.borrow();
         let held = turns.get(key)?;
         held.until.is_none_or(|it| now() < it).then_some(held.cas)
     }
 
-    /// It was written: there is nothing to give back.
+    /// It was written: the lease no longer has to be given back.
     pub(super) fn done(&self, key: &FleetKey) {
         self.0.borrow_mut().remove(key);
     }
 }
 
-/// What was read under a key a while ago, by one that meant to compute it anew: what it writes is to replace that, and
-/// nothing else. What was removed meanwhile, by whatever node, is then not brought back.
+/// The item that a caller read before fetching: its write must replace that item and no other. A removal by any node
+/// meanwhile is then not undone.
 ///
-/// A *generation* is a random number that goes with the newest record, and into the keys of all variants: where the newest
-/// is removed, or one is written that varies on other names, no variant of its generation can be found any more.
+/// A *generation* is a random number of the newest record that is part of the keys of all variants. Once the newest
+/// record is removed, or one with other `Vary` names is written, no variant of its generation can be found any more.
 #[derive(Default)]
 pub(super) struct StaleRead(RefCell<HashMap<Box<[u8]>, Sight>>);
 
 /// No item has this number.
 pub(super) const ABSENT: u64 = 0;
 
-/// What was seen.
+/// The item that was read.
 #[derive(Clone, Copy)]
 pub(super) struct Sight {
     pub(super) generation: u32,
@@ -257,43 +258,44 @@ impl StaleRead {
         self.note_for(key, generation, names, cas, REMEMBERED);
     }
 
-    /// [`StaleRead::note`] of a key under which there is nothing.
+    /// [`StaleRead::note`] for an absent key.
     pub(super) fn note_absent(&self, key: &[u8]) {
         self.note(key, 0, 0, ABSENT);
     }
 
-    /// [`StaleRead::note`] of what is there for so long.
+    /// [`StaleRead::note`] for an item that is remembered for `time`.
     pub(super) fn note_for(&self, key: &[u8], generation: u32, names: u64, cas: u64, time: Duration) {
         let mut seen = self.0.borrow_mut();
         if seen.len() >= MOST_SEEN && !seen.contains_key(key) {
-            // What is forgotten costs variants, no more.
+            // Forgetting them costs variants, nothing more.
             seen.clear();
         }
         seen.insert(key.into(), Sight { generation, names, cas, until: now() + time.min(REMEMBERED) });
     }
 
-    /// Says it once: what is written makes it another.
+    /// Returns it once: the write changes it.
     pub(super) fn take(&self, key: &[u8]) -> Option<Sight> {
         self.0.borrow_mut().remove(key).filter(|it| now() < it.until)
     }
 }
 
-/// Tells the names apart on which records vary.
+/// A hash that distinguishes sets of `Vary` names.
 pub(super) fn names_hash(names: &[Box<str>]) -> u64 {
     xxh3_64(names.join(",").as_bytes())
 }
 
-/// Bits of memcached's client flags in which the clients of applications keep a value's type and compression: pylibmc,
-/// python-memcached and pymemcache use the lowest five, PHP's memcached extension the lowest eight. They are zero for plain bytes.
+/// Bits of memcached's client flags in which applications' clients keep a value's type and compression: pylibmc,
+/// python-memcached and pymemcache use the lowest five, PHP's memcached extension the lowest eight. They are zero for
+/// plain bytes.
 pub(super) const CLIENTS_BITS: u32 = 0xff;
 
-/// A random generation without [`CLIENTS_BITS`]: an application that reads a record must not take it for a pickled object. Never
-/// zero, which is what applications write.
+/// A random generation without [`CLIENTS_BITS`]: an application that reads a record must not take it for a pickled
+/// object. Never zero, the value of applications' writes.
 pub(super) fn new_generation() -> u32 {
     random::<4>().map_or(0, u32::from_le_bytes).max(CLIENTS_BITS + 1) & !CLIENTS_BITS
 }
 
-/// Random bytes; `None` where the kernel has none to give.
+/// Random bytes; `None` where the kernel has none.
 pub(super) fn random<const N: usize>() -> Option<[u8; N]> {
     let mut bytes = [0; N];
     rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()).ok()?;

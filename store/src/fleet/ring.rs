@@ -1,5 +1,5 @@
-//! Which server a key belongs to: the same as libmemcached's, so that applications that use it find what larder writes,
-//! and the other way about. How a key looks is in `keys`; whether a server answers is not known here.
+//! The mapping of keys to servers: the same as libmemcached's, so that applications that use it find larder's records,
+//! and larder theirs. `keys` defines the form of a key; this module does not know whether a server answers.
 
 use super::hash::{KeyHashFunction, md5_word};
 use super::settings::{FleetAddress, MemcachedAddress};
@@ -10,20 +10,20 @@ const POINTS: u32 = 100;
 /// Points of each server with weights, if all have the same.
 const WEIGHTED_POINTS: f32 = 160.0;
 
-/// memcached's port, which the names of points leave out.
+/// memcached's port, which names of points omit.
 const DEFAULT_PORT: u16 = 11211;
 
-/// How hashes are shared out.
+/// How keys are distributed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum RingDistribution {
-    /// A ring on which each server has 100 points (`MEMCACHED_DISTRIBUTION_CONSISTENT`): when one comes or goes, few
-    /// keys move. The points are hashed as the keys are.
+    /// A ring on which each server has 100 points (`MEMCACHED_DISTRIBUTION_CONSISTENT`): few keys move when a server is
+    /// added or removed. The points are hashed like the keys.
     #[default]
     Ketama,
     /// A ring on which servers have points by weight, 160 on average (`MEMCACHED_BEHAVIOR_KETAMA_WEIGHTED`). The points
-    /// are always hashed by MD5; libmemcached hashes the keys so as well, unless it is told otherwise.
+    /// are always hashed by MD5; libmemcached hashes the keys so as well, unless configured otherwise.
     KetamaWeighted,
-    /// The remainder of the hash. When one comes or goes, nearly all keys move.
+    /// The remainder of the hash. Nearly all keys move when a server is added or removed.
     Modula,
 }
 
@@ -42,7 +42,7 @@ impl RingDistribution {
     }
 }
 
-/// The servers as keys see them. Made anew when one is left out or comes back.
+/// The mapping for the servers in use. Rebuilt when one is ejected or readmitted.
 #[derive(Clone, Debug)]
 pub struct ServerRing {
     hash: KeyHashFunction,
@@ -58,11 +58,10 @@ enum RingPlaces {
 }
 
 impl ServerRing {
-    /// The ring of those of `servers` for which `is_live` holds, by their place in the list.
+    /// The ring of those of `servers` for which `is_live` holds, by their index in the list.
     ///
-    /// A ring of points has no points of the others, as with libmemcached's `AUTO_EJECT_HOSTS`. By remainder the keys of
-    /// another go to the next that is live, so that those of the live ones stay where they are (libmemcached does not
-    /// eject there).
+    /// A ring of points has no points of the others, as with libmemcached's `AUTO_EJECT_HOSTS`. By remainder, the keys of
+    /// an ejected server go to the next live one, so that the other keys do not move (libmemcached does not eject there).
     #[must_use]
     pub fn new(
         servers: &[FleetAddress],
@@ -79,9 +78,9 @@ impl ServerRing {
         ServerRing { hash, places }
     }
 
-    /// The server of a key, by its place in the list; `None` where no server is live.
+    /// The server of a key, by its index in the list; `None` where no server is live.
     ///
-    /// The key is hashed whole, its prefix included: as libmemcached does where the prefix is part of the key, or with
+    /// The whole key is hashed, its prefix included, as in libmemcached where the prefix is part of the key, or with
     /// `HASH_WITH_PREFIX_KEY`.
     #[must_use]
     pub fn server(&self, key: &[u8]) -> Option<usize> {
@@ -112,8 +111,8 @@ fn points(servers: &[FleetAddress], live: &[usize], hash: KeyHashFunction) -> Bo
     sorted(live.iter().copied().flat_map(of_one))
 }
 
-/// Four points of each MD5 sum. The number of points is computed in single precision, as in C: it decides where the
-/// last points are.
+/// Four points of each MD5 sum. The number of points is computed in single precision, as in C: it decides where the last
+/// points are.
 #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 fn weighted_points(servers: &[FleetAddress], live: &[usize]) -> Box<[(u32, u32)]> {
     let weight = |at: usize| u64::from(servers[at].weight.max(1));
@@ -130,7 +129,7 @@ fn weighted_points(servers: &[FleetAddress], live: &[usize]) -> Box<[(u32, u32)]
     sorted(live.iter().copied().flat_map(of_one))
 }
 
-/// What the names of a server's points begin with.
+/// The prefix of the names of a server's points.
 fn point_name(at: &MemcachedAddress) -> String {
     match at {
         MemcachedAddress::Tcp(host, DEFAULT_PORT) => host.clone(),

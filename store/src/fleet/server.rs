@@ -1,5 +1,5 @@
-//! One server of the fleet as one worker sees it: its connections, and operations on it by name. Which server a key
-//! belongs to, and whether a failing one is left alone, is not decided here.
+//! One worker's view of one fleet server: its connections, and named operations. Other modules decide which server a key
+//! belongs to, and whether a failing one is used.
 
 use super::chunking::HeldBody;
 use super::connection::{ServerConnection, ServerReply, now};
@@ -19,47 +19,47 @@ use tokio::time::{Instant, timeout_at};
 pub enum OperationFailure {
     /// Not in time.
     Late,
-    /// The connection could not be opened, or ended, or what came on it was not an answer.
+    /// The connection could not be opened, or ended, or the received data was not an answer.
     Broken,
-    /// The queue to it is full: it was not asked.
+    /// Its queue is full: the request was not sent.
     Full,
-    /// It answered that it does not do this: out of memory, too large, not a number, not supported.
+    /// It refused: out of memory, too large, not a number, not supported.
     Refused,
 }
 
-/// What `add` did.
+/// The result of `add`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Added {
-    /// It was absent, and is there now.
+    /// It was absent, and is stored now.
     Stored,
     /// It was there already, and is unchanged.
     Exists,
 }
 
-/// Which connection a request goes by.
+/// The connection for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ConnectionChoice {
-    /// The least busy.
+    /// The least busy one.
     Any,
     /// Another than this, where there is one.
     Not(usize),
-    /// Always the same for one number: what changes an item goes by the way of its key, so that a removal never
+    /// Always the same for one number: changes of an item use the connection of its key, so that a removal never
     /// overtakes a write.
     Of(u64),
 }
 
 impl ConnectionChoice {
-    /// That of the public operations.
+    /// The one of the public operations.
     const FIXED: ConnectionChoice = ConnectionChoice::Of(0);
 
-    /// That of what changes the item under `key`.
+    /// The one for changes of the item under `key`.
     pub(super) fn of(key: &FleetKey) -> ConnectionChoice {
         ConnectionChoice::Of(xxhash_rust::xxh3::xxh3_64(key.as_bytes()))
     }
 }
 
-/// One server. The public operations are for what is kept on each server under fixed keys: they are sent whatever the
-/// server's health, and end by their deadline.
+/// One server. The public operations are for data that is kept on each server under fixed keys. They are sent whatever
+/// the server's health, and end by their deadline.
 pub struct MemcachedServer {
     at: usize,
     settings: Arc<FleetSettings>,
@@ -81,13 +81,13 @@ impl MemcachedServer {
         Rc::new(Self { at, settings, health, counters, connections })
     }
 
-    /// Its place among the servers.
+    /// Its index among the servers.
     #[must_use]
     pub fn at(&self) -> usize {
         self.at
     }
 
-    /// The values of several keys, in one round trip; `None` for what is not there.
+    /// The values of several keys, in one round trip; `None` for an absent one.
     ///
     /// # Errors
     /// One of them was not answered.
@@ -98,7 +98,7 @@ impl MemcachedServer {
     ) -> Result<Vec<Option<Bytes>>, OperationFailure> {
         let deadline = now() + within;
         let get = |key| MemcachedRequest::Get { key, named: true, vivify: None, recache: None };
-        // All by one way, so that they arrive together.
+        // All on one connection, so that they arrive together.
         let asked: Vec<PendingOperation> = keys
             .iter()
             .map(|it| self.ask(&get(it), ConnectionChoice::FIXED, deadline))
@@ -115,10 +115,10 @@ impl MemcachedServer {
         Ok(values)
     }
 
-    /// Writes a value where there is none. Kept for `expire` seconds; zero is for ever.
+    /// Writes a value to an absent key. Kept for `expire` seconds; zero is for ever.
     ///
     /// # Errors
-    /// It may or may not be there.
+    /// It may or may not be stored.
     pub async fn add(
         &self,
         key: &FleetKey,
@@ -138,7 +138,7 @@ impl MemcachedServer {
     /// Writes a value. Kept for `expire` seconds; zero is for ever.
     ///
     /// # Errors
-    /// It may or may not be there.
+    /// It may or may not be stored.
     pub async fn set(
         &self,
         key: &FleetKey,
@@ -156,8 +156,8 @@ impl MemcachedServer {
         }
     }
 
-    /// Adds `by` to a number that is kept as decimal text, and says what it is then; `None` where there is none. With
-    /// `begin` an absent one is made: its first value, and the seconds for which it is kept.
+    /// Adds `by` to a number that is kept as decimal text, and returns the new value; `None` where there is none. With
+    /// `begin` an absent one is created: its first value, and the seconds for which it is kept.
     ///
     /// # Errors
     /// It may or may not have been added.
@@ -176,7 +176,7 @@ impl MemcachedServer {
         }
     }
 
-    /// Keeps what is there for `expire` seconds from now; says whether it is there.
+    /// Keeps a value for `expire` seconds from now; returns whether it exists.
     ///
     /// # Errors
     /// It may or may not have been done.
@@ -194,7 +194,7 @@ impl MemcachedServer {
         }
     }
 
-    /// Removes a value; says whether it was there.
+    /// Removes a value; returns whether it existed.
     ///
     /// # Errors
     /// It may or may not have been removed.
@@ -207,7 +207,7 @@ impl MemcachedServer {
         }
     }
 
-    /// Writes a value of which the request's text has the first bytes alone; `rest` are the others. The server's answer.
+    /// Writes a value whose first bytes are in the request's text, and the others in `rest`. Returns the server's answer.
     pub(super) async fn store(
         &self,
         request: &MemcachedRequest<'_>,
@@ -219,7 +219,7 @@ impl MemcachedServer {
         self.answer(asked, deadline).await
     }
 
-    /// One request and its answer. Tells `health` how it went.
+    /// One request and its answer. Reports the result to `health`.
     pub(super) async fn exchange(
         &self,
         request: &MemcachedRequest<'_>,
@@ -230,8 +230,8 @@ impl MemcachedServer {
         self.answer(asked, deadline).await
     }
 
-    /// Sends a request whose answer nobody waits for, if a connection is there: by that way, so that it comes behind
-    /// what was sent by it before, or by any where nothing was.
+    /// Sends a request without awaiting the answer, if there is a connection: on `way`, after earlier requests there, or
+    /// on any where there were none.
     pub(super) fn tell(&self, request: &MemcachedRequest<'_>, way: ConnectionChoice, deadline: Instant) {
         let running = |it: &&_| ServerConnection::is_running(it);
         let by_way = Some(&self.connections[self.way(way)]).filter(running);
@@ -240,7 +240,7 @@ impl MemcachedServer {
         }
     }
 
-    /// Sends a request. What goes by one way is sent in the order of the calls.
+    /// Sends a request. Requests on one connection are sent in the order of the calls.
     pub(super) fn ask(
         &self,
         request: &MemcachedRequest<'_>,
@@ -327,12 +327,12 @@ impl MemcachedServer {
         }
     }
 
-    /// Finds out whether the server is there again, on nobody's time.
+    /// Finds out whether the server is back, while no request waits.
     pub(super) fn try_again(self: &Rc<Self>, attempt: Attempt) {
         let server = self.clone();
         tokio::task::spawn_local(async move {
             let deadline = now() + server.settings.connect_timeout + server.settings.timeout;
-            // Of its own, so that nothing that is stuck on an old one is in its way.
+            // On a new connection, so that nothing stuck on an old one delays it.
             let at = &server.settings.servers[server.at].at;
             let connection =
                 ServerConnection::new(at.clone(), server.settings.clone(), server.counters.clone());
@@ -347,7 +347,7 @@ impl MemcachedServer {
     }
 }
 
-/// Whether a server that answers so is in order. One that has no room for a value is; one that does not even read is not.
+/// Whether a server with this answer is healthy. One without room for a value is; one that cannot even read is not.
 fn is_sign_of_health(kind: ReplyKind, reply: &MemcachedReply) -> bool {
     match reply {
         MemcachedReply::Refused(refusal) => !refusal.closes() && kind != ReplyKind::Get,
@@ -368,7 +368,7 @@ fn name_of(reply: &MemcachedReply) -> &'static str {
     }
 }
 
-/// What is remembered of a request for whoever follows each.
+/// Facts of a request for a follower of operations.
 struct FollowedOperation {
     key: String,
     /// Microseconds, as `clock::precise_micros` counts them.
@@ -395,7 +395,7 @@ pub(super) struct PendingOperation {
     answer: tokio::sync::oneshot::Receiver<ServerReply>,
     round: Round,
     kind: ReplyKind,
-    /// The connection by which it went.
+    /// The connection on which it was sent.
     pub(super) way: usize,
     followed: Option<FollowedOperation>,
 }

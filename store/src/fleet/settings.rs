@@ -1,5 +1,4 @@
-//! What the operator says of the fleet: its servers, how long anything may take, what is written there. How keys are
-//! mapped to servers is in `ring`, how they are written in `keys`.
+//! The configuration of the fleet: its servers, time limits and writes. `ring` maps keys to servers, `keys` writes them.
 
 use super::hash::KeyHashFunction;
 use super::keys::FleetKeys;
@@ -9,7 +8,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Where a memcached listens.
+/// The address of a memcached.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum MemcachedAddress {
     /// A host name or an address, without brackets, and a port.
@@ -21,9 +20,9 @@ pub enum MemcachedAddress {
 /// One server of the fleet.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FleetAddress {
-    /// Where it listens.
+    /// Its address.
     pub at: MemcachedAddress,
-    /// Its share of the keys beside the others'; at least one. Only `ketama_weighted` minds it.
+    /// Its share of the keys relative to the others'; at least one. Only `ketama_weighted` uses it.
     pub weight: u32,
 }
 
@@ -44,7 +43,7 @@ impl fmt::Display for FleetAddress {
     }
 }
 
-/// What becomes of an item above [`FleetSettings::max_item`].
+/// The treatment of an item above [`FleetSettings::max_item`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OversizePolicy {
     /// It is written in parts, each under its own key.
@@ -54,34 +53,34 @@ pub enum OversizePolicy {
     Skip,
 }
 
-/// Who writes into the fleet, and so in what form a value may be.
+/// The writers of the fleet, and thereby the form of a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FilledBy {
-    /// Nodes of larder only: what lacks their facts is foreign.
+    /// Only larder nodes: a value without their facts is foreign.
     #[default]
     Larder,
     /// Applications as well (docs/fleet-envelope.md): facts that they leave out are computed from the fields.
     Applications,
-    /// Applications in the older form, `content-type NUL body`; and whatever `Applications` takes.
+    /// Applications in the older form, `content-type NUL body`; and every form that `Applications` accepts.
     Older,
 }
 
-/// What the operator says of the fleet. Times are whole milliseconds or more; sizes are bytes.
+/// The configuration of the fleet. Times are whole milliseconds or more; sizes are bytes.
 #[derive(Clone, Debug)]
 pub struct FleetSettings {
     /// The servers. Their order is part of the mapping with `modula`.
     pub servers: Vec<FleetAddress>,
-    /// What is spoken with all of them.
+    /// The protocol of all of them.
     pub protocol: MemcachedProtocol,
-    /// How keys are shared out among the servers.
+    /// How keys are distributed among the servers.
     pub distribution: RingDistribution,
-    /// By which hash.
+    /// The hash function for that.
     pub hash: KeyHashFunction,
     /// How keys are written.
     pub keys: FleetKeys,
-    /// The longest time that anything is kept there; zero leaves that to its memory.
+    /// The longest time that anything is kept there; with zero it is as long as memory allows.
     pub expire: Duration,
-    /// Whether anything is written there.
+    /// Whether larder writes there.
     pub put: bool,
     /// Whether a fill ends without waiting for its write to the fleet.
     pub no_block: bool,
@@ -89,31 +88,31 @@ pub struct FleetSettings {
     pub timeout: Duration,
     /// The longest time to open a connection.
     pub connect_timeout: Duration,
-    /// After this time without an answer a read is asked a second time, on another connection; `None` for never.
+    /// After this time without an answer a read is sent a second time, on another connection; `None` for never.
     pub hedge: Option<Duration>,
-    /// Whether the keys of a server that fails go to the next one. Without, they are not kept while it fails.
+    /// Whether the keys of a failing server go to the next one. Otherwise they are not kept while it fails.
     pub auto_eject: bool,
-    /// Failures in a row after which a server is left alone; at least one.
+    /// Consecutive failures after which a server is not used; at least one.
     pub failures: u32,
-    /// So long it is left alone, and after each attempt that failed.
+    /// For how long it is not used, and again after each failed attempt.
     pub retry: Duration,
-    /// The largest item that the servers take (`memcached -I`), key and overhead included.
+    /// The largest item that the servers accept (`memcached -I`), key and overhead included.
     pub max_item: u64,
-    /// What becomes of larger ones.
+    /// The treatment of larger ones.
     pub large: OversizePolicy,
     /// Bodies above this many bytes are compressed (zstd) in the fleet; `None` for none.
     pub compress_above: Option<u64>,
-    /// So long a copy in RAM is used before the fleet is asked for a newer one.
+    /// For how long a copy in RAM is used before the fleet is asked for a newer one.
     pub local_ttl: Duration,
-    /// Who writes there.
+    /// The writers of the fleet.
     pub filled_by: FilledBy,
-    /// Whether one node of all recomputes what has expired (meta protocol only).
+    /// Whether only one of all nodes fetches an expired response again (meta protocol only).
     pub recompute_once: bool,
-    /// So long an item stays after its lifetime, to be used stale and to be validated.
+    /// For how long an item stays after its lifetime, for stale use and validation.
     pub stale_grace: Duration,
     /// Connections to each server, for each worker; at least one.
     pub connections: usize,
-    /// Bytes that may wait to be written to one server, for each worker.
+    /// The most bytes that may wait to be written to one server, for each worker.
     pub queue: u64,
 }
 

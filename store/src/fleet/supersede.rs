@@ -1,5 +1,6 @@
-//! Taking out of the fleet what another answer of the origin has made unusable: at once where somebody waits for it, else some times a
-//! second at most for each key, so that a page whose answers are never stored does not cost a write for each of them.
+//! Removing from the fleet what another answer of the origin has made unusable: at once where a request waits for it,
+//! otherwise a few times a second at most for each key. So a page whose answers are never stored does not cost a write
+//! for each of them.
 
 use super::recompute_lease::{REMOVAL_STANDS, RecomputeLease};
 use super::{FilledBy, Fleet, Removed};
@@ -10,44 +11,44 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// The pause between two writes for one key of which nobody waits.
+/// The pause between two writes for one key that no request waits for.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Keys that are in such a pause; beyond, each answer is told of at once.
+/// The most keys in such a pause; beyond, each answer is written at once.
 const MOST: usize = 4096;
 
-/// How far the clocks of two nodes may be apart, seconds.
+/// The most seconds by which the clocks of two nodes may differ.
 pub(super) const CLOCKS_APART: u64 = 1;
 
-/// What stands in the place of what went.
+/// The replacement of a removed record.
 #[derive(Clone, Copy, Debug)]
 pub enum Instead<'a> {
-    /// That the answer is not for others.
+    /// The mark that the answer is not for other nodes.
     Mark(&'a Mark),
-    /// A trace, for what was asked for before an answer that was asked for at this moment and lies elsewhere.
+    /// A trace against earlier requests, of an answer that was requested at this moment and is stored elsewhere.
     Trace(WallTime),
 }
 
-/// Keys that were told of a moment ago, with what came since.
+/// Keys that were recently written, with the newest waiting replacement.
 #[derive(Default)]
 pub(super) struct Superseding(RefCell<HashMap<Box<[u8]>, Next>>);
 
-/// What is to be written next under a key, if anything came since.
+/// The next write for a key, if a replacement arrived since.
 type Next = Option<Box<[u8]>>;
 
 impl Fleet {
-    /// Whether larder writes to the fleet, so that it may take something out that was not its own.
+    /// Whether larder writes to the fleet, so that it may remove records of other nodes.
     fn is_ours(&self) -> bool {
         self.settings.put && self.settings.filled_by == FilledBy::Larder
     }
 
-    /// Seconds for which it stands in the fleet that something went: longer than any node uses a copy without asking here.
+    /// Seconds for which the fleet records a removal: longer than any node uses a copy without asking here.
     pub(super) fn stands(&self) -> u32 {
         let local = u32::try_from(self.settings.local_ttl.as_secs()).unwrap_or(u32::MAX);
         REMOVAL_STANDS.max(local.saturating_add(60)).min(larder_wire::memcached::MAX_EXPIRE)
     }
 
-    /// Puts this mark in the place of what lies under a key, all variants, and ends when that is so: within `timeout`.
+    /// Replaces a key with all variants by this mark, and ends when that is done: within `timeout`.
     pub async fn supersede(self: &Rc<Self>, key: &[u8], instead: Instead<'_>) -> Removed {
         if !self.is_ours() {
             return Removed::Everywhere;
@@ -55,7 +56,7 @@ impl Fleet {
         self.remove_leaving(key, Some(&self.bytes_of(key, instead))).await
     }
 
-    /// The same, and nobody waits: at once, or a tenth of a second after the last time.
+    /// The same without waiting: at once, or 0.1 s after the last time.
     pub fn supersede_soon(self: &Rc<Self>, key: &[u8], instead: Instead<'_>) {
         if !self.is_ours() {
             return;
@@ -103,7 +104,7 @@ impl Fleet {
 }
 
 impl RecomputeLease {
-    /// Ends the turn: what was to be replaced is gone.
+    /// Ends the lease: the response to replace is gone.
     pub fn end(self) {
         if let Some(fleet) = self.forget() {
             fleet.counters.fleet_hit_for_miss_writes.add(1);

@@ -1,4 +1,4 @@
-//! What goes and what stays, tick by tick; and that the memory of many comes back when few are left.
+//! Evicted and kept entries, tick by tick; and the memory of many entries is freed when few are left.
 
 use super::*;
 use crate::ram::Lookup;

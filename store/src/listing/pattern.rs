@@ -1,26 +1,26 @@
-//! What is searched for in a key: a part of it, or a pattern with `*`. How keys are walked is in `listing`.
+//! The search in keys: for a part of the key, or by a pattern with `*`. `listing` walks the keys.
 
 use memchr::memmem::Finder;
 
-/// A search. Case matters, as it does in keys.
+/// A search. It is case-sensitive, as keys are.
 ///
 /// Without `*` it is a part of the key. With `*`, which stands for any bytes, it is the whole key: from its path on where
-/// it begins with a slash, from its host on where it names no scheme. So `/news/*` finds what lies beneath `/news/` of
-/// any host, and `*.css` what ends so.
+/// it begins with a slash, from its host on where it names no scheme. So `/news/*` finds the pages below `/news/` of any
+/// host, and `*.css` all keys with that end.
 pub struct Pattern {
     begins: Begins,
     parts: PatternParts,
 }
 
-/// What is written between the stars.
+/// The parts between the stars.
 enum PatternParts {
-    /// There is none: it may be anywhere in the key.
+    /// There is no star: the text may be anywhere in the key.
     Anywhere(Box<Finder<'static>>),
-    /// What the key begins with, what it ends with, and what comes between in this order; of that, nothing is empty.
+    /// The beginning and the end of the key, and the parts between in order; none of these is empty.
     Whole { first: Box<[u8]>, last: Box<[u8]>, middle: Vec<Finder<'static>> },
 }
 
-/// What the pattern begins with.
+/// The place where the pattern begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Begins {
     Scheme,
@@ -29,7 +29,7 @@ enum Begins {
 }
 
 impl Pattern {
-    /// Reads what was written; `None` where that asks for every key.
+    /// Parses a search; `None` where it matches every key.
     #[must_use]
     pub fn new(text: &str) -> Option<Pattern> {
         if text.bytes().all(|it| it == b'*') {
@@ -45,7 +45,7 @@ impl Pattern {
             None => PatternParts::Anywhere(Box::new(finder(text))),
             Some((first, rest)) => {
                 let (middle, last) = rest.rsplit_once('*').unwrap_or(("", rest));
-                // However many stars stand side by side, each key is looked at for what is between them alone.
+                // Adjacent stars count as one.
                 let middle = middle.split('*').filter(|it| !it.is_empty()).map(finder).collect();
                 PatternParts::Whole { first: first.as_bytes().into(), last: last.as_bytes().into(), middle }
             }
@@ -53,7 +53,7 @@ impl Pattern {
         Some(Pattern { begins, parts })
     }
 
-    /// Whether it is found in `key`.
+    /// Whether `key` matches.
     #[must_use]
     pub fn is_in(&self, key: &[u8]) -> bool {
         let (first, last, middle) = match &self.parts {
@@ -61,7 +61,7 @@ impl Pattern {
             PatternParts::Whole { first, last, middle } => (first, last, middle),
         };
         let Some(key) = self.from(key) else { return false };
-        // The ends first: they are compared at one place, the parts between are searched for.
+        // The ends first: they are compared at one place; the parts between need a search.
         if key.len() < first.len() + last.len() || !begins(key, first) || !ends(key, last) {
             return false;
         }
@@ -87,13 +87,13 @@ impl Pattern {
     }
 }
 
-/// Whether `key`, which is as long at least, begins with `part`; byte by byte, as [`ends`] has to.
+/// Whether `key`, at least as long, begins with `part`; byte by byte, like [`ends`].
 fn begins(key: &[u8], part: &[u8]) -> bool {
     key.iter().zip(part).all(|(one, other)| one == other)
 }
 
-/// Whether `key`, which is as long at least, ends with `part`. Byte by byte from the end: what compares slices loads what
-/// lies behind them, too, and waits for that (a third of the time of a whole walk).
+/// Whether `key`, at least as long, ends with `part`. Byte by byte from the end: slice comparison loads later bytes, too,
+/// and waits for them (a third of the time of a whole walk).
 fn ends(key: &[u8], part: &[u8]) -> bool {
     key.iter().rev().zip(part.iter().rev()).all(|(one, other)| one == other)
 }

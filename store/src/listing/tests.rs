@@ -1,4 +1,4 @@
-//! What a page has is compared with all that is stored, sorted plainly; and pages with each other, while the store changes.
+//! A page is compared with all stored entries, sorted plainly; and pages with each other, while the store changes.
 
 use super::*;
 use crate::idle::Swept;

@@ -1,16 +1,16 @@
-//! Purges carried out: what is met by a lookup, a join or an insert after a purge is treated as its rules say. What
-//! matches is in `rules`; what nobody meets, in `sweep`.
+//! Applying purges: a response that a lookup, a join or an insert meets after a purge is treated as its rules say.
+//! `rules` matches; `sweep` visits responses that are not requested.
 //!
-//! Order. A purge puts its rule in the table, then publishes its number, then returns; it takes the table's lock and
-//! no other. A shelf's `checked` is the number up to which its responses have met the rules; it is written only by who
-//! has read the table at that number or a later one. So a lookup that sees `checked >= seq` serves what has met every
-//! rule up to the `seq` that it read. Relaxed loads do: what a purge that *returned before this lookup began* stored is
-//! what the lookup reads, or something later, for whatever tells the one to come after the other (a message, a lock,
-//! the same thread) orders the two accesses, and one variable never goes back for who has seen it. A purge that runs
-//! beside a lookup may be seen or not: either order is true. Whoever does not see `checked >= seq` takes the
-//! table's lock and sees every rule of the numbers that were published.
+//! Order. A purge adds its rule to the table, then publishes its number, then returns; it takes the table's lock and no
+//! other. An entry's `checked` is the number of the last rule that was applied to its responses. It is written only by a
+//! thread that has read the table at that number or a later one. So a lookup that sees `checked >= seq` serves responses
+//! to which every rule up to the `seq` it read was applied. Relaxed loads are sufficient. For a purge that *returned
+//! before this lookup began*, some order exists between the two (a message, a lock, the same thread). It orders the two
+//! accesses, so the lookup reads the purge's value or a later one. A purge that runs concurrently may be seen or not:
+//! both orders are valid. A thread that does not see `checked >= seq` takes the table's lock and sees every rule of the
+//! published numbers.
 //!
-//! Locks: books, shard, flights, fill, rules; the last two are never held for another.
+//! Locks: books, shard, flights, fill, rules; the last two are never held while another is taken.
 
 use super::rules::{Birth, Most, PurgeRules, RuleSubject, SubjectFields};
 use super::sweep::Sweep;
@@ -31,31 +31,31 @@ use std::sync::atomic::{
 /// The most rules that are held.
 const MOST_RULES: usize = 65_536;
 
-/// The most rules with an expression: a response that is met for the first time after all of them asks them all.
+/// The most rules with an expression: a response that is first met after all of them is tested against them all.
 const MOST_EXPRESSIONS: usize = 64;
 
-/// The most logs that are followed: servers, and a few that lost theirs.
+/// The most logs that are followed: the servers', and a few of servers that lost theirs.
 const MOST_LOGS: usize = 256;
 
-/// Rules, and how far they have been carried out.
+/// Rules, and how far they have been applied.
 pub(crate) struct Purges {
     now: PurgeEpochs,
     rules: RwLock<PurgeRules>,
     log: Mutex<Positions>,
     pub(super) sweep: Mutex<Sweep>,
     pub(super) forgets: AtomicBool,
-    /// Everything in RAM has met the rules up to this one.
+    /// The rules up to this one were applied to everything in RAM.
     pub(super) swept: AtomicU64,
 }
 
-/// What every hit reads: alone on its cache line, since it is hardly ever written.
+/// The values that every hit reads: alone on their cache line, since they are hardly ever written.
 #[repr(align(128))]
 struct PurgeEpochs {
     /// The number of the last rule in force.
     seq: AtomicU64,
-    /// Until when what is stored may be trusted, monotonic milliseconds.
+    /// Until when stored responses may be trusted, monotonic milliseconds.
     trust: AtomicU64,
-    /// The present tick of idleness: see `crate::idle`. Here only because a hit reads this line.
+    /// The current tick of idleness: see `crate::idle`. Here only because a hit reads this line.
     tick: AtomicU8,
 }
 
@@ -85,23 +85,23 @@ impl Purges {
 
     /// The last purge in force.
     pub fn seq(&self) -> Seq {
-        // What is born with this number has met the rules up to it: not to be read before them.
+        // A response that is born with this number knows the rules up to it: they must not be read before.
         self.now.seq.load(Acquire)
     }
 
-    /// Whether a shelf may be served as it is.
+    /// Whether an entry may be served without applying rules.
     #[inline]
     pub fn is_met_by(&self, shelf: &Entry) -> bool {
         shelf.checked.load(Relaxed) >= self.now.seq.load(Relaxed) && self.trusts(clock::monotonic())
     }
 
-    /// The present tick of idleness.
+    /// The current tick of idleness.
     #[inline]
     pub fn tick(&self) -> u8 {
         self.now.tick.load(Relaxed)
     }
 
-    /// So many ticks have passed.
+    /// This number of ticks has passed.
     pub fn tick_on(&self, ticks: u8) {
         self.now.tick.fetch_add(ticks, Relaxed);
     }
@@ -111,7 +111,7 @@ impl Purges {
         now.0 <= self.now.trust.load(Relaxed)
     }
 
-    /// Whether a fetch that began at `begun`, and has this head if it has any, is one that a request of now may join.
+    /// Whether a fetch that started at `begun`, with this head if it has one, may be joined by a new request.
     pub fn may_join(&self, key: &[u8], begun: Seq, head: Option<&SharedHead>) -> bool {
         if !self.trusts(clock::monotonic()) {
             return false;
@@ -124,7 +124,7 @@ impl Purges {
             None => !rules.may_touch(key, begun),
             Some(head) => {
                 let SharedHead { meta, fields, marks, length, .. } = head;
-                // Of a body whose length is not known an expression may turn out to be true.
+                // For a body of unknown length an expression may turn out to be true.
                 if length.is_none() && rules.has_expression_after(begun) {
                     return false;
                 }
@@ -136,13 +136,13 @@ impl Purges {
         }
     }
 
-    /// Whether a purge after `since` names this key. What only a tag or a condition tells is not looked at: nothing is known of
-    /// the response.
+    /// Whether a purge after `since` names this key. Tags and conditions are not checked, as the response is not known.
     pub fn has_named(&self, key: &[u8], since: Seq) -> bool {
         since < self.seq() && self.rules.read().has_named(key, since)
     }
 
-    /// What becomes of a response of this node that has met the rules up to `met`; and up to which it has now.
+    /// The verdict about a response of this node to which the rules up to `met` were applied; and the number of the last
+    /// rule applied now.
     pub fn verdict(&self, key: &[u8], stored: &Stored, met: Seq) -> (PurgeVerdict, Seq) {
         let rules = self.rules.read();
         let met = met.max(stored.born);
@@ -156,7 +156,7 @@ impl Purges {
         (rules.verdict(&stored.subject(key), birth), rules.seq())
     }
 
-    /// The shelf as the rules leave it, or what is left of it.
+    /// The entry after applying the rules, or the remaining part of it.
     pub fn judge(&self, shelf: &Entry, doubt: Option<WallTime>) -> Judged {
         let met = shelf.checked.load(Relaxed);
         let doubt = doubt.map_or(PurgeVerdict::Keep, PurgeVerdict::Validate);
@@ -173,12 +173,12 @@ impl Purges {
         shelf.map(seq, |it| Stored::after(it, of(it))).map_or(Judged::Gone, Judged::Changed)
     }
 
-    /// The last rule, if something in RAM may not have met it yet.
+    /// The last rule, if it may not have been applied to everything in RAM.
     pub fn unswept(&self) -> Option<Seq> {
         Some(self.seq()).filter(|it| self.swept.load(Relaxed) < *it)
     }
 
-    /// What the rules leave of a shelf.
+    /// The part of an entry that the rules leave.
     pub fn left_of(&self, shelf: Entry) -> Option<Entry> {
         match self.judge(&shelf, None) {
             Judged::AsItIs(_) => Some(shelf),
@@ -187,7 +187,7 @@ impl Purges {
         }
     }
 
-    /// Lets go of rules that everything in RAM has met.
+    /// Drops rules that were applied to everything in RAM.
     pub(super) fn forget(&self, until: Seq, keep: usize, ledger: &crate::memory_budget::MemoryBudget) {
         let mut rules = self.rules.write();
         let mut cost = rules.cost();
@@ -196,13 +196,13 @@ impl Purges {
     }
 }
 
-/// What [`Purges::judge`] says.
+/// The result of [`Purges::judge`].
 pub(crate) enum Judged {
-    /// No rule touches it; it has met them up to this one.
+    /// No rule applies; the rules up to this one were checked.
     AsItIs(Seq),
-    /// This takes its place.
+    /// This replaces it.
     Changed(Entry),
-    /// Nothing is left.
+    /// No response is left.
     Gone,
 }
 
@@ -212,7 +212,7 @@ impl Stored {
         RuleSubject { key, meta, fields: SubjectFields::Of(self), tags, size }
     }
 
-    /// What a verdict leaves of it.
+    /// The response after a verdict.
     pub(crate) fn after(this: &StoredArc, verdict: PurgeVerdict) -> Option<StoredArc> {
         match verdict {
             PurgeVerdict::Keep => Some(this.clone()),
@@ -222,8 +222,8 @@ impl Stored {
 }
 
 impl Store {
-    /// Purges. In force for every lookup, join and insert that begins after this returns; nothing is walked.
-    /// Readers of what is purged finish undamaged.
+    /// Purges. In force for every lookup, join and insert that begins after this returns; nothing is walked. Current
+    /// readers of purged responses finish undamaged.
     pub fn purge(&self, rule: PurgeRule) -> Seq {
         self.counters.purges.add_shared(1);
         let at = clock::wall();
@@ -236,17 +236,17 @@ impl Store {
         seq
     }
 
-    /// What is found in a tier of this node may be used as it is returned; `None` where it is purged. Goes by
-    /// `marks.born.seq`, and for what was born before a restart also by `marks.born.log`.
+    /// Returns a response found in a tier of this node in its usable form; `None` where it is purged. Decided by
+    /// `marks.born.seq`, and for a response born before a restart also by `marks.born.log`.
     #[must_use]
     pub fn admit(&self, key: &[u8], stored: Stored) -> Option<Stored> {
         let (verdict, _) = self.purges.verdict(key, &stored, 0);
         self.admitted(stored, verdict)
     }
 
-    /// What is found in the fleet may be used as it is returned; `None` where it is purged. Goes by `marks.born.log`,
-    /// and for purges of this node alone by when the response came. It has met this node's rules then, but knows no
-    /// more of the logs than it did: it may go on to other nodes.
+    /// Returns a response found in the fleet in its usable form; `None` where it is purged. Decided by `marks.born.log`,
+    /// and for purges of this node alone by the time of the response. This node's rules are applied to it, but its log
+    /// positions do not change: it may go on to other nodes.
     #[must_use]
     pub fn admit_foreign(&self, key: &[u8], stored: Stored) -> Option<Stored> {
         let (verdict, seq) = self.purges.foreign_verdict(key, &stored);
@@ -255,8 +255,8 @@ impl Store {
         Some(stored)
     }
 
-    /// Whether a purge is about what lies in the fleet with these facts, of `size` bytes: [`Store::admit_foreign`] would
-    /// not let it through as it is.
+    /// Whether a purge applies to a fleet record with these facts, of `size` bytes: [`Store::admit_foreign`] would not
+    /// return it unchanged.
     #[must_use]
     pub fn has_purged(&self, key: &[u8], meta: &Meta, fields: &FieldList, marks: &Marks, size: u64) -> bool {
         let fields = SubjectFields::Listed(fields);
@@ -277,28 +277,28 @@ impl Store {
         Some(stored)
     }
 
-    /// What is stored may be trusted until then (monotonic milliseconds, included); beyond it every response must be
-    /// validated and no fill is joined. At first it is for ever, `u64::MAX`.
+    /// Stored responses may be trusted up to and including this time (monotonic milliseconds); afterwards every response
+    /// must be validated and no fill is joined. At first it is for ever, `u64::MAX`.
     pub fn trust_until(&self, monotonic_millis: u64) {
         self.purges.now.trust.store(monotonic_millis, Relaxed);
     }
 
-    /// Whether what is stored may be trusted now.
+    /// Whether stored responses may be trusted now.
     #[must_use]
     pub fn trusted(&self) -> bool {
         self.purges.trusts(clock::monotonic())
     }
 
-    /// What is asked of an origin now is born so: taken before the request leaves.
+    /// The birth of a request to the origin: taken before the request is sent.
     #[must_use]
     pub fn born(&self) -> Born {
-        // First how far the logs were followed: their rules have numbers by then.
+        // The log positions first: the rules up to them have numbers by then.
         let log = self.purges.log.lock().clone();
         Born { seq: self.purges.seq(), log }
     }
 
-    /// This node has followed a log so far: what is born from now on knows it. Call it after [`Store::purge`] of
-    /// every entry up to there has returned, never before.
+    /// This node has followed a log up to this position: responses born from now on know it. Call it only after
+    /// [`Store::purge`] of every entry up to there has returned.
     pub fn advance(&self, position: Position) {
         self.change_log(|all| match all.iter_mut().find(|it| it.log == position.log) {
             Some(known) => known.entry = known.entry.max(position.entry),
@@ -311,8 +311,8 @@ impl Store {
         });
     }
 
-    /// A log is no more (its server lost it): no response is expected to know it. What it held must be made up for
-    /// by a purge of everything.
+    /// A log is gone (its server lost it): no response is expected to know it. Its purges must be compensated by a purge
+    /// of everything.
     pub fn abandon(&self, log: u64) {
         self.change_log(|all| all.retain(|it| it.log != log));
         self.change_rules(|rules| rules.abandon(log));
@@ -325,8 +325,8 @@ impl Store {
         *log = Positions::new(&all);
     }
 
-    /// Takes over what was in force before a restart, at start. `last_seq` is at least the last rule's, and at least
-    /// the `born.seq` of everything that any tier kept. Rules come into force now, as far as their time counts.
+    /// Takes over the rules from before a restart, at start. `last_seq` is at least the last rule's, and at least the
+    /// `born.seq` of every record in any tier. Rules come into force now, where their time matters.
     pub fn restore(&self, last_seq: Seq, rules: Vec<(Seq, PurgeRule)>) {
         let at = clock::wall();
         self.change_rules(|all| {
@@ -343,12 +343,12 @@ impl Store {
         let mut cost = rules.cost();
         let result = change(&mut rules);
         self.ledger.settle(&mut cost, rules.cost());
-        // Published while nobody reads the table: who sees the number sees the rule.
+        // Published while the table is locked: a thread that sees the number sees the rule.
         self.purges.now.seq.store(rules.seq(), Release);
         result
     }
 
-    /// The slow path of a lookup: rules came since this shelf was met last, or it is not trusted.
+    /// The slow path of a lookup: rules were added since they were last applied to this entry, or it is not trusted.
     #[cold]
     #[inline(never)]
     pub(crate) fn look_again(&self, hash: KeyHash, shelf: Entry) -> Lookup {
@@ -360,7 +360,7 @@ impl Store {
         }
     }
 
-    /// Carries out on a shelf what the rules say.
+    /// Applies the rules to an entry.
     pub(super) fn meet(&self, hash: KeyHash, shelf: &Entry, doubt: Option<WallTime>) -> Met {
         match self.purges.judge(shelf, doubt) {
             Judged::AsItIs(seq) => {
@@ -371,7 +371,7 @@ impl Store {
         }
     }
 
-    /// The same with whatever stands in its place now, and nobody may change that meanwhile.
+    /// The same with the entry that is now in its place, while it cannot be changed by others.
     fn meet_in_place(&self, hash: KeyHash, key: &[u8], doubt: Option<WallTime>) -> Met {
         let mut books = self.books.lock();
         let Some(shelf) = self.standing(hash, key) else { return Met::Gone };
@@ -392,18 +392,18 @@ impl Store {
             }
         };
         drop(books);
-        // The old one, and what it holds, goes only now.
+        // The old entry and its content are freed only now.
         drop(shelf);
         met
     }
 }
 
-/// What [`Store::meet`] came to.
+/// The result of [`Store::meet`].
 pub(crate) enum Met {
-    /// No rule touches it.
+    /// No rule applies.
     AsItIs,
-    /// This stands in its place.
+    /// This entry is in its place.
     Changed(Entry),
-    /// Nothing does.
+    /// No entry is left.
     Gone,
 }

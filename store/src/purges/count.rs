@@ -1,5 +1,5 @@
-//! How many responses in RAM a purge matches, counted before it is in force: afterwards requests and the sweep remove them one by
-//! one.
+//! Counts the responses in RAM that a purge matches, before it is in force: afterwards requests and the sweep remove them
+//! one by one.
 
 use super::rules::Birth;
 use super::{Positions, PurgeRule};
@@ -9,8 +9,8 @@ use larder_semantics::purged::PurgeVerdict;
 use larder_stdx::clock;
 
 impl Store {
-    /// Responses in RAM that `rule` matches and that earlier purges have left, each variant by itself. Counting ends above `most`:
-    /// a purge of a million responses would otherwise take a second before it is in force. A key that does not match takes some
+    /// The number of responses in RAM that `rule` matches and that earlier purges have left, counting each variant. It ends above `most`:
+    /// a purge of a million responses would otherwise take a second before it is in force. A key that does not match takes about
     /// 100 ns, so a large store is counted on a thread of its own. A response that is stored meanwhile may be counted or not.
     #[must_use]
     pub fn count_matched(&self, rule: &PurgeRule, most: u64) -> u64 {
@@ -30,7 +30,7 @@ impl Store {
                 let entries = shard.slots.values();
                 entries.filter(|it| matched_of(it) > 0).take(left).cloned().collect()
             };
-            // No lock of a shard is held while the rules are read.
+            // No shard lock is held while the rules are read.
             count += found
                 .into_iter()
                 .filter_map(|it| self.purges.left_of(it))

@@ -1,4 +1,4 @@
-//! What the fleet's purge logs ask of the store: see `fleet::log::follower::Holder`, and docs/decisions/0081.
+//! The store's part of the fleet's purge logs: see `fleet::log::follower::Holder`, and docs/decisions/0081.
 
 use super::rules::FollowedLogs;
 use super::{Position, PurgeRule, PurgeScope, Seq, Strength};
@@ -9,7 +9,7 @@ use larder_stdx::clock;
 use larder_wire::purge_entry::{About, PurgeEffect, PurgeEntry};
 use std::sync::Arc;
 
-/// The rule that an entry asks for; `None` if this node does not understand it.
+/// The rule of an entry; `None` if this node does not understand it.
 #[must_use]
 pub fn rule_of(entry: &PurgeEntry, positions: Vec<Position>) -> Option<PurgeRule> {
     let scope = match &entry.about {
@@ -27,7 +27,7 @@ pub fn rule_of(entry: &PurgeEntry, positions: Vec<Position>) -> Option<PurgeRule
     Some(PurgeRule { scope, strength, positions })
 }
 
-/// The entry by which other nodes are told of a rule.
+/// The entry that tells other nodes of a rule.
 #[must_use]
 pub fn entry_of(scope: &PurgeScope, strength: Strength, id: u128) -> PurgeEntry {
     let about = match scope {
@@ -46,13 +46,13 @@ pub fn entry_of(scope: &PurgeScope, strength: Strength, id: u128) -> PurgeEntry 
 }
 
 impl Store {
-    /// Hosts share what they keep, under this name (`cache.fleet.namespace`): a purge that names a page or its beginning by one host means
-    /// that of all. To be said before the first purge.
+    /// Hosts share their pages under this name (`cache.fleet.namespace`): a purge of a page or a prefix of one host
+    /// applies to all hosts. To be called before the first purge.
     pub fn share_hosts(&self, name: &str) {
         self.change_rules(|rules| rules.share_hosts(name));
     }
 
-    /// From now on purges come through the fleet's logs: nothing is trusted before they are followed.
+    /// From now on purges arrive through the fleet's logs: nothing is trusted before they are followed.
     pub fn follows_logs(&self) {
         clock::mind_arrivals();
         self.trust_until(0);
@@ -95,7 +95,7 @@ impl Holder for Arc<Store> {
         let new = FollowedLogs { floor: floor.to_vec(), need };
         self.change_rules(|rules| {
             rules.follow(new, clock::wall());
-            // Within, so that no verdict is made by the one without the other. The last millisecond is not trusted.
+            // Within the lock, so that no verdict uses one without the other. The last millisecond is not trusted.
             self.trust_until(until.saturating_sub(1));
         });
     }

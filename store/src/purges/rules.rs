@@ -1,5 +1,5 @@
-//! The purges in force, by what they are about, so that a response finds those that match it without looking at the
-//! others. Bounded: where rules are let go, a floor stands in for them. How verdicts are carried out is in `apply`.
+//! The purges in force, indexed by scope, so that a response finds those that match without testing the others. Bounded:
+//! a floor replaces dropped rules. `apply` applies verdicts.
 
 use super::{Position, Positions, PurgeRule, PurgeScope, Seq, Strength};
 use crate::entry::Stored;
@@ -15,46 +15,46 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound::{Excluded, Included, Unbounded};
 
-/// How far the clocks of two nodes may be apart, seconds: what came so shortly after a purge may have been asked
-/// before it.
+/// The most seconds by which the clocks of two nodes may differ: a response that arrived so shortly after a purge may
+/// have been requested before it.
 const CLOCKS_APART: u64 = 1;
 
-/// What a rule costs beside its text, which is held twice: its entry, and its places in the tables.
+/// The cost of a rule in addition to its text, which is held twice: its entry, and its places in the tables.
 const RULE_COST: u64 = 320;
 
-/// How many rules there may be.
+/// The limits of the rules.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Most {
     pub rules: usize,
     pub bytes: u64,
-    /// Of those with an expression: each is asked about every response that is met for the first time after it, or
-    /// about those with the one tag that it needs. So many there may be of the first, and so many of each tag.
+    /// Of those with an expression. Each is tested for every response that is first met after it, or for those with the
+    /// one tag that it needs. The limit holds for the former together, and for each tag.
     pub expressions: usize,
 }
 
-/// What rules look at in a response.
+/// The facts that rules compare.
 pub(crate) struct RuleSubject<'a> {
     pub key: &'a [u8],
     pub meta: &'a Meta,
     pub fields: SubjectFields<'a>,
     pub tags: &'a [u64],
-    /// Bytes of its body, where they are known.
+    /// Bytes of its body, where known.
     pub size: Option<u64>,
 }
 
-/// Where the field lines of a response are.
+/// The place of a response's field lines.
 #[derive(Clone, Copy)]
 pub(crate) enum SubjectFields<'a> {
     Listed(&'a FieldList),
     Of(&'a Stored),
 }
 
-/// When and where a response was asked of its origin.
+/// When and where a response was requested from its origin.
 #[derive(Clone, Copy)]
 pub(crate) enum Birth<'a> {
-    /// On this node: it has met every rule up to `met`, and knows those of the logs.
+    /// On this node: every rule up to `met` was applied, and the logs' rules up to `log`.
     Here { met: Seq, log: &'a Positions },
-    /// On another node, from which it came at `at`: its numbers mean nothing here.
+    /// On another node, from which it arrived at `at`: its numbers mean nothing here.
     Elsewhere { at: WallTime, log: &'a Positions },
 }
 
@@ -65,32 +65,32 @@ pub(crate) struct PurgeRules {
     entries: BTreeMap<Seq, PurgeRuleEntry>,
     urls: HashMap<Box<[u8]>, Vec<Seq>>,
     prefixes: BTreeMap<Box<[u8]>, Vec<Seq>>,
-    /// Those of a tag, and those with an expression that needs it.
+    /// Those of a tag, and those with an expression that needs the tag.
     tags: HashMap<u64, Vec<Seq>>,
-    /// The other ones with an expression.
+    /// The other rules with an expression.
     expressions: Vec<Seq>,
     all: Vec<Seq>,
-    /// The last one that a key alone does not tell about: of a tag or an expression.
+    /// The last rule that a key alone does not decide: of a tag or an expression.
     beyond_keys: Seq,
-    /// The last one with an expression.
+    /// The last rule with an expression.
     conditional: Seq,
     floor: Floor,
-    /// What was born here before this number must be validated; since when.
+    /// Responses born here before this number must be validated; with the time of that doubt.
     doubt: (Seq, WallTime),
-    /// What has a lower number was born before this process began.
+    /// Lower numbers were born before this process started.
     begun: Seq,
-    /// What must be known of the fleet's logs by what was not born in this process; since when.
+    /// The log positions that a response not born in this process must know; with the time since which this holds.
     followed: Option<(FollowedLogs, WallTime)>,
     cost: u64,
-    /// What stands for all hosts, where these share what they keep.
+    /// The name that stands for all hosts, where they share their pages.
     shared: Option<Box<[u8]>>,
 }
 
-/// What may be judged by the logs that this node follows.
+/// The log positions for judging foreign responses.
 pub(crate) struct FollowedLogs {
     /// Each log, and the entry after which this node knows all.
     pub floor: Vec<Position>,
-    /// So many of them must be known so far or further.
+    /// The number of them that must be known up to there or further.
     pub need: usize,
 }
 
@@ -102,19 +102,19 @@ impl FollowedLogs {
 
 struct PurgeRuleEntry {
     rule: PurgeRule,
-    /// When it came into force.
+    /// The time at which it came into force.
     at: WallTime,
     cost: u64,
 }
 
-/// What was let go: all that was born before must be validated.
+/// The dropped rules: every response born before must be validated.
 #[derive(Default)]
 struct Floor {
     seq: Seq,
     at: WallTime,
-    /// The last of those of this node alone.
+    /// The time of the last one of this node alone.
     own: Option<WallTime>,
-    /// The last of those of the fleet, in each log.
+    /// The position of the last one of the fleet, in each log.
     logs: Vec<Position>,
 }
 
@@ -140,13 +140,13 @@ impl PurgeRules {
         }
     }
 
-    /// A page of one host is that of every other: who purges it by one of them means all. Before the first rule.
+    /// All hosts share their pages: a purge by one host's name applies to all. Before the first rule.
     pub fn share_hosts(&mut self, name: &str) {
         debug_assert!(self.entries.is_empty(), "rules have their places by what was said before");
         self.shared = Some(name.as_bytes().into());
     }
 
-    /// One rule by itself, found as it would be among these.
+    /// A single rule, matched as it would be among these.
     pub fn alone(&self, rule: PurgeRule, at: WallTime) -> Self {
         let most = Most { rules: 1, bytes: u64::MAX, expressions: 1 };
         let mut alone = Self { shared: self.shared.clone(), ..Self::new(most) };
@@ -154,7 +154,7 @@ impl PurgeRules {
         alone
     }
 
-    /// A key, or the beginning of one, as rules are found by it: without what makes no difference to them.
+    /// A key or prefix as rules are indexed by it: without parts that make no difference.
     fn place<'k>(&self, key: &'k [u8]) -> Cow<'k, [u8]> {
         let key = without_scheme(key);
         match (&self.shared, authority(&key)) {
@@ -168,7 +168,7 @@ impl PurgeRules {
         self.seq
     }
 
-    /// Bytes they take.
+    /// Their bytes.
     pub fn cost(&self) -> u64 {
         self.cost
     }
@@ -178,19 +178,19 @@ impl PurgeRules {
         self.entries.len()
     }
 
-    /// Puts a rule in force; says its number, and how many had to be let go for it.
+    /// Puts a rule in force; returns its number, and how many rules had to be dropped for it.
     pub fn add(&mut self, rule: PurgeRule, at: WallTime) -> (Seq, usize) {
         let seq = self.seq + 1;
         (seq, self.add_as(seq, rule, at))
     }
 
-    /// Numbers go on after `seq`, all of which were of an earlier process.
+    /// Continues the numbers after `seq`, which all belong to an earlier process.
     pub fn go_on_after(&mut self, seq: Seq) {
         self.seq = self.seq.max(seq) + 1;
         self.begun = self.seq;
     }
 
-    /// A rule stands in one more log.
+    /// A rule is in one more log.
     pub fn also_at(&mut self, seq: Seq, at: Position) {
         let Some(entry) = self.entries.get_mut(&seq) else { return };
         let positions = &mut entry.rule.positions;
@@ -201,22 +201,22 @@ impl PurgeRules {
         entry.cost = now;
     }
 
-    /// A rule stands in no log, and never will.
+    /// A rule is in no log, and never will be.
     pub fn stands_nowhere(&mut self, seq: Seq) {
         if let Some(entry) = self.entries.get_mut(&seq) {
             entry.rule.positions.retain(|it| *it != Position::NOWHERE);
         }
     }
 
-    /// What was born here up to now must be validated.
+    /// Responses born here up to now must be validated.
     pub fn doubt(&mut self, at: WallTime) {
         self.seq += 1;
         self.doubt = (self.seq, at);
     }
 
-    /// What may be judged by the logs from now on.
+    /// The log positions for judging from now on.
     pub fn follow(&mut self, new: FollowedLogs, now: WallTime) {
-        // What does not tell where it was born is judged by when the floor rose last.
+        // A response without log positions is judged by the time at which the floor last rose.
         let risen = |old: &FollowedLogs| {
             let known =
                 |it: &Position| old.floor.iter().any(|old| old.log == it.log && old.entry >= it.entry);
@@ -226,12 +226,12 @@ impl PurgeRules {
         self.followed = Some((new, since));
     }
 
-    /// [`PurgeRules::add`] with a number, which none has yet.
+    /// [`PurgeRules::add`] with an unused number.
     pub fn add_as(&mut self, seq: Seq, rule: PurgeRule, at: WallTime) -> usize {
         self.drop_superseded(seq, &rule);
         let cost = cost(&rule);
         self.list_mut(&rule.scope).push(seq);
-        // Ascending also where a restart brings them in any order.
+        // Ascending also where a restart restores them in any order.
         self.list_mut(&rule.scope).sort_unstable();
         if matches!(rule.scope, PurgeScope::Tag(_) | PurgeScope::Where(_)) {
             self.beyond_keys = self.beyond_keys.max(seq);
@@ -246,7 +246,7 @@ impl PurgeRules {
         self.bound(tag)
     }
 
-    /// Lets go of the rules up to `until` but the last `keep`: everything that is stored has met them. What comes in
+    /// Drops the rules up to `until` but the last `keep`: they were applied to everything stored. A response that arrives
     /// late must be validated.
     pub fn forget(&mut self, until: Seq, keep: usize) {
         while self.entries.len() > keep
@@ -257,12 +257,12 @@ impl PurgeRules {
         }
     }
 
-    /// A log is no more.
+    /// A log is gone.
     pub fn abandon(&mut self, log: u64) {
         self.floor.logs.retain(|it| it.log != log);
     }
 
-    /// What becomes of a response.
+    /// The verdict about a response.
     pub fn verdict(&self, subject: &RuleSubject<'_>, birth: Birth<'_>) -> PurgeVerdict {
         let mut verdict = self.floor.verdict(birth).and(self.unfollowed(birth));
         if let Birth::Here { met, .. } = birth
@@ -286,7 +286,7 @@ impl PurgeRules {
         verdict
     }
 
-    /// What becomes of it because this node does not know the logs that far back.
+    /// The verdict because this node does not know the logs that far back.
     fn unfollowed(&self, birth: Birth<'_>) -> PurgeVerdict {
         let (earlier, at, log) = match birth {
             Birth::Here { met, log } => (met < self.begun, None, log),
@@ -301,18 +301,18 @@ impl PurgeRules {
             };
         }
         let Some((followed, since)) = &self.followed else { return PurgeVerdict::Keep };
-        // What an application wrote follows no log; the rules that are known are held against its time. A node that
-        // follows logs says so, even where it has not got to know any yet: [`Position::NOTHING`].
+        // An application's response has no log positions; the known rules are compared with its time. A node that follows
+        // logs says so, even before it knows any: [`Position::NOTHING`].
         let admitted = at.is_some() && log.as_slice().is_empty() || followed.admits(log);
         if admitted { PurgeVerdict::Keep } else { PurgeVerdict::Validate(*since) }
     }
 
-    /// Whether a fetch of this key, of whose answer nothing is known, may be touched by a rule after `met`.
+    /// Whether a rule after `met` may apply to a fetch of this key, whose answer is unknown.
     pub fn may_touch(&self, key: &[u8], met: Seq) -> bool {
         met < self.beyond_keys || met < self.doubt.0 || self.has_named(key, met)
     }
 
-    /// Whether a rule after `met` names this key, or everything; or one may have that was let go.
+    /// Whether a rule after `met` names this key, or everything; or a dropped rule may have.
     pub fn has_named(&self, key: &[u8], met: Seq) -> bool {
         let mut named = met < self.floor.seq;
         let mut meet = |list: &[Seq]| named |= list.last().is_some_and(|it| *it > met);
@@ -326,7 +326,7 @@ impl PurgeRules {
         self.conditional > met
     }
 
-    /// What the rules of one list come to; those that `also` says.
+    /// The verdict of the rules of one list for which `also` holds.
     fn of_list(
         &self,
         list: &[Seq],
@@ -342,16 +342,16 @@ impl PurgeRules {
         touching.fold(PurgeVerdict::Keep, |all, it| all.and(it.verdict()))
     }
 
-    /// The lists of the rules that this key matches: those of its URL by either scheme. Who purges names a page as
-    /// its readers know it, and larder may serve it in clear, behind another's TLS, as well as by its own.
+    /// Visits the lists of the rules that match this key: those of its URL by either scheme. A purge names a page as its
+    /// readers know it, and larder may serve it in clear text, behind another server's TLS, as well as by its own.
     fn each_by_key(&self, key: &[u8], mut meet: impl FnMut(&[Seq])) {
         let key = &*self.place(key);
         if !self.urls.is_empty() {
             let ends = (0..key.len()).filter(|at| key[*at] == b' ').chain([key.len()]);
             ends.filter_map(|end| self.urls.get(&key[..end])).for_each(|it| meet(it));
         }
-        // All that are a prefix of the key lie before it. What lies next before tells, by what it has in common with
-        // the key, how long the next that may be one is at most.
+        // All prefixes of the key sort before it. The common prefix with the next smaller one bounds the length of the
+        // next candidate.
         let mut rest = Some(key);
         while let Some(most) = rest
             && let Some((prefix, list)) =
@@ -367,7 +367,7 @@ impl PurgeRules {
         }
     }
 
-    /// Drops what says nothing more beside a new rule: the older of the same scope that are not stronger.
+    /// Drops rules that a new rule makes redundant: older ones of the same scope that are not stronger.
     fn drop_superseded(&mut self, seq: Seq, new: &PurgeRule) {
         let gone = |seqs: &mut dyn Iterator<Item = &Seq>| -> Vec<Seq> {
             seqs.filter(|it| **it < seq && self.entries.get(it).is_some_and(|old| supersedes(new, &old.rule)))
@@ -383,7 +383,7 @@ impl PurgeRules {
         }
     }
 
-    /// Lets go of the oldest until there are not too many, of all and beside the one that came with this tag.
+    /// Drops the oldest until the limits hold, overall and for this tag.
     fn bound(&mut self, tag: Option<u64>) -> usize {
         let mut gone = 0;
         while self.entries.len() > self.most.rules || self.cost > self.most.bytes {
@@ -391,7 +391,7 @@ impl PurgeRules {
             self.let_go(*oldest);
             gone += 1;
         }
-        // What is let go must be older than all that stays: the floor is a number.
+        // Every dropped rule must be older than all that stay: the floor is a number.
         while let Some(until) = self.conditional_too_many(tag) {
             let before = self.entries.len();
             self.forget(until, 0);
@@ -400,7 +400,7 @@ impl PurgeRules {
         gone
     }
 
-    /// The oldest of the rules with an expression that are filed under a tag, or under none, if they are too many.
+    /// The oldest rule with an expression under a tag, or under none, if there are too many.
     fn conditional_too_many(&self, tag: Option<u64>) -> Option<Seq> {
         let list = tag.map_or(Some(&self.expressions), |it| self.tags.get(&it))?;
         let is_conditional =
@@ -457,8 +457,8 @@ impl PurgeRules {
 }
 
 impl PurgeRuleEntry {
-    /// Whether it is about what was born so: a rule of the fleet is not where its place in a log is known; one of
-    /// this node alone is about everything from elsewhere that came before it, by the clock.
+    /// Whether it applies to a response of this birth. A rule of the fleet does not where its position in a log is known;
+    /// one of this node alone applies to every foreign response that arrived before it, by the clock.
     fn touches(&self, birth: Birth<'_>) -> bool {
         match birth {
             Birth::Elsewhere { at, log } if self.rule.positions.is_empty() || log.as_slice().is_empty() => {
@@ -495,7 +495,7 @@ impl Floor {
     fn verdict(&self, birth: Birth<'_>) -> PurgeVerdict {
         let below = match birth {
             Birth::Here { met, .. } => met < self.seq,
-            // Every log, not any: of what was let go each may stand in another.
+            // Every log, not any: each dropped rule may be in a different one.
             Birth::Elsewhere { at, log } => {
                 self.own.is_some_and(|own| came_before(at, own))
                     || log.as_slice().is_empty() && came_before(at, self.at)
@@ -507,7 +507,7 @@ impl Floor {
     }
 }
 
-/// A response as expressions see it at a moment.
+/// The values that expressions see of a response at a moment.
 struct ResponseAt<'a> {
     subject: &'a RuleSubject<'a>,
     now: WallTime,
@@ -542,8 +542,8 @@ impl ExpressionFacts for ResponseAt<'_> {
     }
 }
 
-/// A key, or the beginning of one, from the `://` on, and without either scheme's own port: a key names none that is its own, but
-/// who purges may know the page by the other scheme. Nothing where it does not come so far, which is the beginning of every key.
+/// A key or prefix from the `://` on, without the default port of either scheme. A key never names its own default port,
+/// but a purge may use the other scheme. Empty for a text that ends earlier, which is a prefix of every key.
 fn without_scheme(key: &[u8]) -> Cow<'_, [u8]> {
     let rest = key.strip_prefix(b"http").map(|it| it.strip_prefix(b"s").unwrap_or(it));
     match rest {
@@ -554,7 +554,7 @@ fn without_scheme(key: &[u8]) -> Cow<'_, [u8]> {
     }
 }
 
-/// What follows a scheme, without `:80` and `:443` behind its host.
+/// The part after a scheme, without `:80` and `:443` after its host.
 fn without_port(rest: &[u8]) -> Cow<'_, [u8]> {
     let from = b"://".len();
     let Some(end) = rest[from..].iter().position(|it| *it == b'/').map(|it| it + from) else {
@@ -567,12 +567,12 @@ fn without_port(rest: &[u8]) -> Cow<'_, [u8]> {
     }
 }
 
-/// Whether what came at `at` from another node may have been asked before `purge`.
+/// Whether a response that arrived at `at` from another node may have been requested before `purge`.
 fn came_before(at: WallTime, purge: WallTime) -> bool {
     at.0 <= purge.0.saturating_add(CLOCKS_APART)
 }
 
-/// Whether every response that `old` is about and that has not met it is one that `new` does as much to.
+/// Whether `new` has at least the same effect on every response to which `old` has yet to be applied.
 fn supersedes(new: &PurgeRule, old: &PurgeRule) -> bool {
     let same = match (&new.scope, &old.scope) {
         (PurgeScope::All, _) => true,
@@ -587,7 +587,7 @@ fn supersedes(new: &PurgeRule, old: &PurgeRule) -> bool {
         && old.positions.iter().all(covers)
 }
 
-/// The tag without which nothing matches: by its hash such rules are found, so that nothing else is asked about them.
+/// The tag without which nothing matches: such rules are indexed by its hash, so that they are tested only with it.
 fn tag_of(scope: &PurgeScope) -> Option<u64> {
     match scope {
         PurgeScope::Tag(tag) => Some(tags::hash(tag)),

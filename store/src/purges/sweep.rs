@@ -1,5 +1,5 @@
-//! Carrying out purges on what nobody asks for, so that memory comes back: a few shelves at a time, no lock held long. Who frees
-//! what is taken out is in `yards`.
+//! Applying purges to entries that are not requested, so that their memory is freed: a few entries at a time, no lock
+//! held long. `yards` frees what is removed.
 
 use super::Seq;
 use super::apply::{Met, Purges};
@@ -8,39 +8,40 @@ use crate::ram::{KeyHash, Store};
 use crate::s3fifo::WalkPosition;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Shelves of one step, at most.
+/// The most entries of one step.
 const STEP: usize = 16;
 
-/// The rules that are kept although everything in RAM has met them: for what was on its way before them and comes in
-/// late, which must be validated once its rules are gone.
+/// The number of rules that are kept although they were applied to everything in RAM: for late responses, which must be
+/// validated once their rules are dropped.
 const KEEP: usize = 256;
 
-/// So many purges may wait for threads that are behind with freeing what was taken out. Where there are more, some may have to be let
-/// go before everything has met them, which costs more than memory that another thread frees.
+/// The number of purges that may wait for threads that are late with freeing. With more, some may have to be dropped
+/// before they were applied everywhere, which costs more than freeing on another thread.
 pub(crate) const HURRIED: u64 = 8;
 
-/// How far a walk has come.
+/// The progress of a walk.
 #[derive(Default)]
 pub(crate) struct Sweep {
-    /// Everything in RAM has met the rules up to this one.
+    /// The rules up to this one were applied to everything in RAM.
     done: Seq,
     walk: Option<SweepWalk>,
 }
 
-/// A walk over all shelves, in the order in which they came, about: so neighbours in memory go one after the other, and memory
-/// comes back from the first of them on. In the order of hashes each page of the allocator has something of nearly all of it.
+/// A walk over all entries, approximately in the order of their arrival: memory neighbours are visited together, and
+/// memory is freed from the first of them on. In hash order each page of the allocator would keep some entry until near
+/// the end.
 struct SweepWalk {
-    /// The last rule when it began: what comes in later has met it.
+    /// The last rule when it started: it was applied to everything that arrived later.
     until: Seq,
     place: WalkPosition,
 }
 
 impl Store {
-    /// Goes on applying purges to what is in RAM, so that memory comes back: `steps` times a few responses. No lock is
-    /// held long; a timer calls it. What it takes out is freed by the threads that made it (`yards`), and where they are behind it
-    /// waits for them, unless many purges are to be applied.
+    /// Continues applying purges to RAM, so that memory is freed: `steps` steps of a few responses. No lock is held long;
+    /// a timer calls it. The threads that allocated the entries free them (`yards`). Where they are late this waits for
+    /// them, unless many purges are to be applied.
     pub fn sweep(&self, steps: usize) -> Swept {
-        // Another thread is at it.
+        // Another thread is doing it.
         let Some(mut sweep) = self.purges.sweep.try_lock() else { return Swept::More };
         for _ in 0..steps {
             let seq = self.purges.seq();
@@ -50,7 +51,7 @@ impl Store {
             if self.unswept() <= HURRIED && self.yards.are_full() {
                 return Swept::Waits;
             }
-            // Who met the rules before the last of them, and has not put the shelf there yet, holds the books: a step takes them.
+            // A thread that applied earlier rules and has yet to add its entry holds the books: a step takes them, too.
             let walk = sweep.walk.get_or_insert(SweepWalk { until: seq, place: WalkPosition::default() });
             if self.step(walk) {
                 continue;
@@ -64,13 +65,13 @@ impl Store {
         if sweep.walk.is_some() || sweep.done < self.purges.seq() { Swept::More } else { Swept::Nothing }
     }
 
-    /// Purges that not everything in RAM has met yet.
+    /// Purges that were not yet applied to everything in RAM.
     #[must_use]
     pub fn unswept(&self) -> u64 {
         self.purges.seq().saturating_sub(self.purges.swept.load(Relaxed))
     }
 
-    /// One step; says whether there is another.
+    /// One step; returns whether there is another.
     fn step(&self, walk: &mut SweepWalk) -> bool {
         let mut these = [KeyHash(0); STEP];
         let mut count = 0;
@@ -92,7 +93,7 @@ impl Store {
 }
 
 impl Purges {
-    /// Everything in RAM has met the rules up to `done`.
+    /// The rules up to `done` were applied to everything in RAM.
     fn swept(&self, done: Seq, store: &Store) {
         if self.forgets.load(Relaxed) {
             self.forget(done, KEEP, &store.ledger);
@@ -101,8 +102,8 @@ impl Purges {
 }
 
 impl Store {
-    /// There is no tier below RAM: rules that everything in RAM has met are forgotten. Not to be called where
-    /// [`Store::admit`] or [`Store::admit_foreign`] ever will be.
+    /// There is no tier below RAM: rules that were applied to everything in RAM are dropped. Not to be called where
+    /// [`Store::admit`] or [`Store::admit_foreign`] will ever be.
     pub fn has_no_lower_tier(&self) {
         self.purges.forgets.store(true, Relaxed);
     }

@@ -1,4 +1,4 @@
-//! What is promised of purges, each by itself. All of it at random is in `model`.
+//! The promises of purges, one by one. `model` has all of them at random.
 
 use super::rules::{Most, PurgeRules};
 use super::*;

@@ -1,4 +1,4 @@
-//! What another answer does to what is stored, and to what is on its way.
+//! The effect of another answer on the stored response, and on fetches in flight.
 
 use super::*;
 use crate::entry::StoredArc;

@@ -1,4 +1,4 @@
-//! A memcached of the meta protocol that does wrong as it is told, for tests.
+//! A memcached of the meta protocol with faults on demand, for tests.
 
 use larder_store::fleet::{FleetAddress, MemcachedAddress};
 use std::cell::{Cell, RefCell};

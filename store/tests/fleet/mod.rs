@@ -1,4 +1,4 @@
-//! What the tests of the fleet share.
+//! Common parts of the tests of the fleet.
 
 #![allow(dead_code, reason = "not every test file needs all of it")]
 

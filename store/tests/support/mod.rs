@@ -1,4 +1,4 @@
-//! What the tests of the disk tier from outside have in common.
+//! Common parts of the external tests of the disk tier.
 
 #![allow(dead_code, reason = "each test takes what it needs")]
 

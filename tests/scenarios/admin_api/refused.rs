@@ -1,6 +1,5 @@
-//! What is not well-formed is refused by every endpoint: with JSON that says what is wrong and where, with a line in the
-//! audit log, and with nothing changed. The requests are made from the description: each name, type and bound of it is
-//! broken once.
+//! Every endpoint rejects malformed requests: with JSON that names the error and its place, with a line in the audit log,
+//! and without a change. The requests are made from the description: each name, type and bound of it is violated once.
 
 use super::{Operation, check_refusal, description, operations, send, start};
 use crate::harness::server::TOKEN;

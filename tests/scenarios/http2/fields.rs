@@ -1,4 +1,4 @@
-//! What heads take on a connection: a field that recurs is sent once, from a table of the size that the client allows.
+//! The size of heads on a connection: a recurring field is sent once, from a table of the size that the client allows.
 
 use crate::harness::http2::{END_STREAM, HEADER_TABLE_SIZE, Http2, request};
 use crate::harness::{Larder, Origin};

@@ -1,4 +1,5 @@
-//! Statement 5: whoever asks for what costs it nothing is cut off, the others wait less than a second, and memory does not grow.
+//! Statement 5: a client whose requests cost it nothing is disconnected, the others wait less than a second, and memory
+//! does not grow.
 
 use crate::harness::http2::{
     ACK, CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, Http2, PADDED, PING, RST_STREAM, SETTINGS,

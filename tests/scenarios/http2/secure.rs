@@ -1,4 +1,4 @@
-//! HTTP/2 over TLS, which client and server agree on in the handshake (RFC 9113 §3.2). What TLS is, is in `tls`.
+//! HTTP/2 over TLS, which client and server agree on in the handshake (RFC 9113 §3.2). `tls` tests TLS itself.
 
 use super::origin;
 use crate::harness::secure::Authority;

@@ -1,4 +1,4 @@
-//! Clients of HTTP/2 that are slow, or stand still: what is waited for, and for how long.
+//! Slow or stalled clients of HTTP/2: the waits and their limits.
 
 use crate::harness::http2::{END_STREAM, Http2, PING, frame, request};
 use crate::harness::origin::{Gate, Script, response};

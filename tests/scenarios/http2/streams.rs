@@ -1,5 +1,5 @@
-//! Row P8 over HTTP/2: what an application sends in parts is with its client as soon as over HTTP/1.1: events, early hints,
-//! and trailers behind the body.
+//! Row P8 over HTTP/2: parts of an application's response reach its client as soon as over HTTP/1.1: events, early hints,
+//! and trailers after the body.
 
 use crate::harness::http2::Http2;
 use crate::harness::origin::{Gate, Script, response};

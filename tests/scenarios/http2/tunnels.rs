@@ -1,5 +1,5 @@
-//! Row P7 over HTTP/2 (RFC 8441): a stream that goes on in another protocol is what a connection is over HTTP/1.1, and what only
-//! looks like one is refused by the book.
+//! Row P7 over HTTP/2 (RFC 8441): a stream that switches to another protocol works like a connection over HTTP/1.1, and
+//! an invalid request for one is rejected as the RFC says.
 
 use crate::harness::command;
 use crate::harness::http2::{

@@ -1,5 +1,4 @@
-//! What is known of cache poisoning and cache deception, as requests: what an attacker sends, in groups by the way of the
-//! attack. What must come of each is in the parent.
+//! Known cache poisoning and cache deception attacks as requests, grouped by method. The parent has the expected results.
 
 /// Names that somebody writes in the hope that the application reads them and no key has them.
 pub const FIELDS: &[&str] = &[

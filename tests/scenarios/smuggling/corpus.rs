@@ -1,4 +1,4 @@
-//! Raw requests, and what must become of each.
+//! Raw requests with their expected results.
 
 /// What must become of a case.
 pub enum Expect {

@@ -1,4 +1,4 @@
-//! What Prometheus is told is what the JSON says: read by Prometheus' own client library.
+//! The metrics for Prometheus agree with the JSON: read by Prometheus' own client library.
 
 use super::{of, origin, stats, two_sites};
 use crate::harness::Larder;

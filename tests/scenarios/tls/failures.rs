@@ -1,5 +1,5 @@
-//! What a client can do to have its connection by TLS fail: which alert it reads, and what is counted. The connection ends,
-//! orderly, whatever else the client has sent; all others go on.
+//! A client's ways to fail a TLS connection: the alert it reads, and the counter. The connection ends in an orderly way
+//! with any further input, and other connections continue.
 
 use super::{before, openssl, pages};
 use crate::harness::secure::{Authority, Trusting, counts};

@@ -1,4 +1,4 @@
-//! What applications are told of the certificate that a client showed (RFC 9440), and what of it comes to the cache.
+//! The client's certificate for applications (RFC 9440), and its effect on the cache.
 
 use crate::harness::command;
 use crate::harness::secure::{Authority, Secure, der};

@@ -140,7 +140,8 @@ impl<'c> Http1RequestBody<'c> {
     /// The next bytes; `None` after the last. Sends `100 Continue` before the first read, if the client waits for it. May
     /// be dropped while it waits: nothing is lost.
     ///
-    /// # Errors The body is incomplete: the forwarded part must not look complete.
+    /// # Errors
+    /// The body is incomplete: the forwarded part must not look complete.
     pub async fn next(&mut self) -> Result<Option<Bytes>, ClientGone> {
         loop {
             if let Some(found) = self.take()? {
@@ -159,7 +160,8 @@ impl<'c> Http1RequestBody<'c> {
     /// The bytes that have arrived already, without waiting or requesting any; `None` if there are none. A body whose
     /// announced length is too large is rejected here as well.
     ///
-    /// # Errors As [`Http1RequestBody::next`].
+    /// # Errors
+    /// As [`Http1RequestBody::next`].
     pub fn arrived(&mut self) -> Result<Option<Bytes>, ClientGone> {
         self.take()
     }

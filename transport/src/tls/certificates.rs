@@ -67,7 +67,8 @@ pub struct Certificate {
 impl Certificate {
     /// Reads one, and returns warnings about it, each in one sentence; `now` in seconds since the Unix epoch.
     ///
-    /// # Errors The file, and the error in it.
+    /// # Errors
+    /// The file, and the error in it.
     pub fn read(files: &CertificateFiles, now: i64) -> Result<(Self, Vec<String>), CertificateError> {
         let read = |part, path: &Path| read_file(path).map_err(|it| CertificateError(part, it));
         let (chain, key) =
@@ -96,7 +97,8 @@ impl Certificate {
 
     /// Parses one from the text of its files, which messages call `file` and `key_file`.
     ///
-    /// # Errors The file, and the error in it.
+    /// # Errors
+    /// The file, and the error in it.
     pub fn of_pem(
         chain: &[u8],
         key: &[u8],

@@ -62,7 +62,8 @@ impl ClientAuth {
 
     /// Reads the file of CAs, if any, as for connections.
     ///
-    /// # Errors One sentence: the file, and the error in it.
+    /// # Errors
+    /// One sentence: the file, and the error in it.
     pub fn check(&self) -> Result<(), String> {
         verifier(self, Arc::new(ring::default_provider())).map(drop)
     }
@@ -114,7 +115,8 @@ pub struct ServerTls {
 impl ServerTls {
     /// With these certificates, the first for clients without a known name.
     ///
-    /// # Errors One sentence.
+    /// # Errors
+    /// One sentence.
     pub fn new(certificates: &[Certificate], least: Least, client: &ClientAuth) -> Result<Arc<Self>, String> {
         let config = config(certificates, least, client, None)?;
         Ok(Arc::new(Self { config: ArcSwap::from_pointee(config), client: Mutex::new(client.clone()) }))
@@ -123,7 +125,8 @@ impl ServerTls {
     /// Sets the settings for new connections. Sessions are kept if client certificates are not requested: otherwise one
     /// represents a certificate that was shown once, and must not outlive a change of CAs.
     ///
-    /// # Errors One sentence; the old ones stay.
+    /// # Errors
+    /// One sentence; the old ones stay.
     pub fn replace(
         &self,
         certificates: &[Certificate],

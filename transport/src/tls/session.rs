@@ -136,7 +136,8 @@ impl TlsSession {
     /// Opens `bytes`, which begin with the kept ones; returns the number of plain ones in `into`. Those that do not fit
     /// are kept for the next reader.
     ///
-    /// # Errors The client's bytes are invalid; the alert is in the output for the socket.
+    /// # Errors
+    /// The client's bytes are invalid; the alert is in the output for the socket.
     pub fn open(&mut self, bytes: &mut [u8], into: &mut [u8]) -> Result<usize, Error> {
         let (mut used, mut filled) = (0, 0);
         let result = loop {
@@ -239,7 +240,8 @@ impl TlsSession {
 
     /// Seals and sends as much of `outbox` as the socket takes; the number of bytes is added to `moved`.
     ///
-    /// # Errors `EIO` for a file that has changed; otherwise the socket's.
+    /// # Errors
+    /// `EIO` for a file that has changed; otherwise the socket's.
     pub fn send(
         &mut self,
         socket: BorrowedFd<'_>,

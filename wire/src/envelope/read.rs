@@ -22,7 +22,8 @@ const LAST_TIME: u64 = 253_402_300_799;
 
 /// The length of the head at the start of `bytes`, so that as much can be read; `None` if they are too few.
 ///
-/// # Errors They do not begin a supported envelope.
+/// # Errors
+/// They do not begin a supported envelope.
 pub fn head_length(bytes: &[u8]) -> Result<Option<usize>, EnvelopeError> {
     let known = bytes.len().min(MAGIC.len());
     if bytes[..known] != MAGIC[..known] {
@@ -45,7 +46,8 @@ impl Envelope {
     /// Parses the head at the start of `bytes`, and returns its length; the body behind it is not examined
     /// ([`BodyInfo::check`]).
     ///
-    /// # Errors The reason why it cannot be used; [`EnvelopeError::NoFacts`] if an application wrote it.
+    /// # Errors
+    /// The reason why it cannot be used; [`EnvelopeError::NoFacts`] if an application wrote it.
     pub fn read(bytes: &[u8]) -> Result<(Envelope, usize), EnvelopeError> {
         let (mut raw, length) = Raw::read_response(bytes)?;
         let meta = raw.meta().ok_or(EnvelopeError::NoFacts)?;
@@ -59,7 +61,8 @@ impl Envelope {
     /// The fields are as the application wrote them: the caller asks `semantics::storable` whether such a response may be
     /// stored at all, and keeps the result of `semantics::stored::stored_fields`.
     ///
-    /// # Errors The reason why it cannot be used.
+    /// # Errors
+    /// The reason why it cannot be used.
     pub fn read_filled(
         bytes: &[u8],
         policy: &Policy,
@@ -82,7 +85,8 @@ impl Envelope {
 impl Mark {
     /// Parses a mark.
     ///
-    /// # Errors The reason why it cannot be used; [`EnvelopeError::Section`] also for a response.
+    /// # Errors
+    /// The reason why it cannot be used; [`EnvelopeError::Section`] also for a response.
     pub fn read(bytes: &[u8]) -> Result<Mark, EnvelopeError> {
         let (mut raw, length) = Raw::read(bytes)?;
         let says = raw.unshared.ok_or(EnvelopeError::Section(tag::UNSHARED))?;

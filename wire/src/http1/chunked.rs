@@ -127,7 +127,8 @@ impl ChunkedDecoder {
     /// Parses framing from the start of `input`. After [`ChunkStep::Data`] the caller takes data and reports the number
     /// with [`ChunkedDecoder::took`]; until all is taken, the result is [`ChunkStep::Data`] again.
     ///
-    /// # Errors See [`BadChunk`]. After an error a decoder returns the same error forever.
+    /// # Errors
+    /// See [`BadChunk`]. After an error a decoder returns the same error forever.
     pub fn step(&mut self, input: &[u8]) -> Result<ChunkStep, BadChunk> {
         let mut at = 0;
         loop {

@@ -25,7 +25,8 @@ pub enum ParsedRequest<'a> {
 /// Parses one head from the start of `buffer`. At most one empty line before it is skipped (RFC 9112 §2.2), and counts as
 /// part of the head. Allocates nothing.
 ///
-/// # Errors The first error; the connection cannot be used further. Detected as early as possible: a line end, a first
+/// # Errors
+/// The first error; the connection cannot be used further. Detected as early as possible: a line end, a first
 /// byte, or a length may be rejected while the head is still incomplete.
 pub fn parse<'a, 'b: 'a>(
     buffer: &'b [u8],

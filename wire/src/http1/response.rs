@@ -21,7 +21,8 @@ pub enum ParsedResponse {
 /// Parses one head from the start of `buffer`, at most `limit` bytes long. `method` is the request's. Any number of equal
 /// `Content-Length` values become one line (RFC 9112 §6.3).
 ///
-/// # Errors The first error; the connection cannot be used further. Detected as early as possible.
+/// # Errors
+/// The first error; the connection cannot be used further. Detected as early as possible.
 pub fn parse(buffer: &[u8], limit: usize, method: &str) -> Result<ParsedResponse, BadResponse> {
     const START: &[u8] = b"HTTP/1.";
     let window = &buffer[..buffer.len().min(limit)];

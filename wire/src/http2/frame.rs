@@ -117,7 +117,8 @@ pub enum ParsedFrame<'a> {
 
 /// Parses the frame at the start of `bytes`.
 ///
-/// # Errors An error that ends the connection. Detected from the frame's header alone if possible.
+/// # Errors
+/// An error that ends the connection. Detected from the frame's header alone if possible.
 pub fn parse(bytes: &[u8]) -> Result<ParsedFrame<'_>, ErrorCode> {
     let Some((header, rest)) = bytes.split_first_chunk::<HEADER>() else { return Ok(ParsedFrame::Partial) };
     let [a, b, c, kind, flags, stream @ ..] = *header;

@@ -37,7 +37,8 @@ impl<'a> Pseudo<'a> {
 
 /// The request of a field section. A body follows unless the section ended its stream.
 ///
-/// # Errors The first error. Those with status 400 make the request malformed (RFC 9113 §8.1.1): its stream is reset.
+/// # Errors
+/// The first error. Those with status 400 make the request malformed (RFC 9113 §8.1.1): its stream is reset.
 pub fn parse<'a>(
     section: &'a Section,
     end_stream: bool,

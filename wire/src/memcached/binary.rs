@@ -113,7 +113,8 @@ impl BinaryFrame<'_> {
 
 /// Parses the expected reply at the beginning of `buffer`. A value is not examined before it is complete.
 ///
-/// # Errors The bytes are not the expected reply: the connection cannot be used any more.
+/// # Errors
+/// The bytes are not the expected reply: the connection cannot be used any more.
 pub fn parse(buffer: &[u8], expected: &Expected<'_>) -> Result<ParsedReply, BadReply> {
     match buffer.first() {
         Some(&REPLY) => {}

@@ -119,7 +119,8 @@ fn number(mut value: u64, out: &mut Vec<u8>) {
 
 /// Parses the expected reply at the beginning of `buffer`. A value is not examined before it is complete.
 ///
-/// # Errors The bytes are not the expected reply: the connection cannot be used any more.
+/// # Errors
+/// The bytes are not the expected reply: the connection cannot be used any more.
 pub fn parse(buffer: &[u8], expected: &Expected<'_>) -> Result<ParsedReply, BadReply> {
     let window = &buffer[..buffer.len().min(MAX_LINE)];
     // Detected early, so that a foreign server is not read for a whole line.

@@ -37,9 +37,9 @@ impl Default for Templates {
 /// A head, divided.
 #[derive(Default)]
 struct Split {
-    /// Of what is shared, and of the places of own values.
+    /// The hash of the shared parts and of the places of own values.
     hash: u64,
-    /// What stands where: shared and own by turns, shared first and last.
+    /// The pieces in order: shared and own alternate, shared first and last.
     pieces: Vec<Range<usize>>,
 }
 

@@ -1,4 +1,5 @@
-//! No proposal shares a response that is one visitor's: what that is, is written down here once more, by the text of the fields.
+//! No proposal shares a response for one visitor. This module defines such responses independently, by the text of the
+//! fields.
 
 use super::*;
 use crate::testing::{NOW, at, head};

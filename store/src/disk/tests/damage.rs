@@ -1,4 +1,4 @@
-//! Files that were cut, turned, mixed up or written by somebody else: right bytes or none.
+//! Files that were truncated, changed, swapped or written by another program: right bytes or none.
 
 use super::*;
 use std::fs;

@@ -1,4 +1,4 @@
-//! Which directories are taken, and what is said of those that are not.
+//! Accepted directories, and the errors about others.
 
 use super::*;
 use std::fs;

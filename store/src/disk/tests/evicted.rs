@@ -1,4 +1,4 @@
-//! RAM evicts to disk: what the disk was to have and has not.
+//! Eviction from RAM to disk: responses that the disk should have and lacks.
 
 use super::*;
 use crate::entry::StoredArc;

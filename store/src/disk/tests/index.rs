@@ -1,4 +1,4 @@
-//! What the index takes of memory, and how records take each other's places.
+//! The memory of the index, and the replacement of records.
 
 use super::super::index::{Index, IndexPut, KnownRecord, Spot};
 

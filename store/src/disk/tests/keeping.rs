@@ -1,4 +1,4 @@
-//! What is written is found, in this process and the next; what is removed is not.
+//! Written records are found, in this process and the next; removed ones are not.
 
 use super::*;
 use crate::entry::StoredArc;

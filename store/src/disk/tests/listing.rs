@@ -1,4 +1,4 @@
-//! What is on the disk, listed: each page is compared with all that is there, whatever becomes of it between two pages.
+//! Listings of the disk: each page is compared with the whole content, also after changes between two pages.
 
 use super::super::listing::{
     DiskKeyEntries, DiskListingCursor, DiskListingPage, DiskListingQuery, DiskListingSort, Those,

@@ -1,4 +1,4 @@
-//! A restart reads footers: what it costs does not grow with the bytes that are kept.
+//! A restart reads footers: its cost does not grow with the stored bytes.
 
 use super::*;
 

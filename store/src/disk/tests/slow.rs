@@ -1,4 +1,4 @@
-//! A device whose reads hang is left alone, and asked again now and then.
+//! A device with hanging reads is not used, and probed from time to time.
 
 use super::*;
 

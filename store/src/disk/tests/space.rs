@@ -1,4 +1,4 @@
-//! The size is a promise; what is used stays; what is read is not taken away.
+//! The size limit holds, used records stay, and records that are being read are not removed.
 
 use super::*;
 use std::os::unix::fs::MetadataExt;

@@ -1,4 +1,4 @@
-//! What many wait for that takes long, or is spent when it comes.
+//! Many requests that wait for a slow fetch, or for one whose response arrives stale.
 
 use super::*;
 

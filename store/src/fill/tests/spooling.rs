@@ -1,4 +1,4 @@
-//! Who is too slow for the others reads from the spool: everything, or what comes before a fault, and never a wrong byte.
+//! A slow reader reads from the spool: everything, or the bytes before a fault, and never a wrong byte.
 
 use super::*;
 use crate::disk::syscalls::Syscalls;

@@ -1,68 +1,67 @@
-//! What a node knows of the purge logs, decided purely: what to ask a server, what its answer means, until when the
-//! node may trust what it holds. Asking is in `run`, writing in `purger`; why it holds is docs/decisions/0081.
+//! A node's knowledge of the purge logs, as pure decisions: the requests to a server, the meaning of its answers, and
+//! until when the node may trust its responses. `run` asks, `purger` writes; docs/decisions/0081 has the proof.
 //!
-//! Each server has a log of its own. One that is followed without a gap is *continuous*; one whose past is not known
-//! (it forgot, or an entry is gone) is *settling*: it counts again once enough others were read after that, or once
-//! everything held is doubted.
+//! Each server has a log of its own. One that is followed without a gap is *continuous*; one with an unknown past (it
+//! forgot, or an entry is gone) is *settling*. It counts again once enough other servers were read after that, or once
+//! all held responses are in doubt.
 
 use crate::purges::{Position, Seq};
 use larder_wire::purge_entry::{LARGEST_NAME, NodeReport, Numbered, PurgeEntry};
 use std::collections::{HashMap, VecDeque};
 
-/// For so long an entry may be missing that has its number already: whoever took the number has half of it to write
-/// and to find it written, or does not count it. Part of the protocol: the same on every node.
+/// How long an entry may be missing whose number is already taken. The writer has half of that time to write it and to
+/// find it written, or does not count it. Part of the protocol: the same on every node.
 pub const GAP_PATIENCE: u64 = 2000;
 
-/// Entries that are asked for beyond the last one, where none is known to be there.
+/// Entries that are requested beyond the last known one.
 const LOOK_AHEAD: u64 = 4;
 
-/// Entries of one question.
+/// Entries of one request.
 const BATCH: u64 = 64;
 
-/// Entries of a log that is taken up in the middle which are read back.
+/// Entries that are read back when a log is joined in the middle.
 const READ_BACK: u64 = 1024;
 
-/// Whoever is further behind does not read all, but doubts.
+/// A node further behind does not read everything, but doubts.
 const FAR_BEHIND: u64 = 4096;
 
-/// Purges that are remembered, to be known again in other logs.
+/// The most purges that are remembered for recognising them in other logs.
 const REMEMBERED: usize = 4096;
 
-/// Milliseconds between two signs of life where there is nothing new.
+/// Milliseconds between two signs of life without news.
 const BEAT_EACH: u64 = 1000;
 
-/// What obeys the log: the store of this node.
+/// The part of this node that obeys the log: the store.
 pub trait Holder {
-    /// In force when it returns; `None` if the entry is not understood. `at` is empty where it is in no log yet.
+    /// In force when it returns; `None` if the entry is not understood. `at` is empty while it is in no log.
     fn purge(&self, entry: &PurgeEntry, at: &[Position]) -> Option<Seq>;
-    /// The same purge stands here too.
+    /// The same purge is at this position, too.
     fn also_at(&self, seq: Seq, at: Position);
-    /// What this node holds must be validated before it is used, all that was asked before now. What comes from
-    /// elsewhere is judged by the floor.
+    /// Everything requested before now must be validated before use. The floor decides about responses from other nodes.
     fn doubt(&self);
     /// This purge is in no server's log, and will not be.
     fn stands_nowhere(&self, seq: Seq);
-    /// A server lost this log: nothing is expected to know it any more.
+    /// A server lost this log: no response is expected to know it any more.
     fn abandon(&self, log: u64);
-    /// What is asked of the origin from now on knows this, and nothing else.
+    /// Requests to the origin from now on know these positions and no others.
     fn knows(&self, positions: &[Position]);
-    /// Until then (monotonic milliseconds) the node may trust what it holds; and what comes from elsewhere if that
-    /// knows at least `need` of these logs, each so far or further.
+    /// Until then (monotonic milliseconds) the node may trust its responses; and those from other nodes that know at
+    /// least `need` of these logs up to these positions.
     fn follow(&self, floor: &[Position], need: usize, until: u64);
 }
 
-/// What a node is told of the protocol.
+/// A node's parameters of the protocol.
 #[derive(Clone, Debug)]
 pub struct Terms {
-    /// How many servers have a log.
+    /// The number of servers with a log.
     pub servers: usize,
-    /// Milliseconds for which a poll is good.
+    /// Milliseconds for which a poll is valid.
     pub lease: u64,
-    /// Random, of this run.
+    /// Random, for this run.
     pub id: u64,
-    /// What people call this node.
+    /// The name of this node for operators.
     pub name: Box<str>,
-    /// On so many servers a purge must stand.
+    /// The number of servers on which a purge must be written.
     pub write_quorum: usize,
 }
 
@@ -73,40 +72,40 @@ impl Terms {
         Self { servers, lease: lease.min(LONGEST_LEASE), id, name, write_quorum: servers / 2 + 1 }
     }
 
-    /// So many servers must be followed: one of them has every purge that stands on enough.
+    /// The number of servers that must be followed: at least one of them has every sufficiently written purge.
     #[must_use]
     pub fn read_quorum(&self) -> usize {
         self.servers - self.servers / 2
     }
 }
 
-/// What to ask a server: its two counters, and entries of a log.
+/// A request to a server: its two counters, and entries of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogQuery {
-    /// The log that is followed; `None` where none is.
+    /// The log that is followed, if any.
     pub log: Option<u64>,
     /// The first entry.
     pub first: u64,
-    /// How many.
+    /// Their number.
     pub count: u64,
 }
 
-/// What it answered.
+/// The server's answer.
 pub struct LogReply<'a> {
     /// The head of its log.
     pub head: Option<&'a [u8]>,
     /// The counter of its nodes.
     pub nodes: Option<&'a [u8]>,
-    /// The entries that were asked for.
+    /// The requested entries.
     pub entries: Vec<Option<&'a [u8]>>,
 }
 
-/// What has to be done at that server now.
+/// Actions that are due at that server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Todo {
-    /// Its head is not there, or is none.
+    /// The state of its head.
     pub head: Missing,
-    /// Its counter of nodes is not there, or is none.
+    /// The state of its counter of nodes.
     pub nodes: Missing,
     /// This node has no number there.
     pub register: bool,
@@ -114,36 +113,36 @@ pub struct Todo {
     pub again: bool,
 }
 
-/// Whether something that must stand in a server does.
+/// Whether required data is on a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Missing {
-    /// It does.
+    /// It is there.
     #[default]
     No,
-    /// It does not: whoever adds it first is right.
+    /// It is absent: the first node to add it decides its value.
     Absent,
-    /// Something else stands there, and must be overwritten.
+    /// It has other data, which must be overwritten.
     Garbage,
 }
 
-/// What happened, for counters and the log.
+/// An event, for counters and the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogEvent {
     /// A server answered.
     Polled,
-    /// A purge was applied that another node asked for.
+    /// Another node's purge was applied.
     Applied,
-    /// The past of this server's log is not known.
+    /// The past of this server's log is unknown.
     Gap(usize),
-    /// Everything held must be validated.
+    /// All held responses must be validated.
     Doubted,
     /// Nothing is trusted without validation.
     Lost,
-    /// It is again.
+    /// Trust is restored.
     InSync,
 }
 
-/// What a node knows of the logs.
+/// A node's knowledge of the logs.
 pub struct LogFollower {
     terms: Terms,
     servers: Vec<FollowedLog>,
@@ -153,7 +152,7 @@ pub struct LogFollower {
     longest: u64,
     trust: u64,
     trusted: bool,
-    /// What happened since it was last asked.
+    /// Events since the last call.
     pub events: Vec<LogEvent>,
 }
 
@@ -163,38 +162,38 @@ struct FollowedLog {
     at: Option<Position>,
     /// Everything after this entry was read.
     base: u64,
-    /// The head as it was last read.
+    /// The last head read.
     head: u64,
-    /// Up to here a missing entry is made up for already.
+    /// Missing entries up to here are already compensated.
     made_up: u64,
-    /// Its past is not known.
+    /// Its past is unknown.
     settling: Option<Settling>,
-    /// When the last poll was sent whose answer left nothing unread.
+    /// The time at which the last poll was sent whose answer left nothing unread.
     complete: Option<u64>,
-    /// Since when the next entry is missing.
+    /// The time since which the next entry is missing.
     missing: Option<u64>,
-    /// The series of its counter of nodes, and since when it is known.
+    /// The series of its counter of nodes, and the time since which it is known.
     generation: Option<(u64, u64)>,
     /// This node's number there.
     slot: Option<Numbered>,
-    /// When this node last told of itself, and what.
+    /// The time and content of this node's last sign of life.
     beat: Option<(u64, Vec<(u64, u64)>)>,
 }
 
 #[derive(Clone, Copy)]
 struct Settling {
     noticed: u64,
-    /// Others that are read after this have whatever passed this node by here.
+    /// Servers that are read after this have every purge that this node missed here.
     after: u64,
 }
 
 impl Settling {
-    /// Nothing that stands there is passed over: what passed this node by stood there once, and on others before.
+    /// No present entry is skipped: every missed purge was here once, and was written to other servers before.
     fn at(now: u64) -> Option<Self> {
         Some(Self { noticed: now, after: now })
     }
 
-    /// What stands there is passed over, and may not yet stand on others.
+    /// Present entries are skipped, and may not be on other servers yet.
     fn passing_over(now: u64) -> Option<Self> {
         Some(Self { noticed: now, after: now + GAP_PATIENCE })
     }
@@ -208,7 +207,7 @@ impl FollowedLog {
 }
 
 impl LogFollower {
-    /// A node that knows nothing yet, and trusts nothing.
+    /// A node without knowledge, which trusts nothing.
     #[must_use]
     pub fn new(terms: Terms) -> Self {
         let servers = (0..terms.servers).map(|_| FollowedLog::default()).collect();
@@ -226,13 +225,13 @@ impl LogFollower {
         }
     }
 
-    /// What it was told.
+    /// The parameters.
     #[must_use]
     pub fn terms(&self) -> &Terms {
         &self.terms
     }
 
-    /// What to ask server `n`.
+    /// The request for server `n`.
     #[must_use]
     pub fn ask(&self, n: usize) -> LogQuery {
         let it = &self.servers[n];
@@ -270,7 +269,7 @@ impl LogFollower {
         let it = &mut self.servers[n];
         let entry = it.at.map_or(0, |it| it.entry);
         if entry < head.number {
-            // A missing entry is waited for at the usual pace.
+            // A missing entry is awaited at the usual interval.
             todo.again = it.missing.is_none();
         } else if registered {
             it.complete = Some(sent);
@@ -280,7 +279,7 @@ impl LogFollower {
         todo
     }
 
-    /// Whether this node has its number in the series that stands there.
+    /// Whether this node has a number in the present series.
     fn mind_nodes(&mut self, n: usize, nodes: Option<&[u8]>, now: u64, todo: &mut Todo) -> bool {
         let it = &mut self.servers[n];
         let Some(counter) = nodes.and_then(Numbered::read) else {
@@ -301,7 +300,7 @@ impl LogFollower {
         self.servers[n].beat = None;
     }
 
-    /// Notices another log, or one that went back, and takes it up as far back as it is read.
+    /// Detects another log, or one that went back, and joins it as far back as it is read.
     fn take_up(&mut self, n: usize, head: Numbered, now: u64, holder: &impl Holder) {
         let it = &mut self.servers[n];
         let follows =
@@ -309,8 +308,8 @@ impl LogFollower {
         if it.at.is_some_and(follows) {
             return;
         }
-        // Whoever never followed anything here does not know what was there before; nor need it ask again for what is
-        // missing already.
+        // A node that never followed this server does not know its past; nor does it have to ask again for entries that
+        // are missing already.
         let first = it.at.is_none();
         let start = head.number.saturating_sub(READ_BACK);
         if let Some(old) = it.at.filter(|it| it.log != head.name) {
@@ -326,7 +325,7 @@ impl LogFollower {
         }
     }
 
-    /// Applies entries in their order; says whether one was not understood.
+    /// Applies entries in order; returns whether one was not understood.
     fn read(
         &mut self,
         n: usize,
@@ -382,7 +381,7 @@ impl LogFollower {
         true
     }
 
-    /// A purge that this node was asked for: in force here when this returns; `None` if it is not understood.
+    /// A purge requested at this node: in force here when this returns; `None` if it is not understood.
     pub fn apply_own(&mut self, entry: &PurgeEntry, holder: &impl Holder) -> Option<Seq> {
         let seq = holder.purge(entry, &[])?;
         self.remember(entry.id, seq);
@@ -399,10 +398,10 @@ impl LogFollower {
         }
     }
 
-    /// Everything held is doubted: whatever is not known of any log up to here is made up for.
+    /// Puts all held responses in doubt: that compensates for everything unknown in any log up to here.
     fn doubt(&mut self, holder: &impl Holder) {
         holder.doubt();
-        // Whoever never trusted anything loses nothing: that is how every start begins.
+        // A node that never trusted anything loses nothing: every start begins so.
         if self.trust > 0 {
             self.events.push(LogEvent::Doubted);
         }
@@ -412,11 +411,10 @@ impl LogFollower {
         }
     }
 
-    /// Lets servers count again whose gap is made up for by others that were read since, or doubts if there are not
-    /// enough of them.
+    /// Lets servers count again whose gap is compensated by others read since; doubts if there are not enough of them.
     fn settle(&mut self, now: u64, holder: &impl Holder) {
         let (need, lease) = (self.terms.read_quorum(), self.terms.lease);
-        // Who never trusted anything has nothing to lose.
+        // A node that never trusted anything has nothing to lose.
         let patience = if self.trust > 0 && self.terms.servers > need { lease / 4 } else { 0 };
         for n in 0..self.servers.len() {
             let Some(settling) = self.servers[n].settling else { continue };
@@ -431,7 +429,7 @@ impl LogFollower {
         }
     }
 
-    /// Tells the holder what it may trust, and what it knows.
+    /// Tells the holder what it may trust and what it knows.
     fn trust(&mut self, now: u64, holder: &impl Holder) {
         let known = self.known();
         if known != self.known {
@@ -446,7 +444,7 @@ impl LogFollower {
             .filter(|it| it.0 > now)
             .collect();
         followed.sort_by_key(|it| std::cmp::Reverse(it.0));
-        // A server that fell silent is left out early: the others alone carry the trust further.
+        // A server that fell silent is excluded early: the others alone extend the trust.
         let recent = followed.iter().filter(|it| it.0 > now + lease / 2).count();
         followed.truncate(recent.max(self.terms.read_quorum()));
         if followed.len() >= self.terms.read_quorum()
@@ -468,12 +466,12 @@ impl LogFollower {
         }
     }
 
-    /// What it has applied, of logs whose past it knows.
+    /// The applied positions, in logs whose past is known.
     fn known(&self) -> Vec<Position> {
         self.servers.iter().filter(|it| it.settling.is_none()).filter_map(|it| it.at).collect()
     }
 
-    /// What to tell of this node at server `n`, and under which number; `None` where nothing is due.
+    /// The sign of life that is due at server `n`, and its number; `None` where none is due.
     pub fn beat(&mut self, n: usize, now: u64, wall: u64) -> Option<(Numbered, Vec<u8>)> {
         let followed: Vec<_> = self.known().iter().map(|it| (it.log, it.entry)).collect();
         let it = &mut self.servers[n];
@@ -485,7 +483,7 @@ impl LogFollower {
         Some((slot, self.node(wall, followed, false).write()))
     }
 
-    /// The last that is told: this node answers nobody any more.
+    /// The last sign of life: this node answers no more requests.
     #[must_use]
     pub fn farewell(&self, n: usize, wall: u64) -> Option<(Numbered, Vec<u8>)> {
         Some((self.servers[n].slot?, self.node(wall, Vec::new(), true).write()))
@@ -502,30 +500,30 @@ impl LogFollower {
         }
     }
 
-    /// Telling it failed: it is told again.
+    /// Sending the sign failed: it is sent again.
     pub fn beat_failed(&mut self, n: usize) {
         self.servers[n].beat = None;
     }
 
-    /// Since when the series of nodes at server `n` is known to be this one.
+    /// The time since which server `n` has had this series of nodes.
     #[must_use]
     pub fn generation_since(&self, n: usize, name: u64) -> Option<u64> {
         self.servers[n].generation.filter(|it| it.0 == name).map(|it| it.1)
     }
 
-    /// The longest lease of any node that was ever heard of.
+    /// The longest lease of any node known so far.
     #[must_use]
     pub fn longest_lease(&self) -> u64 {
         self.longest.max(self.terms.lease)
     }
 
-    /// Until when this node trusts what it holds, in monotonic milliseconds.
+    /// Until when this node trusts its responses, in monotonic milliseconds.
     #[must_use]
     pub fn trust_ends(&self) -> u64 {
         self.trust
     }
 
-    /// Whether a node that tells this follows other servers than this one, as far as can be seen: it names logs that
+    /// Whether a node with this report follows other servers than this one, as far as can be seen: it names logs that
     /// none of these has.
     #[must_use]
     pub fn differs(&self, node: &NodeReport, now: u64) -> bool {
@@ -533,7 +531,7 @@ impl LogFollower {
             .followed
             .iter()
             .filter(|it| !self.servers.iter().any(|own| own.at.is_some_and(|at| at.log == it.0)));
-        // A server that this node does not reach may have begun another log.
+        // A server that this node cannot reach may have started another log.
         node.servers != self.terms.servers as u64 || unknown.count() > self.servers.len() - self.in_sync(now)
     }
 
@@ -544,14 +542,14 @@ impl LogFollower {
         at.is_some_and(|it| it.log == entry.name && it.entry >= entry.number)
     }
 
-    /// How many servers were followed to their end within the lease.
+    /// The number of servers whose log was read to its end within the lease.
     #[must_use]
     pub fn in_sync(&self, now: u64) -> usize {
         self.servers.iter().filter(|it| it.until(self.terms.lease).is_some_and(|it| it > now)).count()
     }
 }
 
-/// Bits of a generation's name that hold its lease.
+/// Bits of a series' name that hold its lease.
 const LEASE_BITS: u32 = 13;
 
 /// Milliseconds of one unit of them.
@@ -560,8 +558,8 @@ const LEASE_UNIT: u64 = 10;
 /// The longest lease.
 pub const LONGEST_LEASE: u64 = LEASE_UNIT * ((1 << LEASE_BITS) - 1);
 
-/// A new series of nodes. Its name carries the lease that no node of it exceeds, so that whoever waits for silent ones
-/// knows how long that may be, whatever the nodes are configured to.
+/// A new series of nodes. Its name contains the lease that no node of it exceeds, so that waiting for silent nodes has a
+/// known bound with any configuration.
 #[must_use]
 pub fn new_generation(random: u64, lease: u64) -> Numbered {
     let units = (lease / LEASE_UNIT).clamp(1, (1 << LEASE_BITS) - 1);
@@ -569,7 +567,7 @@ pub fn new_generation(random: u64, lease: u64) -> Numbered {
     Numbered { name, number: 0 }
 }
 
-/// Milliseconds that nodes of this series trust a poll at most.
+/// The most milliseconds for which nodes of this series trust a poll.
 #[must_use]
 pub fn lease_of(generation: u64) -> u64 {
     (generation & ((1 << LEASE_BITS) - 1)) * LEASE_UNIT

@@ -1,5 +1,5 @@
 //! Purges across nodes, through the memcached servers: each server has a log of purges, which every node follows.
-//! What a node may conclude is in `follower`; this is what both sides need to speak with a server.
+//! `follower` decides what a node may conclude; this module has the protocol with a server.
 
 pub mod follower;
 pub mod purger;
@@ -12,42 +12,42 @@ use std::future::Future;
 pub use follower::{Holder, LogFollower, Terms};
 pub use run::FleetPurgeLog;
 
-/// The server did not answer in time, or is not asked at present. What was sent may yet be done.
+/// The server did not answer in time, or is not in use at present. A sent request may still be carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unavailable;
 
-/// What one server must be able to do. Every call ends within a bound of its own, of some tens of milliseconds.
+/// The operations of one server. Every call ends within its own bound of some tens of milliseconds.
 pub trait LogServer {
-    /// The values of these keys, read one after the other in this order; `None` for what is not there.
+    /// The values of these keys, read one after the other in this order; `None` for an absent one.
     fn get_many(&self, keys: &[Vec<u8>]) -> impl Future<Output = Result<Vec<Option<Vec<u8>>>, Unavailable>>;
-    /// Stores if nothing stands there; says whether it did. `expire` is in seconds, 0 for never.
+    /// Stores if the key is absent; returns whether it did. `expire` is in seconds, 0 for never.
     fn add(&self, key: &[u8], value: &[u8], expire: u32) -> impl Future<Output = Result<bool, Unavailable>>;
-    /// Stores whatever stood there.
+    /// Stores in place of any value.
     fn set(&self, key: &[u8], value: &[u8], expire: u32) -> impl Future<Output = Result<(), Unavailable>>;
-    /// Adds one to the number that stands there; `None` where none does.
+    /// Increments a number; `None` where there is none.
     fn increment(&self, key: &[u8]) -> impl Future<Output = Result<Option<u64>, Unavailable>>;
 }
 
-/// What the program runs in.
+/// The environment of the protocol.
 pub trait World {
-    /// Monotonic milliseconds, read now; time in which the machine was suspended counts.
+    /// Monotonic milliseconds, read now; they include the time in which the machine was suspended.
     fn now(&self) -> u64;
     /// Seconds since the epoch.
     fn wall(&self) -> u64;
     /// Random bits.
     fn random(&self) -> u64;
-    /// Waits for so many milliseconds.
+    /// Waits for this number of milliseconds.
     fn sleep(&self, millis: u64) -> impl Future<Output = ()>;
 }
 
-/// The keys that the log takes in a server.
+/// The keys of the log on a server.
 #[derive(Clone, Debug)]
 pub struct LogKeys {
     prefix: Vec<u8>,
 }
 
 impl LogKeys {
-    /// Keys that begin with `prefix`. No page is under such a key: theirs go on with a scheme, a hash or a namespace.
+    /// Keys that begin with `prefix`. No page has such a key: those continue with a scheme, a hash or a namespace.
     #[must_use]
     pub fn new(prefix: &[u8]) -> Self {
         Self { prefix: prefix.to_vec() }
@@ -65,7 +65,7 @@ impl LogKeys {
         self.with(format_args!("!log:head"))
     }
 
-    /// How many nodes took a number, with the name of the series.
+    /// The number of registered nodes, with the name of the series.
     #[must_use]
     pub fn nodes(&self) -> Vec<u8> {
         self.with(format_args!("!log:nodes"))

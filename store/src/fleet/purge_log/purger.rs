@@ -1,8 +1,8 @@
-//! Writes a purge into the servers' logs, and waits until no node can use what it removes.
+//! Writes a purge into the servers' logs, and waits until no node can use a response that it removes.
 //!
-//! It stands on enough servers when it was found there after it had been written to all of them. From then on whoever
-//! polls enough servers sees it; so it is past a node when that node says so, or when a lease has passed, since by
-//! then the node has either polled again or trusts nothing any more.
+//! A purge is written sufficiently when it was found on enough servers after it had been sent to all of them. From then
+//! on a node that polls enough servers sees it. A node has therefore obeyed it when the node says so, or when a lease has
+//! passed: by then the node has polled again or trusts nothing any more.
 
 use super::follower::{GAP_PATIENCE, Holder, lease_of, new_generation};
 use super::run::{FORGET_NODE, FleetPurgeLog};
@@ -15,19 +15,19 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::Poll;
 
-/// Numbers of nodes that are looked at in one server.
+/// The most node numbers that are read on one server.
 const MOST_NODES: u64 = 256;
 
-/// Milliseconds between two looks at what nodes tell.
+/// Milliseconds between two reads of the nodes' reports.
 const LOOK_EACH: u64 = 20;
 
-/// Milliseconds for which an acknowledgement waits at most for what is no part of the promise.
+/// The most milliseconds for which an acknowledgement waits for work that is not part of the promise.
 const CATCH_UP: u64 = 1_000;
 
-/// Seconds since a node told of itself within which it is taken to live, where it matters for a message only.
+/// Seconds after its last sign of life during which a node counts as alive, for messages only.
 const TOLD_LATELY: u64 = 3;
 
-/// What the purger's clock and another node's may differ in a lease: a hundredth, and this many milliseconds.
+/// The most by which this node's clock and another's may differ over a lease: a hundredth, and this many milliseconds.
 const CLOCKS_DIFFER: u64 = 20;
 
 /// A purge that holds.
@@ -39,47 +39,47 @@ pub struct PurgeReceipt {
     pub seq: Seq,
     /// The servers that have it, by their place in the list, and how many there are.
     pub on: (Vec<usize>, usize),
-    /// What every node told, if that was waited for.
+    /// The reports of all nodes, if they were waited for.
     pub nodes: Option<Vec<NodeReceipt>>,
 }
 
-/// What is known of one node.
+/// The state of one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeReceipt {
     /// Random, of its run.
     pub id: u64,
-    /// What people call it.
+    /// Its name for operators.
     pub name: Box<str>,
-    /// How the purge is past it.
+    /// How it obeys the purge.
     pub how: How,
 }
 
-/// How a purge is past a node.
+/// How a node obeys a purge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {
     /// It has applied it.
     Past,
-    /// It has told nothing of that: it validates all it holds until it knows the purge. When it last told of itself,
-    /// in seconds since the epoch.
+    /// It has not reported that: it validates all its responses until it knows the purge. With the time of its last sign
+    /// of life, in seconds since the epoch.
     Silent(u64),
     /// It has stopped.
     Left,
 }
 
-/// A purge that is not known to hold everywhere.
+/// A purge that is not certain to hold everywhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NotCertain {
     /// It is too long for an entry; nothing was done.
     TooLong(TooLong),
     /// It is not understood; nothing was done.
     NotUnderstood,
-    /// Too few servers took it. It is in force on this node.
+    /// Too few servers accepted it. It is in force on this node.
     TooFew {
         /// Those that have it.
         on: Vec<usize>,
-        /// So many were needed.
+        /// The number that was needed.
         need: usize,
-        /// Of so many.
+        /// The number of all.
         of: usize,
     },
     /// Nodes follow other servers than this one. It is in force on all that follow these.
@@ -114,11 +114,11 @@ impl std::error::Error for NotCertain {}
 struct WrittenEntry {
     server: usize,
     at: Numbered,
-    /// When its number was asked for.
+    /// When its number was requested.
     since: u64,
 }
 
-/// What a server told of the entry and of the nodes.
+/// A server's data about the entry and the nodes.
 struct ServerReport {
     server: usize,
     standing: bool,
@@ -128,8 +128,8 @@ struct ServerReport {
 }
 
 impl<S: LogServer, W: World, H: Holder> FleetPurgeLog<S, W, H> {
-    /// Purges on all nodes. In force here at once; with `wait` it returns when no node can use what is removed any
-    /// more, within a lease and the time that servers may take; without, when enough servers have it.
+    /// Purges on all nodes. In force here at once. With `wait` it returns when no node can use a removed response any
+    /// more, within a lease and the servers' time limits; without, when enough servers have it.
     ///
     /// # Errors
     /// It is not certain to hold on other nodes, or was refused.
@@ -147,7 +147,7 @@ impl<S: LogServer, W: World, H: Holder> FleetPurgeLog<S, W, H> {
         self.follower.borrow_mut().apply_own(entry, &self.holder).ok_or(NotCertain::NotUnderstood)
     }
 
-    /// The second half: in force on all others.
+    /// The second half: in force on all other nodes.
     ///
     /// # Errors
     /// It is not certain to hold there.
@@ -165,7 +165,7 @@ impl<S: LogServer, W: World, H: Holder> FleetPurgeLog<S, W, H> {
             }
             written.retain(|it| standing.contains(&it.server));
             written.extend(new);
-            // Only now: what stands everywhere at one time is more than what stood everywhere at some time.
+            // Only now: being everywhere at one time is more than having been everywhere at some time.
             let told = self.ask_nodes(&written, &bytes, &[]).await;
             let in_time = |it: &WrittenEntry| {
                 let when =
@@ -194,13 +194,13 @@ impl<S: LogServer, W: World, H: Holder> FleetPurgeLog<S, W, H> {
         let mut since = self.world.now();
         let mut value = it.increment(&head).await.ok()?;
         if value.is_none() {
-            // Its log is gone, or never was: this begins another.
+            // Its log is gone, or never existed: this starts another.
             it.add(&head, &Numbered::first(self.world.random()).write(), 0).await.ok()?;
             since = self.world.now();
             value = it.increment(&head).await.ok()?;
         }
         let at = Numbered::of(value?)?;
-        // Never over what stands there: a number is used once.
+        // Never over existing data: a number is used once.
         it.add(&self.keys.entry(at), bytes, self.expire).await.ok()?.then_some(WrittenEntry {
             server,
             at,
@@ -208,7 +208,7 @@ impl<S: LogServer, W: World, H: Holder> FleetPurgeLog<S, W, H> {
         })
     }
 
-    /// Reads what nodes tell at the servers that have the entry, and whether it still stands there.
+    /// Reads the nodes' reports on the servers that have the entry, and whether it is still there.
     async fn ask_nodes(
         &self,
         written: &[WrittenEntry],
@@ -231,7 +231,7 @@ impl<S: LogServer, W: World, H: Holder> FleetPurgeLog<S, W, H> {
                 let nodes = values.get(2)?.as_deref().and_then(Numbered::read);
                 let slots =
                     values.iter().skip(3).map(|it| it.as_deref().and_then(NodeReport::read)).collect();
-                // Numbers of another series than the one that is there now say nothing.
+                // Numbers of a series other than the present one are meaningless.
                 let slots =
                     if nodes.map(|it| it.name) == known.map(|it| it.name) { slots } else { Vec::new() };
                 Some(ServerReport { server: it.server, standing, when: self.world.now(), nodes, slots })
@@ -240,7 +240,7 @@ impl<S: LogServer, W: World, H: Holder> FleetPurgeLog<S, W, H> {
         join_all(written.iter().map(ask)).await.into_iter().flatten().collect()
     }
 
-    /// Waits until every node is past the entry, or has had the time in which it trusts a poll.
+    /// Waits until every node obeys the entry, or the time in which it trusts a poll has passed.
     async fn wait(&self, written: &[WrittenEntry], bytes: &[u8]) -> Result<Vec<NodeReceipt>, NotCertain> {
         let standing = self.world.now();
         let mut longest = self.follower.borrow().longest_lease();
@@ -264,7 +264,7 @@ impl<S: LogServer, W: World, H: Holder> FleetPurgeLog<S, W, H> {
                 self.catch_up(written.iter().filter(|it| asked.contains(&it.server))).await;
                 return self.receipt(nodes);
             }
-            // A server that fell silent is asked on, by what is known of it.
+            // A server that fell silent is asked further, by what is known of it.
             for it in new {
                 told.retain(|old: &ServerReport| old.server != it.server);
                 told.push(it);
@@ -277,8 +277,8 @@ impl<S: LogServer, W: World, H: Holder> FleetPurgeLog<S, W, H> {
         }
     }
 
-    /// Waits a little until this node has read its own entry, which is in force here without that: what it fetches before
-    /// would look to the others as if it had been asked for before the purge, and they would fetch it again.
+    /// Waits briefly until this node has read its own entry, which is in force here without that. Responses fetched
+    /// before would look to other nodes as if requested before the purge, and they would fetch them again.
     async fn catch_up<'w>(&self, written: impl Iterator<Item = &'w WrittenEntry> + Clone) {
         let until = self.world.now() + CATCH_UP;
         let has_read = |it: &WrittenEntry| self.follower.borrow().has_read(it.server, it.at);
@@ -287,7 +287,7 @@ impl<S: LogServer, W: World, H: Holder> FleetPurgeLog<S, W, H> {
         }
     }
 
-    /// Whether all nodes are known that may have polled this server before the entry was there, and are past it.
+    /// Whether all nodes that may have polled this server before the entry was there are known, and obey it.
     fn is_settled(
         &self,
         told: &ServerReport,
@@ -333,8 +333,8 @@ impl<S: LogServer, W: World, H: Holder> FleetPurgeLog<S, W, H> {
         Ok(nodes.into_values().map(receipt).collect())
     }
 
-    /// Begins another series of nodes where some of the old one have been silent for long: those that live take new
-    /// numbers within a poll, and nobody waits for the others again.
+    /// Starts another series of nodes where some of the old one have been silent for long. Living nodes take new numbers
+    /// within a poll, and no purge waits for the others again.
     async fn forget_vanished(&self, told: &[ServerReport]) {
         let now = self.world.wall();
         for it in told {
@@ -345,7 +345,7 @@ impl<S: LogServer, W: World, H: Holder> FleetPurgeLog<S, W, H> {
             if counter.number > MOST_NODES / 4 || it.slots.iter().any(vanished) {
                 let longest = lease_of(counter.name).max(self.follower.borrow().terms().lease);
                 let new = new_generation(self.world.random(), longest);
-                // A server that is away keeps the old series; the next purge tries again.
+                // An unreachable server keeps the old series; the next purge tries again.
                 let _ = self.servers[it.server].set(&self.keys.nodes(), &new.write(), 0).await;
             }
         }
@@ -356,7 +356,7 @@ fn is_past(node: &NodeReport, entry: &WrittenEntry) -> bool {
     node.followed.iter().any(|it| it.0 == entry.at.name && it.1 >= entry.at.number)
 }
 
-/// All of them at once, in their order.
+/// All of them at once, with results in their order.
 async fn join_all<T>(futures: impl Iterator<Item = impl Future<Output = T>>) -> Vec<T> {
     let mut running: Vec<_> = futures.map(|it| (Box::pin(it), None)).collect();
     std::future::poll_fn(|context| {

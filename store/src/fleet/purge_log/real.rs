@@ -1,4 +1,4 @@
-//! The log over real memcacheds, in the real world.
+//! The log over real memcached servers, with real clocks.
 
 use super::{LogServer, Unavailable, World};
 use crate::fleet::server::{Added, MemcachedServer, OperationFailure};
@@ -7,7 +7,7 @@ use larder_wire::memcached::FleetKey;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// One memcached, and how long it has for one operation.
+/// One memcached, with the time limit of one operation.
 pub struct PurgeLogServer {
     server: Rc<MemcachedServer>,
     within: Duration,
@@ -73,11 +73,11 @@ impl World for Here {
     }
 }
 
-/// Random bits, of the kernel.
+/// Random bits from the kernel.
 #[must_use]
 pub fn random() -> u64 {
     let mut bytes = [0; 8];
-    // Eight bytes come whole, or not at all where the kernel has no randomness: then time has to do.
+    // Eight bytes come completely, or not at all where the kernel has no randomness: then the time is used.
     match rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()) {
         Ok(8) => u64::from_ne_bytes(bytes),
         _ => clock::precise_micros().wrapping_mul(0x9e37_79b9_7f4a_7c15),

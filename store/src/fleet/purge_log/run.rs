@@ -1,11 +1,11 @@
-//! A node follows the logs of all servers: asks each in its turn, does what the follower says is to be done.
+//! Following the logs of all servers: polls each in turn, and carries out the follower's actions.
 
 use super::follower::{LogEvent, LogFollower, LogQuery, LogReply, Missing, Todo, new_generation};
 use super::{Holder, LogKeys, LogServer, Terms, World};
 use larder_wire::purge_entry::Numbered;
 use std::cell::RefCell;
 
-/// Seconds for which a node is remembered that does not tell of itself.
+/// Seconds for which a silent node is remembered.
 pub(super) const FORGET_NODE: u32 = 120;
 
 /// The logs of all servers, as this node follows and writes them.
@@ -21,13 +21,13 @@ pub struct FleetPurgeLog<S, W, H> {
 }
 
 impl<S: LogServer, W: World, H: Holder> FleetPurgeLog<S, W, H> {
-    /// Follows nothing yet: see [`FleetPurgeLog::follow`]. `expire` is at least as long as any page is kept.
+    /// A log that follows nothing yet: see [`FleetPurgeLog::follow`]. `expire` is at least as long as any page is kept.
     pub fn new(servers: Vec<S>, world: W, holder: H, keys: LogKeys, terms: Terms, expire: u32) -> Self {
         let lease = terms.lease;
         Self { servers, world, holder, keys, follower: RefCell::new(LogFollower::new(terms)), expire, lease }
     }
 
-    /// Follows the log of server `n` for ever, asking every `poll` milliseconds; `noticed` gets what happened.
+    /// Follows the log of server `n` for ever, polling every `poll` milliseconds; `noticed` gets the events.
     pub async fn follow(&self, n: usize, poll: u64, mut noticed: impl FnMut(LogEvent)) {
         loop {
             let again = self.round(n).await;
@@ -39,10 +39,10 @@ impl<S: LogServer, W: World, H: Holder> FleetPurgeLog<S, W, H> {
         }
     }
 
-    /// Asks server `n` once; says whether there is more to read.
+    /// Polls server `n` once; returns whether there is more to read.
     async fn round(&self, n: usize) -> bool {
         let ask = self.follower.borrow().ask(n);
-        // Before it is sent: whatever stood there then is in the answer.
+        // Before it is sent: the answer includes everything written by then.
         let sent = self.world.now();
         let answer = self.servers[n].get_many(&self.asked(ask)).await;
         let now = self.world.now();
@@ -72,7 +72,7 @@ impl<S: LogServer, W: World, H: Holder> FleetPurgeLog<S, W, H> {
         keys
     }
 
-    /// Puts there what has to stand there; says whether to ask again at once.
+    /// Writes missing required data; returns whether to poll again at once.
     async fn mend(&self, n: usize, todo: Todo) -> bool {
         let mut done =
             self.put_counter(n, todo.head, &self.keys.head(), Numbered::first(self.world.random())).await;
@@ -96,7 +96,7 @@ impl<S: LogServer, W: World, H: Holder> FleetPurgeLog<S, W, H> {
         }
     }
 
-    /// Tells of this node where something is new, or as a sign of life.
+    /// Sends this node's report if it has changed, or as a sign of life.
     async fn tell(&self, n: usize) {
         let due = self.follower.borrow_mut().beat(n, self.world.now(), self.world.wall());
         if let Some((slot, value)) = due
@@ -106,19 +106,19 @@ impl<S: LogServer, W: World, H: Holder> FleetPurgeLog<S, W, H> {
         }
     }
 
-    /// Tells every server that this node answers nobody any more, so that no purge waits for it.
+    /// Tells every server that this node answers no more requests, so that no purge waits for it.
     pub async fn leave(&self) {
         let wall = self.world.wall();
         for n in 0..self.servers.len() {
             let farewell = self.follower.borrow().farewell(n, wall);
             if let Some((slot, value)) = farewell {
-                // A server that is away forgets this node by itself.
+                // An unreachable server forgets this node by itself.
                 let _ = self.servers[n].set(&self.keys.node(slot), &value, FORGET_NODE).await;
             }
         }
     }
 
-    /// What is followed.
+    /// The follower's state.
     pub fn follower(&self) -> std::cell::Ref<'_, LogFollower> {
         self.follower.borrow()
     }

@@ -1,4 +1,4 @@
-//! What the logs ask of the store, each by itself.
+//! The requirements of the logs on the store, one by one.
 
 use super::super::Born;
 use super::super::tests::{KEYS, Seen, put, seen, tagged};

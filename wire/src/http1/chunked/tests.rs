@@ -1,4 +1,4 @@
-//! Raw chunked bodies, and what becomes of each, whole and byte by byte.
+//! Raw chunked bodies with their results, whole and byte by byte.
 
 use super::*;
 use BadChunk::{Extension as BadExtension, Size, Terminator, Trailers};

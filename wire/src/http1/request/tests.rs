@@ -1,4 +1,4 @@
-//! The corpus: raw heads, and what becomes of each. Tables first, then laws that hold for any bytes.
+//! The corpus: raw heads with their results. Tables first, then laws that hold for any bytes.
 
 use super::*;
 use crate::message::Request;

@@ -1,4 +1,4 @@
-//! Raw heads of origins, and what becomes of each. Tables first, then laws that hold for any bytes.
+//! Raw heads of origins with their results. Tables first, then laws that hold for any bytes.
 
 use super::*;
 use BadResponse::{Length, StatusLine, TooLarge, TransferEncoding};

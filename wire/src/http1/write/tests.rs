@@ -1,4 +1,4 @@
-//! What is written, and what is left out.
+//! Written and omitted fields.
 
 use super::*;
 

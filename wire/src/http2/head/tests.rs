@@ -1,4 +1,4 @@
-//! What makes a request malformed, and what a well-formed one says.
+//! Malformed requests, and the content of well-formed ones.
 
 use super::super::hpack::{HpackDecoder, encode};
 use super::*;

@@ -138,7 +138,8 @@ impl HpackDecoder {
     /// Decodes one complete block into `section`, which has just begun. Excess and errors are recorded in the section:
     /// the table is updated in any case.
     ///
-    /// # Errors The block is invalid, and therefore the table: the connection cannot be used further.
+    /// # Errors
+    /// The block is invalid, and therefore the table: the connection cannot be used further.
     /// The block is broken, and with it the table: nothing more can be read on this connection.
     pub fn decode(&mut self, block: &[u8], section: &mut Section) -> Result<(), ErrorCode> {
         self.read(block, section).ok_or(ErrorCode::Compression)

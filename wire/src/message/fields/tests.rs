@@ -1,4 +1,4 @@
-//! What the next hop sees of a head.
+//! The fields of a head that the next hop gets.
 
 use super::*;
 

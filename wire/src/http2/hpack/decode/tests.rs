@@ -1,4 +1,4 @@
-//! The examples of RFC 7541, Appendix C; bounds; what is refused; and that the table stays in step.
+//! The examples of RFC 7541, Appendix C; bounds; errors; and a table that stays in step.
 
 use super::super::encode;
 use super::*;

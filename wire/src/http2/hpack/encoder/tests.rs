@@ -1,5 +1,5 @@
-//! What a peer reads is what was written, whatever was sent before, whatever it allows and when it says so; and what is sent twice
-//! is short.
+//! A peer reads exactly the written fields, after any earlier ones and with any table size at any time; and a repeated
+//! field is short.
 
 use super::*;
 use crate::http2::hpack::{HpackDecoder, Section};
