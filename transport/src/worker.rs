@@ -112,7 +112,7 @@ pub struct TransportWorker {
     within: Cell<bool>,
     /// Whether requests are measured: see [`TransportWorker::stamp_when`].
     stamped: OnceCell<Arc<AtomicBool>>,
-    pub(crate) tls: OnceCell<Arc<ServerTls>>,
+    tls: OnceCell<Arc<ServerTls>>,
     /// The peers that may send PROXY headers; `None` is every peer.
     pub(crate) proxies: RefCell<Option<Peers>>,
     pub(crate) input: RefCell<Vec<u8>>,
@@ -408,6 +408,15 @@ impl TransportWorker {
         if self.open.get() == 0 {
             self.empty.notify_waiters();
         }
+    }
+
+    /// Sets the TLS settings of `https` addresses. Before listening; later calls change nothing.
+    pub fn secure(&self, tls: Arc<ServerTls>) {
+        let _ = self.tls.set(tls);
+    }
+
+    pub(crate) fn tls(&self) -> Option<Arc<ServerTls>> {
+        self.tls.get().cloned()
     }
 }
 

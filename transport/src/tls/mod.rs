@@ -9,7 +9,6 @@ mod hello;
 mod ocsp;
 pub(crate) mod session;
 
-use crate::worker::TransportWorker;
 use arc_swap::ArcSwap;
 use certificates::{Certificate, Names};
 use rustls::crypto::{CryptoProvider, ring};
@@ -143,17 +142,6 @@ impl ServerTls {
 
     pub(crate) fn config(&self) -> Arc<ServerConfig> {
         self.config.load_full()
-    }
-}
-
-impl TransportWorker {
-    /// Sets the TLS settings of `https` addresses. Before listening; later calls change nothing.
-    pub fn secure(&self, tls: Arc<ServerTls>) {
-        let _ = self.tls.set(tls);
-    }
-
-    pub(crate) fn tls(&self) -> Option<Arc<ServerTls>> {
-        self.tls.get().cloned()
     }
 }
 
