@@ -1,4 +1,4 @@
-//! The pages that larder makes itself where it has no response: their sentences and text.
+//! The pages that larder makes itself where it has no response: their sentences.
 
 /// The sentence of the 504 for a request that forbids asking the origin.
 pub const ONLY_IF_CACHED: &str =

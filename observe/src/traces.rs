@@ -2,7 +2,7 @@
 //! worker: a trace that finds the lock taken is lost, and counted. The selection of requests is in `sampling`.
 
 use super::counted::{CountedBytes, HeapSum};
-use super::sampling::{Sampling, TraceRates};
+use super::sampling::Sampling;
 use larder_counters::Counters;
 use larder_gateway::stages::SpentTimes;
 use larder_semantics::scheme::Scheme;
@@ -117,13 +117,6 @@ pub struct Traces {
 }
 
 impl Traces {
-    /// An empty ring, with the rates of a configuration.
-    pub fn of(rates: TraceRates) -> Arc<Self> {
-        let traces = Arc::new(Self::default());
-        traces.sampling.configure(rates);
-        traces
-    }
-
     /// Keeps a trace, and sends it to the followers. Never waits.
     pub fn add(&self, trace: RequestTrace, counters: &Counters) {
         counters.traces.add(1);
