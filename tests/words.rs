@@ -1,6 +1,6 @@
 //! Words that plain technical English does without: the subject of a clause is a thing of the field, not a pronoun. Checked
 //! in the documents, the generated manuals (keys, counters, events, commands), the page, string literals of the sources, and
-//! the module and item documentation of the crates in [`DOCUMENTED`].
+//! the module and item documentation of the crates in [`DOCUMENTED`], and the module documentation of their tests.
 
 use super::{root, sources};
 use regex::Regex;
@@ -89,7 +89,11 @@ const DOCUMENTED: &[&str] = &[
     "admin/src",
     "server/src",
     "larder/src",
+    "bench/src",
 ];
+
+/// Folders in which every module's own documentation (`//!`) is checked, that of tests too.
+const MODULES: &[&str] = &["tests", "fuzz/laws"];
 
 /// The first refused word of a text, or a refused subject or `else`. Code in backticks is not looked at.
 fn refused(text: &str) -> Option<String> {
@@ -203,6 +207,19 @@ fn documentation_of_code_has_no_refused_words() {
     for (name, text) in outside_of_tests(DOCUMENTED) {
         let words = text.lines().enumerate().filter_map(|(at, it)| Some((at, refused(documentation(it)?)?)));
         found.extend(words.map(|(at, word)| format!("{name}:{}: {word:?}", at + 1)));
+    }
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+#[test]
+fn documentation_of_modules_has_no_refused_words() {
+    let mut found = Vec::new();
+    let crates = DOCUMENTED.iter().map(|it| it.trim_end_matches("/src"));
+    for (path, text) in crates.chain(MODULES.iter().copied()).flat_map(sources) {
+        let lines = text.lines().filter_map(|it| it.strip_prefix("//!"));
+        found.extend(
+            lines.filter_map(|it| Some(format!("{}: {:?}", path.display(), refused(it.trim_start())?))),
+        );
     }
     assert!(found.is_empty(), "{}", found.join("\n"));
 }

@@ -1,4 +1,4 @@
-//! The table of what is measured and of what is claimed about it. Nothing is run here.
+//! The table of measurements and claims. This module runs nothing.
 
 use crate::load::Manner::{self, Close, KeepAlive, Pipelined, Sealed, SealedStreams, Streams};
 use crate::servers::Server;
@@ -9,23 +9,23 @@ use crate::statistics::Bound::{self, AtLeast, AtMost, Between};
 pub struct Lane {
     /// Its name within the case.
     pub name: &'static str,
-    /// Who answers.
+    /// The server of the lane.
     pub server: Server,
-    /// How the requests come.
+    /// The pattern of its requests.
     pub manner: Manner,
     /// Connections at once.
     pub connections: u32,
 }
 
-/// What is compared.
+/// The compared figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Of {
     /// Requests per CPU-second of the lane, as a multiple of the other's.
     PerCpu,
     /// Requests per second of the lane, as a multiple of the other's.
     Rate,
-    /// What two workers would answer on two cores of their own, as a multiple of one: twice the ratio of
-    /// CPU per request. It stands in for `Rate` where the load generator takes a core itself.
+    /// The estimated rate of two workers on two cores of their own, as a multiple of one: twice the ratio of CPU per
+    /// request. It replaces `Rate` where the load generator takes a core itself.
     Scaling,
     /// Errors of the lane, all rounds together.
     Errors,
@@ -38,7 +38,7 @@ pub struct Claim {
     pub lane: &'static str,
     /// The lane it is compared with.
     pub against: &'static str,
-    /// What is compared.
+    /// The compared figure.
     pub of: Of,
     /// The target.
     pub bound: Option<Bound>,
@@ -49,19 +49,19 @@ pub struct Claim {
 pub struct Case {
     /// For `--only` and the files.
     pub name: &'static str,
-    /// For people.
+    /// Its title in reports.
     pub title: &'static str,
     /// Bytes of the page.
     pub page: usize,
-    /// What the origin says about storing.
+    /// The origin's storing directives.
     pub origin: Origin,
-    /// Who takes turns.
+    /// The lanes that take turns.
     pub lanes: Vec<Lane>,
-    /// What is compared.
+    /// The comparisons.
     pub claims: Vec<Claim>,
 }
 
-/// What the origin says about its page.
+/// The storing directives of the origin's page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// It may be stored for a day.
@@ -71,7 +71,7 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// The header lines that say so.
+    /// The header lines with these directives.
     pub fn headers(self) -> &'static [&'static str] {
         match self {
             Origin::Storable => &["Cache-Control: max-age=86400", "ETag: \"page-1\""],
@@ -116,7 +116,7 @@ fn per_cpu(against: &'static str, bound: Bound) -> Claim {
     Claim { lane: "larder", against, of: Of::PerCpu, bound: Some(bound) }
 }
 
-/// What the limit program makes of the same comparison: how far a target can be reached on this machine.
+/// The limit program's figure for the same comparison: how far a target can be reached on this machine.
 fn limit(lane: &'static str, against: &'static str) -> Claim {
     Claim { lane, against, of: Of::PerCpu, bound: None }
 }
@@ -436,7 +436,7 @@ fn miss() -> Case {
     }
 }
 
-/// Row T4, and what tiers below may cost the RAM tier.
+/// Row T4: the most that tiers below may cost the RAM tier.
 fn tiers() -> Case {
     Case {
         name: "tiers",
@@ -452,7 +452,7 @@ fn tiers() -> Case {
     }
 }
 
-/// Row C1: what counting each request by its route, and timing some, may cost.
+/// Row C1: the most that counting each request by its route, and timing some, may cost.
 fn counting() -> Case {
     let claim = |of| Claim { lane: "larder", against: "statistics off", of, bound: Some(AtLeast(0.99)) };
     Case {
@@ -465,7 +465,7 @@ fn counting() -> Case {
     }
 }
 
-/// Row I1: what timing the stages of one in a hundred requests may cost; of each one, for comparison.
+/// Row I1: the most that timing the stages of one in a hundred requests may cost; and of every request, for comparison.
 fn tracing() -> Case {
     let claim = |of| Claim { lane: "larder", against: "not traced", of, bound: Some(AtLeast(0.99)) };
     let each = Claim { lane: "each", against: "not traced", of: Of::PerCpu, bound: None };

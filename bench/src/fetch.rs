@@ -1,5 +1,5 @@
-//! One plain GET, to see that a server gives the right bytes before it is measured, and to hold idle
-//! connections. No general client: it trusts `Content-Length`, and HTTP/2 and TLS are `curl`'s.
+//! One plain GET, to check a server's bytes before it is measured, and to hold idle connections. It is no general client:
+//! it trusts `Content-Length`, and leaves HTTP/2 and TLS to `curl`.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -18,7 +18,7 @@ pub fn get(stream: &mut TcpStream) -> Result<Vec<u8>, String> {
 /// # Errors
 /// As [`get`].
 pub fn get_target(stream: &mut TcpStream, host: &str, target: &str) -> Result<Vec<u8>, String> {
-    // In one write: the second of several waits for the acknowledgement of the first.
+    // In one write: the second of several would wait for the acknowledgement of the first.
     let request = format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n");
     stream.write_all(request.as_bytes()).map_err(|it| it.to_string())?;
     let mut got = Vec::new();
@@ -63,7 +63,7 @@ pub fn expect(port: u16, page: &[u8], times: u32) -> Result<(), String> {
     Ok(())
 }
 
-/// The same by `curl`, in the version of HTTP that its `option` names and that it must be told as `version`.
+/// The same with `curl`, in the HTTP version named by its `option`; curl must report it as `version`.
 ///
 /// # Errors
 /// Where `curl` is missing, or any answer is not the page, or not by that version.

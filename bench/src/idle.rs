@@ -25,7 +25,7 @@ pub const SERVERS: [(&str, Server); 4] = [
 /// Connections that are opened at a time.
 const OPENERS: usize = 32;
 
-/// What was seen of one server.
+/// The figures of one server.
 #[derive(Clone, Debug)]
 pub struct Figures {
     /// Connections held.
@@ -38,7 +38,7 @@ pub struct Figures {
     pub with: Vec<Sample>,
 }
 
-/// A server's name, and what was seen of it or why nothing was.
+/// A server's name, with its figures or the reason why there are none.
 pub type Watched = (&'static str, Result<Figures, String>);
 
 impl Figures {
@@ -49,10 +49,10 @@ impl Figures {
     }
 }
 
-/// Runs all servers, one after the other; what one lacks stands in its place.
+/// Runs all servers, one after the other; the failure of one is its result.
 ///
 /// # Errors
-/// Where not even the page or the origin could be made.
+/// The page or the origin could not be made.
 pub fn run(settings: &Settings) -> Result<Vec<Watched>, String> {
     let root = settings.page(1795)?;
     let origin = settings.origin(Origin::Storable.headers(), &root)?;
@@ -76,7 +76,7 @@ fn watch(settings: &Settings, server: &Running) -> Result<Figures, String> {
         figures.without.push(busy()?);
         let before = server.resident();
         let held = open(server.port, settings.idle)?;
-        // Time for a server that gives buffers back after a while.
+        // Time for a server that frees its buffers after a while.
         sleep(Duration::from_secs(1));
         if round == 0 {
             figures.held = held.len();
@@ -89,7 +89,7 @@ fn watch(settings: &Settings, server: &Running) -> Result<Figures, String> {
     Ok(figures)
 }
 
-/// Opens `count` connections, several at a time: some servers take a delayed acknowledgement's 40 ms for an answer.
+/// Opens `count` connections, several at a time: with some servers each takes 40 ms, a delayed acknowledgement.
 fn open(port: u16, count: u64) -> Result<Vec<TcpStream>, String> {
     std::thread::scope(|scope| {
         let opener = |first: u64| move || (first..count).step_by(OPENERS).map(|at| one(port, at)).collect();

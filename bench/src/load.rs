@@ -9,7 +9,7 @@ use crate::process::{Cores, Running, pinned};
 const REPORT: &str = include_str!("../load/report.lua");
 const PIPELINE: &str = include_str!("../load/pipeline.lua");
 
-/// How the requests come.
+/// The pattern of the requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Manner {
     /// One request after the other on connections that stay.
@@ -26,7 +26,7 @@ pub enum Manner {
     Sealed,
 }
 
-/// The one suite that is offered, so that all seal alike.
+/// The only offered suite, so that all servers encrypt alike.
 const SUITE: &str = "TLS_AES_128_GCM_SHA256";
 
 impl Manner {
@@ -35,7 +35,7 @@ impl Manner {
         matches!(self, Manner::SealedStreams | Manner::Sealed)
     }
 
-    /// The version of HTTP as `curl` is told it and tells it, where it is not known that `wrk` speaks it.
+    /// The HTTP version as `curl`'s option and in its report, where `wrk` is not known to support it.
     pub fn version(self) -> Option<(&'static str, &'static str)> {
         match self {
             Manner::KeepAlive | Manner::Pipelined | Manner::Close => None,
@@ -46,7 +46,7 @@ impl Manner {
     }
 }
 
-/// What one run of `wrk` told, and what it cost the server.
+/// The result of one run of `wrk`, and its cost for the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sample {
     /// Whole responses received.
@@ -61,7 +61,7 @@ pub struct Sample {
     pub cpu_ns: u64,
     /// The origin's CPU time, where there is an origin.
     pub origin_ns: u64,
-    /// Median and 99th percentile of the latency, in microseconds; zeros where the generator does not tell.
+    /// Median and 99th percentile of the latency, in microseconds; zeros where the generator does not report them.
     pub latency_us: (u64, u64),
 }
 
@@ -88,7 +88,7 @@ impl Sample {
 /// Runs the load against `server` for `seconds` and counts.
 ///
 /// # Errors
-/// Where its generator is missing or tells nothing.
+/// The load generator is missing or reports nothing.
 pub fn measure(
     server: &Running,
     origin: Option<&Running>,
@@ -191,7 +191,7 @@ fn parse(output: &str) -> Option<Sample> {
     })
 }
 
-/// Reads what `h2load` prints, if it spoke what it was to speak.
+/// Parses the output of `h2load`, if it used the expected protocol.
 fn parse_h2load(output: &str, manner: Manner) -> Option<Sample> {
     let after = |start: &str| output.lines().find_map(|it| it.strip_prefix(start)).map(str::trim);
     let expected = match manner {

@@ -49,7 +49,7 @@ fn first_line(program: &str, argv: &[&str]) -> Option<String> {
     text.lines().map(str::trim).find(|it| !it.is_empty()).map(str::to_owned)
 }
 
-/// CPU time of the machine and of us, in ticks since the start.
+/// CPU time of the machine and of this process, in ticks since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Usage {
     busy: u64,
@@ -58,14 +58,14 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// Reads it; ours includes children that have ended.
+    /// Reads it; this process's time includes children that have ended.
     pub fn now() -> Usage {
         let (busy, all) = machine_in(&fs::read_to_string("/proc/stat").unwrap_or_default());
         let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
         Usage { busy, all, ours: crate::process::ticks_in(&stat).unwrap_or(0) }
     }
 
-    /// The share of the machine that others used between `earlier` and this, from 0 to 1.
+    /// The share of the machine that other processes used between `earlier` and this, from 0 to 1.
     #[allow(clippy::cast_precision_loss, reason = "ticks of an hour")]
     pub fn others_since(self, earlier: Usage) -> f64 {
         let busy = self.busy.saturating_sub(earlier.busy);

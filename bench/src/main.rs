@@ -45,7 +45,7 @@ larder-bench: larder beside its peers on one machine
 Example: cargo run --release -p larder-bench -- --only hit-20,close --rounds 3
 ";
 
-/// What the command line asked for.
+/// The parsed command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Asked {
     quick: bool,
@@ -59,7 +59,7 @@ struct Asked {
 }
 
 impl Asked {
-    /// What of it decides the figures, to run them again.
+    /// The part of it that decides the figures, for running them again.
     fn command(&self) -> String {
         let mut words = vec!["larder-bench".to_owned()];
         words.extend(self.quick.then(|| "--quick".to_owned()));
@@ -71,7 +71,7 @@ impl Asked {
     }
 }
 
-/// What to do about a command line.
+/// The action for a command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Wish {
     Run(Asked),
@@ -146,11 +146,11 @@ fn bench(asked: &Asked) -> Result<(), String> {
     let dir = std::env::temp_dir().join(format!("larder-bench-{}", std::process::id()));
     fs::create_dir_all(&dir).map_err(|it| format!("{}: {it}", dir.display()))?;
     let mut settings = settings(asked, &dir)?;
-    // Where sessions share the machine as groups, niceness counts only within one; this is the group's.
+    // Where sessions share the machine as groups, niceness counts only within a group; this is the group's.
     let _ = fs::write("/proc/self/autogroup", asked.nice.to_string());
     let began = (Usage::now(), clock::precise_micros());
     let wanted = |name: &str| asked.only.as_ref().is_none_or(|it| it.iter().any(|it| it == name));
-    // One for the cases; three of which one is stopped.
+    // One for the cases; three, of which one is stopped.
     let fleet: Vec<Running> = (0..3).map_while(|_| settings.memcached()).collect();
     settings.fleet = fleet.iter().take(1).map(|it| it.port).collect();
     let mut finished = Vec::new();
@@ -208,7 +208,7 @@ fn settings(asked: &Asked, dir: &Path) -> Result<Settings, String> {
     })
 }
 
-/// Raises the limit of open files to `wanted` or to what is allowed, for us and what we start.
+/// Raises the limit of open files to `wanted` or to the allowed one, for this process and its children.
 fn raise_limit(wanted: u64) -> u64 {
     let want = Rlimit { current: Some(wanted), maximum: Some(wanted) };
     let had = rustix::process::getrlimit(Resource::Nofile);
@@ -232,7 +232,7 @@ fn build_limit(dir: &Path) -> Result<PathBuf, String> {
     }
 }
 
-/// The limit by TLS; where its libraries are missing the program is, and its lane says so.
+/// The limit program for TLS; without its libraries the program is missing, and its lane reports that.
 fn build_tls_limit(dir: &Path) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("limit/tls.c");
     let program = dir.join("canned-tls");

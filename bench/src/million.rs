@@ -28,14 +28,15 @@ const EACH: u64 = 10_000;
 const OTHERS: u64 = 1000;
 /// Connections that fill the cache.
 const FILLERS: u64 = 32;
-/// How long hits are watched before the purge: about as long as the sweep takes, since the longest of many is longer than of few.
+/// How long hits are observed before the purge: about as long as the sweep takes, since the longest of many is longer
+/// than of few.
 const BEFORE: Duration = Duration::from_secs(30);
-/// Quarters of a second that memory may take to come back.
+/// Quarters of a second until the memory must be freed.
 const PATIENCE: u32 = 4 * 180;
 
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
-/// Microseconds of hits: half of them, 99 of 100, and all are within.
+/// Microseconds of hits: the median, the 99th percentile and the longest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hits {
     /// The median.
@@ -46,7 +47,7 @@ pub struct Hits {
     pub longest: u64,
 }
 
-/// What was seen.
+/// The figures.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Purged {
     /// Responses under the tag.
@@ -55,9 +56,9 @@ pub struct Purged {
     pub call: f64,
     /// Hits of other keys before it.
     pub before: Hits,
-    /// And from the call on until the memory was back.
+    /// And from the call until the memory was freed.
     pub during: Hits,
-    /// Seconds until nine tenths of the memory were back.
+    /// Seconds until nine tenths of the memory were freed.
     pub back: f64,
     /// Seconds of CPU meanwhile, hits included.
     pub cpu: f64,
@@ -83,7 +84,7 @@ impl Purged {
         lines.map(|(what, bound, figure)| (what.to_owned(), bound, figure, bound.judge(figure))).into()
     }
 
-    /// For machines.
+    /// As JSON.
     pub fn json(&self) -> Value {
         let of = |it: &Hits| json!({ "p50_us": it.half, "p99_us": it.most, "longest_us": it.longest });
         json!({
@@ -92,7 +93,7 @@ impl Purged {
         })
     }
 
-    /// One line for people.
+    /// One line for a report.
     pub fn sentence(&self) -> String {
         let Purged { objects, call, before, during, back, cpu } = self;
         let of = |it: &Hits| format!("{} / {} / {} µs", it.half, it.most, it.longest);
@@ -105,11 +106,11 @@ impl Purged {
     }
 }
 
-/// Fills a larder with [`Settings::purged`] responses under one tag and some others, and purges the tag while the others are
-/// asked for.
+/// Fills a larder with [`Settings::purged`] responses under one tag and some others, and purges the tag while the others
+/// are requested.
 ///
 /// # Errors
-/// What is missing, or answered something else.
+/// A part is missing, or an answer is wrong.
 pub fn run(settings: &Settings) -> Result<Purged, String> {
     let root = settings.page(PAGE)?;
     let fresh = "Cache-Control: max-age=86400";
@@ -188,7 +189,8 @@ fn fill(port: u16, prefix: &str, count: u64) -> Result<(), String> {
     })
 }
 
-/// Asks for other keys at times that do not depend on answers, and notes when each was due and how long it took from then on.
+/// Requests other keys at times that do not depend on answers, and records when each was due and how long it took from
+/// then on.
 fn ask(port: u16, asker: u64, seen: &Mutex<Vec<(u64, u64)>>, ended: &AtomicBool) {
     let Ok(mut stream) = fetch::connect(port) else { return };
     let _ = stream.set_nodelay(true);

@@ -22,35 +22,35 @@ use crate::run::Settings;
 use crate::servers::Server;
 use crate::statistics::{Bound, Verdict};
 
-/// The servers that are overloaded, each told how many connections the application takes.
+/// The overloaded servers, each configured with the application's number of connections.
 pub const SERVERS: [(&str, Server); 3] = [
     ("larder", Server::LarderCapped { connections: TOLD }),
     ("nginx", Server::NginxCapped { connections: TOLD }),
     ("varnish", Server::VarnishCapped { connections: TOLD }),
 ];
 
-/// Multiples of what the application can do.
+/// Multiples of the application's capacity.
 const LOADS: [f64; 5] = [0.5, 0.8, 1.0, 2.0, 4.0];
 /// Requests that the application answers at once,
 const SLOTS: usize = 16;
 /// and how long it takes for each.
 const WORK: Duration = Duration::from_millis(20);
-/// Connections that the servers may open to it: some wait within it, so that no slot is ever without work.
+/// Connections that the servers may open to it: some wait within it, so that no slot is idle.
 const TOLD: u32 = 18;
 /// How long a client waits.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Of so many requests one is a miss; the others are hits.
+/// One request of this many is a miss; the others are hits.
 const MIX: u64 = 4;
 /// Bytes of each answer.
 const PAGE: usize = 1795;
 
-/// What the servers did under each load.
+/// The servers' results under each load.
 pub type Overloaded = Vec<(&'static str, Result<Vec<Point>, String>)>;
 
-/// What one server did under one load.
+/// One server's results under one load.
 #[derive(Clone, Debug)]
 pub struct Point {
-    /// The load, as a multiple of what the application can do.
+    /// The load, as a multiple of the application's capacity.
     pub load: f64,
     /// Misses.
     pub misses: Seen,
@@ -58,12 +58,12 @@ pub struct Point {
     pub hits: Seen,
 }
 
-/// What became of requests of one kind.
+/// The results of requests of one kind.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
     /// Requests a second that were answered with the page in time.
     pub good: f64,
-    /// Microseconds that half of these took at most, and 99 of 100.
+    /// Their median and 99th percentile in microseconds.
     pub micros: (u64, u64),
     /// Those that were refused (503 and the like).
     pub refused: u64,
@@ -71,13 +71,13 @@ pub struct Seen {
     pub late: u64,
 }
 
-/// Misses a second that the application can do.
+/// The application's capacity in misses per second.
 #[allow(clippy::cast_precision_loss, reason = "a few")]
 fn capacity() -> f64 {
     SLOTS as f64 / WORK.as_secs_f64()
 }
 
-/// Goodput of misses under the greatest load, as a share of the best; at least this is asked.
+/// Goodput of misses under the greatest load, as a share of the best: its lower bound.
 pub const KEPT: Bound = Bound::AtLeast(0.95);
 /// How much the median of hits may rise from the least load to the greatest,
 pub const FLAT_HITS: Bound = Bound::AtMost(1.5);
@@ -107,7 +107,7 @@ pub fn figures(points: &[Point]) -> [(&'static str, Bound, Option<f64>); 3] {
     ]
 }
 
-/// The figures as lines of the table of targets: who, what, bound and figure.
+/// The figures as lines of the table of targets: server, kind, bound and figure.
 pub fn judged(all: &Overloaded) -> Vec<(String, Option<Bound>, Option<f64>, Verdict)> {
     let mut lines = Vec::new();
     for (name, points) in all {
@@ -120,10 +120,10 @@ pub fn judged(all: &Overloaded) -> Vec<(String, Option<Bound>, Option<f64>, Verd
     lines
 }
 
-/// Overloads all servers, one after the other; what one lacks stands in its place.
+/// Overloads all servers, one after the other; the failure of one is its result.
 ///
 /// # Errors
-/// Where not even the application could be started.
+/// The application could not be started.
 pub fn run(settings: &Settings) -> Result<Overloaded, String> {
     let root = settings.page(PAGE)?;
     let page = std::fs::read(root.join("page.html")).map_err(|it| it.to_string())?;
@@ -155,7 +155,7 @@ fn runtime() -> Result<tokio::runtime::Runtime, String> {
     tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|it| it.to_string())
 }
 
-/// What was counted of requests of one kind.
+/// The counts of requests of one kind.
 #[derive(Default)]
 struct Counted {
     micros: BTreeMap<u64, u64>,
@@ -185,7 +185,7 @@ impl Counted {
     }
 }
 
-/// Clients who come at their own times.
+/// Clients that arrive at times of their own.
 struct Clients {
     address: SocketAddr,
     unused: RefCell<Vec<TcpStream>>,
@@ -194,7 +194,7 @@ struct Clients {
     under_way: Cell<usize>,
 }
 
-/// How an answer came.
+/// The kind of an answer.
 enum Answer {
     Page,
     Refusal,
@@ -211,7 +211,7 @@ impl Clients {
         }
     }
 
-    /// Sends requests for `length`, with gaps as of many who know nothing of each other, and waits for the last answer.
+    /// Sends requests for `length`, with gaps like those of many independent clients, and waits for the last answer.
     async fn send_all(self: Rc<Self>, load: f64, length: Duration) {
         #[allow(clippy::cast_precision_loss, reason = "a small number")]
         let rate = capacity() * load * MIX as f64;
@@ -232,7 +232,7 @@ impl Clients {
         }
     }
 
-    /// One request that was due at `at`; the lateness of this program counts against nobody but the answer.
+    /// One request that was due at `at`; the lateness of this program counts as latency of the answer only.
     async fn one(self: Rc<Self>, number: u64, at: Instant) {
         self.under_way.set(self.under_way.get() + 1);
         let is_miss = number % MIX == 0;
@@ -323,7 +323,7 @@ async fn serve(listener: std::net::TcpListener, page: Vec<u8>) {
     }
 }
 
-/// Answers one connection's requests: what is beneath `/app/` takes a slot and its time.
+/// Answers one connection's requests: each below `/app/` takes a slot and its time.
 async fn connection(mut stream: TcpStream, page: Rc<Vec<u8>>, slots: Rc<Semaphore>) {
     let _ = stream.set_nodelay(true);
     let mut got = Vec::new();

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Where a process may run, as `taskset` writes it.
+/// The cores on which a process may run, in the form of `taskset`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cores {
     /// The core of the servers that are measured.
@@ -34,8 +34,8 @@ impl Cores {
     }
 }
 
-/// A command line that runs `argv` on `cores` and dies with us. Every wrapper replaces itself, so the
-/// process id stays that of the server.
+/// A command line that runs `argv` on `cores` and ends with this process. Every wrapper replaces itself, so the process
+/// id stays that of the server.
 pub fn pinned(cores: Cores, nice: i32, argv: &[String]) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "TERM", "taskset", "-c", cores.list()]);
@@ -106,7 +106,7 @@ impl Drop for Running {
             }
             sleep(Duration::from_millis(25));
         }
-        // Only what still belongs to the family that we started: an id may have been taken over since.
+        // Only ids that still belong to the started family: one may have been reused since.
         for id in family(self.child.id()).into_iter().filter(|id| all.contains(id)) {
             end(id, Signal::KILL);
         }
@@ -146,8 +146,8 @@ fn tasks(id: u32) -> Vec<u32> {
     entries.flatten().filter_map(|it| it.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// The larger of what the two files of `/proc` tell: `schedstat` counts nanoseconds but forgets threads
-/// that have ended, `stat` forgets nothing but counts hundredths of a second.
+/// The larger figure of two files in `/proc`: `schedstat` counts nanoseconds but forgets ended threads, `stat` forgets
+/// none but counts hundredths of a second.
 fn cpu_of(id: u32) -> u64 {
     let tick = 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1);
     let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();

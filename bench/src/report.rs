@@ -1,4 +1,4 @@
-//! The figures as JSON for machines and as Markdown for people.
+//! The figures as JSON and as Markdown.
 
 use std::fmt::Write as _;
 
@@ -13,28 +13,28 @@ use crate::run::{Finished, Outcome, middle};
 use crate::statistics::{Bound, Verdict, median, spread};
 use crate::stopped::Stopped;
 
-/// Everything that a run found.
+/// All results of a run.
 #[derive(Debug)]
 pub struct Report {
     /// The day, as 2026-01-31.
     pub date: String,
-    /// What `machine::describe` said.
+    /// The result of `machine::describe`.
     pub machine: Value,
     /// How it was run: the command line.
     pub command: String,
     /// Rounds and seconds of a turn.
     pub turns: (u32, u32),
-    /// The share of the machine that others used meanwhile.
+    /// The share of the machine that other processes used meanwhile.
     pub others: f64,
     /// The cases.
     pub cases: Vec<Finished>,
-    /// The servers with idle connections; empty where that was not asked for.
+    /// The servers with idle connections; empty where not requested.
     pub idle: Vec<Watched>,
-    /// One of three memcacheds stopped, where that was asked for.
+    /// One of three memcached servers stopped, where requested.
     pub stopped: Option<Result<Stopped, String>>,
-    /// Servers whose application is asked for too much; empty where that was not asked for.
+    /// Servers with an overloaded application; empty where not requested.
     pub overload: Overloaded,
-    /// A million responses purged, where that was asked for.
+    /// A million responses purged, where requested.
     pub million: Option<Result<Purged, String>>,
 }
 
@@ -163,7 +163,7 @@ impl Report {
     }
 }
 
-/// Where to read on about what was missed.
+/// Where misses are explained.
 const MISSES: &str =
     "\nFor missed targets, rejected changes and the distribution of the time see [profile.md](profile.md).\n";
 

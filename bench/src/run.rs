@@ -1,4 +1,4 @@
-//! Runs one case: starts its servers, sees that they answer rightly, lets them take turns, ends them.
+//! Runs one case: starts its servers, checks their answers, lets them take turns, and ends them.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,18 +11,18 @@ use crate::process::{Cores, Running, free_port};
 use crate::servers::{Ours, Place, Server, canned};
 use crate::statistics::{Verdict, median, paired_ratio};
 
-/// What holds for a whole run.
+/// The settings of a whole run.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// A folder for everything that is written on the way.
+    /// A folder for all temporary files.
     pub dir: PathBuf,
-    /// The programs that are ours.
+    /// The programs of this project.
     pub ours: Ours,
     /// How often the lanes of a case take turns.
     pub rounds: u32,
     /// Seconds that a turn lasts.
     pub seconds: u32,
-    /// Niceness of the servers and of the load; below zero on a machine that others use too.
+    /// Niceness of the servers and of the load; below zero on a machine in use by others.
     pub nice: i32,
     /// Idle connections to hold.
     pub idle: u64,
@@ -32,11 +32,11 @@ pub struct Settings {
     pub fleet: Vec<u16>,
     /// Responses under the tag that is purged.
     pub purged: u64,
-    /// Whether we run as root.
+    /// Whether this process runs as root.
     pub root_user: bool,
 }
 
-/// What became of a lane.
+/// The outcome of a lane.
 #[derive(Clone, Debug)]
 pub enum Outcome {
     /// Its samples, one a round.
@@ -63,7 +63,7 @@ impl Outcome {
     }
 }
 
-/// A case and what came out.
+/// A case with its outcomes.
 #[derive(Clone, Debug)]
 pub struct Finished {
     /// The case.
@@ -100,14 +100,14 @@ impl Finished {
     }
 }
 
-/// A started server that has shown that it answers rightly; or why not.
+/// A started server whose answers were checked; or the reason why there is none.
 type Started = (Server, Result<Running, String>);
 
 impl Settings {
     /// Runs `case`.
     ///
     /// # Errors
-    /// Where not even the page or the origin could be made; what a peer lacks stands in its lane instead.
+    /// The page or the origin could not be made; the failure of a peer is its lane's result instead.
     pub fn run(&self, case: &Case) -> Result<Finished, String> {
         let root = self.page(case.page)?;
         let origin = self.origin(case.origin.headers(), &root)?;
@@ -157,7 +157,7 @@ impl Settings {
             .map_err(|it| format!("the origin: {it}"))
     }
 
-    /// A memcached on the core of the load; `None` where it is missing: the lanes that need it then say so.
+    /// A memcached on the core of the load; `None` where it is missing: its lanes then report that.
     pub fn memcached(&self) -> Option<Running> {
         let port = free_port().ok()?;
         let mut argv: Vec<String> =
@@ -180,7 +180,7 @@ impl Settings {
         started
     }
 
-    /// Starts `server` before `origin` and sees that it answers with the page three times.
+    /// Starts `server` in front of `origin` and checks that it answers with the page three times.
     ///
     /// # Errors
     /// Where it is missing, does not start, or answers something else.
@@ -188,7 +188,7 @@ impl Settings {
         self.start_for(server, Manner::KeepAlive, root, origin)
     }
 
-    /// The same for requests that come by `manner`.
+    /// The same for requests with the pattern `manner`.
     fn start_for(
         &self,
         server: Server,
@@ -280,7 +280,7 @@ fn page(bytes: usize) -> Vec<u8> {
     (0..bytes).map(letter).collect()
 }
 
-/// Whether `program` is a file, or is found where programs are.
+/// Whether `program` is a file, or is found in `PATH` or a folder of system programs.
 pub fn exists(program: &str) -> bool {
     if program.contains('/') {
         return std::path::Path::new(program).is_file();

@@ -11,21 +11,21 @@ mod peers;
 /// One server in one configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Server {
-    /// larder in front of the origin, its answers from the RAM tier where they may be stored.
+    /// larder in front of the origin; storable answers come from the RAM tier.
     LarderProxy {
         /// Worker threads.
         workers: u32,
     },
     /// The same with a disk tier and a memcached fleet set up, and the route on these tiers.
     LarderTiers(&'static [&'static str]),
-    /// larder before the origin with one worker, and `admin.statistics` switched off.
+    /// larder in front of the origin with one worker, and `admin.statistics` switched off.
     LarderUncounted,
-    /// larder before the origin with one worker, and one in so many requests traced.
+    /// larder in front of the origin with one worker; one request of `every` is traced.
     LarderTraced {
         /// `site.route.trace`.
         every: u32,
     },
-    /// larder before the origin with one worker, told how many connections the origin takes.
+    /// larder in front of the origin with one worker, configured with the origin's number of connections.
     LarderCapped {
         /// `site.route.proxy.connections`.
         connections: u32,
@@ -45,7 +45,7 @@ pub enum Server {
     },
     /// nginx with `proxy_cache`.
     NginxCache,
-    /// nginx with `proxy_cache`, told how many connections the origin takes.
+    /// nginx with `proxy_cache`, configured with the origin's number of connections.
     NginxCapped {
         /// `max_conns`.
         connections: u32,
@@ -54,12 +54,12 @@ pub enum Server {
     NginxProxy,
     /// Varnish with its cache in memory.
     Varnish,
-    /// Varnish with its cache in memory, told how many connections the origin takes.
+    /// Varnish with its cache in memory, configured with the origin's number of connections.
     VarnishCapped {
         /// `.max_connections`.
         connections: u32,
     },
-    /// Varnish told to pass.
+    /// Varnish configured to pass.
     VarnishPass,
     /// HAProxy with its `cache`.
     HaproxyCache,
@@ -73,7 +73,7 @@ pub enum Server {
     Lighttpd,
 }
 
-/// Where a server may put its files and what it stands before.
+/// The place of a server's files, and its surroundings.
 #[derive(Clone, Debug)]
 pub struct Place {
     /// A folder of its own, empty.
@@ -88,13 +88,13 @@ pub struct Place {
     pub fleet: Vec<u16>,
     /// Connections that it must hold at once.
     pub connections: u64,
-    /// Whether we run as root, where some servers want to be told whom to become.
+    /// Whether this process runs as root, where some servers need a user to switch to.
     pub root_user: bool,
-    /// Where it is asked by TLS, with HTTP/2 for who wants it: the folder of `cert.pem`, `key.pem`, and `both.pem`.
+    /// Where requests use TLS, with HTTP/2 for clients that want it: the folder of `cert.pem`, `key.pem`, and `both.pem`.
     pub certificate: Option<PathBuf>,
 }
 
-/// The programs that are ours.
+/// The programs of this project.
 #[derive(Clone, Debug)]
 pub struct Ours {
     /// The larder that is measured.
@@ -105,7 +105,7 @@ pub struct Ours {
     pub canned_tls: PathBuf,
 }
 
-/// What to write and what to start.
+/// The files to write and the program to start.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
     /// Folders beneath the server's own.

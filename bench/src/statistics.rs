@@ -28,7 +28,7 @@ pub fn paired_ratio(over: &[f64], under: &[f64]) -> Option<f64> {
     median(&ratios)
 }
 
-/// What a figure must be to reach its target.
+/// The condition for a figure to reach its target.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Bound {
     /// At least this.
@@ -51,7 +51,7 @@ pub enum Verdict {
 }
 
 impl Bound {
-    /// Holds `figure` against the bound.
+    /// Compares `figure` with the bound.
     pub fn judge(self, figure: Option<f64>) -> Verdict {
         let Some(figure) = figure else { return Verdict::NotMeasured };
         let reached = match self {
@@ -74,7 +74,7 @@ impl std::fmt::Display for Bound {
 }
 
 impl Verdict {
-    /// As it stands in the tables.
+    /// Its word in the tables.
     pub fn word(self) -> &'static str {
         match self {
             Verdict::Reached => "reached",

@@ -18,10 +18,10 @@ use crate::statistics::paired_ratio;
 /// Pages in the fleet.
 const PAGES: u32 = 300;
 
-/// Longer than larder leaves a server alone.
+/// Longer than larder leaves a failing server unused.
 const BACK: Duration = Duration::from_secs(6);
 
-/// What was seen.
+/// The figures.
 #[derive(Clone, Debug)]
 pub struct Stopped {
     /// Turns with all servers running.
@@ -39,10 +39,10 @@ impl Stopped {
     }
 }
 
-/// Runs it: two connections ask for pages on the server that will stop, all the time; twenty for the others'.
+/// Runs it: two connections request pages of the server that will stop, all the time; twenty request the others'.
 ///
 /// # Errors
-/// What is missing, or answered something else.
+/// A part is missing, or an answer is wrong.
 pub fn run(settings: &Settings, fleet: &[Running]) -> Result<Stopped, String> {
     let [stopping, ..] = fleet else { return Err("memcached is not installed".into()) };
     let root = settings.page(1795)?;
@@ -81,7 +81,7 @@ pub fn run(settings: &Settings, fleet: &[Running]) -> Result<Stopped, String> {
     Ok(seen)
 }
 
-/// Asks for every page twice, so that each has been stored.
+/// Requests every page twice, so that each is stored.
 fn fill(port: u16, targets: &[String]) -> Result<(), String> {
     let mut stream = fetch::connect(port)?;
     for target in targets.iter().chain(targets) {

@@ -57,7 +57,7 @@ pub fn nginx_proxy(_place: &Place) -> String {
         .to_owned()
 }
 
-/// What Varnish writes to its shared log for each request; masked, as the access logs of the others are off.
+/// Varnish's records in its shared log for each request; masked, as the access logs of the others are off.
 const VARNISH_QUIET: &str = "-ReqStart,-ReqMethod,-ReqURL,-ReqProtocol,-ReqHeader,-ReqUnset,-ReqAcct,\
     -RespProtocol,-RespStatus,-RespReason,-RespHeader,-RespUnset,-Timestamp,-VCL_call,-VCL_return,-Hit,\
     -HitMiss,-HitPass,-Begin,-End,-SessOpen,-SessClose,-Link,-VCL_use,-Filters,-Length,-TTL,\
