@@ -193,8 +193,8 @@ fn without_date(text: &str) -> String {
 fn error(status: &str, sentence: &str) -> String {
     let page = format!("{status}\n{sentence}\n");
     format!(
-        "HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\n\
-         Cache-Control: no-store\r\nConnection: close\r\n\r\n{page}",
+        "HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\nCache-Control: no-store\r\n\
+         Content-Length: {}\r\nConnection: close\r\n\r\n{page}",
         page.len()
     )
 }
