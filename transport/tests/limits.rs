@@ -15,7 +15,7 @@ const SHORT: Duration = Duration::from_millis(100);
 
 const PAGE: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n/fast";
 const GET: &str = "GET /fast HTTP/1.1\r\nHost: a\r\n\r\n";
-const LATE: &str = "HTTP/1.1 408 Request Timeout\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 48\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n408 Request Timeout\nThe request head timed out.\n";
+const LATE: &str = "HTTP/1.1 408 Request Timeout\r\nContent-Type: text/plain; charset=utf-8\r\nCache-Control: no-store\r\nContent-Length: 48\r\nConnection: close\r\n\r\n408 Request Timeout\nThe request head timed out.\n";
 
 /// What was said without its one `Date`, which is there.
 #[track_caller]
