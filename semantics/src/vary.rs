@@ -139,7 +139,7 @@ pub fn is_told(name: &str) -> bool {
 }
 
 /// Parses every `Vary` line: the names, lower case, sorted, without duplicates; `None` for `*`, for a value that is not a
-/// list of names, and for a name in [`TOLD`], which can never be matched safely.
+/// list of names, and for a name in `TOLD`, which can never be matched safely.
 #[must_use]
 pub fn names(fields: &[Field<'_>]) -> Option<Vec<Box<str>>> {
     let mut names: Vec<Box<str>> = Vec::new();

@@ -75,7 +75,7 @@ impl HeadForm {
     }
 }
 
-/// A status line and field lines in every [`HeadForm`], each valid on every connection of its protocol.
+/// A status line and field lines in every `HeadForm`, each valid on every connection of its protocol.
 #[derive(Clone)]
 pub struct ReadyHead {
     /// The parts shared with other heads.
