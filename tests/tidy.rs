@@ -68,7 +68,7 @@ fn dependencies(name: &str) -> Vec<String> {
     found
 }
 
-/// What of `dependencies` the rank of `name` forbids, and why.
+/// The dependencies that the rank of `name` forbids, with the reason.
 fn forbidden<'a>(name: &str, dependencies: &[&'a str]) -> Vec<(&'a str, &'static str)> {
     let rank = |name: &str| RANKS.iter().find(|it| it.0 == name).map(|it| it.1);
     let own = rank(name);

@@ -123,7 +123,7 @@ fn sentences(line: &str) -> impl Iterator<Item = &str> {
     parts.filter(move |it| !is_comment && it.split_whitespace().count() >= 3)
 }
 
-/// The documentation of a line: what follows `///` or `//!`.
+/// The documentation of a line: the text after `///` or `//!`.
 fn documentation(line: &str) -> Option<&str> {
     let line = line.trim_start();
     line.strip_prefix("///").or_else(|| line.strip_prefix("//!")).map(str::trim_start)

@@ -149,7 +149,7 @@ fn siblings_come_and_go() {
     assert_eq!("newer plain -", get(5000), "the sibling is older than the file");
 }
 
-/// What is being sent goes on with the old bytes, or knows that it cannot.
+/// A send in progress continues with the old bytes, or ends with an error.
 #[test]
 fn a_send_never_mixes() {
     let old = "o".repeat(LARGE);
@@ -257,7 +257,7 @@ fn append(site: &Site, text: &[u8]) {
     File::options().append(true).open(site.path("f")).unwrap().write_all(text).unwrap();
 }
 
-/// A log: whoever asks gets it as long as it is then, and is not cut because of what is written meanwhile.
+/// A log: a client gets it up to its length at that time, and is not cut because of later writes.
 #[test]
 fn a_file_that_grows_is_never_busy() {
     for (size, options) in

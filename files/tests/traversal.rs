@@ -9,7 +9,7 @@ use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;
 use support::{SECRET, Site};
 
-/// Raw targets that must not be answered with 2xx. `secret` lies beside the root, `.env` inside.
+/// Raw targets that must not be answered with 2xx. `secret` is next to the root, `.env` inside.
 const CORPUS: &[&str] = &[
     "/../secret",
     "/../../../../../../etc/passwd",

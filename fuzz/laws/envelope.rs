@@ -81,7 +81,7 @@ fn obeys(raw: &[u8], envelope: &Envelope, length: usize) {
     }
 }
 
-/// What was understood is written and understood alike.
+/// A parsed envelope is written and parsed to the same value.
 fn obeys_alike(envelope: &Envelope, length: usize, raw: &[u8]) {
     assert!(length <= raw.len() && !envelope.key.is_empty());
     for it in envelope.fields.iter().chain(envelope.trailers.iter().flat_map(|it| it.iter())) {

@@ -54,7 +54,7 @@ fn fields_are_clean(fields: &FieldList) {
     }
 }
 
-/// What is sent on reads as what was understood.
+/// The forwarded bytes parse to the same value.
 fn is_read_again(head: &Request) {
     let mut raw = Vec::new();
     write::request_line(&head.method, &head.target, &mut raw);

@@ -48,7 +48,7 @@ fn read(raw: &[u8], method: &str) -> Result<Option<(ResponseHead, usize)>, BadRe
     })
 }
 
-/// What is sent on reads as what was understood.
+/// The forwarded bytes parse to the same value.
 fn is_read_again(head: &ResponseHead) {
     let mut raw = Vec::new();
     write::status_line(head.status, &mut raw);

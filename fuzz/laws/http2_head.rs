@@ -48,7 +48,7 @@ fn is_clean(section: &Section, end_stream: bool) {
     let _ = trailers(section);
 }
 
-/// What is sent on reads as what was understood.
+/// The forwarded bytes parse to the same value.
 fn is_decoded_again(section: &Section) {
     if section.flaw().is_some() {
         return;

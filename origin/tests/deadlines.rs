@@ -169,7 +169,7 @@ fn a_reader_learns_that_the_writer_gave_up() {
     }
 }
 
-/// A response that is whole stays so, whatever becomes of the rest of the request.
+/// A complete response stays complete, whatever happens to the rest of the request.
 #[test]
 fn a_whole_response_outlives_the_failure_of_its_request() {
     let scripted = Scripted::tcp(move |_, mut peer| {

@@ -189,7 +189,7 @@ fn what_is_not_idempotent_is_sent_once_where_it_may_have_been_seen() {
     assert_eq!(1, all.counters.origin_retries_elsewhere.get());
 }
 
-/// Reads a head and so many bytes of a body, says so, does this, and resets.
+/// Reads a head and this number of bytes of a body, reports it, calls `then`, and resets.
 fn dies_within_a_body(bytes: usize, then: fn(&mut Peer)) -> Scripted {
     Scripted::tcp(move |_, mut peer| {
         if peer.head().is_empty() {

@@ -55,7 +55,7 @@ impl Authority {
     }
 }
 
-/// What a server does with a connection, once the handshake is over.
+/// A server's script for a connection after the handshake.
 type Script = dyn Fn(usize, &mut Peer) + Send + Sync;
 
 struct Peer {

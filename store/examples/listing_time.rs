@@ -25,7 +25,7 @@ const FEW: usize = 10;
 /// How often each is listed in a row.
 const ROUNDS: usize = 5;
 
-/// How often hits are measured alone and beside listings.
+/// How often hits are measured alone and during listings.
 const TURNS: usize = 5;
 
 fn main() {
@@ -113,7 +113,7 @@ fn all(store: &Store, when: &str) {
     });
 }
 
-/// Microseconds that this thread has had of a processor: whatever else the machine has to do.
+/// This thread's CPU time in microseconds, independent of other load.
 fn own_micros() -> u64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux has it");
     text.split(' ').next().and_then(|it| it.parse::<u64>().ok()).expect("nanoseconds") / 1000

@@ -151,7 +151,7 @@ impl FileOwner for ArenaExtent {
         let mapping = arena.mapping.get_or_init(|| Mapping::new(&arena.file, arena.space)).as_ref()?;
         let (from, length) = (usize::try_from(offset).ok()?, usize::try_from(length).ok()?);
         // SAFETY: the range lies within this extent, hence within the mapping, which lives as long as the arena
-        // that this extent keeps. Its bytes were written before the extent was given to anybody and do not change
+        // that this extent keeps. Its bytes were written before the extent was given to a reader and do not change
         // while it lives: nothing writes to an extent a second time, the hole is punched when the last owner is gone,
         // and the descriptor does not leave this process. The seals keep the file from shrinking below it.
         Some(unsafe { std::slice::from_raw_parts(mapping.start.add(from), length) })

@@ -20,7 +20,7 @@ const KEYS: usize = 12;
 const WORKERS: u64 = 4;
 const TURNS: usize = 400;
 
-/// What the origin would answer now, and the version below which nothing may be seen any more.
+/// The origin's current answer, and the version below which none may be seen any more.
 #[derive(Default)]
 struct Page {
     origin: AtomicU64,
@@ -78,7 +78,7 @@ async fn read(mut reader: FillReader) -> (Vec<u8>, FillEnd) {
     }
 }
 
-/// What happens to a fetch.
+/// The course of a fetch.
 #[derive(Clone, Copy, PartialEq)]
 enum Mood {
     /// It is kept and stored.

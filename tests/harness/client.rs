@@ -154,7 +154,7 @@ impl Client {
         told
     }
 
-    /// Reads a head to its empty line, with it; what there is where the connection ends before.
+    /// Reads a head with its empty line; the bytes so far where the connection ends before.
     pub fn read_raw_head(&mut self) -> Vec<u8> {
         self.read_head().unwrap_or_default().into_bytes()
     }
@@ -220,7 +220,7 @@ impl Client {
         }
     }
 
-    /// Reads at least `count` bytes, whatever they are; fewer if the connection ends.
+    /// Reads at least `count` bytes; fewer if the connection ends.
     pub fn read_bytes(&mut self, count: usize) -> Vec<u8> {
         while self.buffer.len() < count && self.more() {}
         let count = count.min(self.buffer.len());

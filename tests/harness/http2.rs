@@ -40,7 +40,7 @@ impl Frame {
     }
 }
 
-/// What came of one stream.
+/// The response of one stream.
 #[derive(Clone, Debug, Default)]
 pub struct Answer {
     /// Of the final head; 0 without one.
@@ -83,7 +83,7 @@ pub struct Http2 {
     pub goaway: Option<u32>,
     /// One was sent before it that left everything open.
     pub was_announced: bool,
-    /// What the server set.
+    /// The server's settings.
     pub settings: BTreeMap<u16, u32>,
 }
 
@@ -93,7 +93,7 @@ pub fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }
 
-/// Fields as literals that nobody remembers.
+/// Fields as literals that are not indexed.
 pub fn block(fields: &[(&str, &str)]) -> Vec<u8> {
     let mut out = Vec::new();
     for (name, value) in fields {
@@ -119,7 +119,7 @@ fn integer(value: usize, out: &mut Vec<u8>) {
     out.push(u8::try_from(rest).unwrap());
 }
 
-/// The pseudo-fields of a request, and what follows them.
+/// The pseudo-fields of a request, and `more` fields.
 pub fn request<'a>(method: &'a str, path: &'a str, more: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
     let pseudo = [(":method", method), (":scheme", "http"), (":path", path), (":authority", "h")];
     pseudo.iter().chain(more).copied().collect()
@@ -169,12 +169,12 @@ impl Http2 {
         self.table.wanted.push_back(size.map(|it| it.1 as usize));
     }
 
-    /// Sends bytes. The server may have closed: what it said before is still to be read.
+    /// Sends bytes. The server may have closed; its earlier bytes can still be read.
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
         let _ = self.stream.write_all(bytes.as_ref());
     }
 
-    /// Sends a head, whose stream is told.
+    /// Sends a head, and returns its stream.
     pub fn head(&mut self, fields: &[(&str, &str)], flags: u8) -> u32 {
         let id = self.next;
         self.next += 2;
@@ -207,7 +207,7 @@ impl Http2 {
         self.send(frame(WINDOW_UPDATE, 0, id, &bytes.to_be_bytes()));
     }
 
-    /// What came of a stream, once it is over.
+    /// The response of a stream, once it is over.
     pub fn answer(&mut self, id: u32) -> Answer {
         loop {
             let answer = self.answers.entry(id).or_default();
@@ -220,7 +220,7 @@ impl Http2 {
         }
     }
 
-    /// What came of a stream so far.
+    /// The response of a stream so far.
     pub fn so_far(&mut self, id: u32) -> &Answer {
         self.answers.entry(id).or_default()
     }
@@ -310,9 +310,9 @@ struct Table {
     entries: VecDeque<(String, String)>,
     /// Bytes as RFC 7541 §4.1 counts them.
     size: usize,
-    /// What the server said last.
+    /// The server's last size update.
     max: usize,
-    /// What we allow, and what we shall once the server has acknowledged it.
+    /// The allowed size, and the next one after the server's acknowledgement.
     allowed: usize,
     wanted: VecDeque<Option<usize>>,
 }

@@ -49,7 +49,7 @@ impl Asked {
     }
 }
 
-/// What came of a request beside its head.
+/// The parts of a request other than its head.
 #[derive(Clone, Debug, Default)]
 pub struct Upload {
     pub bytes: Vec<u8>,
@@ -126,7 +126,7 @@ impl Http2Origin {
         self.shared.connections.load(SeqCst)
     }
 
-    /// What it was asked, on all connections.
+    /// The requests so far, on all connections.
     pub fn received(&self) -> Vec<Asked> {
         self.shared.asked.lock().unwrap().clone()
     }
@@ -184,7 +184,7 @@ impl Peer {
         }
     }
 
-    /// What came of a request beside its head, once it is over or `enough`.
+    /// The parts of a request other than its head, once it is over or `enough`.
     pub fn upload(&mut self, stream: u32, enough: impl Fn(&Upload) -> bool) -> Upload {
         loop {
             let upload = self.uploads.entry(stream).or_default();
@@ -234,7 +234,7 @@ impl Peer {
         }
     }
 
-    /// The next frame; what belongs to the connection is answered.
+    /// The next frame; frames of the connection are answered.
     fn read(&mut self) -> Option<Frame> {
         let mut head = [0; 9];
         self.stream.read_exact(&mut head).ok()?;

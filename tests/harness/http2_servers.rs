@@ -30,7 +30,7 @@ impl Drop for Process {
     }
 }
 
-/// What it speaks.
+/// Its protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Speaks {
     /// HTTP/2 in clear text.
@@ -70,7 +70,7 @@ impl Server {
         Self { _process: process, url, has_lengths: speaks == Speaks::Clear, folder }
     }
 
-    /// nginx with these files and a trailer `x-sum: 7`, on a Unix socket. What is asked for below `/echo` goes to `behind`.
+    /// nginx with these files and a trailer `x-sum: 7`, on a Unix socket. Requests below `/echo` go to `behind`.
     ///
     /// # Panics
     /// Where it is not installed.
@@ -97,7 +97,7 @@ impl Server {
         Self { _process: process, url, has_lengths: true, folder }
     }
 
-    /// Writes one of its files anew, ten seconds later as its date has it: that counts seconds.
+    /// Writes one of its files again, with a date ten seconds later: dates count seconds.
     pub fn write(&self, name: &str, bytes: &[u8]) {
         let mut file = File::create(self.folder.path().join("www").join(name)).unwrap();
         file.write_all(bytes).unwrap();

@@ -64,7 +64,7 @@ impl Memcached {
         self.signal(libc::SIGCONT);
     }
 
-    /// What it says to a command of the text or meta protocol that is answered by one line.
+    /// Its answer to a command of the text or meta protocol with a one-line answer.
     pub fn ask(&self, command: impl AsRef<[u8]>) -> String {
         let mut stream = self.connect().unwrap();
         stream.write_all(command.as_ref()).unwrap();
@@ -100,7 +100,7 @@ impl Memcached {
         assert_eq!("STORED\r\n", self.ask(command));
     }
 
-    /// What is under a key.
+    /// The value of a key.
     pub fn read(&self, key: &str) -> Vec<u8> {
         let mut stream = self.connect().unwrap();
         stream.write_all(format!("get {key}\r\n").as_bytes()).unwrap();

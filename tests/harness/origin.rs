@@ -6,7 +6,7 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex};
 
-/// What the origin received as one request.
+/// One request as the origin received it.
 #[derive(Clone, Debug)]
 pub struct Received {
     /// The head, with its final empty line.
@@ -113,7 +113,7 @@ impl Origin {
         Self::on(TcpListener::bind("127.0.0.1:0").unwrap(), answer)
     }
 
-    /// The same where somebody listens.
+    /// The same on a listening socket.
     pub fn on(
         listener: TcpListener,
         answer: impl Fn(&Received) -> Vec<Script> + Send + Sync + 'static,
@@ -170,7 +170,7 @@ impl Origin {
         self.connections.load(SeqCst)
     }
 
-    /// Every byte so far, by connection: what makes no whole request is here, too.
+    /// Every byte so far, by connection, including incomplete requests.
     pub fn bytes(&self) -> Vec<Vec<u8>> {
         self.bytes.lock().unwrap().clone()
     }
@@ -187,7 +187,7 @@ pub struct Place {
     pub address: SocketAddr,
 }
 
-/// What larder may stand before.
+/// A server that larder may stand in front of.
 pub trait Behind {
     /// `http://127.0.0.1:PORT`.
     fn url(&self) -> String;

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 pub struct Pages {
     /// The server under test.
     pub larder: Larder,
-    /// What is behind it.
+    /// The origin behind it.
     pub origin: Origin,
     scripts: Scripts,
     /// By how much larder's clock was moved.
@@ -77,7 +77,7 @@ impl Pages {
         }
     }
 
-    /// What the store does for a second request, `seconds` after a first one with the same fields.
+    /// The store's use for a second request, `seconds` after a first one with the same fields.
     #[track_caller]
     pub fn second(&self, response: &str, seconds: i64, lines: &str) -> Second {
         let page = self.page(&[response]);
@@ -86,7 +86,7 @@ impl Pages {
         page.get_again(lines)
     }
 
-    /// What larder says that it would do: the verdict of `explain`.
+    /// The verdict of `explain` about a request.
     pub fn predict(&self, method: &str, target: &str, lines: &str) -> String {
         let headers: Vec<Value> = split(lines).map(|(name, value)| json!([name, value])).collect();
         let body =
@@ -137,7 +137,7 @@ fn dated(line: &str, moved: i64) -> String {
     format!("{before}{time}{}", &rest[end..])
 }
 
-/// What became of a request for something that was asked for before.
+/// The outcome of a second request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Second {
     /// The store answered.
@@ -174,7 +174,7 @@ impl Page<'_> {
         self.ask("GET", lines, "")
     }
 
-    /// Sends any request for it, after having it explained; what was predicted must be what happens.
+    /// Sends any request for it, after `explain` has predicted the outcome; the prediction must come true.
     #[track_caller]
     pub fn ask(&self, method: &str, lines: &str, body: &str) -> Response {
         let lines = &lines
@@ -206,7 +206,7 @@ impl Page<'_> {
         Page { pages: self.pages, target: format!("{}?{query}", self.target) }
     }
 
-    /// What the origin received for it.
+    /// The origin's requests for it.
     pub fn received(&self) -> Vec<Received> {
         let path = self.target.split('?').next().unwrap_or("");
         let mut all = self.pages.origin.received();

@@ -11,7 +11,7 @@ use std::sync::{Arc, Condvar, Mutex};
 pub enum Way {
     /// Everything passes.
     Open,
-    /// Nothing passes, and nobody is told; what was sent arrives when it is open again.
+    /// Nothing passes, without an error; sent bytes arrive when it is open again.
     Silent,
     /// Connections end, and new ones end at once.
     Dropped,

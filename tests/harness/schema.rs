@@ -79,8 +79,8 @@ fn look(schema: &Value, value: &Value, at: &str, found: &mut Vec<String>) {
     undescribed(schema, value, at, found);
 }
 
-/// What is there and nothing is said of: JSON Schema lets it pass, but whoever reads the description does not learn of it.
-/// Where anything may be, the schema says so: `"additionalProperties": true`, `"items": {}`.
+/// Values without a description: JSON Schema accepts them, but the description does not mention them. Where any value is
+/// allowed, the schema says so: `"additionalProperties": true`, `"items": {}`.
 fn undescribed(schema: &serde_json::Map<String, Value>, value: &Value, at: &str, found: &mut Vec<String>) {
     if !schema.contains_key("type") {
         return;

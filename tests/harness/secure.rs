@@ -57,7 +57,7 @@ impl Authority {
         self.names(file)
     }
 
-    /// What `tls.certificates` has for these files.
+    /// The entry of `tls.certificates` for these files.
     pub fn names(&self, file: &str) -> String {
         let at = |ending: &str| self.path(&format!("{file}.{ending}"));
         format!("{{ cert = {:?}, key = {:?} }}", at("pem"), at("key"))
@@ -68,7 +68,7 @@ impl Authority {
         self.folder.path().join(name)
     }
 
-    /// What a client needs that trusts it.
+    /// The settings of a client that trusts it.
     pub fn trusting(&self) -> Trusting {
         let mut roots = RootCertStore::empty();
         roots.add(self.issuer.der().clone()).unwrap();
@@ -107,7 +107,7 @@ impl Trusting {
         self
     }
 
-    /// What a client of rustls is made of.
+    /// The configuration of a rustls client.
     pub fn config(&self) -> ClientConfig {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = ClientConfig::builder_with_provider(provider);
@@ -128,7 +128,7 @@ impl Trusting {
     /// Connects and greets, for `name`.
     ///
     /// # Errors
-    /// What rustls says of it.
+    /// The error of rustls.
     pub fn connect(&self, address: SocketAddr, name: &str) -> std::io::Result<Secure> {
         self.greet(TcpStream::connect(address)?, name)
     }
@@ -136,7 +136,7 @@ impl Trusting {
     /// The same over a connection on which something was sent already.
     ///
     /// # Errors
-    /// What rustls says of it.
+    /// The error of rustls.
     pub fn greet(&self, mut stream: TcpStream, name: &str) -> std::io::Result<Secure> {
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_nodelay(true)?;

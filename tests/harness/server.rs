@@ -27,7 +27,7 @@ pub struct Larder {
     pub admin: SocketAddr,
     /// The process.
     pub child: Child,
-    /// Its folder: `larder.toml` is there, and what the scenario puts.
+    /// Its folder, with `larder.toml` and the scenario's files.
     pub folder: tempfile::TempDir,
     output: Arc<Mutex<String>>,
 }
@@ -215,7 +215,7 @@ impl Larder {
         assert_eq!(0, unsafe { libc::kill(pid, signal) });
     }
 
-    /// What it printed so far.
+    /// Its output so far.
     pub fn printed(&self) -> String {
         self.output.lock().unwrap().clone()
     }

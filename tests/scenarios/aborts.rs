@@ -6,7 +6,7 @@ use std::io::Write;
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-/// What a client had sent when it went away, and how much it read before.
+/// The bytes that a client had sent when it left, and how much it read before.
 const POINTS: [(&str, usize); 14] = [
     ("", 0),
     ("GET", 0),

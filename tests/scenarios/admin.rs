@@ -36,7 +36,7 @@ fn json(response: &Response) -> Value {
     serde_json::from_slice(&response.body).unwrap_or_else(|it| panic!("{it}: {response:?}"))
 }
 
-/// What the start printed as login link: the code alone.
+/// The login link in the output of the start: only the code.
 fn printed_code(larder: &Larder) -> String {
     until("the link is printed", || larder.printed().contains("/#login="));
     let text = larder.printed();

@@ -70,7 +70,7 @@ fn start() -> (Origin, Larder) {
     (origin, larder)
 }
 
-/// What `GET /api/v1/openapi.json` says.
+/// The answer to `GET /api/v1/openapi.json`.
 fn description(larder: &Larder) -> Value {
     let it = send(larder, "GET", "/api/v1/openapi.json", &[&larder.admin_lines()], "");
     assert_eq!(200, it.status, "{it:?}");

@@ -143,7 +143,7 @@ fn an_upload_that_is_cut_short_never_looks_whole() {
     }
 }
 
-/// What an origin may do to `/bad`; `/good` is answered well.
+/// An origin with faults on `/bad`; `/good` is answered well.
 fn two_faced(bad: impl Fn(&Received) -> Vec<Script> + Send + Sync + 'static) -> Origin {
     Origin::scripted(move |it| match it.target() {
         "/good" => vec![Script::Send(response("HTTP/1.1 200 OK\n\ngood"))],

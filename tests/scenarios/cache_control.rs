@@ -3,7 +3,7 @@
 use crate::harness::Pages;
 use crate::harness::pages::Second::{self, Hit, Miss, Validates};
 
-/// One row: `Cache-Control` of a response with a validator, and what the second request finds.
+/// One row: `Cache-Control` of a response with a validator, and the result of the second request.
 #[track_caller]
 fn check(pages: &Pages, value: &str, expect: Second) {
     let got = pages.second(&format!("Cache-Control: {value} | ETag: \"a\""), 0, "");

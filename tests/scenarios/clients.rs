@@ -5,7 +5,7 @@ use crate::harness::{Larder, Origin, until};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 
-/// What the origin is told of who asks.
+/// An origin that answers with the client's identity in the request.
 pub fn telling() -> Origin {
     Origin::new(|it| {
         let told = it.head.lines().skip(1).filter(|line| {

@@ -142,7 +142,7 @@ const CLIENTS: [&str; 11] = [
     "*;q=0",
 ];
 
-/// What must hold of every response with the page.
+/// The checks on every response with the page.
 #[track_caller]
 fn check(origin: &str, client: &str, response: &Response) {
     let case = || format!("origin {origin}, client {client}: {response:?}");

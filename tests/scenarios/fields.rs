@@ -178,7 +178,7 @@ fn three_larders_in_a_row() {
     assert_eq!(1, origin.requests());
 }
 
-/// A running larder as somebody's origin.
+/// A running larder as an origin.
 fn at(larder: &Larder) -> crate::harness::origin::Place {
     crate::harness::origin::Place { address: larder.address }
 }

@@ -12,7 +12,7 @@ fn before(origin: &Origin, memcached: &Memcached) -> Larder {
     Larder::before_with(origin, "", &fleet(&[memcached], ""))
 }
 
-/// GETs a page that nobody has asked for, and says how long that took.
+/// GETs a page for the first time, and returns how long that took.
 #[allow(clippy::disallowed_methods, reason = "what clients wait is measured in real time")]
 #[track_caller]
 fn right(larder: &Larder, length: usize) -> Duration {
@@ -120,7 +120,7 @@ fn a_copy_in_ram_stands_while_the_fleet_is_silent() {
     assert_eq!(1, origin.requests());
 }
 
-/// What answers in a memcached's place.
+/// A server in a memcached's place.
 struct Liar {
     folder: tempfile::TempDir,
     connections: std::sync::Arc<AtomicUsize>,

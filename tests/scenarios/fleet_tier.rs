@@ -334,7 +334,7 @@ fn spoil(memcached: &Memcached, spoilt: impl Fn(&[u8]) -> Vec<u8>) -> usize {
     keys.len()
 }
 
-/// What becomes of a value.
+/// A change to a value.
 type Spoil = Box<dyn Fn(&[u8]) -> Vec<u8>>;
 
 #[test]
@@ -559,7 +559,7 @@ fn a_page_of_the_older_form_is_served() {
     assert_eq!(0, origin.requests());
 }
 
-/// The verdict on a URL, and what each tier holds of it.
+/// The verdict on a URL, and each tier's content for it.
 fn explained(larder: &Larder, url: &str) -> String {
     let mut client = super::super::harness::Client::connect(larder.admin);
     let body = format!("{{\"url\": {url:?}}}");

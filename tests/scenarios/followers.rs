@@ -19,7 +19,7 @@ fn larder(origin: &Origin, proxy: &str, cache: &str) -> Larder {
     Larder::start(Setup { config, env: Vec::new() })
 }
 
-/// What an origin does in place of an answer.
+/// An origin's fault in place of an answer.
 #[derive(Clone)]
 enum Trouble {
     Close,

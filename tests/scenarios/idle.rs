@@ -34,7 +34,7 @@ fn fill(larder: &Larder) {
     clients.into_iter().for_each(|it| it.join().unwrap());
 }
 
-/// What is resident now, with all of the arena, which is mapped here and there.
+/// The resident memory now, with all of the arena, which is only partly mapped.
 fn resident(larder: &Larder) -> u64 {
     let line = |name: &str| {
         let status = std::fs::read_to_string(format!("/proc/{}/status", larder.child.id())).unwrap();

@@ -63,7 +63,7 @@ fn larder(origin: &Origin, cache: &str, top: &str) -> Larder {
     Larder::before_with(origin, cache, &format!("{top}\n[cache.ram]\nsize = \"16MiB\"\n{NO_SPOOL}"))
 }
 
-/// A client that asks, and does not read before it is told to.
+/// A client that sends a request, and reads only on demand.
 fn asks(larder: &Larder, lines: &str) -> Client {
     let mut client = larder.client();
     socket2::SockRef::from(&client.stream).set_recv_buffer_size(64 * 1024).unwrap();

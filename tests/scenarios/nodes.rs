@@ -273,7 +273,7 @@ fn a_node_that_left_is_not_waited_for() {
     });
 }
 
-/// What was seen while everything went wrong.
+/// The observations during the faults.
 #[derive(Default)]
 struct Seen {
     reads: AtomicU64,

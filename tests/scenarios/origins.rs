@@ -311,7 +311,7 @@ fn who_is_drained_in_the_file_gets_nothing_new_and_nobody_who_waits_is_cut() {
     });
 }
 
-/// What `larder origin …` prints.
+/// The output of `larder origin …`.
 fn command(larder: &Larder, words: &str) -> String {
     let admin = larder.admin.to_string();
     let words: Vec<&str> = words.split(' ').chain(["--admin", &admin]).collect();

@@ -136,7 +136,7 @@ fn word(response: &Response) -> String {
     }
 }
 
-/// What a request of this word counts as, in the counters of its route.
+/// The counter of the route for a request of this word.
 fn kind(word: &str) -> Option<&'static str> {
     match word {
         "hit" | "hit-stale" => Some("hits"),

@@ -68,7 +68,7 @@ const REQUESTS: &[(&str, &str)] = &[
     ("OPTIONS", ""),
 ];
 
-/// What `Cache-Status` and the status say, in the words of `explain`.
+/// `Cache-Status` and the status in the words of `explain`.
 fn observed(response: &Response) -> &'static str {
     let cache = response.cache().split("; detail=").next().unwrap_or_default();
     match () {

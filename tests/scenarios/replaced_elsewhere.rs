@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
-/// What the origin does, one after the other.
+/// The origin's actions, one after the other.
 const OLD: usize = 0;
 const NEW: usize = 1;
 const CLOSES: usize = 2;

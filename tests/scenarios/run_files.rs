@@ -18,7 +18,7 @@ fn start(runs: &Path, origin: &Origin) -> Larder {
     Larder::start(Setup { config, env: env.map(|it| (it.0.to_owned(), it.1.to_owned())).to_vec() })
 }
 
-/// What `larder ARGS…` prints, and its exit code.
+/// The output of `larder ARGS…`, and its exit code.
 fn ask(runs: &Path, arguments: &[&str], env: &[(&str, &str)]) -> (i32, String, String) {
     let mut command = std::process::Command::new(binary());
     command.args(arguments).current_dir(runs).env("XDG_RUNTIME_DIR", runs).env_remove("LARDER_ADMIN_TOKEN");

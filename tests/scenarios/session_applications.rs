@@ -12,7 +12,7 @@ use crate::harness::{Client, Larder, Origin, Response, until};
 use applications::{Site, Visitor, pages};
 use std::sync::Arc;
 
-/// What becomes of the origin.
+/// The origin's fault.
 #[derive(Clone)]
 enum Trouble {
     None,

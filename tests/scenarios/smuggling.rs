@@ -18,7 +18,7 @@ fn echo() -> Origin {
 
 const BEHIND: &str = "GET /behind HTTP/1.1\r\nHost: h\r\n\r\n";
 
-/// What RFC 9112 asks of a request, with nothing left to opinion.
+/// The requirements of RFC 9112 for a request, without interpretation.
 #[track_caller]
 fn assert_strict(request: &Received) {
     let head = request.head.strip_suffix("\r\n\r\n").expect("a head ends with an empty line");

@@ -21,7 +21,7 @@ fn of(stats: &Value, kind: &str, name: &str, counter: &str) -> u64 {
     found["counters"][counter].as_u64().unwrap_or_else(|| panic!("no {counter} in {found}"))
 }
 
-/// The counters of a route that are not zero, as `name=value …`, once so many requests were counted.
+/// The counters of a route that are not zero, as `name=value …`, once this number of requests was counted.
 fn route(larder: &Larder, name: &str, requests: u64) -> String {
     let mut found = Value::Null;
     until("the requests are counted", || {

@@ -14,7 +14,7 @@ pub(super) struct Listener {
 type Event = (String, Value);
 
 impl Listener {
-    /// Listens; what is finished from now on is told.
+    /// Listens to the requests that finish from now on.
     #[track_caller]
     pub fn to(larder: &Larder, filter: &str) -> Self {
         let mut client = ask(larder, filter);

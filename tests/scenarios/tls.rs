@@ -35,7 +35,7 @@ fn pages() -> Origin {
     })
 }
 
-/// What `openssl s_client` prints.
+/// The output of `openssl s_client`.
 fn openssl(larder: &Larder, arguments: &[&str], sends: &str) -> String {
     let at = larder.address.to_string();
     let mut child = Command::new("openssl")

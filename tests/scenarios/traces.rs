@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// So long the origin is seen to think.
+/// The origin's thinking time.
 const PAUSE: Duration = Duration::from_millis(30);
 
 /// Lets time pass that is to be seen in a trace: it is what is measured here, and nothing is hoped to happen meanwhile.

@@ -21,7 +21,7 @@ pub struct Site {
     runtime: tokio::runtime::Runtime,
 }
 
-/// What lies outside of the root.
+/// The content outside of the root.
 pub const SECRET: &str = "the secret";
 
 impl Site {
@@ -98,7 +98,7 @@ pub struct Got {
 }
 
 impl Got {
-    /// What a client gets of it in answer to `method`.
+    /// A client's result in answer to `method`.
     pub fn of(method: &str, answer: &Synthetic) -> Got {
         let text = |it: &[u8]| String::from_utf8_lossy(it).into_owned();
         let mut fields: Vec<(String, String)> =

@@ -444,7 +444,7 @@ impl FillRun {
                 writer.finish(FillEnd::Complete(None));
             }
             FillOutcome::Failed(head) => self.job.fail(writer, head),
-            // Remaining readers are told that the permit was needed.
+            // Remaining readers learn that the permit was needed.
             FillOutcome::GivenUp => self.job.fail(writer, FillHead::Failed(503)),
         }
     }

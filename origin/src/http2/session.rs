@@ -31,8 +31,8 @@ const STREAM_WINDOW: u32 = 256 * 1024;
 const CONNECTION_WINDOW: u32 = MOST_STREAMS * STREAM_WINDOW;
 /// The most overhead of small frames, which windows do not count.
 const SMALL_FRAMES: usize = 64 * 1024 * 1024;
-/// The library closes the connection for heads of four times this; a head that is refused for its size must only cost its
-/// own stream.
+/// The library closes the connection for a head above its limit, which is this multiple of the configured size. A head in
+/// between is refused at the cost of its own stream.
 const HEADS: u32 = 4;
 /// The longest interval between two checks of a connection,
 const SLOWEST_LOOK: Duration = Duration::from_secs(2);

@@ -55,7 +55,7 @@ impl Peer {
         String::from_utf8(head).unwrap()
     }
 
-    /// Reads exactly so many bytes.
+    /// Reads exactly this number of bytes.
     pub fn exactly(&mut self, length: usize) -> String {
         let mut bytes = vec![0; length];
         self.socket.read_exact(&mut bytes).unwrap();
@@ -221,7 +221,7 @@ pub async fn fetch(origin: &Rc<OriginPool>) -> String {
     told(origin.send(get()).await).await
 }
 
-/// What became of an exchange: `100 200 body`, `200 bo Disconnected`, or the error alone.
+/// The outcome of an exchange: `100 200 body`, `200 bo Disconnected`, or only the error.
 pub async fn told(exchange: Result<Rc<Exchange>, OriginError>) -> String {
     let mut out = String::new();
     let exchange = match exchange {

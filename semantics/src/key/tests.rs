@@ -186,7 +186,7 @@ fn recipe() -> impl Strategy<Value = KeyRecipe> {
     )
 }
 
-/// What the recipe says of a request, as values instead of text: the oracle of the law below.
+/// The recipe's values of a request, not as text: the oracle of the law below.
 fn projection(recipe: &KeyRecipe, (authority, target, fields): &Request) -> impl PartialEq + std::fmt::Debug {
     let decode = |it: &str| {
         let name = it.split('=').next().unwrap().replace('+', " ");

@@ -23,7 +23,7 @@ fn verdict(text: &str, later: i64, request: &str, policy: &Policy) -> String {
     found.reason().map_or_else(|| found.name().to_owned(), |it| format!("{} {}", found.name(), it.name()))
 }
 
-/// A stored 200 with these fields, so many seconds later, asked for with GET and these fields.
+/// A stored 200 with these fields, this many seconds later, requested with GET and these fields.
 #[track_caller]
 fn check(fields: &str, later: i64, request: &str, expect: &str) {
     let found = verdict(&format!("200 | {fields}"), later, &format!("GET | {request}"), &Policy::default());
@@ -313,7 +313,7 @@ fn any_asked() -> impl Strategy<Value = RequestDirectives> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2048))]
 
-    /// What RFC 9111 §4 says of an answer without validation, sentence by sentence.
+    /// The requirements of RFC 9111 §4 for an answer without validation, sentence by sentence.
     #[test]
     fn what_answers_from_the_store_may(meta in any_meta(), asked in any_asked(), later in 0i64..400) {
         let mut facts = RequestFacts::read("GET", &[]);

@@ -54,7 +54,7 @@ fn purge(store: &Store) {
     store.purge(PurgeRule { scope: PurgeScope::All, strength: Strength::Hard, positions: Vec::new() });
 }
 
-/// Sweeps as far as it goes without anybody's help.
+/// Sweeps as far as possible without other threads.
 fn sweep(store: &Store) -> Swept {
     loop {
         match store.sweep(1) {
@@ -172,7 +172,7 @@ fn purges_in_a_row_wait_for_nobody() {
     assert!((1000..all - 1000).contains(&by_maker), "{by_maker}");
 }
 
-/// As many purges as nobody waits with.
+/// More purges than the number that waits.
 const HURRIED_AND_MORE: u64 = crate::purges::sweep::HURRIED + 1;
 
 #[test]

@@ -259,7 +259,7 @@ impl WriteQueue {
     fn finish(&self) {
         let mut inner = self.inner.lock();
         inner.finished = true;
-        // Waiting callers are told that it was not written.
+        // Waiting callers learn that it was not written.
         (inner.ahead, inner.ops) = Default::default();
         self.ended.notify_all();
     }

@@ -67,7 +67,7 @@ pub(crate) struct Fail {
     pub first: u64,
     /// How many in a row.
     pub count: u64,
-    /// What they say.
+    /// Its error.
     pub errno: Errno,
 }
 
@@ -127,7 +127,7 @@ impl Faults {
         self.read_on.notify_all();
     }
 
-    /// The device has room for so many segments; with `None` for any.
+    /// The device has room for this number of segments; with `None` for any.
     pub fn has_room_for(&self, segments: Option<usize>) {
         self.room.lock().most = segments;
     }
@@ -142,7 +142,7 @@ impl Faults {
         self.plan.lock().calls
     }
 
-    /// The device takes so many writes more and then hangs; with `None` it is well.
+    /// The device accepts this number of further writes and then hangs; with `None` it is healthy.
     pub fn let_in(&self, writes: Option<u64>) {
         *self.writes.lock() = writes;
         self.let_in.notify_all();

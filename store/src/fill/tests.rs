@@ -57,7 +57,7 @@ fn follow(store: &Store, key: &[u8]) -> FillReader {
     }
 }
 
-/// What a future says at its first poll; `None` where it waits.
+/// A future's result at its first poll; `None` where it waits.
 fn now<T>(future: impl Future<Output = T>) -> Option<T> {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(value) => Some(value),
@@ -65,7 +65,7 @@ fn now<T>(future: impl Future<Output = T>) -> Option<T> {
     }
 }
 
-/// What time is waited by.
+/// The runtime with its timers.
 fn clock() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap()
 }

@@ -111,7 +111,7 @@ impl FleetKeys {
     }
 
     fn clean(&self, text: Vec<u8>) -> FleetKey {
-        // The prefix is clean and short (`new`), and whatever stands behind it was looked at or made here.
+        // The prefix is clean and short (`new`), and the rest was checked or made here.
         FleetKey::new(text).expect("prefix and name are clean and short")
     }
 }

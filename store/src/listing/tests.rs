@@ -200,7 +200,7 @@ fn shards_stay_small() {
     assert!((1 << 20) / least < 4096, "{least} bytes each");
 }
 
-/// Nanoseconds that this thread has had of a processor: whatever else this machine has to do.
+/// This thread's CPU time in nanoseconds, independent of other load.
 fn own_time() -> u64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
     text.split(' ').next().unwrap().parse().unwrap()

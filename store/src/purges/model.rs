@@ -78,13 +78,13 @@ struct Flying {
     here: Born,
 }
 
-/// Everything that was ever purged, and what is there: each look walks all of it.
+/// All purges so far, and the stored responses: each lookup walks over all of it.
 struct Model {
     store: Arc<Store>,
     purges: Vec<(PurgeScope, Strength)>,
     kept: [Option<Kept>; KEYS.len()],
     flying: [Option<Flying>; KEYS.len()],
-    /// Flights that nobody joins any more.
+    /// Flights that can no longer be joined.
     displaced: Vec<(usize, Flying)>,
 }
 

@@ -59,7 +59,7 @@ fn found(store: &Store, key: &str) -> Option<StoredArc> {
     }
 }
 
-/// What a lookup comes to.
+/// The result of a lookup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Seen {
     Fresh,

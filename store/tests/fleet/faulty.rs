@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
-/// What it does wrong.
+/// Its fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// Nothing.
@@ -17,7 +17,7 @@ pub enum Fault {
     Hang,
     /// It does not even read.
     Deaf,
-    /// It answers after so many milliseconds.
+    /// It answers after this number of milliseconds.
     Slow(u64),
     /// It closes the connection instead of answering.
     Drop,

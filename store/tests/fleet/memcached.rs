@@ -122,7 +122,7 @@ fn start_at(at: &MemcachedAddress, options: &[&str]) -> Option<Child> {
     None
 }
 
-/// Where a socket would be that nobody listens on.
+/// The address of a socket without a listener.
 pub fn nowhere() -> MemcachedAddress {
     MemcachedAddress::Unix(PathBuf::from("/nonexistent/larder-test.sock"))
 }

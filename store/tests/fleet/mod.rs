@@ -24,7 +24,7 @@ pub fn some_store() -> Arc<Store> {
     Store::new(settings, Arc::default()).unwrap()
 }
 
-/// A worker's fleet, and what it counts.
+/// A worker's fleet, with its counters.
 pub fn fleet(settings: FleetSettings) -> (Rc<Fleet>, Arc<Counters>) {
     let counters = Arc::new(Counters::default());
     let health = Health::new(&settings, counters.clone(), None);

@@ -11,7 +11,7 @@ use larder_store::{Born, Marks, Stored, StoredArc, StoredBody};
 use larder_wire::ready_head::ReadyHead;
 use std::rc::Rc;
 
-/// What an origin answered, as it would be stored.
+/// An origin's answer in its stored form.
 pub fn page(fields: &[(&str, &str)], request: &[(&str, &str)], body: StoredBody) -> StoredArc {
     let fields: Vec<Field> = fields.iter().map(|it| Field { name: it.0, value: it.1.as_bytes() }).collect();
     let now = clock::wall();

@@ -73,7 +73,7 @@ pub fn version(key: u64, bytes: &[u8]) -> u64 {
     number(8)
 }
 
-/// What a worker has.
+/// A worker's runtime.
 pub fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap()
 }

@@ -4,7 +4,7 @@ use super::{Operation, operations, send, start};
 use crate::harness::{Client, Larder, Origin, schema};
 use serde_json::{Value, json};
 
-/// What an operation is asked with.
+/// The parameters of an operation.
 struct Question {
     target: String,
     lines: String,

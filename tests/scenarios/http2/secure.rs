@@ -6,7 +6,7 @@ use crate::harness::server::Setup;
 use crate::harness::{Larder, Origin};
 use std::process::Command;
 
-/// larder before `origin` by TLS, and who has signed its certificate.
+/// larder in front of `origin` with TLS, and the authority of its certificate.
 pub fn larder(origin: &Origin) -> (Authority, Larder) {
     let authority = Authority::new();
     let certificate = authority.sign("one", &["localhost", "127.0.0.1"]);
@@ -18,7 +18,7 @@ pub fn larder(origin: &Origin) -> (Authority, Larder) {
     (authority, Larder::start(Setup { config, env: Vec::new() }))
 }
 
-/// What curl has of `path`: the version that was spoken, and the body.
+/// curl's result for `path`: the HTTP version, and the body.
 fn curl(larder: &Larder, path: &str, arguments: &[&str]) -> (String, Vec<u8>) {
     let folder = tempfile::tempdir().unwrap();
     let body = folder.path().join("body");

@@ -21,7 +21,7 @@ const CANCEL: u32 = 8;
 const CONNECT_ERROR: u32 = 10;
 const ENABLE_CONNECT: u16 = 8;
 
-/// What answers a `Sec-WebSocket-Key` (RFC 6455 §4.2.2).
+/// The answer to a `Sec-WebSocket-Key` (RFC 6455 §4.2.2).
 fn accept(key: &str) -> String {
     let text = format!("{key}258EAFA5-E914-47DA-95CA-C5AB0DC85B11");
     let digest = ring::digest::digest(&ring::digest::SHA1_FOR_LEGACY_USE_ONLY, text.as_bytes());

@@ -27,7 +27,7 @@ fn origin(gate: &Arc<Gate>, body: &[u8]) -> Origin {
     })
 }
 
-/// So many clients of one fetch, of which every third reads at once and the others when these have everything.
+/// This number of clients of one fetch; every third reads at once, and the others when these have everything.
 fn crowd(larder: &Larder, gate: &Gate) -> Vec<Response> {
     let clients: Vec<Client> = (0..CLIENTS).map(|_| asks(larder, "")).collect();
     until("it is fetched", || gate.waiting() == 1);

@@ -358,7 +358,7 @@ pub const PROVOKING: &[&str] = &[
     "Host: evil",
 ];
 
-/// What stands before the empty line and behind it: methods and bodies.
+/// The text before and after the empty line: methods and bodies.
 pub const MESSAGES: &[(&str, &str, &str)] = &[
     ("GET", "Content-Length: 4\r\n", "evil"),
     ("GET", "Transfer-Encoding: chunked\r\n", "4\r\nevil\r\n0\r\n\r\n"),
@@ -409,7 +409,7 @@ pub const HOSTS: &[&str] = &[
     "h-evil",
 ];
 
-/// What a host may not be, and what may not name a host: refused, or one of [`HOSTS`] after all.
+/// Invalid hosts, and fields that may not name a host: rejected, or one of [`HOSTS`] after all.
 pub const ODD_HOSTS: &[&str] = &[
     "Host: h@evil",
     "Host: h:80@evil",
@@ -433,7 +433,7 @@ pub const ODD_HOSTS: &[&str] = &[
     "",
 ];
 
-/// Targets in absolute-form beside `Host: h`, and others that some server reads as one.
+/// Targets in absolute-form together with `Host: h`, and others that some server reads as one.
 pub const ABSOLUTE: &[&str] = &[
     "http://h/t",
     "HTTP://H/t",

@@ -189,7 +189,7 @@ fn tag(validator: Validator, name: &str) -> Option<String> {
     }
 }
 
-/// What of an answer is held back.
+/// The part of an answer that is held back.
 #[derive(Clone, Copy)]
 pub enum Held {
     Head,
@@ -212,7 +212,7 @@ impl Default for Site {
 }
 
 impl Site {
-    /// What becomes of the next requests.
+    /// Sets the fault of the next requests.
     pub fn set(&self, trouble: Trouble) {
         self.0.lock().unwrap().trouble = trouble;
     }
@@ -238,7 +238,7 @@ impl Site {
         }
     }
 
-    /// What the application says to a request.
+    /// The application's answer to a request.
     pub fn answer(&self, request: &Received) -> Vec<Script> {
         let (trouble, held) = {
             let state = self.0.lock().unwrap();

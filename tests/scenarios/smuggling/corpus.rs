@@ -1,6 +1,6 @@
 //! Raw requests with their expected results.
 
-/// What must become of a case.
+/// The expected result of a case.
 pub enum Expect {
     /// One of these statuses and a close; nothing reaches the origin.
     Refused(&'static [u16]),

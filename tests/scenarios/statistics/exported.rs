@@ -9,7 +9,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// What the client library makes of a text.
+/// The client library's result for a text.
 fn parsed(text: &str) -> Value {
     // Debian's own Python first: another one earlier in PATH does not see Debian's packages.
     let python = ["/usr/bin/python3", "python3"].into_iter().find(|it| {

@@ -16,7 +16,7 @@ fn part(memory: &Value, tier: &str, purpose: &str) -> u64 {
     found.map_or(0, |it| it["bytes"].as_u64().unwrap())
 }
 
-/// What the kernel says from outside: resident memory without shared pages, and the pages of the arena.
+/// The kernel's figures from outside: resident memory without shared pages, and the pages of the arena.
 fn resident(larder: &Larder) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", larder.child.id())).unwrap();
     let line = |name: &str| {

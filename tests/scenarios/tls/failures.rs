@@ -10,14 +10,14 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
 
-/// What a client whose connection failed was told.
+/// The end of a failed connection as its client sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Told {
     /// A fatal alert of this number (RFC 8446 §6), and then the end.
     Alert(u8),
     /// The end alone.
     Nothing,
-    /// The same, by a reset: what was said before may be lost on the way.
+    /// The same, by a reset: earlier bytes may be lost on the way.
     Reset,
 }
 

@@ -23,7 +23,7 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 /// Bytes of `/file`.
 pub const FILE: usize = 24 * 1024 * 1024;
 
-/// What a test may have the worker do.
+/// A test's orders to the worker.
 #[derive(Debug)]
 pub enum Order {
     Drain,

@@ -4,7 +4,7 @@ use super::*;
 use crate::http2::hpack::{HpackDecoder, Section, TABLE};
 use proptest::prelude::*;
 
-/// What a client reads in a block, as HTTP/1.1 would have it with names in lower case.
+/// A block's content as a client reads it, in HTTP/1.1 form with names in lower case.
 fn said(block: &[u8]) -> String {
     let mut section = Section::default();
     section.begin(1 << 20);

@@ -31,7 +31,7 @@ const REQUEST: [&str; 7] = [
     "X-HTTP-Method: PUT",
 ];
 
-/// Lines of responses beside directives.
+/// Lines of responses other than directives.
 const RESPONSE: [&str; 8] = [
     "Set-Cookie: a=b",
     "ETag: \"a\"",
@@ -43,7 +43,7 @@ const RESPONSE: [&str; 8] = [
     "Content-Length: 99999999",
 ];
 
-/// A request, what it was answered, and by which policy that is judged.
+/// A request, its response, and the policy for judging it.
 #[derive(Clone, Debug)]
 struct Case {
     request: Vec<&'static str>,
@@ -180,7 +180,7 @@ fn keeps_private_field(it: &Trial) -> bool {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
-    /// Applied, what is proposed does not share what is one visitor's, nor a field that is.
+    /// An applied proposal shares neither a response for one visitor nor such a field.
     #[test]
     fn no_proposal_shares_what_is_one_visitors(case in cases()) {
         let (request, answered, response) =

@@ -64,7 +64,7 @@ fn on_disk(tier: &Tier, key: &str) -> Option<Vec<u8>> {
     tier.get(key)
 }
 
-/// Whatever waits to be written is in RAM until then, and room that others do not have.
+/// Responses that wait to be written are in RAM until then, and take its room.
 #[test]
 fn behind_a_disk_that_hangs_ram_goes_on() {
     let tier = Tier::new();

@@ -18,7 +18,7 @@ fn check(tier: &Tier, at: u64) -> bool {
     found.is_some()
 }
 
-/// Whether the next process is told to have everything validated.
+/// Whether the next process must validate everything.
 fn doubts(tier: &Tier) -> bool {
     let rules = tier.disk().restored().rules;
     rules.iter().any(|it| it.1.scope == PurgeScope::All && it.1.strength == Strength::Validate)

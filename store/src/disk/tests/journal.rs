@@ -104,7 +104,7 @@ fn put_back(tier: &Tier, files: &Files) {
     files.iter().for_each(|(name, bytes)| fs::write(name, bytes).unwrap());
 }
 
-/// What a process that opens the directory may do with what is kept under a key.
+/// The allowed use of a key's records by a process that opens the directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Use {
     Gone,
@@ -125,12 +125,12 @@ fn use_of(tier: &Tier, key: &str) -> Use {
     }
 }
 
-/// What became of a journal.
+/// The damage to a journal.
 enum Damage {
     Missing,
     /// This stands in its place.
     Is(Vec<u8>),
-    /// The journal was written anew, and the new one never took its place.
+    /// The journal was rewritten, and the new one was never renamed.
     NotRenamed {
         new: Vec<u8>,
         old: Vec<u8>,

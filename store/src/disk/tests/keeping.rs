@@ -202,7 +202,7 @@ fn a_body_of_another_segment_is_written_again() {
     }
 }
 
-/// What another process would find, were this one killed now.
+/// The tier as another process would open it, were this one killed now.
 fn after_a_kill(tier: &Tier) -> Tier {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("tier");

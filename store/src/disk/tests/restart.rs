@@ -48,7 +48,7 @@ fn restarts_do_not_leave_a_segment_each() {
     (0..40).for_each(|at| assert_eq!(Some(noise(at, 100)), tier.get(&format!("k{at}"))));
 }
 
-/// Larger than what is verified by whoever asks.
+/// Larger than a body that is verified on the calling thread.
 const VERY_LARGE: usize = 200_000;
 
 fn roomy() -> Tier {

@@ -16,7 +16,7 @@ impl Hanging {
         Hanging(tier)
     }
 
-    /// A read while nobody has to wait for the clock.
+    /// A read without waiting for the clock.
     async fn read(&self, key: &str) -> bool {
         self.0.disk().read(key.as_bytes(), &[]).await.is_some()
     }

@@ -73,10 +73,10 @@ pub struct Sim {
 #[derive(Default)]
 pub struct Memory {
     pub items: HashMap<Vec<u8>, Vec<u8>>,
-    /// It stands still: what arrives is done when it goes on.
+    /// It is stopped: arriving messages are processed when it continues.
     pub stopped: bool,
     waiting: Vec<Box<dyn FnOnce()>>,
-    /// How often it was started: what was sent to an earlier one is lost.
+    /// The number of its starts: messages to an earlier one are lost.
     pub life: u64,
 }
 
@@ -330,7 +330,7 @@ impl LogServer for Link {
     }
 }
 
-/// What a node's program runs in: its clock goes a little wrong.
+/// The environment of a node's program: its clock is slightly wrong.
 #[derive(Clone)]
 pub struct Place {
     pub sim: Rc<Sim>,

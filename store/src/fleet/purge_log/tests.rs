@@ -14,7 +14,7 @@ use std::rc::Rc;
 /// Pages there are.
 const PAGES: u64 = 4;
 
-/// What is left out of the protocol, to see that it is needed.
+/// A part of the protocol that is left out, to show that it is needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Without {
     Nothing,
@@ -30,7 +30,7 @@ enum Without {
     FreshClock,
 }
 
-/// What a node holds of a page.
+/// A node's copy of a page.
 #[derive(Clone)]
 struct Held {
     version: u64,
@@ -146,13 +146,13 @@ impl Holder for Rc<Holding> {
     }
 }
 
-/// All that is under test, and what is known of it.
+/// The system under test, and the facts known of it.
 struct Field {
     sim: Rc<Sim>,
     without: Without,
     lease: u64,
     poll: u64,
-    /// What the origin would answer now.
+    /// The origin's current answer.
     origin: RefCell<Vec<u64>>,
     /// The oldest version that may be given: on every node, and on one.
     acknowledged: RefCell<Vec<u64>>,
@@ -368,7 +368,7 @@ fn every(field: &Rc<Field>, least: Micros, more: Micros, mut deed: impl FnMut(&R
     });
 }
 
-/// One run; what was counted.
+/// One run with its counts.
 fn run(seed: u64, without: Without) -> Rc<Field> {
     let servers = [1, 2, 3, 3, 3, 4, 5][(seed % 7) as usize];
     let field = Field::new(seed, servers, without);

@@ -12,7 +12,7 @@ const fn at(log: u64, entry: u64) -> Position {
     Position { log, entry }
 }
 
-/// What comes of a response of another node that knew this; it came at `came`.
+/// The verdict about another node's response that knew these positions; it arrived at `came`.
 fn foreign(store: &Store, known: &[Position], came: u64) -> Seen {
     let stored = tagged(&["red"], Born { seq: 0, log: Positions::new(known) }, "x");
     let mut stored = crate::sample::owned(stored);

@@ -613,7 +613,7 @@ fn nearly() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(part, 0..8).prop_map(|it| it.concat())
 }
 
-/// What was found, in a form that outlives its buffer.
+/// The parsed head, in a form that outlives its buffer.
 fn told(parsed: Result<ParsedRequest<'_>, Reject>) -> Result<Option<(usize, String)>, Reject> {
     parsed.map(|it| match it {
         ParsedRequest::Head(head, length) => Some((length, format!("{head:?}"))),

@@ -44,14 +44,14 @@ fn fields(lines: &[(&str, &str)]) -> Vec<(String, String)> {
     lines.iter().map(|it| (it.0.to_owned(), it.1.to_owned())).collect()
 }
 
-/// What happens on a connection.
+/// An event on a connection.
 #[derive(Clone, Debug)]
 enum Deed {
     /// A head is sent: ready fields, and others.
     Send(Vec<(String, String)>, Vec<(String, String)>),
     /// A head is begun, and not sent.
     TakeBack(Vec<(String, String)>),
-    /// The peer allows so many bytes.
+    /// The peer allows this number of bytes.
     Allow(u32),
 }
 
