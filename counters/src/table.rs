@@ -17,7 +17,7 @@ pub enum Unit {
     Micros,
     /// A current number.
     Gauge,
-    /// The number of times that a limit was reached (statement 20 of the safety list).
+    /// The number of times that a limit was reached.
     Limit,
 }
 

@@ -1,5 +1,5 @@
 //! Files that change while they are cached or sent: a change is seen in time, and no two versions are ever
-//! mixed (statement 16).
+//! mixed.
 
 mod support;
 

@@ -1,5 +1,5 @@
-//! Nothing outside of the root, nothing hidden and nothing that is no file is ever disclosed
-//! (statement 16), and nothing blocks.
+//! Nothing outside of the root, nothing hidden and nothing that is no file is ever disclosed,
+//! and nothing blocks.
 
 mod support;
 

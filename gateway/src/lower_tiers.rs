@@ -1,5 +1,5 @@
 //! One worker's view of the tiers below RAM: writing to them, removing everywhere, and taking their responses into RAM.
-//! `descend` decides when they are asked, and how their answers are used.
+//! `fill::tier_lookup` decides when they are asked, and how their answers are used.
 
 use crate::assemble::assemble;
 use crate::coding;

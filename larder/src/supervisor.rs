@@ -1,5 +1,5 @@
 //! The running server: binds, starts the workers and the admin, watches the configuration, handles signals, drains. The
-//! handling of requests is in `handler`; the configuration is in `larder_config`.
+//! handling of requests is in `larder_server::handler`; the configuration is in `larder_config`.
 
 use crate::start::{self, Running, Started};
 use larder_admin::{Admin, AdminAccess, Audit, ConfigDeed, Configuring, ReloadOrder};

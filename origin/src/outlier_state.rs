@@ -241,7 +241,7 @@ impl OutlierState {
         }
     }
 
-    /// Whether the caller is the probe; then its [`Load`] ends that.
+    /// Whether the caller is the probe. The end of its request ends the probe.
     pub(crate) fn begin_trying(&self) -> bool {
         !self.is_tried.swap(true, Relaxed)
     }

@@ -2,8 +2,7 @@
 //! opened, and how long that may take.
 //!
 //! rustls implements the protocol without sockets; this module moves its bytes. A connection that ends without the other
-//! side's `close_notify` is an error here. So a third party cannot truncate a body that lasts until the connection closes
-//! (statement 6).
+//! side's `close_notify` is an error here. So a third party cannot truncate a body that lasts until the connection closes.
 
 use crate::socket::RawSocket;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};

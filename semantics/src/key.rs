@@ -12,7 +12,7 @@ use crate::vary;
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-/// The rules for making a key from a request (row G13). The default is the exact target.
+/// The rules for making a key from a request. The default is the exact target.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeyRecipe {
     /// The treatment of the query's parameters.

@@ -5,7 +5,7 @@ use crate::field::{self, Field};
 use std::io::Write as _;
 
 /// The most parts of one response; a request for more, or for ranges of over twice the object in sum, gets the whole
-/// object (statement 10).
+/// object.
 pub const MAX_PARTS: usize = 16;
 
 /// The most disjoint ranges that are kept while a field is parsed, since later ones may join them.

@@ -96,6 +96,7 @@ pub fn admit<'a>(
     head: &'a RequestHead<'a>,
     client: impl FnOnce() -> Cow<'a, Client>,
 ) -> Admission<'a> {
+    // A new rule belongs in this condition, too: a request that it lets through is not looked at again.
     if request.found.is_some() && request.purged.is_none() && head.protocol.is_none() {
         return Admission::Continue;
     }

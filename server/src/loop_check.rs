@@ -1,5 +1,5 @@
 //! The check that no route leads to larder's own admin: its clients could access the admin from this machine. Nor back to
-//! larder by a name; the check by address without a resolver is in `config::loop_check`.
+//! larder by a name; the check by address without a resolver is in `larder_config::loop_check`.
 
 use larder_config::loop_check::{LOOP, SENTENCE, is_admin, is_listener};
 use larder_config::{Config, OriginHost, Service, Source};

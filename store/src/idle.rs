@@ -38,7 +38,7 @@ struct IdleWalk {
 pub enum Swept {
     /// More at once.
     More,
-    /// More, after the owning threads have freed what was removed before: see `yards`.
+    /// More, after the owning threads have freed what was removed before: see `deferred_free`.
     Waits,
     /// Nothing before the next tick.
     Nothing,

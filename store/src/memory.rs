@@ -1,4 +1,4 @@
-//! The memory of the RAM tier by purpose, for the statistics. `ledger` has the limit.
+//! The memory of the RAM tier by purpose, for the statistics. `memory_budget` has the limit.
 
 use crate::memory_budget::BudgetCharge;
 pub use crate::memory_budget::on_heap;

@@ -66,7 +66,7 @@ pub const OUTSIDE: u64 = 16 << 20;
 /// (docs/decisions/0020) has 2 MiB more per worker, and 4 MiB for all, the growth between two checks.
 pub const OUTSIDE_OF_A_WORKER: u64 = 6 << 20;
 
-/// Entries that are evicted under one lock of the books.
+/// Entries that are evicted under one lock of the eviction policy.
 const BATCH: usize = 32;
 
 /// The size and layout of the RAM tier.

@@ -1,4 +1,4 @@
-//! Access to the admin, row C10 and statement 17: none without the token, for pages of another origin, or for clients of
+//! Access to the admin: none without the token, for pages of another origin, or for clients of
 //! a public listener.
 
 use crate::harness::command::run;

@@ -1,4 +1,4 @@
-//! The configuration over the admin, row W4: read, checked, edited, put in force, rolled back. The file is the real one.
+//! The configuration over the admin: read, checked, edited, put in force, rolled back. The file is the real one.
 
 use crate::harness::origin::Received;
 use crate::harness::server::Setup;

@@ -1,4 +1,4 @@
-//! HTTP/2 towards origins (rows O1 and O5): connections are shared, a processed request is never sent twice, and a
+//! HTTP/2 towards origins: connections are shared, a processed request is never sent twice, and a
 //! truncated response is truncated for every client.
 
 use crate::harness::command::run;

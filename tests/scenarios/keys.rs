@@ -1,4 +1,4 @@
-//! The key recipe, row G13: requests for the same page, and for different ones.
+//! The key recipe: requests for the same page, and for different ones.
 
 use crate::harness::pages::Second::{self, Hit, Miss};
 use crate::harness::server::Setup;

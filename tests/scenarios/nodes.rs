@@ -1,4 +1,4 @@
-//! Purges across nodes, row C4: several larders and several memcacheds, which stop, forget and are cut off from each
+//! Purges across nodes: several larders and several memcacheds, which stop, forget and are cut off from each
 //! other. Time is real here, since leases are.
 
 use crate::harness::command::{run, wait};

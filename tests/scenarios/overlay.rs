@@ -1,4 +1,4 @@
-//! Overlays, row C2: a page that the operator puts over whatever is there, and takes away again.
+//! Overlays: a page that the operator puts over whatever is there, and takes away again.
 
 use crate::harness::command::run;
 use crate::harness::origin::Received;

@@ -1,5 +1,5 @@
 //! An overloaded application: stored responses are served, the newest waiting requests go first, and the others get an
-//! error, row U3. `larder-bench` measures how many are served under load.
+//! error under overload. `larder-bench` measures how many are served under load.
 
 use crate::harness::origin::{Gate, Origin, Script, response};
 use crate::harness::server::Setup;

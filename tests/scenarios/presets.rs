@@ -1,4 +1,4 @@
-//! Anonymous pages, row G12: one line of configuration in front of a well-known application.
+//! Anonymous pages: one line of configuration in front of a well-known application.
 
 use crate::harness::command::run;
 use crate::harness::origin::{Received, Script, response};

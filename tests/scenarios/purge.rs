@@ -1,4 +1,4 @@
-//! Purging on one node, row C3: over the admin API and by the `PURGE` method.
+//! Purging on one node: over the admin API and by the `PURGE` method.
 
 use crate::harness::command::run;
 use crate::harness::origin::{Gate, Received, Script, response};

@@ -1,4 +1,4 @@
-//! `larder warm`, row T12: a running larder is asked for what visitors will ask for.
+//! `larder warm`: a running larder is asked for what visitors will ask for.
 
 use crate::harness::command::{Ended, run};
 use crate::harness::origin::{Gate, Received, Script, response};

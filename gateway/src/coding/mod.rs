@@ -1,5 +1,5 @@
 //! Other forms of stored responses. `face` chooses the form for a request, by the decision of `semantics::transcode`;
-//! `store::forms` keeps forms and `pool` makes them.
+//! `larder_store::encodings` keeps them and `pool` makes them.
 
 pub mod codec;
 pub mod pool;

@@ -309,7 +309,7 @@ impl ErrorLog {
     }
 }
 
-/// Logs reached limits (statement 20): each at once, then once a minute with the count while it continues, and once after
+/// Logs reached limits: each at once, then once a minute with the count while it continues, and once after
 /// a minute without. So a limit that is reached all day causes one line a minute.
 #[derive(Debug, Default)]
 pub struct LimitWatch {

@@ -1,4 +1,4 @@
-//! The store's part of the fleet's purge logs: see `fleet::log::follower::Holder`, and docs/decisions/0081.
+//! The store's part of the fleet's purge logs: see `fleet::purge_log::follower::Holder`, and docs/decisions/0081.
 
 use super::rules::FollowedLogs;
 use super::{Position, PurgeRule, PurgeScope, Seq, Strength};

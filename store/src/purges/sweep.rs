@@ -1,5 +1,5 @@
 //! Applying purges to entries that are not requested, so that their memory is freed: a few entries at a time, no lock
-//! held long. `yards` frees what is removed.
+//! held long. `deferred_free` frees what is removed.
 
 use super::Seq;
 use super::apply::{Met, Purges};
@@ -38,7 +38,7 @@ struct SweepWalk {
 
 impl Store {
     /// Continues applying purges to RAM, so that memory is freed: `steps` steps of a few responses. No lock is held long;
-    /// a timer calls it. The threads that allocated the entries free them (`yards`). Where they are late this waits for
+    /// a timer calls it. The threads that allocated the entries free them (`deferred_free`). Where they are late this waits for
     /// them, unless many purges are to be applied.
     pub fn sweep(&self, steps: usize) -> Swept {
         // Another thread is doing it.
