@@ -39,6 +39,10 @@ pub struct Gateway {
     pub(crate) scratch: RefCell<Scratch>,
     /// The pool of its fills' futures.
     pub(crate) fills: Rc<FuturePool>,
+    /// Where fills with one reader lie, which their requests run.
+    pub(crate) lone_fills: FuturePool,
+    /// Where requests lie that are passed, until their response begins.
+    pub(crate) passes: FuturePool,
     /// Bytes of small request bodies that are being read before an origin is asked.
     pub(crate) small_bodies: Cell<u64>,
     /// The pool that makes forms of stored responses; without it none are made. Shared by all workers.
@@ -83,7 +87,7 @@ impl Gateway {
         let id = format!("larder-{:032x}", store.hash(b"this process").0);
         let (uses, scratch, small_bodies) = (SharedUses::default(), RefCell::default(), Cell::default());
         let (coders, spread) = (OnceCell::new(), OnceCell::new());
-        let fills = Rc::default();
+        let (fills, lone_fills, passes) = (Rc::default(), FuturePool::new(), FuturePool::new());
         Rc::new(Self {
             store,
             counters,
@@ -93,6 +97,8 @@ impl Gateway {
             id,
             scratch,
             fills,
+            lone_fills,
+            passes,
             small_bodies,
             coders,
             spread,

@@ -2,7 +2,7 @@
 
 use super::large::{self, Nowhere};
 use super::machine::FillStep;
-use super::storability::StorabilityCheck;
+use super::storability::{self, StorabilityCheck};
 use super::{ArrivedHead, Disposition, FillJob, FillOutcome, FillRun, OriginAsk, Readers};
 use crate::assemble::contents;
 use crate::cache_key;
@@ -53,7 +53,8 @@ impl FillRun {
             },
             _ => {}
         }
-        if request_headers::is_unasked(&self.job.request, self.may_be_not_modified(), status) {
+        let may_be_not_modified = status == 304 && self.may_be_not_modified();
+        if request_headers::is_unasked(&self.job.request, may_be_not_modified, status) {
             self.job.note_failure(502, request_headers::unasked(status));
             return self.ends(FillOutcome::Failed(FillHead::Failed(502)));
         }
@@ -66,7 +67,7 @@ impl FillRun {
         let decided = self.job.disposition(arrived, matches!(self.readers, Readers::One { .. }));
         let next = match &decided {
             Disposition::Store { .. } => FillStep::Store,
-            Disposition::Forward(_) => FillStep::Forward,
+            Disposition::Forward { .. } => FillStep::Forward,
         };
         self.decided = Some(decided);
         next
@@ -110,10 +111,20 @@ impl FillJob {
     fn disposition(&self, arrived: &ArrivedHead, alone: bool) -> Disposition {
         let verdict = self.judge(None, |it| it.decide(arrived));
         let meta = self.meta_of(arrived);
+        // An answer that came late may be for those who waited for it.
+        if let Storable::Refuse(refusal) = verdict
+            && (alone || refusal != NotStorable::Late)
+        {
+            let says = match storability::is_about_the_page(&self.request, arrived, refusal) {
+                true => Unshared::Page,
+                false => Unshared::Answer,
+            };
+            return Disposition::Forward { says, meta };
+        }
         let length = length_of(arrived);
         let spent = self.spent(arrived, &meta, verdict == Storable::Store);
-        if let Some(says) = self.not_for_others(verdict, spent, arrived, &meta, length, alone) {
-            return Disposition::Forward(says);
+        if let Some(says) = self.not_for_others(verdict, spent, arrived, &meta, length) {
+            return Disposition::Forward { says, meta };
         }
         if meta.no_cache || matches!(meta.freshness(arrived.response_time), Freshness::Stale { .. }) {
             if spent == SpentLifetime::No {
@@ -178,7 +189,7 @@ impl FillJob {
         }
     }
 
-    /// Why waiting requests are to ask for themselves, if so. Either the response may not be stored; or its body will
+    /// Why waiting requests are to ask for themselves, if so. Either the response came too late; or its body will
     /// certainly not be kept and has no strong tag, so that a reader that is cut off cannot request the rest.
     fn not_for_others(
         &self,
@@ -187,19 +198,12 @@ impl FillJob {
         arrived: &ArrivedHead,
         meta: &Meta,
         length: Option<u64>,
-        alone: bool,
     ) -> Option<Unshared> {
-        match verdict {
-            Storable::Refuse(NotStorable::Late) if spent == SpentLifetime::Passing && !alone => {}
-            Storable::Refuse(refusal) => {
-                let is_late = refusal == NotStorable::Late && !alone;
-                let of_the_page = is_late || self.judge(None, |it| it.is_about_the_page(arrived, refusal));
-                if is_late && !self.remembered {
-                    self.judge(None, |it| it.remember_miss(&arrived.born));
-                }
-                return Some(if of_the_page { Unshared::Page } else { Unshared::Answer });
+        if verdict != Storable::Store && spent != SpentLifetime::Passing {
+            if !self.remembered {
+                self.judge(None, |it| it.remember_miss(&arrived.born));
             }
-            Storable::Store => {}
+            return Some(Unshared::Page);
         }
         let length = length.filter(|_| !partial::is_resumable(meta))?;
         let why = large::kept_nowhere(self, meta, length)?;

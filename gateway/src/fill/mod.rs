@@ -26,6 +26,7 @@ use larder_semantics::cache_status::AnsweringTier;
 use larder_semantics::field::FieldList;
 use larder_semantics::request::RequestFacts;
 use larder_semantics::reuse;
+use larder_semantics::stored::Meta;
 use larder_semantics::trace::Silent;
 use larder_stdx::clock::{self, WallTime};
 use larder_store::fill::{SharedHead, SpentLifetime};
@@ -239,7 +240,7 @@ enum Disposition {
     /// It is shared and stored, with the stored bytes before or after it.
     Store { head: Arc<SharedHead>, before: Bytes, after: Bytes },
     /// It is for the reader that started the fill.
-    Forward(Unshared),
+    Forward { says: Unshared, meta: Meta },
 }
 
 /// The result of a fill, for requests that do not read its body.
@@ -387,12 +388,12 @@ impl FillRun {
 
     /// `Forward`: the response is for the reader that started the fill. It replaces the stored response nevertheless.
     async fn forward(&mut self) -> FillStep {
-        let (Some(arrived), Some(Disposition::Forward(says))) = (self.arrived.take(), self.decided.take())
+        let (Some(arrived), Some(Disposition::Forward { says, meta })) =
+            (self.arrived.take(), self.decided.take())
         else {
             return FillStep::Finish;
         };
         let job = &self.job;
-        let meta = job.meta_of(&arrived);
         if !job.supersede(&meta, &arrived, says).await {
             job.leave_turn(&meta, &arrived.born, says);
         }

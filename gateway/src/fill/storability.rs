@@ -55,7 +55,7 @@ impl StorabilityCheck<'_> {
             return; // Nobody expected the answer to a POST or a HEAD to be stored.
         }
         self.gateway.counters.cache_refusals.add(1);
-        if self.is_about_the_page(arrived, refusal) && !self.remembered {
+        if is_about_the_page(self.request, arrived, refusal) && !self.remembered {
             self.remember_miss(&arrived.born);
         }
         let theirs = refusal.is_one_visitors();
@@ -79,14 +79,14 @@ impl StorabilityCheck<'_> {
         });
     }
 
-    /// Whether a refusal applies to every answer under this key.
-    pub fn is_about_the_page(&self, arrived: &ArrivedHead, refusal: NotStorable) -> bool {
-        self.request.method == "GET" && refusal.is_about_the_page(arrived.response.status)
-    }
-
     /// For a while no request waits for another's answer under this key, by a response that was `born` then.
     pub fn remember_miss(&self, born: &Born) {
         let seconds = self.gateway.remembers_misses(&self.route.policy);
         self.gateway.remember_miss(self.hash, born, seconds);
     }
+}
+
+/// Whether a refusal applies to every answer under this key.
+pub(super) fn is_about_the_page(request: &Request, arrived: &ArrivedHead, refusal: NotStorable) -> bool {
+    request.method == "GET" && refusal.is_about_the_page(arrived.response.status)
 }

@@ -138,7 +138,9 @@ impl Machine<'_, '_> {
         let looks_again = self.found.is_none() && !self.is_hit_for_miss() && self.looks < LOOKS;
         self.stages.enter(RequestStage::Connect);
         let mut fill = FillRun::alone(self.job(self.fetch, TierLookup::Skip, false), ask, since, looks_again);
-        let next = self.while_here(fill.run(FillStep::Origin)).await;
+        // Not within this request's own future, which is moved as a whole and mostly does without.
+        let running = self.gateway.lone_fills.lend(|| fill.run(FillStep::Origin));
+        let next = self.while_here(running).await;
         self.stages.enter(RequestStage::Lookup);
         if next == FillStep::Store {
             let reader = fill.begin_to_store();

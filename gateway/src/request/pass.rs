@@ -41,7 +41,8 @@ impl<'c> Machine<'_, 'c> {
         let upgrade = self.upgrade.take();
         let passing = Passing { framing, upgrade: upgrade.as_ref() };
         let body = self.body.take().filter(|_| framing != Framing::Empty);
-        let asking = pass_on(&job, passing, beginning, body, &mut upload);
+        let passes = &self.gateway.passes;
+        let asking = passes.lend(|| pass_on(&job, passing, beginning, body, &mut upload));
         let asked = self.while_here(asking).await;
         self.stages.enter(RequestStage::Lookup);
         self.upgrade = upgrade;
