@@ -221,7 +221,7 @@ mod tests {
         check(PURGE, r#"{"tag":5}"#, Err(("tag", "\"tag\" is a text, not 5.")));
         check(PURGE, r#"{"tag":null}"#, Err(("tag", "\"tag\" is a text, not null.")));
         check(PURGE, r#"{"all":1}"#, Err(("all", "\"all\" is true or false, not 1.")));
-        let code = "\"code\" is missing: what a login link has after \"#login=\".";
+        let code = "\"code\" is missing: the part of a login link after \"#login=\".";
         check("POST /api/v1/login", "{}", Err(("code", code)));
         check(
             "POST /api/v1/login",

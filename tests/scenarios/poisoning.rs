@@ -448,8 +448,7 @@ fn a_private_page_is_private_however_its_path_is_spelled() {
         }
         assert_eq!(before + 3 + SPELLINGS.len(), origin.requests(), "{target}: {asked}");
         let received = &origin.received()[before];
-        let sent = if target.contains('\\') { "/account%5Cme" } else { target };
-        assert_eq!(sent, received.target(), "the target is sent as it came");
+        assert_eq!(*target, received.target(), "the target is sent as it came");
     }
     let requests = u64::try_from(SPELLINGS.len() * (SPELLINGS.len() + 2)).unwrap();
     assert_eq!(requests, larder.counter("cache_ambiguous_paths"));

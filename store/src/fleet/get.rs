@@ -4,6 +4,7 @@
 use super::connection::now;
 use super::recompute_lease::{Has, LeaseKey, OtherNodesLease, RecomputeLease, names_hash};
 use super::server::{ConnectionChoice, PendingOperation};
+use super::supersede::CLOCKS_APART;
 use super::{
     FilledBy, Fleet, FleetQuery, FleetResponse, FleetResult, RecomputeTurn, Shortfall, Want, chunking,
 };
@@ -475,7 +476,9 @@ fn without_record(looked: FleetLook) -> FleetResult {
             FleetResult::Unshared { says: mark.says, status: meta.status, at: meta.response_time, seconds }
         }
         FleetLook::Removed(item, turn) => {
+            // A trace is older than its request by what clocks may differ. What came a second before that request went.
             let removed = Mark::read(&item.value).ok().map(|it| it.of.meta.response_time);
+            let removed = removed.map(|it| WallTime(it.0.saturating_add(CLOCKS_APART)));
             FleetResult::Miss { turn, removed }
         }
         FleetLook::Nothing(turn) => FleetResult::Miss { turn, removed: None },
