@@ -371,7 +371,7 @@ mod tests {
         assert!(text.contains("not measured: not installed / at all"), "{text}");
         assert!(text.contains("| ≥ 1.15 | 1.00 | missed |"), "{text}");
         assert!(text.contains("](profile.md)"), "{text}");
-        assert!(text.contains("others used 25 %"), "{text}");
+        assert!(text.contains("other processes used 25 %"), "{text}");
     }
 
     #[test]
