@@ -70,7 +70,8 @@ fn the_receipt_of_the_disk_counts_what_its_index_knows() {
     {
         assert_eq!(uncounted, receipt(body));
     }
-    assert_eq!(known(2), receipt(url), "both variants");
+    assert_eq!(known(2), receipt(url.clone()), "both variants");
+    assert_eq!(known(0), receipt(url), "they are gone");
     assert_eq!("applied", receipt(json!({ "all": true }))["state"]);
     let told = run(larder.folder.path(), &["purge", "--tag", "none", "--admin", &larder.admin.to_string()]);
     let line =

@@ -274,6 +274,10 @@ impl PurgedTiers {
                 Ok(Err(error)) => PurgeState::Uncertain(unwritten(&larder_stdx::error::plain(&error))),
                 Err(_) => PurgeState::Uncertain(unwritten("it timed out")),
             };
+            if let (PurgeScope::Url(key), Strength::Hard) = (&rule.scope, rule.strength) {
+                // So that the next purge does not count them again.
+                either_scheme(key).iter().for_each(|it| drop(disk.supersede(it)));
+            }
             receipts.push(TierReceipt { count: on_disk, ..TierReceipt::of("disk", state) });
         }
         match begun {
@@ -348,10 +352,14 @@ fn matched_on(disk: &DiskTier, scope: &PurgeScope) -> MatchedCount {
             _ => MatchedCount::Uncounted("the index of the disk tier has no URLs, tags or fields"),
         };
     };
+    MatchedCount::Known(either_scheme(key).iter().map(|it| disk.count_of(it)).sum())
+}
+
+/// The keys of a URL by `http` and `https`.
+fn either_scheme(key: &[u8]) -> [Vec<u8>; 2] {
     let text = String::from_utf8_lossy(key);
     let rest = text.split_once(':').map_or(&*text, |it| it.1);
-    let counts = ["http", "https"].map(|it| disk.count_of(format!("{it}:{rest}").as_bytes()));
-    MatchedCount::Known(counts.iter().sum())
+    ["http", "https"].map(|it| format!("{it}:{rest}").into_bytes())
 }
 
 fn unwritten(why: &str) -> String {
