@@ -9,7 +9,7 @@ use larder_config::plan::Plan;
 use larder_config::store::{ConfigFile, hash};
 use larder_config::table::{self, Takes};
 use larder_config::{Config, Problem, Source, dotted};
-use larder_server::reload;
+use larder_server::config_watch;
 use larder_stdx::clock;
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, mpsc, oneshot};
@@ -324,7 +324,7 @@ impl Admin {
         let told = |it: &Problem| problem_json(it, &sections);
         match self.configuring.plan.read(text) {
             Ok(new) => {
-                let restart = reload::at_start(&live.config, &new);
+                let restart = config_watch::at_start(&live.config, &new);
                 CheckedConfig {
                     problems: Vec::new(),
                     warnings: new.warnings.iter().map(told).collect(),

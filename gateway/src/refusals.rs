@@ -1,7 +1,7 @@
 //! Recent responses that were not stored, with enough of each exchange to decide it again for `explain`; and exchanges
 //! without a response.
 
-use crate::failing::Failing;
+use crate::recent_failures::Failing;
 use larder_semantics::field::{Field, FieldList};
 use larder_semantics::flip::OriginExchange;
 use larder_semantics::policy::Policy;

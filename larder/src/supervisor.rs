@@ -8,12 +8,12 @@ use larder_config::plan::Plan;
 use larder_gateway::Gateway;
 use larder_observe::log::{Closed, Level, LimitWatch, Subsystem};
 use larder_server::cluster::Cluster;
+pub use larder_server::config_watch::FileWatch;
 use larder_server::live::{Live, Orders};
 use larder_server::quiet::Quiet;
-pub use larder_server::reload::FileWatch;
 use larder_server::tiers::DiskWatch;
 use larder_server::worker::WorkerShared;
-use larder_server::{loop_check, quiet, reload};
+use larder_server::{config_watch, loop_check, quiet};
 use larder_stdx::error::plain;
 use larder_store::Store;
 use larder_transport::listener::{self, Bound};
@@ -239,7 +239,7 @@ impl Supervisor {
         let read = self.running.plan.load().map_err(|it| it.to_string());
         let old = self.running.orders.borrow().live.clone();
         let compatible = |new: Config| {
-            reload::compatible(&old.config, &new)?;
+            config_watch::compatible(&old.config, &new)?;
             loop_check::check(&new, self.running.admin_at).map(|()| new)
         };
         let secure = |new: Config| match &self.running.keeper {

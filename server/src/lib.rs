@@ -3,6 +3,7 @@
 
 pub mod admission;
 pub mod cluster;
+pub mod config_watch;
 pub mod counter_sum;
 pub mod descriptors;
 pub mod files;
@@ -15,7 +16,6 @@ pub mod overlay;
 pub mod purge;
 pub mod purge_receipt;
 pub mod quiet;
-pub mod reload;
 pub mod resident;
 pub mod route_stats;
 pub mod router;

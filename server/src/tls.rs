@@ -1,7 +1,7 @@
 //! The certificates of the running server: read at the start, and again when their files change; expiring ones are
 //! logged.
 
-use super::reload::FileWatch;
+use super::config_watch::FileWatch;
 use larder_config::Config;
 use larder_config::tls::TlsConfig as Settings;
 use larder_counters::Counters;

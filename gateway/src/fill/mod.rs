@@ -15,7 +15,7 @@ mod store;
 mod supersede;
 pub(crate) mod tier_lookup;
 
-use crate::failing;
+use crate::recent_failures;
 use crate::request_headers;
 use crate::route::{Gateway, GatewayRoute};
 use crate::source::ResponseSource;
@@ -383,7 +383,7 @@ impl FillRun {
         if !matches!(self.readers, Readers::One { .. }) || self.job.local.presence() != ClientPresence::Gone {
             self.job.note_failure(error.status(), &error.sentence());
         }
-        self.ends(FillOutcome::Failed(failing::head_of(error)))
+        self.ends(FillOutcome::Failed(recent_failures::head_of(error)))
     }
 
     /// `Forward`: the response is for the reader that started the fill. It replaces the stored response nevertheless.
@@ -404,7 +404,7 @@ impl FillRun {
                 return self.ends(FillOutcome::Forward);
             }
         };
-        writer.provoked_by(failing::says(&job.gateway.store, &job.request));
+        writer.provoked_by(recent_failures::says(&job.gateway.store, &job.request));
         let head = SharedHead {
             status: meta.status,
             fields: job.own_fields(&arrived),
@@ -453,7 +453,7 @@ impl FillRun {
 
 impl FillJob {
     fn fail(&self, mut writer: FillWriter, head: FillHead) {
-        writer.provoked_by(failing::says(&self.gateway.store, &self.request));
+        writer.provoked_by(recent_failures::says(&self.gateway.store, &self.request));
         writer.head(head, false);
         writer.finish(FillEnd::Failed);
     }

@@ -7,9 +7,9 @@
 use super::deliver::Delivery;
 use super::machine::Step;
 use super::{Coalescing, LOOKS, Machine, OwnError};
-use crate::failing;
 use crate::fill::tier_lookup::TierLookup;
 use crate::lower_tiers;
+use crate::recent_failures;
 use crate::stages::RequestStage;
 use larder_semantics::cache_status::CacheReport;
 use larder_semantics::reuse::{self, ForwardReason, Reuse};
@@ -204,7 +204,7 @@ impl Machine<'_, '_> {
 
     /// The hash of this request's content.
     fn says(&self) -> KeyHash {
-        failing::says(&self.gateway.store, self.request)
+        recent_failures::says(&self.gateway.store, self.request)
     }
 
     /// A response that a 304 freshened for the waiting requests and that is stale again: it still answers them.
