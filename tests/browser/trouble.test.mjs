@@ -116,7 +116,7 @@ it('purges a URL as long as a page, and has run none of what means harm', async 
 it('says that there is no such view, and leads to those there are', async () => {
   await page.goto(`${larder.admin}/#/no-such-view?of=this`);
   await page.locator('.empty', { hasText: '“no-such-view”' }).waitFor();
-  assert.equal(await page.title(), 'No such view · larder');
+  await page.waitForFunction(() => document.title === 'No such view · larder');
   assert.equal(await page.locator('nav [aria-current]').count(), 0);
   assert.deepEqual(await audit(page), []);
   await page.locator('.ways a', { hasText: 'Top' }).click();
