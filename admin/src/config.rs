@@ -473,6 +473,7 @@ fn kind_json(kind: ValueKind) -> Value {
         ValueKind::One(_) => "text",
         ValueKind::List(_) => "list",
         ValueKind::StatusTtls { .. } => "status-ttls",
+        ValueKind::Pairs { .. } => "pairs",
     };
     let mut told = json!({ "key": "", "kind": name, "allowed": kind.allowed() });
     match kind {

@@ -548,12 +548,20 @@ impl ConfigCheck {
         if self.values.given.contains_key(&own) { own } else { format!("cache.{name}") }
     }
 
+    /// The key of a route's `NAME`: in the route, otherwise in its site.
+    #[allow(dead_code, reason = "the first row of this kind uses it")]
+    fn site_key(&self, at: &RoutePath, name: &str) -> String {
+        let own = at.key(name);
+        if self.values.given.contains_key(&own) { own } else { at.of_site(name) }
+    }
+
     fn decided(&self, at: Option<&RoutePath>) -> Decided {
         let path_of = |key: &table::Key| match (at, key.scope, key.path.strip_prefix("site[].route[].")) {
             (Some(at), KeyScope::EveryRoute, _) => {
                 Some(self.cache_key(at, key.path.strip_prefix("cache.").unwrap_or(key.path)))
             }
             (Some(at), KeyScope::Once, Some(rest)) => Some(at.key(rest)),
+            (Some(at), KeyScope::SiteAndRoute, Some(rest)) => Some(self.site_key(at, rest)),
             (None, KeyScope::Once, None) => Some(key.path.to_owned()),
             _ => None,
         };
@@ -632,6 +640,15 @@ impl ConfigCheck {
     fn texts(&self, key: &str) -> Vec<String> {
         match self.value(key) {
             ConfigValue::Texts(it) => it,
+            _ => Vec::new(),
+        }
+    }
+
+    /// The rows of a table with free names.
+    #[allow(dead_code, reason = "the first row of this kind uses it")]
+    fn pairs(&self, key: &str) -> Vec<(String, String)> {
+        match self.value(key) {
+            ConfigValue::Pairs(it) => it,
             _ => Vec::new(),
         }
     }

@@ -73,6 +73,9 @@ fn heading(section: &str, scope: KeyScope) -> String {
         "site[]" => "`[[site]]`".to_owned(),
         "site[].route[]" => "`[[site.route]]`".to_owned(),
         _ => match section.strip_prefix("site[].route[].") {
+            Some(rest) if scope == KeyScope::SiteAndRoute => {
+                format!("`{rest} = {{ … }}` of a site or a route")
+            }
             Some(rest) => format!("`{rest} = {{ … }}` of a route"),
             None if scope == KeyScope::EveryRoute => {
                 format!("`[{section}]`, and `{section} = {{ … }}` of a route")
@@ -85,7 +88,10 @@ fn heading(section: &str, scope: KeyScope) -> String {
 /// A default in TOML notation.
 pub fn literal(kind: ValueKind, text: &str) -> String {
     match kind {
-        ValueKind::Bool | ValueKind::Integer { .. } | ValueKind::StatusTtls { .. } => text.to_owned(),
+        ValueKind::Bool
+        | ValueKind::Integer { .. }
+        | ValueKind::StatusTtls { .. }
+        | ValueKind::Pairs { .. } => text.to_owned(),
         ValueKind::List(_) => {
             let each: Vec<_> = text.split(',').map(|it| format!("\"{it}\"")).collect();
             format!("[{}]", each.join(", "))
@@ -104,6 +110,9 @@ pub fn schema() -> String {
             && let Some(rest) = key.path.strip_prefix("cache.")
         {
             insert(&mut root, &format!("{}{rest}", table::ROUTE_CACHE), key);
+        }
+        if let Some(path) = key.path_of_site() {
+            insert(&mut root, &path, key);
         }
     }
     if let Some(map) = root.as_object_mut() {
@@ -178,6 +187,9 @@ fn schema_of(key: &Key) -> Json {
             "propertyNames": { "pattern": "^[2-5][0-9][0-9]$" },
             "additionalProperties": { "type": "string", "pattern": duration },
         }),
+        ValueKind::Pairs { value, .. } => {
+            json!({ "type": "object", "additionalProperties": text_schema(value) })
+        }
     };
     if let Some(map) = schema.as_object_mut() {
         map.insert("description".to_owned(), json!(format!("{} Allowed: {}.", key.help, key.kind.allowed())));

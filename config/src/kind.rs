@@ -71,6 +71,15 @@ pub enum ValueKind {
         /// The maximum, seconds.
         most: u64,
     },
+    /// A table with free names: from texts of one form to texts of another.
+    Pairs {
+        /// The form of the names.
+        name: TextForm,
+        /// The form of the values.
+        value: TextForm,
+        /// An example, for messages.
+        example: &'static str,
+    },
 }
 
 /// The form of a text.
@@ -151,6 +160,8 @@ pub enum ConfigValue {
     Texts(Vec<String>),
     /// Of [`ValueKind::StatusTtls`].
     StatusTtls(Vec<(u16, u32)>),
+    /// Of [`ValueKind::Pairs`], in the order of the file.
+    Pairs(Vec<(String, String)>),
     /// An invalid value, which has been reported.
     Wrong,
 }
@@ -193,6 +204,11 @@ impl ValueKind {
                 });
                 pairs.collect::<Option<Vec<_>>>().map(ConfigValue::StatusTtls)
             }
+            ValueKind::Pairs { .. } => {
+                let pairs: Option<Vec<_>> = text.split(',').map(|it| it.split_once('=')).collect();
+                let pairs = pairs.ok_or_else(|| self.allowed())?;
+                return self.parse_pairs(pairs.into_iter().map(|(name, value)| (name.trim(), value.trim())));
+            }
         };
         value.ok_or_else(|| self.allowed())
     }
@@ -215,6 +231,23 @@ impl ValueKind {
             ValueKind::StatusTtls { most } => status_ttl(status, lifetime, most),
             _ => None,
         }
+    }
+
+    /// Parses the rows of a [`ValueKind::Pairs`] table.
+    ///
+    /// # Errors
+    /// The allowed values of the first row that is wrong.
+    pub fn parse_pairs<'a>(
+        &self,
+        pairs: impl Iterator<Item = (&'a str, &'a str)>,
+    ) -> Result<ConfigValue, String> {
+        let ValueKind::Pairs { name, value, .. } = *self else { return Err(self.allowed()) };
+        let checked = pairs.map(|(left, right)| {
+            name.check(left).map_err(|allowed| format!("for the name \"{left}\": {allowed}"))?;
+            value.check(right).map_err(|allowed| format!("for the value of \"{left}\": {allowed}"))?;
+            Ok((left.to_owned(), right.to_owned()))
+        });
+        checked.collect::<Result<_, _>>().map(ConfigValue::Pairs)
     }
 
     /// The allowed values, as the end of a sentence.
@@ -252,6 +285,10 @@ impl ValueKind {
                 "a table of statuses and durations up to \"{}\", such as {{ 404 = \"10s\" }}",
                 spell_millis(most * 1000)
             ),
+            ValueKind::Pairs { name, value, example } => {
+                let (name, value) = (name.allowed(), value.allowed());
+                format!("a table from {name} to {value}, such as {example}")
+            }
         }
     }
 }

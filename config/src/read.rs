@@ -251,6 +251,11 @@ fn check(kind: &ValueKind, item: &Item) -> Result<ConfigValue, String> {
             let pairs: Option<Vec<_>> = table.iter().map(pair).collect();
             pairs.map(ConfigValue::StatusTtls).ok_or_else(allowed)
         }
+        (ValueKind::Pairs { .. }, item) => {
+            let table = item.as_table_like().ok_or_else(allowed)?;
+            let pairs: Option<Vec<_>> = table.iter().map(|(name, it)| Some((name, it.as_str()?))).collect();
+            kind.parse_pairs(pairs.ok_or_else(allowed)?.into_iter())
+        }
         (_, item) => kind.parse(item.as_str().ok_or_else(allowed)?),
     }
 }

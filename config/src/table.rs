@@ -12,6 +12,8 @@ pub enum KeyScope {
     Once,
     /// At `cache.NAME` as the default of every route, and at `site[].route[].cache.NAME` for one.
     EveryRoute,
+    /// At `site[].route[].NAME`, and at `site[].NAME` as the default of the routes of a site.
+    SiteAndRoute,
 }
 
 /// One row of the table.
@@ -45,6 +47,11 @@ pub enum Takes {
 /// The prefix of every route key under `cache`.
 pub const ROUTE_CACHE: &str = "site[].route[].cache.";
 
+/// The prefix of the keys of a route.
+pub const ROUTE: &str = "site[].route[].";
+/// The prefix of the keys of a site.
+pub const SITE: &str = "site[].";
+
 /// The row of a pattern such as `cache.ram.size` or `site[].route[].cache.default_ttl`.
 #[must_use]
 pub fn find(pattern: &str) -> Option<&'static Key> {
@@ -52,7 +59,18 @@ pub fn find(pattern: &str) -> Option<&'static Key> {
         Some(rest) => TABLE.iter().find(|it| {
             it.scope == KeyScope::EveryRoute && it.path.strip_prefix("cache.").is_some_and(|it| it == rest)
         }),
-        None => TABLE.iter().find(|it| it.path == pattern),
+        None => {
+            TABLE.iter().find(|it| it.path == pattern || it.path_of_site().is_some_and(|it| it == pattern))
+        }
+    }
+}
+
+impl Key {
+    /// Its path as the default of the routes of a site, for a row of [`KeyScope::SiteAndRoute`].
+    #[must_use]
+    pub fn path_of_site(&self) -> Option<String> {
+        let rest = self.path.strip_prefix(ROUTE).filter(|_| self.scope == KeyScope::SiteAndRoute)?;
+        Some(format!("{SITE}{rest}"))
     }
 }
 
@@ -69,7 +87,8 @@ pub fn patterns() -> impl Iterator<Item = String> {
     let routes = TABLE.iter().filter(|it| it.scope == KeyScope::EveryRoute);
     let routes =
         routes.filter_map(|it| it.path.strip_prefix("cache.").map(|rest| format!("{ROUTE_CACHE}{rest}")));
-    TABLE.iter().map(|it| it.path.to_owned()).chain(routes)
+    let sites = TABLE.iter().filter_map(Key::path_of_site);
+    TABLE.iter().map(|it| it.path.to_owned()).chain(routes).chain(sites)
 }
 
 const fn once(
@@ -101,6 +120,18 @@ const fn each(
     example: &'static str,
 ) -> Key {
     Key { path, scope: KeyScope::EveryRoute, kind, default, help, example, takes: Takes::AtReload }
+}
+
+/// The row of a key of a route that its site may set for all its routes.
+#[allow(dead_code, reason = "the first row of this kind uses it")]
+const fn both(
+    path: &'static str,
+    kind: ValueKind,
+    default: Option<&'static str>,
+    help: &'static str,
+    example: &'static str,
+) -> Key {
+    Key { path, scope: KeyScope::SiteAndRoute, kind, default, help, example, takes: Takes::AtReload }
 }
 
 /// Text, and formats without compression of their own. Pictures, sound, video, archives, WOFF and unknown types are not

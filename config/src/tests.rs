@@ -371,8 +371,13 @@ fn every_example_and_every_default_is_accepted() {
     for key in table::TABLE {
         let default = key.default.map(|it| generated::literal(key.kind, it));
         let in_route = format!("{}{}", table::ROUTE_CACHE, key.path.strip_prefix("cache.").unwrap_or(""));
-        let paths = [key.path, &in_route];
-        let places = if key.scope == table::KeyScope::EveryRoute { &paths[..] } else { &paths[..1] };
+        let in_site = key.path_of_site().unwrap_or_default();
+        let paths = [key.path, &in_route, &in_site];
+        let places = match key.scope {
+            table::KeyScope::Once => &paths[..1],
+            table::KeyScope::EveryRoute => &paths[..2],
+            table::KeyScope::SiteAndRoute => &[paths[0], paths[2]][..],
+        };
         for (value, path) in [Some(key.example.to_owned()), default]
             .iter()
             .flatten()
