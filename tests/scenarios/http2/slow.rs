@@ -73,9 +73,11 @@ fn who_may_not_send_is_waited_for() {
     let origin = origin(&gate);
     let larder = Larder::before_with(&origin, "", "[limits]\nbody_timeout = \"300ms\"\n");
     let mut client = Http2::connect(&larder);
-    // The bodies of GETs are not read before they are answered.
-    for at in 0..8 {
-        let id = client.head(&request("GET", &format!("/slow/{at}"), &[]), 0);
+    let gets: Vec<_> =
+        (0..8).map(|at| client.head(&request("GET", &format!("/slow/{at}"), &[]), 0)).collect();
+    // What has arrived of a body is read before its origin is asked, and nothing more of a GET's before its answer.
+    until("each has reached the origin", || gate.waiting() == 8);
+    for id in gets {
         (0..8).for_each(|_| client.data(id, &[b'x'; 16_384], 0));
     }
     let starved = client.head(&request("POST", "/up", &[]), 0);
