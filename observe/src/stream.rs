@@ -14,6 +14,7 @@ use larder_stdx::clock;
 use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{mpsc, watch};
@@ -212,8 +213,12 @@ impl ExpressionFacts for FilterFacts<'_> {
             TextName::UserAgent => field::first(it.fields, "user-agent").is_some_and(test),
             TextName::Referer => field::first(it.fields, "referer").is_some_and(test),
             TextName::End => test(it.outcome.end.name().as_bytes()),
-            TextName::Key => false,
+            TextName::Key | TextName::Listener | TextName::Country => false,
         }
+    }
+
+    fn client(&self) -> Option<IpAddr> {
+        self.0.client.peer.map(|it| it.ip())
     }
 
     fn number(&self, name: Number) -> Option<i64> {

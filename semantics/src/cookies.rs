@@ -16,7 +16,7 @@ pub enum CookieLines<'a> {
 }
 
 /// The pairs of every `Cookie` line, in order: name and value, without whitespace around them.
-fn pairs<'a>(fields: &'a [Field<'a>]) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
+pub(crate) fn pairs<'a>(fields: &'a [Field<'a>]) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
     field::all(fields, "cookie").flat_map(pairs_of)
 }
 

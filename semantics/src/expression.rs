@@ -1,21 +1,27 @@
-//! Conditions of an operator, over stored responses, `status >= 500 && key ~ "^https?://www"`, or over finished requests,
-//! `status >= 500 && route == "api" && cache != "hit"`. The values come from `Facts`; the parser is in
-//! `expression/parse`.
+//! Conditions of an operator, over stored responses, `status >= 500 && key ~ "^https?://www"`, over finished requests,
+//! `status >= 500 && route == "api" && cache != "hit"`, or over requests that arrive, `method in ["GET", "POST"]`. The
+//! values come from `ExpressionFacts`; the parser is in `expression/parse`.
 //!
 //! ```text
 //! condition = all ("||" all)*
 //! all       = not ("&&" not)*
 //! not       = "!" not | "(" condition ")" | test
 //! test      = text   ("==" | "!=" | "~" | "!~" | "contains") string
+//!           | text   "in" list
 //!           | number ("==" | "!=" | "<" | "<=" | ">" | ">=") number
 //!           | "tag"  ("==" | "!=") string
-//!           | "client" "in" string
+//!           | "client" "in" (string | list)
+//! list      = "[" string ("," string)* "]"
 //! ```
 //!
 //! | subject | text | number |
 //! |---|---|---|
 //! | stored responses | `key`, `scheme`, `host`, `path`, `query`, `header["name"]` of the response; `tag` | `status`, `age`, `ttl`, `size` |
 //! | finished requests | `route`, `site`, `method`, `scheme`, `host`, `path`, `query`, `url`, `cache`, `client`, `user_agent`, `referer`, `end`, `header["name"]` of the request | `status`, `bytes`, `duration_us`, `origin_us`, `ttl` |
+//! | requests | `method`, `scheme`, `host`, `path`, `query`, `url`, `listener`, `client`, `country`, `header["name"]`, `cookie["name"]`, `query["name"]` | |
+//!
+//! `header.Accept` is a shorter form of `header["Accept"]`, and so for cookies and parameters. Of a request that arrives,
+//! the path is in its normal form, by which routes are chosen (`path::NORMAL`), the host in lower case.
 //!
 //! A number has the unit of its name, if any: `age > 60s`, `ttl < -5m`, `size >= 1KiB`, `duration_us > 50ms`. In a
 //! string, `\"` is a quote and `\\` a backslash; any other backslash is rejected, except in a pattern, where it is
@@ -31,6 +37,7 @@ use crate::network::Network;
 use regex::bytes::Regex;
 use std::cmp::Ordering;
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 /// The subject of a condition, which determines its names.
@@ -40,6 +47,8 @@ pub enum ExpressionSubject {
     Stored,
     /// Finished requests with their results.
     Finished,
+    /// Requests that arrive, before there is a response: `site.route.when` and other rules.
+    Request,
 }
 
 /// The values that a condition is evaluated against.
@@ -53,6 +62,18 @@ pub trait ExpressionFacts {
     fn has_tag(&self, tag: &str) -> bool;
     /// Whether `test` is true for the value of a line of this field, whose name is compared in any case.
     fn header(&self, name: &str, test: &mut dyn FnMut(&[u8]) -> bool) -> bool;
+    /// Whether `test` is true for the value of a cookie of this name.
+    fn cookie(&self, _name: &str, _test: &mut dyn FnMut(&[u8]) -> bool) -> bool {
+        false
+    }
+    /// Whether `test` is true for the decoded value of a query parameter of this name.
+    fn parameter(&self, _name: &str, _test: &mut dyn FnMut(&[u8]) -> bool) -> bool {
+        false
+    }
+    /// The address of the client; `None` if it is unknown or has none.
+    fn client(&self) -> Option<IpAddr> {
+        None
+    }
 }
 
 /// The names of numbers.
@@ -106,6 +127,21 @@ pub enum TextName {
     Referer,
     /// `whole` or `cut`.
     End,
+    /// The name of the listener: its address as it is configured.
+    Listener,
+    /// The client's country, ISO 3166-1 alpha-2 in upper case.
+    Country,
+}
+
+/// The texts that a request has any number of, by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Named {
+    /// The lines of a field.
+    Header,
+    /// A cookie.
+    Cookie,
+    /// A parameter of the query.
+    Parameter,
 }
 
 /// A parsed condition. Cheap to clone; equal if the text is.
@@ -132,7 +168,9 @@ enum ExpressionNode {
     All(Vec<ExpressionNode>),
     Not(Box<ExpressionNode>),
     Text(TextName, Match),
-    Header(Box<str>, Match),
+    Named(Named, Box<str>, Match),
+    /// The client's address is in one of these networks.
+    Client(Box<[Network]>),
     Number(Number, Compare, i64),
     Tag(Box<str>),
 }
@@ -142,9 +180,8 @@ enum Match {
     Contains(Box<[u8]>),
     Begins(Box<[u8]>),
     Ends(Box<[u8]>),
+    OneOf(Box<[Box<[u8]>]>),
     Like(Box<Regex>),
-    /// An address of this network.
-    Within(Network),
 }
 
 #[derive(Clone, Copy)]
@@ -214,7 +251,17 @@ impl ExpressionNode {
             ExpressionNode::All(all) => all.iter().all(|it| it.holds(facts)),
             ExpressionNode::Not(it) => !it.holds(facts),
             ExpressionNode::Text(name, test) => facts.text(*name, &mut |it| test.holds(it)),
-            ExpressionNode::Header(name, test) => facts.header(name, &mut |it| test.holds(it)),
+            ExpressionNode::Named(what, name, test) => {
+                let test = &mut |it: &[u8]| test.holds(it);
+                match what {
+                    Named::Header => facts.header(name, test),
+                    Named::Cookie => facts.cookie(name, test),
+                    Named::Parameter => facts.parameter(name, test),
+                }
+            }
+            ExpressionNode::Client(networks) => {
+                facts.client().is_some_and(|it| networks.iter().any(|network| network.contains(it)))
+            }
             ExpressionNode::Number(name, compare, than) => {
                 facts.number(*name).is_some_and(|it| compare.holds(it, *than))
             }
@@ -230,11 +277,8 @@ impl Match {
             Match::Contains(part) => part.is_empty() || text.windows(part.len()).any(|it| *it == **part),
             Match::Begins(part) => text.starts_with(part),
             Match::Ends(part) => text.ends_with(part),
+            Match::OneOf(all) => all.iter().any(|it| *text == **it),
             Match::Like(pattern) => pattern.is_match(text),
-            Match::Within(network) => {
-                let address = std::str::from_utf8(text).ok().and_then(|it| it.parse().ok());
-                address.is_some_and(|it| network.contains(it))
-            }
         }
     }
 }

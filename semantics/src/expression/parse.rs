@@ -1,6 +1,6 @@
 //! The parser of conditions: text to nodes, or the first error with its position. The meaning is in `expression`.
 
-use super::{Compare, ExpressionError, ExpressionNode, ExpressionSubject, Match, Number, TextName};
+use super::{Compare, ExpressionError, ExpressionNode, ExpressionSubject, Match, Named, Number, TextName};
 use crate::network::Network;
 use larder_stdx::duration;
 use larder_stdx::size::ByteSize;
@@ -23,11 +23,15 @@ const PATTERN_BYTES: usize = 64 << 10;
 enum NameMeaning {
     Text(TextName),
     Number(Number),
-    Header,
+    Named(Named),
+    /// The query, or one of its parameters.
+    Query,
     Tag,
 }
 
-use NameMeaning::{Header, Tag};
+use NameMeaning::Tag;
+
+const HEADER: NameMeaning = NameMeaning::Named(Named::Header);
 
 /// The names of conditions about stored responses.
 const STORED: &[(&str, NameMeaning)] = &[
@@ -36,7 +40,7 @@ const STORED: &[(&str, NameMeaning)] = &[
     ("host", NameMeaning::Text(TextName::Host)),
     ("path", NameMeaning::Text(TextName::Path)),
     ("query", NameMeaning::Text(TextName::Query)),
-    ("header", Header),
+    ("header", HEADER),
     ("tag", Tag),
     ("status", NameMeaning::Number(Number::Status)),
     ("age", NameMeaning::Number(Number::Age)),
@@ -64,20 +68,37 @@ const FINISHED: &[(&str, NameMeaning)] = &[
     ("user_agent", NameMeaning::Text(TextName::UserAgent)),
     ("referer", NameMeaning::Text(TextName::Referer)),
     ("end", NameMeaning::Text(TextName::End)),
-    ("header", Header),
+    ("header", HEADER),
+];
+
+/// The names of conditions about requests that arrive.
+const REQUEST: &[(&str, NameMeaning)] = &[
+    ("method", NameMeaning::Text(TextName::Method)),
+    ("scheme", NameMeaning::Text(TextName::Scheme)),
+    ("host", NameMeaning::Text(TextName::Host)),
+    ("path", NameMeaning::Text(TextName::Path)),
+    ("query", NameMeaning::Query),
+    ("url", NameMeaning::Text(TextName::Url)),
+    ("listener", NameMeaning::Text(TextName::Listener)),
+    ("client", NameMeaning::Text(TextName::Client)),
+    ("country", NameMeaning::Text(TextName::Country)),
+    ("header", HEADER),
+    ("cookie", NameMeaning::Named(Named::Cookie)),
 ];
 
 fn names(subject: ExpressionSubject) -> &'static [(&'static str, NameMeaning)] {
     match subject {
         ExpressionSubject::Stored => STORED,
         ExpressionSubject::Finished => FINISHED,
+        ExpressionSubject::Request => REQUEST,
     }
 }
 
 /// The names of a subject, as the end of a sentence.
 fn known(subject: ExpressionSubject) -> String {
     let spell = |it: &(&str, NameMeaning)| match it.1 {
-        Header => "header[\"name\"]".to_owned(),
+        NameMeaning::Named(_) => format!("{}[\"name\"]", it.0),
+        NameMeaning::Query => "query, query[\"name\"]".to_owned(),
         _ => it.0.to_owned(),
     };
     let mut all: Vec<String> = names(subject).iter().map(spell).collect();
@@ -177,57 +198,99 @@ impl<'t> ExpressionReader<'t> {
         match *found {
             NameMeaning::Text(TextName::Client) => self.client_test(),
             NameMeaning::Text(name) => self.text_test(|test| ExpressionNode::Text(name, test)),
-            Header => {
-                self.expect("[", "the name of a field, as in header[\"content-type\"]")?;
-                let name = self.string()?;
-                self.expect("]", "a ] after the field name")?;
-                self.text_test(|test| ExpressionNode::Header(name.into(), test))
-            }
+            NameMeaning::Named(what) => self.named_test(what),
+            NameMeaning::Query if matches!(self.peek(), "[" | ".") => self.named_test(Named::Parameter),
+            NameMeaning::Query => self.text_test(|test| ExpressionNode::Text(TextName::Query, test)),
             Tag => self.tag_test(),
             NameMeaning::Number(name) => self.number_test(name),
         }
     }
 
-    /// A comparison as of any other text, or a membership in a network.
+    /// The test of a text that has a name of its own, in brackets or behind a dot.
+    fn named_test(&mut self, what: Named) -> Result<ExpressionNode> {
+        let name = if self.take(".") {
+            let rest = &self.text[self.at..];
+            let is_name = |it: char| it.is_ascii_alphanumeric() || matches!(it, '-' | '_');
+            let name = &rest[..rest.find(|it| !is_name(it)).unwrap_or(rest.len())];
+            if name.is_empty() {
+                return self.wrong("a name is missing behind the dot, as in header.Accept".to_owned());
+            }
+            self.skip(name);
+            name.to_owned()
+        } else {
+            let example = match what {
+                Named::Header => "the name of a field, as in header[\"content-type\"]",
+                Named::Cookie => "the name of a cookie, as in cookie[\"session\"]",
+                Named::Parameter => "the name of a parameter, as in query[\"page\"]",
+            };
+            self.expect("[", example)?;
+            let name = self.string()?;
+            self.expect(
+                "]",
+                if what == Named::Header { "a ] after the field name" } else { "a ] after the name" },
+            )?;
+            name
+        };
+        self.text_test(|test| ExpressionNode::Named(what, name.into(), test))
+    }
+
+    /// A comparison as of any other text, or a membership in networks.
     fn client_test(&mut self) -> Result<ExpressionNode> {
-        if !self.take("in") {
-            return self.text_test_with("==, !=, ~, !~, contains or in", |test| {
-                ExpressionNode::Text(TextName::Client, test)
+        if self.peek() != "in" {
+            return self.text_test(|test| ExpressionNode::Text(TextName::Client, test));
+        }
+        self.skip("in");
+        let texts = if self.peek() == "[" { self.list()? } else { vec![(self.column(), self.string()?)] };
+        let networks = texts.into_iter().map(|(column, text)| match Network::parse(&text) {
+            Some(network) => Ok(network),
+            None => error(column, format!("{text:?} is not a network; write one such as \"10.0.0.0/8\"")),
+        });
+        Ok(ExpressionNode::Client(networks.collect::<Result<_>>()?))
+    }
+
+    /// The texts of a list, with their columns.
+    fn list(&mut self) -> Result<Vec<(usize, String)>> {
+        if !self.take("[") {
+            let found = self.peek();
+            return self.wrong(match found {
+                "" => "a list is missing, as in [\"a\", \"b\"]".to_owned(),
+                _ => format!("{} is not a list; write [\"a\", \"b\"]", quoted(found)),
             });
         }
-        let column = self.column();
-        let text = self.string()?;
-        match Network::parse(&text) {
-            Some(network) => Ok(ExpressionNode::Text(TextName::Client, Match::Within(network))),
-            None => error(column, format!("{text:?} is not a network; write one such as \"10.0.0.0/8\"")),
+        let mut all = Vec::new();
+        while self.peek() != "]" || all.is_empty() {
+            all.push((self.column(), self.string()?));
+            if !self.take(",") {
+                break;
+            }
         }
+        self.expect("]", "a ] at the end of the list")?;
+        Ok(all)
     }
 
     fn text_test(&mut self, node: impl FnOnce(Match) -> ExpressionNode) -> Result<ExpressionNode> {
-        self.text_test_with("==, !=, ~, !~ or contains", node)
-    }
-
-    fn text_test_with(
-        &mut self,
-        operators: &str,
-        node: impl FnOnce(Match) -> ExpressionNode,
-    ) -> Result<ExpressionNode> {
         let operator = self.peek();
         let negated = match operator {
-            "==" | "~" | "contains" => false,
+            "==" | "~" | "contains" | "in" => false,
             "!=" | "!~" => true,
-            _ => return self.wrong(format!("{}; write {operators}", no_operator(operator))),
+            _ => {
+                let found = no_operator(operator);
+                return self.wrong(format!("{found}; write ==, !=, ~, !~, contains or in"));
+            }
         };
         self.skip(operator);
         let before = self.column();
-        let value = match operator {
-            "~" | "!~" => self.quoted_text(Backslash::Stands)?,
-            _ => self.string()?,
-        };
         let test = match operator {
-            "~" | "!~" => self.pattern(&value, before)?,
-            "contains" => Match::Contains(value.into_bytes().into()),
-            _ => Match::Is(value.into_bytes().into()),
+            "~" | "!~" => {
+                let value = self.quoted_text(Backslash::Stands)?;
+                self.pattern(&value, before)?
+            }
+            "in" => {
+                let texts = self.list()?.into_iter();
+                Match::OneOf(texts.map(|it| it.1.into_bytes().into()).collect())
+            }
+            "contains" => Match::Contains(self.string()?.into_bytes().into()),
+            _ => Match::Is(self.string()?.into_bytes().into()),
         };
         let node = node(test);
         Ok(if negated { ExpressionNode::Not(Box::new(node)) } else { node })
@@ -244,6 +307,8 @@ impl<'t> ExpressionReader<'t> {
         self.compiled += 1;
         let built = RegexBuilder::new(pattern)
             .unicode(false)
+            // A decoded path may contain a line feed, which must not make a difference.
+            .dot_matches_new_line(self.subject == ExpressionSubject::Request)
             .size_limit(PATTERN_BYTES)
             .dfa_size_limit(PATTERN_BYTES)
             .nest_limit(64)

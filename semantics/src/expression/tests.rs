@@ -165,7 +165,7 @@ fn errors_say_where_and_what_would_be_right() {
     check_error("host == www", 9, "\"www\" is not in quotes; write \"www\"");
     check_error("host == ", 9, "a quoted text is missing");
     check_error("host == \"www", 9, "the closing quote is missing");
-    check_error("host < \"www\"", 6, "\"<\" has nothing to compare; write ==, !=, ~, !~ or contains");
+    check_error("host < \"www\"", 6, "\"<\" has nothing to compare; write ==, !=, ~, !~, contains or in");
     check_error(
         "tag ~ \"x\"",
         5,
@@ -248,10 +248,7 @@ fn each_subject_has_names_of_its_own() {
         "client within \"::/0\"",
         Err("column 8: \"within\" has nothing to compare; write ==, !=, ~, !~, contains or in"),
     );
-    check(
-        "host in \"::/0\"",
-        Err("column 6: \"in\" has nothing to compare; write ==, !=, ~, !~ or contains"),
-    );
+    check("host in \"::/0\"", Err("column 9: \"::/0\" is not a list; write [\"a\", \"b\"]"));
     check(
         "status == 200 && tag == \"a\"",
         Err(

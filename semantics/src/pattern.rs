@@ -1,0 +1,260 @@
+//! Path patterns of routes, matched against the normal form of a path (`path::NORMAL`), and the texts they capture.
+//!
+//! | pattern | paths | captures |
+//! |---|---|---|
+//! | `/about` | this one | |
+//! | `/static/*`, `/img*` | all that begin so | `{1}`: the rest |
+//! | `*.php`, `/static/*.css` | all that begin and end so; the `*` may contain slashes | `{1}`: what the `*` stands for |
+//! | `/shop/{id}`, `/img/{id}.png` | a part of one segment, at least one byte | `{id}`, also `{1}` |
+//! | `/files/{rest...}`, `/shop/{id}/*` | everything from there on, which may be empty | `{rest}`, also by number |
+//! | `regex:/shop/(?<id>\d+)` | those that the regular expression matches as a whole | its groups |
+
+mod coverage;
+mod parse;
+
+use crate::path::Decode;
+use regex::bytes::Regex;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+/// The largest number of texts that a pattern may capture.
+pub const MOST_CAPTURES: usize = 9;
+
+/// The paths of a route. Cheap to clone; equal if the text is.
+#[derive(Clone)]
+pub struct PathPattern {
+    text: Arc<str>,
+    shape: Arc<Shape>,
+    /// Not shared between clones: each has its own matching state, so that threads do not contend for it.
+    regex: Option<Regex>,
+    /// The names of its captures, in order; a capture without a name has an empty one.
+    names: Arc<[Box<str>]>,
+}
+
+/// The structure of a pattern.
+#[derive(Debug)]
+enum Shape {
+    Exact(Literal),
+    /// A beginning and an end, which do not overlap.
+    Between(Literal, Literal),
+    /// Segments, with the bytes that every path of them begins with.
+    Segments(Literal, Vec<Segment>),
+    /// A regular expression, with the bytes that every path of it begins with.
+    Regex(Literal),
+}
+
+/// The text between two slashes of a pattern.
+#[derive(Debug)]
+enum Segment {
+    Literal(Literal),
+    /// At least one byte between a beginning and an end of the segment.
+    Capture(Literal, Literal),
+    /// The rest of the path.
+    Rest,
+}
+
+/// A literal part of a pattern.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Literal {
+    /// As it is written; compared with paths that are not decoded.
+    spelled: Box<[u8]>,
+    /// In the normal form of paths, which need not be text.
+    normal: Box<[u8]>,
+}
+
+impl Literal {
+    fn of(&self, decode: Decode) -> &[u8] {
+        if decode == Decode::No { &self.spelled } else { &self.normal }
+    }
+}
+
+/// Positions of captures in a path.
+type Spans = [(u32, u32); MOST_CAPTURES];
+
+/// The texts that a pattern captured from a path; borrowed from both.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Captures<'a> {
+    path: &'a [u8],
+    names: &'a [Box<str>],
+    spans: Spans,
+}
+
+impl<'a> Captures<'a> {
+    /// The capture with this number; the first is 1. Empty if the pattern has fewer, or if this part matched nothing.
+    #[must_use]
+    pub fn number(&self, number: usize) -> &'a [u8] {
+        let (from, to) = number.checked_sub(1).and_then(|it| self.spans.get(it)).copied().unwrap_or_default();
+        self.path.get(from as usize..to as usize).unwrap_or_default()
+    }
+
+    /// The capture of this name; empty if the pattern has none.
+    #[must_use]
+    pub fn named(&self, name: &str) -> &'a [u8] {
+        self.names.iter().position(|it| **it == *name).map_or(&[], |it| self.number(it + 1))
+    }
+}
+
+impl PathPattern {
+    /// Parses a pattern.
+    ///
+    /// # Errors
+    /// The error and a valid form: one sentence.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        parse::parse(text)
+    }
+
+    /// Parses a checked pattern.
+    #[must_use]
+    pub fn of(text: &str) -> Self {
+        Self::parse(text).unwrap_or_else(|_| Self::all())
+    }
+
+    /// `/*`: every path.
+    #[must_use]
+    pub fn all() -> Self {
+        Self::parse("/*").expect("a constant, which a test parses")
+    }
+
+    /// As it is written.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The names of its captures, in order; a capture without a name has an empty one.
+    #[must_use]
+    pub fn names(&self) -> &[Box<str>] {
+        &self.names
+    }
+
+    /// Whether it matches the normal form of a path, without the query.
+    #[must_use]
+    pub fn matches(&self, path: &[u8]) -> bool {
+        self.matches_as(path, Decode::All)
+    }
+
+    /// Whether it matches an interpretation of a path: if that is undecoded, the pattern's literal parts are compared as
+    /// they are written, too. Allocates nothing.
+    #[must_use]
+    pub fn matches_as(&self, path: &[u8], decode: Decode) -> bool {
+        match &*self.shape {
+            Shape::Exact(exact) => path == exact.of(decode),
+            Shape::Between(before, after) => between(path, before.of(decode), after.of(decode)).is_some(),
+            Shape::Segments(before, segments) => {
+                path.starts_with(before.of(decode)) && walk(segments, path, decode, |_, _| {})
+            }
+            Shape::Regex(before) => {
+                path.starts_with(before.of(decode)) && self.regex.as_ref().is_some_and(|it| it.is_match(path))
+            }
+        }
+    }
+
+    /// The captures from the normal form of a path; `None` if the pattern does not match.
+    #[must_use]
+    pub fn captures<'a>(&'a self, path: &'a [u8]) -> Option<Captures<'a>> {
+        let mut spans = Spans::default();
+        let small = |it: usize| u32::try_from(it).unwrap_or(u32::MAX);
+        match &*self.shape {
+            Shape::Exact(exact) => (path == &*exact.normal).then_some(())?,
+            Shape::Between(before, after) => {
+                let (from, to) = between(path, &before.normal, &after.normal)?;
+                spans[0] = (small(from), small(to));
+            }
+            Shape::Segments(_, segments) => {
+                let mut at = 0;
+                let all = walk(segments, path, Decode::All, |from, to| {
+                    if let Some(span) = spans.get_mut(at) {
+                        *span = (small(from), small(to));
+                    }
+                    at += 1;
+                });
+                all.then_some(())?;
+            }
+            Shape::Regex(before) => {
+                path.starts_with(&before.normal).then_some(())?;
+                let found = self.regex.as_ref()?.captures(path)?;
+                for (span, group) in spans.iter_mut().zip(found.iter().skip(1)) {
+                    *span = group.map_or((0, 0), |it| (small(it.start()), small(it.end())));
+                }
+            }
+        }
+        Some(Captures { path, names: &self.names, spans })
+    }
+
+    /// The bytes that every matching path begins with, in the normal form.
+    #[must_use]
+    pub fn prefix(&self) -> &[u8] {
+        match &*self.shape {
+            Shape::Exact(it) | Shape::Between(it, _) | Shape::Segments(it, _) | Shape::Regex(it) => {
+                &it.normal
+            }
+        }
+    }
+
+    /// Whether it matches every path: `/*`, or a form that means the same.
+    #[must_use]
+    pub fn is_all(&self) -> bool {
+        matches!(&*self.shape, Shape::Between(before, after) if before.normal.len() <= 1 && after.normal.is_empty())
+    }
+}
+
+/// The part of a path between a beginning and an end; `None` if it lacks one of them.
+fn between(path: &[u8], before: &[u8], after: &[u8]) -> Option<(usize, usize)> {
+    let rest = path.strip_prefix(before)?.strip_suffix(after)?;
+    Some((before.len(), before.len() + rest.len()))
+}
+
+/// Compares a path with segments; `capture` gets the position of each captured part.
+fn walk(segments: &[Segment], path: &[u8], decode: Decode, mut capture: impl FnMut(usize, usize)) -> bool {
+    let mut at = 0;
+    for segment in segments {
+        let Some((b'/', rest)) = path[at..].split_first() else { return false };
+        let from = at + 1;
+        let length = rest.iter().position(|it| *it == b'/').unwrap_or(rest.len());
+        let part = &rest[..length];
+        match segment {
+            Segment::Literal(literal) if part == literal.of(decode) => {}
+            Segment::Literal(_) => return false,
+            Segment::Capture(before, after) => match between(part, before.of(decode), after.of(decode)) {
+                Some((start, end)) if start < end => capture(from + start, from + end),
+                _ => return false,
+            },
+            Segment::Rest => {
+                capture(from, path.len());
+                return true;
+            }
+        }
+        at = from + length;
+    }
+    at == path.len()
+}
+
+impl PartialEq for PathPattern {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for PathPattern {}
+
+impl Hash for PathPattern {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.text.hash(state);
+    }
+}
+
+impl fmt::Display for PathPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl fmt::Debug for PathPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PathPattern({:?})", self.text)
+    }
+}
+
+#[cfg(test)]
+mod tests;

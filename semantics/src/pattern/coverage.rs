@@ -1,0 +1,67 @@
+//! Whether one path pattern matches every path of another: the basis of warnings about unreachable routes.
+
+use super::{PathPattern, Segment, Shape};
+
+impl PathPattern {
+    /// Whether it matches every path of `other`. Only sure answers are `true`: a regular expression is not analysed.
+    #[must_use]
+    pub fn covers(&self, other: &PathPattern) -> bool {
+        if self == other || self.is_all() {
+            return true;
+        }
+        match (&*self.shape, &*other.shape) {
+            (_, Shape::Exact(path)) => self.matches(&path.normal),
+            (Shape::Between(before, after), theirs) => {
+                let (begin, end) = ends(theirs);
+                begin.starts_with(&before.normal) && end.ends_with(&after.normal)
+            }
+            (Shape::Segments(_, ours), Shape::Segments(_, theirs)) => segments_cover(ours, theirs),
+            (Shape::Exact(_) | Shape::Segments(..) | Shape::Regex(_), _) => false,
+        }
+    }
+}
+
+/// The bytes that every path of a shape begins with, and those that it ends with behind them.
+fn ends(shape: &Shape) -> (&[u8], Vec<u8>) {
+    match shape {
+        Shape::Exact(before) | Shape::Regex(before) => (&before.normal, Vec::new()),
+        Shape::Between(before, after) => (&before.normal, after.normal.to_vec()),
+        Shape::Segments(before, segments) => {
+            let mut end = Vec::new();
+            for segment in segments.iter().rev() {
+                match segment {
+                    Segment::Literal(it) => {
+                        end.splice(0..0, [b"/", &*it.normal].concat());
+                    }
+                    Segment::Capture(_, after) => {
+                        end.splice(0..0, after.normal.iter().copied());
+                        break;
+                    }
+                    Segment::Rest => break,
+                }
+            }
+            (&before.normal, end)
+        }
+    }
+}
+
+fn segments_cover(ours: &[Segment], theirs: &[Segment]) -> bool {
+    for (at, our) in ours.iter().enumerate() {
+        let covers = match (our, theirs.get(at)) {
+            (Segment::Rest, Some(_)) => return true,
+            (_, None) => false,
+            (Segment::Literal(a), Some(Segment::Literal(b))) => a == b,
+            (Segment::Capture(before, after), Some(Segment::Literal(b))) => {
+                super::between(&b.normal, &before.normal, &after.normal).is_some_and(|it| it.0 < it.1)
+            }
+            (Segment::Capture(before, after), Some(Segment::Capture(b, a))) => {
+                b.normal.starts_with(&before.normal) && a.normal.ends_with(&after.normal)
+            }
+            (Segment::Literal(_) | Segment::Capture(..), Some(_)) => false,
+        };
+        if !covers {
+            return false;
+        }
+    }
+    ours.len() == theirs.len()
+}

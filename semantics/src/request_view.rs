@@ -1,0 +1,227 @@
+//! What expressions and templates read of a request that arrives.
+
+use crate::cookies;
+use crate::expression::{ExpressionFacts, Number, TextName};
+use crate::field::{self, Field};
+use crate::path;
+use crate::pattern::Captures;
+use crate::scheme::Scheme;
+use std::borrow::Cow;
+use std::io::Write;
+use std::net::IpAddr;
+
+/// A request, borrowed from its head and its connection.
+#[derive(Clone, Copy, Debug)]
+pub struct RequestView<'a> {
+    /// The method.
+    pub method: &'a str,
+    /// The scheme of the connection.
+    pub scheme: Scheme,
+    /// The host, with its port if it was sent.
+    pub authority: &'a str,
+    /// Path and query as received.
+    pub target: &'a str,
+    /// The path in its normal form (`path::NORMAL`), by which the route was chosen; see [`normal_path`].
+    pub path: &'a [u8],
+    /// The field lines.
+    pub fields: &'a [Field<'a>],
+    /// The client's address, behind trusted proxies; `None` for a peer of a Unix socket.
+    pub client: Option<IpAddr>,
+    /// The address of the listener, as it is configured.
+    pub listener: &'a str,
+    /// The client's country, ISO 3166-1 alpha-2 in upper case; `None` if it is unknown.
+    pub country: Option<[u8; 2]>,
+    /// The identifier of the request in logs.
+    pub request_id: &'a str,
+    /// What the route's path pattern captured.
+    pub captures: Captures<'a>,
+}
+
+impl Default for RequestView<'_> {
+    fn default() -> Self {
+        RequestView {
+            method: "GET",
+            scheme: Scheme::Http,
+            authority: "",
+            target: "/",
+            path: b"/",
+            fields: &[],
+            client: None,
+            listener: "",
+            country: None,
+            request_id: "",
+            captures: Captures::default(),
+        }
+    }
+}
+
+impl<'a> RequestView<'a> {
+    /// The host without its port, in the client's spelling.
+    #[must_use]
+    pub fn host(&self) -> &'a str {
+        host_of(self.authority)
+    }
+
+    /// The path as received, without the query.
+    #[must_use]
+    pub fn spelled_path(&self) -> &'a str {
+        path_of(self.target)
+    }
+
+    /// The query as received, without its question mark.
+    #[must_use]
+    pub fn query(&self) -> &'a str {
+        let target = self.target.split('#').next().unwrap_or(self.target);
+        target.split_once('?').map_or("", |it| it.1)
+    }
+
+    /// The values of a query parameter of this name, decoded: `%` escapes, and `+` as a space.
+    pub fn parameters<'n>(&self, name: &'n str) -> impl Iterator<Item = Cow<'a, [u8]>> + use<'a, 'n> {
+        self.query().split('&').filter_map(move |it| {
+            let (found, value) = it.split_once('=').unwrap_or((it, ""));
+            (*decoded(found) == *name.as_bytes()).then(|| decoded(value))
+        })
+    }
+
+    /// The values of the cookies of this name.
+    pub fn cookies<'n>(&self, name: &'n str) -> impl Iterator<Item = &'a [u8]> + use<'a, 'n> {
+        cookies::pairs(self.fields).filter(move |it| it.0 == name.as_bytes()).map(|it| it.1)
+    }
+}
+
+/// The path of a request target, without its query; `/` if it has none.
+#[must_use]
+pub fn path_of(target: &str) -> &str {
+    let path = target.split(['?', '#']).next().unwrap_or(target);
+    if path.starts_with('/') { path } else { "/" }
+}
+
+/// The normal form of a target's path. Uses `room` only if the path is not in that form.
+#[must_use]
+pub fn normal_path<'a>(target: &'a str, room: &'a mut Vec<u8>) -> &'a [u8] {
+    let path = path_of(target).as_bytes();
+    if path::is_plain(path) {
+        return path;
+    }
+    path::read(path, path::NORMAL, room);
+    room
+}
+
+/// The host of an authority: IPv6 literals keep their brackets; one trailing dot is dropped.
+#[must_use]
+pub fn host_of(authority: &str) -> &str {
+    // Nearly every name without a port ends in a letter, and every request has one.
+    if authority.as_bytes().last().is_some_and(u8::is_ascii_alphabetic) {
+        return authority;
+    }
+    let host = match authority.bytes().rposition(|it| matches!(it, b':' | b']')) {
+        Some(at) if authority.as_bytes()[at] == b':' => &authority[..at],
+        _ => authority,
+    };
+    host.strip_suffix('.').unwrap_or(host)
+}
+
+/// A part of a query, decoded. Allocates only if it has an escape.
+fn decoded(text: &str) -> Cow<'_, [u8]> {
+    if !text.contains(['%', '+']) {
+        return Cow::Borrowed(text.as_bytes());
+    }
+    let mut out = Vec::with_capacity(text.len());
+    let way = path::PathReading { decode: path::Decode::All, ..path::SPELLED };
+    path::read(text.replace('+', " ").as_bytes(), way, &mut out);
+    Cow::Owned(out)
+}
+
+/// Room for the text of an address: 45 bytes at most.
+struct AddressText {
+    bytes: [u8; 64],
+    length: usize,
+}
+
+impl AddressText {
+    fn of(address: IpAddr) -> Self {
+        let mut bytes = [0; 64];
+        let mut rest = &mut bytes[..];
+        // It fits.
+        let _ = write!(rest, "{}", address.to_canonical());
+        let length = 64 - rest.len();
+        AddressText { bytes, length }
+    }
+}
+
+/// Whether `test` is true for a host in lower case, without its port.
+fn test_host(host: &str, test: &mut dyn FnMut(&[u8]) -> bool) -> bool {
+    let host = host.as_bytes();
+    if !host.iter().any(u8::is_ascii_uppercase) {
+        return test(host);
+    }
+    let mut room = [0; 255]; // The longest name.
+    match room.get_mut(..host.len()) {
+        Some(lower) => {
+            lower.copy_from_slice(host);
+            lower.make_ascii_lowercase();
+            test(lower)
+        }
+        None => test(&host.to_ascii_lowercase()),
+    }
+}
+
+impl ExpressionFacts for RequestView<'_> {
+    fn text(&self, name: TextName, test: &mut dyn FnMut(&[u8]) -> bool) -> bool {
+        match name {
+            TextName::Method => test(self.method.as_bytes()),
+            TextName::Scheme => test(self.scheme.name().as_bytes()),
+            TextName::Host => test_host(self.host(), test),
+            TextName::Path => test(self.path),
+            TextName::Query => test(self.query().as_bytes()),
+            TextName::Url => {
+                let url = [self.scheme.name(), "://", self.authority, self.target].concat();
+                test(url.as_bytes())
+            }
+            TextName::Listener => test(self.listener.as_bytes()),
+            TextName::Client => self.client.is_some_and(|it| {
+                let text = AddressText::of(it);
+                test(&text.bytes[..text.length])
+            }),
+            TextName::Country => self.country.is_some_and(|it| test(&it)),
+            TextName::Key
+            | TextName::Route
+            | TextName::Site
+            | TextName::Cache
+            | TextName::UserAgent
+            | TextName::Referer
+            | TextName::End => false,
+        }
+    }
+
+    fn number(&self, _: Number) -> Option<i64> {
+        None
+    }
+
+    fn has_tag(&self, _: &str) -> bool {
+        false
+    }
+
+    fn header(&self, name: &str, test: &mut dyn FnMut(&[u8]) -> bool) -> bool {
+        // The authority is that of the request line or of `:authority`, if there is one.
+        if name.eq_ignore_ascii_case("host") {
+            return test(self.authority.as_bytes());
+        }
+        field::all(self.fields, name).any(test)
+    }
+
+    fn cookie(&self, name: &str, test: &mut dyn FnMut(&[u8]) -> bool) -> bool {
+        self.cookies(name).any(test)
+    }
+
+    fn parameter(&self, name: &str, test: &mut dyn FnMut(&[u8]) -> bool) -> bool {
+        self.parameters(name).any(|it| test(&it))
+    }
+
+    fn client(&self) -> Option<IpAddr> {
+        self.client
+    }
+}
+
+#[cfg(test)]
+mod tests;

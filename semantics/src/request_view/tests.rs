@@ -1,0 +1,137 @@
+//! Conditions over requests, and the parts of a request that they read.
+
+use super::*;
+use crate::expression::{Expression, ExpressionSubject};
+use proptest::prelude::*;
+
+const FIELDS: &[Field<'static>] = &[
+    Field { name: "Host", value: b"ignored" },
+    Field { name: "Accept", value: b"application/json" },
+    Field { name: "X-Two", value: b"one" },
+    Field { name: "x-two", value: b"two" },
+    Field { name: "Cookie", value: b"a=1; session=xyz; a=2" },
+];
+
+fn view() -> RequestView<'static> {
+    RequestView {
+        method: "POST",
+        scheme: Scheme::Https,
+        authority: "WWW.Example.com:8443",
+        target: "/a/%62?x=1&y=a%20b+c&x=2&%7a=3&flag",
+        path: b"/a/b",
+        fields: FIELDS,
+        client: Some("::ffff:10.1.2.3".parse().unwrap()),
+        listener: "0.0.0.0:8443",
+        country: Some(*b"DE"),
+        ..RequestView::default()
+    }
+}
+
+#[track_caller]
+fn check(text: &str, expect: bool) {
+    let parse = |it: &str| Expression::parse_about(ExpressionSubject::Request, it);
+    let expression = parse(text).unwrap_or_else(|it| panic!("{text}\n{it}"));
+    assert_eq!(expect, expression.holds(&view()), "{text}");
+    assert_eq!(!expect, parse(&format!("!({text})")).unwrap().holds(&view()), "not {text}");
+}
+
+#[test]
+fn conditions() {
+    check(r#"method in ["GET", "POST"] && header.Accept ~ "json""#, true);
+    check(r#"method in ["GET"]"#, false);
+    check(r#"method in ["GET", "POST",]"#, true);
+    check(r#"method == "POST" && scheme == "https""#, true);
+    check(r#"host == "www.example.com""#, true);
+    check(r#"host in ["a", "www.example.com"]"#, true);
+    check(r#"path == "/a/b""#, true);
+    check(r#"path ~ "^/a/.$""#, true);
+    check(r#"query contains "y=a%20b""#, true);
+    check(r#"query["y"] == "a b c" && query.y == "a b c""#, true);
+    check(r#"query.x == "2" && query.x == "1" && query.z == "3""#, true);
+    check(r#"query.flag == """#, true);
+    check(r#"query.absent == "" || query.absent ~ """#, false);
+    check(r#"url == "https://WWW.Example.com:8443/a/%62?x=1&y=a%20b+c&x=2&%7a=3&flag""#, true);
+    check(r#"listener == "0.0.0.0:8443""#, true);
+    check(r#"client == "10.1.2.3" && client in "10.0.0.0/8""#, true);
+    check(r#"client in ["192.0.2.0/24", "10.0.0.0/8"]"#, true);
+    check(r#"client in ["192.0.2.0/24"]"#, false);
+    check(r#"country == "DE" && country in ["AT", "DE"]"#, true);
+    check(r#"header["x-two"] == "two" && header.x-Two in ["one"]"#, true);
+    check(r#"header.Host == "WWW.Example.com:8443""#, true);
+    check(r#"header.absent != "x""#, true);
+    check(r#"cookie.session == "xyz" && cookie["a"] == "2""#, true);
+    check(r#"cookie.Session == "xyz""#, false);
+    check(r#"header.X-Two!="three""#, true);
+}
+
+#[test]
+fn a_line_feed_in_a_path_makes_no_difference() {
+    let admin = Expression::parse_about(ExpressionSubject::Request, r#"path ~ "^/admin/.*x$""#).unwrap();
+    assert!(admin.holds(&RequestView { path: b"/admin/\nx", ..view() }));
+}
+
+#[test]
+fn errors() {
+    #[track_caller]
+    fn check(text: &str, expect: &str) {
+        let error = Expression::parse_about(ExpressionSubject::Request, text).expect_err(text).to_string();
+        assert_eq!(expect, error, "{text}");
+    }
+    let all = "method, scheme, host, path, query, query[\"name\"], url, listener, client, country, header[\"name\"] or cookie[\"name\"]";
+    check("status == 200", &format!("column 1: unknown name \"status\"; expected {all}"));
+    check("method in \"GET\"", "column 11: \"GET\" is not a list; write [\"a\", \"b\"]");
+    check("method in", "column 10: a list is missing, as in [\"a\", \"b\"]");
+    check("method in []", "column 12: \"]\" is not in quotes; write \"]\"");
+    check("method in [GET]", "column 12: \"GET\" is not in quotes; write \"GET\"");
+    check("method in [\"GET\" \"POST\"]", "column 18: a ] at the end of the list is missing");
+    check(
+        "client in [\"10.0.0.0/8\", \"x\"]",
+        "column 26: \"x\" is not a network; write one such as \"10.0.0.0/8\"",
+    );
+    check("header. == \"x\"", "column 9: a name is missing behind the dot, as in header.Accept");
+    check("cookie == \"x\"", "column 8: the name of a cookie, as in cookie[\"session\"] is missing");
+    check("query < \"x\"", "column 7: \"<\" has nothing to compare; write ==, !=, ~, !~, contains or in");
+}
+
+#[test]
+fn parts_of_a_target() {
+    let view = |target| RequestView { target, ..view() };
+    let parts = |target| (view(target).spelled_path(), view(target).query());
+    assert_eq!(("/a", "b?c"), parts("/a?b?c"));
+    assert_eq!(("/a", ""), parts("/a#b?c"));
+    assert_eq!(("/", ""), parts("*"));
+    assert_eq!(("/", "x"), parts("?x"));
+    let mut room = Vec::new();
+    assert_eq!(b"/b", normal_path("/a/../%62?x", &mut room));
+    assert_eq!("[::1]", host_of("[::1]:80"));
+    assert_eq!("a.b", host_of("a.b.:80"));
+}
+
+proptest! {
+    #[test]
+    fn never_panics(text in "[a-z\"\\\\()!&|<>=~\\[\\],. 0-9\u{e4}-]{0,40}") {
+        if let Ok(expression) = Expression::parse_about(ExpressionSubject::Request, &text) {
+            let _ = expression.holds(&view());
+        }
+    }
+
+    #[test]
+    fn words_in_any_order_never_panic(words in proptest::collection::vec(proptest::sample::select(vec![
+        "method", "header", "[", "]", ".", "\"x\"", "\"", "==", "~", "in", ",", "1", "(", ")", "!", "&&", "||", "client", "query", "cookie", "\\",
+    ]), 0..12)) {
+        let text = words.join(" ");
+        match Expression::parse_about(ExpressionSubject::Request, &text) {
+            Ok(expression) => drop(expression.holds(&view())),
+            Err(error) => prop_assert!(error.column <= text.chars().count() + 1 && !error.sentence.is_empty()),
+        }
+    }
+
+    #[test]
+    fn any_request_can_be_asked(target in "\\PC{0,30}", authority in "\\PC{0,300}", cookie in proptest::collection::vec(any::<u8>(), 0..40)) {
+        let fields = [Field { name: "cookie", value: &cookie }];
+        let view = RequestView { target: &target, authority: &authority, fields: &fields, ..view() };
+        for text in [r#"host == "x" || url ~ "y$""#, r#"query.a == "b" || cookie.a ~ "b.""#] {
+            let _ = Expression::parse_about(ExpressionSubject::Request, text).unwrap().holds(&view);
+        }
+    }
+}

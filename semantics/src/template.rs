@@ -1,0 +1,333 @@
+//! Texts with variables of a request: `https://{host}{uri}`. A literal brace is written twice: `{{`, `}}`.
+//!
+//! | variable | value |
+//! |---|---|
+//! | `{scheme}`, `{method}`, `{listener}` | of the request |
+//! | `{host}` | the host without its port, in lower case |
+//! | `{uri}` | path and query as received |
+//! | `{path}`, `{query}` | their parts; the query without its question mark |
+//! | `{client}`, `{country}` | the client's address and country; empty if unknown |
+//! | `{request_id}` | the identifier in logs |
+//! | `{header.NAME}`, `{cookie.NAME}`, `{query.NAME}` | the first value; empty without one |
+//! | `{1}` to `{9}`, `{name}` | what the route's path pattern captured, percent-decoded |
+//!
+//! An expansion never contains CR, LF or NUL, nor any other control byte. In a URL ([`Template::expand_url`]), bytes
+//! outside of the alphabet of RFC 3986 §2 are percent-encoded, and so are `?`, `#` and `%` of values that are not parts of
+//! the received URL: a value cannot end the path. In a host or a query, `&`, `=`, `+`, `/` and `@` of such a value are
+//! encoded too: a value is one name or one value.
+
+use crate::field::is_token;
+use crate::pattern::MOST_CAPTURES;
+use crate::request_view::RequestView;
+use std::fmt;
+use std::io::Write;
+
+/// A parsed text. Equal if the text is.
+#[derive(Clone)]
+pub struct Template {
+    text: Box<str>,
+    parts: Box<[Part]>,
+}
+
+#[derive(Clone, Debug)]
+enum Part {
+    Literal(Box<str>),
+    Variable(Variable, UrlPart),
+}
+
+/// The part of a URL that a variable is in, if the text is one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum UrlPart {
+    Authority,
+    Path,
+    Query,
+}
+
+impl UrlPart {
+    /// The part that follows `text`, the literal parts so far.
+    fn behind(text: &str) -> Self {
+        if text.contains('?') {
+            return UrlPart::Query;
+        }
+        let authority = text.find("//").filter(|it| *it == 0 || text.as_bytes()[*it - 1] == b':');
+        match authority {
+            Some(at) if !text[at + 2..].contains('/') => UrlPart::Authority,
+            _ => UrlPart::Path,
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Variable {
+    Scheme,
+    Host,
+    Uri,
+    Path,
+    Query,
+    Method,
+    Client,
+    Country,
+    Listener,
+    RequestId,
+    Header(Box<str>),
+    Cookie(Box<str>),
+    Parameter(Box<str>),
+    Number(usize),
+    /// A capture, by its name.
+    Capture(Box<str>),
+}
+
+/// The variables without a name of their own.
+const PLAIN: &[(&str, Variable)] = &[
+    ("scheme", Variable::Scheme),
+    ("host", Variable::Host),
+    ("uri", Variable::Uri),
+    ("path", Variable::Path),
+    ("query", Variable::Query),
+    ("method", Variable::Method),
+    ("client", Variable::Client),
+    ("country", Variable::Country),
+    ("listener", Variable::Listener),
+    ("request_id", Variable::RequestId),
+];
+
+/// A variable whose name is followed by a dot and a name.
+type NamedVariable = (&'static str, fn(Box<str>) -> Variable);
+
+/// The variables with a name behind a dot.
+const NAMED: &[NamedVariable] =
+    &[("header", Variable::Header), ("cookie", Variable::Cookie), ("query", Variable::Parameter)];
+
+/// The variables of every request, as the end of a sentence.
+pub const VARIABLES: &str = "{scheme}, {host}, {uri}, {path}, {query}, {method}, {client}, {country}, {listener}, {request_id}, \
+                             {header.NAME}, {cookie.NAME}, {query.NAME}, or a capture of the route's path";
+
+/// Whether this is the name of a variable of every request.
+#[must_use]
+pub fn is_variable(name: &str) -> bool {
+    PLAIN.iter().any(|it| it.0 == name) || NAMED.iter().any(|it| it.0 == name)
+}
+
+/// The names of the variables of every request that have no name of their own behind a dot.
+pub fn variables() -> impl Iterator<Item = &'static str> {
+    PLAIN.iter().map(|it| it.0)
+}
+
+/// Whether a capture may have this name: a letter or `_`, then letters, digits and `_`.
+#[must_use]
+pub fn is_capture_name(name: &str) -> bool {
+    name.starts_with(|it: char| it.is_ascii_alphabetic() || it == '_')
+        && name.bytes().all(|it| it.is_ascii_alphanumeric() || it == b'_')
+}
+
+impl Template {
+    /// Parses a text with variables. A name that no request has is one of a capture ([`Template::names`]).
+    ///
+    /// # Errors
+    /// The error and a valid form: one sentence.
+    pub fn parse(text: &str) -> Result<Template, String> {
+        let (mut parts, mut literal, mut all) = (Vec::new(), String::new(), String::new());
+        let mut rest = text;
+        while let Some(at) = rest.find(['{', '}']) {
+            literal.push_str(&rest[..at]);
+            let brace = &rest[at..=at];
+            rest = &rest[at + 1..];
+            if let Some(behind) = rest.strip_prefix(brace) {
+                literal.push_str(brace);
+                rest = behind;
+                continue;
+            }
+            let Some((name, behind)) = rest.split_once('}').filter(|_| brace == "{") else {
+                return Err(format!(
+                    "a {brace:?} without its counterpart; write {brace}{brace} for a literal brace"
+                ));
+            };
+            all.push_str(&literal);
+            if !literal.is_empty() {
+                parts.push(Part::Literal(std::mem::take(&mut literal).into()));
+            }
+            parts.push(Part::Variable(variable(name)?, UrlPart::behind(&all)));
+            rest = behind;
+        }
+        literal.push_str(rest);
+        if !literal.is_empty() || parts.is_empty() {
+            parts.push(Part::Literal(literal.into()));
+        }
+        Ok(Template { text: text.into(), parts: parts.into() })
+    }
+
+    /// As it is written.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The text, if it has no variable.
+    #[must_use]
+    pub fn constant(&self) -> Option<&str> {
+        match &*self.parts {
+            [Part::Literal(text)] => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The captures that it needs, by name or by number (`1`).
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        const NUMBERS: [&str; MOST_CAPTURES] = ["1", "2", "3", "4", "5", "6", "7", "8", "9"];
+        self.parts.iter().filter_map(|it| match it {
+            Part::Variable(Variable::Capture(name), _) => Some(&**name),
+            Part::Variable(Variable::Number(number), _) => NUMBERS.get(*number - 1).copied(),
+            _ => None,
+        })
+    }
+
+    /// Appends the text for a request, as the value of a field or other plain text: without control bytes.
+    pub fn expand(&self, view: &RequestView<'_>, out: &mut Vec<u8>) {
+        for part in &self.parts {
+            match part {
+                Part::Literal(text) => push_plain(text.as_bytes(), out),
+                Part::Variable(variable, _) => variable.value(view, &mut |it, _| push_plain(it, out)),
+            }
+        }
+    }
+
+    /// Appends the text for a request, as a URL or a request target. If the template begins with one slash, or with a
+    /// variable, the result never begins with two, which would be another host (RFC 3986 §4.2).
+    pub fn expand_url(&self, view: &RequestView<'_>, out: &mut Vec<u8>) {
+        let start = out.len();
+        for part in &self.parts {
+            match part {
+                Part::Literal(text) => push_url(text.as_bytes(), None, out),
+                Part::Variable(variable, part) => variable.value(view, &mut |it, is_url| {
+                    push_url(it, (!is_url).then_some(*part), out);
+                }),
+            }
+        }
+        let slashes = out[start..].iter().take_while(|it| **it == b'/').count();
+        if slashes > 1 && !self.text.starts_with("//") {
+            out.drain(start..start + slashes - 1);
+        }
+    }
+}
+
+fn variable(name: &str) -> Result<Variable, String> {
+    if let Some((_, plain)) = PLAIN.iter().find(|it| it.0 == name) {
+        return Ok(plain.clone());
+    }
+    let unknown =
+        || format!("unknown variable {{{name}}}; expected {VARIABLES}; write {{{{ for a literal brace");
+    if let Some((kind, of)) = name.split_once('.') {
+        let named = NAMED.iter().find(|it| it.0 == kind).ok_or_else(unknown)?;
+        let is_name = is_token(of.as_bytes());
+        return if is_name {
+            Ok(named.1(of.into()))
+        } else {
+            Err(format!("{of:?} is not a name, in {{{name}}}"))
+        };
+    }
+    if NAMED.iter().any(|it| it.0 == name) {
+        return Err(format!("{{{name}}} needs a name, such as {{{name}.x-name}}"));
+    }
+    match name.as_bytes() {
+        [digit @ b'1'..=b'9'] => Ok(Variable::Number(usize::from(digit - b'0'))),
+        _ if is_capture_name(name) => Ok(Variable::Capture(name.into())),
+        _ => Err(unknown()),
+    }
+}
+
+impl Variable {
+    /// Passes the value to `push`, and whether it is a part of the received URL, which is encoded already.
+    fn value(&self, view: &RequestView<'_>, push: &mut dyn FnMut(&[u8], bool)) {
+        match self {
+            Variable::Scheme => push(view.scheme.name().as_bytes(), true),
+            Variable::Host => push(view.host().to_ascii_lowercase().as_bytes(), true),
+            Variable::Uri => {
+                push(view.spelled_path().as_bytes(), true);
+                let query = view.query();
+                if !query.is_empty() {
+                    push(b"?", true);
+                    push(query.as_bytes(), true);
+                }
+            }
+            Variable::Path => push(view.spelled_path().as_bytes(), true),
+            Variable::Query => push(view.query().as_bytes(), true),
+            Variable::Method => push(view.method.as_bytes(), false),
+            Variable::Client => {
+                if let Some(address) = view.client {
+                    let mut text = Vec::with_capacity(45);
+                    let _ = write!(text, "{}", address.to_canonical());
+                    push(&text, false);
+                }
+            }
+            Variable::Country => {
+                if let Some(country) = view.country {
+                    push(&country, false);
+                }
+            }
+            Variable::Listener => push(view.listener.as_bytes(), false),
+            Variable::RequestId => push(view.request_id.as_bytes(), false),
+            Variable::Header(name) if name.eq_ignore_ascii_case("host") => {
+                push(view.authority.as_bytes(), true)
+            }
+            Variable::Header(name) => {
+                if let Some(value) = crate::field::first(view.fields, name) {
+                    push(value, false);
+                }
+            }
+            Variable::Cookie(name) => {
+                if let Some(value) = view.cookies(name).next() {
+                    push(value, false);
+                }
+            }
+            Variable::Parameter(name) => {
+                if let Some(value) = view.parameters(name).next() {
+                    push(&value, false);
+                }
+            }
+            Variable::Number(number) => push(view.captures.number(*number), false),
+            Variable::Capture(name) => push(view.captures.named(name), false),
+        }
+    }
+}
+
+fn push_plain(text: &[u8], out: &mut Vec<u8>) {
+    out.extend(text.iter().filter(|it| !it.is_ascii_control()));
+}
+
+/// Appends a text to a URL. `within` is the part of the URL for a value; `None` for the template itself and for parts of
+/// the received URL, whose escapes and delimiters stay.
+fn push_url(text: &[u8], within: Option<UrlPart>, out: &mut Vec<u8>) {
+    for it in text {
+        let is_kept = match it {
+            // RFC 3986 §2.3.
+            b'-' | b'.' | b'_' | b'~' => true,
+            b'%' | b'?' | b'#' | b'[' | b']' => within.is_none(),
+            b'&' | b'=' | b'+' | b'/' | b'@' => matches!(within, None | Some(UrlPart::Path)),
+            // RFC 3986 §2.2.
+            b'!' | b'$' | b'\'' | b'(' | b')' | b'*' | b',' | b';' | b':' => true,
+            _ => it.is_ascii_alphanumeric(),
+        };
+        if is_kept {
+            out.push(*it);
+        } else {
+            let _ = write!(out, "%{it:02X}");
+        }
+    }
+}
+
+impl fmt::Debug for Template {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Template({:?})", self.text)
+    }
+}
+
+impl PartialEq for Template {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for Template {}
+
+#[cfg(test)]
+mod tests;
