@@ -221,7 +221,8 @@ fn text_schema(form: TextForm) -> Json {
             { "type": "string", "pattern": "^[45][0-9][0-9]$" },
         ] }),
         TextForm::RouteName => json!({ "type": "string", "pattern": "^[A-Za-z0-9._-]{1,64}$" }),
-        TextForm::PathPattern | TextForm::PathPrefix => json!({ "type": "string", "pattern": "^/" }),
+        TextForm::PathPattern => json!({ "type": "string", "pattern": "^(/|[*].|regex:)" }),
+        TextForm::PathPrefix => json!({ "type": "string", "pattern": "^/" }),
         TextForm::Tier => json!({ "enum": TIERS }),
         TextForm::Coding => json!({ "enum": CODINGS }),
         TextForm::MediaType => {

@@ -7,6 +7,7 @@ use super::place::FleetServer;
 use larder_observe::log::form;
 use larder_semantics::field::is_token;
 use larder_semantics::network::{Network, Peers};
+pub use larder_semantics::pattern::PathPattern;
 use larder_stdx::size::ByteSize;
 use std::time::Duration;
 
@@ -101,7 +102,7 @@ pub enum TextForm {
     Host,
     /// A host name.
     HostName,
-    /// `/exact` or `/prefix*`.
+    /// A pattern of paths (`semantics::pattern`).
     PathPattern,
     /// `/prefix`.
     PathPrefix,
@@ -330,7 +331,9 @@ impl TextForm {
             TextForm::SocketAddress => socket_address(text).is_some(),
             TextForm::Host => HostPattern::parse(text).is_some(),
             TextForm::HostName => !text.starts_with('*') && HostPattern::parse(text).is_some(),
-            TextForm::PathPattern => PathPattern::parse(text).is_some(),
+            TextForm::PathPattern => {
+                return PathPattern::parse(text).map(drop).map_err(|it| format!("{}; {it}", self.allowed()));
+            }
             TextForm::PathPrefix => text.starts_with('/') && !text.contains('*'),
             TextForm::RouteName => is_route_name(text),
             TextForm::Path | TextForm::LogTarget => !text.is_empty() && !text.contains('\0'),
@@ -376,7 +379,9 @@ impl TextForm {
             TextForm::FailureStatus => "a status from 400 to 599",
             TextForm::Host => "a host name without port, \"*.NAME\" for any subdomain, or \"*\"",
             TextForm::HostName => "a host name without port, such as \"ops.example.com\"",
-            TextForm::PathPattern => "a path that begins with \"/\", exact or with one \"*\" at its end",
+            TextForm::PathPattern => {
+                "a path such as \"/about\", \"/static/*\", \"*.php\", \"/shop/{id}\" or \"regex:/shop/[0-9]+\""
+            }
             TextForm::PathPrefix => "a path that begins with \"/\"",
             TextForm::RouteName => "a name of letters, digits, \"-\", \"_\" and \".\", 64 bytes at most",
             TextForm::Path => "a path",
@@ -474,80 +479,12 @@ impl std::fmt::Display for HostPattern {
     }
 }
 
-/// The paths of a route.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum PathPattern {
-    /// Only this path.
-    Exact(String),
-    /// Every path that begins with this.
-    Prefix(String),
-}
-
-impl PathPattern {
-    fn parse(text: &str) -> Option<Self> {
-        let sound = |it: &str| it.starts_with('/') && !it.contains(['*', '?', '#', ' ']);
-        match text.strip_suffix('*') {
-            Some(prefix) => sound(prefix).then(|| PathPattern::Prefix(prefix.to_owned())),
-            None => sound(text).then(|| PathPattern::Exact(text.to_owned())),
-        }
-    }
-
-    /// Parses a checked pattern.
-    #[must_use]
-    pub fn of(text: &str) -> Self {
-        Self::parse(text).unwrap_or_else(|| PathPattern::Prefix("/".to_owned()))
-    }
-
-    /// Whether it matches a path (without its query), byte for byte.
-    #[must_use]
-    pub fn matches(&self, path: &[u8]) -> bool {
-        match self {
-            PathPattern::Exact(exact) => path == exact.as_bytes(),
-            PathPattern::Prefix(prefix) => path.starts_with(prefix.as_bytes()),
-        }
-    }
-
-    /// Whether it matches every path of `other`.
-    #[must_use]
-    pub fn covers(&self, other: &PathPattern) -> bool {
-        match (self, other) {
-            (PathPattern::Exact(a), PathPattern::Exact(b)) => a == b,
-            (PathPattern::Exact(_), PathPattern::Prefix(_)) => false,
-            (PathPattern::Prefix(a), PathPattern::Exact(b) | PathPattern::Prefix(b)) => {
-                b.starts_with(a.as_str())
-            }
-        }
-    }
-}
-
-impl std::fmt::Display for PathPattern {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            PathPattern::Exact(path) => f.write_str(path),
-            PathPattern::Prefix(prefix) => write!(f, "{prefix}*"),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn patterns() {
-        #[track_caller]
-        fn check(a: &str, b: &str, expect: bool) {
-            assert_eq!(expect, PathPattern::of(a).covers(&PathPattern::of(b)), "{a} covers {b}");
-        }
-        check("/*", "/static/*", true);
-        check("/static/*", "/*", false);
-        check("/a", "/a", true);
-        check("/a*", "/ab", true);
-        check("/a", "/a*", false);
-        assert!(PathPattern::of("/static/*").matches(b"/static/x"));
-        assert!(!PathPattern::of("/static/*").matches(b"/statics"));
-        assert_eq!(None, PathPattern::parse("a/*"));
-        assert_eq!(None, PathPattern::parse("/a*b"));
+    fn hosts() {
         assert_eq!(HostPattern::Below(".example.com".into()), HostPattern::of("*.Example.com"));
         assert_eq!(None, HostPattern::parse("a:80"));
         assert_eq!(None, HostPattern::parse("a*"));

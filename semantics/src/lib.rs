@@ -3,6 +3,7 @@
 
 pub mod cache_control;
 pub mod cache_status;
+pub mod captures;
 pub mod coding;
 pub mod compress;
 pub mod conditional;

@@ -12,19 +12,18 @@
 mod coverage;
 mod parse;
 
+use crate::captures::{Captures, Spans};
 use crate::path::Decode;
 use regex::bytes::Regex;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-/// The largest number of texts that a pattern may capture.
-pub const MOST_CAPTURES: usize = 9;
-
 /// The paths of a route. Cheap to clone; equal if the text is.
 #[derive(Clone)]
 pub struct PathPattern {
     text: Arc<str>,
+    is_all: bool,
     shape: Arc<Shape>,
     /// Not shared between clones: each has its own matching state, so that threads do not contend for it.
     regex: Option<Regex>,
@@ -35,63 +34,37 @@ pub struct PathPattern {
 /// The structure of a pattern.
 #[derive(Debug)]
 enum Shape {
-    Exact(Literal),
+    Exact(PatternLiteral),
     /// A beginning and an end, which do not overlap.
-    Between(Literal, Literal),
+    Between(PatternLiteral, PatternLiteral),
     /// Segments, with the bytes that every path of them begins with.
-    Segments(Literal, Vec<Segment>),
+    Segments(PatternLiteral, Vec<PatternSegment>),
     /// A regular expression, with the bytes that every path of it begins with.
-    Regex(Literal),
+    Regex(PatternLiteral),
 }
 
 /// The text between two slashes of a pattern.
 #[derive(Debug)]
-enum Segment {
-    Literal(Literal),
+enum PatternSegment {
+    Literal(PatternLiteral),
     /// At least one byte between a beginning and an end of the segment.
-    Capture(Literal, Literal),
+    Capture(PatternLiteral, PatternLiteral),
     /// The rest of the path.
     Rest,
 }
 
 /// A literal part of a pattern.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Literal {
+struct PatternLiteral {
     /// As it is written; compared with paths that are not decoded.
     spelled: Box<[u8]>,
     /// In the normal form of paths, which need not be text.
     normal: Box<[u8]>,
 }
 
-impl Literal {
+impl PatternLiteral {
     fn of(&self, decode: Decode) -> &[u8] {
         if decode == Decode::No { &self.spelled } else { &self.normal }
-    }
-}
-
-/// Positions of captures in a path.
-type Spans = [(u32, u32); MOST_CAPTURES];
-
-/// The texts that a pattern captured from a path; borrowed from both.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Captures<'a> {
-    path: &'a [u8],
-    names: &'a [Box<str>],
-    spans: Spans,
-}
-
-impl<'a> Captures<'a> {
-    /// The capture with this number; the first is 1. Empty if the pattern has fewer, or if this part matched nothing.
-    #[must_use]
-    pub fn number(&self, number: usize) -> &'a [u8] {
-        let (from, to) = number.checked_sub(1).and_then(|it| self.spans.get(it)).copied().unwrap_or_default();
-        self.path.get(from as usize..to as usize).unwrap_or_default()
-    }
-
-    /// The capture of this name; empty if the pattern has none.
-    #[must_use]
-    pub fn named(&self, name: &str) -> &'a [u8] {
-        self.names.iter().position(|it| **it == *name).map_or(&[], |it| self.number(it + 1))
     }
 }
 
@@ -179,7 +152,32 @@ impl PathPattern {
                 }
             }
         }
-        Some(Captures { path, names: &self.names, spans })
+        Some(Captures::new(path, &self.names, spans))
+    }
+
+    /// The same as a regular expression, anchored, for paths as they are spelled ([`Decode::No`]).
+    #[must_use]
+    pub fn to_regex(&self) -> String {
+        let literal = |it: &PatternLiteral| regex::escape(&String::from_utf8_lossy(&it.spelled));
+        match &*self.shape {
+            Shape::Exact(it) => format!("^{}$", literal(it)),
+            Shape::Between(before, after) if after.spelled.is_empty() => format!("^{}", literal(before)),
+            Shape::Between(before, after) => format!("^{}.*{}$", literal(before), literal(after)),
+            Shape::Segments(_, segments) => {
+                let segments = segments.iter().map(|it| match it {
+                    PatternSegment::Literal(it) => format!("/{}", literal(it)),
+                    PatternSegment::Capture(before, after) => {
+                        format!("/{}[^/]+{}", literal(before), literal(after))
+                    }
+                    PatternSegment::Rest => "/.*".to_owned(),
+                });
+                format!("^{}$", segments.collect::<String>())
+            }
+            Shape::Regex(_) => {
+                let pattern = self.text.strip_prefix(parse::REGEX).unwrap_or_default();
+                format!("^(?:{pattern})$")
+            }
+        }
     }
 
     /// The bytes that every matching path begins with, in the normal form.
@@ -195,7 +193,7 @@ impl PathPattern {
     /// Whether it matches every path: `/*`, or a form that means the same.
     #[must_use]
     pub fn is_all(&self) -> bool {
-        matches!(&*self.shape, Shape::Between(before, after) if before.normal.len() <= 1 && after.normal.is_empty())
+        self.is_all
     }
 }
 
@@ -206,7 +204,12 @@ fn between(path: &[u8], before: &[u8], after: &[u8]) -> Option<(usize, usize)> {
 }
 
 /// Compares a path with segments; `capture` gets the position of each captured part.
-fn walk(segments: &[Segment], path: &[u8], decode: Decode, mut capture: impl FnMut(usize, usize)) -> bool {
+fn walk(
+    segments: &[PatternSegment],
+    path: &[u8],
+    decode: Decode,
+    mut capture: impl FnMut(usize, usize),
+) -> bool {
     let mut at = 0;
     for segment in segments {
         let Some((b'/', rest)) = path[at..].split_first() else { return false };
@@ -214,13 +217,15 @@ fn walk(segments: &[Segment], path: &[u8], decode: Decode, mut capture: impl FnM
         let length = rest.iter().position(|it| *it == b'/').unwrap_or(rest.len());
         let part = &rest[..length];
         match segment {
-            Segment::Literal(literal) if part == literal.of(decode) => {}
-            Segment::Literal(_) => return false,
-            Segment::Capture(before, after) => match between(part, before.of(decode), after.of(decode)) {
-                Some((start, end)) if start < end => capture(from + start, from + end),
-                _ => return false,
-            },
-            Segment::Rest => {
+            PatternSegment::Literal(literal) if part == literal.of(decode) => {}
+            PatternSegment::Literal(_) => return false,
+            PatternSegment::Capture(before, after) => {
+                match between(part, before.of(decode), after.of(decode)) {
+                    Some((start, end)) if start < end => capture(from + start, from + end),
+                    _ => return false,
+                }
+            }
+            PatternSegment::Rest => {
                 capture(from, path.len());
                 return true;
             }

@@ -1,10 +1,10 @@
 //! What expressions and templates read of a request that arrives.
 
+use crate::captures::Captures;
 use crate::cookies;
 use crate::expression::{ExpressionFacts, Number, TextName};
 use crate::field::{self, Field};
 use crate::path;
-use crate::pattern::Captures;
 use crate::scheme::Scheme;
 use std::borrow::Cow;
 use std::io::Write;

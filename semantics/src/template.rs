@@ -16,8 +16,8 @@
 //! the received URL: a value cannot end the path. In a host or a query, `&`, `=`, `+`, `/` and `@` of such a value are
 //! encoded too: a value is one name or one value.
 
+use crate::captures::MOST_CAPTURES;
 use crate::field::is_token;
-use crate::pattern::MOST_CAPTURES;
 use crate::request_view::RequestView;
 use std::fmt;
 use std::io::Write;

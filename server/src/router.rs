@@ -6,6 +6,7 @@ use larder_config::{HostPattern, Methods, PathPattern};
 use larder_counters::RouteScope;
 use larder_gateway::GatewayRoute;
 use larder_semantics::path::{self, Decode};
+use larder_semantics::request_view::{host_of, path_of};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -53,8 +54,6 @@ pub struct LiveSite {
 pub struct Matched {
     /// The paths, as in the configuration.
     pub path: PathPattern,
-    /// The same in their normal form.
-    normal: Normal,
     /// The methods.
     pub methods: Methods,
     /// Its service.
@@ -75,45 +74,13 @@ impl Matched {
             RouteTarget::Proxy(route) => RouteTarget::Proxy(route.for_two_ways()),
             RouteTarget::Files(files) => RouteTarget::Files(files.clone()),
         };
-        Self { normal: Normal::of(&path), path, methods, target, two_ways, purge, scope: None }
+        Self { path, methods, target, two_ways, purge, scope: None }
     }
 
     /// The same, with its requests counted into `scope`.
     #[must_use]
     pub fn counted(self, scope: Option<Arc<RouteScope>>) -> Self {
         Self { scope, ..self }
-    }
-}
-
-/// A pattern in the normal form of paths, which need not be text.
-enum Normal {
-    Exact(Vec<u8>),
-    Prefix(Vec<u8>),
-}
-
-impl Normal {
-    fn of(pattern: &PathPattern) -> Self {
-        let read = |text: &str| {
-            let mut room = Vec::new();
-            path::read(text.as_bytes(), path::NORMAL, &mut room);
-            room
-        };
-        match pattern {
-            PathPattern::Exact(path) => Normal::Exact(read(path)),
-            // Its last segment continues: `/.*` is not `/*`, nor is `%4` the beginning of an escape.
-            PathPattern::Prefix(prefix) => {
-                let mut longer = read(&format!("{prefix}x"));
-                longer.pop();
-                Normal::Prefix(longer)
-            }
-        }
-    }
-
-    fn matches(&self, path: &[u8]) -> bool {
-        match self {
-            Normal::Exact(exact) => path == exact,
-            Normal::Prefix(prefix) => path.starts_with(prefix),
-        }
     }
 }
 
@@ -155,7 +122,7 @@ impl Router {
     /// path's normal form. If the path has a second reading with another route, it is one that bypasses the cache.
     #[must_use]
     pub fn find(&self, method: &str, authority: &str, target: &str) -> Option<Found<'_>> {
-        let at = self.site(without_port(authority))?;
+        let at = self.site(host_of(authority))?;
         let routes = &self.sites[at].routes;
         let Chosen { route, sure } = self.choose(routes, Some(method), path_of(target))?;
         let matched = &routes[route];
@@ -200,7 +167,7 @@ impl Router {
     /// The routes of the site for `authority`, in order.
     #[must_use]
     pub fn routes(&self, authority: &str) -> &[Matched] {
-        self.site(without_port(authority)).map_or(&[], |at| &self.sites[at].routes)
+        self.site(host_of(authority)).map_or(&[], |at| &self.sites[at].routes)
     }
 
     /// The first route for a path, with any method.
@@ -213,8 +180,7 @@ impl Router {
     /// The first route for the normal form of `path`. Allocates nothing, except for the first path that needs
     /// normalisation.
     fn choose(&self, routes: &[Matched], method: Option<&str>, path: &str) -> Option<Chosen> {
-        let all = |it: &Matched| matches!(&it.path, PathPattern::Prefix(it) if it == "/");
-        if routes.first().is_some_and(|it| all(it) && it.allows(method)) {
+        if routes.first().is_some_and(|it| it.path.is_all() && it.allows(method)) {
             return Some(Chosen { route: 0, sure: true });
         }
         if path::is_plain(path.as_bytes()) {
@@ -269,28 +235,7 @@ impl Matched {
 
 /// The first of `routes` that matches `path`: an undecoded path is compared with literal patterns.
 fn position(routes: &[Matched], method: Option<&str>, path: &[u8], decode: Decode) -> Option<usize> {
-    routes.iter().position(|it| {
-        let matches = if decode == Decode::No { it.path.matches(path) } else { it.normal.matches(path) };
-        matches && it.allows(method)
-    })
-}
-
-fn path_of(target: &str) -> &str {
-    let path = target.split(['?', '#']).next().unwrap_or(target);
-    if path.starts_with('/') { path } else { "/" }
-}
-
-/// The host of an authority: IPv6 literals keep their brackets; one trailing dot is dropped.
-fn without_port(authority: &str) -> &str {
-    // Nearly every name without a port ends in a letter, and every request has one.
-    if authority.as_bytes().last().is_some_and(u8::is_ascii_alphabetic) {
-        return authority;
-    }
-    let host = match authority.bytes().rposition(|it| matches!(it, b':' | b']')) {
-        Some(at) if authority.as_bytes()[at] == b':' => &authority[..at],
-        _ => authority,
-    };
-    host.strip_suffix('.').unwrap_or(host)
+    routes.iter().position(|it| it.path.matches_as(path, decode) && it.allows(method))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Whether one path pattern matches every path of another: the basis of warnings about unreachable routes.
 
-use super::{PathPattern, Segment, Shape};
+use super::{PathPattern, PatternSegment, Shape};
 
 impl PathPattern {
     /// Whether it matches every path of `other`. Only sure answers are `true`: a regular expression is not analysed.
@@ -30,14 +30,14 @@ fn ends(shape: &Shape) -> (&[u8], Vec<u8>) {
             let mut end = Vec::new();
             for segment in segments.iter().rev() {
                 match segment {
-                    Segment::Literal(it) => {
+                    PatternSegment::Literal(it) => {
                         end.splice(0..0, [b"/", &*it.normal].concat());
                     }
-                    Segment::Capture(_, after) => {
+                    PatternSegment::Capture(_, after) => {
                         end.splice(0..0, after.normal.iter().copied());
                         break;
                     }
-                    Segment::Rest => break,
+                    PatternSegment::Rest => break,
                 }
             }
             (&before.normal, end)
@@ -45,19 +45,19 @@ fn ends(shape: &Shape) -> (&[u8], Vec<u8>) {
     }
 }
 
-fn segments_cover(ours: &[Segment], theirs: &[Segment]) -> bool {
+fn segments_cover(ours: &[PatternSegment], theirs: &[PatternSegment]) -> bool {
     for (at, our) in ours.iter().enumerate() {
         let covers = match (our, theirs.get(at)) {
-            (Segment::Rest, Some(_)) => return true,
+            (PatternSegment::Rest, Some(_)) => return true,
             (_, None) => false,
-            (Segment::Literal(a), Some(Segment::Literal(b))) => a == b,
-            (Segment::Capture(before, after), Some(Segment::Literal(b))) => {
+            (PatternSegment::Literal(a), Some(PatternSegment::Literal(b))) => a == b,
+            (PatternSegment::Capture(before, after), Some(PatternSegment::Literal(b))) => {
                 super::between(&b.normal, &before.normal, &after.normal).is_some_and(|it| it.0 < it.1)
             }
-            (Segment::Capture(before, after), Some(Segment::Capture(b, a))) => {
+            (PatternSegment::Capture(before, after), Some(PatternSegment::Capture(b, a))) => {
                 b.normal.starts_with(&before.normal) && a.normal.ends_with(&after.normal)
             }
-            (Segment::Literal(_) | Segment::Capture(..), Some(_)) => false,
+            (PatternSegment::Literal(_) | PatternSegment::Capture(..), Some(_)) => false,
         };
         if !covers {
             return false;

@@ -1,13 +1,14 @@
 //! The parser of path patterns: text to shape, or a sentence about the error.
 
-use super::{Literal, MOST_CAPTURES, PathPattern, Segment, Shape};
+use super::{PathPattern, PatternLiteral, PatternSegment, Shape};
+use crate::captures::MOST_CAPTURES;
 use crate::path;
 use crate::template;
 use regex::bytes::{Regex, RegexBuilder};
 use std::sync::Arc;
 
 /// The mark of a regular expression.
-const REGEX: &str = "regex:";
+pub(super) const REGEX: &str = "regex:";
 
 /// Bytes of the longest pattern.
 const MOST_BYTES: usize = 4096;
@@ -45,7 +46,9 @@ pub(super) fn parse(text: &str) -> Result<PathPattern> {
             return Err(format!("the capture {{{name}}} occurs twice; choose another name for one of them"));
         }
     }
-    Ok(PathPattern { text: text.into(), shape: Arc::new(shape), regex, names: names.into() })
+    let is_all =
+        matches!(&shape, Shape::Between(before, after) if *before.normal == *b"/" && after.normal.is_empty());
+    Ok(PathPattern { text: text.into(), is_all, shape: Arc::new(shape), regex, names: names.into() })
 }
 
 fn shape(text: &str, names: &mut Vec<Box<str>>) -> Result<Shape> {
@@ -62,7 +65,7 @@ fn shape(text: &str, names: &mut Vec<Box<str>>) -> Result<Shape> {
     let Some(at) = star else {
         begins_with_slash(text)?;
         let normal = read(text);
-        return Ok(Shape::Exact(Literal { spelled: text.as_bytes().into(), normal }));
+        return Ok(Shape::Exact(PatternLiteral { spelled: text.as_bytes().into(), normal }));
     };
     let (before, after) = (&text[..at], &text[at + 1..]);
     if after.contains('*') {
@@ -76,7 +79,7 @@ fn shape(text: &str, names: &mut Vec<Box<str>>) -> Result<Shape> {
     if !before.is_empty() {
         begins_with_slash(before)?;
     }
-    let after = Literal { spelled: after.as_bytes().into(), normal: plain(after)? };
+    let after = PatternLiteral { spelled: after.as_bytes().into(), normal: plain(after)? };
     names.push("".into());
     Ok(Shape::Between(prefix(before), after))
 }
@@ -93,13 +96,13 @@ fn read(text: &str) -> Box<[u8]> {
 }
 
 /// A beginning of paths. Its last segment continues: `/.*` is not `/*`, nor is `%4` the beginning of an escape.
-fn prefix(text: &str) -> Literal {
+fn prefix(text: &str) -> PatternLiteral {
     if text.is_empty() {
-        return Literal::default();
+        return PatternLiteral::default();
     }
     let mut normal = read(&format!("{text}x")).into_vec();
     normal.pop();
-    Literal { spelled: text.as_bytes().into(), normal: normal.into() }
+    PatternLiteral { spelled: text.as_bytes().into(), normal: normal.into() }
 }
 
 /// The normal form of a part of a path other than its beginning: percent-decoded. Nothing else in it may need
@@ -139,7 +142,7 @@ fn segments(text: &str, names: &mut Vec<Box<str>>) -> Result<Shape> {
             plain("//")?;
         }
     }
-    let (mut begin, mut captured) = (Literal::default(), all.len());
+    let (mut begin, mut captured) = (PatternLiteral::default(), all.len());
     let mut add = |spelled: &[u8], normal: &[u8]| {
         begin.spelled = [&begin.spelled, spelled].concat().into();
         begin.normal = [&begin.normal, normal].concat().into();
@@ -147,29 +150,29 @@ fn segments(text: &str, names: &mut Vec<Box<str>>) -> Result<Shape> {
     for (at, segment) in all.iter().enumerate() {
         add(b"/", b"/");
         match segment {
-            Segment::Literal(it) => add(&it.spelled, &it.normal),
-            Segment::Capture(before, _) => add(&before.spelled, &before.normal),
-            Segment::Rest => {}
+            PatternSegment::Literal(it) => add(&it.spelled, &it.normal),
+            PatternSegment::Capture(before, _) => add(&before.spelled, &before.normal),
+            PatternSegment::Rest => {}
         }
-        if !matches!(segment, Segment::Literal(_)) {
+        if !matches!(segment, PatternSegment::Literal(_)) {
             captured = at;
             break;
         }
     }
     // `/files/{rest...}` is `/files/*` with a name.
-    let is_rest = matches!(all.get(captured), Some(Segment::Rest));
-    Ok(if is_rest { Shape::Between(begin, Literal::default()) } else { Shape::Segments(begin, all) })
+    let is_rest = matches!(all.get(captured), Some(PatternSegment::Rest));
+    Ok(if is_rest { Shape::Between(begin, PatternLiteral::default()) } else { Shape::Segments(begin, all) })
 }
 
-fn segment(part: &str, is_last: bool, names: &mut Vec<Box<str>>) -> Result<Segment> {
-    let literal = |text: &str| -> Result<Literal> {
+fn segment(part: &str, is_last: bool, names: &mut Vec<Box<str>>) -> Result<PatternSegment> {
+    let literal = |text: &str| -> Result<PatternLiteral> {
         let normal = plain(&format!("/{text}"))?;
-        Ok(Literal { spelled: text.as_bytes().into(), normal: normal[1..].into() })
+        Ok(PatternLiteral { spelled: text.as_bytes().into(), normal: normal[1..].into() })
     };
     // Within a segment a dot is any other byte.
-    let piece = |text: &str| -> Result<Literal> {
+    let piece = |text: &str| -> Result<PatternLiteral> {
         let normal = plain(text)?;
-        Ok(Literal { spelled: text.as_bytes().into(), normal })
+        Ok(PatternLiteral { spelled: text.as_bytes().into(), normal })
     };
     let rest = part == "*" || (part.starts_with('{') && part.ends_with("...}"));
     if rest && !is_last {
@@ -177,7 +180,7 @@ fn segment(part: &str, is_last: bool, names: &mut Vec<Box<str>>) -> Result<Segme
     }
     if part == "*" {
         names.push("".into());
-        return Ok(Segment::Rest);
+        return Ok(PatternSegment::Rest);
     }
     if part.contains('*') {
         return Err(format!(
@@ -188,7 +191,7 @@ fn segment(part: &str, is_last: bool, names: &mut Vec<Box<str>>) -> Result<Segme
         if part.contains('}') {
             return Err("a \"}\" without \"{\"; a capture is written as in \"/shop/{id}\"".to_owned());
         }
-        return literal(part).map(Segment::Literal);
+        return literal(part).map(PatternSegment::Literal);
     };
     let Some((name, after)) = after.split_once('}') else {
         return Err("a \"{\" without \"}\"; a capture is written as in \"/shop/{id}\"".to_owned());
@@ -203,7 +206,7 @@ fn segment(part: &str, is_last: bool, names: &mut Vec<Box<str>>) -> Result<Segme
         ));
     }
     names.push(name.into());
-    Ok(if rest { Segment::Rest } else { Segment::Capture(piece(before)?, piece(after)?) })
+    Ok(if rest { PatternSegment::Rest } else { PatternSegment::Capture(piece(before)?, piece(after)?) })
 }
 
 /// Compiles a regular expression, anchored to the whole path. A dot matches a line feed too: a path may contain one
@@ -238,7 +241,7 @@ fn regex(pattern: &str) -> Result<Regex> {
 }
 
 /// The bytes that every path of a regular expression begins with, as far as they are obvious.
-fn beginning(pattern: &str) -> Literal {
+fn beginning(pattern: &str) -> PatternLiteral {
     let bare = pattern.strip_prefix('^').unwrap_or(pattern);
     let stop =
         bare.find(|it: char| !it.is_ascii() || r"\.+*?()|[]{}^$#&~".contains(it) || it.is_ascii_whitespace());
@@ -250,7 +253,7 @@ fn beginning(pattern: &str) -> Literal {
     if has_alternatives(bare) {
         text = "";
     }
-    Literal { spelled: text.as_bytes().into(), normal: text.as_bytes().into() }
+    PatternLiteral { spelled: text.as_bytes().into(), normal: text.as_bytes().into() }
 }
 
 /// Whether a `|` may stand outside of all parentheses.

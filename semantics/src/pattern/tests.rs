@@ -235,6 +235,16 @@ proptest! {
         }
     }
 
+    /// As a regular expression it matches the same paths, as far as they need no decoding.
+    #[test]
+    fn the_regular_expression_of_a_pattern_matches_the_same(text in some_patterns(), path in some_paths()) {
+        let Ok(pattern) = PathPattern::parse(&text) else { return Ok(()) };
+        let same = regex::bytes::RegexBuilder::new(&pattern.to_regex())
+            .unicode(false).dot_matches_new_line(true).build().unwrap();
+        let matches = pattern.matches_as(&path, Decode::No);
+        prop_assert_eq!(matches, same.is_match(&path), "{} {} {:?}", text, pattern.to_regex(), path);
+    }
+
     /// A regular expression matches the whole path, as the crate would.
     #[test]
     fn a_regular_expression_means_what_the_crate_says(text in some_patterns(), path in some_paths()) {

@@ -139,11 +139,10 @@ fn of_host(pattern: &HostPattern) -> String {
 /// The condition for paths of keys. Every interpretation of a stored path belongs to one route, so its literal form
 /// suffices.
 fn of_path(pattern: &PathPattern) -> String {
-    match pattern {
-        PathPattern::Exact(path) => format!("path == {}", quoted(path)),
-        PathPattern::Prefix(prefix) if prefix == "/" => String::new(),
-        PathPattern::Prefix(prefix) => format!("path ~ {}", quoted(&format!("^{}", literal(prefix)))),
+    if pattern.is_all() {
+        return String::new();
     }
+    format!("path ~ {}", quoted(&pattern.to_regex()))
 }
 
 /// A string of the expression language.
