@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | `/about` | this one | |
 //! | `/static/*`, `/img*` | all that begin so | `{1}`: the rest |
-//! | `*.php`, `/static/*.css` | all that begin and end so; the `*` may contain slashes | `{1}`: what the `*` stands for |
+//! | `*.php`, `/static/*.css` | all that begin and end so; the `*` may contain slashes | `{1}`: the text for the `*` |
 //! | `/shop/{id}`, `/img/{id}.png` | a part of one segment, at least one byte | `{id}`, also `{1}` |
 //! | `/files/{rest...}`, `/shop/{id}/*` | everything from there on, which may be empty | `{rest}`, also by number |
 //! | `regex:/shop/(?<id>\d+)` | those that the regular expression matches as a whole | its groups |

@@ -1,4 +1,4 @@
-//! What expressions and templates read of a request that arrives.
+//! The values of a request that arrives, for expressions and templates.
 
 use crate::captures::Captures;
 use crate::cookies;
@@ -33,7 +33,7 @@ pub struct RequestView<'a> {
     pub country: Option<[u8; 2]>,
     /// The identifier of the request in logs.
     pub request_id: &'a str,
-    /// What the route's path pattern captured.
+    /// The captures of the route's path pattern.
     pub captures: Captures<'a>,
 }
 

@@ -9,7 +9,7 @@
 //! | `{client}`, `{country}` | the client's address and country; empty if unknown |
 //! | `{request_id}` | the identifier in logs |
 //! | `{header.NAME}`, `{cookie.NAME}`, `{query.NAME}` | the first value; empty without one |
-//! | `{1}` to `{9}`, `{name}` | what the route's path pattern captured, percent-decoded |
+//! | `{1}` to `{9}`, `{name}` | the captures of the route's path pattern, percent-decoded |
 //!
 //! An expansion never contains CR, LF or NUL, nor any other control byte. In a URL ([`Template::expand_url`]), bytes
 //! outside of the alphabet of RFC 3986 §2 are percent-encoded, and so are `?`, `#` and `%` of values that are not parts of

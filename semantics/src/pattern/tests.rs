@@ -1,4 +1,4 @@
-//! What path patterns match, capture, cover and reject.
+//! Path patterns: matches, captures, coverage, errors.
 
 use super::*;
 use crate::path;

@@ -1,4 +1,4 @@
-//! What templates expand to, as texts and as URLs.
+//! Expansions of templates, as texts and as URLs.
 
 use super::*;
 use crate::field::Field;
