@@ -9,6 +9,7 @@ pub mod address;
 mod check;
 pub mod diff;
 pub mod edit;
+pub mod foreign;
 pub mod generated;
 pub mod kind;
 pub mod loop_check;

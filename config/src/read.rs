@@ -1,5 +1,6 @@
 //! From the text of a file to checked values by key: types, ranges and names. Relations between values are not here.
 
+use super::foreign;
 use super::kind::{ConfigValue, TextForm, ValueKind};
 use super::problem::{Problem, Source, nearest};
 use super::table;
@@ -281,7 +282,7 @@ fn texts(array: &Array) -> Option<Vec<&str>> {
     array.iter().map(toml_edit::Value::as_str).collect()
 }
 
-/// The message for an unknown key, with the most similar one.
+/// The message for an unknown key: the key for a word of another server, otherwise the most similar one.
 fn unknown(pattern: &str) -> String {
     let (section, name) = match pattern.rfind('.') {
         Some(dot) => (&pattern[..=dot], &pattern[dot + 1..]),
@@ -294,6 +295,13 @@ fn unknown(pattern: &str) -> String {
     };
     let mut siblings: Vec<String> = known.iter().filter_map(|it| child(it, section)).collect();
     siblings.dedup();
+    let place = if section.is_empty() { "at the top level" } else { "here" };
+    let listed = || format!("unknown key; known {place}: {}", siblings.join(", "));
+    match foreign::hint(section, name) {
+        Some(hint) if hint.is_empty() => return listed(),
+        Some(hint) => return format!("unknown key; {hint}"),
+        None => {}
+    }
     if let Some(near) = nearest(name, siblings.iter().map(String::as_str)) {
         return format!("unknown key; did you mean `{}{near}`?", dotted(section));
     }
@@ -307,22 +315,15 @@ fn unknown(pattern: &str) -> String {
         elsewhere.truncate(1);
     }
     let is_near = |it: &String| it.strip_prefix(section).is_some_and(|it| it.matches('.').count() == 1);
-    let no_fields = match name {
-        "headers" | "header" | "add_header" | "set_header" | "response_headers" | "request_headers" => {
-            "; larder has no key for header fields"
-        }
-        _ => "",
-    };
-    // One section below this one it is the intended key, unless it is one common word (timeout, path, headers); such a
-    // word, or a name in a distant section, may be another key: its sentence explains it.
+    // One section below this one it is the intended key, unless it is one common word (size, path); such a word, or a name
+    // in a distant section, may be another key: its sentence explains it.
     if let Some(near) = elsewhere.iter().find(|it| is_near(it) && name.contains('_')) {
         return format!("unknown key here; move it to `{}`", dotted(near));
     }
     if !elsewhere.is_empty() {
-        return format!("unknown key here{no_fields}; {}", of_that_name(&elsewhere));
+        return format!("unknown key here; {}", of_that_name(&elsewhere));
     }
-    let place = if section.is_empty() { "at the top level" } else { "here" };
-    format!("unknown key{no_fields}; known {place}: {}", siblings.join(", "))
+    listed()
 }
 
 /// Keys with the name of an unknown one, each with its effect.

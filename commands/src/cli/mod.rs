@@ -17,6 +17,7 @@ mod wrong_action;
 pub use bench::Bench;
 use commands::{COMMANDS, CommandName, CommandRow, Flag, Means, NOT_BUILT};
 use larder_config::address;
+use larder_config::foreign;
 use larder_config::kind::{self, ConfigValue};
 use larder_config::plan::{Plan, PlanBase};
 use larder_config::problem::nearest;
@@ -318,9 +319,14 @@ impl Given {
         let Some((_, prefix)) = places.iter().find(is_known) else {
             let known = || table::TABLE.iter().map(|it| it.path);
             let near = places.iter().find_map(|it| nearest(&format!("{}{key}", it.0), known()));
-            return Err(Usage(match near {
-                Some(near) => format!("--set: unknown key {typed:?}; did you mean {}?", dotted(near)),
-                None => format!("--set: unknown key {typed:?}; docs/generated/config.md lists them"),
+            let (section, name) =
+                key.rsplit_once('.').map_or((String::new(), key), |it| (format!("{}.", it.0), it.1));
+            let hint = |it: &&str| foreign::hint(&format!("{it}{section}"), name);
+            let foreign = ["site[].route[].", "site[].", ""].iter().find_map(hint);
+            return Err(Usage(match (foreign, near) {
+                (Some(hint), _) if !hint.is_empty() => format!("--set: unknown key {typed:?}; {hint}"),
+                (_, Some(near)) => format!("--set: unknown key {typed:?}; did you mean {}?", dotted(near)),
+                (_, None) => format!("--set: unknown key {typed:?}; docs/generated/config.md lists them"),
             }));
         };
         if !prefix.is_empty()

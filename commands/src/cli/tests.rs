@@ -125,7 +125,10 @@ fn the_only_site_and_route_are_set_too() {
         (hosts, route.path.to_string().as_str())
     );
     assert!(route.methods.allow("GET") && !route.methods.allow("POST"));
-    refuse("proxy :1 --set site[].host=a", "--set: unknown key \"site[].host\"; did you mean site.hosts?");
+    refuse(
+        "proxy :1 --set site[].host=a",
+        "--set: unknown key \"site[].host\"; larder calls it `site.hosts`",
+    );
     refuse("proxy :1 --set proxy.to=:2", "--set: proxy.to is set by the argument ORIGIN");
     refuse("serve src --set files.root=x", "--set: files.root is set by the argument DIR");
     refuse(
@@ -168,6 +171,10 @@ fn bad_lines_say_what_to_do() {
     refuse(
         "proxy :1 --set cache.max_tl=1",
         "--set: unknown key \"cache.max_tl\"; did you mean cache.max_ttl?",
+    );
+    refuse(
+        "proxy :1 --set proxy_read_timeout=1s",
+        "--set: unknown key \"proxy_read_timeout\"; larder calls these `site.route.proxy.first_byte_timeout` (until the response begins) and `site.route.proxy.between_bytes_timeout` (between two parts of it)",
     );
     reject("proxy :1 --ram 5x", "--ram: found \"5x\"; allowed: a size from \"1MiB\" to \"64TiB\"");
     reject(

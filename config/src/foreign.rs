@@ -1,0 +1,327 @@
+//! Words of the configurations of other servers (nginx, Caddy, Apache, lighttpd, HAProxy, Varnish), and the keys of larder
+//! for them. A hint names a key only if the table of keys has it.
+
+use super::read::dotted;
+use super::table::{self, ROUTE, ROUTE_CACHE, SITE};
+
+/// Words of other servers with one meaning.
+struct ForeignWord {
+    /// The words, separated by spaces; case, `_` and `-` do not count.
+    words: &'static str,
+    /// The beginning of the sections in which they have this meaning; empty for all.
+    within: &'static str,
+    /// The keys or sections of larder, each with its effect, which is named if there are several.
+    keys: &'static [(&'static str, &'static str)],
+    /// The rest of the sentence: how to write it, or why there is no key.
+    note: &'static str,
+}
+
+const fn word(
+    words: &'static str,
+    keys: &'static [(&'static str, &'static str)],
+    note: &'static str,
+) -> ForeignWord {
+    ForeignWord { words, within: "", keys, note }
+}
+
+const fn inside(
+    within: &'static str,
+    words: &'static str,
+    keys: &'static [(&'static str, &'static str)],
+    note: &'static str,
+) -> ForeignWord {
+    ForeignWord { words, within, keys, note }
+}
+
+const TO_CLIENT: (&str, &str) = ("site[].route[].response_headers", "fields of responses to clients");
+const TO_ORIGIN: (&str, &str) = ("site[].route[].request_headers", "fields of requests to the origin");
+const ACCESS: &str = "site[].route[].access";
+const PROXY_TO: &str = "site[].route[].proxy.to";
+
+/// The words. The first row that fits counts.
+#[rustfmt::skip]
+const WORDS: &[ForeignWord] = &[
+    // Sites and routes.
+    word("server virtual_host vhost frontend", &[("site", "")], "a virtual host is a [[site]] with hosts"),
+    word("server_name server_names server_alias host hostname domain domains", &[("site[].hosts", "")], ""),
+    word("location location_match handle handle_path directory directory_match files_match", &[("site[].route", "")], "a location is a [[site.route]] with a path"),
+    inside(SITE, "routes", &[("site[].route", "")], "write [[site.route]]"),
+    word("sites servers", &[("site", "")], "write [[site]]"),
+    inside(SITE, "listen bind port", &[("site[].listeners", "addresses that serve this site only"), ("listen", "every address of larder, at the top level")], ""),
+    word("bind port ports address addr http_port https_port", &[("listen", "")], ""),
+    inside(ROUTE, "path_regexp path_regex path_beg path_end match matcher pattern url uri_pattern", &[("site[].route[].path", ""), ("site[].route[].when", "an expression over the request")], ""),
+    word("acl if condition matcher use_backend valid_referers rewrite_cond set_env_if http_request", &[("site[].route[].when", "an expression over the request"), (ACCESS, "rules that allow and deny")], ""),
+    word("limit_except allowed_methods proxy_cache_methods", &[("site[].route[].methods", "")], ""),
+    word("import", &[("include", "")], "a list of file patterns"),
+    word("snippet snippets template templates preset defaults", &[("site[].route[].use", "names of [block.NAME]"), ("cache.preset", "values for a well-known application")], ""),
+    word("map geo", &[("site[].route[].when", "an expression over the request"), ("site[].route[].redirect.map", "a file of redirects")], ""),
+
+    // Answers.
+    word("root document_root server_root alias dir web_root file_server static", &[("site[].route[].files.root", "")], "for example files = { root = \"public\" }"),
+    word("try_files fallback_resource fallback", &[("site[].route[].files.try", "")], ""),
+    word("directory_index index_file index_files index_file_names", &[("site[].route[].files.index", "")], ""),
+    inside(ROUTE, "index", &[("site[].route[].files.index", "")], ""),
+    inside(SITE, "index", &[("site[].route[].files.index", "")], ""),
+    word("autoindex browse dir_listing directory_listing", &[("site[].route[].files.listing", "")], ""),
+    word("gzip_static brotli_static precompress", &[("site[].route[].files.precompressed", "")], ""),
+    word("open_file_cache", &[("site[].route[].files.cache_for", "")], ""),
+    word("default_type add_type mime_types", &[("site[].route[].response_headers", "")], "the content type follows from the name of the file"),
+    word("return redir redirect_match redirect_permanent redirect_temp http_redirect", &[("site[].route[].redirect", "another URL"), ("site[].route[].respond", "a fixed response")], ""),
+    word("redirect", &[("site[].route[].redirect", "")], ""),
+    word("synth synthetic static_response monitor_uri stub_status", &[("site[].route[].respond", "")], ""),
+    word("respond", &[("site[].route[].respond", "")], ""),
+    word("maintenance_mode", &[("site[].route[].respond", ""), ("site[].maintenance", "")], ""),
+    word("proxy_pass reverse_proxy proxy_pass_match balancer_member upstream upstreams backend backends default_backend director origin origins pass_to target", &[(PROXY_TO, "")], "for example proxy = { to = [\"http://127.0.0.1:8000\"] }"),
+    inside("site[].route[].proxy.", "url uri server servers members pass host_port", &[(PROXY_TO, "")], ""),
+    word("fastcgi_pass php_fastcgi fpm php_fpm", &[("site[].route[].php", ""), ("site[].route[].fastcgi", "")], "larder speaks HTTP to origins; FastCGI is not supported yet"),
+    word("uwsgi_pass", &[("site[].route[].uwsgi", "")], "larder speaks HTTP to origins; uWSGI can serve it with `http-socket`"),
+    word("scgi_pass", &[("site[].route[].scgi", "")], "larder speaks HTTP to origins"),
+
+    // Rewriting, and fields.
+    word("rewrite rewrite_rule uri_rewrite url_rewrite set_path", &[("site[].route[].rewrite", "")], ""),
+    word("strip_prefix uri_strip_prefix strip_path", &[("site[].route[].strip", "before the request is sent to the origin"), ("site[].route[].files.strip", "before a file is looked up")], ""),
+    word("path_prefix prefix_path", &[("site[].route[].add_prefix", "")], ""),
+    word("header headers set_header add_headers fields http_response setenv", &[TO_CLIENT, TO_ORIGIN], ""),
+    word("add_header add_response_header header_down response_header resp_headers more_set_headers beresp_headers proxy_hide_header set_response_header", &[TO_CLIENT], ""),
+    word("proxy_set_header header_up request_header req_headers set_request_header fastcgi_param proxy_pass_request_headers", &[TO_ORIGIN], ""),
+    word("response_headers", &[TO_CLIENT], ""),
+    word("request_headers", &[TO_ORIGIN], ""),
+    word("proxy_preserve_host preserve_host pass_host proxy_set_host", &[("site[].route[].proxy.preserve_host", "")], ""),
+    word("hsts strict_transport_security", &[("site[].hsts", ""), ("site[].route[].hsts", ""), TO_CLIENT], ""),
+    word("cors cross_origin allow_origin access_control_allow_origin", &[("site[].route[].cors", ""), TO_CLIENT], ""),
+    word("expires expires_default expires_by_type expires_active expire expire_url max_age browser_ttl", &[("site[].route[].client_ttl", "the lifetime in clients"), ("cache.default_ttl", "the lifetime in the cache")], ""),
+    word("etag file_etag", &[], "larder needs no key for it: files have an ETag"),
+    word("error_page error_pages error_document handle_errors errorfile errorfiles errorloc server_error_page", &[("site[].route[].error_pages", "")], ""),
+    word("auto_https https_redirect force_https ssl_redirect redirect_scheme force_ssl upgrade_insecure", &[("site[].redirect_https", "")], ""),
+    word("www_redirect use_canonical_name canonical", &[("site[].canonical_host", "")], ""),
+
+    // Access and limits.
+    word("auth_basic auth_basic_user_file basicauth basic_auth auth_user_file auth_type auth_name auth_require htpasswd userlist users", &[("site[].route[].access.basic", "")], ""),
+    word("auth_request forward_auth auth_backend external_auth", &[("site[].route[].access.forward", "")], ""),
+    word("auth_jwt jwt jwt_auth", &[("site[].route[].access.jwt", "")], ""),
+    word("secure_link signed_url", &[("site[].route[].access.signed", "")], ""),
+    word("allow require allow_from remote_ip satisfy allowlist whitelist", &[("site[].route[].access.allow", "")], ""),
+    word("deny deny_from block denylist blacklist order", &[("site[].route[].access.deny", "")], ""),
+    word("auth authentication", &[(ACCESS, "")], ""),
+    word("limit_req limit_req_zone rate_limit ratelimit stick_table throttle limit_rate_requests", &[("site[].route[].access.limit", "")], ""),
+    word("limit_conn limit_conn_zone maxconn max_connections worker_connections max_request_workers max_clients maxconnections", &[("limits.connections", "of clients, all together"), ("site[].route[].proxy.connections", "to each origin")], ""),
+    word("client_max_body_size request_body max_body_size max_request_body_size limit_request_body maxrequestsize max_size", &[("site[].route[].body_size", "for the routes of a site"), ("limits.body_size", "for all")], ""),
+    word("client_header_buffer_size large_client_header_buffers max_header_size limit_request_field_size limit_request_line max_header_bytes", &[("limits.head_size", "")], ""),
+    word("client_header_timeout request_read_timeout read_header_timeout http_request_timeout", &[("limits.head_timeout", "")], ""),
+    word("client_body_timeout read_body", &[("limits.body_timeout", "")], ""),
+    word("send_timeout write_timeout client_timeout", &[("limits.write_timeout", "")], ""),
+    word("keepalive_timeout keep_alive_timeout keep_alive timeout_idle idle_conns_timeout keepalive", &[("limits.idle_timeout", "of clients"), ("site[].route[].proxy.idle_timeout", "of connections to an origin")], ""),
+    word("http2_max_concurrent_streams max_concurrent_streams", &[("limits.http2_streams", "")], ""),
+    word("grace_period worker_shutdown_timeout graceful_shutdown_timeout hard_stop_after", &[("limits.drain_timeout", "")], ""),
+    word("limit_rate limit_rate_after", &[], "larder does not limit the rate of a response"),
+
+    // Origins.
+    word("proxy_read_timeout first_byte_timeout timeout_server server_timeout proxy_timeout read_timeout response_header_timeout upstream_timeout", &[("site[].route[].proxy.first_byte_timeout", "until the response begins"), ("site[].route[].proxy.between_bytes_timeout", "between two parts of it")], ""),
+    word("between_bytes_timeout proxy_send_timeout", &[("site[].route[].proxy.between_bytes_timeout", "")], ""),
+    word("proxy_connect_timeout timeout_connect dial_timeout", &[("site[].route[].proxy.connect_timeout", "")], ""),
+    word("timeout timeouts", &[("site[].route[].proxy.connect_timeout", "to an origin"), ("site[].route[].proxy.first_byte_timeout", "of its response"), ("limits.idle_timeout", "of a client")], ""),
+    word("proxy_next_upstream proxy_next_upstream_tries retries retry retry_on lb_try_duration redispatch", &[("site[].route[].proxy.tries", "")], ""),
+    word("lb_policy load_balancing load_balance least_conn leastconn roundrobin ip_hash balancer hash_type", &[("site[].route[].proxy.balance", "")], ""),
+    word("hash sticky sticky_session stick cookie_insert", &[("site[].route[].proxy.hash_by", "")], "with balance = \"consistent_hash\""),
+    word("max_fails fall_count passive_health", &[("site[].route[].proxy.eject_after", "")], ""),
+    word("fail_timeout fail_duration", &[("site[].route[].proxy.eject_time", "")], ""),
+    word("health_check health_uri health_path healthcheck probe option_httpchk httpchk", &[("site[].route[].proxy.health.path", "")], ""),
+    word("health_interval", &[("site[].route[].proxy.health.interval", "")], ""),
+    word("proxy_ssl_verify ssl_verify tls_insecure_skip_verify insecure_skip_verify", &[("site[].route[].proxy.tls.verify", "")], ""),
+    word("proxy_ssl_trusted_certificate ca_file tls_trusted_ca_certs", &[("site[].route[].proxy.tls.ca", "")], ""),
+    word("proxy_ssl_name sni tls_server_name proxy_ssl_server_name", &[("site[].route[].proxy.tls.name", "")], ""),
+    word("proxy_ssl_certificate", &[("site[].route[].proxy.tls.client_cert", "")], ""),
+    word("proxy_ssl_certificate_key", &[("site[].route[].proxy.tls.client_key", "")], ""),
+    word("proxy_http_version", &[("site[].route[].proxy.http2", "")], "HTTP/1.1 is the default"),
+    word("proxy_redirect proxy_pass_reverse", &[], "larder needs no key for it: `Location` fields of the origin are rewritten"),
+    word("proxy_buffering proxy_request_buffering proxy_buffers proxy_buffer_size flush_interval client_body_buffer_size", &[], "larder needs no key for it: bodies are forwarded as they arrive"),
+    word("websocket websockets proxy_upgrade upgrades", &[("site[].route[].upgrade", "")], ""),
+    word("slowstart", &[("site[].route[].proxy.slow_start", "")], ""),
+
+    // The cache.
+    word("proxy_cache fastcgi_cache cache_enable caching", &[("cache.enabled", "")], ""),
+    word("proxy_cache_path cache_root cache_dir storage fastcgi_cache_path", &[("cache.disk.path", "on disk"), ("cache.ram.size", "in RAM")], ""),
+    word("malloc memory total_max_size cache_size", &[("cache.ram.size", "")], ""),
+    word("ttl proxy_cache_valid cache_default_expire cache_valid s_maxage", &[("cache.default_ttl", "for responses that declare none"), ("cache.override_ttl", "for all responses"), ("cache.status_ttl", "by status")], ""),
+    word("cache_max_expire max_expire", &[("cache.max_ttl", "")], ""),
+    word("grace default_grace proxy_cache_background_update stale stale_ttl swr", &[("cache.stale_while_revalidate", "while it is fetched again"), ("cache.stale_if_error", "after a failure of the origin")], ""),
+    word("proxy_cache_use_stale saintmode sie", &[("cache.stale_if_error", ""), ("cache.stale_while_revalidate", "")], ""),
+    word("default_keep", &[], "larder needs no key for it: stale entries with a validator are kept while there is room"),
+    word("proxy_cache_key cache_key hash_data fastcgi_cache_key", &[("cache.key", "")], ""),
+    word("proxy_cache_bypass proxy_no_cache no_cache bypass skip_cache pass", &[("cache.private_cookies", "cookies whose requests bypass the cache"), ("cache.enabled", "")], ""),
+    word("proxy_cache_lock proxy_cache_lock_timeout collapse collapsed_forwarding cache_lock", &[("cache.collapse_wait", "")], ""),
+    word("proxy_cache_revalidate", &[], "larder needs no key for it: stale entries are validated"),
+    word("max_object_size proxy_cache_max_size cache_max_file_size", &[("cache.max_object", "")], ""),
+    word("proxy_ignore_headers ignore_headers", &[("cache.override_ttl", "")], ""),
+    word("purge ban proxy_cache_purge purge_method", &[("cache.purge", "")], ""),
+    word("xkey surrogate_keys cache_tags", &[("cache.tags.headers", "")], ""),
+    word("gzip encode compress compression deflate brotli zstd compression_algo gzip_on output_filter", &[("cache.compress.enabled", "of the cache"), ("site[].route[].files.compress", "of files")], ""),
+    word("gzip_types compress_types add_output_filter_by_type compression_type gzip_min_length", &[("cache.compress.types", "media types"), ("cache.compress.min_size", "the smallest body")], ""),
+    word("gzip_comp_level brotli_comp_level", &[("cache.compress.gzip_level", "of gzip"), ("cache.compress.br_level", "of brotli")], ""),
+    word("vcl sub vcl_recv vcl_backend_response lua js", &[], "larder has no program in its configuration; `docs/generated/config.md` lists the keys"),
+
+    // TLS.
+    word("tls ssl https tls_on ssl_engine ssl_on", &[("tls.certificates", "")], "write [[tls.certificates]] with cert and key, and `https://ADDR:PORT` in listen"),
+    word("ssl_certificate ssl_certificate_file crt certificate cert_file tls_cert ssl_pemfile", &[("tls.certificates[].cert", "")], "in [[tls.certificates]]"),
+    word("ssl_certificate_key ssl_certificate_key_file key_file tls_key ssl_privkey", &[("tls.certificates[].key", "")], "in [[tls.certificates]]"),
+    word("ssl_protocols ssl_protocol protocols ssl_min_ver ssl_minimum_version", &[("site[].tls.min_version", ""), ("tls.min_version", "")], ""),
+    word("ssl_client_certificate ssl_ca_certificate_file ssl_ca_file", &[("site[].tls.client_ca", ""), ("tls.client_ca", "")], ""),
+    word("ssl_verify_client verify_client client_auth", &[("site[].tls.client_auth", ""), ("tls.client_auth", "")], ""),
+    word("ssl_stapling ssl_stapling_file ssl_use_stapling ocsp", &[("tls.certificates[].ocsp", "")], ""),
+    word("ssl_ciphers ssl_cipher_suite ciphers ssl_prefer_server_ciphers ssl_session_cache ssl_session_timeout ssl_session_tickets ssl_dhparam", &[], "larder needs no key for it: only current cipher suites are offered"),
+    word("acme email letsencrypt acme_ca acme_dns", &[], "larder fetches no certificates; an ACME client writes the files of [[tls.certificates]], which larder reads again when they change"),
+
+    // Clients, logs and the process.
+    word("real_ip_header remote_ip_header", &[("clients.header", "")], ""),
+    word("set_real_ip_from remote_ip_trusted_proxy trusted_proxies trust_proxy remote_ip_internal_proxy", &[("clients.trusted", "")], ""),
+    word("proxy_protocol accept_proxy listener_wrappers", &[("listen", ""), ("clients.proxies", "networks that may send the header")], "write `http+proxy://ADDR:PORT`"),
+    inside(SITE, "log access_log custom_log transfer_log accesslog logs", &[("site[].access_log", "of the site"), ("log.access", "of all sites, at the top level")], ""),
+    word("access_log custom_log transfer_log accesslog capture", &[("log.access", "")], "in [log]"),
+    word("log_format accesslog_format", &[("log.format", "")], ""),
+    word("error_log errorlog", &[("log.error", "")], "in [log]"),
+    word("log_level log_levels loglevel", &[("log.levels", "")], ""),
+    inside("log.", "level", &[("log.levels", "")], "one for each part of larder"),
+    inside("log.", "output path file target", &[("log.access", "of requests"), ("log.error", "of events")], ""),
+    word("logging logger", &[("log", "")], ""),
+    word("worker_processes nbthread nbproc threads max_worker", &[("workers", "")], ""),
+    word("status server_status stats", &[("admin", "")], "the admin page and API show it"),
+    word("events http global user group daemon pid pidfile worker_cpu_affinity worker_rlimit_nofile sendfile tcp_nopush tcp_nodelay use epoll multi_accept load_module modules mod include_mime reuseport accept_mutex server_tokens server_signature mode option http_only charset resolver", &[], "larder needs no key for it"),
+];
+
+/// The end of the sentence about an unknown key named `name` in `section` (a pattern that ends with a dot, or empty), if it is a word
+/// of another server; `Some("")` if larder has no key for it at present.
+#[must_use]
+pub fn hint(section: &str, name: &str) -> Option<String> {
+    let plain = |it: &str| it.to_ascii_lowercase().replace(['_', '-'], "");
+    let wanted = plain(name);
+    let fits = |it: &&ForeignWord| {
+        section.starts_with(it.within) && it.words.split(' ').any(|it| plain(it) == wanted)
+    };
+    let row = WORDS.iter().find(fits)?;
+    let known: Vec<(String, &str)> =
+        row.keys.iter().filter_map(|(key, effect)| Some((place_of(key, section)?, *effect))).collect();
+    let told = |(key, effect): &(String, &str)| match known.len() > 1 && !effect.is_empty() {
+        true => format!("`{}` ({effect})", dotted(key)),
+        false => format!("`{}`", dotted(key)),
+    };
+    let mut named: Vec<String> = known.iter().map(told).collect();
+    named.dedup();
+    let last = named.pop();
+    let keys = match (last, named.as_slice()) {
+        (None, _) => return Some(if row.keys.is_empty() { row.note.to_owned() } else { String::new() }),
+        (Some(only), []) => format!("larder calls it {only}"),
+        (Some(last), first) => format!("larder calls these {} and {last}", first.join(", ")),
+    };
+    Some(if row.note.is_empty() { keys } else { format!("{keys}; {}", row.note) })
+}
+
+/// The pattern under which `key` is set from within `section`: in the same route or site, if it may stand there. `None` if
+/// the table has no such key.
+fn place_of(key: &str, section: &str) -> Option<String> {
+    let is_known = |it: &String| {
+        table::find(it).is_some() || table::is_section(it) || table::is_section(&format!("{it}[]"))
+    };
+    let in_route = key.strip_prefix("cache.").filter(|_| section.starts_with(ROUTE));
+    let in_site =
+        key.strip_prefix(ROUTE).filter(|_| section.starts_with(SITE) && !section.starts_with(ROUTE));
+    let nearer = in_route
+        .map(|rest| format!("{ROUTE_CACHE}{rest}"))
+        .or_else(|| in_site.map(|rest| format!("{SITE}{rest}")))
+        .filter(is_known);
+    nearer.or_else(|| Some(key.to_owned()).filter(is_known))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Keys of rows that the table does not have yet.
+    const PLANNED: &[&str] = &[
+        "site[].listeners",
+        "site[].maintenance",
+        "site[].hsts",
+        "site[].redirect_https",
+        "site[].canonical_host",
+        "site[].tls.",
+        "site[].access_log",
+        "site[].route[].when",
+        "site[].route[].use",
+        "site[].route[].access",
+        "site[].route[].redirect",
+        "site[].route[].respond",
+        "site[].route[].rewrite",
+        "site[].route[].strip",
+        "site[].route[].add_prefix",
+        "site[].route[].response_headers",
+        "site[].route[].request_headers",
+        "site[].route[].error_pages",
+        "site[].route[].cors",
+        "site[].route[].hsts",
+        "site[].route[].client_ttl",
+        "site[].route[].body_size",
+        "site[].route[].files.try",
+        "site[].route[].files.compress",
+        "site[].route[].php",
+        "site[].route[].fastcgi",
+        "site[].route[].uwsgi",
+        "site[].route[].scgi",
+        "include",
+    ];
+
+    #[test]
+    fn every_hint_names_a_key_that_exists_or_is_planned() {
+        for row in WORDS {
+            for (key, _) in row.keys {
+                let planned = PLANNED.iter().any(|it| key.starts_with(it));
+                assert!(planned || place_of(key, "").is_some(), "{}: {key}", row.words);
+            }
+            assert!(!row.keys.is_empty() || !row.note.is_empty(), "{}", row.words);
+        }
+    }
+
+    #[test]
+    fn every_word_has_one_row_for_a_place() {
+        let mut seen = std::collections::HashSet::new();
+        for row in WORDS {
+            for it in row.words.split(' ') {
+                assert!(seen.insert((row.within, it)), "{it} has two rows");
+            }
+        }
+    }
+
+    #[test]
+    fn words_of_other_servers() {
+        #[track_caller]
+        fn check(section: &str, name: &str, expect: &str) {
+            assert_eq!(Some(expect), hint(section, name).as_deref(), "{section}{name}");
+        }
+        check(
+            ROUTE,
+            "root",
+            "larder calls it `site.route.files.root`; for example files = { root = \"public\" }",
+        );
+        check(SITE, "server_name", "larder calls it `site.hosts`");
+        check(SITE, "ServerName", "larder calls it `site.hosts`");
+        check("", "server", "larder calls it `site`; a virtual host is a [[site]] with hosts");
+        check(SITE, "location", "larder calls it `site.route`; a location is a [[site.route]] with a path");
+        check(
+            ROUTE,
+            "ttl",
+            "larder calls these `site.route.cache.default_ttl` (for responses that declare none), \
+             `site.route.cache.override_ttl` (for all responses) and `site.route.cache.status_ttl` (by status)",
+        );
+        check(
+            "cache.",
+            "grace",
+            "larder calls these `cache.stale_while_revalidate` (while it is fetched again) and `cache.stale_if_error` \
+             (after a failure of the origin)",
+        );
+        check(
+            ROUTE,
+            "proxy_pass",
+            "larder calls it `site.route.proxy.to`; for example proxy = { to = [\"http://127.0.0.1:8000\"] }",
+        );
+        check("", "sendfile", "larder needs no key for it");
+        assert_eq!(None, hint(ROUTE, "colour"));
+    }
+}
