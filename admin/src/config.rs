@@ -32,8 +32,9 @@ pub enum ConfigDeed {
 }
 
 /// The response of `GET /api/v1/config`.
-pub const TOLD: &str = r#"{"type":"object","required":["path","editable","why","text","hash","running_hash","pending","document","flags","keys","history"],
+pub const TOLD: &str = r#"{"type":"object","required":["path","editable","why","text","included","hash","running_hash","pending","document","flags","keys","history"],
 "properties":{"path":{"type":["string","null"]},"editable":{"type":"boolean"},"why":{"type":["string","null"]},"text":{"type":"string"},
+"included":{"type":"array","description":"files that the text includes, edited outside of the admin","items":{"type":"object","required":["file","path","document"],"properties":{"file":{"type":"string"},"path":{"type":"string"},"document":{"type":["object","null"],"additionalProperties":true}}}},
 "hash":{"type":"string"},"running_hash":{"type":["string","null"]},"pending":{"type":"array","items":{"type":"string"}},"document":{"type":["object","null"],"additionalProperties":true},
 "flags":{"type":"array","items":{"type":"object","required":["key","flag","value"],"properties":{"key":{"type":"string"},"flag":{"type":"string"},"value":{}}}},
 "keys":{"type":"array","items":{"type":"object","required":["key","pattern","kind","allowed","default","help","example","restart"],"properties":{"key":{"type":"string"},"pattern":{"type":"string"},"kind":{"type":"string"},"allowed":{"type":"string"},"default":{"type":["string","null"]},"help":{"type":"string"},"example":{"type":"string"},"restart":{"type":"boolean"},"words":{"type":"array","items":{"type":"string"}},"least":{"type":"integer"},"most":{"type":"integer"}}}},
@@ -176,7 +177,7 @@ impl Admin {
             json!({
                 "path": plan.file().map(|it| std::path::absolute(&it).unwrap_or(it)),
                 "editable": why.is_none(), "why": why,
-                "text": text, "hash": now, "running_hash": running, "pending": pending,
+                "text": text, "included": included(plan), "hash": now, "running_hash": running, "pending": pending,
                 "document": edit::as_json(&text).ok(),
                 "flags": flags,
                 "keys": keys(),
@@ -321,7 +322,8 @@ impl Admin {
     fn checked(&self, text: &str) -> CheckedConfig {
         let live = self.live.borrow().clone();
         let sections = Sections::of(text);
-        let told = |it: &Problem| problem_json(it, &sections);
+        let main = self.configuring.plan.file().map(|it| it.display().to_string());
+        let told = |it: &Problem| problem_json(it, &sections, main.as_deref());
         match self.configuring.plan.read(text) {
             Ok(new) => {
                 let restart = config_watch::at_start(&live.config, &new);
@@ -330,6 +332,7 @@ impl Admin {
                     warnings: new.warnings.iter().map(told).collect(),
                     sources: restart.iter().map(|it| source_of(&new, it)).collect(),
                     restart,
+                    main,
                 }
             }
             Err(rejected) => CheckedConfig {
@@ -337,6 +340,7 @@ impl Admin {
                 warnings: Vec::new(),
                 restart: Vec::new(),
                 sources: Vec::new(),
+                main,
             },
         }
     }
@@ -373,17 +377,20 @@ struct CheckedConfig {
     restart: Vec<&'static str>,
     /// The place of each of those.
     sources: Vec<Source>,
+    /// The name of the main file.
+    main: Option<String>,
 }
 
 impl CheckedConfig {
     /// The response if it cannot be put in force.
     fn refusal(self, text: &str) -> AdminResponse {
+        let main = self.main;
         let sections = Sections::of(text);
         let of_start = |(key, source): (&&'static str, Source)| {
             let text = "cannot change while larder runs: write it to the file for the next start \
                         (\"when\":\"restart\"), and restart larder"
                 .to_owned();
-            problem_json(&Problem { source, key: dotted(key), text }, &sections)
+            problem_json(&Problem { source, key: dotted(key), text }, &sections, main.as_deref())
         };
         let mut problems = self.problems;
         problems.extend(self.restart.iter().zip(self.sources).map(of_start));
@@ -412,13 +419,16 @@ fn source_of(config: &Config, key: &str) -> Source {
 }
 
 /// Place, key, and text: as on the command line.
-fn problem_json(it: &Problem, sections: &Sections) -> Value {
+/// `main` is the file of the text; a place in an included file is part of the message.
+fn problem_json(it: &Problem, sections: &Sections, main: Option<&str>) -> Value {
+    let is_main = |file: &str| main.is_none_or(|it| it == file);
     let (line, column) = match &it.source {
-        Source::Line { line, column, .. } => (Some(*line), Some(*column)),
+        Source::Line { file, line, column } if is_main(file) => (Some(*line), Some(*column)),
         _ => (None, None),
     };
     let message = match &it.source {
         Source::Flag(flag) => format!("{flag}: {}", it.text),
+        source @ Source::Line { file, .. } if !is_main(file) => format!("{source}: {}", it.text),
         _ => it.text.clone(),
     };
     let key = Some(&it.key).filter(|it| !it.is_empty());
@@ -440,6 +450,12 @@ fn line_json(it: DiffLine<'_>) -> Value {
         DiffLine::New(it) => ("+", it),
     };
     json!({ "op": op, "text": text })
+}
+
+/// The included files of the configuration, as they are on disk.
+fn included(plan: &Plan) -> Vec<Value> {
+    let row = |it: &larder_config::include::IncludedFile| json!({ "file": it.name, "path": it.path, "document": edit::as_json(&it.text).ok() });
+    plan.included().iter().map(row).collect()
 }
 
 /// Every key, for forms: from the table.

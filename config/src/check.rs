@@ -8,11 +8,12 @@ mod tiers;
 mod tls;
 
 use super::address;
+use super::key_path::{dotted, pattern_of};
 use super::kind::{ConfigValue, HostPattern, PathPattern};
 use super::loop_check::{LOOP, SENTENCE, is_admin, is_listener};
 use super::presets;
 use super::problem::{Problem, Rejected, Source};
-use super::read::{Values, dotted};
+use super::read::Values;
 use super::table::{self, KeyScope, TABLE, Takes};
 use super::{
     AdminConfig, AdminListen, Config, Decided, FilesConfig, LogConfig, LogFormat, LogTarget, Methods,
@@ -27,34 +28,31 @@ use larder_semantics::compress::{CodingPreference, Compress};
 use larder_semantics::forwarded::Telling;
 use larder_semantics::policy::TierSet;
 use larder_semantics::policy::{GetBodies, OnAbort, Policy, RequestDirectivePolicy, StaleIfError, TagPolicy};
+use larder_stdx::secret::Secret;
 use larder_stdx::size::ByteSize;
 use larder_store::ram;
 use larder_transport::worker;
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Makes the configuration, or returns all its errors; `base` is the folder for relative paths of the file, `whole` is
-/// the source of errors about the file as a whole.
-pub fn check(values: Values, base: &Path, whole: Source) -> Result<Config, Rejected> {
-    let mut it = ConfigCheck { values, base: base.to_owned(), warnings: Vec::new() };
+/// Makes the configuration, or returns all its errors; `whole` is the source of errors about the file as a whole.
+pub fn check(mut values: Values, whole: Source) -> Result<Config, Rejected> {
+    let warnings = std::mem::take(&mut values.warnings);
+    let mut it = ConfigCheck { values, warnings };
     let config = it.config(&whole);
     if it.values.problems.is_empty() {
-        return Ok(Config { warnings: it.warnings, ..config });
+        return Ok(Config { warnings: it.warnings, included: it.values.included, ..config });
     }
-    let mut problems = it.values.problems;
-    problems.sort_by_key(|it| match &it.source {
-        Source::Line { line, .. } => *line,
-        Source::Default | Source::Flag(_) | Source::Preset(_) => 0,
-    });
+    let mut problems = std::mem::take(&mut it.values.problems);
+    problems.sort_by_key(|problem| it.values.order(&problem.source));
     Err(Rejected(problems))
 }
 
 struct ConfigCheck {
     values: Values,
-    base: PathBuf,
     warnings: Vec<Problem>,
 }
 
@@ -97,6 +95,7 @@ impl ConfigCheck {
             sites: self.sites(hosts),
             decided: self.decided(None),
             text: None,
+            included: Vec::new(),
             at_start: self.at_start(),
             warnings,
             disk_source: self.source("cache.disk.path"),
@@ -595,7 +594,7 @@ impl ConfigCheck {
         {
             return value.clone();
         }
-        let pattern = super::read::pattern_of(key);
+        let pattern = pattern_of(key);
         let row = table::find(&pattern);
         debug_assert!(row.is_some(), "no row for {pattern}");
         row.and_then(|row| row.kind.parse(row.default?).ok()).unwrap_or(ConfigValue::Wrong)
@@ -653,13 +652,28 @@ impl ConfigCheck {
         }
     }
 
+    /// A secret of a key whose form [`is_secret`](super::kind::TextForm::is_secret); `file:PATH` is its content already.
+    #[allow(dead_code, reason = "the first row of this kind uses it")]
+    fn secret(&self, key: &str) -> Option<Secret> {
+        Some(self.text(key)).filter(|it| !it.is_empty()).map(|it| Secret::new(&it))
+    }
+
+    /// The secrets of a list.
+    #[allow(dead_code, reason = "the first row of this kind uses it")]
+    fn secrets(&self, key: &str) -> Vec<Secret> {
+        self.texts(key).iter().map(|it| Secret::new(it)).collect()
+    }
+
+    /// The names of a table, each with its secret.
+    #[allow(dead_code, reason = "the first row of this kind uses it")]
+    fn secret_pairs(&self, key: &str) -> Vec<(String, Secret)> {
+        self.pairs(key).into_iter().map(|(name, value)| (name, Secret::new(&value))).collect()
+    }
+
     /// A path; a relative one in a file is beneath the directory of that file.
     fn path(&self, key: &str) -> Option<PathBuf> {
         let text = Some(self.text(key)).filter(|it| !it.is_empty())?;
-        Some(match self.source(key) {
-            Source::Line { .. } => self.base.join(text),
-            _ => PathBuf::from(text),
-        })
+        Some(self.values.base(&self.source(key)).map_or_else(|| PathBuf::from(&text), |it| it.join(&text)))
     }
 }
 

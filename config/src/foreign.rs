@@ -1,7 +1,7 @@
 //! Words of the configurations of other servers (nginx, Caddy, Apache, lighttpd, HAProxy, Varnish), and the keys of larder
 //! for them. A hint names a key only if the table of keys has it.
 
-use super::read::dotted;
+use super::key_path::dotted;
 use super::table::{self, ROUTE, ROUTE_CACHE, SITE};
 
 /// Words of other servers with one meaning.

@@ -16,7 +16,10 @@ pub fn manual() -> String {
          number of bytes; durations `\"50ms\"`, `\"60s\"`, `\"1h30m\"`, `\"7d\"`. A list with one member may be \
          written\nwithout brackets. Every key of `[cache]` except those of `cache.ram`, `cache.disk` and \
          `cache.fleet` is the default of\nall routes. A route overrides it with `cache = { … }` in its \
-         `[[site.route]]`.\n\nA changed file is reloaded while larder runs. Keys marked *(start)* require a restart: \
+         `[[site.route]]`.\n\nIn every text, `${NAME}` is the value of an environment variable, and `${NAME:-default}` has a default for one that is not\nset or \
+         empty; `$${` is a literal `${`. A key whose value is only such a text may be a number or, with commas, a list.\nA key that holds a secret \
+         also accepts `file:PATH`: the content of the file, without the line end at its end.\n`[block.NAME]` has keys of a route for the routes and sites with \
+         `use = [\"NAME\"]`.\n\nA changed file is reloaded while larder runs. Keys marked *(start)* require a restart: \
          a reload that changes one is\nrejected, and the error names the key.\n",
     );
     let mut section = "";
@@ -115,9 +118,15 @@ pub fn schema() -> String {
             insert(&mut root, &path, key);
         }
     }
+    let mut block = root["properties"]["site"]["items"]["properties"]["route"]["items"].clone();
+    block["title"] = json!("block");
+    if let Some(keys) = block["properties"].as_object_mut() {
+        keys.shift_remove("use");
+    }
+    let blocks = json!({ "title": "block", "type": "object", "additionalProperties": block });
+    root["properties"]["block"] = blocks;
     if let Some(map) = root.as_object_mut() {
         map.insert("$schema".to_owned(), json!("https://json-schema.org/draft/2020-12/schema"));
-        map.insert("required".to_owned(), json!(["site"]));
     }
     let mut text = serde_json::to_string_pretty(&root).unwrap_or_default();
     text.push('\n');

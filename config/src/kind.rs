@@ -108,6 +108,10 @@ pub enum TextForm {
     PathPrefix,
     /// The name of a route.
     RouteName,
+    /// The name of a `[block.NAME]`.
+    BlockName,
+    /// A secret, or `file:PATH` for the one in a file.
+    Secret,
     /// A path of the file system.
     Path,
     /// A path, `-` or `off`.
@@ -251,6 +255,16 @@ impl ValueKind {
         checked.collect::<Result<_, _>>().map(ConfigValue::Pairs)
     }
 
+    /// Whether a value is a secret: it may be `file:PATH`, and no message shows it.
+    #[must_use]
+    pub const fn is_secret(&self) -> bool {
+        match *self {
+            ValueKind::One(form) | ValueKind::List(form) => form.is_secret(),
+            ValueKind::Pairs { value, .. } => value.is_secret(),
+            _ => false,
+        }
+    }
+
     /// The allowed values, as the end of a sentence.
     #[must_use]
     pub fn allowed(&self) -> String {
@@ -315,10 +329,14 @@ fn list<'a>(form: TextForm, texts: impl Iterator<Item = &'a str>) -> Result<Conf
 }
 
 impl TextForm {
+    /// Whether a value may be a secret: `file:PATH` is then replaced by the content of the file, and no message shows the
+    /// value.
+    #[must_use]
+    pub const fn is_secret(self) -> bool {
+        matches!(self, TextForm::Secret)
+    }
+
     fn check(self, text: &str) -> Result<(), String> {
-        if text.contains("${") && self != TextForm::LogFormat {
-            return Err(format!("{}, written out: \"${{NAME}}\" is not expanded", self.allowed()));
-        }
         let fits = match self {
             TextForm::Origin => return origin(text).map(drop),
             TextForm::Member => return OriginMember::parse(text).map(drop),
@@ -336,6 +354,8 @@ impl TextForm {
             }
             TextForm::PathPrefix => text.starts_with('/') && !text.contains('*'),
             TextForm::RouteName => is_route_name(text),
+            TextForm::BlockName => is_block_name(text),
+            TextForm::Secret => !text.is_empty(),
             TextForm::Path | TextForm::LogTarget => !text.is_empty() && !text.contains('\0'),
             TextForm::FileName => {
                 !text.is_empty() && text != "." && text != ".." && !text.contains(['/', '\0'])
@@ -384,6 +404,8 @@ impl TextForm {
             }
             TextForm::PathPrefix => "a path that begins with \"/\"",
             TextForm::RouteName => "a name of letters, digits, \"-\", \"_\" and \".\", 64 bytes at most",
+            TextForm::BlockName => "the name of a section [block.NAME]",
+            TextForm::Secret => "a text, or \"file:PATH\" for the content of a file",
             TextForm::Path => "a path",
             TextForm::LogTarget => "a path, \"-\" or \"off\"",
             TextForm::LogFormat => form::ALLOWED,
@@ -412,6 +434,16 @@ pub const TIERS: [&str; 3] = ["ram", "disk", "fleet"];
 
 /// The codings that larder produces, as named in the table.
 pub const CODINGS: [&str; 3] = ["zstd", "br", "gzip"];
+
+/// The beginning of the paths of blocks.
+pub const BLOCK: &str = "block";
+
+/// Whether a text may be the name of a block.
+#[must_use]
+pub fn is_block_name(text: &str) -> bool {
+    let plain = |it: u8| it.is_ascii_alphanumeric() || matches!(it, b'-' | b'_');
+    (1..=64).contains(&text.len()) && text.bytes().all(plain)
+}
 
 fn is_route_name(text: &str) -> bool {
     let plain = |it: u8| it.is_ascii_alphanumeric() || matches!(it, b'-' | b'_' | b'.');

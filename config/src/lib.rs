@@ -6,11 +6,15 @@
 //! ```
 
 pub mod address;
+mod blocks;
 mod check;
 pub mod diff;
 pub mod edit;
+mod expand;
 pub mod foreign;
 pub mod generated;
+pub mod include;
+mod key_path;
 pub mod kind;
 pub mod loop_check;
 mod machine;
@@ -32,9 +36,10 @@ pub mod tiers;
 pub mod tls;
 pub mod token;
 
+pub use key_path::dotted;
 pub use kind::{HostPattern, PathPattern};
 pub use problem::{Problem, Rejected, Source};
-pub use read::{Values, dotted, plain_list};
+pub use read::{Values, plain_list};
 
 use larder_gateway::upgrade::Upgrades;
 use larder_observe::log::error::LogLevels;
@@ -78,6 +83,8 @@ pub fn admin_ports(first: u16) -> std::ops::RangeInclusive<u16> {
 pub struct Config {
     /// The text of its file, if it was read from one.
     pub text: Option<std::sync::Arc<str>>,
+    /// The files that it includes, in the order in which they were read.
+    pub included: Vec<include::IncludedFile>,
     /// The client listeners; never empty.
     pub listen: Vec<Entrance>,
     /// TLS, if an address requires it.
@@ -433,11 +440,12 @@ impl Config {
     /// # Errors
     /// All its errors.
     pub fn from_text(text: &str, file: &str, base: &Path, flags: &[Setting]) -> Result<Config, Rejected> {
-        let mut values = Values::read(text, file);
+        let mut values = Values::read(text, file, base);
+        blocks::apply(&mut values);
         for it in flags {
             values.set(&it.path, &it.text, &it.flag);
         }
-        check::check(values, base, Source::Line { file: file.into(), line: 1, column: 1 })
+        check::check(values, Source::Line { file: file.into(), line: 1, column: 1 })
     }
 
     /// A configuration without a file: one site for every host with one route for every path, from `flags`.
@@ -455,8 +463,20 @@ impl Config {
         for it in flags {
             values.set(&it.path, &it.text, &it.flag);
         }
-        check::check(values, Path::new("."), Source::Default)
+        check::check(values, Source::Default)
     }
+}
+
+/// The files besides the main one on which the configuration at `path` depends, whether it is valid or not.
+#[must_use]
+pub fn watched(path: &Path) -> include::WatchedFiles {
+    files_of(path).watched
+}
+
+/// The values of the configuration at `path`, valid or not.
+fn files_of(path: &Path) -> Values {
+    let text = read_file(path).unwrap_or_default();
+    Values::read(&text, &path.display().to_string(), base_of(path))
 }
 
 /// The directory for relative paths of a file.

@@ -1,6 +1,7 @@
 //! The source of a server's configuration: flags, a named file or the first of the default places. The parser is in
 //! `read`.
 
+use crate::include::IncludedFile;
 use crate::{Config, Problem, Rejected, Setting, Source, base_of};
 use std::path::PathBuf;
 
@@ -73,6 +74,12 @@ impl Plan {
             }
             None => self.load(),
         }
+    }
+
+    /// The included files as they are on disk, whether they are valid or not.
+    #[must_use]
+    pub fn included(&self) -> Vec<IncludedFile> {
+        self.file().map_or_else(Vec::new, |it| crate::files_of(&it).included)
     }
 
     /// The settings of the command line, which override any file.

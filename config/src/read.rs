@@ -1,10 +1,16 @@
-//! From the text of a file to checked values by key: types, ranges and names. Relations between values are not here.
+//! From the texts of the files to checked values by key: types, ranges and names. Relations between values are not here.
 
-use super::foreign;
-use super::kind::{ConfigValue, TextForm, ValueKind};
+use super::base_of;
+use super::include::{self, IncludedFile, WatchedFiles};
+use super::key_path::{dotted, pattern_of};
+use super::kind::{BLOCK, ConfigValue, TextForm, ValueKind, is_block_name};
 use super::problem::{Problem, Source, nearest};
-use super::table;
+use super::table::{self, Key, ROUTE};
+use super::{expand, foreign};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use toml_edit::{Array, Document, Item, TableLike};
 
@@ -17,22 +23,44 @@ pub struct Values {
     pub sections: BTreeMap<String, Source>,
     /// The errors.
     pub problems: Vec<Problem>,
+    /// Permitted, but probably mistakes.
+    pub warnings: Vec<Problem>,
+    /// The directory for the relative paths of each file, in the order in which they were read.
+    pub bases: Vec<(Arc<str>, PathBuf)>,
+    /// The included files, in the order in which they were read.
+    pub included: Vec<IncludedFile>,
+    /// The other files that count for the configuration, readable or not.
+    pub watched: WatchedFiles,
 }
 
 impl Values {
-    /// Parses the text of a file; `file` is its name in messages.
+    /// Parses the text of a file, and the files that it includes. `file` is its name in messages, `base` the directory for
+    /// its relative paths.
     #[must_use]
-    pub fn read(text: &str, file: &str) -> Values {
-        let mut walk = ValueWalk { text, file: Arc::from(file), values: Values::default() };
-        match Document::parse(text) {
-            Ok(document) => walk.table("", "", document.as_table()),
-            Err(error) => {
-                let at = error.span().map_or(0, |it| it.start);
-                let text = format!("not TOML: {}", error.message());
-                walk.report(at, "", text);
+    pub fn read(text: &str, file: &str, base: &Path) -> Values {
+        let mut values = Values::default();
+        let around = std::fs::metadata(file).map(|it| (it.dev(), it.ino()));
+        let chain = around.into_iter().collect();
+        Reading { values: &mut values, chain, seen: BTreeMap::new() }.file(text, file, base);
+        values
+    }
+
+    /// The directory for the relative paths of a source; `None` for a flag and a default.
+    #[must_use]
+    pub fn base(&self, source: &Source) -> Option<&Path> {
+        let Source::Line { file, .. } = source else { return None };
+        self.bases.iter().find(|it| it.0 == *file).map(|it| it.1.as_path())
+    }
+
+    /// The position of a problem among all: by file, then by line.
+    #[must_use]
+    pub fn order(&self, source: &Source) -> (usize, u32) {
+        match source {
+            Source::Line { file, line, .. } => {
+                (1 + self.bases.iter().position(|it| it.0 == *file).unwrap_or(0), *line)
             }
+            Source::Default | Source::Flag(_) | Source::Preset(_) => (0, 0),
         }
-        walk.values
     }
 
     /// Sets a value in the notation of a flag, or of a file, overriding the file's value.
@@ -42,6 +70,16 @@ impl Values {
             debug_assert!(false, "a flag names the unknown key {path}");
             return;
         };
+        let expanded = match expand::variables(text, &expand::process) {
+            Ok(expanded) => expanded,
+            Err(all) => {
+                let problem = |text| Problem { source: source.clone(), key: key.path.to_owned(), text };
+                self.problems.extend(all.into_iter().map(problem));
+                self.given.insert(path.to_owned(), (ConfigValue::Wrong, source));
+                return;
+            }
+        };
+        let text = &*expanded;
         // An access-log format has braces, too, but is not a table.
         let fits = |it: &Item| !(matches!(key.kind, ValueKind::One(_)) && it.is_inline_table());
         let read = match as_in_a_file(text).filter(fits).map(|it| check(&key.kind, &it)) {
@@ -85,22 +123,6 @@ pub fn plain_list(text: &str) -> String {
     }
 }
 
-/// The pattern of `site[0].route[12].path` in the table: `site[].route[].path`.
-pub fn pattern_of(path: &str) -> String {
-    let mut is_within = false;
-    let keeps = |it: &char| {
-        is_within = *it == '[' || is_within && *it != ']';
-        !is_within || !it.is_ascii_digit()
-    };
-    path.chars().filter(keeps).collect()
-}
-
-/// A pattern for display: `site.route.path`.
-#[must_use]
-pub fn dotted(pattern: &str) -> String {
-    pattern.replace("[]", "")
-}
-
 /// Line and character of a byte, both counted from 1.
 fn position(text: &str, at: usize) -> (u32, u32) {
     let before = &text.as_bytes()[..at.min(text.len())];
@@ -111,61 +133,312 @@ fn position(text: &str, at: usize) -> (u32, u32) {
     (number(line), number(column))
 }
 
-struct ValueWalk<'t> {
-    text: &'t str,
-    file: Arc<str>,
-    values: Values,
+/// A configuration while its files are read.
+struct Reading<'v> {
+    values: &'v mut Values,
+    /// The identities of the files around the present one.
+    chain: Vec<(u64, u64)>,
+    /// The identity of each file, and the place that included it.
+    seen: BTreeMap<(u64, u64), Source>,
 }
 
-impl ValueWalk<'_> {
+impl Reading<'_> {
+    fn file(&mut self, text: &str, name: &str, base: &Path) {
+        let file: Arc<str> = Arc::from(name);
+        self.values.bases.push((file.clone(), base.to_owned()));
+        let mut walk = ValueWalk { text, file, base, values: self.values, includes: Vec::new() };
+        match Document::parse(text) {
+            Ok(document) => walk.table("", "", document.as_table()),
+            Err(error) => {
+                let at = error.span().map_or(0, |it| it.start);
+                let text = format!("not TOML: {}", error.message());
+                walk.report(at, "", text);
+            }
+        }
+        for (pattern, source) in walk.includes {
+            self.include(&pattern, &source, base);
+        }
+    }
+
+    fn include(&mut self, pattern: &str, source: &Source, base: &Path) {
+        if include::is_pattern(pattern) {
+            self.values.watched.patterns.push((base.to_owned(), pattern.to_owned()));
+        } else {
+            self.values.watched.files.push(base.join(pattern));
+        }
+        match include::matches(pattern, base) {
+            Ok(found) => found.iter().for_each(|it| self.included(it, source)),
+            Err(why) => self.report(source, format!("\"{pattern}\": {why}")),
+        }
+    }
+
+    fn included(&mut self, path: &Path, source: &Source) {
+        if self.values.included.len() == include::MOST_FILES {
+            let told = format!("more than {} files are included; merge some", include::MOST_FILES);
+            return self.report_once(source, told);
+        }
+        let (identity, file) = match include::read(path) {
+            Ok(read) => read,
+            Err(why) => return self.report(source, format!("{} {why}", path.display())),
+        };
+        if self.chain.contains(&identity) {
+            return self.report(source, format!("{} includes itself; remove this include", path.display()));
+        }
+        if self.chain.len() > include::MOST_DEPTH {
+            let most = include::MOST_DEPTH;
+            return self.report(
+                source,
+                format!(
+                    "{} is the {}th include within another; the limit is {most}",
+                    path.display(),
+                    most + 1
+                ),
+            );
+        }
+        if let Some(first) = self.seen.insert(identity, source.clone()) {
+            return self.report(source, format!("{} is included twice; first at {first}", path.display()));
+        }
+        let (text, name) = (file.text.clone(), file.name.clone());
+        self.values.included.push(file);
+        self.chain.push(identity);
+        self.file(&text, &name, base_of(path));
+        self.chain.pop();
+    }
+
+    fn report(&mut self, source: &Source, text: String) {
+        self.values.problems.push(Problem { source: source.clone(), key: "include".to_owned(), text });
+    }
+
+    fn report_once(&mut self, source: &Source, text: String) {
+        if !self.values.problems.iter().any(|it| it.text == text) {
+            self.report(source, text);
+        }
+    }
+}
+
+struct ValueWalk<'t, 'v> {
+    text: &'t str,
+    file: Arc<str>,
+    /// The directory for relative paths.
+    base: &'t Path,
+    values: &'v mut Values,
+    /// The patterns of `include`, each with its place.
+    includes: Vec<(String, Source)>,
+}
+
+impl ValueWalk<'_, '_> {
     fn source(&self, at: usize) -> Source {
         let (line, column) = position(self.text, at);
         Source::Line { file: self.file.clone(), line, column }
     }
 
-    fn report(&mut self, at: usize, pattern: &str, text: String) {
+    /// Reports an error of the key or section at `path`.
+    fn report(&mut self, at: usize, path: &str, text: String) {
         let source = self.source(at);
-        self.values.problems.push(Problem { source, key: dotted(pattern), text });
+        self.values.problems.push(Problem { source, key: dotted(&pattern_of(path)), text });
     }
 
-    /// `path` and `pattern` differ only in the numbers between brackets.
+    /// `path` and `pattern` differ only in the numbers between brackets, and in the beginning of a block's path.
     fn table(&mut self, path: &str, pattern: &str, table: &dyn TableLike) {
         for (name, item) in table.iter() {
             let join = |it: &str| if it.is_empty() { name.to_owned() } else { format!("{it}.{name}") };
             let key_at = table.get_key_value(name).and_then(|it| it.0.span());
             let at = key_at.or_else(|| item.span()).map_or(0, |it| it.start);
-            self.entry(&join(path), &join(pattern), at, item);
+            match path.is_empty() && name == BLOCK {
+                true => self.blocks(at, item),
+                false => self.entry(&join(path), &join(pattern), at, item),
+            }
+        }
+    }
+
+    /// The sections `[block.NAME]`, each with the keys of a route.
+    fn blocks(&mut self, at: usize, item: &Item) {
+        let Some(blocks) = item.as_table_like() else {
+            return self.report(
+                at,
+                BLOCK,
+                format!("expected sections, [block.NAME]; found {}", self.found(item)),
+            );
+        };
+        for (name, item) in blocks.iter() {
+            let key_at = blocks.get_key_value(name).and_then(|it| it.0.span());
+            let at = item.span().or(key_at).map_or(at, |it| it.start);
+            let path = format!("{BLOCK}.{name}");
+            let Some(table) = item.as_table_like().filter(|_| is_block_name(name)) else {
+                let text = "expected a section [block.NAME] with the keys of a route; NAME has letters, digits, \"-\" and \"_\"";
+                self.report(at, BLOCK, text.to_owned());
+                continue;
+            };
+            let source = self.source(at);
+            if let Some(first) = self.values.sections.get(&path).cloned() {
+                self.report(at, &path, format!("the block is defined twice; first at {first}"));
+                continue;
+            }
+            self.values.sections.insert(path.clone(), source);
+            self.table(&path, ROUTE.trim_end_matches('.'), table);
         }
     }
 
     fn entry(&mut self, path: &str, pattern: &str, at: usize, item: &Item) {
         if let Some(key) = table::find(pattern) {
-            let source = self.source(at);
-            let value = check(&key.kind, item).unwrap_or_else(|allowed| {
-                let found = self.found(item);
-                let hint = without_unit(&key.kind, found.trim_matches('"'));
-                self.report(at, pattern, format!("found {found}{hint}; allowed: {allowed}"));
-                ConfigValue::Wrong
-            });
-            self.values.given.insert(path.to_owned(), (value, source));
+            self.value(key, path, at, item);
         } else if table::is_section(&format!("{pattern}[]")) {
             self.list(path, pattern, at, item);
         } else if table::is_section(pattern) {
             let source = self.source(at);
-            self.values.sections.insert(path.to_owned(), source);
+            self.values.sections.entry(path.to_owned()).or_insert(source);
             match item.as_table_like() {
                 Some(table) => self.table(path, pattern, table),
                 None => {
-                    let found = self.found(item);
-                    self.report(
-                        at,
-                        pattern,
-                        format!("expected a section, [{}]; found {found}", dotted(pattern)),
-                    );
+                    let (found, name) = (self.found(item), dotted(&pattern_of(path)));
+                    self.report(at, path, format!("expected a section, [{name}]; found {found}"));
                 }
             }
         } else {
-            self.report(at, pattern, unknown(pattern));
+            let text = unknown(pattern);
+            let text = match path.strip_prefix("block.").and_then(|it| it.split('.').next()) {
+                Some(name) => text.replace("site.route.", &format!("block.{name}.")),
+                None => text,
+            };
+            self.report(at, path, text);
+        }
+    }
+
+    fn value(&mut self, key: &'static Key, path: &str, at: usize, item: &Item) {
+        let source = self.source(at);
+        if key.path == "include" {
+            return self.note_includes(at, item);
+        }
+        if path.starts_with(BLOCK) && path.ends_with(".use") {
+            return self.report(
+                at,
+                path,
+                "a block cannot use another; name both where they are used".to_owned(),
+            );
+        }
+        if let Some((_, first)) = self.values.given.get(path) {
+            let text = format!("the key is set twice; first at {first}");
+            return self.report(at, path, text);
+        }
+        let value = match self.expanded(key, path, at, item) {
+            None => ConfigValue::Wrong,
+            Some(expanded) => match_expanded(&key.kind, item, &expanded).unwrap_or_else(|allowed| {
+                let text = self.mismatch(key, item, &expanded, &allowed);
+                self.report(at, path, text);
+                ConfigValue::Wrong
+            }),
+        };
+        self.values.given.insert(path.to_owned(), (value, source));
+    }
+
+    /// The sentence about a value that its key does not allow.
+    fn mismatch(&self, key: &Key, item: &Item, expanded: &Item, allowed: &str) -> String {
+        if key.kind.is_secret() {
+            return format!("found another value; allowed: {allowed}");
+        }
+        let found = self.found(item);
+        let plain = expanded.as_str().filter(|it| item.as_str() != Some(it));
+        let hint = without_unit(&key.kind, plain.unwrap_or_else(|| found.trim_matches('"')));
+        let stands_for = plain.map_or(String::new(), |it| format!(", which is {it:?} here"));
+        format!("found {found}{stands_for}{hint}; allowed: {allowed}")
+    }
+
+    /// Collects the patterns of `include`.
+    fn note_includes(&mut self, at: usize, item: &Item) {
+        let list: Vec<&toml_edit::Value> = match item {
+            Item::Value(toml_edit::Value::Array(array)) => array.iter().collect(),
+            Item::Value(value) => vec![value],
+            _ => Vec::new(),
+        };
+        let all: Option<Vec<&str>> = list.iter().map(|it| it.as_str()).collect();
+        let Some(texts) = all.filter(|_| !list.is_empty() || item.is_array()) else {
+            let found = self.found(item);
+            return self.report(
+                at,
+                "include",
+                format!("found {found}; allowed: a list of paths and patterns such as \"conf.d/*.toml\""),
+            );
+        };
+        for (value, text) in list.iter().zip(texts) {
+            let at = span_start(value, at);
+            match expand::variables(text, &expand::process) {
+                Ok(text) if text.is_empty() || text.contains('\0') => {
+                    self.report(at, "include", "the path is empty".to_owned())
+                }
+                Ok(text) => {
+                    let source = self.source(at);
+                    self.includes.push((text.into_owned(), source));
+                }
+                Err(all) => all.into_iter().for_each(|it| self.report(at, "include", it)),
+            }
+        }
+    }
+
+    /// The value with its variables replaced, and its secrets read; `None` after an error.
+    fn expanded<'i>(&mut self, key: &Key, path: &str, at: usize, item: &'i Item) -> Option<Cow<'i, Item>> {
+        let stands_for = |it: &str| {
+            it.contains("${") || key.kind.is_secret() && expand::secret_path(it, self.base).is_some()
+        };
+        match item {
+            Item::Value(value) => match has_text(value, &stands_for) {
+                true => self.expanded_value(key, path, at, value).map(|it| Cow::Owned(Item::Value(it))),
+                false => Some(Cow::Borrowed(item)),
+            },
+            Item::Table(table) => {
+                let inline = toml_edit::Value::InlineTable(table.clone().into_inline_table());
+                match has_text(&inline, &stands_for) {
+                    true => self.expanded_value(key, path, at, &inline).map(|it| Cow::Owned(Item::Value(it))),
+                    false => Some(Cow::Borrowed(item)),
+                }
+            }
+            _ => Some(Cow::Borrowed(item)),
+        }
+    }
+
+    fn expanded_value(
+        &mut self,
+        key: &Key,
+        path: &str,
+        at: usize,
+        value: &toml_edit::Value,
+    ) -> Option<toml_edit::Value> {
+        let at = span_start(value, at);
+        match value {
+            toml_edit::Value::String(text) => self.expanded_text(key, path, at, text.value()).map(Into::into),
+            toml_edit::Value::Array(array) => {
+                // Every member is looked at: all errors are reported.
+                let all: Vec<_> = array.iter().map(|it| self.expanded_value(key, path, at, it)).collect();
+                all.into_iter().collect::<Option<Array>>().map(toml_edit::Value::Array)
+            }
+            toml_edit::Value::InlineTable(table) => {
+                let rows =
+                    table.iter().map(|(name, it)| (name.to_owned(), self.expanded_value(key, path, at, it)));
+                let rows: Vec<_> = rows.collect();
+                let rows: Option<Vec<_>> = rows.into_iter().map(|(name, it)| Some((name, it?))).collect();
+                rows.map(|it| toml_edit::Value::InlineTable(it.into_iter().collect()))
+            }
+            other => Some(other.clone()),
+        }
+    }
+
+    fn expanded_text(&mut self, key: &Key, path: &str, at: usize, text: &str) -> Option<String> {
+        let text = match expand::variables(text, &expand::process) {
+            Ok(text) => text,
+            Err(all) => {
+                all.into_iter().for_each(|it| self.report(at, path, it));
+                return None;
+            }
+        };
+        let Some(file) = expand::secret_path(&text, self.base).filter(|_| key.kind.is_secret()) else {
+            return Some(text.into_owned());
+        };
+        self.values.watched.files.push(file.clone());
+        match expand::secret_of(&file) {
+            Ok(secret) => Some(secret),
+            Err(why) => {
+                self.report(at, path, why);
+                None
+            }
         }
     }
 
@@ -180,15 +453,13 @@ impl ValueWalk<'_> {
         };
         let Some(members) = members else {
             let found = self.found(item);
-            self.report(
-                at,
-                pattern,
-                format!("expected sections that begin with [[{}]]; found {found}", dotted(pattern)),
-            );
-            return;
+            let text = format!("expected sections that begin with [[{}]]; found {found}", dotted(pattern));
+            return self.report(at, path, text);
         };
+        // Those of included files follow those of the files before them.
+        let first = self.values.count(path);
         for (index, (at, table)) in members.into_iter().enumerate() {
-            let path = format!("{path}[{index}]");
+            let path = format!("{path}[{}]", first + index);
             let source = self.source(at);
             self.values.sections.insert(path.clone(), source);
             self.table(&path, &format!("{pattern}[]"), table);
@@ -222,6 +493,25 @@ fn inline_tables(array: &Array, at: usize) -> Option<Vec<(usize, &dyn TableLike)
 
 fn span_start(value: &toml_edit::Value, or: usize) -> usize {
     value.span().map_or(or, |it| it.start)
+}
+
+/// Whether a text in a value fulfils a condition.
+fn has_text(value: &toml_edit::Value, condition: &dyn Fn(&str) -> bool) -> bool {
+    match value {
+        toml_edit::Value::String(text) => condition(text.value()),
+        toml_edit::Value::Array(array) => array.iter().any(|it| has_text(it, condition)),
+        toml_edit::Value::InlineTable(table) => table.iter().any(|it| has_text(it.1, condition)),
+        _ => false,
+    }
+}
+
+/// Converts an item, `given` in the file, to its key's kind. A text that consisted of variables has the notation of a flag:
+/// `"${PORT}"` may be a number, `"${SERVERS}"` a list.
+fn match_expanded(kind: &ValueKind, given: &Item, expanded: &Item) -> Result<ConfigValue, String> {
+    match (given.as_str(), expanded.as_str()) {
+        (Some(given), Some(text)) if given != text && !kind.is_secret() => kind.parse(text),
+        _ => check(kind, expanded),
+    }
 }
 
 /// Converts a TOML item to its key's kind.

@@ -176,6 +176,9 @@ pub const TABLE: &[Key] = &[
     start("workers", integer(1, 1024), None,
         "Worker threads. Default: one per core.", "4"),
 
+    once("include", ValueKind::List(TextForm::Path), None,
+        "Further files of the configuration, relative to the directory of the file that names them: paths, and patterns with `*` and `?`, whose matches are read in the order of their names. Their `[[site]]` sections and other keys are added; a key that two files set is an error. A pattern without a match is allowed, a missing path is an error. Relative paths in an included file start at its own directory.", r#"["conf.d/*.toml"]"#),
+
     once("clients.trusted", ValueKind::List(TextForm::Peer), None,
         "Reverse proxies in front of larder whose `clients.header` field is trusted. The client address is the rightmost address in it that is not one of these. `\"unix\"` means every connection to a Unix socket.", r#"["10.0.0.0/8"]"#),
     once("clients.header", ValueKind::OneOf(&["X-Forwarded-For", "Forwarded"]), Some("X-Forwarded-For"),
@@ -453,6 +456,8 @@ pub const TABLE: &[Key] = &[
 
     once("site[].hosts", ValueKind::List(TextForm::Host), None,
         "Host names of the site: exact, `*.example.com` for any subdomain, or `*` for every other host.", r#"["www.example.com", "*.example.org"]"#),
+    both("site[].route[].use", ValueKind::List(TextForm::BlockName), None,
+        "Blocks whose keys the route has, or every route of the site. `[block.NAME]` may have every key of a route. A key of the route overrides its blocks, a later block an earlier one, the blocks of the route those of its site, and a key of the site the blocks of the site.", r#"["shared"]"#),
     once("site[].route[].path", ValueKind::One(TextForm::PathPattern), Some("/*"),
         "Path of the route: exact, or a prefix with `*` at the end. Routes are tried in file order; the first match wins.", r#""/static/*""#),
     once("site[].route[].name", ValueKind::One(TextForm::RouteName), None,

@@ -1,6 +1,8 @@
 //! Configuration files, and the errors and warnings about them.
 
+mod blocks;
 mod privacy;
+mod reading;
 mod tiers;
 
 use super::*;
@@ -143,19 +145,6 @@ fn unknown_keys_name_the_nearest() {
     refuse_whole(
         &text,
         "t.toml:6: site.route.default_ttl: unknown key here; move it to `site.route.cache.default_ttl`",
-    );
-}
-
-#[test]
-fn a_variable_stands_for_nothing() {
-    let not = "written out: \"${NAME}\" is not expanded";
-    refuse(
-        "[cache.disk]\npath = \"${CACHE}/larder\"",
-        &format!("t.toml:2: cache.disk.path: found \"${{CACHE}}/larder\"; allowed: a path, {not}"),
-    );
-    refuse(
-        "[log]\nerror = \"${LOGS}/e\"",
-        &format!("t.toml:2: log.error: found \"${{LOGS}}/e\"; allowed: a path, \"-\" or \"off\", {not}"),
     );
 }
 
@@ -316,6 +305,7 @@ fn file_with(path: &str, value: &str) -> String {
         if path.contains(".files.") { "files = { root = \"public\" }" } else { "proxy = { to = \":1\" }" };
     let mut site = "[[site]]\nhosts = \"a\"\n[[site.route]]\n".to_owned();
     match path.strip_prefix("site[].route[].") {
+        Some("use") => site = format!("[block.shared]\n{site}{origin}\nuse = {value}\n"),
         Some("files.root" | "proxy.to") => {
             site.push_str(&format!("{} = {value}\n", &path["site[].route[].".len()..]))
         }
@@ -337,6 +327,10 @@ fn file_with(path: &str, value: &str) -> String {
         }
         Some(rest) => {
             site.push_str(&format!("{}\n{rest} = {value}\n", origin.replace(" = { ", ".").replace(" }", "")))
+        }
+        None if path == "site[].use" => {
+            site =
+                format!("[block.shared]\n[[site]]\nhosts = \"a\"\nuse = {value}\n[[site.route]]\n{origin}\n");
         }
         None if path == "site[].hosts" => {
             site = format!("[[site]]\nhosts = {value}\n[[site.route]]\n{origin}\n");
@@ -401,7 +395,7 @@ fn every_example_and_every_default_is_accepted() {
 fn counters_name_keys_that_exist() {
     for row in larder_counters::Counters::TABLE {
         for name in row.help.split('`').skip(1).step_by(2).filter(|it| it.contains('.')) {
-            let known = table::patterns().any(|it| read::dotted(&it).ends_with(name));
+            let known = table::patterns().any(|it| key_path::dotted(&it).ends_with(name));
             assert!(known, "{}: there is no key {name}", row.name);
         }
     }

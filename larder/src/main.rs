@@ -179,7 +179,7 @@ fn measure(asked: &cli::Bench) -> ExitCode {
 }
 
 fn serve(plan: Plan, after: impl FnOnce(&str, Option<&str>) -> String) -> ExitCode {
-    let watch = plan.file().map(supervisor::FileWatch::new);
+    let watch = plan.file().map(supervisor::ConfigWatch::new);
     let config = match plan.load().and_then(Config::fit) {
         Ok(config) => config,
         Err(rejected) => return fail(NOT_STARTED, &rejected.to_string()),

@@ -8,7 +8,7 @@ use larder_config::plan::Plan;
 use larder_gateway::Gateway;
 use larder_observe::log::{Closed, Level, LimitWatch, Subsystem};
 use larder_server::cluster::Cluster;
-pub use larder_server::config_watch::FileWatch;
+pub use larder_server::config_watch::ConfigWatch;
 use larder_server::live::{Live, Orders};
 use larder_server::quiet::Quiet;
 use larder_server::tiers::DiskWatch;
@@ -53,7 +53,7 @@ pub enum Stopped {
 pub fn run(
     config: Config,
     plan: Plan,
-    watch: Option<FileWatch>,
+    watch: Option<ConfigWatch>,
     after: impl FnOnce(&str, Option<&str>) -> String,
 ) -> Result<(), Stopped> {
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -114,7 +114,7 @@ impl Supervisor {
     async fn keep(
         self,
         mut signals: Signals,
-        mut file: Option<FileWatch>,
+        mut file: Option<ConfigWatch>,
         admin: (Vec<Bound>, AdminAccess, Audit),
         inbox: watch::Receiver<Orders>,
         threads: Vec<JoinHandle<()>>,
@@ -157,7 +157,7 @@ impl Supervisor {
                     let _ = order.outcome.send(outcome);
                 }
                 Wakeup::Look => {
-                    if file.as_mut().is_some_and(FileWatch::changed) {
+                    if file.as_mut().is_some_and(ConfigWatch::changed) {
                         let _ = self.reload("the file changed", admin.as_deref());
                     }
                     self.look_at_certificates();

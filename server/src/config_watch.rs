@@ -1,8 +1,9 @@
 //! Detection of changes to the configuration file, and of keys that require a restart.
 
+use larder_config::include::WatchedFiles;
 use larder_config::{Config, Source};
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The visible state of a file; checked once a second, which also works for a link that an orchestrator swaps, and on a
 /// network file system.
@@ -48,7 +49,53 @@ impl FileWatch {
     }
 }
 
-fn look(path: &PathBuf) -> Option<FileLook> {
+/// Watches a configuration: its file, the files that it includes, and those of its secrets.
+pub struct ConfigWatch {
+    path: PathBuf,
+    others: WatchedFiles,
+    taken: ConfigLook,
+    seen: ConfigLook,
+}
+
+/// The visible state of each file of a configuration; the first is the main one.
+type ConfigLook = Vec<(PathBuf, Option<FileLook>)>;
+
+impl ConfigWatch {
+    /// Watches from now on.
+    #[must_use]
+    pub fn new(path: PathBuf) -> Self {
+        let mut watch = Self { path, others: WatchedFiles::default(), taken: Vec::new(), seen: Vec::new() };
+        watch.taken();
+        watch
+    }
+
+    /// Records that the current state was taken over, or rejected: it is no longer a change.
+    pub fn taken(&mut self) {
+        self.others = larder_config::watched(&self.path);
+        self.taken = self.look();
+        self.seen = self.taken.clone();
+    }
+
+    /// Whether a file changed, appeared or vanished, and all were unchanged in two checks since. While the main file is
+    /// missing nothing is a change: it may be being replaced.
+    pub fn changed(&mut self) -> bool {
+        let now = self.look();
+        let settled = now == self.seen;
+        let is_change = now.first().is_some_and(|it| it.1.is_some()) && now != self.taken && settled;
+        self.seen = now;
+        if is_change {
+            self.taken();
+        }
+        is_change
+    }
+
+    fn look(&self) -> ConfigLook {
+        let all = std::iter::once(self.path.clone()).chain(self.others.now());
+        all.map(|it| (it.clone(), look(&it))).collect()
+    }
+}
+
+fn look(path: &Path) -> Option<FileLook> {
     let it = std::fs::metadata(path).ok()?;
     Some(FileLook {
         device: it.dev(),
@@ -101,6 +148,38 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
         assert!(!watch.changed() && !watch.changed(), "a file that is away is no change");
     }
+
+    #[test]
+    fn included_files_are_watched() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let write = |name: &str, text: &str| std::fs::write(at(name), text).unwrap();
+        let settles = |watch: &mut ConfigWatch| [watch.changed(), watch.changed(), watch.changed()];
+        std::fs::create_dir(at("conf.d")).unwrap();
+        write("larder.toml", "include = [\"conf.d/*.toml\", \"one.toml\"]");
+        let mut watch = ConfigWatch::new(at("larder.toml"));
+        assert_eq!([false; 3], settles(&mut watch));
+        write("conf.d/a.toml", "");
+        assert_eq!([false, true, false], settles(&mut watch), "a new match");
+        write("conf.d/a.toml", "[");
+        assert_eq!([false, true, false], settles(&mut watch), "a change, right or wrong");
+        write("conf.d/a.txt", "");
+        write("conf.d/.a.toml.swp", "");
+        assert_eq!([false; 3], settles(&mut watch), "no match");
+        write("one.toml", "");
+        assert_eq!([false, true, false], settles(&mut watch), "it was missing");
+        std::fs::remove_file(at("conf.d/a.toml")).unwrap();
+        assert_eq!([false, true, false], settles(&mut watch), "it is gone");
+        write("conf.d/b.toml", "include = \"../later.toml\"");
+        assert_eq!([false, true, false], settles(&mut watch));
+        write("later.toml", "");
+        assert_eq!([false, true, false], settles(&mut watch), "an include of an include");
+        std::fs::rename(at("larder.toml"), at("away")).unwrap();
+        assert_eq!([false; 3], settles(&mut watch), "the main file is away");
+        std::fs::rename(at("away"), at("larder.toml")).unwrap();
+        assert_eq!([false; 3], settles(&mut watch), "and back");
+    }
+
     #[test]
     fn what_needs_a_restart_is_named() {
         #[track_caller]

@@ -6,4 +6,5 @@ pub mod descriptors;
 pub mod duration;
 pub mod error;
 pub mod html;
+pub mod secret;
 pub mod size;

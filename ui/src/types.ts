@@ -246,6 +246,8 @@ export interface Config {
   editable: boolean;
   why: string | null;
   text: string;
+  /** Files that the text includes. */
+  included: { file: string; path: string; document: Settings | null }[];
   hash: string;
   running_hash: string | null;
   /** Keys that the file has otherwise than what runs, and that only a start takes over. */

@@ -518,6 +518,10 @@ pub fn summary(config: &Config) -> String {
     let listen: Vec<String> = config.listen.iter().map(spell_entrance).collect();
     let workers = config.workers.map_or("one per core".to_owned(), |it| it.to_string());
     let mut out = String::new();
+    for file in &config.included {
+        let link = if file.is_linked() { format!(" -> {}", file.path.display()) } else { String::new() };
+        let _ = writeln!(out, "  include  {}{link}", file.name);
+    }
     let _ = writeln!(out, "  listen   {}", listen.join(", "));
     let _ = writeln!(out, "  workers  {workers}");
     let _ = writeln!(out, "  ram      {}", ByteSize(config.ram.budget));

@@ -96,6 +96,18 @@ export function Config({ params }: { params: URLSearchParams }): JSX.Element {
           <Icon name="help" /> {data.why ?? 'This configuration cannot be changed here.'}
         </p>
       )}
+      {data.included.length > 0 && (
+        <p class="hint">
+          <Icon name="help" /> This page edits {data.path} only. It includes{' '}
+          {data.included.map((it, at) => (
+            <Fragment key={it.path}>
+              {at > 0 && ', '}
+              <code title={it.path}>{it.file}</code>
+            </Fragment>
+          ))}
+          , whose keys are edited in those files.
+        </p>
+      )}
       {data.pending.length > 0 && (
         <div class="waits" role="status">
           <Icon name="clock" />
