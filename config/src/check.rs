@@ -4,6 +4,7 @@ mod key;
 mod listen;
 mod privacy;
 mod proxy;
+mod secret;
 mod tiers;
 mod tls;
 
@@ -28,7 +29,6 @@ use larder_semantics::compress::{CodingPreference, Compress};
 use larder_semantics::forwarded::Telling;
 use larder_semantics::policy::TierSet;
 use larder_semantics::policy::{GetBodies, OnAbort, Policy, RequestDirectivePolicy, StaleIfError, TagPolicy};
-use larder_stdx::secret::Secret;
 use larder_stdx::size::ByteSize;
 use larder_store::ram;
 use larder_transport::worker;
@@ -650,24 +650,6 @@ impl ConfigCheck {
             ConfigValue::Pairs(it) => it,
             _ => Vec::new(),
         }
-    }
-
-    /// A secret of a key whose form [`is_secret`](super::kind::TextForm::is_secret); `file:PATH` is its content already.
-    #[allow(dead_code, reason = "the first row of this kind uses it")]
-    fn secret(&self, key: &str) -> Option<Secret> {
-        Some(self.text(key)).filter(|it| !it.is_empty()).map(|it| Secret::new(&it))
-    }
-
-    /// The secrets of a list.
-    #[allow(dead_code, reason = "the first row of this kind uses it")]
-    fn secrets(&self, key: &str) -> Vec<Secret> {
-        self.texts(key).iter().map(|it| Secret::new(it)).collect()
-    }
-
-    /// The names of a table, each with its secret.
-    #[allow(dead_code, reason = "the first row of this kind uses it")]
-    fn secret_pairs(&self, key: &str) -> Vec<(String, Secret)> {
-        self.pairs(key).into_iter().map(|(name, value)| (name, Secret::new(&value))).collect()
     }
 
     /// A path; a relative one in a file is beneath the directory of that file.
