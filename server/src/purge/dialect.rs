@@ -17,7 +17,7 @@ use larder_wire::message::RequestHead;
 /// The most tags of one request.
 const MOST_TAGS: usize = 256;
 
-/// What one request removes.
+/// The target of one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NamedByRequest {
     /// The URL of the request.
@@ -73,7 +73,7 @@ const OF_OTHERS: &[&str] = &[
     "cache-groups",
 ];
 
-/// What a request names. `shared` is the name under which the hosts of its site share their responses, if they do.
+/// The target that a request names. `shared` is the name under which the hosts of its site share their responses, if they do.
 ///
 /// # Errors
 /// It is not understood: one sentence.

@@ -1,5 +1,5 @@
-//! The `PURGE` method and the like, on routes that have them: the permission and the response. What a request names is in
-//! `dialect`.
+//! The `PURGE` method and the like, on routes that have them: the permission and the response. The target of a
+//! request is parsed in `dialect`.
 
 use super::asked::{self, PurgeRequest};
 use super::dialect::{self, NamedByRequest};
@@ -72,7 +72,7 @@ fn problem(status: u16, detail: &str) -> Value {
     json!({ "status": status, "detail": detail })
 }
 
-/// Purges what the request names, as far as the client may purge it.
+/// Purges the responses that the request names, as far as the client may purge them.
 async fn purge(
     purges: &PurgeQueue,
     router: &Router,
