@@ -3,9 +3,10 @@
 use super::overlay::overlay_json;
 use super::stats::origin_json;
 use super::{Admin, AdminRequest, AdminResponse, problem_at};
-use larder_config::Decided;
 use larder_config::tiers::PurgeMethod;
+use larder_config::{Decided, RouteConfig, rewrite, table};
 use larder_gateway::explain::{self, CacheVerdict, Explanation, Holds, TierHolds};
+use larder_gateway::rewrite::SentTarget;
 use larder_observe::ids::RequestId;
 use larder_observe::recent::{KEPT, RecentRequest};
 use larder_semantics::date;
@@ -20,6 +21,7 @@ use larder_transport::listener::PLAIN_SENTENCE;
 use larder_wire::http1::request::{self, ParsedRequest};
 use larder_wire::message::{FieldStorage, HeadLimits, Reject, Request, Version};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 impl Admin {
     /// Every configured setting of a route, with its line or flag.
@@ -164,6 +166,13 @@ impl Admin {
                     return problem_at(409, "The configuration changed in the meantime; retry.", "url");
                 };
                 let mut told = explanation_json(&proxied.name, site, &explanation, settings, &row.decided);
+                let sent = SentTarget::of(
+                    &proxied.rewrite,
+                    &proxied.policy,
+                    &request.target,
+                    explanation.bypass.is_some(),
+                );
+                told["origin_request"] = sent_json(sent.as_ref(), row);
                 told["nodes"] = self.nodes.as_ref().map(|it| it.standing()).into();
                 told["origins"] = live.scopes.origins_of((site, route)).map(origin_json).collect();
                 AdminResponse::Json(200, told)
@@ -391,6 +400,16 @@ fn explanation_json(route: &str, site: usize, it: &Explanation, settings: Value,
         "change": it.change,
         "settings": settings,
     })
+}
+
+/// The target that the origin gets, the changes, and the lines that make them.
+fn sent_json(sent: Option<&SentTarget>, route: &RouteConfig) -> Value {
+    let Some(sent) = sent else { return Value::Null };
+    let has_base = route.origins().any(|it| !it.base.is_empty());
+    let changes = |key: &str| rewrite::OF_TARGET.contains(&key) || has_base && key == "proxy.to";
+    let given = route.decided.iter().filter(|it| it.0.strip_prefix(table::ROUTE).is_some_and(changes));
+    let places: BTreeSet<String> = given.map(|it| it.1.to_string()).collect();
+    json!({ "target": sent.target, "changes": sent.changes, "where": places })
 }
 
 #[cfg(test)]

@@ -134,6 +134,7 @@ pub const EXPLANATION: &str = concat!(
 "key":{"type":"object","required":["text","recipe"],"properties":{"text":{"type":"string"},"recipe":{"type":"string"}}},
 "tiers":{"type":"array","items":{"type":"object","required":["tier","holds"],"properties":{"tier":{"type":"string"},"holds":{"type":"string"},"count":{"type":"integer"},"status":{"type":"integer"},"seconds":{"type":"integer"}}}},
 "bypass":{"type":["string","null"],"description":"why the cache is not used"},
+"origin_request":{"type":["object","null"],"description":"the target that an origin gets in place of the client's, and the places of the keys","required":["target","changes","where"],"properties":{"target":{"type":"string"},"changes":{"type":"string"},"where":{"type":"array","items":{"type":"string"}}}},
 "stored":{"type":["object","null"],"required":["status","bytes","variant","age","lifetime","freshness","part","forms"],"properties":{
 "status":{"type":"integer"},"bytes":{"type":"integer"},"variant":{"type":"string"},"age":{"type":"string"},"lifetime":{"type":"string"},
 "freshness":{"type":"string"},"part":{"type":["string","null"]},"forms":{"type":["string","null"]}}},

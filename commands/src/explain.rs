@@ -74,6 +74,12 @@ pub fn tell(answer: &Value, screen: Screen) -> String {
         out.row("key", &text(&answer["key"]["text"]));
         out.row("", &text(&answer["key"]["recipe"]));
     }
+    if answer["origin_request"].is_object() {
+        let sent = &answer["origin_request"];
+        let places: Vec<String> = list(&sent["where"]).iter().map(text).collect();
+        let place = if places.is_empty() { String::new() } else { format!(" ({})", places.join(", ")) };
+        out.row("sends", &format!("{}: {}{place}", text(&sent["target"]), text(&sent["changes"])));
+    }
     for tier in list(&answer["tiers"]) {
         out.row(&text(&tier["tier"]), &holds(tier));
     }

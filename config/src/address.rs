@@ -52,6 +52,20 @@ pub fn socket_address(text: &str) -> Option<SocketAddr> {
     }
 }
 
+/// Parses `HOST` or `HOST:PORT`, as in a `Host` field: the host, an IPv6 address without its brackets, and the port.
+#[must_use]
+pub fn authority(text: &str) -> Option<(String, Option<u16>)> {
+    let (host, port) = match text.rsplit_once(':') {
+        Some((host, digits)) if !digits.contains(']') => (host, Some(port(digits).filter(|it| *it != 0)?)),
+        _ => (text, None),
+    };
+    let literal = host.strip_prefix('[').and_then(|it| it.strip_suffix(']'));
+    match literal {
+        Some(inner) => inner.parse::<std::net::Ipv6Addr>().ok().map(|_| (inner.to_owned(), port)),
+        None => is_host(host).then(|| (host.to_ascii_lowercase(), port)),
+    }
+}
+
 /// Digits only: the standard parser would accept a sign.
 pub(crate) fn port(digits: &str) -> Option<u16> {
     digits.bytes().all(|it| it.is_ascii_digit()).then(|| digits.parse().ok())?
@@ -143,6 +157,20 @@ mod tests {
         }
         for text in ["https://a", "http://a b:1", "http://[::1", "http://::1:80", "a:+5", "http://u@h:1"] {
             check(text, "wrong");
+        }
+    }
+
+    #[test]
+    fn authorities() {
+        let check = |text: &str, expect: Option<(&str, Option<u16>)>| {
+            assert_eq!(expect.map(|it| (it.0.to_owned(), it.1)), authority(text), "{text}");
+        };
+        check("App.internal", Some(("app.internal", None)));
+        check("a:8080", Some(("a", Some(8080))));
+        check("[::1]:81", Some(("::1", Some(81))));
+        check("[::1]", Some(("::1", None)));
+        for wrong in ["", "a:", "a:0", ":80", "a b", "a/", "::1", "[x]", "http://a"] {
+            check(wrong, None);
         }
     }
 

@@ -4,6 +4,7 @@ mod key;
 mod listen;
 mod privacy;
 mod proxy;
+pub mod rewrite;
 mod secret;
 mod tiers;
 mod tls;
@@ -320,6 +321,7 @@ impl ConfigCheck {
             self.warn_shared_sessions(at);
         }
         let path = PathPattern::of(&self.text(&at.key("path")));
+        let rewrite = self.rewrite(at, service.as_ref(), &path);
         let own = Some(self.text(&at.key("name"))).filter(|it| !it.is_empty());
         let name =
             own.unwrap_or_else(|| format!("{}{path}", host.map_or(String::new(), ToString::to_string)));
@@ -340,6 +342,7 @@ impl ConfigCheck {
                 _ => Telling::XForwarded,
             },
             tells_certificate: self.tells_certificate(at),
+            rewrite,
             upgrades: Upgrades { protocols: self.upgrades(at), idle: self.time("limits.upgrade_idle") },
             decided: self.decided(Some(at)),
             source,

@@ -231,7 +231,7 @@ fn text_schema(form: TextForm) -> Json {
         ] }),
         TextForm::RouteName => json!({ "type": "string", "pattern": "^[A-Za-z0-9._-]{1,64}$" }),
         TextForm::PathPattern => json!({ "type": "string", "pattern": "^(/|[*].|regex:)" }),
-        TextForm::PathPrefix => json!({ "type": "string", "pattern": "^/" }),
+        TextForm::PathPrefix | TextForm::RewritePrefix => json!({ "type": "string", "pattern": "^/" }),
         TextForm::Tier => json!({ "enum": TIERS }),
         TextForm::Coding => json!({ "enum": CODINGS }),
         TextForm::MediaType => {

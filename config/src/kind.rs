@@ -8,6 +8,7 @@ use larder_observe::log::form;
 use larder_semantics::field::is_token;
 use larder_semantics::network::{Network, Peers};
 pub use larder_semantics::pattern::PathPattern;
+use larder_semantics::rewrite;
 use larder_stdx::size::ByteSize;
 use std::time::Duration;
 
@@ -106,6 +107,12 @@ pub enum TextForm {
     PathPattern,
     /// `/prefix`.
     PathPrefix,
+    /// A prefix of request paths that a rewrite removes or adds.
+    RewritePrefix,
+    /// `HOST` or `HOST:PORT`, as in a `Host` field.
+    Authority,
+    /// The name of a query parameter.
+    ParameterName,
     /// The name of a route.
     RouteName,
     /// The name of a `[block.NAME]`.
@@ -353,6 +360,11 @@ impl TextForm {
                 return PathPattern::parse(text).map(drop).map_err(|it| format!("{}; {it}", self.allowed()));
             }
             TextForm::PathPrefix => text.starts_with('/') && !text.contains('*'),
+            TextForm::RewritePrefix => rewrite::is_prefix(text),
+            TextForm::Authority => address::authority(text).is_some(),
+            TextForm::ParameterName => {
+                !text.is_empty() && text.bytes().all(|it| it.is_ascii_graphic() && !b"&=#%".contains(&it))
+            }
             TextForm::RouteName => is_route_name(text),
             TextForm::BlockName => is_block_name(text),
             TextForm::Secret => !text.is_empty(),
@@ -403,6 +415,11 @@ impl TextForm {
                 "a path such as \"/about\", \"/static/*\", \"*.php\", \"/shop/{id}\" or \"regex:/shop/[0-9]+\""
             }
             TextForm::PathPrefix => "a path that begins with \"/\"",
+            TextForm::RewritePrefix => {
+                "a path such as \"/api\", without \"//\", \".\", \"..\", \"?\", \"#\" and wildcards"
+            }
+            TextForm::Authority => "HOST or HOST:PORT, such as \"app.internal\"",
+            TextForm::ParameterName => "the name of a query parameter, in ASCII, not percent-encoded",
             TextForm::RouteName => "a name of letters, digits, \"-\", \"_\" and \".\", 64 bytes at most",
             TextForm::BlockName => "the name of a section [block.NAME]",
             TextForm::Secret => "a text, or \"file:PATH\" for the content of a file",

@@ -36,18 +36,20 @@ pub mod tiers;
 pub mod tls;
 pub mod token;
 
+pub use check::rewrite;
 pub use key_path::dotted;
 pub use kind::{HostPattern, PathPattern};
 pub use problem::{Problem, Rejected, Source};
 pub use read::{Values, plain_list};
 
+use larder_gateway::rewrite::RewriteSettings;
 use larder_gateway::upgrade::Upgrades;
 use larder_observe::log::error::LogLevels;
 use larder_observe::log::form::LogFormat;
 use larder_observe::log::sink::LogTarget;
 use larder_observe::sampling::TraceRates;
 use larder_observe::telemetry::Collector;
-use larder_origin::OriginLimits;
+use larder_origin::{OriginAddress, OriginLimits};
 use larder_semantics::field::Field;
 use larder_semantics::forwarded::{self, Believed, ClientChain, Telling};
 use larder_semantics::network::Peers;
@@ -270,6 +272,8 @@ pub struct RouteConfig {
     pub tells_certificate: bool,
     /// The forwarded upgrades.
     pub upgrades: Upgrades,
+    /// The request as origins see it.
+    pub rewrite: RewriteSettings,
     /// The source of each value of the route.
     pub decided: Decided,
     /// The place of its declaration.
@@ -327,11 +331,31 @@ pub struct Proxy {
     pub host: OriginHost,
 }
 
+impl Proxy {
+    /// The addresses by which the origins refer to themselves, if they get another `Host` than the client's.
+    #[must_use]
+    pub fn own_addresses(&self) -> Vec<OriginAddress> {
+        let members = self.to.members.iter().map(|it| it.at.clone());
+        match &self.host {
+            OriginHost::Client => Vec::new(),
+            OriginHost::Own => members.collect(),
+            OriginHost::Named(host) => {
+                let (host, port) = address::authority(host).unwrap_or_default();
+                // Without a port it is that of the scheme of the reference.
+                let ports = port.map_or(vec![80, 443], |it| vec![it]);
+                members.chain(ports.iter().map(|it| OriginAddress::Tcp(host.clone(), *it))).collect()
+            }
+        }
+    }
+}
+
 /// The `Host` field for origins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OriginHost {
     /// The client's.
     Client,
+    /// This one.
+    Named(String),
     /// Its own, as in `proxy.to`; `localhost` for Unix sockets.
     Own,
 }

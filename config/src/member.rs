@@ -6,14 +6,16 @@ use larder_origin::{
     GroupRules, HealthCheck, OriginAddress, OriginSecurity, OriginTls, OutlierEjection, Protocol,
 };
 use larder_semantics::field::is_token;
+use larder_semantics::rewrite;
 use std::fmt;
 
 /// The largest weight of an origin.
 const MAX_WEIGHT: u32 = 1000;
 
 /// The allowed forms of an origin of a route, as the end of a sentence.
-pub const ALLOWED: &str = "\"http://HOST:PORT\", \"https://HOST:PORT\", \"h2c://HOST:PORT\", \"HOST:PORT\", \"unix:/PATH\" or \
-     \"h2c+unix:/PATH\", optionally followed by a space and \"weight=N\" from 1 to 1000, or \"drain\"";
+pub const ALLOWED: &str = "\"http://HOST:PORT\", \"https://HOST:PORT\", \"h2c://HOST:PORT\", each optionally with a base path \
+     (\"http://HOST:PORT/v2\"), \"HOST:PORT\", \"unix:/PATH\" or \"h2c+unix:/PATH\", optionally followed by a space and \
+     \"weight=N\" from 1 to 1000, or \"drain\"";
 
 /// One origin of a route.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +28,8 @@ pub struct OriginMember {
     pub weight: u32,
     /// It gets no new requests.
     pub drained: bool,
+    /// The path that precedes that of every request, without a slash at its end; usually empty.
+    pub base: String,
 }
 
 /// The protocol of an origin.
@@ -67,8 +71,10 @@ impl OriginMember {
     /// The allowed forms.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut words = text.split_ascii_whitespace();
-        let (at, scheme) = upstream(words.next().unwrap_or(""))?;
-        let mut member = Self { at, scheme, weight: 1, drained: false };
+        let text = words.next().unwrap_or("");
+        let (text, base) = base_path(text)?;
+        let (at, scheme) = upstream(text)?;
+        let mut member = Self { at, scheme, weight: 1, drained: false, base };
         for word in words {
             match word.strip_prefix("weight=") {
                 Some(weight) => {
@@ -142,11 +148,26 @@ impl Origins {
 impl fmt::Display for OriginMember {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name())?;
+        f.write_str(&self.base)?;
         if self.weight != 1 {
             write!(f, " weight={}", self.weight)?;
         }
         f.write_str(if self.drained { " drain" } else { "" })
     }
+}
+
+/// Splits the base path from a URL.
+fn base_path(text: &str) -> Result<(&str, String), String> {
+    let Some((scheme, rest)) = text.split_once("://").filter(|it| matches!(it.0, "http" | "https" | "h2c"))
+    else {
+        return Ok((text, String::new()));
+    };
+    let at = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let base = rest[at..].trim_end_matches('/');
+    if !base.is_empty() && !rewrite::is_prefix(base) {
+        return Err(format!("a base path without \"//\", \".\", \"..\", \"?\" and \"#\" in {ALLOWED}"));
+    }
+    Ok((&text[..scheme.len() + 3 + at], base.to_owned()))
 }
 
 /// Parses the address of an origin of a route, and its protocol.
@@ -210,7 +231,16 @@ mod tests {
         }
         check("a:1 heavy", "\"weight=N\"");
         check("", "\"http://HOST:PORT\"");
-        check("http://a/b weight=1", "without a path");
+        check("http://a/b/ weight=2", "http://a:80/b weight=2");
+        check("https://a:1/b/%63", "https://a:1/b/%63");
+        check("h2c://a:1/", "h2c://a:1");
+        for wrong in
+            ["http://a//b", "http://a/b/../c", "http://a/b?c", "http://a?c", "http://a/b#c", "http://a/%4"]
+        {
+            check(wrong, "a base path without");
+        }
+        check("a:1/b", "without a path");
+        check("ftp://a/b", "without a path");
     }
 
     #[test]

@@ -140,10 +140,6 @@ const COMPRESSIBLE: &str = "text/*,application/json,application/javascript,appli
     application/wasm,application/vnd.ms-fontobject,application/x-font-ttf,font/ttf,font/otf,font/collection,image/bmp,\
     image/x-icon,image/vnd.microsoft.icon,+json,+xml";
 
-/// The response fields of tags: of Fastly, Cloudflare, Drupal (three), Symfony, Magento and Varnish.
-const TAG_FIELDS: &str =
-    "Surrogate-Key,Cache-Tag,Cache-Tags,Purge-Cache-Tags,X-Cache-Tags,X-Magento-Tags,xkey";
-
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
@@ -401,12 +397,12 @@ pub const TABLE: &[Key] = &[
 
     each("cache.tiers", ValueKind::List(TextForm::Tier), Some("ram,disk,fleet"),
         "The tiers that the route uses, among the configured ones.", r#"["ram", "disk"]"#),
-    each("cache.tags.headers", ValueKind::List(TextForm::FieldName), Some(TAG_FIELDS),
-        "Response fields that carry purge tags, separated by spaces and commas. The default has those of Fastly, Cloudflare, Drupal, Symfony, Magento and Varnish. `Cache-Groups` (RFC 9875) is always read as well.", r#"["Surrogate-Key"]"#),
+    each("cache.tags.headers", ValueKind::List(TextForm::FieldName), Some("Surrogate-Key,Cache-Tag"),
+        "Response fields that carry purge tags, separated by spaces and commas. `Cache-Groups` (RFC 9875) is always read as well.", r#"["Surrogate-Key"]"#),
     each("cache.tags.send", ValueKind::Bool, Some("false"),
         "Send these tag fields to clients. By default they are removed (`Cache-Groups` is always sent).", "true"),
     each("cache.purge.method", ValueKind::Bool, None,
-        "Whether a `PURGE` request purges the URL, or the tags or the pattern of its fields; `BAN`, `FULLBAN`, `PURGEKEYS` and `PURGETAGS` of other caches' plugins likewise. With `false`, they are rejected with 405. Default: they are unknown methods and are forwarded to the origin.", "true"),
+        "Whether a `PURGE` request purges the URL. With `false`, it is rejected with 405. Default: `PURGE` is an unknown method and is forwarded to the origin.", "true"),
     each("cache.purge.from", ValueKind::List(TextForm::Network), Some("127.0.0.1/32,::1/128"),
         "Networks whose clients may send `PURGE`. Other clients receive 403. Clients of a Unix socket may always purge.", r#"["127.0.0.1/32", "10.0.0.0/8"]"#),
 
@@ -479,6 +475,16 @@ pub const TABLE: &[Key] = &[
         "Protocols, without version, that a client may upgrade to if the origin agrees. An empty list allows none. Upgrade requests bypass the cache. `h2c` is not allowed here.", r#"["websocket", "SPDY"]"#),
     once("site[].route[].server_timing", ValueKind::Bool, Some("false"),
         "Send `Server-Timing` with every response: the stages finished before its head is sent, in milliseconds.", "true"),
+    once("site[].route[].strip", ValueKind::One(TextForm::RewritePrefix), None,
+        "Prefix that is removed from the path before the request is sent to the origin. It is removed at a `/` only, and paths without it stay. The cache key, purges and logs keep the client's path. `Location`, `Content-Location`, `Refresh` and the paths of cookies in responses get the prefix back.", r#""/api""#),
+    once("site[].route[].add_prefix", ValueKind::One(TextForm::RewritePrefix), None,
+        "Prefix that is added to the path for the origin, after `strip`. A base path in `proxy.to` precedes it. It is removed from `Location`, `Content-Location`, `Refresh` and the paths of cookies in responses.", r#""/v2""#),
+    once("site[].route[].query.keep", ValueKind::List(TextForm::ParameterGlob), None,
+        "Query parameters that are sent to the origin; all others are removed. A trailing `*` matches any rest. For cached routes prefer `cache.key.keep`, which removes them from the key as well.", r#"["id", "page"]"#),
+    once("site[].route[].query.remove", ValueKind::List(TextForm::ParameterGlob), None,
+        "Query parameters that are not sent to the origin. A trailing `*` matches any rest. For cached routes prefer `cache.key.drop`, which removes them from the key as well.", r#"["utm_*"]"#),
+    once("site[].route[].query.set", ValueKind::Pairs { name: TextForm::ParameterName, value: TextForm::FieldValue, example: r#"{ format = "json" }"# }, None,
+        "Query parameters that are sent to the origin in place of the client's of the same name.", r#"{ format = "json" }"#),
 
     once("site[].route[].proxy.to", ValueKind::List(TextForm::Member), None,
         "The origins: `http://HOST:PORT`, `https://HOST:PORT`, `h2c://HOST:PORT` (HTTP/2 in clear text), `unix:PATH` or `h2c+unix:PATH`. A relative path starts at the working directory of the process. Each may be followed by `weight=N` (default 1). An origin with `drain` receives no new requests.", r#"["http://10.0.0.1:8000", "http://10.0.0.2:8000 weight=3"]"#),
@@ -528,6 +534,8 @@ pub const TABLE: &[Key] = &[
         "Timeout of the TLS handshake, after the connection is established.", r#""2s""#),
     once("site[].route[].proxy.http2", ValueKind::Bool, Some("false"),
         "Offer HTTP/2 and HTTP/1.1 to `https://` origins by ALPN; the origin chooses. gRPC requires it. `h2c://` origins always use HTTP/2.", "true"),
+    once("site[].route[].proxy.host", ValueKind::One(TextForm::Authority), None,
+        "`Host` that is sent to the origin, in place of the client's. References of responses to this host are rewritten to the host of the client.", r#""app.internal""#),
     once("site[].route[].proxy.preserve_host", ValueKind::Bool, Some("true"),
         "Send the `Host` of the client to the origin. With `false`, the host of the origin is sent.", "false"),
     once("site[].route[].proxy.connect_timeout", time(1, HOUR), Some("5s"),

@@ -3,6 +3,7 @@
 mod blocks;
 mod privacy;
 mod reading;
+mod rewrite;
 mod tiers;
 
 use super::*;

@@ -1,7 +1,9 @@
-//! `Location`, `Content-Location` and `Refresh` of an origin that is asked by its own name. They are rewritten to the
-//! scheme and authority that the client asked: it may have no way to the origin. Other fields stay unchanged.
+//! `Location`, `Content-Location` and `Refresh` of an origin that is asked by its own name, or with a rewritten path. They
+//! are rewritten to what the client asked: it may have no way to the origin. Done before the response is stored, so that
+//! hits cost nothing and invalidations resolve the client's URLs; other fields stay unchanged. Cookies: `set_cookie`.
 
 use crate::route::GatewayRoute;
+use crate::set_cookie;
 use larder_origin::OriginAddress;
 use larder_semantics::field::FieldList;
 use larder_semantics::scheme::Scheme;
@@ -10,26 +12,32 @@ use larder_wire::message::Request;
 /// The fields that refer to another target or to the place of the content (RFC 9110 §8.7, §10.2.2).
 const FIELDS: [&str; 2] = ["Location", "Content-Location"];
 
-/// Rewrites them, where the route's origins get their own `Host`.
+/// Rewrites them, where the route's origins get their own `Host` or another path.
 pub(crate) fn write_back(route: &GatewayRoute, request: &Request, fields: &mut FieldList) {
-    if route.own.is_empty() {
+    if route.own.is_empty() && route.rewrite.target.is_none() {
         return;
     }
-    let is_of_any_host = route.policy.key.any_host_of.is_some();
-    let authority = if is_of_any_host { "" } else { &request.authority };
-    let back = |reference: &str| written_back(&route.own, request.scheme, authority, reference);
+    let any_host_of = route.policy.key.any_host_of.as_deref();
+    let back = WayBack {
+        own: &route.own,
+        path: &|it| route.rewrite.target.as_ref()?.back(it),
+        scheme: request.scheme,
+        authority: if any_host_of.is_some() { "" } else { &request.authority },
+        sent: any_host_of.unwrap_or(&request.authority),
+    };
     for name in FIELDS {
-        if let Some(written) = only_line(fields, name).and_then(back) {
+        if let Some(written) = only_line(fields, name).and_then(|it| back.written(it)) {
             fields.set(name, written);
         }
     }
     let refreshed = only_line(fields, "Refresh").and_then(|it| {
         let (before, reference, after) = parts_of_refresh(it)?;
-        back(reference).map(|it| format!("{before}{it}{after}"))
+        back.written(reference).map(|it| format!("{before}{it}{after}"))
     });
     if let Some(written) = refreshed {
         fields.set("Refresh", written);
     }
+    set_cookie::write_back(route, request, fields);
 }
 
 /// The value of a field that has one line.
@@ -60,25 +68,60 @@ fn parts_of_refresh(value: &str) -> Option<(&str, &str, &str)> {
     (!reference.is_empty()).then(|| (&value[..value.len() - rest.len()], reference, after))
 }
 
-/// The reference for the client; `None` where it names no address of `own` and stays. A reference without an authority
-/// becomes a path: the response is kept for any host.
-fn written_back(own: &[OriginAddress], scheme: Scheme, authority: &str, reference: &str) -> Option<String> {
-    let (named, rest) = match reference.strip_prefix("//") {
-        Some(rest) => (scheme, rest),
-        None => Scheme::split(reference)?,
-    };
-    let (found, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
-    let (host, port) = host_and_port(found, named)?;
-    if !own.iter().any(|it| is_at(it, host, port)) {
-        return None;
+/// How references of a response are written back.
+struct WayBack<'r> {
+    /// The origins' addresses, if they get their own `Host`.
+    own: &'r [OriginAddress],
+    /// The client's path for one of the origin; `None` where it stays.
+    path: &'r dyn Fn(&str) -> Option<String>,
+    /// The client's scheme.
+    scheme: Scheme,
+    /// The client's authority; empty where the response is kept for any host.
+    authority: &'r str,
+    /// The authority that the origin was sent, where it gets the client's.
+    sent: &'r str,
+}
+
+impl WayBack<'_> {
+    /// The reference for the client; `None` where it stays: it names neither an address of `own` nor a path that was
+    /// rewritten. A reference without an authority becomes a path where the response is kept for any host.
+    fn written(&self, reference: &str) -> Option<String> {
+        let split = match reference.strip_prefix("//") {
+            Some(rest) => Some((self.scheme, rest)),
+            None => Scheme::split(reference),
+        };
+        let Some((named, rest)) = split else {
+            return reference.starts_with('/').then(|| self.path(reference)).flatten();
+        };
+        let (found, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+        let (host, port) = host_and_port(found, named)?;
+        if !self.own.iter().any(|it| is_at(it, host, port)) {
+            // The origin knows its scheme only from fields that not every application reads.
+            let is_sent = !self.sent.is_empty() && bare(found).eq_ignore_ascii_case(bare(self.sent));
+            let before = &reference[..reference.len() - path.len()];
+            return self.path(path).filter(|_| is_sent).map(|it| format!("{before}{it}"));
+        }
+        let slash = if path.starts_with('/') { "" } else { "/" };
+        let path = format!("{slash}{path}");
+        let path = self.path(&path).unwrap_or(path);
+        Some(match self.authority {
+            // `//x` alone would name another host (RFC 3986 §4.2).
+            "" if path.starts_with("//") => format!("/.{path}"),
+            "" => path,
+            authority => format!("{}://{authority}{path}", self.scheme.name()),
+        })
     }
-    let slash = if path.starts_with('/') { "" } else { "/" };
-    match authority {
-        // `//x` alone would name another host (RFC 3986 §4.2).
-        "" if path.starts_with("//") => Some(format!("/.{path}")),
-        "" => Some(format!("{slash}{path}")),
-        _ => Some(format!("{}://{authority}{slash}{path}", scheme.name())),
+
+    /// A reference that begins with a path, with the client's path.
+    fn path(&self, reference: &str) -> Option<String> {
+        let (path, rest) = reference.split_at(reference.find(['?', '#']).unwrap_or(reference.len()));
+        (self.path)(path).map(|it| it + rest)
     }
+}
+
+/// An authority without the port of a scheme.
+fn bare(authority: &str) -> &str {
+    Scheme::Https.without_port(Scheme::Http.without_port(authority))
 }
 
 /// Host, an IPv6 address without its brackets, and port; a missing port is the scheme's.
@@ -106,12 +149,21 @@ fn is_at(address: &OriginAddress, host: &str, port: u16) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use larder_semantics::query::Parameters;
+    use larder_semantics::rewrite::Rewrite;
 
     #[track_caller]
     fn check(reference: &str, expect: Option<&str>) {
         let own = [("127.0.0.1", 8000), ("app.internal", 80), ("::1", 81)]
             .map(|(host, port)| OriginAddress::Tcp(host.to_owned(), port));
-        let found = written_back(&own, Scheme::Https, "h:8443", reference);
+        let back = WayBack {
+            own: &own,
+            path: &|_| None,
+            scheme: Scheme::Https,
+            authority: "h:8443",
+            sent: "h:8443",
+        };
+        let found = back.written(reference);
         assert_eq!(expect, found.as_deref(), "{reference}");
     }
 
@@ -175,11 +227,34 @@ mod tests {
     #[test]
     fn what_is_kept_for_any_host_names_none() {
         let own = [OriginAddress::Tcp("app".to_owned(), 8000)];
-        let found = |it: &str| written_back(&own, Scheme::Http, "", it);
+        let back = |own| WayBack { own, path: &|_| None, scheme: Scheme::Http, authority: "", sent: "" };
+        let found = |it: &str| back(&own).written(it);
         assert_eq!(Some("/a?b".to_owned()), found("http://app:8000/a?b"));
         assert_eq!(Some("/".to_owned()), found("http://app:8000"));
         assert_eq!(Some("/.//evil/x".to_owned()), found("http://app:8000//evil/x"));
         let on_socket = [OriginAddress::Unix("/run/app".into())];
-        assert_eq!(Some("/x".to_owned()), written_back(&on_socket, Scheme::Http, "", "http://localhost/x"));
+        assert_eq!(Some("/x".to_owned()), back(&on_socket).written("http://localhost/x"));
+    }
+
+    #[test]
+    fn the_path_is_the_clients() {
+        let own = [OriginAddress::Tcp("app".to_owned(), 8000)];
+        let rewrite = Rewrite::new("/api", "/v2", Parameters::default()).unwrap();
+        let check = |own: &[OriginAddress], reference: &str, expect: Option<&str>| {
+            let (path, scheme) = (&|it: &str| rewrite.back(it), Scheme::Https);
+            let back = WayBack { own, path, scheme, authority: "h", sent: "h" };
+            assert_eq!(expect, back.written(reference).as_deref(), "{reference}");
+        };
+        check(&own, "http://app:8000/v2/x?/v2/y#/v2/z", Some("https://h/api/x?/v2/y#/v2/z"));
+        check(&own, "http://app:8000/x", Some("https://h/x"));
+        check(&own, "/v2/x?q", Some("/api/x?q"));
+        check(&own, "/v2?q", Some("/api?q"));
+        check(&[], "http://h/v2/x", Some("http://h/api/x"));
+        check(&[], "https://H:443/v2/x", Some("https://H:443/api/x"));
+        check(&[], "//h/v2/x", Some("//h/api/x"));
+        for other in ["http://other/v2/x", "https://h/x", "x", "?v2", "", "//v2/x", "/x", "https://h:1/v2/x"]
+        {
+            check(&[], other, None);
+        }
     }
 }

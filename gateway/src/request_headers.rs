@@ -129,7 +129,7 @@ pub fn outgoing(
         };
         say(&mut fields, policy, "Forwarded", &forwarded::forwarded(who, hops, &authority, scheme));
     }
-    OutgoingRequest { line: line(policy, request, ask), fields, framing, asked: None }
+    OutgoingRequest { line: line(route, request, ask), fields, framing, asked: None }
 }
 
 /// Whether the client accepts trailers (RFC 9110 §10.1.4).
@@ -161,13 +161,17 @@ fn authority<'a>(policy: &'a Policy, request: &'a Request, ask: OriginRequest<'_
     }
 }
 
-/// The request line; a request for the cache has the key's target.
-fn line(policy: &Policy, request: &Rc<Request>, ask: OriginRequest<'_>) -> RequestLine {
-    match policy.key.target(&request.target) {
-        Cow::Owned(target) if !matches!(ask, OriginRequest::Passed) => {
-            RequestLine::Own { method: request.method.clone(), target }
-        }
-        _ => RequestLine::Of(request.clone()),
+/// The request line for an origin. A request for the cache has the key's target: a parameter that is not in the key must
+/// not influence a shared page.
+fn line(route: &GatewayRoute, request: &Rc<Request>, ask: OriginRequest<'_>) -> RequestLine {
+    let target = match ask {
+        OriginRequest::Passed => Cow::Borrowed(request.target.as_str()),
+        _ => route.policy.key.target(&request.target),
+    };
+    match (route.rewrite.rewritten(&target), target) {
+        (Some(it), _) => RequestLine::Own { method: request.method.clone(), target: it.target },
+        (None, Cow::Owned(target)) => RequestLine::Own { method: request.method.clone(), target },
+        (None, Cow::Borrowed(_)) => RequestLine::Of(request.clone()),
     }
 }
 
@@ -406,6 +410,8 @@ pub enum Bypass {
     Disabled,
     /// The path can be read in two ways that belong to different routes. Only `explain` distinguishes it from `Disabled`.
     TwoWays,
+    /// The path has an interpretation of which the route's rewrite makes another target.
+    Rewrite,
     /// The method is neither GET nor HEAD.
     Method,
     /// A GET with a body, which is dropped: no key contains it.
@@ -427,12 +433,21 @@ pub enum Bypass {
 }
 
 impl Bypass {
+    /// Whether a change of the request or of the route may lead it to the cache. Of an ambiguous path larder cannot say
+    /// which reading is meant.
+    pub(crate) fn has_remedy(self) -> bool {
+        !matches!(self, Bypass::TwoWays | Bypass::Rewrite | Bypass::Upgrade | Bypass::MalformedTarget)
+    }
+
     /// One sentence for `explain`.
     #[must_use]
     pub fn sentence(self) -> &'static str {
         match self {
             Bypass::Disabled => "the route does not use the cache (cache.enabled = false)",
             Bypass::TwoWays => "the path is ambiguous: two readings of it match different routes",
+            Bypass::Rewrite => {
+                "the path is ambiguous: its literal form and its normal form are rewritten to different targets"
+            }
             Bypass::Method => "only GET and HEAD use the cache",
             Bypass::Body => {
                 "the request has a body, which is not part of the key: the body is dropped, and the response is not \

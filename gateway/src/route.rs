@@ -2,6 +2,7 @@
 
 use crate::coding::pool::Coders;
 use crate::refusals::Refusals;
+use crate::rewrite::RewriteSettings;
 use crate::source::ResponseMaker;
 use crate::tiers::{LowerTiers, SharedUses};
 use crate::upgrade::Upgrades;
@@ -126,6 +127,7 @@ impl HostSent {
 }
 
 /// One proxied route in a worker.
+#[derive(Clone)]
 pub struct GatewayRoute {
     /// Its name in logs: the site's first host and the path pattern.
     pub name: String,
@@ -152,6 +154,8 @@ pub struct GatewayRoute {
     pub tells_certificate: bool,
     /// Whether it answers for paths that can be read in two ways, and therefore bypasses the cache.
     pub two_ways: bool,
+    /// The request as the origins see it.
+    pub rewrite: RewriteSettings,
 }
 
 /// The part of a request that decides which origin gets it.
@@ -186,6 +190,7 @@ impl GatewayRoute {
             server_timing: false,
             upgrades,
             two_ways: false,
+            rewrite: RewriteSettings::default(),
         })
     }
 
@@ -194,24 +199,7 @@ impl GatewayRoute {
     #[must_use]
     pub fn for_two_ways(&self) -> Rc<Self> {
         let policy = Policy { enabled: false, ..self.policy.clone() };
-        let (name, origins, host) = (self.name.clone(), self.origins.clone(), self.host.clone());
-        let (server_timing, hash_by) = (self.server_timing, self.hash_by.clone());
-        let (upgrades, telling, tells_certificate) =
-            (self.upgrades.clone(), self.telling, self.tells_certificate);
-        Rc::new(Self {
-            telling,
-            tells_certificate,
-            name,
-            policy,
-            origins,
-            maker: self.maker.clone(),
-            own: self.own.clone(),
-            hash_by,
-            host,
-            server_timing,
-            upgrades,
-            two_ways: true,
-        })
+        Rc::new(Self { policy, two_ways: true, ..self.clone() })
     }
 
     /// The facts for choosing an origin, for a request with these `fields`.

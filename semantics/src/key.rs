@@ -7,6 +7,7 @@
 
 use crate::escape::escape;
 use crate::field::{self, Field};
+use crate::query::{decoded, matches_decoded, name_of};
 use crate::scheme::Scheme;
 use crate::vary;
 use std::borrow::Cow;
@@ -234,10 +235,6 @@ fn cookies<'a>(fields: &'a [Field<'a>]) -> impl Iterator<Item = (&'a [u8], Optio
     })
 }
 
-fn name_of(parameter: &str) -> &[u8] {
-    parameter.split('=').next().unwrap_or_default().as_bytes()
-}
-
 /// Whether `name` matches `pattern`: exactly, or up to a trailing `*`.
 fn matches(pattern: &str, name: &[u8]) -> bool {
     match pattern.strip_suffix('*') {
@@ -246,38 +243,9 @@ fn matches(pattern: &str, name: &[u8]) -> bool {
     }
 }
 
-fn matches_decoded(pattern: &str, name: &[u8]) -> bool {
-    match pattern.strip_suffix('*') {
-        Some(prefix) => decoded(name).take(prefix.len()).eq(prefix.bytes()),
-        None => decoded(name).eq(pattern.bytes()),
-    }
-}
-
 /// Compares two parameters by decoded name, so that two spellings of one name keep their order.
 fn by_name(a: &&str, b: &&str) -> Ordering {
     decoded(name_of(a)).cmp(decoded(name_of(b)))
-}
-
-/// The bytes of a query name after percent-decoding, `+` as a space.
-fn decoded(name: &[u8]) -> impl Iterator<Item = u8> + '_ {
-    let mut rest = name;
-    std::iter::from_fn(move || {
-        let (byte, after) = match *rest {
-            [] => return None,
-            [b'%', high, low, ref after @ ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => {
-                (hex(high) << 4 | hex(low), after)
-            }
-            [b'+', ref after @ ..] => (b' ', after),
-            [byte, ref after @ ..] => (byte, after),
-        };
-        rest = after;
-        Some(byte)
-    })
-}
-
-/// The value of a hexadecimal digit; the caller passes no other byte.
-fn hex(digit: u8) -> u8 {
-    if digit.is_ascii_digit() { digit - b'0' } else { (digit | 0x20) - b'a' + 10 }
 }
 
 #[cfg(test)]

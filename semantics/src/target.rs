@@ -44,6 +44,35 @@ pub fn typed(target: &str) -> String {
     out
 }
 
+/// Whether a byte has no other meaning anywhere in a URI (RFC 3986 §2.3).
+#[must_use]
+pub fn is_unreserved(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-._~".contains(&byte)
+}
+
+/// Whether a byte of a segment stands for itself in a path (RFC 3986 §3.3, `pchar`).
+#[must_use]
+pub fn is_path_byte(byte: u8) -> bool {
+    is_unreserved(byte) || b"!$&'()*+,;=:@".contains(&byte)
+}
+
+/// Whether a byte of a parameter's value stands for itself in a query (RFC 3986 §3.4): not `&`, nor `+`, which forms write
+/// for a space.
+pub(crate) fn is_query_value_byte(byte: u8) -> bool {
+    is_unreserved(byte) || b"!$'()*,;:@/?".contains(&byte)
+}
+
+/// Appends a byte: as it is where `stays` is true for it, otherwise percent-encoded (RFC 3986 §2.1).
+pub fn encode(byte: u8, stays: fn(u8) -> bool, out: &mut Vec<u8>) {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    match stays(byte) {
+        true => out.push(byte),
+        false => {
+            out.extend_from_slice(&[b'%', DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]])
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

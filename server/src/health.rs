@@ -32,7 +32,8 @@ impl Watches {
             let Some(check) = &proxy.to.health else { continue };
             for member in &proxy.to.members {
                 if asked.insert(member.name()) {
-                    let check = HealthCheck { host: host(routes(), member), ..check.clone() };
+                    let path = format!("{}{}", member.base, check.path);
+                    let check = HealthCheck { host: host(routes(), member), path, ..check.clone() };
                     tasks.push(begin(live, &proxy.to, member, check, proxy.limits, counters, errors));
                 }
             }
@@ -54,8 +55,11 @@ fn host<'a>(
     let named = routes.find_map(|(site, route)| {
         let Service::Proxy(proxy) = &route.service else { return None };
         let is_asked = proxy.to.health.is_some() && proxy.to.members.iter().any(|it| it.name() == name);
-        if !is_asked || proxy.host != OriginHost::Client {
+        if !is_asked || proxy.host == OriginHost::Own {
             return None;
+        }
+        if let OriginHost::Named(host) = &proxy.host {
+            return Some(host.clone());
         }
         site.hosts.iter().find_map(|it| match it {
             HostPattern::Exact(name) => Some(name.clone()),

@@ -101,18 +101,18 @@ impl Live {
             Service::Proxy(proxy) => {
                 let origins = self.group(&name, proxy, counters, errors, part);
                 let own = proxy.to.members[0].authority();
-                let host = match proxy.host {
+                let host = match &proxy.host {
                     OriginHost::Client => HostSent::Clients(own),
                     OriginHost::Own => HostSent::Own(own),
+                    OriginHost::Named(host) => HostSent::Own(host.clone()),
                 };
                 let mut policy = route.cache.clone();
                 let used = route.tiers;
                 policy.tiers = TierSet { ram: used.ram, disk: used.disk, fleet: used.fleet };
                 let mut proxied = GatewayRoute::new(name, policy, origins, host);
                 if let Some(new) = Rc::get_mut(&mut proxied) {
-                    if proxy.host == OriginHost::Own {
-                        new.own = proxy.to.members.iter().map(|it| it.at.clone()).collect();
-                    }
+                    new.own = proxy.own_addresses();
+                    new.rewrite = route.rewrite.clone();
                     new.hash_by = proxy.to.hash_by.clone();
                     new.server_timing = route.server_timing;
                     new.upgrades = route.upgrades.clone();

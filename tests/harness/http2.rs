@@ -372,7 +372,7 @@ impl Table {
 
     fn at(&self, index: usize) -> (String, String) {
         const STATUS: [&str; 7] = ["200", "204", "206", "304", "400", "404", "500"];
-        const NAMES: [(usize, &str); 19] = [
+        const NAMES: [(usize, &str); 21] = [
             (8, ":status"),
             (18, "accept-ranges"),
             (21, "age"),
@@ -380,6 +380,7 @@ impl Table {
             (24, "cache-control"),
             (26, "content-encoding"),
             (28, "content-length"),
+            (29, "content-location"),
             (30, "content-range"),
             (31, "content-type"),
             (33, "date"),
@@ -387,6 +388,7 @@ impl Table {
             (44, "last-modified"),
             (45, "link"),
             (46, "location"),
+            (52, "refresh"),
             (53, "retry-after"),
             (54, "server"),
             (55, "set-cookie"),

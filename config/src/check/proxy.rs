@@ -48,7 +48,7 @@ impl ConfigCheck {
             idle_connections: self.usize(&key("idle_connections")),
             interim: self.usize(&key("interim")),
         };
-        let host = if self.flag(&key("preserve_host")) { OriginHost::Client } else { OriginHost::Own };
+        let host = self.origin_host(at);
         let refuses = self.text(&key("all_ejected")) == "refuse";
         let slow_start = self.time(&key("slow_start"));
         let is_alone = members.len() < 2 && !refuses;
@@ -84,6 +84,20 @@ impl ConfigCheck {
         })
     }
 
+    /// The `Host` for the origins.
+    fn origin_host(&mut self, at: &RoutePath) -> OriginHost {
+        let [host, preserve] = ["proxy.host", "proxy.preserve_host"].map(|it| at.key(it));
+        let named = self.text(&host);
+        if !named.is_empty() {
+            if self.values.given.contains_key(&preserve) && self.flag(&preserve) {
+                let text = "host and preserve_host = true contradict each other; remove one of them";
+                self.problem(self.source(&host), "site.route.proxy.host", text);
+            }
+            return OriginHost::Named(named);
+        }
+        if self.flag(&preserve) { OriginHost::Client } else { OriginHost::Own }
+    }
+
     /// The origins; none if one of them is invalid.
     fn members(&mut self, at: &RoutePath, route: &Source) -> Vec<OriginMember> {
         let key = at.key("proxy.to");
@@ -97,6 +111,14 @@ impl ConfigCheck {
             (1..members.len()).find(|it| members[..*it].iter().any(|has| has.name() == members[*it].name()))
         {
             let text = format!("duplicate origin {}; use weight=N for a larger share", members[twice].name());
+            self.problem(source.clone(), "site.route.proxy.to", &text);
+        }
+        if let Some(other) = members.iter().find(|it| it.base != members[0].base) {
+            let text = format!(
+                "{} and {other} have different base paths, but the origins of a route get the same request; use one base \
+                 path, or a route for each",
+                members[0]
+            );
             self.problem(source.clone(), "site.route.proxy.to", &text);
         }
         if members.len() > MOST_ORIGINS {

@@ -10,6 +10,7 @@ use crate::coding;
 pub use crate::own_page::{NOT_PASSED, error_sentence};
 use crate::refusals::{Audience, RefusedStorage};
 use crate::request_headers::{self, Bypass};
+use crate::rewrite::LEAVES;
 use crate::route::{Gateway, GatewayRoute};
 use crate::selection;
 use crate::upgrade;
@@ -148,7 +149,11 @@ fn passes(
     match route.two_ways {
         true => Some(Bypass::TwoWays),
         false if upgrade => Some(Bypass::Upgrade),
-        false => request_headers::bypass(&route.policy, facts, target, fields),
+        false => {
+            let is_ambiguous = || route.rewrite.rewritten(target).is_some_and(|it| !it.is_sure);
+            let bypass = request_headers::bypass(&route.policy, facts, target, fields);
+            bypass.or_else(|| is_ambiguous().then_some(Bypass::Rewrite))
+        }
     }
 }
 
@@ -191,7 +196,7 @@ impl Gateway {
                 verdict.in_tier(tier).unshared(&tiers)
             }
         };
-        let refused = request_headers::refused(self, &request.method, &fields)
+        let refused = refusal_of(self, route, request, &fields)
             .filter(|_| !is_answered_at_once(&verdict, tier, selected.as_ref().ok(), &facts));
         if let Some(status) = refused {
             (verdict, bypass, record) =
@@ -215,8 +220,7 @@ impl Gateway {
             // The request is valid; it was sent to the wrong place.
             (Some(_), _) => None,
             _ if ends_here => change::onwards(&asked).map(|it| change::of_remedies(&it)),
-            // larder cannot say which of the two routes is meant.
-            (None, Some(Bypass::TwoWays | Bypass::Upgrade | Bypass::MalformedTarget)) => None,
+            (None, Some(it)) if !it.has_remedy() => None,
             (None, Some(_)) => self.what_uses_the_cache(&asked, (scheme, authority), known, &key, now),
             (None, None) => Proposal::new(asked, audience, now).of(verdict.name, &known),
         };
@@ -472,9 +476,21 @@ fn refusal(
     }
 }
 
+/// The status with which a request is refused before the cache or an origin is asked, if it is.
+fn refusal_of(
+    gateway: &Gateway,
+    route: &GatewayRoute,
+    request: &Request,
+    fields: &[Field<'_>],
+) -> Option<u16> {
+    let leaves = || route.rewrite.rewritten(&request.target).is_some_and(|it| it.leaves);
+    request_headers::refused(gateway, &request.method, fields).or_else(|| leaves().then_some(400))
+}
+
 /// Why larder refuses a request, and the remedy where it is not a change to the request.
 fn refusal_sentence(status: u16) -> &'static str {
     match status {
+        400 => LEAVES,
         508 => {
             "Request loop: the request already passed this larder. Set the origin to the application, not to larder."
         }

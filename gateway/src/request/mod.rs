@@ -242,6 +242,10 @@ impl<'c> Machine<'_, 'c> {
             self.answer = Some(Delivery::Own { status: 200, sentence, report: None });
             return Step::Deliver;
         }
+        let rewritten = self.route.rewrite.rewritten(&self.request.target);
+        if rewritten.as_ref().is_some_and(|it| it.leaves) {
+            return self.fails(OwnError::Status(400));
+        }
         if self.upgrade.is_some() {
             self.reason = ForwardReason::Bypass;
             return Step::Pass;
@@ -249,8 +253,13 @@ impl<'c> Machine<'_, 'c> {
         if self.request.protocol.is_some() {
             return self.fails(OwnError::Status(501));
         }
-        self.gateway.counters.cache_ambiguous_paths.add(u64::from(self.route.two_ways));
+        let is_ambiguous = self.route.two_ways || rewritten.is_some_and(|it| !it.is_sure);
+        self.gateway.counters.cache_ambiguous_paths.add(u64::from(is_ambiguous));
         match request_headers::bypass(&self.route.policy, self.facts, &self.request.target, self.fields) {
+            None if is_ambiguous => {
+                self.reason = ForwardReason::Bypass;
+                Step::Pass
+            }
             Some(Bypass::Method) => {
                 self.reason = ForwardReason::Method;
                 Step::Pass

@@ -9,7 +9,6 @@
 //! ```
 
 pub mod asked;
-mod dialect;
 pub mod method;
 mod reach;
 

@@ -1,0 +1,93 @@
+//! Parameters of a query: their names as applications see them, and the changes of a rewrite (`site.route.query`).
+
+use crate::target;
+
+/// The changes of a query. A trailing `*` in a name of `remove` and `keep` matches any rest.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Parameters {
+    /// Only these are kept; all where it is empty.
+    pub keep: Vec<String>,
+    /// These are removed.
+    pub remove: Vec<String>,
+    /// These get a value in place of those of the client, behind all others.
+    pub set: Vec<(String, String)>,
+}
+
+impl Parameters {
+    /// Appends the query for the origin to a path: `query` is the client's with its `?`, or empty. Without a change it
+    /// stays byte for byte.
+    pub fn write(&self, query: &str, out: &mut String) {
+        if *self == Self::default() {
+            return out.push_str(query);
+        }
+        let mut mark = '?';
+        let mut push = |parameter: &str| {
+            out.push(mark);
+            out.push_str(parameter);
+            mark = '&';
+        };
+        let rest = query.strip_prefix('?').unwrap_or_default();
+        rest.split('&').filter(|it| !it.is_empty() && self.keeps(it)).for_each(&mut push);
+        for (name, value) in &self.set {
+            let mut pair = Vec::new();
+            name.bytes().for_each(|it| target::encode(it, target::is_unreserved, &mut pair));
+            pair.push(b'=');
+            value.bytes().for_each(|it| target::encode(it, target::is_query_value_byte, &mut pair));
+            push(&String::from_utf8_lossy(&pair));
+        }
+    }
+
+    fn keeps(&self, parameter: &str) -> bool {
+        let name = name_of(parameter);
+        let named = |it: &String| matches_decoded(it, name);
+        (self.keep.is_empty() || self.keep.iter().any(named))
+            && !self.remove.iter().any(named)
+            && !self.set.iter().any(|it| decoded(name).eq(it.0.bytes()))
+    }
+
+    /// The changes, for `explain`.
+    pub(crate) fn describe(&self) -> Vec<String> {
+        let set: Vec<&str> = self.set.iter().map(|it| it.0.as_str()).collect();
+        let parts = [
+            ("with, of the query, only ", self.keep.join(", ")),
+            ("without the query parameters ", self.remove.join(", ")),
+            ("with the query parameters ", set.join(", ")),
+        ];
+        parts.into_iter().filter(|it| !it.1.is_empty()).map(|it| it.0.to_owned() + &it.1).collect()
+    }
+}
+
+/// The name of a parameter, as it is written.
+pub(crate) fn name_of(parameter: &str) -> &[u8] {
+    parameter.split('=').next().unwrap_or_default().as_bytes()
+}
+
+/// Whether a name matches `pattern` after percent-decoding: exactly, or up to a trailing `*`.
+pub(crate) fn matches_decoded(pattern: &str, name: &[u8]) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(prefix) => decoded(name).take(prefix.len()).eq(prefix.bytes()),
+        None => decoded(name).eq(pattern.bytes()),
+    }
+}
+
+/// The bytes of a query name after percent-decoding, `+` as a space.
+pub(crate) fn decoded(name: &[u8]) -> impl Iterator<Item = u8> + '_ {
+    let mut rest = name;
+    std::iter::from_fn(move || {
+        let (byte, after) = match *rest {
+            [] => return None,
+            [b'%', high, low, ref after @ ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => {
+                (hex(high) << 4 | hex(low), after)
+            }
+            [b'+', ref after @ ..] => (b' ', after),
+            [byte, ref after @ ..] => (byte, after),
+        };
+        rest = after;
+        Some(byte)
+    })
+}
+
+/// The value of a hexadecimal digit; the caller passes no other byte.
+fn hex(digit: u8) -> u8 {
+    if digit.is_ascii_digit() { digit - b'0' } else { (digit | 0x20) - b'a' + 10 }
+}
