@@ -140,6 +140,10 @@ const COMPRESSIBLE: &str = "text/*,application/json,application/javascript,appli
     application/wasm,application/vnd.ms-fontobject,application/x-font-ttf,font/ttf,font/otf,font/collection,image/bmp,\
     image/x-icon,image/vnd.microsoft.icon,+json,+xml";
 
+/// The response fields of tags: of Fastly, Cloudflare, Drupal (three), Symfony, Magento and Varnish.
+const TAG_FIELDS: &str =
+    "Surrogate-Key,Cache-Tag,Cache-Tags,Purge-Cache-Tags,X-Cache-Tags,X-Magento-Tags,xkey";
+
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
@@ -397,12 +401,12 @@ pub const TABLE: &[Key] = &[
 
     each("cache.tiers", ValueKind::List(TextForm::Tier), Some("ram,disk,fleet"),
         "The tiers that the route uses, among the configured ones.", r#"["ram", "disk"]"#),
-    each("cache.tags.headers", ValueKind::List(TextForm::FieldName), Some("Surrogate-Key,Cache-Tag"),
-        "Response fields that carry purge tags, separated by spaces and commas. `Cache-Groups` (RFC 9875) is always read as well.", r#"["Surrogate-Key"]"#),
+    each("cache.tags.headers", ValueKind::List(TextForm::FieldName), Some(TAG_FIELDS),
+        "Response fields that carry purge tags, separated by spaces and commas. The default has those of Fastly, Cloudflare, Drupal, Symfony, Magento and Varnish. `Cache-Groups` (RFC 9875) is always read as well.", r#"["Surrogate-Key"]"#),
     each("cache.tags.send", ValueKind::Bool, Some("false"),
         "Send these tag fields to clients. By default they are removed (`Cache-Groups` is always sent).", "true"),
     each("cache.purge.method", ValueKind::Bool, None,
-        "Whether a `PURGE` request purges the URL. With `false`, it is rejected with 405. Default: `PURGE` is an unknown method and is forwarded to the origin.", "true"),
+        "Whether a `PURGE` request purges the URL, or the tags or the pattern of its fields; `BAN`, `FULLBAN`, `PURGEKEYS` and `PURGETAGS` of other caches' plugins likewise. With `false`, they are rejected with 405. Default: they are unknown methods and are forwarded to the origin.", "true"),
     each("cache.purge.from", ValueKind::List(TextForm::Network), Some("127.0.0.1/32,::1/128"),
         "Networks whose clients may send `PURGE`. Other clients receive 403. Clients of a Unix socket may always purge.", r#"["127.0.0.1/32", "10.0.0.0/8"]"#),
 

@@ -16,7 +16,7 @@
 //!
 //! | subject | text | number |
 //! |---|---|---|
-//! | stored responses | `key`, `scheme`, `host`, `path`, `query`, `header["name"]` of the response; `tag` | `status`, `age`, `ttl`, `size` |
+//! | stored responses | `key`, `scheme`, `host`, `path`, `query`, `target` (both), `header["name"]` of the response; `tag` | `status`, `age`, `ttl`, `size` |
 //! | finished requests | `route`, `site`, `method`, `scheme`, `host`, `path`, `query`, `url`, `cache`, `client`, `user_agent`, `referer`, `end`, `header["name"]` of the request | `status`, `bytes`, `duration_us`, `origin_us`, `ttl` |
 //! | requests | `method`, `scheme`, `host`, `path`, `query`, `url`, `listener`, `client`, `country`, `header["name"]`, `cookie["name"]`, `query["name"]` | |
 //!
@@ -108,6 +108,8 @@ pub enum TextName {
     Path,
     /// The query without its question mark.
     Query,
+    /// The path, with the query behind a question mark if there is one.
+    Target,
     /// The whole URL.
     Url,
     /// The request's method.
@@ -303,6 +305,7 @@ pub fn part_of_key(key: &[u8], name: TextName) -> Option<&[u8]> {
         TextName::Host => parts().host,
         TextName::Path => parts().path,
         TextName::Query => parts().query,
+        TextName::Target => parts().target,
         _ => return None,
     })
 }
@@ -316,6 +319,8 @@ struct KeyParts<'k> {
     path: &'k [u8],
     /// Without its question mark.
     query: &'k [u8],
+    /// Both.
+    target: &'k [u8],
 }
 
 impl<'k> KeyParts<'k> {
@@ -329,7 +334,7 @@ impl<'k> KeyParts<'k> {
         let (path, query) = split(target, b"?");
         let port =
             authority.iter().rposition(|it| *it == b':').filter(|at| !authority[*at..].contains(&b']'));
-        KeyParts { scheme, host: &authority[..port.unwrap_or(authority.len())], path, query }
+        KeyParts { scheme, host: &authority[..port.unwrap_or(authority.len())], path, query, target }
     }
 }
 

@@ -103,7 +103,16 @@ pub struct TagPolicy {
 
 impl Default for TagPolicy {
     fn default() -> Self {
-        Self { headers: vec!["Surrogate-Key".to_owned(), "Cache-Tag".to_owned()], send: false }
+        let headers = [
+            "Surrogate-Key",
+            "Cache-Tag",
+            "Cache-Tags",
+            "Purge-Cache-Tags",
+            "X-Cache-Tags",
+            "X-Magento-Tags",
+            "xkey",
+        ];
+        Self { headers: headers.map(str::to_owned).to_vec(), send: false }
     }
 }
 

@@ -185,6 +185,7 @@ impl ExpressionFacts for RequestView<'_> {
             }),
             TextName::Country => self.country.is_some_and(|it| test(&it)),
             TextName::Key
+            | TextName::Target
             | TextName::Route
             | TextName::Site
             | TextName::Cache

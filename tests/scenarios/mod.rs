@@ -52,6 +52,7 @@ mod pressed;
 mod proxied;
 mod purge;
 mod purge_counts;
+mod purge_plugins;
 mod reading;
 mod removed;
 mod replaced_elsewhere;

@@ -40,6 +40,7 @@ const STORED: &[(&str, NameMeaning)] = &[
     ("host", NameMeaning::Text(TextName::Host)),
     ("path", NameMeaning::Text(TextName::Path)),
     ("query", NameMeaning::Text(TextName::Query)),
+    ("target", NameMeaning::Text(TextName::Target)),
     ("header", HEADER),
     ("tag", Tag),
     ("status", NameMeaning::Number(Number::Status)),

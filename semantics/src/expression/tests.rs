@@ -214,7 +214,7 @@ fn a_pattern_that_is_a_text_takes_little() {
 }
 
 const FIELDS_IN_ERRORS: &str =
-    "key, scheme, host, path, query, header[\"name\"], tag, status, age, ttl or size";
+    "key, scheme, host, path, query, target, header[\"name\"], tag, status, age, ttl or size";
 
 #[test]
 fn conditions_are_bounded() {

@@ -9,6 +9,7 @@
 //! ```
 
 pub mod asked;
+mod dialect;
 pub mod method;
 mod reach;
 

@@ -1,6 +1,7 @@
 //! The responses that a client may purge by tag with the `PURGE` method: those of the routes that permit it, as a
 //! condition over stored responses. The admin is not limited by this.
 
+use super::dialect::quoted;
 use crate::router::{LiveSite, Matched, Router};
 use larder_config::kind::{HostPattern, PathPattern};
 use larder_config::tiers::PurgeMethod;
@@ -18,22 +19,31 @@ enum Reach {
     Where(String),
 }
 
-/// The tags of a client at `peer` (`None`: a Unix socket), limited to the responses that it may purge.
+/// The scopes of a client at `peer` (`None`: a Unix socket), limited to the responses that it may purge. A URL is of the
+/// route that permitted it.
 ///
 /// # Errors
 /// The condition would be too long: one sentence.
 pub fn limited(
     router: &Router,
     peer: Option<IpAddr>,
-    tags: Vec<Box<str>>,
+    wanted: Vec<PurgeScope>,
 ) -> Result<Vec<PurgeScope>, String> {
+    if wanted.iter().all(|it| matches!(it, PurgeScope::Url(_))) {
+        return Ok(wanted);
+    }
     let reach = match of_everything(router.sites(), peer) {
-        Reach::All => return Ok(tags.into_iter().map(PurgeScope::Tag).collect()),
+        Reach::All => return Ok(wanted),
         Reach::None => "status < 0".to_owned(),
         Reach::Where(condition) => condition,
     };
-    let scope = |tag: Box<str>| {
-        let text = format!("tag == {} && ({reach})", quoted(&tag));
+    let scope = |wanted: PurgeScope| {
+        let text = match &wanted {
+            PurgeScope::Tag(tag) => format!("tag == {} && ({reach})", quoted(tag)),
+            PurgeScope::Where(condition) => format!("({}) && ({reach})", condition.text()),
+            PurgeScope::All => reach.clone(),
+            PurgeScope::Url(_) | PurgeScope::Prefix(_) => return Ok(wanted),
+        };
         Expression::parse(&text).map(PurgeScope::Where).map_err(|it| {
             format!(
                 "The routes that this client may purge cannot be expressed in one condition ({}); purge through the \
@@ -42,7 +52,7 @@ pub fn limited(
             )
         })
     };
-    tags.into_iter().map(scope).collect()
+    wanted.into_iter().map(scope).collect()
 }
 
 /// Whether a route permits a client to purge.
@@ -143,11 +153,6 @@ fn of_path(pattern: &PathPattern) -> String {
         return String::new();
     }
     format!("path ~ {}", quoted(&pattern.to_regex()))
-}
-
-/// A string of the expression language.
-fn quoted(text: &str) -> String {
-    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
 /// A pattern that matches only this text.
