@@ -1,5 +1,6 @@
 //! From values to the configuration: relations between values, and types that are valid by construction.
 
+mod access;
 mod key;
 mod listen;
 mod privacy;
@@ -333,6 +334,7 @@ impl ConfigCheck {
             cache,
             tiers: self.tiers(at),
             purge: self.purge(at),
+            access: self.access(at),
             trace: u32::try_from(self.number(&at.key("trace"))).unwrap_or(u32::MAX),
             server_timing: self.flag(&at.key("server_timing")),
             telling: match self.text(&at.key("forwarded")).as_str() {
@@ -551,7 +553,6 @@ impl ConfigCheck {
     }
 
     /// The key of a route's `NAME`: in the route, otherwise in its site.
-    #[allow(dead_code, reason = "the first row of this kind uses it")]
     fn site_key(&self, at: &RoutePath, name: &str) -> String {
         let own = at.key(name);
         if self.values.given.contains_key(&own) { own } else { at.of_site(name) }

@@ -1,6 +1,7 @@
 //! The types of values: units and ranges, and the parser of one value from text.
 
 use super::LogFormat;
+use super::access::{self, LimitKey};
 use super::address::{self, entrance, is_host, origin, socket_address};
 use super::member::{self, OriginMember};
 use super::place::FleetServer;
@@ -8,6 +9,7 @@ use larder_observe::log::form;
 use larder_semantics::field::is_token;
 use larder_semantics::network::{Network, Peers};
 pub use larder_semantics::pattern::PathPattern;
+use larder_semantics::rate::Rate;
 use larder_semantics::rewrite;
 use larder_stdx::size::ByteSize;
 use std::time::Duration;
@@ -153,6 +155,12 @@ pub enum TextForm {
     Network,
     /// The same, or `unix`.
     Peer,
+    /// The same, or a country.
+    AccessAddress,
+    /// `N/s`, `N/m`, `N/h` or `N/d`.
+    Rate,
+    /// The part of a request by which requests are limited.
+    LimitKey,
 }
 
 /// A value that was checked by its key's kind.
@@ -388,6 +396,9 @@ impl TextForm {
             }
             TextForm::Network => Network::parse(text).is_some(),
             TextForm::Peer => Peers::is_one(text),
+            TextForm::AccessAddress => Peers::is_one(text) || access::country(text).is_some(),
+            TextForm::Rate => Rate::parse(text).is_some(),
+            TextForm::LimitKey => LimitKey::parse(text).is_some(),
             TextForm::ParameterGlob => {
                 let name = text.strip_suffix('*').unwrap_or(text);
                 !text.is_empty() && !name.contains(['*', '&', '=', '#', ' '])
@@ -442,6 +453,15 @@ impl TextForm {
             TextForm::KeyText => "1 to 100 printable ASCII characters without spaces",
             TextForm::Network => "a network such as \"10.0.0.0/8\", or an IP address",
             TextForm::Peer => "a network such as \"10.0.0.0/8\", an IP address, or \"unix\"",
+            TextForm::AccessAddress => {
+                "a network such as \"10.0.0.0/8\", an IP address, \"unix\", or \"country:XX\" with the two capital letters of ISO 3166"
+            }
+            TextForm::Rate => {
+                "a rate such as \"5/s\", \"100/m\", \"1000/h\" or \"5000/d\", at most 100000 in a second"
+            }
+            TextForm::LimitKey => {
+                "\"client\", \"network\", \"route\", \"header:NAME\", \"cookie:NAME\" or \"jwt:sub\""
+            }
         }
     }
 }

@@ -5,6 +5,7 @@
 //! flags ──────────▶   ^
 //! ```
 
+pub mod access;
 pub mod address;
 mod blocks;
 mod check;
@@ -260,6 +261,8 @@ pub struct RouteConfig {
     pub cache: Policy,
     /// Its tiers, of the existing ones.
     pub tiers: tiers::TierChoice,
+    /// Its access rules.
+    pub access: access::AccessConfig,
     /// Its permission to purge.
     pub purge: tiers::PurgeAccess,
     /// The sampling rate: one in this many requests is traced; 0 is none.

@@ -123,7 +123,6 @@ const fn each(
 }
 
 /// The row of a key of a route that its site may set for all its routes.
-#[allow(dead_code, reason = "the first row of this kind uses it")]
 const fn both(
     path: &'static str,
     kind: ValueKind,
@@ -489,6 +488,19 @@ pub const TABLE: &[Key] = &[
         "Query parameters that are not sent to the origin. A trailing `*` matches any rest. For cached routes prefer `cache.key.drop`, which removes them from the key as well.", r#"["utm_*"]"#),
     once("site[].route[].query.set", ValueKind::Pairs { name: TextForm::ParameterName, value: TextForm::FieldValue, example: r#"{ format = "json" }"# }, None,
         "Query parameters that are sent to the origin in place of the client's of the same name.", r#"{ format = "json" }"#),
+
+    both("site[].route[].access.allow", ValueKind::List(TextForm::AccessAddress), None,
+        "Clients that are admitted: networks, addresses, `unix`, or `country:XX` (`geoip.database`). All others get 403. `deny` has precedence. Default: every client.", r#"["10.0.0.0/8", "country:DE"]"#),
+    both("site[].route[].access.deny", ValueKind::List(TextForm::AccessAddress), None,
+        "Clients that get 403, even if `allow` or their credentials would admit them.", r#"["10.0.0.13", "2001:db8::/32"]"#),
+    both("site[].route[].access.limit.rate", ValueKind::One(TextForm::Rate), None,
+        "Limit the rate of requests of each client, hits included. Requests above it get 429 with `Retry-After`. The limit of a site counts the requests of all routes that inherit it.", r#""5/s""#),
+    both("site[].route[].access.limit.burst", integer(0, 1_000_000), Some("0"),
+        "Requests that may exceed the rate at once.", "20"),
+    both("site[].route[].access.limit.by", ValueKind::One(TextForm::LimitKey), Some("client"),
+        "Requests that are counted together: those of an address (`client`; of a /64 for IPv6), of a /24 or /48 (`network`), of a value of `header:NAME`, `cookie:NAME` or `jwt:sub`, or all of the route (`route`). A request without the field or cookie is counted by its address.", r#""header:X-Api-Key""#),
+    both("site[].route[].access.limit.concurrency", integer(1, 65_535), None,
+        "Maximum number of requests in progress of each client. Requests above it get 429. A response that is sent at once, from RAM, counts only while it is made.", "10"),
 
     once("site[].route[].proxy.to", ValueKind::List(TextForm::Member), None,
         "The origins: `http://HOST:PORT`, `https://HOST:PORT`, `h2c://HOST:PORT` (HTTP/2 in clear text), `unix:PATH` or `h2c+unix:PATH`. A relative path starts at the working directory of the process. Each may be followed by `weight=N` (default 1). An origin with `drain` receives no new requests.", r#"["http://10.0.0.1:8000", "http://10.0.0.2:8000 weight=3"]"#),

@@ -300,8 +300,22 @@ fn array_spelling_is_the_same() {
     assert_eq!("t.toml:1", config.sites[0].routes[0].source.to_string());
 }
 
+/// The keys of `access` without which `access.NAME` means nothing.
+fn beside_access(name: &str) -> &'static str {
+    match name {
+        "limit.burst" | "limit.by" => "access.limit.rate = \"5/s\"\n",
+        _ => "",
+    }
+}
+
 /// A key with its value where it would stand, in a file that is sound otherwise.
 fn file_with(path: &str, value: &str) -> String {
+    if let Some(rest) = path.strip_prefix("site[].access.") {
+        let beside = beside_access(rest);
+        return format!(
+            "[[site]]\nhosts = \"a\"\n{beside}access.{rest} = {value}\n[[site.route]]\nproxy.to = \":1\"\n"
+        );
+    }
     let origin =
         if path.contains(".files.") { "files = { root = \"public\" }" } else { "proxy = { to = \":1\" }" };
     let mut site = "[[site]]\nhosts = \"a\"\n[[site.route]]\n".to_owned();
@@ -309,6 +323,13 @@ fn file_with(path: &str, value: &str) -> String {
         Some("use") => site = format!("[block.shared]\n{site}{origin}\nuse = {value}\n"),
         Some("files.root" | "proxy.to") => {
             site.push_str(&format!("{} = {value}\n", &path["site[].route[].".len()..]))
+        }
+        Some(rest) if rest.starts_with("access.") => {
+            let beside = beside_access(&rest["access.".len()..]);
+            site.push_str(
+                &format!("{origin}\n{beside}{rest} = {value}\n")
+                    .replace("proxy = { to = \":1\" }", "proxy.to = \":1\""),
+            );
         }
         // A hash is of something only where it decides.
         Some("proxy.hash_by") => {

@@ -97,6 +97,16 @@ pub fn only(fields: &[Field<'_>], names: &[String]) -> Option<Vec<u8>> {
     (!value.is_empty()).then_some(value)
 }
 
+/// The first value of the cookie `name` (RFC 6265 §5.4).
+#[must_use]
+pub fn value<'f>(fields: &[Field<'f>], name: &str) -> Option<&'f [u8]> {
+    let lines = fields.iter().filter(|it| it.is("cookie")).map(|it| it.value);
+    lines.flat_map(|line| line.split(|it| *it == b';')).find_map(|pair| {
+        let at = pair.iter().position(|it| *it == b'=')?;
+        (pair[..at].trim_ascii() == name.as_bytes()).then(|| pair[at + 1..].trim_ascii())
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

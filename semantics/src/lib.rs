@@ -28,6 +28,7 @@ pub mod policy;
 pub mod purged;
 pub mod query;
 pub mod range;
+pub mod rate;
 pub mod request;
 pub mod request_view;
 pub mod reuse;

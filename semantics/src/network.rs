@@ -51,6 +51,87 @@ impl Network {
     }
 }
 
+/// A set of networks, looked up by binary search however many they are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NetworkSet {
+    /// First and last addresses, sorted, none overlapping.
+    v4: Vec<(u32, u32)>,
+    v6: Vec<(u128, u128)>,
+}
+
+impl NetworkSet {
+    /// The union of these networks.
+    #[must_use]
+    pub fn of(networks: impl Iterator<Item = Network>) -> Self {
+        let (mut v4, mut v6) = (Vec::new(), Vec::new());
+        for Network { address, bits } in networks {
+            match address {
+                IpAddr::V4(it) => {
+                    let rest = u32::MAX.checked_shr(bits).unwrap_or(0);
+                    v4.push((it.to_bits() & !rest, it.to_bits() | rest));
+                }
+                IpAddr::V6(it) => {
+                    let rest = u128::MAX.checked_shr(bits).unwrap_or(0);
+                    v6.push((it.to_bits() & !rest, it.to_bits() | rest));
+                }
+            }
+        }
+        Self { v4: merged(v4), v6: merged(v6) }
+    }
+
+    /// Whether no address is in it.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.v4.is_empty() && self.v6.is_empty()
+    }
+
+    /// Whether an address is in it; an IPv4 address that arrived over IPv6 counts as IPv4.
+    #[must_use]
+    pub fn contains(&self, address: IpAddr) -> bool {
+        match address.to_canonical() {
+            IpAddr::V4(it) => holds(&self.v4, it.to_bits()),
+            IpAddr::V6(it) => holds(&self.v6, it.to_bits()),
+        }
+    }
+}
+
+/// Sorted, with overlapping ranges joined.
+fn merged<T: Ord + Copy>(mut ranges: Vec<(T, T)>) -> Vec<(T, T)> {
+    ranges.sort_unstable();
+    let mut all: Vec<(T, T)> = Vec::with_capacity(ranges.len());
+    for (first, last) in ranges {
+        match all.last_mut().filter(|it| first <= it.1) {
+            Some(before) => before.1 = before.1.max(last),
+            None => all.push((first, last)),
+        }
+    }
+    all
+}
+
+fn holds<T: Ord + Copy>(ranges: &[(T, T)], it: T) -> bool {
+    let at = ranges.partition_point(|range| range.0 <= it);
+    at > 0 && it <= ranges[at - 1].1
+}
+
+/// The part of an address that one client may choose at will counts as one: an IPv6 client has a /64.
+#[must_use]
+pub fn client_network(address: IpAddr) -> u64 {
+    match address.to_canonical() {
+        IpAddr::V4(it) => u64::from(it.to_bits()),
+        #[allow(clippy::cast_possible_truncation, reason = "the upper half")]
+        IpAddr::V6(it) => (it.to_bits() >> 64) as u64,
+    }
+}
+
+/// The /24 or /48 of an address.
+#[must_use]
+pub fn wider_network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V4(it) => std::net::Ipv4Addr::from_bits(it.to_bits() & !0xff).into(),
+        IpAddr::V6(it) => std::net::Ipv6Addr::from_bits(it.to_bits() & u128::MAX << 80).into(),
+    }
+}
+
 /// A set of peers: addresses in some networks and, if named, peers of Unix sockets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Peers {
@@ -119,6 +200,45 @@ mod tests {
         for text in ["", "a", "1.2.3.4/33", "1.2.3.4/", "1.2.3.4/+1", "::1/129", "1.2.3/8"] {
             assert_eq!(None, Network::parse(text), "{text}");
         }
+    }
+
+    #[test]
+    fn a_set_is_the_union_of_its_networks() {
+        let texts = [
+            "10.0.0.0/8",
+            "10.1.0.0/16",
+            "192.0.2.1",
+            "2001:db8::/32",
+            "::1",
+            "0.0.0.0/32",
+            "255.255.255.255",
+        ];
+        let networks: Vec<_> = texts.iter().filter_map(|it| Network::parse(it)).collect();
+        let set = NetworkSet::of(networks.iter().copied());
+        for address in [
+            "9.255.255.255",
+            "10.0.0.0",
+            "10.255.255.255",
+            "11.0.0.0",
+            "192.0.2.0",
+            "192.0.2.1",
+            "192.0.2.2",
+            "0.0.0.0",
+            "0.0.0.1",
+            "255.255.255.255",
+            "::1",
+            "::2",
+            "2001:db8:ffff::",
+            "2001:db9::",
+            "::ffff:10.2.3.4",
+        ] {
+            let address: IpAddr = address.parse().unwrap();
+            assert_eq!(networks.iter().any(|it| it.contains(address)), set.contains(address), "{address}");
+        }
+        assert!(
+            NetworkSet::of(std::iter::once(Network::parse("0.0.0.0/0").unwrap()))
+                .contains("1.2.3.4".parse().unwrap())
+        );
     }
 
     #[test]

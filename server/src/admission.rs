@@ -1,6 +1,7 @@
 //! Admission: the one step before the cache, on both paths. A request proceeds to its route, gets a response of larder's
 //! own, or has to wait for the decision. Hits are admitted as misses are.
 
+use crate::access::{AccessRules, Admitted, Verdict};
 use crate::overlay::Overlay;
 use crate::purge::{PurgeQueue, method};
 use crate::router::{Found, Matched, RouteTarget, Router};
@@ -10,6 +11,7 @@ use larder_observe::telemetry::Context;
 use larder_transport::{Client, Synthetic};
 use larder_wire::message::RequestHead;
 use std::borrow::Cow;
+use std::cell::RefCell;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -41,9 +43,26 @@ pub struct RoutedRequest<'a> {
     pub traced: bool,
     /// Its OpenTelemetry context, if it becomes a span.
     pub span: Option<Context>,
+    /// The findings of its admission.
+    pub admitted: RefCell<Admitted>,
 }
 
 impl<'a> RoutedRequest<'a> {
+    /// The access rules that it is subject to.
+    #[inline]
+    pub fn access(&self) -> Option<&'a Arc<AccessRules>> {
+        let purging = self.purged.and_then(|it| it.admission.as_deref());
+        purging.or(self.found.and_then(|it| it.admission)).and_then(|it| it.access.as_ref())
+    }
+
+    /// Undoes its admission: it will be admitted again on the slow path.
+    #[inline]
+    pub fn undo(&self) {
+        if let Some(rules) = self.access() {
+            rules.undo(self.admitted.take());
+        }
+    }
+
     /// The positions of its site and route in the configuration.
     #[inline]
     pub fn at(&self) -> Option<(usize, usize)> {
@@ -94,14 +113,45 @@ pub fn admit<'a>(
     means: AdmissionMeans<'a>,
     request: &RoutedRequest<'a>,
     head: &'a RequestHead<'a>,
-    client: impl FnOnce() -> Cow<'a, Client>,
+    client: impl Fn() -> Cow<'a, Client>,
 ) -> Admission<'a> {
     // A new rule belongs in this condition, too: a request that it lets through is not looked at again.
-    if request.found.is_some() && request.purged.is_none() && head.protocol.is_none() {
+    let is_plain = |it: Found<'_>| it.sure && it.admission.is_none();
+    if request.found.is_some_and(is_plain) && request.purged.is_none() && head.protocol.is_none() {
         return Admission::Continue;
     }
-    decide(means, request, head, client)
+    match obey_access(means, request, head, client()) {
+        Some(page) => Admission::Answer(page),
+        None if request.purged.is_none() && head.protocol.is_none() && request.found.is_some() => {
+            Admission::Continue
+        }
+        None => decide(means, request, head, client),
+    }
 }
+
+/// Obeys the access rules of the route, and of the route that purges. The response, if the request is not admitted.
+fn obey_access(
+    means: AdmissionMeans<'_>,
+    request: &RoutedRequest<'_>,
+    head: &RequestHead<'_>,
+    client: Cow<'_, Client>,
+) -> Option<Synthetic> {
+    if let Some(found) = request.found.filter(|it| !it.sure)
+        && !request.router.has_one_access(found.at, head.method, head.target)
+    {
+        return Some(Synthetic::page(400, AMBIGUOUS));
+    }
+    match request.access()?.judge(head, &client, means.counters) {
+        Verdict::Admit(admitted) => {
+            request.admitted.replace(admitted);
+            None
+        }
+        Verdict::Refuse(page) => Some(page),
+    }
+}
+
+/// The sentence about a path whose interpretations are subject to different rules.
+const AMBIGUOUS: &str = "The path is ambiguous: its interpretations have different access rules.";
 
 #[cold]
 fn decide<'a>(

@@ -57,7 +57,10 @@ impl Handler for RequestHandler {
             }
             Admission::Ask(_) => None,
         };
-        let Some(outcome) = outcome else { return AnswerNow::Later };
+        let Some(outcome) = outcome else {
+            routed.undo();
+            return AnswerNow::Later;
+        };
         if scopes.is_on() {
             self.observer.top.fast(head.scheme, head.authority, head.target, outcome.body);
         }
@@ -142,6 +145,7 @@ impl RequestHandler {
             overlay: self.overlays.over(head.method, head.scheme.without_port(head.authority), head.target),
             traced: found.is_some_and(|it| tracer.is_due(it.at)),
             span: tracer.spans.due(head.fields),
+            admitted: RefCell::default(),
         }
     }
 
@@ -159,7 +163,7 @@ impl RequestHandler {
         &'a self,
         routed: &RoutedRequest<'a>,
         head: &'a RequestHead<'a>,
-        client: impl FnOnce() -> Cow<'a, Client>,
+        client: impl Fn() -> Cow<'a, Client>,
     ) -> Admission<'a> {
         let means = AdmissionMeans { purges: &self.purges, counters: &self.gateway.counters };
         admission::admit(means, routed, head, client)

@@ -1,6 +1,7 @@
 //! The components in and around a worker: the request handler, routes, live settings, overlays, purges, the other nodes.
 //! The main thread, its signals and its reloads are in `larder`; the configuration is in `larder_config`.
 
+pub mod access;
 pub mod admission;
 pub mod cluster;
 pub mod config_watch;
@@ -17,6 +18,7 @@ pub mod purge;
 pub mod purge_receipt;
 pub mod quiet;
 pub mod resident;
+pub mod route_admission;
 pub mod route_stats;
 pub mod router;
 pub mod tiers;

@@ -1,7 +1,9 @@
 //! The configuration in force, with the resources it opens and the parts it makes for each worker: routes, origins, their
 //! observers. Every part that follows a reload has a `take_over` with this argument, at start as at a reload.
 
+use super::access::LiveAccess;
 use super::files::FileRoute;
+use super::route_admission::RouteAdmission;
 use super::route_stats::{ConfigScopes, RoutePart};
 use super::router::{LiveSite, Matched, RouteTarget, Router};
 use larder_config::{Config, OriginHost, OriginMember, Service};
@@ -25,6 +27,8 @@ pub struct Live {
     pub config: Config,
     /// The directories of its file routes, by site and route.
     roots: HashMap<(usize, usize), Arc<Root>>,
+    /// The access rules of its routes.
+    pub access: LiveAccess,
     /// The statistics of its routes and origins.
     pub scopes: ConfigScopes,
 }
@@ -49,7 +53,8 @@ impl Live {
             }
         }
         let scopes = ConfigScopes::new(&config, workers, before.map(|it| &it.scopes));
-        Ok(Arc::new(Self { config, roots, scopes }))
+        let access = LiveAccess::new(&config, before.map(|it| &it.access));
+        Ok(Arc::new(Self { config, roots, access, scopes }))
     }
 
     /// Bytes of the open-file caches: on the heap, and in copies.
@@ -82,6 +87,7 @@ impl Live {
                     let target = self.target((at, number), route, counters, errors, part.as_ref());
                     Matched::new(route.path.clone(), route.methods.clone(), target, route.purge.clone())
                         .counted(part.map(|it| it.route))
+                        .admitting(RouteAdmission { access: self.access.of((at, number)) })
                 })
                 .collect(),
         });

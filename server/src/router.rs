@@ -1,6 +1,7 @@
 //! From host and path to the service of a request. Built by each worker for each configuration; it keeps no state of
 //! requests, and makes no string during a lookup.
 
+use crate::route_admission::RouteAdmission;
 use larder_config::tiers::PurgeAccess;
 use larder_config::{HostPattern, Methods, PathPattern};
 use larder_counters::RouteScope;
@@ -64,6 +65,8 @@ pub struct Matched {
     pub purge: PurgeAccess,
     /// This worker's counters for its requests; `None` if they are not counted.
     pub scope: Option<Arc<RouteScope>>,
+    /// Its own part of admission; `None` is nothing.
+    pub admission: Option<Box<RouteAdmission>>,
 }
 
 impl Matched {
@@ -74,13 +77,19 @@ impl Matched {
             RouteTarget::Proxy(route) => RouteTarget::Proxy(route.for_two_ways()),
             RouteTarget::Files(files) => RouteTarget::Files(files.clone()),
         };
-        Self { path, methods, target, two_ways, purge, scope: None }
+        Self { path, methods, target, two_ways, purge, scope: None, admission: None }
     }
 
     /// The same, with its requests counted into `scope`.
     #[must_use]
     pub fn counted(self, scope: Option<Arc<RouteScope>>) -> Self {
         Self { scope, ..self }
+    }
+
+    /// The same, with its own part of admission.
+    #[must_use]
+    pub fn admitting(self, admission: RouteAdmission) -> Self {
+        Self { admission: admission.is_something().then(|| Box::new(admission)), ..self }
     }
 }
 
@@ -101,6 +110,10 @@ pub struct Found<'a> {
     pub at: (usize, usize),
     /// The counters of the route; `None` where it is not counted.
     pub scope: Option<&'a Arc<RouteScope>>,
+    /// The route's own part of admission.
+    pub admission: Option<&'a RouteAdmission>,
+    /// Whether it is the route of every interpretation of the path.
+    pub sure: bool,
 }
 
 /// A selected route.
@@ -127,7 +140,27 @@ impl Router {
         let Chosen { route, sure } = self.choose(routes, Some(method), path_of(target))?;
         let matched = &routes[route];
         let target = if sure { &matched.target } else { &matched.two_ways };
-        Some(Found { target, at: (at, route), scope: matched.scope.as_ref() })
+        let (scope, admission) = (matched.scope.as_ref(), matched.admission.as_deref());
+        Some(Found { target, at: (at, route), scope, admission, sure })
+    }
+
+    /// Whether every interpretation of the path is subject to the access rules of the route `at`. A path that is too long and
+    /// unusual to be interpreted is not.
+    #[must_use]
+    pub fn has_one_access(&self, at: (usize, usize), method: &str, target: &str) -> bool {
+        let routes = &self.sites[at.0].routes;
+        let rules = |it: &Matched| it.admission.as_ref().and_then(|it| it.access.clone());
+        if routes.iter().all(|it| rules(it).is_none()) {
+            return true;
+        }
+        let of = |route: usize| rules(&routes[route]);
+        let ours = of(at.1);
+        path::holds_for_all(path_of(target).as_bytes(), &mut Vec::new(), |read, decode| {
+            position(routes, Some(method), read, decode).is_none_or(|it| match (&ours, of(it)) {
+                (Some(ours), Some(other)) => Arc::ptr_eq(ours, &other),
+                (ours, other) => ours.is_none() && other.is_none(),
+            })
+        })
     }
 
     /// The two interpretations of an ambiguous path, as a sentence; `None` if there is only one, or one route for all.

@@ -6,5 +6,6 @@ pub mod descriptors;
 pub mod duration;
 pub mod error;
 pub mod html;
+pub mod rate_table;
 pub mod secret;
 pub mod size;

@@ -1,6 +1,7 @@
 //! The scenarios, by what they are about.
 
 mod aborts;
+mod access;
 mod admin;
 mod admin_api;
 mod admission;

@@ -1,0 +1,112 @@
+//! The access rules of a route, checked: `site.route.access`. The rules that obey it are in `server/src/access`.
+
+use larder_semantics::field::is_token;
+use larder_semantics::network::{Network, NetworkSet, Peers};
+use larder_semantics::rate::Gcra;
+use std::net::IpAddr;
+
+/// The demands of a route; the default is none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AccessConfig {
+    /// The clients that are admitted; `None` is every client.
+    pub allow: Option<Addresses>,
+    /// The clients that are refused.
+    pub deny: Option<Addresses>,
+    /// The bounds of a client's requests.
+    pub limit: Option<LimitConfig>,
+}
+
+impl AccessConfig {
+    /// Whether it demands nothing.
+    #[must_use]
+    pub fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// A list of clients by address.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Addresses {
+    networks: NetworkSet,
+    unix: bool,
+    /// Countries by ISO 3166, capital letters.
+    pub countries: Vec<[u8; 2]>,
+}
+
+impl Addresses {
+    /// The clients of a checked list.
+    #[must_use]
+    pub fn of(texts: &[String]) -> Self {
+        Self {
+            networks: NetworkSet::of(texts.iter().filter_map(|it| Network::parse(it))),
+            unix: texts.iter().any(|it| it == Peers::UNIX),
+            countries: texts.iter().filter_map(|it| country(it)).collect(),
+        }
+    }
+
+    /// Whether a client is in it; `country` is its country, if known.
+    #[must_use]
+    pub fn has(&self, client: Option<IpAddr>, country: impl FnOnce() -> Option<[u8; 2]>) -> bool {
+        let Some(address) = client else { return self.unix };
+        self.networks.contains(address)
+            || !self.countries.is_empty() && country().is_some_and(|it| self.countries.contains(&it))
+    }
+}
+
+/// The country of `country:DE`.
+#[must_use]
+pub fn country(text: &str) -> Option<[u8; 2]> {
+    let code: [u8; 2] = text.strip_prefix("country:")?.as_bytes().try_into().ok()?;
+    code.iter().all(u8::is_ascii_uppercase).then_some(code)
+}
+
+/// The bounds of the requests that have a key in common.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LimitConfig {
+    /// The site or route that declares it: the requests of all routes that inherit it are counted together.
+    pub scope: String,
+    /// The rate, if it is limited.
+    pub rate: Option<Gcra>,
+    /// Requests that may exceed the rate at once.
+    pub burst: u32,
+    /// The key.
+    pub by: LimitKey,
+    /// The most requests in progress.
+    pub concurrency: Option<u32>,
+}
+
+/// The part of a request by which requests are counted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LimitKey {
+    /// The address; of IPv6 the /64.
+    Client,
+    /// The /24 or /48 of the address.
+    Network,
+    /// Nothing: all requests.
+    Route,
+    /// The value of this field.
+    Header(String),
+    /// The value of this cookie.
+    Cookie(String),
+    /// The subject of the verified token.
+    JwtSubject,
+}
+
+impl LimitKey {
+    /// Parses the notation of the configuration.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let named = |name: &str| Some(name.to_owned()).filter(|it| is_token(it.as_bytes()));
+        match text {
+            "client" => Some(LimitKey::Client),
+            "network" => Some(LimitKey::Network),
+            "route" => Some(LimitKey::Route),
+            "jwt:sub" => Some(LimitKey::JwtSubject),
+            _ => match text.split_once(':')? {
+                ("header", name) => named(name).map(|it| LimitKey::Header(it.to_ascii_lowercase())),
+                ("cookie", name) => named(name).map(LimitKey::Cookie),
+                _ => None,
+            },
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! Limits of the rate and of the number of requests that have a key in common: one table of each for the process.
+
+use super::AccessState;
+use larder_config::access::{LimitConfig, LimitKey};
+use larder_semantics::network::{client_network, wider_network};
+use larder_semantics::rate::{Gcra, RefusedFor, TICKS};
+use larder_semantics::{cookies, field};
+use larder_stdx::clock;
+use larder_stdx::rate_table::{CountTable, Counted, RateTable};
+use larder_transport::Synthetic;
+use larder_wire::message::RequestHead;
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::net::IpAddr;
+use std::sync::{Arc, OnceLock};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+/// The tables, made with the first limit.
+#[derive(Default)]
+pub(super) struct LimitTables {
+    rates: OnceLock<RateTable>,
+    in_flight: OnceLock<CountTable>,
+    /// Makes collisions unpredictable for clients.
+    seed: RandomState,
+}
+
+impl LimitTables {
+    /// The arrival times.
+    pub fn rates(&self) -> &RateTable {
+        self.rates.get_or_init(RateTable::default)
+    }
+
+    fn in_flight(&self) -> &CountTable {
+        self.in_flight.get_or_init(CountTable::default)
+    }
+
+    /// The seed of the keys of what has this name.
+    pub fn seed(&self, name: &str) -> u64 {
+        self.seed.hash_one(name)
+    }
+}
+
+/// A limit of a route.
+pub(super) struct RequestLimit {
+    config: LimitConfig,
+    pub state: Arc<AccessState>,
+    seed: u64,
+}
+
+/// An event that was counted.
+pub(super) struct Taken {
+    key: u64,
+    interval: u64,
+}
+
+/// A request in progress.
+pub(super) struct InProgress {
+    state: Arc<AccessState>,
+    counted: Counted,
+}
+
+impl Drop for InProgress {
+    fn drop(&mut self) {
+        self.state.limits.in_flight().leave(&self.counted);
+    }
+}
+
+/// The reading of the clock for rates.
+pub(super) fn ticks() -> u64 {
+    clock::monotonic().0 * TICKS
+}
+
+impl RequestLimit {
+    pub fn new(config: LimitConfig, state: Arc<AccessState>) -> Self {
+        let seed = state.limits.seed(&config.scope);
+        // Made now: the first request must not wait for four million zeros.
+        let _ = (state.limits.rates(), config.concurrency.map(|_| state.limits.in_flight()));
+        Self { config, state, seed }
+    }
+
+    /// Counts a request, or returns the response to one too many.
+    pub fn take(
+        &self,
+        head: &RequestHead<'_>,
+        address: Option<IpAddr>,
+    ) -> Result<(Option<Taken>, Option<InProgress>), Synthetic> {
+        let (key, limits) = (self.key(head, address), &self.state.limits);
+        let in_progress = match self.config.concurrency.map(|most| limits.in_flight().enter(key, most)) {
+            Some(Err(_)) => {
+                return Err(too_many("Too many requests of this client are in progress.", 1, None));
+            }
+            Some(Ok(counted)) => counted.map(|counted| InProgress { state: self.state.clone(), counted }),
+            None => None,
+        };
+        let Some(gcra) = &self.config.rate else { return Ok((None, in_progress)) };
+        let (rates, now) = (limits.rates(), ticks());
+        match rates.change(key, |arrival| gcra.judge(arrival, now)) {
+            Ok(()) => Ok((Some(Taken { key, interval: gcra.interval }), in_progress)),
+            Err(wait) => Err(self.exceeded(gcra, wait)),
+        }
+    }
+
+    /// An event did not take place.
+    pub fn give_back(&self, taken: &Taken) {
+        let less = |it: u64| Ok(it.saturating_sub(taken.interval));
+        let _ = self.state.limits.rates().change::<()>(taken.key, less);
+    }
+
+    #[cold]
+    fn exceeded(&self, gcra: &Gcra, wait: RefusedFor) -> Synthetic {
+        let quota = u64::from(gcra.rate.count) + u64::from(self.config.burst);
+        let policy = format!("\"requests\";q={quota};w={}", gcra.rate.seconds);
+        too_many("The limit of requests is reached.", wait.seconds(), Some(policy))
+    }
+
+    #[inline]
+    fn key(&self, head: &RequestHead<'_>, address: Option<IpAddr>) -> u64 {
+        let by_address = |address: Option<IpAddr>| match address {
+            Some(it) => {
+                keyed(&client_network(it).to_ne_bytes(), self.seed ^ u64::from(it.to_canonical().is_ipv6()))
+            }
+            None => keyed(b"unix", self.seed ^ 2),
+        };
+        // A value of a client is never taken for an address.
+        let by_value = |value: Option<&[u8]>| match value.filter(|it| !it.is_empty()) {
+            Some(value) => keyed(value, self.seed ^ 4),
+            None => by_address(address),
+        };
+        match &self.config.by {
+            LimitKey::Client | LimitKey::JwtSubject => by_address(address),
+            LimitKey::Network => by_address(address.map(wider_network)),
+            LimitKey::Route => self.seed,
+            LimitKey::Header(name) => by_value(field::first(head.fields, name)),
+            LimitKey::Cookie(name) => by_value(cookies::value(head.fields, name)),
+        }
+    }
+}
+
+fn keyed(value: &[u8], seed: u64) -> u64 {
+    xxh3_64_with_seed(value, seed)
+}
+
+/// The response to a request too many (RFC 6585 §4), with its rate in the fields of draft-ietf-httpapi-ratelimit-headers-10.
+pub(super) fn too_many(sentence: &str, seconds: u64, policy: Option<String>) -> Synthetic {
+    let page = Synthetic::page(429, sentence)
+        .with("Retry-After", seconds.to_string())
+        .with("Cache-Control", "no-store");
+    match policy {
+        Some(policy) => {
+            page.with("RateLimit", format!("\"requests\";r=0;t={seconds}")).with("RateLimit-Policy", policy)
+        }
+        None => page,
+    }
+}

@@ -1,0 +1,111 @@
+//! The rules by themselves: the rate over threads, and the cost of a decision.
+
+use super::*;
+use larder_config::access::{LimitConfig, LimitKey};
+use larder_semantics::field::Field;
+use larder_semantics::rate::{Gcra, Rate, TICKS};
+use larder_semantics::scheme::Scheme;
+use larder_stdx::clock;
+use larder_wire::message::{Framing, Version};
+use std::cell::Cell;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+fn limit(rate: &str, burst: u32, by: LimitKey) -> AccessRules {
+    let rate = Some(Gcra::new(Rate::parse(rate).unwrap(), burst));
+    let limit = LimitConfig { scope: "h".to_owned(), rate, burst, by, concurrency: None };
+    AccessRules::new(&AccessConfig { limit: Some(limit), ..AccessConfig::default() }, &Arc::default())
+}
+
+fn head_of<'a>(fields: &'a [Field<'a>]) -> RequestHead<'a> {
+    RequestHead {
+        method: "GET",
+        authority: "h",
+        target: "/",
+        scheme: Scheme::Http,
+        version: Version::Http11,
+        fields,
+        protocol: None,
+        framing: Framing::Empty,
+        keep_alive: true,
+        expects_continue: false,
+    }
+}
+
+/// Whether a request is admitted.
+fn admits(rules: &AccessRules, fields: &[Field<'_>], client: SocketAddr) -> bool {
+    let head = head_of(fields);
+    let (hops, began) = (Vec::new(), Cell::default());
+    let client = Client { peer: Some(client), hops, local: None, scheme: Scheme::Http, tls: None, began };
+    matches!(rules.judge(&head, &client, &Counters::default()), Verdict::Admit(_))
+}
+
+fn at(client: &str) -> SocketAddr {
+    SocketAddr::new(client.parse().unwrap(), 1)
+}
+
+#[test]
+fn keys_of_a_limit() {
+    clock::tick();
+    let rules = limit("1/h", 0, LimitKey::Client);
+    assert!(admits(&rules, &[], at("192.0.2.1")) && !admits(&rules, &[], at("::ffff:192.0.2.1")));
+    assert!(admits(&rules, &[], at("192.0.2.2")));
+    assert!(admits(&rules, &[], at("2001:db8::1")) && !admits(&rules, &[], at("2001:db8::2")));
+    assert!(admits(&rules, &[], at("2001:db8:0:1::1")));
+    let rules = limit("1/h", 0, LimitKey::Network);
+    assert!(admits(&rules, &[], at("192.0.2.1")) && !admits(&rules, &[], at("192.0.2.2")));
+    let rules = limit("1/h", 0, LimitKey::Header("x-api-key".to_owned()));
+    let key = |value: &'static str| [Field { name: "X-Api-Key", value: value.as_bytes() }];
+    assert!(admits(&rules, &key("a"), at("192.0.2.1")) && !admits(&rules, &key("a"), at("192.0.2.2")));
+    assert!(admits(&rules, &key("b"), at("192.0.2.1")));
+    // A client cannot avoid the limit by leaving out its key.
+    assert!(admits(&rules, &[], at("192.0.2.1")) && !admits(&rules, &key(""), at("192.0.2.1")));
+}
+
+/// Two threads send as fast as they can while time passes: the number admitted is within 1 % of the rate.
+#[test]
+fn exact_over_two_workers() {
+    let rules = limit("1000/s", 10, LimitKey::Client);
+    let (admitted, now) = (AtomicU64::new(0), AtomicU64::new(1));
+    let gcra = Gcra::new(Rate::parse("1000/s").unwrap(), 10);
+    let Some(limit) = &rules.limit else { unreachable!() };
+    let rates = limit.state.limits.rates();
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                loop {
+                    let time = now.load(Ordering::Relaxed);
+                    if time > 10_000 {
+                        break;
+                    }
+                    match rates.change(7, |it| gcra.judge(it, time * TICKS)) {
+                        Ok(()) => admitted.fetch_add(1, Ordering::Relaxed),
+                        Err(_) => now.fetch_max(time + 1, Ordering::Relaxed),
+                    };
+                }
+            });
+        }
+    });
+    let admitted = admitted.load(Ordering::Relaxed);
+    assert!(admitted.abs_diff(10_000) <= 100, "{admitted}");
+}
+
+/// `cargo test --profile trial -p larder-server --lib cost_of_a_decision -- --ignored --nocapture`
+#[test]
+#[ignore = "a measurement"]
+fn cost_of_a_decision() {
+    clock::tick();
+    let rules = limit("100000/s", 100, LimitKey::Client);
+    let Some(limit) = &rules.limit else { unreachable!() };
+    let head = head_of(&[]);
+    for clients in [1_u32, 1000, 100_000, 10_000_000] {
+        let before = clock::precise_micros();
+        let mut admitted = 0_u64;
+        for it in 0..5_000_000_u32 {
+            let address = std::net::Ipv4Addr::from(it.wrapping_mul(2_654_435_761) % clients);
+            admitted += u64::from(limit.take(&head, Some(address.into())).is_ok());
+        }
+        let micros = clock::precise_micros() - before;
+        println!("{clients} clients: {} ns a decision, {admitted} admitted", micros * 1000 / 5_000_000);
+    }
+}
