@@ -46,7 +46,6 @@ const CIRCLES: &[(&str, &[&str])] = &[
             "spool",
         ],
     ),
-    ("files", &["listing", "load", "root"]),
 ];
 
 /// Type names that mean different things in several places, and why that is right. The list may only become shorter.

@@ -1,6 +1,7 @@
 //! From values to the configuration: relations between values, and types that are valid by construction.
 
 mod access;
+mod files;
 mod key;
 mod listen;
 mod privacy;
@@ -19,8 +20,8 @@ use super::problem::{Problem, Rejected, Source};
 use super::read::Values;
 use super::table::{self, KeyScope, TABLE, Takes};
 use super::{
-    AdminConfig, AdminListen, Config, Decided, FilesConfig, LogConfig, LogFormat, LogTarget, Methods,
-    OriginHost, RouteConfig, ServerLimits, Service, SiteConfig, SymlinkSetting,
+    AdminConfig, AdminListen, Config, Decided, LogConfig, LogFormat, LogTarget, Methods, OriginHost,
+    RouteConfig, ServerLimits, Service, SiteConfig,
 };
 use larder_gateway::coding::{codec, pool};
 use larder_gateway::upgrade::Upgrades;
@@ -359,47 +360,6 @@ impl ConfigCheck {
         self.values.sections.contains_key(&path) || first_below.is_some_and(|it| it.0.starts_with(&below))
     }
 
-    fn files(&mut self, at: &RoutePath, route: &Source) -> Option<FilesConfig> {
-        let key = |name: &str| at.key(&format!("files.{name}"));
-        let root = self.root(&key("root"), route)?;
-        let given = |name: &str| Some(self.text(&key(name))).filter(|it| !it.is_empty());
-        Some(FilesConfig {
-            root,
-            strip: given("strip").map(|it| it.trim_end_matches('/').to_owned()).filter(|it| !it.is_empty()),
-            index: self.texts(&key("index")),
-            listing: self.flag(&key("listing")),
-            dotfiles: self.flag(&key("dotfiles")),
-            symlinks: match self.text(&key("symlinks")).as_str() {
-                "never" => SymlinkSetting::Never,
-                "follow" => SymlinkSetting::Follow,
-                _ => SymlinkSetting::Beneath,
-            },
-            cache_control: given("cache_control"),
-            precompressed: self.flag(&key("precompressed")),
-            cache_for: self.time(&key("cache_for")),
-            small_file: self.number(&key("small_file")),
-        })
-    }
-
-    /// The served directory, which must exist.
-    fn root(&mut self, key: &str, route: &Source) -> Option<PathBuf> {
-        let Some(path) = self.path(key) else {
-            if !self.is_wrong(key) {
-                let text = "missing; set the directory to serve, such as root = \"public\"";
-                self.problem(route.clone(), "site.route.files.root", text);
-            }
-            return None;
-        };
-        let wrong = match std::fs::canonicalize(&path) {
-            Ok(root) if root.is_dir() => return Some(root),
-            Ok(_) => "is not a directory".to_owned(),
-            Err(error) => larder_stdx::error::plain(&error),
-        };
-        let text = format!("{}: {wrong}; use an existing directory", path.display());
-        self.problem(self.source(key), "site.route.files.root", &text);
-        None
-    }
-
     fn policy(&mut self, at: &RoutePath) -> Policy {
         let (compress, recipe) = (self.compress(at), self.recipe(at));
         let key = |name: &str| self.cache_key(at, name);
@@ -455,9 +415,14 @@ impl ConfigCheck {
     }
 
     fn compress(&mut self, at: &RoutePath) -> Option<Arc<Compress>> {
-        let [enabled, codings, min_size, max_size, types] =
-            ["enabled", "codings", "min_size", "max_size", "types"]
-                .map(|it| self.cache_key(at, &format!("compress.{it}")));
+        let rules = self.compress_rules(at);
+        self.flag(&self.cache_key(at, "compress.enabled")).then(|| Arc::new(rules))
+    }
+
+    /// Codings, sizes and types, for the pages of a cached route as for files.
+    fn compress_rules(&mut self, at: &RoutePath) -> Compress {
+        let [codings, min_size, max_size, types] = ["codings", "min_size", "max_size", "types"]
+            .map(|it| self.cache_key(at, &format!("compress.{it}")));
         let named = self.texts(&codings);
         let compress = Compress {
             codings: CodingPreference::of(named.iter().map(|it| Coding::of(it.as_bytes()))),
@@ -479,7 +444,7 @@ impl ConfigCheck {
             let source = given.into_iter().find(|it| *it != Source::Default).unwrap_or(Source::Default);
             self.problem_once(source, "cache.compress.min_size", &text);
         }
-        self.flag(&enabled).then(|| Arc::new(compress))
+        compress
     }
 
     /// Warns of a limit that exceeds the capacity of the tier; the default does not count.

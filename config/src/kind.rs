@@ -5,6 +5,7 @@ use super::access::{self, LimitKey};
 use super::address::{self, entrance, is_host, origin, socket_address};
 use super::member::{self, OriginMember};
 use super::place::FleetServer;
+use larder_files::TryMember;
 use larder_observe::log::form;
 use larder_semantics::field::is_token;
 use larder_semantics::network::{Network, Peers};
@@ -127,6 +128,10 @@ pub enum TextForm {
     LogTarget,
     /// The form of a line of the access log.
     LogFormat,
+    /// A member of `files.try`.
+    TryMember,
+    /// The path of a file beneath a root.
+    Page,
     /// The name of a file, without a slash.
     FileName,
     /// A request method.
@@ -377,6 +382,11 @@ impl TextForm {
             TextForm::BlockName => is_block_name(text),
             TextForm::Secret => !text.is_empty(),
             TextForm::Path | TextForm::LogTarget => !text.is_empty() && !text.contains('\0'),
+            TextForm::TryMember => TryMember::parse(text).is_ok(),
+            TextForm::Page => {
+                let path = format!("/{}", text.strip_prefix('/').unwrap_or(text));
+                matches!(TryMember::parse(&path), Ok(TryMember::Fixed(_)))
+            }
             TextForm::FileName => {
                 !text.is_empty() && text != "." && text != ".." && !text.contains(['/', '\0'])
             }
@@ -437,6 +447,10 @@ impl TextForm {
             TextForm::Path => "a path",
             TextForm::LogTarget => "a path, \"-\" or \"off\"",
             TextForm::LogFormat => form::ALLOWED,
+            TextForm::TryMember => {
+                "a path in files.root that begins with \"/\" or \"{path}\", such as \"{path}.html\"; or \"=404\" or \"=410\""
+            }
+            TextForm::Page => "the path of a file in files.root, such as \"/404.html\"",
             TextForm::FileName => "the name of a file, without \"/\"",
             TextForm::Method => "a method such as \"GET\"",
             TextForm::FieldName => "the name of a header field",

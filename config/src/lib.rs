@@ -368,6 +368,14 @@ pub enum OriginHost {
 pub struct FilesConfig {
     /// The directory; absolute, and it existed when the configuration was checked.
     pub root: PathBuf,
+    /// The files that a path may mean, in order.
+    pub members: Vec<larder_files::TryMember>,
+    /// Whether pages have URLs without `.html`.
+    pub clean_urls: bool,
+    /// The page that is sent with 404, beneath the root.
+    pub not_found: Option<String>,
+    /// The compression of files; `None` compresses none.
+    pub compress: Option<std::sync::Arc<larder_semantics::compress::Compress>>,
     /// Prefix removed from the request path.
     pub strip: Option<String>,
     /// Index files, in order.

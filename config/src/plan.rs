@@ -23,6 +23,9 @@ pub enum PlanBase {
     Search,
 }
 
+/// The source of values that `larder serve` sets by habit.
+pub(crate) const SERVE: &str = "serve";
+
 /// The places that `run` and `check` search if no file is named.
 pub const PLACES: [&str; 2] = ["larder.toml", "/etc/larder/larder.toml"];
 
@@ -104,9 +107,24 @@ impl Plan {
 
     /// Sets a key unless a flag sets it, for `demo`.
     #[must_use]
-    pub fn or_else(mut self, path: &str, text: &str) -> Plan {
+    pub fn or_else(self, path: &str, text: &str) -> Plan {
+        self.default_to(path, text, "demo")
+    }
+
+    /// The habits of static sites for `serve DIR`, unless flags set these keys: compression, clean URLs unless
+    /// `files.try` names the files of a path, and 404.html if the directory has one.
+    #[must_use]
+    pub fn of_static_site(self) -> Plan {
+        let key = |name: &str| format!("site[0].route[0].files.{name}");
+        let lists = self.settings.iter().any(|it| it.path == key("try"));
+        let plan = self.default_to(&key("compress"), "true", SERVE);
+        let plan = plan.default_to(&key("not_found"), "/404.html", SERVE);
+        if lists { plan } else { plan.default_to(&key("clean_urls"), "true", SERVE) }
+    }
+
+    fn default_to(mut self, path: &str, text: &str, flag: &str) -> Plan {
         if !self.settings.iter().any(|it| it.path == path) {
-            let setting = Setting { path: path.to_owned(), text: text.to_owned(), flag: "demo".to_owned() };
+            let setting = Setting { path: path.to_owned(), text: text.to_owned(), flag: flag.to_owned() };
             self.settings.push(setting);
         }
         self

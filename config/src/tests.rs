@@ -1,6 +1,7 @@
 //! Configuration files, and the errors and warnings about them.
 
 mod blocks;
+mod files;
 mod privacy;
 mod reading;
 mod rewrite;

@@ -23,6 +23,8 @@ pub enum NotServed {
     Malformed,
     /// No file that may be served: absent, hidden, outside of the root, neither file nor directory (404).
     NotFound,
+    /// The list of `files.try` ends with `=410` (410).
+    Gone,
     /// The file exists, and the operating system denies reading it (403).
     Forbidden,
     /// Longer than any file's name can be (414).
@@ -42,6 +44,7 @@ impl NotServed {
         match self {
             NotServed::Malformed => 400,
             NotServed::NotFound => 404,
+            NotServed::Gone => 410,
             NotServed::Forbidden => 403,
             NotServed::TooLong => 414,
             NotServed::Busy | NotServed::NoDescriptor => 503,
@@ -55,6 +58,7 @@ impl NotServed {
         match self {
             NotServed::Malformed => "The URL is malformed.",
             NotServed::NotFound => "No resource exists at this URL.",
+            NotServed::Gone => "This resource was removed.",
             NotServed::Forbidden => "Access to this resource is forbidden.",
             NotServed::TooLong => "The URL is too long.",
             NotServed::Busy | NotServed::NoDescriptor => {

@@ -3,7 +3,8 @@
 //! Half of that time after a check, the first request is chosen to check again while all other requests are still served;
 //! so a busy file is checked without a waiting request, and its change is seen in time.
 
-use crate::negotiate::{self, SiblingCoding};
+use crate::forms::{FileForms, FormChoice};
+use crate::negotiate::FileCoding;
 use crate::open_file::OpenFile;
 use larder_semantics::field::Field;
 use larder_stdx::as_is::AsIs;
@@ -14,14 +15,12 @@ use std::hash::{BuildHasher, BuildHasherDefault, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-/// A file and its precompressed siblings under one path.
+/// The file of one path.
 pub struct OpenFileEntry {
     /// The whole decoded path, compared on every lookup.
     pub path: Box<[u8]>,
-    /// The plain file.
-    pub plain: Arc<OpenFile>,
-    /// Its siblings, in the order of [`SiblingCoding::ALL`].
-    pub coded: Vec<(SiblingCoding, Arc<OpenFile>)>,
+    /// Its forms, or the entry that has them.
+    pub body: EntryBody,
     /// The last time it was found unchanged, monotonic milliseconds.
     checked: AtomicU64,
     /// Whether a lookup is checking it.
@@ -30,17 +29,20 @@ pub struct OpenFileEntry {
     used: AtomicBool,
 }
 
+/// The forms of an entry.
+pub enum EntryBody {
+    /// Its own.
+    Own(FileForms),
+    /// Those of the entry with this path: one file answers many paths.
+    SameAs(Arc<[u8]>),
+}
+
 impl OpenFileEntry {
     /// An entry that was checked at `now`.
-    pub fn new(
-        path: &[u8],
-        plain: Arc<OpenFile>,
-        coded: Vec<(SiblingCoding, Arc<OpenFile>)>,
-        now: Monotonic,
-    ) -> OpenFileEntry {
+    pub fn new(path: &[u8], body: EntryBody, now: Monotonic) -> OpenFileEntry {
         let (checked, claimed, used) =
             (AtomicU64::new(now.0), AtomicBool::new(false), AtomicBool::new(false));
-        OpenFileEntry { path: path.into(), plain, coded, checked, claimed, used }
+        OpenFileEntry { path: path.into(), body, checked, claimed, used }
     }
 
     /// Records that it was found unchanged at `now`.
@@ -49,43 +51,71 @@ impl OpenFileEntry {
         self.claimed.store(false, Relaxed);
     }
 
-    /// The form that a request prefers, if it is still current on the disk.
-    pub fn select(&self, fields: &[Field<'_>]) -> Option<&Arc<OpenFile>> {
-        Some(self.chosen(fields)).filter(|it| it.is_current())
-    }
-
-    /// The form that a request prefers, if its promised bytes can still be sent: for an entry that has just been checked.
-    pub fn select_loaded(&self, fields: &[Field<'_>]) -> Option<&Arc<OpenFile>> {
-        Some(self.chosen(fields)).filter(|it| it.is_intact())
-    }
-
-    fn chosen(&self, fields: &[Field<'_>]) -> &Arc<OpenFile> {
-        if self.coded.is_empty() {
-            return &self.plain;
+    /// Its forms; `None` if another entry has them.
+    pub fn forms(&self) -> Option<&FileForms> {
+        match &self.body {
+            EntryBody::Own(forms) => Some(forms),
+            EntryBody::SameAs(_) => None,
         }
-        let codings = self.coded.iter().map(|it| it.0);
-        negotiate::choose(fields, codings).map_or(&self.plain, |at| &self.coded[at].1)
+    }
+
+    /// Whether it has the forms of the entry with this path.
+    pub fn is_same_as(&self, path: &[u8]) -> bool {
+        matches!(&self.body, EntryBody::SameAs(it) if **it == *path)
+    }
+
+    /// Whether `other` is of the same state of the same file: a lookup at the same time made it.
+    fn is_twin_of(&self, other: &OpenFileEntry) -> bool {
+        match (&self.body, &other.body) {
+            (EntryBody::Own(own), EntryBody::Own(other)) => own.is_same_state(other),
+            (EntryBody::SameAs(own), EntryBody::SameAs(other)) => own == other,
+            _ => false,
+        }
+    }
+
+    /// The form that a request prefers, if it exists and is still current on the disk.
+    pub fn select(&self, fields: &[Field<'_>]) -> Option<&Arc<OpenFile>> {
+        match self.forms()?.choose(fields) {
+            FormChoice::Ready(form) => Some(form).filter(|it| it.is_current()),
+            FormChoice::Make(_) => None,
+        }
+    }
+
+    /// Milliseconds since it was found unchanged.
+    fn age(&self, now: Monotonic) -> u64 {
+        now.0.saturating_sub(self.checked.load(Relaxed))
+    }
+
+    /// Notes a use for the hand of the clock.
+    fn note_use(&self) {
+        if !self.used.load(Relaxed) {
+            self.used.store(true, Relaxed);
+        }
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Arc<OpenFile>> {
+        self.forms().into_iter().flat_map(FileForms::all)
     }
 
     /// Whether it holds descriptors, and no response is being sent from them.
     fn holds_at_rest(&self) -> bool {
-        let bodies = std::iter::once(&self.plain).chain(self.coded.iter().map(|it| &it.1));
-        let mut uses = bodies.filter_map(|it| it.in_use()).peekable();
+        let mut uses = self.all().filter_map(|it| it.in_use()).peekable();
         uses.peek().is_some() && !uses.any(|it| it)
     }
 
     fn size(&self) -> CacheSize {
-        let bodies = std::iter::once(&self.plain).chain(self.coded.iter().map(|it| &it.1));
-        let memory = bodies.map(|it| it.memory()).sum::<u64>() + self.path.len() as u64;
-        let bodies = std::iter::once(&self.plain).chain(self.coded.iter().map(|it| &it.1));
-        CacheSize { files: 1 + self.coded.len(), memory, copied: bodies.map(|it| it.copied()).sum() }
+        let own = (size_of::<OpenFileEntry>() + self.path.len()) as u64;
+        let memory = own + self.all().map(|it| it.memory()).sum::<u64>();
+        let copied = self.all().map(|it| it.copied()).sum();
+        CacheSize { files: self.all().count().max(1), memory, copied }
     }
 }
 
 /// The size, or the limit, of the cache's entries.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CacheSize {
-    /// The number of files, siblings included: each is a descriptor or a body in memory.
+    /// The number of files, all forms included: each is a descriptor or a body in memory. A path whose file another entry
+    /// holds counts as one, too.
     pub files: usize,
     /// Bytes of heads and of bodies in memory.
     pub memory: u64,
@@ -115,10 +145,8 @@ impl CacheSize {
 pub enum CacheLook {
     /// To be used.
     Fresh(Arc<OpenFileEntry>),
-    /// To be used only if it is unchanged: the caller checks it.
-    Stale(Arc<OpenFileEntry>),
-    /// No entry.
-    Missing,
+    /// There is none, or it is to be used only if it is unchanged: the caller checks that.
+    Due,
 }
 
 /// All entries, in shards so that workers seldom contend for a lock.
@@ -156,46 +184,87 @@ impl Cache {
         }
     }
 
-    /// The form of `path` that a request prefers, if no check is due. Allocates nothing.
+    /// The form of `path` that a request prefers, if it exists and no check is due. Allocates nothing.
     pub fn get_now(&self, path: &[u8], fields: &[Field<'_>], now: Monotonic) -> Option<Arc<OpenFile>> {
-        let (hash, shard) = self.place(path);
+        let same_as = {
+            let (hash, shard) = self.place(path);
+            let shard = shard.read();
+            let entry = shard.get(hash, path).filter(|it| !self.is_due(it, now))?;
+            entry.note_use();
+            match &entry.body {
+                EntryBody::Own(_) => return entry.select(fields).cloned(),
+                EntryBody::SameAs(other) => other.clone(),
+            }
+        };
+        let (hash, shard) = self.place(&same_as);
         let shard = shard.read();
-        let entry = shard.entries.get(&hash).filter(|it| *it.path == *path)?;
-        let age = now.0.saturating_sub(entry.checked.load(Relaxed));
-        if age >= self.cache_for || (age >= self.cache_for / 2 && !entry.claimed.load(Relaxed)) {
-            return None;
-        }
-        if !entry.used.load(Relaxed) {
-            entry.used.store(true, Relaxed);
-        }
+        // The check of a path includes that of its file, which is therefore never due before.
+        let entry = shard.get(hash, &same_as).filter(|it| it.age(now) < self.cache_for)?;
+        entry.note_use();
         entry.select(fields).cloned()
     }
 
-    /// Looks `path` up; only one caller gets [`CacheLook::Stale`] before the time is over.
-    pub fn get(&self, path: &[u8], now: Monotonic) -> CacheLook {
-        let (hash, shard) = self.place(path);
-        let shard = shard.read();
-        let Some(entry) = shard.entries.get(&hash).filter(|it| *it.path == *path) else {
-            return CacheLook::Missing;
-        };
-        entry.used.store(true, Relaxed);
-        let age = now.0.saturating_sub(entry.checked.load(Relaxed));
-        let due = age >= self.cache_for / 2 && !entry.claimed.swap(true, Relaxed);
-        if due || age >= self.cache_for {
-            CacheLook::Stale(entry.clone())
-        } else {
-            CacheLook::Fresh(entry.clone())
-        }
+    /// Whether an entry was checked too long ago, or is to be checked by this request.
+    fn is_due(&self, entry: &OpenFileEntry, now: Monotonic) -> bool {
+        let age = entry.age(now);
+        age >= self.cache_for || (age >= self.cache_for / 2 && !entry.claimed.load(Relaxed))
     }
 
-    /// Replaces the entry of the same path; returns the number of evicted entries.
-    pub fn insert(&self, entry: Arc<OpenFileEntry>) -> usize {
+    /// The entry of `path`, checked or not.
+    pub fn held(&self, path: &[u8]) -> Option<Arc<OpenFileEntry>> {
+        let (hash, shard) = self.place(path);
+        shard.read().get(hash, path).cloned()
+    }
+
+    /// Keeps a form that was made of a file, or that it is not made; returns the number of evicted entries.
+    pub fn keep_form(
+        &self,
+        entry: &Arc<OpenFileEntry>,
+        coding: FileCoding,
+        form: Option<Arc<OpenFile>>,
+    ) -> usize {
+        let Some(forms) = entry.forms() else { return 0 };
         let (hash, shard) = self.place(&entry.path);
         let mut gone = Vec::new(); // Descriptors are closed after the lock is given back.
         {
             let mut shard = shard.write();
+            let is_held = shard.entries.get(&hash).is_some_and(|it| Arc::ptr_eq(it, entry));
+            let before = entry.size();
+            forms.keep(coding, form);
+            // An entry that was evicted meanwhile counts no more.
+            if is_held {
+                shard.size.sub(before);
+                shard.size.add(entry.size());
+                shard.make_room(self.room, hash, &mut gone);
+            }
+        }
+        gone.len()
+    }
+
+    /// Looks `path` up; only one caller gets [`CacheLook::Due`] for an entry before the time is over.
+    pub fn get(&self, path: &[u8], now: Monotonic) -> CacheLook {
+        let (hash, shard) = self.place(path);
+        let shard = shard.read();
+        let Some(entry) = shard.get(hash, path) else { return CacheLook::Due };
+        entry.used.store(true, Relaxed);
+        let age = entry.age(now);
+        let due = age >= self.cache_for / 2 && !entry.claimed.swap(true, Relaxed);
+        if due || age >= self.cache_for { CacheLook::Due } else { CacheLook::Fresh(entry.clone()) }
+    }
+
+    /// Replaces the entry of the same path, unless it is of the same state of the file; returns the one in the cache, and
+    /// the number of evicted entries.
+    pub fn insert(&self, entry: Arc<OpenFileEntry>) -> (Arc<OpenFileEntry>, usize) {
+        let (hash, shard) = self.place(&entry.path);
+        let mut gone = Vec::new(); // Descriptors are closed after the lock is given back.
+        let evicted = {
+            let mut shard = shard.write();
+            if let Some(twin) = shard.get(hash, &entry.path).filter(|it| it.is_twin_of(&entry)) {
+                twin.still_holds(Monotonic(entry.checked.load(Relaxed)));
+                return (twin.clone(), 0);
+            }
             shard.size.add(entry.size());
-            match shard.entries.insert(hash, entry) {
+            match shard.entries.insert(hash, entry.clone()) {
                 Some(old) => {
                     shard.size.sub(old.size());
                     gone.push(old);
@@ -203,11 +272,10 @@ impl Cache {
                 None => shard.clock.push_back(hash),
             }
             let replaced = gone.len();
-            while shard.size.exceeds(self.room) && shard.entries.len() > 1 {
-                gone.extend(shard.evict(hash));
-            }
+            shard.make_room(self.room, hash, &mut gone);
             gone.len() - replaced
-        }
+        };
+        (entry, evicted)
     }
 
     /// Removes a path.
@@ -253,6 +321,17 @@ impl Cache {
 }
 
 impl FileShard {
+    fn get(&self, hash: u64, path: &[u8]) -> Option<&Arc<OpenFileEntry>> {
+        self.entries.get(&hash).filter(|it| *it.path == *path)
+    }
+
+    /// Evicts entries other than `keep` until the rest fits.
+    fn make_room(&mut self, room: CacheSize, keep: u64, gone: &mut Vec<Arc<OpenFileEntry>>) {
+        while self.size.exceeds(room) && self.entries.len() > 1 {
+            gone.extend(self.evict(keep));
+        }
+    }
+
     /// Moves the hand of the clock by one: an entry that was used since is kept, and so is `keep`.
     fn evict(&mut self, keep: u64) -> Option<Arc<OpenFileEntry>> {
         let hash = self.clock.pop_front()?;

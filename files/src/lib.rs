@@ -3,9 +3,9 @@
 //!
 //! ```text
 //! target ── path ── cache ──┬── fresh ─────────────────────┬── OpenFile ── respond
-//!                           └── pool: resolve, load ───────┤
-//!                                       ├── listing        └── Answer
-//!                                       └── redirect
+//!                           └── pool: find, resolve, load ─┤
+//!                                       ├── listing        ├── forms: made on the pool, kept in the cache
+//!                                       └── redirect       └── Answer
 //! ```
 //!
 //! [`Root::lookup_now`] is the hit path: synchronous, without allocation or exclusive lock. [`Root::answer`] is the
@@ -14,9 +14,13 @@
 
 mod answer;
 mod cache;
+mod directory;
+mod find;
+mod forms;
 mod listing;
 mod load;
 mod media;
+mod members;
 mod negotiate;
 mod open_file;
 pub mod path;
@@ -26,8 +30,10 @@ mod root;
 mod sums;
 
 pub use answer::NotServed;
+pub use forms::{Encoded, FileEncoder};
 pub use media::media_type;
-pub use negotiate::SiblingCoding;
+pub use members::TryMember;
+pub use negotiate::FileCoding;
 pub use open_file::OpenFile;
 pub use respond::{is_plain, respond};
-pub use root::{Dotfiles, FileLookup, Listing, Root, RootOptions, SymlinkPolicy};
+pub use root::{Dotfiles, FileCompression, FileLookup, Listing, Root, RootOptions, SymlinkPolicy};

@@ -2,10 +2,10 @@
 //! Directories first, then by name.
 
 use crate::answer::NotServed;
+use crate::directory::ServedDirectory;
 use crate::load::join;
 use crate::path;
 use crate::resolve::{self, FileNode, Identity};
-use crate::root::Root;
 use larder_semantics::date;
 use larder_stdx::clock::WallTime;
 use larder_stdx::html::escape;
@@ -51,7 +51,7 @@ enum ListedKind {
 /// # Errors
 /// It cannot be read.
 pub fn make(
-    root: &Root,
+    root: &ServedDirectory,
     path: &[u8],
     directory: &[u8],
     format: ListingFormat,
@@ -78,8 +78,8 @@ enum ListingCut {
     Short,
 }
 
-fn read(root: &Root, directory: &[u8]) -> Result<(Vec<ListingLine>, ListingCut), NotServed> {
-    let fd = resolve::open_directory(root.directory(), directory, root.options.symlinks)?;
+fn read(root: &ServedDirectory, directory: &[u8]) -> Result<(Vec<ListingLine>, ListingCut), NotServed> {
+    let fd = resolve::open_directory(root.fd(), directory, root.options.symlinks)?;
     let mut lines = Vec::new();
     let mut cut = ListingCut::Whole;
     for it in Dir::read_from(&fd).map_err(resolve::refusal)? {
@@ -98,8 +98,8 @@ fn read(root: &Root, directory: &[u8]) -> Result<(Vec<ListingLine>, ListingCut),
 }
 
 /// `None` for an entry that cannot be served: a FIFO, a link that leads outside.
-fn line(root: &Root, directory: &[u8], name: &[u8]) -> Option<ListingLine> {
-    let node = resolve::look(root.directory(), &join(directory, name), root.options.symlinks).ok()?;
+fn line(root: &ServedDirectory, directory: &[u8], name: &[u8]) -> Option<ListingLine> {
+    let node = resolve::look(root.fd(), &join(directory, name), root.options.symlinks).ok()?;
     let (kind, size, modified) = match node {
         FileNode::File(it) => (ListedKind::File, Some(it.size), it.modified.0),
         FileNode::Directory(fd) => (ListedKind::Directory, None, Identity::of(&fstat(fd).ok()?).modified.0),

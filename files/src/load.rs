@@ -1,22 +1,23 @@
-//! The blocking part of a lookup: it finds the file, its siblings or the directory's index, and reads small files. Runs
-//! on the pool only.
+//! The blocking part of a lookup: it reads a file and its siblings, and makes forms. Runs on the pool only.
 
 use crate::answer::NotServed;
-use crate::cache::OpenFileEntry;
-use crate::listing::{self, ListingFormat};
+use crate::cache::{EntryBody, OpenFileEntry};
+use crate::directory::{RootOptions, ServedDirectory};
+use crate::forms::{Encoded, FileForms};
 use crate::media::media_type;
-use crate::negotiate::SiblingCoding;
+use crate::negotiate::FileCoding;
 use crate::open_file::{Dress, FileContents, OpenFile};
+use crate::path;
 use crate::resolve::{self, FileNode, Identity};
-use crate::root::{Listing, Root, RootOptions};
 use crate::sums::FileSums;
 use bytes::Bytes;
+use larder_semantics::transcode;
 use larder_stdx::clock::{self, Monotonic};
-use larder_transport::{PLAIN_TEXT, Synthetic};
+use larder_transport::body::{BodyPiece, FileSlice};
 use rustix::fs::{MemfdFlags, fstat, memfd_create};
 use rustix::io::Errno;
 use std::fs::File;
-use std::io::{Read as _, Seek as _};
+use std::io::{Read as _, Seek as _, Write as _};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
@@ -26,101 +27,66 @@ const TRIES: usize = 5;
 /// Bytes compared at a time.
 const CHUNK: usize = 64 << 10;
 
-/// One lookup with its inputs.
-pub struct LookupJob {
-    /// The decoded path, prefix included: the key of the cache.
-    pub path: Box<[u8]>,
-    /// The offset in it of the path beneath the root.
-    pub skip: usize,
-    /// The query with its question mark, for redirects.
-    pub query: Box<str>,
-    /// The format of a listing.
-    pub format: ListingFormat,
-    /// The cached entry, to be kept if the file is unchanged.
-    pub previous: Option<Arc<OpenFileEntry>>,
-    /// Monotonic milliseconds.
-    pub now: Monotonic,
+/// The key of a file that answers many paths. No path of a request has a NUL.
+pub fn page_key(file: &[u8]) -> Box<[u8]> {
+    [b"\0", file].concat().into()
 }
 
-/// The result of a lookup.
-pub enum Loaded {
-    /// A file, new or unchanged.
-    Entry(Arc<OpenFileEntry>),
-    /// A redirect to the directory, or its listing.
-    Answer(Synthetic),
+/// The file of such a key.
+pub fn page_of(key: &[u8]) -> Option<&[u8]> {
+    key.strip_prefix(b"\0")
 }
 
-/// Performs one lookup.
-///
-/// # Errors
-/// The reason for serving no file.
-pub fn load(root: &Root, job: &LookupJob) -> Result<Loaded, NotServed> {
-    let symlinks = root.options.symlinks;
-    let beneath = &job.path[job.skip..];
-    let beneath = beneath.strip_prefix(b"/").unwrap_or(beneath);
-    let Some(directory) = beneath.strip_suffix(b"/").or_else(|| (beneath.is_empty()).then_some(beneath))
-    else {
-        return match resolve::look(root.directory(), beneath, symlinks)? {
-            FileNode::File(identity) => entry(root, job, beneath, identity),
-            FileNode::Directory(_) => Ok(Loaded::Answer(to_directory(job))),
-        };
-    };
-    if !job.path.ends_with(b"/") {
-        return Ok(Loaded::Answer(to_directory(job))); // The stripped prefix itself.
+/// The entry of a file that answers many paths: `page` beneath the root. It is always compared with the disk, so that no
+/// path shows it longer than its own entry would.
+pub fn shared(root: &ServedDirectory, page: &[u8], now: Monotonic) -> Result<Arc<OpenFileEntry>, NotServed> {
+    if !path::is_canonical(page, root.options.dotfiles) {
+        return Err(NotServed::NotFound);
     }
-    match resolve::look(root.directory(), directory, symlinks)? {
-        FileNode::File(_) => Err(NotServed::NotFound),
-        FileNode::Directory(_) => index_or_listing(root, job, directory),
+    let key = page_key(page);
+    let file = &page[1..];
+    match resolve::look(root.fd(), file, root.options.symlinks)? {
+        FileNode::File(identity) => entry(root, &key, now, file, identity),
+        FileNode::Directory(_) => Err(NotServed::NotFound),
     }
 }
 
-fn index_or_listing(root: &Root, job: &LookupJob, directory: &[u8]) -> Result<Loaded, NotServed> {
-    for name in &root.options.index {
-        let path = join(directory, name.as_bytes());
-        match resolve::look(root.directory(), &path, root.options.symlinks) {
-            Ok(FileNode::File(identity)) => return entry(root, job, &path, identity),
-            Ok(FileNode::Directory(_)) | Err(NotServed::NotFound) => {}
-            Err(other) => return Err(other),
-        }
-    }
-    match root.options.listing {
-        Listing::Off => Err(NotServed::NotFound),
-        Listing::On => listing::make(root, &job.path, directory, job.format).map(Loaded::Answer),
-    }
-}
-
-/// 301 to the same path with a slash, so that relative links in the index work. The path has no empty segment, so it
-/// cannot be interpreted as another host.
-fn to_directory(job: &LookupJob) -> Synthetic {
-    let mut location = String::with_capacity(job.path.len() + job.query.len() + 1);
-    crate::path::encode(&job.path, &mut location);
-    location.push('/');
-    location.push_str(&job.query);
-    Synthetic::new(301, PLAIN_TEXT, "This resource is a directory.\n").with("Location", location)
-}
-
-/// The entry for a file whose state is `identity`: unchanged forms are taken from the previous one.
-fn entry(root: &Root, job: &LookupJob, file: &[u8], identity: Identity) -> Result<Loaded, NotServed> {
-    let previous = job.previous.as_deref();
+/// The entry of `key` for a file whose state is `identity`: the one in the cache if it is unchanged, and otherwise its
+/// unchanged forms.
+pub fn entry(
+    root: &ServedDirectory,
+    key: &[u8],
+    now: Monotonic,
+    file: &[u8],
+    identity: Identity,
+) -> Result<Arc<OpenFileEntry>, NotServed> {
+    let previous = root.cache.held(key);
+    let forms = previous.as_ref().and_then(|it| it.forms());
     let found = if root.options.precompressed { siblings(root, file, &identity) } else { Vec::new() };
-    let unchanged = |it: &OpenFileEntry| {
+    let unchanged = |it: &FileForms| {
         let states = it.coded.iter().map(|it| (it.0, it.1.identity));
         it.plain.identity == identity && states.eq(found.iter().copied())
     };
-    if let Some(same) = job.previous.as_ref().filter(|it| unchanged(it)) {
-        same.still_holds(job.now);
-        return Ok(Loaded::Entry(same.clone()));
+    if let Some(same) = previous.as_ref().filter(|_| forms.is_some_and(unchanged)) {
+        same.still_holds(now);
+        return Ok(same.clone());
     }
     let name = file.rsplit(|it| *it == b'/').next().unwrap_or(file);
     let media_type = media_type(name, &root.options.media_types);
-    let varies = !found.is_empty();
+    let compress = root
+        .options
+        .compress
+        .as_ref()
+        .map(|it| &*it.rules)
+        .filter(|rules| transcode::is_worth_coding(media_type.as_bytes(), Some(identity.size), rules));
+    let varies = !found.is_empty() || compress.is_some();
     let dress = |coding| Dress {
         media_type: &media_type,
         coding,
         varies,
         cache_control: root.options.cache_control.as_deref(),
     };
-    let kept = previous.filter(|it| it.plain.identity == identity && it.coded.is_empty() != varies);
+    let kept = forms.filter(|it| it.plain.identity == identity && it.plain.varies() == varies);
     let plain = match kept {
         Some(kept) => kept.plain.clone(),
         None => open(root, file, &dress(None))?,
@@ -132,20 +98,61 @@ fn entry(root: &Root, job: &LookupJob, file: &[u8], identity: Identity) -> Resul
             coded.push((coding, sibling));
         }
     }
-    Ok(Loaded::Entry(Arc::new(OpenFileEntry::new(&job.path, plain, coded, job.now))))
+    let body = EntryBody::Own(FileForms::new(plain, coded, compress));
+    Ok(Arc::new(OpenFileEntry::new(key, body, now)))
+}
+
+/// Makes one form of a file. Blocks.
+pub fn make_form(root: &ServedDirectory, plain: &OpenFile, coding: FileCoding) -> Encoded {
+    let Some(compress) = &root.options.compress else { return Encoded::NoGain };
+    let bytes = match &plain.body {
+        BodyPiece::Bytes(bytes) => bytes.clone(),
+        BodyPiece::File(slice) => match read_slice(slice) {
+            // The file may have been written to while it was read.
+            Some(bytes) if plain.is_current() => bytes.into(),
+            _ => return Encoded::Later,
+        },
+    };
+    compress.encoder.encode(coding, &bytes)
+}
+
+/// The form of `plain` with the coded bytes.
+pub fn form(
+    root: &ServedDirectory,
+    plain: &OpenFile,
+    coding: FileCoding,
+    bytes: Vec<u8>,
+) -> Option<Arc<OpenFile>> {
+    let length = bytes.len() as u64;
+    let contents = if length <= root.options.small_file {
+        let bytes = Bytes::from(bytes);
+        drop(bytes.clone()); // As in `read_at_most`.
+        FileContents::Bytes(bytes)
+    } else {
+        let mut copy = File::from(memfd_create("larder-file", MemfdFlags::CLOEXEC).ok()?);
+        copy.write_all(&bytes).ok()?;
+        FileContents::Copy(copy.into())
+    };
+    Some(Arc::new(OpenFile::made(plain, coding, contents, length)))
+}
+
+fn read_slice(slice: &FileSlice) -> Option<Vec<u8>> {
+    let file = File::from(slice.owner.fd().try_clone_to_owned().ok()?);
+    let mut bytes = vec![0; usize::try_from(slice.length).ok()?];
+    file.read_exact_at(&mut bytes, slice.offset).ok()?;
+    Some(bytes)
 }
 
 /// The siblings that may replace a file: regular, and not older than it.
-fn siblings(root: &Root, file: &[u8], original: &Identity) -> Vec<(SiblingCoding, Identity)> {
-    let state =
-        |coding| match resolve::look(root.directory(), &with_suffix(file, coding), root.options.symlinks) {
-            Ok(FileNode::File(it)) if it.modified >= original.modified && it.size > 0 => Some((coding, it)),
-            _ => None,
-        };
-    SiblingCoding::ALL.into_iter().filter_map(state).collect()
+fn siblings(root: &ServedDirectory, file: &[u8], original: &Identity) -> Vec<(FileCoding, Identity)> {
+    let state = |coding| match resolve::look(root.fd(), &with_suffix(file, coding), root.options.symlinks) {
+        Ok(FileNode::File(it)) if it.modified >= original.modified && it.size > 0 => Some((coding, it)),
+        _ => None,
+    };
+    FileCoding::ALL.into_iter().filter_map(state).collect()
 }
 
-fn with_suffix(file: &[u8], coding: SiblingCoding) -> Vec<u8> {
+fn with_suffix(file: &[u8], coding: FileCoding) -> Vec<u8> {
     [file, coding.suffix().as_bytes()].concat()
 }
 
@@ -154,8 +161,8 @@ pub fn join(directory: &[u8], name: &[u8]) -> Vec<u8> {
     if directory.is_empty() { name.to_vec() } else { [directory, name].join(&b'/') }
 }
 
-fn open(root: &Root, path: &[u8], dress: &Dress<'_>) -> Result<Arc<OpenFile>, NotServed> {
-    let (fd, identity) = resolve::open_file(root.directory(), path, root.options.symlinks)?;
+fn open(root: &ServedDirectory, path: &[u8], dress: &Dress<'_>) -> Result<Arc<OpenFile>, NotServed> {
+    let (fd, identity) = resolve::open_file(root.fd(), path, root.options.symlinks)?;
     let (contents, identity) = read_whole(File::from(fd), identity, &root.options)?;
     Ok(Arc::new(OpenFile::new(contents, identity, dress, clock::wall(), &root.counters)))
 }

@@ -1,11 +1,11 @@
-//! The form of a file for a request: a precompressed sibling (RFC 9110 §12.5.3), and for listings HTML or JSON (§12.5.1).
+//! The form of a file for a request: a precompressed sibling or a form that is made (RFC 9110 §12.5.3), and for listings HTML or JSON (§12.5.1).
 
 use larder_semantics::coding::{self, AcceptedCodings, Quality};
 use larder_semantics::field::{self, Field};
 
-/// A content coding that a sibling file may have.
+/// A content coding of a file's forms: of its siblings, and of those that are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SiblingCoding {
+pub enum FileCoding {
     /// `br`, from `NAME.br` (RFC 7932).
     Brotli,
     /// `zstd`, from `NAME.zst` (RFC 8878).
@@ -14,15 +14,22 @@ pub enum SiblingCoding {
     Gzip,
 }
 
-impl SiblingCoding {
+impl FileCoding {
     /// All of them, the preferred one first among equal qualities.
-    pub const ALL: [SiblingCoding; 3] = [SiblingCoding::Brotli, SiblingCoding::Zstd, SiblingCoding::Gzip];
+    pub const ALL: [FileCoding; 3] = [FileCoding::Brotli, FileCoding::Zstd, FileCoding::Gzip];
 
-    fn in_general(self) -> coding::Coding {
+    /// The one that is made for this coding, if any.
+    pub(crate) fn of(coding: coding::Coding) -> Option<FileCoding> {
+        FileCoding::ALL.into_iter().find(|it| it.in_general() == coding)
+    }
+
+    /// The same among all codings.
+    #[must_use]
+    pub fn in_general(self) -> coding::Coding {
         match self {
-            SiblingCoding::Brotli => coding::Coding::Brotli,
-            SiblingCoding::Zstd => coding::Coding::Zstd,
-            SiblingCoding::Gzip => coding::Coding::Gzip,
+            FileCoding::Brotli => coding::Coding::Brotli,
+            FileCoding::Zstd => coding::Coding::Zstd,
+            FileCoding::Gzip => coding::Coding::Gzip,
         }
     }
 
@@ -30,19 +37,19 @@ impl SiblingCoding {
     #[must_use]
     pub fn token(self) -> &'static str {
         match self {
-            SiblingCoding::Brotli => "br",
-            SiblingCoding::Zstd => "zstd",
-            SiblingCoding::Gzip => "gzip",
+            FileCoding::Brotli => "br",
+            FileCoding::Zstd => "zstd",
+            FileCoding::Gzip => "gzip",
         }
     }
 
-    /// The suffix of the sibling's name.
+    /// The suffix of a sibling's name.
     #[must_use]
     pub fn suffix(self) -> &'static str {
         match self {
-            SiblingCoding::Brotli => ".br",
-            SiblingCoding::Zstd => ".zst",
-            SiblingCoding::Gzip => ".gz",
+            FileCoding::Brotli => ".br",
+            FileCoding::Zstd => ".zst",
+            FileCoding::Gzip => ".gz",
         }
     }
 }
@@ -50,7 +57,7 @@ impl SiblingCoding {
 /// The position in `available` of the coding with the highest quality, `None` for the plain file. The plain file wins
 /// only if its quality is higher than that of every available coding, or if the request names no coding at all (RFC 9110
 /// §12.5.3 would allow any without the field; few clients without it can decode one).
-pub fn choose(fields: &[Field<'_>], available: impl Iterator<Item = SiblingCoding>) -> Option<usize> {
+pub fn choose(fields: &[Field<'_>], available: impl Iterator<Item = FileCoding>) -> Option<usize> {
     field::first(fields, "accept-encoding")?;
     let accepted = AcceptedCodings::read(fields);
     let least = accepted.quality(coding::Coding::Identity).max(1);
@@ -62,6 +69,12 @@ pub fn choose(fields: &[Field<'_>], available: impl Iterator<Item = SiblingCodin
         }
     }
     best.map(|it| it.0)
+}
+
+/// Whether the client accepts HTML by name, as browsers do when they navigate to a page; for scripts and pictures they do
+/// not.
+pub fn accepts_html(fields: &[Field<'_>]) -> bool {
+    media_quality(fields, "text/html") > 0
 }
 
 /// Whether the client prefers JSON to HTML, by `Accept`: JSON is named, with a higher quality than HTML if that is named
@@ -88,15 +101,15 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(accept_encoding: &str, expect: Option<SiblingCoding>) {
+    fn check(accept_encoding: &str, expect: Option<FileCoding>) {
         let fields = [Field { name: "Accept-Encoding", value: accept_encoding.as_bytes() }];
-        let chosen = choose(&fields, SiblingCoding::ALL.into_iter()).map(|it| SiblingCoding::ALL[it]);
+        let chosen = choose(&fields, FileCoding::ALL.into_iter()).map(|it| FileCoding::ALL[it]);
         assert_eq!(expect, chosen, "{accept_encoding}");
     }
 
     #[test]
     fn codings() {
-        use SiblingCoding::{Brotli, Gzip, Zstd};
+        use FileCoding::{Brotli, Gzip, Zstd};
         check("", None);
         check("gzip", Some(Gzip));
         check("x-gzip", Some(Gzip));
@@ -133,7 +146,7 @@ mod tests {
 
     #[test]
     fn no_field_is_as_it_is() {
-        assert_eq!(None, choose(&[], SiblingCoding::ALL.into_iter()));
+        assert_eq!(None, choose(&[], FileCoding::ALL.into_iter()));
         assert!(!prefers_json(&[]));
     }
 }

@@ -1,6 +1,7 @@
 //! A file that is ready to be sent: head, facts, and body or descriptor. Immutable; a changed file becomes another one.
 //! The lookup is not here.
 
+use crate::negotiate::FileCoding;
 use crate::resolve::Identity;
 use crate::sums::{Appended, FileSums};
 use larder_counters::Counters;
@@ -8,6 +9,7 @@ use larder_semantics::date;
 use larder_semantics::field::FieldList;
 use larder_semantics::freshness::{Lifetime, LifetimeSource};
 use larder_semantics::stored::{Meta, Uncommon};
+use larder_semantics::transcode;
 use larder_stdx::clock::WallTime;
 use larder_stdx::descriptors::HeldDescriptor;
 use larder_transport::body::{BodyPiece, FileOwner, FileSlice, FileWritableBy};
@@ -17,7 +19,7 @@ use rustix::fs::fstat;
 use rustix::io::{Errno, pread};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use xxhash_rust::xxh3::{Xxh3, xxh3_64};
+use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 
 /// A file, or a precompressed sibling instead, ready to be sent as 200.
 pub struct OpenFile {
@@ -42,7 +44,7 @@ pub(crate) struct Dress<'a> {
     pub media_type: &'a str,
     /// `Content-Encoding`, for a sibling.
     pub coding: Option<&'static str>,
-    /// The file has siblings: the choice depends on `Accept-Encoding`.
+    /// The file has or may get coded forms: the choice depends on `Accept-Encoding`.
     pub varies: bool,
     /// `Cache-Control`, if configured.
     pub cache_control: Option<&'a str>,
@@ -67,7 +69,7 @@ impl OpenFile {
         now: WallTime,
         counters: &Arc<Counters>,
     ) -> OpenFile {
-        let etag = entity_tag(&identity, &contents, dress.coding);
+        let etag = strong_tag(&identity, &contents, dress.coding);
         // An origin must not claim a modification in the future (RFC 9110 §8.8.2.1).
         let modified = u64::try_from(identity.modified.0).ok().map(WallTime).filter(|it| *it <= now);
         let mut fields = FieldList::new();
@@ -105,6 +107,33 @@ impl OpenFile {
         OpenFile { head, fields, meta, body, identity, descriptor }
     }
 
+    /// The form of `plain` in a coding, from bytes that were made of it. Its tag is weak, as another version of the
+    /// encoder may make other bytes (RFC 9110 §8.8.1), and is its own (§8.8.3.3); ranges are not offered.
+    pub(crate) fn made(
+        plain: &OpenFile,
+        coding: FileCoding,
+        contents: FileContents,
+        length: u64,
+    ) -> OpenFile {
+        let mut fields = transcode::form_fields(&plain.fields, coding.in_general());
+        let tag = String::from_utf8_lossy(plain.fields.get("etag").unwrap_or_default()).into_owned();
+        let etag = format!("W/\"{}-{}\"", tag.trim_matches('"'), coding.token());
+        fields.set("ETag", &etag);
+        fields.push("Content-Length", length.to_string());
+        fields.shrink();
+        let identity = Identity { size: length, ..plain.identity };
+        let body = match contents {
+            FileContents::Bytes(bytes) => BodyPiece::Bytes(bytes),
+            FileContents::Copy(fd) | FileContents::Descriptor(fd, _) => {
+                whole(Arc::new(Copy { fd, _held: HeldDescriptor::for_clients() }), &identity)
+            }
+        };
+        let mut meta = plain.meta.clone();
+        meta.etag = Some(etag.into_bytes().into_boxed_slice().into());
+        let head = ReadyHead::new(&[b"HTTP/1.1 200 OK\r\n", fields.text()].concat());
+        OpenFile { head, fields, meta, body, identity, descriptor: None }
+    }
+
     /// A response in the form of a file that is not one. `status_line` ends with its CRLF; `fields` are its fields,
     /// including `Content-Length`, `ETag` and `Last-Modified`, with the same values as `meta`.
     #[must_use]
@@ -113,6 +142,11 @@ impl OpenFile {
         let identity = Identity { place: (0, 0), size: body.len(), modified: (0, 0), changed: (0, 0) };
         let head = ReadyHead::new(&[status_line, fields.text()].concat());
         OpenFile { head, fields, meta, body, identity, descriptor: None }
+    }
+
+    /// Whether the choice among its forms depends on `Accept-Encoding`.
+    pub(crate) fn varies(&self) -> bool {
+        self.fields.get("vary").is_some()
     }
 
     /// Bytes of the whole body.
@@ -164,22 +198,26 @@ fn whole(owner: Arc<dyn FileOwner>, identity: &Identity) -> BodyPiece {
     BodyPiece::File(FileSlice { owner, offset: 0, length: identity.size })
 }
 
-/// Strong, and the same on every node with the same file: time of change, size, and a hash of the bytes if these are in
-/// memory. (Builds that set all times to one constant, and replace files by others of the same size, are common.)
-fn entity_tag(identity: &Identity, contents: &FileContents, coding: Option<&str>) -> String {
-    let (seconds, nanos) = identity.modified;
+/// A strong tag (RFC 9110 §8.8.1) that is the same on every node with the same bytes: their hash, whatever inode and dates a
+/// deployment gives the file. Of a file too large for memory its size and the full resolution of its modification time.
+fn strong_tag(identity: &Identity, contents: &FileContents, coding: Option<&str>) -> String {
     let hash = match contents {
-        FileContents::Bytes(bytes) => Some(xxh3_64(bytes)),
+        FileContents::Bytes(bytes) => Some(xxh3_128(bytes)),
         FileContents::Copy(fd) => hash(fd.as_fd(), identity.size).ok(),
         FileContents::Descriptor(..) => None,
     };
-    let hash = hash.map_or(String::new(), |it| format!("-{it:x}"));
     let suffix = coding.map_or(String::new(), |it| format!("-{it}"));
-    format!("\"{seconds:x}.{nanos:x}-{:x}{hash}{suffix}\"", identity.size)
+    match hash {
+        Some(hash) => format!("\"{hash:032x}{suffix}\""),
+        None => {
+            let (seconds, nanos) = identity.modified;
+            format!("\"{seconds:x}.{nanos:x}-{:x}{suffix}\"", identity.size)
+        }
+    }
 }
 
 /// The hash of the first `size` bytes of a file.
-fn hash(fd: BorrowedFd<'_>, size: u64) -> Result<u64, Errno> {
+fn hash(fd: BorrowedFd<'_>, size: u64) -> Result<u128, Errno> {
     let (mut hash, mut at, mut room) = (Xxh3::new(), 0, vec![0; 64 << 10]);
     while at < size {
         match pread(fd, &mut room, at)? {
@@ -190,7 +228,7 @@ fn hash(fd: BorrowedFd<'_>, size: u64) -> Result<u64, Errno> {
             }
         }
     }
-    Ok(hash.digest())
+    Ok(hash.digest128())
 }
 
 fn facts(etag: Box<[u8]>, modified: Option<WallTime>, varies: bool, now: WallTime) -> Meta {

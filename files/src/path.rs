@@ -154,6 +154,12 @@ fn check(path: &[u8], dotfiles: Dotfiles) -> Result<(), BadPath> {
     Ok(())
 }
 
+/// Whether a decoded path is in the form in which files are looked up: from the slash of the root on, without an empty or
+/// a hidden segment.
+pub(crate) fn is_canonical(path: &[u8], dotfiles: Dotfiles) -> bool {
+    check(path, dotfiles).is_ok()
+}
+
 /// Whether a file of this name is reachable by a target: listings show only such names.
 #[must_use]
 pub fn is_servable(name: &[u8], dotfiles: Dotfiles) -> bool {

@@ -34,6 +34,16 @@ pub fn respond(file: &OpenFile, method: &str, fields: &[Field<'_>]) -> Synthetic
     }
 }
 
+/// The page of a file as the body of a response with another status, without what describes the file as a resource of its
+/// own: validators, ranges, lifetime.
+#[must_use]
+pub(crate) fn instead(file: &OpenFile, status: u16) -> Synthetic {
+    let kept = ["content-type", "content-length", "content-encoding", "vary"];
+    let mut page = whole(file);
+    page.fields.retain(|it| kept.iter().any(|name| it.is(name)));
+    Synthetic { status, ..page }
+}
+
 /// Whether a GET or HEAD with these fields gets the unmodified file, with 200: no precondition, no range. Otherwise
 /// [`respond`] decides.
 #[must_use]

@@ -1,97 +1,32 @@
 //! A served directory: its options, its open-file cache, and the steps of a lookup.
 
 use crate::answer::{self, NotServed};
-use crate::cache::{Cache, CacheLook, CacheSize};
+use crate::cache::{Cache, CacheLook, CacheSize, OpenFileEntry};
+use crate::directory::ServedDirectory;
+use crate::find::{self, Loaded, LookupJob};
+use crate::forms::{Encoded, FileForms, FormChoice};
 use crate::listing::ListingFormat;
-use crate::load::{self, Loaded, LookupJob};
-use crate::negotiate;
+use crate::load;
+use crate::members::{Navigation, TryMember};
+use crate::negotiate::{self, FileCoding};
 use crate::open_file::OpenFile;
 use crate::path;
-use crate::respond::respond;
+use crate::respond::{self, respond};
 use larder_counters::Counters;
 use larder_semantics::field::Field;
 use larder_stdx::clock::{self, Monotonic};
 use larder_stdx::descriptors;
 use larder_transport::Synthetic;
 use rustix::fs::{Mode, OFlags};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+pub use crate::directory::{FileCompression, Listing, RootOptions};
 pub use crate::path::Dotfiles;
 pub use crate::resolve::SymlinkPolicy;
-
-/// The response for a directory without index.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Listing {
-    /// 404.
-    #[default]
-    Off,
-    /// Its names: HTML, or JSON if `Accept` prefers that.
-    On,
-}
-
-/// The options of a served directory.
-#[derive(Clone, Debug)]
-pub struct RootOptions {
-    /// Removed from the front of every path, such as `/static`; a path without this prefix is not found. Without a slash
-    /// at the end; empty removes nothing.
-    pub strip: String,
-    /// Index files of a directory, the first existing one.
-    pub index: Vec<String>,
-    /// The response for a directory without index.
-    pub listing: Listing,
-    /// Whether names that begin with a dot are visible.
-    pub dotfiles: Dotfiles,
-    /// The symbolic links that are followed.
-    pub symlinks: SymlinkPolicy,
-    /// `NAME.br`, `NAME.zst`, `NAME.gz` replace `NAME` if the client accepts them and they are not older.
-    pub precompressed: bool,
-    /// `Cache-Control` of every file; `None` sends none.
-    pub cache_control: Option<String>,
-    /// Extension (without dot) and media type, before the built-in ones.
-    pub media_types: Vec<(String, String)>,
-    /// The time within which a change on disk is seen; with zero every request checks.
-    pub cache_for: Duration,
-    /// Files up to this many bytes are kept on the heap.
-    pub small_file: u64,
-    /// Larger ones up to this many bytes are copied into a `memfd` each: sent by the kernel like the file, but unaffected
-    /// by edits, and never waiting for a disk.
-    pub copied_file: u64,
-    /// Files kept open or in memory, siblings included: at most this many descriptors.
-    pub entries: usize,
-    /// The most bytes of files in memory, heads included. (One file always fits.)
-    pub memory: u64,
-    /// Lookups on the disk at the same time.
-    pub concurrency: usize,
-    /// Lookups that wait for the disk; more are rejected with 503.
-    pub queue: usize,
-}
-
-impl Default for RootOptions {
-    fn default() -> Self {
-        RootOptions {
-            strip: String::new(),
-            index: vec!["index.html".to_owned()],
-            listing: Listing::default(),
-            dotfiles: Dotfiles::default(),
-            symlinks: SymlinkPolicy::default(),
-            precompressed: true,
-            cache_control: None,
-            media_types: Vec::new(),
-            cache_for: Duration::from_secs(1),
-            small_file: 16 << 10,
-            copied_file: 1 << 20,
-            entries: 1024,
-            memory: 64 << 20,
-            concurrency: 16,
-            queue: 1024,
-        }
-    }
-}
 
 /// The pause before another attempt of a lookup that found no descriptor, or a file that is being written to.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -102,20 +37,33 @@ const PATIENT: usize = 1500;
 
 /// A served directory. Shared by all workers.
 pub struct Root {
-    directory: OwnedFd,
-    pub(crate) options: RootOptions,
-    cache: Cache,
+    served: ServedDirectory,
     turns: Arc<Semaphore>,
     waiting: AtomicUsize,
-    pub(crate) counters: Arc<Counters>,
 }
+
+/// Plain files up to this many bytes: a request waits until their form is made. For a larger one the form is made for later
+/// requests.
+const AWAITED: u64 = 1 << 20;
 
 /// The result of a lookup.
 pub enum FileLookup {
     /// A file: see [`respond`].
     File(Arc<OpenFile>),
+    /// The page of an application, chosen by `Accept`.
+    ByAccept(Arc<OpenFile>),
     /// A redirect or a listing, as for GET.
     Answer(Synthetic),
+}
+
+/// The result of a look into the cache.
+enum Looked {
+    /// The form that the request prefers.
+    File(Arc<OpenFile>),
+    /// Its file is known, but not this form.
+    Entry(Arc<OpenFileEntry>),
+    /// The disk is asked.
+    Disk,
 }
 
 impl Root {
@@ -129,17 +77,10 @@ impl Root {
         let probe = rustix::fs::ResolveFlags::BENEATH;
         rustix::fs::openat2(&directory, ".", flags, Mode::empty(), probe)?;
         let cache_for = u64::try_from(options.cache_for.as_millis()).unwrap_or(u64::MAX);
-        Ok(Arc::new(Root {
-            directory,
-            cache: Cache::new(
-                CacheSize { files: options.entries, memory: options.memory, copied: 0 },
-                cache_for,
-            ),
-            turns: Arc::new(Semaphore::new(options.concurrency.max(1))),
-            waiting: AtomicUsize::new(0),
-            counters,
-            options,
-        }))
+        let room = CacheSize { files: options.entries, memory: options.memory, copied: 0 };
+        let turns = Arc::new(Semaphore::new(options.concurrency.max(1)));
+        let served = ServedDirectory { fd: directory, cache: Cache::new(room, cache_for), options, counters };
+        Ok(Arc::new(Root { served, turns, waiting: AtomicUsize::new(0) }))
     }
 
     /// The hit path: the file for a GET or HEAD of `target`, if no check of the disk is due. No allocation and no
@@ -148,13 +89,16 @@ impl Root {
     #[must_use]
     pub fn lookup_now(&self, target: &str, fields: &[Field<'_>], now: Monotonic) -> Option<Arc<OpenFile>> {
         let (raw, _) = path::split(target);
+        if !raw.starts_with('/') {
+            return None; // A key of the cache that is no path: see `load::page_key`.
+        }
         if !raw.contains('%') {
             // Only canonical paths are keys, so an unescaped one needs no check.
-            return self.cache.get_now(raw.as_bytes(), fields, now);
+            return self.served.cache.get_now(raw.as_bytes(), fields, now);
         }
         let mut buffer = [0; path::MAX];
-        let path = path::decode(raw, self.options.dotfiles, &mut buffer).ok()?;
-        self.cache.get_now(path, fields, now)
+        let path = path::decode(raw, self.served.options.dotfiles, &mut buffer).ok()?;
+        self.served.cache.get_now(path, fields, now)
     }
 
     /// Finds the file of `target`. Disk access is on a pool of threads, whose queue is bounded.
@@ -170,22 +114,47 @@ impl Root {
         let (raw, query) = path::split(target);
         let path: Box<[u8]> = {
             let mut buffer = [0; path::MAX];
-            path::decode(raw, self.options.dotfiles, &mut buffer)?.into()
+            path::decode(raw, self.served.options.dotfiles, &mut buffer)?.into()
         };
         let skip = self.stripped(&path)?;
-        let previous = match self.look(&path, fields, now) {
-            Ok(file) => return Ok(FileLookup::File(file)),
-            Err(previous) => previous,
-        };
+        let navigation = Navigation::of(&path, negotiate::accepts_html(fields));
         let format = if negotiate::prefers_json(fields) { ListingFormat::Json } else { ListingFormat::Html };
-        let (turn, waited) = self.turn().await?;
-        if waited == TurnWait::Yes
-            && let Ok(file) = self.look(&path, fields, now)
-        {
-            return Ok(FileLookup::File(file)); // Somebody before us in the queue has looked.
+        let query = query.into();
+        self.lookup_path(LookupJob { path, skip, query, format, navigation, now }, fields).await
+    }
+
+    /// Finds the file of a decoded path.
+    async fn lookup_path(
+        self: &Arc<Self>,
+        mut job: LookupJob,
+        fields: &[Field<'_>],
+    ) -> Result<FileLookup, NotServed> {
+        if let Some(held) = self.held(&job.path, fields, job.now).await {
+            return held;
         }
-        let now = now.max(clock::monotonic());
-        self.load(LookupJob { path, skip, query: query.into(), format, previous, now }, turn, fields).await
+        let (turn, waited) = self.turn().await?;
+        // A request before this one in the queue may have looked.
+        if waited == TurnWait::Yes
+            && let Some(held) = self.held(&job.path, fields, job.now).await
+        {
+            return held;
+        }
+        job.now = job.now.max(clock::monotonic());
+        self.load(job, turn, fields).await
+    }
+
+    /// The form in the cache, if no look on the disk is due; it is made if it does not exist.
+    async fn held(
+        self: &Arc<Self>,
+        path: &[u8],
+        fields: &[Field<'_>],
+        now: Monotonic,
+    ) -> Option<Result<FileLookup, NotServed>> {
+        match self.look(path, fields, now) {
+            Looked::File(file) => Some(Ok(FileLookup::File(file))),
+            Looked::Entry(entry) => Some(self.select(&entry, fields).await.map(FileLookup::File)),
+            Looked::Disk => None,
+        }
     }
 
     /// Looks on the disk, repeatedly if that may help.
@@ -208,23 +177,111 @@ impl Root {
             tried += 1;
             match work.await.map_err(|_| NotServed::Failed)? {
                 Ok(Loaded::Answer(answer)) => return Ok(FileLookup::Answer(answer)),
-                // Changed again in the meantime: the client tries again, the next check sees it.
-                Ok(Loaded::Entry(it)) => {
-                    return it.select_loaded(fields).cloned().map(FileLookup::File).ok_or(NotServed::Busy);
+                Ok(Loaded::Entry(it) | Loaded::Shared { file: it, path: Some(_) }) => {
+                    return self.select(&it, fields).await.map(FileLookup::File);
+                }
+                Ok(Loaded::Shared { file, path: None }) => {
+                    return self.select(&file, fields).await.map(FileLookup::ByAccept);
                 }
                 Err(NotServed::Busy) if tried < TRIES => {}
                 Err(NotServed::NoDescriptor) if tried < PATIENT => descriptors::miss(),
                 Err(refusal) => {
-                    self.counters.files_busy.add_shared(u64::from(refusal.status() == 503));
+                    self.served.counters.files_busy.add_shared(u64::from(refusal.status() == 503));
                     return Err(refusal);
                 }
             }
             // Other lookups run meanwhile: they may need no descriptor, or may load this path.
             tokio::time::sleep(PAUSE).await;
             turn = self.turn().await?.0;
-            if let Ok(file) = self.look(&path, fields, clock::monotonic()) {
-                return Ok(FileLookup::File(file));
+            if let Some(held) = self.held(&path, fields, clock::monotonic()).await {
+                return held;
             }
+        }
+    }
+
+    /// The form of an entry that a request prefers. One that was not made yet is made, once for all requests.
+    async fn select(
+        self: &Arc<Self>,
+        entry: &Arc<OpenFileEntry>,
+        fields: &[Field<'_>],
+    ) -> Result<Arc<OpenFile>, NotServed> {
+        let forms = entry.forms().ok_or(NotServed::Busy)?;
+        let form = match forms.choose(fields) {
+            FormChoice::Ready(form) => form.clone(),
+            FormChoice::Make(coding) => {
+                self.form(entry, forms, coding).await.unwrap_or_else(|| forms.plain.clone())
+            }
+        };
+        // Changed again in the meantime: the client tries again, the next check sees it.
+        Some(form).filter(|it| it.is_intact()).ok_or(NotServed::Busy)
+    }
+
+    /// Makes a form, or waits for the request that does. `None`: it is not made now, or takes too long to wait for.
+    async fn form(
+        self: &Arc<Self>,
+        entry: &Arc<OpenFileEntry>,
+        forms: &FileForms,
+        coding: FileCoding,
+    ) -> Option<Arc<OpenFile>> {
+        let encoder = self.served.options.compress.as_ref()?.encoder.clone();
+        let waits = forms.plain.length() <= AWAITED;
+        if !forms.claim(coding) {
+            if waits {
+                forms.settled(coding).await;
+            }
+            return forms.made(coding);
+        }
+        let claim = FormClaim { entry: entry.clone(), coding };
+        let root = self.clone();
+        let make = async move {
+            let turn = encoder.turn().await?;
+            tokio::task::spawn_blocking(move || {
+                root.make(&claim);
+                drop((claim, turn));
+            })
+            .await
+            .ok()
+        };
+        if waits {
+            // The making goes on if the client goes away.
+            make.await?;
+            return forms.made(coding);
+        }
+        tokio::task::spawn(make);
+        None
+    }
+
+    /// The part of a form's making on the pool.
+    fn make(&self, claim: &FormClaim) {
+        let (entry, coding) = (&claim.entry, claim.coding);
+        let Some(forms) = entry.forms() else { return };
+        let form = match load::make_form(&self.served, &forms.plain, coding) {
+            Encoded::Made(bytes) => match load::form(&self.served, &forms.plain, coding, bytes) {
+                Some(form) => Some(form),
+                None => return,
+            },
+            Encoded::NoGain => None,
+            Encoded::Later => return,
+        };
+        let evicted = self.served.cache.keep_form(entry, coding, form);
+        self.served.counters.files_evictions.add_shared(evicted as u64);
+    }
+
+    /// The response where there is no file: the page of the directory for it, if any. Preconditions and ranges do not
+    /// apply to it (RFC 9110 §13.2.1, §14.2).
+    async fn not_found(self: &Arc<Self>, fields: &[Field<'_>], now: Monotonic) -> Synthetic {
+        let Some(page) = &self.served.options.not_found else { return NotServed::NotFound.answer() };
+        let job = LookupJob {
+            path: load::page_key(page.as_bytes()),
+            skip: 0,
+            query: "".into(),
+            format: ListingFormat::Html,
+            navigation: Navigation::No,
+            now,
+        };
+        match self.lookup_path(job, fields).await {
+            Ok(FileLookup::File(file)) => respond::instead(&file, 404),
+            _ => NotServed::NotFound.answer(),
         }
     }
 
@@ -241,61 +298,68 @@ impl Root {
         }
         match self.lookup(target, fields, now).await {
             Ok(FileLookup::File(file)) => respond(&file, method, fields),
+            Ok(FileLookup::ByAccept(file)) => respond(&file, method, fields).with("Vary", "Accept"),
             Ok(FileLookup::Answer(answer)) => answer,
+            Err(NotServed::NotFound) => {
+                let page = self.not_found(fields, now).await;
+                // Another `Accept` could have got the page of the application.
+                if self.may_depend_on_accept(target) { page.with("Vary", "Accept") } else { page }
+            }
             Err(refusal) => refusal.answer(),
         }
     }
 
+    /// Whether the file of `target` may be chosen by `Accept`.
+    fn may_depend_on_accept(&self, target: &str) -> bool {
+        let (path, _) = path::split(target);
+        let pages = self.served.options.members.iter().any(|it| matches!(it, TryMember::Page(_)));
+        pages && Navigation::of(path.as_bytes(), true) == Navigation::ByAccept
+    }
+
     /// Closes files that are not being sent: descriptors are needed elsewhere.
     pub fn let_go(&self) {
-        self.cache.let_go();
+        self.served.cache.let_go();
     }
 
     /// The number of files held open or in memory.
     #[must_use]
     pub fn files_held(&self) -> usize {
-        self.cache.size().files
+        self.served.cache.size().files
     }
 
     /// Their bytes of memory.
     #[must_use]
     pub fn memory_held(&self) -> u64 {
-        self.cache.size().memory
+        self.served.cache.size().memory
     }
 
     /// Bytes of these that are copies of files, in whole pages: the kernel counts those for no process.
     #[must_use]
     pub fn copies_held(&self) -> u64 {
-        self.cache.size().copied
-    }
-
-    pub(crate) fn directory(&self) -> BorrowedFd<'_> {
-        self.directory.as_fd()
+        self.served.cache.size().copied
     }
 
     /// The offset of the path beneath the root.
     fn stripped(&self, path: &[u8]) -> Result<usize, NotServed> {
-        let prefix = self.options.strip.trim_end_matches('/').as_bytes();
+        let prefix = self.served.options.strip.trim_end_matches('/').as_bytes();
         match path.strip_prefix(prefix) {
             Some(rest) if rest.is_empty() || rest.starts_with(b"/") => Ok(prefix.len()),
             _ => Err(NotServed::NotFound),
         }
     }
 
-    /// The cached file, or the job to check it.
-    fn look(
-        &self,
-        path: &[u8],
-        fields: &[Field<'_>],
-        now: Monotonic,
-    ) -> Result<Arc<OpenFile>, Option<Arc<crate::cache::OpenFileEntry>>> {
-        match self.cache.get(path, now) {
-            CacheLook::Fresh(entry) => match entry.select(fields) {
-                Some(file) => Ok(file.clone()),
-                None => Err(Some(entry)),
+    /// The cached file, or the step that finds it.
+    fn look(&self, path: &[u8], fields: &[Field<'_>], now: Monotonic) -> Looked {
+        match self.served.cache.get(path, now) {
+            CacheLook::Fresh(entry) => match entry.forms().map(|it| it.choose(fields)) {
+                Some(FormChoice::Ready(file)) if file.is_current() => Looked::File(file.clone()),
+                Some(FormChoice::Make(_)) if entry.forms().is_some_and(|it| it.plain.is_current()) => {
+                    Looked::Entry(entry)
+                }
+                Some(_) => Looked::Disk,
+                None => self.served.cache.get_now(path, fields, now).map_or(Looked::Disk, Looked::File),
             },
-            CacheLook::Stale(entry) => Err(Some(entry)),
-            CacheLook::Missing => Err(None),
+            CacheLook::Due => Looked::Disk,
         }
     }
 
@@ -304,9 +368,9 @@ impl Root {
         if let Ok(turn) = self.turns.clone().try_acquire_owned() {
             return Ok((turn, TurnWait::No));
         }
-        if self.waiting.fetch_add(1, Relaxed) >= self.options.queue {
+        if self.waiting.fetch_add(1, Relaxed) >= self.served.options.queue {
             self.waiting.fetch_sub(1, Relaxed);
-            self.counters.files_busy.add_shared(1);
+            self.served.counters.files_busy.add_shared(1);
             return Err(NotServed::Busy);
         }
         let _place = RequestedPath(&self.waiting); // Given back also when the client goes away.
@@ -316,24 +380,48 @@ impl Root {
 
     /// The part of a lookup on the pool. The cache is updated here, so that it is even if the client is gone.
     fn work(&self, job: &LookupJob) -> Result<Loaded, NotServed> {
-        self.counters.files_loads.add_shared(1);
-        let mut loaded = load::load(self, job);
+        self.served.counters.files_loads.add_shared(1);
+        let mut loaded = find::find(&self.served, job);
         // Idle descriptors are closed, followed by another attempt.
-        if matches!(loaded, Err(NotServed::NoDescriptor)) && self.cache.let_go() {
-            loaded = load::load(self, job);
+        if matches!(loaded, Err(NotServed::NoDescriptor)) && self.served.cache.let_go() {
+            loaded = find::find(&self.served, job);
         }
-        match &loaded {
-            Ok(Loaded::Entry(entry)) if !job.previous.as_ref().is_some_and(|it| Arc::ptr_eq(it, entry)) => {
-                let evicted = self.cache.insert(entry.clone());
-                self.counters.files_evictions.add_shared(evicted as u64);
+        match &mut loaded {
+            Ok(Loaded::Entry(entry)) => self.keep(entry),
+            Ok(Loaded::Shared { file, path }) => {
+                self.keep(file);
+                match path {
+                    Some(path) => self.keep(path),
+                    None => self.served.cache.remove(&job.path),
+                }
             }
-            Ok(Loaded::Entry(_)) => {}
-            Ok(Loaded::Answer(_)) | Err(NotServed::NotFound | NotServed::Forbidden) => {
-                self.cache.remove(&job.path)
+            Ok(Loaded::Answer(_)) | Err(NotServed::NotFound | NotServed::Gone | NotServed::Forbidden) => {
+                self.served.cache.remove(&job.path)
             }
             Err(_) => {}
         }
         loaded
+    }
+
+    /// Puts an entry into the cache, or replaces it by the one that is there already.
+    fn keep(&self, entry: &mut Arc<OpenFileEntry>) {
+        let (kept, evicted) = self.served.cache.insert(entry.clone());
+        *entry = kept;
+        self.served.counters.files_evictions.add_shared(evicted as u64);
+    }
+}
+
+/// The right to make a form; another request may make it once this is dropped.
+struct FormClaim {
+    entry: Arc<OpenFileEntry>,
+    coding: FileCoding,
+}
+
+impl Drop for FormClaim {
+    fn drop(&mut self) {
+        if let Some(forms) = self.entry.forms() {
+            forms.give_back(self.coding);
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 mod support;
 
-use larder_files::{Listing, RootOptions, SiblingCoding};
+use larder_files::{FileCoding, Listing, RootOptions};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
@@ -326,7 +326,7 @@ fn precompressed_siblings() {
         assert_eq!("Accept-Encoding", got.field("vary"));
         assert_eq!(expect.len().to_string(), got.field("content-length"));
         let coding =
-            SiblingCoding::ALL.into_iter().map(SiblingCoding::token).find(|it| expect.starts_with(&it[..2]));
+            FileCoding::ALL.into_iter().map(FileCoding::token).find(|it| expect.starts_with(&it[..2]));
         assert_eq!(coding, got.find("content-encoding"), "{target} {accept}");
     };
     check("/a.js", "gzip, deflate, br, zstd", "brotli");

@@ -152,7 +152,7 @@ impl Opened {
         let Operator { access, kept, errors, log, audit, keeper } = operator;
         let Storage { store, lower, coders, overlays, nodes } = storage;
         let (public, admin_at) = (sockets.public(), sockets.admin_at());
-        let live = Live::open(config, &own, workers, None)?;
+        let live = Live::open(config, &coders, &own, workers, None)?;
         let telemetry = Telemetry::of(live.config.telemetry.as_ref(), || totals.add_part())?;
         let (desk, clerk) = purge::open(store.clone(), &lower, errors.of(Subsystem::Purge), own.clone());
         let shares = Shares::take(&live.config, &lower, workers, &errors);

@@ -246,7 +246,8 @@ impl Supervisor {
             Some(keeper) => keeper.take_over(&new, &self.running.errors).map(|()| new),
             None => Ok(new),
         };
-        let open = |new| Live::open(new, &self.running.shared.own, self.running.shared.workers, Some(&old));
+        let shared = &self.running.shared;
+        let open = |new| Live::open(new, &shared.coders, &shared.own, shared.workers, Some(&old));
         match read.and_then(compatible).and_then(secure).and_then(open) {
             Ok(new) => {
                 self.running.take_over(&new);

@@ -43,7 +43,8 @@ impl CodingPreference {
         CodingPreference(order)
     }
 
-    pub(crate) fn iter(self) -> impl Iterator<Item = Coding> {
+    /// The codings in this order.
+    pub fn iter(self) -> impl Iterator<Item = Coding> {
         self.0.into_iter().flatten()
     }
 }

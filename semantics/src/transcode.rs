@@ -7,7 +7,7 @@
 
 use crate::cache_control::directives;
 use crate::coding::{AcceptedCodings, BEST, Coding, Quality};
-use crate::compress::{CodingPreference, Codings};
+use crate::compress::{CodingPreference, Codings, Compress};
 use crate::field::{self, Field, FieldList};
 use crate::policy::Policy;
 
@@ -62,11 +62,8 @@ pub fn plan(status: u16, fields: &[Field<'_>], length: Option<u64>, policy: &Pol
     let codes = compress.codings.iter().fold(Codings::NONE, Codings::with);
     let (makes, recodes) = match own {
         Coding::Identity => {
-            let fits = length.is_none_or(|it| (compress.min_size..=compress.max_size).contains(&it));
-            if !fits || !is_compressible(fields, &compress.types) {
-                return None;
-            }
-            (codes, Codings::NONE)
+            let media_type = field::first(fields, "content-type").unwrap_or_default();
+            is_worth_coding(media_type, length, compress).then_some((codes, Codings::NONE))?
         }
         // A coded response is not coded again for clients that accept it: it is kept, and made plain for those that need
         // it.
@@ -75,18 +72,21 @@ pub fn plan(status: u16, fields: &[Field<'_>], length: Option<u64>, policy: &Pol
     Some(EncodingPlan { own, makes, recodes, order: compress.codings, max_size: compress.max_size })
 }
 
-fn is_compressible(fields: &[Field<'_>], types: &[String]) -> bool {
-    let Some(value) = field::first(fields, "content-type") else { return false };
-    let kind = value.split(|it| *it == b';').next().unwrap_or_default();
+/// Whether a plain body of this `Content-Type` and length is coded: of a listed type, and neither too small nor too large.
+#[must_use]
+pub fn is_worth_coding(media_type: &[u8], length: Option<u64>, compress: &Compress) -> bool {
+    let fits = length.is_none_or(|it| (compress.min_size..=compress.max_size).contains(&it));
+    let kind = media_type.split(|it| *it == b';').next().unwrap_or_default();
     let kind = field::trim(kind);
-    types.iter().any(|pattern| {
+    let is_listed = |pattern: &String| {
         let pattern = pattern.as_bytes();
         match pattern {
             [b'+', ..] => ends_with(kind, pattern),
             [all @ .., b'*'] => kind.len() > all.len() && kind[..all.len()].eq_ignore_ascii_case(all),
             _ => kind.eq_ignore_ascii_case(pattern),
         }
-    })
+    };
+    fits && compress.types.iter().any(is_listed)
 }
 
 fn ends_with(kind: &[u8], suffix: &[u8]) -> bool {

@@ -1,12 +1,17 @@
 //! A route that serves files: the adapter between the connection and the `files` crate.
 
 use larder_counters::Counters;
-use larder_files::{Dotfiles, Listing, Root, RootOptions, SymlinkPolicy};
+use larder_files::{
+    Dotfiles, Encoded, FileCompression, FileEncoder, Listing, Root, RootOptions, SymlinkPolicy,
+};
+use larder_gateway::coding::pool::Coders;
 use larder_gateway::stages::{self, RequestStage, Stages};
 use larder_observe::RequestOutcome;
+use larder_semantics::compress::Compress;
 use larder_semantics::date;
 use larder_semantics::field::Field;
 use larder_stdx::clock;
+use larder_store::NotMade;
 use larder_transport::Reply;
 use larder_transport::ResponseWriter as FastAnswer;
 use larder_transport::body::BodyPiece;
@@ -14,12 +19,32 @@ use larder_wire::message::{Request, RequestHead};
 use std::cell::RefCell;
 use std::sync::Arc;
 
+/// The encoder of files: that of stored responses, with its levels, its memory and its number of threads.
+#[must_use]
+pub fn encoder(coders: &Arc<Coders>) -> Arc<FileEncoder> {
+    let (concurrency, coders) = (coders.concurrency(), coders.clone());
+    FileEncoder::new(concurrency, move |coding, plain| match coders.encode(coding, plain) {
+        Ok(bytes) => Encoded::Made(bytes),
+        Err(NotMade::Later) => Encoded::Later,
+        Err(NotMade::Never | NotMade::Undecodable) => Encoded::NoGain,
+    })
+}
+
 /// Opens the directory of a route: once for all workers.
 ///
 /// # Errors
 /// One sentence: it cannot be opened.
-pub fn open(files: &larder_config::FilesConfig, counters: Arc<Counters>) -> Result<Arc<Root>, String> {
+pub fn open(
+    files: &larder_config::FilesConfig,
+    encoder: &Arc<FileEncoder>,
+    counters: Arc<Counters>,
+) -> Result<Arc<Root>, String> {
+    let compress = |rules: &Arc<Compress>| FileCompression { rules: rules.clone(), encoder: encoder.clone() };
     let options = RootOptions {
+        members: files.members.clone(),
+        clean_urls: files.clean_urls,
+        not_found: files.not_found.clone(),
+        compress: files.compress.as_ref().map(compress),
         strip: files.strip.clone().unwrap_or_default(),
         index: files.index.clone(),
         listing: if files.listing { Listing::On } else { Listing::Off },

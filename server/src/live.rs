@@ -9,6 +9,7 @@ use super::router::{LiveSite, Matched, RouteTarget, Router};
 use larder_config::{Config, OriginHost, OriginMember, Service};
 use larder_counters::Counters;
 use larder_files::Root;
+use larder_gateway::coding::pool::Coders;
 use larder_gateway::{GatewayRoute, HostSent};
 use larder_observe::log::{ErrorLog, Level, Subsystem, SubsystemLog};
 use larder_origin::{
@@ -40,15 +41,16 @@ impl Live {
     /// One sentence: the resource that could not be opened.
     pub fn open(
         config: Config,
+        coders: &Arc<Coders>,
         counters: &Arc<Counters>,
         workers: NonZeroUsize,
         before: Option<&Live>,
     ) -> Result<Arc<Self>, String> {
-        let mut roots = HashMap::new();
+        let (mut roots, encoder) = (HashMap::new(), super::files::encoder(coders));
         for (at, site) in config.sites.iter().enumerate() {
             for (number, route) in site.routes.iter().enumerate() {
                 if let Service::Files(files) = &route.service {
-                    roots.insert((at, number), super::files::open(files, counters.clone())?);
+                    roots.insert((at, number), super::files::open(files, &encoder, counters.clone())?);
                 }
             }
         }

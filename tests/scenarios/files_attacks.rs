@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 const SECRET: &str = "nobody may read this";
 
 /// Ways out of a directory, to what is hidden in it, and to what is no file.
-const TARGETS: &[&str] = &[
+pub const TARGETS: &[&str] = &[
     "/../secret.txt",
     "/../../../../../../../../etc/passwd",
     "/folder/../../secret.txt",

@@ -64,6 +64,7 @@ mod session_applications;
 mod slow_clients;
 mod smuggling;
 mod stale;
+mod static_sites;
 mod statistics;
 mod storm;
 mod stream;

@@ -74,6 +74,7 @@ pub const SERVER: &[Flag] = &[
 pub const SERVE: &[Flag] = &[
     flag("index", "NAMES", Means::Key("site[0].route[0].files.index"), "index files, separated by commas (index.html)"),
     flag("listing", "", Means::True("site[0].route[0].files.listing"), "list directories without an index file"),
+    flag("spa", "", Means::True("site[0].route[0].files.spa"), "single-page application: index.html for paths without a file that a browser navigates to"),
     flag("dotfiles", "", Means::True("site[0].route[0].files.dotfiles"), "serve names that begin with a dot"),
     flag("symlinks", "RULE", Means::Key("site[0].route[0].files.symlinks"), "never, beneath or follow (beneath)"),
 ];
@@ -315,11 +316,12 @@ pub const COMMANDS: &[CommandRow] = &[
         word: "serve",
         argument: "DIR",
         argument_help: "the directory to serve",
-        about: "Serve the files of a directory",
+        about: "Serve the files of a directory, compressed, with clean URLs and its 404.html",
         flags: &[SERVE, SERVER],
         examples: &[
             ("larder serve public", "serves public/ on 127.0.0.1:8080"),
             ("larder serve . --listing --listen 127.0.0.1:0", "lists directories, on a free port"),
+            ("larder serve dist --spa", "serves a single-page application with its own routes"),
         ],
     },
     CommandRow {

@@ -356,7 +356,7 @@ impl Given {
             CommandName::Proxy => Command::Serve(self.plan(PlanBase::Flags).in_front_of(&argument)),
             CommandName::Serve => {
                 self.set("site[0].route[0].files.root", &argument, "DIR");
-                Command::Serve(self.plan(PlanBase::Flags))
+                Command::Serve(self.plan(PlanBase::Flags).of_static_site())
             }
             CommandName::Run => Command::Serve(self.plan(file)),
             CommandName::Check => Command::Check(self.plan(file)),

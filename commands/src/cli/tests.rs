@@ -153,6 +153,16 @@ fn the_only_site_and_route_are_set_too() {
 fn serve_needs_no_file() {
     let it = config("serve src --listing");
     assert!(matches!(&it.sites[0].routes[0].service, Service::Files(files) if files.listing));
+    let files = |line: &str| match config(line).sites.swap_remove(0).routes.swap_remove(0).service {
+        Service::Files(files) => files,
+        _ => panic!("{line}"),
+    };
+    let habits = files("serve src");
+    assert!(habits.clean_urls && habits.compress.is_some() && !habits.listing && habits.members.len() == 2);
+    assert_eq!(Some("/404.html"), habits.not_found.as_deref());
+    let other = files("serve src --spa --set files.clean_urls=false --set files.compress=false");
+    assert!(!other.clean_urls && other.compress.is_none() && other.members.len() == 2);
+    assert!(!files("serve src --set files.try={path},=404").clean_urls);
     reject("serve nowhere", "DIR: nowhere: no such file or directory; use an existing directory");
     reject("serve Cargo.toml", "DIR: Cargo.toml: is not a directory; use an existing directory");
 }

@@ -113,6 +113,35 @@ impl Coders {
         self.bell.notify_one();
     }
 
+    /// The most encodings at the same time.
+    #[must_use]
+    pub fn concurrency(&self) -> usize {
+        self.settings.workers
+    }
+
+    /// Codes bytes that are no stored response, such as a file, on the thread of the caller.
+    ///
+    /// # Errors
+    /// As for forms of stored responses.
+    pub fn encode(&self, coding: Coding, plain: &[u8]) -> Result<Vec<u8>, NotMade> {
+        let _room = self.room(coding, codec::memory(coding, self.settings.levels, plain.len() as u64))?;
+        let code = || self.code(coding, plain);
+        let bytes = catch_unwind(AssertUnwindSafe(code)).unwrap_or(Err(NotMade::Never))?;
+        self.counters.coding_bytes_read.add_shared(plain.len() as u64);
+        self.counters.coding_made.add_shared(1);
+        self.counters.coding_bytes_made.add_shared(bytes.len() as u64);
+        Ok(bytes)
+    }
+
+    /// Codes a plain body, unless it would not become smaller.
+    fn code(&self, coding: Coding, plain: &[u8]) -> Result<Vec<u8>, NotMade> {
+        let made = codec::encode(coding, self.settings.levels, plain).map_err(|_| NotMade::Later)?;
+        made.ok_or_else(|| {
+            self.counters.coding_no_gain.add_shared(1);
+            NotMade::Never
+        })
+    }
+
     fn begin(self: &Arc<Self>, number: usize) -> bool {
         let pool = self.clone();
         std::thread::Builder::new().name(format!("coder-{number}")).spawn(move || pool.work()).is_ok()
@@ -177,11 +206,7 @@ impl Coders {
         if plan.own == Coding::Identity {
             let room = self.room(coding, codec::memory(coding, self.settings.levels, length))?;
             let bytes = bytes_of(&stored.body).ok_or(NotMade::Later)?;
-            let made = codec::encode(coding, self.settings.levels, &bytes).map_err(|_| NotMade::Later)?;
-            if made.is_none() {
-                self.counters.coding_no_gain.add_shared(1);
-            }
-            return Ok((made.ok_or(NotMade::Never)?, [Some(room), None]));
+            return Ok((self.code(coding, &bytes)?, [Some(room), None]));
         }
         let room = self.room(coding, codec::decoding_memory(plan.own, length, plan.max_size))?;
         let bytes = bytes_of(&stored.body).ok_or(NotMade::Later)?;

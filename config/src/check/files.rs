@@ -1,0 +1,176 @@
+//! The section `files` of a route: a directory and the files that a path means in it.
+
+use super::{ConfigCheck, Problem, RoutePath, Source};
+use crate::kind::ConfigValue;
+use crate::plan::SERVE;
+use crate::{FilesConfig, SymlinkSetting};
+use larder_files::TryMember;
+use larder_semantics::compress::Compress;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// The page of a single-page application, if `files.index` names none.
+const PAGE: &str = "index.html";
+
+impl ConfigCheck {
+    pub(super) fn files(&mut self, at: &RoutePath, route: &Source) -> Option<FilesConfig> {
+        let key = |name: &str| at.key(&format!("files.{name}"));
+        let root = self.root(&key("root"), route)?;
+        let given = |name: &str| Some(self.text(&key(name))).filter(|it| !it.is_empty());
+        let (strip, not_found) = (given("strip"), given("not_found"));
+        let cache_control = given("cache_control");
+        let files = FilesConfig {
+            members: self.tried(at),
+            clean_urls: self.flag(&key("clean_urls")),
+            not_found: not_found.map(|it| format!("/{}", it.trim_start_matches('/'))),
+            compress: self.compress_files(at),
+            strip: strip.map(|it| it.trim_end_matches('/').to_owned()).filter(|it| !it.is_empty()),
+            index: self.texts(&key("index")),
+            listing: self.flag(&key("listing")),
+            dotfiles: self.flag(&key("dotfiles")),
+            symlinks: match self.text(&key("symlinks")).as_str() {
+                "never" => SymlinkSetting::Never,
+                "follow" => SymlinkSetting::Follow,
+                _ => SymlinkSetting::Beneath,
+            },
+            cache_control,
+            precompressed: self.flag(&key("precompressed")),
+            cache_for: self.time(&key("cache_for")),
+            small_file: self.number(&key("small_file")),
+            root,
+        };
+        self.check_members(at, &files);
+        self.warn_missing(at, &files);
+        Some(files)
+    }
+
+    /// The members of `files.try`, or those that follow from the other keys.
+    fn tried(&mut self, at: &RoutePath) -> Vec<TryMember> {
+        let key = |name: &str| at.key(&format!("files.{name}"));
+        let mut members = match self.values.given.get(&key("try")) {
+            Some((ConfigValue::Texts(these), _)) => {
+                these.iter().filter_map(|it| TryMember::parse(it).ok()).collect()
+            }
+            _ if self.flag(&key("clean_urls")) => vec![TryMember::own(), TryMember::suffixed(".html")],
+            _ => vec![TryMember::own()],
+        };
+        if self.flag(&key("spa")) {
+            let index = self.texts(&key("index"));
+            let page = index.first().map_or(PAGE, String::as_str);
+            members.push(TryMember::Page(format!("/{page}").into()));
+        }
+        members
+    }
+
+    /// The compression of files by the rules of `cache.compress`.
+    fn compress_files(&mut self, at: &RoutePath) -> Option<Arc<Compress>> {
+        let key = at.key("files.compress");
+        if !self.flag(&key) {
+            return None;
+        }
+        if self.number("cache.compress.workers") == 0 {
+            let (source, key) = (self.source(&key), "site.route.files.compress".to_owned());
+            let text = "no file is compressed: cache.compress.workers is 0; set it to 1 or more".to_owned();
+            self.warnings.push(Problem { source, key, text });
+            return None;
+        }
+        Some(Arc::new(self.compress_rules(at)))
+    }
+
+    /// Members that contradict one another or another key.
+    fn check_members(&mut self, at: &RoutePath, files: &FilesConfig) {
+        let key = |name: &str| at.key(&format!("files.{name}"));
+        let (is_given, spa) = (self.source(&key("try")) != Source::Default, self.flag(&key("spa")));
+        if self.is_wrong(&key("try")) {
+            return;
+        }
+        let mut problem = |name: &str, text: &str| {
+            let source = self.source(&key(name));
+            self.problem(source, &format!("site.route.files.{name}"), text);
+        };
+        if files.members.is_empty() {
+            problem("try", "the list is empty; its first member is usually \"{path}\"");
+        }
+        let end = files.members.iter().position(|it| matches!(it, TryMember::Status(_)));
+        if end.is_some_and(|it| it + 1 < files.members.len()) && !spa {
+            problem("try", "members after a status are never reached; put the status last");
+        }
+        if !files.dotfiles && files.members.iter().any(TryMember::is_hidden) {
+            let text = "a member names a hidden file (one that begins with a dot), which is not served; rename it, or set \
+                        files.dotfiles = true";
+            problem("try", text);
+        }
+        if !is_given {
+            return;
+        }
+        let html = TryMember::suffixed(".html");
+        if files.clean_urls && !files.members.contains(&html) {
+            let text = "it redirects /page.html to /page, which no member of files.try serves; add \"{path}.html\" to \
+                        files.try";
+            problem("clean_urls", text);
+        }
+        if spa {
+            let text = "files.try names the files of every path already; add \"/index.html\" as its last member, or \
+                        remove files.try";
+            problem("spa", text);
+        }
+    }
+
+    /// Warns of pages that do not exist, and of settings that take paths from an application.
+    fn warn_missing(&mut self, at: &RoutePath, files: &FilesConfig) {
+        let key = |name: &str| at.key(&format!("files.{name}"));
+        let pages = files.members.iter().filter_map(|it| match it {
+            TryMember::Fixed(page) => Some(("try", &**page)),
+            TryMember::Page(page) => Some(("spa", &**page)),
+            TryMember::Named { before, .. } if !before.is_empty() => Some(("try", &**before)),
+            TryMember::Named { .. } | TryMember::Status(_) => None,
+        });
+        let mut warnings = Vec::new();
+        let by_habit = self.source(&key("not_found")) == Source::Flag(SERVE.into());
+        let not_found = files.not_found.iter().filter(|_| !by_habit);
+        for (name, page) in pages.chain(not_found.map(|it| ("not_found", &**it))) {
+            let path = files.root.join(page.trim_start_matches('/'));
+            let outside =
+                |it: &PathBuf| files.symlinks != SymlinkSetting::Follow && !it.starts_with(&files.root);
+            let text = match std::fs::canonicalize(&path) {
+                Ok(real) if outside(&real) => {
+                    format!("{page}: a symbolic link leads out of files.root, so it is never served")
+                }
+                Ok(_) => continue,
+                Err(error) => {
+                    let why = larder_stdx::error::plain(&error);
+                    format!("{page}: {why}; until it exists in files.root, this member answers no request")
+                }
+            };
+            warnings.push((name, text));
+        }
+        if self.flag(&key("spa")) && files.listing {
+            let text = "directories without an index are listed, so the application does not answer there; set \
+                        files.listing = false";
+            warnings.push(("listing", text.to_owned()));
+        }
+        for (name, text) in warnings {
+            let (source, key) = (self.source(&key(name)), format!("site.route.files.{name}"));
+            self.warnings.push(Problem { source, key, text });
+        }
+    }
+
+    /// The served directory, which must exist.
+    fn root(&mut self, key: &str, route: &Source) -> Option<PathBuf> {
+        let Some(path) = self.path(key) else {
+            if !self.is_wrong(key) {
+                let text = "missing; set the directory to serve, such as root = \"public\"";
+                self.problem(route.clone(), "site.route.files.root", text);
+            }
+            return None;
+        };
+        let wrong = match std::fs::canonicalize(&path) {
+            Ok(root) if root.is_dir() => return Some(root),
+            Ok(_) => "is not a directory".to_owned(),
+            Err(error) => larder_stdx::error::plain(&error),
+        };
+        let text = format!("{}: {wrong}; use an existing directory", path.display());
+        self.problem(self.source(key), "site.route.files.root", &text);
+        None
+    }
+}
