@@ -18,10 +18,11 @@ const ANALYTICS: &str = "utm_*,mtm_*,matomo_*,pk_*,piwik_*,hsa_*,gad_*,gclid,gcl
                          vero_id,_ke,s_kwcid,ef_id";
 
 /// The names, as the table of keys allows them.
-pub const NAMES: [&str; 5] = ["wordpress", "drupal", "django", "rails", "laravel"];
+pub const NAMES: [&str; 9] =
+    ["wordpress", "drupal", "django", "rails", "laravel", "node", "flask", "php", "nextjs"];
 
 /// The presets, in the order of [`NAMES`].
-pub const PRESETS: [Preset; 5] = [
+pub const PRESETS: [Preset; 9] = [
     Preset {
         name: NAMES[0],
         values: &[
@@ -47,7 +48,6 @@ pub const PRESETS: [Preset; 5] = [
             ("private_cookies", "SESS*,SSESS*,NO_CACHE,PERSISTENT_LOGIN_*"),
             ("key.drop", ANALYTICS),
             ("stale_while_revalidate", "1m"),
-            ("tags.headers", "Cache-Tag,Surrogate-Key,Purge-Cache-Tags"),
         ],
         note: "Drupal declares lifetimes once \"Browser and proxy cache maximum age\" is set.",
     },
@@ -90,6 +90,64 @@ pub const PRESETS: [Preset; 5] = [
         ],
         note: "Laravel sends `private` unless the route has the middleware `cache.headers:public;max_age=…`. Only \
                routes outside the group `web` start no session (set no cookie).",
+    },
+    Preset {
+        name: NAMES[5],
+        values: &[
+            // express-session (`connect.sid`), cookie-session (`session`, `session.sig`), Koa (`koa.sess`), Sails
+            // (`sails.sid`), Fastify (`sessionId`), Passport's `remember_me`, and the usual names of tokens.
+            (
+                "private_cookies",
+                "*.sid,*.sig,*sess,*session,*sessionId,sid,remember_me,*token,*jwt,*auth,*Authorization",
+            ),
+            ("key.drop", ANALYTICS),
+            ("stale_while_revalidate", "30s"),
+        ],
+        note: "Express and its kind declare no lifetime, only a weak validator: pages are cached once the application \
+               sends `Cache-Control: public, max-age=…`. Name the session cookie in `private_cookies` if it has a name of \
+               its own.",
+    },
+    Preset {
+        name: NAMES[6],
+        values: &[
+            // SESSION_COOKIE_NAME, and REMEMBER_COOKIE_NAME of Flask-Login.
+            ("private_cookies", "session,remember_token"),
+            ("key.drop", ANALYTICS),
+            // No directive is sent unless the view sets one. `Vary: Cookie` is, where a view reads the session.
+            ("default_ttl", "1m"),
+            ("stale_while_revalidate", "30s"),
+        ],
+        note: "Views without a declared lifetime are cached for 1 minute; send `Cache-Control: private` from views that \
+               must not be cached. Flask sends `no-cache` for its static files unless SEND_FILE_MAX_AGE_DEFAULT is set.",
+    },
+    Preset {
+        name: NAMES[7],
+        values: &[
+            // session.name, and the usual names for those who stay logged in.
+            ("private_cookies", "PHPSESSID,*SESSID,*sess,*session,*sid,remember*,*token,*login,*auth"),
+            ("key.drop", ANALYTICS),
+            ("stale_while_revalidate", "30s"),
+        ],
+        note: "PHP sends `no-store` for pages with a session (session.cache_limiter) and no directive for the others; they \
+               are cached if the script sends `Cache-Control: public, max-age=…` or the route has `default_ttl`.",
+    },
+    Preset {
+        name: NAMES[8],
+        values: &[
+            // NextAuth and Auth.js, with and without the prefix of secure cookies; draft and preview mode.
+            (
+                "private_cookies",
+                "next-auth.session-token*,__Secure-next-auth.session-token*,authjs.session-token*,\
+                 __Secure-authjs.session-token*,__prerender_bypass,__next_preview_data,*session,*token",
+            ),
+            // Pages and the payloads of navigation have one path; `_rsc` in the query, a hash of the state of the router,
+            // distinguishes payloads. So the key has it, and `rsc` for clients that send no `_rsc`.
+            ("key.headers", "rsc"),
+            ("key.drop", ANALYTICS),
+            ("stale_while_revalidate", "1m"),
+        ],
+        note: "Next.js declares lifetimes: `s-maxage` for pages that it revalidates, a year for `/_next/static`, and \
+               `private, no-store` for pages rendered for one request.",
     },
 ];
 

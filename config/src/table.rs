@@ -354,7 +354,7 @@ pub const TABLE: &[Key] = &[
     each("cache.store_set_cookie", ValueKind::Bool, Some("false"),
         "Store responses with `Set-Cookie`, without that field.", "true"),
     each("cache.private_cookies", ValueKind::List(TextForm::CookieGlob), None,
-        "A request with one of these cookies bypasses the cache. All other cookies are then ignored for the key and for `Vary: Cookie`, and are not sent to the origin. `*` matches any text.", r#"["session*", "wordpress_logged_in_*"]"#),
+        "A request with one of these cookies bypasses the cache, unless its path names a file (`.css`, `.png` …), whose response is shared only if it says so. All other cookies are then ignored for the key and for `Vary: Cookie`, and are not sent to the origin. `*` matches any text.", r#"["session*", "wordpress_logged_in_*"]"#),
     each("cache.key.query", ValueKind::OneOf(&["all", "none"]), Some("all"),
         "Include the query in the cache key.", r#""none""#),
     each("cache.key.drop", ValueKind::List(TextForm::ParameterGlob), None,

@@ -542,7 +542,9 @@ pub fn bypass(
         Some(Bypass::Target)
     } else if is_malformed(target) {
         Some(Bypass::MalformedTarget)
-    } else if cookies::is_private(fields, &policy.private_cookies) {
+    } else if (policy.key.strict || !cookies::is_file(target))
+        && cookies::is_private(fields, &policy.private_cookies)
+    {
         Some(Bypass::PrivateCookie)
     } else if facts.method_override
         || fields.iter().any(|it| trusted_headers::overrides(it.name) && !in_key(policy, it.name))

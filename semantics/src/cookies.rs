@@ -52,6 +52,27 @@ pub fn matter(lines: CookieLines<'_>, method: &str, policy: &Policy) -> bool {
     })
 }
 
+/// Whether a request of this method carries one of `cache.private_cookies`.
+#[must_use]
+pub fn are_private(lines: CookieLines<'_>, method: &str, policy: &Policy) -> bool {
+    !policy.private_cookies.is_empty() && matter(lines, method, policy)
+}
+
+/// The extensions of files that are the same for all visitors: styles, scripts, fonts, images, sound and film.
+const FILES: &[&str] = &[
+    "css", "js", "mjs", "map", "wasm", "woff", "woff2", "ttf", "otf", "eot", "png", "jpg", "jpeg", "gif",
+    "webp", "avif", "svg", "ico", "bmp", "mp3", "ogg", "mp4", "webm",
+];
+
+/// Whether a target names a file by its extension. For such a file `cache.private_cookies` does not bypass the cache: its
+/// response is shared if it says so.
+#[must_use]
+pub fn is_file(target: &str) -> bool {
+    let path = target.split('?').next().unwrap_or(target);
+    let name = path.rsplit('/').next().unwrap_or(path);
+    name.rsplit_once('.').is_some_and(|(_, end)| FILES.iter().any(|it| end.eq_ignore_ascii_case(it)))
+}
+
 /// The names of a line's cookies, for display: without their values, which are secrets.
 #[must_use]
 pub fn names(lines: CookieLines<'_>) -> String {

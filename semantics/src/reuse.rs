@@ -1,6 +1,7 @@
 //! May this stored response answer this request? RFC 9111 §4, decided once, here.
 
 use crate::cache_control::RequestDirectives;
+use crate::cookies;
 use crate::field::Field;
 use crate::freshness::Freshness;
 use crate::policy::Policy;
@@ -241,11 +242,13 @@ fn of_stored(
 /// Whether a stored response is only for requests without credentials, and this request has some: there is no permission
 /// to serve one visitor's response to another. The request goes to the origin, without the stored validator, which may be
 /// the same for all visitors (a date, a release): a 304 would show this visitor another one's page. The new response is
-/// for this visitor alone.
+/// for this visitor alone. A request with one of `cache.private_cookies` gets a stored response only if that has a lifetime
+/// of its own or a validator, as files have.
 #[inline]
 #[must_use]
 pub fn is_for_others(meta: &Meta, request: &RequestFacts<'_>, policy: &Policy) -> bool {
     meta.implicit && request.has_credentials(policy)
+        || !meta.is_of_a_file() && cookies::are_private(request.cookies, request.method, policy)
 }
 
 fn credentials_evidence(meta: &Meta, request: &RequestFacts<'_>, policy: &Policy) -> String {

@@ -1,7 +1,8 @@
 //! May this response be stored? RFC 9111 §3, decided once, here.
 
 use crate::cache_control::ResponseDirectives;
-use crate::field::{Field, all, first, lines, trim};
+use crate::cookies;
+use crate::field::{Field, all, first, lines, members, trim};
 use crate::freshness::{AgeInputs, Expires, Lifetime, LifetimeInputs, LifetimeSource, is_heuristic_status};
 use crate::policy::Policy;
 use crate::range::HeldRange;
@@ -455,8 +456,14 @@ fn not_one_visitors(
 ) -> Result<(), NotStorable> {
     let no_cache = always_validated(response.said(), response.status, response.policy);
     let has_credentials = request.has_credentials(response.policy);
-    let implicit = has_credentials && is_implicit(response.said(), lifetime, no_cache);
-    rule(trace, "larder", NotStorable::Credentials, implicit, || {
+    // The answer to a private cookie is shared on the word of the response alone.
+    let said = response.said();
+    let is_public = said.public || said.s_maxage.is_some();
+    let varies = all(response.fields, "vary").flat_map(members).any(|it| it.eq_ignore_ascii_case(b"cookie"));
+    let is_private = cookies::are_private(request.cookies, request.method, response.policy);
+    let implicit = has_credentials && is_implicit(said, lifetime, no_cache);
+    let own = implicit || is_private && (!is_public || varies);
+    rule(trace, "larder", NotStorable::Credentials, own, || {
         let from = lifetime.source.name();
         format!(
             "{}; {}; lifetime {} s ({from})",

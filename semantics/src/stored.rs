@@ -5,7 +5,7 @@ use crate::cache_control::{ResponseDirectives, directives};
 use crate::date;
 use crate::entity_tag::EntityTag;
 use crate::field::{Field, FieldList, all, first, members};
-use crate::freshness::{AgeInputs, Freshness, Lifetime, LifetimeInputs, clamp};
+use crate::freshness::{AgeInputs, Freshness, Lifetime, LifetimeInputs, LifetimeSource, clamp};
 use crate::policy::Policy;
 use crate::range::HeldRange;
 use crate::trace::Silent;
@@ -121,6 +121,21 @@ impl Meta {
     #[must_use]
     pub fn has_validator(&self) -> bool {
         self.etag.is_some() || self.last_modified.get().is_some()
+    }
+
+    /// Whether it is as responses of files are: it declares its lifetime, or has a validator.
+    #[inline]
+    #[must_use]
+    pub fn is_of_a_file(&self) -> bool {
+        let source = self.lifetime.source;
+        self.has_validator()
+            || matches!(
+                source,
+                LifetimeSource::Targeted
+                    | LifetimeSource::SMaxAge
+                    | LifetimeSource::MaxAge
+                    | LifetimeSource::Expires
+            )
     }
 
     /// Computes the facts of a response that [`crate::storable::decide`] accepted. `fields` are as received, before

@@ -47,6 +47,26 @@ const KINDS: &[Kind] = &[
         login: "shop-session=anna",
         carried: &["XSRF-TOKEN=eyJ"],
     },
+    Kind {
+        preset: "node",
+        anonymous: "Cache-Control: public, max-age=300\nETag: W/\"5-x\"\nVary: Accept-Encoding",
+        login: "connect.sid=s%3Aanna",
+        carried: &["lang=en"],
+    },
+    Kind { preset: "flask", anonymous: "Vary: Cookie", login: "session=eyJhbm5h", carried: &["theme=dark"] },
+    Kind {
+        preset: "php",
+        anonymous: "Cache-Control: public, max-age=300\nX-Powered-By: PHP/8.4",
+        login: "PHPSESSID=anna",
+        carried: &["seen=1"],
+    },
+    Kind {
+        preset: "nextjs",
+        anonymous: "Cache-Control: s-maxage=300, stale-while-revalidate=31535700\n\
+                    Vary: rsc, next-router-state-tree, next-router-prefetch, next-router-segment-prefetch, Accept-Encoding",
+        login: "__Secure-authjs.session-token=anna",
+        carried: &["NEXT_LOCALE=en"],
+    },
 ];
 
 /// Cookies that analytics and advertising leave.
@@ -176,6 +196,103 @@ fn laravel() {
     ninety_percent_anonymous("laravel");
 }
 
+#[test]
+fn node() {
+    ninety_percent_anonymous("node");
+}
+
+#[test]
+fn flask() {
+    ninety_percent_anonymous("flask");
+}
+
+#[test]
+fn php() {
+    ninety_percent_anonymous("php");
+}
+
+#[test]
+fn nextjs() {
+    ninety_percent_anonymous("nextjs");
+}
+
+/// Next.js answers a page or the payload of a navigation under one path.
+#[test]
+fn a_page_and_a_payload_of_next_js_are_not_confused() {
+    let origin = Origin::new(|it| {
+        let kind = if it.field("rsc").is_some() { "text/x-component" } else { "text/html" };
+        let vary = "rsc, next-router-state-tree, next-router-prefetch, next-router-segment-prefetch";
+        format!("HTTP/1.1 200 OK\nCache-Control: s-maxage=300\nVary: {vary}\nContent-Type: {kind}\n\n{kind}")
+    });
+    let larder = Larder::before(&origin, "preset = \"nextjs\"");
+    let tree = "RSC: 1\r\nNext-Router-State-Tree: %5B%22%22%5D\r\n";
+    for _ in 0..2 {
+        assert_eq!("text/html", larder.get("/").text());
+        assert_eq!("text/x-component", larder.client().get_with("/", "RSC: 1\r\n").text());
+        assert_eq!("text/x-component", larder.client().get_with("/?_rsc=1a2b", tree).text());
+    }
+    assert_eq!(3, origin.requests());
+}
+
+/// The answer of an application to `/NAME.EXTENSION`, by name.
+fn file(name: &str, cookie: &str) -> String {
+    let fields = match name {
+        "silent" => "Last-Modified: Mon, 01 Jun 2026 10:00:00 GMT\nETag: \"1-2\"",
+        "public" => "Cache-Control: public, max-age=600",
+        "shared" => "Cache-Control: s-maxage=600",
+        "varied" => "Cache-Control: public, max-age=600\nVary: Cookie",
+        "private" => "Cache-Control: private, max-age=600",
+        "session" => "Cache-Control: public, max-age=600\nSet-Cookie: own=1",
+        "bare" => "Content-Type: image/png",
+        "aged" => "Cache-Control: max-age=600",
+        _ => unreachable!("{name}"),
+    };
+    format!("HTTP/1.1 200 OK\n{fields}\n\n{name} for {cookie}")
+}
+
+/// A file that says so is shared by all visitors; whose answer names a visitor, or says nothing, is that visitor's.
+#[test]
+fn files_are_served_to_every_visitor_and_personal_ones_to_none() {
+    for kind in KINDS {
+        let origin = Origin::new(|it| {
+            let name = it.target()[1..].split('.').next().unwrap();
+            file(name, it.field("cookie").unwrap_or("all"))
+        });
+        let larder = Larder::before(&origin, &format!("preset = \"{}\"", kind.preset));
+        let get = |path: &str, cookie: &str| larder.client().get_with(path, &format!("Cookie: {cookie}\r\n"));
+        let (anna, what) = (kind.login, kind.preset);
+        let other = anna.replace("anna", "bert").replace("eyJhbm5h", "eyJiZXJ0");
+        // The first visitor is logged in: the response has to say `public` or `s-maxage`.
+        for name in ["public", "shared"] {
+            assert!(!get(&format!("/{name}.css"), anna).is_hit(), "{what}: {name}");
+            for cookie in [&other, "theme=1", anna] {
+                assert!(get(&format!("/{name}.css"), cookie).is_hit(), "{what}: {name} {cookie}");
+            }
+        }
+        for name in ["silent", "varied", "private", "session", "bare", "aged"] {
+            for cookie in [anna, &other, "theme=1"] {
+                let page = get(&format!("/{name}.png"), cookie);
+                let own = if cookie == "theme=1" { "all" } else { cookie };
+                let seen = page.text();
+                let is_own =
+                    seen == format!("{name} for {own}") || name == "private" && seen.ends_with(cookie);
+                assert!(is_own || seen.ends_with("for all"), "{what}: {name} {cookie}: {seen}");
+                assert!(cookie == "theme=1" || !page.is_hit(), "{what}: {name} {cookie}");
+            }
+        }
+        // The first visitor is not: nothing of another visitor is in it.
+        for name in ["public", "shared", "aged"] {
+            assert_eq!(format!("{name} for all"), get(&format!("/{name}.js?1"), "theme=1").text());
+            assert!(get(&format!("/{name}.js?1"), anna).is_hit(), "{what}: {name}");
+        }
+        get("/bare.png?1", "theme=1");
+        assert_eq!(format!("bare for {anna}"), get("/bare.png?1", anna).text(), "{what}");
+        // A page is no file.
+        get("/public", "theme=1");
+        assert_eq!(format!("public for {anna}"), get("/public", anna).text(), "{what}");
+    }
+}
+
 /// What each framework sets by itself for one visitor, where nobody gave it another name.
 const OWN: &[(&str, &[&str])] = &[
     (
@@ -193,6 +310,30 @@ const OWN: &[(&str, &[&str])] = &[
     // A store without `key`: `_session_id`, of ActionDispatch::Session.
     ("rails", &["_shop_session", "_session_id", "session_id", "remember_user_token"]),
     ("laravel", &["shop-session", "shop_session", "remember_web_5f1c", "laravel_maintenance"]),
+    (
+        "node",
+        &[
+            "connect.sid",
+            "session",
+            "session.sig",
+            "koa.sess",
+            "koa.sess.sig",
+            "sails.sid",
+            "sessionId",
+            "token",
+        ],
+    ),
+    ("flask", &["session", "remember_token"]),
+    ("php", &["PHPSESSID", "remember_me"]),
+    (
+        "nextjs",
+        &[
+            "next-auth.session-token",
+            "__Secure-next-auth.session-token.0",
+            "authjs.session-token",
+            "__prerender_bypass",
+        ],
+    ),
 ];
 
 #[test]

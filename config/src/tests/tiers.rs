@@ -244,7 +244,7 @@ fn a_preset_gives_what_nobody_gave() {
     assert_eq!("*-session", every.cache.private_cookies[0]);
     refuse(
         "cache.preset = \"word\"",
-        "t.toml:1: cache.preset: found \"word\"; allowed: one of \"wordpress\", \"drupal\", \"django\", \"rails\", \"laravel\"",
+        "t.toml:1: cache.preset: found \"word\"; allowed: one of \"wordpress\", \"drupal\", \"django\", \"rails\", \"laravel\", \"node\", \"flask\", \"php\", \"nextjs\"",
     );
 }
 
