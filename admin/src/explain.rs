@@ -166,12 +166,8 @@ impl Admin {
                     return problem_at(409, "The configuration changed in the meantime; retry.", "url");
                 };
                 let mut told = explanation_json(&proxied.name, site, &explanation, settings, &row.decided);
-                let sent = SentTarget::of(
-                    &proxied.rewrite,
-                    &proxied.policy,
-                    &request.target,
-                    explanation.bypass.is_some(),
-                );
+                let sent =
+                    SentTarget::of(&proxied.rewrite, &proxied.policy, &request, explanation.bypass.is_some());
                 told["origin_request"] = sent_json(sent.as_ref(), row);
                 told["nodes"] = self.nodes.as_ref().map(|it| it.standing()).into();
                 told["origins"] = live.scopes.origins_of((site, route)).map(origin_json).collect();
@@ -406,7 +402,11 @@ fn explanation_json(route: &str, site: usize, it: &Explanation, settings: Value,
 fn sent_json(sent: Option<&SentTarget>, route: &RouteConfig) -> Value {
     let Some(sent) = sent else { return Value::Null };
     let has_base = route.origins().any(|it| !it.base.is_empty());
-    let changes = |key: &str| rewrite::OF_TARGET.contains(&key) || has_base && key == "proxy.to";
+    let changes = |key: &str| {
+        rewrite::OF_TARGET.contains(&key)
+            || rewrite::OF_FIELDS.contains(&key)
+            || has_base && key == "proxy.to"
+    };
     let given = route.decided.iter().filter(|it| it.0.strip_prefix(table::ROUTE).is_some_and(changes));
     let places: BTreeSet<String> = given.map(|it| it.1.to_string()).collect();
     json!({ "target": sent.target, "changes": sent.changes, "where": places })

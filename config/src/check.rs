@@ -323,7 +323,7 @@ impl ConfigCheck {
             self.warn_shared_sessions(at);
         }
         let path = PathPattern::of(&self.text(&at.key("path")));
-        let rewrite = self.rewrite(at, service.as_ref(), &path);
+        let rewrite = self.rewrite(at, service.as_ref(), &path, &cache);
         let own = Some(self.text(&at.key("name"))).filter(|it| !it.is_empty());
         let name =
             own.unwrap_or_else(|| format!("{}{path}", host.map_or(String::new(), ToString::to_string)));

@@ -12,6 +12,7 @@ use larder_semantics::network::{Network, Peers};
 pub use larder_semantics::pattern::PathPattern;
 use larder_semantics::rate::Rate;
 use larder_semantics::rewrite;
+use larder_semantics::template::Template;
 use larder_stdx::size::ByteSize;
 use std::time::Duration;
 
@@ -122,6 +123,10 @@ pub enum TextForm {
     BlockName,
     /// A secret, or `file:PATH` for the one in a file.
     Secret,
+    /// The value of a field with variables, or `file:PATH` for a secret in a file.
+    SecretTemplate,
+    /// A request path with variables.
+    PathTemplate,
     /// A path of the file system.
     Path,
     /// A path, `-` or `off`.
@@ -285,6 +290,12 @@ impl ValueKind {
         }
     }
 
+    /// Whether the values are texts with variables that may be secrets.
+    #[must_use]
+    pub const fn is_template(&self) -> bool {
+        matches!(*self, ValueKind::Pairs { value: TextForm::SecretTemplate, .. })
+    }
+
     /// The allowed values, as the end of a sentence.
     #[must_use]
     pub fn allowed(&self) -> String {
@@ -353,7 +364,7 @@ impl TextForm {
     /// value.
     #[must_use]
     pub const fn is_secret(self) -> bool {
-        matches!(self, TextForm::Secret)
+        matches!(self, TextForm::Secret | TextForm::SecretTemplate)
     }
 
     fn check(self, text: &str) -> Result<(), String> {
@@ -381,6 +392,18 @@ impl TextForm {
             TextForm::RouteName => is_route_name(text),
             TextForm::BlockName => is_block_name(text),
             TextForm::Secret => !text.is_empty(),
+            TextForm::SecretTemplate => {
+                let is_plain = text.bytes().all(|it| it == b'\t' || !it.is_ascii_control());
+                return match Template::parse(text) {
+                    Ok(_) if is_plain && !text.trim().is_empty() => Ok(()),
+                    Ok(_) => Err(self.allowed().to_owned()),
+                    Err(why) => Err(format!("{}; {why}", self.allowed())),
+                };
+            }
+            TextForm::PathTemplate => {
+                let parsed = Template::parse(text).map_err(|why| format!("{}; {why}", self.allowed()))?;
+                text.starts_with(['/', '{']) && !text.starts_with("{{") && !parsed.text().contains('#')
+            }
             TextForm::Path | TextForm::LogTarget => !text.is_empty() && !text.contains('\0'),
             TextForm::TryMember => TryMember::parse(text).is_ok(),
             TextForm::Page => {
@@ -443,6 +466,10 @@ impl TextForm {
             TextForm::ParameterName => "the name of a query parameter, in ASCII, not percent-encoded",
             TextForm::RouteName => "a name of letters, digits, \"-\", \"_\" and \".\", 64 bytes at most",
             TextForm::BlockName => "the name of a section [block.NAME]",
+            TextForm::SecretTemplate => {
+                "the value of a header field, with variables such as \"{client}\", or \"file:PATH\" for the content of a file"
+            }
+            TextForm::PathTemplate => "a path with variables, such as \"/item/{id}\", without \"#\"",
             TextForm::Secret => "a text, or \"file:PATH\" for the content of a file",
             TextForm::Path => "a path",
             TextForm::LogTarget => "a path, \"-\" or \"off\"",

@@ -434,6 +434,8 @@ impl ValueWalk<'_, '_> {
         };
         self.values.watched.files.push(file.clone());
         match expand::secret_of(&file) {
+            // Its braces are no variables.
+            Ok(secret) if key.kind.is_template() => Some(secret.replace('{', "{{").replace('}', "}}")),
             Ok(secret) => Some(secret),
             Err(why) => {
                 self.report(at, path, why);

@@ -136,7 +136,7 @@ fn unknown_keys_name_the_nearest() {
         let found = read(&text).unwrap_err().to_string();
         let is_planned = table::is_section("site[].route[].response_headers");
         let expect = if text.contains("headers") && !is_planned {
-            "t.toml:6: site.route.headers: unknown key; known here: "
+            "t.toml:6: site.route.headers: unknown key; larder calls it `site.route.request_headers`"
         } else {
             expect
         };
@@ -354,6 +354,10 @@ fn file_with(path: &str, value: &str) -> String {
         None if path == "site[].use" => {
             site =
                 format!("[block.shared]\n[[site]]\nhosts = \"a\"\nuse = {value}\n[[site.route]]\n{origin}\n");
+        }
+        None if path.starts_with("site[].") && path != "site[].hosts" => {
+            let key = &path["site[].".len()..];
+            site = format!("[[site]]\nhosts = \"a\"\n{key} = {value}\n[[site.route]]\n{origin}\n");
         }
         None if path == "site[].hosts" => {
             site = format!("[[site]]\nhosts = {value}\n[[site.route]]\n{origin}\n");

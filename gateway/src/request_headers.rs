@@ -2,6 +2,7 @@
 //! built from the parsed message (RFC 9110 §7.6).
 
 use crate::cache_key;
+use crate::rewrite;
 use crate::route::{Gateway, GatewayRoute};
 use crate::trusted_headers;
 use larder_origin::{OutgoingRequest, RequestLine};
@@ -12,6 +13,7 @@ use larder_semantics::forwarded;
 use larder_semantics::freshness;
 use larder_semantics::policy::{GetBodies, Policy};
 use larder_semantics::request::RequestFacts;
+use larder_semantics::request_view::RequestView;
 use larder_semantics::stored::is_nominated;
 use larder_semantics::target::is_malformed;
 use larder_semantics::transcode;
@@ -129,7 +131,8 @@ pub fn outgoing(
         };
         say(&mut fields, policy, "Forwarded", &forwarded::forwarded(who, hops, &authority, scheme));
     }
-    OutgoingRequest { line: line(route, request, ask), fields, framing, asked: None }
+    let line = line(route, request, sent, client, &authority, ask, &mut fields);
+    OutgoingRequest { line, fields, framing, asked: None }
 }
 
 /// Whether the client accepts trailers (RFC 9110 §10.1.4).
@@ -161,14 +164,25 @@ fn authority<'a>(policy: &'a Policy, request: &'a Request, ask: OriginRequest<'_
     }
 }
 
-/// The request line for an origin. A request for the cache has the key's target: a parameter that is not in the key must
-/// not influence a shared page.
-fn line(route: &GatewayRoute, request: &Rc<Request>, ask: OriginRequest<'_>) -> RequestLine {
-    let target = match ask {
-        OriginRequest::Passed => Cow::Borrowed(request.target.as_str()),
-        _ => route.policy.key.target(&request.target),
+/// The request line for an origin, after the changes of the route to the fields. A request for the cache has the key's
+/// target: a parameter that is not in the key must not influence a shared page.
+fn line(
+    route: &GatewayRoute,
+    request: &Rc<Request>,
+    sent: &[Field<'_>],
+    client: &Client,
+    authority: &str,
+    ask: OriginRequest<'_>,
+    fields: &mut FieldList,
+) -> RequestLine {
+    let shared = (!matches!(ask, OriginRequest::Passed)).then_some(&route.policy.key);
+    let target = match shared {
+        None => Cow::Borrowed(request.target.as_str()),
+        Some(key) => key.target(&request.target),
     };
-    match (route.rewrite.rewritten(&target), target) {
+    let view = RequestView { authority, target: &target, ..rewrite::view(request, sent, Some(client)) };
+    route.rewrite.change(&view, shared, fields);
+    match (route.rewrite.rewritten(&view), target) {
         (Some(it), _) => RequestLine::Own { method: request.method.clone(), target: it.target },
         (None, Cow::Owned(target)) => RequestLine::Own { method: request.method.clone(), target },
         (None, Cow::Borrowed(_)) => RequestLine::Of(request.clone()),

@@ -1,8 +1,15 @@
 //! The target that an origin sees in place of the client's (`site.route.strip` and the like). The rules are in
 //! `semantics::rewrite`; the key stays that of the client's target.
 
+use larder_semantics::field::{Field, FieldList};
+use larder_semantics::key::KeyRecipe;
+use larder_semantics::pattern::PathPattern;
 use larder_semantics::policy::Policy;
+use larder_semantics::request_fields::RequestFields;
+use larder_semantics::request_view::{self, RequestView};
 use larder_semantics::rewrite::{Rewrite, Rewritten};
+use larder_transport::Client;
+use larder_wire::message::Request;
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -11,12 +18,41 @@ use std::sync::Arc;
 pub struct RewriteSettings {
     /// The changes of the target; `None` where it stays.
     pub target: Option<Arc<Rewrite>>,
+    /// The changes of the fields, with the pattern whose captures they may use; `None` where there are none.
+    pub fields: Option<Arc<(PathPattern, RequestFields)>>,
 }
 
 impl RewriteSettings {
     /// The target for the origin; `None` where it stays.
-    pub(crate) fn rewritten(&self, target: &str) -> Option<Rewritten> {
-        self.target.as_ref().map(|it| it.target(target))
+    pub(crate) fn rewritten(&self, view: &RequestView<'_>) -> Option<Rewritten> {
+        self.target.as_ref().map(|it| it.target(view.target, view))
+    }
+
+    /// Changes the fields for the origin; `shared` is the key of the request if its response may be shared.
+    pub(crate) fn change(&self, view: &RequestView<'_>, shared: Option<&KeyRecipe>, fields: &mut FieldList) {
+        let Some(rules) = &self.fields else { return };
+        let (pattern, rules) = &**rules;
+        let mut room = Vec::new();
+        let path = request_view::normal_path(view.target, &mut room);
+        let captures = pattern.captures(path).unwrap_or_default();
+        rules.apply(&RequestView { path, captures, ..*view }, shared, fields);
+    }
+}
+
+/// What rewrites read of a request; the captures are those of the pattern of each rewrite.
+pub(crate) fn view<'a>(
+    request: &'a Request,
+    fields: &'a [Field<'a>],
+    client: Option<&Client>,
+) -> RequestView<'a> {
+    RequestView {
+        method: &request.method,
+        scheme: request.scheme,
+        authority: &request.authority,
+        target: &request.target,
+        fields,
+        client: client.and_then(|it| it.peer).map(|it| it.ip()),
+        ..RequestView::default()
     }
 }
 
@@ -35,9 +71,18 @@ pub struct SentTarget {
 impl SentTarget {
     /// Of a request to a route; one that bypasses the cache has parameters that the key lacks.
     #[must_use]
-    pub fn of(settings: &RewriteSettings, policy: &Policy, target: &str, passes: bool) -> Option<Self> {
-        let rewrite = settings.target.as_ref()?;
+    pub fn of(settings: &RewriteSettings, policy: &Policy, request: &Request, passes: bool) -> Option<Self> {
+        let target = request.target.as_str();
         let sent = if passes { Cow::Borrowed(target) } else { policy.key.target(target) };
-        Some(Self { target: rewrite.target(&sent).target, changes: rewrite.describe() })
+        let fields = request.fields.view();
+        let view = RequestView { target: &sent, ..view(request, &fields, None) };
+        let target = settings.rewritten(&view).map(|it| it.target);
+        let of_fields = settings.fields.as_ref().map(|it| it.1.describe());
+        let of_target = settings.target.as_ref().map(|it| it.describe());
+        if of_target.is_none() && of_fields.is_none() {
+            return None;
+        }
+        let changes: Vec<String> = of_target.into_iter().chain(of_fields).collect();
+        Some(Self { target: target.unwrap_or_else(|| sent.into_owned()), changes: changes.join("; ") })
     }
 }

@@ -30,6 +30,7 @@ pub mod query;
 pub mod range;
 pub mod rate;
 pub mod request;
+pub mod request_fields;
 pub mod request_view;
 pub mod reuse;
 pub mod rewrite;

@@ -6,8 +6,11 @@
 //! normal form, the normal form is sent, and the response is not stored.
 
 use crate::path::{self, Decode, NORMAL, PathReading};
+use crate::pattern::PathPattern;
 use crate::query::Parameters;
+use crate::request_view::RequestView;
 use crate::target;
+use crate::template::Template;
 use std::borrow::Cow;
 
 /// The rewrites of a route.
@@ -17,8 +20,19 @@ pub struct Rewrite {
     strip: Prefix,
     /// The text before the path: the base path of `proxy.to`, then `add_prefix`.
     added: Prefix,
+    /// The whole path, in place of the client's; `strip` has no effect then.
+    path: Option<PathTemplate>,
     /// The changes of the query.
     query: Parameters,
+}
+
+/// A path made of the client's: the pattern of the route, with its captures, and the text with variables.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PathTemplate {
+    /// The pattern.
+    pub pattern: PathPattern,
+    /// The path, and a query if it has a `?`.
+    pub template: Template,
 }
 
 /// A prefix of paths, without a slash at its end.
@@ -57,18 +71,35 @@ impl Rewrite {
     /// there is nothing to change.
     #[must_use]
     pub fn new(strip: &str, added: &str, query: Parameters) -> Option<Self> {
-        let it = Self { strip: Prefix::of(strip), added: Prefix::of(added), query };
+        let it = Self { strip: Prefix::of(strip), added: Prefix::of(added), path: None, query };
         (it != Self::default()).then_some(it)
     }
 
-    /// The target for the origin instead of `target`. One that is no path, such as `*`, stays.
+    /// The rewrite of every path to what a template makes of it, below `added`.
     #[must_use]
-    pub fn target(&self, target: &str) -> Rewritten {
+    pub fn of_template(path: PathTemplate, added: &str, query: Parameters) -> Self {
+        Self { strip: Prefix::default(), added: Prefix::of(added), path: Some(path), query }
+    }
+
+    /// The target for the origin instead of `target`; `view` has the rest of the request. One that is no path, such as
+    /// `*`, stays.
+    #[must_use]
+    pub fn target(&self, target: &str, view: &RequestView<'_>) -> Rewritten {
         if !target.starts_with('/') {
             return Rewritten { target: target.to_owned(), is_sure: true, leaves: false };
         }
         let (path, rest) = target.split_at(target.find(['?', '#']).unwrap_or(target.len()));
-        let (mut target, is_sure, leaves) = self.path(path);
+        let (mut target, is_sure, leaves) = match &self.path {
+            None => self.path(path),
+            Some(it) => {
+                let (made, is_sure) = it.expand(target, path, view);
+                let (path, query) = made.split_at(made.find('?').unwrap_or(made.len()));
+                let leaves = !self.added.literal.is_empty() && climbs(path);
+                let mut target = format!("{}{path}", self.added.literal);
+                self.query.write(if query.is_empty() { rest } else { query }, &mut target);
+                return Rewritten { target, is_sure, leaves };
+            }
+        };
         match rest.strip_prefix('#') {
             Some(_) => target.push_str(rest),
             None => self.query.write(rest, &mut target),
@@ -101,6 +132,9 @@ impl Rewrite {
     /// names the client's path already.
     #[must_use]
     pub fn back(&self, path: &str) -> Option<String> {
+        if self.path.is_some() {
+            return None;
+        }
         let added = self.added.literal.as_bytes();
         let strip = &self.strip.literal;
         if (added.is_empty() && is_below(path, strip)) || !is_below(path, &self.added.literal) {
@@ -120,6 +154,9 @@ impl Rewrite {
     /// prefix is one for everything that the client may ask of this route.
     #[must_use]
     pub fn cookie_path(&self, path: &str) -> Option<String> {
+        if self.path.is_some() {
+            return None;
+        }
         let (added, strip) = (&self.added.literal, &self.strip.literal);
         let bare = path.trim_end_matches('/');
         if added.is_empty() && is_below(path, strip) {
@@ -144,11 +181,34 @@ impl Rewrite {
         if !self.strip.literal.is_empty() {
             parts.push(format!("without the prefix {}", self.strip.literal));
         }
+        if let Some(it) = &self.path {
+            parts.push(format!("the path made by \"{}\"", it.template.text()));
+        }
         if !self.added.literal.is_empty() {
             parts.push(format!("below {}", self.added.literal));
         }
         parts.extend(self.query.describe());
         parts.join(", ")
+    }
+}
+
+impl PathTemplate {
+    /// The path and perhaps the query for a target, whose path is `path`; and whether all readings of it lead to that.
+    /// The captures are those of the normal form, by which the route was chosen.
+    fn expand(&self, target: &str, path: &str, view: &RequestView<'_>) -> (String, bool) {
+        let (mut normal, mut other) = (Vec::new(), Vec::new());
+        path::read(path.as_bytes(), NORMAL, &mut normal);
+        let captures = self.pattern.captures(&normal).unwrap_or_default();
+        let mut out = Vec::new();
+        self.template.expand_url(&RequestView { target, path: &normal, captures, ..*view }, &mut out);
+        let is_sure = path::is_plain(path.as_bytes())
+            || [Decode::NotSlashes, Decode::All].into_iter().all(|decode| {
+                path::read(path.as_bytes(), PathReading { decode, ..path::SPELLED }, &mut other);
+                other == normal
+            });
+        let made = String::from_utf8_lossy(&out);
+        let made = made.split('#').next().unwrap_or_default();
+        (if made.starts_with('/') { made.to_owned() } else { format!("/{made}") }, is_sure)
     }
 }
 
@@ -238,7 +298,7 @@ mod tests {
 
     #[track_caller]
     fn check(strip: &str, added: &str, target: &str, expect: &str) {
-        let found = rewrite(strip, added).target(target);
+        let found = rewrite(strip, added).target(target, &RequestView::default());
         assert_eq!((expect, true, false), (&*found.target, found.is_sure, found.leaves), "{target}");
     }
 
@@ -289,7 +349,7 @@ mod tests {
             ("", "/v2", "/a/..%2f..%2fadmin", "/v2/admin"),
             ("/api", "/v2", "/api/../../admin", "/v2/admin"),
         ] {
-            let found = rewrite(strip, added).target(path);
+            let found = rewrite(strip, added).target(path, &RequestView::default());
             assert_eq!((expect, false, false), (&*found.target, found.is_sure, found.leaves), "{path}");
         }
     }
@@ -297,14 +357,14 @@ mod tests {
     /// Tomcat reads `..;` as `..`.
     #[test]
     fn no_reading_leaves_the_added_prefix() {
-        let leaves = |path: &str| rewrite("/api", "/v2").target(path).leaves;
+        let leaves = |path: &str| rewrite("/api", "/v2").target(path, &RequestView::default()).leaves;
         for path in ["/..;/admin", "/api/..;x/admin", "/a/b/..;/..;/..;/c", "/.;/..;/c", "/%2e%2e%3b/"] {
             assert!(leaves(path), "{path}");
         }
         for path in ["/a/..;/b", "/a%2fb/..;/..;/c", "/a;..;/b", "/a..;/b", "/x/../y", "/../y"] {
             assert!(!leaves(path), "{path}");
         }
-        let found = rewrite("/api", "").target("/api/..;/b");
+        let found = rewrite("/api", "").target("/api/..;/b", &RequestView::default());
         assert!(!found.leaves && !found.is_sure, "there is nothing to leave, but what it means is open");
     }
 
@@ -381,7 +441,11 @@ mod tests {
         let check = |keep: &[&str], remove: &[&str], set: &[(&str, &str)], target: &str, expect: &str| {
             let set = set.iter().map(|it| (it.0.to_owned(), it.1.to_owned())).collect();
             let query = Parameters { keep: list(keep), remove: list(remove), set };
-            assert_eq!(expect, Rewrite::new("", "", query).unwrap().target(target).target, "{target}");
+            assert_eq!(
+                expect,
+                Rewrite::new("", "", query).unwrap().target(target, &RequestView::default()).target,
+                "{target}"
+            );
         };
         check(&[], &["utm_*"], &[], "/?utm_a=1&b=2&ut%6d_c", "/?b=2");
         check(&[], &["a"], &[], "/x?a", "/x");
@@ -391,12 +455,37 @@ mod tests {
         check(&[], &[], &[("a b&", "2")], "/?c", "/?c&a%20b%26=2");
     }
 
+    #[test]
+    fn a_path_is_made_by_a_template() {
+        #[track_caller]
+        fn check(pattern: &str, template: &str, target: &str, expect: &str, sure: bool) {
+            let template = Template::parse(template).unwrap();
+            let it = PathTemplate { pattern: PathPattern::of(pattern), template };
+            let it = Rewrite::of_template(it, "", Parameters::default());
+            let found = it.target(target, &RequestView { target, ..RequestView::default() });
+            assert_eq!((expect, sure), (&*found.target, found.is_sure), "{target}");
+        }
+        check("/shop/{id}", "/item/{id}", "/shop/7?a=b", "/item/7?a=b", true);
+        check("/shop/{id}", "/item.php?id={id}", "/shop/a%20b%26?a=b", "/item.php?id=a%20b%26", true);
+        check("/shop/{id}", "/item.php?id={id}&{query}", "/shop/7?a=b", "/item.php?id=7&a=b", true);
+        check("/shop/*", "/all/{1}", "/shop/a%2Fb%3fc", "/all/a/b%3Fc", false);
+        check("/shop/*", "/{1}", "/shop//evil.example", "/evil.example", false);
+        check("/shop/*", "{1}", "/shop/x", "/x", true);
+        check("regex:/(\\d+)/x", "/y/{1}", "/12/x", "/y/12", true);
+        let template = Template::parse("/a/{header.x}").unwrap();
+        let it = PathTemplate { pattern: PathPattern::of("/*"), template };
+        let it = Rewrite::of_template(it, "/base", Parameters::default());
+        let fields = [crate::field::Field { name: "X", value: b"../../admin?x" }];
+        let found = it.target("/", &RequestView { fields: &fields, ..RequestView::default() });
+        assert_eq!(("/base/a/../../admin%3Fx", true), (&*found.target, found.leaves));
+    }
+
     proptest! {
         #[test]
         fn what_is_sent_means_the_rewritten_normal_form(path in odd_paths(), at in 0..4_usize) {
             let (strip, added) = [("/a", ""), ("", "/v2"), ("/a", "/v2"), ("/a/b", "/v2/x")][at];
             let it = rewrite(strip, added);
-            let found = it.target(&path);
+            let found = it.target(&path, &RequestView::default());
             let (mut normal, mut sent) = (Vec::new(), Vec::new());
             path::read(path.as_bytes(), NORMAL, &mut normal);
             path::read(found.target.as_bytes(), NORMAL, &mut sent);

@@ -57,6 +57,43 @@ impl UrlPart {
     }
 }
 
+/// A part of a request that a template reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TemplateInput<'t> {
+    /// Scheme, host, path, query, and the captures of the path.
+    Url,
+    /// The method.
+    Method,
+    /// The client's address.
+    Client,
+    /// The client's country.
+    Country,
+    /// The listener.
+    Listener,
+    /// The identifier in logs.
+    RequestId,
+    /// The field of this name.
+    Header(&'t str),
+    /// The cookie of this name.
+    Cookie(&'t str),
+}
+
+impl std::fmt::Display for TemplateInput<'_> {
+    /// As it is written in a template.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TemplateInput::Url => f.write_str("{uri}"),
+            TemplateInput::Method => f.write_str("{method}"),
+            TemplateInput::Client => f.write_str("{client}"),
+            TemplateInput::Country => f.write_str("{country}"),
+            TemplateInput::Listener => f.write_str("{listener}"),
+            TemplateInput::RequestId => f.write_str("{request_id}"),
+            TemplateInput::Header(name) => write!(f, "{{header.{name}}}"),
+            TemplateInput::Cookie(name) => write!(f, "{{cookie.{name}}}"),
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Variable {
     Scheme,
@@ -181,6 +218,14 @@ impl Template {
         })
     }
 
+    /// The parts of a request that it reads, in order.
+    pub fn inputs(&self) -> impl Iterator<Item = TemplateInput<'_>> {
+        self.parts.iter().filter_map(|it| match it {
+            Part::Literal(_) => None,
+            Part::Variable(variable, _) => Some(variable.input()),
+        })
+    }
+
     /// Appends the text for a request, as the value of a field or other plain text: without control bytes.
     pub fn expand(&self, view: &RequestView<'_>, out: &mut Vec<u8>) {
         for part in &self.parts {
@@ -236,6 +281,23 @@ fn variable(name: &str) -> Result<Variable, String> {
 }
 
 impl Variable {
+    fn input(&self) -> TemplateInput<'_> {
+        match self {
+            Variable::Scheme | Variable::Host | Variable::Uri | Variable::Path | Variable::Query => {
+                TemplateInput::Url
+            }
+            Variable::Parameter(_) | Variable::Number(_) | Variable::Capture(_) => TemplateInput::Url,
+            Variable::Method => TemplateInput::Method,
+            Variable::Client => TemplateInput::Client,
+            Variable::Country => TemplateInput::Country,
+            Variable::Listener => TemplateInput::Listener,
+            Variable::RequestId => TemplateInput::RequestId,
+            Variable::Header(name) if name.eq_ignore_ascii_case("host") => TemplateInput::Url,
+            Variable::Header(name) => TemplateInput::Header(name),
+            Variable::Cookie(name) => TemplateInput::Cookie(name),
+        }
+    }
+
     /// Passes the value to `push`, and whether it is a part of the received URL, which is encoded already.
     fn value(&self, view: &RequestView<'_>, push: &mut dyn FnMut(&[u8], bool)) {
         match self {

@@ -57,6 +57,7 @@ mod purge_plugins;
 mod reading;
 mod removed;
 mod replaced_elsewhere;
+mod request_fields;
 mod requests;
 mod rewriting;
 mod run_files;

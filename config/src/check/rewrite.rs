@@ -1,15 +1,43 @@
 //! The request as origins see it: `strip`, `add_prefix` and `query` of a route, and their contradictions.
 
 use super::{ConfigCheck, RoutePath};
+use crate::problem::Problem;
 use crate::{PathPattern, Service};
 use larder_gateway::rewrite::RewriteSettings;
+use larder_semantics::key::KeyRecipe;
 use larder_semantics::path;
+use larder_semantics::policy::Policy;
 use larder_semantics::query::Parameters;
-use larder_semantics::rewrite::Rewrite;
+use larder_semantics::request_fields::{RequestFields, undetermined};
+use larder_semantics::rewrite::{PathTemplate, Rewrite};
+use larder_semantics::template::Template;
+use larder_wire::message::fields::is_hop_by_hop;
 use std::sync::Arc;
 
 /// The keys of a route that change the target for an origin; the base path of its `proxy.to` is one more.
-pub const OF_TARGET: [&str; 5] = ["strip", "add_prefix", "query.keep", "query.remove", "query.set"];
+pub const OF_TARGET: [&str; 6] =
+    ["strip", "add_prefix", "rewrite", "query.keep", "query.remove", "query.set"];
+/// The keys that change the fields for an origin; a site may set them for its routes.
+pub const OF_FIELDS: [&str; 2] = ["request_headers.set", "request_headers.remove"];
+
+/// Fields that larder writes itself: the framing of a request, its connection, conditions and ranges of the cache, and the
+/// traces of loops; each with the remedy.
+const OWN_FIELDS: [(&str, &str); 14] = [
+    ("host", "set proxy.host instead"),
+    ("content-length", "larder frames the body"),
+    ("expect", "larder answers it"),
+    ("via", "loops are found by it"),
+    ("cdn-loop", "loops are found by it"),
+    ("max-forwards", "larder counts it"),
+    ("range", "the cache asks for whole responses or for the missing part"),
+    ("if-range", "the cache validates stored responses"),
+    ("if-match", "the cache validates stored responses"),
+    ("if-none-match", "the cache validates stored responses"),
+    ("if-modified-since", "the cache validates stored responses"),
+    ("if-unmodified-since", "the cache validates stored responses"),
+    ("x-http-method-override", "the method is that of the request"),
+    ("x-method-override", "the method is that of the request"),
+];
 
 impl ConfigCheck {
     pub(super) fn rewrite(
@@ -17,6 +45,7 @@ impl ConfigCheck {
         at: &RoutePath,
         service: Option<&Service>,
         path: &PathPattern,
+        cache: &Policy,
     ) -> RewriteSettings {
         let base = match service {
             Some(Service::Proxy(proxy)) => proxy.to.members[0].base.clone(),
@@ -26,8 +55,6 @@ impl ConfigCheck {
             }
             None => return RewriteSettings::default(),
         };
-        let strip = self.text(&at.key("strip"));
-        self.refuse_strip(at, &strip, path);
         let query = Parameters {
             keep: self.texts(&at.key("query.keep")),
             remove: self.texts(&at.key("query.remove")),
@@ -37,15 +64,110 @@ impl ConfigCheck {
             let text = "both keep and remove are set; keep alone already removes all other parameters";
             self.problem(self.source(&at.key("query.remove")), "site.route.query.remove", text);
         }
-        let added = self.text(&at.key("add_prefix"));
-        let added = format!("{base}{}", added.trim_end_matches('/'));
-        RewriteSettings { target: Rewrite::new(&strip, &added, query).map(Arc::new) }
+        let fields = self.request_fields(at, path, cache).map(|it| Arc::new((path.clone(), it)));
+        let target = match self.path_template(at, path, cache) {
+            Some(it) => Some(Rewrite::of_template(it, &base, query)),
+            None => {
+                let [strip, added] = ["strip", "add_prefix"].map(|it| self.text(&at.key(it)));
+                self.refuse_strip(at, &strip, path);
+                let added = format!("{base}{}", added.trim_end_matches('/'));
+                Rewrite::new(&strip, &added, query)
+            }
+        };
+        RewriteSettings { target: target.map(Arc::new), fields }
+    }
+
+    /// `rewrite`, which makes the whole path.
+    fn path_template(&mut self, at: &RoutePath, path: &PathPattern, cache: &Policy) -> Option<PathTemplate> {
+        let key = at.key("rewrite");
+        let template = Template::parse(&self.text(&key)).ok().filter(|it| !it.text().is_empty())?;
+        let beside =
+            ["strip", "add_prefix"].into_iter().find(|it| self.values.given.contains_key(&at.key(it)));
+        if let Some(name) = beside {
+            let text = format!("rewrite makes the whole path, so {name} has no effect; remove one of them");
+            self.problem(self.source(&at.key(name)), &format!("site.route.{name}"), &text);
+        }
+        self.refuse_captures(&key, "site.route.rewrite", &template, path);
+        // Here the client's address is no exception: it would choose among pages of one key.
+        let key_alone = KeyRecipe { strict: true, ..cache.key.clone() };
+        if let Some(input) = undetermined(&template, &key_alone).filter(|_| cache.enabled) {
+            let text = format!(
+                "{input} is not part of the cache key, so that one client's page would be served to others; add it to \
+                 cache.key, or set cache.enabled = false for the route"
+            );
+            self.problem(self.source(&key), "site.route.rewrite", &text);
+        }
+        Some(PathTemplate { pattern: path.clone(), template })
+    }
+
+    /// `request_headers`; `None` where nothing is changed.
+    fn request_fields(
+        &mut self,
+        at: &RoutePath,
+        path: &PathPattern,
+        cache: &Policy,
+    ) -> Option<RequestFields> {
+        let [of_set, of_remove] = OF_FIELDS.map(|it| self.site_key(at, it));
+        let remove = self.texts(&of_remove);
+        for name in &remove {
+            self.refuse_own(&of_remove, OF_FIELDS[1], name);
+        }
+        let mut set = Vec::new();
+        for (name, value) in self.pairs(&of_set) {
+            self.refuse_own(&of_set, OF_FIELDS[0], &name);
+            let Ok(template) = Template::parse(&value) else { continue };
+            if name.eq_ignore_ascii_case("accept-encoding") {
+                let text = "Accept-Encoding decides which stored form a client gets; remove it instead, or use cache.compress";
+                self.problem_once(self.source(&of_set), "site.route.request_headers.set", text);
+            }
+            self.refuse_captures(&of_set, "site.route.request_headers.set", &template, path);
+            if let Some(input) = undetermined(&template, &cache.key).filter(|_| cache.enabled) {
+                let text = format!(
+                    "{name} reads {input}, which is not part of the cache key: requests whose response may be shared are sent \
+                     without {name}; add it to cache.key, or set cache.enabled = false for the route"
+                );
+                let (source, key) = (self.source(&of_set), "site.route.request_headers.set".to_owned());
+                let warning = Problem { source, key, text };
+                if !self.warnings.contains(&warning) {
+                    self.warnings.push(warning);
+                }
+            }
+            set.push((name, template));
+        }
+        (!set.is_empty() || !remove.is_empty()).then_some(RequestFields { set, remove })
+    }
+
+    /// Rejects a field that larder writes itself.
+    fn refuse_own(&mut self, key: &str, row: &str, name: &str) {
+        let own = OWN_FIELDS.iter().find(|it| name.eq_ignore_ascii_case(it.0)).map(|it| it.1);
+        let hop = is_hop_by_hop(name).then_some("it belongs to one connection");
+        if let Some(why) = own.or(hop) {
+            let text = format!("{name} cannot be set or removed: {why}");
+            self.problem_once(self.source(key), &format!("site.route.{row}"), &text);
+        }
+    }
+
+    /// Rejects a capture that the path of the route does not have.
+    fn refuse_captures(&mut self, key: &str, row: &str, template: &Template, path: &PathPattern) {
+        let names = path.names();
+        let has = |it: &str| match it.parse::<usize>() {
+            Ok(number) => number <= names.len(),
+            Err(_) => names.iter().any(|name| **name == *it),
+        };
+        if let Some(missing) = template.names().find(|it| !has(it)) {
+            let text =
+                format!("unknown variable {{{missing}}}: the path \"{path}\" captures no text of that name");
+            self.problem_once(self.source(key), row, &text);
+        }
     }
 
     /// Rejects rewrites where there is no origin.
     fn refuse_rewrite(&mut self, at: &RoutePath) {
-        let given: Vec<_> =
-            OF_TARGET.iter().filter(|it| self.values.given.contains_key(&at.key(it))).collect();
+        let given: Vec<_> = OF_TARGET
+            .iter()
+            .chain(&OF_FIELDS)
+            .filter(|it| self.values.given.contains_key(&at.key(it)))
+            .collect();
         for name in given {
             let instead =
                 if *name == "strip" { "write files = { strip = \"/PREFIX\" }" } else { "remove it" };

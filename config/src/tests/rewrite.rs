@@ -45,3 +45,75 @@ fn rewrites_fit_their_route() {
         assert!(read(&text).is_ok(), "{good}");
     }
 }
+
+#[test]
+fn templates_fit_their_route_and_the_key() {
+    let proxy = "proxy.to = \"http://a:1\"";
+    let check = |keys: &str, expect: &str| refuse_route(&format!("{keys}\n{proxy}"), expect);
+    check(
+        "path = \"/shop/{id}\"\nrewrite = \"/item/{name}\"",
+        "t.toml:5: site.route.rewrite: unknown variable {name}: the path \"/shop/{id}\" captures no text of that name",
+    );
+    check(
+        "strip = \"/a\"\nrewrite = \"/b{path}\"",
+        "t.toml:4: site.route.strip: rewrite makes the whole path, so strip has no effect; remove one of them",
+    );
+    for input in ["{header.x}", "{cookie.a}", "{client}", "{method}", "{request_id}"] {
+        let text = format!(
+            "t.toml:4: site.route.rewrite: {input} is not part of the cache key, so that one client's page would be served to others; \
+             add it to cache.key, or set cache.enabled = false for the route"
+        );
+        check(&format!("rewrite = \"/b/{input}\""), &text);
+        let passes = format!(
+            "[[site]]\nhosts = \"a\"\n[[site.route]]\nrewrite = \"/b/{input}\"\ncache.enabled = false\n{proxy}"
+        );
+        assert!(read(&passes).is_ok(), "{input}");
+    }
+    for name in
+        ["Content-Length", "transfer-encoding", "Connection", "TE", "Host", "Via", "Range", "If-None-Match"]
+    {
+        let found = |keys: &str| {
+            let text = format!("[[site]]\nhosts = \"a\"\n[[site.route]]\n{keys}\n{proxy}");
+            read(&text).map(drop).unwrap_err().to_string()
+        };
+        let expect = format!("{name} cannot be set or removed: ");
+        assert!(found(&format!("request_headers.set = {{ {name} = \"a\" }}")).contains(&expect), "{name}");
+        assert!(found(&format!("request_headers.remove = [\"{name}\"]")).contains(&expect), "{name}");
+    }
+    refuse_route(
+        "request_headers.remove = [\"A\"]\nfiles.root = \"src\"",
+        "t.toml:4: site.route.request_headers.remove: no effect without an origin; remove it",
+    );
+    let warned = |keys: &str| {
+        let text = format!(
+            "[[site]]\nhosts = \"a\"\n{keys}\n[[site.route]]\n{proxy}\n[[site.route]]\npath = \"/x\"\n{proxy}"
+        );
+        read(&text)
+            .unwrap()
+            .warnings
+            .iter()
+            .map(ToString::to_string)
+            .filter(|it| it.contains("request_headers"))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        vec![
+            "t.toml:3: site.route.request_headers.set: X-User reads {header.x-in}, which is not part of the cache key: requests whose response may be shared are sent without X-User; add it to cache.key, or set cache.enabled = false for the route"
+        ],
+        warned("request_headers.set = { X-User = \"{header.x-in}\" }")
+    );
+    assert!(warned("request_headers.set = { X-Client = \"{client}\", X-Uri = \"{uri}\" }").is_empty());
+}
+
+#[test]
+fn a_secret_of_a_field_is_read_from_its_file_and_never_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("key"), "s3{cr}et\n").unwrap();
+    let text = "[[site]]\nhosts = \"a\"\n[[site.route]]\nproxy.to = \":1\"\nrequest_headers.set = { X-Key = \"file:key\" }";
+    let config = Config::from_text(text, "t.toml", folder.path(), &[]).unwrap();
+    let rules = &config.sites[0].routes[0].rewrite.fields.as_ref().unwrap().1;
+    assert_eq!(Some("s3{cr}et"), rules.set[0].1.constant());
+    let wrong = text.replace("file:key", "{no.such}s3cret");
+    let why = Config::from_text(&wrong, "t.toml", folder.path(), &[]).map(drop).unwrap_err().to_string();
+    assert!(why.contains("site.route.request_headers.set") && !why.contains("s3cret"), "{why}");
+}

@@ -10,7 +10,7 @@ use crate::coding;
 pub use crate::own_page::{NOT_PASSED, error_sentence};
 use crate::refusals::{Audience, RefusedStorage};
 use crate::request_headers::{self, Bypass};
-use crate::rewrite::LEAVES;
+use crate::rewrite::{self, LEAVES};
 use crate::route::{Gateway, GatewayRoute};
 use crate::selection;
 use crate::upgrade;
@@ -143,15 +143,16 @@ fn passes(
     route: &GatewayRoute,
     upgrade: bool,
     facts: &RequestFacts<'_>,
-    target: &str,
+    request: &Request,
     fields: &[Field<'_>],
 ) -> Option<Bypass> {
     match route.two_ways {
         true => Some(Bypass::TwoWays),
         false if upgrade => Some(Bypass::Upgrade),
         false => {
-            let is_ambiguous = || route.rewrite.rewritten(target).is_some_and(|it| !it.is_sure);
-            let bypass = request_headers::bypass(&route.policy, facts, target, fields);
+            let view = rewrite::view(request, fields, None);
+            let is_ambiguous = || route.rewrite.rewritten(&view).is_some_and(|it| !it.is_sure);
+            let bypass = request_headers::bypass(&route.policy, facts, &request.target, fields);
             bypass.or_else(|| is_ambiguous().then_some(Bypass::Rewrite))
         }
     }
@@ -186,7 +187,7 @@ impl Gateway {
                 (selected, tier) = (Ok(stored), found_in);
             }
         }
-        let mut bypass = passes(route, upgrade, &facts, &request.target, &fields);
+        let mut bypass = passes(route, upgrade, &facts, request, &fields);
         let mut record = RuleRecord::default();
         let mut verdict = match bypass {
             Some(bypass) => pass(bypass, &route.policy, &fields, &mut record),
@@ -483,7 +484,8 @@ fn refusal_of(
     request: &Request,
     fields: &[Field<'_>],
 ) -> Option<u16> {
-    let leaves = || route.rewrite.rewritten(&request.target).is_some_and(|it| it.leaves);
+    let view = rewrite::view(request, fields, None);
+    let leaves = || route.rewrite.rewritten(&view).is_some_and(|it| it.leaves);
     request_headers::refused(gateway, &request.method, fields).or_else(|| leaves().then_some(400))
 }
 

@@ -15,6 +15,7 @@ mod wait;
 use crate::fill::tier_lookup::TierLookup;
 use crate::fill::{FetchKind, FillJob, FillStarter, OriginTold};
 use crate::request_headers::{self, Bypass};
+use crate::rewrite;
 use crate::route::{self, Gateway, GatewayRoute};
 use crate::stages::{FillStages, Stages};
 use crate::{cache_key, coding, fast_path, own_page, upgrade};
@@ -242,7 +243,8 @@ impl<'c> Machine<'_, 'c> {
             self.answer = Some(Delivery::Own { status: 200, sentence, report: None });
             return Step::Deliver;
         }
-        let rewritten = self.route.rewrite.rewritten(&self.request.target);
+        let rewritten =
+            self.route.rewrite.rewritten(&rewrite::view(self.request, self.fields, Some(self.client)));
         if rewritten.as_ref().is_some_and(|it| it.leaves) {
             return self.fails(OwnError::Status(400));
         }

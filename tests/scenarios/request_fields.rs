@@ -1,0 +1,117 @@
+//! Fields that a route sets and removes in requests to its origins.
+
+use crate::harness::http2::{Http2, request};
+use crate::harness::server::Setup;
+use crate::harness::{Larder, Origin};
+use std::sync::Arc;
+
+/// larder with these keys of its only route, before an origin that stores everything and says what it was sent.
+fn before(origin: &Origin, keys: &str) -> Larder {
+    let config = format!(
+        "listen = [\"127.0.0.1:0\"]\nworkers = 1\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/shop/{{id}}\"\n{keys}\n\
+         proxy = {{ to = [\"{}\"] }}\n[[site.route]]\nproxy = {{ to = [\"{0}\"] }}\n",
+        origin.url()
+    );
+    Larder::start(Setup { config, env: Vec::new() })
+}
+
+fn storing() -> Origin {
+    Origin::fixed("HTTP/1.1 200 OK\nCache-Control: max-age=600\n\nx")
+}
+
+#[test]
+fn fields_are_set_and_removed_over_both_protocols() {
+    let origin = storing();
+    let larder = before(
+        &origin,
+        "request_headers = { set = { X-Item = \"{id} of {host}\", X-Client = \"{client}\", X-None = \"{query.none}\", User-Agent = \"larder\" }, remove = [\"X-Debug\"] }",
+    );
+    let forged =
+        "X-Item: forged\r\nX_Item: forged\r\nX-None: a\r\nX-Debug: 1\r\nUser-Agent: me\r\nX-Other: kept\r\n";
+    larder.client().get_with("/shop/a%20b", forged);
+    larder.client().request("POST", "/shop/7", forged, "body");
+    let mut http2 = Http2::connect(&larder);
+    let id = http2.head(&request("GET", "/shop/h2", &[("x-item", "forged"), ("x-debug", "1")]), 0x5);
+    assert_eq!(Some("200"), http2.answer(id).field(":status"));
+    let received = origin.received();
+    for (asked, item) in received.iter().zip(["a b of h", "7 of h", "h2 of"]) {
+        let items: Vec<&str> =
+            asked.head.lines().filter(|it| it.to_ascii_lowercase().starts_with("x-item")).collect();
+        assert!(items.len() == 1 && items[0].contains(item), "{}", asked.head);
+        assert!(!asked.head.contains("X_Item"), "{}", asked.head);
+        assert_eq!(
+            (Some("127.0.0.1"), None, None, Some("larder")),
+            (
+                asked.field("x-client"),
+                asked.field("x-none"),
+                asked.field("x-debug"),
+                asked.field("user-agent")
+            )
+        );
+    }
+    assert_eq!(Some("kept"), received[0].field("x-other"));
+    assert!(larder.get("/shop/a%20b").is_hit());
+    larder.client().get_with("/other", "X-Debug: 1\r\n");
+    assert_eq!(Some("1"), origin.received()[3].field("x-debug"), "another route");
+}
+
+/// A field made of what the key lacks would put one client's text into the page of all.
+#[test]
+fn a_shared_request_has_no_field_of_what_the_key_lacks() {
+    let seen = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let origin = {
+        let seen = seen.clone();
+        Origin::new(move |asked| {
+            let told =
+                ["x-tenant", "x-lang"].map(|it| asked.field(it).unwrap_or("none").to_owned()).join(" ");
+            seen.lock().unwrap().push(told.clone());
+            format!("HTTP/1.1 200 OK\nCache-Control: max-age=600\n\n{told}")
+        })
+    };
+    let larder = before(
+        &origin,
+        "request_headers.set = { X-Tenant = \"{header.x-in}\", X-Lang = \"{header.x-lang}\" }\ncache.key.headers = [\"X-Lang\"]",
+    );
+    let evil = "X-In: evil\r\nX-Tenant: evil\r\nX-Lang: de\r\n";
+    assert_eq!("none de", larder.client().get_with("/shop/1", evil).text());
+    let victim = larder.client().get_with("/shop/1", "X-Lang: de\r\n");
+    assert_eq!((true, "none de"), (victim.is_hit(), &*victim.text()));
+    assert_eq!("none fr", larder.client().get_with("/shop/1", "X-Lang: fr\r\n").text());
+    // A request that passes is its client's own.
+    assert_eq!("evil de", larder.client().request("POST", "/shop/1", evil, "x").text());
+    let strict = before(
+        &origin,
+        "request_headers.set = { X-Tenant = \"{client}\", X-Lang = \"de\" }\ncache.key.strict = true",
+    );
+    assert_eq!("none de", strict.get("/shop/1").text());
+}
+
+#[test]
+fn a_secret_is_sent_and_shown_nowhere() {
+    let origin = storing();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("key");
+    std::fs::write(&path, "t0psecret\n").unwrap();
+    let larder =
+        before(&origin, &format!("request_headers.set = {{ X-Api-Key = \"file:{}\" }}", path.display()));
+    assert_eq!(200, larder.get("/shop/1").status);
+    assert_eq!(Some("t0psecret"), origin.received()[0].field("x-api-key"));
+    let told = larder.admin_post("/cache/explain", r#"{"url": "http://h/shop/1"}"#).text();
+    assert!(told.contains("sets X-Api-Key") && !told.contains("t0psecret"), "{told}");
+    for path in ["/api/v1/config", "/api/v1/stats", "/api/v1/objects"] {
+        assert!(!larder.admin_get(path).text().contains("t0psecret"), "{path}");
+    }
+}
+
+/// The captures of a path, on the way to the origin.
+#[test]
+fn a_path_is_made_of_the_captures() {
+    let origin =
+        Origin::new(|asked| format!("HTTP/1.1 200 OK\nCache-Control: max-age=600\n\n{}", asked.target()));
+    let larder = before(&origin, "rewrite = \"/item.php?id={id}&{query}\"");
+    assert_eq!("/item.php?id=a%20b%26c&x=1", larder.get("/shop/a%20b%26c?x=1").text());
+    assert!(larder.get("/shop/a%20b%26c?x=1").is_hit());
+    let mut http2 = Http2::connect(&larder);
+    assert_eq!("/item.php?id=7&x=1", http2.get("/shop/7?x=1").text());
+    assert_eq!("/item.php?id=8&", larder.get("/shop/%38").text());
+}
