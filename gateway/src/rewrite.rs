@@ -39,7 +39,7 @@ impl RewriteSettings {
     }
 }
 
-/// What rewrites read of a request; the captures are those of the pattern of each rewrite.
+/// The request as rewrites read it; the captures are those of the pattern of each rewrite.
 pub(crate) fn view<'a>(
     request: &'a Request,
     fields: &'a [Field<'a>],
