@@ -7,6 +7,7 @@ use super::member::{self, OriginMember};
 use super::place::FleetServer;
 use larder_files::TryMember;
 use larder_observe::log::form;
+use larder_origin::BodyTest;
 use larder_semantics::field::is_token;
 use larder_semantics::network::{Network, Peers};
 pub use larder_semantics::pattern::PathPattern;
@@ -127,6 +128,10 @@ pub enum TextForm {
     SecretTemplate,
     /// A request path with variables.
     PathTemplate,
+    /// A status, or a range of them.
+    StatusRange,
+    /// A text of a body, or a regular expression.
+    BodyTest,
     /// A path of the file system.
     Path,
     /// A path, `-` or `off`.
@@ -400,6 +405,14 @@ impl TextForm {
                     Err(why) => Err(format!("{}; {why}", self.allowed())),
                 };
             }
+            TextForm::StatusRange => status_range(text).is_some(),
+            TextForm::BodyTest => {
+                return match BodyTest::parse(text) {
+                    Ok(_) if !text.is_empty() => Ok(()),
+                    Ok(_) => Err(self.allowed().to_owned()),
+                    Err(why) => Err(format!("{}; {why}", self.allowed())),
+                };
+            }
             TextForm::PathTemplate => {
                 let parsed = Template::parse(text).map_err(|why| format!("{}; {why}", self.allowed()))?;
                 text.starts_with(['/', '{']) && !text.starts_with("{{") && !parsed.text().contains('#')
@@ -469,6 +482,8 @@ impl TextForm {
             TextForm::SecretTemplate => {
                 "the value of a header field, with variables such as \"{client}\", or \"file:PATH\" for the content of a file"
             }
+            TextForm::StatusRange => "a status from 100 to 599, or a range such as \"200-399\"",
+            TextForm::BodyTest => "a text, or \"regex:\" and a regular expression",
             TextForm::PathTemplate => "a path with variables, such as \"/item/{id}\", without \"#\"",
             TextForm::Secret => "a text, or \"file:PATH\" for the content of a file",
             TextForm::Path => "a path",
@@ -521,6 +536,17 @@ pub const BLOCK: &str = "block";
 pub fn is_block_name(text: &str) -> bool {
     let plain = |it: u8| it.is_ascii_alphanumeric() || matches!(it, b'-' | b'_');
     (1..=64).contains(&text.len()) && text.bytes().all(plain)
+}
+
+/// Parses a status or a range of statuses: the first and the last.
+#[must_use]
+pub fn status_range(text: &str) -> Option<(u16, u16)> {
+    let status = |it: &str| {
+        let is_number = it.len() == 3 && it.bytes().all(|it| it.is_ascii_digit());
+        it.parse().ok().filter(|it| is_number && (100..=599).contains(it))
+    };
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    Some((status(first)?, status(last)?)).filter(|it| it.0 <= it.1)
 }
 
 fn is_route_name(text: &str) -> bool {

@@ -29,6 +29,8 @@ pub struct GroupRules {
     pub budget: u32,
     /// Statuses that count as failures of an origin.
     pub failure_statuses: Vec<u16>,
+    /// How many of the last origins are backups: they are asked while no other may be.
+    pub backups: usize,
 }
 
 /// The treatment of requests when every origin is ejected.
@@ -124,6 +126,7 @@ impl Group {
             tries: 1,
             budget: 0,
             failure_statuses: Vec::new(),
+            backups: 0,
         };
         Self::new(vec![origin], rules)
     }
@@ -217,6 +220,11 @@ impl Group {
                 OriginAdmission::Ejected => ejected |= 1 << at,
                 OriginAdmission::Drained => {}
             }
+        }
+        let first_backup = self.members.len().saturating_sub(self.rules.backups);
+        let primary = Set::MAX.checked_shr(64 - u32::try_from(first_backup).unwrap_or(64)).unwrap_or(0);
+        if up & primary != 0 {
+            (up, due) = (up & primary, due & primary);
         }
         // An origin whose ejection is over is probed by the first repeatable request, even if others could answer it.
         if asked.repeatable || up == 0 {

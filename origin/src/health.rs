@@ -23,11 +23,55 @@ pub struct HealthCheck {
     pub interval: Duration,
     /// The time limit for the complete response.
     pub timeout: Duration,
-    /// After this number of consecutive answers of 200 to 399 it is healthy again.
+    /// The method.
+    pub method: String,
+    /// The ranges of statuses of a healthy origin.
+    pub statuses: Vec<(u16, u16)>,
+    /// The test of the body; `None` for any.
+    pub body: Option<BodyTest>,
+    /// After this number of consecutive expected answers it is healthy again.
     pub rise: u32,
     /// After this number of consecutive missing or other answers it is unhealthy.
     pub fall: u32,
 }
+
+/// Bytes of a body that are tested; the rest is read and dropped.
+pub const TESTED: usize = 64 << 10;
+
+/// What the beginning of a body must have.
+#[derive(Clone, Debug)]
+pub struct BodyTest {
+    text: String,
+    regex: regex::bytes::Regex,
+}
+
+impl BodyTest {
+    /// Parses a text that the body contains, or `regex:` and a regular expression that matches some of it.
+    ///
+    /// # Errors
+    /// The error in the regular expression.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let regex = match text.strip_prefix("regex:") {
+            Some(regex) => regex::bytes::Regex::new(regex),
+            None => regex::bytes::Regex::new(&regex::escape(text)),
+        };
+        Ok(Self { text: text.to_owned(), regex: regex.map_err(|it| it.to_string())? })
+    }
+
+    /// Whether a body passes.
+    #[must_use]
+    pub fn passes(&self, body: &[u8]) -> bool {
+        self.regex.is_match(body)
+    }
+}
+
+impl PartialEq for BodyTest {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for BodyTest {}
 
 /// The result of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,7 +116,7 @@ async fn ask(origin: &Rc<OriginPool>, check: &HealthCheck) -> CheckResult {
     let mut fields = FieldList::new();
     fields.push("Host", &check.host);
     fields.push("User-Agent", concat!("larder-health/", env!("CARGO_PKG_VERSION")));
-    let line = RequestLine::Own { method: "GET".to_owned(), target: check.path.clone() };
+    let line = RequestLine::Own { method: check.method.clone(), target: check.path.clone() };
     let request = OutgoingRequest { line, fields, framing: Framing::Empty, asked: None };
     let answer = async {
         let exchange = origin.send(request).await?;
@@ -82,12 +126,20 @@ async fn ask(origin: &Rc<OriginPool>, check: &HealthCheck) -> CheckResult {
                 status => break status,
             }
         };
-        while exchange.next().await?.is_some() {}
-        Ok::<u16, OriginError>(status)
+        let mut body = Vec::new();
+        while let Some(bytes) = exchange.next().await? {
+            let room = TESTED - body.len();
+            body.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        }
+        Ok::<(u16, Vec<u8>), OriginError>((status, body))
     };
+    let is_expected = |status: u16| check.statuses.iter().any(|it| (it.0..=it.1).contains(&status));
     match answer.await {
-        Ok(200..=399) => CheckResult::Well,
-        Ok(status) => CheckResult::Unwell(format!("it answered {status}")),
+        Ok((status, _)) if !is_expected(status) => CheckResult::Unwell(format!("it answered {status}")),
+        Ok((_, body)) if check.body.as_ref().is_some_and(|it| !it.passes(&body)) => {
+            CheckResult::Unwell("the body of its response lacks the expected text".to_owned())
+        }
+        Ok(_) => CheckResult::Well,
         Err(error) => CheckResult::Unwell(error.sentence().into_owned()),
     }
 }

@@ -36,6 +36,7 @@ fn rules() -> GroupRules {
         tries: 3,
         budget: 20,
         failure_statuses: vec![503],
+        backups: 0,
     }
 }
 

@@ -33,7 +33,11 @@ impl Watches {
             for member in &proxy.to.members {
                 if asked.insert(member.name()) {
                     let path = format!("{}{}", member.base, check.path);
-                    let check = HealthCheck { host: host(routes(), member), path, ..check.clone() };
+                    let host = match &*check.host {
+                        "" => host(routes(), member),
+                        host => host.to_owned(),
+                    };
+                    let check = HealthCheck { host, path, ..check.clone() };
                     tasks.push(begin(live, &proxy.to, member, check, proxy.limits, counters, errors));
                 }
             }

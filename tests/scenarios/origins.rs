@@ -457,6 +457,66 @@ fn a_check_names_the_sites_first_host() {
     }
 }
 
+/// An application that answers 200 with an error page is not well; one that answers 401 may be.
+#[test]
+fn a_check_has_a_method_statuses_a_host_and_a_text() {
+    let sick = Arc::new(AtomicBool::new(true));
+    let origin = {
+        let sick = sick.clone();
+        Origin::new(move |asked| match (asked.target(), sick.load(SeqCst)) {
+            ("/health", true) => "HTTP/1.1 401 No\n\nstatus: down".to_owned(),
+            ("/health", false) => "HTTP/1.1 401 No\n\nstatus: up 7".to_owned(),
+            _ => "HTTP/1.1 200 OK\nCache-Control: no-store\n\nx".to_owned(),
+        })
+    };
+    let other = named("other");
+    let proxy = "health = { path = \"/health\", interval = \"20ms\", fall = 1, rise = 1, method = \"OPTIONS\", host = \"check.test\", \
+                 status = [\"200\", \"400-401\"], body = \"regex:up [0-9]\" }";
+    let larder = before(&[origin.url()], proxy, "");
+    until("it is unhealthy by its body", || states(&larder) == ["unhealthy"]);
+    let asked = &origin.received()[0];
+    assert_eq!(("OPTIONS /health HTTP/1.1", Some("check.test")), (asked.line(), asked.field("host")));
+    sick.store(false, SeqCst);
+    until("it is used again", || states(&larder) == ["up"]);
+    drop(larder);
+    let larder = before(&[other.url()], "health = { path = \"/\", interval = \"20ms\", fall = 1, status = [\"404\"] }", "");
+    until("it is unhealthy by its status", || states(&larder) == ["unhealthy"]);
+}
+
+#[test]
+fn a_backup_gets_requests_only_while_no_other_may() {
+    let sick = Arc::new(AtomicBool::new(false));
+    let main = {
+        let sick = sick.clone();
+        Origin::new(move |asked| match (asked.target(), sick.load(SeqCst)) {
+            ("/health", true) => "HTTP/1.1 503 No\n\n".to_owned(),
+            _ => "HTTP/1.1 200 OK\nCache-Control: no-store\n\nmain".to_owned(),
+        })
+    };
+    let (backup, drained) = (named("backup"), named("drained"));
+    let proxy = format!(
+        "backup = [\"{}\"]\nbalance = \"round_robin\"\nslow_start = \"0s\"\n\
+         health = {{ path = \"/health\", interval = \"20ms\", fall = 1, rise = 1 }}",
+        backup.url()
+    );
+    let larder = before(&[main.url(), format!("{} drain", drained.url())], &proxy, "");
+    let pages = |count: usize| (0..count).map(|_| larder.get("/").text()).collect::<Vec<_>>();
+    assert_eq!(vec!["main"; 8], pages(8));
+    sick.store(true, SeqCst);
+    until("it is unhealthy", || states(&larder) == ["unhealthy", "drained", "up"]);
+    assert_eq!(vec!["backup"; 8], pages(8));
+    assert_eq!("backup", larder.client().request("POST", "/", "", "body").text());
+    sick.store(false, SeqCst);
+    until("it is used again", || states(&larder) == ["up", "drained", "up"]);
+    assert_eq!(vec!["main"; 8], pages(8));
+    // A request that the only other origin failed is repeated at the backup.
+    let dead = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let larder = before(&[format!("http://{dead}")], &format!("backup = [\"{}\"]", backup.url()), "");
+    assert_eq!("backup", larder.get("/").text());
+    let mut http2 = crate::harness::http2::Http2::connect(&larder);
+    assert_eq!("backup", http2.get("/").text());
+}
+
 /// A TLS origin for `app.test`, whose certificate is written to `ca.pem` of the folder. It answers by `answer`, and closes without
 /// a word of TLS.
 fn tls_origin(folder: &std::path::Path, answer: fn(&str) -> String) -> SocketAddr {

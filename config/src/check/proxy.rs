@@ -2,10 +2,11 @@
 
 use super::{ConfigCheck, RoutePath, clamp};
 use crate::member::{self, MemberProtocol, OriginMember, Origins};
+use crate::kind;
 use crate::problem::{Problem, Source};
 use crate::{OriginHost, Proxy};
 use larder_origin::{
-    AllEjected, Balance, GroupRules, HealthCheck, MOST_ORIGINS, OriginLimits, OriginTls, OutlierEjection,
+    AllEjected, Balance, BodyTest, GroupRules, HealthCheck, MOST_ORIGINS, OriginLimits, OriginTls, OutlierEjection,
     TlsSettings,
 };
 
@@ -27,7 +28,7 @@ impl ConfigCheck {
 
     pub(super) fn proxy(&mut self, at: &RoutePath, route: &Source) -> Option<Proxy> {
         let key = |name: &str| at.key(&format!("proxy.{name}"));
-        let members = self.members(at, route);
+        let (members, backups) = self.members(at, route);
         let balance = self.balance(at);
         let connections = self.usize(&key("connections"));
         let limits = OriginLimits {
@@ -64,6 +65,7 @@ impl ConfigCheck {
                 .iter()
                 .filter_map(|it| it.parse().ok())
                 .collect(),
+            backups,
         };
         let ejection = OutlierEjection {
             // Ejecting the only origin has no use, since it is used even so.
@@ -98,20 +100,33 @@ impl ConfigCheck {
         if self.flag(&preserve) { OriginHost::Client } else { OriginHost::Own }
     }
 
-    /// The origins; none if one of them is invalid.
-    fn members(&mut self, at: &RoutePath, route: &Source) -> Vec<OriginMember> {
+    /// The origins, backups last, and the number of those; none if one of them is invalid.
+    fn members(&mut self, at: &RoutePath, route: &Source) -> (Vec<OriginMember>, usize) {
         let key = at.key("proxy.to");
         let (texts, source) = (self.texts(&key), self.source(&key));
         if texts.is_empty() && !self.is_wrong(&key) {
             let text = "missing; set the origin, such as to = [\"http://127.0.0.1:8000\"]";
             self.problem(route.clone(), "site.route.proxy.to", text);
         }
-        let members: Vec<OriginMember> = texts.iter().filter_map(|it| OriginMember::parse(it).ok()).collect();
+        let mut members: Vec<OriginMember> =
+            texts.iter().filter_map(|it| OriginMember::parse(it).ok()).collect();
+        let first = members.len();
+        if first > 0 && members.iter().all(|it| it.drained) {
+            let text = "every origin is drained; at least one must serve requests";
+            self.problem(source.clone(), "site.route.proxy.to", text);
+        }
+        let backups = self.texts(&at.key("proxy.backup"));
+        members.extend(backups.iter().filter_map(|it| OriginMember::parse(it).ok()));
         if let Some(twice) =
             (1..members.len()).find(|it| members[..*it].iter().any(|has| has.name() == members[*it].name()))
         {
-            let text = format!("duplicate origin {}; use weight=N for a larger share", members[twice].name());
-            self.problem(source.clone(), "site.route.proxy.to", &text);
+            let name = members[twice].name();
+            let is_backup = twice >= first && members[..first].iter().any(|it| it.name() == name);
+            let (key, text) = match is_backup {
+                true => ("proxy.backup", format!("{name} is one of proxy.to already; remove it from one of them")),
+                false => ("proxy.to", format!("duplicate origin {name}; use weight=N for a larger share")),
+            };
+            self.problem(self.source(&at.key(key)), &format!("site.route.{key}"), &text);
         }
         if let Some(other) = members.iter().find(|it| it.base != members[0].base) {
             let text = format!(
@@ -123,16 +138,10 @@ impl ConfigCheck {
         }
         if members.len() > MOST_ORIGINS {
             let text = format!("{} origins; the maximum per route is {MOST_ORIGINS}", members.len());
-            self.problem(source.clone(), "site.route.proxy.to", &text);
+            self.problem(source, "site.route.proxy.to", &text);
         }
-        if !members.is_empty() && members.iter().all(|it| it.drained) {
-            self.problem(
-                source,
-                "site.route.proxy.to",
-                "every origin is drained; at least one must serve requests",
-            );
-        }
-        members
+        let backups = members.len() - first;
+        (if first == 0 { Vec::new() } else { members }, backups)
     }
 
     /// The health check of the origins.
@@ -140,7 +149,7 @@ impl ConfigCheck {
         let key = |name: &str| at.key(&format!("proxy.health.{name}"));
         let path = self.text(&key("path"));
         if path.is_empty() {
-            let names = ["interval", "timeout", "fall", "rise"];
+            let names = ["interval", "timeout", "fall", "rise", "host", "method", "status", "body"];
             if let Some(given) = names.iter().find(|it| self.values.given.contains_key(&key(it)))
                 && !self.is_wrong(&key("path"))
             {
@@ -149,10 +158,19 @@ impl ConfigCheck {
             }
             return None;
         }
+        let method = self.text(&key("method"));
+        let body = Some(self.text(&key("body"))).filter(|it| !it.is_empty());
+        if method == "HEAD" && body.is_some() {
+            let text = "a response to HEAD has no body; set method = \"GET\", or remove body";
+            self.problem(self.source(&key("body")), "site.route.proxy.health.body", text);
+        }
         let number = |name: &str| u32::try_from(self.number(&key(name))).unwrap_or(u32::MAX);
         Some(HealthCheck {
             path,
-            host: String::new(),
+            host: self.text(&key("host")),
+            method,
+            statuses: self.texts(&key("status")).iter().filter_map(|it| kind::status_range(it)).collect(),
+            body: body.and_then(|it| BodyTest::parse(&it).ok()),
             interval: self.time(&key("interval")),
             timeout: self.time(&key("timeout")),
             rise: number("rise"),

@@ -117,3 +117,23 @@ fn a_secret_of_a_field_is_read_from_its_file_and_never_shown() {
     let why = Config::from_text(&wrong, "t.toml", folder.path(), &[]).map(drop).unwrap_err().to_string();
     assert!(why.contains("site.route.request_headers.set") && !why.contains("s3cret"), "{why}");
 }
+
+#[test]
+fn backups_and_health_checks_fit_their_route() {
+    refuse_route(
+        "proxy = { to = [\"a:1\"], backup = [\"b:1\", \"a:1\"] }",
+        "t.toml:4: site.route.proxy.backup: http://a:1 is one of proxy.to already; remove it from one of them",
+    );
+    refuse_route(
+        "proxy = { to = [\"a:1 drain\"], backup = [\"b:1\"] }",
+        "t.toml:4: site.route.proxy.to: every origin is drained; at least one must serve requests",
+    );
+    refuse_route(
+        "proxy = { to = [\"a:1\"], health = { path = \"/h\", method = \"HEAD\", body = \"ok\" } }",
+        "t.toml:4: site.route.proxy.health.body: a response to HEAD has no body; set method = \"GET\", or remove body",
+    );
+    refuse_route(
+        "proxy = { to = [\"a:1\"], health = { path = \"/h\", status = [\"399-200\"] } }",
+        "t.toml:4: site.route.proxy.health.status: found [\"399-200\"]; allowed: a list, each a status from 100 to 599, or a range such as \"200-399\"",
+    );
+}

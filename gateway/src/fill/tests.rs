@@ -62,6 +62,7 @@ fn job(maker: Rc<Pieces>) -> FillJob {
         tries: 1,
         budget: 0,
         failure_statuses: Vec::new(),
+        backups: 0,
     };
     // It is never asked.
     let limits = OriginLimits {
