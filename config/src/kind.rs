@@ -397,26 +397,9 @@ impl TextForm {
             TextForm::RouteName => is_route_name(text),
             TextForm::BlockName => is_block_name(text),
             TextForm::Secret => !text.is_empty(),
-            TextForm::SecretTemplate => {
-                let is_plain = text.bytes().all(|it| it == b'\t' || !it.is_ascii_control());
-                return match Template::parse(text) {
-                    Ok(_) if is_plain && !text.trim().is_empty() => Ok(()),
-                    Ok(_) => Err(self.allowed().to_owned()),
-                    Err(why) => Err(format!("{}; {why}", self.allowed())),
-                };
-            }
+            TextForm::SecretTemplate => return self.check_template(text),
             TextForm::StatusRange => status_range(text).is_some(),
-            TextForm::BodyTest => {
-                return match BodyTest::parse(text) {
-                    Ok(_) if !text.is_empty() => Ok(()),
-                    Ok(_) => Err(self.allowed().to_owned()),
-                    Err(why) => Err(format!("{}; {why}", self.allowed())),
-                };
-            }
-            TextForm::PathTemplate => {
-                let parsed = Template::parse(text).map_err(|why| format!("{}; {why}", self.allowed()))?;
-                text.starts_with(['/', '{']) && !text.starts_with("{{") && !parsed.text().contains('#')
-            }
+            TextForm::BodyTest | TextForm::PathTemplate => return self.check_template(text),
             TextForm::Path | TextForm::LogTarget => !text.is_empty() && !text.contains('\0'),
             TextForm::TryMember => TryMember::parse(text).is_ok(),
             TextForm::Page => {
@@ -449,6 +432,26 @@ impl TextForm {
                 let name = text.strip_suffix('*').unwrap_or(text);
                 !text.is_empty() && !name.contains(['*', '&', '=', '#', ' '])
             }
+        };
+        if fits { Ok(()) } else { Err(self.allowed().to_owned()) }
+    }
+
+    /// The forms whose texts have a syntax of their own, with the error of its parser.
+    fn check_template(self, text: &str) -> Result<(), String> {
+        let parsed = match self {
+            TextForm::BodyTest => BodyTest::parse(text).map(drop),
+            _ => Template::parse(text).map(drop),
+        };
+        parsed.map_err(|why| format!("{}; {why}", self.allowed()))?;
+        let fits = match self {
+            TextForm::PathTemplate => {
+                text.starts_with(['/', '{']) && !text.starts_with("{{") && !text.contains('#')
+            }
+            TextForm::SecretTemplate => {
+                let is_plain = text.bytes().all(|it| it == b'\t' || !it.is_ascii_control());
+                is_plain && !text.trim().is_empty()
+            }
+            _ => !text.is_empty(),
         };
         if fits { Ok(()) } else { Err(self.allowed().to_owned()) }
     }

@@ -38,7 +38,7 @@ pub struct HealthCheck {
 /// Bytes of a body that are tested; the rest is read and dropped.
 pub const TESTED: usize = 64 << 10;
 
-/// What the beginning of a body must have.
+/// The condition on the beginning of a body.
 #[derive(Clone, Debug)]
 pub struct BodyTest {
     text: String,

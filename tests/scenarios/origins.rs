@@ -479,7 +479,11 @@ fn a_check_has_a_method_statuses_a_host_and_a_text() {
     sick.store(false, SeqCst);
     until("it is used again", || states(&larder) == ["up"]);
     drop(larder);
-    let larder = before(&[other.url()], "health = { path = \"/\", interval = \"20ms\", fall = 1, status = [\"404\"] }", "");
+    let larder = before(
+        &[other.url()],
+        "health = { path = \"/\", interval = \"20ms\", fall = 1, status = [\"404\"] }",
+        "",
+    );
     until("it is unhealthy by its status", || states(&larder) == ["unhealthy"]);
 }
 

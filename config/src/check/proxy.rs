@@ -1,13 +1,13 @@
 //! `proxy` of a route: its origins, their load balancing, and their limits.
 
 use super::{ConfigCheck, RoutePath, clamp};
-use crate::member::{self, MemberProtocol, OriginMember, Origins};
 use crate::kind;
+use crate::member::{self, MemberProtocol, OriginMember, Origins};
 use crate::problem::{Problem, Source};
 use crate::{OriginHost, Proxy};
 use larder_origin::{
-    AllEjected, Balance, BodyTest, GroupRules, HealthCheck, MOST_ORIGINS, OriginLimits, OriginTls, OutlierEjection,
-    TlsSettings,
+    AllEjected, Balance, BodyTest, GroupRules, HealthCheck, MOST_ORIGINS, OriginLimits, OriginTls,
+    OutlierEjection, TlsSettings,
 };
 
 /// The default number of waiting requests, for each possible connection.
@@ -123,7 +123,9 @@ impl ConfigCheck {
             let name = members[twice].name();
             let is_backup = twice >= first && members[..first].iter().any(|it| it.name() == name);
             let (key, text) = match is_backup {
-                true => ("proxy.backup", format!("{name} is one of proxy.to already; remove it from one of them")),
+                true => {
+                    ("proxy.backup", format!("{name} is one of proxy.to already; remove it from one of them"))
+                }
                 false => ("proxy.to", format!("duplicate origin {name}; use weight=N for a larger share")),
             };
             self.problem(self.source(&at.key(key)), &format!("site.route.{key}"), &text);

@@ -134,6 +134,6 @@ fn backups_and_health_checks_fit_their_route() {
     );
     refuse_route(
         "proxy = { to = [\"a:1\"], health = { path = \"/h\", status = [\"399-200\"] } }",
-        "t.toml:4: site.route.proxy.health.status: found [\"399-200\"]; allowed: a list, each a status from 100 to 599, or a range such as \"200-399\"",
+        "t.toml:4: site.route.proxy.health.status: found [\"399-200\"]; allowed: a status from 100 to 599, or a range such as \"200-399\"",
     );
 }

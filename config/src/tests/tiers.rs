@@ -153,7 +153,10 @@ fn tiers_tags_and_purge_of_a_route() {
     let config = read(&text).unwrap();
     let route = &config.sites[0].routes[0];
     assert_eq!(TierChoice { ram: true, disk: false, fleet: false }, route.tiers);
-    assert!(route.cache.tags.send && route.cache.tags.headers.len() == 2);
+    assert!(
+        route.cache.tags.send
+            && route.cache.tags.headers == larder_semantics::policy::TagPolicy::default().headers
+    );
     assert_eq!(PurgeMethod::Allowed, route.purge.method);
     assert!(route.purge.from[0].contains([10, 1, 1, 1].into()) && route.purge.from.len() == 1);
     refuse(
