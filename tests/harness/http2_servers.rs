@@ -164,7 +164,7 @@ fn listens_at(process: u32) -> Option<u16> {
 }
 
 /// A TCP address whose connections go on to a Unix socket.
-fn relay(socket: PathBuf) -> SocketAddr {
+pub fn relay(socket: PathBuf) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {

@@ -9,6 +9,7 @@ pub mod http2_origin;
 pub mod http2_servers;
 pub mod memcached;
 pub mod names;
+pub mod nginx;
 pub mod origin;
 pub mod pages;
 pub mod relay;

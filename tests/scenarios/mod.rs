@@ -7,6 +7,7 @@ mod admin_api;
 mod admission;
 mod age;
 mod bad_origins;
+mod beside_nginx;
 mod cache_control;
 mod clients;
 mod coalescing;

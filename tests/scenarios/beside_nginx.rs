@@ -1,0 +1,376 @@
+//! nginx and larder side by side: each case is the same site in both configurations, and both get the same requests. Every
+//! difference between their responses is a row of `tests/golden/beside-nginx.md`, with its reason.
+//!
+//! `LARDER_BLESS=1` writes the rows again and keeps their reasons; a row without a reason fails.
+
+use crate::harness::nginx::Nginx;
+use crate::harness::server::Setup;
+use crate::harness::{Larder, Origin, Response};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// The number of requests that the comparison promises, at least.
+const CASES: usize = 60;
+
+/// One site in both configurations. `WWW` is the directory of its files, `ORIGIN` the address of its origin.
+struct Case {
+    name: &'static str,
+    /// The lines of a `server` block.
+    nginx: &'static str,
+    /// The lines of a `[[site]]` after its hosts.
+    larder: &'static str,
+    /// `METHOD target`, and ` | Name: value` for each field.
+    requests: &'static [&'static str],
+}
+
+const FILES: &[(&str, &str)] = &[
+    ("index.html", "<p>home</p>"),
+    ("about.html", "<p>about</p>"),
+    ("docs/index.html", "<p>docs</p>"),
+    ("docs/guide.html", "<p>guide</p>"),
+    ("both.html", "<p>both, the page</p>"),
+    ("both/index.html", "<p>both, the directory</p>"),
+    ("bare/x.txt", "x"),
+    ("a.txt", "0123456789"),
+    ("with space.txt", "space"),
+    ("de/a.txt", "A"),
+    ("app.js", "let a = 1;"),
+    ("style.css", "p { color: red }"),
+    ("style.css.gz", "a sibling"),
+    ("404.html", "<p>absent</p>"),
+    (".env", "hidden"),
+];
+
+/// Members, directories and files.
+const STATIC: &[Case] = &[
+    Case {
+        name: "application",
+        nginx: "location / { try_files $uri $uri/ /index.html; }",
+        larder: "[[site.route]]\nfiles = { root = \"WWW\", try = [\"{path}\", \"{path}/\", \"/index.html\"] }",
+        requests: &[
+            "GET /",
+            "GET /about.html",
+            "GET /docs",
+            "GET /docs?a=b&c",
+            "GET /docs/",
+            "GET /none",
+            "GET /none/deeper?q=1",
+            "GET /app.js",
+            "GET /missing.js",
+            "GET /bare",
+            "GET /bare/",
+            "GET /with%20space.txt",
+            "GET /docs/../about.html",
+            "GET /docs/%2e%2e/about.html",
+            "GET //about.html",
+            "GET /%2e%2e/secret",
+            "GET /.env",
+            "HEAD /none",
+        ],
+    },
+    Case {
+        name: "pages without extension",
+        nginx: "location / { try_files $uri $uri.html $uri/index.html =404; }",
+        larder: "[[site.route]]\nfiles = { root = \"WWW\", try = [\"{path}\", \"{path}.html\", \"{path}/index.html\", \"=404\"] }",
+        requests: &[
+            "GET /about",
+            "GET /about?x=y",
+            "GET /about/",
+            "GET /docs/guide",
+            "GET /docs",
+            "GET /docs/",
+            "GET /both",
+            "GET /both/",
+            "GET /none",
+        ],
+    },
+    Case {
+        name: "gone",
+        nginx: "location / { try_files $uri =410; }",
+        larder: "[[site.route]]\nfiles = { root = \"WWW\", try = [\"{path}\", \"=410\"] }",
+        requests: &["GET /about.html", "GET /none", "HEAD /none"],
+    },
+    Case {
+        name: "language first",
+        nginx: "location / { try_files /de$uri $uri =404; }",
+        larder: "[[site.route]]\nfiles = { root = \"WWW\", try = [\"/de{path}\", \"{path}\", \"=404\"] }",
+        requests: &["GET /a.txt", "GET /app.js", "GET /de/a.txt"],
+    },
+    Case {
+        name: "files",
+        nginx: "",
+        larder: "[[site.route]]\nfiles = { root = \"WWW\" }",
+        requests: &[
+            "GET /a.txt",
+            "HEAD /a.txt",
+            "GET /a.txt?query",
+            "GET /a.txt | Range: bytes=2-4",
+            "GET /a.txt | Range: bytes=-3",
+            "GET /a.txt | Range: bytes=7-",
+            "GET /a.txt | Range: bytes=10-",
+            "GET /a.txt | Range: lines=1-2",
+            "GET /a.txt | If-None-Match: *",
+            "GET /a.txt | If-Match: \"other\"",
+            "GET /a.txt | If-Modified-Since: Fri, 01 Jan 2100 00:00:00 GMT",
+            "GET /a.txt | If-Unmodified-Since: Sun, 06 Nov 1994 08:49:37 GMT",
+            "GET /a.txt/",
+            "GET /docs",
+            "GET /docs/",
+            "GET /docs?a=b",
+            "GET /bare/",
+            "GET /none",
+            "POST /a.txt",
+            "DELETE /a.txt",
+            "OPTIONS /a.txt",
+        ],
+    },
+    Case {
+        name: "index",
+        nginx: "index index.htm 404.html index.html;",
+        larder: "[[site.route]]\nfiles = { root = \"WWW\", index = [\"index.htm\", \"404.html\", \"index.html\"] }",
+        requests: &["GET /", "GET /docs/"],
+    },
+    Case {
+        name: "siblings",
+        nginx: "gzip_static on; gzip_vary on;",
+        larder: "[[site.route]]\nfiles = { root = \"WWW\" }",
+        requests: &[
+            "GET /style.css | Accept-Encoding: gzip",
+            "GET /style.css",
+            "GET /style.css | Accept-Encoding: gzip;q=0",
+            "GET /app.js | Accept-Encoding: gzip",
+        ],
+    },
+    Case {
+        name: "page for absent paths",
+        nginx: "error_page 404 /404.html;",
+        larder: "[[site.route]]\nfiles = { root = \"WWW\", not_found = \"/404.html\" }",
+        requests: &["GET /none", "HEAD /none", "GET /none | Range: bytes=0-3", "GET /404.html"],
+    },
+    Case {
+        name: "lifetime",
+        nginx: "add_header Cache-Control max-age=3600;",
+        larder: "[[site.route]]\nfiles = { root = \"WWW\", cache_control = \"max-age=3600\" }",
+        requests: &["GET /a.txt", "GET /none", "GET /a.txt | If-None-Match: *"],
+    },
+    Case {
+        name: "directory with a prefix",
+        nginx: "location / { return 404; } location /static/ { alias WWW/; }",
+        larder: "[[site.route]]\npath = \"/static/*\"\nfiles = { root = \"WWW\", strip = \"/static\" }",
+        requests: &[
+            "GET /static/a.txt",
+            "GET /static/docs",
+            "GET /static/",
+            "GET /static",
+            "GET /static/../a.txt",
+            "GET /a.txt",
+            "GET /staticx",
+        ],
+    },
+];
+
+/// The targets that an origin gets, and its references as clients get them.
+const REWRITES: &[Case] = &[
+    Case {
+        name: "prefix removed",
+        nginx: "location /api/ { proxy_pass http://ORIGIN/; }",
+        larder: "[[site.route]]\npath = \"/api/*\"\nstrip = \"/api\"\nproxy = { to = [\"http://ORIGIN\"] }",
+        requests: &[
+            "GET /api/users?a=b",
+            "GET /api/",
+            "GET /api",
+            "GET /api/a%20b",
+            "GET /api/a%2Fb",
+            "GET /api/x/../y",
+            "GET /other",
+            "POST /api/form",
+        ],
+    },
+    Case {
+        name: "prefix added",
+        nginx: "location / { proxy_pass http://ORIGIN/v2/; }",
+        larder: "[[site.route]]\nproxy = { to = [\"http://ORIGIN/v2\"] }",
+        requests: &["GET /users", "GET /users?x=1", "GET /", "GET /moved", "GET /moved-absolutely"],
+    },
+    Case {
+        name: "prefix replaced",
+        nginx: "location / { rewrite ^/blog/(.*)$ /posts/$1 break; proxy_pass http://ORIGIN; }",
+        larder: "[[site.route]]\npath = \"/blog/*\"\nstrip = \"/blog\"\nadd_prefix = \"/posts\"\nproxy = { to = [\"http://ORIGIN\"] }\n\
+                 [[site.route]]\nproxy = { to = [\"http://ORIGIN\"] }",
+        requests: &["GET /blog/2026/hello?x", "GET /blog/", "GET /about"],
+    },
+    Case {
+        name: "query removed",
+        nginx: "location / { rewrite ^ $uri? break; proxy_pass http://ORIGIN; }",
+        larder: "[[site.route]]\nquery = { keep = [\"none\"] }\nproxy = { to = [\"http://ORIGIN\"] }",
+        requests: &["GET /a?utm_source=x&b=c", "GET /a", "GET /a?"],
+    },
+];
+
+fn cases() -> impl Iterator<Item = (String, &'static Case)> {
+    let all = [STATIC, REWRITES].into_iter().flatten();
+    all.enumerate().map(|(number, case)| (format!("case{number}.test"), case))
+}
+
+/// What is compared of a response, by name. Bodies only where both are the resource: texts of errors are each server's own.
+fn parts(host: &str, response: &Response) -> BTreeMap<String, String> {
+    const COMPARED: &[&str] = &[
+        "location",
+        "cache-control",
+        "content-encoding",
+        "content-range",
+        "vary",
+        "allow",
+        "link",
+        "set-cookie",
+        "refresh",
+        "x-frame-options",
+        "x-powered-by",
+        "x-app",
+        "referrer-policy",
+    ];
+    let mut parts = BTreeMap::from([("status".to_owned(), response.status.to_string())]);
+    for (name, value) in &response.fields {
+        let name = name.to_ascii_lowercase();
+        if !COMPARED.contains(&&*name) {
+            continue;
+        }
+        let value = value.replace(&format!("http://{host}"), "");
+        let all = parts.entry(name).or_default();
+        *all = if all.is_empty() { value } else { format!("{all}, {value}") };
+    }
+    let is_page = response.status == 404 && response.text().starts_with("<p>");
+    if matches!(response.status, 200 | 206) || is_page {
+        let essence = response.field("content-type").unwrap_or("").split(';').next().unwrap_or("");
+        parts.insert("content-type".to_owned(), essence.replace("application/javascript", "text/javascript"));
+        parts.insert("body".to_owned(), response.text());
+        // A relay of a stored response may frame it differently; that of a file is its size.
+        parts.insert("length".to_owned(), response.field("content-length").unwrap_or("").to_owned());
+    }
+    parts
+}
+
+/// A row of the table: case, request, part, nginx, larder.
+type Row = [String; 5];
+
+fn compare(nginx: &Nginx, larder: &Larder, host: &str, case: &Case, request: &str, rows: &mut Vec<Row>) {
+    let mut words = request.split(" | ");
+    let (method, target) = words.next().unwrap().split_once(' ').unwrap();
+    let fields: String = words.map(|it| format!("{it}\r\n")).collect();
+    let length = if method == "POST" { "Content-Length: 1\r\n\r\nx" } else { "\r\n" };
+    let bytes = format!("{method} {target} HTTP/1.1\r\nHost: {host}\r\n{fields}{length}");
+    let (mut one, mut two) = (nginx.client(), larder.client());
+    one.send(&bytes);
+    two.send(&bytes);
+    let (one, two) = (parts(host, &one.read_for(method)), parts(host, &two.read_for(method)));
+    let names: std::collections::BTreeSet<&String> = one.keys().chain(two.keys()).collect();
+    // Where the status differs, the rest follows from it.
+    let names: Vec<&String> = if one["status"] == two["status"] {
+        names.into_iter().collect()
+    } else {
+        vec![one.get_key_value("status").unwrap().0]
+    };
+    for name in names {
+        let follows = name == "length" && one.get("body") != two.get("body");
+        let (one, two) = (one.get(name), two.get(name));
+        if one != two && !follows {
+            let value = |it: Option<&String>| it.map_or("none".to_owned(), |it| format!("`{it}`"));
+            let row = [case.name, request, name].map(|it| it.replace('|', "\\|"));
+            let [case, request, name] = row;
+            rows.push([case, request, name, value(one), value(two)]);
+        }
+    }
+}
+
+/// The origin of the cases: it tells what it was asked, and where to go.
+fn origin() -> Origin {
+    Origin::new(|asked| match asked.target() {
+        "/v2/moved" => "HTTP/1.1 302 Found\nLocation: /v2/there\nContent-Length: 0\n\n".to_owned(),
+        "/v2/moved-absolutely" => {
+            let host = asked.field("host").unwrap_or_default();
+            format!("HTTP/1.1 302 Found\nLocation: http://{host}/v2/there\nContent-Length: 0\n\n")
+        }
+        target => format!(
+            "HTTP/1.1 200 OK\nContent-Type: text/plain\nX-Powered-By: app\nX-App: 1\nCache-Control: no-store\n\n{} {target}",
+            asked.line().split(' ').next().unwrap_or("")
+        ),
+    })
+}
+
+fn write_files(www: &Path) {
+    for (name, text) in FILES {
+        let path = www.join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+}
+
+#[test]
+fn nginx_and_larder_answer_the_same_but_for_the_listed_differences() {
+    let folder = tempfile::tempdir().unwrap();
+    let www = folder.path().join("www");
+    write_files(&www);
+    let origin = origin();
+    let fill = |text: &str| {
+        text.replace("WWW", www.to_str().unwrap())
+            .replace("ORIGIN", origin.url().trim_start_matches("http://"))
+    };
+    let types = "types { text/html html; text/css css; text/javascript js; text/plain txt; }\ndefault_type application/octet-stream;";
+    let mut http = format!("{types}\nabsolute_redirect off;\n");
+    let mut config = "listen = [\"127.0.0.1:0\"]\nworkers = 1\n".to_owned();
+    for (host, case) in cases() {
+        http.push_str(&fill(&format!(
+            "server {{ listen LISTEN; server_name {host}; root WWW; {} }}\n",
+            case.nginx
+        )));
+        config.push_str(&fill(&format!("[[site]]\nhosts = [\"{host}\"]\n{}\n", case.larder)));
+    }
+    let nginx = Nginx::start(folder.path(), &http);
+    let larder = Larder::start(Setup { config, env: Vec::new() });
+    let (mut rows, mut count) = (Vec::new(), 0);
+    for (host, case) in cases() {
+        for request in case.requests {
+            compare(&nginx, &larder, &host, case, request, &mut rows);
+            count += 1;
+        }
+    }
+    assert!(count >= CASES, "{count}");
+    check_golden(&rows, count);
+}
+
+/// The rows of the table, with their reasons.
+fn golden(text: &str) -> Vec<(Vec<String>, String)> {
+    let rows = text.lines().filter(|it| it.starts_with("| ") && !it.starts_with("| case "));
+    rows.map(|line| {
+        let line = line.trim_start_matches("| ").trim_end_matches(" |");
+        let mut cells: Vec<String> = line.split(" | ").map(str::to_owned).collect();
+        let reason = cells.pop().unwrap_or_default();
+        (cells, reason)
+    })
+    .collect()
+}
+
+fn check_golden(rows: &[Row], count: usize) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/golden/beside-nginx.md");
+    let text = std::fs::read_to_string(&path).unwrap_or_default();
+    let known: BTreeMap<Vec<String>, String> = golden(&text).into_iter().collect();
+    if std::env::var_os("LARDER_BLESS").is_some() {
+        let mut out = format!(
+            "# Differences from nginx\n\nOf {count} requests of `tests/scenarios/beside_nginx.rs`, each sent to nginx 1.22 and to larder \
+             with the same site. Where the\nstatus differs, no other part is listed.\n\n\
+             | case | request | part | nginx | larder | reason |\n|---|---|---|---|---|---|\n"
+        );
+        for row in rows {
+            let reason = known.get(row.as_slice()).map_or("?", String::as_str);
+            out.push_str(&format!("| {} | {reason} |\n", row.join(" | ")));
+        }
+        std::fs::write(&path, out).unwrap();
+        return;
+    }
+    let found: Vec<Vec<String>> = rows.iter().map(|it| it.to_vec()).collect();
+    let listed: Vec<Vec<String>> = golden(&text).into_iter().map(|it| it.0).collect();
+    assert_eq!(listed, found, "tests/golden/beside-nginx.md: left is listed, right was found");
+    for (row, reason) in &known {
+        assert!(reason.len() > 10, "no reason: {row:?}");
+    }
+}
