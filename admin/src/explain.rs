@@ -4,7 +4,7 @@ use super::overlay::overlay_json;
 use super::stats::origin_json;
 use super::{Admin, AdminRequest, AdminResponse, problem_at};
 use larder_config::tiers::PurgeMethod;
-use larder_config::{Decided, RouteConfig, rewrite, table};
+use larder_config::{Decided, RouteConfig, Source, dotted, rewrite, table};
 use larder_gateway::explain::{self, CacheVerdict, Explanation, Holds, TierHolds};
 use larder_gateway::rewrite::SentTarget;
 use larder_observe::ids::RequestId;
@@ -13,10 +13,13 @@ use larder_semantics::date;
 use larder_semantics::field::FieldList;
 use larder_semantics::scheme::Scheme;
 use larder_semantics::trace::{RuleOutcome, TriedRule};
+use larder_server::admission::{self, OwnQuestion};
 use larder_server::input_error::InputError;
 use larder_server::overlay::OverlayReport;
+use larder_server::own_answer::AdmissionRule;
 use larder_server::purge::method;
-use larder_server::router::{Found, Matched, RouteTarget};
+use larder_server::router::{Found, Matched, RouteTarget, Router};
+use larder_transport::Client;
 use larder_transport::listener::PLAIN_SENTENCE;
 use larder_wire::http1::request::{self, ParsedRequest};
 use larder_wire::message::{FieldStorage, HeadLimits, Reject, Request, Version};
@@ -125,6 +128,9 @@ impl Admin {
             return AdminResponse::Json(200, told);
         }
         let router = self.router.borrow().clone();
+        if let Some(told) = self.own_answer(&router, &request) {
+            return AdminResponse::Json(200, told);
+        }
         if let Some(overlay) = self.overlays.over(
             &request.method,
             request.scheme.without_port(&request.authority),
@@ -143,6 +149,9 @@ impl Admin {
         }
         let settings = self.settings(site, route);
         match target {
+            RouteTarget::Own(_) => {
+                problem_at(409, "The configuration changed in the meantime; retry.", "url")
+            }
             RouteTarget::Files(files) => AdminResponse::Json(
                 200,
                 json!({
@@ -174,6 +183,43 @@ impl Admin {
                 AdminResponse::Json(200, told)
             }
         }
+    }
+}
+
+impl Admin {
+    /// The answer that admission gives a request, with the rule, and the line that set it; `None` if the request proceeds.
+    fn own_answer(&self, router: &Router, request: &Request) -> Option<Value> {
+        let fields = request.fields.view();
+        let head = request.head(&fields);
+        let found = router.find(head.method, head.authority, head.target);
+        let purges = method::route(router, head.method, head.authority, head.target).is_some();
+        let asked = OwnQuestion { router, found, purges };
+        let live = self.live.borrow();
+        let client = Client::local(request.scheme);
+        let (rule, answer) = admission::own_answer(&asked, &head, &client, &live.config.clients)
+            .or_else(|| admission::service_answer(&asked, &head, &client, false))?;
+        let at = found.map(|it| it.at);
+        let row = at.and_then(|(site, route)| live.config.sites.get(site)?.routes.get(route));
+        let set = rule.keys().iter().map(|it| (it, row.map_or(Source::Default, |row| row.decided.by(it))));
+        let set = set.into_iter().find(|it| it.1 != Source::Default);
+        let (key, place) = set.map_or((rule.keys()[0], String::new()), |it| (*it.0, it.1.to_string()));
+        let location = answer.fields.get("location").map(|it| format!(" to {}", String::from_utf8_lossy(it)));
+        let line = match rule {
+            AdmissionRule::RedirectMap { line } => format!(", line {line} of the map"),
+            _ => String::new(),
+        };
+        let sentence = format!(
+            "Answered by larder before the cache: {}{} ({}{line}).",
+            answer.status,
+            location.unwrap_or_default(),
+            dotted(key)
+        );
+        let verdict = json!({ "name": rule.name(), "sentence": sentence, "status": answer.status });
+        let name = found.map(|it| it.target.name());
+        let settings = at.map_or(Value::Null, |(site, route)| self.settings(site, route));
+        Some(
+            json!({ "site": at.map(|it| it.0), "route": name, "verdict": verdict, "where": place, "settings": settings }),
+        )
     }
 }
 

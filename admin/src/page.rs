@@ -125,7 +125,8 @@ mod tests {
 
     /// Status, body and, where it is there, `Content-Encoding`.
     fn answer(file: &PageFile, fields: &[(&str, &str)]) -> (u16, String, Option<String>) {
-        let AdminResponse::Whole(Synthetic { status, fields, body }) = file.answer(&request(fields)) else {
+        let AdminResponse::Whole(Synthetic { status, fields, body, .. }) = file.answer(&request(fields))
+        else {
             panic!("is whole")
         };
         let body = match body.as_slice() {

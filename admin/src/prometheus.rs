@@ -4,7 +4,7 @@
 use super::{Admin, AdminResponse};
 use larder_counters::{CounterRow, Counters, OriginCounters, RouteCounters, Snapshot, TierCounters, Unit};
 use larder_origin::OriginState;
-use larder_server::route_stats::{ConfigScopes, RouteScopes, ScopeSums, ServiceKind};
+use larder_server::route_stats::{ConfigScopes, RouteScopes, ScopeSums};
 use larder_transport::Synthetic;
 use std::fmt::{Display, Write as _};
 
@@ -121,7 +121,7 @@ impl MetricsText {
         let sums: Vec<ScopeSums> = (0..scopes.routes.len()).map(|it| scopes.of_route(it)).collect();
         let methods: Vec<String> = scopes.routes.iter().map(|it| it.methods.join(",")).collect();
         let labels = |at: usize, it: &'_ RouteScopes| {
-            let kind = if it.kind == ServiceKind::Files { "files" } else { "proxy" };
+            let kind = it.kind.name();
             [
                 ("site".to_owned(), scopes.sites[it.site].name.clone()),
                 ("route".to_owned(), it.name.clone()),

@@ -4,7 +4,7 @@
 use super::{Admin, AdminResponse};
 use larder_counters::{CounterRow, Counters, OriginCounters, RouteCounters, Snapshot, TierCounters};
 use larder_origin::OriginState;
-use larder_server::route_stats::{ConfigScopes, Drained, OriginScopes, ScopeSums, ServiceKind};
+use larder_server::route_stats::{ConfigScopes, Drained, OriginScopes, ScopeSums};
 use larder_stdx::clock;
 use larder_store::disk;
 use serde_json::{Map, Value, json};
@@ -140,7 +140,7 @@ fn sites(scopes: &ConfigScopes, routes: &[ScopeSums]) -> Vec<Value> {
 
 fn routes_json(scopes: &ConfigScopes, routes: &[ScopeSums]) -> Vec<Value> {
     let one = |(it, sums): (&larder_server::route_stats::RouteScopes, &ScopeSums)| {
-        let kind = if it.kind == ServiceKind::Files { "files" } else { "proxy" };
+        let kind = it.kind.name();
         json!({
             "name": it.name, "path": it.path, "methods": it.methods, "site": it.site, "kind": kind,
             "origin": it.origins.first(), "origins": it.origins,

@@ -1,7 +1,9 @@
 //! From values to the configuration: relations between values, and types that are valid by construction.
 
 mod access;
+mod answer;
 mod files;
+mod finish;
 mod key;
 mod listen;
 mod privacy;
@@ -53,6 +55,9 @@ pub fn check(mut values: Values, whole: Source) -> Result<Config, Rejected> {
     problems.sort_by_key(|problem| it.values.order(&problem.source));
     Err(Rejected(problems))
 }
+
+/// The sections of a route that answer its requests.
+const SERVICES: [&str; 4] = ["proxy", "files", "redirect", "respond"];
 
 struct ConfigCheck {
     values: Values,
@@ -252,7 +257,8 @@ impl ConfigCheck {
                 self.problem(source.clone(), "site.route", text);
             }
             self.warn_unreachable(&routes);
-            sites.push(SiteConfig { hosts: own, routes, source });
+            let redirects = self.site_redirects(&prefix, &own);
+            sites.push(SiteConfig { hosts: own, redirects, routes, source });
         }
         sites
     }
@@ -297,21 +303,7 @@ impl ConfigCheck {
         self.take_preset(at);
         let section = at.0.trim_end_matches('.').to_owned();
         let source = self.values.sections.get(&section).cloned().unwrap_or_default();
-        let service = match (self.has(at, "proxy"), self.has(at, "files")) {
-            (true, false) => self.proxy(at, &source).map(Box::new).map(Service::Proxy),
-            (false, true) => self.files(at, &source).map(Service::Files),
-            (true, true) => {
-                let text = "the route has both proxy and files; split it into two routes";
-                self.problem(source.clone(), "site.route", text);
-                None
-            }
-            (false, false) => {
-                let text =
-                    "the route has no source; add proxy = { to = [...] } or files = { root = \"...\" }";
-                self.problem(source.clone(), "site.route", text);
-                None
-            }
-        };
+        let service = self.service(at, &source);
         let methods = match self.values.given.get(&at.key("methods")) {
             Some((ConfigValue::Texts(these), _)) => Methods::Only(these.clone()),
             _ => Methods::Any,
@@ -333,6 +325,8 @@ impl ConfigCheck {
             methods,
             service: service?,
             cache,
+            finish: self.finish(at),
+            maintenance: self.maintenance(at),
             tiers: self.tiers(at),
             purge: self.purge(at),
             access: self.access(at),
@@ -350,6 +344,28 @@ impl ConfigCheck {
             decided: self.decided(Some(at)),
             source,
         })
+    }
+
+    /// The service of a route: exactly one of [`SERVICES`].
+    fn service(&mut self, at: &RoutePath, route: &Source) -> Option<Service> {
+        let given: Vec<_> = SERVICES.into_iter().filter(|it| self.has(at, it)).collect();
+        match given[..] {
+            ["proxy"] => self.proxy(at, route).map(Box::new).map(Service::Proxy),
+            ["files"] => self.files(at, route).map(Service::Files),
+            ["redirect"] => self.redirect(at, route).map(Service::Redirect),
+            ["respond"] => self.respond(at).map(Service::Respond),
+            [first, second, ..] => {
+                let text = format!("the route has both {first} and {second}; split it into two routes");
+                self.problem(route.clone(), "site.route", &text);
+                None
+            }
+            _ => {
+                let text = "the route has no service; add proxy = { to = [...] }, files = { root = \"...\" }, redirect = { to = \"...\" } \
+                            or respond = { body = \"...\" }";
+                self.problem(route.clone(), "site.route", text);
+                None
+            }
+        }
     }
 
     /// Whether a section of the route, or a key in it, was given.
@@ -530,6 +546,7 @@ impl ConfigCheck {
             }
             (Some(at), KeyScope::Once, Some(rest)) => Some(at.key(rest)),
             (Some(at), KeyScope::SiteAndRoute, Some(rest)) => Some(self.site_key(at, rest)),
+            (Some(at), KeyScope::Once, None) => key.path.strip_prefix(table::SITE).map(|it| at.of_site(it)),
             (None, KeyScope::Once, None) => Some(key.path.to_owned()),
             _ => None,
         };
@@ -613,7 +630,6 @@ impl ConfigCheck {
     }
 
     /// The rows of a table with free names.
-    #[allow(dead_code, reason = "the first row of this kind uses it")]
     fn pairs(&self, key: &str) -> Vec<(String, String)> {
         match self.value(key) {
             ConfigValue::Pairs(it) => it,

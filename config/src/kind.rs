@@ -164,6 +164,12 @@ pub enum TextForm {
     MediaType,
     /// A memcached server, and its weight.
     Memcached,
+    /// A text with variables.
+    Template,
+    /// The origin of a web page (RFC 6454).
+    PageOrigin,
+    /// A status from 400 to 599, `4xx` or `5xx`.
+    ErrorStatus,
     /// A part of a memcached key.
     KeyText,
     /// `ADDR` or `ADDR/BITS`.
@@ -380,6 +386,11 @@ impl TextForm {
             TextForm::FailureStatus => {
                 text.len() == 3 && text.parse().is_ok_and(|it: u16| (400..=599).contains(&it))
             }
+            TextForm::Template => return template(text),
+            TextForm::PageOrigin => is_page_origin(text),
+            TextForm::ErrorStatus => {
+                matches!(text, "4xx" | "5xx") || TextForm::FailureStatus.check(text).is_ok()
+            }
             TextForm::LogFormat => return text.parse::<LogFormat>().map(drop),
             TextForm::Listen => entrance(text).is_some(),
             TextForm::SocketAddress => socket_address(text).is_some(),
@@ -510,6 +521,11 @@ impl TextForm {
                 "\"HOST:PORT\" or \"unix:/PATH\", optionally followed by a space and \"weight=N\" from 1 to 1000"
             }
             TextForm::KeyText => "1 to 100 printable ASCII characters without spaces",
+            TextForm::Template => "a text, with variables such as \"{host}\"",
+            TextForm::PageOrigin => {
+                "the origin of a page such as \"https://example.com\", \"https://*.example.com\", \"null\" or \"*\""
+            }
+            TextForm::ErrorStatus => "a status from 400 to 599, \"4xx\" or \"5xx\"",
             TextForm::Network => "a network such as \"10.0.0.0/8\", or an IP address",
             TextForm::Peer => "a network such as \"10.0.0.0/8\", an IP address, or \"unix\"",
             TextForm::AccessAddress => {
@@ -616,6 +632,24 @@ impl std::fmt::Display for HostPattern {
             HostPattern::Any => f.write_str("*"),
         }
     }
+}
+
+/// Checks a text with variables.
+fn template(text: &str) -> Result<(), String> {
+    if text.bytes().any(|it| it < b' ' && it != b'\t' && it != b'\n') {
+        return Err("a text without control characters".to_owned());
+    }
+    Template::parse(text).map(drop)
+}
+
+/// Whether this is the origin of a page, with at most one `*` for subdomains.
+fn is_page_origin(text: &str) -> bool {
+    let of_scheme = |it: &str| {
+        let (host, port) = it.split_once(':').map_or((it, None), |it| (it.0, Some(it.1)));
+        host != "*" && HostPattern::parse(host).is_some() && port.is_none_or(|it| it.parse::<u16>().is_ok())
+    };
+    matches!(text, "*" | "null")
+        || text.split_once("://").is_some_and(|(scheme, rest)| is_token(scheme.as_bytes()) && of_scheme(rest))
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ mod check;
 pub mod diff;
 pub mod edit;
 mod expand;
+pub mod finish;
 pub mod foreign;
 pub mod generated;
 pub mod include;
@@ -27,6 +28,7 @@ pub mod plan;
 pub mod presets;
 pub mod problem;
 mod read;
+pub mod redirect_map;
 pub mod run_file;
 pub mod spelling;
 pub mod store;
@@ -240,6 +242,8 @@ pub struct LogConfig {
 pub struct SiteConfig {
     /// The hosts; never empty.
     pub hosts: Vec<HostPattern>,
+    /// Its redirects, which come before its routes.
+    pub redirects: finish::SiteRedirects,
     /// The routes, in the order in which they are tried; never empty.
     pub routes: Vec<RouteConfig>,
     /// The place of its declaration.
@@ -259,6 +263,10 @@ pub struct RouteConfig {
     pub service: Service,
     /// Its cache policy.
     pub cache: Policy,
+    /// The finish of its responses.
+    pub finish: finish::FinishConfig,
+    /// Its maintenance, if it is enabled.
+    pub maintenance: Option<finish::MaintenanceConfig>,
     /// Its tiers, of the existing ones.
     pub tiers: tiers::TierChoice,
     /// Its access rules.
@@ -288,7 +296,7 @@ impl RouteConfig {
     pub fn origins(&self) -> impl Iterator<Item = &OriginMember> {
         let members = match &self.service {
             Service::Proxy(proxy) => &proxy.to.members[..],
-            Service::Files(_) => &[],
+            Service::Files(_) | Service::Redirect(_) | Service::Respond(_) => &[],
         };
         members.iter()
     }
@@ -321,6 +329,10 @@ pub enum Service {
     Proxy(Box<Proxy>),
     /// The file system.
     Files(FilesConfig),
+    /// A redirect.
+    Redirect(finish::RedirectConfig),
+    /// A fixed answer.
+    Respond(finish::RespondConfig),
 }
 
 /// One or more origins of a route.

@@ -74,7 +74,7 @@ fn selection(file: &OpenFile, method: &str, fields: &[Field<'_>]) -> Selection {
 
 fn whole(file: &OpenFile) -> Synthetic {
     let body = if file.body.is_empty() { Vec::new() } else { vec![file.body.clone()] };
-    Synthetic { status: file.meta.status, fields: file.fields.clone(), body }
+    Synthetic { fields: file.fields.clone(), body, ..Synthetic::empty(file.meta.status) }
 }
 
 fn one(file: &OpenFile, first: u64, last: u64) -> Synthetic {
@@ -82,7 +82,7 @@ fn one(file: &OpenFile, first: u64, last: u64) -> Synthetic {
     let mut fields = file.fields.clone();
     fields.set("Content-Length", length.to_string());
     fields.push("Content-Range", format!("bytes {first}-{last}/{}", file.length()));
-    Synthetic { status: 206, fields, body: vec![file.body.slice(first, length)] }
+    Synthetic { fields, body: vec![file.body.slice(first, length)], ..Synthetic::empty(206) }
 }
 
 /// `multipart/byteranges` (RFC 9110 §14.6): each part has its own head.
@@ -101,7 +101,7 @@ fn many(file: &OpenFile, ranges: &[(u64, u64)]) -> Synthetic {
         line_end = "\r\n";
     }
     pieces.push(BodyPiece::Bytes(Bytes::from(format!("\r\n--{boundary}--\r\n"))));
-    let mut answer = Synthetic { status: 206, fields: file.fields.clone(), body: pieces };
+    let mut answer = Synthetic { fields: file.fields.clone(), body: pieces, ..Synthetic::empty(206) };
     let length = answer.length().to_string();
     answer.fields.set("Content-Length", length);
     answer.fields.set("Content-Type", format!("multipart/byteranges; boundary={boundary}"));
@@ -120,7 +120,7 @@ fn not_modified(file: &OpenFile) -> Synthetic {
     let kept = ["etag", "last-modified", "vary", "cache-control"];
     let mut fields = file.fields.clone();
     fields.retain(|it| kept.iter().any(|name| it.is(name)));
-    Synthetic { status: 304, fields, body: Vec::new() }
+    Synthetic { fields, ..Synthetic::empty(304) }
 }
 
 fn failed(file: &OpenFile) -> Synthetic {

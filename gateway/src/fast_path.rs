@@ -75,7 +75,7 @@ impl Gateway {
         };
         let stored = shelf.select(head.fields, &mut scratch.variant)?;
         let precondition = ready(stored, head, &facts, &route.policy, now)?;
-        if stored.is_due(now.0) {
+        if stored.is_due(now.0) || is_replaced(stored.meta.status, answer) {
             return None;
         }
         let form = match &stored.forms {
@@ -139,6 +139,12 @@ pub(crate) fn ready(
     Some(precondition).filter(|it| *it != Precondition::Failed)
 }
 
+/// Whether the route's error page takes the place of a stored error: `run` sends it.
+#[inline]
+pub(crate) fn is_replaced(status: u16, answer: &ResponseWriter<'_>) -> bool {
+    status >= 400 && answer.finish().is_some_and(|it| it.replaces(status))
+}
+
 /// Writes the answer from `stored`, or from its form.
 #[allow(clippy::too_many_arguments, reason = "two callers, which have all of them at hand")]
 pub(crate) fn respond(
@@ -161,8 +167,9 @@ pub(crate) fn respond(
         }
     };
     if not_modified {
-        answer.status(304);
-        let is_told = |it: &Field<'_>| in_not_modified(it.name) && !tags::is_hidden(it.name, &policy.tags);
+        answer.status_of(304, ready.lines());
+        let is_told =
+            |it: &Field<'_>| conditional::in_not_modified(it.name) && !tags::is_hidden(it.name, &policy.tags);
         for it in ready.lines().filter(is_told) {
             answer.field(it.name, it.value);
         }
@@ -212,13 +219,4 @@ pub fn ttl(meta: &Meta, now: WallTime) -> i64 {
         Freshness::Fresh { remaining } => i64::from(remaining),
         Freshness::Stale { staleness } => -i64::from(staleness),
     }
-}
-
-/// Whether a stored field is part of a 304 (RFC 9110 §15.4.5): fields that control caches, validators, and fields that do
-/// not describe the representation, which is not sent.
-#[must_use]
-pub fn in_not_modified(name: &str) -> bool {
-    !["content-length", "content-type", "content-encoding", "content-language", "content-range"]
-        .iter()
-        .any(|it| name.eq_ignore_ascii_case(it))
 }

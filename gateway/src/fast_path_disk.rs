@@ -41,6 +41,9 @@ impl Gateway {
         let stored = lower_tiers::faced(self.store.admit(key, stored)?, policy);
         let now = clock::wall();
         let precondition = fast_path::ready(&stored, head, facts, policy, now)?;
+        if fast_path::is_replaced(stored.meta.status, answer) {
+            return None;
+        }
         if stored.forms.is_some() || coding::is_of_no_use(&stored, head.fields) {
             return None;
         }

@@ -171,11 +171,16 @@ impl ResponseDirectives {
     pub fn read(fields: &[Field<'_>]) -> Self {
         let mut found = Self::default();
         for line in crate::field::all(fields, "cache-control") {
-            for it in directives(line) {
-                found.add(it);
-            }
+            found.add_line(line);
         }
         found
+    }
+
+    /// Adds one `Cache-Control` line.
+    pub fn add_line(&mut self, value: &[u8]) {
+        for it in directives(value) {
+            self.add(it);
+        }
     }
 
     fn add(&mut self, it: Directive<'_>) {

@@ -88,6 +88,15 @@ fn only_date(fields: &[Field<'_>], name: &str) -> Option<WallTime> {
     if further.is_some() { None } else { date::parse(value) }
 }
 
+/// Whether a stored field is part of a 304 (RFC 9110 §15.4.5): fields that control caches, validators, and fields that do
+/// not describe the representation, which is not sent.
+#[must_use]
+pub fn in_not_modified(name: &str) -> bool {
+    !["content-length", "content-type", "content-encoding", "content-language", "content-range"]
+        .iter()
+        .any(|it| name.eq_ignore_ascii_case(it))
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;

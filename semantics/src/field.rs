@@ -121,6 +121,38 @@ impl Quotes {
     }
 }
 
+/// A set of field names that may contain names that were not inserted: a bit for each of 64 classes of names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NameSet(u64);
+
+impl NameSet {
+    /// Adds a name.
+    pub fn insert(&mut self, name: &str) {
+        self.0 |= Self::class(name);
+    }
+
+    /// Whether the name, in any case, may have been added; never false for one that was.
+    #[inline]
+    #[must_use]
+    pub fn may_have(self, name: &str) -> bool {
+        self.0 & Self::class(name) != 0
+    }
+
+    /// Whether the two may have a name in common.
+    #[inline]
+    #[must_use]
+    pub fn may_meet(self, other: NameSet) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// By length and last letter: field names differ in these most.
+    #[inline]
+    fn class(name: &str) -> u64 {
+        let last = name.as_bytes().last().map_or(0, u8::to_ascii_lowercase);
+        1 << ((name.len() * 7 + usize::from(last)) % 64)
+    }
+}
+
 /// An owned field section: names and values in one text that is already HTTP/1.1 wire form, `Name: value\r\n` per line,
 /// so that a stored head is sent without being formatted again.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -321,6 +353,15 @@ mod tests {
     fn check_members(value: &str, expect: &[&str]) {
         let got: Vec<_> = members(value.as_bytes()).map(|it| std::str::from_utf8(it).unwrap()).collect();
         assert_eq!(expect, got, "{value}");
+    }
+
+    #[test]
+    fn a_set_of_names_has_what_was_inserted() {
+        let mut set = NameSet::default();
+        set.insert("X-Powered-By");
+        assert!(set.may_have("x-powered-by"));
+        assert!(!set.may_have("Server"));
+        assert!(!NameSet::default().may_meet(set));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 pub mod cache_control;
 pub mod cache_status;
 pub mod captures;
+pub mod client_ttl;
 pub mod coding;
 pub mod compress;
 pub mod conditional;

@@ -2,18 +2,24 @@
 //! own, or has to wait for the decision. Hits are admitted as misses are.
 
 use crate::access::{AccessRules, Admitted, Verdict};
+use crate::finish::RouteFinish;
 use crate::overlay::Overlay;
+use crate::own_answer::{self, AdmissionRule};
 use crate::purge::{PurgeQueue, method};
 use crate::router::{Found, Matched, RouteTarget, Router};
+use larder_config::Clients;
 use larder_counters::{Counters, RouteScope};
 use larder_gateway::explain::NOT_PASSED;
 use larder_observe::telemetry::Context;
+use larder_semantics::request_view::{self, RequestView};
+use larder_semantics::scheme::Scheme;
 use larder_transport::{Client, Synthetic};
 use larder_wire::message::RequestHead;
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::future::Future;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// The decision of admission about a request.
@@ -81,6 +87,12 @@ impl<'a> RoutedRequest<'a> {
         self.found.map(|it| it.target)
     }
 
+    /// The finish of its response.
+    #[inline]
+    pub fn finish(&self) -> Option<&'a RouteFinish> {
+        self.found.and_then(|it| it.route.finish.as_deref())
+    }
+
     /// Whether its times are measured.
     #[inline]
     pub fn is_timed(&self) -> bool {
@@ -105,6 +117,10 @@ pub struct AdmissionMeans<'a> {
     pub purges: &'a PurgeQueue,
     /// The worker's counters.
     pub counters: &'a Counters,
+    /// The trusted proxies.
+    pub clients: &'a RefCell<Rc<Clients>>,
+    /// Whether the process finishes its requests before its end.
+    pub is_draining: bool,
 }
 
 /// Admits a request, or returns the alternative. `client` identifies its sender where that matters.
@@ -120,7 +136,13 @@ pub fn admit<'a>(
     if request.found.is_some_and(is_plain) && request.purged.is_none() && head.protocol.is_none() {
         return Admission::Continue;
     }
-    match obey_access(means, request, head, client()) {
+    let client = client();
+    let asked =
+        OwnQuestion { router: request.router, found: request.found, purges: request.purged.is_some() };
+    let before = own_answer(&asked, head, &client, &means.clients.borrow()).map(|it| it.1);
+    let refused = || obey_access(means, request, head, &client);
+    let service = || service_answer(&asked, head, &client, means.is_draining).map(|it| it.1);
+    match before.or_else(refused).or_else(service) {
         Some(page) => Admission::Answer(page),
         None if request.purged.is_none() && head.protocol.is_none() && request.found.is_some() => {
             Admission::Continue
@@ -134,14 +156,14 @@ fn obey_access(
     means: AdmissionMeans<'_>,
     request: &RoutedRequest<'_>,
     head: &RequestHead<'_>,
-    client: Cow<'_, Client>,
+    client: &Client,
 ) -> Option<Synthetic> {
     if let Some(found) = request.found.filter(|it| !it.sure)
         && !request.router.has_one_access(found.at, head.method, head.target)
     {
         return Some(Synthetic::page(400, AMBIGUOUS));
     }
-    match request.access()?.judge(head, &client, means.counters) {
+    match request.access()?.judge(head, client, means.counters) {
         Verdict::Admit(admitted) => {
             request.admitted.replace(admitted);
             None
@@ -158,13 +180,13 @@ fn decide<'a>(
     means: AdmissionMeans<'a>,
     request: &RoutedRequest<'a>,
     head: &'a RequestHead<'a>,
-    client: impl FnOnce() -> Cow<'a, Client>,
+    client: Cow<'a, Client>,
 ) -> Admission<'a> {
     if head.protocol.is_some() && misleads(request) {
         return Admission::Answer(Synthetic::page(501, NOT_PASSED));
     }
     if let Some(matched) = request.purged {
-        let (router, client) = (request.router, client());
+        let router = request.router;
         return Admission::Ask(Box::pin(async move {
             Some(method::answer(means.purges, router, means.counters, matched, head, &client).await)
         }));
@@ -173,6 +195,90 @@ fn decide<'a>(
         (None, None) => Admission::Answer(no_route()),
         _ => Admission::Continue,
     }
+}
+
+/// The request for which [`own_answer`] looks for an answer.
+pub struct OwnQuestion<'a> {
+    /// The routes in force.
+    pub router: &'a Router,
+    /// The route of the request.
+    pub found: Option<Found<'a>>,
+    /// Whether it is a `PURGE` for larder: it may come from anywhere, and is answered during a maintenance.
+    pub purges: bool,
+}
+
+/// The answer of larder's own to a request before its access is judged, with the rule that decides: a redirect of the site, a
+/// maintenance or a CORS preflight. Used for requests and by `explain`.
+#[must_use]
+pub fn own_answer(
+    asked: &OwnQuestion<'_>,
+    head: &RequestHead<'_>,
+    client: &Client,
+    clients: &Clients,
+) -> Option<(AdmissionRule, Synthetic)> {
+    if asked.purges {
+        return None;
+    }
+    let route = asked.found.map(|it| it.route);
+    let admission = asked.found.and_then(|it| it.admission);
+    let redirects = match route {
+        Some(_) => admission.and_then(|it| it.redirects.as_ref()),
+        None => asked.router.redirects(head.authority),
+    };
+    let answers = admission.and_then(|it| it.answers.as_ref());
+    if redirects.is_none() && answers.is_none() {
+        return None;
+    }
+    with_view(head, client, route, |view| {
+        let is_trusted =
+            || clients.trusted.has(client.hops.last().copied().flatten().or(client.peer.map(|it| it.ip())));
+        let is_secure =
+            head.scheme == Scheme::Https || is_trusted() && own_answer::arrived_secure(head.fields);
+        if let Some(it) = redirects.and_then(|it| it.answer(view, is_secure)) {
+            return Some(it);
+        }
+        let answers = answers?;
+        let maintenance = || Some((AdmissionRule::Maintenance, answers.maintenance(view)?));
+        let preflight = || Some((AdmissionRule::Preflight, answers.preflight(view)?));
+        maintenance().or_else(preflight)
+    })
+}
+
+/// The answer of a route that is a redirect or a fixed answer. Used for requests and by `explain`.
+#[must_use]
+pub fn service_answer(
+    asked: &OwnQuestion<'_>,
+    head: &RequestHead<'_>,
+    client: &Client,
+    is_draining: bool,
+) -> Option<(AdmissionRule, Synthetic)> {
+    let found = asked.found.filter(|_| !asked.purges)?;
+    let answers = found.admission?.answers.as_ref().filter(|it| it.has_service())?;
+    let answer = with_view(head, client, Some(found.route), |view| answers.service(view, is_draining))?;
+    Some((AdmissionRule::Service, answer))
+}
+
+/// Calls `then` with what rules and variables read of a request.
+pub fn with_view<T>(
+    head: &RequestHead<'_>,
+    client: &Client,
+    route: Option<&Matched>,
+    then: impl FnOnce(&RequestView<'_>) -> T,
+) -> T {
+    let mut room = Vec::new();
+    let path = request_view::normal_path(head.target, &mut room);
+    let view = RequestView {
+        method: head.method,
+        scheme: head.scheme,
+        authority: head.authority,
+        target: head.target,
+        path,
+        fields: head.fields,
+        client: client.peer.map(|it| it.ip()),
+        captures: route.and_then(|it| it.path.captures(path)).unwrap_or_default(),
+        ..RequestView::default()
+    };
+    then(&view)
 }
 
 /// The page where no route answers.

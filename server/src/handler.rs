@@ -2,6 +2,7 @@
 //! of the two speeds, and reported to the observers.
 
 use super::admission::{self, Admission, AdmissionMeans, RoutedRequest};
+use super::finish::RouteFinish;
 use super::overlay::Overlays;
 use super::purge::{PurgeQueue, method};
 use super::router::{Found, RouteTarget, Router};
@@ -12,10 +13,11 @@ use larder_observe::log::ResponseEnd;
 use larder_observe::{Finished, Observer, RequestOutcome};
 use larder_semantics::field::Field;
 use larder_stdx::clock;
+use larder_transport::finish::Finish;
 use larder_transport::{AnswerNow, Client, Handler, MissingPreamble, Reply, RequestBody, ResponseWriter};
 use larder_wire::message::{Reject, Request, RequestHead};
 use std::borrow::Cow;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -34,6 +36,8 @@ pub struct RequestHandler {
     pub purges: PurgeQueue,
     /// The overlays.
     pub overlays: Arc<Overlays>,
+    /// Whether the process finishes its requests before its end.
+    pub is_draining: Cell<bool>,
 }
 
 impl Handler for RequestHandler {
@@ -49,6 +53,10 @@ impl Handler for RequestHandler {
         let router = self.router.borrow();
         let routed = self.routed(&router, router.find(head.method, head.authority, head.target), head);
         let stages = stages(routed.is_timed(), client);
+        if let Some(finish) = routed.finish() {
+            let seen = || self.seen(client, || head.fields);
+            answer.finish_with(finish_of(finish, &routed, head, seen));
+        }
         let outcome = match self.admit(&routed, head, || self.seen(client, || head.fields)) {
             Admission::Continue => self.serve_now(&routed, head, client, answer),
             Admission::Answer(page) => {
@@ -79,7 +87,7 @@ impl Handler for RequestHandler {
         mut request: Rc<Request>,
         client: &'c Client,
         body: RequestBody<'c>,
-        reply: Reply<'c>,
+        mut reply: Reply<'c>,
     ) {
         let seen = self.seen(client, || request.fields.view());
         let client = &*seen;
@@ -99,6 +107,9 @@ impl Handler for RequestHandler {
         if let Some(span) = &routed.span {
             // The parent of the origin's span is this request.
             Rc::make_mut(&mut request).fields.set("traceparent", span.traceparent());
+        }
+        if let Some(finish) = routed.finish() {
+            reply.finish_with(finish_of(finish, &routed, head, || Cow::Borrowed(client)));
         }
         let answered = match self.admit(&routed, head, || Cow::Borrowed(client)) {
             Admission::Continue => None,
@@ -165,7 +176,9 @@ impl RequestHandler {
         head: &'a RequestHead<'a>,
         client: impl Fn() -> Cow<'a, Client>,
     ) -> Admission<'a> {
-        let means = AdmissionMeans { purges: &self.purges, counters: &self.gateway.counters };
+        let (clients, counters) = (&self.clients, &*self.gateway.counters);
+        let is_draining = self.is_draining.get();
+        let means = AdmissionMeans { purges: &self.purges, counters, clients, is_draining };
         admission::admit(means, routed, head, client)
     }
 
@@ -188,7 +201,7 @@ impl RequestHandler {
                 let sent = files.answer_now(head, answer);
                 sent.map(|(status, body)| RequestOutcome::whole(status, body, None))
             }
-            (None, None) => None,
+            (None, Some(RouteTarget::Own(_)) | None) => None,
         }
     }
 
@@ -215,7 +228,9 @@ impl RequestHandler {
                 }
             }
             (None, Some(RouteTarget::Files(files))) => files.answer(&request, reply, stages).await,
-            (None, None) => RequestOutcome::sent(admission::no_route().send(reply).await),
+            (None, Some(RouteTarget::Own(_)) | None) => {
+                RequestOutcome::sent(admission::no_route().send(reply).await)
+            }
         }
     }
 
@@ -231,6 +246,19 @@ impl RequestHandler {
             false => clients.seen(client, fields().as_ref()),
         }
     }
+}
+
+/// The finish of the response to a request.
+#[inline]
+fn finish_of<'a>(
+    finish: &RouteFinish,
+    routed: &RoutedRequest<'_>,
+    head: &RequestHead<'_>,
+    client: impl FnOnce() -> Cow<'a, Client>,
+) -> Rc<Finish> {
+    finish.of(head.scheme, |made| {
+        admission::with_view(head, &client(), routed.found.map(|it| it.route), |view| made(view));
+    })
 }
 
 /// Measures the times of a request, if wanted.

@@ -3,6 +3,8 @@
 
 use super::access::LiveAccess;
 use super::files::FileRoute;
+use super::finish::RouteFinish;
+use super::own_answer::{LiveRedirects, RouteAnswers};
 use super::route_admission::RouteAdmission;
 use super::route_stats::{ConfigScopes, RoutePart};
 use super::router::{LiveSite, Matched, RouteTarget, Router};
@@ -17,6 +19,7 @@ use larder_origin::{
 };
 use larder_semantics::policy::TierSet;
 use larder_stdx::duration::spell;
+use larder_transport::listener::Listen;
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::rc::Rc;
@@ -80,6 +83,7 @@ impl Live {
         let sites = self.config.sites.iter().enumerate().map(|(at, site)| LiveSite {
             name: site.hosts.first().map_or_else(String::new, ToString::to_string),
             hosts: site.hosts.clone(),
+            redirects: self.redirects(site),
             routes: site
                 .routes
                 .iter()
@@ -87,13 +91,28 @@ impl Live {
                 .map(|(number, route)| {
                     let part = worker.map(|it| self.scopes.part(it, (at, number)));
                     let target = self.target((at, number), route, counters, errors, part.as_ref());
+                    let admission = RouteAdmission {
+                        access: self.access.of((at, number)),
+                        redirects: self.redirects(site),
+                        answers: RouteAnswers::new(route),
+                    };
                     Matched::new(route.path.clone(), route.methods.clone(), target, route.purge.clone())
+                        .finishing(RouteFinish::new(&route.finish))
                         .counted(part.map(|it| it.route))
-                        .admitting(RouteAdmission { access: self.access.of((at, number)) })
+                        .admitting(admission)
                 })
                 .collect(),
         });
         Router::new(sites.collect())
+    }
+
+    /// The redirects of a site.
+    fn redirects(&self, site: &larder_config::SiteConfig) -> Option<Rc<LiveRedirects>> {
+        let port = self.config.listen.iter().find_map(|it| match &it.at {
+            Listen::Tls(address) => Some(address.port()),
+            _ => None,
+        });
+        LiveRedirects::new(&site.redirects, port)
     }
 
     fn target(
@@ -129,6 +148,7 @@ impl Live {
                 }
                 RouteTarget::Proxy(proxied)
             }
+            Service::Redirect(_) | Service::Respond(_) => RouteTarget::Own(name.into()),
             Service::Files(_) => {
                 let root = self.roots[&at].clone();
                 RouteTarget::Files(Rc::new(FileRoute::new(name, root, route.server_timing)))

@@ -1,6 +1,8 @@
 //! The part of admission that belongs to one route.
 
 use crate::access::AccessRules;
+use crate::own_answer::{LiveRedirects, RouteAnswers};
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// A route's part of admission.
@@ -8,12 +10,16 @@ use std::sync::Arc;
 pub struct RouteAdmission {
     /// The rules of `site.route.access`.
     pub access: Option<Arc<AccessRules>>,
+    /// The redirects of its site.
+    pub redirects: Option<Rc<LiveRedirects>>,
+    /// Maintenance, CORS preflights, and a service of larder's own.
+    pub answers: Option<Rc<RouteAnswers>>,
 }
 
 impl RouteAdmission {
     /// Whether there is anything to do.
     #[must_use]
     pub fn is_something(&self) -> bool {
-        self.access.is_some()
+        self.access.is_some() || self.redirects.is_some() || self.answers.is_some()
     }
 }

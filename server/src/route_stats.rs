@@ -58,6 +58,20 @@ pub enum ServiceKind {
     Proxy,
     /// The file system.
     Files,
+    /// larder itself: a redirect or a fixed answer.
+    Own,
+}
+
+impl ServiceKind {
+    /// Its name in statistics.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            ServiceKind::Proxy => "proxy",
+            ServiceKind::Files => "files",
+            ServiceKind::Own => "answer",
+        }
+    }
 }
 
 /// One origin.
@@ -169,6 +183,7 @@ impl ConfigScopes {
                 let (kind, slow_start) = match &route.service {
                     Service::Proxy(proxy) => (ServiceKind::Proxy, proxy.to.rules.slow_start),
                     Service::Files(_) => (ServiceKind::Files, Duration::ZERO),
+                    Service::Redirect(_) | Service::Respond(_) => (ServiceKind::Own, Duration::ZERO),
                 };
                 let origins = route.origins().map(|it| all.origin(it, number, slow_start, before));
                 let origins: Vec<usize> = origins.collect();

@@ -1,7 +1,9 @@
 //! From host and path to the service of a request. Built by each worker for each configuration; it keeps no state of
 //! requests, and makes no string during a lookup.
 
-use crate::route_admission::RouteAdmission;
+use super::finish::RouteFinish;
+use super::own_answer::LiveRedirects;
+use super::route_admission::RouteAdmission;
 use larder_config::tiers::PurgeAccess;
 use larder_config::{HostPattern, Methods, PathPattern};
 use larder_counters::RouteScope;
@@ -19,6 +21,8 @@ pub enum RouteTarget {
     Proxy(Rc<GatewayRoute>),
     /// Files beneath a root.
     Files(Rc<super::files::FileRoute>),
+    /// Admission, which answers every request: a redirect or a fixed answer. Its name in logs.
+    Own(Rc<str>),
 }
 
 impl RouteTarget {
@@ -28,6 +32,7 @@ impl RouteTarget {
         match self {
             RouteTarget::Proxy(route) => route.server_timing,
             RouteTarget::Files(files) => files.server_timing,
+            RouteTarget::Own(_) => false,
         }
     }
 
@@ -37,6 +42,7 @@ impl RouteTarget {
         match self {
             RouteTarget::Proxy(route) => &route.name,
             RouteTarget::Files(files) => &files.name,
+            RouteTarget::Own(name) => name,
         }
     }
 }
@@ -47,6 +53,8 @@ pub struct LiveSite {
     pub name: String,
     /// Its hosts.
     pub hosts: Vec<HostPattern>,
+    /// Its redirects, before all routes.
+    pub redirects: Option<Rc<LiveRedirects>>,
     /// Its routes; the first match counts.
     pub routes: Vec<Matched>,
 }
@@ -67,6 +75,8 @@ pub struct Matched {
     pub scope: Option<Arc<RouteScope>>,
     /// Its own part of admission; `None` is nothing.
     pub admission: Option<Box<RouteAdmission>>,
+    /// The finish of its responses.
+    pub finish: Option<Rc<RouteFinish>>,
 }
 
 impl Matched {
@@ -75,9 +85,10 @@ impl Matched {
     pub fn new(path: PathPattern, methods: Methods, target: RouteTarget, purge: PurgeAccess) -> Self {
         let two_ways = match &target {
             RouteTarget::Proxy(route) => RouteTarget::Proxy(route.for_two_ways()),
-            RouteTarget::Files(files) => RouteTarget::Files(files.clone()),
+            other => other.clone(),
         };
-        Self { path, methods, target, two_ways, purge, scope: None, admission: None }
+        let (scope, admission, finish) = (None, None, None);
+        Self { path, methods, target, two_ways, purge, scope, admission, finish }
     }
 
     /// The same, with its requests counted into `scope`.
@@ -90,6 +101,12 @@ impl Matched {
     #[must_use]
     pub fn admitting(self, admission: RouteAdmission) -> Self {
         Self { admission: admission.is_something().then(|| Box::new(admission)), ..self }
+    }
+
+    /// The same, with a finish of its responses.
+    #[must_use]
+    pub fn finishing(self, finish: Option<Rc<RouteFinish>>) -> Self {
+        Self { finish, ..self }
     }
 }
 
@@ -114,6 +131,8 @@ pub struct Found<'a> {
     pub admission: Option<&'a RouteAdmission>,
     /// Whether it is the route of every interpretation of the path.
     pub sure: bool,
+    /// The route.
+    pub route: &'a Matched,
 }
 
 /// A selected route.
@@ -141,7 +160,7 @@ impl Router {
         let matched = &routes[route];
         let target = if sure { &matched.target } else { &matched.two_ways };
         let (scope, admission) = (matched.scope.as_ref(), matched.admission.as_deref());
-        Some(Found { target, at: (at, route), scope, admission, sure })
+        Some(Found { target, at: (at, route), scope, admission, sure, route: matched })
     }
 
     /// Whether every interpretation of the path is subject to the access rules of the route `at`. A path that is too long and
@@ -183,6 +202,12 @@ impl Router {
         let (read, found) = other.unwrap_or_else(|| (path.to_owned(), None));
         let found = found.map_or("no route".to_owned(), |it| format!("the route {}", routes[it].path));
         Some(format!("The path is ambiguous: {normal} matches the route {pattern}, {read} matches {found}."))
+    }
+
+    /// The redirects of the site for `authority`.
+    #[must_use]
+    pub fn redirects(&self, authority: &str) -> Option<&Rc<LiveRedirects>> {
+        self.sites[self.site(host_of(authority))?].redirects.as_ref()
     }
 
     /// The name of a site: its first host.
@@ -257,7 +282,7 @@ impl Matched {
     pub fn any_host_of(&self) -> Option<&str> {
         match &self.target {
             RouteTarget::Proxy(route) => route.policy.key.any_host_of.as_deref(),
-            RouteTarget::Files(_) => None,
+            RouteTarget::Files(_) | RouteTarget::Own(_) => None,
         }
     }
 
@@ -307,6 +332,7 @@ mod tests {
             ))
         };
         let site = |(hosts, paths): &(&str, &[&str])| LiveSite {
+            redirects: None,
             name: (*hosts).to_owned(),
             hosts: hosts.split(' ').map(HostPattern::of).collect(),
             routes: paths
@@ -349,7 +375,7 @@ mod tests {
         let router = router(&[("*", paths)]);
         let found = router.find("GET", "h", target).map(|it| match it.target {
             RouteTarget::Proxy(route) => (paths[it.at.1], !route.two_ways && route.policy.enabled),
-            RouteTarget::Files(_) => unreachable!("all are proxied"),
+            _ => unreachable!("all are proxied"),
         });
         assert_eq!(expect, found, "{target}");
         let told = router.two_ways("GET", "h", target);

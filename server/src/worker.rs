@@ -29,7 +29,7 @@ use larder_store::{PurgeRule, Store};
 use larder_transport::listener::{self, Bound};
 use larder_transport::tls::ServerTls;
 use larder_transport::worker::{ConnectionLimit, TransportWorker, runtime};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::num::NonZeroUsize;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -138,7 +138,8 @@ async fn run(number: usize, shared: WorkerShared, own: Own, mut orders: watch::R
         Observer::new(log, errors.clone(), tracer, scope, statistics, top, tap, shared.ids.clone(), keeper);
     let overlays = shared.overlays.clone();
     let (router, clients) = (RefCell::default(), RefCell::default());
-    let front = Rc::new(RequestHandler { gateway, router, clients, observer, purges, overlays });
+    let is_draining = Cell::new(false);
+    let front = Rc::new(RequestHandler { gateway, router, clients, observer, purges, overlays, is_draining });
     let mut follower = SettingsFollower { number, worker, front, counters, errors, watches: None };
     follower.take_over(&live);
     let SettingsFollower { worker, front, counters, .. } = &follower;
@@ -156,6 +157,7 @@ async fn run(number: usize, shared: WorkerShared, own: Own, mut orders: watch::R
     }
     follower.watches = None;
     let SettingsFollower { worker, front, .. } = follower;
+    front.is_draining.set(true);
     // Idle connections have a part of the time limit of a stop.
     worker.drain(orders.borrow().live.config.limits.drain_timeout / 2);
     worker.drained().await;

@@ -23,6 +23,7 @@ mod events;
 mod expires;
 mod fields;
 mod files_attacks;
+mod finishing;
 mod first_page;
 mod fleet_faults;
 mod fleet_tier;

@@ -2,19 +2,24 @@
 //! `Reply`.
 
 use crate::body::BodyPiece;
+use crate::finish::{Finish, FinishPass};
 use crate::outbox::Outbox;
 use bytes::Bytes;
+use larder_semantics::field::Field;
 use larder_wire::http1::write;
 use larder_wire::http2::frame::{self, EndFlag, MAX_SIZE};
 use larder_wire::http2::hpack::{Encoder, encode};
 use larder_wire::message::Version;
 use larder_wire::ready_head::ReadyHead;
+use std::rc::Rc;
 
 /// An answer that is being written, after the waiting output of its connection. The order is: one of
 /// [`ResponseWriter::ready`] and [`ResponseWriter::status`], fields, and one of the ends.
 pub struct ResponseWriter<'o> {
     out: &'o mut Outbox,
     form: WireForm<'o>,
+    /// The rules for its fields, with their state.
+    finish: Option<(Rc<Finish>, FinishPass)>,
 }
 
 /// The form of the output.
@@ -50,7 +55,7 @@ impl<'o> ResponseWriter<'o> {
             (false, Version::Http10) => b"Connection: keep-alive\r\n\r\n",
             (false, _) => b"\r\n",
         };
-        Self { out, form: WireForm::Http1 { last_lines } }
+        Self { out, form: WireForm::Http1 { last_lines }, finish: None }
     }
 
     /// For an HTTP/2 client, whose window permits `window` bytes of body.
@@ -59,7 +64,7 @@ impl<'o> ResponseWriter<'o> {
         let at = frame::begin_headers(out.text());
         let window = window.clamp(0, MOST).cast_unsigned();
         let frames = Frames { stream, encoder, has_begun: false, at, window, sent: 0, rest: None };
-        Self { out, form: WireForm::Http2(frames) }
+        Self { out, form: WireForm::Http2(frames), finish: None }
     }
 
     /// Removes all of its output.
@@ -80,9 +85,26 @@ impl<'o> ResponseWriter<'o> {
         }
     }
 
+    /// Applies `finish` to this response. Before its head.
+    pub fn finish_with(&mut self, finish: Rc<Finish>) {
+        self.finish = Some((finish, FinishPass::default()));
+    }
+
+    /// The finish of this response.
+    #[must_use]
+    pub fn finish(&self) -> Option<&Finish> {
+        self.finish.as_ref().map(|it| &*it.0)
+    }
+
     /// Begins with a ready head.
     #[inline]
     pub fn ready(&mut self, head: &ReadyHead) {
+        if let Some((finish, pass)) = &mut self.finish {
+            *pass = FinishPass::begin(finish, head.status(), head.lines());
+            if head.may_have(finish.names()) {
+                return self.ready_by_line(head);
+            }
+        }
         let out = self.out.text();
         match &mut self.form {
             WireForm::Http1 { .. } => head.write_text(out),
@@ -93,8 +115,29 @@ impl<'o> ResponseWriter<'o> {
         }
     }
 
+    /// Writes a ready head of which the finish may remove lines.
+    #[cold]
+    fn ready_by_line(&mut self, head: &ReadyHead) {
+        self.write_status(head.status());
+        for it in head.lines() {
+            self.field(it.name, it.value);
+        }
+    }
+
+    /// Begins with a status and no fields. `lines` are the fields that a lifetime for clients depends on.
+    pub fn status_of<'f>(&mut self, status: u16, lines: impl Iterator<Item = Field<'f>> + Clone) {
+        if let Some((finish, pass)) = &mut self.finish {
+            *pass = FinishPass::begin(finish, status, lines);
+        }
+        self.write_status(status);
+    }
+
     /// Begins with a status and no fields.
     pub fn status(&mut self, status: u16) {
+        self.status_of(status, std::iter::empty());
+    }
+
+    fn write_status(&mut self, status: u16) {
         let out = self.out.text();
         match &mut self.form {
             WireForm::Http1 { .. } => write::status_line(status, out),
@@ -114,6 +157,16 @@ impl<'o> ResponseWriter<'o> {
     /// Adds a field whose value `write` appends.
     #[inline(always)] // What is known of the name where it is called is most of what there is to do.
     pub fn field_with(&mut self, name: &str, write: impl FnOnce(&mut Vec<u8>)) {
+        if let Some((finish, pass)) = &mut self.finish
+            && !pass.keeps(finish, name)
+        {
+            return;
+        }
+        self.write_field(name, write);
+    }
+
+    #[inline(always)]
+    fn write_field(&mut self, name: &str, write: impl FnOnce(&mut Vec<u8>)) {
         let text = self.out.text();
         match &mut self.form {
             WireForm::Http1 { .. } => {
@@ -134,6 +187,9 @@ impl<'o> ResponseWriter<'o> {
 
     #[inline]
     fn end_head(&mut self, end: EndFlag) {
+        if let Some((finish, mut pass)) = self.finish.take() {
+            pass.end(&finish, |name, write| self.write_field(name, |text| write.write(text)));
+        }
         match &self.form {
             WireForm::Http1 { last_lines } => self.out.text().extend_from_slice(last_lines),
             WireForm::Http2(frames) => frame::end_headers(frames.at, frames.stream, end, self.out.text()),

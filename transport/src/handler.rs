@@ -3,6 +3,7 @@
 use crate::body::BodyPiece;
 use crate::body_length::ResponseBody;
 use crate::client_socket::ClientGone;
+use crate::finish::Finish;
 use crate::proxy_protocol::MissingPreamble;
 use crate::synthetic::{Synthetic, SyntheticSent};
 use crate::{ResponseWriter, http1, http2};
@@ -36,6 +37,15 @@ pub struct Client {
     ///
     /// [`Worker::stamp_when`]: crate::worker::TransportWorker::stamp_when
     pub began: Cell<u64>,
+}
+
+impl Client {
+    /// A client on this machine, for explanations.
+    #[must_use]
+    pub fn local(scheme: Scheme) -> Self {
+        let peer = Some(SocketAddr::from((std::net::Ipv4Addr::LOCALHOST, 0)));
+        Self { peer, hops: Vec::new(), local: None, scheme, tls: None, began: Cell::new(0) }
+    }
 }
 
 /// The result of [`Handler::answer_now`].
@@ -155,7 +165,7 @@ impl<'c> RequestBody<'c> {
 }
 
 /// Writes the response to a request.
-pub struct Reply<'c>(TunnelOutgoing<'c>);
+pub struct Reply<'c>(TunnelOutgoing<'c>, Option<Rc<Finish>>);
 
 enum TunnelOutgoing<'c> {
     Http1(http1::Http1Reply<'c>),
@@ -164,11 +174,22 @@ enum TunnelOutgoing<'c> {
 
 impl<'c> Reply<'c> {
     pub(crate) fn http1(reply: http1::Http1Reply<'c>) -> Self {
-        Self(TunnelOutgoing::Http1(reply))
+        Self(TunnelOutgoing::Http1(reply), None)
     }
 
     pub(crate) fn http2(reply: http2::Http2Reply) -> Self {
-        Self(TunnelOutgoing::Http2(reply))
+        Self(TunnelOutgoing::Http2(reply), None)
+    }
+
+    /// Applies `finish` to the response. Before its head.
+    pub fn finish_with(&mut self, finish: Rc<Finish>) {
+        self.1 = Some(finish);
+    }
+
+    /// The finish of the response.
+    #[must_use]
+    pub fn finisher(&self) -> Option<&Rc<Finish>> {
+        self.1.as_ref()
     }
 
     /// Sends a 1xx response other than 101; dropped silently for HTTP/1.0 clients.
@@ -194,6 +215,8 @@ impl<'c> Reply<'c> {
         fields: &FieldList,
         body: ResponseBody,
     ) -> Result<(), ClientGone> {
+        let finished = self.1.as_ref().map(|it| it.apply(status, fields));
+        let fields = finished.as_ref().unwrap_or(fields);
         match &mut self.0 {
             TunnelOutgoing::Http1(it) => it.head(status, fields, body).await,
             TunnelOutgoing::Http2(it) => it.head(status, fields, body),
@@ -373,6 +396,9 @@ impl Synthetic {
     /// Sends it at the slow speed.
     pub async fn send(mut self, mut reply: Reply<'_>) -> SyntheticSent {
         self.fields.push("Date", date::format(clock::wall()));
+        if let Some(finish) = reply.finisher() {
+            finish.dress(&mut self);
+        }
         let status = self.status;
         let complete = self.send_by(&mut reply).await;
         let body = reply.body_bytes();

@@ -5,6 +5,7 @@ pub mod body;
 mod body_length;
 mod client_socket;
 mod eager_read;
+pub mod finish;
 pub mod future_pool;
 mod handler;
 mod http1;

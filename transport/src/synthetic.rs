@@ -22,6 +22,8 @@ pub struct Synthetic {
     pub fields: FieldList,
     /// The body in order, as for GET. The sender omits it for HEAD, 204 and 304.
     pub body: Vec<BodyPiece>,
+    /// Whether the error page of a route may replace it.
+    pub is_error_page: bool,
 }
 
 /// The result of sending a [`Synthetic`] response.
@@ -39,21 +41,20 @@ impl Synthetic {
     /// A response without a body.
     #[must_use]
     pub fn empty(status: u16) -> Self {
-        Self { status, fields: FieldList::new(), body: Vec::new() }
+        Self { status, fields: FieldList::new(), body: Vec::new(), is_error_page: false }
     }
 
     /// A response with a body from memory.
     #[must_use]
     pub fn new(status: u16, media_type: &str, body: impl Into<Bytes>) -> Self {
-        let body = BodyPiece::Bytes(body.into());
-        let body = if body.is_empty() { Vec::new() } else { vec![body] };
-        Self { body, ..Self::empty(status) }.with("Content-Type", media_type)
+        Self { body: pieces(body.into()), ..Self::empty(status) }.with("Content-Type", media_type)
     }
 
     /// An error page: the status with its reason, and one sentence. It repeats nothing of the request.
     #[must_use]
     pub fn page(status: u16, sentence: &str) -> Self {
-        Self::new(status, PLAIN_TEXT, format!("{status} {}\n{sentence}\n", reason(status)))
+        let body = format!("{status} {}\n{sentence}\n", reason(status));
+        Self { is_error_page: status >= 400, ..Self::new(status, PLAIN_TEXT, body) }
     }
 
     /// The same with another field.
@@ -89,6 +90,12 @@ impl Synthetic {
         if self.body.len() > 1 {
             return None;
         }
+        if let Some(finish) = answer.finish().filter(|_| self.is_error_page) {
+            let mut page = Synthetic { is_error_page: true, ..self.clone() };
+            finish.dress(&mut page);
+            page.is_error_page = false;
+            return page.write_now(method, answer);
+        }
         answer.status(self.status);
         answer.field_with("Date", |text| date::write(clock::wall(), text));
         for it in self.fields.iter().filter(|it| !it.is("content-length")) {
@@ -108,6 +115,11 @@ impl Synthetic {
             }
         }
     }
+}
+
+/// A body of one piece, or none.
+pub(crate) fn pieces(body: Bytes) -> Vec<BodyPiece> {
+    if body.is_empty() { Vec::new() } else { vec![BodyPiece::Bytes(body)] }
 }
 
 #[cfg(test)]

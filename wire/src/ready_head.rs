@@ -10,7 +10,7 @@
 //! ```
 
 use crate::http2::hpack::{Encoder, PreparedLiteral, encode};
-use larder_semantics::field::Field;
+use larder_semantics::field::{Field, NameSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -94,6 +94,8 @@ struct HeadTemplate {
     /// The fields of the form that is HPACK, whose status comes before them.
     literals: Box<[TemplateLiteral]>,
     status: usize,
+    /// The names of its fields.
+    names: NameSet,
 }
 
 /// A field of a template as HPACK has it.
@@ -206,6 +208,28 @@ impl ReadyHead {
         // The status line.
         lines.next_line();
         lines
+    }
+
+    /// Whether it may have a field of these names.
+    #[inline]
+    #[must_use]
+    pub fn may_have(&self, names: NameSet) -> bool {
+        match &self.template {
+            Some(it) => it.names.may_meet(names),
+            None => self.lines().any(|it| names.may_have(it.name)),
+        }
+    }
+
+    /// Its status.
+    #[must_use]
+    pub fn status(&self) -> u16 {
+        let text = match &self.template {
+            None => self.bytes(HeadForm::Text),
+            Some(it) => &it.forms[HeadForm::Text as usize],
+        };
+        // "HTTP/1.1 200 OK"
+        let digits = text.get(9..12).and_then(|it| std::str::from_utf8(it).ok());
+        digits.and_then(|it| it.parse().ok()).unwrap_or(0)
     }
 
     /// Bytes of its own storage.

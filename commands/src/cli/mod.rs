@@ -544,6 +544,8 @@ pub fn summary(config: &Config) -> String {
                     format!("proxy {}", members.join(", "))
                 }
                 Service::Files(files) => format!("files {}", files.root.display()),
+                Service::Redirect(it) => format!("redirect {} {}", it.status, it.to.text()),
+                Service::Respond(it) => format!("respond {}", it.status),
             };
             let _ = writeln!(out, "    {:<18} {service}{cached}", route.path.to_string());
             let of_preset = |(key, source): (&'static str, &Source)| match source {

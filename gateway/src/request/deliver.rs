@@ -7,7 +7,6 @@ use super::pressure;
 use super::tunnel::Switched;
 use super::{Machine, StoreRoom};
 use crate::face::Face;
-use crate::fast_path::in_not_modified;
 use crate::fill::FetchKind;
 use crate::source::ResponseSource;
 use crate::stages::{RequestStage, Stages};
@@ -48,6 +47,8 @@ pub(crate) enum Delivery<'c> {
     Direct(Direct<'c>),
     /// No response: HTTP ends on this connection.
     Switched(Switched),
+    /// The route's error page, in place of an error of the origin.
+    Replaced { status: u16, fields: FieldList, report: Option<CacheReport> },
     /// Made here.
     Own { status: u16, sentence: &'static str, report: Option<CacheReport> },
 }
@@ -117,7 +118,10 @@ impl<'c> Machine<'_, 'c> {
             return Step::Finish;
         };
         self.stages.enter(RequestStage::Write);
-        let sent = match answer {
+        let sent = match replaced(answer, &mut reply) {
+            Delivery::Replaced { status, fields, report } => {
+                self.send_replaced(&mut reply, status, fields, report).await
+            }
             Delivery::Stored { stored, report } => self.send_stored(&mut reply, &stored, report).await,
             Delivery::Reading { reader, head, status, fields, report } => {
                 self.send_along(&mut reply, reader, &head, status, fields, report).await
@@ -346,7 +350,7 @@ impl<'c> Machine<'_, 'c> {
             fields.retain(|it| ["date", "via", "vary", "cache-status"].iter().any(|name| it.is(name)));
             return self.send_pieces(reply, 412, fields, Vec::new(), report).await;
         }
-        fields.retain(|it| in_not_modified(it.name));
+        fields.retain(|it| conditional::in_not_modified(it.name));
         self.head(reply, 304, fields, ResponseBody::None, Some(report)).await?;
         Ok(None)
     }
@@ -491,6 +495,26 @@ impl<'c> Machine<'_, 'c> {
         Ok(direct.source.trailers().map(Arc::new))
     }
 
+    async fn send_replaced(
+        &mut self,
+        reply: &mut Reply<'c>,
+        status: u16,
+        mut fields: FieldList,
+        report: Option<CacheReport>,
+    ) -> Sent {
+        fields.retain(|it| !describes_body(it.name));
+        let mut page = Synthetic { fields, is_error_page: true, ..Synthetic::empty(status) };
+        if let Some(finish) = reply.finisher() {
+            finish.dress(&mut page);
+        }
+        let framing = page.framing();
+        self.head(reply, status, page.fields, framing, report).await?;
+        for piece in page.body {
+            reply.piece(piece).await?;
+        }
+        Ok(None)
+    }
+
     async fn send_own(
         &mut self,
         reply: &mut Reply<'c>,
@@ -510,6 +534,9 @@ impl<'c> Machine<'_, 'c> {
         if matches!(status, 400 | 408 | 413) {
             reply.close_after();
         }
+        if let Some(finish) = reply.finisher() {
+            finish.dress(&mut page);
+        }
         let framing = page.framing();
         self.head(reply, status, page.fields, framing, report).await?;
         for piece in page.body {
@@ -517,6 +544,53 @@ impl<'c> Machine<'_, 'c> {
         }
         Ok(None)
     }
+}
+
+/// The answer, or the route's error page in its place.
+fn replaced<'c>(answer: Delivery<'c>, reply: &mut Reply<'c>) -> Delivery<'c> {
+    let status = match &answer {
+        Delivery::Stored { stored, .. } => stored.meta.status,
+        Delivery::Reading { status, .. } => *status,
+        Delivery::Direct(direct) => direct.status,
+        Delivery::Switched(_) | Delivery::Own { .. } | Delivery::Replaced { .. } => return answer,
+    };
+    if !reply.finisher().is_some_and(|it| it.replaces(status)) {
+        return answer;
+    }
+    match answer {
+        Delivery::Stored { stored, report } => {
+            let mut fields = FieldList::new();
+            stored.head.lines().for_each(|it| fields.push(it.name, it.value));
+            Delivery::Replaced { status, fields, report: Some(report) }
+        }
+        Delivery::Reading { fields, report, .. } => {
+            Delivery::Replaced { status, fields, report: Some(report) }
+        }
+        Delivery::Direct(direct) => {
+            if direct.upload.is_some() {
+                reply.close_after(); // The rest of the request's body is not read.
+            }
+            Delivery::Replaced { status, fields: direct.fields, report: direct.report }
+        }
+        other => other,
+    }
+}
+
+/// Whether a field describes the body of a response, or the response as a stored one: not that of a page in its place.
+fn describes_body(name: &str) -> bool {
+    !conditional::in_not_modified(name)
+        || [
+            "etag",
+            "last-modified",
+            "accept-ranges",
+            "content-location",
+            "content-md5",
+            "digest",
+            "repr-digest",
+            "content-digest",
+        ]
+        .iter()
+        .any(|it| name.eq_ignore_ascii_case(it))
 }
 
 pub(crate) type Sent = Result<Option<Arc<FieldList>>, DeliveryCut>;

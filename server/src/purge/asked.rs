@@ -126,6 +126,9 @@ fn target_of(scheme: Scheme, authority: &str, target: &str, router: &Router) -> 
         Some(RouteTarget::Files(_)) => {
             Err(format!("{authority}{target} is a static file, which is not stored in the cache."))
         }
+        Some(RouteTarget::Own(_)) => {
+            Err(format!("{authority}{target} is answered by larder itself, and is not stored in the cache."))
+        }
         Some(RouteTarget::Proxy(route)) => {
             let mut key = Vec::new();
             route.policy.key.of_url().write(scheme.name(), authority, target, &[], &mut key);
@@ -142,7 +145,7 @@ pub fn prefix(text: &str, host: Option<&str>, router: &Router) -> Result<Box<[u8
     let (scheme, authority, target) = page_url::beginning(text, host)?;
     let recipes = router.routes(&authority).iter().filter_map(|it| match &it.target {
         RouteTarget::Proxy(route) => Some(&route.policy.key),
-        RouteTarget::Files(_) => None,
+        RouteTarget::Files(_) | RouteTarget::Own(_) => None,
     });
     let mut prefixes: Vec<Box<[u8]>> = Vec::new();
     for recipe in recipes {

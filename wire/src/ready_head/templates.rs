@@ -2,6 +2,7 @@
 
 use super::{FORMS, HeadForm, HeadTemplate, ReadyHead, TemplateLiteral};
 use crate::http2::hpack::{PreparedLiteral, encode};
+use larder_semantics::field::NameSet;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -161,7 +162,7 @@ impl HeadTemplate {
     fn of(head: &[u8], split: &Split) -> Option<HeadTemplate> {
         let mut forms: [Vec<u8>; FORMS] = Default::default();
         let mut cuts = vec![[0; FORMS]; values(split)];
-        let (mut status, mut literals) = (0, Vec::new());
+        let (mut status, mut literals, mut names) = (0, Vec::new(), NameSet::default());
         for form in HeadForm::ALL {
             let out = &mut forms[form as usize];
             let mut own = split.pieces.iter().skip(1).step_by(2).zip(&mut cuts).peekable();
@@ -174,6 +175,7 @@ impl HeadTemplate {
                 let is_own = own.is_some();
                 if let Some((name, value)) = encode::parts(&head[from..end]) {
                     form.write_name(name, out);
+                    names.insert(std::str::from_utf8(name).unwrap_or_default());
                     match own {
                         Some((_, cut)) => cut[form as usize] = u32::try_from(out.len()).ok()?,
                         None => form.write_value(value, out),
@@ -192,6 +194,7 @@ impl HeadTemplate {
             cuts: cuts.into(),
             literals: literals.into(),
             status,
+            names,
         })
     }
 

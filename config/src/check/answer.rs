@@ -1,0 +1,151 @@
+//! Answers that larder makes itself: redirects, fixed answers, maintenance. The service of a route is chosen in `check.rs`.
+
+use super::{ConfigCheck, RoutePath};
+use crate::finish::{MaintenanceConfig, RedirectConfig, RespondBody, RespondConfig, SiteRedirects};
+use crate::kind::HostPattern;
+use crate::problem::Source;
+use crate::redirect_map::{self, RedirectMap};
+use larder_semantics::network::Network;
+use larder_semantics::template::Template;
+use std::sync::Arc;
+
+/// The statuses of redirects.
+const REDIRECTS: [u64; 5] = [301, 302, 303, 307, 308];
+
+impl ConfigCheck {
+    pub(super) fn redirect(&mut self, at: &RoutePath, route: &Source) -> Option<RedirectConfig> {
+        let (to, status) = (at.key("redirect.to"), at.key("redirect.status"));
+        let text = self.text(&to);
+        if text.is_empty() {
+            if !self.is_wrong(&to) {
+                let text = "missing; set the target, such as to = \"https://example.com{uri}\"";
+                self.problem(route.clone(), "site.route.redirect.to", text);
+            }
+            return None;
+        }
+        let code = self.number(&status);
+        if !REDIRECTS.contains(&code) && !self.is_wrong(&status) {
+            let text = format!("found {code}; allowed: 301, 302, 303, 307 or 308");
+            self.problem(self.source(&status), "site.route.redirect.status", &text);
+        }
+        let source = self.source(&to);
+        self.refuse_open_redirect(&source, &text);
+        let to = Template::parse(&text).ok()?;
+        Some(RedirectConfig { to, status: u16::try_from(code).unwrap_or(302) })
+    }
+
+    pub(super) fn respond(&mut self, at: &RoutePath) -> Option<RespondConfig> {
+        let key = |name: &str| at.key(&format!("respond.{name}"));
+        let given = |it: &Self, name: &str| it.values.given.contains_key(&key(name));
+        let all = ["body", "file", "health"].map(|it| given(self, it));
+        if all.iter().filter(|it| **it).count() > 1 {
+            let text = "more than one of body, file and health is set; keep one";
+            self.problem(self.source(&key("body")), "site.route.respond", text);
+        }
+        let body = if all[1] {
+            let (source, file) = (self.source(&key("file")), self.text(&key("file")));
+            RespondBody::File(self.served_file(&source, "site.route.respond.file", &file)?)
+        } else {
+            match self.text(&key("health")).as_str() {
+                "live" => RespondBody::Live,
+                "ready" => RespondBody::Ready,
+                _ => RespondBody::Text(Template::parse(&self.text(&key("body"))).ok()?),
+            }
+        };
+        let media_type = Some(self.text(&key("type"))).filter(|it| !it.is_empty());
+        let status = u16::try_from(self.number(&key("status"))).unwrap_or(200);
+        Some(RespondConfig { status, body, media_type })
+    }
+
+    pub(super) fn maintenance(&mut self, at: &RoutePath) -> Option<MaintenanceConfig> {
+        let key = |name: &str| self.site_key(at, &format!("maintenance.{name}"));
+        let (page, source) = (self.text(&key("page")), self.source(&key("page")));
+        let config = MaintenanceConfig {
+            enabled: self.flag(&key("enabled")),
+            allow: self.texts(&key("allow")).iter().filter_map(|it| Network::parse(it)).collect(),
+            retry_after: self.time(&key("retry_after")).as_secs(),
+            page: None,
+        };
+        let page = match page.is_empty() {
+            true => None,
+            false => self.served_file(&source, "site.route.maintenance.page", &page),
+        };
+        config.enabled.then_some(MaintenanceConfig { page, ..config })
+    }
+
+    /// The redirects of the site at `prefix`, which has these hosts.
+    pub(super) fn site_redirects(&mut self, prefix: &str, hosts: &[HostPattern]) -> SiteRedirects {
+        let key = |name: &str| format!("{prefix}.{name}");
+        let host = Some(self.text(&key("canonical_host"))).filter(|it| !it.is_empty());
+        if let Some(name) = &host {
+            let is_of_site = |it: &HostPattern| match it {
+                HostPattern::Exact(exact) => exact.eq_ignore_ascii_case(name),
+                HostPattern::Below(suffix) => name.to_ascii_lowercase().ends_with(suffix.as_str()),
+                HostPattern::Any => true,
+            };
+            let problem = match (hosts.iter().any(is_of_site), hosts) {
+                (false, _) => Some(format!("\"{name}\" is no host of this site; add it to hosts")),
+                (true, [HostPattern::Exact(_)]) => {
+                    Some("the site has no other host to redirect; remove this key".to_owned())
+                }
+                _ => None,
+            };
+            if let Some(text) = problem {
+                self.problem(self.source(&key("canonical_host")), "site.canonical_host", &text);
+            }
+        }
+        let to_https = self.flag(&key("redirect_https"));
+        SiteRedirects { to_https, canonical_host: host, map: self.redirect_map(&key("redirect_map")) }
+    }
+
+    fn redirect_map(&mut self, key: &str) -> Option<Arc<RedirectMap>> {
+        let path = self.path(key)?;
+        let mut report = |text: String| self.problem(self.source(key), "site.redirect_map", &text);
+        let file = path.display();
+        let text = match std::fs::metadata(&path) {
+            Ok(it) if it.len() > redirect_map::LARGEST => {
+                report(format!("{file} has {} bytes; use at most {}", it.len(), redirect_map::LARGEST));
+                return None;
+            }
+            Ok(it) if !it.is_file() => {
+                report(format!("{file} is not a file; use a regular file"));
+                return None;
+            }
+            _ => std::fs::read_to_string(&path),
+        };
+        match text {
+            Ok(text) => match RedirectMap::parse(&text) {
+                Ok(map) => return Some(Arc::new(map)),
+                Err(problems) => {
+                    problems.into_iter().for_each(|(line, it)| report(format!("{file}, line {line}: {it}")));
+                }
+            },
+            Err(error) => {
+                report(format!("{file}: {}; use an existing file", larder_stdx::error::plain(&error)))
+            }
+        }
+        None
+    }
+
+    /// Reports a redirect whose target a client could direct to another site: the host must be constant or `{host}`.
+    fn refuse_open_redirect(&mut self, source: &Source, text: &str) {
+        let rest = text.split_once("://").map(|it| it.1);
+        let begins = |it: &str| ["/", "{uri}", "{path}"].iter().any(|with| it.starts_with(with));
+        let wrong = match rest {
+            None if begins(text) => None,
+            None => Some("begin it with \"/\", {uri}, {path} or a scheme such as \"https://\""),
+            Some(rest) => {
+                let end = ["/", "?", "#", "{uri}", "{path}"].iter().filter_map(|it| rest.find(it)).min();
+                let host = rest[..end.unwrap_or(rest.len())].replace("{host}", "");
+                let scheme = text.split_once("://").map_or("", |it| it.0);
+                let is_sound =
+                    !host.contains(['{', '}', '@', '\\']) && matches!(scheme, "http" | "https" | "{scheme}");
+                (!is_sound)
+                    .then_some("a client could choose its host; write the host out, or use {host} alone")
+            }
+        };
+        if let Some(wrong) = wrong {
+            self.problem(source.clone(), "site.route.redirect.to", &format!("found \"{text}\": {wrong}"));
+        }
+    }
+}

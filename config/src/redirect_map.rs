@@ -1,0 +1,185 @@
+//! A file of redirects (`site.redirect_map`): one path and its target in each line. The response is made by the server.
+
+use larder_semantics::path;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+/// The most bytes of a file.
+pub const LARGEST: u64 = 64 << 20;
+
+/// The most problems that are reported for one file.
+const MOST_PROBLEMS: usize = 20;
+
+/// The targets of a file, by path.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RedirectMap {
+    by_path: HashMap<Box<[u8]>, MapTarget>,
+}
+
+/// A target with its status, and its line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MapTarget {
+    /// A URL or a path.
+    pub to: Box<str>,
+    /// 301, 302, 303, 307 or 308.
+    pub status: u16,
+    /// The line, counted from 1.
+    pub line: u32,
+}
+
+impl RedirectMap {
+    /// Reads the text of a file.
+    ///
+    /// # Errors
+    /// The wrong lines, counted from 1, each with one sentence.
+    pub fn parse(text: &str) -> Result<Self, Vec<(u32, String)>> {
+        let (mut map, mut problems) = (Self::default(), Vec::new());
+        for (number, line) in (1..).zip(text.lines()) {
+            if problems.len() >= MOST_PROBLEMS {
+                break;
+            }
+            if let Err(problem) = map.add(number, line) {
+                problems.push((number, problem));
+            }
+        }
+        problems.extend(map.loops());
+        if problems.is_empty() { Ok(map) } else { Err(problems) }
+    }
+
+    fn add(&mut self, line: u32, text: &str) -> Result<(), String> {
+        let text = text.split_once(" #").map_or(text, |it| it.0).trim().trim_end_matches(';').trim_end();
+        if text.is_empty() || text.starts_with('#') {
+            return Ok(());
+        }
+        let mut words = text.split_ascii_whitespace();
+        let (Some(from), Some(to), status, None) = (words.next(), words.next(), words.next(), words.next())
+        else {
+            return Err("expected a path, a target and optionally a status, separated by spaces".to_owned());
+        };
+        if !from.starts_with('/') || from.contains(['?', '#']) {
+            return Err(format!("\"{from}\" is no path; begin it with \"/\" and leave the query out"));
+        }
+        if !is_target(to) {
+            return Err(format!(
+                "\"{to}\" is no target; write a path such as /new or a URL such as https://example.com/new"
+            ));
+        }
+        let status = match status {
+            None => 301,
+            Some(it) => it
+                .parse()
+                .ok()
+                .filter(|it| matches!(it, 301 | 302 | 303 | 307 | 308))
+                .ok_or_else(|| format!("found the status {it}; allowed: 301, 302, 303, 307 or 308"))?,
+        };
+        match self.by_path.entry(normal(from)) {
+            Entry::Occupied(first) => {
+                Err(format!("duplicate path {from}; first in line {}", first.get().line))
+            }
+            Entry::Vacant(free) => {
+                free.insert(MapTarget { to: to.into(), status, line });
+                Ok(())
+            }
+        }
+    }
+
+    /// Lines whose redirect returns to a path before it.
+    fn loops(&self) -> Option<(u32, String)> {
+        let next = |it: &MapTarget| self.find(&normal(it.to.split(['?', '#']).next().unwrap_or_default()));
+        let returns = |start: &&MapTarget| {
+            let mut at = next(start);
+            for _ in 0..20 {
+                match at {
+                    Some(it) if it.line == start.line => return true,
+                    Some(it) => at = next(it),
+                    None => return false,
+                }
+            }
+            false
+        };
+        let first = self
+            .by_path
+            .values()
+            .filter(|it| it.to.starts_with('/'))
+            .filter(returns)
+            .min_by_key(|it| it.line)?;
+        Some((
+            first.line,
+            format!("the redirect to {} returns to this path; change one of the targets", first.to),
+        ))
+    }
+
+    /// The redirect of a path in its normal form.
+    #[must_use]
+    pub fn find(&self, path: &[u8]) -> Option<&MapTarget> {
+        self.by_path.get(path)
+    }
+
+    /// The number of redirects.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.by_path.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.by_path.is_empty()
+    }
+}
+
+fn normal(text: &str) -> Box<[u8]> {
+    let mut room = Vec::new();
+    path::read(text.as_bytes(), path::NORMAL, &mut room);
+    room.into()
+}
+
+/// A path, or a URL with a host, in the alphabet of RFC 3986.
+fn is_target(text: &str) -> bool {
+    let is_url = text
+        .strip_prefix("https://")
+        .or(text.strip_prefix("http://"))
+        .is_some_and(|it| !it.starts_with(['/', '?', '#']) && !it.is_empty());
+    let is_path = text.starts_with('/') && !text.starts_with("//") && !text.starts_with("/\\");
+    (is_url || is_path) && text.bytes().all(|it| it.is_ascii_graphic() && !b"\"<>\\^`{}|".contains(&it))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn problem(text: &str, line: u32, part: &str) {
+        let problems = RedirectMap::parse(text).unwrap_err();
+        assert!(problems[0].0 == line && problems[0].1.contains(part), "{problems:?}");
+    }
+
+    #[test]
+    fn lines_are_path_target_and_status() {
+        let map =
+            RedirectMap::parse("# old pages\n/a /b\n\n/c%41  https://x.test/d?e 308; # moved\n").unwrap();
+        let found = |path: &str| map.find(path.as_bytes()).map(|it| (&*it.to, it.status));
+        assert_eq!(Some(("/b", 301)), found("/a"));
+        assert_eq!(Some(("https://x.test/d?e", 308)), found("/cA"));
+        assert_eq!((None, 2), (found("/b"), map.len()));
+    }
+
+    #[test]
+    fn wrong_lines_are_named() {
+        problem("/a /b\n/a", 2, "expected a path");
+        problem("/a /b\n/%61 /c", 2, "duplicate path /%61; first in line 1");
+        problem("a /b", 1, "is no path");
+        problem("/a //evil.test", 1, "is no target");
+        problem("/a /b 200", 1, "found the status 200");
+        problem("/x /a\n/a /b\n/b /c\n/c /a", 2, "returns to this path");
+        problem("/a /a", 1, "returns to this path");
+    }
+
+    #[test]
+    fn a_hundred_thousand_lines_are_read_and_found() {
+        let text: String = (0..100_000).map(|it| format!("/old/{it} /new/{it}\n")).collect();
+        let map = RedirectMap::parse(&text).unwrap();
+        assert_eq!(100_000, map.len());
+        assert_eq!("/new/77777", &*map.find(b"/old/77777").unwrap().to);
+    }
+}

@@ -1,0 +1,110 @@
+//! The lifetime of a response for clients, apart from its lifetime in the cache (`client_ttl`). The lifetime in the cache is in
+//! `freshness`.
+
+use crate::cache_control::{Qualified, ResponseDirectives};
+use crate::field::Field;
+
+/// The fields that decide about it.
+pub const FIELDS: [&str; 4] = ["cache-control", "expires", "age", "set-cookie"];
+
+/// The fields that a lifetime for clients replaces.
+pub const REPLACED: [&str; 3] = ["cache-control", "expires", "age"];
+
+/// The `Cache-Control` of a response for clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClientLifetime {
+    seconds: u32,
+    scope: &'static str,
+    /// The directives of the response that stay.
+    kept: [&'static str; 3],
+}
+
+impl ClientLifetime {
+    /// The one of a response with this status and these fields, if a lifetime of `seconds` applies: the
+    /// status is one that caches understand, and the response neither sets a cookie nor forbids its reuse (`no-store`, `no-cache`,
+    /// `private`). A response that no field marks as shareable becomes `private`: browsers may keep it, other caches may not. A
+    /// lifetime of zero requires validation.
+    #[must_use]
+    pub fn of<'f>(
+        seconds: u32,
+        status: u16,
+        fields: impl Iterator<Item = Field<'f>> + Clone,
+    ) -> Option<Self> {
+        let mut stated = ResponseDirectives::default();
+        let mut declares = false;
+        for it in fields {
+            match it.name.len() {
+                13 if it.is("cache-control") => stated.add_line(it.value),
+                7 if it.is("expires") => declares = true,
+                10 if it.is("set-cookie") => return None,
+                _ => {}
+            }
+        }
+        let forbids =
+            stated.no_store || stated.no_cache != Qualified::Absent || stated.private != Qualified::Absent;
+        if forbids
+            || !matches!(status, 200 | 203 | 204 | 206 | 300 | 301 | 302 | 303 | 304 | 307 | 308 | 404 | 410)
+        {
+            return None;
+        }
+        let is_shared = stated.max_age.is_some() || stated.s_maxage.is_some() || declares;
+        let scope = match (stated.public, is_shared) {
+            (true, _) => "public, ",
+            (false, true) => "",
+            (false, false) => "private, ",
+        };
+        let kept = [
+            (stated.must_revalidate, ", must-revalidate"),
+            (stated.no_transform, ", no-transform"),
+            (stated.immutable, ", immutable"),
+        ];
+        Some(Self { seconds, scope, kept: kept.map(|it| if it.0 { it.1 } else { "" }) })
+    }
+
+    /// Appends the value of the field.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        if self.seconds == 0 {
+            return out.extend_from_slice(b"no-cache");
+        }
+        out.extend_from_slice(self.scope.as_bytes());
+        out.extend_from_slice(b"max-age=");
+        out.extend_from_slice(itoa::Buffer::new().format(self.seconds).as_bytes());
+        self.kept.iter().for_each(|it| out.extend_from_slice(it.as_bytes()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(seconds: u32, status: u16, fields: &[(&str, &str)], expected: Option<&str>) {
+        let fields: Vec<_> = fields.iter().map(|it| Field { name: it.0, value: it.1.as_bytes() }).collect();
+        let written = ClientLifetime::of(seconds, status, fields.iter().copied()).map(|it| {
+            let mut out = Vec::new();
+            it.write(&mut out);
+            String::from_utf8(out).unwrap()
+        });
+        assert_eq!(expected, written.as_deref());
+    }
+
+    #[test]
+    fn only_responses_that_may_be_reused_get_it() {
+        let cc = "Cache-Control";
+        check(60, 200, &[], Some("private, max-age=60"));
+        check(60, 200, &[(cc, "max-age=5")], Some("max-age=60"));
+        check(
+            60,
+            200,
+            &[(cc, "public"), (cc, "s-maxage=5, immutable")],
+            Some("public, max-age=60, immutable"),
+        );
+        check(60, 200, &[("Expires", "0")], Some("max-age=60"));
+        check(0, 200, &[(cc, "max-age=5")], Some("no-cache"));
+        for forbids in ["no-store", "private", "no-cache", "private=\"x\"", "max-age=5, no-cache"] {
+            check(60, 200, &[(cc, forbids)], None);
+        }
+        check(60, 200, &[(cc, "max-age=5"), ("Set-Cookie", "a=b")], None);
+        check(60, 500, &[(cc, "max-age=5")], None);
+    }
+}

@@ -1,0 +1,286 @@
+//! What larder answers before it looks for a page: redirects of a site, maintenance, CORS preflights, and the routes that are a
+//! redirect or a fixed answer. Admission asks in this order; the rules of access are not here.
+
+use bytes::Bytes;
+use larder_config::finish::{
+    CorsConfig, MaintenanceConfig, RedirectConfig, RespondBody, RespondConfig, SiteRedirects,
+};
+use larder_semantics::field::{self, Field};
+use larder_semantics::request_view::RequestView;
+use larder_semantics::scheme::Scheme;
+use larder_semantics::template::Template;
+use larder_transport::{PLAIN_TEXT, Synthetic};
+use std::net::IpAddr;
+use std::rc::Rc;
+
+/// What decided about a request before the cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AdmissionRule {
+    /// `site.redirect_https`.
+    Https,
+    /// `site.canonical_host`.
+    CanonicalHost,
+    /// `site.redirect_map`.
+    RedirectMap {
+        /// The line of the map, counted from 1.
+        line: u32,
+    },
+    /// `maintenance`.
+    Maintenance,
+    /// `cors`: a preflight request.
+    Preflight,
+    /// `redirect` or `respond`: the service of the route.
+    Service,
+}
+
+impl AdmissionRule {
+    /// Its name in `explain`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            AdmissionRule::Https | AdmissionRule::CanonicalHost | AdmissionRule::RedirectMap { .. } => {
+                "redirect"
+            }
+            AdmissionRule::Maintenance => "maintenance",
+            AdmissionRule::Preflight => "preflight",
+            AdmissionRule::Service => "answer",
+        }
+    }
+
+    /// The key that made it, in the notation of the table; for a service one of two.
+    #[must_use]
+    pub fn keys(self) -> &'static [&'static str] {
+        match self {
+            AdmissionRule::Https => &["site[].redirect_https"],
+            AdmissionRule::CanonicalHost => &["site[].canonical_host"],
+            AdmissionRule::RedirectMap { .. } => &["site[].redirect_map"],
+            AdmissionRule::Maintenance => &["site[].route[].maintenance.enabled"],
+            AdmissionRule::Preflight => &["site[].route[].cors.origins"],
+            AdmissionRule::Service => &[
+                "site[].route[].redirect.to",
+                "site[].route[].respond.body",
+                "site[].route[].respond.file",
+                "site[].route[].respond.health",
+                "site[].route[].respond.status",
+            ],
+        }
+    }
+}
+
+/// The redirects of a site, in one worker.
+pub struct LiveRedirects {
+    config: SiteRedirects,
+    /// The port of the first listener with TLS.
+    tls_port: Option<u16>,
+}
+
+/// The answers of a route before the cache, in one worker.
+pub struct RouteAnswers {
+    maintenance: Option<(MaintenanceConfig, Option<Page>)>,
+    cors: Option<CorsConfig>,
+    service: Option<OwnService>,
+}
+
+/// The media type and body of a page from a file.
+type Page = (String, Bytes);
+
+/// The service of a route that needs neither origin nor file.
+enum OwnService {
+    Redirect(RedirectConfig),
+    Respond { status: u16, media_type: String, body: OwnBody },
+}
+
+enum OwnBody {
+    Template(Template),
+    Bytes(Bytes),
+    Ready,
+}
+
+impl LiveRedirects {
+    /// The redirects of a site; `None` if it has none. `tls_port` is the port of the first listener with TLS.
+    #[must_use]
+    pub fn new(config: &SiteRedirects, tls_port: Option<u16>) -> Option<Rc<Self>> {
+        let some = config.to_https || config.canonical_host.is_some() || config.map.is_some();
+        some.then(|| Rc::new(Self { config: config.clone(), tls_port }))
+    }
+
+    /// The redirect of a request, if any. `is_secure` is whether its client used TLS, to larder or to a trusted proxy.
+    #[must_use]
+    pub fn answer(&self, view: &RequestView<'_>, is_secure: bool) -> Option<(AdmissionRule, Synthetic)> {
+        let (host, port) = split_port(view.authority);
+        let becomes_secure = self.config.to_https && !is_secure;
+        let other_host = self.config.canonical_host.as_deref().filter(|it| !host.eq_ignore_ascii_case(it));
+        if becomes_secure || other_host.is_some() {
+            let scheme = if becomes_secure || is_secure { Scheme::Https } else { Scheme::Http };
+            let port = match (becomes_secure, port) {
+                (_, None) => None,
+                (true, Some(_)) => self.tls_port.filter(|it| *it != 443),
+                (false, Some(it)) => Some(it),
+            };
+            let port = port.map_or(String::new(), |it| format!(":{it}"));
+            let host = other_host.unwrap_or(host);
+            let rule = if becomes_secure { AdmissionRule::Https } else { AdmissionRule::CanonicalHost };
+            return Some((
+                rule,
+                redirect(308, &format!("{}://{host}{port}{}", scheme.name(), encoded(view.target))),
+            ));
+        }
+        let target = self.config.map.as_ref()?.find(view.path)?;
+        let to = match view.query() {
+            "" => target.to.to_string(),
+            _ if target.to.contains('?') => target.to.to_string(),
+            query => format!("{}?{}", target.to, encoded(query)),
+        };
+        Some((AdmissionRule::RedirectMap { line: target.line }, redirect(target.status, &to)))
+    }
+}
+
+impl RouteAnswers {
+    /// The answers of a route; `None` if it has none.
+    #[must_use]
+    pub fn new(route: &larder_config::RouteConfig) -> Option<Rc<Self>> {
+        let page = |it: &std::path::PathBuf| {
+            let body = std::fs::read(it).ok()?;
+            Some((super::finish::media_type(it), Bytes::from(body)))
+        };
+        let it = Self {
+            maintenance: route.maintenance.clone().map(|it| (it.clone(), it.page.as_ref().and_then(page))),
+            cors: route.finish.cors.clone(),
+            service: match &route.service {
+                larder_config::Service::Redirect(it) => Some(OwnService::Redirect(it.clone())),
+                larder_config::Service::Respond(it) => Some(respond(it)),
+                _ => None,
+            },
+        };
+        let some = it.maintenance.is_some() || it.cors.is_some() || it.service.is_some();
+        some.then(|| Rc::new(it))
+    }
+
+    /// The answer during a maintenance.
+    #[must_use]
+    pub fn maintenance(&self, view: &RequestView<'_>) -> Option<Synthetic> {
+        let (config, page) = self.maintenance.as_ref()?;
+        let is_allowed = |client: IpAddr| config.allow.iter().any(|it| it.contains(client.to_canonical()));
+        if view.client.is_some_and(is_allowed) {
+            return None;
+        }
+        let answer = match page {
+            Some((media_type, body)) => Synthetic::new(503, media_type, body.clone()),
+            None => Synthetic::page(503, "The service is under maintenance; retry later."),
+        };
+        let seconds = config.retry_after.to_string();
+        Some(answer.with("Retry-After", seconds).with("Cache-Control", "no-store"))
+    }
+
+    /// The answer to a CORS preflight request (Fetch Standard, "CORS-preflight request").
+    #[must_use]
+    pub fn preflight(&self, view: &RequestView<'_>) -> Option<Synthetic> {
+        let cors = self.cors.as_ref().filter(|_| view.method == "OPTIONS")?;
+        let asked = |name| field::first(view.fields, name);
+        let (origin, _) = (asked("origin")?, asked("access-control-request-method")?);
+        if !std::str::from_utf8(origin).is_ok_and(|it| cors.permits(it)) {
+            return Some(Synthetic::page(
+                403,
+                "This resource does not permit requests of pages of this origin.",
+            ));
+        }
+        let mut answer = Synthetic::empty(204)
+            .with("Access-Control-Allow-Methods", cors.methods.join(", "))
+            .with("Access-Control-Max-Age", cors.max_age.to_string())
+            .with("Vary", "Access-Control-Request-Method, Access-Control-Request-Headers");
+        let names =
+            asked("access-control-request-headers").filter(|it| field::members(it).all(field::is_token));
+        match (cors.headers.is_empty(), names) {
+            (false, _) => answer.fields.push("Access-Control-Allow-Headers", cors.headers.join(", ")),
+            (true, Some(names)) => answer.fields.push("Access-Control-Allow-Headers", names),
+            (true, None) => {}
+        }
+        Some(answer)
+    }
+
+    /// Whether the route is a redirect or a fixed answer.
+    #[must_use]
+    pub fn has_service(&self) -> bool {
+        self.service.is_some()
+    }
+
+    /// The answer of a route that is a redirect or a fixed answer.
+    #[must_use]
+    pub fn service(&self, view: &RequestView<'_>, is_draining: bool) -> Option<Synthetic> {
+        match self.service.as_ref()? {
+            OwnService::Redirect(it) => {
+                let mut to = Vec::new();
+                it.to.expand_url(view, &mut to);
+                Some(redirect(it.status, &within_site(String::from_utf8_lossy(&to).into_owned())))
+            }
+            OwnService::Respond { status, media_type, body } => {
+                let (status, body) = match body {
+                    OwnBody::Bytes(body) => (*status, body.clone()),
+                    OwnBody::Template(it) => {
+                        let mut out = Vec::new();
+                        it.expand(view, &mut out);
+                        (*status, out.into())
+                    }
+                    OwnBody::Ready if is_draining => (503, Bytes::from_static(b"draining\n")),
+                    OwnBody::Ready => (*status, Bytes::from_static(b"ok\n")),
+                };
+                Some(match body.is_empty() {
+                    true => Synthetic::empty(status),
+                    false => Synthetic::new(status, media_type, body),
+                })
+            }
+        }
+    }
+}
+
+fn respond(config: &RespondConfig) -> OwnService {
+    let (body, own) = match &config.body {
+        RespondBody::Text(it) => (OwnBody::Template(it.clone()), PLAIN_TEXT.to_owned()),
+        RespondBody::File(path) => {
+            (OwnBody::Bytes(std::fs::read(path).unwrap_or_default().into()), super::finish::media_type(path))
+        }
+        RespondBody::Live => (OwnBody::Bytes(Bytes::from_static(b"ok\n")), PLAIN_TEXT.to_owned()),
+        RespondBody::Ready => (OwnBody::Ready, PLAIN_TEXT.to_owned()),
+    };
+    OwnService::Respond { status: config.status, media_type: config.media_type.clone().unwrap_or(own), body }
+}
+
+/// A redirect with a short page, as RFC 9110 §15.4 recommends.
+fn redirect(status: u16, to: &str) -> Synthetic {
+    Synthetic::page(status, "The resource is at the URL in Location.").with("Location", to)
+}
+
+/// A redirect target that stays on its host if it names none: `//host` and `/\host` are other hosts for browsers.
+fn within_site(to: String) -> String {
+    if to.contains("://") && (to.starts_with("http://") || to.starts_with("https://")) {
+        return to;
+    }
+    format!("/{}", to.trim_start_matches(['/', '\\']))
+}
+
+/// A received target in the alphabet of RFC 3986: other bytes are percent-encoded.
+fn encoded(target: &str) -> String {
+    let mut out = String::with_capacity(target.len());
+    for it in target.bytes() {
+        match it {
+            b'!'..=b'~' if !b"\"<>\\^`{}|#".contains(&it) => out.push(char::from(it)),
+            _ => out.push_str(&format!("%{it:02X}")),
+        }
+    }
+    out
+}
+
+/// Host and port of an authority.
+fn split_port(authority: &str) -> (&str, Option<u16>) {
+    match authority.rsplit_once(':') {
+        Some((host, port)) if !host.is_empty() && !port.contains(']') => (host, port.parse().ok()),
+        _ => (authority, None),
+    }
+}
+
+/// Whether the last trusted proxy received the request over TLS.
+#[must_use]
+pub fn arrived_secure(fields: &[Field<'_>]) -> bool {
+    let last = field::all(fields, "x-forwarded-proto").last();
+    last.and_then(|it| field::members(it).last()).is_some_and(|it| it.eq_ignore_ascii_case(b"https"))
+}

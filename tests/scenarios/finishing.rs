@@ -1,0 +1,238 @@
+//! The finish of responses, redirects, fixed answers and maintenance: at both speeds, over both protocols, for hits, files and errors.
+
+use crate::harness::client::Response;
+use crate::harness::http2::{Http2, request};
+use crate::harness::server::Setup;
+use crate::harness::{Larder, Origin};
+
+/// One site for every host with these settings, and these routes before one that proxies everything.
+fn larder(origin: &Origin, site: &str, routes: &str) -> Larder {
+    let config = format!(
+        "listen = [\"127.0.0.1:0\"]\nworkers = 1\n[[site]]\nhosts = [\"www.h.test\", \"*\"]\n{site}\n{routes}\n[[site.route]]\n\
+         path = \"/*\"\nproxy = {{ to = [\"{}\"] }}\ncache = {{ default_ttl = \"60s\" }}\n",
+        origin.url()
+    );
+    Larder::start(Setup { config, env: Vec::new() })
+}
+
+fn values(of: &Response, name: &str) -> Vec<String> {
+    let named = of.fields.iter().filter(|it| it.0.eq_ignore_ascii_case(name));
+    named.map(|it| it.1.clone()).collect()
+}
+
+const ORIGIN: &str = "HTTP/1.1 200 OK\nCache-Control: max-age=60\nServer: app\nX-Powered-By: php\nX-Frame-Options: ALLOW\n\npage";
+
+const RULES: &str = "response_headers = { set = { X-Frame-Options = \"DENY\" }, add = { Link = \"</a>\" }, remove = [\"Server\", \
+                     \"x-powered-by\"], default = { Referrer-Policy = \"same-origin\" } }";
+
+#[track_caller]
+fn check_rules(of: &Response) {
+    let expected = [
+        ("X-Frame-Options", Some("DENY")),
+        ("Link", Some("</a>")),
+        ("Server", None),
+        ("X-Powered-By", None),
+        ("Referrer-Policy", Some("same-origin")),
+    ];
+    for (name, value) in expected {
+        assert_eq!(value.into_iter().collect::<Vec<_>>(), values(of, name), "{name} of {}", of.status);
+    }
+}
+
+#[test]
+fn rules_apply_to_misses_hits_errors_and_304s() {
+    let origin = Origin::new(|it| match it.target() {
+        "/tagged" => ORIGIN.replace("Server", "ETag: \"a\"\nServer"),
+        _ => ORIGIN.to_owned(),
+    });
+    let larder = larder(
+        &origin,
+        RULES,
+        "[[site.route]]\npath = \"/gone\"\nrespond = { status = 410, body = \"gone\" }\n",
+    );
+    let mut client = larder.client();
+    let (miss, hit) = (client.get("/a"), client.get("/a"));
+    assert!(!miss.is_hit() && hit.is_hit());
+    client.get("/tagged");
+    let unmodified = client.get_with("/tagged", "If-None-Match: \"a\"\r\n");
+    let fixed = client.get("/gone");
+    assert_eq!([304, 410], [unmodified.status, fixed.status]);
+    [&miss, &hit, &unmodified, &fixed].into_iter().for_each(check_rules);
+    let mut http2 = Http2::connect(&larder);
+    for path in ["/a", "/gone"] {
+        let answer = http2.get(path);
+        assert_eq!((Some("DENY"), None), (answer.field("x-frame-options"), answer.field("x-powered-by")));
+    }
+    assert_eq!(2, origin.requests());
+}
+
+#[test]
+fn a_reload_changes_cached_pages_at_once() {
+    let origin = Origin::fixed(ORIGIN);
+    let larder = larder(&origin, "response_headers = { set = { X-A = \"1\" } }", "");
+    let mut client = larder.client();
+    client.get("/a");
+    assert_eq!(["1"], *values(&client.get("/a"), "x-a"));
+    let text = std::fs::read_to_string(larder.config()).unwrap();
+    std::fs::write(larder.config(), text.replace("X-A = \"1\"", "X-A = \"2\"")).unwrap();
+    larder.signal(libc::SIGHUP);
+    crate::harness::until("the reload is in force", || larder.get("/a").field("x-a") == Some("2"));
+    assert_eq!(1, origin.requests());
+}
+
+#[test]
+fn a_route_adds_to_the_fields_of_its_site() {
+    let origin = Origin::fixed("HTTP/1.1 200 OK\n\npage");
+    let routes = "[[site.route]]\npath = \"/r\"\nrespond = { body = \"{host} {path}?{query}\" }\nresponse_headers = { set = { X-B = \
+                  \"{header.X-In}\", X-A = \"route\" } }\n";
+    let larder = larder(&origin, "response_headers = { set = { X-A = \"site\", X-C = \"site\" } }", routes);
+    let it = larder.client().get_with("/r?q=1", "X-In: in\r\n");
+    assert_eq!(["route", "in", "site"], ["x-a", "x-b", "x-c"].map(|name| it.field(name).unwrap_or("-")));
+    assert!(it.text().ends_with(" /r?q=1"), "{}", it.text());
+}
+
+#[test]
+fn error_pages_replace_those_of_larder_and_where_asked_those_of_the_origin() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("sorry.html");
+    std::fs::write(&page, "<h1>sorry</h1>").unwrap();
+    let origin = Origin::new(|it| match it.target() {
+        "/500" => {
+            "HTTP/1.1 500 Internal Server Error\nCache-Control: max-age=60\nETag: \"e\"\n\ntrace".to_owned()
+        }
+        "/404" => "HTTP/1.1 404 Not Found\n\nnone".to_owned(),
+        _ => "HTTP/1.1 200 OK\n\npage".to_owned(),
+    });
+    let pages =
+        format!("error_pages = {{ 5xx = \"{0}\", 404 = \"{0}\" }}\nintercept_errors = true", page.display());
+    let routes = "[[site.route]]\npath = \"/down\"\nproxy = { to = [\"http://127.0.0.1:1\"] }\n[[site.route]]\npath = \
+                  \"/plain\"\nproxy = { to = [\"http://127.0.0.1:1\"] }\nintercept_errors = false\n";
+    let larder = larder(&origin, &pages, routes);
+    let mut client = larder.client();
+    for path in ["/500", "/500", "/404", "/down", "/plain"] {
+        let it = client.get(path);
+        assert_eq!("<h1>sorry</h1>", it.text(), "{path}");
+        assert_eq!(
+            (Some("text/html; charset=utf-8"), None),
+            (it.field("content-type"), it.field("etag")),
+            "{path}"
+        );
+    }
+    let mut http2 = Http2::connect(&larder);
+    assert_eq!((500, "<h1>sorry</h1>".to_owned()), {
+        let it = http2.get("/500");
+        (it.status, it.text())
+    });
+    let head = client.request("HEAD", "/down", "", "");
+    assert_eq!((502, Some("14"), ""), (head.status, head.field("content-length"), &*head.text()));
+    assert_eq!("page", client.get("/fine").text());
+}
+
+#[test]
+fn a_site_redirects_to_its_canonical_host_and_by_its_map() {
+    let folder = tempfile::tempdir().unwrap();
+    let map = folder.path().join("map");
+    std::fs::write(&map, "/old /new\n/b%61d https://x.test/y 308\n").unwrap();
+    let origin = Origin::fixed("HTTP/1.1 200 OK\n\npage");
+    let site = format!("canonical_host = \"www.h.test\"\nredirect_map = \"{}\"", map.display());
+    let larder = larder(&origin, &site, "");
+    let mut client = larder.client();
+    let mut check = |host: &str, target: &str, expected: Option<(u16, &str)>| {
+        client.send(format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+        let it = client.read();
+        let found = it.field("location").map(|to| (it.status, to));
+        assert_eq!(expected, found, "{host}{target}");
+    };
+    check("h.test", "/a?b=c", Some((308, "http://www.h.test/a?b=c")));
+    check("h.test:81", "//evil.test/", Some((308, "http://www.h.test:81//evil.test/")));
+    check("www.h.test", "/old?q", Some((301, "/new?q")));
+    check("www.h.test", "/%62ad", Some((308, "https://x.test/y")));
+    check("www.h.test", "/a", None);
+}
+
+#[test]
+fn a_redirect_stays_on_its_site() {
+    let origin = Origin::fixed("HTTP/1.1 200 OK\n\npage");
+    let routes = "[[site.route]]\npath = \"/go/*\"\nredirect = { to = \"{path}\", status = 307 }\n[[site.route]]\npath = \
+                  \"/q\"\nredirect = { to = \"/x?{query}\" }\n";
+    let larder = larder(&origin, "", routes);
+    let mut client = larder.client();
+    let mut target = |it: &str| client.get(it).field("location").unwrap_or("-").to_owned();
+    assert_eq!("/go/a", target("/go/a"));
+    assert_eq!("/x?a=b%0d%0aSet-Cookie:x", target("/q?a=b%0d%0aSet-Cookie:x"));
+    assert_eq!(0, origin.requests());
+}
+
+#[test]
+fn preflights_are_answered_and_origins_of_pages_are_told_apart() {
+    let origin =
+        Origin::fixed("HTTP/1.1 200 OK\nCache-Control: max-age=60\nAccess-Control-Allow-Origin: *\n\npage");
+    let cors = "cors = { origins = [\"https://app.test\", \"https://*.app.test\"], methods = [\"GET\", \"PUT\"], credentials = true, \
+                expose = [\"X-A\"], max_age = \"1m\" }";
+    let larder = larder(&origin, cors, "");
+    let mut client = larder.client();
+    let preflight = "Origin: https://a.app.test\r\nAccess-Control-Request-Method: PUT\r\nAccess-Control-Request-Headers: x-b\r\n";
+    let it = client.request("OPTIONS", "/a", preflight, "");
+    assert_eq!(204, it.status);
+    for (name, value) in [
+        ("methods", "GET, PUT"),
+        ("headers", "x-b"),
+        ("origin", "https://a.app.test"),
+        ("credentials", "true"),
+    ] {
+        assert_eq!(Some(value), it.field(&format!("access-control-allow-{name}")), "{name}");
+    }
+    assert_eq!(403, client.request("OPTIONS", "/a", &preflight.replace("a.app", "evil"), "").status);
+    assert_eq!(0, origin.requests());
+    for (page, expected) in [("https://app.test", vec!["https://app.test"]), ("https://evil.test", vec![])] {
+        for _ in 0..2 {
+            let it = client.get_with("/a", &format!("Origin: {page}\r\n"));
+            assert_eq!(expected, values(&it, "access-control-allow-origin"));
+            assert_eq!(Some("Origin"), it.field("vary"));
+        }
+    }
+    assert_eq!(1, origin.requests());
+}
+
+#[test]
+fn a_maintenance_answers_all_but_the_allowed() {
+    let origin = Origin::fixed("HTTP/1.1 200 OK\nCache-Control: max-age=60\n\npage");
+    let closed = larder(&origin, "maintenance = { enabled = true, retry_after = \"2m\" }", "");
+    let it = closed.get("/a");
+    assert_eq!((503, Some("120")), (it.status, it.field("retry-after")));
+    let mut http2 = Http2::connect(&closed);
+    let id = http2.head(&request("POST", "/a", &[]), 5);
+    assert_eq!(503, http2.answer(id).status);
+    assert_eq!(0, origin.requests());
+    let open = larder(&origin, "maintenance = { enabled = true, allow = [\"127.0.0.0/8\"] }", "");
+    assert_eq!("page", open.get("/a").text());
+}
+
+#[test]
+fn a_lifetime_for_clients_is_apart_from_that_of_the_cache() {
+    let origin = Origin::new(|it| match it.target() {
+        "/private" => "HTTP/1.1 200 OK\nCache-Control: private\n\npage".to_owned(),
+        _ => "HTTP/1.1 200 OK\nCache-Control: public, s-maxage=600\nExpires: 0\n\npage".to_owned(),
+    });
+    let larder = larder(&origin, "client_ttl = \"5m\"", "");
+    let mut client = larder.client();
+    client.get("/a");
+    larder.advance(30);
+    let hit = client.get("/a");
+    assert!(hit.is_hit());
+    assert_eq!(["public, max-age=300"], *values(&hit, "cache-control"));
+    assert_eq!((None, None), (hit.field("age"), hit.field("expires")));
+    let mut http2 = Http2::connect(&larder);
+    assert_eq!(Some("public, max-age=300"), http2.get("/a").field("cache-control"));
+    assert_eq!(["private"], *values(&client.get("/private"), "cache-control"));
+}
+
+#[test]
+fn explain_names_the_rule_and_its_line() {
+    let origin = Origin::fixed("HTTP/1.1 200 OK\n\npage");
+    let larder = larder(&origin, "maintenance = { enabled = true }", "");
+    let told = larder.admin_post("/cache/explain", "{\"url\": \"http://h.test/a\"}");
+    // Clients on the machine itself are explained: none is allowed here.
+    let text = told.text();
+    assert!(text.contains("\"maintenance\"") && text.contains("larder.toml:5"), "{text}");
+}

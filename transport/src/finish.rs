@@ -1,0 +1,240 @@
+//! The finish of responses: rules over their fields, the lifetime for clients, and error pages. They apply when a response is
+//! sent, over every protocol and at both speeds, to hits, files and errors alike; nothing of it is stored. The settings of a
+//! route, and the values with variables, are made by the server.
+
+use crate::synthetic::Synthetic;
+use bytes::Bytes;
+use larder_semantics::client_ttl::{self, ClientLifetime};
+use larder_semantics::conditional;
+use larder_semantics::field::{Field, FieldList, NameSet};
+use std::rc::Rc;
+
+/// The rules for the fields of one name, in one response.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FieldRule {
+    /// The name.
+    pub name: String,
+    /// Whether the lines of the response are removed.
+    pub removes: bool,
+    /// The values of added lines.
+    pub adds: Vec<Vec<u8>>,
+    /// The value of a line that is added to responses without one.
+    pub default: Option<Vec<u8>>,
+}
+
+/// The error pages of a route; shared by its responses.
+#[derive(Clone, Debug, Default)]
+pub struct ErrorPages {
+    /// A status, or 4 or 5 for a class of them; the media type and the body.
+    pub pages: Vec<(u16, Rc<str>, Bytes)>,
+    /// Whether they also replace errors of the origin.
+    pub replaces_origins: bool,
+}
+
+/// The finish of one response.
+#[derive(Clone, Debug, Default)]
+pub struct Finish {
+    rules: Vec<FieldRule>,
+    /// The names whose lines in a response matter.
+    names: NameSet,
+    client_ttl: Option<u32>,
+    pages: Rc<ErrorPages>,
+}
+
+/// The most rules with a default: one bit each while a response is written.
+pub const MAX_RULES: usize = 64;
+
+impl Finish {
+    /// A finish by `rules`, of which the first [`MAX_RULES`] count; `client_ttl` is the lifetime for clients, seconds.
+    #[must_use]
+    pub fn new(mut rules: Vec<FieldRule>, client_ttl: Option<u32>, pages: Rc<ErrorPages>) -> Self {
+        rules.truncate(MAX_RULES);
+        let mut names = NameSet::default();
+        for it in rules.iter().filter(|it| it.removes || it.default.is_some()) {
+            names.insert(&it.name);
+        }
+        if client_ttl.is_some() {
+            client_ttl::FIELDS.iter().for_each(|it| names.insert(it));
+        }
+        Self { rules, names, client_ttl, pages }
+    }
+
+    /// The names whose lines in a response matter.
+    #[must_use]
+    pub fn names(&self) -> NameSet {
+        self.names
+    }
+
+    /// The rules.
+    #[must_use]
+    pub fn rules(&self) -> &[FieldRule] {
+        &self.rules
+    }
+
+    /// Whether errors of the origin with this status are replaced by a page.
+    #[must_use]
+    pub fn replaces(&self, status: u16) -> bool {
+        self.pages.replaces_origins && self.page(status).is_some()
+    }
+
+    /// The media type and body of the error page of a status.
+    fn page(&self, status: u16) -> Option<(&Rc<str>, &Bytes)> {
+        let of = |wanted: u16| self.pages.pages.iter().find(|it| it.0 == wanted).map(|it| (&it.1, &it.2));
+        if status < 400 { None } else { of(status).or_else(|| of(status / 100)) }
+    }
+
+    /// Gives an error page of larder the body of the route's error page, if there is one.
+    pub fn dress(&self, page: &mut Synthetic) {
+        if let Some((media, body)) = self.page(page.status).filter(|_| page.is_error_page) {
+            page.fields.set("Content-Type", media.as_bytes());
+            page.body = crate::synthetic::pieces(body.clone());
+        }
+    }
+
+    /// The fields of a response with its rules applied.
+    #[must_use]
+    pub fn apply(&self, status: u16, fields: &FieldList) -> FieldList {
+        let mut pass = FinishPass::begin(self, status, fields.iter());
+        let mut finished =
+            FieldList::with_capacity(fields.iter().len() + self.rules.len() + 1, fields.text().len() + 64);
+        for it in fields.iter().filter(|it| pass.keeps(self, it.name)) {
+            finished.push(it.name, it.value);
+        }
+        let mut text = Vec::new();
+        pass.end(self, |name, value| {
+            text.clear();
+            value.write(&mut text);
+            finished.push(name, &text);
+        });
+        finished
+    }
+}
+
+/// The value of a line that the finish adds.
+pub(crate) enum AddedValue<'a> {
+    Text(&'a [u8]),
+    Lifetime(ClientLifetime),
+}
+
+impl AddedValue<'_> {
+    /// Appends it.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        match self {
+            AddedValue::Text(text) => out.extend_from_slice(text),
+            AddedValue::Lifetime(it) => it.write(out),
+        }
+    }
+}
+
+/// The state of one response while its fields are written.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct FinishPass {
+    status: u16,
+    /// The rules with a default whose field the response has: a bit each.
+    seen: u64,
+    /// The lifetime for clients; with it the fields of lifetimes are removed.
+    lifetime: Option<ClientLifetime>,
+}
+
+impl FinishPass {
+    /// The pass over a response with these fields.
+    pub fn begin<'f>(finish: &Finish, status: u16, fields: impl Iterator<Item = Field<'f>> + Clone) -> Self {
+        let lifetime = finish.client_ttl.and_then(|it| ClientLifetime::of(it, status, fields));
+        Self { status, seen: 0, lifetime }
+    }
+
+    /// Whether a line of this name is sent; records it.
+    pub fn keeps(&mut self, finish: &Finish, name: &str) -> bool {
+        if !finish.names.may_have(name) {
+            return true;
+        }
+        if self.lifetime.is_some() && client_ttl::REPLACED.iter().any(|it| name.eq_ignore_ascii_case(it)) {
+            return false;
+        }
+        let Some(at) = finish.rules.iter().position(|it| name.eq_ignore_ascii_case(&it.name)) else {
+            return true;
+        };
+        self.seen |= 1 << at;
+        !finish.rules[at].removes
+    }
+
+    /// Adds the lines that follow those of the response.
+    pub fn end(&mut self, finish: &Finish, mut add: impl FnMut(&str, AddedValue<'_>)) {
+        if let Some(it) = self.lifetime {
+            add("Cache-Control", AddedValue::Lifetime(it));
+        }
+        let fits = |name: &str| self.status != 304 || conditional::in_not_modified(name);
+        for (at, rule) in finish.rules.iter().enumerate().filter(|it| fits(&it.1.name)) {
+            rule.adds.iter().for_each(|it| add(&rule.name, AddedValue::Text(it)));
+            if let Some(value) = rule.default.as_ref().filter(|_| self.seen & (1 << at) == 0) {
+                add(&rule.name, AddedValue::Text(value));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rule(name: &str, removes: bool, adds: &[&str], default: Option<&str>) -> FieldRule {
+        let adds = adds.iter().map(|it| it.as_bytes().to_vec()).collect();
+        FieldRule { name: name.to_owned(), removes, adds, default: default.map(|it| it.as_bytes().to_vec()) }
+    }
+
+    #[track_caller]
+    fn check(
+        rules: &[FieldRule],
+        client_ttl: Option<u32>,
+        status: u16,
+        fields: &[(&str, &str)],
+        expected: &str,
+    ) {
+        let mut list = FieldList::new();
+        fields.iter().for_each(|it| list.push(it.0, it.1));
+        let finish = Finish::new(rules.to_vec(), client_ttl, Rc::default());
+        let text = finish.apply(status, &list).text().to_vec();
+        assert_eq!(expected.replace('\n', "\r\n"), String::from_utf8(text).unwrap());
+    }
+
+    #[test]
+    fn rules_remove_add_and_default() {
+        let fields = [("Server", "a"), ("X-A", "1"), ("x-a", "2"), ("B", "3")];
+        check(&[rule("x-a", true, &[], None)], None, 200, &fields, "Server: a\nB: 3\n");
+        check(&[rule("X-A", true, &["new"], None)], None, 200, &fields, "Server: a\nB: 3\nX-A: new\n");
+        check(&[rule("B", false, &["4", "5"], None)], None, 200, &fields[3..], "B: 3\nB: 4\nB: 5\n");
+        check(&[rule("b", false, &[], Some("6"))], None, 200, &fields[3..], "B: 3\n");
+        check(&[rule("C", false, &[], Some("6"))], None, 200, &fields[3..], "B: 3\nC: 6\n");
+    }
+
+    #[test]
+    fn a_304_gets_nothing_that_describes_its_representation() {
+        let rules = [rule("Content-Type", true, &["a/b"], None), rule("X", true, &["y"], None)];
+        check(&rules, None, 304, &[("ETag", "\"a\"")], "ETag: \"a\"\nX: y\n");
+    }
+
+    #[test]
+    fn a_lifetime_for_clients_replaces_that_of_the_cache() {
+        let fields = [("Cache-Control", "public, s-maxage=600"), ("Expires", "0"), ("Age", "5"), ("A", "b")];
+        check(&[], Some(60), 200, &fields, "A: b\nCache-Control: public, max-age=60\n");
+        let private = [("Cache-Control", "private"), ("A", "b")];
+        check(&[], Some(60), 200, &private, "Cache-Control: private\nA: b\n");
+    }
+
+    #[test]
+    fn an_error_page_is_replaced_by_that_of_its_status_then_of_its_class() {
+        let page =
+            |status, body: &'static str| (status, Rc::from("text/html"), Bytes::from_static(body.as_bytes()));
+        let pages = ErrorPages { pages: vec![page(5, "class"), page(503, "own")], replaces_origins: false };
+        let finish = Finish::new(Vec::new(), None, Rc::new(pages));
+        let dressed = |mut it: Synthetic| {
+            finish.dress(&mut it);
+            it.length()
+        };
+        assert_eq!(3, dressed(Synthetic::page(503, "No.")));
+        assert_eq!(5, dressed(Synthetic::page(502, "No.")));
+        assert_eq!(Synthetic::page(404, "No.").length(), dressed(Synthetic::page(404, "No.")));
+        assert_eq!(4, dressed(Synthetic::new(503, "a/b", "json")), "not an error page");
+        assert!(!finish.replaces(503));
+    }
+}
