@@ -6,14 +6,14 @@ use larder_semantics::field;
 use larder_semantics::request_view::RequestView;
 use larder_semantics::scheme::Scheme;
 use larder_semantics::template::Template;
-use larder_transport::finish::{ErrorPages, FieldRule, Finish};
+use larder_transport::finish::{ErrorPages, ResponseFieldRule, ResponseFinish};
 use std::path::Path;
 use std::rc::Rc;
 
 /// The finish of a route.
 pub struct RouteFinish {
     /// Over clear text and over TLS, for a route where nothing else of a request matters.
-    constant: Option<[Rc<Finish>; 2]>,
+    constant: Option<[Rc<ResponseFinish>; 2]>,
     config: FinishConfig,
     pages: Rc<ErrorPages>,
 }
@@ -48,7 +48,11 @@ impl RouteFinish {
 
     /// The finish of the response to a request; `view` is made only if more than its scheme matters.
     #[inline]
-    pub fn of(&self, scheme: Scheme, view: impl FnOnce(&mut dyn FnMut(&RequestView<'_>))) -> Rc<Finish> {
+    pub fn of(
+        &self,
+        scheme: Scheme,
+        view: impl FnOnce(&mut dyn FnMut(&RequestView<'_>)),
+    ) -> Rc<ResponseFinish> {
         match &self.constant {
             Some(both) => both[usize::from(scheme == Scheme::Https)].clone(),
             None => {
@@ -65,26 +69,26 @@ impl RouteFinish {
         self.config.fields.iter().all(fields) && self.config.cors.as_ref().is_none_or(is_for_all)
     }
 
-    fn finish(&self, view: &RequestView<'_>) -> Finish {
+    fn finish(&self, view: &RequestView<'_>) -> ResponseFinish {
         let value = |it: &Template| {
             let mut out = Vec::new();
             it.expand(view, &mut out);
             out
         };
-        let rule = |it: &ResponseFieldConfig| FieldRule {
+        let rule = |it: &ResponseFieldConfig| ResponseFieldRule {
             name: it.name.clone(),
             removes: it.removes,
             adds: it.adds.iter().map(value).collect(),
             default: it.default.as_ref().map(value),
         };
-        let mut rules: Vec<FieldRule> = self.config.fields.iter().map(rule).collect();
+        let mut rules: Vec<ResponseFieldRule> = self.config.fields.iter().map(rule).collect();
         if let Some(hsts) = self.config.hsts.as_ref().filter(|_| view.scheme == Scheme::Https) {
             rules.push(set("Strict-Transport-Security", hsts));
         }
         if let Some(cors) = &self.config.cors {
             rules.extend(cors_rules(cors, view));
         }
-        Finish::new(rules, self.config.client_ttl, self.pages.clone())
+        ResponseFinish::new(rules, self.config.client_ttl, self.pages.clone())
     }
 }
 
@@ -94,8 +98,8 @@ pub fn media_type(path: &Path) -> String {
     larder_files::media_type(name.as_encoded_bytes(), &[])
 }
 
-fn set(name: &str, value: &str) -> FieldRule {
-    FieldRule { name: name.to_owned(), removes: true, adds: vec![value.into()], default: None }
+fn set(name: &str, value: &str) -> ResponseFieldRule {
+    ResponseFieldRule { name: name.to_owned(), removes: true, adds: vec![value.into()], default: None }
 }
 
 /// Whether every response gets the same fields.
@@ -104,15 +108,22 @@ fn is_for_all(cors: &CorsConfig) -> bool {
 }
 
 /// The fields of a response to a cross-origin request (Fetch Standard, "CORS protocol"): those of the application are removed.
-fn cors_rules(cors: &CorsConfig, view: &RequestView<'_>) -> Vec<FieldRule> {
-    let removed = |name: &str| FieldRule { name: name.to_owned(), removes: true, ..FieldRule::default() };
+fn cors_rules(cors: &CorsConfig, view: &RequestView<'_>) -> Vec<ResponseFieldRule> {
+    let removed = |name: &str| ResponseFieldRule {
+        name: name.to_owned(),
+        removes: true,
+        ..ResponseFieldRule::default()
+    };
     let origin = field::first(view.fields, "origin").and_then(|it| std::str::from_utf8(it).ok());
     let mut rules = Vec::new();
     let permitted = match is_for_all(cors) {
         true => Some("*"),
         false => {
-            let vary =
-                FieldRule { name: "Vary".to_owned(), adds: vec![b"Origin".into()], ..FieldRule::default() };
+            let vary = ResponseFieldRule {
+                name: "Vary".to_owned(),
+                adds: vec![b"Origin".into()],
+                ..ResponseFieldRule::default()
+            };
             rules.push(vary);
             origin.filter(|it| cors.permits(it))
         }

@@ -13,7 +13,7 @@ use larder_observe::log::ResponseEnd;
 use larder_observe::{Finished, Observer, RequestOutcome};
 use larder_semantics::field::Field;
 use larder_stdx::clock;
-use larder_transport::finish::Finish;
+use larder_transport::finish::ResponseFinish;
 use larder_transport::{AnswerNow, Client, Handler, MissingPreamble, Reply, RequestBody, ResponseWriter};
 use larder_wire::message::{Reject, Request, RequestHead};
 use std::borrow::Cow;
@@ -255,7 +255,7 @@ fn finish_of<'a>(
     routed: &RoutedRequest<'_>,
     head: &RequestHead<'_>,
     client: impl FnOnce() -> Cow<'a, Client>,
-) -> Rc<Finish> {
+) -> Rc<ResponseFinish> {
     finish.of(head.scheme, |made| {
         admission::with_view(head, &client(), routed.found.map(|it| it.route), |view| made(view));
     })

@@ -2,7 +2,7 @@
 //! `Reply`.
 
 use crate::body::BodyPiece;
-use crate::finish::{Finish, FinishPass};
+use crate::finish::{FinishPass, ResponseFinish};
 use crate::outbox::Outbox;
 use bytes::Bytes;
 use larder_semantics::field::Field;
@@ -19,7 +19,7 @@ pub struct ResponseWriter<'o> {
     out: &'o mut Outbox,
     form: WireForm<'o>,
     /// The rules for its fields, with their state.
-    finish: Option<(Rc<Finish>, FinishPass)>,
+    finish: Option<(Rc<ResponseFinish>, FinishPass)>,
 }
 
 /// The form of the output.
@@ -86,13 +86,13 @@ impl<'o> ResponseWriter<'o> {
     }
 
     /// Applies `finish` to this response. Before its head.
-    pub fn finish_with(&mut self, finish: Rc<Finish>) {
+    pub fn finish_with(&mut self, finish: Rc<ResponseFinish>) {
         self.finish = Some((finish, FinishPass::default()));
     }
 
     /// The finish of this response.
     #[must_use]
-    pub fn finish(&self) -> Option<&Finish> {
+    pub fn finish(&self) -> Option<&ResponseFinish> {
         self.finish.as_ref().map(|it| &*it.0)
     }
 

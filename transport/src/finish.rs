@@ -2,7 +2,6 @@
 //! sent, over every protocol and at both speeds, to hits, files and errors alike; nothing of it is stored. The settings of a
 //! route, and the values with variables, are made by the server.
 
-use crate::synthetic::Synthetic;
 use bytes::Bytes;
 use larder_semantics::client_ttl::{self, ClientLifetime};
 use larder_semantics::conditional;
@@ -11,7 +10,7 @@ use std::rc::Rc;
 
 /// The rules for the fields of one name, in one response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FieldRule {
+pub struct ResponseFieldRule {
     /// The name.
     pub name: String,
     /// Whether the lines of the response are removed.
@@ -33,8 +32,8 @@ pub struct ErrorPages {
 
 /// The finish of one response.
 #[derive(Clone, Debug, Default)]
-pub struct Finish {
-    rules: Vec<FieldRule>,
+pub struct ResponseFinish {
+    rules: Vec<ResponseFieldRule>,
     /// The names whose lines in a response matter.
     names: NameSet,
     client_ttl: Option<u32>,
@@ -44,10 +43,10 @@ pub struct Finish {
 /// The most rules with a default: one bit each while a response is written.
 pub const MAX_RULES: usize = 64;
 
-impl Finish {
+impl ResponseFinish {
     /// A finish by `rules`, of which the first [`MAX_RULES`] count; `client_ttl` is the lifetime for clients, seconds.
     #[must_use]
-    pub fn new(mut rules: Vec<FieldRule>, client_ttl: Option<u32>, pages: Rc<ErrorPages>) -> Self {
+    pub fn new(mut rules: Vec<ResponseFieldRule>, client_ttl: Option<u32>, pages: Rc<ErrorPages>) -> Self {
         rules.truncate(MAX_RULES);
         let mut names = NameSet::default();
         for it in rules.iter().filter(|it| it.removes || it.default.is_some()) {
@@ -67,7 +66,7 @@ impl Finish {
 
     /// The rules.
     #[must_use]
-    pub fn rules(&self) -> &[FieldRule] {
+    pub fn rules(&self) -> &[ResponseFieldRule] {
         &self.rules
     }
 
@@ -78,17 +77,9 @@ impl Finish {
     }
 
     /// The media type and body of the error page of a status.
-    fn page(&self, status: u16) -> Option<(&Rc<str>, &Bytes)> {
+    pub(crate) fn page(&self, status: u16) -> Option<(&Rc<str>, &Bytes)> {
         let of = |wanted: u16| self.pages.pages.iter().find(|it| it.0 == wanted).map(|it| (&it.1, &it.2));
         if status < 400 { None } else { of(status).or_else(|| of(status / 100)) }
-    }
-
-    /// Gives an error page of larder the body of the route's error page, if there is one.
-    pub fn dress(&self, page: &mut Synthetic) {
-        if let Some((media, body)) = self.page(page.status).filter(|_| page.is_error_page) {
-            page.fields.set("Content-Type", media.as_bytes());
-            page.body = crate::synthetic::pieces(body.clone());
-        }
     }
 
     /// The fields of a response with its rules applied.
@@ -138,13 +129,17 @@ pub(crate) struct FinishPass {
 
 impl FinishPass {
     /// The pass over a response with these fields.
-    pub fn begin<'f>(finish: &Finish, status: u16, fields: impl Iterator<Item = Field<'f>> + Clone) -> Self {
+    pub fn begin<'f>(
+        finish: &ResponseFinish,
+        status: u16,
+        fields: impl Iterator<Item = Field<'f>> + Clone,
+    ) -> Self {
         let lifetime = finish.client_ttl.and_then(|it| ClientLifetime::of(it, status, fields));
         Self { status, seen: 0, lifetime }
     }
 
     /// Whether a line of this name is sent; records it.
-    pub fn keeps(&mut self, finish: &Finish, name: &str) -> bool {
+    pub fn keeps(&mut self, finish: &ResponseFinish, name: &str) -> bool {
         if !finish.names.may_have(name) {
             return true;
         }
@@ -159,7 +154,7 @@ impl FinishPass {
     }
 
     /// Adds the lines that follow those of the response.
-    pub fn end(&mut self, finish: &Finish, mut add: impl FnMut(&str, AddedValue<'_>)) {
+    pub fn end(&mut self, finish: &ResponseFinish, mut add: impl FnMut(&str, AddedValue<'_>)) {
         if let Some(it) = self.lifetime {
             add("Cache-Control", AddedValue::Lifetime(it));
         }
@@ -177,14 +172,19 @@ impl FinishPass {
 mod tests {
     use super::*;
 
-    fn rule(name: &str, removes: bool, adds: &[&str], default: Option<&str>) -> FieldRule {
+    fn rule(name: &str, removes: bool, adds: &[&str], default: Option<&str>) -> ResponseFieldRule {
         let adds = adds.iter().map(|it| it.as_bytes().to_vec()).collect();
-        FieldRule { name: name.to_owned(), removes, adds, default: default.map(|it| it.as_bytes().to_vec()) }
+        ResponseFieldRule {
+            name: name.to_owned(),
+            removes,
+            adds,
+            default: default.map(|it| it.as_bytes().to_vec()),
+        }
     }
 
     #[track_caller]
     fn check(
-        rules: &[FieldRule],
+        rules: &[ResponseFieldRule],
         client_ttl: Option<u32>,
         status: u16,
         fields: &[(&str, &str)],
@@ -192,7 +192,7 @@ mod tests {
     ) {
         let mut list = FieldList::new();
         fields.iter().for_each(|it| list.push(it.0, it.1));
-        let finish = Finish::new(rules.to_vec(), client_ttl, Rc::default());
+        let finish = ResponseFinish::new(rules.to_vec(), client_ttl, Rc::default());
         let text = finish.apply(status, &list).text().to_vec();
         assert_eq!(expected.replace('\n', "\r\n"), String::from_utf8(text).unwrap());
     }
@@ -219,22 +219,5 @@ mod tests {
         check(&[], Some(60), 200, &fields, "A: b\nCache-Control: public, max-age=60\n");
         let private = [("Cache-Control", "private"), ("A", "b")];
         check(&[], Some(60), 200, &private, "Cache-Control: private\nA: b\n");
-    }
-
-    #[test]
-    fn an_error_page_is_replaced_by_that_of_its_status_then_of_its_class() {
-        let page =
-            |status, body: &'static str| (status, Rc::from("text/html"), Bytes::from_static(body.as_bytes()));
-        let pages = ErrorPages { pages: vec![page(5, "class"), page(503, "own")], replaces_origins: false };
-        let finish = Finish::new(Vec::new(), None, Rc::new(pages));
-        let dressed = |mut it: Synthetic| {
-            finish.dress(&mut it);
-            it.length()
-        };
-        assert_eq!(3, dressed(Synthetic::page(503, "No.")));
-        assert_eq!(5, dressed(Synthetic::page(502, "No.")));
-        assert_eq!(Synthetic::page(404, "No.").length(), dressed(Synthetic::page(404, "No.")));
-        assert_eq!(4, dressed(Synthetic::new(503, "a/b", "json")), "not an error page");
-        assert!(!finish.replaces(503));
     }
 }

@@ -3,7 +3,7 @@
 use crate::body::BodyPiece;
 use crate::body_length::ResponseBody;
 use crate::client_socket::ClientGone;
-use crate::finish::Finish;
+use crate::finish::ResponseFinish;
 use crate::proxy_protocol::MissingPreamble;
 use crate::synthetic::{Synthetic, SyntheticSent};
 use crate::{ResponseWriter, http1, http2};
@@ -165,7 +165,7 @@ impl<'c> RequestBody<'c> {
 }
 
 /// Writes the response to a request.
-pub struct Reply<'c>(TunnelOutgoing<'c>, Option<Rc<Finish>>);
+pub struct Reply<'c>(TunnelOutgoing<'c>, Option<Rc<ResponseFinish>>);
 
 enum TunnelOutgoing<'c> {
     Http1(http1::Http1Reply<'c>),
@@ -182,13 +182,13 @@ impl<'c> Reply<'c> {
     }
 
     /// Applies `finish` to the response. Before its head.
-    pub fn finish_with(&mut self, finish: Rc<Finish>) {
+    pub fn finish_with(&mut self, finish: Rc<ResponseFinish>) {
         self.1 = Some(finish);
     }
 
     /// The finish of the response.
     #[must_use]
-    pub fn finisher(&self) -> Option<&Rc<Finish>> {
+    pub fn finisher(&self) -> Option<&Rc<ResponseFinish>> {
         self.1.as_ref()
     }
 
@@ -397,7 +397,8 @@ impl Synthetic {
     pub async fn send(mut self, mut reply: Reply<'_>) -> SyntheticSent {
         self.fields.push("Date", date::format(clock::wall()));
         if let Some(finish) = reply.finisher() {
-            finish.dress(&mut self);
+            let finish = finish.clone();
+            self.dress(&finish);
         }
         let status = self.status;
         let complete = self.send_by(&mut reply).await;

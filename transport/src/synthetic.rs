@@ -4,6 +4,7 @@
 use crate::answer::ResponseWriter;
 use crate::body::BodyPiece;
 use crate::body_length::ResponseBody;
+use crate::finish::ResponseFinish;
 use bytes::Bytes;
 use larder_semantics::date;
 use larder_semantics::field::FieldList;
@@ -84,6 +85,15 @@ impl Synthetic {
         !matches!(self.status, 204 | 304)
     }
 
+    /// Gives an error page of larder the body of the route's error page, if there is one.
+    pub fn dress(&mut self, finish: &ResponseFinish) {
+        if let Some((media, body)) = finish.page(self.status).filter(|_| self.is_error_page) {
+            let body = body.clone();
+            self.fields.set("Content-Type", media.as_bytes());
+            self.body = pieces(body);
+        }
+    }
+
     /// Writes it at the fast speed in response to `method`; returns the bytes of body sent. `None`, with nothing written, if the
     /// body has several pieces: such a response needs the slow speed.
     pub fn write_now(&self, method: &str, answer: &mut ResponseWriter<'_>) -> Option<u64> {
@@ -92,7 +102,7 @@ impl Synthetic {
         }
         if let Some(finish) = answer.finish().filter(|_| self.is_error_page) {
             let mut page = Synthetic { is_error_page: true, ..self.clone() };
-            finish.dress(&mut page);
+            page.dress(finish);
             page.is_error_page = false;
             return page.write_now(method, answer);
         }
@@ -125,8 +135,10 @@ pub(crate) fn pieces(body: Bytes) -> Vec<BodyPiece> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::finish::ErrorPages;
     use crate::outbox::Outbox;
     use larder_wire::message::Version;
+    use std::rc::Rc;
 
     /// What is written of a response at the fast speed, without its `Date`.
     fn written(it: &Synthetic, method: &str) -> (Option<u64>, String) {
@@ -154,5 +166,22 @@ mod tests {
         let piece = || BodyPiece::Bytes(Bytes::from_static(b"a"));
         let it = Synthetic { body: vec![piece(), piece()], ..Synthetic::empty(206) };
         assert_eq!((None, String::new(), 2), (written(&it, "GET").0, written(&it, "GET").1, it.length()));
+    }
+
+    #[test]
+    fn an_error_page_is_replaced_by_that_of_its_status_then_of_its_class() {
+        let page =
+            |status, body: &'static str| (status, Rc::from("text/html"), Bytes::from_static(body.as_bytes()));
+        let pages = ErrorPages { pages: vec![page(5, "class"), page(503, "own")], replaces_origins: false };
+        let finish = ResponseFinish::new(Vec::new(), None, Rc::new(pages));
+        let dressed = |mut it: Synthetic| {
+            it.dress(&finish);
+            it.length()
+        };
+        assert_eq!(3, dressed(Synthetic::page(503, "No.")));
+        assert_eq!(5, dressed(Synthetic::page(502, "No.")));
+        assert_eq!(Synthetic::page(404, "No.").length(), dressed(Synthetic::page(404, "No.")));
+        assert_eq!(4, dressed(Synthetic::new(503, "a/b", "json")), "not an error page");
+        assert!(!finish.replaces(503));
     }
 }

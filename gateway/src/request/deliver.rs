@@ -505,7 +505,7 @@ impl<'c> Machine<'_, 'c> {
         fields.retain(|it| !describes_body(it.name));
         let mut page = Synthetic { fields, is_error_page: true, ..Synthetic::empty(status) };
         if let Some(finish) = reply.finisher() {
-            finish.dress(&mut page);
+            page.dress(finish);
         }
         let framing = page.framing();
         self.head(reply, status, page.fields, framing, report).await?;
@@ -535,7 +535,7 @@ impl<'c> Machine<'_, 'c> {
             reply.close_after();
         }
         if let Some(finish) = reply.finisher() {
-            finish.dress(&mut page);
+            page.dress(finish);
         }
         let framing = page.framing();
         self.head(reply, status, page.fields, framing, report).await?;
