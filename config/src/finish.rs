@@ -1,4 +1,4 @@
-//! The settings of what larder itself answers and adds: redirects, fixed answers, maintenance, fields of responses, error pages.
+//! The settings of answers and fields that larder adds itself: redirects, fixed answers, maintenance, fields of responses, error pages.
 //! Their checks are in `check/answer.rs` and `check/finish.rs`.
 
 use crate::redirect_map::RedirectMap;

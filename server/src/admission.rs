@@ -258,7 +258,7 @@ pub fn service_answer(
     Some((AdmissionRule::Service, answer))
 }
 
-/// Calls `then` with what rules and variables read of a request.
+/// Calls `then` with the view of a request that rules and variables read.
 pub fn with_view<T>(
     head: &RequestHead<'_>,
     client: &Client,

@@ -1,4 +1,4 @@
-//! What larder answers before it looks for a page: redirects of a site, maintenance, CORS preflights, and the routes that are a
+//! Answers of larder itself, before it looks for a page: redirects of a site, maintenance, CORS preflights, and the routes that are a
 //! redirect or a fixed answer. Admission asks in this order; the rules of access are not here.
 
 use bytes::Bytes;
@@ -13,7 +13,7 @@ use larder_transport::{PLAIN_TEXT, Synthetic};
 use std::net::IpAddr;
 use std::rc::Rc;
 
-/// What decided about a request before the cache.
+/// The rule that decided about a request before the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AdmissionRule {
     /// `site.redirect_https`.
