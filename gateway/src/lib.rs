@@ -18,6 +18,7 @@ pub mod recent_failures;
 pub mod refusals;
 pub mod request;
 pub mod request_headers;
+pub mod request_id;
 pub mod rewrite;
 pub mod route;
 mod selection;

@@ -1,7 +1,7 @@
 //! The target that an origin sees in place of the client's (`site.route.strip` and the like). The rules are in
 //! `semantics::rewrite`; the key stays that of the client's target.
 
-use larder_semantics::field::{Field, FieldList};
+use larder_semantics::field::{self, Field, FieldList};
 use larder_semantics::key::KeyRecipe;
 use larder_semantics::pattern::PathPattern;
 use larder_semantics::policy::Policy;
@@ -52,6 +52,9 @@ pub(crate) fn view<'a>(
         target: &request.target,
         fields,
         client: client.and_then(|it| it.peer).map(|it| it.ip()),
+        request_id: field::first(fields, "x-request-id")
+            .and_then(|it| std::str::from_utf8(it).ok())
+            .unwrap_or(""),
         ..RequestView::default()
     }
 }

@@ -8,7 +8,7 @@ use super::purge::{PurgeQueue, method};
 use super::router::{Found, RouteTarget, Router};
 use larder_config::Clients;
 use larder_gateway::stages::Stages;
-use larder_gateway::{Gateway, certificate};
+use larder_gateway::{Gateway, certificate, request_id};
 use larder_observe::log::ResponseEnd;
 use larder_observe::{Finished, Observer, RequestOutcome};
 use larder_semantics::field::Field;
@@ -94,6 +94,9 @@ impl Handler for RequestHandler {
         let router = self.router.borrow().clone();
         let found = router.find(&request.method, &request.authority, &request.target);
         found.iter().for_each(|it| tell_certificate(it.target, &mut request, client));
+        if let Some(RouteTarget::Proxy(route)) = found.map(|it| it.target) {
+            request_id::identify(route, &mut request, client);
+        }
         let kept = request.clone();
         let fields = kept.fields.view();
         let head = &kept.head(&fields);

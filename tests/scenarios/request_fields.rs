@@ -115,3 +115,30 @@ fn a_path_is_made_of_the_captures() {
     assert_eq!("/item.php?id=7&x=1", http2.get("/shop/7?x=1").text());
     assert_eq!("/item.php?id=8&", larder.get("/shop/%38").text());
 }
+
+/// One identifier for the origin, made by larder; a client may not choose it, a trusted proxy may.
+#[test]
+fn a_request_has_an_identifier() {
+    let origin = storing();
+    let keys = "request_headers.set = { X-Request-Id = \"{request_id}\" }";
+    let larder = before(&origin, keys);
+    larder.client().get_with("/shop/1", "X-Request-Id: forged\r\n");
+    larder.client().request("POST", "/shop/1", "X-Request-Id: forged\r\n", "x");
+    let mut http2 = Http2::connect(&larder);
+    http2.get("/shop/2");
+    let received = origin.received();
+    let ids: std::collections::BTreeSet<&str> =
+        received.iter().map(|it| it.field("x-request-id").unwrap()).collect();
+    assert!(ids.len() == 3 && ids.iter().all(|it| it.len() == 36 && it.as_bytes()[14] == b'7'), "{ids:?}");
+    let config = format!(
+        "listen = [\"127.0.0.1:0\"]\nclients.trusted = [\"127.0.0.1\"]\n[[site]]\nhosts = [\"*\"]\n{keys}\n[[site.route]]\nproxy = {{ to = [\"{}\"] }}\n",
+        origin.url()
+    );
+    let larder = Larder::start(Setup { config, env: Vec::new() });
+    let by_proxy = "X-Forwarded-For: 10.1.1.1\r\n";
+    larder.client().get_with("/3", &format!("{by_proxy}X-Request-Id: of-the-proxy\r\n"));
+    larder.client().get_with("/4", &format!("{by_proxy}X-Request-Id: of the proxy\r\n"));
+    let received = origin.received();
+    assert_eq!(Some("of-the-proxy"), received[3].field("x-request-id"));
+    assert_eq!(Some(36), received[4].field("x-request-id").map(str::len));
+}
