@@ -1,9 +1,12 @@
 //! The access rules of a route, checked: `site.route.access`. The rules that obey it are in `server/src/access`.
 
+use larder_semantics::expression::Expression;
 use larder_semantics::field::is_token;
 use larder_semantics::network::{Network, NetworkSet, Peers};
 use larder_semantics::rate::Gcra;
+use larder_wire::htpasswd::PasswordEntry;
 use std::net::IpAddr;
+use std::path::PathBuf;
 
 /// The demands of a route; the default is none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -12,11 +15,38 @@ pub struct AccessConfig {
     pub allow: Option<Addresses>,
     /// The clients that are refused.
     pub deny: Option<Addresses>,
+    /// A request for which this is true is refused.
+    pub deny_when: Option<Expression>,
+    /// A request for which this is not true is refused.
+    pub allow_when: Option<Expression>,
+    /// Whether an address or credentials suffice.
+    pub any: bool,
     /// The bounds of a client's requests.
     pub limit: Option<LimitConfig>,
+    /// The users.
+    pub basic: Option<BasicConfig>,
+    /// Whether the origin gets the `Authorization` field with which larder admitted the request.
+    pub passes_authorization: bool,
+}
+
+/// Basic authentication.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BasicConfig {
+    /// The name of the protected area, for clients.
+    pub realm: String,
+    /// Users of the configuration.
+    pub users: Vec<PasswordEntry>,
+    /// The file of more users.
+    pub file: Option<PathBuf>,
 }
 
 impl AccessConfig {
+    /// Whether it demands credentials that identify the client.
+    #[must_use]
+    pub fn has_credentials(&self) -> bool {
+        self.basic.is_some()
+    }
+
     /// Whether it demands nothing.
     #[must_use]
     pub fn is_none(&self) -> bool {

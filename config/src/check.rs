@@ -33,7 +33,9 @@ use larder_semantics::coding::Coding;
 use larder_semantics::compress::{CodingPreference, Compress};
 use larder_semantics::forwarded::Telling;
 use larder_semantics::policy::TierSet;
-use larder_semantics::policy::{GetBodies, OnAbort, Policy, RequestDirectivePolicy, StaleIfError, TagPolicy};
+use larder_semantics::policy::{
+    CredentialUse, GetBodies, IDENTITY, OnAbort, Policy, RequestDirectivePolicy, StaleIfError, TagPolicy,
+};
 use larder_stdx::size::ByteSize;
 use larder_store::ram;
 use larder_transport::worker;
@@ -308,7 +310,12 @@ impl ConfigCheck {
             Some((ConfigValue::Texts(these), _)) => Methods::Only(these.clone()),
             _ => Methods::Any,
         };
-        let cache = self.policy(at);
+        let access = self.access(at);
+        let mut cache = self.policy(at);
+        cache.credentials = self.credential_use(at, &access);
+        if cache.credentials == CredentialUse::InKey {
+            cache.key.headers.push(IDENTITY.to_owned());
+        }
         self.warn_max_object(at, &cache);
         self.warn_shared_host(at, &cache);
         if matches!(service, Some(Service::Proxy(_))) {
@@ -329,7 +336,7 @@ impl ConfigCheck {
             maintenance: self.maintenance(at),
             tiers: self.tiers(at),
             purge: self.purge(at),
-            access: self.access(at),
+            access,
             trace: u32::try_from(self.number(&at.key("trace"))).unwrap_or(u32::MAX),
             server_timing: self.flag(&at.key("server_timing")),
             telling: match self.text(&at.key("forwarded")).as_str() {
@@ -426,6 +433,7 @@ impl ConfigCheck {
             x_cache: self.flag(&key("x_cache")),
             tags: TagPolicy { headers: self.texts(&key("tags.headers")), send: self.flag(&key("tags.send")) },
             tiers: TierSet::default(),
+            credentials: CredentialUse::None,
             key: recipe,
         }
     }

@@ -8,6 +8,7 @@ use super::place::FleetServer;
 use larder_files::TryMember;
 use larder_observe::log::form;
 use larder_origin::BodyTest;
+use larder_semantics::expression::{Expression, ExpressionSubject};
 use larder_semantics::field::is_token;
 use larder_semantics::network::{Network, Peers};
 pub use larder_semantics::pattern::PathPattern;
@@ -182,6 +183,8 @@ pub enum TextForm {
     Rate,
     /// The part of a request by which requests are limited.
     LimitKey,
+    /// A condition about requests.
+    AccessCondition,
 }
 
 /// A value that was checked by its key's kind.
@@ -439,6 +442,10 @@ impl TextForm {
             TextForm::AccessAddress => Peers::is_one(text) || access::country(text).is_some(),
             TextForm::Rate => Rate::parse(text).is_some(),
             TextForm::LimitKey => LimitKey::parse(text).is_some(),
+            TextForm::AccessCondition => {
+                let parsed = Expression::parse_about(ExpressionSubject::Request, text);
+                return parsed.map(drop).map_err(|it| format!("a condition; {it}"));
+            }
             TextForm::ParameterGlob => {
                 let name = text.strip_suffix('*').unwrap_or(text);
                 !text.is_empty() && !name.contains(['*', '&', '=', '#', ' '])
@@ -531,6 +538,7 @@ impl TextForm {
             TextForm::AccessAddress => {
                 "a network such as \"10.0.0.0/8\", an IP address, \"unix\", or \"country:XX\" with the two capital letters of ISO 3166"
             }
+            TextForm::AccessCondition => "a condition about the request, such as 'method == \"GET\"'",
             TextForm::Rate => {
                 "a rate such as \"5/s\", \"100/m\", \"1000/h\" or \"5000/d\", at most 100000 in a second"
             }

@@ -296,6 +296,9 @@ fn array_spelling_is_the_same() {
 fn beside_access(name: &str) -> &'static str {
     match name {
         "limit.burst" | "limit.by" => "access.limit.rate = \"5/s\"\n",
+        "satisfy" | "key" | "shared" | "pass_authorization" | "basic.realm" => {
+            "access.basic.users = \"a:$2y$05$bvIG6Nmid91Mu9RcmmWZfO5HJIMCT8riNW0hEp8f6/FuA2/mHZFpe\"\n"
+        }
         _ => "",
     }
 }
@@ -390,6 +393,7 @@ fn every_example_and_every_default_is_accepted() {
     for (name, text) in [
         ("ca.pem", key.cert.pem()),
         ("client.pem", key.cert.pem()),
+        ("htpasswd", String::new()),
         ("client.key", key.signing_key.serialize_pem()),
     ] {
         std::fs::write(base.path().join(name), text).unwrap();

@@ -11,7 +11,7 @@ use larder_semantics::date;
 use larder_semantics::field::{self, Field, FieldList};
 use larder_semantics::forwarded;
 use larder_semantics::freshness;
-use larder_semantics::policy::{GetBodies, Policy};
+use larder_semantics::policy::{CredentialUse, GetBodies, IDENTITY, Policy};
 use larder_semantics::request::RequestFacts;
 use larder_semantics::request_view::RequestView;
 use larder_semantics::stored::is_nominated;
@@ -444,6 +444,8 @@ pub enum Bypass {
     Unkeyed,
     /// `OPTIONS *` and other targets that name no resource.
     Target,
+    /// The route demands credentials that identify the client, and the key has no identity.
+    Credentials,
 }
 
 impl Bypass {
@@ -479,6 +481,10 @@ impl Bypass {
             Bypass::Override => "a header field may change the target, method or user for the origin",
             Bypass::Unkeyed => "the key is strict (cache.key.strict) and a header field is not part of it",
             Bypass::Target => "the target is not a resource",
+            Bypass::Credentials => {
+                "the route demands credentials, and no client may get the response to another (access.key = \"identity\" \
+                 gives each client a cache, access.shared = true gives all clients one)"
+            }
         }
     }
 }
@@ -538,6 +544,15 @@ pub fn overriding<'f>(
 /// The fields behind [`RequestFacts::method_override`]: no key contains their values.
 pub const METHODS: [&str; 3] = ["x-http-method-override", "x-method-override", "x-http-method"];
 
+/// Whether the response belongs to the one client whose credentials admitted the request.
+fn is_private(policy: &Policy, fields: &[Field<'_>]) -> bool {
+    match policy.credentials {
+        CredentialUse::None | CredentialUse::Shared => false,
+        CredentialUse::Private => true,
+        CredentialUse::InKey => !fields.iter().any(|it| it.name == IDENTITY),
+    }
+}
+
 /// Decides whether a request bypasses the cache.
 #[must_use]
 pub fn bypass(
@@ -548,6 +563,8 @@ pub fn bypass(
 ) -> Option<Bypass> {
     if !policy.enabled {
         Some(Bypass::Disabled)
+    } else if is_private(policy, fields) {
+        Some(Bypass::Credentials)
     } else if !matches!(facts.method, "GET" | "HEAD") {
         Some(Bypass::Method)
     } else if facts.has_body {

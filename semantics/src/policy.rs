@@ -61,8 +61,28 @@ pub struct Policy {
     pub cache_status: bool,
     /// `cache.x_cache`: whether the older `X-Cache: HIT|MISS` is sent as well.
     pub x_cache: bool,
+    /// `access`: the credentials that larder demands of the route's requests, as far as they concern the cache.
+    pub credentials: CredentialUse,
     /// `cache.tiers`: the tiers that store responses of the route.
     pub tiers: TierSet,
+}
+
+/// The name under which the identity of a client takes part in keys. It is no field name (RFC 9110 §5.1), so that neither a client
+/// can send it nor an origin receive it.
+pub const IDENTITY: &str = ":identity";
+
+/// The effect of credentials that identify the client on the cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CredentialUse {
+    /// The route demands none.
+    #[default]
+    None,
+    /// A response is that of one client: the cache is not used.
+    Private,
+    /// The key has the client's identity ([`IDENTITY`]); a request without an identity does not use the cache.
+    InKey,
+    /// `access.shared`: all admitted clients get the same response.
+    Shared,
 }
 
 /// `cache.stale_if_error`, seconds.
@@ -173,6 +193,7 @@ impl Default for Policy {
             compress: None,
             cache_status: true,
             x_cache: false,
+            credentials: CredentialUse::None,
             tiers: TierSet::default(),
         }
     }

@@ -14,7 +14,7 @@ use larder_observe::telemetry::Context;
 use larder_semantics::request_view::{self, RequestView};
 use larder_semantics::scheme::Scheme;
 use larder_transport::{Client, Synthetic};
-use larder_wire::message::RequestHead;
+use larder_wire::message::{Request, RequestHead};
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::future::Future;
@@ -59,6 +59,14 @@ impl<'a> RoutedRequest<'a> {
     pub fn access(&self) -> Option<&'a Arc<AccessRules>> {
         let purging = self.purged.and_then(|it| it.admission.as_deref());
         purging.or(self.found.and_then(|it| it.admission)).and_then(|it| it.access.as_ref())
+    }
+
+    /// Gives the request the fields with which it proceeds on the slow path.
+    pub fn change(&self, request: &mut Rc<Request>) {
+        let admitted = self.admitted.borrow();
+        if admitted.changes() {
+            admitted.change(&mut Rc::make_mut(request).fields);
+        }
     }
 
     /// Undoes its admission: it will be admitted again on the slow path.
@@ -127,9 +135,9 @@ pub struct AdmissionMeans<'a> {
 #[inline]
 pub fn admit<'a>(
     means: AdmissionMeans<'a>,
-    request: &RoutedRequest<'a>,
+    request: &'a RoutedRequest<'a>,
     head: &'a RequestHead<'a>,
-    client: impl Fn() -> Cow<'a, Client>,
+    client: impl FnOnce() -> Cow<'a, Client>,
 ) -> Admission<'a> {
     // A new rule belongs in this condition, too: a request that it lets through is not looked at again.
     let is_plain = |it: Found<'_>| it.sure && it.admission.is_none();
@@ -139,49 +147,55 @@ pub fn admit<'a>(
     let client = client();
     let asked =
         OwnQuestion { router: request.router, found: request.found, purges: request.purged.is_some() };
-    let before = own_answer(&asked, head, &client, &means.clients.borrow()).map(|it| it.1);
-    let refused = || obey_access(means, request, head, &client);
-    let service = || service_answer(&asked, head, &client, means.is_draining).map(|it| it.1);
-    match before.or_else(refused).or_else(service) {
-        Some(page) => Admission::Answer(page),
-        None if request.purged.is_none() && head.protocol.is_none() && request.found.is_some() => {
-            Admission::Continue
-        }
-        None => decide(means, request, head, client),
+    if let Some(page) = own_answer(&asked, head, &client, &means.clients.borrow()).map(|it| it.1) {
+        return Admission::Answer(page);
     }
+    obey_access(means, request, head, client)
 }
 
-/// Obeys the access rules of the route, and of the route that purges. The response, if the request is not admitted.
-fn obey_access(
-    means: AdmissionMeans<'_>,
-    request: &RoutedRequest<'_>,
-    head: &RequestHead<'_>,
-    client: &Client,
-) -> Option<Synthetic> {
+/// Obeys the access rules of the route, or of the route that purges, before its service answers.
+fn obey_access<'a>(
+    means: AdmissionMeans<'a>,
+    request: &'a RoutedRequest<'a>,
+    head: &'a RequestHead<'a>,
+    client: Cow<'a, Client>,
+) -> Admission<'a> {
     if let Some(found) = request.found.filter(|it| !it.sure)
         && !request.router.has_one_access(found.at, head.method, head.target)
     {
-        return Some(Synthetic::page(400, AMBIGUOUS));
+        return Admission::Answer(Synthetic::page(400, AMBIGUOUS));
     }
-    match request.access()?.judge(head, client, means.counters) {
-        Verdict::Admit(admitted) => {
-            request.admitted.replace(admitted);
-            None
-        }
-        Verdict::Refuse(page) => Some(page),
+    let Some(rules) = request.access() else { return decide(means, request, head, client) };
+    match rules.judge(head, &client, means.counters, &request.admitted) {
+        Verdict::Admit => decide(means, request, head, client),
+        Verdict::Refuse(page) => Admission::Answer(page),
+        Verdict::Ask(unverified) => Admission::Ask(Box::pin(async move {
+            if let Some(page) = rules.verify(unverified, means.counters, &request.admitted).await {
+                return Some(page);
+            }
+            match decide(means, request, head, client) {
+                Admission::Continue => None,
+                Admission::Answer(page) => Some(page),
+                Admission::Ask(decision) => decision.await,
+            }
+        })),
     }
 }
 
 /// The sentence about a path whose interpretations are subject to different rules.
 const AMBIGUOUS: &str = "The path is ambiguous: its interpretations have different access rules.";
 
-#[cold]
 fn decide<'a>(
     means: AdmissionMeans<'a>,
-    request: &RoutedRequest<'a>,
+    request: &'a RoutedRequest<'a>,
     head: &'a RequestHead<'a>,
     client: Cow<'a, Client>,
 ) -> Admission<'a> {
+    let asked =
+        OwnQuestion { router: request.router, found: request.found, purges: request.purged.is_some() };
+    if let Some(page) = service_answer(&asked, head, &client, means.is_draining).map(|it| it.1) {
+        return Admission::Answer(page);
+    }
     if head.protocol.is_some() && misleads(request) {
         return Admission::Answer(Synthetic::page(501, NOT_PASSED));
     }

@@ -58,7 +58,7 @@ impl Handler for RequestHandler {
             answer.finish_with(finish_of(finish, &routed, head, seen));
         }
         let outcome = match self.admit(&routed, head, || self.seen(client, || head.fields)) {
-            Admission::Continue => self.serve_now(&routed, head, client, answer),
+            Admission::Continue => self.serve_admitted_now(&routed, head, client, answer),
             Admission::Answer(page) => {
                 let sent = page.write_now(head.method, answer);
                 sent.map(|body| RequestOutcome::whole(page.status, body, None))
@@ -121,7 +121,10 @@ impl Handler for RequestHandler {
         };
         let outcome = match answered {
             Some(page) => RequestOutcome::sent(page.send(reply).await),
-            None => self.serve(&routed, request, client, body, reply, &stages).await,
+            None => {
+                routed.change(&mut request);
+                self.serve(&routed, request, client, body, reply, &stages).await
+            }
         };
         let micros = started.map(|it| clock::precise_micros().saturating_sub(it));
         if let Some(micros) = micros.filter(|_| scopes.is_on()) {
@@ -175,14 +178,32 @@ impl RequestHandler {
     #[inline]
     fn admit<'a>(
         &'a self,
-        routed: &RoutedRequest<'a>,
+        routed: &'a RoutedRequest<'a>,
         head: &'a RequestHead<'a>,
-        client: impl Fn() -> Cow<'a, Client>,
+        client: impl FnOnce() -> Cow<'a, Client>,
     ) -> Admission<'a> {
         let (clients, counters) = (&self.clients, &*self.gateway.counters);
         let is_draining = self.is_draining.get();
         let means = AdmissionMeans { purges: &self.purges, counters, clients, is_draining };
         admission::admit(means, routed, head, client)
+    }
+
+    /// The same as [`Self::serve_now`], with the changes that admission made to the request.
+    #[inline]
+    fn serve_admitted_now(
+        &self,
+        routed: &RoutedRequest<'_>,
+        head: &RequestHead<'_>,
+        client: &Client,
+        answer: &mut ResponseWriter<'_>,
+    ) -> Option<RequestOutcome> {
+        let admitted = routed.admitted.borrow();
+        if !admitted.changes() {
+            return self.serve_now(routed, head, client, answer);
+        }
+        admitted.with_changed(head.fields, |fields| {
+            self.serve_now(routed, &RequestHead { fields, ..*head }, client, answer)
+        })
     }
 
     /// Answers an admitted request on the fast path, or declines.

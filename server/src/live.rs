@@ -80,6 +80,7 @@ impl Live {
     #[must_use]
     pub fn router(&self, counters: &Arc<Counters>, errors: &ErrorLog, worker: Option<usize>) -> Router {
         let worker = worker.filter(|_| self.config.statistics);
+        self.access.tell(errors);
         let sites = self.config.sites.iter().enumerate().map(|(at, site)| LiveSite {
             name: site.hosts.first().map_or_else(String::new, ToString::to_string),
             hosts: site.hosts.clone(),

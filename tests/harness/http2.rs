@@ -372,7 +372,7 @@ impl Table {
 
     fn at(&self, index: usize) -> (String, String) {
         const STATUS: [&str; 7] = ["200", "204", "206", "304", "400", "404", "500"];
-        const NAMES: [(usize, &str); 21] = [
+        const NAMES: [(usize, &str); 22] = [
             (8, ":status"),
             (18, "accept-ranges"),
             (21, "age"),
@@ -394,6 +394,7 @@ impl Table {
             (55, "set-cookie"),
             (59, "vary"),
             (60, "via"),
+            (61, "www-authenticate"),
         ];
         match index {
             8..=14 => (":status".to_owned(), STATUS[index - 8].to_owned()),

@@ -2,6 +2,7 @@
 
 mod aborts;
 mod access;
+mod access_basic;
 mod admin;
 mod admin_api;
 mod admission;

@@ -1,6 +1,7 @@
 //! Bytes to types and back, without I/O: one module per format, one fuzz target per module.
 
 pub mod envelope;
+pub mod htpasswd;
 pub mod http1;
 pub mod http2;
 pub mod memcached;

@@ -7,6 +7,8 @@ use std::path::Path;
 
 #[path = "../../fuzz/laws/envelope.rs"]
 mod envelope;
+#[path = "../../fuzz/laws/htpasswd.rs"]
+mod htpasswd;
 #[path = "../../fuzz/laws/http1_chunked.rs"]
 mod http1_chunked;
 #[path = "../../fuzz/laws/http1_request.rs"]
@@ -68,7 +70,7 @@ fn every_codec_has_its_target() {
         .map(|(folder, it)| format!("{folder}_{}", stem(&it)))
         .collect();
     codecs.extend(["envelope".to_owned(), "segment".to_owned()]);
-    codecs.extend(["proxy".to_owned(), "purge_entry".to_owned()]);
+    codecs.extend(["htpasswd".to_owned(), "proxy".to_owned(), "purge_entry".to_owned()]);
     targets.sort();
     codecs.sort();
     assert_eq!(codecs, targets);
@@ -86,6 +88,7 @@ fn seeds_obey() {
     seeds("memcached_binary").iter().for_each(|it| memcached::check(MemcachedProtocol::Binary, it));
     seeds("segment").iter().for_each(|it| segment::check(it));
     seeds("proxy").iter().for_each(|it| proxy::check(it));
+    seeds("htpasswd").iter().for_each(|it| htpasswd::check(it));
     seeds("purge_entry").iter().for_each(|it| purge_entry::check(it));
 }
 
@@ -138,6 +141,11 @@ proptest! {
     #[test]
     fn headers_of_proxies_obey(raw in mixed("proxy")) {
         proxy::check(&raw);
+    }
+
+    #[test]
+    fn password_files_obey(raw in mixed("htpasswd")) {
+        htpasswd::check(&raw);
     }
 
     #[test]

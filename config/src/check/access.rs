@@ -1,17 +1,101 @@
 //! The access rules of a route, `site.route.access`, and their contradictions.
 
-use super::{ConfigCheck, RoutePath};
-use crate::access::{AccessConfig, Addresses, LimitConfig, LimitKey};
+use super::{ConfigCheck, Problem, RoutePath};
+use crate::access::{AccessConfig, Addresses, BasicConfig, LimitConfig, LimitKey};
 use crate::problem::Source;
+use larder_semantics::expression::{Expression, ExpressionSubject};
+use larder_semantics::policy::CredentialUse;
 use larder_semantics::rate::{Gcra, Rate};
+use larder_wire::htpasswd::PasswordEntry;
 
 impl ConfigCheck {
     pub(super) fn access(&mut self, at: &RoutePath) -> AccessConfig {
-        AccessConfig {
+        let condition = |name: &str| {
+            let text = self.text(&self.access_key(at, name));
+            let parsed = Expression::parse_about(ExpressionSubject::Request, &text);
+            parsed.ok().filter(|_| !text.is_empty())
+        };
+        let (deny_when, allow_when) = (condition("deny_when"), condition("allow_when"));
+        let access = AccessConfig {
             allow: self.addresses(at, "allow"),
             deny: self.addresses(at, "deny"),
+            deny_when,
+            allow_when,
+            any: self.text(&self.access_key(at, "satisfy")) == "any",
             limit: self.limit(at),
+            basic: self.basic(at),
+            passes_authorization: self.flag(&self.access_key(at, "pass_authorization")),
+        };
+        if !access.has_credentials() {
+            for name in ["satisfy", "key", "shared", "pass_authorization", "basic.realm"] {
+                let source = self.source(&self.access_key(at, name));
+                if source != Source::Default {
+                    let text = format!(
+                        "{name} has no effect without credentials; add access.basic.users or access.basic.file"
+                    );
+                    self.problem_once(source, &format!("site.route.access.{name}"), &text);
+                }
+            }
         }
+        access
+    }
+
+    /// The effect of the route's credentials on its cache.
+    pub(super) fn credential_use(&mut self, at: &RoutePath, access: &AccessConfig) -> CredentialUse {
+        let in_key = self.text(&self.access_key(at, "key")) == "identity";
+        let shared = self.access_key(at, "shared");
+        match (access.has_credentials(), in_key, self.flag(&shared)) {
+            (false, ..) => CredentialUse::None,
+            (true, true, true) => {
+                let text = "shared = true gives all users one cache, and key = \"identity\" each user their own; remove \
+                            one of them";
+                self.problem_once(self.source(&shared), "site.route.access.shared", text);
+                CredentialUse::Private
+            }
+            (true, true, false) => CredentialUse::InKey,
+            (true, false, true) => CredentialUse::Shared,
+            (true, false, false) => CredentialUse::Private,
+        }
+    }
+
+    fn basic(&mut self, at: &RoutePath) -> Option<BasicConfig> {
+        let [users, file, realm] =
+            ["users", "file", "realm"].map(|it| self.access_key(at, &format!("basic.{it}")));
+        let mut listed = Vec::new();
+        for secret in self.secrets(&users) {
+            match PasswordEntry::parse(secret.expose()) {
+                Ok(it) => listed.push(it),
+                Err(why) => self.problem_once(self.source(&users), "site.route.access.basic.users", &why),
+            }
+        }
+        let path = self.path(&file);
+        if let Some(path) = &path {
+            let read = std::fs::read_to_string(path).map_err(|it| larder_stdx::error::plain(&it));
+            let parsed = read.and_then(|it| {
+                PasswordEntry::parse_file(&it).map_err(|it| format!("line {}: {}", it.line, it.sentence))
+            });
+            if let Err(why) = parsed {
+                let text = format!("{}: {why}", path.display());
+                self.problem_once(self.source(&file), "site.route.access.basic.file", &text);
+            }
+        }
+        if listed.is_empty() && path.is_none() {
+            return None;
+        }
+        let source = self.source(if listed.is_empty() { &file } else { &users });
+        let key = "site.route.access.basic";
+        let is_told = self.warnings.iter().any(|it| it.key == key && it.source == source);
+        if !self.has_tls() && !is_told {
+            let text = "passwords are sent in clear text: no address of listen has TLS; add one, such as \
+                        \"https://0.0.0.0:443\", unless a proxy with TLS is in front";
+            self.warnings.push(Problem { source, key: key.to_owned(), text: text.to_owned() });
+        }
+        Some(BasicConfig { realm: self.text(&realm), users: listed, file: path })
+    }
+
+    /// Whether some listener speaks TLS.
+    fn has_tls(&self) -> bool {
+        self.flag("tls.self_signed") || self.texts("listen").iter().any(|it| it.starts_with("https"))
     }
 
     /// The key of `access.NAME`, in the route or in its site.

@@ -37,7 +37,7 @@ fn admits(rules: &AccessRules, fields: &[Field<'_>], client: SocketAddr) -> bool
     let head = head_of(fields);
     let (hops, began) = (Vec::new(), Cell::default());
     let client = Client { peer: Some(client), hops, local: None, scheme: Scheme::Http, tls: None, began };
-    matches!(rules.judge(&head, &client, &Counters::default()), Verdict::Admit(_))
+    matches!(rules.judge(&head, &client, &Counters::default(), &RefCell::default()), Verdict::Admit)
 }
 
 fn at(client: &str) -> SocketAddr {

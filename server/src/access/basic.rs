@@ -1,0 +1,306 @@
+//! Basic authentication (RFC 7617): users of the configuration and of a password file, verified once and then remembered.
+
+use super::AccessState;
+use super::hashing::HashPool;
+use super::limit::{ticks, too_many};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use larder_config::access::BasicConfig;
+use larder_counters::Counters;
+use larder_observe::log::Level;
+use larder_semantics::field::{self, Field};
+use larder_semantics::network::client_network;
+use larder_semantics::rate::{Gcra, Rate};
+use larder_stdx::clock;
+use larder_transport::Synthetic;
+use larder_wire::htpasswd::PasswordEntry;
+use parking_lot::RwLock;
+use ring::hmac;
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::SystemTime;
+
+/// Milliseconds for which a verified password is remembered.
+const REMEMBERED: u64 = 5 * 60 * 1000;
+/// The most remembered passwords; when they are reached all are verified again.
+const MOST_REMEMBERED: usize = 16_384;
+/// Milliseconds between two looks at a password file.
+const LOOK: u64 = 1000;
+/// The largest password file.
+const LARGEST: u64 = 16 << 20;
+/// Failures of a network: ten a minute, and twenty at once.
+const FAILURES: (Rate, u32) = (Rate { count: 10, seconds: 60 }, 20);
+/// Compared with any password where there is no user.
+const DUMMY: &str = "$2b$10$abcdefghijklmnopqrstuuKf3Zs5cJ1xqmvJ0S0NU2fYdZyP9W9Hi";
+
+/// Verified passwords, of all routes.
+pub(super) struct VerifiedPasswords {
+    key: hmac::Key,
+    until: RwLock<HashMap<[u8; 32], u64>>,
+    pub pool: Arc<HashPool>,
+}
+
+impl Default for VerifiedPasswords {
+    fn default() -> Self {
+        let key = hmac::Key::generate(hmac::HMAC_SHA256, &ring::rand::SystemRandom::new());
+        // Without a random number nothing may be remembered under a known key: the process cannot serve TLS either.
+        let key = key.unwrap_or_else(|_| std::process::abort());
+        Self { key, until: RwLock::default(), pool: Arc::default() }
+    }
+}
+
+impl VerifiedPasswords {
+    fn name(&self, user: &str, password: &[u8], hash: &str) -> [u8; 32] {
+        let mut context = hmac::Context::with_key(&self.key);
+        for part in [user.as_bytes(), password, hash.as_bytes()] {
+            context.update(&(part.len() as u64).to_ne_bytes());
+            context.update(part);
+        }
+        let mut name = [0; 32];
+        name.copy_from_slice(context.sign().as_ref());
+        name
+    }
+
+    fn has(&self, name: &[u8; 32]) -> bool {
+        self.until.read().get(name).is_some_and(|it| clock::monotonic().0 < *it)
+    }
+
+    fn keep(&self, name: [u8; 32]) {
+        let mut until = self.until.write();
+        if until.len() >= MOST_REMEMBERED {
+            let now = clock::monotonic().0;
+            until.retain(|_, it| now < *it);
+            if until.len() >= MOST_REMEMBERED {
+                until.clear();
+            }
+        }
+        until.insert(name, clock::monotonic().0 + REMEMBERED);
+    }
+}
+
+/// The users of a route.
+pub(super) struct BasicAuth {
+    config: BasicConfig,
+    state: Arc<AccessState>,
+    challenge: String,
+    users: RwLock<Arc<HashMap<String, Arc<str>>>>,
+    /// The state of the file that was looked at last, and the time of the next look.
+    seen: RwLock<Option<FileSign>>,
+    next_look: AtomicU64,
+    seed: u64,
+}
+
+/// Two of these differ if the file was replaced or changed.
+#[derive(Clone, PartialEq, Eq)]
+struct FileSign(u64, u64, Option<SystemTime>);
+
+/// The result of a look at the credentials of a request.
+pub(super) enum BasicResult {
+    /// They are those of this user.
+    Known(Arc<str>),
+    /// They have to be verified.
+    Unknown(UnverifiedPassword),
+    /// There are none, or no valid ones.
+    Refused(Synthetic),
+}
+
+/// A password that was not verified lately.
+pub(super) struct UnverifiedPassword {
+    user: String,
+    password: Vec<u8>,
+    hash: Option<Arc<str>>,
+    failures: u64,
+}
+
+impl BasicAuth {
+    pub fn new(config: &BasicConfig, state: Arc<AccessState>) -> Self {
+        let challenge =
+            format!("Basic realm=\"{}\", charset=\"UTF-8\"", config.realm.replace(['"', '\\'], "'"));
+        let seed = state.limits.seed("failures of passwords");
+        let _ = state.limits.rates();
+        let it = Self {
+            config: config.clone(),
+            state,
+            challenge,
+            users: RwLock::default(),
+            seen: RwLock::default(),
+            next_look: AtomicU64::new(0),
+            seed,
+        };
+        *it.users.write() = Arc::new(it.listed(&[]));
+        it.look(None);
+        it
+    }
+
+    fn listed(&self, more: &[PasswordEntry]) -> HashMap<String, Arc<str>> {
+        let all = more.iter().chain(&self.config.users);
+        all.map(|it| (it.user.clone(), Arc::from(it.hash.as_str()))).collect()
+    }
+
+    /// Reads the file again if it was changed, at most once a second. A broken file changes nothing.
+    fn look(&self, counters: Option<&Counters>) {
+        let Some(path) = &self.config.file else { return };
+        let (now, next) = (clock::monotonic().0, self.next_look.load(Relaxed));
+        if now < next || self.next_look.compare_exchange(next, now + LOOK, Relaxed, Relaxed).is_err() {
+            return;
+        }
+        let sign = sign_of(path);
+        if *self.seen.read() == sign && sign.is_some() {
+            return;
+        }
+        self.seen.write().clone_from(&sign);
+        match read_users(path) {
+            Ok(users) => *self.users.write() = Arc::new(self.listed(&users)),
+            Err(why) => {
+                counters.iter().for_each(|it| it.access_files_broken.add(1));
+                if let Some(errors) = self.state.errors.get() {
+                    let file = path.display().to_string();
+                    let values = [
+                        ("file", file.as_str()),
+                        ("why", &why),
+                        ("meaning", "the users read before stay in force"),
+                    ];
+                    errors.seldom_of(Level::Error, "password-file-broken", &file, &values);
+                }
+            }
+        }
+    }
+
+    /// Looks at the credentials of a request.
+    pub fn check(&self, fields: &[Field<'_>], client: Option<IpAddr>, counters: &Counters) -> BasicResult {
+        self.look(Some(counters));
+        let Some((user, password)) = credentials(fields) else {
+            return BasicResult::Refused(self.challenge());
+        };
+        let hash = self.users.read().get(&user).cloned();
+        let memory = &self.state.remembered;
+        if let Some(hash) = &hash
+            && memory.has(&memory.name(&user, &password, hash))
+        {
+            return BasicResult::Known(identity("basic", user.as_bytes()));
+        }
+        let network = client.map_or(0, client_network);
+        let failures = xxhash_rust::xxh3::xxh3_64_with_seed(&network.to_ne_bytes(), self.seed);
+        BasicResult::Unknown(UnverifiedPassword { user, password, hash, failures })
+    }
+
+    /// Verifies a password, unless its network had too many wrong ones lately.
+    pub async fn verify(&self, it: UnverifiedPassword) -> Result<Arc<str>, Synthetic> {
+        let (memory, rates) = (&self.state.remembered, self.state.limits.rates());
+        let gcra = Gcra::new(FAILURES.0, FAILURES.1);
+        let now = ticks();
+        if let Err(wait) = rates.change(it.failures, |arrival| gcra.judge(arrival, now)) {
+            return Err(too_many("Too many wrong passwords came from this network.", wait.seconds(), None));
+        }
+        // As expensive as the hash of a user who exists.
+        let any = || self.users.read().values().next().cloned();
+        let hash = it.hash.clone().or_else(any).unwrap_or_else(|| DUMMY.into());
+        match memory.pool.verify(it.password.clone(), hash).await {
+            Some(true) if it.hash.is_some() => {
+                let _ = rates.change::<()>(it.failures, |it| Ok(it.saturating_sub(gcra.interval)));
+                memory.keep(memory.name(&it.user, &it.password, it.hash.as_deref().unwrap_or_default()));
+                Ok(identity("basic", it.user.as_bytes()))
+            }
+            Some(_) => Err(self.challenge()),
+            None => {
+                let _ = rates.change::<()>(it.failures, |it| Ok(it.saturating_sub(gcra.interval)));
+                let page =
+                    Synthetic::page(503, "Too many passwords are being verified.").with("Retry-After", "1");
+                Err(page.with("Cache-Control", "no-store"))
+            }
+        }
+    }
+
+    fn challenge(&self) -> Synthetic {
+        Synthetic::page(401, "This page requires a user name and a password.")
+            .with("WWW-Authenticate", &self.challenge)
+            .with("Cache-Control", "no-store")
+    }
+}
+
+/// The name of a client in keys: only characters that no part of a key ends with, and none that `Vary` normalises.
+pub(super) fn identity(kind: &str, name: &[u8]) -> Arc<str> {
+    let mut text = format!("{kind}:");
+    for byte in name {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'@' => {
+                text.push(char::from(*byte))
+            }
+            _ => {
+                let _ = write!(text, "%{byte:02x}");
+            }
+        }
+    }
+    text.into()
+}
+
+/// The user and password of a request (RFC 7617 §2). Two fields are none.
+fn credentials(fields: &[Field<'_>]) -> Option<(String, Vec<u8>)> {
+    let mut values = field::all(fields, "authorization");
+    let (Some(value), None) = (values.next(), values.next()) else { return None };
+    let (scheme, rest) = value.split_at_checked(6)?;
+    if !scheme.eq_ignore_ascii_case(b"basic ") {
+        return None;
+    }
+    let text = STANDARD.decode(rest.trim_ascii()).ok()?;
+    let at = text.iter().position(|it| *it == b':')?;
+    Some((String::from_utf8(text[..at].to_vec()).ok()?, text[at + 1..].to_vec()))
+}
+
+fn sign_of(path: &PathBuf) -> Option<FileSign> {
+    use std::os::unix::fs::MetadataExt;
+    let found = std::fs::metadata(path).ok()?;
+    Some(FileSign(found.ino(), found.len(), found.modified().ok()))
+}
+
+fn read_users(path: &PathBuf) -> Result<Vec<PasswordEntry>, String> {
+    let told = |it: std::io::Error| larder_stdx::error::plain(&it);
+    if std::fs::metadata(path).map_err(told)?.len() > LARGEST {
+        return Err("it is larger than 16MiB".to_owned());
+    }
+    let text = std::fs::read_to_string(path).map_err(told)?;
+    PasswordEntry::parse_file(&text).map_err(|it| format!("line {}: {}", it.line, it.sentence))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn identities_are_unlike_one_another_and_end_no_part_of_a_key() {
+        assert_eq!("basic:a%2c%20b", &*identity("basic", b"a, b"));
+        assert_eq!("basic:a%2cb", &*identity("basic", b"a,b"));
+        assert_eq!("basic:%c3%a9@h", &*identity("basic", "\u{e9}@h".as_bytes()));
+    }
+
+    #[test]
+    fn credentials_of_a_request() {
+        let of = |values: &[&'static str]| {
+            let fields: Vec<_> =
+                values.iter().map(|it| Field { name: "Authorization", value: it.as_bytes() }).collect();
+            credentials(&fields).map(|it| (it.0, String::from_utf8(it.1).unwrap()))
+        };
+        let pair = |user: &str, password: &str| Some((user.to_owned(), password.to_owned()));
+        assert_eq!(pair("Aladdin", "open sesame"), of(&["Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ=="]));
+        assert_eq!(pair("a", "b:c"), of(&["bAsIc  YTpiOmM="]));
+        for wrong in [
+            &["Basic"][..],
+            &["Basic !"],
+            &["Bearer YTpi"],
+            &["Basic YQ=="],
+            &["Basic YTpi", "Basic YTpi"],
+            &[],
+        ] {
+            assert_eq!(None, of(wrong), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn the_hash_for_nobody_takes_its_time() {
+        assert!(bcrypt::verify("x", DUMMY).is_ok());
+    }
+}

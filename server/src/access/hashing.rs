@@ -1,0 +1,93 @@
+//! Password hashes are verified on threads of their own: one takes tens of milliseconds, in which a worker would answer no request.
+
+use argon2::password_hash::PasswordVerifier;
+use argon2::password_hash::phc::PasswordHash;
+use parking_lot::{Condvar, Mutex};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use tokio::sync::oneshot;
+
+/// The most passwords that wait. A client beyond them has to come again.
+const QUEUE: usize = 64;
+/// The most threads.
+const MOST_THREADS: usize = 4;
+
+/// The threads; started with the first password.
+#[derive(Default)]
+pub struct HashPool {
+    state: Mutex<HashQueue>,
+    bell: Condvar,
+}
+
+#[derive(Default)]
+struct HashQueue {
+    jobs: VecDeque<HashJob>,
+    threads: usize,
+}
+
+struct HashJob {
+    password: Vec<u8>,
+    hash: Arc<str>,
+    reply: oneshot::Sender<bool>,
+}
+
+impl HashPool {
+    /// Verifies a password; `None` if too many wait.
+    pub async fn verify(self: &Arc<Self>, password: Vec<u8>, hash: Arc<str>) -> Option<bool> {
+        let (reply, answer) = oneshot::channel();
+        {
+            let mut state = self.state.lock();
+            if state.jobs.len() >= QUEUE {
+                return None;
+            }
+            state.jobs.push_back(HashJob { password, hash, reply });
+            let most =
+                std::thread::available_parallelism().map_or(1, |it| it.get() / 2).clamp(1, MOST_THREADS);
+            if state.threads < most.min(state.jobs.len()) && self.begin(state.threads) {
+                state.threads += 1;
+            }
+            if state.threads == 0 {
+                state.jobs.clear();
+                return None;
+            }
+        }
+        self.bell.notify_one();
+        answer.await.ok()
+    }
+
+    fn begin(self: &Arc<Self>, number: usize) -> bool {
+        let pool = self.clone();
+        let work = move || {
+            // Requests of clients that are known already go first.
+            let _ = rustix::process::nice(10);
+            loop {
+                let job = pool.next();
+                // The client of a closed reply has gone.
+                if !job.reply.is_closed() {
+                    let holds = verify(&job.password, &job.hash);
+                    let _ = job.reply.send(holds);
+                }
+            }
+        };
+        std::thread::Builder::new().name(format!("password-{number}")).spawn(work).is_ok()
+    }
+
+    fn next(&self) -> HashJob {
+        let mut state = self.state.lock();
+        loop {
+            match state.jobs.pop_front() {
+                Some(job) => return job,
+                None => self.bell.wait(&mut state),
+            }
+        }
+    }
+}
+
+/// Whether a password has this hash.
+fn verify(password: &[u8], hash: &str) -> bool {
+    match hash.starts_with("$argon2id$") {
+        true => PasswordHash::new(hash)
+            .is_ok_and(|it| argon2::Argon2::default().verify_password(password, &it).is_ok()),
+        false => bcrypt::verify(password, hash).unwrap_or(false),
+    }
+}

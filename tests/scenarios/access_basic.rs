@@ -1,0 +1,199 @@
+//! Users and passwords before a route: users alone are admitted, and no page of one user is ever given to another client.
+
+use super::access::larder;
+use crate::harness::http2::{Http2, request};
+use crate::harness::{Client, Larder, Origin, until};
+use std::net::Ipv4Addr;
+use std::process::Command;
+
+const ALICES: &str = "Authorization: Basic YWxpY2U6d29uZGVybGFuZA==\r\n";
+const BOBS: &str = "Authorization: Basic Ym9iOmJ1aWxkZXI=\r\n";
+const WRONG: &str = "Authorization: Basic YWxpY2U6d3Jvbmc=\r\n";
+const UNKNOWN: &str = "Authorization: Basic bm9uZTp3b25kZXJsYW5k\r\n";
+
+/// The line of a user, from Apache's program.
+fn htpasswd(options: &str, user: &str, password: &str) -> String {
+    let made = Command::new("htpasswd")
+        .args([options, user, password])
+        .output()
+        .expect("apache2-utils is installed");
+    String::from_utf8(made.stdout).unwrap().trim().to_owned()
+}
+
+fn users() -> [String; 2] {
+    [htpasswd("-nbB", "alice", "wonderland"), htpasswd("-nbB", "bob", "builder")]
+}
+
+/// A larder whose only route has these lines in `access` beside alice and bob.
+fn guarded(origin: &Origin, access: &str) -> Larder {
+    let [alice, bob] = users();
+    let site = format!(
+        "[[site.route]]\nproxy = {{ to = [\"{{origin}}\"] }}\ncache = {{ default_ttl = \"600s\" }}\n\
+         access = {{ basic = {{ realm = \"a \\\"b\\\"\", users = [\"{alice}\", \"{bob}\"] }}{access} }}\n"
+    );
+    larder(origin, &site)
+}
+
+/// A page that tells which request it was made for.
+fn counting() -> Origin {
+    let count = std::sync::atomic::AtomicUsize::new(1);
+    Origin::new(move |_| {
+        let number = count.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        format!("HTTP/1.1 200 OK\nCache-Control: public, max-age=600\n\npage {number}")
+    })
+}
+
+#[test]
+fn only_users_are_admitted_and_by_default_nothing_is_stored() {
+    let origin = counting();
+    let larder = guarded(&origin, "");
+    let mut client = larder.client();
+    for lines in ["", WRONG, UNKNOWN, "Authorization: Bearer x\r\n"] {
+        for method in ["GET", "HEAD", "POST", "PURGE"] {
+            let refused = client.request(method, "/", lines, "");
+            assert_eq!(401, refused.status, "{method} {lines}");
+            assert_eq!(Some("Basic realm=\"a 'b'\", charset=\"UTF-8\""), refused.field("www-authenticate"));
+        }
+    }
+    assert_eq!(0, origin.requests());
+    assert_eq!("page 1", client.get_with("/", ALICES).text());
+    assert_eq!("page 2", client.get_with("/", ALICES).text());
+    assert_eq!("page 3", client.get_with("/", BOBS).text());
+    assert_eq!(401, client.get("/").status);
+    let mut http2 = Http2::connect(&larder);
+    assert_eq!(401, http2.get("/").status);
+    let stream = http2.head(&request("GET", "/", &[("authorization", "Basic YWxpY2U6d29uZGVybGFuZA==")]), 5);
+    assert_eq!("page 4", http2.answer(stream).text());
+    for it in origin.received() {
+        assert_eq!(None, it.field("authorization"), "the password stays here");
+    }
+}
+
+#[test]
+fn with_the_identity_in_the_key_each_user_has_a_cache() {
+    let origin = counting();
+    let larder = guarded(&origin, ", key = \"identity\"");
+    let mut client = larder.client();
+    assert_eq!("page 1", client.get_with("/", ALICES).text());
+    until("it is stored", || larder.client().get_with("/", ALICES).is_hit());
+    assert_eq!("page 2", client.get_with("/", BOBS).text());
+    for (lines, expect) in [(ALICES, "page 1"), (BOBS, "page 2")] {
+        let hit = client.get_with("/", lines);
+        assert_eq!((true, expect.to_owned()), (hit.is_hit(), hit.text()));
+    }
+    for lines in ["", WRONG, UNKNOWN, ":identity: basic:alice\r\n"] {
+        assert!(matches!(larder.client().get_with("/", lines).status, 400 | 401), "{lines}");
+    }
+    let mut http2 = Http2::connect(&larder);
+    let stream = http2.head(&request("GET", "/", &[("authorization", "Basic Ym9iOmJ1aWxkZXI=")]), 5);
+    assert_eq!("page 2", http2.answer(stream).text());
+    for it in origin.received() {
+        assert_eq!((None, None), (it.field("authorization"), it.field(":identity")));
+    }
+    assert_eq!(2, origin.requests());
+}
+
+#[test]
+fn what_is_shared_is_shared_by_users_alone() {
+    let origin = counting();
+    let larder = guarded(&origin, ", shared = true");
+    let mut client = larder.client();
+    assert_eq!("page 1", client.get_with("/", ALICES).text());
+    until("it is stored", || larder.client().get_with("/", ALICES).is_hit());
+    // The password of bob is verified first.
+    assert_eq!("page 1", client.get_with("/", BOBS).text());
+    assert_eq!([401; 3], ["", WRONG, UNKNOWN].map(|it| larder.client().get_with("/", it).status));
+    assert_eq!(401, Http2::connect(&larder).get("/").status);
+    assert_eq!(1, origin.requests());
+}
+
+#[test]
+fn a_client_that_its_address_admits_gets_no_page_of_a_user() {
+    for key in ["", ", key = \"identity\""] {
+        let origin = counting();
+        let larder = guarded(&origin, &format!(", allow = [\"127.0.0.2\"], satisfy = \"any\"{key}"));
+        let near = || Client::connect_from(Ipv4Addr::new(127, 0, 0, 2), larder.address);
+        assert_eq!(401, larder.get("/").status);
+        let pages = [larder.client().get_with("/", ALICES).text(), near().get("/").text()];
+        assert_eq!(["page 1", "page 2"], pages.each_ref().map(String::as_str), "{key}");
+        let again = [larder.client().get_with("/", ALICES).text(), near().get("/").text()];
+        assert!(key.is_empty() || again == pages, "{again:?}");
+        assert!(!again[1].contains("page 1"));
+        assert!(near().get_with("/", ALICES).text() != "page 1", "its credentials were not looked at");
+    }
+}
+
+#[test]
+fn all_is_an_address_and_a_password() {
+    let origin = counting();
+    let larder = guarded(&origin, ", allow = [\"127.0.0.1\"]");
+    assert_eq!(401, larder.get("/").status);
+    assert_eq!(200, larder.client().get_with("/", ALICES).status);
+    let far = || Client::connect_from(Ipv4Addr::new(127, 0, 0, 2), larder.address);
+    assert_eq!(403, far().get_with("/", ALICES).status);
+}
+
+#[test]
+fn a_network_with_many_wrong_passwords_has_to_wait() {
+    let origin = counting();
+    let larder = guarded(&origin, "");
+    larder.hold();
+    let mut client = larder.client();
+    assert_eq!(200, client.get_with("/", ALICES).status);
+    let wrong: Vec<_> = (0..30).map(|_| client.get_with("/", WRONG).status).collect();
+    assert_eq!(
+        (21, 9),
+        (wrong.iter().filter(|it| **it == 401).count(), wrong.iter().filter(|it| **it == 429).count())
+    );
+    // A remembered password is not verified again.
+    assert_eq!(200, client.get_with("/", ALICES).status);
+    assert_eq!(429, client.get_with("/", BOBS).status);
+    let far = || Client::connect_from(Ipv4Addr::new(127, 0, 0, 2), larder.address);
+    assert_eq!(200, far().get_with("/", BOBS).status);
+}
+
+#[test]
+fn a_password_file_is_read_again_and_a_broken_one_is_not() {
+    let origin = counting();
+    let [alice, bob] = users();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("htpasswd");
+    std::fs::write(&file, format!("{alice}\n")).unwrap();
+    let site = format!(
+        "[[site.route]]\nproxy = {{ to = [\"{{origin}}\"] }}\naccess = {{ basic = {{ file = \"{}\" }} }}\n",
+        file.display()
+    );
+    let larder = larder(&origin, &site);
+    let status = |lines: &str| larder.client().get_with("/", lines).status;
+    assert_eq!([200, 401], [ALICES, BOBS].map(status));
+    std::fs::write(&file, format!("{alice}\nbob:{{SHA}}W6ph5Mm5Pz8GgiULbPgzG37mj9g=\n")).unwrap();
+    until("it is looked at", || {
+        larder.pass(1001);
+        status(ALICES) == 200 && larder.counter("access_files_broken") == 1
+    });
+    assert_eq!([200, 401], [ALICES, BOBS].map(status));
+    std::fs::write(&file, format!("{bob}\n")).unwrap();
+    until("it is read", || {
+        larder.pass(1001);
+        status(BOBS) == 200
+    });
+    assert_eq!(401, status(ALICES), "a user who was removed is not remembered");
+}
+
+#[test]
+fn weak_hashes_are_refused_at_load() {
+    for (options, why) in [("-nbs", "SHA-1"), ("-nbm", "MD5"), ("-nbd", "DES crypt"), ("-nbp", "plain")] {
+        let line = htpasswd(options, "alice", "wonderla");
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("larder.toml");
+        let text = format!(
+            "[[site]]\nhosts = [\"*\"]\n[[site.route]]\nproxy = {{ to = [\":1\"] }}\naccess = {{ basic = {{ users = [\"{line}\"] }} }}\n"
+        );
+        std::fs::write(&file, text).unwrap();
+        let checked =
+            Command::new(crate::harness::server::binary()).args(["check", "-c"]).arg(&file).output().unwrap();
+        let told = String::from_utf8_lossy(&[checked.stdout, checked.stderr].concat()).into_owned();
+        assert_eq!(Some(2), checked.status.code(), "{told}");
+        assert!(told.contains(why) && told.contains("larder.toml:5") && !told.contains(&line), "{told}");
+    }
+}
