@@ -1,5 +1,7 @@
 //! `explain` over the API: the question, parsed like a request to the server, and the gateway's explanation, as JSON.
 
+mod matching;
+
 use super::overlay::overlay_json;
 use super::stats::origin_json;
 use super::{Admin, AdminRequest, AdminResponse, problem_at};
@@ -11,6 +13,7 @@ use larder_observe::ids::RequestId;
 use larder_observe::recent::{KEPT, RecentRequest};
 use larder_semantics::date;
 use larder_semantics::field::FieldList;
+use larder_semantics::request_view::RequestView;
 use larder_semantics::scheme::Scheme;
 use larder_semantics::trace::{RuleOutcome, TriedRule};
 use larder_server::admission::{self, OwnQuestion};
@@ -23,8 +26,10 @@ use larder_transport::Client;
 use larder_transport::listener::PLAIN_SENTENCE;
 use larder_wire::http1::request::{self, ParsedRequest};
 use larder_wire::message::{FieldStorage, HeadLimits, Reject, Request, Version};
+use matching::ExplainedSender;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 
 impl Admin {
     /// Every configured setting of a route, with its line or flag.
@@ -47,8 +52,8 @@ impl Admin {
         }
         match question(asked.json, &limits) {
             Ok(Ok(request)) => match self.misdirected(asked.json["url"].as_str().unwrap_or_default()) {
-                Some(other) => self.explain_misdirected(request, other).await,
-                None => self.explain_request(request).await,
+                Some(other) => self.explain_misdirected(request, other, asked.json).await,
+                None => self.explain_request(request, asked.json).await,
             },
             Ok(Err(reject)) => AdminResponse::Json(200, refused(reject.status(), reject.sentence())),
             Err(wrong) => wrong.into(),
@@ -67,13 +72,13 @@ impl Admin {
 
     /// Explains a request whose URL has a scheme that its listener does not serve: only that can be explained. A URL that
     /// was copied from a browser may be served by TLS of a proxy before larder; `other` is the corresponding URL.
-    async fn explain_misdirected(&self, mut request: Request, other: String) -> AdminResponse {
+    async fn explain_misdirected(&self, mut request: Request, other: String, asked: &Value) -> AdminResponse {
         let mut told = match request.scheme {
             Scheme::Https => refused(Reject::NotSecured.status(), Reject::NotSecured.sentence()),
             Scheme::Http => refused(400, PLAIN_SENTENCE),
         };
         request.scheme = if request.scheme == Scheme::Http { Scheme::Https } else { Scheme::Http };
-        if let AdminResponse::Json(200, answer) = self.explain_request(request).await
+        if let AdminResponse::Json(200, answer) = self.explain_request(request, asked).await
             && let Some(name) = answer["verdict"]["name"].as_str().filter(|it| *it != "refused")
         {
             let why = match other.starts_with("http:") {
@@ -110,7 +115,7 @@ impl Admin {
         let then: Value = serde_json::from_slice(&kept.then).unwrap_or(Value::Null);
         let mut answer = match (kept.refused, again(&kept, limits)) {
             (Some(reject), _) => AdminResponse::Json(200, refused_then(reject)),
-            (None, Ok(request)) => self.explain_request(request).await,
+            (None, Ok(request)) => self.explain_request(request, &then).await,
             (None, Err(reject)) => AdminResponse::Json(200, refused(reject.status(), reject.sentence())),
         };
         if let AdminResponse::Json(200, told) = &mut answer {
@@ -120,15 +125,19 @@ impl Admin {
         answer
     }
 
-    /// Explains a parsed request.
-    async fn explain_request(&self, request: Request) -> AdminResponse {
+    /// Explains a parsed request; `asked` may name its client and listener.
+    async fn explain_request(&self, request: Request, asked: &Value) -> AdminResponse {
         if request.method == "CONNECT" {
             let mut told = refused(405, explain::error_sentence(405));
             told["change"] = EXTENDED_CONNECT.into();
             return AdminResponse::Json(200, told);
         }
         let router = self.router.borrow().clone();
-        if let Some(told) = self.own_answer(&router, &request) {
+        let fields = request.fields.view();
+        let sender = ExplainedSender::of(asked, request.scheme, &request.authority, &self.public);
+        let view = &sender.view(&request, &fields);
+        let find = || router.find_for(view.method, view.authority, view.target, || *view);
+        if let Some(told) = self.own_answer(&router, &request, view) {
             return AdminResponse::Json(200, told);
         }
         if let Some(overlay) = self.overlays.over(
@@ -136,17 +145,14 @@ impl Admin {
             request.scheme.without_port(&request.authority),
             &request.target,
         ) {
-            let beneath = router.find(&request.method, &request.authority, &request.target);
-            return AdminResponse::Json(200, laid_over(&overlay.told(), beneath.map(|it| it.target.name())));
+            return AdminResponse::Json(200, laid_over(&overlay.told(), find().map(|it| it.target.name())));
         }
-        let found = router.find(&request.method, &request.authority, &request.target);
-        let Some(Found { target, at: (site, route), .. }) = found else {
-            let detail = format!("No site has a route for {}{}.", request.authority, request.target);
-            return problem_at(404, detail, "url");
-        };
-        if let Some(matched) = method::route(&router, &request.method, &request.authority, &request.target) {
+        if let Some(matched) = method::route(&router, &request.method, || *view) {
             return AdminResponse::Json(200, purges(matched));
         }
+        let Some(Found { target, at: (site, route), .. }) = find() else {
+            return self.unmatched(&router.no_route(view), view);
+        };
         let settings = self.settings(site, route);
         match target {
             RouteTarget::Own(_) => {
@@ -159,15 +165,12 @@ impl Admin {
                         "name": "file",
                         "sentence": "A static file: served from the open-file cache, never stored in a tier.",
                     },
-                    "settings": settings,
+                    "settings": settings, "matched": self.matching((site, route), view),
                 }),
             ),
             RouteTarget::Proxy(proxied) => {
                 let mut explanation = self.gateway.explain(proxied, &request).await;
-                let (authority, target) = (&request.authority, &request.target);
-                if let Some(told) =
-                    router.two_ways(&request.method, authority, target).filter(|_| proxied.two_ways)
-                {
+                if let Some(told) = router.two_ways(view).filter(|_| proxied.two_ways) {
                     explanation.verdict.sentence = format!("{} {told}", explanation.verdict.sentence);
                 }
                 let live = self.live.borrow();
@@ -178,6 +181,7 @@ impl Admin {
                 let sent =
                     SentTarget::of(&proxied.rewrite, &proxied.policy, &request, explanation.bypass.is_some());
                 told["origin_request"] = sent_json(sent.as_ref(), row);
+                told["matched"] = self.matching((site, route), view);
                 told["nodes"] = self.nodes.as_ref().map(|it| it.standing()).into();
                 told["origins"] = live.scopes.origins_of((site, route)).map(origin_json).collect();
                 AdminResponse::Json(200, told)
@@ -188,14 +192,16 @@ impl Admin {
 
 impl Admin {
     /// The answer that admission gives a request, with the rule, and the line that set it; `None` if the request proceeds.
-    fn own_answer(&self, router: &Router, request: &Request) -> Option<Value> {
+    fn own_answer(&self, router: &Router, request: &Request, view: &RequestView<'_>) -> Option<Value> {
         let fields = request.fields.view();
         let head = request.head(&fields);
-        let found = router.find(head.method, head.authority, head.target);
-        let purges = method::route(router, head.method, head.authority, head.target).is_some();
+        let found = router.find_for(head.method, head.authority, head.target, || *view);
+        let purges = method::route(router, head.method, || *view).is_some();
         let asked = OwnQuestion { router, found, purges };
         let live = self.live.borrow();
-        let client = Client::local(request.scheme);
+        let mut client = Client::local(request.scheme);
+        client.peer = view.client.map(|it| SocketAddr::new(it, 0)).or(client.peer);
+        client.listener = view.listener.into();
         let (rule, answer) = admission::own_answer(&asked, &head, &client, &live.config.clients)
             .or_else(|| admission::service_answer(&asked, &head, &client, false))?;
         let at = found.map(|it| it.at);

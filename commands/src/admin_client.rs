@@ -4,7 +4,6 @@
 use crate::cli::{Ask, admin_address};
 use larder_config::plan::PLACES;
 use larder_config::run_file::{self, reachable};
-use larder_config::spelling::spell_listen;
 use larder_config::token::{self, Token, VARIABLE};
 use larder_config::{AdminListen, Config};
 use larder_stdx::error::plain;
@@ -124,7 +123,7 @@ fn unanswered(admin: &Listen, why: &str) -> String {
         true => (format!(", the address in {ADDRESS}"), ADDRESS),
         false => (String::new(), "--admin"),
     };
-    let spelt = spell_listen(admin);
+    let spelt = admin.spelled();
     format!(
         "No larder answers at {spelt}{named}{why}; set {correct} to the address that larder printed as \"admin on\"."
     )
@@ -133,7 +132,7 @@ fn unanswered(admin: &Listen, why: &str) -> String {
 fn told(admin: &Listen, answer: std::io::Result<(u16, String)>) -> Result<Value, String> {
     let (status, text) = answer.map_err(|error| nobody(admin, &error))?;
     let value: Value = serde_json::from_str(&text)
-        .map_err(|_| format!("The server at {} is not the admin of larder.", spell_listen(admin)))?;
+        .map_err(|_| format!("The server at {} is not the admin of larder.", admin.spelled()))?;
     match status {
         200 => Ok(value),
         401 => Err(not_let_in(admin)),
@@ -293,7 +292,7 @@ fn own_token(admin: &Listen) -> Result<Token, String> {
 
 /// One sentence for a rejected client, with the remedy.
 fn not_let_in(admin: &Listen) -> String {
-    let spelt = spell_listen(admin);
+    let spelt = admin.spelled();
     let what = match own_token(admin) {
         Ok(_) => "rejects the token of this user".to_owned(),
         Err(why) => format!("requires its token ({})", why.trim_end_matches('.')),
@@ -405,7 +404,7 @@ fn the_only(running: &[RunningLarder]) -> Result<Listen, String> {
         [] => Err(none()),
         [only] => Ok(only.admin.clone()),
         several => {
-            let admins: Vec<String> = several.iter().map(|it| spell_listen(&it.admin)).collect();
+            let admins: Vec<String> = several.iter().map(|it| it.admin.spelled()).collect();
             Err(format!(
                 "Several larders run on this machine; choose one with --admin ({}) or -c FILE.",
                 admins.join(", ")
@@ -423,7 +422,7 @@ fn choose(running: &[RunningLarder], authority: &str) -> Result<Listen, String> 
     let named = authority.rsplit_once(':').is_some_and(|it| it.1 == port);
     match (running, running.iter().find(serves)) {
         ([only], None) if named => {
-            let (serves, admin) = (only.serves.join(" "), spell_listen(&only.admin));
+            let (serves, admin) = (only.serves.join(" "), only.admin.spelled());
             Err(format!(
                 "The larder on this machine serves {serves}, not port {port}; correct the URL, or query it anyway \
                  with --admin {admin}."
@@ -433,7 +432,7 @@ fn choose(running: &[RunningLarder], authority: &str) -> Result<Listen, String> 
         ([only], _) => Ok(only.admin.clone()),
         (_, Some(found)) => Ok(found.admin.clone()),
         (several, None) => {
-            let admins: Vec<String> = several.iter().map(|it| spell_listen(&it.admin)).collect();
+            let admins: Vec<String> = several.iter().map(|it| it.admin.spelled()).collect();
             let admins = admins.join(", ");
             Err(format!(
                 "Several larders run on this machine and none serves port {port}; choose one with --admin \

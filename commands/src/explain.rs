@@ -70,6 +70,7 @@ pub fn tell(answer: &Value, screen: Screen) -> String {
         (Some(route), None) => out.row("route", &harmless(route)),
         (None, _) => {}
     }
+    out.matched(&answer["matched"]);
     if answer["key"].is_object() {
         out.row("key", &text(&answer["key"]["text"]));
         out.row("", &text(&answer["key"]["recipe"]));
@@ -208,6 +209,19 @@ impl ExplainWriter {
                 let decider = self.screen.paint(Ink::Dim, &text(decider));
                 let _ = writeln!(self.out, "{:indent$}{decider}", "");
             }
+        }
+    }
+
+    /// The pattern and conditions that chose the route, and the earlier routes of the path.
+    fn matched(&mut self, matched: &Value) {
+        for key in ["path", "when"] {
+            if let Some(place) = matched["where"][key].as_str() {
+                self.row("", &format!("{key} {} ({})", text(&matched[key]), harmless(place)));
+            }
+        }
+        for it in list(&matched["passed_over"]) {
+            let (name, why, place) = (text(&it["route"]), text(&it["sentence"]), text(&it["where"]));
+            self.row("", &format!("not {name} ({place}): {why}"));
         }
     }
 

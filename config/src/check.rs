@@ -6,6 +6,7 @@ mod files;
 mod finish;
 mod key;
 mod listen;
+mod matching;
 mod privacy;
 mod proxy;
 pub mod rewrite;
@@ -15,15 +16,15 @@ mod tls;
 
 use super::address;
 use super::key_path::{dotted, pattern_of};
-use super::kind::{ConfigValue, HostPattern, PathPattern};
+use super::kind::{ConfigValue, HostPattern};
 use super::loop_check::{LOOP, SENTENCE, is_admin, is_listener};
 use super::presets;
 use super::problem::{Problem, Rejected, Source};
 use super::read::Values;
 use super::table::{self, KeyScope, TABLE, Takes};
 use super::{
-    AdminConfig, AdminListen, Config, Decided, LogConfig, LogFormat, LogTarget, Methods, OriginHost,
-    RouteConfig, ServerLimits, Service, SiteConfig,
+    AdminConfig, AdminListen, Config, Decided, LogConfig, LogFormat, LogTarget, OriginHost, RouteConfig,
+    ServerLimits, Service, SiteConfig,
 };
 use larder_gateway::coding::{codec, pool};
 use larder_gateway::upgrade::Upgrades;
@@ -39,6 +40,7 @@ use larder_semantics::policy::{
 use larder_stdx::size::ByteSize;
 use larder_store::ram;
 use larder_transport::worker;
+use matching::RouteMatching;
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -306,12 +308,10 @@ impl ConfigCheck {
         let section = at.0.trim_end_matches('.').to_owned();
         let source = self.values.sections.get(&section).cloned().unwrap_or_default();
         let service = self.service(at, &source);
-        let methods = match self.values.given.get(&at.key("methods")) {
-            Some((ConfigValue::Texts(these), _)) => Methods::Only(these.clone()),
-            _ => Methods::Any,
-        };
+        let matching = self.matching(at);
         let access = self.access(at);
         let mut cache = self.policy(at);
+        cache.key.condition = matching.condition();
         cache.credentials = self.credential_use(at, &access);
         if cache.credentials == CredentialUse::InKey {
             cache.key.headers.push(IDENTITY.to_owned());
@@ -321,7 +321,7 @@ impl ConfigCheck {
         if matches!(service, Some(Service::Proxy(_))) {
             self.warn_shared_sessions(at);
         }
-        let path = PathPattern::of(&self.text(&at.key("path")));
+        let RouteMatching { path, methods, when, listeners } = matching;
         let rewrite = self.rewrite(at, service.as_ref(), &path, &cache);
         let own = Some(self.text(&at.key("name"))).filter(|it| !it.is_empty());
         let name =
@@ -330,6 +330,8 @@ impl ConfigCheck {
             name,
             path,
             methods,
+            when,
+            listeners,
             service: service?,
             cache,
             finish: self.finish(at),
@@ -482,37 +484,6 @@ impl ConfigCheck {
             let (body, ram) = (ByteSize(cache.max_object), ByteSize(budget));
             let text = format!("a body of {body} can never be stored: cache.ram.size is {ram}");
             self.warnings.push(Problem { source, key: "cache.max_object".to_owned(), text });
-        }
-    }
-
-    /// Warns of a route whose requests all match an earlier one.
-    fn warn_unreachable(&mut self, routes: &[RouteConfig]) {
-        for (index, route) in routes.iter().enumerate() {
-            if route.path.to_string().split('/').any(|it| matches!(it, "." | "..")) {
-                let text = format!(
-                    "\"{}\" contains a \".\" or \"..\" segment; paths are normalized before they are compared, so \
-                     remove it",
-                    route.path
-                );
-                let key = "site.route.path".to_owned();
-                self.warnings.push(Problem { source: route.source.clone(), key, text });
-            }
-            let takes_all = |it: &&RouteConfig| {
-                let methods = match (&it.methods, &route.methods) {
-                    (Methods::Any, _) => true,
-                    (Methods::Only(_), Methods::Any) => false,
-                    (Methods::Only(ours), Methods::Only(theirs)) => theirs.iter().all(|it| ours.contains(it)),
-                };
-                methods && it.path.covers(&route.path)
-            };
-            if let Some(first) = routes[..index].iter().find(takes_all) {
-                let text = format!(
-                    "\"{}\" never matches: \"{}\" at {} matches first; move that route after this one",
-                    route.path, first.path, first.source
-                );
-                let key = "site.route.path".to_owned();
-                self.warnings.push(Problem { source: route.source.clone(), key, text });
-            }
         }
     }
 

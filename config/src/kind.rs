@@ -111,6 +111,8 @@ pub enum TextForm {
     HostName,
     /// A pattern of paths (`semantics::pattern`).
     PathPattern,
+    /// A condition over requests (`semantics::expression`).
+    Condition,
     /// `/prefix`.
     PathPrefix,
     /// A prefix of request paths that a rewrite removes or adds.
@@ -402,6 +404,10 @@ impl TextForm {
             TextForm::PathPattern => {
                 return PathPattern::parse(text).map(drop).map_err(|it| format!("{}; {it}", self.allowed()));
             }
+            TextForm::Condition => {
+                let parsed = Expression::parse_about(ExpressionSubject::Request, text);
+                return parsed.map(drop).map_err(|it| format!("{}; {it}", self.allowed()));
+            }
             TextForm::PathPrefix => text.starts_with('/') && !text.contains('*'),
             TextForm::RewritePrefix => rewrite::is_prefix(text),
             TextForm::Authority => address::authority(text).is_some(),
@@ -492,6 +498,7 @@ impl TextForm {
             TextForm::PathPattern => {
                 "a path such as \"/about\", \"/static/*\", \"*.php\", \"/shop/{id}\" or \"regex:/shop/[0-9]+\""
             }
+            TextForm::Condition => "a condition such as 'header.Accept ~ \"json\" && method != \"POST\"'",
             TextForm::PathPrefix => "a path that begins with \"/\"",
             TextForm::RewritePrefix => {
                 "a path such as \"/api\", without \"//\", \".\", \"..\", \"?\", \"#\" and wildcards"

@@ -53,6 +53,7 @@ use larder_observe::log::sink::LogTarget;
 use larder_observe::sampling::TraceRates;
 use larder_observe::telemetry::Collector;
 use larder_origin::{OriginAddress, OriginLimits};
+use larder_semantics::expression::Expression;
 use larder_semantics::field::Field;
 use larder_semantics::forwarded::{self, Believed, ClientChain, Telling};
 use larder_semantics::network::Peers;
@@ -259,6 +260,10 @@ pub struct RouteConfig {
     pub path: PathPattern,
     /// The methods.
     pub methods: Methods,
+    /// The condition for its requests.
+    pub when: Option<Expression>,
+    /// Its listeners, in the notation of the configuration; empty for all.
+    pub listeners: Vec<String>,
     /// Its service.
     pub service: Service,
     /// Its cache policy.
@@ -312,12 +317,13 @@ pub enum Methods {
 }
 
 impl Methods {
-    /// Whether the route accepts a method.
+    /// Whether the route accepts a method. `GET` includes `HEAD`, which requests the same without its content (RFC 9110
+    /// section 9.3.2).
     #[must_use]
     pub fn allow(&self, method: &str) -> bool {
         match self {
             Methods::Any => true,
-            Methods::Only(these) => these.iter().any(|it| it == method),
+            Methods::Only(these) => these.iter().any(|it| it == method || (method == "HEAD" && it == "GET")),
         }
     }
 }

@@ -5,7 +5,6 @@
 //! another container. The name has no meaning.
 
 use crate::address;
-use crate::spelling::spell_listen;
 use crate::token::{self, Token, TokenPlace};
 use larder_stdx::error::plain;
 use larder_transport::listener::Listen;
@@ -98,7 +97,7 @@ pub fn write(
     let text = json!({
         "version": env!("CARGO_PKG_VERSION"),
         "pid": std::process::id(),
-        "admin": admin.iter().map(spell_listen).collect::<Vec<_>>(),
+        "admin": admin.iter().map(Listen::spelled).collect::<Vec<_>>(),
         "listen": serves,
         "configuration": configuration.map(absolute),
         "token_file": match kept {

@@ -2,6 +2,7 @@
 
 mod blocks;
 mod files;
+mod matching;
 mod privacy;
 mod reading;
 mod rewrite;
@@ -362,6 +363,10 @@ fn file_with(path: &str, value: &str) -> String {
         }
         None if path == "site[].hosts" => {
             site = format!("[[site]]\nhosts = {value}\n[[site.route]]\n{origin}\n");
+        }
+        None if path.starts_with("site[].") => {
+            let name = &path["site[].".len()..];
+            site = format!("[[site]]\nhosts = \"a\"\n{name} = {value}\n[[site.route]]\n{origin}\n");
         }
         None => {
             // A key of a tier means something only where the tier is.

@@ -148,6 +148,8 @@ pub struct GatewayRoute {
     pub server_timing: bool,
     /// The upgrades that are passed on.
     pub upgrades: Upgrades,
+    /// The conditions of other routes of the site, as in keys: an unsafe method invalidates their responses, too.
+    pub other_conditions: Rc<[Option<String>]>,
     /// The fields about the client that origins get.
     pub telling: Telling,
     /// `site.route.client_cert`: whether origins get the client's certificate.
@@ -178,6 +180,7 @@ impl GatewayRoute {
     pub fn new(name: String, policy: Policy, origins: Rc<Group>, host: HostSent) -> Rc<Self> {
         let (hash_by, upgrades, telling) = (HashBy::default(), Upgrades::default(), Telling::default());
         Rc::new(Self {
+            other_conditions: Rc::default(),
             telling,
             tells_certificate: false,
             name,

@@ -32,6 +32,9 @@
 //! IPv4.
 
 mod parse;
+mod possible;
+
+pub use possible::RequestDomain;
 
 use crate::network::Network;
 use regex::bytes::Regex;

@@ -29,6 +29,9 @@ pub struct KeyRecipe {
     /// All hosts of the site share one cache: the site's name, which follows a `*` in the key (no host begins so); the
     /// name of a site for all hosts is empty. `None`: the host is part of the key.
     pub any_host_of: Option<String>,
+    /// The condition of the route, other than the path, as eight bytes in hexadecimal: routes for different requests of one
+    /// URL do not share responses.
+    pub condition: Option<String>,
     /// A request to the origin for the cache has only parts that are in the key: of the client's fields only those of
     /// `headers` and `cookies`. A request with a field that cannot be left out uses no cache.
     pub strict: bool,
@@ -79,6 +82,10 @@ impl KeyRecipe {
             out.push(b' '); // Asterisk- or authority-form: never part of a host.
         }
         self.write_target(target, out);
+        if let Some(condition) = &self.condition {
+            out.extend_from_slice(b" w:");
+            out.extend_from_slice(condition.as_bytes());
+        }
         for name in &self.headers {
             out.extend_from_slice(b" h:");
             escape(name.as_bytes(), |it| it == b'=', out);
@@ -100,10 +107,20 @@ impl KeyRecipe {
         }
     }
 
+    /// The text in keys for the condition of a route; `None` for one without.
+    #[must_use]
+    pub fn condition_of(when: Option<&str>, listeners: &[String]) -> Option<String> {
+        if when.is_none() && listeners.is_empty() {
+            return None;
+        }
+        let text = format!("{}\n{}", when.unwrap_or_default(), listeners.join("\n"));
+        Some(format!("{:016x}", xxhash_rust::xxh3::xxh3_64(text.as_bytes())))
+    }
+
     /// The recipe without the additions to the target: its keys are those that a purge of a URL names.
     #[must_use]
     pub fn of_url(&self) -> KeyRecipe {
-        KeyRecipe { headers: Vec::new(), cookies: Vec::new(), ..self.clone() }
+        KeyRecipe { headers: Vec::new(), cookies: Vec::new(), condition: None, ..self.clone() }
     }
 
     /// Appends the common beginning of all keys of this recipe whose target begins with `target`: it must not contain
@@ -193,6 +210,9 @@ impl KeyRecipe {
                 let plural = if names.len() == 1 { "" } else { "s" };
                 text.push_str(&format!("; and the {what}{plural} {}", listed(names)));
             }
+        }
+        if self.condition.is_some() {
+            text.push_str("; and the condition of the route");
         }
         text.push('.');
         if self.strict {

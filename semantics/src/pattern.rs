@@ -14,6 +14,8 @@ mod parse;
 
 use crate::captures::{Captures, Spans};
 use crate::path::Decode;
+use crate::template::{self, Template};
+use larder_stdx::nearest::nearest;
 use regex::bytes::Regex;
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -99,6 +101,31 @@ impl PathPattern {
     #[must_use]
     pub fn names(&self) -> &[Box<str>] {
         &self.names
+    }
+
+    /// A sentence about a capture that a template needs and the pattern lacks.
+    #[must_use]
+    pub fn lacks(&self, template: &Template) -> Option<String> {
+        let has = |it: &str| match it.parse::<usize>() {
+            Ok(number) => number <= self.names.len(),
+            Err(_) => self.names.iter().any(|name| **name == *it),
+        };
+        let lacking = template.names().find(|it| !has(it))?;
+        let named: Vec<&str> = self.names.iter().map(|it| &**it).filter(|it| !it.is_empty()).collect();
+        let mut known = named.clone();
+        template::variables().for_each(|it| known.push(it));
+        let near = nearest(lacking, known.into_iter());
+        let near = near.map_or(String::new(), |it| format!("did you mean {{{it}}}? "));
+        let captures: Vec<String> = (1..=self.names.len())
+            .map(|it| format!("{{{it}}}"))
+            .chain(named.iter().map(|it| format!("{{{it}}}")))
+            .collect();
+        let captures = if captures.is_empty() {
+            "captures nothing".to_owned()
+        } else {
+            format!("has {}", captures.join(", "))
+        };
+        Some(format!("unknown variable {{{lacking}}}; {near}the path {:?} {captures}", &*self.text))
     }
 
     /// Whether it matches the normal form of a path, without the query.
@@ -188,6 +215,12 @@ impl PathPattern {
                 &it.normal
             }
         }
+    }
+
+    /// Whether it is `PATH*` for this path: every path below a folder, say.
+    #[must_use]
+    pub fn is_below(&self, path: &[u8]) -> bool {
+        matches!(&*self.shape, Shape::Between(before, after) if after.normal.is_empty() && *before.normal == *path)
     }
 
     /// Whether it matches every path: `/*`, or a form that means the same.

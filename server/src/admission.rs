@@ -11,7 +11,7 @@ use larder_config::Clients;
 use larder_counters::{Counters, RouteScope};
 use larder_gateway::explain::NOT_PASSED;
 use larder_observe::telemetry::Context;
-use larder_semantics::request_view::{self, RequestView};
+use larder_semantics::request_view::{self, RequestView, path_of};
 use larder_semantics::scheme::Scheme;
 use larder_transport::{Client, Synthetic};
 use larder_wire::message::{Request, RequestHead};
@@ -161,7 +161,7 @@ fn obey_access<'a>(
     client: Cow<'a, Client>,
 ) -> Admission<'a> {
     if let Some(found) = request.found.filter(|it| !it.sure)
-        && !request.router.has_one_access(found.at, head.method, head.target)
+        && !request.router.has_one_access(found.at, &view(head, &client, &client.listener))
     {
         return Admission::Answer(Synthetic::page(400, AMBIGUOUS));
     }
@@ -206,7 +206,10 @@ fn decide<'a>(
         }));
     }
     match (&request.overlay, request.found) {
-        (None, None) => Admission::Answer(no_route()),
+        (None, None) => {
+            let why = request.router.no_route(&view(head, &client, &client.listener));
+            Admission::Answer(why.page(head.method))
+        }
         _ => Admission::Continue,
     }
 }
@@ -281,24 +284,25 @@ pub fn with_view<T>(
 ) -> T {
     let mut room = Vec::new();
     let path = request_view::normal_path(head.target, &mut room);
-    let view = RequestView {
+    let captures = route.and_then(|it| it.path.captures(path)).unwrap_or_default();
+    then(&RequestView { path, captures, ..view(head, client, &client.listener) })
+}
+
+/// The values of a request for conditions and templates; `client` is its sender behind trusted proxies. The path is not yet
+/// in its normal form: the router sets it.
+#[must_use]
+pub fn view<'a>(head: &RequestHead<'a>, client: &Client, listener: &'a str) -> RequestView<'a> {
+    RequestView {
         method: head.method,
         scheme: head.scheme,
         authority: head.authority,
         target: head.target,
-        path,
+        path: path_of(head.target).as_bytes(),
         fields: head.fields,
         client: client.peer.map(|it| it.ip()),
-        captures: route.and_then(|it| it.path.captures(path)).unwrap_or_default(),
+        listener,
         ..RequestView::default()
-    };
-    then(&view)
-}
-
-/// The page where no route answers.
-#[must_use]
-pub fn no_route() -> Synthetic {
-    Synthetic::page(404, "No route matches this host and path.")
+    }
 }
 
 /// Whether the response would be a success to a request for another protocol (RFC 8441), which its client would take for

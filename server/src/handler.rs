@@ -5,13 +5,14 @@ use super::admission::{self, Admission, AdmissionMeans, RoutedRequest};
 use super::finish::RouteFinish;
 use super::overlay::Overlays;
 use super::purge::{PurgeQueue, method};
-use super::router::{Found, RouteTarget, Router};
+use super::router::{Found, NoRoute, RouteTarget, Router};
 use larder_config::Clients;
 use larder_gateway::stages::Stages;
 use larder_gateway::{Gateway, certificate, request_id};
 use larder_observe::log::ResponseEnd;
 use larder_observe::{Finished, Observer, RequestOutcome};
 use larder_semantics::field::Field;
+use larder_semantics::request_view::RequestView;
 use larder_stdx::clock;
 use larder_transport::finish::ResponseFinish;
 use larder_transport::{AnswerNow, Client, Handler, MissingPreamble, Reply, RequestBody, ResponseWriter};
@@ -51,7 +52,9 @@ impl Handler for RequestHandler {
         let timed = scopes.begin();
         let started = self.observer.times_fast().then(clock::precise_micros);
         let router = self.router.borrow();
-        let routed = self.routed(&router, router.find(head.method, head.authority, head.target), head);
+        let view = || admission::view(head, &self.seen(client, || head.fields), &client.listener);
+        let found = router.find_for(head.method, head.authority, head.target, view);
+        let routed = self.routed(&router, found, head, view);
         let stages = stages(routed.is_timed(), client);
         if let Some(finish) = routed.finish() {
             let seen = || self.seen(client, || head.fields);
@@ -92,7 +95,15 @@ impl Handler for RequestHandler {
         let seen = self.seen(client, || request.fields.view());
         let client = &*seen;
         let router = self.router.borrow().clone();
-        let found = router.find(&request.method, &request.authority, &request.target);
+        let found = {
+            let (mut fields, request) = (Vec::new(), &request);
+            let room = &mut fields;
+            router.find_for(&request.method, &request.authority, &request.target, move || {
+                let fields = room;
+                *fields = request.fields.view();
+                admission::view(&request.head(fields), client, &client.listener)
+            })
+        };
         found.iter().for_each(|it| tell_certificate(it.target, &mut request, client));
         if let Some(RouteTarget::Proxy(route)) = found.map(|it| it.target) {
             request_id::identify(route, &mut request, client);
@@ -100,7 +111,7 @@ impl Handler for RequestHandler {
         let kept = request.clone();
         let fields = kept.fields.view();
         let head = &kept.head(&fields);
-        let routed = self.routed(&router, found, head);
+        let routed = self.routed(&router, found, head, || admission::view(head, client, &client.listener));
         self.count(&routed);
         let tells_time = routed.target().is_some_and(RouteTarget::tells_time);
         let stages = stages(routed.is_timed() || tells_time, client);
@@ -148,17 +159,18 @@ impl Handler for RequestHandler {
 impl RequestHandler {
     /// The first step of both paths: adds the overlay and the measurements to the route `found`.
     #[inline]
-    fn routed<'a>(
+    fn routed<'a, 'v>(
         &self,
         router: &'a Router,
         found: Option<Found<'a>>,
         head: &RequestHead<'_>,
+        view: impl FnOnce() -> RequestView<'v>,
     ) -> RoutedRequest<'a> {
         let tracer = &self.observer.tracer;
         RoutedRequest {
             router,
             found,
-            purged: method::route(router, head.method, head.authority, head.target),
+            purged: method::route(router, head.method, view),
             overlay: self.overlays.over(head.method, head.scheme.without_port(head.authority), head.target),
             traced: found.is_some_and(|it| tracer.is_due(it.at)),
             span: tracer.spans.due(head.fields),
@@ -253,7 +265,7 @@ impl RequestHandler {
             }
             (None, Some(RouteTarget::Files(files))) => files.answer(&request, reply, stages).await,
             (None, Some(RouteTarget::Own(_)) | None) => {
-                RequestOutcome::sent(admission::no_route().send(reply).await)
+                RequestOutcome::sent(NoRoute::Nothing.page("GET").send(reply).await)
             }
         }
     }

@@ -99,6 +99,7 @@ impl Live {
                     };
                     Matched::new(route.path.clone(), route.methods.clone(), target, route.purge.clone())
                         .finishing(RouteFinish::new(&route.finish))
+                        .only(route.when.clone(), &route.listeners)
                         .counted(part.map(|it| it.route))
                         .admitting(admission)
                 })
@@ -144,6 +145,7 @@ impl Live {
                     new.hash_by = proxy.to.hash_by.clone();
                     new.server_timing = route.server_timing;
                     new.upgrades = route.upgrades.clone();
+                    new.other_conditions = self.other_conditions(at);
                     new.telling = route.telling;
                     new.tells_certificate = route.tells_certificate;
                 }
@@ -159,6 +161,17 @@ impl Live {
 }
 
 impl Live {
+    /// The conditions of the other routes of a site, as in keys.
+    fn other_conditions(&self, (site, route): (usize, usize)) -> Rc<[Option<String>]> {
+        let condition = |it: &larder_config::RouteConfig| it.cache.key.condition.clone();
+        let routes = &self.config.sites[site].routes;
+        let own = condition(&routes[route]);
+        let mut others: Vec<_> = routes.iter().map(condition).filter(|it| *it != own).collect();
+        others.sort();
+        others.dedup();
+        others.into()
+    }
+
     /// The origins of a route in one worker.
     fn group(
         &self,

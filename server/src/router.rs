@@ -1,5 +1,10 @@
-//! From host and path to the service of a request. Built by each worker for each configuration; it keeps no state of
+//! From a request to its service: by host, path, method, listener and condition. Built by each worker for each configuration; it keeps no state of
 //! requests, and makes no string during a lookup.
+
+mod prefixes;
+mod refusal;
+
+pub use refusal::NoRoute;
 
 use super::finish::RouteFinish;
 use super::own_answer::LiveRedirects;
@@ -8,8 +13,10 @@ use larder_config::tiers::PurgeAccess;
 use larder_config::{HostPattern, Methods, PathPattern};
 use larder_counters::RouteScope;
 use larder_gateway::GatewayRoute;
+use larder_semantics::expression::Expression;
 use larder_semantics::path::{self, Decode};
-use larder_semantics::request_view::{host_of, path_of};
+use larder_semantics::request_view::{RequestView, host_of, path_of};
+use prefixes::Prefixes;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -59,12 +66,14 @@ pub struct LiveSite {
     pub routes: Vec<Matched>,
 }
 
-/// One route: its paths and methods, and its service.
+/// One route: its paths, methods and conditions, and its service.
 pub struct Matched {
     /// The paths, as in the configuration.
     pub path: PathPattern,
     /// The methods.
     pub methods: Methods,
+    /// Its conditions other than path and method.
+    pub condition: Option<Box<RouteCondition>>,
     /// Its service.
     pub target: RouteTarget,
     /// Its service for an ambiguous path: the same without the cache.
@@ -87,8 +96,16 @@ impl Matched {
             RouteTarget::Proxy(route) => RouteTarget::Proxy(route.for_two_ways()),
             other => other.clone(),
         };
-        let (scope, admission, finish) = (None, None, None);
-        Self { path, methods, target, two_ways, purge, scope, admission, finish }
+        let (condition, scope, admission, finish) = (None, None, None, None);
+        Self { path, methods, condition, target, two_ways, purge, scope, admission, finish }
+    }
+
+    /// The same, only for requests that fulfil a condition and arrive at one of these listeners, if any are given.
+    #[must_use]
+    pub fn only(self, when: Option<Expression>, listeners: &[String]) -> Self {
+        let is_any = when.is_none() && listeners.is_empty();
+        let condition = RouteCondition { when, listeners: listeners.to_vec() };
+        Self { condition: (!is_any).then(|| Box::new(condition)), ..self }
     }
 
     /// The same, with its requests counted into `scope`.
@@ -110,10 +127,39 @@ impl Matched {
     }
 }
 
+/// Conditions of a route over the rest of a request (`when`, `listeners`).
+#[derive(Clone, Debug)]
+pub struct RouteCondition {
+    /// True for requests of the route.
+    pub when: Option<Expression>,
+    /// Its listeners, in the notation of the configuration; empty for all.
+    pub listeners: Vec<String>,
+}
+
+impl RouteCondition {
+    fn holds(&self, view: &RequestView<'_>) -> bool {
+        (self.listeners.is_empty() || self.listeners.iter().any(|it| it == view.listener))
+            && self.when.as_ref().is_none_or(|it| it.holds(view))
+    }
+}
+
+/// The parts of a request that choose its route, except the path.
+#[derive(Clone, Copy)]
+struct Asked<'a> {
+    /// `None` for any.
+    method: Option<&'a str>,
+    /// `None` if conditions do not count, or no route of the site has one.
+    view: Option<&'a RequestView<'a>>,
+}
+
 /// All sites. An exact host wins over a suffix, a longer suffix over a shorter, and any of them over `*`.
 #[derive(Default)]
 pub struct Router {
     sites: Vec<LiveSite>,
+    /// For each site, whether a route has a condition.
+    conditional: Vec<bool>,
+    /// For each site, the beginnings of its patterns.
+    prefixes: Vec<Prefixes>,
     /// A buffer for a normalised path.
     room: RefCell<Vec<u8>>,
 }
@@ -147,17 +193,40 @@ impl Router {
     /// A router over `sites`.
     #[must_use]
     pub fn new(sites: Vec<LiveSite>) -> Self {
-        Self { sites, room: RefCell::default() }
+        let conditional = sites.iter().map(|it| it.routes.iter().any(|it| it.condition.is_some())).collect();
+        let prefixes = sites.iter().map(|it| Prefixes::of(&it.routes)).collect();
+        Self { sites, conditional, prefixes, room: RefCell::default() }
     }
 
-    /// The route for `authority` (with or without port) and `target` (with or without query). It is the route of the
-    /// path's normal form. If the path has a second reading with another route, it is one that bypasses the cache.
+    /// The route for `authority` (with or without port) and `target` (with or without query), as if every condition were
+    /// fulfilled. It is the route of the path's normal form. If the path has a second interpretation with another route, it
+    /// is one that bypasses the cache.
     #[must_use]
     pub fn find(&self, method: &str, authority: &str, target: &str) -> Option<Found<'_>> {
         let at = self.site(host_of(authority))?;
-        let routes = &self.sites[at].routes;
-        let Chosen { route, sure } = self.choose(routes, Some(method), path_of(target))?;
-        let matched = &routes[route];
+        self.find_in(at, Asked { method: Some(method), view: None }, target)
+    }
+
+    /// The route for a request, with its conditions. `view` is called only if a route of the site has one.
+    #[inline]
+    #[must_use]
+    pub fn find_for<'v>(
+        &self,
+        method: &str,
+        authority: &str,
+        target: &str,
+        view: impl FnOnce() -> RequestView<'v>,
+    ) -> Option<Found<'_>> {
+        let at = self.site(host_of(authority))?;
+        if !self.conditional[at] {
+            return self.find_in(at, Asked { method: Some(method), view: None }, target);
+        }
+        self.find_in(at, Asked { method: Some(method), view: Some(&view()) }, target)
+    }
+
+    fn find_in(&self, at: usize, asked: Asked<'_>, target: &str) -> Option<Found<'_>> {
+        let Chosen { route, sure } = self.choose(at, asked, path_of(target))?;
+        let matched = &self.sites[at].routes[route];
         let target = if sure { &matched.target } else { &matched.two_ways };
         let (scope, admission) = (matched.scope.as_ref(), matched.admission.as_deref());
         Some(Found { target, at: (at, route), scope, admission, sure, route: matched })
@@ -166,16 +235,17 @@ impl Router {
     /// Whether every interpretation of the path is subject to the access rules of the route `at`. A path that is too long and
     /// unusual to be interpreted is not.
     #[must_use]
-    pub fn has_one_access(&self, at: (usize, usize), method: &str, target: &str) -> bool {
+    pub fn has_one_access(&self, at: (usize, usize), view: &RequestView<'_>) -> bool {
         let routes = &self.sites[at.0].routes;
         let rules = |it: &Matched| it.admission.as_ref().and_then(|it| it.access.clone());
         if routes.iter().all(|it| rules(it).is_none()) {
             return true;
         }
+        let asked = Asked { method: Some(view.method), view: Some(view) };
         let of = |route: usize| rules(&routes[route]);
         let ours = of(at.1);
-        path::holds_for_all(path_of(target).as_bytes(), &mut Vec::new(), |read, decode| {
-            position(routes, Some(method), read, decode).is_none_or(|it| match (&ours, of(it)) {
+        path::holds_for_all(path_of(view.target).as_bytes(), &mut Vec::new(), |read, decode| {
+            position(routes, asked, read, decode).is_none_or(|it| match (&ours, of(it)) {
                 (Some(ours), Some(other)) => Arc::ptr_eq(ours, &other),
                 (ours, other) => ours.is_none() && other.is_none(),
             })
@@ -184,16 +254,18 @@ impl Router {
 
     /// The two interpretations of an ambiguous path, as a sentence; `None` if there is only one, or one route for all.
     #[must_use]
-    pub fn two_ways(&self, method: &str, authority: &str, target: &str) -> Option<String> {
-        let (routes, path) = (self.routes(authority), path_of(target));
-        let Chosen { route, .. } = self.choose(routes, Some(method), path).filter(|it| !it.sure)?;
+    pub fn two_ways(&self, view: &RequestView<'_>) -> Option<String> {
+        let (at, path) = (self.site(host_of(view.authority))?, path_of(view.target));
+        let routes = &self.sites[at].routes;
+        let asked = Asked { method: Some(view.method), view: Some(view) };
+        let Chosen { route, .. } = self.choose(at, asked, path).filter(|it| !it.sure)?;
         let mut room = Vec::new();
         path::read(path.as_bytes(), path::NORMAL, &mut room);
         let normal = room.escape_ascii().to_string();
         let pattern = &routes[route].path;
         let mut other = None;
         path::holds_for_all(path.as_bytes(), &mut Vec::new(), |read, decode| {
-            let found = position(routes, Some(method), read, decode);
+            let found = position(routes, asked, read, decode);
             if found != Some(route) {
                 other = Some((read.escape_ascii().to_string(), found));
             }
@@ -228,27 +300,40 @@ impl Router {
         self.site(host_of(authority)).map_or(&[], |at| &self.sites[at].routes)
     }
 
-    /// The first route for a path, with any method.
+    /// The first route for a path, with any method, as if every condition were fulfilled.
     #[must_use]
     pub fn at_path(&self, authority: &str, target: &str) -> Option<&Matched> {
-        let routes = self.routes(authority);
-        self.choose(routes, None, path_of(target)).map(|it| &routes[it.route])
+        let at = self.site(host_of(authority))?;
+        let chosen = self.choose(at, Asked { method: None, view: None }, path_of(target))?;
+        Some(&self.sites[at].routes[chosen.route])
+    }
+
+    /// The same, with the conditions of its routes.
+    #[must_use]
+    pub fn at_path_for(&self, view: &RequestView<'_>) -> Option<&Matched> {
+        let at = self.site(host_of(view.authority))?;
+        let chosen = self.choose(at, Asked { method: None, view: Some(view) }, path_of(view.target))?;
+        Some(&self.sites[at].routes[chosen.route])
     }
 
     /// The first route for the normal form of `path`. Allocates nothing, except for the first path that needs
     /// normalisation.
-    fn choose(&self, routes: &[Matched], method: Option<&str>, path: &str) -> Option<Chosen> {
-        if routes.first().is_some_and(|it| it.path.is_all() && it.allows(method)) {
+    fn choose(&self, site: usize, asked: Asked<'_>, path: &str) -> Option<Chosen> {
+        let routes = &self.sites[site].routes[..];
+        let takes_all = |it: &Matched| it.path.is_all() && it.condition.is_none() && it.allows(asked.method);
+        if routes.first().is_some_and(takes_all) {
             return Some(Chosen { route: 0, sure: true });
         }
         if path::is_plain(path.as_bytes()) {
-            let route = position(routes, method, path.as_bytes(), Decode::All)?;
+            let path = path.as_bytes();
+            let route = self.prefixes[site]
+                .first(path, routes.len(), |it| routes[it].takes(asked, path, Decode::All))?;
             return Some(Chosen { route, sure: true });
         }
         let room = &mut *self.room.borrow_mut();
         path::read(path.as_bytes(), path::NORMAL, room);
-        let route = position(routes, method, room, Decode::All)?;
-        let same = |read: &[u8], decode| position(routes, method, read, decode) == Some(route);
+        let route = position(routes, asked, room, Decode::All)?;
+        let same = |read: &[u8], decode| position(routes, asked, read, decode) == Some(route);
         Some(Chosen { route, sure: path::holds_for_all(path.as_bytes(), room, same) })
     }
 
@@ -289,186 +374,26 @@ impl Matched {
     fn allows(&self, method: Option<&str>) -> bool {
         method.is_none_or(|it| self.methods.allow(it))
     }
+
+    /// Whether a request with this interpretation of its path is one of the route. An undecoded path is compared with
+    /// literal patterns.
+    fn takes(&self, asked: Asked<'_>, path: &[u8], decode: Decode) -> bool {
+        self.path.matches_as(path, decode) && self.allows(asked.method) && self.fulfils(asked.view, path)
+    }
+
+    #[inline]
+    fn fulfils(&self, view: Option<&RequestView<'_>>, path: &[u8]) -> bool {
+        match (&self.condition, view) {
+            (Some(condition), Some(view)) => condition.holds(&RequestView { path, ..*view }),
+            _ => true,
+        }
+    }
 }
 
-/// The first of `routes` that matches `path`: an undecoded path is compared with literal patterns.
-fn position(routes: &[Matched], method: Option<&str>, path: &[u8], decode: Decode) -> Option<usize> {
-    routes.iter().position(|it| it.path.matches_as(path, decode) && it.allows(method))
+/// The first of `routes` for an interpretation of a path.
+fn position(routes: &[Matched], asked: Asked<'_>, path: &[u8], decode: Decode) -> Option<usize> {
+    routes.iter().position(|it| it.takes(asked, path, decode))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use larder_semantics::policy::Policy;
-    use proptest::strategy::Strategy;
-
-    fn router(spec: &[(&str, &[&str])]) -> Router {
-        let limits = larder_origin::OriginLimits {
-            connect: std::time::Duration::from_secs(1),
-            handshake: std::time::Duration::from_secs(1),
-            first_byte: std::time::Duration::from_secs(1),
-            between_bytes: std::time::Duration::from_secs(1),
-            total: std::time::Duration::ZERO,
-            idle: std::time::Duration::from_secs(1),
-            head_size: 1024,
-            connections: 1,
-            queue: 1,
-            queue_wait: None,
-            idle_connections: 1,
-            interim: 1,
-        };
-        let origin = larder_origin::OriginPool::new(
-            larder_origin::OriginAddress::Tcp("h".to_owned(), 1),
-            limits,
-            Default::default(),
-        );
-        let host = || larder_gateway::HostSent::Own("h".to_owned());
-        let target = |name: &str| {
-            RouteTarget::Proxy(GatewayRoute::new(
-                name.to_owned(),
-                Policy::default(),
-                larder_origin::Group::of_one(origin.clone()),
-                host(),
-            ))
-        };
-        let site = |(hosts, paths): &(&str, &[&str])| LiveSite {
-            redirects: None,
-            name: (*hosts).to_owned(),
-            hosts: hosts.split(' ').map(HostPattern::of).collect(),
-            routes: paths
-                .iter()
-                .map(|it| Matched::new(PathPattern::of(it), Methods::Any, target(it), PurgeAccess::default()))
-                .collect(),
-        };
-        Router::new(spec.iter().map(site).collect())
-    }
-
-    #[track_caller]
-    fn check(authority: &str, target: &str, expect: Option<(usize, usize)>) {
-        let router = router(&[
-            ("*", &["/*"]),
-            ("*.example.com", &["/static/*", "/about", "/*"]),
-            ("www.example.com example.net", &["/only"]),
-            ("*.deep.example.com", &["/*"]),
-        ]);
-        assert_eq!(expect, router.find("GET", authority, target).map(|it| it.at), "{authority} {target}");
-    }
-
-    #[test]
-    fn the_strongest_host_and_the_first_path() {
-        check("other.org", "/", Some((0, 0)));
-        check("", "/", Some((0, 0)));
-        check("[::1]:8080", "/x", Some((0, 0)));
-        check("a.example.com", "/static/x.css", Some((1, 0)));
-        check("A.Example.COM:8080", "/about?q", Some((1, 1)));
-        check("a.example.com.", "/about/", Some((1, 2)));
-        check("example.com", "/about", Some((0, 0)));
-        check("www.example.com", "/only", Some((2, 0)));
-        check("www.example.com", "/other", None);
-        check("x.deep.example.com", "/", Some((3, 0)));
-        check("a.example.com", "*", Some((1, 2)));
-    }
-
-    /// Which route answers, by its pattern, and whether with its cache.
-    #[track_caller]
-    fn check_read(paths: &[&str], target: &str, expect: Option<(&str, bool)>) {
-        let router = router(&[("*", paths)]);
-        let found = router.find("GET", "h", target).map(|it| match it.target {
-            RouteTarget::Proxy(route) => (paths[it.at.1], !route.two_ways && route.policy.enabled),
-            _ => unreachable!("all are proxied"),
-        });
-        assert_eq!(expect, found, "{target}");
-        let told = router.two_ways("GET", "h", target);
-        assert_eq!(expect.is_some_and(|it| !it.1), told.is_some(), "{target}: {told:?}");
-    }
-
-    #[test]
-    fn a_path_that_can_be_read_in_two_ways() {
-        let shop = &["/account/*", "/static/*", "/*"];
-        for target in [
-            "/%61ccount/me",
-            "/account%2fme",
-            "/x/..%2faccount/me",
-            "/./account/me",
-            "/static/..%2faccount/me",
-            "/static/%2e%2e/account/me",
-            "/static/../account/me",
-            "//account/me",
-            "/account%5cme",
-            "/account\\me",
-        ] {
-            check_read(shop, target, Some(("/account/*", false)));
-        }
-        for (target, route) in [
-            ("/account/me", "/account/*"),
-            ("/account//me", "/account/*"),
-            ("/account/%6de", "/account/*"),
-            ("/caf%C3%A9", "/*"),
-            ("/a%2fb", "/*"),
-            ("/a//b;c?x=../account/", "/*"),
-            ("/static/a/../b%20c", "/static/*"),
-            ("/%2561ccount/me", "/*"),
-        ] {
-            check_read(shop, target, Some((route, true)));
-        }
-        // Neither as it is spelled nor in the normal form, but in between.
-        check_read(shop, "/static/../account/..%2fstatic/x", Some(("/static/*", false)));
-        check_read(shop, "/static/..%2faccount/..%5cstatic/x", Some(("/static/*", false)));
-        // Servers of Java take what is behind the semicolon for no part of the name.
-        check_read(shop, "/account;a=b/me", Some(("/*", false)));
-        check_read(shop, "/static/..;/account/me", Some(("/static/*", false)));
-        check_read(shop, "/account/me;a=b", Some(("/account/*", true)));
-        // Longer than is looked at.
-        check_read(shop, &format!("/static/{}x", "a/..%2f".repeat(200)), Some(("/static/*", false)));
-        check_read(&["/*", "/account/*"], "/x/..%2faccount/me", Some(("/*", true)));
-        check_read(&["/app/*"], "/app/../x", None);
-        check_read(&["/app/*"], "/x/../app/", Some(("/app/*", false)));
-    }
-
-    #[test]
-    fn patterns_are_read_as_paths_are() {
-        let odd = &["/caf%C3%A9/*", "/%C3*", "/.*", "/a%2Fb", "/*"];
-        check_read(odd, "/caf%C3%A9/x", Some(("/caf%C3%A9/*", true)));
-        check_read(odd, "/caf%c3%a9/x", Some(("/caf%C3%A9/*", false)));
-        check_read(odd, "/%C3%A9", Some(("/%C3*", true)));
-        check_read(odd, "/.git", Some(("/.*", true)));
-        check_read(odd, "/git", Some(("/*", true)));
-        check_read(odd, "/a/b", Some(("/a%2Fb", true)));
-    }
-
-    proptest::proptest! {
-        /// The route that is used covers the normal form, is the first that does, and uses its cache only where it
-        /// is also that of the path as it is spelled.
-        #[test]
-        fn the_route_covers_the_normal_form(paths in patterns(), path in odd_paths()) {
-            let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
-            let router = router(&[("*", &paths)]);
-            let mut normal = Vec::new();
-            path::read(path.as_bytes(), path::NORMAL, &mut normal);
-            // None of the patterns is written in another than the normal form.
-            let covers = |it: &&str, path: &[u8]| PathPattern::of(it).matches(path);
-            let expect = paths.iter().position(|it| covers(it, &normal));
-            let spelled = paths.iter().position(|it| covers(it, path.as_bytes()));
-            let found = router.find("GET", "h", &path);
-            proptest::prop_assert_eq!(expect, found.map(|it| it.at.1), "{} {:?}", path, paths);
-            if let Some(Found { target: RouteTarget::Proxy(route), .. }) = found {
-                let cached = route.policy.enabled;
-                proptest::prop_assert!(!cached || spelled == expect, "{} {:?}", path, paths);
-                proptest::prop_assert!(cached || path.as_bytes() != normal || path.contains(';'), "{} {:?}", path, paths);
-            }
-        }
-    }
-
-    fn patterns() -> impl proptest::strategy::Strategy<Value = Vec<String>> {
-        let one =
-            proptest::sample::select(vec!["/a", "/a*", "/a/*", "/b/*", "/a/b", "/a/b/*", "/b", "/.a*", "/*"]);
-        proptest::collection::vec(one.prop_map(str::to_owned), 0..5)
-    }
-
-    fn odd_paths() -> impl proptest::strategy::Strategy<Value = String> {
-        let part = proptest::sample::select(vec![
-            "/", "/", "a", "b", "a", "b", ".", "..", "%2f", "%5C", "\\", "%2e", "%61", "%25", "%", ";",
-        ]);
-        proptest::collection::vec(part, 0..10).prop_map(|it| format!("/{}", it.concat()))
-    }
-}
+mod tests;

@@ -6,6 +6,7 @@ pub mod descriptors;
 pub mod duration;
 pub mod error;
 pub mod html;
+pub mod nearest;
 pub mod rate_table;
 pub mod secret;
 pub mod size;

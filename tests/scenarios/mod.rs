@@ -39,6 +39,7 @@ mod invalidation;
 mod keys;
 mod laggards;
 mod limits;
+mod matching;
 mod memory;
 mod nodes;
 mod objects;

@@ -28,10 +28,12 @@ pub struct Client {
     pub hops: Vec<Option<IpAddr>>,
     /// The local address of its connection; `None` for Unix sockets.
     pub local: Option<SocketAddr>,
+    /// The listener of its connection, in the notation of the configuration.
+    pub listener: Rc<str>,
     /// The scheme of its connection.
     pub scheme: Scheme,
     /// The result of its TLS handshake; `None` over clear text.
-    pub tls: Option<std::rc::Rc<crate::tls::Secured>>,
+    pub tls: Option<Rc<crate::tls::Secured>>,
     /// The arrival of the first byte of the current head, over HTTP/2 of its first frame, in microseconds by the precise
     /// clock; 0 if that was just now, or is not measured: see [`Worker::stamp_when`].
     ///
@@ -44,7 +46,15 @@ impl Client {
     #[must_use]
     pub fn local(scheme: Scheme) -> Self {
         let peer = Some(SocketAddr::from((std::net::Ipv4Addr::LOCALHOST, 0)));
-        Self { peer, hops: Vec::new(), local: None, scheme, tls: None, began: Cell::new(0) }
+        Self {
+            peer,
+            hops: Vec::new(),
+            local: None,
+            listener: "".into(),
+            scheme,
+            tls: None,
+            began: Cell::new(0),
+        }
     }
 }
 

@@ -87,6 +87,28 @@ pub struct Entrance {
     pub preamble: Preamble,
 }
 
+impl Listen {
+    /// In the notation of the configuration.
+    #[must_use]
+    pub fn spelled(&self) -> String {
+        match self {
+            Listen::Tcp(address) => address.to_string(),
+            Listen::Tls(_) | Listen::Unix(_) => self.to_string(),
+        }
+    }
+}
+
+impl Entrance {
+    /// In the notation of the configuration.
+    #[must_use]
+    pub fn spelled(&self) -> String {
+        match self.preamble {
+            Preamble::None => self.at.spelled(),
+            Preamble::Proxy => self.to_string(),
+        }
+    }
+}
+
 impl fmt::Display for Entrance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.preamble, &self.at) {
@@ -140,7 +162,7 @@ impl Drop for SocketFile {
 
 impl fmt::Display for Bound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Entrance { at: self.listen.clone(), preamble: self.preamble }.fmt(f)
+        self.entrance().fmt(f)
     }
 }
 
@@ -205,6 +227,10 @@ impl Bound {
         };
         let socket = socket.map_err(|it| refused(&self.listen, &it))?;
         Ok(Bound { socket, listen: self.listen.clone(), preamble: self.preamble, file: self.file.clone() })
+    }
+
+    fn entrance(&self) -> Entrance {
+        Entrance { at: self.listen.clone(), preamble: self.preamble }
     }
 
     /// The same, with connections that begin with `preamble`.
@@ -316,7 +342,7 @@ fn refused(listen: &Listen, error: &io::Error) -> String {
 /// Accepts connections and serves each, until the worker drains. Connections in the queue are then still served: closing
 /// the socket would reset them.
 pub async fn serve<H: Handler>(bound: Bound, worker: Rc<TransportWorker>, handler: Rc<H>) {
-    let local = bound.tcp();
+    let (local, name) = (bound.tcp(), bound.entrance().spelled().into());
     let _file = bound.file.clone();
     let Ok(listener) = crate::worker::watch(OwnedFd::from(bound.socket)) else {
         worker.counters.accept_errors.add(1);
@@ -324,7 +350,7 @@ pub async fn serve<H: Handler>(bound: Bound, worker: Rc<TransportWorker>, handle
     };
     let tls = worker.tls().filter(|_| matches!(bound.listen, Listen::Tls(_)));
     let (preamble, to_refuse) = (bound.preamble, Cell::new(0));
-    let door = Door { listener, local, tls, preamble, worker, handler, to_refuse };
+    let door = Door { listener, name, local, tls, preamble, worker, handler, to_refuse };
     let mut stopped = pin!(door.worker.stopped());
     loop {
         let ready = tokio::select! {
@@ -363,6 +389,8 @@ enum AcceptResult {
 /// One listening socket, and the handler of its connections.
 struct Door<H> {
     listener: AsyncFd<OwnedFd>,
+    /// In the notation of the configuration.
+    name: Rc<str>,
     local: Option<SocketAddr>,
     tls: Option<Arc<ServerTls>>,
     preamble: Preamble,
@@ -442,7 +470,9 @@ impl<H: Handler> Door<H> {
         };
         let link = ClientSocket::new(self.worker.admit(socket, place), self.worker.clone());
         let scheme = if self.tls.is_some() { Scheme::Https } else { Scheme::Http };
-        let client = Client { peer, hops: Vec::new(), local, scheme, tls: None, began: Cell::default() };
+        let listener = self.name.clone();
+        let client =
+            Client { peer, hops: Vec::new(), local, listener, scheme, tls: None, began: Cell::default() };
         let (tls, handler) = (self.tls.clone(), self.handler.clone());
         match self.preamble {
             Preamble::None => begin_served(link, tls, client, handler),

@@ -21,7 +21,6 @@ use larder_config::foreign;
 use larder_config::kind::{self, ConfigValue};
 use larder_config::plan::{Plan, PlanBase};
 use larder_config::problem::nearest;
-use larder_config::spelling::spell_entrance;
 use larder_config::{
     AdminConfig, AdminListen, Config, Rejected, Service, Setting, Source, dotted, plain_list, table,
 };
@@ -515,7 +514,7 @@ pub fn check(plan: &Plan) -> Result<String, Rejected> {
 /// A configuration in a few lines, for `check` and for the start of a server.
 #[must_use]
 pub fn summary(config: &Config) -> String {
-    let listen: Vec<String> = config.listen.iter().map(spell_entrance).collect();
+    let listen: Vec<String> = config.listen.iter().map(|it| it.spelled()).collect();
     let workers = config.workers.map_or("one per core".to_owned(), |it| it.to_string());
     let mut out = String::new();
     for file in &config.included {

@@ -45,7 +45,7 @@ fn proxy_needs_no_file() {
     assert_eq!((8 << 20, AdminListen::Off), (it.ram.budget, it.admin.listen));
     let Service::Proxy(proxy) = &it.sites[0].routes[0].service else { panic!("a proxy") };
     assert_eq!("http://127.0.0.1:8000", spell_origin(&proxy.to.members[0]));
-    assert_eq!("127.0.0.1:8080", spell_entrance(&config("proxy :1").listen[0]));
+    assert_eq!("127.0.0.1:8080", config("proxy :1").listen[0].spelled());
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn a_value_may_be_written_as_in_a_file() {
         assert_eq!(5, proxy.limits.connect.as_secs(), "{setting}");
     }
     for setting in ["listen=[\"[::1]:80\", \"unix:/l\"]", "listen=[::1]:80,unix:/l"] {
-        let listen: Vec<_> = with(setting).listen.iter().map(spell_entrance).collect();
+        let listen: Vec<_> = with(setting).listen.iter().map(|it| it.spelled()).collect();
         assert_eq!(["[::1]:80", "unix:/l"], listen.as_slice(), "{setting}");
     }
     let cookies =

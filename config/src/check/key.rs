@@ -11,6 +11,7 @@ impl ConfigCheck {
         let (drop, keep) = (self.texts(&key("drop")), self.texts(&key("keep")));
         let none = self.text(&key("query")) == "none";
         let recipe = KeyRecipe {
+            condition: None,
             query: match (none, keep.is_empty(), drop.is_empty()) {
                 (true, ..) => QueryPolicy::None,
                 (false, false, _) => QueryPolicy::Keep(keep.clone()),

@@ -53,9 +53,9 @@ fn the_own_service_replaces_that_of_a_block() {
 #[test]
 fn mistakes_with_blocks() {
     refuse(
-        "[block.a]\nuse = [\"b\"]\ntrac = 1\ntrace = -1\n[block.\"x y\"]\n[block.b]\ncache.default_tll = \"1s\"",
+        "[block.a]\nuse = [\"b\"]\ntarce = 1\ntrace = -1\n[block.\"x y\"]\n[block.b]\ncache.default_tll = \"1s\"",
         "t.toml:2: block.a.use: a block cannot use another; name both where they are used\n\
-         t.toml:3: block.a.trac: unknown key; did you mean `block.a.trace`?\n\
+         t.toml:3: block.a.tarce: unknown key; did you mean `block.a.trace`?\n\
          t.toml:4: block.a.trace: found -1; allowed: a whole number from 0 to 4294967295\n\
          t.toml:5: block: expected a section [block.NAME] with the keys of a route; NAME has letters, digits, \"-\" and \"_\"\n\
          t.toml:7: block.b.cache.default_tll: unknown key; did you mean `block.b.cache.default_ttl`?",

@@ -100,6 +100,7 @@ fn job(maker: Rc<Pieces>) -> FillJob {
         hops: Vec::new(),
         local: None,
         scheme: Scheme::Http,
+        listener: "".into(),
         tls: None,
         began: Cell::new(0),
     };

@@ -22,6 +22,7 @@ use larder_stdx::clock;
 use larder_store::{PurgeRule, PurgeScope, Strength};
 use larder_transport::{ClientGone, Reply, RequestBody};
 use larder_wire::message::{Framing, ResponseHead};
+use std::borrow::Cow;
 
 impl<'c> Machine<'_, 'c> {
     /// Sends the request unchanged, with its body, and passes the response on.
@@ -170,13 +171,20 @@ impl<'c> Machine<'_, 'c> {
             response.status,
             &response.fields.view(),
         );
-        for target in targets {
-            let mut key = Vec::new();
-            let policy = &self.route.policy;
-            cache_key::write(policy, request.scheme, &request.authority, &target, self.fields, &mut key);
-            let hash = self.gateway.store.hash(&key);
-            if self.gateway.remove(&self.route.policy, hash, &key).await {
-                self.gateway.counters.cache_invalidations.add(1);
+        let mut policy = Cow::Borrowed(&self.route.policy);
+        let own = policy.key.condition.clone();
+        for condition in std::iter::once(&own).chain(&*self.route.other_conditions) {
+            if *condition != policy.key.condition {
+                policy.to_mut().key.condition.clone_from(condition);
+            }
+            for target in &targets {
+                let mut key = Vec::new();
+                let (scheme, authority) = (request.scheme, &request.authority);
+                cache_key::write(&policy, scheme, authority, target, self.fields, &mut key);
+                let hash = self.gateway.store.hash(&key);
+                if self.gateway.remove(&policy, hash, &key).await {
+                    self.gateway.counters.cache_invalidations.add(1);
+                }
             }
         }
         let mut key = Vec::new();

@@ -16,6 +16,7 @@ pub fn with_request<T>(outcome: &RequestOutcome, work: impl FnOnce(&Finished<'_>
         hops: Vec::new(),
         local: None,
         scheme: Scheme::Http,
+        listener: "".into(),
         tls: None,
         began: Default::default(),
     };

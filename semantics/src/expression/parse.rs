@@ -3,6 +3,7 @@
 use super::{Compare, ExpressionError, ExpressionNode, ExpressionSubject, Match, Named, Number, TextName};
 use crate::network::Network;
 use larder_stdx::duration;
+use larder_stdx::nearest::nearest;
 use larder_stdx::size::ByteSize;
 use regex::bytes::RegexBuilder;
 
@@ -192,7 +193,11 @@ impl<'t> ExpressionReader<'t> {
             let known = known(self.subject);
             return match name {
                 "" => self.wrong(format!("a test is missing; expected {known}")),
-                _ => self.wrong(format!("unknown name {}; expected {known}", quoted(name))),
+                _ => {
+                    let near = nearest(name, names(self.subject).iter().map(|it| it.0));
+                    let near = near.map_or(String::new(), |it| format!("did you mean {it}? "));
+                    self.wrong(format!("unknown name {}; {near}expected {known}", quoted(name)))
+                }
             };
         };
         self.skip(name);

@@ -148,7 +148,11 @@ fn errors_say_where_and_what_would_be_right() {
     let fields = FIELDS_IN_ERRORS;
     check_error("", 1, &format!("a test is missing; expected {fields}"));
     check_error("status == 404 &&", 17, &format!("a test is missing; expected {fields}"));
-    check_error("Status == 404", 1, &format!("unknown name \"Status\"; expected {fields}"));
+    check_error(
+        "Status == 404",
+        1,
+        &format!("unknown name \"Status\"; did you mean status? expected {fields}"),
+    );
     check_error("status = 404", 8, "\"=\" has nothing to compare; write ==, !=, <, <=, > or >=");
     check_error("status", 7, "a comparison is missing; write ==, !=, <, <=, > or >=");
     check_error("status == \"404\"", 11, "unexpected \"404\"; write a number, such as 404");

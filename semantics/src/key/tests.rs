@@ -176,6 +176,7 @@ fn recipe() -> impl Strategy<Value = KeyRecipe> {
     let site = proptest::option::of(prop_oneof![Just(String::new()), Just("s".to_owned())]);
     (query, any::<bool>(), headers, cookies, site).prop_map(
         |(query, sort_query, headers, cookies, any_host_of)| KeyRecipe {
+            condition: None,
             query,
             sort_query,
             headers: names(&headers),
@@ -281,6 +282,7 @@ proptest! {
     #[test]
     fn never_panics(target in ".{0,30}", value in proptest::collection::vec(any::<u8>(), 0..40)) {
         let recipe = KeyRecipe {
+            condition: Some("0123456789abcdef".to_owned()),
             query: QueryPolicy::Drop(names(&["a*"])),
             sort_query: true,
             headers: names(&["accept-encoding", "x"]),

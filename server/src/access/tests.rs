@@ -36,7 +36,15 @@ fn head_of<'a>(fields: &'a [Field<'a>]) -> RequestHead<'a> {
 fn admits(rules: &AccessRules, fields: &[Field<'_>], client: SocketAddr) -> bool {
     let head = head_of(fields);
     let (hops, began) = (Vec::new(), Cell::default());
-    let client = Client { peer: Some(client), hops, local: None, scheme: Scheme::Http, tls: None, began };
+    let client = Client {
+        peer: Some(client),
+        hops,
+        local: None,
+        listener: "".into(),
+        scheme: Scheme::Http,
+        tls: None,
+        began,
+    };
     matches!(rules.judge(&head, &client, &Counters::default(), &RefCell::default()), Verdict::Admit)
 }
 

@@ -10,6 +10,7 @@ use larder_config::Methods;
 use larder_config::tiers::PurgeMethod;
 use larder_counters::Counters;
 use larder_semantics::expression::Expression;
+use larder_semantics::request_view::RequestView;
 use larder_store::purges::{PurgeScope, Strength};
 use larder_transport::{Client, Synthetic};
 use larder_wire::message::RequestHead;
@@ -18,13 +19,19 @@ use serde_json::{Value, json};
 /// The route whose `cache.purge` decides about the request; `None` for other methods, or on a route without the setting:
 /// then it is an unknown method for the origin.
 #[inline]
-pub fn route<'r>(router: &'r Router, method: &str, authority: &str, target: &str) -> Option<&'r Matched> {
-    if dialect::is_purge(method) { ours(router, authority, target) } else { None }
+pub fn route<'r, 'v>(
+    router: &'r Router,
+    method: &str,
+    view: impl FnOnce() -> RequestView<'v>,
+) -> Option<&'r Matched> {
+    if dialect::is_purge(method) { ours(router, &view()) } else { None }
 }
 
-fn ours<'r>(router: &'r Router, authority: &str, target: &str) -> Option<&'r Matched> {
+/// By the route of the page: conditions are those of a `GET`.
+fn ours<'r>(router: &'r Router, view: &RequestView<'_>) -> Option<&'r Matched> {
+    let page = RequestView { method: "GET", ..*view };
     // Plugins ask by the address of the server, too, which need not be a host of a site.
-    let matched = router.at_path(authority, target).or_else(|| any_that_purges(router))?;
+    let matched = router.at_path_for(&page).or_else(|| any_that_purges(router))?;
     let is_ours =
         matched.purge.method != PurgeMethod::Unknown && matches!(matched.target, RouteTarget::Proxy(_));
     is_ours.then_some(matched)

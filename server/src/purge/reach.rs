@@ -100,7 +100,12 @@ fn of_site(site: &LiveSite, peer: Option<IpAddr>) -> Reach {
         return Reach::All;
     }
     routes.rev().fold(Reach::None, |others, it| {
-        let own = if it.proxies() && lets(it, peer) { Reach::All } else { Reach::None };
+        let own = match it.proxies() && lets(it, peer) {
+            // A key does not have the fields of its request: the response may be one of a later route.
+            true if it.condition.is_some() => others.clone(),
+            true => Reach::All,
+            false => Reach::None,
+        };
         either(&of_path(&it.path), own, others)
     })
 }

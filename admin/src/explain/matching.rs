@@ -1,0 +1,147 @@
+//! `explain`: the choice of the route of a request, with the file and line of what decides, and the response to a request
+//! without a route.
+
+use super::{Admin, refused};
+use crate::{AdminResponse, problem_at};
+use larder_config::{Methods, RouteConfig, Source};
+use larder_semantics::captures::Captures;
+use larder_semantics::expression::Expression;
+use larder_semantics::field::Field;
+use larder_semantics::request_view::{RequestView, normal_path};
+use larder_semantics::scheme::Scheme;
+use larder_server::router::NoRoute;
+use larder_wire::message::Request;
+use serde_json::{Value, json};
+use std::net::IpAddr;
+
+/// The sender of an explained request, as far as it is known.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ExplainedSender {
+    /// Its address.
+    pub client: Option<IpAddr>,
+    /// The listener, in the notation of the configuration.
+    pub listener: String,
+}
+
+impl ExplainedSender {
+    /// The sender named by a question; otherwise the listener is the one of the URL's port, or the first of its scheme.
+    pub(super) fn of(asked: &Value, scheme: Scheme, authority: &str, listeners: &[String]) -> Self {
+        let client = asked["client"].as_str().and_then(|it| it.parse().ok());
+        if let Some(listener) = asked["listener"].as_str() {
+            return Self { client, listener: listener.to_owned() };
+        }
+        let port = authority.rsplit_once(':').map_or(scheme.default_port(), |it| it.1);
+        let prefix = format!("{}://", scheme.name());
+        let of_scheme = || listeners.iter().filter(|it| it.starts_with(&prefix));
+        let at_port = of_scheme().find(|it| it.rsplit_once(':').is_some_and(|it| it.1 == port));
+        let listener = at_port.or_else(|| of_scheme().next()).or_else(|| listeners.first());
+        let listener = listener.map_or("", |it| it.strip_prefix("http://").unwrap_or(it));
+        Self { client, listener: listener.to_owned() }
+    }
+
+    pub(super) fn view<'a>(&'a self, request: &'a Request, fields: &'a [Field<'a>]) -> RequestView<'a> {
+        RequestView {
+            method: &request.method,
+            scheme: request.scheme,
+            authority: &request.authority,
+            target: &request.target,
+            fields,
+            client: self.client,
+            listener: &self.listener,
+            ..RequestView::default()
+        }
+    }
+}
+
+impl Admin {
+    /// The choice of a route: its conditions, its captures, and the earlier routes for the same path that do not take the
+    /// request.
+    pub(super) fn matching(&self, (site, route): (usize, usize), view: &RequestView<'_>) -> Value {
+        let live = self.live.borrow();
+        let Some(routes) = live.config.sites.get(site).map(|it| &it.routes) else { return Value::Null };
+        let Some(chosen) = routes.get(route) else { return Value::Null };
+        let mut room = Vec::new();
+        let path = normal_path(view.target, &mut room);
+        let view = &RequestView { path, ..*view };
+        let passed = routes[..route].iter().filter(|it| it.path.matches(path));
+        let passed: Vec<Value> = passed.map(|it| passed_over(it, view)).collect();
+        let methods = match &chosen.methods {
+            Methods::Any => Value::Null,
+            Methods::Only(these) => json!(these),
+        };
+        json!({
+            "path": chosen.path.text(),
+            "methods": methods,
+            "when": chosen.when.as_ref().map(Expression::text),
+            "listeners": chosen.listeners,
+            "where": place(chosen),
+            "captures": chosen.path.captures(path).map(|it| captures(&it, chosen.path.names())),
+            "passed_over": passed,
+        })
+    }
+
+    /// The response to a request without a route.
+    pub(super) fn unmatched(&self, why: &NoRoute, view: &RequestView<'_>) -> AdminResponse {
+        match why {
+            NoRoute::Nothing => {
+                let detail = format!("No site has a route for {}{}.", view.authority, view.target);
+                problem_at(404, detail, "url")
+            }
+            NoRoute::Method(these) => {
+                let sentence =
+                    format!("The routes of this path accept {}, not {}.", these.join(", "), view.method);
+                AdminResponse::Json(200, refused(405, &sentence))
+            }
+            NoRoute::Slash(target) => {
+                let status = if matches!(view.method, "GET" | "HEAD") { 301 } else { 308 };
+                AdminResponse::Json(
+                    200,
+                    json!({ "verdict": {
+                        "name": "redirect", "status": status,
+                        "sentence": format!("No route matches without the last slash: larder redirects to {target}."),
+                    } }),
+                )
+            }
+        }
+    }
+}
+
+/// The file and line of each key that chooses the requests of a route.
+fn place(route: &RouteConfig) -> Value {
+    let of = |key: &str| {
+        let by = route.decided.by(&format!("site[].route[].{key}"));
+        if by == Source::Default { Value::Null } else { by.to_string().into() }
+    };
+    json!({
+        "route": route.source.to_string(),
+        "path": of("path"),
+        "methods": of("methods"),
+        "when": of("when"),
+        "listeners": of("listeners"),
+    })
+}
+
+/// An earlier route for the same path, and the key that excludes the request.
+fn passed_over(route: &RouteConfig, view: &RequestView<'_>) -> Value {
+    let is_listener = route.listeners.is_empty() || route.listeners.iter().any(|it| it == view.listener);
+    let (key, sentence) = if !route.methods.allow(view.method) {
+        ("methods", format!("it does not accept {}", view.method))
+    } else if !is_listener {
+        ("listeners", format!("the request arrives at {}", view.listener))
+    } else {
+        let when = route.when.as_ref().map_or("", Expression::text);
+        ("when", format!("the condition is false: {when}"))
+    };
+    json!({
+        "route": route.name, "path": route.path.text(), "key": format!("site.route.{key}"), "sentence": sentence,
+        "where": route.decided.by(&format!("site[].route[].{key}")).to_string(),
+    })
+}
+
+fn captures(found: &Captures<'_>, names: &[Box<str>]) -> Value {
+    let row = |(at, name): (usize, &str)| {
+        let name = if name.is_empty() { (at + 1).to_string() } else { name.to_string() };
+        (name, Value::from(String::from_utf8_lossy(found.number(at + 1)).into_owned()))
+    };
+    names.iter().map(|it| &**it).enumerate().map(row).collect::<serde_json::Map<_, _>>().into()
+}
