@@ -59,8 +59,6 @@ impl AccessConfig {
 pub struct Addresses {
     networks: NetworkSet,
     unix: bool,
-    /// Countries by ISO 3166, capital letters.
-    pub countries: Vec<[u8; 2]>,
 }
 
 impl Addresses {
@@ -70,24 +68,15 @@ impl Addresses {
         Self {
             networks: NetworkSet::of(texts.iter().filter_map(|it| Network::parse(it))),
             unix: texts.iter().any(|it| it == Peers::UNIX),
-            countries: texts.iter().filter_map(|it| country(it)).collect(),
         }
     }
 
-    /// Whether a client is in it; `country` is its country, if known.
+    /// Whether a client is in it.
     #[must_use]
-    pub fn has(&self, client: Option<IpAddr>, country: impl FnOnce() -> Option<[u8; 2]>) -> bool {
+    pub fn has(&self, client: Option<IpAddr>) -> bool {
         let Some(address) = client else { return self.unix };
         self.networks.contains(address)
-            || !self.countries.is_empty() && country().is_some_and(|it| self.countries.contains(&it))
     }
-}
-
-/// The country of `country:DE`.
-#[must_use]
-pub fn country(text: &str) -> Option<[u8; 2]> {
-    let code: [u8; 2] = text.strip_prefix("country:")?.as_bytes().try_into().ok()?;
-    code.iter().all(u8::is_ascii_uppercase).then_some(code)
 }
 
 /// The bounds of the requests that have a key in common.
@@ -118,8 +107,6 @@ pub enum LimitKey {
     Header(String),
     /// The value of this cookie.
     Cookie(String),
-    /// The subject of the verified token.
-    JwtSubject,
 }
 
 impl LimitKey {
@@ -131,7 +118,6 @@ impl LimitKey {
             "client" => Some(LimitKey::Client),
             "network" => Some(LimitKey::Network),
             "route" => Some(LimitKey::Route),
-            "jwt:sub" => Some(LimitKey::JwtSubject),
             _ => match text.split_once(':')? {
                 ("header", name) => named(name).map(|it| LimitKey::Header(it.to_ascii_lowercase())),
                 ("cookie", name) => named(name).map(LimitKey::Cookie),

@@ -1,7 +1,7 @@
 //! The types of values: units and ranges, and the parser of one value from text.
 
 use super::LogFormat;
-use super::access::{self, LimitKey};
+use super::access::LimitKey;
 use super::address::{self, entrance, is_host, origin, socket_address};
 use super::member::{self, OriginMember};
 use super::place::FleetServer;
@@ -179,7 +179,7 @@ pub enum TextForm {
     Network,
     /// The same, or `unix`.
     Peer,
-    /// The same, or a country.
+    /// `ADDR`, `ADDR/BITS` or `unix`, for access rules.
     AccessAddress,
     /// `N/s`, `N/m`, `N/h` or `N/d`.
     Rate,
@@ -445,7 +445,7 @@ impl TextForm {
             }
             TextForm::Network => Network::parse(text).is_some(),
             TextForm::Peer => Peers::is_one(text),
-            TextForm::AccessAddress => Peers::is_one(text) || access::country(text).is_some(),
+            TextForm::AccessAddress => Peers::is_one(text),
             TextForm::Rate => Rate::parse(text).is_some(),
             TextForm::LimitKey => LimitKey::parse(text).is_some(),
             TextForm::AccessCondition => {
@@ -542,16 +542,12 @@ impl TextForm {
             TextForm::ErrorStatus => "a status from 400 to 599, \"4xx\" or \"5xx\"",
             TextForm::Network => "a network such as \"10.0.0.0/8\", or an IP address",
             TextForm::Peer => "a network such as \"10.0.0.0/8\", an IP address, or \"unix\"",
-            TextForm::AccessAddress => {
-                "a network such as \"10.0.0.0/8\", an IP address, \"unix\", or \"country:XX\" with the two capital letters of ISO 3166"
-            }
+            TextForm::AccessAddress => "a network such as \"10.0.0.0/8\", an IP address, or \"unix\"",
             TextForm::AccessCondition => "a condition about the request, such as 'method == \"GET\"'",
             TextForm::Rate => {
                 "a rate such as \"5/s\", \"100/m\", \"1000/h\" or \"5000/d\", at most 100000 in a second"
             }
-            TextForm::LimitKey => {
-                "\"client\", \"network\", \"route\", \"header:NAME\", \"cookie:NAME\" or \"jwt:sub\""
-            }
+            TextForm::LimitKey => "\"client\", \"network\", \"route\", \"header:NAME\" or \"cookie:NAME\"",
         }
     }
 }

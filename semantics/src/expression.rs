@@ -18,7 +18,7 @@
 //! |---|---|---|
 //! | stored responses | `key`, `scheme`, `host`, `path`, `query`, `target` (both), `header["name"]` of the response; `tag` | `status`, `age`, `ttl`, `size` |
 //! | finished requests | `route`, `site`, `method`, `scheme`, `host`, `path`, `query`, `url`, `cache`, `client`, `user_agent`, `referer`, `end`, `header["name"]` of the request | `status`, `bytes`, `duration_us`, `origin_us`, `ttl` |
-//! | requests | `method`, `scheme`, `host`, `path`, `query`, `url`, `listener`, `client`, `country`, `header["name"]`, `cookie["name"]`, `query["name"]` | |
+//! | requests | `method`, `scheme`, `host`, `path`, `query`, `url`, `listener`, `client`, `header["name"]`, `cookie["name"]`, `query["name"]` | |
 //!
 //! `header.Accept` is a shorter form of `header["Accept"]`, and so for cookies and parameters. Of a request that arrives,
 //! the path is in its normal form, by which routes are chosen (`path::NORMAL`), the host in lower case.
@@ -134,8 +134,6 @@ pub enum TextName {
     End,
     /// The name of the listener: its address as it is configured.
     Listener,
-    /// The client's country, ISO 3166-1 alpha-2 in upper case.
-    Country,
 }
 
 /// The texts that a request has any number of, by name.

@@ -57,7 +57,7 @@ pub fn undetermined<'t>(template: &'t Template, key: &KeyRecipe) -> Option<Templ
     template.inputs().find(|it| match it {
         TemplateInput::Url => false,
         TemplateInput::Client | TemplateInput::RequestId => key.strict,
-        TemplateInput::Method | TemplateInput::Country | TemplateInput::Listener => true,
+        TemplateInput::Method | TemplateInput::Listener => true,
         TemplateInput::Header(name) => !key.headers.iter().any(|it| it.eq_ignore_ascii_case(name)),
         TemplateInput::Cookie(name) => !key.cookies.iter().any(|it| it == name),
     })

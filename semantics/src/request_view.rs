@@ -29,8 +29,6 @@ pub struct RequestView<'a> {
     pub client: Option<IpAddr>,
     /// The address of the listener, as it is configured.
     pub listener: &'a str,
-    /// The client's country, ISO 3166-1 alpha-2 in upper case; `None` if it is unknown.
-    pub country: Option<[u8; 2]>,
     /// The identifier of the request in logs.
     pub request_id: &'a str,
     /// The captures of the route's path pattern.
@@ -48,7 +46,6 @@ impl Default for RequestView<'_> {
             fields: &[],
             client: None,
             listener: "",
-            country: None,
             request_id: "",
             captures: Captures::default(),
         }
@@ -183,7 +180,6 @@ impl ExpressionFacts for RequestView<'_> {
                 let text = AddressText::of(it);
                 test(&text.bytes[..text.length])
             }),
-            TextName::Country => self.country.is_some_and(|it| test(&it)),
             TextName::Key
             | TextName::Target
             | TextName::Route

@@ -6,7 +6,7 @@
 //! | `{host}` | the host without its port, in lower case |
 //! | `{uri}` | path and query as received |
 //! | `{path}`, `{query}` | their parts; the query without its question mark |
-//! | `{client}`, `{country}` | the client's address and country; empty if unknown |
+//! | `{client}` | the client's address; empty for a Unix socket |
 //! | `{request_id}` | the identifier in logs |
 //! | `{header.NAME}`, `{cookie.NAME}`, `{query.NAME}` | the first value; empty without one |
 //! | `{1}` to `{9}`, `{name}` | the captures of the route's path pattern, percent-decoded |
@@ -66,8 +66,6 @@ pub enum TemplateInput<'t> {
     Method,
     /// The client's address.
     Client,
-    /// The client's country.
-    Country,
     /// The listener.
     Listener,
     /// The identifier in logs.
@@ -85,7 +83,6 @@ impl std::fmt::Display for TemplateInput<'_> {
             TemplateInput::Url => f.write_str("{uri}"),
             TemplateInput::Method => f.write_str("{method}"),
             TemplateInput::Client => f.write_str("{client}"),
-            TemplateInput::Country => f.write_str("{country}"),
             TemplateInput::Listener => f.write_str("{listener}"),
             TemplateInput::RequestId => f.write_str("{request_id}"),
             TemplateInput::Header(name) => write!(f, "{{header.{name}}}"),
@@ -103,7 +100,6 @@ enum Variable {
     Query,
     Method,
     Client,
-    Country,
     Listener,
     RequestId,
     Header(Box<str>),
@@ -123,7 +119,6 @@ const PLAIN: &[(&str, Variable)] = &[
     ("query", Variable::Query),
     ("method", Variable::Method),
     ("client", Variable::Client),
-    ("country", Variable::Country),
     ("listener", Variable::Listener),
     ("request_id", Variable::RequestId),
 ];
@@ -136,7 +131,7 @@ const NAMED: &[NamedVariable] =
     &[("header", Variable::Header), ("cookie", Variable::Cookie), ("query", Variable::Parameter)];
 
 /// The variables of every request, as the end of a sentence.
-pub const VARIABLES: &str = "{scheme}, {host}, {uri}, {path}, {query}, {method}, {client}, {country}, {listener}, {request_id}, \
+pub const VARIABLES: &str = "{scheme}, {host}, {uri}, {path}, {query}, {method}, {client}, {listener}, {request_id}, \
                              {header.NAME}, {cookie.NAME}, {query.NAME}, or a capture of the route's path";
 
 /// Whether this is the name of a variable of every request.
@@ -289,7 +284,6 @@ impl Variable {
             Variable::Parameter(_) | Variable::Number(_) | Variable::Capture(_) => TemplateInput::Url,
             Variable::Method => TemplateInput::Method,
             Variable::Client => TemplateInput::Client,
-            Variable::Country => TemplateInput::Country,
             Variable::Listener => TemplateInput::Listener,
             Variable::RequestId => TemplateInput::RequestId,
             Variable::Header(name) if name.eq_ignore_ascii_case("host") => TemplateInput::Url,
@@ -319,11 +313,6 @@ impl Variable {
                     let mut text = Vec::with_capacity(45);
                     let _ = write!(text, "{}", address.to_canonical());
                     push(&text, false);
-                }
-            }
-            Variable::Country => {
-                if let Some(country) = view.country {
-                    push(&country, false);
                 }
             }
             Variable::Listener => push(view.listener.as_bytes(), false),

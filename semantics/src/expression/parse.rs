@@ -83,7 +83,6 @@ const REQUEST: &[(&str, NameMeaning)] = &[
     ("url", NameMeaning::Text(TextName::Url)),
     ("listener", NameMeaning::Text(TextName::Listener)),
     ("client", NameMeaning::Text(TextName::Client)),
-    ("country", NameMeaning::Text(TextName::Country)),
     ("header", HEADER),
     ("cookie", NameMeaning::Named(Named::Cookie)),
 ];

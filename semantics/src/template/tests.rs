@@ -21,7 +21,6 @@ fn check(template: &str, value: &str, url: &str) {
         fields: FIELDS,
         client: Some("::ffff:10.1.2.3".parse().unwrap()),
         listener: ":443",
-        country: Some(*b"DE"),
         request_id: "7f",
         captures: pattern.captures("/blog/2026/a b/\u{e9}".as_bytes()).unwrap(),
     };
@@ -45,7 +44,7 @@ fn expansions() {
         &format!("https://example.com{target}"),
         &format!("https://example.com{target}"),
     );
-    check("{scheme} {method} {client} {country}", "https GET 10.1.2.3 DE", "https%20GET%2010.1.2.3%20DE");
+    check("{scheme} {method} {client}", "https GET 10.1.2.3", "https%20GET%2010.1.2.3");
     check(
         "{path}|{query}",
         "/blog/2026/a%20b/%C3%A9|q=1%2B&r=x%26y",

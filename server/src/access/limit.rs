@@ -127,7 +127,7 @@ impl RequestLimit {
             None => by_address(address),
         };
         match &self.config.by {
-            LimitKey::Client | LimitKey::JwtSubject => by_address(address),
+            LimitKey::Client => by_address(address),
             LimitKey::Network => by_address(address.map(wider_network)),
             LimitKey::Route => self.seed,
             LimitKey::Header(name) => by_value(field::first(head.fields, name)),

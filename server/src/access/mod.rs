@@ -159,7 +159,7 @@ impl AccessRules {
         let admitted = &mut *admitted.borrow_mut();
         *admitted = Admitted::default();
         let address = client.peer.map(|it| it.ip());
-        let verdict = match self.by_facts(head, address) {
+        let verdict = match self.by_facts(head, address, &client.listener) {
             Some(by_address) => self.by_credentials(head, address, by_address, counters, admitted),
             None => Verdict::Refuse(refused()),
         };
@@ -170,10 +170,9 @@ impl AccessRules {
     }
 
     /// Judges by address and conditions: whether the address alone admits the request. `None` if it is refused.
-    fn by_facts(&self, head: &RequestHead<'_>, address: Option<IpAddr>) -> Option<bool> {
+    fn by_facts(&self, head: &RequestHead<'_>, address: Option<IpAddr>, listener: &str) -> Option<bool> {
         let config = &self.config;
-        let country = || None;
-        if config.deny.as_ref().is_some_and(|it| it.has(address, country)) {
+        if config.deny.as_ref().is_some_and(|it| it.has(address)) {
             return None;
         }
         if config.deny_when.is_some() || config.allow_when.is_some() {
@@ -186,6 +185,7 @@ impl AccessRules {
                 path: request_view::normal_path(head.target, &mut room),
                 fields: head.fields,
                 client: address,
+                listener,
                 ..RequestView::default()
             };
             let denied = config.deny_when.as_ref().is_some_and(|it| it.holds(&view));
@@ -193,7 +193,7 @@ impl AccessRules {
                 return None;
             }
         }
-        let has_address = config.allow.as_ref().is_some_and(|it| it.has(address, country));
+        let has_address = config.allow.as_ref().is_some_and(|it| it.has(address));
         let needs_address = config.allow.is_some() && !(config.any && config.has_credentials());
         (has_address || !needs_address).then_some(has_address)
     }
