@@ -50,7 +50,7 @@ const BEFORE_ELSE: &[&str] = &[
 ];
 
 /// Folders with documents for operators and developers, the generated manuals included.
-const DOCUMENTS: &[&str] = &["", "docs", "docs/decisions", "docs/generated"];
+const DOCUMENTS: &[&str] = &["", "docs", "docs/decisions", "docs/generated", "docs/guide"];
 
 /// Documents that are not checked: the history of releases quotes earlier names.
 const UNCHECKED: &[&str] = &["CHANGELOG.md"];

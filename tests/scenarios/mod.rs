@@ -30,6 +30,7 @@ mod fleet_faults;
 mod fleet_tier;
 mod followers;
 mod framing;
+mod guide;
 mod heuristics;
 mod http2;
 mod http2_origins;

@@ -1,0 +1,279 @@
+//! The pages of `docs/guide`: each configuration is started as it is printed, with the addresses and folders of the test, and
+//! answers the requests that its page promises. A page without a test, or a test without a page, is a failure.
+
+use crate::harness::secure::Authority;
+use crate::harness::server::Setup;
+use crate::harness::{Client, Larder, Origin, Response};
+use regex::Regex;
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+
+fn pages() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/guide")
+}
+
+/// The configuration of a page, and a folder that stands for `/etc`, `/srv` and `/run`.
+struct Guide {
+    config: String,
+    folder: tempfile::TempDir,
+    env: Vec<(String, String)>,
+}
+
+impl Guide {
+    /// Reads a page. Its first fenced block is the configuration; a block with a path after its language is that file.
+    fn page(name: &str) -> Self {
+        let text = std::fs::read_to_string(pages().join(format!("{name}.md"))).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let mut guide = Self { config: String::new(), folder, env: Vec::new() };
+        for block in text.split("\n```").skip(1).step_by(2) {
+            let (info, content) = block.split_once('\n').unwrap();
+            let content = guide.local(&format!("{content}\n"));
+            match info.split_once(' ') {
+                Some((_, path)) => guide.write(path, &content),
+                None if info == "toml" && guide.config.is_empty() => guide.config = content,
+                None => assert_ne!("toml", info, "{name}: one complete configuration"),
+            }
+        }
+        assert!(guide.config.starts_with("listen = "), "{name}: a complete file");
+        guide
+    }
+
+    /// The same text with the folders of the test, and with ports that the system chooses.
+    fn local(&self, text: &str) -> String {
+        let listen = Regex::new(r"0\.0\.0\.0:\d+").unwrap();
+        let paths = Regex::new(r#"([":])(/(?:etc|srv|run)/)"#).unwrap();
+        let folder = format!("${{1}}{}${{2}}", self.folder.path().display());
+        paths.replace_all(&listen.replace_all(text, "127.0.0.1:0"), folder).into_owned()
+    }
+
+    /// Writes a file of the page.
+    fn write(&self, path: &str, content: &str) {
+        let path = self.folder.path().join(path.trim_start_matches('/'));
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
+    }
+
+    /// Has `to` in place of `from`, which the configuration contains.
+    fn replace(&mut self, from: &str, to: &str) {
+        assert!(self.config.contains(from), "{from} is in the configuration");
+        self.config = self.config.replace(from, to);
+    }
+
+    /// Starts larder; `origin` stands for every application of the page.
+    fn start(&self, origin: &Origin) -> Larder {
+        let local = Regex::new(r"http://(127\.0\.0\.1|10\.0\.0\.\d+):[1-9]\d*").unwrap();
+        let origins = local.find_iter(&self.config).count();
+        assert!(origins > 0 || !self.config.contains("proxy"), "the origin of the test is used");
+        let config = local.replace_all(&self.config, origin.url()).into_owned();
+        Larder::start(Setup { config, env: self.env.clone() })
+    }
+
+    /// The same for a page without an application.
+    fn start_alone(&self) -> Larder {
+        self.start(&application())
+    }
+}
+
+/// An application that names the request it got, and no lifetime.
+fn application() -> Origin {
+    Origin::new(|it| format!("HTTP/1.1 200 OK\nContent-Type: text/html\n\n{}", it.line()))
+}
+
+/// One request to `host`, with more header lines.
+fn ask(larder: &Larder, method: &str, host: &str, target: &str, lines: &str) -> Response {
+    let mut client = larder.client();
+    client.send(format!("{method} {target} HTTP/1.1\r\nHost: {host}\r\n{lines}\r\n"));
+    client.read_for(method)
+}
+
+fn get(larder: &Larder, target: &str) -> Response {
+    ask(larder, "GET", "example.com", target, "")
+}
+
+#[track_caller]
+fn redirects(answer: &Response, status: u16, to: &str) {
+    assert_eq!((status, Some(to)), (answer.status, answer.field("location")));
+}
+
+#[track_caller]
+fn answers(answer: &Response, status: u16, text: &str) {
+    assert_eq!((status, text), (answer.status, answer.text().trim_end()), "{answer:?}");
+}
+
+/// The tests, by the page of each, and the list of their names.
+macro_rules! pages {
+    ($($page:ident),* $(,)?) => {
+        const PAGES: &[&str] = &[$(stringify!($page)),*];
+        mod page {
+            $(#[test] fn $page() { super::$page(super::Guide::page(&stringify!($page).replace('_', "-"))); })*
+        }
+    };
+}
+
+pages! {
+    canonical_host, cors_api, error_pages, maintenance_page, rate_limit_the_login, redirect_to_https,
+    redirects_from_a_map, security_headers, single_page_application, static_site,
+}
+
+#[test]
+fn every_page_has_a_test_and_is_listed() {
+    let list = std::fs::read_to_string(pages().join("README.md")).unwrap();
+    let mut found: Vec<String> = std::fs::read_dir(pages())
+        .unwrap()
+        .filter_map(|it| it.unwrap().file_name().to_str()?.strip_suffix(".md").map(str::to_owned))
+        .filter(|it| it != "README")
+        .collect();
+    found.sort();
+    let mut tested: Vec<String> = PAGES.iter().map(|it| it.replace('_', "-")).collect();
+    tested.sort();
+    assert_eq!(tested, found, "the tests and the pages");
+    for page in &found {
+        assert_eq!(1, list.matches(&format!("]({page}.md)")).count(), "{page} in docs/guide/README.md");
+    }
+}
+
+fn redirect_to_https(guide: Guide) {
+    let authority = Authority::new();
+    authority.sign("example.com", &["example.com", "www.example.com"]);
+    for file in ["example.com.pem", "example.com.key"] {
+        guide.write(&format!("/etc/larder/{file}"), &std::fs::read_to_string(authority.path(file)).unwrap());
+    }
+    let larder = guide.start(&application());
+    redirects(&get(&larder, "/a?b=c"), 308, "https://example.com/a?b=c");
+    let printed = larder.printed();
+    let address = printed.lines().find_map(|it| it.strip_prefix("listening on https://")).unwrap();
+    let address = address.trim_end_matches('/').parse().unwrap();
+    let mut secure = authority.trusting().connect(address, "example.com").unwrap();
+    let answer = secure.send("GET /a HTTP/1.1\r\nHost: example.com\r\n\r\n").read();
+    answers(&answer, 200, "GET /a HTTP/1.1");
+    assert_eq!(Some("max-age=31536000"), answer.field("strict-transport-security"));
+}
+
+fn canonical_host(guide: Guide) {
+    let larder = guide.start(&application());
+    redirects(&ask(&larder, "GET", "www.example.com", "/a?b=c", ""), 308, "http://example.com/a?b=c");
+    redirects(&ask(&larder, "POST", "example.net", "/a", ""), 308, "http://example.com/a");
+    answers(&get(&larder, "/a"), 200, "GET /a HTTP/1.1");
+}
+
+fn single_page_application(guide: Guide) {
+    guide.write("/srv/app/index.html", "the application");
+    guide.write("/srv/app/assets/app.4f2a.js", &"export const a = 1;\n".repeat(200));
+    let larder = guide.start(&application());
+    for path in ["/", "/orders/7"] {
+        let answer = get(&larder, path);
+        answers(&answer, 200, "the application");
+        assert_eq!(Some("no-cache"), answer.field("cache-control"), "{path}");
+    }
+    let script = ask(&larder, "GET", "example.com", "/assets/app.4f2a.js", "Accept-Encoding: gzip\r\n");
+    assert_eq!((200, Some("gzip")), (script.status, script.field("content-encoding")));
+    assert_eq!(Some("public, max-age=31536000, immutable"), script.field("cache-control"));
+    assert_eq!(404, get(&larder, "/assets/old.js").status);
+    answers(&get(&larder, "/api/users"), 200, "GET /api/users HTTP/1.1");
+}
+
+fn static_site(guide: Guide) {
+    guide.write("/srv/www/index.html", "home");
+    guide.write("/srv/www/about.html", &"about ".repeat(400));
+    guide.write("/srv/www/docs/index.html", "docs");
+    guide.write("/srv/www/404.html", "nothing here");
+    guide.write("/srv/www/.env", "secret");
+    let larder = guide.start_alone();
+    answers(&get(&larder, "/"), 200, "home");
+    let about = ask(&larder, "GET", "example.com", "/about", "Accept-Encoding: br\r\n");
+    assert_eq!((200, Some("br")), (about.status, about.field("content-encoding")));
+    assert_eq!(Some("max-age=300"), about.field("cache-control"));
+    redirects(&get(&larder, "/about.html"), 301, "/about");
+    redirects(&get(&larder, "/docs"), 301, "/docs/");
+    answers(&get(&larder, "/docs/"), 200, "docs");
+    answers(&get(&larder, "/none"), 404, "nothing here");
+    answers(&get(&larder, "/.env"), 404, "nothing here");
+}
+
+fn redirects_from_a_map(guide: Guide) {
+    let larder = guide.start(&application());
+    redirects(&get(&larder, "/old-page?a=b"), 301, "/new-page?a=b");
+    redirects(&get(&larder, "/shop"), 308, "https://shop.example.com/");
+    redirects(&get(&larder, "/blog/2024/hello"), 301, "/articles/2024/hello");
+    answers(&get(&larder, "/new-page"), 200, "GET /new-page HTTP/1.1");
+}
+
+fn maintenance_page(guide: Guide) {
+    guide.write("/etc/larder/maintenance.html", "back soon");
+    let larder = guide.start(&application());
+    let answer = get(&larder, "/a");
+    answers(&answer, 503, "back soon");
+    assert_eq!(Some("1800"), answer.field("retry-after"));
+    drop(larder);
+    let mut open = guide;
+    open.replace("192.0.2.0/24", "127.0.0.1");
+    answers(&get(&open.start(&application()), "/a"), 200, "GET /a HTTP/1.1");
+}
+
+fn error_pages(guide: Guide) {
+    guide.write("/etc/larder/errors/404.html", "not here");
+    guide.write("/etc/larder/errors/sorry.html", "sorry");
+    let origin = Origin::new(|it| match it.target() {
+        "/500" => "HTTP/1.1 500 Internal Server Error\n\nstack trace".to_owned(),
+        "/api/500" => "HTTP/1.1 500 Internal Server Error\n\n{}".to_owned(),
+        _ => "HTTP/1.1 404 Not Found\n\nnone".to_owned(),
+    });
+    let larder = guide.start(&origin);
+    answers(&get(&larder, "/500"), 500, "sorry");
+    answers(&get(&larder, "/none"), 404, "not here");
+    answers(&get(&larder, "/api/500"), 500, "{}");
+}
+
+fn security_headers(guide: Guide) {
+    let origin = Origin::fixed(
+        "HTTP/1.1 200 OK\nCache-Control: max-age=60\nX-Powered-By: PHP/8.3\nReferrer-Policy: no-referrer\n\npage",
+    );
+    let larder = guide.start(&origin);
+    for is_hit in [false, true] {
+        let answer = get(&larder, "/a");
+        assert_eq!(is_hit, answer.is_hit());
+        for (name, value) in [
+            ("strict-transport-security", Some("max-age=31536000; includeSubDomains")),
+            ("x-content-type-options", Some("nosniff")),
+            ("x-frame-options", Some("DENY")),
+            ("content-security-policy", Some("default-src 'self'; frame-ancestors 'none'")),
+            ("referrer-policy", Some("no-referrer")),
+            ("x-powered-by", None),
+        ] {
+            assert_eq!(value, answer.field(name), "{name}");
+        }
+    }
+    assert_eq!(Some("SAMEORIGIN"), get(&larder, "/embed/a").field("x-frame-options"));
+}
+
+fn cors_api(guide: Guide) {
+    let origin = application();
+    let larder = guide.start(&origin);
+    let preflight = |page: &str| {
+        let lines = format!("Origin: {page}\r\nAccess-Control-Request-Method: PUT\r\n");
+        ask(&larder, "OPTIONS", "api.example.com", "/items/7", &lines)
+    };
+    let answer = preflight("https://app.example.com");
+    assert_eq!(204, answer.status);
+    for (name, value) in [("origin", "https://app.example.com"), ("credentials", "true")] {
+        assert_eq!(Some(value), answer.field(&format!("access-control-allow-{name}")), "{name}");
+    }
+    assert_eq!(403, preflight("https://example.net").status);
+    assert_eq!(0, origin.requests());
+    let lines = "Origin: https://app.example.com\r\n";
+    let answer = ask(&larder, "GET", "api.example.com", "/items/7", lines);
+    assert_eq!(Some("https://app.example.com"), answer.field("access-control-allow-origin"));
+}
+
+fn rate_limit_the_login(guide: Guide) {
+    let larder = guide.start(&application());
+    larder.hold();
+    let login = |ip| Client::connect_from(ip, larder.address).request("POST", "/login", "", "name=a").status;
+    let own = Ipv4Addr::new(127, 0, 0, 1);
+    let statuses: Vec<u16> = (0..7).map(|_| login(own)).collect();
+    assert_eq!([200, 200, 200, 200, 200, 429, 429], *statuses);
+    assert_eq!(200, login(Ipv4Addr::new(127, 0, 0, 2)));
+    answers(&get(&larder, "/"), 200, "GET / HTTP/1.1");
+    larder.pass(12_000);
+    assert_eq!([200, 429], [login(own), login(own)]);
+}
