@@ -3,7 +3,7 @@
 
 use crate::harness::secure::Authority;
 use crate::harness::server::Setup;
-use crate::harness::{Client, Larder, Origin, Response};
+use crate::harness::{Client, Larder, Origin, Response, until};
 use regex::Regex;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
@@ -111,8 +111,10 @@ macro_rules! pages {
 }
 
 pages! {
-    canonical_host, cors_api, error_pages, maintenance_page, rate_limit_the_login, redirect_to_https,
-    redirects_from_a_map, security_headers, single_page_application, static_site,
+    allow_only_the_office, cache_an_api, canonical_host, cors_api, django, error_pages,
+    health_checks_for_a_load_balancer, maintenance_page, nextjs, password, rate_limit_the_login, redirect_to_https,
+    redirects_from_a_map, rewrite_a_prefix, secrets_and_environment, security_headers, several_files,
+    single_page_application, static_site, wordpress,
 }
 
 #[test]
@@ -132,19 +134,30 @@ fn every_page_has_a_test_and_is_listed() {
     }
 }
 
-fn redirect_to_https(guide: Guide) {
+/// Signs the certificate of a page, in the files that it names.
+fn certificate(guide: &Guide, host: &str) -> Authority {
     let authority = Authority::new();
-    authority.sign("example.com", &["example.com", "www.example.com"]);
+    authority.sign("example.com", &[host]);
     for file in ["example.com.pem", "example.com.key"] {
         guide.write(&format!("/etc/larder/{file}"), &std::fs::read_to_string(authority.path(file)).unwrap());
     }
-    let larder = guide.start(&application());
-    redirects(&get(&larder, "/a?b=c"), 308, "https://example.com/a?b=c");
+    authority
+}
+
+/// One GET of `/a` over TLS, with more header lines.
+fn over_tls(larder: &Larder, authority: &Authority, host: &str, lines: &str) -> Response {
     let printed = larder.printed();
     let address = printed.lines().find_map(|it| it.strip_prefix("listening on https://")).unwrap();
     let address = address.trim_end_matches('/').parse().unwrap();
-    let mut secure = authority.trusting().connect(address, "example.com").unwrap();
-    let answer = secure.send("GET /a HTTP/1.1\r\nHost: example.com\r\n\r\n").read();
+    let mut secure = authority.trusting().connect(address, host).unwrap();
+    secure.send(format!("GET /a HTTP/1.1\r\nHost: {host}\r\n{lines}\r\n")).read()
+}
+
+fn redirect_to_https(guide: Guide) {
+    let authority = certificate(&guide, "example.com");
+    let larder = guide.start(&application());
+    redirects(&get(&larder, "/a?b=c"), 308, "https://example.com/a?b=c");
+    let answer = over_tls(&larder, &authority, "example.com", "");
     answers(&answer, 200, "GET /a HTTP/1.1");
     assert_eq!(Some("max-age=31536000"), answer.field("strict-transport-security"));
 }
@@ -276,4 +289,146 @@ fn rate_limit_the_login(guide: Guide) {
     answers(&get(&larder, "/"), 200, "GET / HTTP/1.1");
     larder.pass(12_000);
     assert_eq!([200, 429], [login(own), login(own)]);
+}
+
+fn allow_only_the_office(mut guide: Guide) {
+    guide.replace("192.0.2.0/24", "127.0.0.1");
+    guide.replace("\"example.com\"", "\"*\"");
+    let larder = guide.start(&application());
+    answers(&get(&larder, "/admin/users"), 200, "GET /admin/users HTTP/1.1");
+    let mut other = Client::connect_from(Ipv4Addr::new(127, 0, 0, 2), larder.address);
+    assert_eq!(403, other.get("/admin/users").status);
+    for path in ["/%61dmin/users", "/x/..%2fadmin/users"] {
+        assert_eq!([400; 2], [other.get(path).status, get(&larder, path).status], "{path}");
+    }
+    answers(&other.get("/"), 200, "GET / HTTP/1.1");
+}
+
+fn password(guide: Guide) {
+    let authority = certificate(&guide, "staging.example.com");
+    let origin = application();
+    let larder = guide.start(&origin);
+    let ask = |lines: &str| over_tls(&larder, &authority, "staging.example.com", lines);
+    let refused = ask("");
+    assert_eq!(401, refused.status);
+    assert!(refused.field("www-authenticate").unwrap().starts_with("Basic realm=\"staging\""), "{refused:?}");
+    assert_eq!(401, ask("Authorization: Basic ZGVwbG95Om9wZW4=\r\n").status);
+    assert_eq!(0, origin.requests());
+    answers(&ask("Authorization: Basic ZGVwbG95Om9wZW4gc2VzYW1l\r\n"), 200, "GET /a HTTP/1.1");
+}
+
+fn cache_an_api(guide: Guide) {
+    let origin = application();
+    let larder = guide.start(&origin);
+    let get = |target: &str| ask(&larder, "GET", "api.example.com", target, "");
+    answers(&get("/v1/items?q=a&page=2&utm=x"), 200, "GET /v1/items?page=2&q=a HTTP/1.1");
+    assert!(get("/v1/items?page=2&q=a").is_hit());
+    assert!(
+        !ask(&larder, "POST", "api.example.com", "/v1/items?page=2&q=a", "Content-Length: 0\r\n").is_hit()
+    );
+    assert!(!get("/v1/other").is_hit());
+    let before = origin.requests();
+    larder.advance(31);
+    assert!(get("/v1/other").is_hit(), "stale, and fetched in the background");
+    until("it is fetched", || origin.requests() > before);
+}
+
+fn wordpress(guide: Guide) {
+    let origin = Origin::new(|it| match it.target() {
+        "/style.css" => {
+            "HTTP/1.1 200 OK\nCache-Control: public, max-age=600\nContent-Type: text/css\n\nstyle".to_owned()
+        }
+        _ => "HTTP/1.1 200 OK\nContent-Type: text/html\n\npage".to_owned(),
+    });
+    let larder = guide.start(&origin);
+    let get = |target: &str, lines: &str| ask(&larder, "GET", "example.com", target, lines);
+    let (analytics, login) = ("Cookie: _ga=1\r\n", "Cookie: wordpress_logged_in_a=b\r\n");
+    get("/post/", "");
+    assert!(get("/post/?utm_source=x", analytics).is_hit());
+    assert!(!get("/post/", login).is_hit());
+    get("/style.css", "");
+    assert!(get("/style.css", login).is_hit());
+    assert_eq!(200, ask(&larder, "PURGE", "example.com", "/post/", "").status);
+    assert!(!get("/post/", "").is_hit());
+}
+
+fn django(guide: Guide) {
+    guide.write("/srv/site/static/app.css", &"body { color: red }\n".repeat(200));
+    guide.write("/srv/site/media/cat.jpg", "cat");
+    let larder = guide.start(&application());
+    let style = ask(&larder, "GET", "example.com", "/static/app.css", "Accept-Encoding: gzip\r\n");
+    assert_eq!((200, Some("gzip")), (style.status, style.field("content-encoding")));
+    assert_eq!(Some("public, max-age=86400"), style.field("cache-control"));
+    answers(&get(&larder, "/media/cat.jpg"), 200, "cat");
+    get(&larder, "/news/");
+    assert!(get(&larder, "/news/").is_hit());
+    assert!(!ask(&larder, "GET", "example.com", "/news/", "Cookie: sessionid=a\r\n").is_hit());
+}
+
+fn nextjs(guide: Guide) {
+    let origin = Origin::new(|it| {
+        let form = it.field("rsc").map_or("page", |_| "data");
+        let text = form.repeat(600);
+        format!("HTTP/1.1 200 OK\nCache-Control: s-maxage=300\nContent-Type: text/html\nVary: rsc\n\n{text}")
+    });
+    let larder = guide.start(&origin);
+    get(&larder, "/news");
+    let hit = get(&larder, "/news");
+    assert!(hit.is_hit() && hit.text().starts_with("page"));
+    let data = ask(&larder, "GET", "example.com", "/news", "RSC: 1\r\n");
+    assert!(!data.is_hit() && data.text().starts_with("data"));
+    let session = "Cookie: __Secure-authjs.session-token=a\r\n";
+    assert!(!ask(&larder, "GET", "example.com", "/news", session).is_hit());
+    until("it is compressed", || {
+        let answer = ask(&larder, "GET", "example.com", "/news", "Accept-Encoding: br\r\n");
+        answer.field("content-encoding") == Some("br")
+    });
+}
+
+fn rewrite_a_prefix(guide: Guide) {
+    let origin = Origin::new(|it| match it.target() {
+        "/v2/old" => "HTTP/1.1 302 Found\nLocation: /v2/new\n\n".to_owned(),
+        _ => format!("HTTP/1.1 200 OK\n\n{}", it.target()),
+    });
+    let larder = guide.start(&origin);
+    answers(&get(&larder, "/api/users/7"), 200, "/v2/users/7");
+    answers(&get(&larder, "/shop/42"), 200, "/catalogue/item?id=42");
+    redirects(&get(&larder, "/api/old"), 302, "/api/new");
+}
+
+fn several_files(guide: Guide) {
+    let larder = guide.start(&application());
+    let shop = ask(&larder, "GET", "shop.example.com", "/a", "");
+    answers(&shop, 200, "GET /a HTTP/1.1");
+    assert_eq!(Some("nosniff"), shop.field("x-content-type-options"));
+    redirects(&ask(&larder, "GET", "old.example.com", "/a?b=c", ""), 301, "https://shop.example.com/a?b=c");
+}
+
+fn secrets_and_environment(mut guide: Guide) {
+    guide.write("/run/secrets/api-key", "a-secret\n");
+    guide.env = vec![("SITE_HOST".to_owned(), "example.com".to_owned())];
+    let origin = application();
+    let larder = guide.start(&origin);
+    let answer = ask(&larder, "GET", "example.com", "/a", "X-Api-Key: of-the-client\r\n");
+    answers(&answer, 200, "GET /a HTTP/1.1");
+    assert_eq!(Some("a-secret"), origin.received()[0].field("x-api-key"));
+    assert_eq!(404, ask(&larder, "GET", "example.net", "/a", "").status);
+}
+
+fn health_checks_for_a_load_balancer(guide: Guide) {
+    let origin = application();
+    let larder = guide.start(&origin);
+    for path in ["/live", "/ready"] {
+        assert_eq!(200, get(&larder, path).status, "{path}");
+    }
+    assert_eq!(0, origin.requests());
+    let mut clients = [larder.client(), larder.client()];
+    for client in &mut clients {
+        assert_eq!(200, client.get("/a").status);
+    }
+    larder.hold();
+    larder.signal(libc::SIGTERM);
+    until("it drains", || std::net::TcpStream::connect(larder.address).is_err());
+    let [live, ready] = &mut clients;
+    assert_eq!([200, 503], [live.get("/live").status, ready.get("/ready").status]);
 }
