@@ -8,6 +8,7 @@ pub mod demo;
 pub mod explain;
 pub mod login;
 pub mod objects;
+pub mod maintenance;
 pub mod origin;
 pub mod overlay;
 pub mod purge;

@@ -77,6 +77,7 @@ fn main() -> ExitCode {
             answered(objects::ask(&asked), asked.output, |page| objects::tell(page, Screen::now()))
         }
         Command::Overlay(order) => answered(overlay::ask(&order), order.output, overlay::tell),
+        Command::Maintenance(order) => answered(maintenance::ask(&order), order.output, maintenance::tell),
         Command::Origin(order) => answered(origin::ask(&order), order.output, origin::tell),
         Command::Bench(asked) => measure(&asked),
         Command::Warm(order) => match warm::run(&order) {

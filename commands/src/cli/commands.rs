@@ -499,6 +499,22 @@ pub const COMMANDS: &[CommandRow] = &[
         ],
     },
     CommandRow {
+        name: CommandName::Maintenance,
+        word: "maintenance",
+        argument: "ACTION...",
+        argument_help: "list, on [HOST], or off [HOST], with a host as in site.hosts; without HOST every site",
+        about: "Put a site of a running larder under maintenance, or back into service",
+        flags: &[MAINTENANCE],
+        examples: &[
+            (
+                "larder maintenance on www.example.com",
+                "answers every request with 503; saved in the configuration file, so that a restart keeps it",
+            ),
+            ("larder maintenance off www.example.com", "serves the site again"),
+            ("larder maintenance list", "lists each site with its state"),
+        ],
+    },
+    CommandRow {
         name: CommandName::Login,
         word: "login",
         argument: "",

@@ -4,6 +4,7 @@ mod bench;
 pub mod commands;
 pub mod help;
 mod objects;
+mod maintenance;
 mod origin;
 mod overlay;
 mod purge;
@@ -28,6 +29,7 @@ use larder_stdx::size::ByteSize;
 use larder_transport::listener::Listen;
 use lexopt::Arg;
 pub use objects::Objects;
+pub use maintenance::{MaintenanceAction, MaintenanceOrder};
 pub use origin::{OriginAction as OriginWhat, OriginOrder};
 pub use overlay::{OverlayAction as OverlayWhat, OverlayCommand};
 pub use purge::PurgeCommand;
@@ -55,6 +57,8 @@ pub enum Command {
     Overlay(OverlayCommand),
     /// `origin`: drain or restore an origin.
     Origin(OriginOrder),
+    /// Puts sites under maintenance.
+    Maintenance(MaintenanceOrder),
     /// `purge`: send purges to a running larder.
     Purge(PurgeCommand),
     /// `objects`: list the stored responses of a running larder.
@@ -375,6 +379,7 @@ impl Given {
             CommandName::Objects => Command::Objects(Objects::read(self)?),
             CommandName::Overlay => Command::Overlay(OverlayCommand::read(self)?),
             CommandName::Origin => Command::Origin(OriginOrder::read(self)?),
+            CommandName::Maintenance => Command::Maintenance(MaintenanceOrder::read(self)?),
             CommandName::Purge => Command::Purge(PurgeCommand::read(self)?),
             CommandName::Trace => Command::Trace(TraceCommand::read(self)?),
             CommandName::Bench => Command::Bench(Bench::read(&self, &argument)?),
