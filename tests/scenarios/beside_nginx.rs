@@ -207,8 +207,98 @@ const REWRITES: &[Case] = &[
     },
 ];
 
+/// Redirects and fixed answers.
+const ANSWERS: &[Case] = &[
+    Case {
+        name: "another site",
+        nginx: "return 301 https://example.org$request_uri;",
+        larder: "[[site.route]]\nredirect = { to = \"https://example.org{uri}\", status = 301 }",
+        requests: &[
+            "GET /",
+            "GET /a?b=c",
+            "GET /a%20b",
+            "GET /%0d%0aSet-Cookie:x",
+            "GET //other.example/",
+            "HEAD /a",
+            "POST /a",
+        ],
+    },
+    Case {
+        name: "another page",
+        nginx: "location = /old { return 302 /new; } location / { return 404; }",
+        larder: "[[site.route]]\npath = \"/old\"\nredirect = { to = \"/new\" }\n[[site.route]]\nrespond = { status = 404 }",
+        requests: &["GET /old", "GET /old?a=b", "GET /old/", "GET /other"],
+    },
+    Case {
+        name: "moved permanently, method kept",
+        nginx: "return 308 /v2$request_uri;",
+        larder: "[[site.route]]\nredirect = { to = \"/v2{uri}\", status = 308 }",
+        requests: &["GET /users?x", "POST /users"],
+    },
+    Case {
+        name: "prefix moved",
+        nginx: "location /old/ { rewrite ^/old/(.*)$ /new/$1 permanent; } location / { return 404; }",
+        larder: "[[site.route]]\npath = \"/old/*\"\nredirect = { to = \"/new/{1}\", status = 301 }\n[[site.route]]\nrespond = { status = 404 }",
+        requests: &["GET /old/a/b", "GET /old/", "GET /old/a%20b", "GET /old/a?b=c", "GET /old/../x"],
+    },
+    Case {
+        name: "captures",
+        nginx: "location ~ ^/blog/(\\d+)/(.+)$ { return 301 /posts/$2/$1; } location / { return 404; }",
+        larder: "[[site.route]]\npath = 'regex:/blog/(\\d+)/(.+)'\nredirect = { to = \"/posts/{2}/{1}\", status = 301 }\n\
+                 [[site.route]]\nrespond = { status = 404 }",
+        requests: &["GET /blog/2026/hello", "GET /blog/x/hello", "GET /blog/2026/"],
+    },
+    Case {
+        name: "fixed answers",
+        nginx: "location = /ok { default_type text/plain; return 200 \"fine\"; } location = /gone { return 410; } \
+                location = /none { return 204; } location / { return 403; }",
+        larder: "[[site.route]]\npath = \"/ok\"\nrespond = { status = 200, body = \"fine\", type = \"text/plain\" }\n\
+                 [[site.route]]\npath = \"/gone\"\nrespond = { status = 410 }\n\
+                 [[site.route]]\npath = \"/none\"\nrespond = { status = 204 }\n\
+                 [[site.route]]\nrespond = { status = 403 }",
+        requests: &["GET /ok", "HEAD /ok", "POST /ok", "GET /gone", "GET /none", "GET /other"],
+    },
+];
+
+/// Fields of responses, for every source of a response.
+const FIELDS: &[Case] = &[
+    Case {
+        name: "field set",
+        nginx: "add_header X-Frame-Options DENY always;",
+        larder: "response_headers = { set = { X-Frame-Options = \"DENY\" } }\n[[site.route]]\nfiles = { root = \"WWW\" }",
+        requests: &[
+            "GET /a.txt",
+            "HEAD /a.txt",
+            "GET /none",
+            "GET /docs",
+            "GET /a.txt | If-None-Match: *",
+            "GET /a.txt | Range: bytes=0-1",
+        ],
+    },
+    Case {
+        name: "field set for success",
+        nginx: "add_header X-Frame-Options DENY;",
+        larder: "response_headers = { set = { X-Frame-Options = \"DENY\" } }\n[[site.route]]\nfiles = { root = \"WWW\" }",
+        requests: &["GET /a.txt", "GET /none"],
+    },
+    Case {
+        name: "fields of an origin",
+        nginx: "location / { proxy_pass http://ORIGIN; proxy_hide_header X-Powered-By; proxy_hide_header X-App; add_header X-App 2; \
+                add_header Link \"</a>\"; add_header Link \"</b>\"; }",
+        larder: "response_headers = { set = { X-App = \"2\" }, remove = [\"X-Powered-By\"], add = { Link = \"</a>, </b>\" } }\n\
+                 [[site.route]]\nproxy = { to = [\"http://ORIGIN\"] }",
+        requests: &["GET /page", "HEAD /page", "POST /page"],
+    },
+    Case {
+        name: "variables",
+        nginx: "add_header X-App \"$request_method $host $uri\";",
+        larder: "response_headers = { set = { X-App = \"{method} {host} {path}\" } }\n[[site.route]]\nfiles = { root = \"WWW\" }",
+        requests: &["GET /a.txt?x", "HEAD /a.txt"],
+    },
+];
+
 fn cases() -> impl Iterator<Item = (String, &'static Case)> {
-    let all = [STATIC, REWRITES].into_iter().flatten();
+    let all = [STATIC, REWRITES, ANSWERS, FIELDS].into_iter().flatten();
     all.enumerate().map(|(number, case)| (format!("case{number}.test"), case))
 }
 
