@@ -39,9 +39,9 @@ pub fn ask(order: &MaintenanceOrder) -> Result<Value, String> {
     }
     let asked = json!({ "text": config["text"], "set": edits }).to_string();
     let edit = ("POST", "/api/v1/config/edit");
-    let edited = admin_client::send(&admin, edit, admin_client::JSON, asked.as_bytes(), PATIENCE)?;
+    let edited = admin_client::send(&admin, edit, "application/json", asked.as_bytes(), PATIENCE)?;
     let saved = json!({ "text": edited["text"], "base": config["hash"] }).to_string();
-    admin_client::send(&admin, ("PUT", "/api/v1/config"), admin_client::JSON, saved.as_bytes(), PATIENCE)?;
+    admin_client::send(&admin, ("PUT", "/api/v1/config"), "application/json", saved.as_bytes(), PATIENCE)?;
     Ok(json!({ "sites": sites(&edited["document"]) }))
 }
 

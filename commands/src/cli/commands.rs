@@ -168,6 +168,14 @@ pub const ORIGIN: &[Flag] = &[
     OF_FILE,
 ];
 
+/// The flags of `maintenance`.
+#[rustfmt::skip]
+pub const MAINTENANCE: &[Flag] = &[
+    flag("json", "", Means::Json, "print JSON"),
+    flag("admin", "ADDR:PORT|unix:PATH", Means::Ask, "admin address of the larder to query (the only one on this machine)"),
+    OF_FILE,
+];
+
 /// The flags of `login`.
 #[rustfmt::skip]
 pub const LOGIN: &[Flag] = &[
@@ -257,6 +265,8 @@ pub enum CommandName {
     Overlay,
     /// `larder origin ACTION`.
     Origin,
+    /// `larder maintenance ACTION`.
+    Maintenance,
     /// `larder login`.
     Login,
     /// `larder tail`.
