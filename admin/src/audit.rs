@@ -152,6 +152,14 @@ impl Audit {
         self.event(level, event, &values);
     }
 
+    /// Switches to another file.
+    ///
+    /// # Errors
+    /// The file cannot be opened for appending; the old one stays.
+    pub fn retarget(&self, target: &larder_observe::log::LogTarget) -> std::io::Result<()> {
+        self.file.retarget(target)
+    }
+
     /// Reopens the file.
     pub fn reopen(&self) {
         self.file.reopen();

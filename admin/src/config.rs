@@ -8,7 +8,7 @@ use larder_config::kind::ValueKind;
 use larder_config::plan::Plan;
 use larder_config::store::{ConfigFile, hash};
 use larder_config::table::{self, Takes};
-use larder_config::{Config, Problem, Source, dotted};
+use larder_config::{Problem, Source, dotted};
 use larder_server::config_watch;
 use larder_stdx::clock;
 use serde_json::{Value, json};
@@ -67,13 +67,13 @@ pub const EDITED: &str = r#"{"type":"object","required":["text","document"],"pro
 pub const TEXT_AND_BASE: &str = r#"{"type":"object","additionalProperties":false,"required":["text","base"],"properties":{
 "text":{"type":"string","description":"the whole text of a configuration"},
 "base":{"type":"string","description":"the hash of the text that was changed, as GET /api/v1/config gives it"},
-"when":{"type":"string","enum":["now","restart"],"description":"handling of a text that changes keys that require a restart: now (default) rejects it, restart writes it for the next start"}}}"#;
+"when":{"type":"string","enum":["now","restart"],"description":"handling of a text that changes keys that require a restart: now (default) takes over all others, restart leaves the whole text for the next start"}}}"#;
 
 /// The request of a rollback: an id of the history.
 pub const BACK_TO: &str = r#"{"type":"object","additionalProperties":false,"required":["to"],"properties":{
 "to":{"type":["string","integer"],"description":"an id of the history, as GET /api/v1/config lists them"},
 "base":{"type":"string","description":"the hash of the text that is to be replaced"},
-"when":{"type":"string","enum":["now","restart"],"description":"handling of a text that changes keys that require a restart: now (default) rejects it, restart writes it for the next start"}}}"#;
+"when":{"type":"string","enum":["now","restart"],"description":"handling of a text that changes keys that require a restart: now (default) takes over all others, restart leaves the whole text for the next start"}}}"#;
 
 /// The response if a text came into force, or waits for the next start: `pending` are the keys that it waits for.
 pub const IN_FORCE: &str = r#"{"type":"object","required":["hash","reloaded","pending"],"properties":{"hash":{"type":"string"},"reloaded":{"type":"boolean"},"pending":{"type":"array","items":{"type":"string"}}}}"#;
@@ -166,7 +166,7 @@ impl Admin {
         let history: Vec<Value> = store.iter().flat_map(|it| it.history()).map(past).collect();
         let running = self.live.borrow().config.text.as_ref().map(|it| hash(it));
         let now = hash(&text);
-        let pending = if running.as_ref() == Some(&now) { Vec::new() } else { self.checked(&text).restart };
+        let pending = self.checked(&text).restart;
         let flags: Vec<Value> = plan
             .settings()
             .iter()
@@ -295,9 +295,9 @@ impl Admin {
         }
         let checked = self.checked(text);
         let deed = match (checked.problems.is_empty(), checked.restart.is_empty(), then) {
-            (true, true, _) => ConfigDeed::TakeOver,
             (true, false, NeedingStart::Waits) => ConfigDeed::LeaveForStart,
-            _ => return checked.refusal(text),
+            (true, ..) => ConfigDeed::TakeOver,
+            (false, ..) => return checked.refusal(),
         };
         match self.configuring.swap(&store, &old, text, by, deed).await {
             Ok(()) => {
@@ -330,17 +330,13 @@ impl Admin {
                 CheckedConfig {
                     problems: Vec::new(),
                     warnings: new.warnings.iter().map(told).collect(),
-                    sources: restart.iter().map(|it| source_of(&new, it)).collect(),
                     restart,
-                    main,
                 }
             }
             Err(rejected) => CheckedConfig {
                 problems: rejected.0.iter().map(told).collect(),
                 warnings: Vec::new(),
                 restart: Vec::new(),
-                sources: Vec::new(),
-                main,
             },
         }
     }
@@ -349,21 +345,21 @@ impl Admin {
 /// The treatment of a text that changes a key which requires a restart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NeedingStart {
-    /// It is rejected.
-    Refused,
-    /// It is written, and waits.
+    /// The other keys are taken over.
+    Partly,
+    /// It is written, and waits as a whole.
     Waits,
 }
 
 /// The value of `when`.
 fn needing_start(asked: &Value) -> Result<NeedingStart, AdminResponse> {
     match asked.get("when").map(Value::as_str) {
-        None | Some(Some("now")) => Ok(NeedingStart::Refused),
+        None | Some(Some("now")) => Ok(NeedingStart::Partly),
         Some(Some("restart")) => Ok(NeedingStart::Waits),
         Some(_) => Err(problem_at(
             400,
-            "\"when\" must be \"now\" or \"restart\"; \"restart\" writes keys that require a restart to the file for \
-             the next start.",
+            "\"when\" must be \"now\" or \"restart\"; \"restart\" leaves a text that changes keys which require a \
+             restart for the next start.",
             "when",
         )),
     }
@@ -375,25 +371,12 @@ struct CheckedConfig {
     warnings: Vec<Value>,
     /// Changed keys that require a restart.
     restart: Vec<&'static str>,
-    /// The place of each of those.
-    sources: Vec<Source>,
-    /// The name of the main file.
-    main: Option<String>,
 }
 
 impl CheckedConfig {
     /// The response if it cannot be put in force.
-    fn refusal(self, text: &str) -> AdminResponse {
-        let main = self.main;
-        let sections = Sections::of(text);
-        let of_start = |(key, source): (&&'static str, Source)| {
-            let text = "cannot change while larder runs: write it to the file for the next start \
-                        (\"when\":\"restart\"), and restart larder"
-                .to_owned();
-            problem_json(&Problem { source, key: dotted(key), text }, &sections, main.as_deref())
-        };
-        let mut problems = self.problems;
-        problems.extend(self.restart.iter().zip(self.sources).map(of_start));
+    fn refusal(self) -> AdminResponse {
+        let problems = self.problems;
         let first = problems.first().map(|it| {
             let place = it["line"].as_u64().map_or(String::new(), |line| format!("line {line}: "));
             let key = it["key"].as_str().map_or(String::new(), |key| format!("{key}: "));
@@ -412,10 +395,6 @@ impl CheckedConfig {
             json!({ "status": 422, "detail": detail, "where": place, "problems": problems }),
         )
     }
-}
-
-fn source_of(config: &Config, key: &str) -> Source {
-    config.decided.by(key)
 }
 
 /// Place, key, and text: as on the command line.

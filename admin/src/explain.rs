@@ -66,7 +66,7 @@ impl Admin {
         let (authority, target) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
         let other = if scheme == Scheme::Http { Scheme::Https } else { Scheme::Http };
         let bare = scheme.without_port(authority);
-        is_misdirected(&self.public, scheme, bare)
+        is_misdirected(&self.public.borrow(), scheme, bare)
             .then(|| format!("{}://{}{target}", other.name(), other.without_port(bare)))
     }
 

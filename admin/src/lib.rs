@@ -75,7 +75,7 @@ pub struct Admin {
     /// The configuration in force, for the sources of values.
     pub live: RefCell<Arc<Live>>,
     /// The client addresses, as printed at the start.
-    pub public: Vec<String>,
+    pub public: RefCell<Vec<String>>,
     /// All counters.
     pub totals: Arc<CounterSums>,
     /// The counters of the admin's own gateway.

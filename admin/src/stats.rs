@@ -29,7 +29,7 @@ impl Admin {
             "now": now,
             "now_us": now_us,
             "uptime": now_us / 1_000_000,
-            "listen": self.public,
+            "listen": *self.public.borrow(),
             "statistics": if live.config.statistics { "on" } else { "off" },
             "counters": named(Counters::TABLE, &self.totals.sums()),
             "nodes": self.nodes.as_ref().map(|it| it.standing()),

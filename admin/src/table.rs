@@ -285,7 +285,7 @@ pub static ENDPOINTS: &[Endpoint] = &[
         .query(&[text("filter", "a condition such as status >= 500")]).events("`request`: a finished request; `lost`: number of dropped requests."),
     row("GET", "/api/v1/config", "Returns the configuration: its text, every key, and its history.", |it, _| Box::pin(async move { it.config() }))
         .gives(config::TOLD).example("", ""),
-    row("PUT", "/api/v1/config", "Saves and activates a configuration. Rejected with 409 if the file has changed, and with 422 if the text is invalid. With `when`, keys that require a restart are written for the next start.", |it, asked| Box::pin(it.put_config(asked)))
+    row("PUT", "/api/v1/config", "Saves and activates a configuration. Rejected with 409 if the file has changed, and with 422 if the text is invalid. Keys that require a restart wait for the next start, and `pending` names them.", |it, asked| Box::pin(it.put_config(asked)))
         .most(CONFIG).takes(config::TEXT_AND_BASE).gives(config::IN_FORCE),
     row("POST", "/api/v1/config/check", "Checks a configuration, or one of the history, and returns its problems and the differences.", |it, asked| Box::pin(async move { it.check_config(&asked) }))
         .reads().most(CONFIG).takes(config::TEXT).gives(config::CHECKED).example("", r#"{"text":"workers = 2"}"#),

@@ -20,7 +20,7 @@ pub fn manual() -> String {
          empty; `$${` is a literal `${`. A key whose value is only such a text may be a number or, with commas, a list.\nA key that holds a secret \
          also accepts `file:PATH`: the content of the file, without the line end at its end.\n`[block.NAME]` has keys of a route for the routes and sites with \
          `use = [\"NAME\"]`.\n\nA changed file is reloaded while larder runs. Keys marked *(start)* require a restart: \
-         a reload that changes one is\nrejected, and the error names the key.\n",
+         a reload that changes one keeps its\nold value, names the key in the error log, and takes over the rest.\n",
     );
     let mut section = "";
     for key in TABLE {

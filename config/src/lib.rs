@@ -16,6 +16,7 @@ pub mod finish;
 pub mod foreign;
 pub mod generated;
 pub mod include;
+mod keep;
 mod key_path;
 pub mod kind;
 pub mod loop_check;

@@ -40,7 +40,7 @@ pub struct Key {
 pub enum Takes {
     /// At the next reload.
     AtReload,
-    /// At the next start; a reload that changes it is rejected.
+    /// At the next start; a reload that changes it keeps the old value, and takes over the rest.
     AtStart,
 }
 
@@ -174,7 +174,7 @@ const LIFETIME_OR_OFF: ValueKind = ValueKind::SecondsOrOff { most: LONGEST };
 /// The table, in the order of the manual.
 #[rustfmt::skip]
 pub const TABLE: &[Key] = &[
-    start("listen", ValueKind::List(TextForm::Listen), Some("127.0.0.1:8080"),
+    once("listen", ValueKind::List(TextForm::Listen), Some("127.0.0.1:8080"),
         "Addresses for clients: `http://ADDR:PORT` or `ADDR:PORT` (port 0 takes a free port), `https://ADDR:PORT` for TLS, or `unix:PATH`. A relative path starts at the working directory of the process. `http+proxy://ADDR:PORT`, `https+proxy://ADDR:PORT` and `unix+proxy:PATH` require a PROXY protocol header, version 1 or 2, before any other byte. The client address is then taken from that header. All other addresses read no such header.", r#"["0.0.0.0:8080", "unix:/run/larder.sock"]"#),
     start("workers", integer(1, 1024), None,
         "Worker threads. Default: one per core.", "4"),
@@ -200,8 +200,8 @@ pub const TABLE: &[Key] = &[
         "Whether clients must present a certificate. `required` rejects connections without one. `optional` accepts them. Both reject an invalid certificate.", r#""required""#),
     once("tls.client_ca", ValueKind::One(TextForm::Path), None,
         "The CA certificates that sign client certificates, PEM.", r#""clients.pem""#),
-    start("tls.self_signed", ValueKind::Bool, Some("false"),
-        "Generate a self-signed certificate in memory at the start, for trials: clients do not trust it by default. Addresses of `listen` without a scheme, the default one included, then speak TLS. `http://ADDR:PORT` stays clear text.", "true"),
+    once("tls.self_signed", ValueKind::Bool, Some("false"),
+        "Generate a self-signed certificate in memory, for trials: clients do not trust it by default. Addresses of `listen` without a scheme, the default one included, then speak TLS. `http://ADDR:PORT` stays clear text.", "true"),
 
     once("limits.head_size", size(KIB, MIB), Some("16KiB"),
         "Maximum size of a request head. A larger head, or more than 128 fields, is rejected with 431.", r#""32KiB""#),
@@ -417,7 +417,7 @@ pub const TABLE: &[Key] = &[
         "Unix socket of the admin, for the user that runs larder only (mode 0600). Default: none.", r#""/run/larder/admin.sock""#),
     start("admin.token_file", ValueKind::One(TextForm::Path), None,
         "File of the admin token (mode 0600), created at the first start. Default: `larder/admin-token` in `$XDG_STATE_HOME` or `~/.local/state`; for root, in /var/lib. The environment variable `LARDER_ADMIN_TOKEN` overrides it.", r#""/etc/larder/admin-token""#),
-    start("admin.audit", ValueKind::One(TextForm::Path), None,
+    once("admin.audit", ValueKind::One(TextForm::Path), None,
         "File of the audit log: every change through the admin and every rejected request. The error log contains the same events.", r#""/var/log/larder/audit.log""#),
     once("admin.hosts", ValueKind::List(TextForm::HostName), None,
         "Host names of a TLS proxy in front of the admin. Requests with a name other than these and the admin's own address are rejected.", r#"["ops.example.com"]"#),
@@ -426,11 +426,11 @@ pub const TABLE: &[Key] = &[
     once("admin.statistics", ValueKind::Bool, Some("true"),
         "Collect counters and latencies by site, route and origin. The totals under `counters` are always collected.", "false"),
 
-    start("log.access", ValueKind::One(TextForm::LogTarget), Some("off"),
+    once("log.access", ValueKind::One(TextForm::LogTarget), Some("off"),
         "Access log: a file, `-` for standard output, or `off`.", r#""/var/log/larder/access.log""#),
-    start("log.format", ValueKind::One(TextForm::LogFormat), Some("combined"),
+    once("log.format", ValueKind::One(TextForm::LogFormat), Some("combined"),
         "Format of an access-log line; docs/generated/log.md lists the fields.", r#""json""#),
-    start("log.error", ValueKind::One(TextForm::LogTarget), Some("-"),
+    once("log.error", ValueKind::One(TextForm::LogTarget), Some("-"),
         "Error log: a file, `-` for standard error, or `off`.", r#""/var/log/larder/error.log""#),
 
     once("log.levels.server", LEVEL, Some("info"),

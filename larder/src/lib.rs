@@ -1,5 +1,6 @@
 //! The supervisor of the larder binary, as a library so that tests start a server in their own process.
 
+mod reload;
 mod sockets;
 mod start;
 mod started;

@@ -1,15 +1,16 @@
-//! The first phase of a start: the listening sockets of clients, one set for each worker, and those of the admin. They
+//! The first phase of a start: the listening sockets of clients, one for each worker, and those of the admin. They
 //! fail most often, and dropping them leaves nothing behind.
 
 use larder_config::{AdminListen, Config};
+use larder_server::addresses::OpenAddresses;
 use larder_transport::listener::{self, Bound, Listen};
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 
 /// Every listening socket of the process, from whichever source.
 pub struct Sockets {
-    /// Those of each worker.
-    pub workers: Vec<Vec<Bound>>,
+    /// Those of clients.
+    pub clients: OpenAddresses,
     /// The admin's address, and its Unix socket if there is one; empty where the admin is off.
     pub admin: Vec<Bound>,
 }
@@ -20,33 +21,14 @@ impl Sockets {
     /// # Errors
     /// One sentence with the address that cannot be bound.
     pub fn bind(config: &Config, workers: NonZeroUsize) -> Result<Self, String> {
-        Ok(Self { workers: bind_all(config, workers)?, admin: bind_admin(config)? })
-    }
-
-    /// The clients' addresses, for display.
-    pub fn public(&self) -> Vec<String> {
-        self.workers.first().into_iter().flatten().map(Bound::to_string).collect()
+        let clients = OpenAddresses::open(config, workers, &OpenAddresses::default())?;
+        Ok(Self { clients, admin: bind_admin(config)? })
     }
 
     /// The address of the admin.
     pub fn admin_at(&self) -> Option<SocketAddr> {
         self.admin.first().and_then(Bound::tcp)
     }
-}
-
-/// One set of listening sockets for each worker: `SO_REUSEPORT` spreads connections over them.
-fn bind_all(config: &Config, workers: NonZeroUsize) -> Result<Vec<Vec<Bound>>, String> {
-    let mut first = Vec::new();
-    for entrance in &config.listen {
-        first.push(listener::bind(&entrance.at)?.after(entrance.preamble));
-    }
-    let mut all = Vec::new();
-    for _ in 1..workers.get() {
-        let set: Result<Vec<Bound>, String> = first.iter().map(Bound::another).collect();
-        all.push(set?);
-    }
-    all.insert(0, first);
-    Ok(all)
 }
 
 /// The admin's address, and its Unix socket if configured; empty if the admin is off.

@@ -23,6 +23,7 @@ use larder_server::worker::{self, Own, WorkerShared};
 use larder_server::{loop_check, tls};
 use larder_stdx::error::plain;
 use larder_transport::listener::Bound;
+use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -36,19 +37,23 @@ pub struct Running {
     /// The orders to the workers.
     pub orders: watch::Sender<Orders>,
     /// The access log.
-    pub log: AccessLog,
+    pub log: Arc<AccessLog>,
     /// The error log.
     pub errors: ErrorLog,
     /// The source of the configuration.
     pub plan: Plan,
     /// The client addresses, as printed.
-    pub public: Vec<String>,
+    pub public: RefCell<Vec<String>>,
     /// The address of the admin.
     pub admin_at: Option<SocketAddr>,
     /// The queue of purges.
     pub desk: PurgeQueue,
-    /// The certificates.
-    pub keeper: Option<tls::CertificateStore>,
+    /// The certificates; `None` until an address uses TLS.
+    pub keeper: RefCell<Option<tls::CertificateStore>>,
+    /// The place of the admin's token.
+    pub kept: TokenPlace,
+    /// Removed when larder stops.
+    pub run_file: RefCell<Option<RunFile>>,
 }
 
 /// The result of a start: the running parts, and those that the main thread has yet to start.
@@ -69,8 +74,6 @@ pub struct Started {
     pub audit: Audit,
     /// The receiver of the workers' orders.
     pub inbox: watch::Receiver<Orders>,
-    /// Removed when larder stops.
-    pub run_file: Option<RunFile>,
 }
 
 /// Opens all parts, and starts the workers.
@@ -89,7 +92,7 @@ pub fn start(
     let totals = Arc::new(CounterSums::default());
     let own = totals.add_part();
     let operator = Operator::open(&config, &sockets, &totals, &own)?;
-    let first = sockets.public().into_iter().next();
+    let first = sockets.clients.names().into_iter().next();
     let storage = Storage::open(&config, &totals, &own, &operator.errors, first.as_deref())?;
     Opened { workers, totals, own, sockets, operator, storage }.run(config, plan, after)
 }
@@ -99,7 +102,7 @@ struct Operator {
     access: AdminAccess,
     kept: TokenPlace,
     errors: ErrorLog,
-    log: AccessLog,
+    log: Arc<AccessLog>,
     audit: Audit,
     keeper: Option<tls::CertificateStore>,
 }
@@ -121,8 +124,8 @@ impl Operator {
         let (target, format) = (&config.log.access, config.log.format.clone());
         let log = AccessLog::open(target, format, totals.add_part(), errors.clone())
             .map_err(|it| cannot("access log", target, &it))?;
-        let file =
-            config.admin.audit.clone().filter(|_| admin_at.is_some()).map_or(LogTarget::Off, LogTarget::File);
+        let log = Arc::new(log);
+        let file = audit_target(config, admin_at);
         let audit = ErrorLog::open(&file).map_err(|it| cannot("audit log", &file, &it))?;
         let audit = Audit::new(&errors, audit, own.clone());
         let keeper = tls::CertificateStore::open(config, &errors)?;
@@ -151,7 +154,7 @@ impl Opened {
         let Opened { workers, totals, own, sockets, operator, storage } = self;
         let Operator { access, kept, errors, log, audit, keeper } = operator;
         let Storage { store, lower, coders, overlays, nodes } = storage;
-        let (public, admin_at) = (sockets.public(), sockets.admin_at());
+        let (public, admin_at) = (sockets.clients.names(), sockets.admin_at());
         let live = Live::open(config, &coders, &own, workers, None)?;
         let telemetry = Telemetry::of(live.config.telemetry.as_ref(), || totals.add_part())?;
         let (desk, clerk) = purge::open(store.clone(), &lower, errors.of(Subsystem::Purge), own.clone());
@@ -179,22 +182,25 @@ impl Opened {
             shares,
             heap,
         };
-        let (orders, inbox) = watch::channel(Orders { live: live.clone(), drain: false });
-        let running = Running { shared, orders, log, errors, plan, public, admin_at, desk, keeper };
+        let tls = keeper.as_ref().map(tls::CertificateStore::tls);
+        let first = Orders { live: live.clone(), addresses: sockets.clients, tls, drain: false };
+        let (orders, inbox) = watch::channel(first);
+        let (public, keeper, run_file) = (RefCell::new(public), RefCell::new(keeper), RefCell::default());
+        let running =
+            Running { shared, orders, log, errors, plan, public, admin_at, desk, keeper, kept, run_file };
         running.take_over(&live);
-        let sets = sockets.workers.into_iter().enumerate();
-        let threads = sets
-            .map(|(number, sockets)| running.worker(number, sockets, inbox.clone()))
+        let threads = (0..workers.get())
+            .map(|number| running.worker(number, inbox.clone()))
             .collect::<Result<Vec<_>, _>>()
             .map_err(|it| format!("A worker cannot be started: {}.", plain(&it)))?;
-        let Running { errors, plan, public, keeper, .. } = &running;
-        started::tell(errors, plan, public, &sockets.admin, workers);
-        let run_file =
-            started::write_run_file(errors, plan, public, admin_at, &live.config.admin.socket, &kept);
-        let certificate = keeper.as_ref().map_or_else(String::new, tls::CertificateStore::tell);
-        let way_in = WayIn { link: access.link_here(), kept: &kept };
-        started::announce(public, &certificate, &sockets.admin, &way_in, after);
-        Ok(Started { running, clerk, nodes, threads, admin: sockets.admin, access, audit, inbox, run_file })
+        let public = running.public.borrow().clone();
+        started::tell(&running.errors, &running.plan, &public, &sockets.admin, workers);
+        running.write_run_file();
+        let certificate =
+            running.keeper.borrow().as_ref().map_or_else(String::new, tls::CertificateStore::tell);
+        let way_in = WayIn { link: access.link_here(), kept: &running.kept };
+        started::announce(&public, &certificate, &sockets.admin, &way_in, after);
+        Ok(Started { running, clerk, nodes, threads, admin: sockets.admin, access, audit, inbox })
     }
 }
 
@@ -205,23 +211,32 @@ impl Running {
         self.shared.traces.sampling.configure(live.config.trace_rates());
     }
 
+    /// Writes the run file with the present addresses.
+    pub fn write_run_file(&self) {
+        // The old one is removed before the new one has its name.
+        self.run_file.take();
+        let socket = &self.orders.borrow().live.config.admin.socket;
+        let (public, admin) = (self.public.borrow(), self.admin_at);
+        let file = started::write_run_file(&self.errors, &self.plan, &public, admin, socket, &self.kept);
+        self.run_file.replace(file);
+    }
+
     /// Starts a worker.
-    fn worker(
-        &self,
-        number: usize,
-        sockets: Vec<Bound>,
-        inbox: watch::Receiver<Orders>,
-    ) -> std::io::Result<JoinHandle<()>> {
+    fn worker(&self, number: usize, inbox: watch::Receiver<Orders>) -> std::io::Result<JoinHandle<()>> {
         let counters = self.shared.totals.add_part();
-        let (log, purges) = (self.log.worker(counters.clone()), self.desk.clone());
-        let tls = self.keeper.as_ref().map(tls::CertificateStore::tls);
-        let own = Own { sockets, tls, counters, log, purges, errors: self.errors.clone() };
+        let (log, purges) = (self.log.clone(), self.desk.clone());
+        let own = Own { counters, log, purges, errors: self.errors.clone() };
         worker::start(number, self.shared.clone(), own, inbox)
     }
 }
 
+/// The target of the audit log; off without an admin.
+pub fn audit_target(config: &Config, admin_at: Option<SocketAddr>) -> LogTarget {
+    config.admin.audit.clone().filter(|_| admin_at.is_some()).map_or(LogTarget::Off, LogTarget::File)
+}
+
 /// The error for a log that cannot be opened, with the remedy.
-fn cannot(what: &str, target: &LogTarget, error: &std::io::Error) -> String {
+pub fn cannot(what: &str, target: &LogTarget, error: &std::io::Error) -> String {
     match target {
         LogTarget::File(path) => {
             let help = match error.kind() {

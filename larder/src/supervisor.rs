@@ -1,6 +1,7 @@
 //! The running server: binds, starts the workers and the admin, watches the configuration, handles signals, drains. The
 //! handling of requests is in `larder_server::handler`; the configuration is in `larder_config`.
 
+use crate::reload::Prepared;
 use crate::start::{self, Running, Started};
 use larder_admin::{Admin, AdminAccess, Audit, ConfigDeed, Configuring, ReloadOrder};
 use larder_config::Config;
@@ -9,11 +10,11 @@ use larder_gateway::Gateway;
 use larder_observe::log::{Closed, Level, LimitWatch, Subsystem};
 use larder_server::cluster::Cluster;
 pub use larder_server::config_watch::ConfigWatch;
-use larder_server::live::{Live, Orders};
+use larder_server::live::Orders;
 use larder_server::quiet::Quiet;
 use larder_server::tiers::DiskWatch;
 use larder_server::worker::WorkerShared;
-use larder_server::{config_watch, loop_check, quiet};
+use larder_server::{loop_check, quiet, tls};
 use larder_stdx::error::plain;
 use larder_store::Store;
 use larder_transport::listener::{self, Bound};
@@ -72,8 +73,7 @@ pub fn run(
         larder_stdx::clock::stand_at(second);
     }
     let started = start::start(config, plan, after).map_err(Stopped::AtStart)?;
-    let Started { running, clerk, nodes, threads, admin, access, audit, inbox, run_file: _run_file } =
-        started;
+    let Started { running, clerk, nodes, threads, admin, access, audit, inbox } = started;
     // The system takes all memory back at once when the process ends: returning a million pages one by one first would
     // delay the stop by seconds.
     std::mem::forget(running.shared.store.clone());
@@ -201,7 +201,7 @@ impl Supervisor {
             gateway,
             router: RefCell::default(),
             live: RefCell::new(live.clone()),
-            public: self.running.public.clone(),
+            public: RefCell::new(self.running.public.borrow().clone()),
             totals: self.running.shared.totals.clone(),
             counters: counters.clone(),
             purges: self.running.desk.clone(),
@@ -236,30 +236,9 @@ impl Supervisor {
             self.running.errors.event(Level::Warn, "reload-refused", &[("why", why)]);
             return Err(why.to_owned());
         };
-        let read = self.running.plan.load().map_err(|it| it.to_string());
-        let old = self.running.orders.borrow().live.clone();
-        let compatible = |new: Config| {
-            config_watch::compatible(&old.config, &new)?;
-            loop_check::check(&new, self.running.admin_at).map(|()| new)
-        };
-        let secure = |new: Config| match &self.running.keeper {
-            Some(keeper) => keeper.take_over(&new, &self.running.errors).map(|()| new),
-            None => Ok(new),
-        };
-        let shared = &self.running.shared;
-        let open = |new| Live::open(new, &shared.coders, &shared.own, shared.workers, Some(&old));
-        match read.and_then(compatible).and_then(secure).and_then(open) {
+        match self.running.prepare(admin) {
             Ok(new) => {
-                self.running.take_over(&new);
-                start::tell_warnings(&self.running.errors, &new.config);
-                let errors = self.running.errors.clone();
-                larder_config::names::warn_of_unknown(&new.config, move |it| {
-                    start::tell_warning(&errors, &it)
-                });
-                if let Some(admin) = admin {
-                    admin.take_over(new.clone());
-                }
-                self.running.orders.send_modify(|it| it.live = new);
+                self.put_in_force(new, admin);
                 self.running.shared.own.config_reloads.add_shared(1);
                 let file = file.display().to_string();
                 self.running.errors.event(Level::Info, "reloaded", &[("file", &file), ("because", why)]);
@@ -278,9 +257,37 @@ impl Supervisor {
         }
     }
 
+    /// Puts a configuration in force in every part, and logs its warnings and the keys that wait for the next start.
+    fn put_in_force(&self, Prepared { live, addresses, waiting }: Prepared, admin: Option<&Admin>) {
+        self.running.take_over(&live);
+        start::tell_warnings(&self.running.errors, &live.config);
+        waiting.iter().for_each(|it| start::tell_warning(&self.running.errors, it));
+        let errors = self.running.errors.clone();
+        larder_config::names::warn_of_unknown(&live.config, move |it| start::tell_warning(&errors, &it));
+        if let Some(admin) = admin {
+            admin.take_over(live.clone());
+        }
+        let tls = self.running.keeper.borrow().as_ref().map(tls::CertificateStore::tls);
+        let moved = !addresses.are(&self.running.orders.borrow().addresses);
+        let public = addresses.names();
+        self.running.orders.send_modify(|it| {
+            it.live = live;
+            it.addresses = addresses;
+            it.tls = tls;
+        });
+        if moved {
+            let listen = public.join(",");
+            self.running.errors.event(Level::Info, "listening", &[("listen", &listen)]);
+            admin.iter().for_each(|it| drop(it.public.replace(public.clone())));
+            self.running.public.replace(public);
+            self.running.write_run_file();
+        }
+    }
+
     /// Takes over certificates whose files have changed, or keeps the old ones and logs the reason.
     fn look_at_certificates(&self) {
-        let Some(keeper) = &self.running.keeper else { return };
+        let keeper = self.running.keeper.borrow();
+        let Some(keeper) = &*keeper else { return };
         if keeper.changed() {
             let live = self.running.orders.borrow().live.clone();
             match keeper.take_over(&live.config, &self.running.errors) {

@@ -233,6 +233,11 @@ impl Observer {
         teller.seldom_of(Level::Warn, "proxy-header", why, &[("why", why), ("from", &from)]);
     }
 
+    /// Takes over the present target and format of the access log.
+    pub fn follow_log(&self, log: &log::AccessLog) {
+        self.log.follow(log);
+    }
+
     /// Sends buffered records: to be called at every tick of the worker, and before it ends.
     pub fn flush(&self) {
         self.log.flush();

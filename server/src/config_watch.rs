@@ -1,7 +1,7 @@
 //! Detection of changes to the configuration file, and of keys that require a restart.
 
+use larder_config::Config;
 use larder_config::include::WatchedFiles;
-use larder_config::{Config, Source};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -112,21 +112,6 @@ pub fn at_start(old: &Config, new: &Config) -> Vec<&'static str> {
     pairs.filter(|(old, new)| old != new).map(|it| it.1.0).collect()
 }
 
-/// Whether `new` can be taken over at run time: keys that require a restart must be unchanged.
-///
-/// # Errors
-/// One sentence that names the first key that needs a restart.
-pub fn compatible(old: &Config, new: &Config) -> Result<(), String> {
-    let changed = at_start(old, new);
-    let Some(key) = changed.first() else { return Ok(()) };
-    match new.decided.by(key) {
-        Source::Default => {
-            Err(format!("{key} cannot return to its default while larder runs; restart larder."))
-        }
-        source => Err(format!("{source}: {key} cannot change while larder runs; restart larder.")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -181,30 +166,35 @@ mod tests {
     }
 
     #[test]
-    fn what_needs_a_restart_is_named() {
+    fn what_needs_a_restart_is_kept_and_named() {
         #[track_caller]
-        fn check(old: &str, new: &str, expect: Result<(), &str>) {
+        fn check(old: &str, new: &str, expect: &[&str]) {
             let read = |text: &str| {
                 let site = "[[site]]\nhosts = \"*\"\nroute = [{ proxy = { to = \":1\" } }]\n";
                 Config::from_text(&format!("{text}\n{site}"), "t.toml", std::path::Path::new("."), &[])
                     .unwrap()
             };
-            assert_eq!(expect.map_err(str::to_owned), compatible(&read(old), &read(new)), "{old} to {new}");
+            let (kept, waiting) = read(new).keep_from(&read(old));
+            let waiting: Vec<String> = waiting.iter().map(ToString::to_string).collect();
+            let all: Vec<String> = expect
+                .iter()
+                .map(|it| {
+                    format!("{it}: takes effect at the next start; its old value stays in force until then")
+                })
+                .collect();
+            assert_eq!(all, waiting, "{old} to {new}");
+            assert!(at_start(&read(old), &kept).is_empty(), "{new}");
         }
         let disk = "cache.disk.path = \"/nowhere/a\"";
-        check("", "log.levels.fleet = \"debug\"", Ok(()));
-        check("cache.ram.size = \"1MiB\"", "cache.ram.size = \"1024KiB\"", Ok(()));
-        check("", "listen = \"127.0.0.1:8080\"", Ok(()));
-        check("", disk, Err("t.toml:1: cache.disk.path cannot change while larder runs; restart larder."));
-        check(
-            disk,
-            "",
-            Err("cache.disk.path cannot return to its default while larder runs; restart larder."),
-        );
+        check("", "log.levels.fleet = \"debug\"", &[]);
+        check("cache.ram.size = \"1MiB\"", "cache.ram.size = \"1024KiB\"", &[]);
+        check("", "listen = \"127.0.0.1:8081\"\nlog.access = \"a.log\"", &[]);
+        check("", disk, &["t.toml:1: cache.disk.path"]);
+        check(disk, "", &["default: cache.disk.path"]);
         check(
             "cache.fleet.servers = \"a:1\"",
-            "[cache.fleet]\nservers = [\"a:1\"]\ntimeout = \"60ms\"",
-            Err("t.toml:3: cache.fleet.timeout cannot change while larder runs; restart larder."),
+            "workers = 3\n[cache.fleet]\nservers = [\"a:1\"]\ntimeout = \"60ms\"",
+            &["t.toml:1: workers", "t.toml:4: cache.fleet.timeout"],
         );
     }
 }

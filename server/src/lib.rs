@@ -2,6 +2,7 @@
 //! The main thread, its signals and its reloads are in `larder`; the configuration is in `larder_config`.
 
 pub mod access;
+pub mod addresses;
 pub mod admission;
 pub mod cluster;
 pub mod config_watch;

@@ -2,6 +2,7 @@
 //! observers. Every part that follows a reload has a `take_over` with this argument, at start as at a reload.
 
 use super::access::LiveAccess;
+use super::addresses::OpenAddresses;
 use super::files::FileRoute;
 use super::finish::RouteFinish;
 use super::own_answer::{LiveRedirects, RouteAnswers};
@@ -20,6 +21,7 @@ use larder_origin::{
 use larder_semantics::policy::TierSet;
 use larder_stdx::duration::spell;
 use larder_transport::listener::Listen;
+use larder_transport::tls::ServerTls;
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::rc::Rc;
@@ -206,6 +208,10 @@ impl Live {
 pub struct Orders {
     /// The configuration in force.
     pub live: Arc<Live>,
+    /// The addresses for clients.
+    pub addresses: OpenAddresses,
+    /// The TLS settings for its `https` addresses.
+    pub tls: Option<Arc<ServerTls>>,
     /// Whether to finish requests in progress, and accept no new connections.
     pub drain: bool,
 }

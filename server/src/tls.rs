@@ -26,7 +26,7 @@ const DAY: i64 = 86_400;
 pub struct CertificateStore {
     tls: Arc<ServerTls>,
     /// The generated one.
-    own: Option<Certificate>,
+    own: RefCell<Option<Certificate>>,
     /// The current certificates, with the remaining days as last logged.
     shown: RefCell<Vec<(Certificate, Option<i64>)>>,
     watches: RefCell<HashMap<PathBuf, FileWatch>>,
@@ -44,7 +44,7 @@ impl CertificateStore {
         let certificates = read(settings, own.as_ref(), errors)?;
         let tls = ServerTls::new(&certificates, settings.least, &settings.client)?;
         let shown = RefCell::new(certificates.into_iter().map(|it| (it, None)).collect());
-        Ok(Some(Self { tls, own, shown, watches }))
+        Ok(Some(Self { tls, own: RefCell::new(own), shown, watches }))
     }
 
     /// The TLS settings of workers.
@@ -54,7 +54,8 @@ impl CertificateStore {
 
     /// The text at the start by which a client can identify this larder.
     pub fn tell(&self) -> String {
-        let Some(own) = &self.own else { return String::new() };
+        let own = self.own.borrow();
+        let Some(own) = &*own else { return String::new() };
         format!("self-signed certificate for {} (SHA-256 {})\n", own.names.join(", "), own.fingerprint())
     }
 
@@ -65,8 +66,14 @@ impl CertificateStore {
     pub fn take_over(&self, config: &Config, errors: &ErrorLog) -> Result<(), String> {
         let Some(settings) = &config.tls else { return Ok(()) };
         *self.watches.borrow_mut() = watches(settings);
-        let certificates = read(settings, self.own.as_ref(), errors)?;
+        let own = match (settings.self_signed, &*self.own.borrow()) {
+            (false, _) => None,
+            (true, Some(own)) => Some(own.clone()),
+            (true, None) => Some(self_signed()?),
+        };
+        let certificates = read(settings, own.as_ref(), errors)?;
         self.tls.replace(&certificates, settings.least, &settings.client)?;
+        self.own.replace(own);
         *self.shown.borrow_mut() = certificates.into_iter().map(|it| (it, None)).collect();
         Ok(())
     }

@@ -1,11 +1,12 @@
 //! One worker: a thread with a runtime of its own, its listeners, its gateway, its origins. Workers share the store and
 //! the connection limit; they receive orders through one channel.
 
+use super::addresses::{OpenAddress, OpenAddresses};
 use super::counter_sum::CounterSums;
 use super::descriptors::Shares;
 use super::handler::RequestHandler;
 use super::health::Watches;
-use super::live::{Live, Orders};
+use super::live::Orders;
 use super::overlay::Overlays;
 use super::purge::asked::PurgeRequest;
 use super::purge::{PurgeOrder, PurgeQueue};
@@ -18,7 +19,7 @@ use larder_gateway::coding::pool::Coders;
 use larder_gateway::refusals::Refusals;
 use larder_observe::Observer;
 use larder_observe::ids::Ids;
-use larder_observe::log::{ErrorLog, LogHandle};
+use larder_observe::log::{AccessLog, ErrorLog};
 use larder_observe::recent::Recent;
 use larder_observe::stream::{Hub, Tap};
 use larder_observe::telemetry::Telemetry;
@@ -26,15 +27,14 @@ use larder_observe::top::Tops;
 use larder_observe::tracer::Tracer;
 use larder_observe::traces::Traces;
 use larder_store::{PurgeRule, Store};
-use larder_transport::listener::{self, Bound};
-use larder_transport::tls::ServerTls;
+use larder_transport::listener;
 use larder_transport::worker::{ConnectionLimit, TransportWorker, runtime};
 use std::cell::{Cell, RefCell};
 use std::num::NonZeroUsize;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 
 /// The state that all workers share.
 #[derive(Clone)]
@@ -79,14 +79,10 @@ pub struct WorkerShared {
 
 /// The state of one worker.
 pub struct Own {
-    /// Its listening sockets.
-    pub sockets: Vec<Bound>,
-    /// The TLS settings for its `https` addresses.
-    pub tls: Option<Arc<ServerTls>>,
     /// Its counters.
     pub counters: Arc<Counters>,
-    /// Its end of the access log.
-    pub log: LogHandle,
+    /// The access log.
+    pub log: Arc<AccessLog>,
     /// The queue of purges.
     pub purges: PurgeQueue,
     /// The error log.
@@ -110,12 +106,12 @@ pub fn start(
 }
 
 async fn run(number: usize, shared: WorkerShared, own: Own, mut orders: watch::Receiver<Orders>) {
-    let Own { sockets, tls, counters, log, purges, errors } = own;
-    let live = orders.borrow_and_update().live.clone();
+    let Own { counters, log, purges, errors } = own;
+    let first = orders.borrow_and_update().clone();
+    let live = first.live.clone();
     let worker =
         TransportWorker::among(shared.places.clone(), counters.clone(), live.config.limits_of_clients());
     worker.keep_within();
-    tls.into_iter().for_each(|it| worker.secure(it));
     let lower = shared.lower.of_worker(&shared.store, &counters);
     let gateway = Gateway::new(shared.store.clone(), counters.clone(), shared.refusals.clone(), lower);
     let _ = gateway.coders.set(shared.coders.clone());
@@ -134,26 +130,35 @@ async fn run(number: usize, shared: WorkerShared, own: Own, mut orders: watch::R
     let keeper = shared.recent.worker(shared.workers.get());
     let (tap, top) = (Tap::new(shared.stream.clone()), shared.tops.worker(shared.workers.get()));
     let (scope, statistics) = (live.scopes.of_worker(number), live.config.statistics);
-    let observer =
-        Observer::new(log, errors.clone(), tracer, scope, statistics, top, tap, shared.ids.clone(), keeper);
+    let observer = Observer::new(
+        log.worker(counters.clone()),
+        errors.clone(),
+        tracer,
+        scope,
+        statistics,
+        top,
+        tap,
+        shared.ids.clone(),
+        keeper,
+    );
     let overlays = shared.overlays.clone();
     let (router, clients) = (RefCell::default(), RefCell::default());
     let is_draining = Cell::new(false);
     let front = Rc::new(RequestHandler { gateway, router, clients, observer, purges, overlays, is_draining });
-    let mut follower = SettingsFollower { number, worker, front, counters, errors, watches: None };
-    follower.take_over(&live);
-    let SettingsFollower { worker, front, counters, .. } = &follower;
     tokio::task::spawn_local(worker.clone().watch());
-    for bound in sockets {
-        tokio::task::spawn_local(listener::serve(bound, worker.clone(), front.clone()));
-    }
+    let doors = Vec::new();
+    let mut follower =
+        SettingsFollower { number, worker, front, counters, errors, log, watches: None, doors };
+    follower.take_over(&first);
+    drop(first);
+    let SettingsFollower { front, counters, .. } = &follower;
     let yard = Some(shared.store.yard());
     let quiet = Quiet::new(shared.room_to_give.clone(), counters.clone(), yard);
     tokio::task::spawn_local(look_after(front.clone(), quiet, shared.heap.clone(), number));
     // Checked first: a stop may have come before this worker's first look at its orders.
     while !orders.borrow().drain && orders.changed().await.is_ok() && !orders.borrow().drain {
-        let live = orders.borrow_and_update().live.clone();
-        follower.take_over(&live);
+        let now = orders.borrow_and_update().clone();
+        follower.take_over(&now);
     }
     follower.watches = None;
     let SettingsFollower { worker, front, .. } = follower;
@@ -171,14 +176,19 @@ struct SettingsFollower {
     front: Rc<RequestHandler>,
     counters: Arc<Counters>,
     errors: ErrorLog,
+    log: Arc<AccessLog>,
     /// The health checks, which the first worker runs for all.
     watches: Option<Watches>,
+    /// The addresses that it serves; each is given up when its sender is dropped.
+    doors: Vec<(Arc<OpenAddress>, oneshot::Sender<()>)>,
 }
 
 impl SettingsFollower {
     /// Puts a configuration in force; current requests keep theirs.
-    fn take_over(&mut self, live: &Live) {
-        let Self { number, worker, front, counters, errors, watches } = self;
+    fn take_over(&mut self, orders: &Orders) {
+        let Self { number, worker, front, counters, errors, log, watches, .. } = self;
+        let live = &orders.live;
+        front.observer.follow_log(log);
         worker.set_limits(live.config.limits_of_clients());
         worker.set_proxies(live.config.clients.proxies.clone());
         front.observer.scopes.switch(live.config.statistics);
@@ -187,6 +197,21 @@ impl SettingsFollower {
         *watches = (*number == 0).then(|| Watches::begin(live, counters, errors));
         front.clients.replace(Rc::new(live.config.clients.clone()));
         front.router.replace(Rc::new(live.router(counters, errors, Some(*number))));
+        orders.tls.iter().for_each(|it| worker.secure(it.clone()));
+        self.serve(&orders.addresses);
+    }
+
+    /// Serves these addresses, and gives up the others. New ones come last: their requests meet the new routes.
+    fn serve(&mut self, addresses: &OpenAddresses) {
+        self.doors.retain(|door| addresses.0.iter().any(|it| Arc::ptr_eq(it, &door.0)));
+        for address in &addresses.0 {
+            let Some(bound) = address.take(self.number) else { continue };
+            let (keep, gone) = oneshot::channel();
+            let closed = async { drop(gone.await) };
+            let served = listener::serve_until(bound, self.worker.clone(), self.front.clone(), closed);
+            tokio::task::spawn_local(served);
+            self.doors.push((address.clone(), keep));
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::harness::origin::Received;
 use crate::harness::server::Setup;
-use crate::harness::{Client, Larder, Origin};
+use crate::harness::{Client, Larder, Origin, until};
 use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
@@ -186,25 +186,25 @@ fn what_is_wrong_is_refused_with_its_place() {
 }
 
 #[test]
-fn what_needs_a_restart_is_said_and_refused() {
+fn what_needs_a_restart_is_named_and_the_rest_applies() {
     let (_origin, larder) = commented();
-    let (text, hash) = text_and_hash(&larder);
-    let text =
-        text.replace("workers = 2", "workers = 3").replace("# and", "cache.ram.size = \"99MiB\"\n# and");
+    let (before, hash) = text_and_hash(&larder);
+    let text = before
+        .replace("workers = 2", "workers = 3")
+        .replace("# and", "cache.ram.size = \"99MiB\"\ncache.x_cache = true\n# and");
     let (_, checked) = post(&larder, "check", &json!({ "text": text }));
     assert_eq!(
         (json!(true), json!(["workers", "cache.ram.size"])),
         (checked["ok"].clone(), checked["restart"].clone())
     );
     let (status, told) = put(&larder, &text, &hash);
-    assert_eq!(422, status, "{told}");
-    assert_eq!(
-        (&json!(2), &json!("workers")),
-        (&told["problems"][0]["line"], &told["problems"][0]["key"]),
-        "{told}"
-    );
-    assert!(told["problems"][1]["message"].as_str().unwrap().contains("restart larder"), "{told}");
-    assert_eq!(hash, text_and_hash(&larder).1);
+    let pending = json!(["workers", "cache.ram.size"]);
+    assert_eq!((200, &json!(true), &pending), (status, &told["reloaded"], &told["pending"]), "{told}");
+    let now = config(&larder);
+    assert_eq!((&pending, &now["hash"]), (&now["pending"], &now["running_hash"]));
+    until("the rest is in force", || (0..8).all(|_| larder.get("/").field("x-cache").is_some()));
+    let (status, told) = put(&larder, &before, now["hash"].as_str().unwrap());
+    assert_eq!((200, &json!([])), (status, &told["pending"]), "{told}");
 }
 
 #[test]
@@ -229,8 +229,6 @@ fn what_needs_a_restart_waits_in_the_file_for_one() {
     assert_eq!((200, &json!(true), &json!([])), (status, &told["reloaded"], &told["pending"]), "{told}");
     assert_eq!(json!([]), config(&larder)["pending"]);
     let waited = &config(&larder)["history"][0]["id"];
-    let (status, _) = post(&larder, "rollback", &json!({ "to": waited }));
-    assert_eq!(422, status, "nobody said that it may wait");
     let (status, told) = post(&larder, "rollback", &json!({ "to": waited, "when": "restart" }));
     assert_eq!((200, &json!(["workers"])), (status, &told["pending"]), "{told}");
     // What is wrong waits for nothing.

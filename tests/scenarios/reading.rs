@@ -3,9 +3,10 @@
 
 use crate::harness::command::run;
 use crate::harness::server::Setup;
-use crate::harness::{Larder, Origin, until};
+use crate::harness::{Client, Larder, Origin, until};
 use serde_json::{Value, json};
 use std::fs;
+use std::io::{Read as _, Write as _};
 
 const PAGE: &str = "HTTP/1.1 200 OK\nCache-Control: max-age=600\n\nhello";
 
@@ -140,4 +141,113 @@ fn every_mistake_is_reported_at_once() {
     );
     let real = fs::canonicalize(folder.path().join("real")).unwrap();
     assert!(ended.out.contains(&format!("  include  conf.d/x.toml -> {}", real.display())), "{}", ended.out);
+}
+
+/// A port that was free a moment ago.
+fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// The response to a request in clear text, whatever listens.
+fn clear_text(address: std::net::SocketAddr) -> String {
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    let _ = stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    let mut bytes = Vec::new();
+    let _ = stream.read_to_end(&mut bytes);
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Writes a configuration and waits until it is in force.
+fn reload(larder: &Larder, text: &str) {
+    let before = larder.counter("config_reloads");
+    fs::write(larder.config(), text).unwrap();
+    larder.signal(libc::SIGHUP);
+    until("it is in force", || larder.counter("config_reloads") > before);
+}
+
+#[test]
+fn a_reload_opens_and_closes_addresses() {
+    let origin = Origin::fixed(PAGE);
+    let site = format!(
+        "[admin]\nlisten = \"127.0.0.1:0\"\n[log]\nerror = \"error.log\"\n[[site]]\nhosts = \"*\"\n[[site.route]]\nproxy.to = \"{}\"\n",
+        origin.url()
+    );
+    let with = |listen: &str| format!("listen = [{listen}]\nworkers = 2\n{site}");
+    let first = "\"127.0.0.1:0\"";
+    let larder = Larder::start(Setup { config: with(first), env: Vec::new() });
+    let mut kept = larder.client();
+    assert_eq!(200, kept.get("/").status);
+    let port = free_port();
+    let address: std::net::SocketAddr = format!("127.0.0.1:{port}").parse().unwrap();
+    let both = with(&format!("{first}, \"{address}\", \"unix:more.sock\""));
+    reload(&larder, &both);
+    let ask = || std::net::TcpStream::connect(address).is_ok();
+    until("the new address is open", ask);
+    // Every worker serves it.
+    for _ in 0..16 {
+        assert_eq!(200, Client::connect(address).get("/").status);
+    }
+    until("the socket is there", || larder.folder.path().join("more.sock").exists());
+    assert_eq!(200, larder.get("/").status, "the first address is the same");
+    let told: Value = serde_json::from_str(&larder.admin_get("/api/v1/stats").text()).unwrap();
+    assert!(told.to_string().contains(&format!("http://{address}")), "{told}");
+    let mut on_removed = Client::connect(address);
+    assert_eq!(200, on_removed.get("/").status);
+    // The same port with TLS, then none.
+    let tls = with(&format!("{first}, \"https://{address}\""))
+        .replacen("workers", "tls.self_signed = true\nworkers", 1)
+        .replacen("\"127.0.0.1:0\"", "\"http://127.0.0.1:0\"", 1);
+    reload(&larder, &tls);
+    until("clear text is not HTTP there any more", || !clear_text(address).starts_with("HTTP/1.1 200"));
+    assert_eq!(200, on_removed.get("/").status, "an open connection is served on");
+    reload(&larder, &with(first));
+    until("the address is closed", || !ask());
+    until("its socket file is removed", || !larder.folder.path().join("more.sock").exists());
+    assert_eq!(200, kept.get("/").status);
+    // An address in use rejects the reload, and nothing of it is taken over.
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let refused = larder.counter("config_rejections");
+    let text = with(&format!("{first}, \"{address}\", \"{}\"", taken.local_addr().unwrap()));
+    fs::write(larder.config(), text).unwrap();
+    larder.signal(libc::SIGHUP);
+    until("it is rejected", || larder.counter("config_rejections") > refused);
+    assert!(error_log(&larder).contains("the address is in use"));
+    assert!(!ask(), "the address before it is not open either");
+    assert_eq!(200, larder.get("/").status);
+}
+
+#[test]
+fn a_reload_switches_the_logs() {
+    let origin = Origin::fixed(PAGE);
+    let with = |log: &str| {
+        format!(
+            "listen = \"127.0.0.1:0\"\nworkers = 2\n[admin]\nlisten = \"127.0.0.1:0\"\n[log]\n{log}\n[[site]]\nhosts = \"*\"\n[[site.route]]\nproxy.to = \"{}\"\n",
+            origin.url()
+        )
+    };
+    let larder = Larder::start(Setup { config: with("error = \"one.log\""), env: Vec::new() });
+    let read = |name: &str| fs::read_to_string(larder.folder.path().join(name)).unwrap_or_default();
+    let lines = |name: &str, format: &str| {
+        until("lines are written", || {
+            larder.get("/line");
+            read(name).lines().any(|it| it == format)
+        });
+    };
+    reload(&larder, &with("error = \"one.log\"\naccess = \"a.log\"\nformat = \"{status} {target}\""));
+    lines("a.log", "200 /line");
+    reload(&larder, &with("error = \"two.log\"\naccess = \"b.log\"\nformat = \"new {target}\""));
+    lines("b.log", "new /line");
+    until("the error log is switched", || read("two.log").contains("reloaded"));
+    reload(&larder, &with("error = \"two.log\"\naccess = \"off\""));
+    until("no line is added", || {
+        let before = read("b.log").len();
+        (0..4).for_each(|_| drop(larder.get("/silent")));
+        before == read("b.log").len()
+    });
+    // A target that cannot be opened: nothing is switched.
+    let refused = larder.counter("config_rejections");
+    fs::write(larder.config(), with("error = \"none/x.log\"\naccess = \"c.log\"")).unwrap();
+    larder.signal(libc::SIGHUP);
+    until("it is rejected", || larder.counter("config_rejections") > refused);
+    until("the reason is in the old log", || read("two.log").contains("its directory must exist"));
 }

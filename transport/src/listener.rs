@@ -171,11 +171,19 @@ impl fmt::Display for Bound {
 /// # Errors
 /// One sentence: the failed operation, the reason, and the remedy.
 pub fn bind(listen: &Listen) -> Result<Bound, String> {
+    bind_beside(listen, &[])
+}
+
+/// As [`bind`], in a process that already listens on `ports`: their sockets share the port with the new one.
+///
+/// # Errors
+/// One sentence: the failed operation, the reason, and the remedy.
+pub fn bind_beside(listen: &Listen, ports: &[u16]) -> Result<Bound, String> {
     match listen {
         Listen::Tcp(address) | Listen::Tls(address) => {
             // Sockets that share a port do not detect a foreign one that shares it, too: bind without sharing first. A
             // free port has none, and must be kept from the moment that it was found.
-            if address.port() != 0 {
+            if address.port() != 0 && !ports.contains(&address.port()) {
                 drop(tcp(*address, Sharing::Alone).map_err(|it| refused(listen, &it))?);
             }
             let socket = tcp(*address, Sharing::Port).map_err(|it| refused(listen, &it))?;
@@ -342,6 +350,16 @@ fn refused(listen: &Listen, error: &io::Error) -> String {
 /// Accepts connections and serves each, until the worker drains. Connections in the queue are then still served: closing
 /// the socket would reset them.
 pub async fn serve<H: Handler>(bound: Bound, worker: Rc<TransportWorker>, handler: Rc<H>) {
+    serve_until(bound, worker, handler, std::future::pending()).await;
+}
+
+/// As [`serve`], and until `closed`: the address is then given up, and its connections are served on.
+pub async fn serve_until<H: Handler>(
+    bound: Bound,
+    worker: Rc<TransportWorker>,
+    handler: Rc<H>,
+    closed: impl Future<Output = ()>,
+) {
     let (local, name) = (bound.tcp(), bound.entrance().spelled().into());
     let _file = bound.file.clone();
     let Ok(listener) = crate::worker::watch(OwnedFd::from(bound.socket)) else {
@@ -352,10 +370,12 @@ pub async fn serve<H: Handler>(bound: Bound, worker: Rc<TransportWorker>, handle
     let (preamble, to_refuse) = (bound.preamble, Cell::new(0));
     let door = Door { listener, name, local, tls, preamble, worker, handler, to_refuse };
     let mut stopped = pin!(door.worker.stopped());
+    let mut closed = pin!(closed);
     loop {
         let ready = tokio::select! {
             biased;
             () = &mut stopped => break,
+            () = &mut closed => break,
             ready = door.listener.readable() => ready,
         };
         let Ok(mut ready) = ready else { return };

@@ -7,8 +7,8 @@ use super::{Closed, escape};
 use larder_counters::{Counters, Unit};
 use larder_stdx::clock::{self, Monotonic};
 use std::io;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 /// The severity of an event.
@@ -168,7 +168,10 @@ const REPEATING: usize = 1024;
 
 struct ErrorLogInner {
     sink: Mutex<Option<Sink>>,
-    sender: Option<LogSender>,
+    /// Set with the first target other than `off`.
+    sender: OnceLock<LogSender>,
+    /// Whether the target is other than `off`.
+    is_on: AtomicBool,
     stamp: Mutex<Stamp>,
     dropped: AtomicU64,
     /// The last time of each rate-limited event; the most recent are at the back.
@@ -180,7 +183,8 @@ struct ErrorLogInner {
 impl ErrorLogInner {
     fn new(sink: Option<Sink>) -> Arc<Self> {
         Arc::new(Self {
-            sender: sink.as_ref().map(Sink::sender),
+            is_on: AtomicBool::new(sink.is_some()),
+            sender: sink.as_ref().map(Sink::sender).map_or_else(OnceLock::new, OnceLock::from),
             sink: Mutex::new(sink),
             stamp: Mutex::default(),
             dropped: AtomicU64::new(0),
@@ -190,7 +194,7 @@ impl ErrorLogInner {
     }
 
     fn tells(&self, subsystem: Subsystem, level: Level) -> bool {
-        self.sender.is_some() && level as u8 >= self.levels[subsystem as usize].load(Relaxed)
+        self.is_on.load(Relaxed) && level as u8 >= self.levels[subsystem as usize].load(Relaxed)
     }
 }
 
@@ -205,6 +209,25 @@ impl ErrorLog {
             target => Some(Sink::open(target, StandardStream::Error, "error-log", Arc::default(), None)?),
         };
         Ok(Self(ErrorLogInner::new(sink)))
+    }
+
+    /// Switches every clone to another target.
+    ///
+    /// # Errors
+    /// The file cannot be opened for appending; the target is unchanged.
+    pub fn retarget(&self, target: &LogTarget) -> io::Result<()> {
+        let mut sink = self.0.sink.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*sink {
+            Some(sink) => sink.retarget(target, StandardStream::Error)?,
+            None if *target == LogTarget::Off => {}
+            None => {
+                let opened = Sink::open(target, StandardStream::Error, "error-log", Arc::default(), None)?;
+                let _ = self.0.sender.set(opened.sender());
+                *sink = Some(opened);
+            }
+        }
+        self.0.is_on.store(*target != LogTarget::Off, Relaxed);
+        Ok(())
     }
 
     /// A log that discards every event.
@@ -241,7 +264,7 @@ impl ErrorLog {
     }
 
     fn write(&self, level: Level, event: &str, values: &[(&str, &str)]) {
-        let Some(sender) = &self.0.sender else { return };
+        let Some(sender) = self.0.sender.get() else { return };
         let mut line = Vec::with_capacity(128);
         let mut stamp = self.0.stamp.lock().unwrap_or_else(PoisonError::into_inner);
         line.extend_from_slice(stamp.rfc3339(clock::wall()));

@@ -24,7 +24,7 @@ use larder_counters::Counters;
 use sink::{BatchFate, LogSender, Sink, StandardStream};
 use std::cell::{Cell, RefCell};
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// A worker's buffer is sent whenever it has grown by this many bytes.
@@ -32,10 +32,18 @@ const SEND_AT: usize = 32 << 10;
 /// A worker's buffer holds at most this many bytes; while it is full, lines are dropped.
 const FULL_AT: usize = 128 << 10;
 
-/// The access log of the process.
+/// The access log of the process. A reload may give it another target and another format.
 pub struct AccessLog {
+    now: Mutex<AccessLogTarget>,
+    counters: Arc<Counters>,
+    errors: ErrorLog,
+}
+
+/// The present target of the access log.
+struct AccessLogTarget {
+    target: LogTarget,
     format: LogFormat,
-    /// `None` where the log is off.
+    /// Opened with the first target other than `off`.
     sink: Option<Sink>,
 }
 
@@ -51,36 +59,63 @@ impl AccessLog {
         counters: Arc<Counters>,
         errors: ErrorLog,
     ) -> io::Result<Self> {
-        let sink = match target {
-            LogTarget::Off => None,
-            target => Some(Sink::open(target, StandardStream::Out, "access-log", counters, Some(errors))?),
-        };
-        Ok(Self { format, sink })
+        let now = AccessLogTarget { target: LogTarget::Off, format: format.clone(), sink: None };
+        let log = Self { now: Mutex::new(now), counters, errors };
+        log.retarget(target, format)?;
+        Ok(log)
+    }
+
+    /// Switches to another target and format; workers follow with [`LogHandle::follow`].
+    ///
+    /// # Errors
+    /// The file cannot be opened for appending; target and format are unchanged.
+    pub fn retarget(&self, target: &LogTarget, format: LogFormat) -> io::Result<()> {
+        let mut now = self.now();
+        if now.target != *target {
+            match &now.sink {
+                Some(sink) => sink.retarget(target, StandardStream::Out)?,
+                None => {
+                    let (counters, errors) = (self.counters.clone(), self.errors.clone());
+                    let sink = Sink::open(target, StandardStream::Out, "access-log", counters, Some(errors))?;
+                    now.sink = Some(sink);
+                }
+            }
+            now.target = target.clone();
+        }
+        now.format = format;
+        Ok(())
     }
 
     /// The handle of one worker; `counters` are that worker's.
     #[must_use]
     pub fn worker(&self, counters: Arc<Counters>) -> LogHandle {
-        LogHandle {
-            format: self.format.clone(),
-            sender: self.sink.as_ref().map(Sink::sender),
+        let handle = LogHandle {
+            format: RefCell::new(LogFormat::Combined),
+            sender: RefCell::new(None),
             counters,
             buffer: RefCell::new(Vec::new()),
             lines: Cell::new(0),
             stamp: RefCell::new(Stamp::default()),
-        }
+        };
+        handle.follow(self);
+        handle
     }
 
     /// Reopens the file, at the next batch or at once if there is none: after a rotation. Does not wait.
     pub fn reopen(&self) {
-        if let Some(sink) = &self.sink {
+        if let Some(sink) = &self.now().sink {
             sink.reopen();
         }
     }
 
     /// Writes the queued lines and stops the writer; waits at most `bound`. Workers flush first.
-    pub fn close(self, bound: Duration) -> Closed {
-        self.sink.map_or(Closed::Written, |it| it.close(bound))
+    pub fn close(&self, bound: Duration) -> Closed {
+        let sink = self.now().sink.take();
+        sink.map_or(Closed::Written, |it| it.close(bound))
+    }
+
+    fn now(&self) -> MutexGuard<'_, AccessLogTarget> {
+        self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -95,8 +130,9 @@ pub enum Closed {
 
 /// One worker's end of the access log.
 pub struct LogHandle {
-    format: LogFormat,
-    sender: Option<LogSender>,
+    format: RefCell<LogFormat>,
+    /// `None` where the log is off.
+    sender: RefCell<Option<LogSender>>,
     counters: Arc<Counters>,
     buffer: RefCell<Vec<u8>>,
     lines: Cell<u64>,
@@ -107,12 +143,21 @@ impl LogHandle {
     /// Whether lines are written: if not, a [`LogEntry`] need not be made.
     #[must_use]
     pub fn is_on(&self) -> bool {
-        self.sender.is_some()
+        self.sender.borrow().is_some()
+    }
+
+    /// Takes over the present target and format; lines in the old format are sent first.
+    pub fn follow(&self, log: &AccessLog) {
+        self.flush();
+        let now = log.now();
+        let sink = now.sink.as_ref().filter(|_| now.target != LogTarget::Off);
+        self.sender.replace(sink.map(Sink::sender));
+        self.format.replace(now.format.clone());
     }
 
     /// Appends a line to the buffer. Never waits, and allocates only while the buffer grows to its size.
     pub fn record(&self, entry: &LogEntry<'_>) {
-        if self.sender.is_none() {
+        if !self.is_on() {
             return;
         }
         let mut buffer = self.buffer.borrow_mut();
@@ -121,7 +166,7 @@ impl LogHandle {
             return;
         }
         let before = buffer.len();
-        entry.write(&self.format, &mut self.stamp.borrow_mut(), &mut buffer);
+        entry.write(&self.format.borrow(), &mut self.stamp.borrow_mut(), &mut buffer);
         self.lines.set(self.lines.get() + 1);
         let is_due = before / SEND_AT != buffer.len() / SEND_AT; // Once for each so many bytes.
         drop(buffer);
@@ -132,7 +177,8 @@ impl LogHandle {
 
     /// Sends the buffer. To be called at every tick of the worker, and before it ends.
     pub fn flush(&self) {
-        let Some(sender) = &self.sender else { return };
+        let sender = self.sender.borrow();
+        let Some(sender) = &*sender else { return };
         let mut buffer = self.buffer.borrow_mut();
         if buffer.is_empty() {
             return;

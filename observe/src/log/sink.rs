@@ -80,6 +80,8 @@ enum Message {
 
 struct SinkShared {
     reopen: AtomicBool,
+    /// The target to switch to with the next reopening.
+    next: Mutex<Option<Out>>,
     stop: AtomicBool,
     /// The shutdown no longer waits for the writer: waiting batches are lost.
     abandon: AtomicBool,
@@ -135,6 +137,7 @@ impl Sink {
         let (tell, done) = mpsc::channel();
         let shared = Arc::new(SinkShared {
             reopen: AtomicBool::new(false),
+            next: Mutex::default(),
             stop: AtomicBool::new(false),
             abandon: AtomicBool::new(false),
             empty: Mutex::new(Vec::new()),
@@ -158,6 +161,17 @@ impl Sink {
         self.shared.reopen.store(true, SeqCst);
         // A full queue means that the writer is busy, and it checks the flag by itself.
         let _ = self.sender.queue.try_send(Message::Wake);
+    }
+
+    /// Opens another target, to which the writer switches before its next batch. Does not wait for the writer.
+    ///
+    /// # Errors
+    /// The file cannot be opened for appending; the target is unchanged.
+    pub fn retarget(&self, target: &LogTarget, stream: StandardStream) -> io::Result<()> {
+        let out = Out::open(target, stream)?;
+        *self.shared.next.lock().unwrap_or_else(PoisonError::into_inner) = Some(out);
+        self.reopen();
+        Ok(())
     }
 
     /// Lets the writer write the whole queue and end; waits at most `bound`.
@@ -224,10 +238,17 @@ impl SinkWriter {
     }
 
     fn reopen_if_asked(&mut self) {
-        if self.shared.reopen.swap(false, SeqCst)
-            && let Err(error) = self.out.reopen()
-        {
-            self.complain("log-not-reopened", &error);
+        if !self.shared.reopen.swap(false, SeqCst) {
+            return;
+        }
+        let next = self.shared.next.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match next {
+            Some(out) => self.out = out,
+            None => {
+                if let Err(error) = self.out.reopen() {
+                    self.complain("log-not-reopened", &error);
+                }
+            }
         }
     }
 

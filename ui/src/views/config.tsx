@@ -112,7 +112,7 @@ export function Config({ params }: { params: URLSearchParams }): JSX.Element {
         <div class="waits" role="status">
           <Icon name="clock" />
           <p>
-            <b>Restart pending.</b> The saved file changes <Keys of={data.pending} />; larder runs as before until it is restarted.
+            <b>Restart pending.</b> The saved file changes <Keys of={data.pending} />, with effect from the next restart.
           </p>
           {part !== 'history' && (
             <button class="link" onClick={() => setPart('history')}>

@@ -1,0 +1,38 @@
+//! Keys that a running larder cannot take over: a reload keeps their values, names them, and takes over the rest.
+
+use super::{Config, Problem};
+
+impl Config {
+    /// Gives the keys that require a start the values of `running`; returns those that differ, each with its place.
+    #[must_use]
+    pub fn keep_from(self, running: &Config) -> (Config, Vec<Problem>) {
+        let changed = self.at_start.iter().zip(&running.at_start).filter(|(new, old)| new != old);
+        let problem = |((key, _), _): (&(&'static str, _), _)| Problem {
+            source: self.decided.by(key),
+            key: super::dotted(key),
+            text: "takes effect at the next start; its old value stays in force until then".to_owned(),
+        };
+        let waiting: Vec<Problem> = changed.map(problem).collect();
+        let admin = super::AdminConfig {
+            listen: running.admin.listen.clone(),
+            socket: running.admin.socket.clone(),
+            token_file: running.admin.token_file.clone(),
+            overlay_size: self.admin.overlay_size.min(running.ram.budget / 4),
+            ..self.admin
+        };
+        let kept = Config {
+            workers: running.workers,
+            ram: running.ram,
+            coding: running.coding,
+            spool: running.spool.clone(),
+            disk: running.disk.clone(),
+            fleet: running.fleet.clone(),
+            disk_source: running.disk_source.clone(),
+            telemetry: running.telemetry.clone(),
+            at_start: running.at_start.clone(),
+            admin,
+            ..self
+        };
+        (kept, waiting)
+    }
+}

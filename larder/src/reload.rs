@@ -1,0 +1,73 @@
+//! A reload: everything that can fail is done before anything is changed; keys that require a start are named.
+
+use crate::start::{Running, audit_target, cannot};
+use larder_admin::Admin;
+use larder_config::{Config, Problem};
+use larder_server::addresses::OpenAddresses;
+use larder_server::live::Live;
+use larder_server::{loop_check, tls};
+use std::sync::Arc;
+
+/// A configuration that is ready to be put in force.
+pub struct Prepared {
+    /// It, with its resources.
+    pub live: Arc<Live>,
+    /// The addresses for clients.
+    pub addresses: OpenAddresses,
+    /// The changed keys that wait for the next start.
+    pub waiting: Vec<Problem>,
+}
+
+impl Running {
+    /// Reads the configuration again, and opens what is new in it. Certificates and logs are switched last; after an error
+    /// the running configuration is unchanged.
+    ///
+    /// # Errors
+    /// One sentence, or all errors of the configuration.
+    pub fn prepare(&self, admin: Option<&Admin>) -> Result<Prepared, String> {
+        let old = self.orders.borrow().clone();
+        let (new, waiting) = self.plan.load().map_err(|it| it.to_string())?.keep_from(&old.live.config);
+        loop_check::check(&new, self.admin_at)?;
+        let addresses = OpenAddresses::open(&new, self.shared.workers, &old.addresses)?;
+        let live = Live::open(new, &self.shared.coders, &self.shared.own, self.shared.workers, Some(&old.live))?;
+        self.secure(&live.config)?;
+        self.switch_logs(&old.live.config, &live.config, admin)?;
+        Ok(Prepared { live, addresses, waiting })
+    }
+
+    /// Takes over the certificates, which are opened with the first address that uses TLS.
+    fn secure(&self, new: &Config) -> Result<(), String> {
+        let mut keeper = self.keeper.borrow_mut();
+        match &*keeper {
+            Some(keeper) => keeper.take_over(new, &self.errors),
+            None => {
+                *keeper = tls::CertificateStore::open(new, &self.errors)?;
+                Ok(())
+            }
+        }
+    }
+
+    /// Switches the logs to their new targets; after an error all have their old ones.
+    fn switch_logs(&self, old: &Config, new: &Config, admin: Option<&Admin>) -> Result<(), String> {
+        let access = |to: &Config| {
+            let switched = self.log.retarget(&to.log.access, to.log.format.clone());
+            switched.map_err(|it| cannot("access log", &to.log.access, &it))
+        };
+        let error = |to: &Config| {
+            let changed = old.log.error != new.log.error;
+            let switched = if changed { self.errors.retarget(&to.log.error) } else { Ok(()) };
+            switched.map_err(|it| cannot("error log", &to.log.error, &it))
+        };
+        let audit = |to: &Config| {
+            let target = |it: &Config| audit_target(it, self.admin_at);
+            let Some(admin) = admin.filter(|_| target(old) != target(new)) else { return Ok(()) };
+            admin.audit.retarget(&target(to)).map_err(|it| cannot("audit log", &target(to), &it))
+        };
+        let switched = access(new).and_then(|()| error(new)).and_then(|()| audit(new));
+        if switched.is_err() {
+            // The old targets were open until now.
+            let _ = access(old).and_then(|()| error(old));
+        }
+        switched
+    }
+}

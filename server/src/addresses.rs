@@ -1,0 +1,73 @@
+//! The client addresses that are open, with a socket of each for every worker. A reload opens new ones before it takes over
+//! anything, and keeps those that stay.
+
+use larder_config::Config;
+use larder_transport::listener::{self, Bound, Entrance, Listen};
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// One open address.
+pub struct OpenAddress {
+    /// As configured; port 0 stays 0.
+    entrance: Entrance,
+    /// As opened, for display.
+    name: String,
+    port: Option<u16>,
+    /// The sockets that workers have not taken yet, by worker.
+    sockets: Mutex<Vec<Option<Bound>>>,
+}
+
+impl OpenAddress {
+    /// Opens an address for all workers; `ports` are those on which the process listens.
+    fn open(entrance: &Entrance, workers: NonZeroUsize, ports: &[u16]) -> Result<Arc<Self>, String> {
+        let first = listener::bind_beside(&entrance.at, ports)?.after(entrance.preamble);
+        let others: Result<Vec<Bound>, String> = (1..workers.get()).map(|_| first.another()).collect();
+        let (name, port) = (first.to_string(), first.tcp().map(|it| it.port()));
+        let sockets = std::iter::once(first).chain(others?).map(Some).collect();
+        Ok(Arc::new(Self { entrance: entrance.clone(), name, port, sockets: Mutex::new(sockets) }))
+    }
+
+    /// The socket of a worker, once.
+    #[must_use]
+    pub fn take(&self, worker: usize) -> Option<Bound> {
+        self.sockets.lock().unwrap_or_else(PoisonError::into_inner).get_mut(worker)?.take()
+    }
+}
+
+/// The open addresses, in the order of the configuration.
+#[derive(Clone, Default)]
+pub struct OpenAddresses(pub Vec<Arc<OpenAddress>>);
+
+impl OpenAddresses {
+    /// Opens the addresses of a configuration, except those of `before` that stay.
+    ///
+    /// # Errors
+    /// One sentence with the address that cannot be opened. None of the new ones is open then.
+    pub fn open(config: &Config, workers: NonZeroUsize, before: &OpenAddresses) -> Result<Self, String> {
+        let mut left = before.0.clone();
+        let ports: Vec<u16> = before.0.iter().filter_map(|it| it.port).collect();
+        let open = |entrance: &Entrance| match left.iter().position(|it| it.entrance == *entrance) {
+            Some(at) => Ok(left.remove(at)),
+            None => OpenAddress::open(entrance, workers, &ports),
+        };
+        config.listen.iter().map(open).collect::<Result<_, _>>().map(Self)
+    }
+
+    /// The addresses for display.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        self.0.iter().map(|it| it.name.clone()).collect()
+    }
+
+    /// Whether an address uses TLS.
+    #[must_use]
+    pub fn use_tls(&self) -> bool {
+        self.0.iter().any(|it| matches!(it.entrance.at, Listen::Tls(_)))
+    }
+
+    /// Whether both are the same open addresses.
+    #[must_use]
+    pub fn are(&self, others: &OpenAddresses) -> bool {
+        self.0.len() == others.0.len() && self.0.iter().zip(&others.0).all(|it| Arc::ptr_eq(it.0, it.1))
+    }
+}
