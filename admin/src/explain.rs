@@ -134,7 +134,7 @@ impl Admin {
         }
         let router = self.router.borrow().clone();
         let fields = request.fields.view();
-        let sender = ExplainedSender::of(asked, request.scheme, &request.authority, &self.public);
+        let sender = ExplainedSender::of(asked, request.scheme, &request.authority, &self.public.borrow());
         let view = &sender.view(&request, &fields);
         let find = || router.find_for(view.method, view.authority, view.target, || *view);
         if let Some(told) = self.own_answer(&router, &request, view) {

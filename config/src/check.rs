@@ -11,6 +11,7 @@ mod privacy;
 mod proxy;
 pub mod rewrite;
 mod secret;
+mod site_log;
 mod tiers;
 mod tls;
 
@@ -23,7 +24,7 @@ use super::problem::{Problem, Rejected, Source};
 use super::read::Values;
 use super::table::{self, KeyScope, TABLE, Takes};
 use super::{
-    AdminConfig, AdminListen, Config, Decided, LogConfig, LogFormat, LogTarget, OriginHost, RouteConfig,
+    AdminConfig, AdminListen, Config, Decided, LogConfig, LogFormat, OriginHost, RouteConfig,
     ServerLimits, Service, SiteConfig,
 };
 use larder_gateway::coding::{codec, pool};
@@ -235,14 +236,6 @@ impl ConfigCheck {
         keys.map(|it| (it.path, self.value(it.path))).collect()
     }
 
-    fn target(&self, key: &str) -> LogTarget {
-        match self.text(key).as_str() {
-            "off" | "" => LogTarget::Off,
-            "-" => LogTarget::Standard,
-            _ => self.path(key).map_or(LogTarget::Off, LogTarget::File),
-        }
-    }
-
     fn sites(&mut self, mut hosts: HashMap<HostPattern, Source>) -> Vec<SiteConfig> {
         let (mut sites, mut names) = (Vec::new(), HashMap::new());
         for index in 0..self.values.count("site") {
@@ -261,8 +254,8 @@ impl ConfigCheck {
                 self.problem(source.clone(), "site.route", text);
             }
             self.warn_unreachable(&routes);
-            let redirects = self.site_redirects(&prefix, &own);
-            sites.push(SiteConfig { hosts: own, redirects, routes, source });
+            let (log, redirects) = (self.site_log(&prefix), self.site_redirects(&prefix, &own));
+            sites.push(SiteConfig { hosts: own, log, redirects, routes, source });
         }
         sites
     }

@@ -139,6 +139,8 @@ pub enum TextForm {
     Path,
     /// A path, `-` or `off`.
     LogTarget,
+    /// A condition over finished requests.
+    FinishedCondition,
     /// The form of a line of the access log.
     LogFormat,
     /// A member of `files.try`.
@@ -397,6 +399,10 @@ impl TextForm {
                 matches!(text, "4xx" | "5xx") || TextForm::FailureStatus.check(text).is_ok()
             }
             TextForm::LogFormat => return text.parse::<LogFormat>().map(drop),
+            TextForm::FinishedCondition => {
+                let parsed = Expression::parse_about(ExpressionSubject::Finished, text);
+                return parsed.map(drop).map_err(|it| format!("a condition such as 'status >= 500'; {it}"));
+            }
             TextForm::Listen => entrance(text).is_some(),
             TextForm::SocketAddress => socket_address(text).is_some(),
             TextForm::Host => HostPattern::parse(text).is_some(),
@@ -515,7 +521,8 @@ impl TextForm {
             TextForm::PathTemplate => "a path with variables, such as \"/item/{id}\", without \"#\"",
             TextForm::Secret => "a text, or \"file:PATH\" for the content of a file",
             TextForm::Path => "a path",
-            TextForm::LogTarget => "a path, \"-\" or \"off\"",
+            TextForm::LogTarget => "a path, \"-\", \"syslog\" or \"off\"",
+            TextForm::FinishedCondition => "a condition over the finished request, such as 'status >= 500'",
             TextForm::LogFormat => form::ALLOWED,
             TextForm::TryMember => {
                 "a path in files.root that begins with \"/\" or \"{path}\", such as \"{path}.html\"; or \"=404\" or \"=410\""

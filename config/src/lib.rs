@@ -51,6 +51,7 @@ use larder_gateway::upgrade::Upgrades;
 use larder_observe::log::error::LogLevels;
 use larder_observe::log::form::LogFormat;
 use larder_observe::log::sink::LogTarget;
+use larder_observe::log::sites::SiteLogRules;
 use larder_observe::sampling::TraceRates;
 use larder_observe::telemetry::Collector;
 use larder_origin::{OriginAddress, OriginLimits};
@@ -246,6 +247,8 @@ pub struct SiteConfig {
     pub hosts: Vec<HostPattern>,
     /// Its redirects, which come before its routes.
     pub redirects: finish::SiteRedirects,
+    /// The rules of its access log.
+    pub log: SiteLogRules,
     /// The routes, in the order in which they are tried; never empty.
     pub routes: Vec<RouteConfig>,
     /// The place of its declaration.

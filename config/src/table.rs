@@ -427,7 +427,7 @@ pub const TABLE: &[Key] = &[
         "Collect counters and latencies by site, route and origin. The totals under `counters` are always collected.", "false"),
 
     once("log.access", ValueKind::One(TextForm::LogTarget), Some("off"),
-        "Access log: a file, `-` for standard output, or `off`.", r#""/var/log/larder/access.log""#),
+        "Access log: a file, `-` for standard output, `syslog` for the system log (its socket /dev/log; `syslog:PATH` for another), or `off`. A site may have its own (`site.access_log`).", r#""/var/log/larder/access.log""#),
     once("log.format", ValueKind::One(TextForm::LogFormat), Some("combined"),
         "Format of an access-log line; docs/generated/log.md lists the fields.", r#""json""#),
     once("log.error", ValueKind::One(TextForm::LogTarget), Some("-"),
@@ -465,6 +465,14 @@ pub const TABLE: &[Key] = &[
         "Redirect requests without TLS to `https`, with 308. A request that a proxy of `clients.trusted` received over TLS (`X-Forwarded-Proto: https`) is not redirected. The port is dropped if the client named none; otherwise it is that of the first `https://` address of `listen`.", "true"),
     once("site[].redirect_map", ValueKind::One(TextForm::Path), None,
         "File of redirects, one in each line: path, target, and optionally the status (default 301), separated by spaces; `#` begins a comment. A request for one of the paths is redirected, with its query unless the target has one. All other requests go to the routes. The file is read at start and reload.", r#""redirects.map""#),
+    once("site[].access_log", ValueKind::One(TextForm::LogTarget), None,
+        "Access log of the site: a file, `-` for standard output, `syslog` for the system log (its socket /dev/log; `syslog:PATH` for another), or `off`. Default: `log.access`.", r#""/var/log/larder/shop.log""#),
+    once("site[].log_format", ValueKind::One(TextForm::LogFormat), None,
+        "Format of the access-log lines of the site. Default: `log.format`.", r#""json""#),
+    once("site[].log_when", ValueKind::One(TextForm::FinishedCondition), None,
+        "Log only requests for which this condition holds; the language is that of `larder tail`.", r#""status >= 400""#),
+    once("site[].log_skip", ValueKind::One(TextForm::FinishedCondition), None,
+        "Log no requests for which this condition holds.", r#""path == \"/health\"""#),
     both("site[].route[].use", ValueKind::List(TextForm::BlockName), None,
         "Blocks whose keys the route has, or every route of the site. `[block.NAME]` may have every key of a route. A key of the route overrides its blocks, a later block an earlier one, the blocks of the route those of its site, and a key of the site the blocks of the site.", r#"["shared"]"#),
 

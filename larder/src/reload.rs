@@ -1,10 +1,11 @@
 //! A reload: everything that can fail is done before anything is changed; keys that require a start are named.
 
-use crate::start::{Running, audit_target, cannot};
+use crate::start::{Running, audit_target, cannot, open_site_logs};
 use larder_admin::Admin;
 use larder_config::{Config, Problem};
 use larder_server::addresses::OpenAddresses;
 use larder_server::live::Live;
+use larder_server::site_logs::OpenSiteLogs;
 use larder_server::{loop_check, tls};
 use std::sync::Arc;
 
@@ -14,6 +15,8 @@ pub struct Prepared {
     pub live: Arc<Live>,
     /// The addresses for clients.
     pub addresses: OpenAddresses,
+    /// The access logs of sites.
+    pub site_logs: OpenSiteLogs,
     /// The changed keys that wait for the next start.
     pub waiting: Vec<Problem>,
 }
@@ -29,10 +32,13 @@ impl Running {
         let (new, waiting) = self.plan.load().map_err(|it| it.to_string())?.keep_from(&old.live.config);
         loop_check::check(&new, self.admin_at)?;
         let addresses = OpenAddresses::open(&new, self.shared.workers, &old.addresses)?;
-        let live = Live::open(new, &self.shared.coders, &self.shared.own, self.shared.workers, Some(&old.live))?;
+        let live =
+            Live::open(new, &self.shared.coders, &self.shared.own, self.shared.workers, Some(&old.live))?;
+        let (log, errors, totals) = (&self.log, &self.errors, &self.shared.totals);
+        let site_logs = open_site_logs(&live.config, log, &old.site_logs, errors, totals)?;
         self.secure(&live.config)?;
         self.switch_logs(&old.live.config, &live.config, admin)?;
-        Ok(Prepared { live, addresses, waiting })
+        Ok(Prepared { live, addresses, site_logs, waiting })
     }
 
     /// Takes over the certificates, which are opened with the first address that uses TLS.

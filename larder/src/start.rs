@@ -19,6 +19,7 @@ use larder_server::descriptors::Shares;
 use larder_server::live::{Live, Orders};
 use larder_server::purge::{self, PurgeQueue, PurgeWorker};
 use larder_server::resident::Heap;
+use larder_server::site_logs::OpenSiteLogs;
 use larder_server::worker::{self, Own, WorkerShared};
 use larder_server::{loop_check, tls};
 use larder_stdx::error::plain;
@@ -183,7 +184,9 @@ impl Opened {
             heap,
         };
         let tls = keeper.as_ref().map(tls::CertificateStore::tls);
-        let first = Orders { live: live.clone(), addresses: sockets.clients, tls, drain: false };
+        let site_logs =
+            Arc::new(open_site_logs(&live.config, &log, &OpenSiteLogs::default(), &errors, &shared.totals)?);
+        let first = Orders { live: live.clone(), addresses: sockets.clients, site_logs, tls, drain: false };
         let (orders, inbox) = watch::channel(first);
         let (public, keeper, run_file) = (RefCell::new(public), RefCell::new(keeper), RefCell::default());
         let running =
@@ -230,6 +233,18 @@ impl Running {
     }
 }
 
+/// The access logs of sites; those of `before` are kept.
+pub fn open_site_logs(
+    config: &Config,
+    all: &Arc<AccessLog>,
+    before: &OpenSiteLogs,
+    errors: &ErrorLog,
+    totals: &CounterSums,
+) -> Result<OpenSiteLogs, String> {
+    OpenSiteLogs::open(config, all, before, errors, || totals.add_part())
+        .map_err(|(target, it)| cannot("access log", &target, &it))
+}
+
 /// The target of the audit log; off without an admin.
 pub fn audit_target(config: &Config, admin_at: Option<SocketAddr>) -> LogTarget {
     config.admin.audit.clone().filter(|_| admin_at.is_some()).map_or(LogTarget::Off, LogTarget::File)
@@ -238,7 +253,7 @@ pub fn audit_target(config: &Config, admin_at: Option<SocketAddr>) -> LogTarget 
 /// The error for a log that cannot be opened, with the remedy.
 pub fn cannot(what: &str, target: &LogTarget, error: &std::io::Error) -> String {
     match target {
-        LogTarget::File(path) => {
+        LogTarget::File(path) | LogTarget::Syslog(path) => {
             let help = match error.kind() {
                 std::io::ErrorKind::NotFound => "; its directory must exist",
                 std::io::ErrorKind::PermissionDenied => {

@@ -141,6 +141,7 @@ impl Supervisor {
                 Wakeup::Stop => break,
                 Wakeup::Reopen => {
                     self.running.log.reopen();
+                    self.running.orders.borrow().site_logs.files().for_each(|it| it.reopen());
                     self.running.errors.reopen();
                     admin.iter().for_each(|it| it.audit.reopen());
                 }
@@ -258,7 +259,8 @@ impl Supervisor {
     }
 
     /// Puts a configuration in force in every part, and logs its warnings and the keys that wait for the next start.
-    fn put_in_force(&self, Prepared { live, addresses, waiting }: Prepared, admin: Option<&Admin>) {
+    fn put_in_force(&self, new: Prepared, admin: Option<&Admin>) {
+        let Prepared { live, addresses, site_logs, waiting } = new;
         self.running.take_over(&live);
         start::tell_warnings(&self.running.errors, &live.config);
         waiting.iter().for_each(|it| start::tell_warning(&self.running.errors, it));
@@ -273,6 +275,7 @@ impl Supervisor {
         self.running.orders.send_modify(|it| {
             it.live = live;
             it.addresses = addresses;
+            it.site_logs = Arc::new(site_logs);
             it.tls = tls;
         });
         if moved {
@@ -340,7 +343,10 @@ impl Supervisor {
                 &[("why", "requests did not finish within limits.drain_timeout")],
             );
         }
-        if self.running.log.close(LOG_CLOSE) == Closed::Late {
+        let site_logs = self.running.orders.borrow().site_logs.clone();
+        // Each is closed, also after one that is late.
+        let late = site_logs.files().filter(|it| it.close(LOG_CLOSE) == Closed::Late).count() > 0;
+        if self.running.log.close(LOG_CLOSE) == Closed::Late || late {
             self.running.errors.event(
                 Level::Warn,
                 "access-log-incomplete",

@@ -15,9 +15,10 @@ mod traceparent;
 pub mod tracer;
 pub mod traces;
 
+use crate::log::sites::{OpenSiteLog, SiteLogs};
 use crate::log::{ErrorLog, Level, LogEntry, LogHandle, ResponseEnd, Subsystem};
 use ids::Ids;
-use larder_counters::WorkerScope;
+use larder_counters::{Counters, WorkerScope};
 use larder_gateway::OriginTold;
 use larder_gateway::stages::SpentTimes;
 use larder_semantics::cache_status::{AnsweringTier, CacheReport};
@@ -125,6 +126,8 @@ pub struct Finished<'a> {
 pub struct Observer {
     /// This worker's access log.
     log: LogHandle,
+    /// The logs of sites that have their own.
+    site_logs: SiteLogs,
     /// This worker's traces.
     pub tracer: Tracer,
     /// The error log, for events of single requests in a followed subsystem.
@@ -157,13 +160,29 @@ impl Observer {
         ids: Arc<Ids>,
         keeper: RecentKeeper,
     ) -> Self {
-        Self { log, errors, tracer, scopes: WorkerScopes::new(own, statistics), top, stream, ids, keeper }
+        let site_logs = SiteLogs::default();
+        Self {
+            log,
+            site_logs,
+            errors,
+            tracer,
+            scopes: WorkerScopes::new(own, statistics),
+            top,
+            stream,
+            ids,
+            keeper,
+        }
     }
 
     /// Whether fast answers have a consumer.
     #[inline]
     pub fn hears_fast(&self) -> bool {
-        self.log.is_on() || self.stream.is_on()
+        self.is_logged() || self.stream.is_on()
+    }
+
+    #[inline]
+    fn is_logged(&self) -> bool {
+        self.log.is_on() || self.site_logs.is_on()
     }
 
     /// Whether a consumer needs the duration of fast answers.
@@ -174,7 +193,7 @@ impl Observer {
 
     /// Whether other requests have a consumer.
     pub fn hears_slow(&self) -> bool {
-        self.log.is_on() || self.stream.is_on() || self.follows()
+        self.is_logged() || self.stream.is_on() || self.follows()
     }
 
     /// Reports a request to all consumers.
@@ -182,7 +201,7 @@ impl Observer {
         if it.micros.is_some() {
             self.follow(it);
         }
-        if self.log.is_on() {
+        if self.is_logged() {
             self.record(it);
         }
         // All reports of one request have the same id.
@@ -238,9 +257,15 @@ impl Observer {
         self.log.follow(log);
     }
 
+    /// Takes over the logs of sites; `counters` are those of the worker.
+    pub fn follow_site_logs(&self, logs: &[OpenSiteLog], counters: &Arc<Counters>) {
+        self.site_logs.follow(logs, counters);
+    }
+
     /// Sends buffered records: to be called at every tick of the worker, and before it ends.
     pub fn flush(&self) {
         self.log.flush();
+        self.site_logs.flush();
         self.stream.look();
     }
 
@@ -285,7 +310,7 @@ impl Observer {
     /// One line of the access log.
     fn record(&self, it: &Finished<'_>) {
         let outcome = it.outcome;
-        self.log.record(&LogEntry {
+        let entry = LogEntry {
             time: clock::wall(),
             client: it.client.peer.map(|it| it.ip()),
             method: it.method.as_bytes(),
@@ -302,6 +327,7 @@ impl Observer {
             origin_duration: outcome.origin.map(|it| it.micros),
             origin_protocol: outcome.origin.map_or("", |it| it.version.name()),
             tls: it.client.tls.as_deref(),
-        });
+        };
+        self.site_logs.choose(it, &self.log, |log| log.record(&entry));
     }
 }

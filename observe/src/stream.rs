@@ -193,7 +193,7 @@ impl Tap {
 }
 
 /// A finished request as input of a filter.
-struct FilterFacts<'a>(&'a Finished<'a>);
+pub(crate) struct FilterFacts<'a>(pub(crate) &'a Finished<'a>);
 
 impl ExpressionFacts for FilterFacts<'_> {
     fn text(&self, name: TextName, test: &mut dyn FnMut(&[u8]) -> bool) -> bool {

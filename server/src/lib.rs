@@ -24,6 +24,7 @@ pub mod resident;
 pub mod route_admission;
 pub mod route_stats;
 pub mod router;
+pub mod site_logs;
 pub mod tiers;
 pub mod tls;
 pub mod worker;

@@ -9,6 +9,7 @@ use super::own_answer::{LiveRedirects, RouteAnswers};
 use super::route_admission::RouteAdmission;
 use super::route_stats::{ConfigScopes, RoutePart};
 use super::router::{LiveSite, Matched, RouteTarget, Router};
+use super::site_logs::OpenSiteLogs;
 use larder_config::{Config, OriginHost, OriginMember, Service};
 use larder_counters::Counters;
 use larder_files::Root;
@@ -210,6 +211,8 @@ pub struct Orders {
     pub live: Arc<Live>,
     /// The addresses for clients.
     pub addresses: OpenAddresses,
+    /// The access logs of sites.
+    pub site_logs: Arc<OpenSiteLogs>,
     /// The TLS settings for its `https` addresses.
     pub tls: Option<Arc<ServerTls>>,
     /// Whether to finish requests in progress, and accept no new connections.

@@ -189,6 +189,7 @@ impl SettingsFollower {
         let Self { number, worker, front, counters, errors, log, watches, .. } = self;
         let live = &orders.live;
         front.observer.follow_log(log);
+        front.observer.follow_site_logs(&orders.site_logs.sites, counters);
         worker.set_limits(live.config.limits_of_clients());
         worker.set_proxies(live.config.clients.proxies.clone());
         front.observer.scopes.switch(live.config.statistics);

@@ -251,3 +251,62 @@ fn a_reload_switches_the_logs() {
     until("it is rejected", || larder.counter("config_rejections") > refused);
     until("the reason is in the old log", || read("two.log").contains("its directory must exist"));
 }
+
+#[test]
+fn sites_have_logs_of_their_own() {
+    let origin = Origin::fixed(PAGE);
+    let syslog = tempfile::tempdir().unwrap();
+    let socket = syslog.path().join("log");
+    let datagrams = std::os::unix::net::UnixDatagram::bind(&socket).unwrap();
+    datagrams.set_read_timeout(Some(crate::harness::PATIENCE)).unwrap();
+    let site = |host: &str, log: &str| {
+        format!("[[site]]\nhosts = \"{host}\"\n{log}\n[[site.route]]\nproxy.to = \"{}\"\n", origin.url())
+    };
+    let with = |a: &str| {
+        let top = "listen = \"127.0.0.1:0\"\nworkers = 2\n[admin]\nlisten = \"127.0.0.1:0\"\n[log]\nerror = \"error.log\"\naccess = \"all.log\"\nformat = \"{host} {target}\"\n";
+        let of_syslog = format!("access_log = \"syslog:{}\"", socket.display());
+        let parts = [
+            site("a.test", a),
+            site("b.test", &of_syslog),
+            site("c.test", "access_log = \"off\""),
+            site("*", ""),
+        ];
+        format!("{top}{}", parts.concat())
+    };
+    let own = "access_log = \"a.log\"\nlog_format = \"own {target} {status}\"\nlog_skip = 'path == \"/health\"'\nlog_when = 'status < 500'";
+    let larder = Larder::start(Setup { config: with(own), env: Vec::new() });
+    let read = |name: &str| fs::read_to_string(larder.folder.path().join(name)).unwrap_or_default();
+    let ask = |host: &str, target: &str| {
+        let mut client = larder.client();
+        // A miss and a hit: both speeds are logged alike.
+        for _ in 0..2 {
+            client.send(format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+            assert_eq!(200, client.read().status);
+        }
+    };
+    for (host, target) in
+        [("a.test", "/health"), ("a.test", "/a"), ("b.test", "/b"), ("c.test", "/c"), ("d.test", "/d")]
+    {
+        ask(host, target);
+    }
+    until("the log of the site is written", || read("a.log") == "own /a 200\nown /a 200\n");
+    until("the log of the others is written", || read("all.log") == "d.test /d\nd.test /d\n");
+    let mut message = [0; 200];
+    for _ in 0..2 {
+        let count = datagrams.recv(&mut message).unwrap();
+        let text = String::from_utf8_lossy(&message[..count]).into_owned();
+        assert_eq!(format!("<134>larder[{}]: b.test /b", larder.child.id()), text);
+    }
+    // A reload gives the site another log, and the rules of all sites.
+    reload(&larder, &with("access_log = \"a2.log\""));
+    until("the new log is written", || {
+        ask("a.test", "/health");
+        read("a2.log").contains("a.test /health")
+    });
+    assert_eq!("own /a 200\nown /a 200\n", read("a.log"));
+    let refused = larder.counter("config_rejections");
+    fs::write(larder.config(), with("access_log = \"none/a.log\"\nlog_when = 'statsu > 1'")).unwrap();
+    larder.signal(libc::SIGHUP);
+    until("a wrong condition is rejected", || larder.counter("config_rejections") > refused);
+    assert!(error_log(&larder).contains("site.log_when: found 'statsu > 1'; allowed: a condition such as"));
+}

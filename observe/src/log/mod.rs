@@ -11,6 +11,7 @@ pub mod events;
 pub mod fields;
 pub mod form;
 pub mod sink;
+pub mod sites;
 #[cfg(test)]
 mod tests;
 
@@ -148,11 +149,17 @@ impl LogHandle {
 
     /// Takes over the present target and format; lines in the old format are sent first.
     pub fn follow(&self, log: &AccessLog) {
+        let format = log.now().format.clone();
+        self.follow_as(log, format);
+    }
+
+    /// As [`LogHandle::follow`], with a format of its own.
+    pub fn follow_as(&self, log: &AccessLog, format: LogFormat) {
         self.flush();
         let now = log.now();
         let sink = now.sink.as_ref().filter(|_| now.target != LogTarget::Off);
         self.sender.replace(sink.map(Sink::sender));
-        self.format.replace(now.format.clone());
+        self.format.replace(format);
     }
 
     /// Appends a line to the buffer. Never waits, and allocates only while the buffer grows to its size.

@@ -9,6 +9,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::mpsc::{self, Receiver, SyncSender, TrySendError};
@@ -25,7 +26,7 @@ const PIPE_ATOM: usize = 4096;
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 /// The target of a log.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum LogTarget {
     /// Nowhere.
     Off,
@@ -33,7 +34,14 @@ pub enum LogTarget {
     Standard,
     /// A file, appended to.
     File(PathBuf),
+    /// The system log, by its datagram socket (RFC 3164, as local daemons accept it).
+    Syslog(PathBuf),
 }
+
+/// The socket of the system log.
+pub const SYSLOG: &str = "/dev/log";
+/// The largest line that is sent to the system log; the rest of a longer one is cut.
+const SYSLOG_LINE: usize = 8 << 10;
 
 /// The standard stream of the target `-`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -282,6 +290,7 @@ enum Ready {
 enum Out {
     File { path: PathBuf, file: File, waits: bool },
     Stream { stream: StandardStream, waits: bool },
+    Syslog { path: PathBuf, socket: UnixDatagram },
     Nowhere,
 }
 
@@ -289,6 +298,7 @@ impl Out {
     fn open(target: &LogTarget, stream: StandardStream) -> io::Result<Out> {
         Ok(match target {
             LogTarget::Off => Out::Nowhere,
+            LogTarget::Syslog(path) => Out::Syslog { path: path.clone(), socket: syslog(path)? },
             LogTarget::File(path) => {
                 let (file, waits) = open_file(path)?;
                 Out::File { path: path.clone(), file, waits }
@@ -323,6 +333,11 @@ impl Out {
         }
         match self {
             Out::File { file, waits: true, .. } => pipe(file.as_fd()),
+            // A line is one datagram: it is sent whole or not at all.
+            Out::Syslog { socket, .. } => match pipe(socket.as_fd()) {
+                Ready::Now(_) => Ready::Now(usize::MAX),
+                Ready::Later => Ready::Later,
+            },
             Out::Stream { stream: StandardStream::Out, waits: true } => pipe(io::stdout().as_fd()),
             Out::Stream { stream: StandardStream::Error, waits: true } => pipe(io::stderr().as_fd()),
             Out::File { .. } | Out::Stream { .. } | Out::Nowhere => Ready::Now(usize::MAX),
@@ -335,8 +350,43 @@ impl Out {
             // Bypasses the standard library's own buffer: batches are complete.
             Out::Stream { stream: StandardStream::Out, .. } => Ok(rustix::io::write(io::stdout(), bytes)?),
             Out::Stream { stream: StandardStream::Error, .. } => Ok(rustix::io::write(io::stderr(), bytes)?),
+            Out::Syslog { path, socket } => send_line(path, socket, bytes),
             Out::Nowhere => Ok(bytes.len()),
         }
+    }
+}
+
+fn syslog(path: &Path) -> io::Result<UnixDatagram> {
+    let socket = UnixDatagram::unbound()?;
+    socket.set_nonblocking(true)?;
+    socket.connect(path)?;
+    Ok(socket)
+}
+
+/// Sends the first line of `bytes` as one message of the facility `local0` and the severity `info`; connects again to a
+/// system log that was restarted. Returns the bytes that are done.
+fn send_line(path: &Path, socket: &mut UnixDatagram, bytes: &[u8]) -> io::Result<usize> {
+    let end = bytes.iter().position(|it| *it == b'\n').unwrap_or(bytes.len());
+    let line = &bytes[..end.min(SYSLOG_LINE)];
+    let message = [format!("<134>larder[{}]: ", std::process::id()).as_bytes(), line].concat();
+    let sent = match socket.send(&message) {
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::ConnectionRefused
+                    | io::ErrorKind::NotConnected
+                    | io::ErrorKind::ConnectionReset
+            ) =>
+        {
+            *socket = syslog(path)?;
+            socket.send(&message)
+        }
+        sent => sent,
+    };
+    match sent {
+        Ok(_) => Ok((end + 1).min(bytes.len())),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
+        Err(error) => Err(error),
     }
 }
 

@@ -1,0 +1,38 @@
+//! The access logs: `log.access`, and those of sites.
+
+use super::ConfigCheck;
+use larder_observe::log::sink::{LogTarget, SYSLOG};
+use larder_observe::log::sites::SiteLogRules;
+use larder_semantics::expression::{Expression, ExpressionSubject};
+
+impl ConfigCheck {
+    /// The target of a log; `off` if it is not set.
+    pub(super) fn target(&self, key: &str) -> LogTarget {
+        let text = self.text(key);
+        match text.as_str() {
+            "off" | "" => LogTarget::Off,
+            "-" => LogTarget::Standard,
+            "syslog" => LogTarget::Syslog(SYSLOG.into()),
+            _ => match text.strip_prefix("syslog:") {
+                Some(socket) => LogTarget::Syslog(socket.into()),
+                None => self.path(key).map_or(LogTarget::Off, LogTarget::File),
+            },
+        }
+    }
+
+    /// The rules of the log of the site at `prefix`.
+    pub(super) fn site_log(&self, prefix: &str) -> SiteLogRules {
+        let key = |name: &str| format!("{prefix}.{name}");
+        let is_given = |name: &str| self.values.given.contains_key(&key(name));
+        let condition = |name: &str| {
+            let text = Some(self.text(&key(name))).filter(|it| !it.is_empty())?;
+            Expression::parse_about(ExpressionSubject::Finished, &text).ok()
+        };
+        SiteLogRules {
+            target: is_given("access_log").then(|| self.target(&key("access_log"))),
+            format: is_given("log_format").then(|| self.text(&key("log_format")).parse().ok()).flatten(),
+            when: condition("log_when"),
+            skip: condition("log_skip"),
+        }
+    }
+}
