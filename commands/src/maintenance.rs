@@ -35,7 +35,9 @@ pub fn ask(order: &MaintenanceOrder) -> Result<Value, String> {
         .collect();
     if edits.is_empty() {
         let host = host.as_deref().unwrap_or_default();
-        return Err(format!("No site of the main configuration file has the host {host}; `larder maintenance list` shows them."));
+        return Err(format!(
+            "No site of the main configuration file has the host {host}; `larder maintenance list` shows them."
+        ));
     }
     let asked = json!({ "text": config["text"], "set": edits }).to_string();
     let edit = ("POST", "/api/v1/config/edit");

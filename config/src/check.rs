@@ -2,6 +2,7 @@
 
 mod access;
 mod answer;
+mod cache_rules;
 mod files;
 mod finish;
 mod key;
@@ -24,8 +25,8 @@ use super::problem::{Problem, Rejected, Source};
 use super::read::Values;
 use super::table::{self, KeyScope, TABLE, Takes};
 use super::{
-    AdminConfig, AdminListen, Config, Decided, LogConfig, LogFormat, OriginHost, RouteConfig,
-    ServerLimits, Service, SiteConfig,
+    AdminConfig, AdminListen, Config, Decided, LogConfig, LogFormat, OriginHost, RouteConfig, ServerLimits,
+    Service, SiteConfig,
 };
 use larder_gateway::coding::{codec, pool};
 use larder_gateway::upgrade::Upgrades;
@@ -309,6 +310,7 @@ impl ConfigCheck {
         if cache.credentials == CredentialUse::InKey {
             cache.key.headers.push(IDENTITY.to_owned());
         }
+        cache.rules = self.cache_rules(at, &cache);
         self.warn_max_object(at, &cache);
         self.warn_shared_host(at, &cache);
         if matches!(service, Some(Service::Proxy(_))) {
@@ -430,6 +432,8 @@ impl ConfigCheck {
             tiers: TierSet::default(),
             credentials: CredentialUse::None,
             key: recipe,
+            rules: Vec::new(),
+            rule: None,
         }
     }
 

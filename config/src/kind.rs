@@ -115,6 +115,8 @@ pub enum TextForm {
     Condition,
     /// `/prefix`.
     PathPrefix,
+    /// A condition over responses that arrive.
+    ResponseCondition,
     /// A prefix of request paths that a rewrite removes or adds.
     RewritePrefix,
     /// `HOST` or `HOST:PORT`, as in a `Host` field.
@@ -415,6 +417,11 @@ impl TextForm {
                 return parsed.map(drop).map_err(|it| format!("{}; {it}", self.allowed()));
             }
             TextForm::PathPrefix => text.starts_with('/') && !text.contains('*'),
+            TextForm::ResponseCondition => {
+                return Expression::parse_about(ExpressionSubject::Response, text)
+                    .map(drop)
+                    .map_err(|it| it.to_string());
+            }
             TextForm::RewritePrefix => rewrite::is_prefix(text),
             TextForm::Authority => address::authority(text).is_some(),
             TextForm::ParameterName => {
@@ -506,6 +513,7 @@ impl TextForm {
             }
             TextForm::Condition => "a condition such as 'header.Accept ~ \"json\" && method != \"POST\"'",
             TextForm::PathPrefix => "a path that begins with \"/\"",
+            TextForm::ResponseCondition => "a condition such as 'status == 404 && type == \"text/html\"'",
             TextForm::RewritePrefix => {
                 "a path such as \"/api\", without \"//\", \".\", \"..\", \"?\", \"#\" and wildcards"
             }

@@ -55,14 +55,13 @@ pub const SITE: &str = "site[].";
 /// The row of a pattern such as `cache.ram.size` or `site[].route[].cache.default_ttl`.
 #[must_use]
 pub fn find(pattern: &str) -> Option<&'static Key> {
-    match pattern.strip_prefix(ROUTE_CACHE) {
-        Some(rest) => TABLE.iter().find(|it| {
-            it.scope == KeyScope::EveryRoute && it.path.strip_prefix("cache.").is_some_and(|it| it == rest)
-        }),
-        None => {
-            TABLE.iter().find(|it| it.path == pattern || it.path_of_site().is_some_and(|it| it == pattern))
-        }
-    }
+    let of_route = pattern.strip_prefix(ROUTE_CACHE);
+    TABLE.iter().find(|it| {
+        let of_every = it.path.strip_prefix("cache.").filter(|_| it.scope == KeyScope::EveryRoute);
+        it.path == pattern
+            || of_route.is_some_and(|rest| of_every == Some(rest))
+            || it.path_of_site().is_some_and(|it| it == pattern)
+    })
 }
 
 impl Key {
@@ -601,6 +600,17 @@ pub const TABLE: &[Key] = &[
         "`Content-Type` of a fixed answer. Default: that of the file name, otherwise text.", r#""application/json""#),
     once("site[].route[].respond.health", ValueKind::OneOf(&["live", "ready"]), None,
         "Answer for health checks of a load balancer: `live` is always 200; `ready` is 503 while larder drains its connections.", r#""ready""#),
+
+    once("site[].route[].cache.rule[].when", ValueKind::One(TextForm::ResponseCondition), None,
+        "The responses of a rule: a condition over `status`, `type` (the media type), `size` (`Content-Length`), `header[\"name\"]`, `scheme`, `host`, `path`, `query` and `target`. The first rule of the route whose condition holds decides.", r#"'status == 404 && type == "text/html"'"#),
+    once("site[].route[].cache.rule[].ttl", LIFETIME, None,
+        "Their lifetime, for any lifetime that the origin declares. It applies to statuses that are not cacheable by default only if the condition reads `status`. `no-store`, `private` and `Set-Cookie` still prevent storing.", r#""10s""#),
+    once("site[].route[].cache.rule[].pass", ValueKind::Bool, Some("false"),
+        "Do not store them.", "true"),
+    once("site[].route[].cache.rule[].stale_while_revalidate", LIFETIME, None,
+        "As `cache.stale_while_revalidate`.", r#""30s""#),
+    once("site[].route[].cache.rule[].stale_if_error", LIFETIME, None,
+        "As `cache.stale_if_error`.", r#""1h""#),
 
     once("site[].route[].proxy.to", ValueKind::List(TextForm::Member), None,
         "The origins: `http://HOST:PORT`, `https://HOST:PORT`, `h2c://HOST:PORT` (HTTP/2 in clear text), `unix:PATH` or `h2c+unix:PATH`. A relative path starts at the working directory of the process. Each may be followed by `weight=N` (default 1). An origin with `drain` receives no new requests.", r#"["http://10.0.0.1:8000", "http://10.0.0.2:8000 weight=3"]"#),

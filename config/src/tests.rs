@@ -347,6 +347,14 @@ fn file_with(path: &str, value: &str) -> String {
             let to = if rest == "redirect.status" { "redirect.to = \"/\"\n" } else { "" };
             site.push_str(&format!("{to}{rest} = {value}\n"));
         }
+        // A rule has a condition and an effect.
+        Some(rest) if rest.starts_with("cache.rule[].") => {
+            let name = &rest["cache.rule[].".len()..];
+            let when = if name == "when" { "" } else { "when = 'status == 404'\n" };
+            let ttl = if name == "ttl" || value == "true" { "" } else { "ttl = \"1s\"\n" };
+            let rule = format!("[[site.route.cache.rule]]\n{when}{ttl}{name} = {value}\n");
+            site.push_str(&format!("proxy.to = \":1\"\n{rule}"));
+        }
         Some(rest) => {
             site.push_str(&format!("{}\n{rest} = {value}\n", origin.replace(" = { ", ".").replace(" }", "")))
         }

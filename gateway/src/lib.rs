@@ -21,6 +21,7 @@ pub mod request_headers;
 pub mod request_id;
 pub mod rewrite;
 pub mod route;
+mod rules;
 mod selection;
 mod set_cookie;
 pub mod source;

@@ -4,6 +4,7 @@
 use crate::assemble::assemble;
 use crate::coding;
 use crate::route::{self, Gateway, GatewayRoute, Spreading};
+use crate::rules;
 use larder_semantics::cookies::CookieLines;
 use larder_semantics::field::FieldList;
 use larder_semantics::policy::Policy;
@@ -335,6 +336,7 @@ fn permitted(
     let mut facts = RequestFacts::read("GET", &asked);
     facts.cookies = CookieLines::Absent;
     let said = fields.view();
+    let policy = rules::of_response(policy, request, meta.status, &said);
     let (sent, came) = (meta.request_time, meta.response_time);
     match storable::decide(&facts, meta.status, &said, policy, sent, came, &mut Silent) {
         Storable::Store => Some(stored::stored_fields(&said, policy, came)),

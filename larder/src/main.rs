@@ -4,7 +4,8 @@ use larder::supervisor;
 use larder_commands::cli::{self, Command, Output};
 use larder_commands::terminal::Screen;
 use larder_commands::{
-    arguments, bench, demo, explain, login, maintenance, objects, origin, overlay, purge, stats, tail, top, trace, warm,
+    arguments, bench, demo, explain, login, maintenance, objects, origin, overlay, purge, stats, tail, top,
+    trace, warm,
 };
 use larder_config::Config;
 use larder_config::plan::Plan;

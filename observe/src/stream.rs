@@ -213,7 +213,7 @@ impl ExpressionFacts for FilterFacts<'_> {
             TextName::UserAgent => field::first(it.fields, "user-agent").is_some_and(test),
             TextName::Referer => field::first(it.fields, "referer").is_some_and(test),
             TextName::End => test(it.outcome.end.name().as_bytes()),
-            TextName::Key | TextName::Target | TextName::Listener => false,
+            TextName::Key | TextName::Target | TextName::Type | TextName::Listener => false,
         }
     }
 

@@ -18,6 +18,7 @@
 //! |---|---|---|
 //! | stored responses | `key`, `scheme`, `host`, `path`, `query`, `target` (both), `header["name"]` of the response; `tag` | `status`, `age`, `ttl`, `size` |
 //! | finished requests | `route`, `site`, `method`, `scheme`, `host`, `path`, `query`, `url`, `cache`, `client`, `user_agent`, `referer`, `end`, `header["name"]` of the request | `status`, `bytes`, `duration_us`, `origin_us`, `ttl` |
+//! | responses that arrive | `scheme`, `host`, `path`, `query`, `target`, `type`, `header["name"]` of the response | `status`, `size` |
 //! | requests | `method`, `scheme`, `host`, `path`, `query`, `url`, `listener`, `client`, `header["name"]`, `cookie["name"]`, `query["name"]` | |
 //!
 //! `header.Accept` is a shorter form of `header["Accept"]`, and so for cookies and parameters. Of a request that arrives,
@@ -50,6 +51,8 @@ pub enum ExpressionSubject {
     Stored,
     /// Finished requests with their results.
     Finished,
+    /// Responses that arrive, with their URL: `cache.rule`.
+    Response,
     /// Requests that arrive, before there is a response: `site.route.when` and other rules.
     Request,
 }
@@ -132,6 +135,8 @@ pub enum TextName {
     Referer,
     /// `whole` or `cut`.
     End,
+    /// The media type of the response.
+    Type,
     /// The name of the listener: its address as it is configured.
     Listener,
 }
@@ -240,6 +245,12 @@ impl Expression {
         })
     }
 
+    /// Whether it reads the status.
+    #[must_use]
+    pub fn reads_status(&self) -> bool {
+        self.0.root.reads_status()
+    }
+
     /// Its source text.
     #[must_use]
     pub fn text(&self) -> &str {
@@ -248,6 +259,15 @@ impl Expression {
 }
 
 impl ExpressionNode {
+    fn reads_status(&self) -> bool {
+        match self {
+            ExpressionNode::Any(all) | ExpressionNode::All(all) => all.iter().any(Self::reads_status),
+            ExpressionNode::Not(it) => it.reads_status(),
+            ExpressionNode::Number(name, ..) => *name == Number::Status,
+            _ => false,
+        }
+    }
+
     fn holds(&self, facts: &impl ExpressionFacts) -> bool {
         match self {
             ExpressionNode::Any(all) => all.iter().any(|it| it.holds(facts)),

@@ -261,6 +261,12 @@ pub fn is_heuristic_status(status: u16) -> bool {
     matches!(status, 200 | 203 | 204 | 206 | 300 | 301 | 308 | 404 | 405 | 410 | 414 | 501)
 }
 
+/// Whether `cache.override_ttl`, or the `ttl` of a rule, applies to this status.
+pub(crate) fn overrides(policy: &Policy, status: u16) -> bool {
+    policy.override_ttl.is_some()
+        && (policy.rule.as_ref().is_some_and(|it| it.any_status) || takes_route_ttl(status))
+}
+
 /// Whether `cache.default_ttl` and `cache.override_ttl` apply to this status: those that are cacheable by default (RFC
 /// 9110 §15.1). Never a 5xx, 501 included: a temporary failure of an application must not last for a TTL
 /// (`cache.status_ttl` can name such statuses).
@@ -342,10 +348,11 @@ impl<'r> LifetimeInputs<'r> {
 
     /// The operator's override, and the explicit lifetime of the response.
     fn explicit(&self, policy: &Policy, trace: &mut impl RuleTrace) -> Option<Lifetime> {
-        let found = policy.override_ttl.filter(|_| takes_route_ttl(self.status));
+        let found = policy.override_ttl.filter(|_| overrides(policy, self.status));
         let found = found.map(|seconds| Lifetime { seconds, source: LifetimeSource::Override });
-        tell(trace, "config", "override-ttl", found, || {
-            format!("cache.override_ttl = {}", ttl(policy.override_ttl))
+        tell(trace, "config", "override-ttl", found, || match &policy.rule {
+            Some(rule) => format!("cache.rule at {}: ttl = {}", rule.place, ttl(policy.override_ttl)),
+            None => format!("cache.override_ttl = {}", ttl(policy.override_ttl)),
         });
         let named = |own| if self.targeted.is_some() { LifetimeSource::Targeted } else { own };
         let said = &self.directives;

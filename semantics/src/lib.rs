@@ -2,6 +2,7 @@
 //! `explain` and the tests run these same functions.
 
 pub mod cache_control;
+pub mod cache_rule;
 pub mod cache_status;
 pub mod captures;
 pub mod client_ttl;

@@ -1,7 +1,9 @@
 //! The caching configuration of a route, already checked. The defaults are RFC 9111's: no response is cached longer, or
 //! served staler, than a shared cache may by itself.
 
+use crate::cache_rule::ArrivingResponse;
 use crate::compress::Compress;
+use crate::expression::Expression;
 use std::sync::Arc;
 
 /// Seconds of ten years: no configured lifetime is longer, so that sums of lifetimes cannot overflow.
@@ -65,6 +67,10 @@ pub struct Policy {
     pub credentials: CredentialUse,
     /// `cache.tiers`: the tiers that store responses of the route.
     pub tiers: TierSet,
+    /// `cache.rule`: see [`Policy::of_response`].
+    pub rules: Vec<CacheRule>,
+    /// The rule that made this policy, if it is of one.
+    pub rule: Option<RuleInForce>,
 }
 
 /// The name under which the identity of a client takes part in keys. It is no field name (RFC 9110 §5.1), so that neither a client
@@ -166,6 +172,36 @@ pub enum GetBodies {
     Pass,
 }
 
+/// One rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CacheRule {
+    /// `when`: a condition about responses ([`crate::expression::ExpressionSubject::Response`]).
+    pub when: Expression,
+    /// The policy for its responses: the route's with the values of the rule, and without rules.
+    pub policy: Arc<Policy>,
+}
+
+/// The rule of which a policy is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RuleInForce {
+    /// Its place in the configuration, `FILE:LINE`.
+    pub place: Box<str>,
+    /// `pass`: its responses are not stored.
+    pub pass: bool,
+    /// Whether its lifetime applies to every status: its condition reads the status. Otherwise a rule about a path would
+    /// keep errors.
+    pub any_status: bool,
+}
+
+impl Policy {
+    /// The policy for a response: of the first rule that holds, or this one.
+    #[inline]
+    #[must_use]
+    pub fn of_response(&self, response: &ArrivingResponse<'_>) -> &Policy {
+        self.rules.iter().find(|it| it.when.holds(response)).map_or(self, |it| &it.policy)
+    }
+}
+
 impl Default for Policy {
     fn default() -> Self {
         Self {
@@ -195,6 +231,8 @@ impl Default for Policy {
             x_cache: false,
             credentials: CredentialUse::None,
             tiers: TierSet::default(),
+            rules: Vec::new(),
+            rule: None,
         }
     }
 }

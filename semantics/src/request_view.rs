@@ -182,6 +182,7 @@ impl ExpressionFacts for RequestView<'_> {
             }),
             TextName::Key
             | TextName::Target
+            | TextName::Type
             | TextName::Route
             | TextName::Site
             | TextName::Cache

@@ -55,6 +55,8 @@ pub enum NotStorable {
     Late,
     /// Too large for the largest object size.
     TooLarge,
+    /// A rule of the route says `pass`.
+    Rule,
     /// A stream of events, which continues as long as a client listens.
     Endless,
     /// A 206 that cannot be stored: no single valid `Content-Range`, or not requested.
@@ -88,6 +90,7 @@ impl NotStorable {
     pub fn is_about_the_page(self, status: u16) -> bool {
         match self {
             NotStorable::Disabled
+            | NotStorable::Rule
             | NotStorable::NoStore
             | NotStorable::Private
             | NotStorable::Credentials
@@ -133,6 +136,7 @@ impl NotStorable {
             NotStorable::Useless => "useless",
             NotStorable::Late => "late",
             NotStorable::TooLarge => "too-large",
+            NotStorable::Rule => "rule",
             NotStorable::Endless => "endless",
             NotStorable::Partial => "partial",
         }
@@ -165,6 +169,7 @@ impl NotStorable {
             NotStorable::Useless => "The response is stale on arrival and cannot be validated.",
             NotStorable::Late => "The response became stale during the transfer and cannot be validated.",
             NotStorable::TooLarge => "The response exceeds the maximum size of a stored object.",
+            NotStorable::Rule => "A rule of the route says pass (cache.rule).",
             NotStorable::Endless => "An event stream never ends and is individual for each client.",
             NotStorable::Partial => "The partial response does not declare its byte range.",
         }
@@ -186,7 +191,8 @@ pub fn decide(
 ) -> Storable {
     let (directives, targeted) = crate::targeted::directives(fields, policy);
     let response = ResponseFacts { status, fields, policy, directives, targeted };
-    let verdict = request_allows(request, policy, trace)
+    let verdict = rule_allows(policy, trace)
+        .and_then(|()| request_allows(request, policy, trace))
         .and_then(|()| status_allows(request, &response, trace))
         .and_then(|()| directives_allow(request, &response, trace))
         .and_then(|()| content_allows(request, &response, trace))
@@ -206,6 +212,14 @@ pub fn decide(
         }
         Err(why) => Storable::Refuse(why),
     }
+}
+
+/// The rule of the route for this response.
+fn rule_allows(policy: &Policy, trace: &mut impl RuleTrace) -> Result<(), NotStorable> {
+    let Some(in_force) = &policy.rule else { return Ok(()) };
+    rule(trace, "config", NotStorable::Rule, in_force.pass, || {
+        format!("cache.rule at {}: pass = {}", in_force.place, in_force.pass)
+    })
 }
 
 /// A response as input of this decision.
@@ -427,7 +441,8 @@ fn explicitly_storable(
     let said = &inputs.directives;
     let fresh_by_itself =
         said.max_age.is_some() || said.s_maxage.is_some() || inputs.expires != Expires::Absent;
-    let by_config = policy.status_ttl.iter().any(|it| it.0 == status);
+    let by_config =
+        policy.status_ttl.iter().any(|it| it.0 == status) || crate::freshness::overrides(policy, status);
     if request.method == "POST" {
         // Otherwise `Content-Location` does not refer to the target: the result of one client's POST is not a page for
         // other clients.

@@ -207,7 +207,7 @@ pub fn is_implicit(said: &ResponseDirectives, lifetime: Lifetime, no_cache: bool
 /// Whether `no-cache` is in force for the whole response. Not under `cache.override_ttl`, which replaces the origin's
 /// freshness.
 pub(crate) fn always_validated(said: &ResponseDirectives, status: u16, policy: &Policy) -> bool {
-    let overridden = policy.override_ttl.is_some() && crate::freshness::takes_route_ttl(status);
+    let overridden = crate::freshness::overrides(policy, status);
     said.no_cache.is_whole() && !overridden
 }
 

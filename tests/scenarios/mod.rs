@@ -10,6 +10,7 @@ mod age;
 mod bad_origins;
 mod beside_nginx;
 mod cache_control;
+mod cache_rules;
 mod clients;
 mod coalescing;
 mod coding;

@@ -3,8 +3,8 @@
 mod bench;
 pub mod commands;
 pub mod help;
-mod objects;
 mod maintenance;
+mod objects;
 mod origin;
 mod overlay;
 mod purge;
@@ -28,8 +28,8 @@ use larder_config::{
 use larder_stdx::size::ByteSize;
 use larder_transport::listener::Listen;
 use lexopt::Arg;
-pub use objects::Objects;
 pub use maintenance::{MaintenanceAction, MaintenanceOrder};
+pub use objects::Objects;
 pub use origin::{OriginAction as OriginWhat, OriginOrder};
 pub use overlay::{OverlayAction as OverlayWhat, OverlayCommand};
 pub use purge::PurgeCommand;

@@ -12,6 +12,7 @@ use crate::refusals::{Audience, RefusedStorage};
 use crate::request_headers::{self, Bypass};
 use crate::rewrite::{self, LEAVES};
 use crate::route::{Gateway, GatewayRoute};
+use crate::rules;
 use crate::selection;
 use crate::upgrade;
 use change::ChangedRequest;
@@ -188,7 +189,7 @@ impl Gateway {
             }
         }
         let mut bypass = passes(route, upgrade, &facts, request, &fields);
-        let mut record = RuleRecord::default();
+        let mut record = rule_of(selected.as_ref().ok(), route, request);
         let mut verdict = match bypass {
             Some(bypass) => pass(bypass, &route.policy, &fields, &mut record),
             None => {
@@ -212,7 +213,7 @@ impl Gateway {
             (bypass, record) = (None, RuleRecord::default());
         }
         let (refused_lately, audience) = (self.refusals.get(hash), self.refusals.audience(hash));
-        let refusal = refused_lately.as_ref().map(|it| refusal(it, audience, route, now));
+        let refusal = refused_lately.as_ref().map(|it| refusal(it, audience, route, request, now));
         let asked = ChangedRequest::of(request, &route.policy);
         let stored = selected.as_ref().ok().cloned();
         let known = PageKnowledge { holds, refused: refused_lately, audience, stored };
@@ -364,6 +365,21 @@ impl CacheVerdict {
     }
 }
 
+/// A record that begins with the rule of the route for a stored response (`cache.rule`), if one holds.
+fn rule_of(stored: Option<&StoredArc>, route: &GatewayRoute, request: &Request) -> RuleRecord {
+    let mut record = RuleRecord::default();
+    let Some(stored) = stored else { return record };
+    let fields = stored.fields();
+    let policy = rules::of_response(&route.policy, request, stored.meta.status, &fields.view());
+    if let Some(rule) = &policy.rule {
+        let ttl = policy.override_ttl.map_or(String::new(), |it| format!(": ttl = {it} s"));
+        let evidence = format!("cache.rule at {}{ttl}", rule.place);
+        let outcome = RuleOutcome::Passed;
+        record.0.push(TriedRule { source: "config", name: "cache-rule", evidence, outcome });
+    }
+    record
+}
+
 fn decide(
     selected: Result<&StoredArc, &ForwardReason>,
     doubted: bool,
@@ -439,6 +455,7 @@ fn refusal(
     refused: &RefusedStorage,
     audience: Audience,
     route: &GatewayRoute,
+    asked: &Request,
     now: WallTime,
 ) -> RefusalFacts {
     let seconds_ago = now.seconds_since(refused.response_time);
@@ -449,11 +466,12 @@ fn refusal(
     let (request, response) = (refused.request.view(), refused.response.view());
     let facts = RequestFacts::read(&refused.method, &request);
     let mut record = RuleRecord::default();
+    let policy = rules::of_response(&route.policy, asked, refused.status, &response);
     let verdict = storable::decide(
         &facts,
         refused.status,
         &response,
-        &route.policy,
+        policy,
         refused.request_time,
         refused.response_time,
         &mut record,

@@ -7,6 +7,7 @@ use super::{ArrivedHead, Disposition, FillJob, FillOutcome, FillRun, OriginAsk, 
 use crate::assemble::contents;
 use crate::cache_key;
 use crate::request_headers;
+use crate::rules;
 use crate::stages;
 use bytes::Bytes;
 use larder_semantics::field::FieldList;
@@ -104,7 +105,9 @@ impl FillRun {
 impl FillJob {
     pub(super) fn meta_of(&self, arrived: &ArrivedHead) -> Meta {
         let (asked, came) = (arrived.request_time, arrived.response_time);
-        Meta::of(arrived.response.status, &arrived.response.fields.view(), &self.route.policy, asked, came)
+        let fields = arrived.response.fields.view();
+        let policy = rules::of_response(&self.route.policy, &self.request, arrived.response.status, &fields);
+        Meta::of(arrived.response.status, &fields, policy, asked, came)
     }
 
     /// Whether a response is shared and stored. For a fill with one reader, which asked `alone`, no other request waits.

@@ -6,6 +6,7 @@ use super::{ArrivedHead, FillJob, FillOutcome, FillRun};
 use crate::assemble::assemble;
 use crate::coding;
 use crate::request_headers;
+use crate::rules;
 use larder_semantics::freshen::{self, AfterFreshen, HeadSays};
 use larder_semantics::request::RequestFacts;
 use larder_store::{Stored, StoredArc};
@@ -50,13 +51,15 @@ impl FillJob {
     /// far as allowed. `removed` says whether the key was removed since the origin was asked.
     async fn update(&self, old: &StoredArc, arrived: &ArrivedHead, removed: impl Fn() -> bool) -> StoredArc {
         let fields = arrived.response.fields.view();
-        let policy = &self.route.policy;
         let mut new = self.freshened(old, arrived);
         new.exchanged = arrived.exchanged;
         let new = self.gateway.store.keep(new);
+        let kept = new.fields();
+        let policy = rules::of_response(&self.route.policy, &self.request, new.meta.status, &kept.view());
+
         let request = self.request.fields.view();
         let facts = RequestFacts::read(&self.request.method, &request);
-        match freshen::after(&facts, &new.fields(), &new.meta, policy) {
+        match freshen::after(&facts, &kept, &new.meta, policy) {
             AfterFreshen::Update => {
                 // If it was purged or replaced meanwhile, that stands; this client may still be answered with it.
                 let stands = self.gateway.store.replace(self.hash, &self.key, old, new.clone());
@@ -81,7 +84,9 @@ impl FillJob {
     fn freshened(&self, old: &Stored, arrived: &ArrivedHead) -> Stored {
         let update = arrived.response.fields.view();
         let (request_time, response_time) = (arrived.request_time, arrived.response_time);
-        let policy = &self.route.policy;
+        // The rule of the stored response: a 304 repeats its fields.
+        let held = old.fields();
+        let policy = rules::of_response(&self.route.policy, &self.request, old.meta.status, &held.view());
         let (mut fields, meta) =
             freshen::apply(&old.fields(), &old.meta, &update, policy, request_time, response_time);
         if update.iter().any(|it| it.is("via")) {

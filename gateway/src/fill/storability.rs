@@ -3,6 +3,7 @@
 use super::ArrivedHead;
 use crate::refusals::RefusedStorage;
 use crate::route::{Gateway, GatewayRoute};
+use crate::rules;
 use larder_semantics::flip;
 use larder_semantics::request::RequestFacts;
 use larder_semantics::storable::{self, NotStorable, Storable};
@@ -27,11 +28,12 @@ impl StorabilityCheck<'_> {
     /// Decides about storing. A refusal is counted, remembered so that no request waits for such a response, and recorded
     /// for `explain`.
     pub fn decide(&self, arrived: &ArrivedHead) -> Storable {
-        let policy = &self.route.policy;
+        let fields = arrived.response.fields.view();
+        let policy = rules::of_response(&self.route.policy, self.request, arrived.response.status, &fields);
         let verdict = storable::decide(
             self.facts,
             arrived.response.status,
-            &arrived.response.fields.view(),
+            &fields,
             policy,
             arrived.request_time,
             arrived.response_time,

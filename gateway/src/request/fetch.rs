@@ -8,6 +8,7 @@ use crate::fill::machine::FillStep;
 use crate::fill::tier_lookup::TierLookup;
 use crate::fill::{ClientPresence, FetchKind, FillOutcome, FillRun, OriginAsk};
 use crate::request_headers;
+use crate::rules;
 use crate::stages::RequestStage;
 use larder_origin::OriginError;
 use larder_semantics::cache_status::CacheReport;
@@ -213,8 +214,8 @@ impl Machine<'_, '_> {
     /// Makes the fields of an answer to HEAD those that the GET would get (RFC 9110 §9.3.2): a stored response may go to
     /// clients in other codings, this client included.
     fn bring_to_get(&self, status: u16, fields: &mut FieldList, (asked, came): (WallTime, WallTime)) {
-        let policy = &self.route.policy;
         let said = fields.view();
+        let policy = rules::of_response(&self.route.policy, self.request, status, &said);
         let length = field::first(&said, "content-length");
         let length: Option<u64> = length.and_then(|it| std::str::from_utf8(it).ok()?.parse().ok());
         let facts = RequestFacts { method: "GET", ..self.facts.clone() };

@@ -73,6 +73,19 @@ const FINISHED: &[(&str, NameMeaning)] = &[
     ("header", HEADER),
 ];
 
+/// The names of conditions about responses that arrive.
+const RESPONSE: &[(&str, NameMeaning)] = &[
+    ("status", NameMeaning::Number(Number::Status)),
+    ("type", NameMeaning::Text(TextName::Type)),
+    ("size", NameMeaning::Number(Number::Size)),
+    ("header", HEADER),
+    ("scheme", NameMeaning::Text(TextName::Scheme)),
+    ("host", NameMeaning::Text(TextName::Host)),
+    ("path", NameMeaning::Text(TextName::Path)),
+    ("query", NameMeaning::Text(TextName::Query)),
+    ("target", NameMeaning::Text(TextName::Target)),
+];
+
 /// The names of conditions about requests that arrive.
 const REQUEST: &[(&str, NameMeaning)] = &[
     ("method", NameMeaning::Text(TextName::Method)),
@@ -91,6 +104,7 @@ fn names(subject: ExpressionSubject) -> &'static [(&'static str, NameMeaning)] {
     match subject {
         ExpressionSubject::Stored => STORED,
         ExpressionSubject::Finished => FINISHED,
+        ExpressionSubject::Response => RESPONSE,
         ExpressionSubject::Request => REQUEST,
     }
 }
