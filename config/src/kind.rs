@@ -171,8 +171,10 @@ pub enum TextForm {
     MediaType,
     /// A memcached server, and its weight.
     Memcached,
-    /// A text with variables.
+    /// A text with variables, on one line.
     Template,
+    /// A text with variables, on one or several lines.
+    BodyTemplate,
     /// The origin of a web page (RFC 6454).
     PageOrigin,
     /// A status from 400 to 599, `4xx` or `5xx`.
@@ -388,23 +390,28 @@ impl TextForm {
     }
 
     fn check(self, text: &str) -> Result<(), String> {
+        if let Some(subject) = self.subject() {
+            let parsed = Expression::parse_about(subject, text);
+            return parsed.map(drop).map_err(|it| format!("{}; {it}", self.allowed()));
+        }
         let fits = match self {
+            TextForm::Condition
+            | TextForm::AccessCondition
+            | TextForm::FinishedCondition
+            | TextForm::ResponseCondition => true,
             TextForm::Origin => return origin(text).map(drop),
             TextForm::Member => return OriginMember::parse(text).map(drop),
             TextForm::HashBy => member::hash_by(text).is_some(),
             TextForm::FailureStatus => {
                 text.len() == 3 && text.parse().is_ok_and(|it: u16| (400..=599).contains(&it))
             }
-            TextForm::Template => return template(text),
+            TextForm::Template => return template(text, false),
+            TextForm::BodyTemplate => return template(text, true),
             TextForm::PageOrigin => is_page_origin(text),
             TextForm::ErrorStatus => {
                 matches!(text, "4xx" | "5xx") || TextForm::FailureStatus.check(text).is_ok()
             }
             TextForm::LogFormat => return text.parse::<LogFormat>().map(drop),
-            TextForm::FinishedCondition => {
-                let parsed = Expression::parse_about(ExpressionSubject::Finished, text);
-                return parsed.map(drop).map_err(|it| format!("a condition such as 'status >= 500'; {it}"));
-            }
             TextForm::Listen => entrance(text).is_some(),
             TextForm::SocketAddress => socket_address(text).is_some(),
             TextForm::Host => HostPattern::parse(text).is_some(),
@@ -412,16 +419,7 @@ impl TextForm {
             TextForm::PathPattern => {
                 return PathPattern::parse(text).map(drop).map_err(|it| format!("{}; {it}", self.allowed()));
             }
-            TextForm::Condition => {
-                let parsed = Expression::parse_about(ExpressionSubject::Request, text);
-                return parsed.map(drop).map_err(|it| format!("{}; {it}", self.allowed()));
-            }
             TextForm::PathPrefix => text.starts_with('/') && !text.contains('*'),
-            TextForm::ResponseCondition => {
-                return Expression::parse_about(ExpressionSubject::Response, text)
-                    .map(drop)
-                    .map_err(|it| it.to_string());
-            }
             TextForm::RewritePrefix => rewrite::is_prefix(text),
             TextForm::Authority => address::authority(text).is_some(),
             TextForm::ParameterName => {
@@ -457,20 +455,25 @@ impl TextForm {
                 (1..=MAX_KEY_TEXT).contains(&text.len()) && text.bytes().all(|it| it.is_ascii_graphic())
             }
             TextForm::Network => Network::parse(text).is_some(),
-            TextForm::Peer => Peers::is_one(text),
-            TextForm::AccessAddress => Peers::is_one(text),
+            TextForm::Peer | TextForm::AccessAddress => Peers::is_one(text),
             TextForm::Rate => Rate::parse(text).is_some(),
             TextForm::LimitKey => LimitKey::parse(text).is_some(),
-            TextForm::AccessCondition => {
-                let parsed = Expression::parse_about(ExpressionSubject::Request, text);
-                return parsed.map(drop).map_err(|it| format!("a condition; {it}"));
-            }
             TextForm::ParameterGlob => {
                 let name = text.strip_suffix('*').unwrap_or(text);
                 !text.is_empty() && !name.contains(['*', '&', '=', '#', ' '])
             }
         };
         if fits { Ok(()) } else { Err(self.allowed().to_owned()) }
+    }
+
+    /// The subject of a condition.
+    fn subject(self) -> Option<ExpressionSubject> {
+        match self {
+            TextForm::Condition | TextForm::AccessCondition => Some(ExpressionSubject::Request),
+            TextForm::FinishedCondition => Some(ExpressionSubject::Finished),
+            TextForm::ResponseCondition => Some(ExpressionSubject::Response),
+            _ => None,
+        }
     }
 
     /// The forms whose texts have a syntax of their own, with the error of its parser.
@@ -550,6 +553,7 @@ impl TextForm {
                 "\"HOST:PORT\" or \"unix:/PATH\", optionally followed by a space and \"weight=N\" from 1 to 1000"
             }
             TextForm::KeyText => "1 to 100 printable ASCII characters without spaces",
+            TextForm::BodyTemplate => "a text of one or several lines, with variables such as \"{host}\"",
             TextForm::Template => "a text, with variables such as \"{host}\"",
             TextForm::PageOrigin => {
                 "the origin of a page such as \"https://example.com\", \"https://*.example.com\", \"null\" or \"*\""
@@ -661,8 +665,9 @@ impl std::fmt::Display for HostPattern {
 }
 
 /// Checks a text with variables.
-fn template(text: &str) -> Result<(), String> {
-    if text.bytes().any(|it| it < b' ' && it != b'\t' && it != b'\n') {
+fn template(text: &str, has_lines: bool) -> Result<(), String> {
+    let is_wrong = |it: u8| it == 127 || it < b' ' && !(has_lines && matches!(it, b'\t' | b'\n' | b'\r'));
+    if text.bytes().any(is_wrong) {
         return Err("a text without control characters".to_owned());
     }
     Template::parse(text).map(drop)

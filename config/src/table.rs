@@ -592,7 +592,7 @@ pub const TABLE: &[Key] = &[
         "Status of the redirect: 301, 302, 303, 307 or 308. 307 and 308 keep the method.", "308"),
     once("site[].route[].respond.status", integer(200, 599), Some("200"),
         "Status of a fixed answer.", "410"),
-    once("site[].route[].respond.body", ValueKind::One(TextForm::Template), None,
+    once("site[].route[].respond.body", ValueKind::One(TextForm::BodyTemplate), None,
         "Body of a fixed answer; it may contain variables.", r#""gone""#),
     once("site[].route[].respond.file", ValueKind::One(TextForm::Path), None,
         "File whose content is the body of a fixed answer, relative to the directory of the configuration file; 1 MiB at most.", r#""robots.txt""#),

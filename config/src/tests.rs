@@ -304,6 +304,26 @@ fn beside_access(name: &str) -> &'static str {
     }
 }
 
+/// The same for a key outside of sites, before the text of a site.
+fn outside_of_sites(path: &str, value: &str, site: &str) -> String {
+    // A key of a tier means something only where the tier is.
+    let tier = match path {
+        "cache.disk.path" | "cache.fleet.servers" => "",
+        _ if path.starts_with("cache.disk.") => "cache.disk.path = \"spool\"\n",
+        _ if path.starts_with("cache.fleet.") => "cache.fleet.servers = \"a\"\n",
+        _ => "",
+    };
+    let tier = if path == "tls.client_auth" { "tls.client_ca = \"ca.pem\"\n" } else { tier };
+    match path.strip_prefix("tls.certificates[].") {
+        Some(name) => {
+            let others = ["cert", "key"].into_iter().filter(|it| *it != name);
+            let others: String = others.map(|it| format!("{it} = \"a\"\n")).collect();
+            format!("[[tls.certificates]]\n{name} = {value}\n{others}{site}")
+        }
+        None => format!("{tier}{path} = {value}\n{site}"),
+    }
+}
+
 /// A key with its value where it would stand, in a file that is sound otherwise.
 fn file_with(path: &str, value: &str) -> String {
     if let Some(rest) = path.strip_prefix("site[].access.") {
@@ -372,27 +392,8 @@ fn file_with(path: &str, value: &str) -> String {
         None if path == "site[].hosts" => {
             site = format!("[[site]]\nhosts = {value}\n[[site.route]]\n{origin}\n");
         }
-        None if path.starts_with("site[].") => {
-            let name = &path["site[].".len()..];
-            site = format!("[[site]]\nhosts = \"a\"\n{name} = {value}\n[[site.route]]\n{origin}\n");
-        }
         None => {
-            // A key of a tier means something only where the tier is.
-            let tier = match path {
-                "cache.disk.path" | "cache.fleet.servers" => "",
-                _ if path.starts_with("cache.disk.") => "cache.disk.path = \"spool\"\n",
-                _ if path.starts_with("cache.fleet.") => "cache.fleet.servers = \"a\"\n",
-                _ => "",
-            };
-            let tier = if path == "tls.client_auth" { "tls.client_ca = \"ca.pem\"\n" } else { tier };
-            site = match path.strip_prefix("tls.certificates[].") {
-                Some(name) => {
-                    let others = ["cert", "key"].into_iter().filter(|it| *it != name);
-                    let others: String = others.map(|it| format!("{it} = \"a\"\n")).collect();
-                    format!("[[tls.certificates]]\n{name} = {value}\n{others}{site}{origin}\n")
-                }
-                None => format!("{tier}{path} = {value}\n{site}{origin}\n"),
-            };
+            site = outside_of_sites(path, value, &format!("{site}{origin}\n"));
         }
     }
     site

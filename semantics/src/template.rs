@@ -223,9 +223,23 @@ impl Template {
 
     /// Appends the text for a request, as the value of a field or other plain text: without control bytes.
     pub fn expand(&self, view: &RequestView<'_>, out: &mut Vec<u8>) {
+        self.expand_with(view, out, push_plain);
+    }
+
+    /// Appends its text as the body of a response: its own line ends stay, values are as in [`Template::expand`].
+    pub fn expand_body(&self, view: &RequestView<'_>, out: &mut Vec<u8>) {
+        self.expand_with(view, out, |text, out| out.extend_from_slice(text));
+    }
+
+    fn expand_with(
+        &self,
+        view: &RequestView<'_>,
+        out: &mut Vec<u8>,
+        push_literal: impl Fn(&[u8], &mut Vec<u8>),
+    ) {
         for part in &self.parts {
             match part {
-                Part::Literal(text) => push_plain(text.as_bytes(), out),
+                Part::Literal(text) => push_literal(text.as_bytes(), out),
                 Part::Variable(variable, _) => variable.value(view, &mut |it, _| push_plain(it, out)),
             }
         }

@@ -218,7 +218,7 @@ impl RouteAnswers {
                     OwnBody::Bytes(body) => (*status, body.clone()),
                     OwnBody::Template(it) => {
                         let mut out = Vec::new();
-                        it.expand(view, &mut out);
+                        it.expand_body(view, &mut out);
                         (*status, out.into())
                     }
                     OwnBody::Ready if is_draining => (503, Bytes::from_static(b"draining\n")),

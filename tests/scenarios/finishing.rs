@@ -228,6 +228,36 @@ fn a_lifetime_for_clients_is_apart_from_that_of_the_cache() {
 }
 
 #[test]
+fn a_fixed_answer_keeps_its_lines() {
+    let origin = Origin::fixed("HTTP/1.1 200 OK\n\npage");
+    let routes = "[[site.route]]\npath = \"/robots.txt\"\nrespond = { body = \"User-agent: *\\nDisallow: {path}\\n\" }\n";
+    let it = larder(&origin, "", routes).get("/robots.txt");
+    assert_eq!("User-agent: *\nDisallow: /robots.txt\n", it.text());
+}
+
+#[test]
+fn the_command_for_maintenance_edits_the_configuration() {
+    let origin = Origin::fixed("HTTP/1.1 200 OK\n\npage");
+    let larder = larder(&origin, "# a comment", "");
+    let run = |arguments: &[&str]| {
+        let (folder, admin) = (tempfile::tempdir().unwrap(), larder.admin.to_string());
+        let it = crate::harness::command::run(
+            folder.path(),
+            &[&["maintenance"], arguments, &["--admin", &admin]].concat(),
+        );
+        (it.code == 0, it.out)
+    };
+    assert_eq!((true, "www.h.test, *: in service\n".to_owned()), run(&["list"]));
+    assert_eq!((true, "www.h.test, *: under maintenance\n".to_owned()), run(&["on", "www.h.test"]));
+    assert_eq!(503, larder.get("/a").status);
+    let text = std::fs::read_to_string(larder.config()).unwrap();
+    assert!(text.contains("# a comment") && text.contains("enabled = true"), "{text}");
+    assert_eq!((true, "www.h.test, *: in service\n".to_owned()), run(&["off"]));
+    assert_eq!(200, larder.get("/a").status);
+    assert!(!run(&["on", "other.test"]).0);
+}
+
+#[test]
 fn explain_names_the_rule_and_its_line() {
     let origin = Origin::fixed("HTTP/1.1 200 OK\n\npage");
     let larder = larder(&origin, "maintenance = { enabled = true }", "");
