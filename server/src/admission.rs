@@ -214,7 +214,7 @@ fn decide<'a>(
     }
 }
 
-/// The request for which [`own_answer`] looks for an answer.
+/// The request for which [`own_answer()`] looks for an answer.
 pub struct OwnQuestion<'a> {
     /// The routes in force.
     pub router: &'a Router,
