@@ -117,7 +117,7 @@ pub const ORIGIN: &str = concat!(
 
 /// The question to explain.
 pub const QUESTION: &str = r#"{"type":"object","additionalProperties":false,"properties":{
-"url":{"type":"string"},"method":{"type":"string"},"id":{"type":"string","description":"id of a past request; without other fields"},
+"url":{"type":"string"},"method":{"type":"string"},"client":{"type":"string","description":"the address of the client; default: this machine"},"listener":{"type":"string","description":"the listener, as in listen"},"id":{"type":"string","description":"id of a past request; without other fields"},
 "headers":{"type":"array","items":{"type":"array","minItems":2,"maxItems":2,"items":{"type":"string"}}}}}"#;
 
 /// The evaluated rules, in their order.
@@ -130,7 +130,9 @@ macro_rules! rules {
 /// The explanation.
 pub const EXPLANATION: &str = concat!(
     r#"{"type":"object","required":["verdict"],"properties":{
-"site":{"type":"integer"},"route":{"type":"string"},
+"site":{"type":["integer","null"]},"route":{"type":["string","null"]},
+"where":{"type":"string","description":"the line of the key that decides before the cache"},
+"matched":{"type":["object","null"],"description":"the path, methods, condition and listeners that chose the route, its captures, and the earlier routes that were passed over","additionalProperties":true},
 "key":{"type":"object","required":["text","recipe"],"properties":{"text":{"type":"string"},"recipe":{"type":"string"}}},
 "tiers":{"type":"array","items":{"type":"object","required":["tier","holds"],"properties":{"tier":{"type":"string"},"holds":{"type":"string"},"count":{"type":"integer"},"status":{"type":"integer"},"seconds":{"type":"integer"}}}},
 "bypass":{"type":["string","null"],"description":"why the cache is not used"},
