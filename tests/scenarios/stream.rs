@@ -125,7 +125,10 @@ fn a_wrong_filter_is_refused_with_its_place() {
     let found = refused("status >= 500 && rout == \"api\"");
     assert_eq!("column 18", found["where"]);
     let detail = found["detail"].as_str().unwrap();
-    assert!(detail.contains("unknown name \"rout\"; expected status, route, site, method"), "{detail}");
+    assert!(
+        detail.contains("unknown name \"rout\"; did you mean route? expected status, route, site, method"),
+        "{detail}"
+    );
     assert!(!detail.contains("tag"), "no name of stored responses: {detail}");
     assert_eq!("column 11", refused("status >= many")["where"]);
     assert_eq!("column 1", refused("age > 5")["where"]);
