@@ -202,8 +202,11 @@ impl Admin {
         let mut client = Client::local(request.scheme);
         client.peer = view.client.map(|it| SocketAddr::new(it, 0)).or(client.peer);
         client.listener = view.listener.into();
-        let (rule, answer) = admission::own_answer(&asked, &head, &client, &live.config.clients)
-            .or_else(|| admission::service_answer(&asked, &head, &client, false))?;
+        let route = found.map(|it| it.route);
+        let (rule, answer) = admission::with_view(&head, &client, route, |view| {
+            admission::own_answer(&asked, view, &client, &live.config.clients)
+                .or_else(|| admission::service_answer(&asked, view, false))
+        })?;
         let at = found.map(|it| it.at);
         let row = at.and_then(|(site, route)| live.config.sites.get(site)?.routes.get(route));
         let set = rule.keys().iter().map(|it| (it, row.map_or(Source::Default, |row| row.decided.by(it))));

@@ -23,7 +23,7 @@ use super::loop_check::{LOOP, SENTENCE, is_admin, is_listener};
 use super::presets;
 use super::problem::{Problem, Rejected, Source};
 use super::read::Values;
-use super::table::{self, KeyScope, TABLE, Takes};
+use super::table::{self, KeyScope, Takes};
 use super::{
     AdminConfig, AdminListen, Config, Decided, LogConfig, LogFormat, OriginHost, RouteConfig, ServerLimits,
     Service, SiteConfig,
@@ -233,7 +233,7 @@ impl ConfigCheck {
 
     /// The values that require a restart.
     fn at_start(&self) -> Vec<(&'static str, ConfigValue)> {
-        let keys = TABLE.iter().filter(|it| it.takes == Takes::AtStart);
+        let keys = table::rows().filter(|it| it.takes == Takes::AtStart);
         keys.map(|it| (it.path, self.value(it.path))).collect()
     }
 
@@ -526,7 +526,7 @@ impl ConfigCheck {
             (None, KeyScope::Once, None) => Some(key.path.to_owned()),
             _ => None,
         };
-        let given = TABLE.iter().filter_map(|key| {
+        let given = table::rows().filter_map(|key| {
             let (_, source) = self.values.given.get(&path_of(key)?)?;
             Some((key.path, source.clone()))
         });

@@ -2,7 +2,7 @@
 
 use super::kind::{CODINGS, TIERS, TextForm, ValueKind};
 use super::presets::{PRESETS, Preset};
-use super::table::{self, Key, KeyScope, TABLE, Takes};
+use super::table::{self, Key, KeyScope, Takes};
 use larder_stdx::size::ByteSize;
 use serde_json::{Map, Value as Json, json};
 use std::fmt::Write as _;
@@ -23,7 +23,7 @@ pub fn manual() -> String {
          a reload that changes one keeps its\nold value, names the key in the error log, and takes over the rest.\n",
     );
     let mut section = "";
-    for key in TABLE {
+    for key in table::rows() {
         let own = section_of(key.path);
         if own != section || section.is_empty() && key.path == "listen" {
             section = own;
@@ -107,7 +107,7 @@ pub fn literal(kind: ValueKind, text: &str) -> String {
 #[must_use]
 pub fn schema() -> String {
     let mut root = section("larder.toml");
-    for key in TABLE {
+    for key in table::rows() {
         insert(&mut root, key.path, key);
         if key.scope == KeyScope::EveryRoute
             && let Some(rest) = key.path.strip_prefix("cache.")

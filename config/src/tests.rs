@@ -415,7 +415,7 @@ fn every_example_and_every_default_is_accepted() {
     for name in ["404.html", "sorry.html", "robots.txt", "redirects.map"] {
         std::fs::write(base.path().join(name), "").unwrap();
     }
-    for key in table::TABLE {
+    for key in table::rows() {
         let default = key.default.map(|it| generated::literal(key.kind, it));
         let in_route = format!("{}{}", table::ROUTE_CACHE, key.path.strip_prefix("cache.").unwrap_or(""));
         let in_site = key.path_of_site().unwrap_or_default();

@@ -1,7 +1,7 @@
 //! Admission: the one step before the cache, on both paths. A request proceeds to its route, gets a response of larder's
 //! own, or has to wait for the decision. Hits are admitted as misses are.
 
-use crate::access::{AccessRules, Admitted, Verdict};
+use crate::access::{AccessRules, Admitted, Unverified, Verdict};
 use crate::finish::RouteFinish;
 use crate::overlay::Overlay;
 use crate::own_answer::{self, AdmissionRule};
@@ -61,11 +61,11 @@ impl<'a> RoutedRequest<'a> {
         purging.or(self.found.and_then(|it| it.admission)).and_then(|it| it.access.as_ref())
     }
 
-    /// Gives the request the fields with which it proceeds on the slow path.
+    /// Gives the request the fields and the target with which it proceeds on the slow path.
     pub fn change(&self, request: &mut Rc<Request>) {
         let admitted = self.admitted.borrow();
         if admitted.changes() {
-            admitted.change(&mut Rc::make_mut(request).fields);
+            admitted.change(Rc::make_mut(request));
         }
     }
 
@@ -75,6 +75,11 @@ impl<'a> RoutedRequest<'a> {
         if let Some(rules) = self.access() {
             rules.undo(self.admitted.take());
         }
+    }
+
+    /// The question for its answer of larder's own.
+    fn question(&self) -> OwnQuestion<'a> {
+        OwnQuestion { router: self.router, found: self.found, purges: self.purged.is_some() }
     }
 
     /// The positions of its site and route in the configuration.
@@ -144,74 +149,106 @@ pub fn admit<'a>(
     if request.found.is_some_and(is_plain) && request.purged.is_none() && head.protocol.is_none() {
         return Admission::Continue;
     }
-    let client = client();
-    let asked =
-        OwnQuestion { router: request.router, found: request.found, purges: request.purged.is_some() };
-    if let Some(page) = own_answer(&asked, head, &client, &means.clients.borrow()).map(|it| it.1) {
-        return Admission::Answer(page);
-    }
-    obey_access(means, request, head, client)
+    admit_by_rules(means, request, head, client())
 }
 
-/// Obeys the access rules of the route, or of the route that purges, before its service answers.
-fn obey_access<'a>(
+fn admit_by_rules<'a>(
     means: AdmissionMeans<'a>,
     request: &'a RoutedRequest<'a>,
     head: &'a RequestHead<'a>,
     client: Cow<'a, Client>,
 ) -> Admission<'a> {
-    if let Some(found) = request.found.filter(|it| !it.sure)
-        && !request.router.has_one_access(found.at, &view(head, &client, &client.listener))
-    {
-        return Admission::Answer(Synthetic::page(400, AMBIGUOUS));
-    }
-    let Some(rules) = request.access() else { return decide(means, request, head, client) };
-    match rules.judge(head, &client, means.counters, &request.admitted) {
-        Verdict::Admit => decide(means, request, head, client),
-        Verdict::Refuse(page) => Admission::Answer(page),
-        Verdict::Ask(unverified) => Admission::Ask(Box::pin(async move {
-            if let Some(page) = rules.verify(unverified, means.counters, &request.admitted).await {
-                return Some(page);
-            }
-            match decide(means, request, head, client) {
-                Admission::Continue => None,
-                Admission::Answer(page) => Some(page),
-                Admission::Ask(decision) => decision.await,
-            }
-        })),
-    }
+    let route = request.found.map(|it| it.route);
+    let decided = with_view(head, &client, route, |view| decide(means, request, head, view, &client));
+    let unverified = match decided {
+        Ok(Service::Continue) => return Admission::Continue,
+        Ok(Service::Answer(page)) => return Admission::Answer(page),
+        Ok(Service::Purge(matched)) => {
+            return Admission::Ask(Box::pin(async move {
+                Some(purge(means, request, matched, head, &client).await)
+            }));
+        }
+        Err(unverified) => unverified,
+    };
+    Admission::Ask(Box::pin(async move {
+        let mut room = Vec::new();
+        let view = routed_view(head, &client, route, &mut room);
+        let rules = request.access()?;
+        if let Some(page) = rules.verify(unverified, &view, means.counters, &request.admitted).await {
+            return Some(page);
+        }
+        match decide_service(means, request, head, &view) {
+            Service::Continue => None,
+            Service::Answer(page) => Some(page),
+            Service::Purge(matched) => Some(purge(means, request, matched, head, &client).await),
+        }
+    }))
 }
 
 /// The sentence about a path whose interpretations are subject to different rules.
 const AMBIGUOUS: &str = "The path is ambiguous: its interpretations have different access rules.";
 
+/// The last step of admission: the service of the route.
+enum Service<'a> {
+    /// A gateway, files or an overlay answer.
+    Continue,
+    /// Admission answers.
+    Answer(Synthetic),
+    /// This route purges.
+    Purge(&'a Matched),
+}
+
+/// Decides about a request at once, or returns the credentials that have to be verified first.
 fn decide<'a>(
     means: AdmissionMeans<'a>,
-    request: &'a RoutedRequest<'a>,
-    head: &'a RequestHead<'a>,
-    client: Cow<'a, Client>,
-) -> Admission<'a> {
-    let asked =
-        OwnQuestion { router: request.router, found: request.found, purges: request.purged.is_some() };
-    if let Some(page) = service_answer(&asked, head, &client, means.is_draining).map(|it| it.1) {
-        return Admission::Answer(page);
+    request: &RoutedRequest<'a>,
+    head: &RequestHead<'_>,
+    view: &RequestView<'_>,
+    client: &Client,
+) -> Result<Service<'a>, Unverified> {
+    let asked = request.question();
+    if let Some((_, page)) = own_answer(&asked, view, client, &means.clients.borrow()) {
+        return Ok(Service::Answer(page));
+    }
+    if let Some(found) = request.found.filter(|it| !it.sure)
+        && !request.router.has_one_access(found.at, view)
+    {
+        return Ok(Service::Answer(Synthetic::page(400, AMBIGUOUS)));
+    }
+    match request.access().map(|it| it.judge(view, means.counters, &request.admitted)) {
+        None | Some(Verdict::Admit) => Ok(decide_service(means, request, head, view)),
+        Some(Verdict::Refuse(page)) => Ok(Service::Answer(page)),
+        Some(Verdict::Ask(unverified)) => Err(unverified),
+    }
+}
+
+fn decide_service<'a>(
+    means: AdmissionMeans<'a>,
+    request: &RoutedRequest<'a>,
+    head: &RequestHead<'_>,
+    view: &RequestView<'_>,
+) -> Service<'a> {
+    if let Some((_, page)) = service_answer(&request.question(), view, means.is_draining) {
+        return Service::Answer(page);
     }
     if head.protocol.is_some() && misleads(request) {
-        return Admission::Answer(Synthetic::page(501, NOT_PASSED));
+        return Service::Answer(Synthetic::page(501, NOT_PASSED));
     }
-    if let Some(matched) = request.purged {
-        let router = request.router;
-        return Admission::Ask(Box::pin(async move {
-            Some(method::answer(means.purges, router, means.counters, matched, head, &client).await)
-        }));
+    match (request.purged, &request.overlay, request.found) {
+        (Some(matched), ..) => Service::Purge(matched),
+        (None, None, None) => Service::Answer(request.router.no_route(view).page(head.method)),
+        _ => Service::Continue,
     }
-    match (&request.overlay, request.found) {
-        (None, None) => {
-            let why = request.router.no_route(&view(head, &client, &client.listener));
-            Admission::Answer(why.page(head.method))
-        }
-        _ => Admission::Continue,
-    }
+}
+
+async fn purge(
+    means: AdmissionMeans<'_>,
+    request: &RoutedRequest<'_>,
+    matched: &Matched,
+    head: &RequestHead<'_>,
+    client: &Client,
+) -> Synthetic {
+    method::answer(means.purges, request.router, means.counters, matched, head, client).await
 }
 
 /// The request for which [`own_answer()`] looks for an answer.
@@ -229,7 +266,7 @@ pub struct OwnQuestion<'a> {
 #[must_use]
 pub fn own_answer(
     asked: &OwnQuestion<'_>,
-    head: &RequestHead<'_>,
+    view: &RequestView<'_>,
     client: &Client,
     clients: &Clients,
 ) -> Option<(AdmissionRule, Synthetic)> {
@@ -240,39 +277,34 @@ pub fn own_answer(
     let admission = asked.found.and_then(|it| it.admission);
     let redirects = match route {
         Some(_) => admission.and_then(|it| it.redirects.as_ref()),
-        None => asked.router.redirects(head.authority),
+        None => asked.router.redirects(view.authority),
     };
     let answers = admission.and_then(|it| it.answers.as_ref());
     if redirects.is_none() && answers.is_none() {
         return None;
     }
-    with_view(head, client, route, |view| {
-        let is_trusted =
-            || clients.trusted.has(client.hops.last().copied().flatten().or(client.peer.map(|it| it.ip())));
-        let is_secure =
-            head.scheme == Scheme::Https || is_trusted() && own_answer::arrived_secure(head.fields);
-        if let Some(it) = redirects.and_then(|it| it.answer(view, is_secure)) {
-            return Some(it);
-        }
-        let answers = answers?;
-        let maintenance = || Some((AdmissionRule::Maintenance, answers.maintenance(view)?));
-        let preflight = || Some((AdmissionRule::Preflight, answers.preflight(view)?));
-        maintenance().or_else(preflight)
-    })
+    let is_trusted =
+        || clients.trusted.has(client.hops.last().copied().flatten().or(client.peer.map(|it| it.ip())));
+    let is_secure = view.scheme == Scheme::Https || is_trusted() && own_answer::arrived_secure(view.fields);
+    if let Some(it) = redirects.and_then(|it| it.answer(view, is_secure)) {
+        return Some(it);
+    }
+    let answers = answers?;
+    let maintenance = || Some((AdmissionRule::Maintenance, answers.maintenance(view)?));
+    let preflight = || Some((AdmissionRule::Preflight, answers.preflight(view)?));
+    maintenance().or_else(preflight)
 }
 
 /// The answer of a route that is a redirect or a fixed answer. Used for requests and by `explain`.
 #[must_use]
 pub fn service_answer(
     asked: &OwnQuestion<'_>,
-    head: &RequestHead<'_>,
-    client: &Client,
+    view: &RequestView<'_>,
     is_draining: bool,
 ) -> Option<(AdmissionRule, Synthetic)> {
     let found = asked.found.filter(|_| !asked.purges)?;
     let answers = found.admission?.answers.as_ref().filter(|it| it.has_service())?;
-    let answer = with_view(head, client, Some(found.route), |view| answers.service(view, is_draining))?;
-    Some((AdmissionRule::Service, answer))
+    Some((AdmissionRule::Service, answers.service(view, is_draining)?))
 }
 
 /// Calls `then` with the view of a request that rules and variables read.
@@ -282,10 +314,20 @@ pub fn with_view<T>(
     route: Option<&Matched>,
     then: impl FnOnce(&RequestView<'_>) -> T,
 ) -> T {
-    let mut room = Vec::new();
-    let path = request_view::normal_path(head.target, &mut room);
+    then(&routed_view(head, client, route, &mut Vec::new()))
+}
+
+/// The view of a request with its path in the normal form and the captures of its route. Uses `room` only if the path is not
+/// in that form.
+fn routed_view<'a>(
+    head: &RequestHead<'a>,
+    client: &'a Client,
+    route: Option<&'a Matched>,
+    room: &'a mut Vec<u8>,
+) -> RequestView<'a> {
+    let path = request_view::normal_path(head.target, room);
     let captures = route.and_then(|it| it.path.captures(path)).unwrap_or_default();
-    then(&RequestView { path, captures, ..view(head, client, &client.listener) })
+    RequestView { path, captures, ..view(head, client, &client.listener) }
 }
 
 /// The values of a request for conditions and templates; `client` is its sender behind trusted proxies. The path is not yet

@@ -213,9 +213,7 @@ impl RequestHandler {
         if !admitted.changes() {
             return self.serve_now(routed, head, client, answer);
         }
-        admitted.with_changed(head.fields, |fields| {
-            self.serve_now(routed, &RequestHead { fields, ..*head }, client, answer)
-        })
+        admitted.with_changed(head, |head| self.serve_now(routed, head, client, answer))
     }
 
     /// Answers an admitted request on the fast path, or declines.

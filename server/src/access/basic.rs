@@ -1,6 +1,7 @@
 //! Basic authentication (RFC 7617): users of the configuration and of a password file, verified once and then remembered.
 
 use super::AccessState;
+use super::credentials::{Checked, Proven, UnverifiedCredential};
 use super::hashing::HashPool;
 use super::limit::{ticks, too_many};
 use base64::Engine;
@@ -98,16 +99,6 @@ pub(super) struct BasicAuth {
 #[derive(Clone, PartialEq, Eq)]
 struct FileSign(u64, u64, Option<SystemTime>);
 
-/// The result of a look at the credentials of a request.
-pub(super) enum BasicResult {
-    /// They are those of this user.
-    Known(Arc<str>),
-    /// They have to be verified.
-    Unknown(UnverifiedPassword),
-    /// There are none, or no valid ones.
-    Refused(Synthetic),
-}
-
 /// A password that was not verified lately.
 pub(super) struct UnverifiedPassword {
     user: String,
@@ -171,21 +162,26 @@ impl BasicAuth {
     }
 
     /// Looks at the credentials of a request.
-    pub fn check(&self, fields: &[Field<'_>], client: Option<IpAddr>, counters: &Counters) -> BasicResult {
+    pub fn check(&self, fields: &[Field<'_>], client: Option<IpAddr>, counters: &Counters) -> Checked {
         self.look(Some(counters));
         let Some((user, password)) = credentials(fields) else {
-            return BasicResult::Refused(self.challenge());
+            return Checked::Invalid(self.challenge());
         };
         let hash = self.users.read().get(&user).cloned();
         let memory = &self.state.remembered;
         if let Some(hash) = &hash
             && memory.has(&memory.name(&user, &password, hash))
         {
-            return BasicResult::Known(identity("basic", user.as_bytes()));
+            return Checked::Valid(Proven::of(identity("basic", user.as_bytes())));
         }
         let network = client.map_or(0, client_network);
         let failures = xxhash_rust::xxh3::xxh3_64_with_seed(&network.to_ne_bytes(), self.seed);
-        BasicResult::Unknown(UnverifiedPassword { user, password, hash, failures })
+        Checked::Unknown(UnverifiedCredential::Password(UnverifiedPassword {
+            user,
+            password,
+            hash,
+            failures,
+        }))
     }
 
     /// Verifies a password, unless its network had too many wrong ones lately.

@@ -4,11 +4,11 @@ use super::AccessState;
 use larder_config::access::{LimitConfig, LimitKey};
 use larder_semantics::network::{client_network, wider_network};
 use larder_semantics::rate::{Gcra, RefusedFor, TICKS};
+use larder_semantics::request_view::RequestView;
 use larder_semantics::{cookies, field};
 use larder_stdx::clock;
 use larder_stdx::rate_table::{CountTable, Counted, RateTable};
 use larder_transport::Synthetic;
-use larder_wire::message::RequestHead;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::net::IpAddr;
@@ -79,12 +79,8 @@ impl RequestLimit {
     }
 
     /// Counts a request, or returns the response to one too many.
-    pub fn take(
-        &self,
-        head: &RequestHead<'_>,
-        address: Option<IpAddr>,
-    ) -> Result<(Option<Taken>, Option<InProgress>), Synthetic> {
-        let (key, limits) = (self.key(head, address), &self.state.limits);
+    pub fn take(&self, view: &RequestView<'_>) -> Result<(Option<Taken>, Option<InProgress>), Synthetic> {
+        let (key, limits) = (self.key(view), &self.state.limits);
         let in_progress = match self.config.concurrency.map(|most| limits.in_flight().enter(key, most)) {
             Some(Err(_)) => {
                 return Err(too_many("Too many requests of this client are in progress.", 1, None));
@@ -114,7 +110,8 @@ impl RequestLimit {
     }
 
     #[inline]
-    fn key(&self, head: &RequestHead<'_>, address: Option<IpAddr>) -> u64 {
+    fn key(&self, view: &RequestView<'_>) -> u64 {
+        let (address, fields) = (view.client, view.fields);
         let by_address = |address: Option<IpAddr>| match address {
             Some(it) => {
                 keyed(&client_network(it).to_ne_bytes(), self.seed ^ u64::from(it.to_canonical().is_ipv6()))
@@ -130,8 +127,8 @@ impl RequestLimit {
             LimitKey::Client => by_address(address),
             LimitKey::Network => by_address(address.map(wider_network)),
             LimitKey::Route => self.seed,
-            LimitKey::Header(name) => by_value(field::first(head.fields, name)),
-            LimitKey::Cookie(name) => by_value(cookies::value(head.fields, name)),
+            LimitKey::Header(name) => by_value(field::first(fields, name)),
+            LimitKey::Cookie(name) => by_value(cookies::value(fields, name)),
         }
     }
 }

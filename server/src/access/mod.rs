@@ -2,25 +2,25 @@
 //! settings are in `larder_config::access`; admission asks here once for each request.
 
 mod basic;
+mod credentials;
 mod hashing;
 mod limit;
 #[cfg(test)]
 mod tests;
 
-use basic::{BasicAuth, BasicResult, UnverifiedPassword};
+use credentials::{Checked, Credential, Proven, UnverifiedCredential};
 use larder_config::Config;
 use larder_config::access::AccessConfig;
 use larder_counters::Counters;
 use larder_observe::log::{ErrorLog, Subsystem, SubsystemLog};
-use larder_semantics::field::{Field, FieldList};
+use larder_semantics::field::Field;
 use larder_semantics::policy::IDENTITY;
-use larder_semantics::request_view::{self, RequestView};
-use larder_transport::{Client, Synthetic};
-use larder_wire::message::RequestHead;
+use larder_semantics::request_view::RequestView;
+use larder_transport::Synthetic;
+use larder_wire::message::{Request, RequestHead};
 use limit::{InProgress, RequestLimit, Taken};
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 
 /// The state that all workers and configurations of a process share.
@@ -35,7 +35,10 @@ pub struct AccessState {
 pub struct AccessRules {
     config: AccessConfig,
     limit: Option<RequestLimit>,
-    basic: Option<BasicAuth>,
+    /// The credentials that it demands: all of them, or with `satisfy = "any"` one of them or an address of `allow`.
+    credentials: Vec<Credential>,
+    /// Whether larder uses up the `Authorization` field of requests.
+    spends_authorization: bool,
 }
 
 /// The rules of the routes of one configuration.
@@ -56,6 +59,10 @@ pub struct Admitted {
     identity: Option<Arc<str>>,
     /// Whether larder has used up the `Authorization` field.
     drops_authorization: bool,
+    /// The fields that the credentials give the request, in place of the client's.
+    fields: Vec<(String, Vec<u8>)>,
+    /// The target with which the request proceeds, in place of the client's.
+    target: Option<String>,
 }
 
 /// The most fields of a request, with one more.
@@ -66,35 +73,56 @@ impl Admitted {
     #[inline]
     #[must_use]
     pub fn changes(&self) -> bool {
-        self.identity.is_some() || self.drops_authorization
+        self.identity.is_some()
+            || self.drops_authorization
+            || self.target.is_some()
+            || !self.fields.is_empty()
+    }
+
+    /// Notes what credentials prove. The identity of several credentials is all of theirs.
+    fn note(&mut self, proven: Proven) {
+        self.identity = match (self.identity.take(), proven.identity) {
+            (Some(before), Some(it)) => Some(format!("{before}+{it}").into()),
+            (before, it) => before.or(it),
+        };
+        self.fields.extend(proven.fields);
+        self.target = proven.target.or(self.target.take());
     }
 
     fn keeps(&self, it: &Field<'_>) -> bool {
-        !(it.name == IDENTITY || self.drops_authorization && it.is("authorization"))
+        let is_replaced = || self.fields.iter().any(|(name, _)| it.is(name));
+        !(it.name == IDENTITY || self.drops_authorization && it.is("authorization") || is_replaced())
     }
 
-    /// Changes the fields of a request on the slow path.
-    pub fn change(&self, fields: &mut FieldList) {
-        fields.retain(|it| self.keeps(&it));
-        if let Some(identity) = &self.identity {
-            fields.push(IDENTITY, identity.as_bytes());
+    /// The fields of its own, added to those of the client that it keeps.
+    fn own(&self) -> impl Iterator<Item = Field<'_>> {
+        let identity = self.identity.as_deref().map(|it| Field { name: IDENTITY, value: it.as_bytes() });
+        identity.into_iter().chain(self.fields.iter().map(|(name, value)| Field { name, value }))
+    }
+
+    /// Changes a request on the slow path.
+    pub fn change(&self, request: &mut Request) {
+        request.fields.retain(|it| self.keeps(&it));
+        self.own().for_each(|it| request.fields.push(it.name, it.value));
+        if let Some(target) = &self.target {
+            request.target.clone_from(target);
         }
     }
 
-    /// Calls `then` with the changed fields of a request on the fast path; `None` if there are too many of them.
+    /// Calls `then` with the changed request on the fast path; `None` if it has too many fields.
     pub fn with_changed<T>(
         &self,
-        fields: &[Field<'_>],
-        then: impl FnOnce(&[Field<'_>]) -> Option<T>,
+        head: &RequestHead<'_>,
+        then: impl FnOnce(&RequestHead<'_>) -> Option<T>,
     ) -> Option<T> {
         let mut changed = [Field { name: "", value: b"" }; FIELDS];
         let mut count = 0;
-        let own = self.identity.as_deref().map(|it| Field { name: IDENTITY, value: it.as_bytes() });
-        for it in fields.iter().copied().filter(|it| self.keeps(it)).chain(own) {
+        for it in head.fields.iter().copied().filter(|it| self.keeps(it)).chain(self.own()) {
             *changed.get_mut(count)? = it;
             count += 1;
         }
-        then(&changed[..count])
+        let target = self.target.as_deref().unwrap_or(head.target);
+        then(&RequestHead { fields: &changed[..count], target, ..*head })
     }
 }
 
@@ -138,29 +166,33 @@ pub enum Verdict {
     Ask(Unverified),
 }
 
-/// Credentials that have to be verified.
-pub struct Unverified(UnverifiedPassword);
+/// Credentials that have to be verified: their position, and the response if the rest is refused as well.
+pub struct Unverified {
+    at: usize,
+    credential: UnverifiedCredential,
+    refusal: Option<Synthetic>,
+}
 
 impl AccessRules {
     fn new(config: &AccessConfig, state: &Arc<AccessState>) -> Self {
         let limit = config.limit.as_ref().map(|it| RequestLimit::new(it.clone(), state.clone()));
-        let basic = config.basic.as_ref().map(|it| BasicAuth::new(it, state.clone()));
-        Self { config: config.clone(), limit, basic }
+        let credentials = credentials::of(config, state);
+        let uses_field = credentials.iter().any(Credential::is_in_authorization);
+        let spends_authorization = uses_field && !config.passes_authorization;
+        Self { config: config.clone(), limit, credentials, spends_authorization }
     }
 
     /// Judges a request, and notes the findings in `admitted`.
     pub fn judge(
         &self,
-        head: &RequestHead<'_>,
-        client: &Client,
+        view: &RequestView<'_>,
         counters: &Counters,
         admitted: &RefCell<Admitted>,
     ) -> Verdict {
         let admitted = &mut *admitted.borrow_mut();
         *admitted = Admitted::default();
-        let address = client.peer.map(|it| it.ip());
-        let verdict = match self.by_facts(head, address, &client.listener) {
-            Some(by_address) => self.by_credentials(head, address, by_address, counters, admitted),
+        let verdict = match self.by_facts(view) {
+            Some(by_address) => self.by_credentials(view, by_address, counters, admitted),
             None => Verdict::Refuse(refused()),
         };
         if let Verdict::Refuse(page) = &verdict {
@@ -170,44 +202,28 @@ impl AccessRules {
     }
 
     /// Judges by address and conditions: whether the address alone admits the request. `None` if it is refused.
-    fn by_facts(&self, head: &RequestHead<'_>, address: Option<IpAddr>, listener: &str) -> Option<bool> {
+    fn by_facts(&self, view: &RequestView<'_>) -> Option<bool> {
         let config = &self.config;
-        if config.deny.as_ref().is_some_and(|it| it.has(address)) {
+        let is_denied = config.deny.as_ref().is_some_and(|it| it.has(view.client))
+            || config.deny_when.as_ref().is_some_and(|it| it.holds(view))
+            || config.allow_when.as_ref().is_some_and(|it| !it.holds(view));
+        if is_denied {
             return None;
         }
-        if config.deny_when.is_some() || config.allow_when.is_some() {
-            let mut room = Vec::new();
-            let view = RequestView {
-                method: head.method,
-                scheme: head.scheme,
-                authority: head.authority,
-                target: head.target,
-                path: request_view::normal_path(head.target, &mut room),
-                fields: head.fields,
-                client: address,
-                listener,
-                ..RequestView::default()
-            };
-            let denied = config.deny_when.as_ref().is_some_and(|it| it.holds(&view));
-            if denied || config.allow_when.as_ref().is_some_and(|it| !it.holds(&view)) {
-                return None;
-            }
-        }
-        let has_address = config.allow.as_ref().is_some_and(|it| it.has(address));
+        let has_address = config.allow.as_ref().is_some_and(|it| it.has(view.client));
         let needs_address = config.allow.is_some() && !(config.any && config.has_credentials());
         (has_address || !needs_address).then_some(has_address)
     }
 
     fn by_credentials(
         &self,
-        head: &RequestHead<'_>,
-        address: Option<IpAddr>,
+        view: &RequestView<'_>,
         by_address: bool,
         counters: &Counters,
         admitted: &mut Admitted,
     ) -> Verdict {
         if let Some(limit) = &self.limit {
-            match limit.take(head, address) {
+            match limit.take(view) {
                 Ok((taken, in_progress)) => {
                     admitted.taken = taken;
                     admitted.in_progress = in_progress;
@@ -215,39 +231,79 @@ impl AccessRules {
                 Err(page) => return Verdict::Refuse(page),
             }
         }
-        let Some(basic) = &self.basic else { return Verdict::Admit };
-        admitted.drops_authorization = !self.config.passes_authorization;
+        if self.credentials.is_empty() {
+            return Verdict::Admit;
+        }
+        admitted.drops_authorization = self.spends_authorization;
         if self.config.any && by_address {
             // The client is not identified: its responses are those of every client that its address admits.
             admitted.identity = Some(ANONYMOUS.into());
             return Verdict::Admit;
         }
-        match basic.check(head.fields, address, counters) {
-            BasicResult::Known(identity) => {
-                admitted.identity = Some(identity);
-                Verdict::Admit
-            }
-            BasicResult::Unknown(it) => Verdict::Ask(Unverified(it)),
-            BasicResult::Refused(page) => Verdict::Refuse(page),
-        }
+        self.prove(0, None, view, counters, admitted)
     }
 
-    /// Verifies credentials, and notes the identity in `admitted`. The response, if the request is not admitted.
+    /// Judges by the credentials from number `from` on; `refusal` is the response if one suffices and none is valid.
+    fn prove(
+        &self,
+        from: usize,
+        mut refusal: Option<Synthetic>,
+        view: &RequestView<'_>,
+        counters: &Counters,
+        admitted: &mut Admitted,
+    ) -> Verdict {
+        for (at, credential) in self.credentials.iter().enumerate().skip(from) {
+            match credential.check(view, counters) {
+                Checked::Valid(proven) => {
+                    admitted.note(proven);
+                    if self.config.any {
+                        return Verdict::Admit;
+                    }
+                }
+                Checked::Unknown(credential) => {
+                    return Verdict::Ask(Unverified { at, credential, refusal });
+                }
+                Checked::Invalid(page) if self.config.any => {
+                    refusal = Some(credentials::one_refusal(refusal, page));
+                }
+                Checked::Invalid(page) => return Verdict::Refuse(page),
+            }
+        }
+        refusal.map_or(Verdict::Admit, Verdict::Refuse)
+    }
+
+    /// Verifies credentials, and notes the findings in `admitted`. The response, if the request is not admitted.
     pub async fn verify(
         &self,
-        it: Unverified,
+        mut it: Unverified,
+        view: &RequestView<'_>,
         counters: &Counters,
         admitted: &RefCell<Admitted>,
     ) -> Option<Synthetic> {
-        let Some(basic) = &self.basic else { return Some(refused()) };
-        match basic.verify(it.0).await {
-            Ok(identity) => {
-                admitted.borrow_mut().identity = Some(identity);
-                None
-            }
-            Err(page) => {
-                count(&page, counters);
-                Some(page)
+        loop {
+            let verified = self.credentials[it.at].verify(it.credential).await;
+            let admitted = &mut *admitted.borrow_mut();
+            let verdict = match verified {
+                Ok(proven) => {
+                    admitted.note(proven);
+                    match self.config.any {
+                        true => Verdict::Admit,
+                        false => self.prove(it.at + 1, None, view, counters, admitted),
+                    }
+                }
+                Err(page) if self.config.any => {
+                    let refusal = credentials::one_refusal(it.refusal, page);
+                    self.prove(it.at + 1, Some(refusal), view, counters, admitted)
+                }
+                Err(page) => Verdict::Refuse(page),
+            };
+            match verdict {
+                Verdict::Admit => return None,
+                Verdict::Refuse(page) => {
+                    count(&page, counters);
+                    return Some(page);
+                }
+                Verdict::Ask(next) => it = next,
             }
         }
     }

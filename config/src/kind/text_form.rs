@@ -1,0 +1,337 @@
+//! The forms of texts: what the texts of a key may be, and the sentence that says so. Types of values are in `super`.
+
+use super::*;
+
+/// The form of a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TextForm {
+    /// `ADDR:PORT` or `unix:PATH`.
+    Listen,
+    /// `ADDR:PORT`.
+    SocketAddress,
+    /// `http://HOST:PORT` or `unix:PATH`.
+    Origin,
+    /// One of several origins, with its weight.
+    Member,
+    /// The input of a hash.
+    HashBy,
+    /// A status that counts as a failure of an origin.
+    FailureStatus,
+    /// A host name, `*.NAME` or `*`.
+    Host,
+    /// A host name.
+    HostName,
+    /// A pattern of paths (`semantics::pattern`).
+    PathPattern,
+    /// A condition over requests (`semantics::expression`).
+    Condition,
+    /// `/prefix`.
+    PathPrefix,
+    /// A condition over responses that arrive.
+    ResponseCondition,
+    /// A prefix of request paths that a rewrite removes or adds.
+    RewritePrefix,
+    /// `HOST` or `HOST:PORT`, as in a `Host` field.
+    Authority,
+    /// The name of a query parameter.
+    ParameterName,
+    /// The name of a route.
+    RouteName,
+    /// The name of a `[block.NAME]`.
+    BlockName,
+    /// A secret, or `file:PATH` for the one in a file.
+    Secret,
+    /// The value of a field with variables, or `file:PATH` for a secret in a file.
+    SecretTemplate,
+    /// A request path with variables.
+    PathTemplate,
+    /// A status, or a range of them.
+    StatusRange,
+    /// A text of a body, or a regular expression.
+    BodyTest,
+    /// A path of the file system.
+    Path,
+    /// A path, `-` or `off`.
+    LogTarget,
+    /// A condition over finished requests.
+    FinishedCondition,
+    /// The form of a line of the access log.
+    LogFormat,
+    /// A member of `files.try`.
+    TryMember,
+    /// The path of a file beneath a root.
+    Page,
+    /// The name of a file, without a slash.
+    FileName,
+    /// A request method.
+    Method,
+    /// The name of a header field.
+    FieldName,
+    /// The value of a header field.
+    FieldValue,
+    /// The name of a cookie.
+    CookieName,
+    /// The name of a cookie, with at most one `*` for any part of it.
+    CookieGlob,
+    /// The name of a query parameter, or its beginning and `*`.
+    ParameterGlob,
+    /// A tier of the cache.
+    Tier,
+    /// A content coding that larder produces.
+    Coding,
+    /// A media type, `TYPE/*`, or `+SUFFIX`.
+    MediaType,
+    /// A memcached server, and its weight.
+    Memcached,
+    /// A text with variables, on one line.
+    Template,
+    /// A text with variables, on one or several lines.
+    BodyTemplate,
+    /// The origin of a web page (RFC 6454).
+    PageOrigin,
+    /// A status from 400 to 599, `4xx` or `5xx`.
+    ErrorStatus,
+    /// A part of a memcached key.
+    KeyText,
+    /// `ADDR` or `ADDR/BITS`.
+    Network,
+    /// The same, or `unix`.
+    Peer,
+    /// `ADDR`, `ADDR/BITS` or `unix`, for access rules.
+    AccessAddress,
+    /// `N/s`, `N/m`, `N/h` or `N/d`.
+    Rate,
+    /// The part of a request by which requests are limited.
+    LimitKey,
+    /// A condition about requests.
+    AccessCondition,
+}
+
+impl TextForm {
+    /// Whether a value may be a secret: `file:PATH` is then replaced by the content of the file, and no message shows the
+    /// value.
+    #[must_use]
+    pub const fn is_secret(self) -> bool {
+        matches!(self, TextForm::Secret | TextForm::SecretTemplate)
+    }
+
+    pub(super) fn check(self, text: &str) -> Result<(), String> {
+        if let Some(subject) = self.subject() {
+            let parsed = Expression::parse_about(subject, text);
+            return parsed.map(drop).map_err(|it| format!("{}; {it}", self.allowed()));
+        }
+        let fits = match self {
+            TextForm::Condition
+            | TextForm::AccessCondition
+            | TextForm::FinishedCondition
+            | TextForm::ResponseCondition => true,
+            TextForm::Origin => return origin(text).map(drop),
+            TextForm::Member => return OriginMember::parse(text).map(drop),
+            TextForm::HashBy => member::hash_by(text).is_some(),
+            TextForm::FailureStatus => {
+                text.len() == 3 && text.parse().is_ok_and(|it: u16| (400..=599).contains(&it))
+            }
+            TextForm::Template => return template(text, false),
+            TextForm::BodyTemplate => return template(text, true),
+            TextForm::PageOrigin => is_page_origin(text),
+            TextForm::ErrorStatus => {
+                matches!(text, "4xx" | "5xx") || TextForm::FailureStatus.check(text).is_ok()
+            }
+            TextForm::LogFormat => return text.parse::<LogFormat>().map(drop),
+            TextForm::Listen => entrance(text).is_some(),
+            TextForm::SocketAddress => socket_address(text).is_some(),
+            TextForm::Host => HostPattern::parse(text).is_some(),
+            TextForm::HostName => !text.starts_with('*') && HostPattern::parse(text).is_some(),
+            TextForm::PathPattern => {
+                return PathPattern::parse(text).map(drop).map_err(|it| format!("{}; {it}", self.allowed()));
+            }
+            TextForm::PathPrefix => text.starts_with('/') && !text.contains('*'),
+            TextForm::RewritePrefix => rewrite::is_prefix(text),
+            TextForm::Authority => address::authority(text).is_some(),
+            TextForm::ParameterName => {
+                !text.is_empty() && text.bytes().all(|it| it.is_ascii_graphic() && !b"&=#%".contains(&it))
+            }
+            TextForm::RouteName => is_route_name(text),
+            TextForm::BlockName => is_block_name(text),
+            TextForm::Secret => !text.is_empty(),
+            TextForm::SecretTemplate => return self.check_template(text),
+            TextForm::StatusRange => status_range(text).is_some(),
+            TextForm::BodyTest | TextForm::PathTemplate => return self.check_template(text),
+            TextForm::Path | TextForm::LogTarget => !text.is_empty() && !text.contains('\0'),
+            TextForm::TryMember => TryMember::parse(text).is_ok(),
+            TextForm::Page => {
+                let path = format!("/{}", text.strip_prefix('/').unwrap_or(text));
+                matches!(TryMember::parse(&path), Ok(TryMember::Fixed(_)))
+            }
+            TextForm::FileName => {
+                !text.is_empty() && text != "." && text != ".." && !text.contains(['/', '\0'])
+            }
+            TextForm::Method | TextForm::FieldName | TextForm::CookieName => is_token(text.as_bytes()),
+            TextForm::FieldValue => {
+                !text.is_empty() && text.trim() == text && text.bytes().all(|it| (b' '..=b'~').contains(&it))
+            }
+            TextForm::CookieGlob => {
+                is_token(text.replacen('*', "", 1).as_bytes()) && text.matches('*').count() <= 1
+            }
+            TextForm::Tier => TIERS.contains(&text),
+            TextForm::Coding => CODINGS.contains(&text),
+            TextForm::MediaType => is_media_type(text),
+            TextForm::Memcached => FleetServer::parse(text).is_some(),
+            TextForm::KeyText => {
+                (1..=MAX_KEY_TEXT).contains(&text.len()) && text.bytes().all(|it| it.is_ascii_graphic())
+            }
+            TextForm::Network => Network::parse(text).is_some(),
+            TextForm::Peer | TextForm::AccessAddress => Peers::is_one(text),
+            TextForm::Rate => Rate::parse(text).is_some(),
+            TextForm::LimitKey => LimitKey::parse(text).is_some(),
+            TextForm::ParameterGlob => {
+                let name = text.strip_suffix('*').unwrap_or(text);
+                !text.is_empty() && !name.contains(['*', '&', '=', '#', ' '])
+            }
+        };
+        if fits { Ok(()) } else { Err(self.allowed().to_owned()) }
+    }
+
+    /// The subject of a condition.
+    fn subject(self) -> Option<ExpressionSubject> {
+        match self {
+            TextForm::Condition | TextForm::AccessCondition => Some(ExpressionSubject::Request),
+            TextForm::FinishedCondition => Some(ExpressionSubject::Finished),
+            TextForm::ResponseCondition => Some(ExpressionSubject::Response),
+            _ => None,
+        }
+    }
+
+    /// The forms whose texts have a syntax of their own, with the error of its parser.
+    fn check_template(self, text: &str) -> Result<(), String> {
+        let parsed = match self {
+            TextForm::BodyTest => BodyTest::parse(text).map(drop),
+            _ => Template::parse(text).map(drop),
+        };
+        parsed.map_err(|why| format!("{}; {why}", self.allowed()))?;
+        let fits = match self {
+            TextForm::PathTemplate => {
+                text.starts_with(['/', '{']) && !text.starts_with("{{") && !text.contains('#')
+            }
+            TextForm::SecretTemplate => {
+                let is_plain = text.bytes().all(|it| it == b'\t' || !it.is_ascii_control());
+                is_plain && !text.trim().is_empty()
+            }
+            _ => !text.is_empty(),
+        };
+        if fits { Ok(()) } else { Err(self.allowed().to_owned()) }
+    }
+
+    /// The allowed values, as the end of a sentence.
+    #[must_use]
+    pub fn allowed(self) -> &'static str {
+        match self {
+            TextForm::Listen => {
+                "ADDR:PORT such as \"0.0.0.0:8080\", \"https://ADDR:PORT\", or \"unix:/PATH\"; with a PROXY protocol \
+                 header, \"http+proxy://ADDR:PORT\", \"https+proxy://ADDR:PORT\" or \"unix+proxy:/PATH\""
+            }
+            TextForm::SocketAddress => "ADDR:PORT such as \"127.0.0.1:9180\"",
+            TextForm::Origin => address::ORIGIN,
+            TextForm::Member => member::ALLOWED,
+            TextForm::HashBy => "\"target\", \"client\", \"header:NAME\" or \"cookie:NAME\"",
+            TextForm::FailureStatus => "a status from 400 to 599",
+            TextForm::Host => "a host name without port, \"*.NAME\" for any subdomain, or \"*\"",
+            TextForm::HostName => "a host name without port, such as \"ops.example.com\"",
+            TextForm::PathPattern => {
+                "a path such as \"/about\", \"/static/*\", \"*.php\", \"/shop/{id}\" or \"regex:/shop/[0-9]+\""
+            }
+            TextForm::Condition => "a condition such as 'header.Accept ~ \"json\" && method != \"POST\"'",
+            TextForm::PathPrefix => "a path that begins with \"/\"",
+            TextForm::ResponseCondition => "a condition such as 'status == 404 && type == \"text/html\"'",
+            TextForm::RewritePrefix => {
+                "a path such as \"/api\", without \"//\", \".\", \"..\", \"?\", \"#\" and wildcards"
+            }
+            TextForm::Authority => "HOST or HOST:PORT, such as \"app.internal\"",
+            TextForm::ParameterName => "the name of a query parameter, in ASCII, not percent-encoded",
+            TextForm::RouteName => "a name of letters, digits, \"-\", \"_\" and \".\", 64 bytes at most",
+            TextForm::BlockName => "the name of a section [block.NAME]",
+            TextForm::SecretTemplate => {
+                "the value of a header field, with variables such as \"{client}\", or \"file:PATH\" for the content of a file"
+            }
+            TextForm::StatusRange => "a status from 100 to 599, or a range such as \"200-399\"",
+            TextForm::BodyTest => "a text, or \"regex:\" and a regular expression",
+            TextForm::PathTemplate => "a path with variables, such as \"/item/{id}\", without \"#\"",
+            TextForm::Secret => "a text, or \"file:PATH\" for the content of a file",
+            TextForm::Path => "a path",
+            TextForm::LogTarget => "a path, \"-\", \"syslog\" or \"off\"",
+            TextForm::FinishedCondition => "a condition over the finished request, such as 'status >= 500'",
+            TextForm::LogFormat => form::ALLOWED,
+            TextForm::TryMember => {
+                "a path in files.root that begins with \"/\" or \"{path}\", such as \"{path}.html\"; or \"=404\" or \"=410\""
+            }
+            TextForm::Page => "the path of a file in files.root, such as \"/404.html\"",
+            TextForm::FileName => "the name of a file, without \"/\"",
+            TextForm::Method => "a method such as \"GET\"",
+            TextForm::FieldName => "the name of a header field",
+            TextForm::FieldValue => "the value of a header field, in ASCII",
+            TextForm::CookieName => "the name of a cookie",
+            TextForm::CookieGlob => "the name of a cookie, with at most one \"*\" for any text",
+            TextForm::ParameterGlob => "the name of a query parameter, or a prefix and \"*\"",
+            TextForm::Tier => "\"ram\", \"disk\" or \"fleet\"",
+            TextForm::Coding => "\"zstd\", \"br\" or \"gzip\"",
+            TextForm::MediaType => "a media type such as text/html, text/* or +xml, in lower case",
+            TextForm::Memcached => {
+                "\"HOST:PORT\" or \"unix:/PATH\", optionally followed by a space and \"weight=N\" from 1 to 1000"
+            }
+            TextForm::KeyText => "1 to 100 printable ASCII characters without spaces",
+            TextForm::BodyTemplate => "a text of one or several lines, with variables such as \"{host}\"",
+            TextForm::Template => "a text, with variables such as \"{host}\"",
+            TextForm::PageOrigin => {
+                "the origin of a page such as \"https://example.com\", \"https://*.example.com\", \"null\" or \"*\""
+            }
+            TextForm::ErrorStatus => "a status from 400 to 599, \"4xx\" or \"5xx\"",
+            TextForm::Network => "a network such as \"10.0.0.0/8\", or an IP address",
+            TextForm::Peer => "a network such as \"10.0.0.0/8\", an IP address, or \"unix\"",
+            TextForm::AccessAddress => "a network such as \"10.0.0.0/8\", an IP address, or \"unix\"",
+            TextForm::AccessCondition => "a condition about the request, such as 'method == \"GET\"'",
+            TextForm::Rate => {
+                "a rate such as \"5/s\", \"100/m\", \"1000/h\" or \"5000/d\", at most 100000 in a second"
+            }
+            TextForm::LimitKey => "\"client\", \"network\", \"route\", \"header:NAME\" or \"cookie:NAME\"",
+        }
+    }
+}
+
+fn is_route_name(text: &str) -> bool {
+    let plain = |it: u8| it.is_ascii_alphanumeric() || matches!(it, b'-' | b'_' | b'.');
+    (1..=64).contains(&text.len()) && text.bytes().all(plain)
+}
+
+fn is_media_type(text: &str) -> bool {
+    let is_name = |it: &str| {
+        let is_part = |it: u8| it.is_ascii_lowercase() || it.is_ascii_digit() || b".+-".contains(&it);
+        !it.is_empty() && it.bytes().all(is_part)
+    };
+    match (text.strip_prefix('+'), text.split_once('/')) {
+        (Some(suffix), _) => is_name(suffix),
+        (None, Some((kind, "*"))) => is_name(kind),
+        (None, Some((kind, name))) => is_name(kind) && is_name(name),
+        (None, None) => false,
+    }
+}
+/// The most bytes of a prefix or a namespace: a memcached key has 250, and an MD5 must fit behind it.
+const MAX_KEY_TEXT: usize = 100;
+
+/// Checks a text with variables.
+fn template(text: &str, has_lines: bool) -> Result<(), String> {
+    let is_wrong = |it: u8| it == 127 || it < b' ' && !(has_lines && matches!(it, b'\t' | b'\n' | b'\r'));
+    if text.bytes().any(is_wrong) {
+        return Err("a text without control characters".to_owned());
+    }
+    Template::parse(text).map(drop)
+}
+
+/// Whether this is the origin of a page, with at most one `*` for subdomains.
+fn is_page_origin(text: &str) -> bool {
+    let of_scheme = |it: &str| {
+        let (host, port) = it.split_once(':').map_or((it, None), |it| (it.0, Some(it.1)));
+        host != "*" && HostPattern::parse(host).is_some() && port.is_none_or(|it| it.parse::<u16>().is_ok())
+    };
+    matches!(text, "*" | "null")
+        || text.split_once("://").is_some_and(|(scheme, rest)| is_token(scheme.as_bytes()) && of_scheme(rest))
+}
