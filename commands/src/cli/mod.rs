@@ -320,7 +320,7 @@ impl Given {
         let is_known =
             |it: &&(&str, &str)| !key.contains('[') && table::find(&format!("{}{key}", it.0)).is_some();
         let Some((_, prefix)) = places.iter().find(is_known) else {
-            let known = || table::TABLE.iter().map(|it| it.path);
+            let known = || table::rows().map(|it| it.path);
             let near = places.iter().find_map(|it| nearest(&format!("{}{key}", it.0), known()));
             let (section, name) =
                 key.rsplit_once('.').map_or((String::new(), key), |it| (format!("{}.", it.0), it.1));
