@@ -161,9 +161,9 @@ fn admit_by_rules<'a>(
     let route = request.found.map(|it| it.route);
     let decided = with_view(head, &client, route, |view| decide(means, request, head, view, &client));
     let unverified = match decided {
-        Ok(Service::Continue) => return Admission::Continue,
-        Ok(Service::Answer(page)) => return Admission::Answer(page),
-        Ok(Service::Purge(matched)) => {
+        Ok(ServiceDecision::Continue) => return Admission::Continue,
+        Ok(ServiceDecision::Answer(page)) => return Admission::Answer(page),
+        Ok(ServiceDecision::Purge(matched)) => {
             return Admission::Ask(Box::pin(async move {
                 Some(purge(means, request, matched, head, &client).await)
             }));
@@ -178,9 +178,9 @@ fn admit_by_rules<'a>(
             return Some(page);
         }
         match decide_service(means, request, head, &view) {
-            Service::Continue => None,
-            Service::Answer(page) => Some(page),
-            Service::Purge(matched) => Some(purge(means, request, matched, head, &client).await),
+            ServiceDecision::Continue => None,
+            ServiceDecision::Answer(page) => Some(page),
+            ServiceDecision::Purge(matched) => Some(purge(means, request, matched, head, &client).await),
         }
     }))
 }
@@ -189,7 +189,7 @@ fn admit_by_rules<'a>(
 const AMBIGUOUS: &str = "The path is ambiguous: its interpretations have different access rules.";
 
 /// The last step of admission: the service of the route.
-enum Service<'a> {
+enum ServiceDecision<'a> {
     /// A gateway, files or an overlay answer.
     Continue,
     /// Admission answers.
@@ -205,19 +205,19 @@ fn decide<'a>(
     head: &RequestHead<'_>,
     view: &RequestView<'_>,
     client: &Client,
-) -> Result<Service<'a>, Unverified> {
+) -> Result<ServiceDecision<'a>, Unverified> {
     let asked = request.question();
     if let Some((_, page)) = own_answer(&asked, view, client, &means.clients.borrow()) {
-        return Ok(Service::Answer(page));
+        return Ok(ServiceDecision::Answer(page));
     }
     if let Some(found) = request.found.filter(|it| !it.sure)
         && !request.router.has_one_access(found.at, view)
     {
-        return Ok(Service::Answer(Synthetic::page(400, AMBIGUOUS)));
+        return Ok(ServiceDecision::Answer(Synthetic::page(400, AMBIGUOUS)));
     }
     match request.access().map(|it| it.judge(view, means.counters, &request.admitted)) {
         None | Some(Verdict::Admit) => Ok(decide_service(means, request, head, view)),
-        Some(Verdict::Refuse(page)) => Ok(Service::Answer(page)),
+        Some(Verdict::Refuse(page)) => Ok(ServiceDecision::Answer(page)),
         Some(Verdict::Ask(unverified)) => Err(unverified),
     }
 }
@@ -227,17 +227,17 @@ fn decide_service<'a>(
     request: &RoutedRequest<'a>,
     head: &RequestHead<'_>,
     view: &RequestView<'_>,
-) -> Service<'a> {
+) -> ServiceDecision<'a> {
     if let Some((_, page)) = service_answer(&request.question(), view, means.is_draining) {
-        return Service::Answer(page);
+        return ServiceDecision::Answer(page);
     }
     if head.protocol.is_some() && misleads(request) {
-        return Service::Answer(Synthetic::page(501, NOT_PASSED));
+        return ServiceDecision::Answer(Synthetic::page(501, NOT_PASSED));
     }
     match (request.purged, &request.overlay, request.found) {
-        (Some(matched), ..) => Service::Purge(matched),
-        (None, None, None) => Service::Answer(request.router.no_route(view).page(head.method)),
-        _ => Service::Continue,
+        (Some(matched), ..) => ServiceDecision::Purge(matched),
+        (None, None, None) => ServiceDecision::Answer(request.router.no_route(view).page(head.method)),
+        _ => ServiceDecision::Continue,
     }
 }
 

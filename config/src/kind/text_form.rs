@@ -1,4 +1,4 @@
-//! The forms of texts: what the texts of a key may be, and the sentence that says so. Types of values are in `super`.
+//! The forms of texts: their checks, and the sentence about the right form. Types of values are in `super`.
 
 use super::*;
 

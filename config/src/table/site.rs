@@ -1,4 +1,4 @@
-//! Keys of sites and routes: matching, rewriting and what is told to origins. The types of rows are in `super`.
+//! Keys of sites and routes: matching, rewriting and the request to the origin. The types of rows are in `super`.
 
 use super::*;
 

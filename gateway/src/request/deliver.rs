@@ -120,7 +120,7 @@ impl<'c> Machine<'_, 'c> {
         self.stages.enter(RequestStage::Write);
         let sent = match replaced(answer, &mut reply) {
             Delivery::Replaced { status, fields, report } => {
-                self.send_replaced(&mut reply, status, fields, report).await
+                self.send_page(&mut reply, replacing_page(status, fields), report).await
             }
             Delivery::Stored { stored, report } => self.send_stored(&mut reply, &stored, report).await,
             Delivery::Reading { reader, head, status, fields, report } => {
@@ -129,7 +129,10 @@ impl<'c> Machine<'_, 'c> {
             Delivery::Direct(direct) => self.send_direct(&mut reply, direct).await,
             Delivery::Switched(switched) => return self.tunnel(reply, switched).await,
             Delivery::Own { status, sentence, report } => {
-                self.send_own(&mut reply, status, sentence, report).await
+                if matches!(status, 400 | 408 | 413) {
+                    reply.close_after(); // The rest of the request's body is not read.
+                }
+                self.send_page(&mut reply, own_page(status, sentence), report).await
             }
         };
         self.summary.body = reply.body_bytes();
@@ -495,54 +498,40 @@ impl<'c> Machine<'_, 'c> {
         Ok(direct.source.trailers().map(Arc::new))
     }
 
-    async fn send_replaced(
+    /// Sends an error page, or the route's page in its place.
+    async fn send_page(
         &mut self,
         reply: &mut Reply<'c>,
-        status: u16,
-        mut fields: FieldList,
+        mut page: Synthetic,
         report: Option<CacheReport>,
     ) -> Sent {
-        fields.retain(|it| !describes_body(it.name));
-        let mut page = Synthetic { fields, is_error_page: true, ..Synthetic::empty(status) };
         if let Some(finish) = reply.finisher() {
             page.dress(finish);
         }
         let framing = page.framing();
-        self.head(reply, status, page.fields, framing, report).await?;
+        self.head(reply, page.status, page.fields, framing, report).await?;
         for piece in page.body {
             reply.piece(piece).await?;
         }
         Ok(None)
     }
+}
 
-    async fn send_own(
-        &mut self,
-        reply: &mut Reply<'c>,
-        status: u16,
-        sentence: &'static str,
-        report: Option<CacheReport>,
-    ) -> Sent {
-        let mut page = Synthetic::page(status, sentence)
-            .with("Date", date::format(clock::wall()))
-            .with("Cache-Control", "no-store");
-        if matches!(status, 200 | 405) {
-            page.fields.push("Allow", "GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH");
-        }
-        if status == 503 {
-            page.fields.push("Retry-After", "1"); // A limit of ours was reached.
-        }
-        if matches!(status, 400 | 408 | 413) {
-            reply.close_after();
-        }
-        if let Some(finish) = reply.finisher() {
-            page.dress(finish);
-        }
-        let framing = page.framing();
-        self.head(reply, status, page.fields, framing, report).await?;
-        for piece in page.body {
-            reply.piece(piece).await?;
-        }
-        Ok(None)
+/// The page in place of an error of the origin, with the fields that do not describe its body.
+fn replacing_page(status: u16, mut fields: FieldList) -> Synthetic {
+    fields.retain(|it| !describes_body(it.name));
+    Synthetic { fields, is_error_page: true, ..Synthetic::empty(status) }
+}
+
+/// The page of a response that larder makes.
+fn own_page(status: u16, sentence: &str) -> Synthetic {
+    let page = Synthetic::page(status, sentence)
+        .with("Date", date::format(clock::wall()))
+        .with("Cache-Control", "no-store");
+    match status {
+        200 | 405 => page.with("Allow", "GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH"),
+        503 => page.with("Retry-After", "1"), // A limit of ours was reached.
+        _ => page,
     }
 }
 

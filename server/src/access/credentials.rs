@@ -1,5 +1,5 @@
-//! The credentials that a route may demand, behind one interface: what each finds at once, and what it has to verify. How they are
-//! combined is in `super`.
+//! The kinds of credentials that a route may demand, behind one interface: a look at the request, and a verification that takes
+//! time. Their combination is in `super`.
 
 use super::AccessState;
 use super::basic::{BasicAuth, UnverifiedPassword};
@@ -15,7 +15,7 @@ pub(super) enum Credential {
     Basic(BasicAuth),
 }
 
-/// What valid credentials say about a request.
+/// The findings of valid credentials.
 #[derive(Default)]
 pub(super) struct Proven {
     /// The identity of the client for keys, in the form of [`super::basic::identity`].
