@@ -105,6 +105,8 @@ pub fn all() -> Vec<Case> {
         disk(),
         counting(),
         tracing(),
+        rules(),
+        redirect(),
     ]
 }
 
@@ -484,6 +486,31 @@ fn tracing() -> Case {
             ],
         ),
         claims: vec![claim(Of::PerCpu), claim(Of::Rate), each],
+    }
+}
+
+/// Rows R2 and R16: the most that three rules of response fields and a list of clients may cost a hit.
+fn rules() -> Case {
+    let claim = |of| Claim { lane: "larder", against: "no rules", of, bound: Some(AtLeast(0.97)) };
+    Case {
+        name: "rules",
+        title: "RAM hit, 1,795 bytes, 20 connections, with three rules of response fields and a list of clients",
+        page: 1795,
+        origin: Origin::Storable,
+        lanes: lanes(KeepAlive, 20, &[("larder", Server::LarderRules), ("no rules", LARDER)]),
+        claims: vec![claim(Of::PerCpu)],
+    }
+}
+
+/// Row R1: a redirect costs at most 0.9 times that of nginx.
+fn redirect() -> Case {
+    Case {
+        name: "redirect",
+        title: "a redirect, 20 keep-alive connections",
+        page: 1795,
+        origin: Origin::Storable,
+        lanes: lanes(KeepAlive, 20, &[("larder", Server::LarderRedirect), ("nginx", Server::NginxRedirect)]),
+        claims: vec![per_cpu("nginx", AtLeast(1.11))],
     }
 }
 

@@ -18,16 +18,24 @@ pub fn get(stream: &mut TcpStream) -> Result<Vec<u8>, String> {
 /// # Errors
 /// As [`get`].
 pub fn get_target(stream: &mut TcpStream, host: &str, target: &str) -> Result<Vec<u8>, String> {
+    let (head, body) = exchange(stream, &format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n"))?;
+    length_in(&head).map(|_| body)
+}
+
+/// Sends a request and returns the head and the body of its answer, for any status.
+///
+/// # Errors
+/// Where the connection breaks, or there is no `Content-Length`.
+pub fn exchange(stream: &mut TcpStream, request: &str) -> Result<(Vec<u8>, Vec<u8>), String> {
     // In one write: the second of several would wait for the acknowledgement of the first.
-    let request = format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n");
     stream.write_all(request.as_bytes()).map_err(|it| it.to_string())?;
     let mut got = Vec::new();
     let mut part = [0; 65536];
     loop {
         if let Some((head, body)) = split(&got) {
-            let length = length_in(head)?;
+            let length = length_of(head)?;
             if body.len() >= length {
-                return Ok(body.to_vec());
+                return Ok((head.to_vec(), body.to_vec()));
             }
         }
         match stream.read(&mut part) {
@@ -61,6 +69,26 @@ pub fn expect(port: u16, page: &[u8], times: u32) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Asks once, and expects a 301 with this target.
+///
+/// # Errors
+/// Where the answer is another.
+pub fn expect_redirect(port: u16, target: &str) -> Result<(), String> {
+    let mut stream = connect(port)?;
+    let request = "GET /page.html HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n";
+    stream.write_all(request.as_bytes()).map_err(|it| it.to_string())?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).map_err(|it| it.to_string())?;
+    let is_location = |line: &str| {
+        line.split_once(": ").is_some_and(|it| it.0.eq_ignore_ascii_case("location") && it.1 == target)
+    };
+    if answer.starts_with("HTTP/1.1 301") && answer.split("\r\n").any(is_location) {
+        Ok(())
+    } else {
+        Err(format!("answered {answer}"))
+    }
 }
 
 /// The same with `curl`, in the HTTP version named by its `option`; curl must report it as `version`.
@@ -98,13 +126,16 @@ fn split(got: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 fn length_in(head: &[u8]) -> Result<usize, String> {
-    let head = String::from_utf8_lossy(head);
-    let mut lines = head.split("\r\n");
-    let status = lines.next().unwrap_or_default();
-    if !status.starts_with("HTTP/1.1 200") {
-        return Err(format!("answered {status}"));
+    if !head.starts_with(b"HTTP/1.1 200") {
+        let head = String::from_utf8_lossy(head);
+        return Err(format!("answered {}", head.split("\r\n").next().unwrap_or_default()));
     }
-    lines
+    length_of(head)
+}
+
+fn length_of(head: &[u8]) -> Result<usize, String> {
+    let head = String::from_utf8_lossy(head);
+    head.split("\r\n")
         .filter_map(|it| it.split_once(':'))
         .find(|(name, _)| name.eq_ignore_ascii_case("content-length"))
         .and_then(|(_, value)| value.trim().parse().ok())

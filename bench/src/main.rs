@@ -17,11 +17,13 @@ mod load;
 mod machine;
 mod million;
 mod overload;
+mod passwords;
 mod process;
 mod report;
 mod run;
 mod servers;
 mod statistics;
+mod steady;
 mod stopped;
 
 use machine::Usage;
@@ -94,6 +96,7 @@ fn main() -> ExitCode {
             println!("{:<10} 15,000 idle keep-alive connections", "idle");
             println!("{:<10} one of three memcacheds stopped", "stopped");
             println!("{:<10} a million responses under one tag are purged", "million");
+            println!("{:<10} passwords beside the hits of others", "passwords");
             println!("{:<10} an application that is asked for four times what it can do", "overload");
             ExitCode::SUCCESS
         }
@@ -161,6 +164,7 @@ fn bench(asked: &Asked) -> Result<(), String> {
     settings.fleet = fleet.iter().map(|it| it.port).collect();
     let stopped = wanted("stopped").then(|| stopped::run(&settings, &fleet));
     let overload = if wanted("overload") { overload::run(&settings)? } else { Vec::new() };
+    let passwords = wanted("passwords").then(|| passwords::run(&settings));
     let million = wanted("million").then(|| million::run(&settings));
     let _ = fs::remove_dir_all(&dir);
     let report = Report {
@@ -173,6 +177,7 @@ fn bench(asked: &Asked) -> Result<(), String> {
         idle,
         stopped,
         overload,
+        passwords,
         million,
     };
     println!("{}", report.markdown());

@@ -18,12 +18,10 @@ use crate::process::{Cores, Running, free_port};
 use crate::run::Settings;
 use crate::servers::Plan;
 use crate::statistics::{Bound, Verdict};
+use crate::steady::{self, ASKERS, Hits, within};
 
 /// Bytes of a page.
 const PAGE: usize = 700;
-/// Connections that ask for other keys, each [`EACH`] microseconds one: 2,000 a second together.
-const ASKERS: u64 = 20;
-const EACH: u64 = 10_000;
 /// Other keys.
 const OTHERS: u64 = 1000;
 /// Connections that fill the cache.
@@ -35,17 +33,6 @@ const BEFORE: Duration = Duration::from_secs(30);
 const PATIENCE: u32 = 4 * 180;
 
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
-
-/// Microseconds of hits: the median, the 99th percentile and the longest.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Hits {
-    /// The median.
-    pub half: u64,
-    /// The 99th percentile.
-    pub most: u64,
-    /// The longest.
-    pub longest: u64,
-}
 
 /// The figures.
 #[derive(Clone, Debug, PartialEq)]
@@ -127,7 +114,8 @@ pub fn run(settings: &Settings) -> Result<Purged, String> {
     let (call, at, until, cpu) = scope(|scope| {
         for asker in 0..ASKERS {
             let (seen, ended, port) = (&seen, &ended, larder.port);
-            scope.spawn(move || ask(port, asker, seen, ended));
+            let target = |it: u64| format!("/other/page.html?{}", it * 7919 % OTHERS);
+            scope.spawn(move || steady::ask(port, asker, target, seen, ended));
         }
         sleep(BEFORE);
         let (at, cpu) = (precise_micros(), larder.cpu());
@@ -189,27 +177,6 @@ fn fill(port: u16, prefix: &str, count: u64) -> Result<(), String> {
     })
 }
 
-/// Requests other keys at times that do not depend on answers, and records when each was due and how long it took from
-/// then on.
-fn ask(port: u16, asker: u64, seen: &Mutex<Vec<(u64, u64)>>, ended: &AtomicBool) {
-    let Ok(mut stream) = fetch::connect(port) else { return };
-    let _ = stream.set_nodelay(true);
-    let (mut mine, mut number) = (Vec::new(), asker);
-    let mut due = precise_micros() + asker * (EACH / ASKERS);
-    while !ended.load(Relaxed) {
-        sleep(Duration::from_micros(due.saturating_sub(precise_micros())));
-        number = (number + 7919) % OTHERS;
-        if fetch::get_target(&mut stream, "x", &format!("/other/page.html?{number}")).is_err() {
-            break;
-        }
-        mine.push((due, precise_micros().saturating_sub(due)));
-        due += EACH;
-    }
-    if let Ok(mut seen) = seen.lock() {
-        seen.append(&mut mine);
-    }
-}
-
 fn purge(admin: u16) -> Result<(), String> {
     let mut stream = TcpStream::connect(("127.0.0.1", admin)).map_err(|it| it.to_string())?;
     let body = r#"{"tag":"all"}"#;
@@ -227,12 +194,6 @@ fn purge(admin: u16) -> Result<(), String> {
     } else {
         Err(format!("the purge was answered {}", answer.lines().next().unwrap_or("not")))
     }
-}
-
-fn within(mut micros: Vec<u64>) -> Hits {
-    micros.sort_unstable();
-    let at = |part: usize| micros.get(micros.len().saturating_sub(1) * part / 100).copied().unwrap_or(0);
-    Hits { half: at(50), most: at(99), longest: at(100) }
 }
 
 #[cfg(test)]

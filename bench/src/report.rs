@@ -9,6 +9,7 @@ use crate::idle::{Figures, Watched};
 use crate::load::Sample;
 use crate::million::Purged;
 use crate::overload::{self, Overloaded, Point};
+use crate::passwords::Passwords;
 use crate::run::{Finished, Outcome, middle};
 use crate::statistics::{Bound, Verdict, median, spread};
 use crate::stopped::Stopped;
@@ -34,6 +35,8 @@ pub struct Report {
     pub stopped: Option<Result<Stopped, String>>,
     /// Servers with an overloaded application; empty where not requested.
     pub overload: Overloaded,
+    /// Passwords beside hits, where requested.
+    pub passwords: Option<Result<Passwords, String>>,
     /// A million responses purged, where requested.
     pub million: Option<Result<Purged, String>>,
 }
@@ -93,6 +96,12 @@ impl Report {
         for (claim, bound, figure, verdict) in overload::judged(&self.overload) {
             let case = "an application that is asked for four times what it can do".to_owned();
             lines.push(Line { case, claim, bound, figure, verdict });
+        }
+        if let Some(seen) = &self.passwords {
+            for (claim, bound, figure, verdict) in Passwords::judged(seen.as_ref().ok()) {
+                let case = "passwords (argon2id) beside 2,000 hits a second".to_owned();
+                lines.push(Line { case, claim, bound: Some(bound), figure, verdict });
+            }
         }
         if let Some(seen) = &self.million {
             for (claim, bound, figure, verdict) in Purged::judged(seen.as_ref().ok()) {
@@ -154,6 +163,10 @@ impl Report {
         }
         if !self.overload.is_empty() {
             overload_markdown(&mut out, &self.overload);
+        }
+        if let Some(seen) = &self.passwords {
+            let told = seen.as_ref().map_or_else(|why| format!("not measured: {why}"), Passwords::sentence);
+            let _ = writeln!(out, "\n#### Passwords\n\n{told}");
         }
         if let Some(seen) = &self.million {
             let told = seen.as_ref().map_or_else(|why| format!("not measured: {why}"), Purged::sentence);
@@ -354,6 +367,7 @@ mod tests {
             cases: all().into_iter().map(finished).collect(),
             stopped: None,
             overload: vec![("larder", Err("not built".into()))],
+            passwords: Some(Err("not built".into())),
             million: Some(Err("not built".into())),
             idle: vec![("larder", Err("not built".into()))],
         }

@@ -8,7 +8,7 @@ use crate::cases::{Case, Claim, Lane, Of};
 use crate::fetch;
 use crate::load::{self, Manner, Sample};
 use crate::process::{Cores, Running, free_port};
-use crate::servers::{Ours, Place, Server, canned};
+use crate::servers::{MOVED, Ours, Place, Server, canned};
 use crate::statistics::{Verdict, median, paired_ratio};
 
 /// The settings of a whole run.
@@ -221,6 +221,7 @@ impl Settings {
         let running = Running::start(&plan.argv, cores, self.nice, port, &dir.join("output.log"))?;
         let page = fs::read(root.join("page.html")).map_err(|it| it.to_string())?;
         match manner.version() {
+            _ if server.redirects() => fetch::expect_redirect(port, MOVED)?,
             None => fetch::expect(port, &page, 3)?,
             Some(version) => fetch::expect_by(version, manner.is_sealed(), port, &page, 3)?,
         }

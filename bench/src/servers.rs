@@ -8,6 +8,14 @@ use std::path::{Path, PathBuf};
 
 mod peers;
 
+/// The target of redirects.
+pub const MOVED: &str = "https://www.example.com/page.html";
+
+/// The settings of [`Server::LarderRules`].
+const RULES: &str = "\
+    response_headers = { set = { X-Frame-Options = \"DENY\", X-Content-Type-Options = \"nosniff\" }, remove = [\"X-Powered-By\"] }\n\
+    access = { allow = [\"127.0.0.0/8\", \"10.0.0.0/8\", \"192.168.0.0/16\"] }";
+
 /// One server in one configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Server {
@@ -25,6 +33,10 @@ pub enum Server {
         /// `site.route.trace`.
         every: u32,
     },
+    /// larder in front of the origin with one worker; the route has three rules of response fields and a list of clients.
+    LarderRules,
+    /// larder with a route that is a redirect.
+    LarderRedirect,
     /// larder in front of the origin with one worker, configured with the origin's number of connections.
     LarderCapped {
         /// `site.route.proxy.connections`.
@@ -43,6 +55,8 @@ pub enum Server {
         /// Its `sendfile` directive.
         sendfile: bool,
     },
+    /// nginx with `return 301`.
+    NginxRedirect,
     /// nginx with `proxy_cache`.
     NginxCache,
     /// nginx with `proxy_cache`, configured with the origin's number of connections.
@@ -126,11 +140,14 @@ impl Server {
             | Server::LarderTiers(_)
             | Server::LarderUncounted
             | Server::LarderTraced { .. }
+            | Server::LarderRules
+            | Server::LarderRedirect
             | Server::LarderCapped { .. }
             | Server::LarderFiles => "larder",
             Server::Canned | Server::CannedSendfile => "canned",
             Server::CannedTls => "canned-tls",
             Server::NginxFiles { .. }
+            | Server::NginxRedirect
             | Server::NginxCache
             | Server::NginxCapped { .. }
             | Server::NginxProxy => "nginx",
@@ -147,6 +164,8 @@ impl Server {
         !matches!(
             self,
             Server::LarderFiles
+                | Server::LarderRedirect
+                | Server::NginxRedirect
                 | Server::Canned
                 | Server::CannedSendfile
                 | Server::CannedTls
@@ -154,6 +173,11 @@ impl Server {
                 | Server::H2o
                 | Server::Lighttpd
         )
+    }
+
+    /// Whether its answer is a redirect to [`MOVED`], not the page.
+    pub fn redirects(self) -> bool {
+        matches!(self, Server::LarderRedirect | Server::NginxRedirect)
     }
 
     /// The files and the command line of this server at `place`.
@@ -171,6 +195,14 @@ impl Server {
             Server::LarderTraced { every } => {
                 let route =
                     format!("proxy = {{ to = [\"http://127.0.0.1:{}\"] }}\ntrace = {every}", place.origin);
+                larder(place, ours, 1, &route)
+            }
+            Server::LarderRules => {
+                let route = format!("proxy = {{ to = [\"http://127.0.0.1:{}\"] }}\n{RULES}", place.origin);
+                larder(place, ours, 1, &route)
+            }
+            Server::LarderRedirect => {
+                let route = format!("redirect = {{ to = \"{MOVED}\", status = 301 }}");
                 larder(place, ours, 1, &route)
             }
             Server::LarderCapped { connections } => {
@@ -205,6 +237,7 @@ impl Server {
             Server::CannedSendfile => canned(&ours.canned, "sendfile", place.port, &place.root, &[]),
             Server::CannedTls => canned_tls(&ours.canned_tls, place),
             Server::NginxFiles { sendfile } => peers::nginx(place, &peers::nginx_files(place, sendfile)),
+            Server::NginxRedirect => peers::nginx(place, &format!("return 301 {MOVED};")),
             Server::NginxCache => peers::nginx(place, &peers::nginx_cache(place)),
             Server::NginxCapped { connections } => {
                 let mut plan = peers::nginx(place, &peers::nginx_cache(place));
@@ -298,7 +331,10 @@ fn larder(place: &Place, ours: &Ours, workers: u32, route: &str) -> Plan {
 mod tests {
     use super::*;
 
-    const ALL: [Server; 22] = [
+    const ALL: [Server; 25] = [
+        Server::LarderRules,
+        Server::LarderRedirect,
+        Server::NginxRedirect,
         Server::LarderProxy { workers: 1 },
         Server::LarderUncounted,
         Server::LarderTraced { every: 100 },
