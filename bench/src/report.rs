@@ -378,7 +378,7 @@ mod tests {
         let report = report();
         let (json, text) = (report.json(), report.markdown());
         let claims: usize = report.cases.iter().map(|it| it.case.claims.len()).sum();
-        assert_eq!(claims + 2 + 3 + 3, json["targets"].as_array().unwrap().len());
+        assert_eq!(claims + 2 + 3 + 2 + 3, json["targets"].as_array().unwrap().len());
         for finished in &report.cases {
             assert!(text.contains(finished.case.title), "{text}");
         }
