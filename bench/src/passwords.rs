@@ -27,9 +27,9 @@ const EACH: u64 = 10_000;
 /// Connections of the flood, each as fast as it is answered, from an address of its own each time.
 const FLOOD: u8 = 16;
 
-/// How much longer 99 of 100 hits may take beside verified users: not at all, within the noise.
+/// How much longer 99 of 100 hits may take during requests of verified users: not at all, within the noise.
 const KNOWN: Bound = Bound::AtMost(1.05);
-/// And beside a flood of wrong passwords.
+/// And during a flood of wrong passwords.
 const WRONG: Bound = Bound::AtMost(1.1);
 
 /// The figures of the rounds.
@@ -37,9 +37,9 @@ const WRONG: Bound = Bound::AtMost(1.1);
 pub struct Passwords {
     /// Hits alone.
     pub alone: Vec<Hits>,
-    /// Hits beside 1,000 requests a second with a verified password, and how many these were.
+    /// Hits during 1,000 requests a second with a verified password, and how many these were.
     pub known: Vec<(Hits, u64)>,
-    /// Hits beside a flood of wrong passwords, and how many these were.
+    /// Hits during a flood of wrong passwords, and how many these were.
     pub wrong: Vec<(Hits, u64)>,
 }
 
@@ -85,7 +85,7 @@ fn p99(it: &Hits) -> f64 {
     it.most as f64
 }
 
-/// Runs the rounds: hits alone, beside users, and beside the flood.
+/// Runs the rounds: hits alone, during requests of users, and during the flood.
 ///
 /// # Errors
 /// A part is missing, or an answer is wrong.
@@ -125,7 +125,7 @@ fn start(settings: &Settings, origin: u16) -> Result<Running, String> {
     Running::start(&argv, Cores::Server, settings.nice, port, &dir.join("log"))
 }
 
-/// Hits for the time of a turn, while `beside` runs until it is told that the turn ended.
+/// Hits for the time of a turn, while another load runs until the turn has ended.
 fn hits(settings: &Settings, port: u16, beside: &(dyn Fn(&AtomicBool) + Sync)) -> Result<Hits, String> {
     let (seen, ended) = (Mutex::new(Vec::new()), AtomicBool::new(false));
     scope(|scope| {

@@ -35,7 +35,7 @@ pub struct Report {
     pub stopped: Option<Result<Stopped, String>>,
     /// Servers with an overloaded application; empty where not requested.
     pub overload: Overloaded,
-    /// Passwords beside hits, where requested.
+    /// Passwords during hits, where requested.
     pub passwords: Option<Result<Passwords, String>>,
     /// A million responses purged, where requested.
     pub million: Option<Result<Purged, String>>,
