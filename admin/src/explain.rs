@@ -13,6 +13,7 @@ use larder_observe::ids::RequestId;
 use larder_observe::recent::{KEPT, RecentRequest};
 use larder_semantics::date;
 use larder_semantics::field::FieldList;
+use larder_semantics::geo::COUNTRY_FIELD;
 use larder_semantics::request_view::RequestView;
 use larder_semantics::scheme::Scheme;
 use larder_semantics::trace::{RuleOutcome, TriedRule};
@@ -28,6 +29,7 @@ use larder_wire::http1::request::{self, ParsedRequest};
 use larder_wire::message::{FieldStorage, HeadLimits, Reject, Request, Version};
 use matching::ExplainedSender;
 use serde_json::{Value, json};
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
@@ -135,7 +137,7 @@ impl Admin {
         let router = self.router.borrow().clone();
         let fields = request.fields.view();
         let sender = ExplainedSender::of(asked, request.scheme, &request.authority, &self.public.borrow());
-        let view = &sender.view(&request, &fields);
+        let view = &sender.view(&request, &fields, router.geo());
         let find = || router.find_for(view.method, view.authority, view.target, || *view);
         if let Some(told) = self.own_answer(&router, &request, view) {
             return AdminResponse::Json(200, told);
@@ -169,7 +171,11 @@ impl Admin {
                 }),
             ),
             RouteTarget::Proxy(proxied) => {
-                let mut explanation = self.gateway.explain(proxied, &request).await;
+                let mut keyed = Cow::Borrowed(&request);
+                if let Some(country) = view.country().filter(|_| proxied.policy.key.has_country()) {
+                    keyed.to_mut().fields.push(COUNTRY_FIELD, country.bytes());
+                }
+                let mut explanation = self.gateway.explain(proxied, &keyed).await;
                 if let Some(told) = router.two_ways(view).filter(|_| proxied.two_ways) {
                     explanation.verdict.sentence = format!("{} {told}", explanation.verdict.sentence);
                 }
@@ -203,7 +209,7 @@ impl Admin {
         client.peer = view.client.map(|it| SocketAddr::new(it, 0)).or(client.peer);
         client.listener = view.listener.into();
         let route = found.map(|it| it.route);
-        let (rule, answer) = admission::with_view(&head, &client, route, |view| {
+        let (rule, answer) = admission::with_view(&head, &client, route, router.geo(), |view| {
             admission::own_answer(&asked, view, &client, &live.config.clients)
                 .or_else(|| admission::service_answer(&asked, view, false))
         })?;

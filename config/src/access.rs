@@ -2,10 +2,11 @@
 
 use larder_semantics::expression::Expression;
 use larder_semantics::field::is_token;
+use larder_semantics::geo::Country;
 use larder_semantics::network::{Network, NetworkSet, Peers};
 use larder_semantics::rate::Gcra;
+use larder_semantics::request_view::RequestView;
 use larder_wire::htpasswd::PasswordEntry;
-use std::net::IpAddr;
 use std::path::PathBuf;
 
 /// The demands of a route; the default is none.
@@ -54,28 +55,70 @@ impl AccessConfig {
     }
 }
 
+/// A member of a list of clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AccessMember {
+    /// The addresses of a network.
+    Network(Network),
+    /// Peers of Unix sockets.
+    Unix,
+    /// The addresses of a country.
+    Country(Country),
+    /// The addresses of an autonomous system.
+    Asn(u32),
+}
+
+impl AccessMember {
+    /// Parses the notation of the configuration.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        match text.split_once(':') {
+            Some(("country", code)) => {
+                let country = Country::parse(code)?;
+                (country.bytes() == code.as_bytes()).then_some(Self::Country(country))
+            }
+            Some(("asn", number)) => {
+                let is_plain = number.bytes().all(|it| it.is_ascii_digit());
+                number.parse().ok().filter(|_| is_plain).map(Self::Asn)
+            }
+            _ if text == Peers::UNIX => Some(Self::Unix),
+            _ => Network::parse(text).map(Self::Network),
+        }
+    }
+}
+
 /// A list of clients by address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Addresses {
     networks: NetworkSet,
     unix: bool,
+    countries: Vec<Country>,
+    numbers: Vec<u32>,
 }
 
 impl Addresses {
     /// The clients of a checked list.
     #[must_use]
     pub fn of(texts: &[String]) -> Self {
-        Self {
-            networks: NetworkSet::of(texts.iter().filter_map(|it| Network::parse(it))),
-            unix: texts.iter().any(|it| it == Peers::UNIX),
+        let (mut all, mut networks) = (Self::default(), Vec::new());
+        for member in texts.iter().filter_map(|it| AccessMember::parse(it)) {
+            match member {
+                AccessMember::Network(it) => networks.push(it),
+                AccessMember::Unix => all.unix = true,
+                AccessMember::Country(it) => all.countries.push(it),
+                AccessMember::Asn(it) => all.numbers.push(it),
+            }
         }
+        Self { networks: NetworkSet::of(networks.into_iter()), ..all }
     }
 
-    /// Whether a client is in it.
+    /// Whether the client of a request is in it. A client whose country is unknown is in no country.
     #[must_use]
-    pub fn has(&self, client: Option<IpAddr>) -> bool {
-        let Some(address) = client else { return self.unix };
+    pub fn has(&self, view: &RequestView<'_>) -> bool {
+        let Some(address) = view.client else { return self.unix };
         self.networks.contains(address)
+            || !self.countries.is_empty() && view.country().is_some_and(|it| self.countries.contains(&it))
+            || !self.numbers.is_empty() && view.asn().is_some_and(|it| self.numbers.contains(&it))
     }
 }
 

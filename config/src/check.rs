@@ -5,6 +5,7 @@ mod answer;
 mod cache_rules;
 mod files;
 mod finish;
+mod geo;
 mod key;
 mod listen;
 mod matching;
@@ -87,11 +88,13 @@ impl ConfigCheck {
         }
         let tls = self.tls(&listen);
         let clients = self.clients(&listen);
+        let geo = self.geo();
         let config = Config {
             listen,
             tls,
             workers: self.given_number("workers").and_then(|it| NonZeroUsize::new(clamp(it))),
             clients,
+            geo,
             limits: self.limits(),
             ram: self.ram(),
             idle: match self.value("cache.ram.idle") {

@@ -8,7 +8,7 @@ pub use host::HostPattern;
 pub use text_form::TextForm;
 
 use super::LogFormat;
-use super::access::LimitKey;
+use super::access::{AccessMember, LimitKey};
 use super::address::{self, entrance, origin, socket_address};
 use super::member::{self, OriginMember};
 use super::place::FleetServer;

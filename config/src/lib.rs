@@ -15,6 +15,7 @@ mod expand;
 pub mod finish;
 pub mod foreign;
 pub mod generated;
+pub mod geo;
 pub mod include;
 mod keep;
 mod key_path;
@@ -101,6 +102,8 @@ pub struct Config {
     pub workers: Option<NonZeroUsize>,
     /// The trusted proxies.
     pub clients: Clients,
+    /// The databases of countries and autonomous systems.
+    pub geo: geo::GeoConfig,
     /// The limits of clients and of the server.
     pub limits: ServerLimits,
     /// Size and shape of the RAM tier.

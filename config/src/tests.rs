@@ -2,6 +2,7 @@
 
 mod blocks;
 mod files;
+mod geo;
 mod matching;
 mod privacy;
 mod reading;

@@ -180,7 +180,8 @@ fn line(
         None => Cow::Borrowed(request.target.as_str()),
         Some(key) => key.target(&request.target),
     };
-    let view = RequestView { authority, target: &target, ..rewrite::view(request, sent, Some(client)) };
+    let geo = route.geo.as_deref();
+    let view = RequestView { authority, target: &target, ..rewrite::view(request, sent, Some(client), geo) };
     route.rewrite.change(&view, shared, fields);
     match (route.rewrite.rewritten(&view), target) {
         (Some(it), _) => RequestLine::Own { method: request.method.clone(), target: it.target },

@@ -2,6 +2,7 @@
 //! `semantics::rewrite`; the key stays that of the client's target.
 
 use larder_semantics::field::{self, Field, FieldList};
+use larder_semantics::geo::GeoLookup;
 use larder_semantics::key::KeyRecipe;
 use larder_semantics::pattern::PathPattern;
 use larder_semantics::policy::Policy;
@@ -44,6 +45,7 @@ pub(crate) fn view<'a>(
     request: &'a Request,
     fields: &'a [Field<'a>],
     client: Option<&Client>,
+    geo: Option<&'a GeoLookup>,
 ) -> RequestView<'a> {
     RequestView {
         method: &request.method,
@@ -55,6 +57,7 @@ pub(crate) fn view<'a>(
         request_id: field::first(fields, "x-request-id")
             .and_then(|it| std::str::from_utf8(it).ok())
             .unwrap_or(""),
+        geo,
         ..RequestView::default()
     }
 }
@@ -78,7 +81,7 @@ impl SentTarget {
         let target = request.target.as_str();
         let sent = if passes { Cow::Borrowed(target) } else { policy.key.target(target) };
         let fields = request.fields.view();
-        let view = RequestView { target: &sent, ..view(request, &fields, None) };
+        let view = RequestView { target: &sent, ..view(request, &fields, None, None) };
         let target = settings.rewritten(&view).map(|it| it.target);
         let of_fields = settings.fields.as_ref().map(|it| it.1.describe());
         let of_target = settings.target.as_ref().map(|it| it.describe());

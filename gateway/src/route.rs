@@ -11,6 +11,7 @@ use larder_origin::{BalanceKey, Group, OriginAddress, Paced, is_idempotent};
 use larder_semantics::cookies;
 use larder_semantics::field::{self, Field};
 use larder_semantics::forwarded::Telling;
+use larder_semantics::geo::GeoLookup;
 use larder_semantics::policy::Policy;
 use larder_store::{PurgeRule, Seq, Store};
 use larder_transport::Client;
@@ -158,6 +159,8 @@ pub struct GatewayRoute {
     pub two_ways: bool,
     /// The request as the origins see it.
     pub rewrite: RewriteSettings,
+    /// The databases of countries and autonomous systems.
+    pub geo: Option<Arc<GeoLookup>>,
 }
 
 /// The part of a request that decides which origin gets it.
@@ -194,6 +197,7 @@ impl GatewayRoute {
             upgrades,
             two_ways: false,
             rewrite: RewriteSettings::default(),
+            geo: None,
         })
     }
 

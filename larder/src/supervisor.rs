@@ -162,6 +162,7 @@ impl Supervisor {
                         let _ = self.reload("the file changed", admin.as_deref());
                     }
                     self.look_at_certificates();
+                    self.look_at_databases();
                     larder_stdx::clock::tick();
                     admin.iter().for_each(|it| it.audit.look());
                     disk.look(&self.running.shared.store);
@@ -303,6 +304,12 @@ impl Supervisor {
             }
         }
         keeper.look(&self.running.errors, &self.running.shared.own);
+    }
+
+    /// Reads databases of countries whose files were replaced, or keeps the old ones.
+    fn look_at_databases(&self) {
+        let geo = self.running.orders.borrow().live.geo.clone();
+        geo.iter().for_each(|it| it.look(&self.running.shared.own, &self.running.errors));
     }
 
     /// Checks the input of the next start, as far as possible now; the running configuration stays.

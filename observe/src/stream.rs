@@ -213,7 +213,7 @@ impl ExpressionFacts for FilterFacts<'_> {
             TextName::UserAgent => field::first(it.fields, "user-agent").is_some_and(test),
             TextName::Referer => field::first(it.fields, "referer").is_some_and(test),
             TextName::End => test(it.outcome.end.name().as_bytes()),
-            TextName::Key | TextName::Target | TextName::Type | TextName::Listener => false,
+            TextName::Key | TextName::Target | TextName::Type | TextName::Listener | TextName::Country => false,
         }
     }
 
@@ -230,7 +230,7 @@ impl ExpressionFacts for FilterFacts<'_> {
             Number::Duration => self.0.micros.and_then(signed),
             Number::Origin => outcome.origin.and_then(|it| signed(it.micros)),
             Number::Ttl => ttl(outcome.report),
-            Number::Age => None,
+            Number::Age | Number::Asn => None,
         }
     }
 

@@ -19,7 +19,7 @@
 //! | stored responses | `key`, `scheme`, `host`, `path`, `query`, `target` (both), `header["name"]` of the response; `tag` | `status`, `age`, `ttl`, `size` |
 //! | finished requests | `route`, `site`, `method`, `scheme`, `host`, `path`, `query`, `url`, `cache`, `client`, `user_agent`, `referer`, `end`, `header["name"]` of the request | `status`, `bytes`, `duration_us`, `origin_us`, `ttl` |
 //! | responses that arrive | `scheme`, `host`, `path`, `query`, `target`, `type`, `header["name"]` of the response | `status`, `size` |
-//! | requests | `method`, `scheme`, `host`, `path`, `query`, `url`, `listener`, `client`, `header["name"]`, `cookie["name"]`, `query["name"]` | |
+//! | requests | `method`, `scheme`, `host`, `path`, `query`, `url`, `listener`, `client`, `country`, `header["name"]`, `cookie["name"]`, `query["name"]` | `asn` |
 //!
 //! `header.Accept` is a shorter form of `header["Accept"]`, and so for cookies and parameters. Of a request that arrives,
 //! the path is in its normal form, by which routes are chosen (`path::NORMAL`), the host in lower case.
@@ -99,6 +99,8 @@ pub enum Number {
     Duration,
     /// Microseconds until the origin's head arrived.
     Origin,
+    /// The number of the client's autonomous system.
+    Asn,
 }
 
 /// The names of texts.
@@ -139,6 +141,8 @@ pub enum TextName {
     Type,
     /// The name of the listener: its address as it is configured.
     Listener,
+    /// The client's country: two letters in upper case, empty if it is unknown.
+    Country,
 }
 
 /// The texts that a request has any number of, by name.
@@ -248,7 +252,19 @@ impl Expression {
     /// Whether it reads the status.
     #[must_use]
     pub fn reads_status(&self) -> bool {
-        self.0.root.reads_status()
+        self.0.root.reads(&|it| matches!(it, ExpressionNode::Number(Number::Status, ..)))
+    }
+
+    /// Whether it reads the client's country.
+    #[must_use]
+    pub fn reads_country(&self) -> bool {
+        self.0.root.reads(&|it| matches!(it, ExpressionNode::Text(TextName::Country, _)))
+    }
+
+    /// Whether it reads the number of the client's autonomous system.
+    #[must_use]
+    pub fn reads_asn(&self) -> bool {
+        self.0.root.reads(&|it| matches!(it, ExpressionNode::Number(Number::Asn, ..)))
     }
 
     /// Its source text.
@@ -259,12 +275,12 @@ impl Expression {
 }
 
 impl ExpressionNode {
-    fn reads_status(&self) -> bool {
+    /// Whether some test is one of these.
+    fn reads(&self, is_one: &dyn Fn(&ExpressionNode) -> bool) -> bool {
         match self {
-            ExpressionNode::Any(all) | ExpressionNode::All(all) => all.iter().any(Self::reads_status),
-            ExpressionNode::Not(it) => it.reads_status(),
-            ExpressionNode::Number(name, ..) => *name == Number::Status,
-            _ => false,
+            ExpressionNode::Any(all) | ExpressionNode::All(all) => all.iter().any(|it| it.reads(is_one)),
+            ExpressionNode::Not(it) => it.reads(is_one),
+            test => is_one(test),
         }
     }
 

@@ -7,6 +7,7 @@
 
 use crate::escape::escape;
 use crate::field::{self, Field};
+use crate::geo::COUNTRY_FIELD;
 use crate::query::{decoded, matches_decoded, name_of};
 use crate::scheme::Scheme;
 use crate::vary;
@@ -105,6 +106,12 @@ impl KeyRecipe {
                 }
             }
         }
+    }
+
+    /// Whether the client's country is part of the key (`cache.key.country`).
+    #[must_use]
+    pub fn has_country(&self) -> bool {
+        self.headers.iter().any(|it| it == COUNTRY_FIELD)
     }
 
     /// The text in keys for the condition of a route; `None` for one without.

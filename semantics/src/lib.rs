@@ -19,6 +19,7 @@ pub mod flip;
 pub mod forwarded;
 pub mod freshen;
 pub mod freshness;
+pub mod geo;
 pub mod invalidate;
 pub mod key;
 pub mod method;

@@ -57,7 +57,8 @@ pub fn undetermined<'t>(template: &'t Template, key: &KeyRecipe) -> Option<Templ
     template.inputs().find(|it| match it {
         TemplateInput::Url => false,
         TemplateInput::Client | TemplateInput::RequestId => key.strict,
-        TemplateInput::Method | TemplateInput::Listener => true,
+        TemplateInput::Country => !key.has_country(),
+        TemplateInput::Method | TemplateInput::Listener | TemplateInput::Asn => true,
         TemplateInput::Header(name) => !key.headers.iter().any(|it| it.eq_ignore_ascii_case(name)),
         TemplateInput::Cookie(name) => !key.cookies.iter().any(|it| it == name),
     })

@@ -4,6 +4,7 @@ use crate::captures::Captures;
 use crate::cookies;
 use crate::expression::{ExpressionFacts, Number, TextName};
 use crate::field::{self, Field};
+use crate::geo::{COUNTRY_FIELD, Country, GeoLookup};
 use crate::path;
 use crate::scheme::Scheme;
 use std::borrow::Cow;
@@ -33,6 +34,8 @@ pub struct RequestView<'a> {
     pub request_id: &'a str,
     /// The captures of the route's path pattern.
     pub captures: Captures<'a>,
+    /// The databases of countries and autonomous systems, if there are any. They are read only by rules that ask.
+    pub geo: Option<&'a GeoLookup>,
 }
 
 impl Default for RequestView<'_> {
@@ -48,6 +51,7 @@ impl Default for RequestView<'_> {
             listener: "",
             request_id: "",
             captures: Captures::default(),
+            geo: None,
         }
     }
 }
@@ -83,6 +87,21 @@ impl<'a> RequestView<'a> {
     /// The values of the cookies of this name.
     pub fn cookies<'n>(&self, name: &'n str) -> impl Iterator<Item = &'a [u8]> + use<'a, 'n> {
         cookies::pairs(self.fields).filter(move |it| it.0 == name.as_bytes()).map(|it| it.1)
+    }
+
+    /// The country of the client: that of the key, where it is part of it.
+    #[must_use]
+    pub fn country(&self) -> Option<Country> {
+        match self.fields.iter().find(|it| it.name == COUNTRY_FIELD) {
+            Some(it) => Country::of_bytes(it.value),
+            None => self.geo?.country(self.client?),
+        }
+    }
+
+    /// The number of the client's autonomous system.
+    #[must_use]
+    pub fn asn(&self) -> Option<u32> {
+        self.geo?.asn(self.client?)
     }
 }
 
@@ -180,6 +199,7 @@ impl ExpressionFacts for RequestView<'_> {
                 let text = AddressText::of(it);
                 test(&text.bytes[..text.length])
             }),
+            TextName::Country => test(self.country().as_ref().map_or(b"", Country::bytes)),
             TextName::Key
             | TextName::Target
             | TextName::Type
@@ -192,8 +212,11 @@ impl ExpressionFacts for RequestView<'_> {
         }
     }
 
-    fn number(&self, _: Number) -> Option<i64> {
-        None
+    fn number(&self, name: Number) -> Option<i64> {
+        match name {
+            Number::Asn => self.asn().map(i64::from),
+            _ => None,
+        }
     }
 
     fn has_tag(&self, _: &str) -> bool {

@@ -7,6 +7,7 @@
 //! | `{uri}` | path and query as received |
 //! | `{path}`, `{query}` | their parts; the query without its question mark |
 //! | `{client}` | the client's address; empty for a Unix socket |
+//! | `{country}`, `{asn}` | the client's country in two letters, and its autonomous system; empty if unknown |
 //! | `{request_id}` | the identifier in logs |
 //! | `{header.NAME}`, `{cookie.NAME}`, `{query.NAME}` | the first value; empty without one |
 //! | `{1}` to `{9}`, `{name}` | the captures of the route's path pattern, percent-decoded |
@@ -66,6 +67,10 @@ pub enum TemplateInput<'t> {
     Method,
     /// The client's address.
     Client,
+    /// The client's country.
+    Country,
+    /// The client's autonomous system.
+    Asn,
     /// The listener.
     Listener,
     /// The identifier in logs.
@@ -83,6 +88,8 @@ impl std::fmt::Display for TemplateInput<'_> {
             TemplateInput::Url => f.write_str("{uri}"),
             TemplateInput::Method => f.write_str("{method}"),
             TemplateInput::Client => f.write_str("{client}"),
+            TemplateInput::Country => f.write_str("{country}"),
+            TemplateInput::Asn => f.write_str("{asn}"),
             TemplateInput::Listener => f.write_str("{listener}"),
             TemplateInput::RequestId => f.write_str("{request_id}"),
             TemplateInput::Header(name) => write!(f, "{{header.{name}}}"),
@@ -100,6 +107,8 @@ enum Variable {
     Query,
     Method,
     Client,
+    Country,
+    Asn,
     Listener,
     RequestId,
     Header(Box<str>),
@@ -119,6 +128,8 @@ const PLAIN: &[(&str, Variable)] = &[
     ("query", Variable::Query),
     ("method", Variable::Method),
     ("client", Variable::Client),
+    ("country", Variable::Country),
+    ("asn", Variable::Asn),
     ("listener", Variable::Listener),
     ("request_id", Variable::RequestId),
 ];
@@ -131,7 +142,7 @@ const NAMED: &[NamedVariable] =
     &[("header", Variable::Header), ("cookie", Variable::Cookie), ("query", Variable::Parameter)];
 
 /// The variables of every request, as the end of a sentence.
-pub const VARIABLES: &str = "{scheme}, {host}, {uri}, {path}, {query}, {method}, {client}, {listener}, {request_id}, \
+pub const VARIABLES: &str = "{scheme}, {host}, {uri}, {path}, {query}, {method}, {client}, {country}, {asn}, {listener}, {request_id}, \
                              {header.NAME}, {cookie.NAME}, {query.NAME}, or a capture of the route's path";
 
 /// Whether this is the name of a variable of every request.
@@ -298,6 +309,8 @@ impl Variable {
             Variable::Parameter(_) | Variable::Number(_) | Variable::Capture(_) => TemplateInput::Url,
             Variable::Method => TemplateInput::Method,
             Variable::Client => TemplateInput::Client,
+            Variable::Country => TemplateInput::Country,
+            Variable::Asn => TemplateInput::Asn,
             Variable::Listener => TemplateInput::Listener,
             Variable::RequestId => TemplateInput::RequestId,
             Variable::Header(name) if name.eq_ignore_ascii_case("host") => TemplateInput::Url,
@@ -328,6 +341,10 @@ impl Variable {
                     let _ = write!(text, "{}", address.to_canonical());
                     push(&text, false);
                 }
+            }
+            Variable::Country => view.country().iter().for_each(|it| push(it.bytes(), false)),
+            Variable::Asn => {
+                view.asn().iter().for_each(|it| push(itoa::Buffer::new().format(*it).as_bytes(), false));
             }
             Variable::Listener => push(view.listener.as_bytes(), false),
             Variable::RequestId => push(view.request_id.as_bytes(), false),

@@ -11,6 +11,7 @@ use larder_config::Clients;
 use larder_counters::{Counters, RouteScope};
 use larder_gateway::explain::NOT_PASSED;
 use larder_observe::telemetry::Context;
+use larder_semantics::geo::GeoLookup;
 use larder_semantics::request_view::{self, RequestView, path_of};
 use larder_semantics::scheme::Scheme;
 use larder_transport::{Client, Synthetic};
@@ -159,7 +160,8 @@ fn admit_by_rules<'a>(
     client: Cow<'a, Client>,
 ) -> Admission<'a> {
     let route = request.found.map(|it| it.route);
-    let decided = with_view(head, &client, route, |view| decide(means, request, head, view, &client));
+    let geo = request.router.geo();
+    let decided = with_view(head, &client, route, geo, |view| decide(means, request, head, view, &client));
     let unverified = match decided {
         Ok(ServiceDecision::Continue) => return Admission::Continue,
         Ok(ServiceDecision::Answer(page)) => return Admission::Answer(page),
@@ -172,7 +174,7 @@ fn admit_by_rules<'a>(
     };
     Admission::Ask(Box::pin(async move {
         let mut room = Vec::new();
-        let view = routed_view(head, &client, route, &mut room);
+        let view = routed_view(head, &client, route, geo, &mut room);
         let rules = request.access()?;
         if let Some(page) = rules.verify(unverified, &view, means.counters, &request.admitted).await {
             return Some(page);
@@ -215,7 +217,11 @@ fn decide<'a>(
     {
         return Ok(ServiceDecision::Answer(Synthetic::page(400, AMBIGUOUS)));
     }
-    match request.access().map(|it| it.judge(view, means.counters, &request.admitted)) {
+    let verdict = request.access().map(|it| it.judge(view, means.counters, &request.admitted));
+    if request.found.and_then(|it| it.admission).is_some_and(|it| it.keys_country) {
+        request.admitted.borrow_mut().note_country(view.country());
+    }
+    match verdict {
         None | Some(Verdict::Admit) => Ok(decide_service(means, request, head, view)),
         Some(Verdict::Refuse(page)) => Ok(ServiceDecision::Answer(page)),
         Some(Verdict::Ask(unverified)) => Err(unverified),
@@ -312,9 +318,10 @@ pub fn with_view<T>(
     head: &RequestHead<'_>,
     client: &Client,
     route: Option<&Matched>,
+    geo: Option<&GeoLookup>,
     then: impl FnOnce(&RequestView<'_>) -> T,
 ) -> T {
-    then(&routed_view(head, client, route, &mut Vec::new()))
+    then(&routed_view(head, client, route, geo, &mut Vec::new()))
 }
 
 /// The view of a request with its path in the normal form and the captures of its route. Uses `room` only if the path is not
@@ -323,17 +330,23 @@ fn routed_view<'a>(
     head: &RequestHead<'a>,
     client: &'a Client,
     route: Option<&'a Matched>,
+    geo: Option<&'a GeoLookup>,
     room: &'a mut Vec<u8>,
 ) -> RequestView<'a> {
     let path = request_view::normal_path(head.target, room);
     let captures = route.and_then(|it| it.path.captures(path)).unwrap_or_default();
-    RequestView { path, captures, ..view(head, client, &client.listener) }
+    RequestView { path, captures, ..view(head, client, &client.listener, geo) }
 }
 
 /// The values of a request for conditions and templates; `client` is its sender behind trusted proxies. The path is not yet
 /// in its normal form: the router sets it.
 #[must_use]
-pub fn view<'a>(head: &RequestHead<'a>, client: &Client, listener: &'a str) -> RequestView<'a> {
+pub fn view<'a>(
+    head: &RequestHead<'a>,
+    client: &Client,
+    listener: &'a str,
+    geo: Option<&'a GeoLookup>,
+) -> RequestView<'a> {
     RequestView {
         method: head.method,
         scheme: head.scheme,
@@ -343,6 +356,7 @@ pub fn view<'a>(head: &RequestHead<'a>, client: &Client, listener: &'a str) -> R
         fields: head.fields,
         client: client.peer.map(|it| it.ip()),
         listener,
+        geo,
         ..RequestView::default()
     }
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 /// The visible state of a file; checked once a second, which also works for a link that an orchestrator swaps, and on a
 /// network file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct FileLook {
+pub(crate) struct FileLook {
     device: u64,
     inode: u64,
     size: u64,
@@ -95,7 +95,7 @@ impl ConfigWatch {
     }
 }
 
-fn look(path: &Path) -> Option<FileLook> {
+pub(crate) fn look(path: &Path) -> Option<FileLook> {
     let it = std::fs::metadata(path).ok()?;
     Some(FileLook {
         device: it.dev(),

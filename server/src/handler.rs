@@ -52,7 +52,8 @@ impl Handler for RequestHandler {
         let timed = scopes.begin();
         let started = self.observer.times_fast().then(clock::precise_micros);
         let router = self.router.borrow();
-        let view = || admission::view(head, &self.seen(client, || head.fields), &client.listener);
+        let geo = router.geo();
+        let view = || admission::view(head, &self.seen(client, || head.fields), &client.listener, geo);
         let found = router.find_for(head.method, head.authority, head.target, view);
         let routed = self.routed(&router, found, head, view);
         let stages = stages(routed.is_timed(), client);
@@ -95,13 +96,14 @@ impl Handler for RequestHandler {
         let seen = self.seen(client, || request.fields.view());
         let client = &*seen;
         let router = self.router.borrow().clone();
+        let geo = router.geo();
         let found = {
             let (mut fields, request) = (Vec::new(), &request);
             let room = &mut fields;
             router.find_for(&request.method, &request.authority, &request.target, move || {
                 let fields = room;
                 *fields = request.fields.view();
-                admission::view(&request.head(fields), client, &client.listener)
+                admission::view(&request.head(fields), client, &client.listener, geo)
             })
         };
         found.iter().for_each(|it| tell_certificate(it.target, &mut request, client));
@@ -111,7 +113,7 @@ impl Handler for RequestHandler {
         let kept = request.clone();
         let fields = kept.fields.view();
         let head = &kept.head(&fields);
-        let routed = self.routed(&router, found, head, || admission::view(head, client, &client.listener));
+        let routed = self.routed(&router, found, head, || admission::view(head, client, &client.listener, geo));
         self.count(&routed);
         let tells_time = routed.target().is_some_and(RouteTarget::tells_time);
         let stages = stages(routed.is_timed() || tells_time, client);
@@ -291,7 +293,7 @@ fn finish_of<'a>(
     client: impl FnOnce() -> Cow<'a, Client>,
 ) -> Rc<ResponseFinish> {
     finish.of(head.scheme, |made| {
-        admission::with_view(head, &client(), routed.found.map(|it| it.route), |view| made(view));
+        admission::with_view(head, &client(), routed.found.map(|it| it.route), routed.router.geo(), |view| made(view));
     })
 }
 

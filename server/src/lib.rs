@@ -10,6 +10,7 @@ pub mod counter_sum;
 pub mod descriptors;
 pub mod files;
 pub mod finish;
+pub mod geo;
 pub mod handler;
 pub mod health;
 pub mod input_error;

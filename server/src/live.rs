@@ -5,6 +5,7 @@ use super::access::LiveAccess;
 use super::addresses::OpenAddresses;
 use super::files::FileRoute;
 use super::finish::RouteFinish;
+use super::geo::LiveGeo;
 use super::own_answer::{LiveRedirects, RouteAnswers};
 use super::route_admission::RouteAdmission;
 use super::route_stats::{ConfigScopes, RoutePart};
@@ -19,6 +20,7 @@ use larder_observe::log::{ErrorLog, Level, Subsystem, SubsystemLog};
 use larder_origin::{
     Blame, FailureReport, Group, Measures, Membership, OriginChange, OriginPool, StateReport,
 };
+use larder_semantics::geo::GeoLookup;
 use larder_semantics::policy::TierSet;
 use larder_stdx::duration::spell;
 use larder_transport::listener::Listen;
@@ -36,6 +38,8 @@ pub struct Live {
     roots: HashMap<(usize, usize), Arc<Root>>,
     /// The access rules of its routes.
     pub access: LiveAccess,
+    /// The databases of countries and autonomous systems.
+    pub geo: Option<Arc<LiveGeo>>,
     /// The statistics of its routes and origins.
     pub scopes: ConfigScopes,
 }
@@ -62,7 +66,8 @@ impl Live {
         }
         let scopes = ConfigScopes::new(&config, workers, before.map(|it| &it.scopes));
         let access = LiveAccess::new(&config, before.map(|it| &it.access));
-        Ok(Arc::new(Self { config, roots, access, scopes }))
+        let geo = LiveGeo::open(&config.geo, before.and_then(|it| it.geo.as_ref()))?;
+        Ok(Arc::new(Self { config, roots, access, geo, scopes }))
     }
 
     /// Bytes of the open-file caches: on the heap, and in copies.
@@ -99,6 +104,7 @@ impl Live {
                         access: self.access.of((at, number)),
                         redirects: self.redirects(site),
                         answers: RouteAnswers::new(route),
+                        keys_country: route.cache.key.has_country() && matches!(route.service, Service::Proxy(_)),
                     };
                     Matched::new(route.path.clone(), route.methods.clone(), target, route.purge.clone())
                         .finishing(RouteFinish::new(&route.finish))
@@ -108,7 +114,13 @@ impl Live {
                 })
                 .collect(),
         });
-        Router::new(sites.collect())
+        Router::new(sites.collect()).locating(self.geo())
+    }
+
+    /// The lookup in the databases of countries and autonomous systems.
+    #[must_use]
+    pub fn geo(&self) -> Option<Arc<GeoLookup>> {
+        self.geo.as_ref().map(|it| it.lookup.clone())
     }
 
     /// The redirects of a site.
@@ -144,6 +156,7 @@ impl Live {
                 let mut proxied = GatewayRoute::new(name, policy, origins, host);
                 if let Some(new) = Rc::get_mut(&mut proxied) {
                     new.own = proxy.own_addresses();
+                    new.geo = self.geo();
                     new.rewrite = route.rewrite.clone();
                     new.hash_by = proxy.to.hash_by.clone();
                     new.server_timing = route.server_timing;

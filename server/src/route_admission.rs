@@ -14,12 +14,14 @@ pub struct RouteAdmission {
     pub redirects: Option<Rc<LiveRedirects>>,
     /// Maintenance, CORS preflights, and a service of larder's own.
     pub answers: Option<Rc<RouteAnswers>>,
+    /// Whether the country of the client is part of its keys.
+    pub keys_country: bool,
 }
 
 impl RouteAdmission {
     /// Whether there is anything to do.
     #[must_use]
     pub fn is_something(&self) -> bool {
-        self.access.is_some() || self.redirects.is_some() || self.answers.is_some()
+        self.access.is_some() || self.redirects.is_some() || self.answers.is_some() || self.keys_country
     }
 }

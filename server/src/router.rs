@@ -14,6 +14,7 @@ use larder_config::{HostPattern, Methods, PathPattern};
 use larder_counters::RouteScope;
 use larder_gateway::GatewayRoute;
 use larder_semantics::expression::Expression;
+use larder_semantics::geo::GeoLookup;
 use larder_semantics::path::{self, Decode};
 use larder_semantics::request_view::{RequestView, host_of, path_of};
 use prefixes::Prefixes;
@@ -162,6 +163,8 @@ pub struct Router {
     prefixes: Vec<Prefixes>,
     /// A buffer for a normalised path.
     room: RefCell<Vec<u8>>,
+    /// The databases of countries and autonomous systems.
+    geo: Option<Arc<GeoLookup>>,
 }
 
 /// The route of a request.
@@ -195,7 +198,20 @@ impl Router {
     pub fn new(sites: Vec<LiveSite>) -> Self {
         let conditional = sites.iter().map(|it| it.routes.iter().any(|it| it.condition.is_some())).collect();
         let prefixes = sites.iter().map(|it| Prefixes::of(&it.routes)).collect();
-        Self { sites, conditional, prefixes, room: RefCell::default() }
+        Self { sites, conditional, prefixes, room: RefCell::default(), geo: None }
+    }
+
+    /// The same, with the databases for its conditions.
+    #[must_use]
+    pub fn locating(self, geo: Option<Arc<GeoLookup>>) -> Self {
+        Self { geo, ..self }
+    }
+
+    /// The databases of countries and autonomous systems.
+    #[inline]
+    #[must_use]
+    pub fn geo(&self) -> Option<&GeoLookup> {
+        self.geo.as_deref()
     }
 
     /// The route for `authority` (with or without port) and `target` (with or without query), as if every condition were

@@ -17,6 +17,7 @@ mod coding;
 mod conditionals;
 mod configuring;
 mod counting;
+mod countries;
 mod crowds;
 mod descriptors;
 mod disk_tier;

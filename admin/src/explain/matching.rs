@@ -7,6 +7,7 @@ use larder_config::{Methods, RouteConfig, Source};
 use larder_semantics::captures::Captures;
 use larder_semantics::expression::Expression;
 use larder_semantics::field::Field;
+use larder_semantics::geo::GeoLookup;
 use larder_semantics::request_view::{RequestView, normal_path};
 use larder_semantics::scheme::Scheme;
 use larder_server::router::NoRoute;
@@ -39,7 +40,12 @@ impl ExplainedSender {
         Self { client, listener: listener.to_owned() }
     }
 
-    pub(super) fn view<'a>(&'a self, request: &'a Request, fields: &'a [Field<'a>]) -> RequestView<'a> {
+    pub(super) fn view<'a>(
+        &'a self,
+        request: &'a Request,
+        fields: &'a [Field<'a>],
+        geo: Option<&'a GeoLookup>,
+    ) -> RequestView<'a> {
         RequestView {
             method: &request.method,
             scheme: request.scheme,
@@ -48,6 +54,7 @@ impl ExplainedSender {
             fields,
             client: self.client,
             listener: &self.listener,
+            geo,
             ..RequestView::default()
         }
     }

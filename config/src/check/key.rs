@@ -2,6 +2,7 @@
 
 use super::{ConfigCheck, Problem, RoutePath};
 use larder_gateway::trusted_headers;
+use larder_semantics::geo::COUNTRY_FIELD;
 use larder_semantics::key::{KeyRecipe, QueryPolicy};
 use larder_semantics::policy::Policy;
 
@@ -10,7 +11,7 @@ impl ConfigCheck {
         let key = |name: &str| self.cache_key(at, &format!("key.{name}"));
         let (drop, keep) = (self.texts(&key("drop")), self.texts(&key("keep")));
         let none = self.text(&key("query")) == "none";
-        let recipe = KeyRecipe {
+        let mut recipe = KeyRecipe {
             condition: None,
             query: match (none, keep.is_empty(), drop.is_empty()) {
                 (true, ..) => QueryPolicy::None,
@@ -53,6 +54,9 @@ impl ConfigCheck {
             if !self.values.problems.iter().any(|it| it.source == source) {
                 self.problem(source, "cache.key.headers", &text);
             }
+        }
+        if self.flag(&self.cache_key(at, "key.country")) {
+            recipe.headers.push(COUNTRY_FIELD.to_owned());
         }
         recipe
     }

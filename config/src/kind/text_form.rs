@@ -97,7 +97,7 @@ pub enum TextForm {
     Network,
     /// The same, or `unix`.
     Peer,
-    /// `ADDR`, `ADDR/BITS` or `unix`, for access rules.
+    /// `ADDR`, `ADDR/BITS`, `unix`, `country:XX` or `asn:NUMBER`, for access rules.
     AccessAddress,
     /// `N/s`, `N/m`, `N/h` or `N/d`.
     Rate,
@@ -181,7 +181,8 @@ impl TextForm {
                 (1..=MAX_KEY_TEXT).contains(&text.len()) && text.bytes().all(|it| it.is_ascii_graphic())
             }
             TextForm::Network => Network::parse(text).is_some(),
-            TextForm::Peer | TextForm::AccessAddress => Peers::is_one(text),
+            TextForm::Peer => Peers::is_one(text),
+            TextForm::AccessAddress => AccessMember::parse(text).is_some(),
             TextForm::Rate => Rate::parse(text).is_some(),
             TextForm::LimitKey => LimitKey::parse(text).is_some(),
             TextForm::ParameterGlob => {
@@ -287,7 +288,9 @@ impl TextForm {
             TextForm::ErrorStatus => "a status from 400 to 599, \"4xx\" or \"5xx\"",
             TextForm::Network => "a network such as \"10.0.0.0/8\", or an IP address",
             TextForm::Peer => "a network such as \"10.0.0.0/8\", an IP address, or \"unix\"",
-            TextForm::AccessAddress => "a network such as \"10.0.0.0/8\", an IP address, or \"unix\"",
+            TextForm::AccessAddress => {
+                "a network such as \"10.0.0.0/8\", an IP address, \"unix\", \"country:DE\" or \"asn:64496\""
+            }
             TextForm::AccessCondition => "a condition about the request, such as 'method == \"GET\"'",
             TextForm::Rate => {
                 "a rate such as \"5/s\", \"100/m\", \"1000/h\" or \"5000/d\", at most 100000 in a second"

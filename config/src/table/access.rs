@@ -5,7 +5,7 @@ use super::*;
 #[rustfmt::skip]
 pub(super) const ROWS: &[Key] = &[
     both("site[].route[].access.allow", ValueKind::List(TextForm::AccessAddress), None,
-        "Clients that are admitted: networks, addresses, or `unix`. All others get 403. `deny` has precedence. Default: every client.", r#"["10.0.0.0/8"]"#),
+        "Clients that are admitted: networks, addresses, `unix`, countries (`country:DE`) or autonomous systems (`asn:64496`). All others get 403. An address without a known country is in none. `deny` has precedence. Default: every client.", r#"["10.0.0.0/8"]"#),
     both("site[].route[].access.deny", ValueKind::List(TextForm::AccessAddress), None,
         "Clients that get 403, even if `allow` or their credentials would admit them.", r#"["10.0.0.13", "2001:db8::/32"]"#),
     both("site[].route[].access.allow_when", ValueKind::One(TextForm::AccessCondition), None,

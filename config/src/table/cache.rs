@@ -54,6 +54,8 @@ pub(super) const ROWS: &[Key] = &[
         "Request header fields whose values are part of the cache key. Fields such as `X-Forwarded-Proto` are then trusted and forwarded.", r#"["X-Country"]"#),
     each("cache.key.cookies", ValueKind::List(TextForm::CookieName), None,
         "Cookies whose values are part of the cache key.", r#"["currency"]"#),
+    each("cache.key.country", ValueKind::Bool, Some("false"),
+        "The country of the client is part of the cache key, so that each country has pages of its own, and fields with `{country}` are sent to the origin. Requires `geoip.database`.", "true"),
     each("cache.key.ignore_host", ValueKind::Bool, Some("false"),
         "All hosts of the site share one cache. Keys contain `*` and the first host of the site.", "true"),
     each("cache.key.strict", ValueKind::Bool, Some("false"),

@@ -29,7 +29,7 @@ pub(super) const ROWS: &[Key] = &[
     once("site[].route[].methods", ValueKind::List(TextForm::Method), None,
         "Methods of the route; `GET` includes `HEAD`. Default: all. A request for a path whose routes have other methods only gets 405.", r#"["GET", "POST"]"#),
     once("site[].route[].when", ValueKind::One(TextForm::Condition), None,
-        "Condition for requests of the route, over `method`, `scheme`, `host`, `path`, `query`, `url`, `listener`, `client`, `header.NAME`, `cookie.NAME` and `query.NAME`. Other requests are tried with the next route. Routes with different conditions do not share stored responses.", r#"'method in ["GET", "POST"] && header.Accept ~ "json"'"#),
+        "Condition for requests of the route, over `method`, `scheme`, `host`, `path`, `query`, `url`, `listener`, `client`, `country`, `asn`, `header.NAME`, `cookie.NAME` and `query.NAME`. Other requests are tried with the next route. Routes with different conditions do not share stored responses.", r#"'method in ["GET", "POST"] && header.Accept ~ "json"'"#),
     both("site[].route[].listeners", ValueKind::List(TextForm::Listen), None,
         "Listeners of the route, of those in `listen`. Requests on other listeners are tried with the next route. Default: all.", r#"["127.0.0.1:8080"]"#),
     both("site[].route[].csp", ValueKind::One(TextForm::FieldValue), None,

@@ -151,7 +151,7 @@ fn passes(
         true => Some(Bypass::TwoWays),
         false if upgrade => Some(Bypass::Upgrade),
         false => {
-            let view = rewrite::view(request, fields, None);
+            let view = rewrite::view(request, fields, None, None);
             let is_ambiguous = || route.rewrite.rewritten(&view).is_some_and(|it| !it.is_sure);
             let bypass = request_headers::bypass(&route.policy, facts, &request.target, fields);
             bypass.or_else(|| is_ambiguous().then_some(Bypass::Rewrite))
@@ -502,7 +502,7 @@ fn refusal_of(
     request: &Request,
     fields: &[Field<'_>],
 ) -> Option<u16> {
-    let view = rewrite::view(request, fields, None);
+    let view = rewrite::view(request, fields, None, None);
     let leaves = || route.rewrite.rewritten(&view).is_some_and(|it| it.leaves);
     request_headers::refused(gateway, &request.method, fields).or_else(|| leaves().then_some(400))
 }

@@ -243,8 +243,9 @@ impl<'c> Machine<'_, 'c> {
             self.answer = Some(Delivery::Own { status: 200, sentence, report: None });
             return Step::Deliver;
         }
-        let rewritten =
-            self.route.rewrite.rewritten(&rewrite::view(self.request, self.fields, Some(self.client)));
+        let geo = self.route.geo.as_deref();
+        let view = rewrite::view(self.request, self.fields, Some(self.client), geo);
+        let rewritten = self.route.rewrite.rewritten(&view);
         if rewritten.as_ref().is_some_and(|it| it.leaves) {
             return self.fails(OwnError::Status(400));
         }

@@ -31,6 +31,8 @@ pub const EVENTS: &[EventRow] = &[
     row("certificates-rejected", Level::Error, "Changed certificate files are invalid; the previous certificates stay in use."),
     row("certificate-warning", Level::Warn, "A certificate or key file is usable but has a problem, such as an expired certificate: `why`."),
     row("certificate-expires", Level::Warn, "A certificate expires soon or has expired."),
+    row("geoip-reloaded", Level::Info, "A replaced database of `geoip` was read: `file`."),
+    row("geoip-rejected", Level::Error, "A database of `geoip` was replaced by a broken one, or vanished; the previous one stays in use: `file`, `why`."),
     row("limit-reached", Level::Warn, "A limit was reached, repeated once a minute while that continues: `limit` is the counter (`counters.md`), `times` its increase since the previous line, `total` its value since the start, `meaning`."),
     row("limit-cleared", Level::Info, "A limit was not reached for one minute: `limit`, `times` since it was first reached, `total`."),
     row("proxy-header", Level::Warn, "A connection was closed for lack of a valid PROXY protocol header: `from`, `why` (`refused`: not in `clients.proxies`; `missing`, `malformed`, `cut`, `timeout`). At most one line per second and `why`; `left_out` counts the others."),

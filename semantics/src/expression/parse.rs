@@ -96,6 +96,8 @@ const REQUEST: &[(&str, NameMeaning)] = &[
     ("url", NameMeaning::Text(TextName::Url)),
     ("listener", NameMeaning::Text(TextName::Listener)),
     ("client", NameMeaning::Text(TextName::Client)),
+    ("country", NameMeaning::Text(TextName::Country)),
+    ("asn", NameMeaning::Number(Number::Asn)),
     ("header", HEADER),
     ("cookie", NameMeaning::Named(Named::Cookie)),
 ];
@@ -381,7 +383,7 @@ impl<'t> ExpressionReader<'t> {
         let plain = digits.parse::<i64>().ok();
         let value = match name {
             _ if !digits.starts_with(|it: char| it.is_ascii_digit()) => None,
-            Number::Status => plain,
+            Number::Status | Number::Asn => plain,
             Number::Age | Number::Ttl => {
                 let seconds = |it: std::time::Duration| i64::try_from(it.as_secs()).ok();
                 plain.or_else(|| duration::parse(digits).ok().and_then(seconds))
@@ -396,6 +398,7 @@ impl<'t> ExpressionReader<'t> {
         };
         let right = match name {
             Number::Status => "a number, such as 404",
+            Number::Asn => "a number, such as 64496",
             Number::Age | Number::Ttl => "seconds, or a duration such as 60s or 1h30m",
             Number::Duration | Number::Origin => "microseconds, or a duration such as 50ms",
             Number::Size | Number::Bytes => "bytes, or a size such as 1KiB",

@@ -75,7 +75,7 @@ fn errors() {
         let error = Expression::parse_about(ExpressionSubject::Request, text).expect_err(text).to_string();
         assert_eq!(expect, error, "{text}");
     }
-    let all = "method, scheme, host, path, query, query[\"name\"], url, listener, client, header[\"name\"] or cookie[\"name\"]";
+    let all = "method, scheme, host, path, query, query[\"name\"], url, listener, client, country, asn, header[\"name\"] or cookie[\"name\"]";
     check("status == 200", &format!("column 1: unknown name \"status\"; expected {all}"));
     check("method in \"GET\"", "column 11: \"GET\" is not a list; write [\"a\", \"b\"]");
     check("method in", "column 10: a list is missing, as in [\"a\", \"b\"]");

@@ -23,6 +23,7 @@ fn check(template: &str, value: &str, url: &str) {
         listener: ":443",
         request_id: "7f",
         captures: pattern.captures("/blog/2026/a b/\u{e9}".as_bytes()).unwrap(),
+        geo: None,
     };
     let template = Template::parse(template).unwrap_or_else(|it| panic!("{template}: {it}"));
     let mut out = Vec::new();

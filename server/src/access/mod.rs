@@ -14,6 +14,7 @@ use larder_config::access::AccessConfig;
 use larder_counters::Counters;
 use larder_observe::log::{ErrorLog, Subsystem, SubsystemLog};
 use larder_semantics::field::Field;
+use larder_semantics::geo::{COUNTRY_FIELD, Country};
 use larder_semantics::policy::IDENTITY;
 use larder_semantics::request_view::RequestView;
 use larder_transport::Synthetic;
@@ -57,6 +58,8 @@ pub struct Admitted {
     in_progress: Option<InProgress>,
     /// The identity of the client for keys, where the route demands credentials.
     identity: Option<Arc<str>>,
+    /// The country of the client for keys, where it is part of them.
+    country: Option<Country>,
     /// Whether larder has used up the `Authorization` field.
     drops_authorization: bool,
     /// The fields that the credentials give the request, in place of the client's.
@@ -74,9 +77,15 @@ impl Admitted {
     #[must_use]
     pub fn changes(&self) -> bool {
         self.identity.is_some()
+            || self.country.is_some()
             || self.drops_authorization
             || self.target.is_some()
             || !self.fields.is_empty()
+    }
+
+    /// Notes the country of the client for keys.
+    pub fn note_country(&mut self, country: Option<Country>) {
+        self.country = country;
     }
 
     /// Notes what credentials prove. The identity of several credentials is all of theirs.
@@ -91,13 +100,14 @@ impl Admitted {
 
     fn keeps(&self, it: &Field<'_>) -> bool {
         let is_replaced = || self.fields.iter().any(|(name, _)| it.is(name));
-        !(it.name == IDENTITY || self.drops_authorization && it.is("authorization") || is_replaced())
+        !(matches!(it.name, IDENTITY | COUNTRY_FIELD) || self.drops_authorization && it.is("authorization") || is_replaced())
     }
 
     /// The fields of its own, added to those of the client that it keeps.
     fn own(&self) -> impl Iterator<Item = Field<'_>> {
         let identity = self.identity.as_deref().map(|it| Field { name: IDENTITY, value: it.as_bytes() });
-        identity.into_iter().chain(self.fields.iter().map(|(name, value)| Field { name, value }))
+        let country = self.country.as_ref().map(|it| Field { name: COUNTRY_FIELD, value: it.bytes() });
+        identity.into_iter().chain(country).chain(self.fields.iter().map(|(name, value)| Field { name, value }))
     }
 
     /// Changes a request on the slow path.
@@ -204,13 +214,13 @@ impl AccessRules {
     /// Judges by address and conditions: whether the address alone admits the request. `None` if it is refused.
     fn by_facts(&self, view: &RequestView<'_>) -> Option<bool> {
         let config = &self.config;
-        let is_denied = config.deny.as_ref().is_some_and(|it| it.has(view.client))
+        let is_denied = config.deny.as_ref().is_some_and(|it| it.has(view))
             || config.deny_when.as_ref().is_some_and(|it| it.holds(view))
             || config.allow_when.as_ref().is_some_and(|it| !it.holds(view));
         if is_denied {
             return None;
         }
-        let has_address = config.allow.as_ref().is_some_and(|it| it.has(view.client));
+        let has_address = config.allow.as_ref().is_some_and(|it| it.has(view));
         let needs_address = config.allow.is_some() && !(config.any && config.has_credentials());
         (has_address || !needs_address).then_some(has_address)
     }

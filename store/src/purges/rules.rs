@@ -525,7 +525,7 @@ impl ExpressionFacts for ResponseAt<'_> {
             Number::Age => Some(i64::from(meta.age(self.now))),
             Number::Ttl => Some(i64::from(meta.lifetime.seconds) - i64::from(meta.age(self.now))),
             Number::Size => i64::try_from(self.subject.size?).ok(),
-            Number::Bytes | Number::Duration | Number::Origin => None,
+            Number::Bytes | Number::Duration | Number::Origin | Number::Asn => None,
         }
     }
 
