@@ -37,8 +37,12 @@ impl GeoContent {
         }
         let database = GeoDatabase::parse(std::fs::read(path).map_err(|it| plain(&it))?)?;
         match self {
-            GeoContent::Countries if !database.has_countries() => Err("it has no countries; use a database of countries or cities".to_owned()),
-            GeoContent::Numbers if !database.has_numbers() => Err("it has no numbers of autonomous systems; use an ASN database".to_owned()),
+            GeoContent::Countries if !database.has_countries() => {
+                Err("it has no countries; use a database of countries or cities".to_owned())
+            }
+            GeoContent::Numbers if !database.has_numbers() => {
+                Err("it has no numbers of autonomous systems; use an ASN database".to_owned())
+            }
             GeoContent::Countries | GeoContent::Numbers => Ok(database),
         }
     }

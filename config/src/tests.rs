@@ -413,6 +413,9 @@ fn every_example_and_every_default_is_accepted() {
     ] {
         std::fs::write(base.path().join(name), text).unwrap();
     }
+    for (name, bytes) in geo::databases() {
+        std::fs::write(base.path().join(name), bytes).unwrap();
+    }
     for name in ["404.html", "sorry.html", "robots.txt", "redirects.map"] {
         std::fs::write(base.path().join(name), "").unwrap();
     }
@@ -432,6 +435,8 @@ fn every_example_and_every_default_is_accepted() {
             .flat_map(|it| places.iter().map(move |place| (it, *place)))
         {
             let text = file_with(path, value);
+            let is_geo = path.ends_with("cache.key.country");
+            let text = if is_geo { format!("geoip.database = \"country.mmdb\"\n{text}") } else { text };
             let read = Config::from_text(&text, "t.toml", base.path(), &[]);
             assert!(read.is_ok(), "{text}{}", read.unwrap_err());
         }

@@ -213,7 +213,9 @@ impl ExpressionFacts for FilterFacts<'_> {
             TextName::UserAgent => field::first(it.fields, "user-agent").is_some_and(test),
             TextName::Referer => field::first(it.fields, "referer").is_some_and(test),
             TextName::End => test(it.outcome.end.name().as_bytes()),
-            TextName::Key | TextName::Target | TextName::Type | TextName::Listener | TextName::Country => false,
+            TextName::Key | TextName::Target | TextName::Type | TextName::Listener | TextName::Country => {
+                false
+            }
         }
     }
 

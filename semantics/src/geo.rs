@@ -26,10 +26,7 @@ impl Country {
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let letters: [u8; 2] = text.as_bytes().try_into().ok()?;
-        letters
-            .iter()
-            .all(u8::is_ascii_alphabetic)
-            .then(|| Self(letters.map(|it| it.to_ascii_uppercase())))
+        letters.iter().all(u8::is_ascii_alphabetic).then(|| Self(letters.map(|it| it.to_ascii_uppercase())))
     }
 
     /// Its two letters.

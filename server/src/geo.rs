@@ -62,7 +62,11 @@ impl LiveGeo {
                 Ok(()) => errors.event(Level::Info, "geoip-reloaded", &[("file", &path)]),
                 Err(why) => {
                     counters.access_files_broken.add_shared(1);
-                    let values = [("file", path.as_str()), ("why", &why), ("now", "the previous database stays in use")];
+                    let values = [
+                        ("file", path.as_str()),
+                        ("why", &why),
+                        ("now", "the previous database stays in use"),
+                    ];
                     errors.event(Level::Error, "geoip-rejected", &values);
                 }
             }

@@ -113,7 +113,8 @@ impl Handler for RequestHandler {
         let kept = request.clone();
         let fields = kept.fields.view();
         let head = &kept.head(&fields);
-        let routed = self.routed(&router, found, head, || admission::view(head, client, &client.listener, geo));
+        let routed =
+            self.routed(&router, found, head, || admission::view(head, client, &client.listener, geo));
         self.count(&routed);
         let tells_time = routed.target().is_some_and(RouteTarget::tells_time);
         let stages = stages(routed.is_timed() || tells_time, client);
@@ -293,7 +294,9 @@ fn finish_of<'a>(
     client: impl FnOnce() -> Cow<'a, Client>,
 ) -> Rc<ResponseFinish> {
     finish.of(head.scheme, |made| {
-        admission::with_view(head, &client(), routed.found.map(|it| it.route), routed.router.geo(), |view| made(view));
+        admission::with_view(head, &client(), routed.found.map(|it| it.route), routed.router.geo(), |view| {
+            made(view)
+        });
     })
 }
 

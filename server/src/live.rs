@@ -104,7 +104,8 @@ impl Live {
                         access: self.access.of((at, number)),
                         redirects: self.redirects(site),
                         answers: RouteAnswers::new(route),
-                        keys_country: route.cache.key.has_country() && matches!(route.service, Service::Proxy(_)),
+                        keys_country: route.cache.key.has_country()
+                            && matches!(route.service, Service::Proxy(_)),
                     };
                     Matched::new(route.path.clone(), route.methods.clone(), target, route.purge.clone())
                         .finishing(RouteFinish::new(&route.finish))

@@ -39,7 +39,8 @@ impl MmdbValue<'_> {
 /// The record of a country, as MaxMind writes it, behind a field that a reader has to skip.
 pub fn country(code: &str) -> MmdbValue<'_> {
     let continent = MmdbValue::Map(vec![("code", MmdbValue::Text("XX"))]);
-    let country = MmdbValue::Map(vec![("geoname_id", MmdbValue::Number(7)), ("iso_code", MmdbValue::Text(code))]);
+    let country =
+        MmdbValue::Map(vec![("geoname_id", MmdbValue::Number(7)), ("iso_code", MmdbValue::Text(code))]);
     MmdbValue::Map(vec![("continent", continent), ("country", country)])
 }
 

@@ -14,7 +14,11 @@ const DUTCH: &str = "2001:db8::7";
 const PRIVATE: &str = "10.1.2.3";
 
 fn countries() -> Vec<u8> {
-    database(&[("192.0.2.0/24", country("DE")), ("198.51.100.0/24", country("FR")), ("2001:db8::/32", country("NL"))])
+    database(&[
+        ("192.0.2.0/24", country("DE")),
+        ("198.51.100.0/24", country("FR")),
+        ("2001:db8::/32", country("NL")),
+    ])
 }
 
 /// A larder that trusts the test to name its clients, and whose site has these lines.
@@ -65,7 +69,11 @@ fn access_by_country_on_hits_as_on_misses() {
 #[test]
 fn routes_and_variables_by_country() {
     let origin = Origin::new(|it| {
-        format!("HTTP/1.1 200 OK\nCache-Control: max-age=600\n\n{} {}", it.target(), it.field("x-country").unwrap_or("none"))
+        format!(
+            "HTTP/1.1 200 OK\nCache-Control: max-age=600\n\n{} {}",
+            it.target(),
+            it.field("x-country").unwrap_or("none")
+        )
     });
     let folder = tempfile::tempdir().unwrap();
     let larder = larder(
@@ -93,11 +101,16 @@ fn routes_and_variables_by_country() {
         let text = |client| from(&larder, client, "/keyed").text();
         assert_eq!(["/for/DE DE", "/for/FR FR", "/for/ none"], [GERMAN, FRENCH, PRIVATE].map(text));
     }
-    let forged = larder.client().get_with("/keyed", &format!("X-Forwarded-For: {FRENCH}\r\nX-Country: DE\r\n"));
+    let forged =
+        larder.client().get_with("/keyed", &format!("X-Forwarded-For: {FRENCH}\r\nX-Country: DE\r\n"));
     assert!(forged.is_hit() && forged.text() == "/for/FR FR");
-    let bypassing = larder.client().get_with("/page", &format!("X-Forwarded-For: {FRENCH}\r\nAuthorization: x\r\n"));
+    let bypassing =
+        larder.client().get_with("/page", &format!("X-Forwarded-For: {FRENCH}\r\nAuthorization: x\r\n"));
     assert_eq!("/page none", bypassing.text());
-    assert_eq!("/page FR", larder.client().request("POST", "/page", &format!("X-Forwarded-For: {FRENCH}\r\n"), "").text());
+    assert_eq!(
+        "/page FR",
+        larder.client().request("POST", "/page", &format!("X-Forwarded-For: {FRENCH}\r\n"), "").text()
+    );
     assert_eq!(400, larder.client().get_with("/keyed", ":country: NL\r\n").status);
 }
 
@@ -133,7 +146,9 @@ fn another_reader_agrees() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("country.mmdb");
     std::fs::write(&file, countries()).unwrap();
-    for (address, expect) in [(GERMAN, Some("DE")), (FRENCH, Some("FR")), (DUTCH, Some("NL")), (PRIVATE, None)] {
+    for (address, expect) in
+        [(GERMAN, Some("DE")), (FRENCH, Some("FR")), (DUTCH, Some("NL")), (PRIVATE, None)]
+    {
         let mut command = Command::new("mmdblookup");
         command.arg("--file").arg(&file).args(["--ip", address, "country", "iso_code"]);
         let found = command.output().expect("mmdb-bin is installed");

@@ -28,7 +28,10 @@ impl GeoNeeds {
                 let parsed = parsed.map(|it| Self { country: it.reads_country(), asn: it.reads_asn() });
                 parsed.unwrap_or_default()
             }
-            TextForm::Template | TextForm::BodyTemplate | TextForm::PathTemplate | TextForm::SecretTemplate => {
+            TextForm::Template
+            | TextForm::BodyTemplate
+            | TextForm::PathTemplate
+            | TextForm::SecretTemplate => {
                 let Ok(template) = Template::parse(text) else { return Self::default() };
                 let reads = |input| template.inputs().any(|it| it == input);
                 Self { country: reads(TemplateInput::Country), asn: reads(TemplateInput::Asn) }
@@ -89,7 +92,9 @@ impl ConfigCheck {
         let found: Vec<_> = self.values.given.iter().filter_map(needs).collect();
         for (pattern, source, needs) in found {
             let text = match needs.country {
-                true => "the country of a client is unknown without a database; add geoip.database = \"FILE.mmdb\"",
+                true => {
+                    "the country of a client is unknown without a database; add geoip.database = \"FILE.mmdb\""
+                }
                 false => {
                     "the autonomous system of a client is unknown without a database; add geoip.asn_database = \"FILE.mmdb\""
                 }

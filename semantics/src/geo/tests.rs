@@ -62,7 +62,8 @@ fn what_is_no_database_is_rejected() {
 #[test]
 fn a_corrupt_database_is_no_danger() {
     let good = made();
-    let addresses = ["192.0.2.1", "192.0.2.200", "2001:db8::1", "198.51.100.9", "203.0.113.9", "::", "255.255.255.255"];
+    let addresses =
+        ["192.0.2.1", "192.0.2.200", "2001:db8::1", "198.51.100.9", "203.0.113.9", "::", "255.255.255.255"];
     let addresses: Vec<IpAddr> = addresses.iter().map(|it| it.parse().unwrap()).collect();
     let mut usable = 0;
     for at in 0..good.len() {
@@ -127,9 +128,11 @@ fn a_request_knows_its_country() {
 #[ignore = "a measurement"]
 fn cost_of_a_lookup() {
     let codes = ["DE", "FR", "NL", "US"];
-    let networks: Vec<String> =
-        (0..200_000_u32).map(|it| format!("{}/24", std::net::Ipv4Addr::from(it.wrapping_mul(40_503) << 8))).collect();
-    let rows: Vec<_> = networks.iter().enumerate().map(|(at, it)| (it.as_str(), country(codes[at % 4]))).collect();
+    let networks: Vec<String> = (0..200_000_u32)
+        .map(|it| format!("{}/24", std::net::Ipv4Addr::from(it.wrapping_mul(40_503) << 8)))
+        .collect();
+    let rows: Vec<_> =
+        networks.iter().enumerate().map(|(at, it)| (it.as_str(), country(codes[at % 4]))).collect();
     let lookup = GeoLookup::new(Some(GeoDatabase::parse(database(&rows)).unwrap()), None);
     let before = larder_stdx::clock::precise_micros();
     let mut found = 0_u32;

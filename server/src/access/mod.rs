@@ -100,14 +100,19 @@ impl Admitted {
 
     fn keeps(&self, it: &Field<'_>) -> bool {
         let is_replaced = || self.fields.iter().any(|(name, _)| it.is(name));
-        !(matches!(it.name, IDENTITY | COUNTRY_FIELD) || self.drops_authorization && it.is("authorization") || is_replaced())
+        !(matches!(it.name, IDENTITY | COUNTRY_FIELD)
+            || self.drops_authorization && it.is("authorization")
+            || is_replaced())
     }
 
     /// The fields of its own, added to those of the client that it keeps.
     fn own(&self) -> impl Iterator<Item = Field<'_>> {
         let identity = self.identity.as_deref().map(|it| Field { name: IDENTITY, value: it.as_bytes() });
         let country = self.country.as_ref().map(|it| Field { name: COUNTRY_FIELD, value: it.bytes() });
-        identity.into_iter().chain(country).chain(self.fields.iter().map(|(name, value)| Field { name, value }))
+        identity
+            .into_iter()
+            .chain(country)
+            .chain(self.fields.iter().map(|(name, value)| Field { name, value }))
     }
 
     /// Changes a request on the slow path.
