@@ -1,5 +1,11 @@
 //! The access rules of a route, checked: `site.route.access`. The rules that obey it are in `server/src/access`.
 
+mod jwt;
+mod signed;
+
+pub use jwt::{JwtConfig, KeyFile, KeyFileForm};
+pub use signed::{SignedConfig, SignedStyle};
+
 use larder_semantics::expression::Expression;
 use larder_semantics::field::is_token;
 use larder_semantics::geo::Country;
@@ -26,6 +32,10 @@ pub struct AccessConfig {
     pub limit: Option<LimitConfig>,
     /// The users.
     pub basic: Option<BasicConfig>,
+    /// The tokens.
+    pub jwt: Option<JwtConfig>,
+    /// The signed URLs.
+    pub signed: Option<SignedConfig>,
     /// Whether the origin gets the `Authorization` field with which larder admitted the request.
     pub passes_authorization: bool,
 }
@@ -42,10 +52,21 @@ pub struct BasicConfig {
 }
 
 impl AccessConfig {
-    /// Whether it demands credentials that identify the client.
+    /// Whether it demands credentials.
     #[must_use]
     pub fn has_credentials(&self) -> bool {
-        self.basic.is_some()
+        self.signed.is_some() || self.identifies()
+    }
+
+    /// Whether it demands credentials that identify the client.
+    #[must_use]
+    pub fn identifies(&self) -> bool {
+        self.basic.is_some() || self.jwt.is_some()
+    }
+
+    /// The names of the fields with which larder tells origins of the client: a client cannot send them.
+    pub fn given_fields(&self) -> impl Iterator<Item = &str> {
+        self.jwt.iter().flat_map(|it| &it.send).map(|it| it.0.as_str())
     }
 
     /// Whether it demands nothing.

@@ -313,6 +313,10 @@ impl ConfigCheck {
         if cache.credentials == CredentialUse::InKey {
             cache.key.headers.push(IDENTITY.to_owned());
         }
+        if matches!(cache.credentials, CredentialUse::InKey | CredentialUse::Shared) {
+            // A page depends on what the origin learns of the client.
+            cache.key.headers.extend(access.given_fields().map(str::to_ascii_lowercase));
+        }
         cache.rules = self.cache_rules(at, &cache);
         self.warn_max_object(at, &cache);
         self.warn_shared_host(at, &cache);

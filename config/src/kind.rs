@@ -23,6 +23,8 @@ use larder_semantics::rate::Rate;
 use larder_semantics::rewrite;
 use larder_semantics::template::Template;
 use larder_stdx::size::ByteSize;
+use larder_wire::jwt::JwtAlgorithm;
+use larder_wire::signed_url::SecureLinkText;
 use std::time::Duration;
 
 /// The type of a key's value, with its range.

@@ -1,5 +1,6 @@
 //! Configuration files, and the errors and warnings about them.
 
+mod access;
 mod blocks;
 mod files;
 mod geo;

@@ -222,7 +222,7 @@ counters! {
     decoding_failures: Count, "Bodies that do not match their Content-Encoding.";
     access_refused: Count, "Requests refused because of `access`: by address, country, condition or credentials (401, 403).";
     access_limited: Count, "Requests refused because of `access.limit.rate` or `access.limit.concurrency` (429).";
-    access_files_broken: Count, "Password files and databases of `geoip` that were replaced by broken ones, or vanished. The users and databases read before stay in force. The error log has the reason.";
+    access_files_broken: Count, "Password files, key files and databases of `geoip` that were replaced by broken ones, or vanished. The users, keys and databases read before stay in force. The error log has the reason.";
     purges_refused: Count, "`PURGE` requests rejected because of `cache.purge.method` (405) or `cache.purge.from` (403).";
     purge_log_polls: Count, "Answers of memcached servers to polls of the purge log.";
     purge_log_applied: Count, "Purges of other nodes applied by this node.";

@@ -141,14 +141,16 @@ fn wants_trailers(fields: &FieldList) -> bool {
 }
 
 /// A request's trailers as the origin gets them: without the fields that larder itself writes into the head, and without
-/// those that change the request. Some applications merge trailers into the head.
+/// those that change the request, and without those that no client can send (`given`). Some applications merge trailers into
+/// the head.
 #[must_use]
-pub fn trailers(mut sent: FieldList) -> FieldList {
+pub fn trailers(mut sent: FieldList, given: &[String]) -> FieldList {
     let of_method = |it: &Field<'_>| METHODS.iter().any(|name| it.is(name));
     sent.retain(|it| {
         trusted_headers::reaches_an_origin(it.name, false, |_| false)
             && !trusted_headers::overrides(it.name)
             && !of_method(&it)
+            && !given.iter().any(|name| it.is(name))
     });
     sent
 }

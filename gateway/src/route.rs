@@ -155,6 +155,8 @@ pub struct GatewayRoute {
     pub telling: Telling,
     /// `site.route.client_cert`: whether origins get the client's certificate.
     pub tells_certificate: bool,
+    /// The fields with which larder tells origins of the client (`access`): no client can send them, not as trailers either.
+    pub given_fields: Rc<[String]>,
     /// Whether it answers for paths that can be read in two ways, and therefore bypasses the cache.
     pub two_ways: bool,
     /// The request as the origins see it.
@@ -186,6 +188,7 @@ impl GatewayRoute {
             other_conditions: Rc::default(),
             telling,
             tells_certificate: false,
+            given_fields: Rc::default(),
             name,
             policy,
             origins,

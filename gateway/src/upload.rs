@@ -27,12 +27,12 @@ pub(crate) enum Halted {
     Pressed,
 }
 
-/// Sends the request's body to the origin.
+/// Sends the request's body to the origin. `given` are the fields that no client can send.
 pub(crate) fn carry<'c>(
     first: Option<Bytes>,
     mut body: RequestBody<'c>,
     exchange: Rc<Exchange>,
-    counters: Arc<Counters>,
+    (counters, given): (Arc<Counters>, Rc<[String]>),
 ) -> Upload<'c> {
     Box::pin(async move {
         if let Some(bytes) = first {
@@ -41,7 +41,7 @@ pub(crate) fn carry<'c>(
         while let Some(bytes) = more(&mut body, &exchange, &counters).await? {
             exchange.write(bytes).await.map_err(|_| UploadFailed::Origin)?;
         }
-        let trailers = body.trailers().map(request_headers::trailers);
+        let trailers = body.trailers().map(|it| request_headers::trailers(it, &given));
         exchange.write_end(trailers.as_ref()).await.map_err(|_| UploadFailed::Origin)
     })
 }

@@ -165,6 +165,7 @@ impl Live {
                     new.other_conditions = self.other_conditions(at);
                     new.telling = route.telling;
                     new.tells_certificate = route.tells_certificate;
+                    new.given_fields = route.access.given_fields().map(str::to_owned).collect();
                 }
                 RouteTarget::Proxy(proxied)
             }

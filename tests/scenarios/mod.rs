@@ -3,6 +3,8 @@
 mod aborts;
 mod access;
 mod access_basic;
+mod access_jwt;
+mod access_signed;
 mod admin;
 mod admin_api;
 mod admission;

@@ -19,6 +19,8 @@ mod http1_response;
 mod http2_frame;
 #[path = "../../fuzz/laws/http2_head.rs"]
 mod http2_head;
+#[path = "../../fuzz/laws/jwt.rs"]
+mod jwt;
 #[path = "../../fuzz/laws/memcached.rs"]
 mod memcached;
 #[path = "../../fuzz/laws/proxy.rs"]
@@ -27,6 +29,8 @@ mod proxy;
 mod purge_entry;
 #[path = "../../fuzz/laws/segment.rs"]
 mod segment;
+#[path = "../../fuzz/laws/signed_url.rs"]
+mod signed_url;
 
 /// Every seed of a target, in the order of their names.
 fn seeds(target: &str) -> Vec<Vec<u8>> {
@@ -71,6 +75,7 @@ fn every_codec_has_its_target() {
         .collect();
     codecs.extend(["envelope".to_owned(), "segment".to_owned()]);
     codecs.extend(["htpasswd".to_owned(), "proxy".to_owned(), "purge_entry".to_owned()]);
+    codecs.extend(["jwt".to_owned(), "signed_url".to_owned()]);
     targets.sort();
     codecs.sort();
     assert_eq!(codecs, targets);
@@ -89,6 +94,8 @@ fn seeds_obey() {
     seeds("segment").iter().for_each(|it| segment::check(it));
     seeds("proxy").iter().for_each(|it| proxy::check(it));
     seeds("htpasswd").iter().for_each(|it| htpasswd::check(it));
+    seeds("jwt").iter().for_each(|it| jwt::check(it));
+    seeds("signed_url").iter().for_each(|it| signed_url::check(it));
     seeds("purge_entry").iter().for_each(|it| purge_entry::check(it));
 }
 
@@ -146,6 +153,16 @@ proptest! {
     #[test]
     fn password_files_obey(raw in mixed("htpasswd")) {
         htpasswd::check(&raw);
+    }
+
+    #[test]
+    fn tokens_and_keys_obey(raw in mixed("jwt")) {
+        jwt::check(&raw);
+    }
+
+    #[test]
+    fn signed_urls_obey(raw in mixed("signed_url")) {
+        signed_url::check(&raw);
     }
 
     #[test]

@@ -1,7 +1,10 @@
 //! The access rules of a route, `site.route.access`, and their contradictions.
 
+mod jwt;
+mod signed;
+
 use super::{ConfigCheck, Problem, RoutePath};
-use crate::access::{AccessConfig, Addresses, BasicConfig, LimitConfig, LimitKey};
+use crate::access::{AccessConfig, Addresses, BasicConfig, JwtConfig, LimitConfig, LimitKey};
 use crate::problem::Source;
 use larder_semantics::expression::{Expression, ExpressionSubject};
 use larder_semantics::policy::CredentialUse;
@@ -24,27 +27,53 @@ impl ConfigCheck {
             any: self.text(&self.access_key(at, "satisfy")) == "any",
             limit: self.limit(at),
             basic: self.basic(at),
+            jwt: self.jwt(at),
+            signed: self.signed(at),
             passes_authorization: self.flag(&self.access_key(at, "pass_authorization")),
         };
-        if !access.has_credentials() {
-            for name in ["satisfy", "key", "shared", "pass_authorization", "basic.realm"] {
-                let source = self.source(&self.access_key(at, name));
-                if source != Source::Default {
-                    let text = format!(
-                        "{name} has no effect without credentials; add access.basic.users or access.basic.file"
-                    );
-                    self.problem_once(source, &format!("site.route.access.{name}"), &text);
-                }
+        self.refuse_idle(at, &access);
+        self.refuse_two_of_authorization(at, &access);
+        access
+    }
+
+    /// Rejects keys that have no effect with these credentials.
+    fn refuse_idle(&mut self, at: &RoutePath, access: &AccessConfig) {
+        let any = "credentials; add access.basic, access.jwt or access.signed";
+        let identity = "credentials that identify the client; add access.basic or access.jwt";
+        let users = "users; add access.basic.users or access.basic.file";
+        for (name, works, missing) in [
+            ("satisfy", access.has_credentials(), any),
+            ("key", access.identifies(), identity),
+            ("shared", access.identifies(), identity),
+            ("pass_authorization", access.identifies(), identity),
+            ("basic.realm", access.basic.is_some(), users),
+        ] {
+            let source = self.source(&self.access_key(at, name));
+            if source != Source::Default && !works {
+                let text = format!("{name} has no effect without {missing}");
+                self.problem_once(source, &format!("site.route.access.{name}"), &text);
             }
         }
-        access
+    }
+
+    /// Rejects a demand for two credentials in one field.
+    fn refuse_two_of_authorization(&mut self, at: &RoutePath, access: &AccessConfig) {
+        let is_one = |it: &JwtConfig| it.is_in_authorization() && it.cookie.is_none();
+        if access.basic.is_some() && access.jwt.as_ref().is_some_and(is_one) && !access.any {
+            let text = "a request has one Authorization field, for a password or for a token; set satisfy = \"any\", or \
+                        access.jwt.header or access.jwt.cookie";
+            let key =
+                ["secret", "public_key", "jwks_file"].map(|it| self.access_key(at, &format!("jwt.{it}")));
+            let source = key.iter().map(|it| self.source(it)).find(|it| *it != Source::Default);
+            self.problem_once(source.unwrap_or_default(), "site.route.access.jwt", text);
+        }
     }
 
     /// The effect of the route's credentials on its cache.
     pub(super) fn credential_use(&mut self, at: &RoutePath, access: &AccessConfig) -> CredentialUse {
         let in_key = self.text(&self.access_key(at, "key")) == "identity";
         let shared = self.access_key(at, "shared");
-        match (access.has_credentials(), in_key, self.flag(&shared)) {
+        match (access.identifies(), in_key, self.flag(&shared)) {
             (false, ..) => CredentialUse::None,
             (true, true, true) => {
                 let text = "shared = true gives all users one cache, and key = \"identity\" each user their own; remove \
@@ -83,14 +112,25 @@ impl ConfigCheck {
             return None;
         }
         let source = self.source(if listed.is_empty() { &file } else { &users });
-        let key = "site.route.access.basic";
-        let is_told = self.warnings.iter().any(|it| it.key == key && it.source == source);
-        if !self.has_tls() && !is_told {
-            let text = "passwords are sent in clear text: no address of listen has TLS; add one, such as \
-                        \"https://0.0.0.0:443\", unless a proxy with TLS is in front";
-            self.warnings.push(Problem { source, key: key.to_owned(), text: text.to_owned() });
-        }
+        self.warn_clear_text(source, "site.route.access.basic", "passwords");
         Some(BasicConfig { realm: self.text(&realm), users: listed, file: path })
+    }
+
+    /// Warns of credentials that anyone on the way can read.
+    fn warn_clear_text(&mut self, source: Source, key: &str, things: &str) {
+        if !self.has_tls() {
+            let text = format!(
+                "{things} are sent in clear text: no address of listen has TLS; add one, such as \"https://0.0.0.0:443\", \
+                 unless a proxy with TLS is in front"
+            );
+            self.warn_once(Problem { source, key: key.to_owned(), text });
+        }
+    }
+
+    fn warn_once(&mut self, warning: Problem) {
+        if !self.warnings.contains(&warning) {
+            self.warnings.push(warning);
+        }
     }
 
     /// Whether some listener speaks TLS.

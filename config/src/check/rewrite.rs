@@ -138,7 +138,7 @@ impl ConfigCheck {
     }
 
     /// Rejects a field that larder writes itself.
-    fn refuse_own(&mut self, key: &str, row: &str, name: &str) {
+    pub(super) fn refuse_own(&mut self, key: &str, row: &str, name: &str) {
         let own = OWN_FIELDS.iter().find(|it| name.eq_ignore_ascii_case(it.0)).map(|it| it.1);
         let hop = is_hop_by_hop(name).then_some("it belongs to one connection");
         if let Some(why) = own.or(hop) {

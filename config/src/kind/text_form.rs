@@ -105,6 +105,12 @@ pub enum TextForm {
     LimitKey,
     /// A condition about requests.
     AccessCondition,
+    /// A signature algorithm of tokens.
+    JwtAlgorithm,
+    /// The name or the value of a claim.
+    ClaimText,
+    /// The text of which nginx makes the MD5 of a link.
+    SecureLink,
 }
 
 impl TextForm {
@@ -184,6 +190,17 @@ impl TextForm {
             TextForm::Peer => Peers::is_one(text),
             TextForm::AccessAddress => AccessMember::parse(text).is_some(),
             TextForm::Rate => Rate::parse(text).is_some(),
+            TextForm::JwtAlgorithm => JwtAlgorithm::parse(text).is_some(),
+            TextForm::ClaimText => !text.is_empty() && !text.chars().any(char::is_control),
+            TextForm::SecureLink => {
+                let parsed = SecureLinkText::parse(text).map(drop);
+                return parsed.map_err(|why| format!("{}; {why}", self.allowed()));
+            }
+            TextForm::LimitKey if text.starts_with("jwt:") => {
+                let why =
+                    "a limit is judged before credentials, so that it cannot count by a claim of a token";
+                return Err(format!("{}; {why}", self.allowed()));
+            }
             TextForm::LimitKey => LimitKey::parse(text).is_some(),
             TextForm::ParameterGlob => {
                 let name = text.strip_suffix('*').unwrap_or(text);
@@ -294,6 +311,14 @@ impl TextForm {
             TextForm::AccessCondition => "a condition about the request, such as 'method == \"GET\"'",
             TextForm::Rate => {
                 "a rate such as \"5/s\", \"100/m\", \"1000/h\" or \"5000/d\", at most 100000 in a second"
+            }
+            TextForm::JwtAlgorithm => {
+                "\"HS256\", \"HS384\", \"HS512\", \"RS256\", \"RS384\", \"RS512\", \"PS256\", \"PS384\", \"PS512\", \"ES256\", \
+                 \"ES384\" or \"EdDSA\""
+            }
+            TextForm::ClaimText => "a text without control characters",
+            TextForm::SecureLink => {
+                "a text with \"{expires}\", \"{path}\" and \"{secret}\", and optionally \"{client}\" and \"{host}\""
             }
             TextForm::LimitKey => "\"client\", \"network\", \"route\", \"header:NAME\" or \"cookie:NAME\"",
         }

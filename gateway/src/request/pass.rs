@@ -225,7 +225,8 @@ async fn pass_on<'c>(
     let client = Waiters::Client(&job.local);
     let reserved = job.in_line(client, asked).await.ok_or(NoAnswer::GivenUp)??;
     let sent = job.send(reserved, started, &OriginAsk::Passed, passing).await?;
-    *upload = body.map(|it| carry(beginning.bytes, it, sent.exchange.clone(), job.gateway.counters.clone()));
+    let means = (job.gateway.counters.clone(), job.route.given_fields.clone());
+    *upload = body.map(|it| carry(beginning.bytes, it, sent.exchange.clone(), means));
     // A request with a safe method may be dropped for others, once its client may be gone.
     let is_safe = method::is_safe(&job.request.method) && upload.is_none();
     job.final_head(sent, if is_safe { client } else { Waiters::Unconditional }, upload).await

@@ -4,11 +4,11 @@ use super::AccessState;
 use super::credentials::{Checked, Proven, UnverifiedCredential};
 use super::hashing::HashPool;
 use super::limit::{ticks, too_many};
+use super::watched_file::WatchedFile;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use larder_config::access::BasicConfig;
 use larder_counters::Counters;
-use larder_observe::log::Level;
 use larder_semantics::field::{self, Field};
 use larder_semantics::network::client_network;
 use larder_semantics::rate::{Gcra, Rate};
@@ -22,15 +22,11 @@ use std::fmt::Write;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::SystemTime;
 
 /// Milliseconds for which a verified password is remembered.
 const REMEMBERED: u64 = 5 * 60 * 1000;
 /// The most remembered passwords; when they are reached all are verified again.
 const MOST_REMEMBERED: usize = 16_384;
-/// Milliseconds between two looks at a password file.
-const LOOK: u64 = 1000;
 /// The largest password file.
 const LARGEST: u64 = 16 << 20;
 /// Failures of a network: ten a minute, and twenty at once.
@@ -89,15 +85,9 @@ pub(super) struct BasicAuth {
     state: Arc<AccessState>,
     challenge: String,
     users: RwLock<Arc<HashMap<String, Arc<str>>>>,
-    /// The state of the file that was looked at last, and the time of the next look.
-    seen: RwLock<Option<FileSign>>,
-    next_look: AtomicU64,
+    file: Option<WatchedFile>,
     seed: u64,
 }
-
-/// Two of these differ if the file was replaced or changed.
-#[derive(Clone, PartialEq, Eq)]
-struct FileSign(u64, u64, Option<SystemTime>);
 
 /// A password that was not verified lately.
 pub(super) struct UnverifiedPassword {
@@ -118,8 +108,7 @@ impl BasicAuth {
             state,
             challenge,
             users: RwLock::default(),
-            seen: RwLock::default(),
-            next_look: AtomicU64::new(0),
+            file: config.file.as_deref().map(WatchedFile::new),
             seed,
         };
         *it.users.write() = Arc::new(it.listed(&[]));
@@ -134,29 +123,13 @@ impl BasicAuth {
 
     /// Reads the file again if it was changed, at most once a second. A broken file changes nothing.
     fn look(&self, counters: Option<&Counters>) {
-        let Some(path) = &self.config.file else { return };
-        let (now, next) = (clock::monotonic().0, self.next_look.load(Relaxed));
-        if now < next || self.next_look.compare_exchange(next, now + LOOK, Relaxed, Relaxed).is_err() {
-            return;
-        }
-        let sign = sign_of(path);
-        if *self.seen.read() == sign && sign.is_some() {
-            return;
-        }
-        self.seen.write().clone_from(&sign);
-        match read_users(path) {
+        let Some(file) = self.file.as_ref().filter(|it| it.has_changed()) else { return };
+        match read_users(&file.path) {
             Ok(users) => *self.users.write() = Arc::new(self.listed(&users)),
             Err(why) => {
                 counters.iter().for_each(|it| it.access_files_broken.add(1));
-                if let Some(errors) = self.state.errors.get() {
-                    let file = path.display().to_string();
-                    let values = [
-                        ("file", file.as_str()),
-                        ("why", &why),
-                        ("meaning", "the users read before stay in force"),
-                    ];
-                    errors.seldom_of(Level::Error, "password-file-broken", &file, &values);
-                }
+                let meaning = "the users read before stay in force";
+                file.tell(&self.state, "password-file-broken", &why, meaning);
             }
         }
     }
@@ -245,12 +218,6 @@ fn credentials(fields: &[Field<'_>]) -> Option<(String, Vec<u8>)> {
     let text = STANDARD.decode(rest.trim_ascii()).ok()?;
     let at = text.iter().position(|it| *it == b':')?;
     Some((String::from_utf8(text[..at].to_vec()).ok()?, text[at + 1..].to_vec()))
-}
-
-fn sign_of(path: &PathBuf) -> Option<FileSign> {
-    use std::os::unix::fs::MetadataExt;
-    let found = std::fs::metadata(path).ok()?;
-    Some(FileSign(found.ino(), found.len(), found.modified().ok()))
 }
 
 fn read_users(path: &PathBuf) -> Result<Vec<PasswordEntry>, String> {

@@ -3,6 +3,8 @@
 
 use super::AccessState;
 use super::basic::{BasicAuth, UnverifiedPassword};
+use super::jwt::JwtAuth;
+use super::signed::SignedUrls;
 use larder_config::access::AccessConfig;
 use larder_counters::Counters;
 use larder_semantics::request_view::RequestView;
@@ -13,6 +15,10 @@ use std::sync::Arc;
 pub(super) enum Credential {
     /// `access.basic`.
     Basic(BasicAuth),
+    /// `access.jwt`.
+    Jwt(JwtAuth),
+    /// `access.signed`.
+    Signed(SignedUrls),
 }
 
 /// The findings of valid credentials.
@@ -20,10 +26,8 @@ pub(super) enum Credential {
 pub(super) struct Proven {
     /// The identity of the client for keys, in the form of [`super::basic::identity`].
     pub identity: Option<Arc<str>>,
-    /// Fields that the request gets in place of the client's.
+    /// Fields that the request gets in place of the client's; an empty value removes the client's alone.
     pub fields: Vec<(String, Vec<u8>)>,
-    /// The target without the credentials that were part of it.
-    pub target: Option<String>,
 }
 
 impl Proven {
@@ -51,8 +55,11 @@ pub(super) enum UnverifiedCredential {
 
 /// The credentials of a route, in the order in which they are looked at: the cheapest first.
 pub(super) fn of(config: &AccessConfig, state: &Arc<AccessState>) -> Vec<Credential> {
+    let signed = config.signed.as_ref().map(|it| Credential::Signed(SignedUrls::new(it, state.clone())));
+    let passes = config.passes_authorization;
+    let jwt = config.jwt.as_ref().map(|it| Credential::Jwt(JwtAuth::new(it, passes, state.clone())));
     let basic = config.basic.as_ref().map(|it| Credential::Basic(BasicAuth::new(it, state.clone())));
-    basic.into_iter().collect()
+    signed.into_iter().chain(jwt).chain(basic).collect()
 }
 
 impl Credential {
@@ -60,6 +67,25 @@ impl Credential {
     pub fn is_in_authorization(&self) -> bool {
         match self {
             Credential::Basic(_) => true,
+            Credential::Jwt(it) => it.is_in_authorization(),
+            Credential::Signed(_) => false,
+        }
+    }
+
+    /// The names of fields that a client cannot send on the route, admitted in whatever way: larder alone gives them to origins, or
+    /// uses them up.
+    pub fn removed(&self) -> Vec<String> {
+        match self {
+            Credential::Basic(_) | Credential::Signed(_) => Vec::new(),
+            Credential::Jwt(it) => it.removed(),
+        }
+    }
+
+    /// The target of a request without the credentials that are part of it; `None` if they are not.
+    pub fn stripped(&self, target: &str) -> Option<String> {
+        match self {
+            Credential::Basic(_) | Credential::Jwt(_) => None,
+            Credential::Signed(it) => it.stripped(target),
         }
     }
 
@@ -67,6 +93,8 @@ impl Credential {
     pub fn check(&self, view: &RequestView<'_>, counters: &Counters) -> Checked {
         match self {
             Credential::Basic(it) => it.check(view.fields, view.client, counters),
+            Credential::Jwt(it) => it.check(view, counters),
+            Credential::Signed(it) => it.check(view),
         }
     }
 
@@ -76,6 +104,8 @@ impl Credential {
             (Credential::Basic(basic), UnverifiedCredential::Password(it)) => {
                 basic.verify(it).await.map(Proven::of)
             }
+            // These never have to be verified.
+            (Credential::Jwt(_) | Credential::Signed(_), _) => Err(super::refused()),
         }
     }
 }

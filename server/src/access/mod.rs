@@ -4,16 +4,19 @@
 mod basic;
 mod credentials;
 mod hashing;
+mod jwt;
 mod limit;
+mod signed;
 #[cfg(test)]
 mod tests;
+mod watched_file;
 
 use credentials::{Checked, Credential, Proven, UnverifiedCredential};
 use larder_config::Config;
 use larder_config::access::AccessConfig;
 use larder_counters::Counters;
-use larder_observe::log::{ErrorLog, Subsystem, SubsystemLog};
-use larder_semantics::field::Field;
+use larder_observe::log::{ErrorLog, Level, Subsystem, SubsystemLog};
+use larder_semantics::field::{self, Field};
 use larder_semantics::geo::{COUNTRY_FIELD, Country};
 use larder_semantics::policy::IDENTITY;
 use larder_semantics::request_view::RequestView;
@@ -32,6 +35,15 @@ pub struct AccessState {
     errors: OnceLock<SubsystemLog>,
 }
 
+impl AccessState {
+    /// Logs why credentials were refused: the client does not learn it.
+    fn tell_refused(&self, kind: &str, why: &str) {
+        if let Some(errors) = self.errors.get().filter(|it| it.tells(Level::Info)) {
+            errors.seldom_of(Level::Info, "credentials-refused", why, &[("kind", kind), ("why", why)]);
+        }
+    }
+}
+
 /// The rules of a route; shared by the workers, and by the routes of a site with equal rules.
 pub struct AccessRules {
     config: AccessConfig,
@@ -40,6 +52,8 @@ pub struct AccessRules {
     credentials: Vec<Credential>,
     /// Whether larder uses up the `Authorization` field of requests.
     spends_authorization: bool,
+    /// The fields of clients that are removed, in lower case with `-`; `None` if there are none.
+    removed: Option<Arc<[String]>>,
 }
 
 /// The rules of the routes of one configuration.
@@ -62,8 +76,10 @@ pub struct Admitted {
     country: Option<Country>,
     /// Whether larder has used up the `Authorization` field.
     drops_authorization: bool,
-    /// The fields that the credentials give the request, in place of the client's.
+    /// The fields that the credentials give the request, in place of the client's; an empty value removes the client's alone.
     fields: Vec<(String, Vec<u8>)>,
+    /// The names of the fields that a client cannot send, in lower case with `-`.
+    removed: Option<Arc<[String]>>,
     /// The target with which the request proceeds, in place of the client's.
     target: Option<String>,
 }
@@ -80,6 +96,7 @@ impl Admitted {
             || self.country.is_some()
             || self.drops_authorization
             || self.target.is_some()
+            || self.removed.is_some()
             || !self.fields.is_empty()
     }
 
@@ -95,24 +112,23 @@ impl Admitted {
             (before, it) => before.or(it),
         };
         self.fields.extend(proven.fields);
-        self.target = proven.target.or(self.target.take());
     }
 
     fn keeps(&self, it: &Field<'_>) -> bool {
         let is_replaced = || self.fields.iter().any(|(name, _)| it.is(name));
-        !(matches!(it.name, IDENTITY | COUNTRY_FIELD)
-            || self.drops_authorization && it.is("authorization")
-            || is_replaced())
+        let is_removed =
+            || self.removed.iter().flat_map(|it| it.iter()).any(|name| is_spelling(it.name, name));
+        let is_spent = self.drops_authorization && it.is("authorization");
+        !(matches!(it.name, IDENTITY | COUNTRY_FIELD) || is_spent || is_replaced() || is_removed())
     }
 
     /// The fields of its own, added to those of the client that it keeps.
     fn own(&self) -> impl Iterator<Item = Field<'_>> {
         let identity = self.identity.as_deref().map(|it| Field { name: IDENTITY, value: it.as_bytes() });
         let country = self.country.as_ref().map(|it| Field { name: COUNTRY_FIELD, value: it.bytes() });
-        identity
-            .into_iter()
-            .chain(country)
-            .chain(self.fields.iter().map(|(name, value)| Field { name, value }))
+        let given = self.fields.iter().filter(|it| !it.1.is_empty());
+        let given = given.map(|(name, value)| Field { name, value });
+        identity.into_iter().chain(country).chain(given)
     }
 
     /// Changes a request on the slow path.
@@ -194,7 +210,9 @@ impl AccessRules {
         let credentials = credentials::of(config, state);
         let uses_field = credentials.iter().any(Credential::is_in_authorization);
         let spends_authorization = uses_field && !config.passes_authorization;
-        Self { config: config.clone(), limit, credentials, spends_authorization }
+        let removed: Vec<_> = credentials.iter().flat_map(Credential::removed).collect();
+        let removed = (!removed.is_empty()).then(|| removed.into());
+        Self { config: config.clone(), limit, credentials, spends_authorization, removed }
     }
 
     /// Judges a request, and notes the findings in `admitted`.
@@ -205,7 +223,7 @@ impl AccessRules {
         admitted: &RefCell<Admitted>,
     ) -> Verdict {
         let admitted = &mut *admitted.borrow_mut();
-        *admitted = Admitted::default();
+        *admitted = Admitted { removed: self.removed.clone(), ..Admitted::default() };
         let verdict = match self.by_facts(view) {
             Some(by_address) => self.by_credentials(view, by_address, counters, admitted),
             None => Verdict::Refuse(refused()),
@@ -249,7 +267,13 @@ impl AccessRules {
         if self.credentials.is_empty() {
             return Verdict::Admit;
         }
+        if let Some(removed) = &self.removed
+            && nominates(view.fields, removed)
+        {
+            return Verdict::Refuse(Synthetic::page(400, NOMINATED).with("Cache-Control", "no-store"));
+        }
         admitted.drops_authorization = self.spends_authorization;
+        admitted.target = self.credentials.iter().find_map(|it| it.stripped(view.target));
         if self.config.any && by_address {
             // The client is not identified: its responses are those of every client that its address admits.
             admitted.identity = Some(ANONYMOUS.into());
@@ -330,6 +354,23 @@ impl AccessRules {
         }
         drop(admitted.in_progress);
     }
+}
+
+/// The sentence about a request that would have larder's own field removed on its way (RFC 9110 §7.6.1).
+const NOMINATED: &str = "Connection names a field with which larder tells the origin of its client.";
+
+/// Whether `name` is a spelling of `plain`, which is in lower case with `-`: CGI has one name for `X-User` and `x_user`.
+fn is_spelling(name: &str, plain: &str) -> bool {
+    let same = |(one, other): (u8, u8)| other == if one == b'_' { b'-' } else { one.to_ascii_lowercase() };
+    name.len() == plain.len() && name.bytes().zip(plain.bytes()).all(same)
+}
+
+/// Whether `Connection` names one of these fields.
+fn nominates(fields: &[Field<'_>], removed: &[String]) -> bool {
+    let names = field::all(fields, "connection").flat_map(field::members);
+    names
+        .filter_map(|it| std::str::from_utf8(it).ok())
+        .any(|it| removed.iter().any(|name| is_spelling(it, name)))
 }
 
 /// The identity of clients that their address admits.

@@ -1,0 +1,119 @@
+//! The tokens of a route: `access.jwt`.
+
+use crate::access::{JwtConfig, KeyFile, KeyFileForm};
+use crate::check::{ConfigCheck, Problem, RoutePath};
+use crate::problem::Source;
+use larder_gateway::trusted_headers;
+use larder_wire::jwt::{JwtAlgorithm, JwtKeys, TokenDemands};
+
+/// The keys of `access.jwt` that say how tokens are verified; one of them is needed.
+const OF_KEYS: [&str; 3] = ["secret", "public_key", "jwks_file"];
+/// The others.
+const OTHERS: [&str; 8] =
+    ["algorithms", "issuer", "audience", "header", "cookie", "leeway", "claims", "send"];
+
+impl ConfigCheck {
+    pub(super) fn jwt(&mut self, at: &RoutePath) -> Option<JwtConfig> {
+        let key = |it: &ConfigCheck, name: &str| it.access_key(at, &format!("jwt.{name}"));
+        let is_set = |it: &ConfigCheck, name: &&str| it.source(&key(it, name)) != Source::Default;
+        let given: Vec<_> = OF_KEYS.into_iter().filter(|it| is_set(self, it)).collect();
+        let Some(name) = given.first() else {
+            if let Some(name) = OTHERS.iter().find(|it| is_set(self, it)) {
+                let text = format!(
+                    "{name} has no effect without a key; add access.jwt.secret, access.jwt.public_key or access.jwt.jwks_file"
+                );
+                let source = self.source(&key(self, name));
+                self.problem_once(source, &format!("site.route.access.jwt.{name}"), &text);
+            }
+            return None;
+        };
+        if let Some(second) = given.get(1) {
+            let text = format!("both {name} and {second} are set; keep one of them");
+            let source = self.source(&key(self, second));
+            self.problem_once(source, &format!("site.route.access.jwt.{second}"), &text);
+        }
+        let (keys, file) = self.jwt_keys(&key(self, name), name)?;
+        let named = key(self, "algorithms");
+        let algorithms: Vec<_> = self.texts(&named).iter().filter_map(|it| JwtAlgorithm::parse(it)).collect();
+        if let Some(it) = algorithms.iter().find(|it| !keys.fit(**it)) {
+            let text = format!(
+                "{} does not fit the key of access.jwt.{name}; remove it{}",
+                it.name(),
+                if *name == "secret" { ", or use a longer secret (HS384: 48 bytes, HS512: 64)" } else { "" }
+            );
+            self.problem_once(self.source(&named), "site.route.access.jwt.algorithms", &text);
+        }
+        let demands = TokenDemands {
+            algorithms,
+            issuers: self.texts(&key(self, "issuer")),
+            audiences: self.texts(&key(self, "audience")),
+            leeway: u32::try_from(self.time(&key(self, "leeway")).as_secs()).unwrap_or(u32::MAX),
+        };
+        let source = self.source(&key(self, name));
+        if demands.issuers.is_empty() {
+            let text =
+                "tokens of every issuer that uses the key are accepted; add access.jwt.issuer".to_owned();
+            self.warn_once(Problem { source: source.clone(), key: "site.route.access.jwt".to_owned(), text });
+        }
+        self.warn_clear_text(source, "site.route.access.jwt", "tokens");
+        let sent = key(self, "send");
+        let send = self.pairs(&sent);
+        for (field, _) in &send {
+            self.refuse_own(&sent, "access.jwt.send", field);
+            self.refuse_given(&sent, "access.jwt.send", field);
+        }
+        let is_double = |it: &(usize, &(String, String))| {
+            send[..it.0].iter().any(|one| one.0.eq_ignore_ascii_case(&it.1.0))
+        };
+        if let Some((_, (field, _))) = send.iter().enumerate().find(is_double) {
+            let text = format!("{field} occurs twice, in different cases; keep one of them");
+            self.problem_once(self.source(&sent), "site.route.access.jwt.send", &text);
+        }
+        Some(JwtConfig {
+            keys,
+            file,
+            demands,
+            header: self.text(&key(self, "header")),
+            cookie: Some(self.text(&key(self, "cookie"))).filter(|it| !it.is_empty()),
+            claims: self.pairs(&key(self, "claims")),
+            send,
+        })
+    }
+
+    /// Rejects the name of a field with which larder cannot tell origins of a client.
+    fn refuse_given(&mut self, key: &str, row: &str, name: &str) {
+        let is_of_client =
+            ["authorization", "cookie", "accept-encoding"].iter().any(|it| name.eq_ignore_ascii_case(it));
+        let why = match trusted_headers::reaches_an_origin(name, false, |_| true) {
+            _ if is_of_client => "it has a meaning of its own",
+            true => return,
+            false => "larder writes it itself, or it has characters other than letters, digits and \"-\"",
+        };
+        let text = format!("{name} cannot have the value of a claim: {why}; use a name such as X-User");
+        self.problem_once(self.source(key), &format!("site.route.{row}"), &text);
+    }
+
+    /// The keys, and the file that they are from.
+    fn jwt_keys(&mut self, key: &str, name: &str) -> Option<(JwtKeys, Option<KeyFile>)> {
+        let (keys, file, before) = match name {
+            "secret" => {
+                let secret = self.secret(key)?;
+                (JwtKeys::of_secret(secret.expose().as_bytes()), None, String::new())
+            }
+            _ => {
+                let form = if name == "jwks_file" { KeyFileForm::Set } else { KeyFileForm::Pem };
+                let file = KeyFile { path: self.path(key)?, form };
+                let before = format!("{}: ", file.path.display());
+                (file.read(), Some(file), before)
+            }
+        };
+        match keys {
+            Ok(keys) => Some((keys, file)),
+            Err(why) => {
+                let (source, text) = (self.source(key), format!("{before}{why}"));
+                self.problem_once(source, &format!("site.route.access.jwt.{name}"), &text);
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Credentials of a route: mistakes and warnings, with no secret in any of them.
+
+use super::*;
+use crate::access::SignedStyle;
+
+const SECRET: &str = "0123456789abcdef0123456789abcdef";
+
+/// The configuration of a route with these keys in `access`.
+fn with(access: &str) -> Result<Config, Rejected> {
+    read(&format!("{SITE}access = {{ {access} }}\n"))
+}
+
+#[track_caller]
+fn wrong(access: &str, key: &str, expect: &str) {
+    let found = with(access).map(drop).map_err(|it| it.to_string());
+    assert_eq!(Err(format!("t.toml:6: site.route.access.{key}: {expect}")), found, "{access}");
+}
+
+/// The warnings about `access.jwt`.
+fn warned(access: &str) -> Vec<String> {
+    let config = with(access).unwrap();
+    config.warnings.iter().map(ToString::to_string).collect()
+}
+
+/// A public key that was made for this test.
+const PEM: &str = "-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEA11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=\n-----END PUBLIC KEY-----\n";
+
+#[test]
+fn mistakes_of_tokens() {
+    let secret = format!("secret = \"{SECRET}\"");
+    let has_effect =
+        "no effect without a key; add access.jwt.secret, access.jwt.public_key or access.jwt.jwks_file";
+    wrong("jwt = { issuer = \"a\" }", "jwt.issuer", &format!("issuer has {has_effect}"));
+    wrong("jwt = { send = { X-User = \"sub\" } }", "jwt.send", &format!("send has {has_effect}"));
+    wrong(
+        "jwt = { secret = \"hunter2\" }",
+        "jwt.secret",
+        "the secret has 7 bytes, and HS256 needs 32 at least; make one with `openssl rand -hex 32`",
+    );
+    wrong(
+        &format!("jwt = {{ {secret}, algorithms = [\"HS256\", \"HS512\"] }}"),
+        "jwt.algorithms",
+        "HS512 does not fit the key of access.jwt.secret; remove it, or use a longer secret (HS384: 48 bytes, HS512: 64)",
+    );
+    wrong(
+        &format!("jwt = {{ {secret}, jwks_file = \"a\" }}"),
+        "jwt.jwks_file",
+        "both secret and jwks_file are set; keep one of them",
+    );
+    let missing = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("none.pem");
+    let told = with("jwt = { public_key = \"none.pem\" }").unwrap_err().to_string();
+    assert!(told.contains(&format!("access.jwt.public_key: {}: ", missing.display())), "{told}");
+    for name in ["none", "ES512", "hs256"] {
+        let told = with(&format!("jwt = {{ {secret}, algorithms = [\"{name}\"] }}")).unwrap_err().to_string();
+        assert!(told.contains("\"ES384\" or \"EdDSA\""), "{told}");
+    }
+    for name in ["X_User", "X-Real-IP", "Host", "Cookie", "Authorization", "Connection"] {
+        let told =
+            with(&format!("jwt = {{ {secret}, send = {{ {name} = \"sub\" }} }}")).unwrap_err().to_string();
+        assert!(told.contains(&format!("site.route.access.jwt.send: {name} cannot ")), "{told}");
+    }
+    let told =
+        with(&format!("jwt = {{ {secret}, send = {{ X-User = \"sub\", x-user = \"name\" }} }}")).unwrap_err();
+    assert!(told.to_string().contains("x-user occurs twice, in different cases"), "{told}");
+    let users = "basic = { users = [\"a:$2y$05$bvIG6Nmid91Mu9RcmmWZfO5HJIMCT8riNW0hEp8f6/FuA2/mHZFpe\"] }";
+    wrong(
+        &format!("jwt = {{ {secret} }}, {users}"),
+        "jwt",
+        "a request has one Authorization field, for a password or for a token; set satisfy = \"any\", or access.jwt.header or \
+         access.jwt.cookie",
+    );
+    for more in ["satisfy = \"any\", ", "jwt.cookie = \"t\", ", "jwt.header = \"X-Token\", "] {
+        let text = format!("{}\n", with(&format!("jwt.{secret}, {more}{users}")).is_ok());
+        assert_eq!("true\n", text, "{more}");
+    }
+    let told = with("limit = { rate = \"5/s\", by = \"jwt:sub\" }").unwrap_err().to_string();
+    assert!(told.contains("a limit is judged before credentials"), "{told}");
+}
+
+#[test]
+fn warnings_of_tokens() {
+    let base = format!("jwt.secret = \"{SECRET}\"");
+    let issuer = "tokens of every issuer that uses the key are accepted; add access.jwt.issuer";
+    let clear = "tokens are sent in clear text: no address of listen has TLS; add one, such as \"https://0.0.0.0:443\", unless a \
+                 proxy with TLS is in front";
+    let at = "t.toml:6: site.route.access.jwt";
+    assert_eq!(vec![format!("{at}: {issuer}"), format!("{at}: {clear}")], warned(&base));
+    assert_eq!(vec![format!("{at}: {clear}")], warned(&format!("{base}, jwt.issuer = \"a\"")));
+    let config = format!("{:?}", with(&base).unwrap());
+    assert!(!config.contains(SECRET) && !config.contains("48, 49, 50"), "no secret is shown");
+}
+
+#[test]
+fn the_key_has_what_origins_learn_of_a_client() {
+    let key = |more: &str| {
+        let jwt = format!("jwt = {{ secret = \"{SECRET}\", send = {{ X-User = \"sub\" }} }}{more}");
+        with(&jwt).unwrap().sites[0].routes[0].cache.key.headers.clone()
+    };
+    assert!(key("").is_empty());
+    assert_eq!(vec![":identity", "x-user"], key(", key = \"identity\""));
+    assert_eq!(vec!["x-user"], key(", shared = true"));
+}
+
+#[test]
+fn keys_of_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("key.pem");
+    std::fs::write(&file, PEM).unwrap();
+    let access = format!("jwt = {{ public_key = {:?}, algorithms = \"EdDSA\" }}", file.display().to_string());
+    let config = with(&access).unwrap();
+    let jwt = config.sites[0].routes[0].access.jwt.as_ref().unwrap();
+    assert_eq!((1, 30), (jwt.keys.iter().count(), jwt.demands.leeway));
+    std::fs::write(&file, PEM.replace("PUBLIC", "PRIVATE")).unwrap();
+    let told = with(&access).unwrap_err().to_string();
+    assert!(told.contains("key.pem: it is a private key") && !told.contains("MCowBQ"), "{told}");
+}
+
+#[test]
+fn mistakes_of_signed_urls() {
+    let secret = format!("secret = \"{SECRET}\"");
+    wrong(
+        "signed = { style = \"nginx-md5\" }",
+        "signed.style",
+        "style has no effect without a secret; add access.signed.secret",
+    );
+    wrong(
+        &format!("signed = {{ {secret}, expression = \"{{expires}}{{path}}{{secret}}\" }}"),
+        "signed.expression",
+        "expression has no effect without style = \"nginx-md5\"; add it, or remove the expression",
+    );
+    wrong(
+        &format!("signed = {{ secret = [\"{SECRET}\", \"hunter2\"] }}"),
+        "signed.secret",
+        "a secret has 7 bytes, and a signature needs 32 at least; make one with `openssl rand -hex 32`",
+    );
+    let told =
+        with("signed = { secret = \"a\", style = \"nginx-md5\", expression = \"{uri}\" }").unwrap_err();
+    assert!(told.to_string().contains("\"{uri}\" is not a variable of it"), "{told}");
+    // A signature does not identify a client.
+    let identity =
+        "has no effect without credentials that identify the client; add access.basic or access.jwt";
+    wrong(&format!("signed = {{ {secret} }}, key = \"identity\""), "key", &format!("key {identity}"));
+    wrong(&format!("signed = {{ {secret} }}, shared = true"), "shared", &format!("shared {identity}"));
+    let md5 = with("signed = { secret = \"a\", style = \"nginx-md5\" }, satisfy = \"any\"").unwrap();
+    let signed = md5.sites[0].routes[0].access.signed.clone().unwrap();
+    assert!(matches!(signed.style, SignedStyle::NginxMd5(_)) && signed.names.signature == "md5");
+}

@@ -1,0 +1,174 @@
+//! JSON Web Tokens (`access.jwt`): the token of a request, its verification, and the fields that the origin gets from it. The
+//! verification itself is in `larder_wire::jwt`.
+
+use super::AccessState;
+use super::basic::identity;
+use super::credentials::{Checked, Proven};
+use super::watched_file::WatchedFile;
+use larder_config::access::JwtConfig;
+use larder_counters::Counters;
+use larder_semantics::field::{self, Field};
+use larder_semantics::request_view::RequestView;
+use larder_stdx::clock;
+use larder_transport::Synthetic;
+use larder_wire::jwt::{self, JwtKeys, TokenClaims};
+use parking_lot::RwLock;
+use ring::digest;
+use std::sync::Arc;
+
+/// Bytes of the longest identity that is part of a key as it is.
+const LONGEST_IDENTITY: usize = 200;
+
+/// The tokens that a route accepts.
+pub(super) struct JwtAuth {
+    config: JwtConfig,
+    passes_token: bool,
+    state: Arc<AccessState>,
+    keys: RwLock<Arc<JwtKeys>>,
+    file: Option<WatchedFile>,
+}
+
+/// The token of a request.
+enum FoundToken<'a> {
+    InField(&'a [u8]),
+    InCookie(&'a [u8]),
+    /// Several, of which the origin might use another one.
+    Several,
+    None,
+}
+
+impl JwtAuth {
+    pub fn new(config: &JwtConfig, passes_token: bool, state: Arc<AccessState>) -> Self {
+        let file = config.file.as_ref().map(|it| WatchedFile::new(&it.path));
+        let keys = RwLock::new(Arc::new(config.keys.clone()));
+        let it = Self { config: config.clone(), passes_token, state, keys, file };
+        it.look(None);
+        it
+    }
+
+    pub fn is_in_authorization(&self) -> bool {
+        self.config.is_in_authorization()
+    }
+
+    /// The fields of clients that are removed: those that larder sends, and the token in a field of its own.
+    pub fn removed(&self) -> Vec<String> {
+        let token = Some(&self.config.header).filter(|_| !self.passes_token && !self.is_in_authorization());
+        let all = self.config.send.iter().map(|it| &it.0).chain(token);
+        all.map(|it| it.to_ascii_lowercase().replace('_', "-")).collect()
+    }
+
+    /// Reads the file of keys again if it was changed. A broken file changes nothing.
+    fn look(&self, counters: Option<&Counters>) {
+        let Some(file) = self.file.as_ref().filter(|it| it.has_changed()) else { return };
+        match self.config.file.iter().map(|it| it.read()).next() {
+            Some(Ok(keys)) => *self.keys.write() = Arc::new(keys),
+            Some(Err(why)) => {
+                counters.iter().for_each(|it| it.access_files_broken.add(1));
+                file.tell(&self.state, "key-file-broken", &why, "the keys read before stay in force");
+            }
+            None => {}
+        }
+    }
+
+    /// Verifies the token of a request.
+    pub fn check(&self, view: &RequestView<'_>, counters: &Counters) -> Checked {
+        self.look(Some(counters));
+        let found = self.token(view);
+        let token = match found {
+            FoundToken::InField(it) | FoundToken::InCookie(it) => it,
+            FoundToken::Several => return Checked::Invalid(self.invalid("the request has several tokens")),
+            FoundToken::None => {
+                return Checked::Invalid(challenge(401, "This page requires a token.", "Bearer"));
+            }
+        };
+        let keys = self.keys.read().clone();
+        let claims = match jwt::verify(token, &keys, &self.config.demands, clock::wall().0) {
+            Ok(it) => it,
+            Err(why) => return Checked::Invalid(self.invalid(why.sentence())),
+        };
+        if !self.config.claims.iter().all(|(name, value)| claims.has(name, value)) {
+            self.state.tell_refused("jwt", "a required claim is missing");
+            let text = "The token does not permit access to this page.";
+            return Checked::Invalid(challenge(403, text, "Bearer error=\"insufficient_scope\""));
+        }
+        let is_in_cookie = matches!(found, FoundToken::InCookie(_));
+        Checked::Valid(Proven {
+            identity: self.identity(&claims),
+            fields: self.fields(&claims, view.fields, is_in_cookie),
+        })
+    }
+
+    /// The identity of a client: the issuer is part of it unless only one is possible.
+    fn identity(&self, claims: &TokenClaims) -> Option<Arc<str>> {
+        let subject = claims.subject()?.as_bytes();
+        let whole = match self.config.demands.issuers.len() {
+            1 => identity("jwt", subject),
+            _ => {
+                let issuer = identity("jwt", claims.issuer().unwrap_or_default().as_bytes());
+                identity(&issuer, subject)
+            }
+        };
+        if whole.len() <= LONGEST_IDENTITY {
+            return Some(whole);
+        }
+        let digest = digest::digest(&digest::SHA256, whole.as_bytes());
+        let hex: String = digest.as_ref().iter().map(|it| format!("{it:02x}")).collect();
+        Some(identity("jwt-sha256", hex.as_bytes()))
+    }
+
+    /// The fields for the origin. A token that larder has used up is no longer among the cookies.
+    fn fields(&self, claims: &TokenClaims, sent: &[Field<'_>], is_in_cookie: bool) -> Vec<(String, Vec<u8>)> {
+        let given =
+            |(name, claim): &(String, String)| Some((name.clone(), claims.field_value(claim)?.into_bytes()));
+        let mut fields: Vec<_> = self.config.send.iter().filter_map(given).collect();
+        if is_in_cookie && !self.passes_token {
+            let own = self.config.cookie.as_deref().unwrap_or_default().as_bytes();
+            let rest: Vec<&[u8]> = field::all(sent, "cookie")
+                .flat_map(|it| it.split(|it| *it == b';'))
+                .map(<[u8]>::trim_ascii)
+                .filter(|it| {
+                    !it.is_empty() && it.split(|it| *it == b'=').next().map(<[u8]>::trim_ascii) != Some(own)
+                })
+                .collect();
+            fields.push(("Cookie".to_owned(), rest.join(&b"; "[..])));
+        }
+        fields
+    }
+
+    fn token<'a>(&self, view: &RequestView<'a>) -> FoundToken<'a> {
+        let mut values = view.fields.iter().filter(|it| it.is(&self.config.header)).map(|it| it.value);
+        match (values.next(), values.next()) {
+            (Some(_), Some(_)) => return FoundToken::Several,
+            (Some(value), None) => match bearer(value) {
+                Some(token) => return FoundToken::InField(token),
+                None if !self.is_in_authorization() => return FoundToken::InField(value),
+                // Another scheme.
+                None => {}
+            },
+            (None, _) => {}
+        }
+        let Some(name) = &self.config.cookie else { return FoundToken::None };
+        let mut values = view.cookies(name);
+        match (values.next(), values.next()) {
+            (Some(token), None) => FoundToken::InCookie(token),
+            (Some(_), Some(_)) => FoundToken::Several,
+            (None, _) => FoundToken::None,
+        }
+    }
+
+    /// The response to an invalid token. The log has the reason.
+    fn invalid(&self, why: &str) -> Synthetic {
+        self.state.tell_refused("jwt", why);
+        challenge(401, "The token is not valid.", "Bearer error=\"invalid_token\"")
+    }
+}
+
+/// The token behind the scheme (RFC 6750 §2.1).
+fn bearer(value: &[u8]) -> Option<&[u8]> {
+    let (scheme, rest) = value.split_at_checked(7)?;
+    scheme.eq_ignore_ascii_case(b"bearer ").then(|| rest.trim_ascii())
+}
+
+fn challenge(status: u16, text: &'static str, value: &str) -> Synthetic {
+    Synthetic::page(status, text).with("WWW-Authenticate", value).with("Cache-Control", "no-store")
+}
