@@ -12,6 +12,7 @@ pub mod objects;
 pub mod origin;
 pub mod overlay;
 pub mod purge;
+pub mod sign;
 pub mod stats;
 pub mod tail;
 pub mod terminal;

@@ -42,6 +42,7 @@ pub mod tls;
 pub mod token;
 
 pub use check::rewrite;
+pub use expand::secret_of;
 pub use key_path::dotted;
 pub use kind::{HostPattern, PathPattern};
 pub use problem::{Problem, Rejected, Source};
@@ -461,6 +462,12 @@ pub struct Setting {
 }
 
 impl Config {
+    /// The number of the site for a host, without its port.
+    #[must_use]
+    pub fn site_of(&self, host: &str) -> Option<usize> {
+        HostPattern::site_of(host, self.sites.iter().map(|it| &it.hosts[..]))
+    }
+
     /// The sampling rate of each route.
     #[must_use]
     pub fn trace_rates(&self) -> TraceRates {

@@ -4,8 +4,8 @@ use larder::supervisor;
 use larder_commands::cli::{self, Command, Output};
 use larder_commands::terminal::Screen;
 use larder_commands::{
-    arguments, bench, demo, explain, login, maintenance, objects, origin, overlay, purge, stats, tail, top,
-    trace, warm,
+    arguments, bench, demo, explain, login, maintenance, objects, origin, overlay, purge, sign, stats, tail,
+    top, trace, warm,
 };
 use larder_config::Config;
 use larder_config::plan::Plan;
@@ -67,6 +67,10 @@ fn main() -> ExitCode {
                 };
                 ExitCode::from(if certain { 0 } else { FAILED })
             }
+            Err(sentence) => fail(FAILED, &sentence),
+        },
+        Command::Sign(order) => match sign::run(&order) {
+            Ok(url) => print(&format!("{url}\n")),
             Err(sentence) => fail(FAILED, &sentence),
         },
         Command::Tail(order) => follow(&order),

@@ -354,20 +354,7 @@ impl Router {
     }
 
     fn site(&self, host: &str) -> Option<usize> {
-        let ends_with = |rest: &str| {
-            let start = host.len().checked_sub(rest.len()).filter(|it| *it > 0);
-            start.and_then(|it| host.get(it..)).is_some_and(|it| it.eq_ignore_ascii_case(rest))
-        };
-        let strength = |pattern: &HostPattern| match pattern {
-            HostPattern::Exact(name) if host.eq_ignore_ascii_case(name) => usize::MAX,
-            HostPattern::Below(rest) if ends_with(rest) => rest.len() + 1,
-            HostPattern::Any => 1,
-            HostPattern::Exact(_) | HostPattern::Below(_) => 0,
-        };
-        let strengths =
-            self.sites.iter().map(|site| site.hosts.iter().map(strength).max().unwrap_or(0)).enumerate();
-        // The first of the strongest: `max_by_key` would return the last.
-        strengths.rev().max_by_key(|it| it.1).filter(|it| it.1 > 0).map(|it| it.0)
+        HostPattern::site_of(host, self.sites.iter().map(|it| &it.hosts[..]))
     }
 }
 

@@ -401,6 +401,9 @@ fn a_set_of_keys_is_read_again_and_a_broken_one_is_not() {
         larder.pass(1001);
         both() == [401, 200]
     });
+    // The signature is remembered, and the time is not.
+    larder.advance(3631);
+    until("it has expired", || both() == [401, 401]);
 }
 
 #[test]

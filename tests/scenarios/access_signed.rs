@@ -2,9 +2,10 @@
 
 use super::access::larder;
 use super::access_jwt::{SECRET, token};
+use crate::harness::command::run;
 use crate::harness::http2::Http2;
 use crate::harness::{Client, Larder, Origin, begun, until};
-use larder_wire::signed_url::{SignOptions, SignedNames, sign};
+use larder_wire::signed_url::{SignOptions, SignedFault, SignedNames, SignedRequest, sign, verify};
 use serde_json::json;
 use std::net::Ipv4Addr;
 
@@ -169,4 +170,81 @@ fn links_of_nginx_are_verified() {
     let mut far = Client::connect_from(Ipv4Addr::new(127, 0, 0, 2), larder.address);
     assert_eq!(403, far.get(link).status);
     assert_eq!(1, origin.requests());
+}
+
+/// Runs `larder sign` with this configuration.
+fn signs(config: &str, arguments: &[&str]) -> (i32, String) {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("larder.toml"), config).unwrap();
+    std::fs::write(folder.path().join("secret"), format!("{SECRET}\n")).unwrap();
+    std::fs::write(folder.path().join("short"), "hunter2\n").unwrap();
+    let ended = run(folder.path(), &[&["sign"], arguments].concat());
+    assert!(!ended.err.contains("hunter2") && !ended.err.contains(SECRET), "{}", ended.err);
+    (ended.code, ended.out + &ended.err)
+}
+
+#[test]
+fn the_command_signs_for_the_route_of_the_url() {
+    let proxy = "proxy = { to = [\"http://127.0.0.1:1\"] }";
+    let route = |more: &str, secret: &str| {
+        format!(
+            "[[site.route]]\n{more}\n{proxy}\naccess = {{ signed = {{ secret = \"{secret}\", parameters = \"x-\" }} }}\n"
+        )
+    };
+    let config = format!(
+        "[[site]]\nhosts = [\"*.example.com\"]\n[[site.route]]\n{proxy}\n[[site]]\nhosts = [\"h\"]\n{}{}\
+         [[site.route]]\npath = \"/free/*\"\n{proxy}\n[[site.route]]\npath = \"/old/*\"\n{proxy}\n\
+         access = {{ signed = {{ style = \"nginx-md5\", secret = \"hunter2\" }} }}\n",
+        route("path = \"/a/*\"\nmethods = [\"POST\"]", "a secret of a route for POST, not GET"),
+        route("name = \"a\"\npath = \"/a/*\"\nwhen = 'query.v == \"2\"'", SECRET),
+    );
+    let names = SignedNames::after("x-");
+    let (code, printed) = signs(&config, &["http://H:8080/a/b?v=2", "--expires", "5m"]);
+    assert_eq!(0, code, "{printed}");
+    let target = printed.trim().strip_prefix("http://H:8080").unwrap();
+    let request = SignedRequest { method: "GET", host: "h", target, client: None };
+    assert_eq!(Ok(()), verify(&request, &names, &[SECRET], begun() + 200));
+    assert_eq!(Err(SignedFault::Expired), verify(&request, &names, &[SECRET], begun() + 3600));
+    let (code, by_file) = signs("", &["h/a", "--secret-file", "secret", "--parameters", "x-"]);
+    assert_eq!((0, true), (code, by_file.starts_with("http://h/a?x-expires=")), "{by_file}");
+    assert_eq!(0, signs(&config, &["http://h/a/b", "--route", "a"]).0);
+    for (arguments, expect) in [
+        (&["http://h/a/b"][..], "No route of h has the path /a/b."),
+        (&["http://other/"], "No site has the host other."),
+        (
+            &["http://h/free/x"],
+            "The route h/free/* has no access.signed; add it, or name another route with --route, or a file with --secret-file.",
+        ),
+        (
+            &["http://h/old/x"],
+            "The route h/old/* verifies links of nginx, which larder does not make; use style = \"larder\" for new ones.",
+        ),
+        (&["http://h/a", "--route", "none"], "No route has the name \"none\"."),
+        (&["http://h/a/../b", "--route", "a"], "the path of the URL is not in its only form"),
+        (&["http://h/a/b?v=2", "--prefix", "/c/"], "the path of the URL is not beneath the prefix"),
+        (&["http://h/a", "--secret-file", "none"], "the secret file none cannot be read"),
+        (
+            &["http://h/a", "--secret-file", "short"],
+            "the secret has 7 bytes, and a signature needs 32 at least",
+        ),
+        (&["http://h/a", "--secret-file", "secret", "--ip", "all"], "\"all\" is not an address or a network"),
+    ] {
+        let (code, told) = signs(&config, arguments);
+        assert!(
+            code == 1 && told.contains(expect) && told.trim().lines().count() == 1,
+            "{arguments:?}: {code} {told}"
+        );
+    }
+    for (arguments, expect) in [
+        (&[][..], "`larder sign` requires URL"),
+        (&["h/a", "--expires", "0s"], "--expires: found \"0s\"; allowed: a duration from 1s to 3650d"),
+        (&["h/a", "--expires", "1.5s"], "--expires: found"),
+        (&["h/a", "--secret-file", "secret", "--route", "a"], "--secret-file and --route are both set"),
+        (&["h/a", "--secret-file", "secret", "-c", "larder.toml"], "--secret-file and -c are both set"),
+        (&["h/a", "--parameters", "x-"], "--parameters is set by access.signed.parameters"),
+        (&["h*"], "is a pattern"),
+    ] {
+        let (code, told) = signs(&config, arguments);
+        assert!(code == 2 && told.contains(expect), "{arguments:?}: {code} {told}");
+    }
 }

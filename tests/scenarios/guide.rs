@@ -4,6 +4,8 @@
 use crate::harness::secure::Authority;
 use crate::harness::server::Setup;
 use crate::harness::{Client, Larder, Origin, Response, until};
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use regex::Regex;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
@@ -112,8 +114,8 @@ macro_rules! pages {
 
 pages! {
     allow_only_the_office, cache_an_api, canonical_host, cors_api, django, error_pages,
-    health_checks_for_a_load_balancer, maintenance_page, nextjs, password, rate_limit_the_login, redirect_to_https,
-    redirects_from_a_map, rewrite_a_prefix, secrets_and_environment, security_headers, several_files,
+    health_checks_for_a_load_balancer, jwt, maintenance_page, nextjs, password, rate_limit_the_login, redirect_to_https,
+    redirects_from_a_map, rewrite_a_prefix, secrets_and_environment, security_headers, several_files, signed_urls,
     single_page_application, static_site, wordpress,
 }
 
@@ -431,4 +433,84 @@ fn health_checks_for_a_load_balancer(guide: Guide) {
     until("it drains", || std::net::TcpStream::connect(larder.address).is_err());
     let [live, ready] = &mut clients;
     assert_eq!([200, 503], [live.get("/live").status, ready.get("/ready").status]);
+}
+
+fn jwt(guide: Guide) {
+    let authority = certificate(&guide, "api.example.com");
+    let origin = Origin::new(|it| format!("HTTP/1.1 200 OK\n\n{:?}", it.field("x-user")));
+    let larder = guide.start(&origin);
+    let seed = URL_SAFE_NO_PAD.decode("nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A").unwrap();
+    let pair = ring::signature::Ed25519KeyPair::from_seed_unchecked(&seed).unwrap();
+    let ask = |claims: serde_json::Value| {
+        let signed = [r#"{"alg":"EdDSA","kid":"2026"}"#, &claims.to_string()]
+            .map(|it| URL_SAFE_NO_PAD.encode(it))
+            .join(".");
+        let signature = URL_SAFE_NO_PAD.encode(pair.sign(signed.as_bytes()));
+        let lines = format!("X-User: root\r\nx_user: root\r\nAuthorization: Bearer {signed}.{signature}\r\n");
+        over_tls(&larder, &authority, "api.example.com", &lines)
+    };
+    let claims = |user: &str| {
+        let end = crate::harness::begun() + 60;
+        serde_json::json!({ "iss": "https://id.example.com/", "aud": "shop", "sub": user, "exp": end, "scope": "read write" })
+    };
+    assert_eq!(401, over_tls(&larder, &authority, "api.example.com", "").status);
+    for (name, value, status) in
+        [("iss", "other", 401), ("aud", "other", 401), ("exp", "9999999999", 401), ("scope", "write", 403)]
+    {
+        let mut wrong = claims("alice");
+        wrong[name] = value.into();
+        assert_eq!(status, ask(wrong).status, "{name}");
+    }
+    assert_eq!(0, origin.requests());
+    answers(&ask(claims("alice")), 200, "Some(\"alice\")");
+    answers(&ask(claims("bob")), 200, "Some(\"bob\")");
+    until("it is stored", || ask(claims("alice")).is_hit());
+    answers(&ask(claims("alice")), 200, "Some(\"alice\")");
+}
+
+fn signed_urls(guide: Guide) {
+    let origin = application();
+    let larder = guide.start(&origin);
+    let of = |arguments: &[&str]| {
+        let config = larder.config();
+        let all = [&["sign", "-c", config.to_str().unwrap()], arguments].concat();
+        let ended = crate::harness::command::run(larder.folder.path(), &all);
+        assert_eq!(0, ended.code, "{}", ended.err);
+        ended.out.trim().strip_prefix("http://media.example.com").unwrap().to_owned()
+    };
+    let get = |target: &str| ask(&larder, "GET", "media.example.com", target, "");
+    let page = of(&["http://media.example.com/video/42/a.mp4", "--expires", "10m"]);
+    answers(&get(&page), 200, "GET /video/42/a.mp4 HTTP/1.1");
+    let other = of(&["http://media.example.com/video/42/a.mp4", "--expires", "2h"]);
+    assert!(get(&other).is_hit() && other != page);
+    let player = of(&[
+        "http://media.example.com/video/42/index.m3u8",
+        "--prefix",
+        "/video/42/",
+        "--ip",
+        "127.0.0.0/8",
+    ]);
+    let query = player.split_once('?').unwrap().1;
+    answers(&get(&format!("/video/42/1.ts?{query}")), 200, "GET /video/42/1.ts HTTP/1.1");
+    for wrong in [
+        "/video/42/a.mp4".to_owned(),
+        format!("/video/43/1.ts?{query}"),
+        page.replace("a.mp4", "b.mp4"),
+        format!("{page}&a"),
+    ] {
+        assert_eq!(403, get(&wrong).status, "{wrong}");
+    }
+    // The lines for Python make the same signature.
+    let text = std::fs::read_to_string(pages().join("signed-urls.md")).unwrap();
+    let python = text.split("```python\n").nth(1).and_then(|it| it.split("```").next()).unwrap();
+    let secret = std::fs::read_to_string(guide.folder.path().join("run/secrets/url")).unwrap();
+    let script =
+        format!("{python}\nprint(sign({:?}, \"media.example.com\", \"/video/7/x\", 60))", secret.trim());
+    let made = std::process::Command::new("python3").args(["-c", &script]).output().unwrap();
+    let made = String::from_utf8(made.stdout).unwrap();
+    answers(&get(made.trim()), 200, "GET /video/7/x HTTP/1.1");
+    // The command signs by the clock of the machine.
+    larder.advance(3600);
+    until("it has expired", || get(&page).status == 403);
+    assert_eq!(200, get(&other).status);
 }

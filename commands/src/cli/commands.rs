@@ -240,6 +240,18 @@ pub const TRACE: &[Flag] = &[
     OF_FILE,
 ];
 
+/// The flags of `sign`.
+#[rustfmt::skip]
+pub const SIGN: &[Flag] = &[
+    own("expires", "DURATION", "how long the URL is valid (1h)"),
+    own("prefix", "PATH", "valid for every page beneath this path, which ends with a slash (the page of the URL)"),
+    own("ip", "NETWORK", "valid for clients of this network or address (every client)"),
+    own("route", "NAME", "the route whose secret signs (the route of the URL)"),
+    own("secret-file", "FILE", "file with the secret, in place of a configuration"),
+    own("parameters", "PREFIX", "with --secret-file: access.signed.parameters of the route that verifies (none)"),
+    FILE[0],
+];
+
 /// The name of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommandName {
@@ -255,6 +267,8 @@ pub enum CommandName {
     Explain,
     /// `larder purge URL...`.
     Purge,
+    /// `larder sign URL`.
+    Sign,
     /// `larder objects`.
     Objects,
     /// `larder warm`.
@@ -393,6 +407,28 @@ pub const COMMANDS: &[CommandRow] = &[
             (
                 "larder purge --where 'header[\"content-type\"] ~ \"^text/html\" && age > 3600'",
                 "purges HTML pages older than 1 hour",
+            ),
+        ],
+    },
+    CommandRow {
+        name: CommandName::Sign,
+        word: "sign",
+        argument: "URL",
+        argument_help: "the URL as clients request it",
+        about: "Sign a URL of a route with access.signed",
+        flags: &[SIGN],
+        examples: &[
+            (
+                "larder sign https://www.example.com/report.pdf --expires 10m",
+                "prints the URL with its signature",
+            ),
+            (
+                "larder sign https://www.example.com/video/42/index.m3u8 --prefix /video/42/",
+                "the query of the printed URL admits to every page beneath /video/42/",
+            ),
+            (
+                "larder sign http://127.0.0.1:8080/a --secret-file url-secret --ip 192.0.2.0/24",
+                "without a configuration, for clients of one network",
             ),
         ],
     },

@@ -8,6 +8,7 @@ mod objects;
 mod origin;
 mod overlay;
 mod purge;
+mod sign;
 #[cfg(test)]
 mod tests;
 mod trace;
@@ -33,6 +34,7 @@ pub use objects::Objects;
 pub use origin::{OriginAction as OriginWhat, OriginOrder};
 pub use overlay::{OverlayAction as OverlayWhat, OverlayCommand};
 pub use purge::PurgeCommand;
+pub use sign::{SecretSource, SignCommand};
 use std::ffi::OsString;
 use std::fmt::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -61,6 +63,8 @@ pub enum Command {
     Maintenance(MaintenanceOrder),
     /// `purge`: send purges to a running larder.
     Purge(PurgeCommand),
+    /// `sign`: make a signed URL.
+    Sign(SignCommand),
     /// `objects`: list the stored responses of a running larder.
     Objects(Objects),
     /// `bench`: measure.
@@ -380,6 +384,7 @@ impl Given {
             CommandName::Overlay => Command::Overlay(OverlayCommand::read(self)?),
             CommandName::Origin => Command::Origin(OriginOrder::read(self)?),
             CommandName::Maintenance => Command::Maintenance(MaintenanceOrder::read(self)?),
+            CommandName::Sign => Command::Sign(SignCommand::read(self, &argument, file)?),
             CommandName::Purge => Command::Purge(PurgeCommand::read(self)?),
             CommandName::Trace => Command::Trace(TraceCommand::read(self)?),
             CommandName::Bench => Command::Bench(Bench::read(&self, &argument)?),

@@ -31,6 +31,38 @@ impl HostPattern {
         }
     }
 
+    /// How closely it names a host, without port: 0 if it does not, and more the more of the name it has.
+    #[must_use]
+    pub fn strength(&self, host: &str) -> usize {
+        let ends_with = |rest: &str| {
+            let start = host.len().checked_sub(rest.len()).filter(|it| *it > 0);
+            start.and_then(|it| host.get(it..)).is_some_and(|it| it.eq_ignore_ascii_case(rest))
+        };
+        match self {
+            HostPattern::Exact(name) if host.eq_ignore_ascii_case(name) => usize::MAX,
+            HostPattern::Below(rest) if ends_with(rest) => rest.len() + 1,
+            HostPattern::Any => 1,
+            HostPattern::Exact(_) | HostPattern::Below(_) => 0,
+        }
+    }
+
+    /// The number of the site for a host; `sites` are the hosts of each.
+    pub fn site_of<'s>(host: &str, sites: impl Iterator<Item = &'s [HostPattern]>) -> Option<usize> {
+        let strength = |site: &[HostPattern]| site.iter().map(|it| it.strength(host)).max().unwrap_or(0);
+        let best = |best: Option<(usize, usize)>, (at, strength): (usize, usize)| match best {
+            // The first of the strongest.
+            Some(before) if before.1 >= strength => Some(before),
+            before => {
+                if strength > 0 {
+                    Some((at, strength))
+                } else {
+                    before
+                }
+            }
+        };
+        sites.map(strength).enumerate().fold(None, best).map(|it| it.0)
+    }
+
     /// Parses a checked pattern.
     #[must_use]
     pub fn of(text: &str) -> Self {

@@ -2,7 +2,6 @@
 
 use super::AccessState;
 use super::credentials::{Checked, Proven, UnverifiedCredential};
-use super::hashing::HashPool;
 use super::limit::{ticks, too_many};
 use super::watched_file::WatchedFile;
 use base64::Engine;
@@ -12,72 +11,21 @@ use larder_counters::Counters;
 use larder_semantics::field::{self, Field};
 use larder_semantics::network::client_network;
 use larder_semantics::rate::{Gcra, Rate};
-use larder_stdx::clock;
 use larder_transport::Synthetic;
 use larder_wire::htpasswd::PasswordEntry;
 use parking_lot::RwLock;
-use ring::hmac;
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Milliseconds for which a verified password is remembered.
-const REMEMBERED: u64 = 5 * 60 * 1000;
-/// The most remembered passwords; when they are reached all are verified again.
-const MOST_REMEMBERED: usize = 16_384;
 /// The largest password file.
 const LARGEST: u64 = 16 << 20;
 /// Failures of a network: ten a minute, and twenty at once.
 const FAILURES: (Rate, u32) = (Rate { count: 10, seconds: 60 }, 20);
 /// Compared with any password where there is no user.
 const DUMMY: &str = "$2b$10$abcdefghijklmnopqrstuuKf3Zs5cJ1xqmvJ0S0NU2fYdZyP9W9Hi";
-
-/// Verified passwords, of all routes.
-pub(super) struct VerifiedPasswords {
-    key: hmac::Key,
-    until: RwLock<HashMap<[u8; 32], u64>>,
-    pub pool: Arc<HashPool>,
-}
-
-impl Default for VerifiedPasswords {
-    fn default() -> Self {
-        let key = hmac::Key::generate(hmac::HMAC_SHA256, &ring::rand::SystemRandom::new());
-        // Without a random number nothing may be remembered under a known key: the process cannot serve TLS either.
-        let key = key.unwrap_or_else(|_| std::process::abort());
-        Self { key, until: RwLock::default(), pool: Arc::default() }
-    }
-}
-
-impl VerifiedPasswords {
-    fn name(&self, user: &str, password: &[u8], hash: &str) -> [u8; 32] {
-        let mut context = hmac::Context::with_key(&self.key);
-        for part in [user.as_bytes(), password, hash.as_bytes()] {
-            context.update(&(part.len() as u64).to_ne_bytes());
-            context.update(part);
-        }
-        let mut name = [0; 32];
-        name.copy_from_slice(context.sign().as_ref());
-        name
-    }
-
-    fn has(&self, name: &[u8; 32]) -> bool {
-        self.until.read().get(name).is_some_and(|it| clock::monotonic().0 < *it)
-    }
-
-    fn keep(&self, name: [u8; 32]) {
-        let mut until = self.until.write();
-        if until.len() >= MOST_REMEMBERED {
-            let now = clock::monotonic().0;
-            until.retain(|_, it| now < *it);
-            if until.len() >= MOST_REMEMBERED {
-                until.clear();
-            }
-        }
-        until.insert(name, clock::monotonic().0 + REMEMBERED);
-    }
-}
 
 /// The users of a route.
 pub(super) struct BasicAuth {
@@ -143,7 +91,7 @@ impl BasicAuth {
         let hash = self.users.read().get(&user).cloned();
         let memory = &self.state.remembered;
         if let Some(hash) = &hash
-            && memory.has(&memory.name(&user, &password, hash))
+            && memory.has(&memory.name(&[user.as_bytes(), &password, hash.as_bytes()]))
         {
             return Checked::Valid(Proven::of(identity("basic", user.as_bytes())));
         }
@@ -168,10 +116,11 @@ impl BasicAuth {
         // As expensive as the hash of a user who exists.
         let any = || self.users.read().values().next().cloned();
         let hash = it.hash.clone().or_else(any).unwrap_or_else(|| DUMMY.into());
-        match memory.pool.verify(it.password.clone(), hash).await {
+        match self.state.passwords.verify(it.password.clone(), hash).await {
             Some(true) if it.hash.is_some() => {
                 let _ = rates.change::<()>(it.failures, |it| Ok(it.saturating_sub(gcra.interval)));
-                memory.keep(memory.name(&it.user, &it.password, it.hash.as_deref().unwrap_or_default()));
+                let hash = it.hash.as_deref().unwrap_or_default();
+                memory.keep(memory.name(&[it.user.as_bytes(), &it.password, hash.as_bytes()]));
                 Ok(identity("basic", it.user.as_bytes()))
             }
             Some(_) => Err(self.challenge()),

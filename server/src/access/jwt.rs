@@ -11,10 +11,11 @@ use larder_semantics::field::{self, Field};
 use larder_semantics::request_view::RequestView;
 use larder_stdx::clock;
 use larder_transport::Synthetic;
-use larder_wire::jwt::{self, JwtKeys, TokenClaims};
+use larder_wire::jwt::{self, JwtKeys, TokenClaims, TokenFault};
 use parking_lot::RwLock;
 use ring::digest;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Bytes of the longest identity that is part of a key as it is.
 const LONGEST_IDENTITY: usize = 200;
@@ -24,8 +25,17 @@ pub(super) struct JwtAuth {
     config: JwtConfig,
     passes_token: bool,
     state: Arc<AccessState>,
-    keys: RwLock<Arc<JwtKeys>>,
+    keys: RwLock<Arc<NumberedKeys>>,
     file: Option<WatchedFile>,
+}
+
+/// Keys, with a number that no others had: what was verified by others counts no longer.
+struct NumberedKeys(u64, JwtKeys);
+
+impl NumberedKeys {
+    fn new(keys: JwtKeys, state: &AccessState) -> Arc<Self> {
+        Arc::new(Self(state.keys_read.fetch_add(1, Relaxed), keys))
+    }
 }
 
 /// The token of a request.
@@ -40,7 +50,7 @@ enum FoundToken<'a> {
 impl JwtAuth {
     pub fn new(config: &JwtConfig, passes_token: bool, state: Arc<AccessState>) -> Self {
         let file = config.file.as_ref().map(|it| WatchedFile::new(&it.path));
-        let keys = RwLock::new(Arc::new(config.keys.clone()));
+        let keys = RwLock::new(NumberedKeys::new(config.keys.clone(), &state));
         let it = Self { config: config.clone(), passes_token, state, keys, file };
         it.look(None);
         it
@@ -61,7 +71,7 @@ impl JwtAuth {
     fn look(&self, counters: Option<&Counters>) {
         let Some(file) = self.file.as_ref().filter(|it| it.has_changed()) else { return };
         match self.config.file.iter().map(|it| it.read()).next() {
-            Some(Ok(keys)) => *self.keys.write() = Arc::new(keys),
+            Some(Ok(keys)) => *self.keys.write() = NumberedKeys::new(keys, &self.state),
             Some(Err(why)) => {
                 counters.iter().for_each(|it| it.access_files_broken.add(1));
                 file.tell(&self.state, "key-file-broken", &why, "the keys read before stay in force");
@@ -81,8 +91,7 @@ impl JwtAuth {
                 return Checked::Invalid(challenge(401, "This page requires a token.", "Bearer"));
             }
         };
-        let keys = self.keys.read().clone();
-        let claims = match jwt::verify(token, &keys, &self.config.demands, clock::wall().0) {
+        let claims = match self.verify(token) {
             Ok(it) => it,
             Err(why) => return Checked::Invalid(self.invalid(why.sentence())),
         };
@@ -96,6 +105,20 @@ impl JwtAuth {
             identity: self.identity(&claims),
             fields: self.fields(&claims, view.fields, is_in_cookie),
         })
+    }
+
+    /// Verifies a token. A signature by a public key is verified once in five minutes, the claims at each request.
+    fn verify(&self, token: &[u8]) -> Result<TokenClaims, TokenFault> {
+        let NumberedKeys(number, keys) = &**self.keys.read();
+        let (demands, now, memory) = (&self.config.demands, clock::wall().0, &self.state.remembered);
+        if keys.are_secret() || token.len() > jwt::MOST {
+            return jwt::verify(token, keys, demands, now);
+        }
+        let name = memory.name(&[b"jwt", &number.to_ne_bytes(), token]);
+        match memory.has(&name) {
+            true => jwt::verify_again(token, keys, demands, now),
+            false => jwt::verify(token, keys, demands, now).inspect(|_| memory.keep(name)),
+        }
     }
 
     /// The identity of a client: the issuer is part of it unless only one is possible.

@@ -9,6 +9,7 @@ mod limit;
 mod signed;
 #[cfg(test)]
 mod tests;
+mod verified;
 mod watched_file;
 
 use credentials::{Checked, Credential, Proven, UnverifiedCredential};
@@ -25,13 +26,17 @@ use larder_wire::message::{Request, RequestHead};
 use limit::{InProgress, RequestLimit, Taken};
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 
 /// The state that all workers and configurations of a process share.
 #[derive(Default)]
 pub struct AccessState {
     limits: limit::LimitTables,
-    remembered: basic::VerifiedPasswords,
+    remembered: verified::VerifiedMemory,
+    passwords: Arc<hashing::HashPool>,
+    /// The number of times that keys of tokens were read.
+    keys_read: AtomicU64,
     errors: OnceLock<SubsystemLog>,
 }
 

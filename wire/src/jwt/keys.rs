@@ -167,6 +167,12 @@ impl JwtKeys {
         self.0.iter()
     }
 
+    /// Whether they are a secret, with which a verification takes a few microseconds.
+    #[must_use]
+    pub fn are_secret(&self) -> bool {
+        self.iter().any(|it| matches!(it.material, KeyMaterial::Secret(_)))
+    }
+
     /// Whether some key has an algorithm.
     #[must_use]
     pub fn fit(&self, algorithm: JwtAlgorithm) -> bool {
