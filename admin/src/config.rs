@@ -1,17 +1,25 @@
 //! The endpoints of the configuration: the text of the file with its keys, the effect of a change, edits of a form, and
 //! putting a text in force. It is the file that operators edit; it is taken over by the same reload as after SIGHUP.
 
+mod keys;
+mod schema;
+mod texts;
+
+pub use schema::{
+    BACK_TO, CHECKED, EDITED, EDITS_OF, IN_FORCE, LAYERS, SECTION_OF, TEXT, TEXT_AND_BASE, TOLD,
+};
+
 use super::{Admin, AdminRequest, AdminResponse, problem, problem_at};
 use larder_config::diff::{self, DiffLine};
-use larder_config::edit::{self, Edit, PathStep, Sections};
-use larder_config::kind::ValueKind;
+use larder_config::edit::{Edit, PathStep, Sections};
 use larder_config::plan::Plan;
 use larder_config::store::{ConfigFile, hash};
-use larder_config::table::{self, Takes};
-use larder_config::{Problem, Source, dotted};
+use larder_config::{Problem, Source};
 use larder_server::config_watch;
 use larder_stdx::clock;
 use serde_json::{Value, json};
+use std::path::PathBuf;
+use texts::{AskedTexts, TextFiles};
 use tokio::sync::{Mutex, mpsc, oneshot};
 
 /// An order to the main loop about the changed file.
@@ -31,53 +39,6 @@ pub enum ConfigDeed {
     LeaveForStart,
 }
 
-/// The response of `GET /api/v1/config`.
-pub const TOLD: &str = r#"{"type":"object","required":["path","editable","why","text","included","hash","running_hash","pending","document","flags","keys","history"],
-"properties":{"path":{"type":["string","null"]},"editable":{"type":"boolean"},"why":{"type":["string","null"]},"text":{"type":"string"},
-"included":{"type":"array","description":"files that the text includes, edited outside of the admin","items":{"type":"object","required":["file","path","document"],"properties":{"file":{"type":"string"},"path":{"type":"string"},"document":{"type":["object","null"],"additionalProperties":true}}}},
-"hash":{"type":"string"},"running_hash":{"type":["string","null"]},"pending":{"type":"array","items":{"type":"string"}},"document":{"type":["object","null"],"additionalProperties":true},
-"flags":{"type":"array","items":{"type":"object","required":["key","flag","value"],"properties":{"key":{"type":"string"},"flag":{"type":"string"},"value":{}}}},
-"keys":{"type":"array","items":{"type":"object","required":["key","pattern","kind","allowed","default","help","example","restart"],"properties":{"key":{"type":"string"},"pattern":{"type":"string"},"kind":{"type":"string"},"allowed":{"type":"string"},"default":{"type":["string","null"]},"help":{"type":"string"},"example":{"type":"string"},"restart":{"type":"boolean"},"words":{"type":"array","items":{"type":"string"}},"least":{"type":"integer"},"most":{"type":"integer"}}}},
-"history":{"type":"array","items":{"type":"object","required":["id","time","by"],"properties":{"id":{"type":"string"},"time":{"type":"integer"},"by":{"type":"string"}}}}}}"#;
-
-/// The request of a check.
-pub const TEXT: &str = r#"{"type":"object","additionalProperties":false,"properties":{
-"text":{"type":"string","description":"the whole text of a configuration"},
-"to":{"type":["string","integer"],"description":"in its place: an id of the history, as GET /api/v1/config lists them"}}}"#;
-
-/// Its response.
-pub const CHECKED: &str = r#"{"type":"object","required":["ok","problems","warnings","restart","diff","document"],"properties":{"ok":{"type":"boolean"},
-"problems":{"type":"array","items":{"type":"object","required":["line","column","key","within","message"],"properties":{"within":{"type":"array","items":{"type":["string","integer"]}},"line":{"type":["integer","null"]},"column":{"type":["integer","null"]},"key":{"type":["string","null"]},"message":{"type":"string"}}}},
-"warnings":{"type":"array","items":{"type":"object","required":["line","column","key","within","message"],"properties":{"within":{"type":"array","items":{"type":["string","integer"]}},"line":{"type":["integer","null"]},"column":{"type":["integer","null"]},"key":{"type":["string","null"]},"message":{"type":"string"}}}},"restart":{"type":"array","items":{"type":"string"}},
-"diff":{"type":"array","items":{"type":"object","required":["op","text"],"properties":{"op":{"enum":[" ","+","-"]},"text":{"type":"string"}}}},
-"document":{"type":["object","null"],"additionalProperties":true}}}"#;
-
-/// The request of an edit: a value of `null` removes, `to` moves.
-pub const EDITS_OF: &str = r#"{"type":"object","additionalProperties":false,"required":["text","set"],"properties":{
-"text":{"type":"string","description":"the whole text of a configuration"},
-"set":{"type":"array","maxItems":1000,"description":"a list of edits","items":{"type":"object","additionalProperties":false,"required":["path"],"properties":{
-"path":{"type":"array","minItems":1,"description":"names of sections, and numbers of members of lists","items":{"type":["string","integer"]}},
-"value":{"description":"the new value; null removes it"},
-"to":{"type":"integer","minimum":0,"description":"the new position of a list member"}}}}}}"#;
-
-/// Its response.
-pub const EDITED: &str = r#"{"type":"object","required":["text","document"],"properties":{"text":{"type":"string"},"document":{"type":["object","null"],"additionalProperties":true}}}"#;
-
-/// The request to put a text in force: the text, and the hash of its base.
-pub const TEXT_AND_BASE: &str = r#"{"type":"object","additionalProperties":false,"required":["text","base"],"properties":{
-"text":{"type":"string","description":"the whole text of a configuration"},
-"base":{"type":"string","description":"the hash of the text that was changed, as GET /api/v1/config gives it"},
-"when":{"type":"string","enum":["now","restart"],"description":"handling of a text that changes keys that require a restart: now (default) takes over all others, restart leaves the whole text for the next start"}}}"#;
-
-/// The request of a rollback: an id of the history.
-pub const BACK_TO: &str = r#"{"type":"object","additionalProperties":false,"required":["to"],"properties":{
-"to":{"type":["string","integer"],"description":"an id of the history, as GET /api/v1/config lists them"},
-"base":{"type":"string","description":"the hash of the text that is to be replaced"},
-"when":{"type":"string","enum":["now","restart"],"description":"handling of a text that changes keys that require a restart: now (default) takes over all others, restart leaves the whole text for the next start"}}}"#;
-
-/// The response if a text came into force, or waits for the next start: `pending` are the keys that it waits for.
-pub const IN_FORCE: &str = r#"{"type":"object","required":["hash","reloaded","pending"],"properties":{"hash":{"type":"string"},"reloaded":{"type":"boolean"},"pending":{"type":"array","items":{"type":"string"}}}}"#;
-
 /// The state of the process for these endpoints.
 pub struct Configuring {
     /// The command line of larder.
@@ -86,6 +47,31 @@ pub struct Configuring {
     orders: mpsc::Sender<ConfigOrder>,
     /// Held while a text is put in force: one after the other.
     turn: Mutex<()>,
+}
+
+/// A file, and its text before and after a change.
+struct FileChange {
+    file: ConfigFile,
+    /// Its path, as requests name it.
+    path: PathBuf,
+    old: String,
+    new: String,
+}
+
+impl FileChange {
+    /// Writes a text, unless it is there.
+    fn write(&self, text: &str) -> Result<(), String> {
+        if self.old == self.new { Ok(()) } else { self.file.replace(text) }
+    }
+}
+
+/// Gives files their old texts back.
+fn restore(changes: &[FileChange]) -> Result<(), String> {
+    let failed: Vec<String> = changes.iter().filter_map(|it| it.write(&it.old).err()).collect();
+    match failed.is_empty() {
+        true => Ok(()),
+        false => Err(format!("The file could not be restored: {}", failed.join(" "))),
+    }
 }
 
 /// The reason why a text is not in force. The file has its old one, unless the sentence states otherwise.
@@ -118,26 +104,29 @@ impl Configuring {
         store.why_not().map_or(Ok(store), Err)
     }
 
-    /// Replaces `old` by `text` and orders `deed`; after a rejection, `old` is restored.
-    async fn swap(
-        &self,
-        store: &ConfigFile,
-        old: &str,
-        text: &str,
-        by: &str,
-        deed: ConfigDeed,
-    ) -> Result<(), NotSwapped> {
-        let kept = store.keep(old, by, clock::wall().0).map_err(NotSwapped::Write)?;
-        if let Err(why) = store.replace(text) {
-            store.forget(kept);
-            return Err(NotSwapped::Write(why));
+    /// Replaces the texts of files and orders `deed`; after a rejection, the old ones are restored. The first change is that
+    /// of the main file, which has the history.
+    async fn swap(&self, changes: &[FileChange], by: &str, deed: ConfigDeed) -> Result<(), NotSwapped> {
+        let Some((main, others)) = changes.split_first() else { return Ok(()) };
+        let earlier: Vec<(PathBuf, String)> =
+            others.iter().map(|it| (it.path.clone(), it.old.clone())).collect();
+        let kept = main.file.keep(&main.old, &earlier, by, clock::wall().0).map_err(NotSwapped::Write)?;
+        for (number, it) in changes.iter().enumerate() {
+            if let Err(why) = it.write(&it.new) {
+                let restored = restore(&changes[..number]);
+                main.file.forget(kept);
+                return Err(NotSwapped::Write(
+                    restored.err().map_or(why.clone(), |it| format!("{why} {it}")),
+                ));
+            }
         }
         let Err(why) = self.order(deed).await else { return Ok(()) };
-        let now = match store.replace(old) {
-            Ok(()) => "The file is unchanged.".to_owned(),
-            Err(why) => format!("The file could not be restored: {why}"),
+        let now = match (restore(changes), others.len()) {
+            (Ok(()), 0) => "The file is unchanged.".to_owned(),
+            (Ok(()), _) => "The files are unchanged.".to_owned(),
+            (Err(why), _) => why,
         };
-        store.forget(kept);
+        main.file.forget(kept);
         Err(NotSwapped::Reload(format!("{why} {now}")))
     }
 
@@ -164,9 +153,12 @@ impl Admin {
         let past =
             |it: larder_config::store::Past| json!({ "id": it.id.to_string(), "time": it.time, "by": it.by });
         let history: Vec<Value> = store.iter().flat_map(|it| it.history()).map(past).collect();
-        let running = self.live.borrow().config.text.as_ref().map(|it| hash(it));
+        let asked = AskedTexts { text: text.clone(), others: Default::default() };
+        let files = asked.files(plan);
+        let running = self.running_hash(&files);
         let now = hash(&text);
-        let pending = self.checked(&text).restart;
+        let main = plan.file().map(|it| it.display().to_string());
+        let pending = self.checked(&files, &text, &Default::default()).restart;
         let flags: Vec<Value> = plan
             .settings()
             .iter()
@@ -177,10 +169,10 @@ impl Admin {
             json!({
                 "path": plan.file().map(|it| std::path::absolute(&it).unwrap_or(it)),
                 "editable": why.is_none(), "why": why,
-                "text": text, "included": included(plan), "hash": now, "running_hash": running, "pending": pending,
-                "document": edit::as_json(&text).ok(),
+                "text": text, "included": texts::included(&files.included, main.as_deref()), "site_files": files.texts.files_of_sites(), "hash": now, "running_hash": running, "pending": pending,
+                "document": files.document(),
                 "flags": flags,
-                "keys": keys(),
+                "keys": keys::keys(),
                 "history": history,
             }),
         )
@@ -188,14 +180,11 @@ impl Admin {
 
     /// `POST /api/v1/config/check`.
     pub(super) fn check_config(&self, asked: &AdminRequest<'_>) -> AdminResponse {
-        let past;
-        let text = match (asked.json["text"].as_str(), &asked.json["to"]) {
-            (Some(text), Value::Null) => text,
+        let plan = &self.configuring.plan;
+        let asked = match (asked.json["text"].as_str(), &asked.json["to"]) {
+            (Some(_), Value::Null) => AskedTexts::of(asked.json),
             (None, to) if !to.is_null() => match self.past(to) {
-                Ok(text) => {
-                    past = text;
-                    &past
-                }
+                Ok(past) => past,
                 Err(refusal) => return refusal,
             },
             _ => {
@@ -204,36 +193,66 @@ impl Admin {
             }
         };
         let now = self.configuring.store().and_then(|it| it.read()).unwrap_or_default();
-        let checked = self.checked(text);
-        let lines: Vec<Value> = diff::lines(&now, text).into_iter().map(line_json).collect();
+        let (text, others) = (asked.text.clone(), asked.others.clone());
+        let main = plan.file().map(|it| it.display().to_string());
+        let files = asked.files(plan);
+        let checked = self.checked(&files, &text, &others);
+        let lines = |old: &str, new: &str| -> Vec<Value> {
+            diff::lines(old, new).into_iter().map(line_json).collect()
+        };
+        let included = files.changed().map(
+            |(file, new, old)| json!({ "file": texts::short(&file.name, main.as_deref()), "path": file.path, "diff": lines(&old, new) }),
+        );
         AdminResponse::Json(
             200,
             json!({
                 "ok": checked.problems.is_empty(), "problems": checked.problems, "warnings": checked.warnings,
-                "restart": checked.restart, "diff": lines, "document": edit::as_json(text).ok(),
+                "restart": checked.restart, "diff": lines(&now, &text), "included": included.collect::<Vec<_>>(),
+                "document": files.document(), "site_files": files.texts.files_of_sites(),
             }),
         )
     }
 
     /// `POST /api/v1/config/edit`.
     pub(super) fn edit_config(&self, asked: &AdminRequest<'_>) -> AdminResponse {
-        let text = asked.json["text"].as_str().unwrap_or_default();
         let edits = asked.json["set"].as_array().into_iter().flatten();
         let edits: Result<Vec<Edit>, String> = edits.map(Edit::read).collect();
-        match edits.and_then(|it| edit::apply(text, &it)) {
-            Ok(text) => {
-                AdminResponse::Json(200, json!({ "text": text, "document": edit::as_json(&text).ok() }))
+        let mut files = AskedTexts::of(asked.json).files(&self.configuring.plan);
+        let applied = edits.and_then(|it| files.texts.apply(&it));
+        match applied.and_then(|()| files.refusal().map_or(Ok(()), Err)) {
+            Ok(()) => {
+                let included: Vec<Value> =
+                    files.changed().map(|it| json!({ "path": it.0.path, "text": it.1 })).collect();
+                AdminResponse::Json(
+                    200,
+                    json!({
+                        "text": files.texts.texts[0], "included": included, "document": files.document(),
+                        "site_files": files.texts.files_of_sites(),
+                    }),
+                )
             }
             Err(detail) => problem_at(400, detail, "set"),
+        }
+    }
+
+    /// `POST /api/v1/config/layers`.
+    pub(super) fn config_layers(&self, asked: &AdminRequest<'_>) -> AdminResponse {
+        match texts::layers(&self.configuring.plan, AskedTexts::of(asked.json), &asked.json["at"]) {
+            Ok(told) => AdminResponse::Json(200, told),
+            Err(refusal) => refusal,
         }
     }
 
     /// `PUT /api/v1/config`.
     pub(super) async fn put_config(&self, asked: AdminRequest<'_>) -> AdminResponse {
         let by = asked.by();
-        let text = asked.json["text"].as_str().unwrap_or_default();
+        let base_of =
+            |it: &Value| Some((PathBuf::from(it["path"].as_str()?), it["base"].as_str()?.to_owned()));
+        let mut bases: Vec<_> =
+            asked.json["included"].as_array().into_iter().flatten().filter_map(base_of).collect();
+        bases.extend(asked.json["base"].as_str().map(|it| (PathBuf::new(), it.to_owned())));
         match needing_start(asked.json) {
-            Ok(then) => self.put_in_force(text, asked.json["base"].as_str(), &by, then).await,
+            Ok(then) => self.put_in_force(AskedTexts::of(asked.json), &bases, &by, then).await,
             Err(refusal) => refusal,
         }
     }
@@ -246,16 +265,19 @@ impl Admin {
             Err(refusal) => return refusal,
         };
         match self.past(&asked.json["to"]) {
-            Ok(text) => self.put_in_force(&text, asked.json["base"].as_str(), &by, then).await,
+            Ok(past) => {
+                let base = asked.json["base"].as_str().map(|it| (PathBuf::new(), it.to_owned()));
+                self.put_in_force(past, base.as_slice(), &by, then).await
+            }
             Err(refusal) => refusal,
         }
     }
 
-    /// The text of the history with the id `to`.
+    /// The texts of the history with the id `to`.
     ///
     /// # Errors
-    /// There is none.
-    fn past(&self, to: &Value) -> Result<String, AdminResponse> {
+    /// There are none.
+    fn past(&self, to: &Value) -> Result<AskedTexts, AdminResponse> {
         let id = match to {
             Value::String(it) => it.parse().ok(),
             it => it.as_u64(),
@@ -264,52 +286,53 @@ impl Admin {
             problem_at(400, "\"to\" is not an id of the history; GET /api/v1/config lists the ids.", "to")
         })?;
         let store = self.configuring.store().map_err(|why| problem_at(409, why, "path"))?;
-        store.past(id).ok_or_else(|| {
+        let text = store.past(id).ok_or_else(|| {
             let detail = format!("The history has no configuration {id}; GET /api/v1/config lists the ids.");
             problem_at(404, detail, "to")
-        })
+        })?;
+        let others = store.past_included(id).into_iter().map(|it| (it.0, it.1.into())).collect();
+        Ok(AskedTexts { text, others })
     }
 
-    /// Replaces the file's text, if it is still `base`, and has it taken over, or kept for the next start if it needs one
-    /// and `then` permits that. After a rejection, the old text is restored.
+    /// Replaces the texts of the files, if they are still those of `bases`, and has them taken over, or kept for the next
+    /// start if they need one and `then` permits that. After a rejection, the old texts are restored. The base of the main
+    /// file has no path.
     async fn put_in_force(
         &self,
-        text: &str,
-        base: Option<&str>,
+        asked: AskedTexts,
+        bases: &[(PathBuf, String)],
         by: &str,
         then: NeedingStart,
     ) -> AdminResponse {
         let _turn = self.configuring.turn.lock().await;
-        let read = self.configuring.editable().and_then(|it| it.read().map(|text| (it, text)));
-        let (store, old) = match read {
+        let changes = match self.changes(&asked) {
             Ok(it) => it,
-            Err(why) => return problem_at(409, why, "path"),
+            Err(refusal) => return refusal,
         };
-        if base.is_some_and(|it| it != hash(&old)) {
-            let detail =
-                "The file was changed in the meantime; read it again and apply the change to the new text.";
-            return AdminResponse::Json(
-                409,
-                json!({ "status": 409, "detail": detail, "where": "base", "hash": hash(&old) }),
-            );
+        let base = |it: &FileChange| bases.iter().find(|base| base.0 == it.path).map(|it| it.1.as_str());
+        if let Some(it) = changes.iter().find(|it| base(it).is_some_and(|base| base != hash(&it.old))) {
+            return changed_meanwhile(it);
         }
-        let checked = self.checked(text);
+        let (text, others) = (asked.text.clone(), asked.others.clone());
+        let checked = self.checked(&asked.files(&self.configuring.plan), &text, &others);
         let deed = match (checked.problems.is_empty(), checked.restart.is_empty(), then) {
             (true, false, NeedingStart::Waits) => ConfigDeed::LeaveForStart,
             (true, ..) => ConfigDeed::TakeOver,
             (false, ..) => return checked.refusal(),
         };
-        match self.configuring.swap(&store, &old, text, by, deed).await {
+        match self.configuring.swap(&changes, by, deed).await {
             Ok(()) => {
                 let reloaded = deed == ConfigDeed::TakeOver;
                 AdminResponse::Json(
                     200,
-                    json!({ "hash": hash(text), "reloaded": reloaded, "pending": checked.restart }),
+                    json!({ "hash": hash(&text), "reloaded": reloaded, "pending": checked.restart }),
                 )
             }
             Err(NotSwapped::Write(why)) => problem(500, why),
             Err(NotSwapped::Reload(why)) => {
-                let row = json!({ "line": null, "column": null, "key": null, "within": [], "message": why });
+                let row = json!({
+                    "file": null, "line": null, "column": null, "key": null, "within": [], "message": why,
+                });
                 AdminResponse::Json(
                     422,
                     json!({ "status": 422, "detail": why, "where": "text", "problems": [row] }),
@@ -318,13 +341,61 @@ impl Admin {
         }
     }
 
-    /// Reads a text like the reload.
-    fn checked(&self, text: &str) -> CheckedConfig {
+    /// The changes of files that a request asks for; the first is that of the main file.
+    ///
+    /// # Errors
+    /// A file cannot be edited, or is not of the configuration.
+    fn changes(&self, asked: &AskedTexts) -> Result<Vec<FileChange>, AdminResponse> {
+        let store = self.configuring.editable().map_err(|why| problem_at(409, why, "path"))?;
+        let old = store.read().map_err(|why| problem_at(409, why, "path"))?;
+        let mut changes =
+            vec![FileChange { file: store, path: PathBuf::new(), old, new: asked.text.clone() }];
+        let saved = self.configuring.plan.included();
+        for (path, text) in &asked.others {
+            let shown = path.display();
+            if !saved.iter().any(|it| it.path == *path) {
+                let detail = format!(
+                    "{shown} is not a file that the saved configuration includes; save its include first."
+                );
+                return Err(problem_at(409, detail, "included"));
+            }
+            let file = ConfigFile::at(path);
+            if let Some(why) = file.why_not() {
+                return Err(problem_at(409, why, "included"));
+            }
+            let old = file.read().map_err(|why| problem_at(409, why, "included"))?;
+            changes.push(FileChange { file, path: path.clone(), old, new: text.to_string() });
+        }
+        Ok(changes)
+    }
+
+    /// The hash of the main text in force; none if an included file differs from it.
+    fn running_hash(&self, files: &TextFiles) -> Option<String> {
+        let live = self.live.borrow();
+        let running = live.config.text.as_ref()?;
+        let same = |it: &larder_config::include::IncludedFile| {
+            files.included.iter().any(|one| one.path == it.path && one.text == it.text)
+        };
+        let is_same =
+            live.config.included.len() == files.included.len() && live.config.included.iter().all(same);
+        Some(if is_same { hash(running) } else { hash(&format!("{running}, of other included files")) })
+    }
+
+    /// Reads texts like the reload.
+    fn checked(
+        &self,
+        files: &TextFiles,
+        text: &str,
+        others: &larder_config::include::IncludedTexts,
+    ) -> CheckedConfig {
         let live = self.live.borrow().clone();
-        let sections = Sections::of(text);
-        let main = self.configuring.plan.file().map(|it| it.display().to_string());
-        let told = |it: &Problem| problem_json(it, &sections, main.as_deref());
-        match self.configuring.plan.read(text) {
+        let places = ProblemPlaces {
+            sections: files.sections(),
+            main: self.configuring.plan.file().map(|it| it.display().to_string()),
+            files,
+        };
+        let told = |it: &Problem| places.told(it);
+        match self.configuring.plan.read(text, others) {
             Ok(new) => {
                 let restart = config_watch::at_start(&live.config, &new);
                 CheckedConfig {
@@ -340,6 +411,20 @@ impl Admin {
             },
         }
     }
+}
+
+/// The refusal of a change whose base is not the text of its file any more.
+fn changed_meanwhile(it: &FileChange) -> AdminResponse {
+    let file = match it.path.as_os_str().is_empty() {
+        true => "The file".to_owned(),
+        false => it.path.display().to_string(),
+    };
+    let detail =
+        format!("{file} was changed in the meantime; read it again and apply the change to the new text.");
+    AdminResponse::Json(
+        409,
+        json!({ "status": 409, "detail": detail, "where": "base", "hash": hash(&it.old) }),
+    )
 }
 
 /// The treatment of a text that changes a key which requires a restart.
@@ -397,22 +482,43 @@ impl CheckedConfig {
     }
 }
 
-/// Place, key, and text: as on the command line.
-/// `main` is the file of the text; a place in an included file is part of the message.
-fn problem_json(it: &Problem, sections: &Sections, main: Option<&str>) -> Value {
-    let is_main = |file: &str| main.is_none_or(|it| it == file);
-    let (line, column) = match &it.source {
-        Source::Line { file, line, column } if is_main(file) => (Some(*line), Some(*column)),
-        _ => (None, None),
-    };
-    let message = match &it.source {
-        Source::Flag(flag) => format!("{flag}: {}", it.text),
-        source @ Source::Line { file, .. } if !is_main(file) => format!("{source}: {}", it.text),
-        _ => it.text.clone(),
-    };
-    let key = Some(&it.key).filter(|it| !it.is_empty());
-    let steps: Vec<Value> = line.map_or(&[][..], |it| sections.with(it)).iter().map(step_json).collect();
-    json!({ "line": line, "column": column, "key": key, "within": steps, "message": message })
+/// The places of problems in the files of a text.
+struct ProblemPlaces<'f> {
+    sections: Vec<Sections>,
+    /// The name of the main file.
+    main: Option<String>,
+    files: &'f TextFiles,
+}
+
+impl ProblemPlaces<'_> {
+    /// Place, key, and text: as on the command line. `file` is null for the main file.
+    fn told(&self, it: &Problem) -> Value {
+        let place = match &it.source {
+            Source::Line { file, line, column } => {
+                self.files.number(file, self.main.as_deref()).map(|number| (number, file, *line, *column))
+            }
+            _ => None,
+        };
+        let message = match (&it.source, place) {
+            (Source::Flag(flag), _) => format!("{flag}: {}", it.text),
+            (source @ Source::Line { .. }, None) => format!("{source}: {}", it.text),
+            _ => it.text.clone(),
+        };
+        let key = Some(&it.key).filter(|it| !it.is_empty());
+        let (file, line, column, steps) = match place {
+            Some((number, file, line, column)) => {
+                let within = self.sections[number].with(line);
+                let steps = self.files.texts.path_of_whole(number, within);
+                (Some(file).filter(|_| number > 0), Some(line), Some(column), steps)
+            }
+            None => (None, None, None, Vec::new()),
+        };
+        let within: Vec<Value> = steps.iter().map(step_json).collect();
+        json!({
+            "file": file.map(|it| texts::short(it, self.main.as_deref())), "line": line, "column": column, "key": key, "within": within,
+            "message": message,
+        })
+    }
 }
 
 fn step_json(it: &PathStep) -> Value {
@@ -431,58 +537,11 @@ fn line_json(it: DiffLine<'_>) -> Value {
     json!({ "op": op, "text": text })
 }
 
-/// The included files of the configuration, as they are on disk.
-fn included(plan: &Plan) -> Vec<Value> {
-    let row = |it: &larder_config::include::IncludedFile| json!({ "file": it.name, "path": it.path, "document": edit::as_json(&it.text).ok() });
-    plan.included().iter().map(row).collect()
-}
-
-/// Every key, for forms: from the table.
-fn keys() -> Vec<Value> {
-    let row = |pattern: String| {
-        let key = table::find(&pattern)?;
-        let mut told = kind_json(key.kind);
-        told["key"] = dotted(&pattern).into();
-        told["pattern"] = pattern.into();
-        told["default"] = key.default.into();
-        told["help"] = key.help.into();
-        told["example"] = key.example.into();
-        told["restart"] = (key.takes == Takes::AtStart).into();
-        Some(told)
-    };
-    table::patterns().filter_map(row).collect()
-}
-
-/// The permitted values of a key: its kind as a word, the sentence of messages, and bounds or words if any.
-fn kind_json(kind: ValueKind) -> Value {
-    let name = match kind {
-        ValueKind::Bool => "bool",
-        ValueKind::Integer { .. } => "integer",
-        ValueKind::Size { .. } => "size",
-        ValueKind::SizeOrOff { .. } => "size-or-off",
-        ValueKind::Time { .. } => "time",
-        ValueKind::TimeOrOff { .. } => "time-or-off",
-        ValueKind::Seconds { .. } => "seconds",
-        ValueKind::SecondsOrOff { .. } => "seconds-or-off",
-        ValueKind::OneOf(_) => "one-of",
-        ValueKind::One(_) => "text",
-        ValueKind::List(_) => "list",
-        ValueKind::StatusTtls { .. } => "status-ttls",
-        ValueKind::Pairs { .. } => "pairs",
-    };
-    let mut told = json!({ "key": "", "kind": name, "allowed": kind.allowed() });
-    match kind {
-        ValueKind::Integer { least, most } => (told["least"], told["most"]) = (least.into(), most.into()),
-        ValueKind::OneOf(words) => told["words"] = words.into(),
-        _ => {}
-    }
-    told
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use larder_config::plan::PlanBase;
+    use std::path::Path;
 
     /// What becomes of a file when the reload answers `outcome`; and what the reload found in it.
     fn swapped(
@@ -496,16 +555,28 @@ mod tests {
         let (orders, mut inbox) = mpsc::channel(1);
         let configuring = Configuring::new(plan, orders);
         let store = configuring.editable().unwrap();
+        let other = folder.path().join("other.toml");
+        std::fs::write(&other, "old other").unwrap();
+        let change = |path: &Path, old: &str, new: &str| FileChange {
+            file: ConfigFile::at(path),
+            path: path.to_owned(),
+            old: old.to_owned(),
+            new: new.to_owned(),
+        };
+        let changes = [change(&path, "old", "new"), change(&other, "old other", "new other")];
         let reload = async {
             let order: ConfigOrder = inbox.recv().await.unwrap();
             assert_eq!(deed, order.deed);
             let met = store.read().unwrap();
+            assert_eq!("new other", std::fs::read_to_string(&other).unwrap());
             order.outcome.send(outcome).unwrap();
             met
         };
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let both = async { tokio::join!(configuring.swap(&store, "old", "new", "me", deed), reload) };
+        let both = async { tokio::join!(configuring.swap(&changes, "me", deed), reload) };
         let (swapped, met) = runtime.block_on(both);
+        let expect = if swapped.is_ok() { "new other" } else { "old other" };
+        assert_eq!(expect, std::fs::read_to_string(&other).unwrap());
         (swapped, met, store.read().unwrap(), store.history().len())
     }
 
@@ -514,7 +585,7 @@ mod tests {
         let taken = (Ok(()), "new".to_owned(), "new".to_owned(), 1);
         for deed in [ConfigDeed::TakeOver, ConfigDeed::LeaveForStart] {
             assert_eq!(taken, swapped(deed, Ok(())));
-            let why = NotSwapped::Reload("No. The file is unchanged.".to_owned());
+            let why = NotSwapped::Reload("No. The files are unchanged.".to_owned());
             assert_eq!(
                 (Err(why), "new".to_owned(), "old".to_owned(), 0),
                 swapped(deed, Err("No.".to_owned()))

@@ -291,6 +291,8 @@ pub static ENDPOINTS: &[Endpoint] = &[
         .reads().most(CONFIG).takes(config::TEXT).gives(config::CHECKED).example("", r#"{"text":"workers = 2"}"#),
     row("POST", "/api/v1/config/edit", "Returns a text with edited keys, sites or routes; comments are preserved.", |it, asked| Box::pin(async move { it.edit_config(&asked) }))
         .reads().most(CONFIG).takes(config::EDITS_OF).gives(config::EDITED).example("", r#"{"text":"workers = 2","set":[{"path":["workers"],"value":3}]}"#),
+    row("POST", "/api/v1/config/layers", "Returns what a site, a route or a block sets and inherits: for each key its values, with their places.", |it, asked| Box::pin(async move { it.config_layers(&asked) }))
+        .reads().most(CONFIG).takes(config::SECTION_OF).gives(config::LAYERS).example("", r#"{"text":"[[site]]\nhosts = \"a\"","at":["site",0]}"#),
     row("POST", "/api/v1/config/rollback", "Activates an earlier configuration.", |it, asked| Box::pin(it.roll_back(asked)))
         .takes(config::BACK_TO).gives(config::IN_FORCE),
     row("POST", "/test/clock", "Moves the clock, for tests.", |it, asked| Box::pin(async move { it.move_clock(asked) })).for_tests().reads()

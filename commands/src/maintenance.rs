@@ -36,13 +36,22 @@ pub fn ask(order: &MaintenanceOrder) -> Result<Value, String> {
     if edits.is_empty() {
         let host = host.as_deref().unwrap_or_default();
         return Err(format!(
-            "No site of the main configuration file has the host {host}; `larder maintenance list` shows them."
+            "No site of the configuration has the host {host}; `larder maintenance list` shows them."
         ));
     }
     let asked = json!({ "text": config["text"], "set": edits }).to_string();
     let edit = ("POST", "/api/v1/config/edit");
     let edited = admin_client::send(&admin, edit, "application/json", asked.as_bytes(), PATIENCE)?;
-    let saved = json!({ "text": edited["text"], "base": config["hash"] }).to_string();
+    // A site of an included file is edited there.
+    let base = |path: &Value| {
+        let files = config["included"].as_array().into_iter().flatten();
+        files.into_iter().find(|it| it["path"] == *path).map_or(Value::Null, |it| it["hash"].clone())
+    };
+    let included = edited["included"].as_array().into_iter().flatten();
+    let included: Vec<Value> = included
+        .map(|it| json!({ "path": it["path"], "text": it["text"], "base": base(&it["path"]) }))
+        .collect();
+    let saved = json!({ "text": edited["text"], "base": config["hash"], "included": included }).to_string();
     admin_client::send(&admin, ("PUT", "/api/v1/config"), "application/json", saved.as_bytes(), PATIENCE)?;
     Ok(json!({ "sites": sites(&edited["document"]) }))
 }

@@ -16,7 +16,7 @@ fn unit(rest: &str) -> &str {
 }
 
 /// The service to which a key of a route belongs, if any.
-fn service(unit: &str) -> Option<&'static str> {
+pub(crate) fn service(unit: &str) -> Option<&'static str> {
     let top = unit.split('.').next().unwrap_or(unit);
     SERVICES.into_iter().find(|it| *it == top)
 }
@@ -52,7 +52,10 @@ fn units(values: &Values, prefix: &str) -> BTreeSet<String> {
 }
 
 /// The rests of the paths of a map that begin with `prefix`.
-fn beneath<'v, V>(map: &'v BTreeMap<String, V>, prefix: &str) -> impl Iterator<Item = &'v str> + use<'v, V> {
+pub(crate) fn beneath<'v, V>(
+    map: &'v BTreeMap<String, V>,
+    prefix: &str,
+) -> impl Iterator<Item = &'v str> + use<'v, V> {
     let prefix = prefix.to_owned();
     map.range(prefix.clone()..).map_while(move |it| it.0.strip_prefix(prefix.as_str()))
 }

@@ -2,9 +2,11 @@
 //! reports the positions; comments, order and notation outside of an edit are unchanged. The validity of the result as a
 //! configuration is not checked here.
 
+mod files;
 mod node;
 mod text;
 
+pub use files::ConfigTexts;
 use node::TomlNode;
 use serde_json::Value as Json;
 use toml_edit::Document;
@@ -36,6 +38,8 @@ pub struct Edit {
     pub path: Vec<PathStep>,
     /// The change.
     pub change: EditChange,
+    /// The number of the file for a new part, if the configuration has several: 0 is the main file.
+    pub file: Option<usize>,
 }
 
 impl Edit {
@@ -65,7 +69,11 @@ impl Edit {
             }
             _ => return Err(bad()),
         };
-        Ok(Self { path, change })
+        let file = match json.get("file") {
+            None | Some(Json::Null) => None,
+            Some(it) => Some(it.as_u64().and_then(|it| usize::try_from(it).ok()).ok_or_else(bad)?),
+        };
+        Ok(Self { path, change, file })
     }
 }
 
@@ -206,6 +214,18 @@ fn pruned(json: Json) -> Json {
         Json::Array(list) => Json::Array(list.into_iter().map(pruned).collect()),
         it => it,
     }
+}
+
+/// The steps of a path in the notation of messages: `site[0].route[1].path`.
+#[must_use]
+pub fn steps(path: &str) -> Vec<PathStep> {
+    let mut out = Vec::new();
+    for part in path.split('.') {
+        let (name, numbers) = part.split_once('[').unwrap_or((part, ""));
+        out.push(PathStep::Name(name.to_owned()));
+        out.extend(numbers.split(['[', ']']).filter_map(|it| it.parse().ok()).map(PathStep::At));
+    }
+    out
 }
 
 /// A path in the notation of messages: `site[0].route[1].path`.

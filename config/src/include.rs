@@ -35,6 +35,9 @@ impl IncludedFile {
     }
 }
 
+/// Texts in place of those on disk, each by the place of its file after all symbolic links.
+pub type IncludedTexts = std::collections::BTreeMap<PathBuf, std::sync::Arc<str>>;
+
 /// The files on which a configuration depends, apart from the main one: a change of one is a change of the configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WatchedFiles {

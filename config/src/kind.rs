@@ -206,6 +206,26 @@ impl ValueKind {
         checked.collect::<Result<_, _>>().map(ConfigValue::Pairs)
     }
 
+    /// The error of one row of a [`ValueKind::Pairs`] or [`ValueKind::StatusTtls`] table, as the end of a sentence that
+    /// begins with "found"; `shown` is the value, or a text in its place.
+    #[must_use]
+    pub fn wrong_row(&self, name: &str, value: &str, shown: &str) -> Option<String> {
+        match *self {
+            ValueKind::Pairs { name: of_name, value: of_value, .. } => {
+                let wrong_name = of_name.check(name).err();
+                let wrong_name = wrong_name.map(|allowed| format!("the name {name:?}; allowed: {allowed}"));
+                wrong_name.or_else(|| {
+                    of_value.check(value).err().map(|allowed| format!("{shown}; allowed: {allowed}"))
+                })
+            }
+            ValueKind::StatusTtls { most } if status_ttl(name, value, most).is_none() => {
+                let allowed = ValueKind::Seconds { most }.allowed();
+                Some(format!("{name} = {shown}; allowed: a status from 200 to 599, and {allowed}"))
+            }
+            _ => None,
+        }
+    }
+
     /// Whether a value is a secret: it may be `file:PATH`, and no message shows it.
     #[must_use]
     pub const fn is_secret(&self) -> bool {
@@ -214,6 +234,12 @@ impl ValueKind {
             ValueKind::Pairs { value, .. } => value.is_secret(),
             _ => false,
         }
+    }
+
+    /// Whether a value may have several lines.
+    #[must_use]
+    pub const fn has_lines(&self) -> bool {
+        matches!(*self, ValueKind::One(TextForm::BodyTemplate))
     }
 
     /// Whether the values are texts with variables that may be secrets.

@@ -17,6 +17,7 @@ pub mod foreign;
 pub mod generated;
 pub mod geo;
 pub mod include;
+pub mod inherit;
 mod keep;
 mod key_path;
 pub mod kind;
@@ -507,7 +508,21 @@ impl Config {
     /// # Errors
     /// All its errors.
     pub fn from_text(text: &str, file: &str, base: &Path, flags: &[Setting]) -> Result<Config, Rejected> {
-        let mut values = Values::read(text, file, base);
+        Self::from_texts(text, file, base, flags, &include::IncludedTexts::new())
+    }
+
+    /// As [`Config::from_text`], with other texts for some of the included files.
+    ///
+    /// # Errors
+    /// All its errors.
+    pub fn from_texts(
+        text: &str,
+        file: &str,
+        base: &Path,
+        flags: &[Setting],
+        others: &include::IncludedTexts,
+    ) -> Result<Config, Rejected> {
+        let mut values = Values::read_with(text, file, base, others);
         blocks::apply(&mut values);
         for it in flags {
             values.set(&it.path, &it.text, &it.flag);

@@ -1,8 +1,8 @@
 //! The source of a server's configuration: flags, a named file or the first of the default places. The parser is in
 //! `read`.
 
-use crate::include::IncludedFile;
-use crate::{Config, Problem, Rejected, Setting, Source, base_of};
+use crate::include::{IncludedFile, IncludedTexts};
+use crate::{Config, Problem, Rejected, Setting, Source, Values, base_of};
 use std::path::PathBuf;
 
 /// The source of a server's configuration. Loading it again returns the current state: a reload.
@@ -66,14 +66,15 @@ impl Plan {
         }
     }
 
-    /// Reads and checks a text instead of the file.
+    /// Reads and checks a text instead of the file, and `others` instead of included files.
     ///
     /// # Errors
     /// All its errors, or that there is no file.
-    pub fn read(&self, text: &str) -> Result<Config, Rejected> {
+    pub fn read(&self, text: &str, others: &IncludedTexts) -> Result<Config, Rejected> {
         match self.file() {
             Some(file) => {
-                Config::from_text(text, &file.display().to_string(), base_of(&file), &self.settings)
+                let name = file.display().to_string();
+                Config::from_texts(text, &name, base_of(&file), &self.settings, others)
             }
             None => self.load(),
         }
@@ -83,6 +84,15 @@ impl Plan {
     #[must_use]
     pub fn included(&self) -> Vec<IncludedFile> {
         self.file().map_or_else(Vec::new, |it| crate::files_of(&it).included)
+    }
+
+    /// The values of a text instead of the file, and of `others` instead of included files, without what blocks and flags
+    /// set.
+    #[must_use]
+    pub fn values(&self, text: &str, others: &IncludedTexts) -> Values {
+        self.file().map_or_else(Values::default, |file| {
+            Values::read_with(text, &file.display().to_string(), base_of(&file), others)
+        })
     }
 
     /// The settings of the command line, which override any file.

@@ -1,7 +1,7 @@
 //! From the texts of the files to checked values by key: types, ranges and names. Relations between values are not here.
 
 use super::base_of;
-use super::include::{self, IncludedFile, WatchedFiles};
+use super::include::{self, IncludedFile, IncludedTexts, WatchedFiles};
 use super::key_path::{dotted, pattern_of};
 use super::kind::{BLOCK, ConfigValue, TextForm, ValueKind, is_block_name};
 use super::problem::{Problem, Source, nearest};
@@ -38,10 +38,16 @@ impl Values {
     /// its relative paths.
     #[must_use]
     pub fn read(text: &str, file: &str, base: &Path) -> Values {
+        Self::read_with(text, file, base, &IncludedTexts::new())
+    }
+
+    /// As [`Values::read`], with other texts for some of the included files.
+    #[must_use]
+    pub fn read_with(text: &str, file: &str, base: &Path, others: &IncludedTexts) -> Values {
         let mut values = Values::default();
         let around = std::fs::metadata(file).map(|it| (it.dev(), it.ino()));
         let chain = around.into_iter().collect();
-        Reading { values: &mut values, chain, seen: BTreeMap::new() }.file(text, file, base);
+        Reading { values: &mut values, chain, seen: BTreeMap::new(), others }.file(text, file, base);
         values
     }
 
@@ -140,6 +146,8 @@ struct Reading<'v> {
     chain: Vec<(u64, u64)>,
     /// The identity of each file, and the place that included it.
     seen: BTreeMap<(u64, u64), Source>,
+    /// The texts that are read in place of those on disk.
+    others: &'v IncludedTexts,
 }
 
 impl Reading<'_> {
@@ -177,7 +185,7 @@ impl Reading<'_> {
             let told = format!("more than {} files are included; merge some", include::MOST_FILES);
             return self.report_once(source, told);
         }
-        let (identity, file) = match include::read(path) {
+        let (identity, mut file) = match include::read(path) {
             Ok(read) => read,
             Err(why) => return self.report(source, format!("{} {why}", path.display())),
         };
@@ -197,6 +205,9 @@ impl Reading<'_> {
         }
         if let Some(first) = self.seen.insert(identity, source.clone()) {
             return self.report(source, format!("{} is included twice; first at {first}", path.display()));
+        }
+        if let Some(text) = self.others.get(&file.path) {
+            file.text = text.clone();
         }
         let (text, name) = (file.text.clone(), file.name.clone());
         self.values.included.push(file);
@@ -322,6 +333,7 @@ impl ValueWalk<'_, '_> {
         }
         let value = match self.expanded(key, path, at, item) {
             None => ConfigValue::Wrong,
+            Some(expanded) if self.report_rows(key, path, item, &expanded) => ConfigValue::Wrong,
             Some(expanded) => match_expanded(&key.kind, item, &expanded).unwrap_or_else(|allowed| {
                 let text = self.mismatch(key, item, &expanded, &allowed);
                 self.report(at, path, text);
@@ -329,6 +341,24 @@ impl ValueWalk<'_, '_> {
             }),
         };
         self.values.given.insert(path.to_owned(), (value, source));
+    }
+
+    /// Reports each wrong row of a table with free names at its place, with its name as the end of the key. `false`: there
+    /// is none.
+    fn report_rows(&mut self, key: &Key, path: &str, item: &Item, expanded: &Item) -> bool {
+        let (Some(given), Some(expanded)) = (item.as_table_like(), expanded.as_table_like()) else {
+            return false;
+        };
+        let mut found = false;
+        for (name, value) in expanded.iter() {
+            let Some(text) = value.as_str() else { continue };
+            let shown = if key.kind.is_secret() { "another value".to_owned() } else { format!("{text:?}") };
+            let Some(wrong) = key.kind.wrong_row(name, text, &shown) else { continue };
+            let at = given.get_key_value(name).and_then(|it| it.0.span()).map_or(0, |it| it.start);
+            self.report(at, &format!("{path}.{name}"), format!("found {wrong}"));
+            found = true;
+        }
+        found
     }
 
     /// The sentence about a value that its key does not allow.

@@ -118,11 +118,25 @@ impl ConfigFile {
         self.entry(id)?["text"].as_str().map(str::to_owned)
     }
 
-    /// Keeps `text`, which `by` is about to replace, and removes the oldest beyond [`PAST`].
+    /// The texts that included files had at that time, of those which were replaced together with it.
+    #[must_use]
+    pub fn past_included(&self, id: u64) -> Vec<(PathBuf, String)> {
+        let entry = self.entry(id).unwrap_or_default();
+        let row = |it: &Value| Some((PathBuf::from(it["path"].as_str()?), it["text"].as_str()?.to_owned()));
+        entry["included"].as_array().into_iter().flatten().filter_map(row).collect()
+    }
+
+    /// Keeps `text`, and those of included files, which `by` is about to replace, and removes the oldest beyond [`PAST`].
     ///
     /// # Errors
     /// One sentence.
-    pub fn keep(&self, text: &str, by: &str, time: u64) -> Result<u64, String> {
+    pub fn keep(
+        &self,
+        text: &str,
+        included: &[(PathBuf, String)],
+        by: &str,
+        time: u64,
+    ) -> Result<u64, String> {
         let folder = self.past_folder();
         let ids = self.ids();
         let id = ids.last().map_or(1, |it| it + 1);
@@ -132,7 +146,10 @@ impl ConfigFile {
             }
             let path = folder.join(format!("{id}.json"));
             let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-            file.write_all(json!({ "time": time, "by": by, "text": text }).to_string().as_bytes())?;
+            let included: Vec<Value> =
+                included.iter().map(|it| json!({ "path": it.0, "text": it.1 })).collect();
+            let entry = json!({ "time": time, "by": by, "text": text, "included": included });
+            file.write_all(entry.to_string().as_bytes())?;
             file.sync_all()
         };
         write().map_err(|it| {
@@ -216,13 +233,18 @@ mod tests {
         let store = ConfigFile::at(&path);
         assert!(store.history().is_empty());
         for number in 1..=60 {
-            assert_eq!(Ok(number), store.keep(&format!("text {number}"), "me", 1000 + number));
+            assert_eq!(Ok(number), store.keep(&format!("text {number}"), &[], "me", 1000 + number));
         }
         let history = store.history();
         assert_eq!(PAST, history.len());
         assert_eq!(Past { id: 60, time: 1060, by: "me".to_owned() }, history[0]);
         assert_eq!(Some("text 60".to_owned()), store.past(60));
         assert_eq!((None, Some("text 11".to_owned())), (store.past(10), store.past(11)));
+        assert!(store.past_included(60).is_empty());
+        store.forget(60);
+        let others = [(PathBuf::from("/conf.d/a.toml"), "one".to_owned())];
+        assert_eq!(Ok(60), store.keep("text 60", &others, "me", 1060));
+        assert_eq!(&others[..], store.past_included(60));
         store.forget(60);
         assert_eq!(59, store.history()[0].id);
         let mode = |it: &Path| fs::metadata(it).unwrap().mode() & 0o777;

@@ -7,9 +7,12 @@ mod answer;
 mod cache;
 mod files;
 mod listener;
+mod phase;
 mod proxy;
 mod site;
 mod store;
+
+pub use phase::RoutePhase;
 
 use super::kind::{TextForm, ValueKind};
 use super::presets;

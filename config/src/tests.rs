@@ -168,8 +168,18 @@ fn wrong_values_say_what_is_allowed() {
     );
     refuse(
         "[cache]\nstatus_ttl = { 99 = \"1s\" }",
-        "t.toml:2: cache.status_ttl: found { 99 = \"1s\" }; allowed: a table of statuses and durations up to \
-         \"3650d\", such as { 404 = \"10s\" }",
+        "t.toml:2: cache.status_ttl.99: found 99 = \"1s\"; allowed: a status from 200 to 599, and a duration in whole \
+         seconds up to \"3650d\"",
+    );
+    // Every row is reported, at its place.
+    refuse(
+        "[[site]]\nhosts = \"rows.test\"\n[site.response_headers.set]\n\"X Y\" = \"a\"\n\"Y Z\" = \"b\"\n[[site.route]]\nproxy.to = \":1\"",
+        "t.toml:4: site.response_headers.set.X Y: found the name \"X Y\"; allowed: the name of a header field\n\
+         t.toml:5: site.response_headers.set.Y Z: found the name \"Y Z\"; allowed: the name of a header field",
+    );
+    refuse(
+        "[cache]\nstatus_ttl = { 404 = 5 }",
+        "t.toml:2: cache.status_ttl: found { 404 = 5 }; allowed: a table of statuses and durations up to \"3650d\", such as { 404 = \"10s\" }",
     );
     refuse(
         "[cache]\ndefault_ttl = \"1500ms\"",

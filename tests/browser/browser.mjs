@@ -46,6 +46,15 @@ const lay = (context, home) =>
     },
   );
 
+/** Adds a setting to the section that is open in the form, as one does who knows its name. */
+export async function addSetting(page, name) {
+  await page.getByRole('button', { name: 'Add setting …' }).click();
+  const dialog = page.locator('dialog');
+  await dialog.getByLabel('Search settings').fill(name);
+  await dialog.locator('.add-key', { has: page.locator(`code:text-is("${name}")`) }).click();
+  await dialog.waitFor({ state: 'detached' });
+}
+
 /** What axe finds that is more than minor, a line for each. */
 export async function audit(page) {
   await page.evaluate(`window.axe || (${wrapped()})`);

@@ -2,7 +2,7 @@
 // that one searches by. What the form does otherwise is in page.test.mjs.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { open } from './browser.mjs';
+import { addSetting, open } from './browser.mjs';
 import { ask, start, until } from './larder.mjs';
 
 let larder, browser, page, seen;
@@ -66,7 +66,9 @@ it('makes what is written in several fields one change, and moves none of them',
   const other = page.getByRole('textbox', { name: /^name/ });
   await other.fill('');
   await other.pressSequentially('leaves');
+  await addSetting(page, 'cache.stale_if_error');
   const fresh = page.getByRole('textbox', { name: 'cache.stale_if_error' });
+  await until('the new setting has the focus', () => fresh.evaluate((it) => it === document.activeElement));
   const place = () => page.locator('.setting label').allInnerTexts();
   const places = await place();
   await fresh.pressSequentially('5s', { delay: 20 });
@@ -149,6 +151,7 @@ it('shows each certificate of the file in the form, changes, adds and removes on
   assert.equal(await field('key').inputValue(), 'new.key');
   await section('shop.pem').click();
   await page.getByRole('button', { name: 'Remove this certificate' }).click();
+  await page.locator('dialog').getByRole('button', { name: 'Remove', exact: true }).click();
   await section('shop.pem').waitFor({ state: 'detached' });
   const left = await written();
   assert.doesNotMatch(left, /shop\.(pem|key)/);

@@ -1,7 +1,7 @@
 // The programs that the tests of the page need: an origin, the real larder in front of it, and clients that ask it. All of
 // them listen on free ports of 127.0.0.1, and end with `stop`.
 import { spawn } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import http from 'node:http';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -124,13 +124,20 @@ async function run(folder, file) {
   return { child, stop, site: find(/listening on (http:\S+)/), link: find(/(http:\S+#login=\S+)/) };
 }
 
-/** Starts the origin and larder, with as many sites more as are asked for; `link` logs a browser in. */
-export async function start({ sites = 0 } = {}) {
+/**
+ * Starts the origin and larder, with as many sites more as are asked for; `link` logs a browser in. `head` is written at the
+ * top of the configuration, `files` are further files beside it, by name; both are made of the origin's address.
+ */
+export async function start({ sites = 0, head = () => '', files = () => ({}) } = {}) {
   const folder = mkdtempSync(join(tmpdir(), 'larder-page-'));
   const origin = await startOrigin();
   const file = join(folder, 'larder.toml');
   const address = `http://127.0.0.1:${origin.address().port}`;
-  writeFileSync(file, CONFIGURATION(address, folder) + SITES(sites, address));
+  writeFileSync(file, head(address) + CONFIGURATION(address, folder) + SITES(sites, address));
+  for (const [name, text] of Object.entries(files(address))) {
+    mkdirSync(dirname(join(folder, name)), { recursive: true });
+    writeFileSync(join(folder, name), text);
+  }
   const close = () => {
     origin.closeAllConnections();
     origin.close();
@@ -148,6 +155,8 @@ export async function start({ sites = 0 } = {}) {
     admin,
     token: () => readFileSync(join(folder, 'token'), 'utf8').trim(),
     configuration: () => readFileSync(file, 'utf8'),
+    /** The text of a file beside it. */
+    included: (name) => readFileSync(join(folder, name), 'utf8'),
     /** Writes the file as somebody with an editor does. */
     configure: (text) => writeFileSync(file, text),
     pause: () => now.child.kill('SIGSTOP'),

@@ -69,38 +69,142 @@ fn included_files_are_watched_and_named() {
     assert_eq!(200, get(&larder, "main.test").0);
 }
 
-#[test]
-fn the_admin_edits_the_main_file_and_names_the_others() {
-    let origin = Origin::fixed(PAGE);
-    let larder = start(&origin);
+/// The answer of the admin to JSON.
+fn ask(larder: &Larder, path: &str, body: &Value) -> Value {
+    serde_json::from_str(&larder.admin_post(&format!("/api/v1/config/{path}"), &body.to_string()).text())
+        .unwrap()
+}
+
+fn config(larder: &Larder) -> Value {
+    serde_json::from_str(&larder.admin_get("/api/v1/config").text()).unwrap()
+}
+
+fn put(larder: &Larder, body: &Value) -> (u16, Value) {
+    let (mut client, body) = (Client::connect(larder.admin), body.to_string());
+    let lines = larder.admin_lines();
+    client.send(format!(
+        "PUT /api/v1/config HTTP/1.1\r\n{lines}\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    ));
+    let answer = client.read();
+    (answer.status, serde_json::from_str(&answer.text()).unwrap())
+}
+
+/// larder with an included file, which the admin tells.
+fn start_with_included(origin: &Origin) -> (Larder, Value) {
+    let larder = start(origin);
     write(&larder, "conf.d/a.toml", &format!("cache.max_ttl = \"1d\"\n{SITE}"));
     until("the new site is served", || get(&larder, "a.test").0 == 200);
-    let told: Value = serde_json::from_str(&larder.admin_get("/api/v1/config").text()).unwrap();
+    let told = config(&larder);
+    (larder, told)
+}
+
+#[test]
+fn the_admin_shows_included_files_and_places_their_mistakes() {
+    let origin = Origin::fixed(PAGE);
+    let (larder, told) = start_with_included(&origin);
     let file = &told["included"][0];
     assert!(file["file"].as_str().unwrap().ends_with("conf.d/a.toml"), "{told}");
-    assert_eq!(json!("1d"), file["document"]["cache"]["max_ttl"]);
+    assert_eq!(json!("1d"), told["document"]["cache"]["max_ttl"]);
+    assert_eq!(json!(["a.test"]), told["document"]["site"][1]["hosts"]);
+    assert_eq!((&json!([0, 1]), &json!(true)), (&told["site_files"], &file["editable"]));
     assert_eq!((&told["hash"], &json!([])), (&told["running_hash"], &told["pending"]));
-    assert!(
-        !told["text"].as_str().unwrap().contains(&origin.url()),
-        "variables are not replaced in the text"
-    );
-    // A key of an included file is not set by a form: the answer says where it is.
     let text = told["text"].as_str().unwrap();
-    let edit = json!({ "text": text, "set": [{ "path": ["cache", "max_ttl"], "value": "2d" }] });
-    let edited: Value =
-        serde_json::from_str(&larder.admin_post("/api/v1/config/edit", &edit.to_string()).text()).unwrap();
-    let check = json!({ "text": edited["text"] }).to_string();
-    let checked: Value =
-        serde_json::from_str(&larder.admin_post("/api/v1/config/check", &check).text()).unwrap();
-    let problem = &checked["problems"][0];
-    assert_eq!((&json!("cache.max_ttl"), &Value::Null), (&problem["key"], &problem["line"]), "{checked}");
-    let message = problem["message"].as_str().unwrap();
-    assert!(message.contains("conf.d/a.toml:1: the key is set twice; first at"), "{message}");
-    // A mistake of the text itself has its line.
-    let check = json!({ "text": format!("{text}lisen = 1\n") }).to_string();
-    let checked: Value =
-        serde_json::from_str(&larder.admin_post("/api/v1/config/check", &check).text()).unwrap();
+    assert!(!text.contains(&origin.url()), "variables are not replaced in the text");
+    // A mistake of the main text has its line, one of an included file its file as well.
+    let checked = ask(&larder, "check", &json!({ "text": format!("{text}lisen = 1\n") }));
     assert!(checked["problems"][0]["line"].is_u64(), "{checked}");
+    assert_eq!(Value::Null, checked["problems"][0]["file"], "{checked}");
+    let wrong = file["text"].as_str().unwrap().replace("x_cache = false", "x_cache = 7");
+    let included = json!([{ "path": file["path"], "text": wrong }]);
+    let checked = ask(&larder, "check", &json!({ "text": text, "included": included }));
+    let problem = &checked["problems"][0];
+    assert_eq!((&file["file"], &json!(7)), (&problem["file"], &problem["line"]), "{checked}");
+    assert_eq!(json!(["site", 1, "route", 0]), problem["within"], "{checked}");
+    assert_eq!(file["path"], checked["included"][0]["path"], "{checked}");
+    let layers = ask(&larder, "layers", &json!({ "text": text, "at": ["site", 1, "route", 0] }));
+    let x_cache = layers["keys"]["cache.x_cache"].as_array().unwrap();
+    assert_eq!(
+        (&json!("own"), &json!("conf.d/a.toml"), &json!(7)),
+        (&x_cache[0]["from"], &x_cache[0]["file"], &x_cache[0]["line"])
+    );
+    assert_eq!(
+        (&json!("site-block"), &json!("app"), &json!(true)),
+        (&x_cache[1]["from"], &x_cache[1]["name"], &x_cache[1]["value"])
+    );
+}
+
+#[test]
+fn an_edit_goes_to_its_file_and_is_rolled_back_there() {
+    let origin = Origin::fixed(PAGE);
+    let (larder, told) = start_with_included(&origin);
+    let path = larder.folder.path().join("conf.d/a.toml");
+    let (before, main) = (fs::read_to_string(&path).unwrap(), fs::read_to_string(larder.config()).unwrap());
+    let set = json!([
+        { "path": ["cache", "max_ttl"], "value": "2d" },
+        { "path": ["site", 1, "route", 0, "cache", "x_cache"], "value": true },
+        { "path": ["workers"], "value": 2 },
+    ]);
+    let edited = ask(&larder, "edit", &json!({ "text": told["text"], "set": set }));
+    assert_eq!(told["text"], edited["text"], "nothing of the main file is another");
+    let text = before.replace("1d", "2d").replace("x_cache = false", "x_cache = true");
+    let file = &told["included"][0];
+    assert_eq!(json!([{ "path": file["path"], "text": text }]), edited["included"]);
+    // Changed by another meanwhile, it is not written.
+    let change = |base: &Value| {
+        let included = json!([{ "path": file["path"], "text": text, "base": base }]);
+        json!({ "text": told["text"], "base": told["hash"], "included": included })
+    };
+    let (status, refused) = put(&larder, &change(&told["hash"]));
+    assert_eq!((409, &json!("base")), (status, &refused["where"]), "{refused}");
+    assert_eq!(before, fs::read_to_string(&path).unwrap());
+    let (status, saved) = put(&larder, &change(&file["hash"]));
+    assert_eq!((200, &json!(true)), (status, &saved["reloaded"]), "{saved}");
+    assert_eq!(text, fs::read_to_string(&path).unwrap());
+    assert_eq!(main, fs::read_to_string(larder.config()).unwrap());
+    assert!(get(&larder, "a.test").1.is_some(), "it is in force when the answer comes");
+    // One rollback restores every file of the change.
+    let past = config(&larder)["history"][0]["id"].clone();
+    let shown = ask(&larder, "check", &json!({ "to": past }));
+    assert_eq!(file["path"], shown["included"][0]["path"], "{shown}");
+    let back = ask(&larder, "rollback", &json!({ "to": past }));
+    assert_eq!(json!(true), back["reloaded"], "{back}");
+    assert_eq!(before, fs::read_to_string(&path).unwrap());
+    assert_eq!(None, get(&larder, "a.test").1);
+}
+
+#[test]
+fn the_admin_writes_and_tells_no_file_outside_of_the_configuration() {
+    let origin = Origin::fixed(PAGE);
+    let (larder, told) = start_with_included(&origin);
+    let other = larder.folder.path().join("other.toml");
+    fs::write(&other, "# not for anyone\nworkers = 7\n").unwrap();
+    let change = |text: &Value, path: &Value| json!({ "text": text, "base": told["hash"], "included": [{ "path": path, "text": "", "base": "" }] });
+    let (status, refused) = put(&larder, &change(&told["text"], &json!(other)));
+    assert_eq!((409, &json!("included")), (status, &refused["where"]), "{refused}");
+    let with = json!(told["text"].as_str().unwrap().replace("[\"conf.d", "[\"other.toml\", \"conf.d"));
+    let (status, refused) = put(&larder, &change(&with, &json!(other)));
+    assert_eq!(
+        (409, &json!("included")),
+        (status, &refused["where"]),
+        "also if the text includes it: {refused}"
+    );
+    assert_eq!("# not for anyone\nworkers = 7\n", fs::read_to_string(&other).unwrap());
+    let checked = ask(&larder, "check", &json!({ "text": with }));
+    let edit = json!([{ "path": ["log", "access"], "value": "-" }]);
+    let edited = ask(&larder, "edit", &json!({ "text": with, "set": edit }));
+    assert_eq!(json!([]), checked["included"]);
+    let into = json!([{ "path": ["site", 2], "value": { "hosts": "c.test" }, "file": 1 }]);
+    let (status, refused) = {
+        let answer =
+            larder.admin_post("/api/v1/config/edit", &json!({ "text": with, "set": into }).to_string());
+        (answer.status, answer.text())
+    };
+    assert!(status == 400 && refused.contains("other.toml yet; save its include first"), "{refused}");
+    for it in [&checked["document"], &edited] {
+        assert!(!it.to_string().contains("not for anyone"), "{it}");
+        assert_ne!(json!(7), it["workers"], "{it}");
+    }
 }
 
 #[test]

@@ -230,9 +230,36 @@ export interface Key {
   help: string;
   example?: string | null;
   restart: boolean;
+  /** As `key`, with `[]` behind each list. */
+  pattern: string;
+  /** Its value is not shown. */
+  secret: boolean;
+  /** Its value may have several lines. */
+  lines: boolean;
+  /** Of a key of sites and routes. */
+  phase: Phase | null;
 }
 
+export type Phase = 'match' | 'admit' | 'rewrite' | 'answer' | 'cache' | 'finish';
+
+/** A value of a key, and where it comes from; `value` is null for a secret. */
+export interface Layer {
+  from: 'flag' | 'own' | 'block' | 'site' | 'site-block' | 'every-route' | 'preset';
+  /** Of the block, the preset or the flag. */
+  name: string | null;
+  file: string | null;
+  line: number | null;
+  value: Setting | null;
+  /** Nearer values add to it instead of replacing it. */
+  adds: boolean;
+}
+
+/** Of each key, the nearest first. */
+export type Layers = Record<string, Layer[]>;
+
 export interface ConfigProblem {
+  /** The included file of the line; null for the main file. */
+  file: string | null;
   line: number | null;
   column: number | null;
   key: string | null;
@@ -247,12 +274,14 @@ export interface Config {
   why: string | null;
   text: string;
   /** Files that the text includes. */
-  included: { file: string; path: string; document: Settings | null }[];
+  included: { file: string; path: string; text: string; hash: string; editable: boolean; why: string | null }[];
+  /** The file of each site: 0 is the main one, 1 the first of `included`. */
+  site_files: number[];
   hash: string;
   running_hash: string | null;
   /** Keys that the file has otherwise than what runs, and that only a start takes over. */
   pending: string[];
-  /** The text's values; null where it is malformed. */
+  /** The values of all files; null where the main text is malformed. */
   document: Settings | null;
   keys: Key[];
   history: { id: string; time: number; by: string }[];
@@ -264,5 +293,13 @@ export interface Checked {
   warnings?: ConfigProblem[];
   restart: string[];
   document: Settings | null;
-  diff: { op: string; text: string }[];
+  diff: DiffLine[];
+  /** Included files that differ from the saved ones. */
+  included: { file: string; path: string; diff: DiffLine[] }[];
+  site_files: number[];
+}
+
+export interface DiffLine {
+  op: string;
+  text: string;
 }

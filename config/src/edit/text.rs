@@ -26,8 +26,17 @@ pub fn set(text: String, path: &[PathStep], value: &Json) -> Result<String, Stri
         (TomlNode::Tables(_), [PathStep::At(number)]) if *number == node.len() && value.is_object() => {
             add_section(&text, root, &path[..depth], value)
         }
-        (TomlNode::Table(_), [PathStep::Name(_), PathStep::At(0)]) if value.is_object() => {
-            add_section(&text, root, &path[..=depth], value)
+        (TomlNode::Table(table), [names @ .., PathStep::Name(_), PathStep::At(0)])
+            if value.is_object()
+                && !table.is_dotted()
+                && names.iter().all(|it| matches!(it, PathStep::Name(_))) =>
+        {
+            add_section(&text, root, &path[..path.len() - 1], value)
+        }
+        // Where a header would not belong to it, the list is a value.
+        (TomlNode::Table(_) | TomlNode::Inline(_), [.., PathStep::Name(_), PathStep::At(0)]) => {
+            let list = Json::Array(vec![value.clone()]);
+            set(text.clone(), &path[..path.len() - 1], &list)
         }
         (TomlNode::Array(_), [PathStep::At(number)]) if *number == node.len() => {
             Ok(added(&text, span(node)?, &node.members(), &literal(value)?))

@@ -1,7 +1,7 @@
 // The configuration: as a form and as the text of the same file; checked while one writes, shown as a difference, applied, rolled
 // back.
 import { Fragment, type JSX } from 'preact';
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { Problem, post, put } from '../api';
 import { Bones, Failed, Head, Segments } from '../parts/basic';
 import { Dialog } from '../parts/dialog';
@@ -10,10 +10,9 @@ import { say } from '../parts/toast';
 import * as format from '../format';
 import { note, useAsked, useSettled } from '../hooks';
 import { configuration } from '../pending';
-import type { Checked, Config as Configuration, ConfigProblem, Settings } from '../types';
-import { type Draft, setDraft, useDraft } from './config_draft';
+import type { Checked, Config as Configuration, ConfigProblem, DiffLine, Settings } from '../types';
+import { type Draft, type DraftFile, type Edit, edited, isChanged, saved, setDraft, texts, useDraft } from './config_draft';
 import { ConfigForm } from './config_form';
-import type { Edit } from './config_new';
 import { ConfigText } from './config_text';
 
 type Part = 'form' | 'text' | 'history';
@@ -31,30 +30,37 @@ export function Config({ params }: { params: URLSearchParams }): JSX.Element {
   const { draft, busy: editing, era } = useDraft();
   const [reviewing, setReviewing] = useState(false);
   const [checking, setChecking] = useState(false);
-  const text = draft?.text ?? data?.text ?? '';
+  const onDisk = useMemo(() => (data ? saved(data) : []), [data]);
+  const files = draft?.files ?? onDisk;
+  const text = files.length ? JSON.stringify(texts(files)) : '';
   const settled = useSettled(text, 250);
-  // The difference is one to the file, so it is requested again after the file has changed.
-  const asked = `${data?.hash} ${settled}`;
-  const checked = useAsked(data && settled === text ? asked : null, async () => ({ of: asked, ...(await post<Checked>('/api/v1/config/check', { text: settled })) }));
-  const changed = draft !== null && data !== null && draft.text !== data.text;
+  // The difference is one to the files, so it is requested again after a file has changed.
+  const hashes = onDisk.map((it) => it.base).join(' ');
+  const asked = `${hashes} ${settled}`;
+  const checked = useAsked(data && settled === text ? asked : null, async () => ({ of: asked, ...(await post<Checked>('/api/v1/config/check', JSON.parse(settled))) }));
+  const changed = draft !== null && data !== null && draft.files.some(isChanged);
   const problems = checked.data?.problems ?? [];
   // Of a text that cannot be read, the form shows the last that could.
-  const known = useRef<Settings | null>(null);
-  known.current = checked.data?.document ?? known.current ?? data?.document ?? null;
-  const document = known.current ?? {};
-  const fresh = checked.data?.of === `${data?.hash} ${text}`;
+  const known = useRef<{ document: Settings; siteFiles: number[] } | null>(null);
+  if (checked.data?.document) known.current = { document: checked.data.document, siteFiles: checked.data.site_files };
+  else if (data?.document) known.current ??= { document: data.document, siteFiles: data.site_files };
+  const { document, siteFiles } = known.current ?? { document: {}, siteFiles: [] };
+  const fresh = checked.data?.of === `${hashes} ${text}`;
+  const [file, setFile] = useState(0);
+  const shown = files[file] ?? files[0];
 
-  const write = (it: string, edits: Edit[] | null = null): void => {
+  const write = (it: DraftFile[], edits: Edit[] | null = null): void => {
     const before = draft ? draft.edits : [];
-    if (data) setDraft({ base: draft?.base ?? data.hash, was: draft?.was ?? data.text, text: it, edits: before && edits && [...before, ...edits] });
+    setDraft({ files: it, edits: before && edits && [...before, ...edits] });
   };
   // The file was changed by somebody else: what the form made is made again in the new one, what was written stays as it is; so
   // does what the form made where it has no place any more.
   const rebase = async (): Promise<void> => {
     if (!draft) return;
-    const now = await configuration();
-    const made = draft.edits && (await post<{ text: string }>('/api/v1/config/edit', { text: now.text, set: draft.edits }).catch(() => null));
-    setDraft({ base: now.hash, was: now.text, text: made?.text ?? draft.text, edits: made && draft.edits });
+    const now = saved(await configuration());
+    const made = draft.edits && (await edited(now, draft.edits).catch(() => null));
+    const written = (it: DraftFile): string => draft.files.find((one) => one.path === it.path && isChanged(one))?.text ?? it.text;
+    setDraft({ files: made ?? now.map((it) => ({ ...it, text: written(it) })), edits: made && draft.edits });
     again((it) => it + 1);
   };
   // A review that is asked for while larder still checks begins once it has.
@@ -96,18 +102,6 @@ export function Config({ params }: { params: URLSearchParams }): JSX.Element {
           <Icon name="help" /> {data.why ?? 'This configuration cannot be changed here.'}
         </p>
       )}
-      {data.included.length > 0 && (
-        <p class="hint">
-          <Icon name="help" /> This page edits {data.path} only. It includes{' '}
-          {data.included.map((it, at) => (
-            <Fragment key={it.path}>
-              {at > 0 && ', '}
-              <code title={it.path}>{it.file}</code>
-            </Fragment>
-          ))}
-          , whose keys are edited in those files.
-        </p>
-      )}
       {data.pending.length > 0 && (
         <div class="waits" role="status">
           <Icon name="clock" />
@@ -146,8 +140,29 @@ export function Config({ params }: { params: URLSearchParams }): JSX.Element {
         </div>
       )}
       <Failed problem={checked.problem} />
-      {part === 'form' && <ConfigForm config={data} document={document} text={text} problems={problems} write={write} era={era} />}
-      {part === 'text' && <ConfigText text={text} problems={fresh ? problems : []} write={write} editable={data.editable} />}
+      {part === 'form' && <ConfigForm config={data} document={document} files={files} siteFiles={siteFiles} problems={problems} write={write} era={era} />}
+      {part === 'text' && files.length > 1 && (
+        <label class="field file-choice">
+          <span>File</span>
+          <select value={String(files.indexOf(shown!))} onChange={(event) => setFile(Number(event.currentTarget.value))}>
+            {files.map((it, number) => (
+              <option key={it.name} value={String(number)}>
+                {it.name}
+                {isChanged(it) ? ' (changed)' : ''}
+              </option>
+            ))}
+          </select>
+        </label>
+      )}
+      {part === 'text' && shown && (
+        <ConfigText
+          text={shown.text}
+          problems={fresh ? problems : []}
+          file={data.included.find((it) => it.path === shown.path)?.file ?? null}
+          write={(it) => write(files.map((one) => (one === shown ? { ...one, text: it } : one)))}
+          editable={data.editable && (data.included.find((it) => it.path === shown.path)?.editable ?? true)}
+        />
+      )}
       {part === 'form' && problems.length > 0 && <Problems of={problems} />}
       {part === 'history' && <History config={data} drafted={draft !== null || editing} done={done} />}
       {checking && checked.data && draft && <Apply draft={draft} checked={checked.data} fresh={fresh} rebase={rebase} close={() => setChecking(false)} done={done} />}
@@ -178,7 +193,8 @@ export function Problems({ of }: { of: ConfigProblem[] }): JSX.Element {
           <span>
             {it.line !== null && (
               <b>
-                Line {it.line}
+                {it.file !== null && `${it.file}, `}
+                {it.file === null ? 'Line' : 'line'} {it.line}
                 {it.column !== null ? `, column ${it.column}` : ''}:{' '}
               </b>
             )}
@@ -194,7 +210,24 @@ export function Problems({ of }: { of: ConfigProblem[] }): JSX.Element {
 /** Lines that are the same, in a row, beyond these around a change, are left out. */
 const AROUND = 3;
 
-export function Diff({ of }: { of: { op: string; text: string }[] }): JSX.Element {
+/** The differences of several files, each with its name; one of the main file alone needs none. */
+function Diffs({ of, name }: { of: Checked; name: string }): JSX.Element {
+  const isSame = (it: DiffLine[]): boolean => it.every((line) => line.op === ' ');
+  if (of.included.length === 0) return <Diff of={of.diff} />;
+  const files = [{ file: name, diff: of.diff }, ...of.included].filter((it) => !isSame(it.diff));
+  return (
+    <>
+      {files.map((it) => (
+        <section key={it.file} aria-label={it.file}>
+          <h3 class="mono diff-file">{it.file}</h3>
+          <Diff of={it.diff} />
+        </section>
+      ))}
+    </>
+  );
+}
+
+export function Diff({ of }: { of: DiffLine[] }): JSX.Element {
   const near = of.map((_, at) => of.slice(Math.max(0, at - AROUND), at + AROUND + 1).some((it) => it.op !== ' '));
   return (
     <pre class="diff" tabIndex={0} aria-label="Difference">
@@ -226,6 +259,7 @@ function Apply({ draft, checked, fresh, rebase, close, done }: ApplyProps): JSX.
   const [busy, setBusy] = useState(false);
   const [isNew, setIsNew] = useState(false);
   const needsStart = checked.restart.length > 0;
+  const main = draft.files[0]!;
   const isStale = problem?.status === 409 && problem.where === 'base';
   const fail = (error: unknown): void => setProblem(error instanceof Problem ? error : new Problem(0, String(error)));
   const read = async (): Promise<void> => {
@@ -242,7 +276,7 @@ function Apply({ draft, checked, fresh, rebase, close, done }: ApplyProps): JSX.
   const apply = async (): Promise<void> => {
     setBusy(true);
     try {
-      const { reloaded } = await put<{ reloaded: boolean }>('/api/v1/config', { base: draft.base, text: draft.text, when: needsStart ? 'restart' : 'now' });
+      const { reloaded } = await put<{ reloaded: boolean }>('/api/v1/config', { base: main.base, text: main.text, included: draft.files.slice(1).filter(isChanged).map(({ path, text, base }) => ({ path, text, base })), when: needsStart ? 'restart' : 'now' });
       done(reloaded ? 'The new configuration is in force.' : 'Saved. It takes effect at the next restart.');
     } catch (error) {
       fail(error);
@@ -282,7 +316,7 @@ function Apply({ draft, checked, fresh, rebase, close, done }: ApplyProps): JSX.
           </p>
         </div>
       )}
-      <Diff of={checked.diff} />
+      <Diffs of={checked} name={main.name} />
       {checked.problems.length > 0 && <Problems of={checked.problems} />}
       {(checked.warnings ?? []).length > 0 && <Problems of={checked.warnings!} />}
       {needsStart && (
@@ -362,7 +396,7 @@ function RollBack({ to, config, drafted, close, done }: RollBackProps): JSX.Elem
   const [busy, setBusy] = useState(false);
   const it = checked.data;
   const needsStart = (it?.restart.length ?? 0) > 0;
-  const isSame = it !== null && it.diff.every((line) => line.op === ' ');
+  const isSame = it !== null && [it.diff, ...it.included.map((one) => one.diff)].every((diff) => diff.every((line) => line.op === ' '));
   const back = async (): Promise<void> => {
     setBusy(true);
     try {
@@ -395,7 +429,7 @@ function RollBack({ to, config, drafted, close, done }: RollBackProps): JSX.Elem
         The configuration of {format.moment(to.time)}, replaced by {to.by}, becomes the configuration file.
       </p>
       {drafted && <p>Unapplied changes are discarded.</p>}
-      {it ? isSame ? <p class="hint">The file is identical.</p> : <Diff of={it.diff} /> : checked.busy && <Bones />}
+      {it ? isSame ? <p class="hint">The file is identical.</p> : <Diffs of={it} name={saved(config)[0]!.name} /> : checked.busy && <Bones />}
       {it && it.problems.length > 0 && <Problems of={it.problems} />}
       {needsStart && (
         <div class="waits">

@@ -2,19 +2,42 @@
 // edits of the form are made in it by larder, one after another; nothing is drawn here.
 import { useEffect, useState } from 'preact/hooks';
 import { post } from '../api';
-import type { Config } from '../types';
-import type { Edit } from './config_new';
+import type { Config, Setting } from '../types';
 
-/** What is to become of the file. */
-export interface Draft {
+/** One edit, as the API takes it: a value sets, null removes, `to` moves; `file` is where a new part goes. */
+export interface Edit {
+  path: (string | number)[];
+  value?: Setting | null;
+  to?: number;
+  file?: number;
+}
+
+/** A file of the configuration in a draft. */
+export interface DraftFile {
+  /** Of an included file; null is the main one. */
+  path: string | null;
+  /** Its name, for people. */
+  name: string;
   /** The hash of the text that it was made of, and that text. */
   base: string;
   was: string;
   text: string;
+}
+
+/** What is to become of the files. */
+export interface Draft {
+  /** The main file first. */
+  files: DraftFile[];
   /** The edits of the form that it came of; null where some of it was written as text. */
   edits: Edit[] | null;
   /** The field that was written in last, with what the draft was before. */
-  last?: { field: string; text: string; edits: Edit[] | null };
+  last?: { field: string; files: DraftFile[]; edits: Edit[] | null };
+}
+
+/** Texts of files, as requests have them. */
+export interface Texts {
+  text: string;
+  included: { path: string; text: string }[];
 }
 
 let draft: Draft | null = null;
@@ -33,9 +56,26 @@ addEventListener('beforeunload', (event) => {
   if (draft || open) event.preventDefault();
 });
 
-/** A draft that says what the file says is none. */
+/** The part of a path behind its last slash. */
+const last = (path: string): string => path.slice(path.lastIndexOf('/') + 1);
+
+/** The files as they are saved. */
+export function saved(config: Config): DraftFile[] {
+  const main: DraftFile = { path: null, name: last(config.path ?? ''), base: config.hash, was: config.text, text: config.text };
+  return [main, ...config.included.map((it) => ({ path: it.path, name: it.file, base: it.hash, was: it.text, text: it.text }))];
+}
+
+export const isChanged = (it: DraftFile): boolean => it.text !== it.was;
+
+/** The texts of files, for a request. */
+export const texts = (files: DraftFile[]): Texts => ({
+  text: files[0]!.text,
+  included: files.slice(1).filter(isChanged).map((it) => ({ path: it.path!, text: it.text })),
+});
+
+/** A draft that says what the files say is none. */
 function keep(it: Draft | null): void {
-  draft = it && it.text !== it.was ? it : null;
+  draft = it?.files.some(isChanged) ? it : null;
   tell();
 }
 
@@ -56,6 +96,14 @@ export function useDraft(): { draft: Draft | null; busy: boolean; era: number } 
   return { draft, busy: open > 0, era };
 }
 
+/** Files in which larder has made edits. */
+export async function edited(files: DraftFile[], set: Edit[]): Promise<DraftFile[]> {
+  const made = await post<Texts>('/api/v1/config/edit', { ...texts(files), set });
+  // A file that is not among them is as it is saved.
+  const of = (it: DraftFile): string => (it.path === null ? made.text : (made.included.find((one) => one.path === it.path)?.text ?? it.was));
+  return files.map((it) => ({ ...it, text: of(it) }));
+}
+
 /** The field that an edit is of, where it is one that gives a key its value; a member of a list is none. */
 function fieldOf(set: Edit[]): string {
   const [only] = set;
@@ -66,7 +114,7 @@ function fieldOf(set: Edit[]): string {
  * Makes edits in the draft, once those before are made. What is written in one field letter by letter is one edit of what was there
  * before: a field that is empty for a moment does not lose its comment.
  */
-export function edit(file: Config, set: Edit[]): Promise<void> {
+export function edit(config: Config, set: Edit[]): Promise<void> {
   const field = fieldOf(set);
   const mine = { number: asked.number + 1, field };
   const ofEra = era;
@@ -76,10 +124,9 @@ export function edit(file: Config, set: Edit[]): Promise<void> {
   const run = async (): Promise<void> => {
     const overtaken = field !== '' && asked.field === field && asked.number !== mine.number;
     if (era !== ofEra || overtaken) return;
-    const { base, was } = draft ?? { base: file.hash, was: file.text };
-    const before = field !== '' && draft?.last?.field === field ? draft.last : { field, text: draft?.text ?? was, edits: draft ? draft.edits : [] };
-    const { text } = await post<{ text: string }>('/api/v1/config/edit', { text: before.text, set });
-    if (era === ofEra) keep({ base, was, text, edits: before.edits && [...before.edits, ...set], last: field === '' ? undefined : before });
+    const before = field !== '' && draft?.last?.field === field ? draft.last : { field, files: draft?.files ?? saved(config), edits: draft ? draft.edits : [] };
+    const files = await edited(before.files, set);
+    if (era === ofEra) keep({ files, edits: before.edits && [...before.edits, ...set], last: field === '' ? undefined : before });
   };
   const made = queue.then(run).finally(() => {
     open -= 1;

@@ -6,14 +6,9 @@ import { post } from '../api';
 import { Segments } from '../parts/basic';
 import { Dialog } from '../parts/dialog';
 import { Icon } from '../parts/icons';
-import type { Checked, ConfigProblem, Setting, Settings } from '../types';
+import type { Checked, ConfigProblem, Settings } from '../types';
 import { Problems } from './config';
-
-export interface Edit {
-  path: (string | number)[];
-  value?: Setting | null;
-  to?: number;
-}
+import { type DraftFile, type Edit, edited, texts } from './config_draft';
 
 /** What the routes of a site are reached by, in order. */
 export const paths = (site: Settings | undefined): string[] =>
@@ -32,14 +27,17 @@ interface Props {
   /** The site that gets a route; null is a new site. */
   site: { at: number; name: string; routes: string[] } | null;
   sites: number;
-  text: string;
+  /** The number of the file of each site. */
+  siteFiles: number[];
+  files: DraftFile[];
   known: ConfigProblem[];
   close: () => void;
-  /** The text with it, the section of the form that is of it, and the edits that made it. */
-  done: (text: string, section: string, edits: Edit[]) => void;
+  /** The files with it, the section of the form that is of it, and the edits that made it. */
+  done: (files: DraftFile[], section: string, edits: Edit[]) => void;
 }
 
-export function NewRoute({ site, sites, text, known, close, done }: Props): JSX.Element {
+export function NewRoute({ site, sites, siteFiles, files, known, close, done }: Props): JSX.Element {
+  const [file, setFile] = useState(0);
   const [hosts, setHosts] = useState('');
   const [path, setPath] = useState(site ? '' : '/*');
   const [kind, setKind] = useState<'proxy' | 'files'>('proxy');
@@ -53,7 +51,7 @@ export function NewRoute({ site, sites, text, known, close, done }: Props): JSX.
   const edits = (): Edit[] => {
     const listed = to.split(',').map((it) => it.trim()).filter((it) => it !== '');
     const route: Settings = { path: path.trim(), ...(kind === 'proxy' ? { proxy: { to: listed } } : { files: { root: to.trim() } }) };
-    if (!site) return [{ path: ['site', sites], value: { hosts: hosts.split(',').map((it) => it.trim()).filter((it) => it !== ''), route: [route] } }];
+    if (!site) return [{ path: ['site', sites], ...(file > 0 ? { file } : {}), value: { hosts: hosts.split(',').map((it) => it.trim()).filter((it) => it !== ''), route: [route] } }];
     const list = ['site', site.at, 'route'];
     const add: Edit = { path: [...list, routes.length], value: route };
     return at < routes.length ? [add, { path: [...list, routes.length], to: at }] : [add];
@@ -62,14 +60,14 @@ export function NewRoute({ site, sites, text, known, close, done }: Props): JSX.
     setBusy(true);
     try {
       const set = edits();
-      const edited = await post<{ text: string }>('/api/v1/config/edit', { text, set });
-      const checked = await post<Checked>('/api/v1/config/check', { text: edited.text });
+      const made = await edited(files, set);
+      const checked = await post<Checked>('/api/v1/config/check', texts(made));
       // What was wrong before is not this one's fault.
       const fresh = checked.problems.filter((it) => !known.some((one) => one.key === it.key && one.message === it.message));
-      if (fresh.length === 0) return done(edited.text, site ? `route ${site.at} ${at}` : `site ${sites}`, set);
+      if (fresh.length === 0) return done(made, site ? `route ${site.at} ${at}` : `site ${siteFiles.filter((it) => it <= file).length}`, set);
       setProblems(fresh);
     } catch (error) {
-      setProblems([{ line: null, column: null, key: null, within: [], message: error instanceof Error ? error.message : String(error) }]);
+      setProblems([{ file: null, line: null, column: null, key: null, within: [], message: error instanceof Error ? error.message : String(error) }]);
     }
     setBusy(false);
   };
@@ -139,6 +137,18 @@ export function NewRoute({ site, sites, text, known, close, done }: Props): JSX.
           />
           <small>{kind === 'proxy' ? 'http://HOST:PORT or unix:/PATH' : 'All files in it are served.'}</small>
         </label>
+        {!site && files.length > 1 && (
+          <label class="field">
+            <span>File</span>
+            <select value={String(file)} onChange={(event) => setFile(Number(event.currentTarget.value))}>
+              {files.map((it, number) => (
+                <option key={it.name} value={String(number)}>
+                  {it.name}
+                </option>
+              ))}
+            </select>
+          </label>
+        )}
         {routes.length > 0 && (
           <label class="field">
             <span>Position</span>

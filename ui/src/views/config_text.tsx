@@ -8,6 +8,8 @@ import { Problems } from './config';
 interface Props {
   text: string;
   problems: ConfigProblem[];
+  /** The name of an included file, as problems have it; null is the main one. */
+  file: string | null;
   write: (text: string) => void;
   editable: boolean;
 }
@@ -15,10 +17,11 @@ interface Props {
 /** Pixels of a line, as in the style. */
 const LINE = 20;
 
-export function ConfigText({ text, problems, write, editable }: Props): JSX.Element {
+export function ConfigText({ text, problems, file, write, editable }: Props): JSX.Element {
   const area = useRef<HTMLTextAreaElement>(null);
   const lines = text.split('\n');
-  const at = new Map(problems.map((it) => [it.line, it]));
+  const own = problems.filter((it) => it.file === file);
+  const at = new Map(own.map((it) => [it.line, it]));
   const show = (it: ConfigProblem): void => {
     const box = area.current;
     if (!box || it.line === null) return;
@@ -38,7 +41,7 @@ export function ConfigText({ text, problems, write, editable }: Props): JSX.Elem
           ))}
         </div>
         <div class="editor-text">
-          {problems.map((it, index) =>
+          {own.map((it, index) =>
             it.line === null ? null : (
               <button
                 key={index}
@@ -57,7 +60,7 @@ export function ConfigText({ text, problems, write, editable }: Props): JSX.Elem
             ref={area}
             data-search
             aria-label="The text of the configuration"
-            aria-invalid={problems.length > 0}
+            aria-invalid={own.length > 0}
             spellcheck={false}
             autocomplete="off"
             wrap="off"

@@ -1,0 +1,67 @@
+//! The JSON schemas of the endpoints of the configuration.
+
+/// The response of `GET /api/v1/config`.
+pub const TOLD: &str = r#"{"type":"object","required":["path","editable","why","text","included","site_files","hash","running_hash","pending","document","flags","keys","history"],
+"properties":{"path":{"type":["string","null"]},"editable":{"type":"boolean"},"why":{"type":["string","null"]},"text":{"type":"string"},
+"included":{"type":"array","description":"files that the text includes","items":{"type":"object","required":["file","path","document","text","hash","editable","why"],"properties":{"file":{"type":"string"},"path":{"type":"string"},"document":{"type":["object","null"],"additionalProperties":true},"text":{"type":"string"},"hash":{"type":"string"},"editable":{"type":"boolean"},"why":{"type":["string","null"]}}}},
+"site_files":{"type":"array","description":"the file of each site: 0 is the main file, 1 the first of `included`","items":{"type":"integer"}},
+"hash":{"type":"string"},"running_hash":{"type":["string","null"]},"pending":{"type":"array","items":{"type":"string"}},"document":{"type":["object","null"],"description":"the keys of all files","additionalProperties":true},
+"flags":{"type":"array","items":{"type":"object","required":["key","flag","value"],"properties":{"key":{"type":"string"},"flag":{"type":"string"},"value":{}}}},
+"keys":{"type":"array","items":{"type":"object","required":["key","pattern","kind","allowed","default","help","example","restart","secret","lines","phase"],"properties":{"key":{"type":"string"},"pattern":{"type":"string"},"kind":{"type":"string"},"allowed":{"type":"string"},"default":{"type":["string","null"]},"help":{"type":"string"},"example":{"type":"string"},"restart":{"type":"boolean"},"secret":{"type":"boolean","description":"the value is not displayed"},"lines":{"type":"boolean","description":"the value may have several lines"},"phase":{"type":["string","null"],"description":"phase of a request, for keys of sites and routes","enum":["match","admit","rewrite","answer","cache","finish",null]},"words":{"type":"array","items":{"type":"string"}},"least":{"type":"integer"},"most":{"type":"integer"}}}},
+"history":{"type":"array","items":{"type":"object","required":["id","time","by"],"properties":{"id":{"type":"string"},"time":{"type":"integer"},"by":{"type":"string"}}}}}}"#;
+
+/// The request of a check.
+pub const TEXT: &str = r#"{"type":"object","additionalProperties":false,"properties":{
+"text":{"type":"string","description":"the whole text of a configuration"},
+"included":{"type":"array","maxItems":1000,"description":"texts in place of those of included files","items":{"type":"object","additionalProperties":false,"required":["path","text"],"properties":{"path":{"type":"string","description":"as GET /api/v1/config lists it"},"text":{"type":"string"}}}},
+"to":{"type":["string","integer"],"description":"in its place: an id of the history, as GET /api/v1/config lists them"}}}"#;
+
+/// Its response.
+pub const CHECKED: &str = r#"{"type":"object","required":["ok","problems","warnings","restart","diff","included","document","site_files"],"properties":{"ok":{"type":"boolean"},
+"problems":{"type":"array","items":{"type":"object","required":["file","line","column","key","within","message"],"properties":{"file":{"type":["string","null"],"description":"the file of the line, if included"},"within":{"type":"array","items":{"type":["string","integer"]}},"line":{"type":["integer","null"]},"column":{"type":["integer","null"]},"key":{"type":["string","null"]},"message":{"type":"string"}}}},
+"warnings":{"type":"array","items":{"type":"object","required":["file","line","column","key","within","message"],"properties":{"file":{"type":["string","null"],"description":"the file of the line, if included"},"within":{"type":"array","items":{"type":["string","integer"]}},"line":{"type":["integer","null"]},"column":{"type":["integer","null"]},"key":{"type":["string","null"]},"message":{"type":"string"}}}},"restart":{"type":"array","items":{"type":"string"}},
+"diff":{"type":"array","items":{"type":"object","required":["op","text"],"properties":{"op":{"enum":[" ","+","-"]},"text":{"type":"string"}}}},
+"included":{"type":"array","description":"the differences in included files","items":{"type":"object","required":["file","path","diff"],"properties":{"file":{"type":"string"},"path":{"type":"string"},"diff":{"type":"array","items":{"type":"object","required":["op","text"],"properties":{"op":{"enum":[" ","+","-"]},"text":{"type":"string"}}}}}}},
+"site_files":{"type":"array","items":{"type":"integer"}},
+"document":{"type":["object","null"],"additionalProperties":true}}}"#;
+
+/// The request of an edit: a value of `null` removes, `to` moves.
+pub const EDITS_OF: &str = r#"{"type":"object","additionalProperties":false,"required":["text","set"],"properties":{
+"text":{"type":"string","description":"the whole text of a configuration"},
+"included":{"type":"array","maxItems":1000,"description":"texts in place of those of included files","items":{"type":"object","additionalProperties":false,"required":["path","text"],"properties":{"path":{"type":"string","description":"as GET /api/v1/config lists it"},"text":{"type":"string"}}}},
+"set":{"type":"array","maxItems":1000,"description":"a list of edits","items":{"type":"object","additionalProperties":false,"required":["path"],"properties":{
+"path":{"type":"array","minItems":1,"description":"names of sections, and numbers of members of lists","items":{"type":["string","integer"]}},
+"value":{"description":"the new value; null removes it"},
+"to":{"type":"integer","minimum":0,"description":"the new position of a list member"},
+"file":{"type":"integer","minimum":0,"description":"the file of a new part: 0 is the main file, 1 the first of `included`"}}}}}}"#;
+
+/// Its response.
+pub const EDITED: &str = r#"{"type":"object","required":["text","included","document","site_files"],"properties":{"text":{"type":"string"},
+"included":{"type":"array","description":"the texts of the included files that differ from the saved ones","items":{"type":"object","required":["path","text"],"properties":{"path":{"type":"string"},"text":{"type":"string"}}}},
+"site_files":{"type":"array","items":{"type":"integer"}},"document":{"type":["object","null"],"additionalProperties":true}}}"#;
+
+/// The request to put a text in force: the text, and the hash of its base.
+pub const TEXT_AND_BASE: &str = r#"{"type":"object","additionalProperties":false,"required":["text","base"],"properties":{
+"text":{"type":"string","description":"the whole text of a configuration"},
+"base":{"type":"string","description":"the hash of the text that was changed, as GET /api/v1/config gives it"},
+"included":{"type":"array","maxItems":1000,"description":"texts of included files that change with it","items":{"type":"object","additionalProperties":false,"required":["path","text","base"],"properties":{"path":{"type":"string","description":"as GET /api/v1/config lists it"},"text":{"type":"string"},"base":{"type":"string","description":"the hash of the text that was changed"}}}},
+"when":{"type":"string","enum":["now","restart"],"description":"handling of a text that changes keys that require a restart: now (default) takes over all others, restart leaves the whole text for the next start"}}}"#;
+
+/// The request of a rollback: an id of the history.
+pub const BACK_TO: &str = r#"{"type":"object","additionalProperties":false,"required":["to"],"properties":{
+"to":{"type":["string","integer"],"description":"an id of the history, as GET /api/v1/config lists them"},
+"base":{"type":"string","description":"the hash of the text that is to be replaced"},
+"when":{"type":"string","enum":["now","restart"],"description":"handling of a text that changes keys that require a restart: now (default) takes over all others, restart leaves the whole text for the next start"}}}"#;
+
+/// The response if a text came into force, or waits for the next start: `pending` are the keys that it waits for.
+pub const IN_FORCE: &str = r#"{"type":"object","required":["hash","reloaded","pending"],"properties":{"hash":{"type":"string"},"reloaded":{"type":"boolean"},"pending":{"type":"array","items":{"type":"string"}}}}"#;
+
+/// The request for the layers of a section.
+pub const SECTION_OF: &str = r#"{"type":"object","additionalProperties":false,"required":["text","at"],"properties":{
+"text":{"type":"string","description":"the whole text of a configuration"},
+"included":{"type":"array","maxItems":1000,"description":"texts in place of those of included files","items":{"type":"object","additionalProperties":false,"required":["path","text"],"properties":{"path":{"type":"string","description":"as GET /api/v1/config lists it"},"text":{"type":"string"}}}},
+"at":{"type":"array","minItems":2,"maxItems":4,"description":"a site, a route or a block: [\"site\", 0, \"route\", 1]","items":{"type":["string","integer"]}}}}"#;
+
+/// Its response.
+pub const LAYERS: &str = r#"{"type":"object","required":["keys"],"properties":{"keys":{"type":"object","description":"for each key that is set, its values; the first is in force","additionalProperties":{"type":"array","items":{"type":"object","required":["from","name","file","line","value","adds"],"properties":{
+"from":{"type":"string","enum":["flag","own","block","site","site-block","every-route","preset"]},"name":{"type":["string","null"],"description":"name of the block, preset or flag"},"file":{"type":["string","null"]},"line":{"type":["integer","null"]},"value":{"description":"null for a secret"},"adds":{"type":"boolean","description":"nearer values add to it instead of replacing it"}}}}}}}"#;

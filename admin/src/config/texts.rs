@@ -1,0 +1,181 @@
+//! The texts of a request about the configuration, of the main file and of included files, and their keys for forms.
+
+use super::super::AdminResponse;
+use super::super::problem_at;
+use larder_config::Source;
+use larder_config::edit::{self, ConfigTexts, PathStep, Sections};
+use larder_config::include::{IncludedFile, IncludedTexts};
+use larder_config::inherit::{self, LayeredValue};
+use larder_config::kind::is_block_name;
+use larder_config::plan::Plan;
+use larder_config::store::{ConfigFile, hash};
+use larder_config::table;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+/// The texts of a request.
+pub(super) struct AskedTexts {
+    /// That of the main file.
+    pub text: String,
+    /// Those of included files, in place of the saved ones.
+    pub others: IncludedTexts,
+}
+
+/// The same, with the files that they include.
+pub(super) struct TextFiles {
+    /// The texts in reading order.
+    pub texts: ConfigTexts,
+    /// The included files, in the same order.
+    pub included: Vec<IncludedFile>,
+    /// The texts that are read for them.
+    pub others: IncludedTexts,
+    /// Those that the saved configuration does not include.
+    hidden: BTreeSet<PathBuf>,
+}
+
+impl AskedTexts {
+    /// The texts of a request with `text` and `included`.
+    pub fn of(json: &Value) -> Self {
+        let text = json["text"].as_str().unwrap_or_default().to_owned();
+        let row = |it: &Value| Some((PathBuf::from(it["path"].as_str()?), it["text"].as_str()?.into()));
+        Self { text, others: json["included"].as_array().into_iter().flatten().filter_map(row).collect() }
+    }
+
+    /// With the files that the text includes. A file that the saved configuration does not include is empty here: its
+    /// content is not for a form until the include is saved.
+    pub fn files(self, plan: &Plan) -> TextFiles {
+        let saved = plan.included();
+        let Self { text, mut others } = self;
+        let mut hidden = BTreeSet::new();
+        let mut included = plan.values(&text, &others).included;
+        for it in &mut included {
+            if !saved.iter().any(|one| one.path == it.path) {
+                hidden.insert(it.path.clone());
+                others.insert(it.path.clone(), "".into());
+                it.text = "".into();
+            }
+        }
+        let all = std::iter::once(text).chain(included.iter().map(|it| it.text.to_string()));
+        TextFiles { texts: ConfigTexts { texts: all.collect() }, included, others, hidden }
+    }
+}
+
+impl TextFiles {
+    /// The texts of included files that are not the saved ones.
+    pub fn changed(&self) -> impl Iterator<Item = (&IncludedFile, &str, String)> {
+        self.pairs().filter(|it| !self.hidden.contains(&it.0.path)).filter_map(|(file, text)| {
+            let saved = ConfigFile::at(&file.path).read().unwrap_or_default();
+            (saved != *text).then_some((file, text.as_str(), saved))
+        })
+    }
+
+    /// The sentence about an edit of a file that the saved configuration does not include.
+    pub fn refusal(&self) -> Option<String> {
+        let edited = |it: &(&IncludedFile, &String)| self.hidden.contains(&it.0.path) && !it.1.is_empty();
+        let (file, _) = self.pairs().find(edited)?;
+        Some(format!("The saved configuration does not include {} yet; save its include first.", file.name))
+    }
+
+    fn pairs(&self) -> impl Iterator<Item = (&IncludedFile, &String)> {
+        self.included.iter().zip(self.texts.texts.iter().skip(1))
+    }
+
+    /// The keys of all files; null if the main text is not TOML.
+    pub fn document(&self) -> Value {
+        match edit::as_json(&self.texts.texts[0]) {
+            Ok(_) => self.texts.document(),
+            Err(_) => Value::Null,
+        }
+    }
+
+    /// The site or route of each line, for each file.
+    pub fn sections(&self) -> Vec<Sections> {
+        self.texts.texts.iter().map(|it| Sections::of(it)).collect()
+    }
+
+    /// The number of the file of a source: 0 is the main file.
+    pub fn number(&self, file: &str, main: Option<&str>) -> Option<usize> {
+        if main.is_none_or(|it| it == file) {
+            return Some(0);
+        }
+        self.included.iter().position(|it| it.name == file).map(|it| it + 1)
+    }
+}
+
+/// The included files of the configuration, as they are on disk.
+pub(super) fn included(files: &[IncludedFile], main: Option<&str>) -> Vec<Value> {
+    let row = |it: &IncludedFile| {
+        let why = ConfigFile::at(&it.path).why_not();
+        json!({
+            "file": short(&it.name, main), "path": it.path, "document": edit::as_json(&it.text).ok(), "text": &*it.text,
+            "hash": hash(&it.text), "editable": why.is_none(), "why": why,
+        })
+    };
+    files.iter().map(row).collect()
+}
+
+/// The layers of the site, route or block at `at`.
+///
+/// # Errors
+/// There is no such section.
+pub(super) fn layers(plan: &Plan, asked: AskedTexts, at: &Value) -> Result<Value, AdminResponse> {
+    let TextFiles { texts, others, .. } = asked.files(plan);
+    let values = plan.values(&texts.texts[0], &others);
+    let flags = plan.settings();
+    let number = |it: &Value| it.as_u64().and_then(|it| usize::try_from(it).ok());
+    let steps: Vec<&Value> = at.as_array().into_iter().flatten().collect();
+    let (found, pattern) = match steps[..] {
+        [site, at] if site == "site" && number(at).is_some() => {
+            (inherit::of_section(&values, flags, &format!("site[{at}]")), table::SITE)
+        }
+        [block, name] if block == "block" && name.as_str().is_some_and(is_block_name) => {
+            let name = name.as_str().unwrap_or_default();
+            (inherit::of_section(&values, flags, &format!("block.{name}")), table::ROUTE)
+        }
+        [site, at, route, of] if site == "site" && route == "route" => match (number(at), number(of)) {
+            (Some(site), Some(route)) => (inherit::of_route(&values, flags, site, route), table::ROUTE),
+            _ => return Err(no_section()),
+        },
+        _ => return Err(no_section()),
+    };
+    let document = texts.document();
+    let main = plan.file().map(|it| it.display().to_string());
+    let row = |key: &str, it: &LayeredValue| {
+        let is_secret = table::find(&format!("{pattern}{key}")).is_some_and(|it| it.kind.is_secret());
+        let value = match (&it.path, &it.text) {
+            _ if is_secret => Value::Null,
+            (Some(path), _) => value_at(&document, path),
+            (None, text) => text.clone().into(),
+        };
+        let (from, name) = it.layer.told();
+        let (file, line) = match &it.source {
+            Source::Line { file, line, .. } => (Some(short(file, main.as_deref())), Some(*line)),
+            _ => (None, None),
+        };
+        json!({ "from": from, "name": name, "file": file, "line": line, "value": value, "adds": it.adds })
+    };
+    let keys: serde_json::Map<String, Value> =
+        found.iter().map(|(key, all)| (key.clone(), all.iter().map(|it| row(key, it)).collect())).collect();
+    Ok(json!({ "keys": keys }))
+}
+
+fn no_section() -> AdminResponse {
+    problem_at(400, "\"at\" is a site, a route or a block, such as [\"site\", 0, \"route\", 1].", "at")
+}
+
+/// The value at a path such as `site[0].cors.origins`.
+fn value_at(document: &Value, path: &str) -> Value {
+    let step = |at: &Value, it: &PathStep| match it {
+        PathStep::Name(name) => at[name.as_str()].clone(),
+        PathStep::At(number) => at[*number].clone(),
+    };
+    edit::steps(path).iter().fold(document.clone(), |at, it| step(&at, it))
+}
+
+/// A file as forms name it: without the directory of the main file.
+pub(super) fn short(file: &str, main: Option<&str>) -> String {
+    let folder = main.and_then(|it| Path::new(it).parent());
+    let rest = folder.and_then(|it| Path::new(file).strip_prefix(it).ok());
+    rest.map_or_else(|| file.to_owned(), |it| it.display().to_string())
+}
