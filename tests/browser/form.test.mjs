@@ -71,6 +71,7 @@ const choose = async (name, at = -1) => {
   const found = page.locator('.section:not(.add)', { has: page.locator(`span:text-is("${name}")`) });
   await found.nth(at < 0 ? (await found.count()) + at : at).click();
   await page.locator('.form-title h2', { hasText: name }).waitFor();
+  await page.locator('.form-main .setting').first().waitFor();
 };
 const setting = (name) => page.locator(`.phase > [data-setting="${name}"]`);
 const valid = () => page.locator('.apply', { hasText: 'Changed and valid' }).waitFor();
@@ -230,6 +231,15 @@ it('tells what a route inherits and from where, overrides it, and resets it', as
   const ttl = setting('client_ttl');
   assert.equal(await from(ttl), `site conf.d/shop.toml:${line('client_ttl')}`);
   assert.match(await from(setting('path')), new RegExp(`^set here conf\\.d/shop\\.toml:${line('/basket/')}$`));
+  // Fields of responses add to those of the site.
+  const fields = setting('response_headers.set');
+  await page.getByRole('button', { name: 'Add here response_headers.set' }).click();
+  await fields.getByLabel(/^Name, row 1/).fill('X-Basket');
+  await fields.locator('.pair input').nth(1).fill('yes');
+  await fields.locator('.pair input').nth(1).press('Enter');
+  await until('the site adds', async () => /set here conf\.d\/shop\.toml:\d+ adds to site conf\.d\/shop\.toml:\d+ X-Shop yes/.test(await from(fields)));
+  await page.getByRole('button', { name: 'Reset response_headers.set' }).click();
+  await fields.locator('.inherited').waitFor();
   await page.getByRole('button', { name: 'Override client_ttl' }).click();
   const field = page.getByRole('textbox', { name: 'client_ttl' });
   await until('it starts with the value', async () => (await field.inputValue().catch(() => '')) === '5m');

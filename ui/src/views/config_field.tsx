@@ -139,7 +139,7 @@ export function OneField({ it, value, layers, problems, editable, era, edit }: P
           {shown && (
             <button
               class="button small"
-              aria-label={`${inherited.adds ? 'Add to' : 'Override'} ${it.name}`}
+              aria-label={`${inherited.adds ? 'Add here' : 'Override'} ${it.name}`}
               title={inherited.adds ? 'Set more here; what is inherited stays' : 'Set it here, starting with this value'}
               onClick={() => {
                 // What only adds begins without rows, and so does what may not be seen.
@@ -148,7 +148,7 @@ export function OneField({ it, value, layers, problems, editable, era, edit }: P
                 else edit({ path: it.path, value: copy });
               }}
             >
-              {inherited.adds ? 'Add to' : 'Override'}
+              {inherited.adds ? 'Add here' : 'Override'}
             </button>
           )}
         </div>

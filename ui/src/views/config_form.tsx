@@ -3,6 +3,7 @@
 import { Fragment, type JSX } from 'preact';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { post } from '../api';
+import { Bones } from '../parts/basic';
 import { Icon } from '../parts/icons';
 import { say } from '../parts/toast';
 import { useAsked } from '../hooks';
@@ -235,7 +236,8 @@ interface SectionProps {
 
 function OneSection({ it, searched, config, root, files, problems, era, edit, move, remove }: SectionProps): JSX.Element {
   const given = (field: Field): Setting | undefined => at(root, field.path);
-  const layers = useLayers(searched ? undefined : it.layered, files);
+  const told = useLayers(searched ? undefined : it.layered, files);
+  const layers = told ?? NO_LAYERS;
   const [opened, setOpened] = useState<string[]>([]);
   const [adding, setAdding] = useState(false);
   const focus = useRef<string | null>(null);
@@ -291,7 +293,10 @@ function OneSection({ it, searched, config, root, files, problems, era, edit, mo
         )}
       </header>
       {it.depth > 0 && <Unreached it={it} routes={paths(at(root, it.of!.list.slice(0, 2)) as Settings)} />}
-      {it.layered === undefined || searched ? (
+      {told === null ? (
+        // So that nothing moves under the hand that opened it.
+        <Bones rows={4} />
+      ) : it.layered === undefined || searched ? (
         <>
           {sorted(shown, given, searched).map(field)}
           {it.lists.map(list)}
@@ -340,12 +345,13 @@ function sorted(of: Field[], given: (it: Field) => Setting | undefined, asIs: bo
   return [...of.filter((it) => first.current!.has(it.name)), ...of.filter((it) => !first.current!.has(it.name))];
 }
 
-/** What a site, a route or a block sets and inherits, in the files as they are in the draft; nothing until larder has told. */
-function useLayers(of: Section['layered'], files: DraftFile[]): Layers {
+/** What a site, a route or a block sets and inherits, in the files as they are in the draft; null until larder has told. */
+function useLayers(of: Section['layered'], files: DraftFile[]): Layers | null {
   const asked = of === undefined ? null : JSON.stringify({ ...draft.texts(files), at: of });
-  const { data } = useAsked(asked, async () => ({ of: JSON.stringify(of), ...(await post<{ keys: Layers }>('/api/v1/config/layers', JSON.parse(asked!))) }));
+  const { data, problem } = useAsked(asked, async () => ({ of: JSON.stringify(of), ...(await post<{ keys: Layers }>('/api/v1/config/layers', JSON.parse(asked!))) }));
   // Of another section, what was told is of no use; of another text of this one, it is until the next answer.
-  return data !== null && data.of === JSON.stringify(of) ? data.keys : NO_LAYERS;
+  if (data !== null && data.of === JSON.stringify(of)) return data.keys;
+  return of === undefined || problem !== null ? NO_LAYERS : null;
 }
 
 const NO_LAYERS: Layers = {};
