@@ -12,6 +12,7 @@ mod matching;
 mod privacy;
 mod proxy;
 pub mod rewrite;
+mod route_limits;
 mod secret;
 mod site_log;
 mod tiers;
@@ -352,6 +353,7 @@ impl ConfigCheck {
             tells_certificate: self.tells_certificate(at),
             rewrite,
             upgrades: Upgrades { protocols: self.upgrades(at), idle: self.time("limits.upgrade_idle") },
+            limits: self.route_limits(at),
             decided: self.decided(Some(at)),
             source,
         })

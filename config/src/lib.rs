@@ -299,6 +299,8 @@ pub struct RouteConfig {
     pub upgrades: Upgrades,
     /// The request as origins see it.
     pub rewrite: RewriteSettings,
+    /// The limits of its requests.
+    pub limits: worker::RequestLimits,
     /// The source of each value of the route.
     pub decided: Decided,
     /// The place of its declaration.
@@ -485,7 +487,9 @@ impl Config {
         let mut routes = self.sites.iter().flat_map(|it| &it.routes);
         let upgrades =
             routes.any(|it| matches!(it.service, Service::Proxy(_)) && !it.upgrades.protocols.is_empty());
-        worker::ClientLimits { upgrades, ..self.limits.client }
+        let bodies = self.sites.iter().flat_map(|it| &it.routes).map(|it| it.limits.body_size);
+        let body_size = bodies.fold(self.limits.client.body_size, u64::max);
+        worker::ClientLimits { upgrades, body_size, ..self.limits.client }
     }
 
     /// Reads and checks a file, with `flags` overriding it.

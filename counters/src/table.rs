@@ -168,7 +168,7 @@ counters! {
     proxy_timeout: Limit, "Connections closed because the PROXY protocol header took longer than `limits.head_timeout`.";
     head_too_large: Limit, "Requests rejected with 431: the head exceeded `limits.head_size`, or had too many fields.";
     target_too_long: Limit, "Requests rejected with 414: the target exceeded `limits.target_size`.";
-    body_too_large: Limit, "Requests rejected with 413: the body exceeded `limits.body_size`.";
+    body_too_large: Limit, "Requests rejected with 413: the body exceeded `body_size` of its route, or `limits.body_size`.";
     traces: Count, "Requests traced (`site.route.trace`).";
     traces_overwritten: Limit, "Traces overwritten by newer ones before they were read.";
     telemetry_sent: Count, "Request spans accepted by the OpenTelemetry collector (`telemetry.otlp`).";

@@ -14,6 +14,7 @@ use larder_observe::telemetry::Context;
 use larder_semantics::geo::GeoLookup;
 use larder_semantics::request_view::{self, RequestView, path_of};
 use larder_semantics::scheme::Scheme;
+use larder_transport::worker::RequestLimits;
 use larder_transport::{Client, Synthetic};
 use larder_wire::message::{Request, RequestHead};
 use std::borrow::Cow;
@@ -105,6 +106,12 @@ impl<'a> RoutedRequest<'a> {
     #[inline]
     pub fn finish(&self) -> Option<&'a RouteFinish> {
         self.found.and_then(|it| it.route.finish.as_deref())
+    }
+
+    /// The limits of its route, if they are not those of the worker.
+    #[inline]
+    pub fn limits(&self) -> Option<&'a RequestLimits> {
+        self.found.and_then(|it| it.route.limits.as_deref())
     }
 
     /// Whether its times are measured.

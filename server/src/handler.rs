@@ -56,6 +56,10 @@ impl Handler for RequestHandler {
         let view = || admission::view(head, &self.seen(client, || head.fields), &client.listener, geo);
         let found = router.find_for(head.method, head.authority, head.target, view);
         let routed = self.routed(&router, found, head, view);
+        // The output of the fast path has the limits of the worker.
+        if routed.limits().is_some_and(|it| it.transfer.is_some()) {
+            return AnswerNow::Later;
+        }
         let stages = stages(routed.is_timed(), client);
         if let Some(finish) = routed.finish() {
             let seen = || self.seen(client, || head.fields);
@@ -90,7 +94,7 @@ impl Handler for RequestHandler {
         &'c self,
         mut request: Rc<Request>,
         client: &'c Client,
-        body: RequestBody<'c>,
+        mut body: RequestBody<'c>,
         mut reply: Reply<'c>,
     ) {
         let seen = self.seen(client, || request.fields.view());
@@ -116,6 +120,7 @@ impl Handler for RequestHandler {
         let routed =
             self.routed(&router, found, head, || admission::view(head, client, &client.listener, geo));
         self.count(&routed);
+        routed.limits().iter().for_each(|it| body.limit(it));
         let tells_time = routed.target().is_some_and(RouteTarget::tells_time);
         let stages = stages(routed.is_timed() || tells_time, client);
         let is_told = routed.is_timed() || self.observer.hears_slow();

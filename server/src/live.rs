@@ -89,6 +89,7 @@ impl Live {
     pub fn router(&self, counters: &Arc<Counters>, errors: &ErrorLog, worker: Option<usize>) -> Router {
         let worker = worker.filter(|_| self.config.statistics);
         self.access.tell(errors);
+        let of_worker = self.config.limits_of_clients();
         let sites = self.config.sites.iter().enumerate().map(|(at, site)| LiveSite {
             name: site.hosts.first().map_or_else(String::new, ToString::to_string),
             hosts: site.hosts.clone(),
@@ -110,6 +111,7 @@ impl Live {
                     Matched::new(route.path.clone(), route.methods.clone(), target, route.purge.clone())
                         .finishing(RouteFinish::new(&route.finish))
                         .only(route.when.clone(), &route.listeners)
+                        .limited(route.limits, &of_worker)
                         .counted(part.map(|it| it.route))
                         .admitting(admission)
                 })

@@ -17,6 +17,7 @@ use larder_semantics::expression::Expression;
 use larder_semantics::geo::GeoLookup;
 use larder_semantics::path::{self, Decode};
 use larder_semantics::request_view::{RequestView, host_of, path_of};
+use larder_transport::worker::{ClientLimits, RequestLimits};
 use prefixes::Prefixes;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -87,6 +88,8 @@ pub struct Matched {
     pub admission: Option<Box<RouteAdmission>>,
     /// The finish of its responses.
     pub finish: Option<Rc<RouteFinish>>,
+    /// The limits of its requests; `None` for those of the worker.
+    pub limits: Option<Box<RequestLimits>>,
 }
 
 impl Matched {
@@ -97,8 +100,8 @@ impl Matched {
             RouteTarget::Proxy(route) => RouteTarget::Proxy(route.for_two_ways()),
             other => other.clone(),
         };
-        let (condition, scope, admission, finish) = (None, None, None, None);
-        Self { path, methods, condition, target, two_ways, purge, scope, admission, finish }
+        let (condition, scope, admission, finish, limits) = (None, None, None, None, None);
+        Self { path, methods, condition, target, two_ways, purge, scope, admission, finish, limits }
     }
 
     /// The same, only for requests that fulfil a condition and arrive at one of these listeners, if any are given.
@@ -119,6 +122,13 @@ impl Matched {
     #[must_use]
     pub fn admitting(self, admission: RouteAdmission) -> Self {
         Self { admission: admission.is_something().then(|| Box::new(admission)), ..self }
+    }
+
+    /// The same, with limits of its requests where these differ from those of the worker.
+    #[must_use]
+    pub fn limited(self, own: RequestLimits, of_worker: &ClientLimits) -> Self {
+        let differ = own.transfer.is_some() || own.body_size != of_worker.body_size;
+        Self { limits: differ.then(|| Box::new(own)), ..self }
     }
 
     /// The same, with a finish of its responses.

@@ -114,9 +114,7 @@ macro_rules! pages {
 
 pages! {
     allow_only_the_office, cache_an_api, canonical_host, cors_api, django, error_pages,
-    health_checks_for_a_load_balancer, jwt, maintenance_page, nextjs, password, rate_limit_the_login, redirect_to_https,
-    redirects_from_a_map, rewrite_a_prefix, secrets_and_environment, security_headers, several_files, signed_urls,
-    single_page_application, static_site, wordpress,
+    health_checks_for_a_load_balancer, jwt, maintenance_page, nextjs, password, rate_limit_the_login, redirect_to_https, redirects_from_a_map, rewrite_a_prefix, secrets_and_environment, security_headers, several_files, signed_urls, single_page_application, static_site, uploads, wordpress,
 }
 
 #[test]
@@ -396,6 +394,21 @@ fn rewrite_a_prefix(guide: Guide) {
     answers(&get(&larder, "/api/users/7"), 200, "/v2/users/7");
     answers(&get(&larder, "/shop/42"), 200, "/catalogue/item?id=42");
     redirects(&get(&larder, "/api/old"), 302, "/api/new");
+}
+
+fn uploads(guide: Guide) {
+    let larder = guide.start(&application());
+    let announced = |target: &str, size: &str| {
+        let mut client = larder.client();
+        let expects = "Expect: 100-continue\r\n";
+        client.send(format!(
+            "POST {target} HTTP/1.1\r\nHost: example.com\r\n{expects}Content-Length: {size}\r\n\r\n"
+        ));
+        client
+    };
+    assert_eq!(413, announced("/", "1048577").read_for("POST").status);
+    assert_eq!(413, announced("/upload", "5368709121").read_for("POST").status);
+    assert!(announced("/upload", "5368709120").is_told_to_continue());
 }
 
 fn several_files(guide: Guide) {

@@ -69,6 +69,7 @@ mod replaced_elsewhere;
 mod request_fields;
 mod requests;
 mod rewriting;
+mod route_limits;
 mod run_files;
 mod session_applications;
 mod slow_clients;

@@ -23,7 +23,7 @@ pub enum ClientGone {
     TimedOut,
     /// Its body was malformed.
     Malformed,
-    /// Its body was over `limits.body_size`.
+    /// Its body was over the limit of its route.
     TooLarge,
 }
 
@@ -319,7 +319,7 @@ impl ClientSocket {
         if let Ok(SendProgress::All) = sent {
             return Ok(());
         }
-        let limit = self.worker.times().write;
+        let limit = self.worker.times_of(&self.watched).write;
         let _wait = self.watched.write_while(limit);
         self.with_output(Outbox::compact);
         loop {

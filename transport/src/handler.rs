@@ -6,6 +6,7 @@ use crate::client_socket::ClientGone;
 use crate::finish::ResponseFinish;
 use crate::proxy_protocol::MissingPreamble;
 use crate::synthetic::{Synthetic, SyntheticSent};
+use crate::worker::RequestLimits;
 use crate::{ResponseWriter, http1, http2};
 use bytes::Bytes;
 use larder_semantics::date;
@@ -141,6 +142,14 @@ impl<'c> RequestBody<'c> {
         match &mut self.0 {
             TunnelIncoming::Http1(it) => it.next().await,
             TunnelIncoming::Http2(it) => it.next().await,
+        }
+    }
+
+    /// Applies the limits of the request's route: to its body, before the first read, and to its response.
+    pub fn limit(&mut self, limits: &RequestLimits) {
+        match &mut self.0 {
+            TunnelIncoming::Http1(it) => it.limit(limits),
+            TunnelIncoming::Http2(it) => it.limit(limits),
         }
     }
 

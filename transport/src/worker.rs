@@ -31,7 +31,7 @@ pub struct ClientLimits {
     pub head_size: usize,
     /// Bytes of a request target.
     pub target_size: usize,
-    /// Bytes of a request body.
+    /// Bytes of a request body; a route may permit fewer.
     pub body_size: u64,
     /// The time for a complete head, from its first byte (or from accept).
     pub head_timeout: Duration,
@@ -87,10 +87,12 @@ pub fn runtime() -> std::io::Result<LocalRuntime> {
 
 mod drain;
 mod places;
+mod request_limits;
 mod shedding;
 
 pub use places::ConnectionLimit;
 pub(crate) use places::ConnectionPermit;
+pub use request_limits::{RequestLimits, TransferLimits};
 pub(crate) use shedding::SHED;
 
 /// The state of one worker.
@@ -139,16 +141,16 @@ pub(crate) struct Times {
 
 impl Times {
     fn new(limits: &ClientLimits) -> Self {
-        let millis = |it: Duration| match u64::try_from(it.as_millis()) {
-            Ok(0) | Err(_) => NEVER,
-            Ok(it) => it,
-        };
         Self {
-            head: millis(limits.head_timeout),
-            body: millis(limits.body_timeout),
-            idle: millis(limits.idle_timeout),
-            write: millis(limits.write_timeout),
+            head: Self::millis(limits.head_timeout),
+            body: Self::millis(limits.body_timeout),
+            idle: Self::millis(limits.idle_timeout),
+            write: Self::millis(limits.write_timeout),
         }
+    }
+
+    fn millis(it: Duration) -> u64 {
+        u64::try_from(it.as_millis()).ok().filter(|it| *it > 0).unwrap_or(NEVER)
     }
 }
 
@@ -203,6 +205,8 @@ pub(crate) struct Watched {
     place: Cell<usize>,
     /// Whether its protocol handles the drain and the close itself.
     says_goodbye: Cell<bool>,
+    /// The limits of its current request, if they are not those of the worker.
+    own: Cell<Option<Box<TransferLimits>>>,
     /// Its permit of the connection limit.
     _taken: ConnectionPermit,
     /// Its counted descriptor.
@@ -325,9 +329,10 @@ impl TransportWorker {
         let passed = now.saturating_sub(self.swept.replace(now));
         let min_rate = self.limits.get().min_rate;
         for it in self.watched.borrow().iter().flatten() {
+            let min_rate = it.min_rate(min_rate);
             let expired = it.expired.get();
             if it.write_by.get() != NEVER && expired != Expired::Writing {
-                it.see_what_was_taken(self.times().write);
+                it.see_what_was_taken(self.times_of(it).write);
             }
             let why = if expired == Expired::Writing {
                 continue;
@@ -377,6 +382,7 @@ impl TransportWorker {
             waited: Cell::new(0),
             place: Cell::new(place),
             says_goodbye: Cell::new(false),
+            own: Cell::default(),
             _taken: taken,
             held: self.within.get().then(HeldDescriptor::by_client),
             soon: Cell::default(),

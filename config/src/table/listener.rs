@@ -39,7 +39,7 @@ pub(super) const ROWS: &[Key] = &[
     once("limits.target_size", size(256, MIB), Some("8KiB"),
         "Maximum size of a request target (path and query). A longer one is rejected with 414.", r#""4KiB""#),
     once("limits.body_size", size(0, TIB), Some("64MiB"),
-        "Maximum size of a request body. A larger one is rejected with 413.", r#""1GiB""#),
+        "Maximum size of a request body. A larger one is rejected with 413. A route can set its own with `body_size`.", r#""1GiB""#),
     once("limits.head_timeout", time(100, HOUR), Some("10s"),
         "Timeout for a complete request head, from its first byte or from the accept of the connection.", r#""5s""#),
     once("limits.body_timeout", time(100, HOUR), Some("30s"),

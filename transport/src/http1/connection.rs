@@ -315,6 +315,13 @@ impl Http1Connection {
         let body = handler::RequestBody::http1(Http1RequestBody::new(self));
         handler.answer(request, client, body, handler::Reply::http1(reply)).await;
         client.began.set(0);
+        let after = self.end_request(keep_alive).await;
+        self.link.watched.limit(None);
+        after
+    }
+
+    /// The fate of the connection after a request of the slow speed.
+    async fn end_request(&self, keep_alive: KeepAlive) -> AfterResponse {
         match self.after.get() {
             AfterResponse::KeepAlive if self.drain_body().await => AfterResponse::KeepAlive,
             AfterResponse::KeepAlive => self.close(Farewell::Lingering).await,

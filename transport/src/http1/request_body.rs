@@ -2,7 +2,7 @@
 
 use super::connection::{DRAIN, Http1Connection};
 use crate::client_socket::ClientGone;
-use crate::worker::ReadPhase;
+use crate::worker::{ReadPhase, RequestLimits};
 use bytes::Bytes;
 use larder_semantics::field::FieldList;
 use larder_wire::http1::chunked::{ChunkStep, ChunkedDecoder};
@@ -14,7 +14,7 @@ use std::future::poll_fn;
 #[derive(Debug, Default)]
 pub(super) struct BodyState {
     left: BodyLeft,
-    /// Bytes that may still come, by `limits.body_size`.
+    /// Bytes that may still come, by the limit of the route.
     room: u64,
     /// Whether the client waits for `100 Continue`.
     waits: bool,
@@ -137,6 +137,13 @@ impl<'c> Http1RequestBody<'c> {
         Self { connection }
     }
 
+    /// Applies the limits of the route, before the first read.
+    pub fn limit(&mut self, limits: &RequestLimits) {
+        let room = &mut self.connection.body.borrow_mut().room;
+        *room = limits.body_size.min(*room);
+        self.connection.link.watched.limit(limits.transfer);
+    }
+
     /// The next bytes; `None` after the last. Sends `100 Continue` before the first read, if the client waits for it. May
     /// be dropped while it waits: nothing is lost.
     ///
@@ -215,7 +222,8 @@ impl<'c> Http1RequestBody<'c> {
             BodyLeft::Length(left) => usize::try_from(left).unwrap_or(usize::MAX),
             BodyLeft::Nothing | BodyLeft::Chunked(_) => usize::MAX,
         };
-        let _wait = connection.link.watched.read_while(ReadPhase::Body, connection.link.worker.times().body);
+        let watched = &connection.link.watched;
+        let _wait = watched.read_while(ReadPhase::Body, connection.link.worker.times_of(watched).body);
         let read = poll_fn(|context| {
             let mut scratch = connection.link.worker.input.borrow_mut();
             let most = most.min(scratch.len());

@@ -372,7 +372,7 @@ impl Http2Connection {
         self.link.with_output(Outbox::compact);
         let watched = &self.link.watched;
         if !watched.is_writing() {
-            watched.write_for(self.link.worker.times().write);
+            watched.write_for(self.link.worker.times_of(watched).write);
         }
         let io = watched.io().map_err(drop)?;
         match io.poll_write_ready(context) {
@@ -382,7 +382,7 @@ impl Http2Connection {
                 let before = self.link.waiting();
                 let sent = self.link.send_now().map_err(|error| self.link.note_failure(error))?;
                 if self.link.waiting() < before {
-                    watched.write_for(self.link.worker.times().write);
+                    watched.write_for(self.link.worker.times_of(watched).write);
                 }
                 if sent == SendProgress::Blocked {
                     guard.clear_ready();

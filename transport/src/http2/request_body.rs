@@ -4,6 +4,7 @@ use super::connection::Shared;
 use super::stream::Http2Stream;
 use super::waiting::{StreamSide, wait};
 use crate::client_socket::ClientGone;
+use crate::worker::{RequestLimits, TransferLimits};
 use bytes::Bytes;
 use larder_semantics::field::FieldList;
 use larder_wire::http2::frame::EndFlag;
@@ -27,6 +28,28 @@ pub(crate) struct Http2RequestBody {
 impl Http2RequestBody {
     pub(super) fn new(connection: Shared, stream: Rc<Http2Stream>) -> Self {
         Self { connection, stream }
+    }
+
+    /// Applies the limits of the route. Data that arrived before count. The connection itself has the longest limits of its
+    /// requests.
+    pub fn limit(&mut self, limits: &RequestLimits) {
+        if !self.stream.is_tunnel {
+            let body = &mut *self.stream.body.borrow_mut();
+            match limits.body_size.checked_sub(body.came) {
+                Some(room) => body.room = room.min(body.room),
+                None if body.refused.is_none() => {
+                    self.connection.link.worker.counters.body_too_large.add(1);
+                    body.refused = Some(ClientGone::TooLarge);
+                }
+                None => {}
+            }
+        }
+        if let Some(own) = limits.transfer {
+            self.stream.limits.set(Some(own));
+            let (watched, worker) = (&self.connection.link.watched, &self.connection.link.worker);
+            let before = watched.own_limits().unwrap_or_else(|| TransferLimits::of(&worker.limits()));
+            watched.limit(Some(own.or_longer(before)));
+        }
     }
 
     pub async fn next(&mut self) -> Result<Option<Bytes>, ClientGone> {

@@ -4,6 +4,7 @@ use super::connection::STREAM_WINDOW;
 use super::waiting::TransferRate;
 use crate::body::BodyPiece;
 use crate::client_socket::ClientGone;
+use crate::worker::TransferLimits;
 use larder_semantics::field::FieldList;
 use larder_wire::message::{Framing, Request};
 use std::cell::{Cell, RefCell};
@@ -36,6 +37,8 @@ pub(super) struct Http2Stream {
     pub body: RefCell<IncomingBody>,
     /// The reason why no more can be read or written.
     pub gone: Cell<Option<ClientGone>>,
+    /// The limits of its route, if they are not those of the worker.
+    pub limits: Cell<Option<TransferLimits>>,
     /// The tasks that are notified of any change.
     waiting: RefCell<Vec<Waker>>,
 }
@@ -60,7 +63,7 @@ pub(super) struct IncomingBody {
     pub came: u64,
     /// Remaining bytes, if the length was announced.
     pub left: Option<u64>,
-    /// Bytes that may still come, by `limits.body_size`.
+    /// Bytes that may still come, by the limit of the route.
     pub room: u64,
     /// Bytes that the client may still send before it gets more credit.
     pub window: i64,
@@ -127,6 +130,7 @@ impl Http2Stream {
             is_tunnel,
             body: RefCell::new(body),
             gone: Cell::new(None),
+            limits: Cell::new(None),
             waiting: RefCell::default(),
         }
     }

@@ -4,7 +4,7 @@
 use super::connection::Http2Connection;
 use super::stream::Http2Stream;
 use crate::client_socket::ClientGone;
-use crate::worker::ClientLimits;
+use crate::worker::TransferLimits;
 use larder_stdx::clock;
 use larder_wire::http2::ErrorCode;
 use std::cell::Cell;
@@ -45,7 +45,7 @@ impl StreamSide {
     }
 
     /// The longest permitted silence.
-    fn limit(self, limits: &ClientLimits) -> Duration {
+    fn limit(self, limits: &TransferLimits) -> Duration {
         let limit = match self {
             StreamSide::Sends => limits.body_timeout,
             StreamSide::Takes => limits.write_timeout,
@@ -97,7 +97,7 @@ pub(super) async fn wait(
     let mut silent = Duration::ZERO;
     while !is_over() {
         let worker = &connection.link.worker;
-        let limits = worker.limits();
+        let limits = stream.limits.get().unwrap_or_else(|| TransferLimits::of(&worker.limits()));
         let limit = side.limit(&limits);
         let (moved, was_due, begun) =
             (side.moved(stream), side.is_due(connection, stream), clock::monotonic().0);
