@@ -15,6 +15,7 @@ pub mod rewrite;
 mod route_limits;
 mod secret;
 mod site_log;
+mod sticky;
 mod tiers;
 mod tls;
 

@@ -63,6 +63,7 @@ use larder_semantics::field::Field;
 use larder_semantics::forwarded::{self, Believed, ClientChain, Telling};
 use larder_semantics::network::Peers;
 use larder_semantics::policy::Policy;
+use larder_semantics::sticky::StickyCookie;
 use larder_stdx::error::plain;
 use larder_store::disk::Prospect;
 use larder_store::ram;
@@ -361,6 +362,8 @@ pub struct Proxy {
     pub limits: OriginLimits,
     /// The `Host` field for origins.
     pub host: OriginHost,
+    /// The cookie that binds clients to an origin.
+    pub sticky: Option<std::sync::Arc<StickyCookie>>,
 }
 
 impl Proxy {

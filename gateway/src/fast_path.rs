@@ -45,6 +45,22 @@ impl Gateway {
         client: &Client,
         answer: &mut ResponseWriter<'_>,
     ) -> Option<FastHit> {
+        let Some((fields, _)) = route.sticky.as_ref().and_then(|it| it.take(head.fields)) else {
+            return self.answer_unbound(route, head, client, answer);
+        };
+        let head = RequestHead { fields: &fields.view(), ..*head };
+        self.answer_unbound(route, &head, client, answer)
+    }
+
+    /// The same for a request whose sticky cookie was removed.
+    #[inline]
+    fn answer_unbound(
+        &self,
+        route: &GatewayRoute,
+        head: &RequestHead<'_>,
+        client: &Client,
+        answer: &mut ResponseWriter<'_>,
+    ) -> Option<FastHit> {
         let facts = RequestFacts::read(head.method, head.fields);
         if facts.range.is_some()
             || request_headers::has_nominated(head.fields)

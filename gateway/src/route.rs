@@ -13,6 +13,7 @@ use larder_semantics::field::{self, Field};
 use larder_semantics::forwarded::Telling;
 use larder_semantics::geo::GeoLookup;
 use larder_semantics::policy::Policy;
+use larder_semantics::sticky::StickyCookie;
 use larder_store::{PurgeRule, Seq, Store};
 use larder_transport::Client;
 use larder_transport::future_pool::FuturePool;
@@ -163,6 +164,8 @@ pub struct GatewayRoute {
     pub rewrite: RewriteSettings,
     /// The databases of countries and autonomous systems.
     pub geo: Option<Arc<GeoLookup>>,
+    /// The cookie that binds clients to an origin.
+    pub sticky: Option<Arc<StickyCookie>>,
 }
 
 /// The part of a request that decides which origin gets it.
@@ -201,6 +204,7 @@ impl GatewayRoute {
             two_ways: false,
             rewrite: RewriteSettings::default(),
             geo: None,
+            sticky: None,
         })
     }
 
@@ -224,7 +228,7 @@ impl GatewayRoute {
             is_idempotent(&request.method) && matches!(framing, Framing::Empty | Framing::Length(0));
         let key = self.origins.needs_key().then(|| self.hash_by.key(request, fields, client)).flatten();
         let paced = Paced::ByOrigin;
-        BalanceKey { key, repeatable, paced }
+        BalanceKey { key, bound: None, repeatable, paced }
     }
 }
 

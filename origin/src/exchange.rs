@@ -77,6 +77,12 @@ impl Exchange {
         })
     }
 
+    /// The [`hash`](crate::hash) of the name of its origin: the last one, where it was repeated.
+    #[must_use]
+    pub fn origin(&self) -> u64 {
+        crate::hash(self.state.borrow().origin.name().as_bytes())
+    }
+
     /// Starts by writing the head.
     async fn begin(&self) -> Result<(), OriginError> {
         poll_fn(|cx| {

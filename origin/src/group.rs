@@ -48,6 +48,9 @@ pub enum AllEjected {
 pub struct BalanceKey {
     /// The [`hash`](crate::hash) of the part of the request by which the route is balanced, if any.
     pub key: Option<u64>,
+    /// The [`hash`](crate::hash) of the name of the origin that the client is bound to, if any: it is asked before all others,
+    /// also while it is drained.
+    pub bound: Option<u64>,
     /// Whether it may fail without harm: idempotent, and without a body.
     pub repeatable: bool,
     /// The side that determines how long it takes.
@@ -209,6 +212,9 @@ impl Group {
     /// The origin to ask, of those not in `tried`, and its state; `None` where none may be asked.
     fn choose(&self, tried: Set, asked: BalanceKey) -> Option<(usize, SentIn)> {
         let now = clock::monotonic();
+        if let Some(bound) = asked.bound.and_then(|it| self.choose_bound(it, tried, asked, now)) {
+            return Some(bound);
+        }
         if let [one] = &self.members[..] {
             return self.choose_only(one, tried, now);
         }
@@ -246,6 +252,23 @@ impl Group {
             BalanceMember { share, load, name: self.names[at] }
         };
         (set != 0).then(|| (self.chooser.choose(set, asked.key, of), sent))
+    }
+
+    /// The origin that the client is bound to, if it may be asked.
+    fn choose_bound(
+        &self,
+        name: u64,
+        tried: Set,
+        asked: BalanceKey,
+        now: clock::Monotonic,
+    ) -> Option<(usize, SentIn)> {
+        let at = self.names.iter().position(|it| *it == name).filter(|at| tried & (1 << at) == 0)?;
+        let standing = &self.members[at].standing;
+        match standing.admission_if_drained(now) {
+            OriginAdmission::Go => Some((at, SentIn::Up)),
+            OriginAdmission::Try if asked.repeatable && standing.begin_trying() => Some((at, SentIn::Trying)),
+            OriginAdmission::Try | OriginAdmission::Ejected | OriginAdmission::Drained => None,
+        }
     }
 
     fn choose_only(&self, one: &OriginPool, tried: Set, now: clock::Monotonic) -> Option<(usize, SentIn)> {

@@ -228,9 +228,14 @@ impl OutlierState {
     }
 
     pub(crate) fn admission(&self, now: Monotonic) -> OriginAdmission {
-        if self.is_drained.load(Relaxed) {
-            return OriginAdmission::Drained;
+        match self.is_drained.load(Relaxed) {
+            true => OriginAdmission::Drained,
+            false => self.admission_if_drained(now),
         }
+    }
+
+    /// The same for a request that a drained origin answers as well.
+    pub(crate) fn admission_if_drained(&self, now: Monotonic) -> OriginAdmission {
         if self.is_sick.load(Relaxed) {
             return OriginAdmission::Ejected;
         }

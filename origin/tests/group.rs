@@ -25,8 +25,8 @@ const EJECTION: OutlierEjection =
 const SHORT: OutlierEjection = OutlierEjection { time: Duration::from_secs(5), ..EJECTION };
 static MOVED: Mutex<()> = Mutex::new(());
 
-const SAFE: BalanceKey = BalanceKey { key: None, repeatable: true, paced: Paced::ByOrigin };
-const UNSAFE: BalanceKey = BalanceKey { key: None, repeatable: false, paced: Paced::ByOrigin };
+const SAFE: BalanceKey = BalanceKey { key: None, bound: None, repeatable: true, paced: Paced::ByOrigin };
+const UNSAFE: BalanceKey = BalanceKey { key: None, bound: None, repeatable: false, paced: Paced::ByOrigin };
 
 fn rules() -> GroupRules {
     GroupRules {

@@ -39,6 +39,7 @@ pub mod reuse;
 pub mod rewrite;
 pub mod scheme;
 pub mod secret;
+pub mod sticky;
 pub mod storable;
 pub mod stored;
 pub mod supersede;

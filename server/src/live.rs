@@ -161,6 +161,7 @@ impl Live {
                     new.own = proxy.own_addresses();
                     new.geo = self.geo();
                     new.rewrite = route.rewrite.clone();
+                    new.sticky = proxy.sticky.clone();
                     new.hash_by = proxy.to.hash_by.clone();
                     new.server_timing = route.server_timing;
                     new.upgrades = route.upgrades.clone();

@@ -114,7 +114,7 @@ macro_rules! pages {
 
 pages! {
     allow_only_the_office, cache_an_api, canonical_host, cors_api, django, error_pages,
-    health_checks_for_a_load_balancer, jwt, maintenance_page, nextjs, password, rate_limit_the_login, redirect_to_https, redirects_from_a_map, rewrite_a_prefix, secrets_and_environment, security_headers, several_files, signed_urls, single_page_application, static_site, uploads, wordpress,
+    health_checks_for_a_load_balancer, jwt, maintenance_page, nextjs, password, rate_limit_the_login, redirect_to_https, redirects_from_a_map, rewrite_a_prefix, secrets_and_environment, security_headers, several_files, signed_urls, single_page_application, static_site, sticky_sessions, uploads, wordpress,
 }
 
 #[test]
@@ -394,6 +394,17 @@ fn rewrite_a_prefix(guide: Guide) {
     answers(&get(&larder, "/api/users/7"), 200, "/v2/users/7");
     answers(&get(&larder, "/shop/42"), 200, "/catalogue/item?id=42");
     redirects(&get(&larder, "/api/old"), 302, "/api/new");
+}
+
+fn sticky_sessions(mut guide: Guide) {
+    guide.replace(", \"http://127.0.0.1:8001\", \"http://127.0.0.1:8002\"]", "]");
+    let larder = guide.start(&application());
+    let first = get(&larder, "/");
+    let line = first.field("set-cookie").unwrap().to_owned();
+    assert!(line.starts_with("larder-origin=") && line.contains("Max-Age=3600"), "{line}");
+    let cookie = format!("Cookie: {}\r\n", line.split(';').next().unwrap());
+    let again = ask(&larder, "GET", "example.com", "/", &cookie);
+    assert_eq!(Some(line.as_str()), again.field("set-cookie"), "it is renewed");
 }
 
 fn uploads(guide: Guide) {

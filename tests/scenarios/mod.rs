@@ -77,6 +77,7 @@ mod smuggling;
 mod stale;
 mod static_sites;
 mod statistics;
+mod sticky_sessions;
 mod storm;
 mod stream;
 mod tags;

@@ -83,6 +83,7 @@ impl ConfigCheck {
             to: Origins { members, rules, ejection, hash_by, health, tls, tls_name, offers_http2 },
             limits,
             host,
+            sticky: self.sticky(at),
         })
     }
 

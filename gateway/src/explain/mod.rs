@@ -164,6 +164,9 @@ impl Gateway {
     pub async fn explain(&self, route: &GatewayRoute, request: &Request) -> Explanation {
         let upgrade = upgrade::asked(&route.upgrades, request).is_some();
         let mut request = request.clone();
+        if let Some((fields, _)) = route.sticky.as_ref().and_then(|it| it.take(&request.fields.view())) {
+            request.fields = fields;
+        }
         request_headers::drop_nominated(&mut request.fields);
         let request = &request;
         let fields = request.fields.view();

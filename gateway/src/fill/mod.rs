@@ -96,6 +96,10 @@ pub(crate) struct FillStarter {
     pub cookies: RefCell<FieldList>,
     /// The origin's status if the response is being stored, for `Cache-Status`.
     pub origin_status: Cell<Option<u16>>,
+    /// The origin that the client is bound to by its cookie (`proxy.sticky`).
+    pub bound: Cell<Option<u64>>,
+    /// The origin that answered this client, where the route has that cookie.
+    pub answered_by: Cell<Option<u64>>,
     /// Facts about the origin's part.
     pub origin_told: Cell<Option<OriginTold>>,
     /// Notified when `interim` has a response.

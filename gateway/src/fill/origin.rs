@@ -193,7 +193,8 @@ impl FillJob {
     /// The facts for choosing an origin, for a request without a body.
     pub fn asked(&self) -> BalanceKey {
         let fields = self.request.fields.view();
-        self.route.asked(&self.request, &fields, &self.client, Framing::Empty)
+        let asked = self.route.asked(&self.request, &fields, &self.client, Framing::Empty);
+        BalanceKey { bound: self.local.bound.get(), ..asked }
     }
 
     pub(super) fn cancels(&self) -> bool {
@@ -278,6 +279,9 @@ impl FillJob {
             let head = self.unless_given_up(&source, waiters, exchange.head());
             let mut response = with_upload(upload, head).await?.ok_or(NoAnswer::GivenUp)??;
             let is_switched = is_passed && response.status == 101;
+            if (is_switched || response.status >= 200) && self.route.sticky.is_some() && !self.background {
+                self.local.answered_by.set(Some(exchange.origin()));
+            }
             if !is_switched {
                 self.local.took(started, exchange.answered(), &response);
                 if response.status < 200 {

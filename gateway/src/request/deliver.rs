@@ -151,6 +151,7 @@ impl<'c> Machine<'_, 'c> {
         body: ResponseBody,
         report: Option<CacheReport>,
     ) -> Result<(), DeliveryCut> {
+        self.bind_if_alone(report, &mut fields);
         let report = match report {
             Some(CacheReport::Forwarded { reason, status, collapsed, .. })
                 if self.room == StoreRoom::None =>
@@ -200,6 +201,7 @@ impl<'c> Machine<'_, 'c> {
     }
 
     async fn send_stored(&mut self, reply: &mut Reply<'c>, stored: &StoredArc, report: CacheReport) -> Sent {
+        self.local.answered_by.set(None); // A stored response binds no client.
         let policy = &self.route.policy;
         let patience = Duration::from_millis(u64::from(policy.collapse_wait_ms));
         let stages = self.stages;

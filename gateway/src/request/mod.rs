@@ -8,6 +8,7 @@ pub(crate) mod fill_reader;
 pub mod machine;
 mod pass;
 mod pressure;
+mod sticky;
 mod tier_lookup;
 mod tunnel;
 mod wait;
@@ -173,6 +174,7 @@ impl Gateway {
         stages: &Stages,
     ) -> RequestSummary {
         let upgrade = upgrade::asked(&route.upgrades, &request);
+        let bound = sticky::take(route, &mut request);
         if request_headers::nominates_some(&request.fields) {
             request_headers::drop_nominated(&mut Rc::make_mut(&mut request).fields);
         }
@@ -212,6 +214,7 @@ impl Gateway {
             earlier: None,
             upgrade,
         };
+        machine.local.bound.set(bound);
         let mut step = Step::Receive;
         while step != Step::Finish {
             let next = match step {

@@ -89,7 +89,10 @@ impl<'c> Machine<'_, 'c> {
     /// The origin has switched protocols on the connection, as requested, or claims so without a request.
     fn switched(&mut self, arrived: &ArrivedHead) -> Step {
         match self.upgrade.as_ref().and_then(|it| Switched::of(it, arrived)) {
-            Some(switched) => self.answer = Some(Delivery::Switched(switched)),
+            Some(mut switched) => {
+                self.bind(&mut switched.fields);
+                self.answer = Some(Delivery::Switched(switched));
+            }
             None => return self.passing_failed(502),
         }
         Step::Deliver
@@ -219,6 +222,7 @@ async fn pass_on<'c>(
     }
     let started = clock::precise_micros();
     let mut asked = job.route.asked(&job.request, &job.request.fields.view(), &job.client, passing.framing);
+    asked.bound = job.local.bound.get();
     if !beginning.is_whole {
         asked.paced = Paced::ByClient;
     }

@@ -1,0 +1,40 @@
+//! Clients bound to an origin by a cookie (`proxy.sticky`): the cookie is taken from a request before the cache and the origin
+//! see it, and added to a response for this client alone when it is sent. It is in no stored response.
+
+use super::Machine;
+use crate::route::GatewayRoute;
+use larder_semantics::cache_status::CacheReport;
+use larder_semantics::field::FieldList;
+use larder_semantics::sticky;
+use larder_stdx::clock;
+use larder_wire::message::Request;
+use std::rc::Rc;
+
+/// Takes the cookie from a request; returns the origin that it names.
+pub(crate) fn take(route: &GatewayRoute, request: &mut Rc<Request>) -> Option<u64> {
+    let (fields, origin) = route.sticky.as_ref()?.take(&request.fields.view())?;
+    Rc::make_mut(request).fields = fields;
+    origin
+}
+
+impl Machine<'_, '_> {
+    /// Adds the cookie to a response that is forwarded to this client alone.
+    pub fn bind_if_alone(&self, report: Option<CacheReport>, fields: &mut FieldList) {
+        let is_alone = matches!(report, Some(CacheReport::Forwarded { stored: false, collapsed: false, .. }));
+        if is_alone && self.local.answered_by.get().is_some() {
+            let is_for_others = sticky::is_for_others(&self.request.method, &fields.view(), clock::wall());
+            if !is_for_others {
+                self.bind(fields);
+            }
+        }
+    }
+
+    /// Adds the cookie to a response, if it is due.
+    pub fn bind(&self, fields: &mut FieldList) {
+        if let (Some(cookie), Some(origin)) = (&self.route.sticky, self.local.answered_by.get())
+            && cookie.is_due(self.local.bound.get(), origin)
+        {
+            fields.push("Set-Cookie", cookie.line(origin, self.request.scheme));
+        }
+    }
+}
