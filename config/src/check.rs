@@ -91,6 +91,8 @@ impl ConfigCheck {
         let tls = self.tls(&listen);
         let clients = self.clients(&listen);
         let geo = self.geo();
+        let mut sites = self.sites(hosts, &listen);
+        Self::all_site_tls(&mut sites, tls.as_ref());
         let config = Config {
             listen,
             tls,
@@ -111,7 +113,7 @@ impl ConfigCheck {
             statistics: self.flag("admin.statistics"),
             log: self.log(),
             telemetry: self.telemetry(),
-            sites: self.sites(hosts),
+            sites,
             decided: self.decided(None),
             text: None,
             included: Vec::new(),
@@ -242,7 +244,11 @@ impl ConfigCheck {
         keys.map(|it| (it.path, self.value(it.path))).collect()
     }
 
-    fn sites(&mut self, mut hosts: HashMap<HostPattern, Source>) -> Vec<SiteConfig> {
+    fn sites(
+        &mut self,
+        mut hosts: HashMap<HostPattern, Source>,
+        listen: &[larder_transport::listener::Entrance],
+    ) -> Vec<SiteConfig> {
         let (mut sites, mut names) = (Vec::new(), HashMap::new());
         for index in 0..self.values.count("site") {
             let prefix = format!("site[{index}]");
@@ -261,7 +267,8 @@ impl ConfigCheck {
             }
             self.warn_unreachable(&routes);
             let (log, redirects) = (self.site_log(&prefix), self.site_redirects(&prefix, &own));
-            sites.push(SiteConfig { hosts: own, log, redirects, routes, source });
+            let tls = self.site_tls(&prefix, listen);
+            sites.push(SiteConfig { hosts: own, log, tls, redirects, routes, source });
         }
         sites
     }

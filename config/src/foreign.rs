@@ -175,6 +175,7 @@ const WORDS: &[ForeignWord] = &[
     // Clients, logs and the process.
     word("real_ip_header remote_ip_header", &[("clients.header", "")], ""),
     word("set_real_ip_from remote_ip_trusted_proxy trusted_proxies trust_proxy remote_ip_internal_proxy", &[("clients.trusted", "")], ""),
+    word("send_proxy send_proxy_v2", &[("site[].route[].proxy.proxy_protocol", "")], ""),
     word("proxy_protocol accept_proxy listener_wrappers", &[("listen", ""), ("clients.proxies", "networks that may send the header")], "write `http+proxy://ADDR:PORT`"),
     inside(SITE, "log access_log custom_log transfer_log accesslog logs", &[("site[].access_log", "of the site"), ("log.access", "of all sites, at the top level")], ""),
     word("access_log custom_log transfer_log accesslog capture", &[("log.access", "")], "in [log]"),

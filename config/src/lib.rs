@@ -255,6 +255,8 @@ pub struct SiteConfig {
     pub redirects: finish::SiteRedirects,
     /// The rules of its access log.
     pub log: SiteLogRules,
+    /// The rules of TLS handshakes for its requests; `None` if no site has rules of its own.
+    pub tls: Option<larder_transport::tls::HandshakeRules>,
     /// The routes, in the order in which they are tried; never empty.
     pub routes: Vec<RouteConfig>,
     /// The place of its declaration.

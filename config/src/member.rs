@@ -7,6 +7,7 @@ use larder_origin::{
 };
 use larder_semantics::field::is_token;
 use larder_semantics::rewrite;
+use larder_wire::proxy::PreambleVersion;
 use std::fmt;
 
 /// The largest weight of an origin.
@@ -62,6 +63,8 @@ pub struct Origins {
     pub tls_name: Option<String>,
     /// Whether HTTP/2 is offered to those with TLS.
     pub offers_http2: bool,
+    /// The version of the PROXY header that begins their connections, if any.
+    pub preamble: Option<PreambleVersion>,
 }
 
 impl OriginMember {

@@ -8,6 +8,7 @@ mod matching;
 mod privacy;
 mod reading;
 mod rewrite;
+mod sites;
 mod tiers;
 
 use super::*;
@@ -366,6 +367,9 @@ fn file_with(path: &str, value: &str) -> String {
         Some(rest) if rest.starts_with("proxy.health.") && rest != "proxy.health.path" => {
             site.push_str(&format!("proxy.to = \":1\"\nproxy.health.path = \"/\"\n{rest} = {value}\n"));
         }
+        Some(rest) if rest.starts_with("proxy.sticky.") && rest != "proxy.sticky.cookie" => {
+            site.push_str(&format!("proxy.to = \":1\"\nproxy.sticky.cookie = \"at\"\n{rest} = {value}\n"));
+        }
         // So is what is said of TLS, where an origin speaks it; a certificate goes with its key.
         Some(rest) if rest.starts_with("proxy.tls.") || rest == "proxy.http2" => {
             let beside = match rest {
@@ -393,6 +397,11 @@ fn file_with(path: &str, value: &str) -> String {
         None if path == "site[].use" => {
             site =
                 format!("[block.shared]\n[[site]]\nhosts = \"a\"\nuse = {value}\n[[site.route]]\n{origin}\n");
+        }
+        None if path == "site[].tls.client_auth" => {
+            let site = "[[site]]\nhosts = \"a\"";
+            let auth = format!("tls.client_auth = {value}");
+            return format!("tls.client_ca = \"ca.pem\"\n{site}\n{auth}\n[[site.route]]\n{origin}\n");
         }
         None if path.starts_with("site[].") && path != "site[].hosts" => {
             let hosts = "hosts = [\"a\", \"example.com\"]";

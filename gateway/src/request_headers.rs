@@ -26,9 +26,10 @@ use larder_wire::message::fields::{
     ADDED_BYTES, ADDED_LINES, is_hop_by_hop, is_never_nominated, strip_hop_by_hop_into,
 };
 use larder_wire::message::{Framing, Request, Version};
+use larder_wire::proxy::ConnectionEnds;
 use std::borrow::Cow;
 use std::io::Write;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::rc::Rc;
 
 /// The kind of a request to the origin.
@@ -132,7 +133,21 @@ pub fn outgoing(
         say(&mut fields, policy, "Forwarded", &forwarded::forwarded(who, hops, &authority, scheme));
     }
     let line = line(route, request, sent, client, &authority, ask, &mut fields);
-    OutgoingRequest { line, fields, framing, asked: None }
+    // As for `X-Forwarded-For`: a request of a strict key tells nothing of its client.
+    let client = if strict { None } else { ends(route, client) };
+    OutgoingRequest { line, fields, framing, asked: None, client }
+}
+
+/// The ends of the client's connection, for origins that get a PROXY header.
+fn ends(route: &GatewayRoute, client: &Client) -> Option<ConnectionEnds> {
+    let from = client.peer.filter(|_| route.origins.introduces())?;
+    let unknown = || {
+        SocketAddr::new(
+            if from.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() },
+            0,
+        )
+    };
+    Some(ConnectionEnds { from, to: client.local.unwrap_or_else(unknown) })
 }
 
 /// Whether the client accepts trailers (RFC 9110 §10.1.4).

@@ -7,6 +7,7 @@ use crate::tls::{TlsStream, Unasked};
 use bytes::BytesMut;
 use larder_counters::Counters;
 use larder_stdx::descriptors::HeldDescriptor;
+use larder_wire::proxy::ConnectionEnds;
 use std::cell::RefCell;
 use std::future::Future;
 use std::io::{self, Read as _};
@@ -91,6 +92,8 @@ pub(crate) struct OriginConnection {
     /// Room for any read.
     most: usize,
     pub(crate) alarms: Alarms,
+    /// The client in the PROXY header that it began with.
+    pub(crate) client: Option<Box<ConnectionEnds>>,
     _held: HeldDescriptor,
 }
 
@@ -104,8 +107,14 @@ impl OriginConnection {
             read_size: SMALL_READ,
             most: LARGE_READ,
             alarms: Alarms::default(),
+            client: None,
             _held: HeldDescriptor::for_clients(),
         }
+    }
+
+    /// The same, for requests of this client only.
+    pub(crate) fn of(self, client: Option<ConnectionEnds>) -> Self {
+        Self { client: client.map(Box::new), ..self }
     }
 
     /// Checks, without waiting, whether the origin closed the connection or sent bytes.

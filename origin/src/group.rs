@@ -6,7 +6,7 @@ use crate::codec::Codec;
 use crate::error::OriginError;
 use crate::outlier_state::{OriginAdmission, SentIn};
 use crate::pool::{OriginLoad, OriginPool, Paced, Permit, Reservation};
-use crate::protocol::ChannelNeeds;
+use crate::protocol::ChannelRequest;
 use crate::wait_queue::PermitWait;
 use larder_stdx::clock;
 use std::cell::Cell;
@@ -144,6 +144,12 @@ impl Group {
     #[must_use]
     pub fn needs_key(&self) -> bool {
         self.members.len() > 1 && matches!(self.rules.balance, Balance::Hash | Balance::ConsistentHash)
+    }
+
+    /// Whether the origins get the address of the client in a PROXY header.
+    #[must_use]
+    pub fn introduces(&self) -> bool {
+        self.members[0].preamble.is_some()
     }
 
     /// Waits for a permit of one of the origins: for callers that check again before they ask.
@@ -352,7 +358,7 @@ impl GroupAttempt {
     /// A connection to another origin, after one has failed. Every failure is reported here.
     pub(crate) async fn again(
         mut self,
-        needs: ChannelNeeds,
+        needs: ChannelRequest,
     ) -> Result<(Permit, GroupAttempt, Codec), OriginError> {
         loop {
             let (permit, deadline, _) = self.reserve().await?;

@@ -23,6 +23,7 @@ use crate::wait_queue::{QueueOrder, WaitQueue};
 use idle::IdleConnections;
 use larder_counters::{Counters, OriginScope, RouteScope};
 use larder_stdx::clock::Monotonic;
+use larder_wire::proxy::PreambleVersion;
 use std::cell::OnceCell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -40,6 +41,8 @@ pub struct OriginPool {
     pub(crate) weight: u32,
     ejection: OutlierEjection,
     drained: bool,
+    /// The version of the PROXY header that begins its connections, if any.
+    pub(crate) preamble: Option<PreambleVersion>,
     pub(crate) limits: OriginLimits,
     pub(crate) counters: Arc<Counters>,
     /// State shared by its exclusive connections.
@@ -103,6 +106,8 @@ pub struct Membership {
     pub ejection: OutlierEjection,
     /// It gets no new requests of this group, in any state.
     pub drained: bool,
+    /// The version of the PROXY header that begins its connections, if any.
+    pub preamble: Option<PreambleVersion>,
 }
 
 impl OriginPool {
@@ -117,6 +122,7 @@ impl OriginPool {
             weight: 1,
             ejection: OutlierEjection::OFF,
             drained: false,
+            preamble: None,
         };
         Self::in_group(address, limits, counters, membership)
     }
@@ -129,7 +135,7 @@ impl OriginPool {
         counters: Arc<Counters>,
         membership: Membership,
     ) -> Rc<Self> {
-        let Membership { name, tls, protocol, standing, weight, ejection, drained } = membership;
+        let Membership { name, tls, protocol, standing, weight, ejection, drained, preamble } = membership;
         Rc::new(Self {
             dialer: Dialer::new(address.clone()),
             name,
@@ -141,6 +147,7 @@ impl OriginPool {
             weight: weight.max(1),
             ejection,
             drained,
+            preamble,
             places: WaitQueue::new(limits.connections, limits.queue, QueueOrder::NewestFirst),
             uploads: WaitQueue::new(
                 limits.connections - permit::whole(limits.connections),

@@ -4,6 +4,7 @@
 use bytes::Bytes;
 use larder_semantics::field::FieldList;
 use larder_wire::message::ResponseHead;
+use larder_wire::proxy::ConnectionEnds;
 
 /// The protocol of an origin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -24,6 +25,15 @@ pub(crate) enum ChannelNeeds {
     Any,
     /// HTTP/1.1: the request asks for an upgrade.
     Http1,
+}
+
+/// A request's requirements for its connection, and whose it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ChannelRequest {
+    pub needs: ChannelNeeds,
+    /// The ends of the client's connection, for an origin that is sent a PROXY header with them: its connection carries
+    /// requests of no other client. `None` for requests of larder's own.
+    pub client: Option<ConnectionEnds>,
 }
 
 impl Protocol {

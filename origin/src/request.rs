@@ -1,8 +1,9 @@
 //! A request to an origin, in any protocol.
 
-use crate::protocol::ChannelNeeds;
+use crate::protocol::{ChannelNeeds, ChannelRequest};
 use larder_semantics::field::FieldList;
 use larder_wire::message::{Framing, Request};
+use larder_wire::proxy::ConnectionEnds;
 use std::rc::Rc;
 
 /// The request for the origin: end-to-end fields only, `Host` included, without framing fields.
@@ -16,6 +17,8 @@ pub struct OutgoingRequest {
     pub framing: Framing,
     /// The time of the request, by the precise clock, where known.
     pub asked: Option<u64>,
+    /// The ends of the client's connection, for origins that get a PROXY header; `None` for a request of larder's own.
+    pub client: Option<ConnectionEnds>,
 }
 
 /// The method, and the target in origin-form or `*`.
@@ -55,9 +58,10 @@ impl OutgoingRequest {
         self.fields.contains("upgrade")
     }
 
-    /// Its requirement for the connection.
-    pub(crate) fn needs(&self) -> ChannelNeeds {
-        if self.asks_for_upgrade() { ChannelNeeds::Http1 } else { ChannelNeeds::Any }
+    /// Its requirements for the connection.
+    pub(crate) fn needs(&self) -> ChannelRequest {
+        let needs = if self.asks_for_upgrade() { ChannelNeeds::Http1 } else { ChannelNeeds::Any };
+        ChannelRequest { needs, client: self.client }
     }
 
     /// Whether it has the same effect twice as once (RFC 9110 §9.2.2).

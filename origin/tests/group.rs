@@ -63,6 +63,7 @@ fn group_of(all: &[&Scripted], limits: OriginLimits, rules: GroupRules, ejection
             weight: 1,
             ejection,
             drained: false,
+            preamble: None,
         };
         let origin = OriginPool::in_group(it.address.clone(), limits, counters.clone(), membership);
         let changes = changes.clone();

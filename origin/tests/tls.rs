@@ -158,6 +158,7 @@ impl Server {
             weight: 1,
             ejection: OutlierEjection::OFF,
             drained: false,
+            preamble: None,
         };
         let address = OriginAddress::Tcp(host.to_owned(), self.port);
         (OriginPool::in_group(address, limits, counters.clone(), membership), counters)

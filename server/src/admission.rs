@@ -7,6 +7,7 @@ use crate::overlay::Overlay;
 use crate::own_answer::{self, AdmissionRule};
 use crate::purge::{PurgeQueue, method};
 use crate::router::{Found, Matched, RouteTarget, Router};
+use crate::site_tls::SiteTls;
 use larder_config::Clients;
 use larder_counters::{Counters, RouteScope};
 use larder_gateway::explain::NOT_PASSED;
@@ -106,6 +107,16 @@ impl<'a> RoutedRequest<'a> {
     #[inline]
     pub fn finish(&self) -> Option<&'a RouteFinish> {
         self.found.and_then(|it| it.route.finish.as_deref())
+    }
+
+    /// The TLS rules of its site, if some site has rules of its own.
+    fn site_tls(&self, authority: &str) -> Option<&'a SiteTls> {
+        let purging = self.purged.and_then(|it| it.admission.as_deref());
+        match purging.or(self.found.and_then(|it| it.admission)) {
+            Some(admission) => admission.tls.as_deref(),
+            None if self.found.is_none() => self.router.tls(authority),
+            None => None,
+        }
     }
 
     /// The limits of its route, if they are not those of the worker.
@@ -216,7 +227,14 @@ fn decide<'a>(
     client: &Client,
 ) -> Result<ServiceDecision<'a>, Unverified> {
     let asked = request.question();
+    let tls = request.site_tls(view.authority);
+    if let Some(page) = tls.and_then(|it| it.misdirected(client)) {
+        return Ok(ServiceDecision::Answer(page));
+    }
     if let Some((_, page)) = own_answer(&asked, view, client, &means.clients.borrow()) {
+        return Ok(ServiceDecision::Answer(page));
+    }
+    if let Some(page) = tls.and_then(|it| it.clear(client)) {
         return Ok(ServiceDecision::Answer(page));
     }
     if let Some(found) = request.found.filter(|it| !it.sure)

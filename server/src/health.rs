@@ -92,6 +92,7 @@ fn begin(
         weight: 1,
         ejection: OutlierEjection::OFF,
         drained: false,
+        preamble: origins.preamble,
     };
     let origin = OriginPool::in_group(member.at.clone(), limits, Arc::default(), own);
     let standing = live.scopes.standing(&member.name());

@@ -26,6 +26,7 @@ pub mod route_admission;
 pub mod route_stats;
 pub mod router;
 pub mod site_logs;
+pub mod site_tls;
 pub mod tiers;
 pub mod tls;
 pub mod worker;

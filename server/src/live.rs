@@ -11,7 +11,8 @@ use super::route_admission::RouteAdmission;
 use super::route_stats::{ConfigScopes, RoutePart};
 use super::router::{LiveSite, Matched, RouteTarget, Router};
 use super::site_logs::OpenSiteLogs;
-use larder_config::{Config, OriginHost, OriginMember, Service};
+use super::site_tls::SiteTls;
+use larder_config::{Config, OriginHost, OriginMember, Service, SiteConfig};
 use larder_counters::Counters;
 use larder_files::Root;
 use larder_gateway::coding::pool::Coders;
@@ -90,7 +91,10 @@ impl Live {
         let worker = worker.filter(|_| self.config.statistics);
         self.access.tell(errors);
         let of_worker = self.config.limits_of_clients();
-        let sites = self.config.sites.iter().enumerate().map(|(at, site)| LiveSite {
+        let rules = |it: &SiteConfig| it.tls.clone().map(|it| Rc::new(SiteTls(it)));
+        let sites = self.config.sites.iter().map(|it| (it, rules(it))).enumerate();
+        let sites = sites.map(|(at, (site, tls))| LiveSite {
+            tls: tls.clone(),
             name: site.hosts.first().map_or_else(String::new, ToString::to_string),
             hosts: site.hosts.clone(),
             redirects: self.redirects(site),
@@ -104,6 +108,7 @@ impl Live {
                     let admission = RouteAdmission {
                         access: self.access.of((at, number)),
                         redirects: self.redirects(site),
+                        tls: tls.clone(),
                         answers: RouteAnswers::new(route),
                         keys_country: route.cache.key.has_country()
                             && matches!(route.service, Service::Proxy(_)),
@@ -127,7 +132,7 @@ impl Live {
     }
 
     /// The redirects of a site.
-    fn redirects(&self, site: &larder_config::SiteConfig) -> Option<Rc<LiveRedirects>> {
+    fn redirects(&self, site: &SiteConfig) -> Option<Rc<LiveRedirects>> {
         let port = self.config.listen.iter().find_map(|it| match &it.at {
             Listen::Tls(address) => Some(address.port()),
             _ => None,
@@ -208,7 +213,9 @@ impl Live {
             let (weight, drained) = (member.weight, member.drained);
             let (tls, protocol) = (proxy.to.speaks(member), proxy.to.protocol(member));
             let (name, ejection) = (member.name(), *ejection);
-            let membership = Membership { name, tls, protocol, standing, weight, ejection, drained };
+            let preamble = proxy.to.preamble;
+            let membership =
+                Membership { name, tls, protocol, standing, weight, ejection, drained, preamble };
             let origin = OriginPool::in_group(member.at.clone(), proxy.limits, counters.clone(), membership);
             let teller = || errors.of(Subsystem::Origin);
             origin.on_failure(told(teller(), route, origin.name()));

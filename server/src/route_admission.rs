@@ -2,6 +2,7 @@
 
 use crate::access::AccessRules;
 use crate::own_answer::{LiveRedirects, RouteAnswers};
+use crate::site_tls::SiteTls;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -12,6 +13,8 @@ pub struct RouteAdmission {
     pub access: Option<Arc<AccessRules>>,
     /// The redirects of its site.
     pub redirects: Option<Rc<LiveRedirects>>,
+    /// The TLS rules of its site.
+    pub tls: Option<Rc<SiteTls>>,
     /// Maintenance, CORS preflights, and a service of larder's own.
     pub answers: Option<Rc<RouteAnswers>>,
     /// Whether the country of the client is part of its keys.
@@ -22,6 +25,7 @@ impl RouteAdmission {
     /// Whether there is anything to do.
     #[must_use]
     pub fn is_something(&self) -> bool {
-        self.access.is_some() || self.redirects.is_some() || self.answers.is_some() || self.keys_country
+        let has_rules = self.access.is_some() || self.redirects.is_some() || self.tls.is_some();
+        has_rules || self.answers.is_some() || self.keys_country
     }
 }

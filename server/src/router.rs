@@ -9,6 +9,7 @@ pub use refusal::NoRoute;
 use super::finish::RouteFinish;
 use super::own_answer::LiveRedirects;
 use super::route_admission::RouteAdmission;
+use super::site_tls::SiteTls;
 use larder_config::tiers::PurgeAccess;
 use larder_config::{HostPattern, Methods, PathPattern};
 use larder_counters::RouteScope;
@@ -64,6 +65,8 @@ pub struct LiveSite {
     pub hosts: Vec<HostPattern>,
     /// Its redirects, before all routes.
     pub redirects: Option<Rc<LiveRedirects>>,
+    /// Its TLS rules, if some site has rules of its own.
+    pub tls: Option<Rc<SiteTls>>,
     /// Its routes; the first match counts.
     pub routes: Vec<Matched>,
 }
@@ -306,6 +309,12 @@ impl Router {
     #[must_use]
     pub fn redirects(&self, authority: &str) -> Option<&Rc<LiveRedirects>> {
         self.sites[self.site(host_of(authority))?].redirects.as_ref()
+    }
+
+    /// The TLS rules of the site for `authority`, if some site has rules of its own.
+    #[must_use]
+    pub fn tls(&self, authority: &str) -> Option<&SiteTls> {
+        self.sites[self.site(host_of(authority))?].tls.as_deref()
     }
 
     /// The name of a site: its first host.

@@ -2,13 +2,13 @@
 //! logged.
 
 use super::config_watch::FileWatch;
-use larder_config::Config;
 use larder_config::tls::TlsConfig as Settings;
+use larder_config::{Config, HostPattern, SiteConfig};
 use larder_counters::Counters;
 use larder_observe::log::{ErrorLog, Level};
 use larder_stdx::clock;
-use larder_transport::tls::ServerTls;
 use larder_transport::tls::certificates::Certificate;
+use larder_transport::tls::{NamePattern, ServerTls, TlsRules};
 use rcgen::{CertificateParams, DnType, KeyPair};
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -40,9 +40,9 @@ impl CertificateStore {
     pub fn open(config: &Config, errors: &ErrorLog) -> Result<Option<Self>, String> {
         let Some(settings) = &config.tls else { return Ok(None) };
         let own = settings.self_signed.then(self_signed).transpose()?;
-        let watches = RefCell::new(watches(settings));
+        let watches = RefCell::new(watches(config, settings));
         let certificates = read(settings, own.as_ref(), errors)?;
-        let tls = ServerTls::new(&certificates, settings.least, &settings.client)?;
+        let tls = ServerTls::new(&certificates, rules(config, settings))?;
         let shown = RefCell::new(certificates.into_iter().map(|it| (it, None)).collect());
         Ok(Some(Self { tls, own: RefCell::new(own), shown, watches }))
     }
@@ -65,14 +65,14 @@ impl CertificateStore {
     /// One sentence; the state is unchanged.
     pub fn take_over(&self, config: &Config, errors: &ErrorLog) -> Result<(), String> {
         let Some(settings) = &config.tls else { return Ok(()) };
-        *self.watches.borrow_mut() = watches(settings);
+        *self.watches.borrow_mut() = watches(config, settings);
         let own = match (settings.self_signed, &*self.own.borrow()) {
             (false, _) => None,
             (true, Some(own)) => Some(own.clone()),
             (true, None) => Some(self_signed()?),
         };
         let certificates = read(settings, own.as_ref(), errors)?;
-        self.tls.replace(&certificates, settings.least, &settings.client)?;
+        self.tls.replace(&certificates, rules(config, settings))?;
         self.own.replace(own);
         *self.shown.borrow_mut() = certificates.into_iter().map(|it| (it, None)).collect();
         Ok(())
@@ -106,11 +106,24 @@ fn now() -> i64 {
     i64::try_from(clock::wall().0).unwrap_or(i64::MAX)
 }
 
-fn watches(settings: &Settings) -> HashMap<PathBuf, FileWatch> {
+/// The rules of handshakes of all sites.
+fn rules(config: &Config, settings: &Settings) -> TlsRules {
+    let name = |it: &HostPattern| match it {
+        HostPattern::Exact(name) => NamePattern::Exact(name.clone()),
+        HostPattern::Below(rest) => NamePattern::Below(rest.clone()),
+        HostPattern::Any => NamePattern::Any,
+    };
+    let of_site = |it: &SiteConfig| Some((it.hosts.iter().map(name).collect(), it.tls.clone()?));
+    TlsRules { all: settings.rules.clone(), sites: config.sites.iter().filter_map(of_site).collect() }
+}
+
+fn watches(config: &Config, settings: &Settings) -> HashMap<PathBuf, FileWatch> {
     let files = settings.certificates.iter().flat_map(|it| {
         [Some(&it.cert), Some(&it.key), it.ocsp.as_ref()].into_iter().flatten().cloned().collect::<Vec<_>>()
     });
-    let files = files.chain(settings.client.file().map(Path::to_owned));
+    let of_sites = config.sites.iter().filter_map(|it| it.tls.as_ref());
+    let rules = of_sites.chain([&settings.rules]);
+    let files = files.chain(rules.filter_map(|it| it.client.file().map(Path::to_owned)));
     files.map(|it| (it.clone(), FileWatch::new(it))).collect()
 }
 

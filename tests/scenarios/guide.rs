@@ -113,8 +113,10 @@ macro_rules! pages {
 }
 
 pages! {
-    allow_only_the_office, cache_an_api, canonical_host, cors_api, django, error_pages,
-    health_checks_for_a_load_balancer, jwt, maintenance_page, nextjs, password, rate_limit_the_login, redirect_to_https, redirects_from_a_map, rewrite_a_prefix, secrets_and_environment, security_headers, several_files, signed_urls, single_page_application, static_site, sticky_sessions, uploads, wordpress,
+    allow_only_the_office, cache_an_api, canonical_host, client_certificates, cors_api, django, error_pages,
+    health_checks_for_a_load_balancer, jwt, maintenance_page, nextjs, password, rate_limit_the_login,
+    redirect_to_https, redirects_from_a_map, rewrite_a_prefix, secrets_and_environment, security_headers,
+    several_files, signed_urls, single_page_application, static_site, sticky_sessions, uploads, wordpress,
 }
 
 #[test]
@@ -405,6 +407,32 @@ fn sticky_sessions(mut guide: Guide) {
     let cookie = format!("Cookie: {}\r\n", line.split(';').next().unwrap());
     let again = ask(&larder, "GET", "example.com", "/", &cookie);
     assert_eq!(Some(line.as_str()), again.field("set-cookie"), "it is renewed");
+}
+
+fn client_certificates(guide: Guide) {
+    let authority = Authority::new();
+    authority.sign("one", &["www.example.com", "internal.example.com"]);
+    authority.sign("me", &["me.test"]);
+    for (from, to) in [("one.pem", "chain.pem"), ("one.key", "key.pem"), ("ca.pem", "clients.pem")] {
+        let text = std::fs::read_to_string(authority.path(from)).unwrap();
+        guide.write(&format!("/etc/larder/{to}"), &text);
+    }
+    let origin = Origin::new(|it| {
+        let shown = it.field("client-cert").map_or("none", |_| "a certificate");
+        format!("HTTP/1.1 200 OK\n\n{shown}")
+    });
+    let larder = guide.start(&origin);
+    let asks = |name: &str, host: &str, showing: bool| {
+        let how = authority.trusting();
+        let how = if showing { how.showing(&authority, "me") } else { how };
+        let mut it = how.connect(larder.address, name).unwrap();
+        it.send(format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+        let answer = it.read();
+        (answer.status, answer.text())
+    };
+    assert_eq!((200, "none".to_owned()), asks("www.example.com", "www.example.com", false));
+    assert_eq!((200, "a certificate".to_owned()), asks("internal.example.com", "internal.example.com", true));
+    assert_eq!(421, asks("www.example.com", "internal.example.com", true).0);
 }
 
 fn uploads(guide: Guide) {

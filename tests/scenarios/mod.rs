@@ -60,6 +60,7 @@ mod prediction;
 mod presets;
 mod pressed;
 mod proxied;
+mod proxied_origins;
 mod purge;
 mod purge_counts;
 mod purge_plugins;

@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
 mod failures;
 mod shown;
+mod sites;
 
 /// larder before `origin` by TLS, with these certificates and more of `[tls]`.
 fn before(origin: &Origin, certificates: &[String], more: &str) -> Larder {

@@ -1,8 +1,11 @@
 //! The PROXY header, versions 1 and 2, by which a proxy that forwards bytes sends the client address (HAProxy's
-//! `proxy-protocol.txt`). The trusted senders, and the use of the address, are not here; nor is a writer.
+//! `proxy-protocol.txt`). Read from clients, written to origins. The trusted senders, and the use of the address, are not here.
 
 #[cfg(test)]
 mod tests;
+mod write;
+
+pub use write::{ConnectionEnds, PreambleVersion, write};
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 

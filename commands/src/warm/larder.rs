@@ -124,7 +124,7 @@ impl WarmTarget {
             fields.push(name, value);
         }
         let line = RequestLine::Own { method: "GET".to_owned(), target: page.target.clone() };
-        let request = OutgoingRequest { line, fields, framing: Framing::Empty, asked: None };
+        let request = OutgoingRequest { line, fields, framing: Framing::Empty, asked: None, client: None };
         let exchange = origin.send(request).await?;
         loop {
             let head = exchange.head().await?;
@@ -168,6 +168,7 @@ impl Secure {
             weight: 1,
             ejection: OutlierEjection::OFF,
             drained: false,
+            preamble: None,
         };
         let origin = OriginPool::in_group(self.at.clone(), self.limits, Arc::default(), membership);
         by_host.insert(host.to_owned(), origin.clone());

@@ -9,6 +9,7 @@ use larder_origin::{
     AllEjected, Balance, BodyTest, GroupRules, HealthCheck, MOST_ORIGINS, OriginLimits, OriginTls,
     OutlierEjection, TlsSettings,
 };
+use larder_wire::proxy::PreambleVersion;
 
 /// The default number of waiting requests, for each possible connection.
 const QUEUE_OF_EACH: usize = 16;
@@ -78,9 +79,10 @@ impl ConfigCheck {
         let health = self.health(at);
         let (tls, tls_name) = self.tls_to(at, &members);
         let offers_http2 = self.offers_http2(at, &members);
+        let preamble = self.preamble(at, &members, offers_http2);
         let hash_by = member::hash_by(&self.text(&key("hash_by"))).unwrap_or_default();
         (!members.is_empty()).then_some(Proxy {
-            to: Origins { members, rules, ejection, hash_by, health, tls, tls_name, offers_http2 },
+            to: Origins { members, rules, ejection, hash_by, health, tls, tls_name, offers_http2, preamble },
             limits,
             host,
             sticky: self.sticky(at),
@@ -237,6 +239,33 @@ impl ConfigCheck {
             self.problem(self.source(&key), "site.route.proxy.http2", text);
         }
         self.flag(&key)
+    }
+
+    /// The PROXY header for the origins. Connections that several clients share have none.
+    fn preamble(
+        &mut self,
+        at: &RoutePath,
+        members: &[OriginMember],
+        offers_http2: bool,
+    ) -> Option<PreambleVersion> {
+        let key = at.key("proxy.proxy_protocol");
+        let version = match self.text(&key).as_str() {
+            "v1" => PreambleVersion::V1,
+            "v2" => PreambleVersion::V2,
+            _ => return None,
+        };
+        let h2c = members.iter().find(|it| it.scheme == MemberProtocol::H2c);
+        let shared = match h2c {
+            Some(it) => Some(format!("{it} uses HTTP/2; use http:// or https://")),
+            None => offers_http2.then(|| "http2 = true offers HTTP/2; remove it".to_owned()),
+        };
+        if let Some(shared) = shared {
+            let text = format!(
+                "a PROXY header names one client for a connection, and an HTTP/2 connection carries several: {shared}"
+            );
+            self.problem(self.source(&key), "site.route.proxy.proxy_protocol", &text);
+        }
+        Some(version)
     }
 
     fn balance(&mut self, at: &RoutePath) -> Balance {

@@ -2,12 +2,13 @@
 //! again when they are used.
 
 use super::{ConfigCheck, RoutePath, Source};
+use crate::SiteConfig;
 use crate::problem::Problem;
 use crate::tls::TlsConfig;
 use larder_stdx::clock;
 use larder_transport::listener::{Entrance, Listen};
 use larder_transport::tls::certificates::{Certificate, CertificateError, CertificateFiles, CertificatePart};
-use larder_transport::tls::{ClientAuth, Least};
+use larder_transport::tls::{ClientAuth, HandshakeRules, Least};
 
 impl ConfigCheck {
     /// TLS, if an address requires it.
@@ -37,11 +38,56 @@ impl ConfigCheck {
                 "an https address requires a certificate; add [[tls.certificates]], or try --tls-self-signed";
             self.problem(self.source("listen"), "listen", text);
         }
-        let least = match self.text("tls.min_version").as_str() {
-            "1.3" => Least::Tls13,
-            _ => Least::Tls12,
+        let rules = HandshakeRules { least: least(&self.text("tls.min_version")), client };
+        Some(TlsConfig { certificates, rules, self_signed })
+    }
+
+    /// The rules of handshakes of a site; `None` without rules of its own.
+    pub(super) fn site_tls(&mut self, site: &str, listen: &[Entrance]) -> Option<HandshakeRules> {
+        let key = |name: &str| format!("{site}.tls.{name}");
+        let [version, auth, ca] = ["min_version", "client_auth", "client_ca"].map(key);
+        let given = [&version, &auth, &ca].into_iter().find(|it| self.values.given.contains_key(*it))?;
+        let source = self.source(given);
+        if !listen.iter().any(|it| matches!(it.at, Listen::Tls(_))) {
+            let text = "no address of listen uses TLS; add for example listen = [\"https://0.0.0.0:8443\"]";
+            let key = "site.tls".to_owned();
+            self.warnings.push(Problem { source: source.clone(), key, text: text.to_owned() });
+        }
+        let or_all = |own: &str, all: &str| {
+            Some(self.text(own)).filter(|it| !it.is_empty()).unwrap_or_else(|| self.text(all))
         };
-        Some(TlsConfig { certificates, least, client, self_signed })
+        let (mode, version) = (or_all(&auth, "tls.client_auth"), or_all(&version, "tls.min_version"));
+        let file = self.path(&ca).or_else(|| self.path("tls.client_ca"));
+        let client = match (mode.as_str(), file) {
+            ("optional", Some(ca)) => ClientAuth::Optional(ca),
+            ("required", Some(ca)) => ClientAuth::Required(ca),
+            ("optional" | "required", None) => {
+                let text = "client certificates are requested; set the CA that signs them with client_ca";
+                self.problem(self.source(&auth), "site.tls.client_auth", text);
+                return None;
+            }
+            _ => ClientAuth::Off,
+        };
+        if client == ClientAuth::Off && self.values.given.contains_key(&ca) {
+            let (source, key) = (self.source(&ca), "site.tls.client_ca".to_owned());
+            let text = "has no effect while client_auth is \"off\"".to_owned();
+            self.warnings.push(Problem { source, key, text });
+        }
+        if let Err(why) = client.check() {
+            let at = if self.values.given.contains_key(&ca) { ca } else { auth };
+            self.problem(self.source(&at), "site.tls.client_ca", why.trim_end_matches('.'));
+        }
+        Some(HandshakeRules { least: least(&version), client })
+    }
+
+    /// The rules of handshakes of each site, those of all sites where it has none of its own; nothing if no site has some.
+    pub(super) fn all_site_tls(sites: &mut [SiteConfig], tls: Option<&TlsConfig>) {
+        if sites.iter().any(|it| it.tls.is_some()) {
+            let all = tls.map(|it| it.rules.clone()).unwrap_or_default();
+            for site in sites {
+                site.tls.get_or_insert_with(|| all.clone());
+            }
+        }
     }
 
     /// The certificates; their files are checked if they are used.
@@ -112,7 +158,9 @@ impl ConfigCheck {
     pub(super) fn tells_certificate(&mut self, at: &RoutePath) -> bool {
         let given = at.key("client_cert");
         let tells = self.flag(&given);
-        if tells && self.text("tls.client_auth") == "off" && self.texts("clients.trusted").is_empty() {
+        let of_site = self.text(&at.of_site("tls.client_auth"));
+        let auth = if of_site.is_empty() { self.text("tls.client_auth") } else { of_site };
+        if tells && auth == "off" && self.texts("clients.trusted").is_empty() {
             let (key, text) = ("site.route.client_cert", "has no effect while tls.client_auth is \"off\"");
             let source = self.source(&given);
             self.warnings.push(Problem { source, key: key.to_owned(), text: text.to_owned() });
@@ -129,4 +177,8 @@ impl ConfigCheck {
         let source = self.values.sections.get("tls.certificates[0]").cloned().unwrap_or(Source::Default);
         self.warnings.push(Problem { source, key: "tls.certificates".to_owned(), text: text.to_owned() });
     }
+}
+
+fn least(version: &str) -> Least {
+    if version == "1.3" { Least::Tls13 } else { Least::Tls12 }
 }

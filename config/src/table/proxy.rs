@@ -76,6 +76,8 @@ pub(super) const ROWS: &[Key] = &[
         "`Host` that is sent to the origin, in place of the client's. References of responses to this host are rewritten to the host of the client.", r#""app.internal""#),
     once("site[].route[].proxy.preserve_host", ValueKind::Bool, Some("true"),
         "Send the `Host` of the client to the origin. With `false`, the host of the origin is sent.", "false"),
+    once("site[].route[].proxy.proxy_protocol", ValueKind::OneOf(&["off", "v1", "v2"]), Some("off"),
+        "Begin each connection to the origin, before TLS, with a PROXY protocol header of this version that has the client address. Such a connection carries requests of one client connection only: an origin gets more connections, most with one request. Health checks, and requests for the cache with `cache.key.strict`, send no address (`UNKNOWN`, `LOCAL`). Not with HTTP/2 origins.", r#""v2""#),
     once("site[].route[].proxy.connect_timeout", time(1, HOUR), Some("5s"),
         "Timeout for a connection to the origin.", r#""1s""#),
     once("site[].route[].proxy.first_byte_timeout", time(1, DAY), Some("60s"),

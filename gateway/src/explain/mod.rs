@@ -159,15 +159,21 @@ fn passes(
     }
 }
 
+/// The request as the cache sees it: without its sticky cookie, and without the fields of its connection.
+fn prepared(route: &GatewayRoute, request: &Request) -> Request {
+    let mut request = request.clone();
+    if let Some((fields, _)) = route.sticky.as_ref().and_then(|it| it.take(&request.fields.view())) {
+        request.fields = fields;
+    }
+    request_headers::drop_nominated(&mut request.fields);
+    request
+}
+
 impl Gateway {
     /// Explains the treatment of `request` on `route` at this moment.
     pub async fn explain(&self, route: &GatewayRoute, request: &Request) -> Explanation {
         let upgrade = upgrade::asked(&route.upgrades, request).is_some();
-        let mut request = request.clone();
-        if let Some((fields, _)) = route.sticky.as_ref().and_then(|it| it.take(&request.fields.view())) {
-            request.fields = fields;
-        }
-        request_headers::drop_nominated(&mut request.fields);
+        let request = prepared(route, request);
         let request = &request;
         let fields = request.fields.view();
         let facts = RequestFacts::read(&request.method, &fields);

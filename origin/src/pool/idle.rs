@@ -4,6 +4,7 @@ use super::OriginPool;
 use crate::connection::{IdleState, OriginConnection, Persistence};
 use crate::deadline::now;
 use larder_stdx::descriptors;
+use larder_wire::proxy::ConnectionEnds;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::{Rc, Weak};
@@ -57,11 +58,14 @@ pub(super) struct IdleConnections {
 }
 
 impl OriginPool {
-    /// The last used of the unused connections that is still usable.
-    pub(crate) fn reuse(&self) -> Option<OriginConnection> {
+    /// The last used of the unused connections that is still usable, of those that carry requests of this client.
+    pub(crate) fn reuse(&self, client: Option<ConnectionEnds>) -> Option<OriginConnection> {
         let mut idle = self.idle.list.borrow_mut();
         let sweep = self.idle.sweep.get();
-        let may_be_used = |it: &Unused| it.trust == ReuseDelay::Now || it.since < sweep;
+        let may_be_used = |it: &Unused| {
+            it.connection.client.as_deref() == client.as_ref()
+                && (it.trust == ReuseDelay::Now || it.since < sweep)
+        };
         while let Some(at) = idle.iter().rposition(may_be_used) {
             if self.sends_surplus(ReuseDelay::Now) {
                 idle.clear();

@@ -6,12 +6,15 @@ use crate::connection::{OriginConnection, OriginSocket, Persistence};
 use crate::deadline::{after, now};
 use crate::error::OriginError;
 use crate::http2::Http2Session;
-use crate::protocol::{ChannelNeeds, Protocol};
+use crate::protocol::{ChannelRequest, Protocol};
+use crate::socket::RawSocket;
 use crate::tls::Offers;
 use larder_stdx::descriptors;
 use larder_wire::message::Version;
+use larder_wire::proxy::{self, ConnectionEnds};
 use std::cell::Cell;
 use std::time::Duration;
+use tokio::io::AsyncWriteExt as _;
 use tokio::time::{Instant, sleep, timeout_at};
 
 /// How long a request waits before it checks again for a free descriptor,
@@ -30,7 +33,7 @@ impl OriginPool {
     /// first of these that becomes available.
     pub(crate) async fn channel(
         &self,
-        needs: ChannelNeeds,
+        needs: ChannelRequest,
         deadline: &Cell<Option<Instant>>,
     ) -> Result<Codec, OriginError> {
         loop {
@@ -50,7 +53,7 @@ impl OriginPool {
     }
 
     /// The same after a connection had ended: one that was unused as long may have ended, too.
-    pub(crate) async fn fresh_channel(&self, needs: ChannelNeeds) -> Result<Codec, OriginError> {
+    pub(crate) async fn fresh_channel(&self, needs: ChannelRequest) -> Result<Codec, OriginError> {
         let deadline = Cell::new(None);
         match self.opens_for_many(needs) {
             true => self.channel(needs, &deadline).await,
@@ -59,25 +62,25 @@ impl OriginPool {
     }
 
     /// Whether a new connection has room for several requests, as far as known.
-    fn opens_for_many(&self, needs: ChannelNeeds) -> bool {
+    fn opens_for_many(&self, needs: ChannelRequest) -> bool {
         let speaks_it = self.protocol == Protocol::Http2 || self.sessions.is_chosen();
-        self.protocol.multiplexes(needs) && speaks_it && self.persistence() == Persistence::Keep
+        self.protocol.multiplexes(needs.needs) && speaks_it && self.persistence() == Persistence::Keep
     }
 
-    fn unused(&self, needs: ChannelNeeds) -> Option<Codec> {
-        if self.protocol.multiplexes(needs)
+    fn unused(&self, needs: ChannelRequest) -> Option<Codec> {
+        if self.protocol.multiplexes(needs.needs)
             && let Some(stream) = self.sessions.stream()
         {
             self.counters.origin_reuses.add(1);
             return Some(Codec::Http2(Box::new(stream)));
         }
-        self.reuse().map(|it| self.protocol.exclusive(it))
+        self.reuse(self.introduced(needs)).map(|it| self.protocol.exclusive(it))
     }
 
     /// A new connection; without a descriptor for it, the first result of `other`.
     async fn open(
         &self,
-        needs: ChannelNeeds,
+        needs: ChannelRequest,
         deadline: &Cell<Option<Instant>>,
         other: impl Fn() -> Option<Codec>,
     ) -> Result<Codec, OriginError> {
@@ -104,11 +107,11 @@ impl OriginPool {
     }
 
     /// Connects before `deadline`.
-    async fn connect(&self, needs: ChannelNeeds, deadline: Instant) -> Result<Codec, OriginError> {
+    async fn connect(&self, needs: ChannelRequest, deadline: Instant) -> Result<Codec, OriginError> {
         let connected = match self.socket(needs, deadline).await {
             Ok(stream) => {
                 self.counters.origin_connects.add(1);
-                self.begin_speaking(stream).await
+                self.begin_speaking(stream, self.introduced(needs)).await
             }
             Err(error) => Err(error),
         };
@@ -123,11 +126,41 @@ impl OriginPool {
         })
     }
 
-    async fn begin_speaking(&self, opened: OpenedSocket) -> Result<Codec, OriginError> {
+    /// The client whose requests a connection for `needs` carries, where the origin is told.
+    fn introduced(&self, needs: ChannelRequest) -> Option<ConnectionEnds> {
+        needs.client.filter(|_| self.preamble.is_some())
+    }
+
+    /// Sends the PROXY header, before any other byte.
+    async fn introduce(
+        &self,
+        socket: &mut RawSocket,
+        needs: ChannelRequest,
+        deadline: Instant,
+    ) -> Result<(), OriginError> {
+        let Some(version) = self.preamble else { return Ok(()) };
+        let mut header = Vec::new();
+        proxy::write(version, needs.client, &mut header);
+        match timeout_at(deadline, socket.write_all(&header)).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(_)) => Err(OriginError::Connect(
+                "it ended the connection before the PROXY header was sent".to_owned(),
+            )),
+            Err(_) => Err(OriginError::ConnectTimeout),
+        }
+    }
+
+    async fn begin_speaking(
+        &self,
+        opened: OpenedSocket,
+        client: Option<ConnectionEnds>,
+    ) -> Result<Codec, OriginError> {
         let socket = match opened {
             OpenedSocket::Exclusive(socket) => {
                 self.standing.speaks(Version::Http11);
-                return Ok(self.protocol.exclusive(OriginConnection::new(socket, self.shared.clone())));
+                return Ok(self
+                    .protocol
+                    .exclusive(OriginConnection::new(socket, self.shared.clone()).of(client)));
             }
             OpenedSocket::Multiplexed(socket) => socket,
         };
@@ -138,9 +171,10 @@ impl OriginPool {
         Ok(Codec::Http2(Box::new(stream)))
     }
 
-    async fn socket(&self, needs: ChannelNeeds, deadline: Instant) -> Result<OpenedSocket, OriginError> {
-        let multiplexes = self.protocol.multiplexes(needs);
-        let socket = self.dialer.dial(deadline).await?;
+    async fn socket(&self, needs: ChannelRequest, deadline: Instant) -> Result<OpenedSocket, OriginError> {
+        let multiplexes = self.protocol.multiplexes(needs.needs);
+        let mut socket = self.dialer.dial(deadline).await?;
+        self.introduce(&mut socket, needs, deadline).await?;
         let Some(OriginSecurity { tls, name }) = &self.tls else {
             let socket = OriginSocket::Plain(socket);
             return Ok(if multiplexes {

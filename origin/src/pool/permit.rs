@@ -4,7 +4,7 @@ use super::OriginPool;
 use crate::codec::Codec;
 use crate::error::OriginError;
 use crate::outlier_state::SentIn;
-use crate::protocol::ChannelNeeds;
+use crate::protocol::ChannelRequest;
 use crate::wait_queue::PermitWait;
 use larder_stdx::clock;
 use std::cell::Cell;
@@ -92,7 +92,7 @@ impl Permit {
     /// A connection for it, or a stream of one.
     pub(crate) async fn connect(
         &self,
-        needs: ChannelNeeds,
+        needs: ChannelRequest,
         deadline: &Cell<Option<Instant>>,
     ) -> Result<Codec, OriginError> {
         self.origin().channel(needs, deadline).await.inspect_err(|it| self.failed(it))

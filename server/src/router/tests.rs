@@ -35,6 +35,7 @@ fn target(name: &str) -> RouteTarget {
 
 fn router(spec: &[(&str, &[&str])]) -> Router {
     let site = |(hosts, paths): &(&str, &[&str])| LiveSite {
+        tls: None,
         redirects: None,
         name: (*hosts).to_owned(),
         hosts: hosts.split(' ').map(HostPattern::of).collect(),
@@ -194,6 +195,7 @@ fn with_conditions(routes: &[&str]) -> Router {
     };
     let routes = routes.iter().map(route).collect();
     Router::new(vec![LiveSite {
+        tls: None,
         redirects: None,
         name: "*".to_owned(),
         hosts: vec![HostPattern::Any],

@@ -7,7 +7,11 @@
 pub mod certificates;
 mod hello;
 mod ocsp;
+mod rules;
 pub(crate) mod session;
+
+pub(crate) use rules::{AwaitedHello, RuledConfigs};
+pub use rules::{HandshakeRules, NamePattern, TlsRules};
 
 use arc_swap::ArcSwap;
 use certificates::{Certificate, Names};
@@ -83,6 +87,8 @@ pub struct Secured {
     pub client: Box<str>,
     /// That certificate, DER.
     pub certificate: Option<Box<[u8]>>,
+    /// The rules under which it was made.
+    pub rules: Arc<HandshakeRules>,
 }
 
 /// The protocol of a connection.
@@ -106,9 +112,9 @@ impl AlpnProtocol {
 /// The TLS settings for new connections; shared by all workers, and replaced as a whole on reload. Existing connections
 /// keep theirs.
 pub struct ServerTls {
-    config: ArcSwap<ServerConfig>,
-    /// The client policy of the existing sessions.
-    client: Mutex<ClientAuth>,
+    configs: ArcSwap<RuledConfigs>,
+    /// Held while they are replaced.
+    replacing: Mutex<()>,
 }
 
 impl ServerTls {
@@ -116,49 +122,57 @@ impl ServerTls {
     ///
     /// # Errors
     /// One sentence.
-    pub fn new(certificates: &[Certificate], least: Least, client: &ClientAuth) -> Result<Arc<Self>, String> {
-        let config = config(certificates, least, client, None)?;
-        Ok(Arc::new(Self { config: ArcSwap::from_pointee(config), client: Mutex::new(client.clone()) }))
+    pub fn new(certificates: &[Certificate], rules: TlsRules) -> Result<Arc<Self>, String> {
+        let configs = ruled(certificates, rules, None)?;
+        Ok(Arc::new(Self { configs: ArcSwap::from_pointee(configs), replacing: Mutex::default() }))
     }
 
-    /// Sets the settings for new connections. Sessions are kept if client certificates are not requested: otherwise one
-    /// represents a certificate that was shown once, and must not outlive a change of CAs.
+    /// Sets the settings for new connections. Sessions are kept under the same rules if these request no client
+    /// certificates: otherwise one represents a certificate that was shown once, and must not outlive a change of CAs.
     ///
     /// # Errors
     /// One sentence; the old ones stay.
-    pub fn replace(
-        &self,
-        certificates: &[Certificate],
-        least: Least,
-        client: &ClientAuth,
-    ) -> Result<(), String> {
-        let mut before = self.client.lock().unwrap_or_else(PoisonError::into_inner);
-        let keeps = *before == ClientAuth::Off && *client == ClientAuth::Off;
-        let sessions = keeps.then(|| self.config.load_full());
-        self.config.store(Arc::new(config(certificates, least, client, sessions.as_deref())?));
-        *before = client.clone();
+    pub fn replace(&self, certificates: &[Certificate], rules: TlsRules) -> Result<(), String> {
+        let _one = self.replacing.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = self.configs.load_full();
+        self.configs.store(Arc::new(ruled(certificates, rules, Some(&before))?));
         Ok(())
     }
 
-    pub(crate) fn config(&self) -> Arc<ServerConfig> {
-        self.config.load_full()
+    pub(crate) fn configs(&self) -> Arc<RuledConfigs> {
+        self.configs.load_full()
     }
+}
+
+/// The settings under each of the rules; sessions are those of `before`, where they are kept.
+fn ruled(
+    certificates: &[Certificate],
+    rules: TlsRules,
+    before: Option<&RuledConfigs>,
+) -> Result<RuledConfigs, String> {
+    let mut configs = Vec::new();
+    for it in rules.different() {
+        let kept = before.into_iter().flat_map(|it| &it.configs);
+        let sessions = kept.filter(|_| it.client == ClientAuth::Off).find(|kept| *kept.0 == *it);
+        let made = config(certificates, it, sessions.map(|it| &*it.1))?;
+        configs.push((Arc::new(it.clone()), Arc::new(made)));
+    }
+    Ok(RuledConfigs { rules, configs })
 }
 
 fn config(
     certificates: &[Certificate],
-    least: Least,
-    client: &ClientAuth,
+    rules: &HandshakeRules,
     sessions: Option<&ServerConfig>,
 ) -> Result<ServerConfig, String> {
     const BOTH: &[&SupportedProtocolVersion] = &[&version::TLS13, &version::TLS12];
-    let versions = if least == Least::Tls13 { &BOTH[..1] } else { BOTH };
+    let versions = if rules.least == Least::Tls13 { &BOTH[..1] } else { BOTH };
     let provider = Arc::new(ring::default_provider());
     let refused = |it: rustls::Error| format!("The TLS configuration is invalid: {it}.");
     let builder = ServerConfig::builder_with_provider(provider.clone())
         .with_protocol_versions(versions)
         .map_err(refused)?;
-    let builder = match verifier(client, provider)? {
+    let builder = match verifier(&rules.client, provider)? {
         None => builder.with_no_client_auth(),
         Some(verifier) => builder.with_client_cert_verifier(verifier),
     };

@@ -2,7 +2,7 @@
 //! `client_socket`. An idle connection holds keys and no buffers.
 
 use super::certificates::{self, HelloNames};
-use super::{AlpnProtocol, Secured, ServerTls, hello, name_of};
+use super::{AlpnProtocol, AwaitedHello, HandshakeRules, Secured, ServerTls, hello, name_of};
 use crate::outbox::{Outbox, SHIFTED, SendProgress, TURN, shifted};
 use larder_counters::Counters;
 use rustix::io::Errno;
@@ -59,6 +59,9 @@ pub(crate) struct TlsSession {
     sealed: Vec<u8>,
     sent: usize,
     pub stage: HandshakeStage,
+    /// Until the name in the ClientHello has chosen the rules, where it does.
+    awaited: Option<Box<AwaitedHello>>,
+    rules: Arc<HandshakeRules>,
     asked: HelloNames,
     counters: Arc<Counters>,
     /// The last result of [`TlsSession::count_waiting`].
@@ -76,7 +79,10 @@ impl TlsSession {
     /// # Errors
     /// The configuration does not suit a connection.
     pub fn new(tls: &ServerTls, counters: &Arc<Counters>) -> Result<Self, Error> {
-        let tls = UnbufferedServerConnection::new(tls.config())?;
+        let configs = tls.configs();
+        let (rules, config) = configs.first();
+        let tls = UnbufferedServerConnection::new(config)?;
+        let awaited = configs.depends_on_name().then(|| Box::new(AwaitedHello::new(configs)));
         counters.tls_open.add(1);
         Ok(Self {
             tls,
@@ -85,6 +91,8 @@ impl TlsSession {
             sealed: Vec::new(),
             sent: 0,
             stage: HandshakeStage::Greeting,
+            awaited,
+            rules,
             asked: HelloNames::default(),
             counters: counters.clone(),
             counted: 0,
@@ -139,6 +147,14 @@ impl TlsSession {
     /// # Errors
     /// The client's bytes are invalid; the alert is in the output for the socket.
     pub fn open(&mut self, bytes: &mut [u8], into: &mut [u8]) -> Result<usize, Error> {
+        if let Some(awaited) = &mut self.awaited {
+            let Some((rules, config)) = awaited.read(&bytes[self.kept.len()..]) else {
+                self.kept = bytes.to_vec();
+                return Ok(0);
+            };
+            self.tls = UnbufferedServerConnection::new(config)?;
+            (self.rules, self.awaited) = (rules, None);
+        }
         let (mut used, mut filled) = (0, 0);
         let result = loop {
             let UnbufferedStatus { mut discard, state } = self.tls.process_tls_records(&mut bytes[used..]);
@@ -235,7 +251,7 @@ impl TlsSession {
         let client = shown.and_then(certificates::subject).unwrap_or_default();
         let certificate = shown.map(|it| it.as_ref().into());
         let (cipher, name) = (cipher.unwrap_or_default(), self.asked.name.clone());
-        Secured { version, cipher, name, protocol, client, certificate }
+        Secured { version, cipher, name, protocol, client, certificate, rules: self.rules.clone() }
     }
 
     /// Seals and sends as much of `outbox` as the socket takes; the number of bytes is added to `moved`.
@@ -395,7 +411,7 @@ pub(crate) fn count_failure(error: &Error, counters: &Counters) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tls::{ClientAuth, Least};
+    use crate::tls::{ClientAuth, Least, NamePattern, TlsRules};
     use proptest::prelude::*;
 
     /// What a handshake message may begin with: its kind, the length that it claims, and something of it.
@@ -426,8 +442,12 @@ mod tests {
         fn what_is_no_handshake_ends_with_an_alert(
             records in proptest::collection::vec(record(), 1..50),
             cuts in proptest::collection::vec(1..200usize, 1..20),
+            has_sites in any::<bool>(),
         ) {
-            let tls = ServerTls::new(&[], Least::Tls12, &ClientAuth::Off).unwrap();
+            let strict = HandshakeRules { least: Least::Tls13, client: ClientAuth::Off };
+            let site = (vec![NamePattern::Exact("a.test".to_owned())], strict);
+            let sites = if has_sites { vec![site] } else { Vec::new() };
+            let tls = ServerTls::new(&[], TlsRules { sites, ..TlsRules::default() }).unwrap();
             let mut it = TlsSession::new(&tls, &Arc::default()).unwrap();
             let bytes = records.concat();
             let (mut rest, mut cuts) = (&bytes[..], cuts.iter().cycle());

@@ -181,3 +181,32 @@ fn golden() {
         "192.168.0.1:35774",
     );
 }
+
+#[test]
+fn what_is_written_is_read() {
+    let ends = |from: &str, to: &str| ConnectionEnds { from: from.parse().unwrap(), to: to.parse().unwrap() };
+    let written = |version, ends| {
+        let mut out = b"before".to_vec();
+        write(version, ends, &mut out);
+        out.split_off(6)
+    };
+    for (from, to, read) in [
+        ("192.0.2.7:56324", "10.0.0.1:443", "192.0.2.7:56324"),
+        ("255.255.255.255:65535", "0.0.0.0:0", "255.255.255.255:65535"),
+        ("[2001:db8::7]:56324", "[2001:db8::1]:443", "[2001:db8::7]:56324"),
+        ("[::ffff:192.0.2.7]:1", "10.0.0.1:2", "192.0.2.7:1"),
+        ("192.0.2.7:1", "[2001:db8::1]:2", "[::ffff:192.0.2.7]:1"),
+        ("[2001:db8::7]:1", "10.0.0.1:2", "[2001:db8::7]:1"),
+    ] {
+        check(&written(PreambleVersion::V1, Some(ends(from, to))), read);
+        check(&written(PreambleVersion::V2, Some(ends(from, to))), read);
+    }
+    for version in [PreambleVersion::V1, PreambleVersion::V2] {
+        check(&written(version, None), "peer");
+    }
+    let both = Some(ends("192.0.2.7:56324", "10.0.0.1:443"));
+    assert_eq!(b"PROXY TCP4 192.0.2.7 10.0.0.1 56324 443\r\n"[..], written(PreambleVersion::V1, both));
+    assert_eq!(v2(0x21, 0x11, IPV4), written(PreambleVersion::V2, both));
+    let both = Some(ends("[2001:db8::7]:56324", "[2001:db8::1]:443"));
+    assert_eq!(v2(0x21, 0x21, &ipv6()), written(PreambleVersion::V2, both));
+}

@@ -1,0 +1,164 @@
+//! The rules of handshakes: those of all sites, and those of some, chosen by the name in the ClientHello. A connection keeps the
+//! rules of its handshake, and the requests on it are compared with them: the name alone is the client's own claim.
+
+use super::{ClientAuth, Least};
+use rustls::ServerConfig;
+use rustls::server::Acceptor;
+use std::sync::Arc;
+
+/// The rules of a handshake.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HandshakeRules {
+    /// The lowest version.
+    pub least: Least,
+    /// The policy for client certificates.
+    pub client: ClientAuth,
+}
+
+/// The names of a site in a ClientHello, lower case.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NamePattern {
+    /// Only this name.
+    Exact(String),
+    /// Every name that ends with this, which begins with a dot.
+    Below(String),
+    /// Every name without another pattern, and no name.
+    Any,
+}
+
+impl NamePattern {
+    /// How closely it matches a name; 0 is not at all. As for the host of a request.
+    fn strength(&self, name: &str) -> usize {
+        match self {
+            NamePattern::Exact(it) if it == name => usize::MAX,
+            NamePattern::Below(rest) if name.len() > rest.len() && name.ends_with(rest.as_str()) => {
+                rest.len() + 1
+            }
+            NamePattern::Any => 1,
+            NamePattern::Exact(_) | NamePattern::Below(_) => 0,
+        }
+    }
+}
+
+/// The rules of a configuration.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TlsRules {
+    /// Those for names of no site.
+    pub all: HandshakeRules,
+    /// Those of each site; empty if no site has rules of its own.
+    pub sites: Vec<(Vec<NamePattern>, HandshakeRules)>,
+}
+
+impl TlsRules {
+    /// Each of the different rules once; those of all sites first. Every one has session keys of its own, so that a session
+    /// is never resumed under other rules than those of its handshake (CVE-2025-23419 of nginx).
+    pub(super) fn different(&self) -> Vec<&HandshakeRules> {
+        let mut different = vec![&self.all];
+        for (_, rules) in &self.sites {
+            if !different.contains(&rules) {
+                different.push(rules);
+            }
+        }
+        different
+    }
+
+    /// The rules for a name; empty without one.
+    fn of(&self, name: &str) -> &HandshakeRules {
+        let strength = |it: &[NamePattern]| it.iter().map(|it| it.strength(name)).max().unwrap_or(0);
+        let all = self.sites.iter().map(|(names, rules)| (strength(names), rules));
+        // The first of the strongest: `max_by_key` would return the last.
+        all.rev().max_by_key(|it| it.0).filter(|it| it.0 > 0).map_or(&self.all, |it| it.1)
+    }
+}
+
+/// rustls's settings under each of the rules.
+pub(crate) struct RuledConfigs {
+    pub(super) rules: TlsRules,
+    /// Those of all sites first.
+    pub(super) configs: Vec<(Arc<HandshakeRules>, Arc<ServerConfig>)>,
+}
+
+impl RuledConfigs {
+    /// The settings for all sites, and for a handshake whose name is not known yet.
+    pub fn first(&self) -> (Arc<HandshakeRules>, Arc<ServerConfig>) {
+        self.configs[0].clone()
+    }
+
+    /// Whether the name in the ClientHello chooses the settings.
+    pub fn depends_on_name(&self) -> bool {
+        self.configs.len() > 1
+    }
+
+    fn of(&self, name: &str) -> (Arc<HandshakeRules>, Arc<ServerConfig>) {
+        let rules = self.rules.of(name);
+        self.configs.iter().find(|it| *it.0 == *rules).unwrap_or(&self.configs[0]).clone()
+    }
+}
+
+/// A handshake whose ClientHello has not arrived completely.
+pub(crate) struct AwaitedHello {
+    configs: Arc<RuledConfigs>,
+    hello: Acceptor,
+}
+
+impl AwaitedHello {
+    pub fn new(configs: Arc<RuledConfigs>) -> Self {
+        Self { configs, hello: Acceptor::default() }
+    }
+
+    /// Reads the next received bytes; returns the settings once they are known. For bytes that are no ClientHello those of all
+    /// sites: rustls will send their alert.
+    pub fn read(&mut self, mut bytes: &[u8]) -> Option<(Arc<HandshakeRules>, Arc<ServerConfig>)> {
+        while !bytes.is_empty() {
+            match self.hello.read_tls(&mut bytes) {
+                Ok(count) if count > 0 => {}
+                _ => return Some(self.configs.first()),
+            }
+            match self.hello.accept() {
+                Ok(None) => {}
+                Ok(Some(accepted)) => {
+                    let name = accepted.client_hello().server_name().unwrap_or_default().to_ascii_lowercase();
+                    return Some(self.configs.of(&name));
+                }
+                Err(_) => return Some(self.configs.first()),
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_closest_name_has_its_rules() {
+        let strict = HandshakeRules { least: Least::Tls13, client: ClientAuth::Required("ca.pem".into()) };
+        let modern = HandshakeRules { least: Least::Tls13, client: ClientAuth::Off };
+        let plain = HandshakeRules::default();
+        let exact = |it: &str| NamePattern::Exact(it.to_owned());
+        let mut rules = TlsRules {
+            all: plain.clone(),
+            sites: vec![
+                (vec![exact("a.test"), exact("b.test")], strict.clone()),
+                (vec![NamePattern::Below(".b.test".to_owned())], modern.clone()),
+                (vec![exact("open.b.test")], plain.clone()),
+            ],
+        };
+        assert_eq!(vec![&plain, &strict, &modern], rules.different());
+        for (name, expect) in [
+            ("a.test", &strict),
+            ("b.test", &strict),
+            ("c.b.test", &modern),
+            ("d.c.b.test", &modern),
+            (".b.test", &plain),
+            ("open.b.test", &plain),
+            ("xb.test", &plain),
+            ("", &plain),
+        ] {
+            assert_eq!(expect, rules.of(name), "{name}");
+        }
+        rules.sites.push((vec![NamePattern::Any], modern.clone()));
+        assert_eq!([&modern, &modern, &strict], ["", "xb.test", "a.test"].map(|it| rules.of(it)));
+    }
+}
