@@ -13,6 +13,7 @@ pub const ORIGIN: &str = "\"http://HOST:PORT\", \"HOST:PORT\" or \"unix:/PATH\""
 #[must_use]
 pub fn entrance(text: &str) -> Option<Entrance> {
     let plain = |at: Listen| Entrance { at, preamble: Preamble::None };
+    let socket_address = listen_address;
     let proxied = |at: Listen| Entrance { at, preamble: Preamble::Proxy };
     let Some((scheme, rest)) = text.split_once("+proxy:") else { return listen(text).map(plain) };
     match (scheme, rest.strip_prefix("//")) {
@@ -30,10 +31,18 @@ pub fn listen(text: &str) -> Option<Listen> {
         Some("") => None,
         Some(path) => Some(Listen::Unix(PathBuf::from(path))),
         None => match Scheme::split(text) {
-            Some((Scheme::Https, address)) => socket_address(address).map(Listen::Tls),
-            Some((Scheme::Http, address)) => socket_address(address).map(Listen::Tcp),
-            None => socket_address(text).map(Listen::Tcp),
+            Some((Scheme::Https, address)) => listen_address(address).map(Listen::Tls),
+            Some((Scheme::Http, address)) => listen_address(address).map(Listen::Tcp),
+            None => listen_address(text).map(Listen::Tcp),
         },
+    }
+}
+
+/// Parses the address of a client listener; `:PORT` is every IPv4 interface, as in other servers.
+fn listen_address(text: &str) -> Option<SocketAddr> {
+    match text.strip_prefix(':') {
+        Some(digits) => port(digits).map(|it| SocketAddr::from(([0, 0, 0, 0], it))),
+        None => socket_address(text),
     }
 }
 
@@ -189,7 +198,11 @@ mod tests {
         fn check(text: &str, expect: Option<&str>) {
             assert_eq!(expect.map(str::to_owned), entrance(text).map(|it| it.to_string()), "{text}");
         }
-        check(":80", Some("http://127.0.0.1:80"));
+        check(":80", Some("http://0.0.0.0:80"));
+        check("https://:443", Some("https://0.0.0.0:443"));
+        check("http+proxy://:80", Some("http+proxy://0.0.0.0:80"));
+        check("localhost:80", Some("http://127.0.0.1:80"));
+        check(":", None);
         check("unix:/run/l", Some("unix:/run/l"));
         check("unix:a+proxy:b", Some("unix:a+proxy:b"));
         check("http+proxy://*:80", Some("http+proxy://0.0.0.0:80"));

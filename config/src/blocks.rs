@@ -38,6 +38,11 @@ pub fn apply(values: &mut Values) {
             own.iter().rev().for_each(|it| give(values, it, &at, &mut set));
             let of_site = units(values, &of_site).into_iter();
             set.extend(of_site.filter(|it| it != "route"));
+            if matches!(values.given.get(&format!("{at}access.inherit")), Some((ConfigValue::Bool(false), _)))
+            {
+                let rules = shared.iter().flat_map(|it| units(values, &format!("{BLOCK}.{it}.")));
+                set.extend(rules.filter(|it| it.starts_with("access.")));
+            }
             shared.iter().rev().for_each(|it| give(values, it, &at, &mut set));
         }
     }

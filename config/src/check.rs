@@ -18,10 +18,12 @@ mod site_log;
 mod sticky;
 mod tiers;
 mod tls;
+mod unused;
+mod variables;
 
 use super::address;
 use super::key_path::{dotted, pattern_of};
-use super::kind::{ConfigValue, HostPattern};
+use super::kind::{ConfigValue, HostPattern, PathPattern};
 use super::loop_check::{LOOP, SENTENCE, is_admin, is_listener};
 use super::presets;
 use super::problem::{Problem, Rejected, Source};
@@ -313,8 +315,8 @@ impl ConfigCheck {
         self.take_preset(at);
         let section = at.0.trim_end_matches('.').to_owned();
         let source = self.values.sections.get(&section).cloned().unwrap_or_default();
-        let service = self.service(at, &source);
         let matching = self.matching(at);
+        let service = self.service(at, &source, &matching.path);
         let access = self.access(at);
         let mut cache = self.policy(at);
         cache.key.condition = matching.condition();
@@ -329,11 +331,13 @@ impl ConfigCheck {
         cache.rules = self.cache_rules(at, &cache);
         self.warn_max_object(at, &cache);
         self.warn_shared_host(at, &cache);
+        self.warn_unused(at, service.as_ref(), &matching.path);
         if matches!(service, Some(Service::Proxy(_))) {
-            self.warn_shared_sessions(at);
+            self.warn_shared_sessions(at, &cache);
         }
         let RouteMatching { path, methods, when, listeners } = matching;
         let rewrite = self.rewrite(at, service.as_ref(), &path, &cache);
+        let finish = self.finish(at, &path);
         let own = Some(self.text(&at.key("name"))).filter(|it| !it.is_empty());
         let name =
             own.unwrap_or_else(|| format!("{}{path}", host.map_or(String::new(), ToString::to_string)));
@@ -345,7 +349,7 @@ impl ConfigCheck {
             listeners,
             service: service?,
             cache,
-            finish: self.finish(at),
+            finish,
             maintenance: self.maintenance(at),
             tiers: self.tiers(at),
             purge: self.purge(at),
@@ -368,13 +372,13 @@ impl ConfigCheck {
     }
 
     /// The service of a route: exactly one of [`SERVICES`].
-    fn service(&mut self, at: &RoutePath, route: &Source) -> Option<Service> {
+    fn service(&mut self, at: &RoutePath, route: &Source, path: &PathPattern) -> Option<Service> {
         let given: Vec<_> = SERVICES.into_iter().filter(|it| self.has(at, it)).collect();
         match given[..] {
             ["proxy"] => self.proxy(at, route).map(Box::new).map(Service::Proxy),
             ["files"] => self.files(at, route).map(Service::Files),
-            ["redirect"] => self.redirect(at, route).map(Service::Redirect),
-            ["respond"] => self.respond(at).map(Service::Respond),
+            ["redirect"] => self.redirect(at, route, path).map(Service::Redirect),
+            ["respond"] => self.respond(at, path).map(Service::Respond),
             [first, second, ..] => {
                 let text = format!("the route has both {first} and {second}; split it into two routes");
                 self.problem(route.clone(), "site.route", &text);
@@ -526,10 +530,12 @@ impl ConfigCheck {
         if self.values.given.contains_key(&own) { own } else { format!("cache.{name}") }
     }
 
-    /// The key of a route's `NAME`: in the route, otherwise in its site.
+    /// The key of a route's `NAME`: in the route, otherwise in its site; access rules only if the route inherits them.
     fn site_key(&self, at: &RoutePath, name: &str) -> String {
         let own = at.key(name);
-        if self.values.given.contains_key(&own) { own } else { at.of_site(name) }
+        let is_own = self.values.given.contains_key(&own)
+            || name.starts_with("access.") && !self.flag(&at.key("access.inherit"));
+        if is_own { own } else { at.of_site(name) }
     }
 
     fn decided(&self, at: Option<&RoutePath>) -> Decided {

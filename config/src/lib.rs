@@ -21,6 +21,7 @@ pub mod inherit;
 mod keep;
 mod key_path;
 pub mod kind;
+mod log_files;
 pub mod loop_check;
 mod machine;
 pub mod member;
@@ -148,9 +149,13 @@ impl Config {
     /// # Errors
     /// The obstacles.
     pub fn fit(mut self) -> Result<Self, Rejected> {
-        let beyond = machine::beyond(&self);
+        let (beyond, mut logs) = (machine::beyond(&self), log_files::unusable(&self));
         self.warnings.extend(beyond);
-        let Some(disk) = &self.disk else { return Ok(self) };
+        self.warnings.append(&mut logs.warnings);
+        let mut errors = logs.errors;
+        let Some(disk) = &self.disk else {
+            return if errors.is_empty() { Ok(self) } else { Err(Rejected(errors)) };
+        };
         let problem = |what: &str| Problem {
             source: self.disk_source.clone(),
             key: "cache.disk.path".to_owned(),
@@ -158,14 +163,14 @@ impl Config {
         };
         match larder_store::disk::look(&disk.path) {
             Prospect::Fair => {}
-            Prospect::Unfit(what) => return Err(Rejected(vec![problem(&what)])),
+            Prospect::Unfit(what) => errors.push(problem(&what)),
             // The user of the check may differ from that of the server.
             Prospect::NotOurs(what) => {
                 let problem = problem(&what);
                 self.warnings.push(problem);
             }
         }
-        Ok(self)
+        if errors.is_empty() { Ok(self) } else { Err(Rejected(errors)) }
     }
 }
 

@@ -13,11 +13,10 @@ pub const SENTENCE: &str = "is the admin of this larder, which a route must not 
 pub const LOOP: &str = "is an address of this larder's own listen, so every request would loop; set the address of \
                         the application, or change listen";
 
-/// Whether requests to `origin` arrive at `listen`. The address family of `localhost` is unknown, and another program may
-/// use the other one. A listener at `[::]` also accepts IPv4, as Linux is configured by default.
+/// Whether requests to `origin` arrive at `listen`. `localhost` counts as an address of this machine of either family. A listener at `[::]` also accepts IPv4, as Linux is configured by default.
 pub fn is_listener(origin: &OriginAddress, listen: &Listen) -> bool {
     match (origin, listen) {
-        (OriginAddress::Tcp(_, port), Listen::Tcp(at) | Listen::Tls(at)) => {
+        (OriginAddress::Tcp(host, port), Listen::Tcp(at) | Listen::Tls(at)) => {
             let own = at.ip().to_canonical();
             let is_first = own == IpAddr::V4(Ipv4Addr::LOCALHOST) || own == IpAddr::V6(Ipv6Addr::LOCALHOST);
             let here = |ip: IpAddr| {
@@ -27,7 +26,10 @@ pub fn is_listener(origin: &OriginAddress, listen: &Listen) -> bool {
                     || is_any && is_local && (is_own_family || own.is_ipv6())
                     || is_first && is_own_family && ip.is_unspecified()
             };
-            *port == at.port() && *port != 0 && origin.ip().is_some_and(|it| here(it.to_canonical()))
+            let local = is_localhost(host) && (is_first || own.is_unspecified());
+            *port == at.port()
+                && *port != 0
+                && (local || origin.ip().is_some_and(|it| here(it.to_canonical())))
         }
         (OriginAddress::Unix(path), Listen::Unix(at)) => real(path) == real(at),
         _ => false,
@@ -44,15 +46,19 @@ pub fn is_admin(origin: &OriginAddress, admin: Option<SocketAddr>, socket: Optio
                     || admin.ip().is_unspecified() && ip.is_loopback()
                     || (admin.ip().is_unspecified() || admin.ip().is_loopback()) && ip.is_unspecified()
             };
-            let host = host.strip_suffix('.').unwrap_or(host);
-            let is_localhost = host.eq_ignore_ascii_case("localhost") || host.ends_with(".localhost");
-            let localhost = is_localhost && (admin.ip().is_unspecified() || admin.ip().is_loopback());
+            let localhost = is_localhost(host) && (admin.ip().is_unspecified() || admin.ip().is_loopback());
             // As for a connection.
-            let ip = OriginAddress::Tcp(host.to_owned(), *port).ip();
+            let ip = OriginAddress::Tcp(host.strip_suffix('.').unwrap_or(host).to_owned(), *port).ip();
             *port == admin.port() && (localhost || ip.is_some_and(here))
         }),
         OriginAddress::Unix(path) => socket.is_some_and(|it| admin.is_some() && real(path) == real(it)),
     }
+}
+
+/// Whether a name stands for this machine (RFC 6761 section 6.3).
+fn is_localhost(host: &str) -> bool {
+    let host = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
+    host == "localhost" || host.ends_with(".localhost")
 }
 
 /// A path without links and `..`. For a missing socket the folder is resolved.
@@ -95,7 +101,13 @@ mod tests {
         check_listener("http://127.0.0.2:8080", at("127.0.0.1:8080"), false);
         check_listener("http://[::1]:8080", at("0.0.0.0:8080"), false);
         check_listener("http://10.0.0.7:8080", at("0.0.0.0:8080"), false);
-        check_listener("http://localhost:8080", at("127.0.0.1:8080"), false);
+        for own in ["127.0.0.1:8080", "0.0.0.0:8080", "[::1]:8080", "[::]:8080"] {
+            check_listener("http://localhost:8080", at(own), true);
+            check_listener("http://app.localhost.:8080", at(own), true);
+        }
+        check_listener("http://localhost:8080", at("10.0.0.7:8080"), false);
+        check_listener("http://localhost:8081", at("127.0.0.1:8080"), false);
+        check_listener("http://localhost.test:8080", at("127.0.0.1:8080"), false);
         check_listener("unix:/run/../run/web.sock", Listen::Unix("/run/web.sock".into()), true);
         check_listener("unix:/run/app.sock", Listen::Unix("/run/web.sock".into()), false);
         check_listener("unix:/run/web.sock", at("127.0.0.1:8080"), false);

@@ -83,30 +83,35 @@ impl RedirectMap {
         }
     }
 
-    /// Lines whose redirect returns to a path before it.
-    fn loops(&self) -> Option<(u32, String)> {
-        let next = |it: &MapTarget| self.find(&normal(it.to.split(['?', '#']).next().unwrap_or_default()));
-        let returns = |start: &&MapTarget| {
-            let mut at = next(start);
-            for _ in 0..20 {
-                match at {
-                    Some(it) if it.line == start.line => return true,
-                    Some(it) => at = next(it),
-                    None => return false,
-                }
-            }
-            false
+    /// Loops of redirects, each at the first of its lines.
+    fn loops(&self) -> Vec<(u32, String)> {
+        let next = |it: &MapTarget| {
+            let path = it.to.starts_with('/').then(|| it.to.split(['?', '#']).next().unwrap_or_default())?;
+            self.find(&normal(path))
         };
-        let first = self
-            .by_path
-            .values()
-            .filter(|it| it.to.starts_with('/'))
-            .filter(returns)
-            .min_by_key(|it| it.line)?;
-        Some((
-            first.line,
-            format!("the redirect to {} returns to this path; change one of the targets", first.to),
-        ))
+        let mut starts: Vec<&MapTarget> = self.by_path.values().collect();
+        starts.sort_by_key(|it| it.line);
+        // By line: the start of the walk that reached it first.
+        let (mut walks, mut found) = (HashMap::new(), Vec::new());
+        for start in starts {
+            let (mut at, mut way) = (Some(start), Vec::new());
+            while let Some(it) = at.filter(|it| !walks.contains_key(&it.line)) {
+                walks.insert(it.line, start.line);
+                way.push(it);
+                at = next(it);
+            }
+            // The walk has returned to itself: the loop is its end.
+            let Some(end) = at.filter(|it| walks.get(&it.line) == Some(&start.line)) else { continue };
+            let first = way.iter().skip_while(|it| it.line != end.line).min_by_key(|it| it.line);
+            let Some(first) = first else { continue };
+            found.push((
+                first.line,
+                format!("the redirect to {} returns to this path; change one of the targets", first.to),
+            ));
+        }
+        found.sort();
+        found.truncate(MOST_PROBLEMS);
+        found
     }
 
     /// The redirect of a path in its normal form.
@@ -173,6 +178,18 @@ mod tests {
         problem("/a /b 200", 1, "found the status 200");
         problem("/x /a\n/a /b\n/b /c\n/c /a", 2, "returns to this path");
         problem("/a /a", 1, "returns to this path");
+    }
+
+    #[test]
+    fn every_loop_is_named_once() {
+        let lines = |text: &str| -> Vec<u32> {
+            RedirectMap::parse(text).unwrap_err().into_iter().map(|it| it.0).collect()
+        };
+        assert_eq!([1, 3], lines("/e /e\n/x /l1\n/l1 /l2\n/l2 /l1\n/y /x\n/z /e?a=b")[..]);
+        assert_eq!([1, 3], lines("/a /b\n/b /a#c\n/c /%63\n/d /a")[..]);
+        assert!(RedirectMap::parse("/a https://a.test/a\n/b /c\n/c /d").is_ok());
+        let long: String = (0..1000).map(|it| format!("/{it} /{}\n", (it + 1) % 1000)).collect();
+        assert_eq!([1], lines(&long)[..]);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Configuration files, and the errors and warnings about them.
 
 mod access;
+mod access_rules;
 mod blocks;
 mod files;
 mod geo;
@@ -10,6 +11,8 @@ mod reading;
 mod rewrite;
 mod sites;
 mod tiers;
+mod unused;
+mod words;
 
 use super::*;
 use larder_semantics::policy::StaleIfError;
@@ -165,7 +168,7 @@ fn wrong_values_say_what_is_allowed() {
     refuse("limits = 3", "t.toml:1: limits: expected a section, [limits]; found 3");
     refuse(
         "listen = [80]",
-        "t.toml:1: listen: found [80]; allowed: a list, each ADDR:PORT such as \"0.0.0.0:8080\", \"https://ADDR:PORT\", or \"unix:/PATH\"; with a PROXY protocol header, \"http+proxy://ADDR:PORT\", \"https+proxy://ADDR:PORT\" or \"unix+proxy:/PATH\"",
+        "t.toml:1: listen: found [80]; allowed: a list, each ADDR:PORT such as \"0.0.0.0:8080\", \":8080\" for every interface, \"https://ADDR:PORT\", or \"unix:/PATH\"; with a PROXY protocol header, \"http+proxy://ADDR:PORT\", \"https+proxy://ADDR:PORT\" or \"unix+proxy:/PATH\"",
     );
     refuse(
         "[cache]\nstatus_ttl = { 99 = \"1s\" }",
@@ -306,12 +309,32 @@ fn array_spelling_is_the_same() {
     assert_eq!("t.toml:1", config.sites[0].routes[0].source.to_string());
 }
 
+/// A set of one public key (RFC 8037, appendix A.2).
+const JWKS: &str = r#"{"keys":[{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}"#;
+
 /// The keys of `access` without which `access.NAME` means nothing.
 fn beside_access(name: &str) -> &'static str {
     match name {
         "limit.burst" | "limit.by" => "access.limit.rate = \"5/s\"\n",
+        "jwt.secret" | "jwt.public_key" | "jwt.jwks_file" | "signed.secret" => "",
+        "signed.expression" => {
+            "access.signed.secret = \"0123456789abcdef0123456789abcdef\"\naccess.signed.style = \"nginx-md5\"\n"
+        }
+        _ if name.starts_with("signed.") => "access.signed.secret = \"0123456789abcdef0123456789abcdef\"\n",
+        _ if name.starts_with("jwt.") => "access.jwt.public_key = \"jwt.pem\"\n",
         "satisfy" | "key" | "shared" | "pass_authorization" | "basic.realm" => {
             "access.basic.users = \"a:$2y$05$bvIG6Nmid91Mu9RcmmWZfO5HJIMCT8riNW0hEp8f6/FuA2/mHZFpe\"\n"
+        }
+        _ => "",
+    }
+}
+
+/// The keys of a section without which its other keys mean nothing.
+fn beside(name: &str) -> &'static str {
+    match name {
+        "hsts.subdomains" | "hsts.preload" => "hsts.max_age = \"365d\"\n",
+        "cors.methods" | "cors.headers" | "cors.expose" | "cors.credentials" | "cors.max_age" => {
+            "cors.origins = \"https://a.test\"\n"
         }
         _ => "",
     }
@@ -392,7 +415,11 @@ fn file_with(path: &str, value: &str) -> String {
             site.push_str(&format!("proxy.to = \":1\"\n{rule}"));
         }
         Some(rest) => {
-            site.push_str(&format!("{}\n{rest} = {value}\n", origin.replace(" = { ", ".").replace(" }", "")))
+            let beside = beside(rest);
+            site.push_str(&format!(
+                "{}\n{beside}{rest} = {value}\n",
+                origin.replace(" = { ", ".").replace(" }", "")
+            ))
         }
         None if path == "site[].use" => {
             site =
@@ -403,10 +430,16 @@ fn file_with(path: &str, value: &str) -> String {
             let auth = format!("tls.client_auth = {value}");
             return format!("tls.client_ca = \"ca.pem\"\n{site}\n{auth}\n[[site.route]]\n{origin}\n");
         }
+        None if path == "site[].redirect_https" => {
+            site = format!(
+                "clients.trusted = \"unix\"\n[[site]]\nhosts = \"a\"\nredirect_https = {value}\n[[site.route]]\n{origin}\n"
+            );
+        }
         None if path.starts_with("site[].") && path != "site[].hosts" => {
             let hosts = "hosts = [\"a\", \"example.com\"]";
+            let beside = beside(&path["site[].".len()..]);
             site = format!(
-                "[[site]]\n{hosts}\n{} = {value}\n[[site.route]]\n{origin}\n",
+                "[[site]]\n{hosts}\n{beside}{} = {value}\n[[site.route]]\n{origin}\n",
                 &path["site[].".len()..]
             );
         }
@@ -428,8 +461,10 @@ fn every_example_and_every_default_is_accepted() {
     for (name, text) in [
         ("ca.pem", key.cert.pem()),
         ("client.pem", key.cert.pem()),
-        ("htpasswd", String::new()),
+        ("htpasswd", "a:$2y$05$bvIG6Nmid91Mu9RcmmWZfO5HJIMCT8riNW0hEp8f6/FuA2/mHZFpe\n".to_owned()),
         ("client.key", key.signing_key.serialize_pem()),
+        ("jwt.pem", key.signing_key.public_key_pem()),
+        ("jwks.json", JWKS.to_owned()),
     ] {
         std::fs::write(base.path().join(name), text).unwrap();
     }
@@ -454,6 +489,8 @@ fn every_example_and_every_default_is_accepted() {
             .flatten()
             .flat_map(|it| places.iter().map(move |place| (it, *place)))
         {
+            let is_secret = value.contains("file:/run/secrets/") && path.contains(".secret");
+            let value = if is_secret { "\"0123456789abcdef0123456789abcdef\"" } else { value };
             let text = file_with(path, value);
             let is_geo = path.ends_with("cache.key.country");
             let text = if is_geo { format!("geoip.database = \"country.mmdb\"\n{text}") } else { text };
@@ -539,7 +576,7 @@ fn odd_values_are_warned_of() {
         "cache.key.headers = [\"X-Real-IP\"]",
         "t.toml:1: cache.key.headers: x-real-ip cannot be part of the key: it carries the client address, which clients.trusted controls",
     );
-    refuse("listen = [\":80\", \"127.0.0.1:80\"]", "t.toml:1: listen: duplicate address 127.0.0.1:80");
+    refuse("listen = [\":80\", \"0.0.0.0:80\"]", "t.toml:1: listen: duplicate address 0.0.0.0:80");
     assert!(read(&format!("listen = [\":0\", \":0\"]\n{SITE}")).is_ok(), "two free ports are two ports");
 }
 

@@ -67,7 +67,13 @@ impl Guide {
         let origins = local.find_iter(&self.config).count();
         assert!(origins > 0 || !self.config.contains("proxy"), "the origin of the test is used");
         let config = local.replace_all(&self.config, origin.url()).into_owned();
-        Larder::start(Setup { config, env: self.env.clone() })
+        let larder = Larder::start(Setup { config, env: self.env.clone() });
+        let mut check = std::process::Command::new(crate::harness::server::binary());
+        let check =
+            check.arg("check").envs(self.env.clone()).current_dir(larder.folder.path()).output().unwrap();
+        let told = String::from_utf8_lossy(&check.stdout).into_owned();
+        assert!(check.status.success() && !told.contains("warning: "), "{told}");
+        larder
     }
 
     /// The same for a page without an application.

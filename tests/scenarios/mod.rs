@@ -88,6 +88,7 @@ mod tls;
 mod top;
 mod traces;
 mod turns;
+mod unused;
 mod upgrades;
 mod validation;
 mod vary;

@@ -574,6 +574,11 @@ pub fn summary(config: &Config) -> String {
 /// Parses the address of an admin, which never uses TLS.
 #[must_use]
 pub fn admin_address(text: &str) -> Option<Listen> {
+    // Without a host it is this machine.
+    let text = match text.trim_start_matches("http://") {
+        port if port.starts_with(':') => &format!("127.0.0.1{port}"),
+        _ => text,
+    };
     address::listen(text).filter(|it| !matches!(it, Listen::Tls(_)))
 }
 

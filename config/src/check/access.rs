@@ -5,14 +5,22 @@ mod signed;
 
 use super::{ConfigCheck, Problem, RoutePath};
 use crate::access::{AccessConfig, Addresses, BasicConfig, JwtConfig, LimitConfig, LimitKey};
+use crate::address;
+use crate::kind::{ConfigValue, ValueKind};
 use crate::problem::Source;
+use crate::table;
 use larder_semantics::expression::{Expression, ExpressionSubject};
 use larder_semantics::policy::CredentialUse;
 use larder_semantics::rate::{Gcra, Rate};
+use larder_transport::listener::{Entrance, Listen};
 use larder_wire::htpasswd::PasswordEntry;
+
+/// The most mistakes that are reported for one password file.
+const MOST_MISTAKES: usize = 20;
 
 impl ConfigCheck {
     pub(super) fn access(&mut self, at: &RoutePath) -> AccessConfig {
+        let is_whole = !self.refuse_empty(at);
         let condition = |name: &str| {
             let text = self.text(&self.access_key(at, name));
             let parsed = Expression::parse_about(ExpressionSubject::Request, &text);
@@ -31,7 +39,9 @@ impl ConfigCheck {
             signed: self.signed(at),
             passes_authorization: self.flag(&self.access_key(at, "pass_authorization")),
         };
-        self.refuse_idle(at, &access);
+        if is_whole {
+            self.refuse_idle(at, &access);
+        }
         self.refuse_two_of_authorization(at, &access);
         access
     }
@@ -69,6 +79,60 @@ impl ConfigCheck {
         }
     }
 
+    /// Rejects rules that are present but empty, in the route or in its site: they would admit every client. Returns whether there
+    /// are any.
+    fn refuse_empty(&mut self, at: &RoutePath) -> bool {
+        let mut found = false;
+        let lists = table::rows().filter_map(|it| {
+            let is_list = matches!(it.kind, ValueKind::List(_) | ValueKind::Pairs { .. });
+            it.path.strip_prefix(table::ROUTE).filter(|it| is_list && it.starts_with("access."))
+        });
+        for name in lists {
+            let key = self.site_key(at, name);
+            let is_empty = match self.values.given.get(&key) {
+                Some((ConfigValue::Texts(these), _)) => these.is_empty(),
+                Some((ConfigValue::Pairs(these), _)) => these.is_empty(),
+                _ => false,
+            };
+            if is_empty {
+                found = true;
+                let remedy = match name {
+                    "access.allow" => "add a network, or remove the key to admit every address",
+                    "access.deny" => "add a network, or remove the key",
+                    "access.basic.users" => "add a user as `htpasswd -nB NAME` prints it, or remove the key",
+                    _ => "add a member, or remove the key",
+                };
+                self.problem_once(
+                    self.source(&key),
+                    &format!("site.route.{name}"),
+                    &format!("it is empty; {remedy}"),
+                );
+            }
+        }
+        for (name, remedy) in [
+            ("access", "add a rule, such as allow = [\"10.0.0.0/8\"]"),
+            ("access.basic", "add users or file"),
+            ("access.jwt", "add secret, public_key or jwks_file"),
+            ("access.signed", "add secret"),
+            ("access.limit", "add rate = \"5/s\""),
+        ] {
+            for path in [at.key(name), at.of_site(name)] {
+                let Some(source) = self.values.sections.get(&path).cloned() else { continue };
+                let below = format!("{path}.");
+                let is_key = |it: Option<&String>| it.is_some_and(|it| it.starts_with(&below));
+                let is_empty = !is_key(self.values.given.range(below.clone()..).next().map(|it| it.0))
+                    && !is_key(self.values.sections.range(below.clone()..).next().map(|it| it.0));
+                if is_empty {
+                    found = true;
+                    let text =
+                        format!("the section is empty, so it admits every client; {remedy}, or remove it");
+                    self.problem_once(source, &format!("site.route.{name}"), &text);
+                }
+            }
+        }
+        found
+    }
+
     /// The effect of the route's credentials on its cache.
     pub(super) fn credential_use(&mut self, at: &RoutePath, access: &AccessConfig) -> CredentialUse {
         let in_key = self.text(&self.access_key(at, "key")) == "identity";
@@ -94,48 +158,58 @@ impl ConfigCheck {
         for secret in self.secrets(&users) {
             match PasswordEntry::parse(secret.expose()) {
                 Ok(it) => listed.push(it),
-                Err(why) => self.problem_once(self.source(&users), "site.route.access.basic.users", &why),
+                Err(why) => {
+                    self.problem_unless_told(self.source(&users), "site.route.access.basic.users", &why);
+                }
             }
         }
         let path = self.path(&file);
         if let Some(path) = &path {
             let read = std::fs::read_to_string(path).map_err(|it| larder_stdx::error::plain(&it));
-            let parsed = read.and_then(|it| {
-                PasswordEntry::parse_file(&it).map_err(|it| format!("line {}: {}", it.line, it.sentence))
-            });
-            if let Err(why) = parsed {
+            let mistakes = match read {
+                Ok(text) => mistakes_of(&text),
+                Err(why) => vec![why],
+            };
+            for why in mistakes {
                 let text = format!("{}: {why}", path.display());
-                self.problem_once(self.source(&file), "site.route.access.basic.file", &text);
+                self.problem_unless_told(self.source(&file), "site.route.access.basic.file", &text);
             }
         }
         if listed.is_empty() && path.is_none() {
             return None;
         }
         let source = self.source(if listed.is_empty() { &file } else { &users });
-        self.warn_clear_text(source, "site.route.access.basic", "passwords");
+        self.warn_clear_text(at, source, "site.route.access.basic", "passwords");
         Some(BasicConfig { realm: self.text(&realm), users: listed, file: path })
     }
 
-    /// Warns of credentials that anyone on the way can read.
-    fn warn_clear_text(&mut self, source: Source, key: &str, things: &str) {
-        if !self.has_tls() {
-            let text = format!(
-                "{things} are sent in clear text: no address of listen has TLS; add one, such as \"https://0.0.0.0:443\", \
-                 unless a proxy with TLS is in front"
-            );
-            self.warn_once(Problem { source, key: key.to_owned(), text });
-        }
+    /// Warns of credentials that clients send without TLS: over a listener of the route, unless the site redirects to https. `what`
+    /// names the credentials.
+    fn warn_clear_text(&mut self, at: &RoutePath, source: Source, key: &str, what: &str) {
+        let listen = self.listen();
+        let has_tls = listen.iter().any(|it| matches!(it.at, Listen::Tls(_)));
+        let named = self.texts(&self.site_key(at, "listeners"));
+        let named: Vec<_> = named.iter().filter_map(|it| address::entrance(it)).map(|it| it.at).collect();
+        let is_of_route = |it: &&Entrance| named.is_empty() || named.contains(&it.at);
+        let clear = listen.iter().filter(is_of_route).find(|it| matches!(it.at, Listen::Tcp(_)));
+        let redirects = self.flag(&at.of_site("redirect_https"));
+        let text = match clear.filter(|_| !redirects) {
+            None => return,
+            Some(_) if !has_tls => format!(
+                "{what} are sent in clear text: no address of listen has TLS; add one, such as \"https://0.0.0.0:443\", unless a \
+                 proxy with TLS is in front"
+            ),
+            Some(clear) => format!(
+                "{what} are sent in clear text to {clear}; set redirect_https = true for the site, or listeners for the route"
+            ),
+        };
+        self.warn_once(Problem { source, key: key.to_owned(), text });
     }
 
     fn warn_once(&mut self, warning: Problem) {
         if !self.warnings.contains(&warning) {
             self.warnings.push(warning);
         }
-    }
-
-    /// Whether some listener speaks TLS.
-    fn has_tls(&self) -> bool {
-        self.flag("tls.self_signed") || self.texts("listen").iter().any(|it| it.starts_with("https"))
     }
 
     /// The key of `access.NAME`, in the route or in its site.
@@ -183,4 +257,15 @@ impl ConfigCheck {
             concurrency: most,
         })
     }
+}
+
+/// The mistakes of a password file, each with its line.
+fn mistakes_of(text: &str) -> Vec<String> {
+    let lines = (1..).zip(text.lines().map(str::trim));
+    let lines: Vec<_> = lines.filter(|it| !it.1.is_empty() && !it.1.starts_with('#')).collect();
+    if lines.is_empty() {
+        return vec!["the file has no users; add one with `htpasswd -B FILE NAME`".to_owned()];
+    }
+    let wrong = |(line, it): (usize, &str)| Some(format!("line {line}: {}", PasswordEntry::parse(it).err()?));
+    lines.into_iter().filter_map(wrong).take(MOST_MISTAKES).collect()
 }

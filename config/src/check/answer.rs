@@ -2,18 +2,24 @@
 
 use super::{ConfigCheck, RoutePath};
 use crate::finish::{MaintenanceConfig, RedirectConfig, RespondBody, RespondConfig, SiteRedirects};
-use crate::kind::HostPattern;
+use crate::kind::{HostPattern, PathPattern};
 use crate::problem::Source;
 use crate::redirect_map::{self, RedirectMap};
 use larder_semantics::network::Network;
 use larder_semantics::template::Template;
+use larder_transport::listener::{Entrance, Listen};
 use std::sync::Arc;
 
 /// The statuses of redirects.
 const REDIRECTS: [u64; 5] = [301, 302, 303, 307, 308];
 
 impl ConfigCheck {
-    pub(super) fn redirect(&mut self, at: &RoutePath, route: &Source) -> Option<RedirectConfig> {
+    pub(super) fn redirect(
+        &mut self,
+        at: &RoutePath,
+        route: &Source,
+        path: &PathPattern,
+    ) -> Option<RedirectConfig> {
         let (to, status) = (at.key("redirect.to"), at.key("redirect.status"));
         let text = self.text(&to);
         if text.is_empty() {
@@ -30,11 +36,13 @@ impl ConfigCheck {
         }
         let source = self.source(&to);
         self.refuse_open_redirect(&source, &text);
-        let to = Template::parse(&text).ok()?;
+        let target = Template::parse(&text).ok()?;
+        self.refuse_variables(&to, "site.route.redirect.to", &target, path);
+        let to = target;
         Some(RedirectConfig { to, status: u16::try_from(code).unwrap_or(302) })
     }
 
-    pub(super) fn respond(&mut self, at: &RoutePath) -> Option<RespondConfig> {
+    pub(super) fn respond(&mut self, at: &RoutePath, path: &PathPattern) -> Option<RespondConfig> {
         let key = |name: &str| at.key(&format!("respond.{name}"));
         let given = |it: &Self, name: &str| it.values.given.contains_key(&key(name));
         let all = ["body", "file", "health"].map(|it| given(self, it));
@@ -49,12 +57,50 @@ impl ConfigCheck {
             match self.text(&key("health")).as_str() {
                 "live" => RespondBody::Live,
                 "ready" => RespondBody::Ready,
-                _ => RespondBody::Text(Template::parse(&self.text(&key("body"))).ok()?),
+                _ => {
+                    let body = Template::parse(&self.text(&key("body"))).ok()?;
+                    self.refuse_variables(&key("body"), "site.route.respond.body", &body, path);
+                    RespondBody::Text(body)
+                }
             }
         };
         let media_type = Some(self.text(&key("type"))).filter(|it| !it.is_empty());
         let status = u16::try_from(self.number(&key("status"))).unwrap_or(200);
+        self.refuse_respond(at, status, &body);
         Some(RespondConfig { status, body, media_type })
+    }
+
+    /// Statuses that contradict the body or need a field.
+    fn refuse_respond(&mut self, at: &RoutePath, status: u16, body: &RespondBody) {
+        let key = at.key("respond.status");
+        let is_given =
+            |it: &Self, name: &str| it.values.given.contains_key(&at.key(&format!("respond.{name}")));
+        let has_content =
+            is_given(self, "file") || matches!(body, RespondBody::Text(it) if !it.text().is_empty());
+        let text = match (status, body) {
+            (_, RespondBody::Live | RespondBody::Ready) if is_given(self, "status") => {
+                "no effect: the status of health is 200, or 503 while larder drains; remove it".to_owned()
+            }
+            (204 | 205 | 304, _) if has_content => {
+                format!("a response with status {status} has no body (RFC 9110); remove the body, or use 200")
+            }
+            (301 | 302 | 303 | 307 | 308, _) if !self.sets_location(at) => {
+                format!(
+                    "a response with status {status} needs a Location; use redirect = {{ to = \"/new\", status = {status} }} \
+                     in place of respond"
+                )
+            }
+            _ => return,
+        };
+        self.problem(self.source(&key), "site.route.respond.status", &text);
+    }
+
+    /// Whether the route or its site adds a `Location` to responses.
+    fn sets_location(&self, at: &RoutePath) -> bool {
+        let prefixes = [at.key("response_headers"), at.of_site("response_headers")];
+        let keys =
+            prefixes.iter().flat_map(|it| ["set", "add", "default"].map(|name| format!("{it}.{name}")));
+        keys.flat_map(|it| self.pairs(&it)).any(|it| it.0.eq_ignore_ascii_case("location"))
     }
 
     pub(super) fn maintenance(&mut self, at: &RoutePath) -> Option<MaintenanceConfig> {
@@ -95,6 +141,14 @@ impl ConfigCheck {
             }
         }
         let to_https = self.flag(&key("redirect_https"));
+        let is_tls = |it: &Entrance| matches!(it.at, Listen::Tls(_));
+        if to_https && !self.listen().iter().any(is_tls) && self.texts("clients.trusted").is_empty() {
+            let text = "no address of listen has TLS, so every request is redirected to a port that does not answer; add one, such \
+                        as \"https://0.0.0.0:443\", or the TLS proxy in front to clients.trusted";
+            if !self.is_wrong("listen") && !self.is_wrong("clients.trusted") {
+                self.problem(self.source(&key("redirect_https")), "site.redirect_https", text);
+            }
+        }
         SiteRedirects { to_https, canonical_host: host, map: self.redirect_map(&key("redirect_map")) }
     }
 

@@ -2,6 +2,7 @@
 
 use super::{ConfigCheck, ConfigValue, RoutePath};
 use crate::finish::{CorsConfig, FinishConfig};
+use crate::kind::PathPattern;
 use crate::problem::Source;
 use larder_semantics::template::Template;
 use std::path::PathBuf;
@@ -23,15 +24,16 @@ const FIXED: [&str; 9] = [
 ];
 
 impl ConfigCheck {
-    pub(super) fn finish(&mut self, at: &RoutePath) -> FinishConfig {
+    pub(super) fn finish(&mut self, at: &RoutePath, path: &PathPattern) -> FinishConfig {
         let mut finish = FinishConfig::default();
         // A field that only the site names stays: a route adds to the fields of its site.
         for prefix in [at.of_site("response_headers"), at.key("response_headers")] {
-            self.field_rules(&prefix, &mut finish);
+            self.field_rules(&prefix, path, &mut finish);
         }
         let csp = self.text(&self.site_key(at, "csp"));
+        let is_set = !csp.is_empty() && csp != "off";
         if let Some(value) =
-            Template::parse(&csp.replace('{', "{{").replace('}', "}}")).ok().filter(|_| !csp.is_empty())
+            Template::parse(&csp.replace('{', "{{").replace('}', "}}")).ok().filter(|_| is_set)
         {
             finish.set("Content-Security-Policy", value);
         }
@@ -42,13 +44,25 @@ impl ConfigCheck {
             _ => None,
         };
         finish.intercepts = self.flag(&self.site_key(at, "intercept_errors"));
-        for key in [at.of_site("error_pages"), at.key("error_pages")] {
-            self.error_pages(&key, &mut finish.pages);
+        for (key, row) in [
+            (at.of_site("error_pages"), "site.error_pages"),
+            (at.key("error_pages"), "site.route.error_pages"),
+        ] {
+            self.error_pages(&key, row, &mut finish.pages);
+        }
+        if finish.intercepts && finish.pages.is_empty() {
+            let text =
+                "no effect without error_pages; add a page, such as error_pages = { 5xx = \"sorry.html\" }";
+            self.warn_of(
+                self.source(&self.site_key(at, "intercept_errors")),
+                "site.route.intercept_errors",
+                text,
+            );
         }
         finish
     }
 
-    fn field_rules(&mut self, prefix: &str, finish: &mut FinishConfig) {
+    fn field_rules(&mut self, prefix: &str, path: &PathPattern, finish: &mut FinishConfig) {
         let keys = ["remove", "set", "add", "default"].map(|it| format!("{prefix}.{it}"));
         let removed = self.texts(&keys[0]);
         for name in &removed {
@@ -60,10 +74,9 @@ impl ConfigCheck {
             keys[1..].iter().zip([FinishConfig::set, FinishConfig::add, FinishConfig::add_default])
         {
             for (name, value) in self.pairs(key) {
-                let value = Template::parse(&value);
-                if let Ok(value) = value
-                    && self.is_free(key, &name)
-                {
+                let Ok(value) = Template::parse(&value) else { continue };
+                self.refuse_variables(key, "site.route.response_headers", &value, path);
+                if self.is_free(key, &name) {
                     apply(finish, &name, value);
                 }
             }
@@ -82,19 +95,32 @@ impl ConfigCheck {
             let text = format!(
                 "{name} frames the message or the connection, and larder writes it; remove this rule"
             );
-            self.problem_once(self.source(key), "site.route.response_headers", &text);
+            self.problem_unless_told(self.source(key), "site.route.response_headers", &text);
         }
         !is_fixed
     }
 
-    fn hsts(&self, at: &RoutePath) -> Option<String> {
+    fn hsts(&mut self, at: &RoutePath) -> Option<String> {
         let key = |name: &str| self.site_key(at, &format!("hsts.{name}"));
-        let ConfigValue::Time(age) = self.value(&key("max_age")) else { return None };
+        let [max_age, subdomains, preload] = ["max_age", "subdomains", "preload"].map(key);
+        let ConfigValue::Time(age) = self.value(&max_age) else {
+            let lone = [&subdomains, &preload].into_iter().find(|it| self.values.given.contains_key(*it));
+            if let Some(lone) = lone.filter(|_| !self.values.given.contains_key(&max_age)) {
+                let text = "no effect without max_age; add max_age = \"365d\"";
+                self.problem_once(self.source(lone), "site.route.hsts", text);
+            }
+            return None;
+        };
+        if self.flag(&preload) && !self.flag(&subdomains) {
+            let text =
+                "the preload lists of browsers accept only hosts with subdomains = true; set that as well";
+            self.warn_of(self.source(&preload), "site.route.hsts.preload", text);
+        }
         let mut value = format!("max-age={}", age.as_secs());
-        if self.flag(&key("subdomains")) {
+        if self.flag(&subdomains) {
             value.push_str("; includeSubDomains");
         }
-        if self.flag(&key("preload")) {
+        if self.flag(&preload) {
             value.push_str("; preload");
         }
         Some(value)
@@ -104,6 +130,12 @@ impl ConfigCheck {
         let key = |name: &str| self.site_key(at, &format!("cors.{name}"));
         let origins = self.texts(&key("origins"));
         if origins.is_empty() {
+            let lone = ["methods", "headers", "expose", "credentials", "max_age"].map(key);
+            let is_given = |it: &String| self.values.given.contains_key(it);
+            if let Some(lone) = lone.iter().find(|it| is_given(it)).filter(|_| !is_given(&key("origins"))) {
+                let text = "no effect without origins; add origins = [\"https://app.example.com\"]";
+                self.problem_once(self.source(lone), "site.route.cors", text);
+            }
             return None;
         }
         let (from, credentials) = (self.source(&key("credentials")), self.flag(&key("credentials")));
@@ -122,12 +154,12 @@ impl ConfigCheck {
         Some(cors)
     }
 
-    fn error_pages(&mut self, key: &str, pages: &mut Vec<(u16, PathBuf)>) {
+    fn error_pages(&mut self, key: &str, row: &str, pages: &mut Vec<(u16, PathBuf)>) {
         let source = self.source(key);
         for (status, file) in self.pairs(key) {
             let class = status.strip_suffix("xx");
             let Ok(status) = class.unwrap_or(&status).parse::<u16>() else { continue };
-            if let Some(path) = self.served_file(&source, "site.route.error_pages", &file) {
+            if let Some(path) = self.served_file(&source, row, &file) {
                 pages.retain(|it| it.0 != status);
                 pages.push((status, path));
             }
@@ -145,7 +177,7 @@ impl ConfigCheck {
             Ok(_) => return Some(path),
             Err(error) => format!("{}; use an existing file", larder_stdx::error::plain(&error)),
         };
-        self.problem_once(source.clone(), key, &format!("{}: {wrong}", path.display()));
+        self.problem_unless_told(source.clone(), key, &format!("{}: {wrong}", path.display()));
         None
     }
 }

@@ -2,10 +2,57 @@
 
 use super::{ConfigCheck, ConfigValue, Problem, RoutePath};
 use crate::kind::PathPattern;
+use crate::problem::nearest;
 use crate::{Methods, RouteConfig, address};
 use larder_semantics::expression::{Expression, ExpressionSubject, RequestDomain};
 use larder_semantics::key::KeyRecipe;
 use larder_transport::listener::Entrance;
+
+/// Methods that clients send: of RFC 9110, PATCH, of WebDAV, and of caches.
+const METHODS: [&str; 29] = [
+    "GET",
+    "HEAD",
+    "POST",
+    "PUT",
+    "DELETE",
+    "CONNECT",
+    "OPTIONS",
+    "TRACE",
+    "PATCH",
+    "QUERY",
+    "PROPFIND",
+    "PROPPATCH",
+    "MKCOL",
+    "COPY",
+    "MOVE",
+    "LOCK",
+    "UNLOCK",
+    "SEARCH",
+    "REPORT",
+    "MKCALENDAR",
+    "PURGE",
+    "BAN",
+    "FULLBAN",
+    "PURGEKEYS",
+    "PURGETAGS",
+    "LINK",
+    "UNLINK",
+    "BIND",
+    "ACL",
+];
+
+/// The known method that has the same letters, or almost the same name.
+fn almost(upper: &str) -> Option<&'static str> {
+    let letters = |it: &str| {
+        let mut bytes = it.as_bytes().to_vec();
+        bytes.sort_unstable();
+        bytes
+    };
+    METHODS
+        .into_iter()
+        .find(|it| letters(it) == letters(upper))
+        .or_else(|| nearest(upper, METHODS.into_iter()))
+}
 
 /// The requests of a route.
 pub(super) struct RouteMatching {
@@ -33,6 +80,7 @@ impl ConfigCheck {
         let path = PathPattern::of(&self.text(&at.key("path")));
         let found = RouteMatching { path, methods, when, listeners: self.listeners(at) };
         self.refuse_no_methods(at, &found);
+        self.refuse_odd_methods(at, &found);
         self.warn_impossible(at, &found);
         found
     }
@@ -41,6 +89,25 @@ impl ConfigCheck {
         if matches!(&route.methods, Methods::Only(these) if these.is_empty()) {
             let text = "the list is empty, so the route never matches; add a method, or remove the key for all of them";
             self.problem(self.source(&at.key("methods")), "site.route.methods", text);
+        }
+    }
+
+    /// Rejects methods in lower case, which no client sends, and warns of those that are almost a known one.
+    fn refuse_odd_methods(&mut self, at: &RoutePath, route: &RouteMatching) {
+        let Methods::Only(these) = &route.methods else { return };
+        let (source, key) = (self.source(&at.key("methods")), "site.route.methods");
+        for it in these.iter().filter(|it| !METHODS.contains(&it.as_str())) {
+            let upper = it.to_ascii_uppercase();
+            if METHODS.contains(&upper.as_str()) {
+                let text = format!("\"{it}\": methods are case-sensitive; write \"{upper}\"");
+                self.problem_unless_told(source.clone(), key, &text);
+            } else if let Some(near) = almost(&upper) {
+                self.warn_of(
+                    source.clone(),
+                    key,
+                    &format!("\"{it}\" is not a registered method; did you mean \"{near}\"?"),
+                );
+            }
         }
     }
 

@@ -3,15 +3,18 @@
 
 use super::{ConfigCheck, ConfigValue, Problem, RoutePath};
 use crate::problem::Source;
+use larder_semantics::policy::{CredentialUse, Policy};
 
 impl ConfigCheck {
-    /// Warns of a lifetime for a whole site without a list of session cookies: an application's session pages without
-    /// `Cache-Control` are then shared. Any list, an empty one included, avoids the warning. A route to a part of a site has none:
-    /// its operator chose the pages.
-    pub(super) fn warn_shared_sessions(&mut self, at: &RoutePath) {
-        if self.text(&at.key("path")) != "/*"
-            || self.source(&self.cache_key(at, "private_cookies")) != Source::Default
-            || !self.flag(&self.cache_key(at, "enabled"))
+    /// Warns of a lifetime for responses that declare none without a list of session cookies: an application's session pages without
+    /// `Cache-Control` are then shared. Any list, an empty one included, avoids the warning; so do a preset, cookies in the key, and
+    /// credentials that keep responses apart.
+    pub(super) fn warn_shared_sessions(&mut self, at: &RoutePath, cache: &Policy) {
+        let is_given = |name: &str| self.source(&self.cache_key(at, name)) != Source::Default;
+        let keeps_apart = matches!(cache.credentials, CredentialUse::InKey | CredentialUse::Private);
+        if !cache.enabled
+            || keeps_apart
+            || ["private_cookies", "preset", "key.cookies"].into_iter().any(is_given)
         {
             return;
         }
@@ -26,7 +29,7 @@ impl ConfigCheck {
             }
             let text = format!(
                 "{name} shares responses that say nothing of caching among all visitors, session pages included; name the \
-                 session cookies in private_cookies, or set private_cookies = [] if the site has none"
+                 session cookies in private_cookies, or set private_cookies = [] if the route has none"
             );
             self.warnings.push(Problem { source, key, text });
         }

@@ -64,6 +64,15 @@ impl ConfigCheck {
             let text = "both keep and remove are set; keep alone already removes all other parameters";
             self.problem(self.source(&at.key("query.remove")), "site.route.query.remove", text);
         }
+        for (_, value) in &query.set {
+            self.refuse_foreign(&at.key("query.set"), "site.route.query.set", value);
+            if value.contains('{') {
+                let text = format!(
+                    "{value:?} is sent as it is: the values of query.set have no variables; use rewrite instead"
+                );
+                self.warn_of(self.source(&at.key("query.set")), "site.route.query.set", &text);
+            }
+        }
         let fields = self.request_fields(at, path, cache).map(|it| Arc::new((path.clone(), it)));
         let target = match self.path_template(at, path, cache) {
             Some(it) => Some(Rewrite::of_template(it, &base, query)),
@@ -87,7 +96,7 @@ impl ConfigCheck {
             let text = format!("rewrite makes the whole path, so {name} has no effect; remove one of them");
             self.problem(self.source(&at.key(name)), &format!("site.route.{name}"), &text);
         }
-        self.refuse_captures(&key, "site.route.rewrite", &template, path);
+        self.refuse_variables(&key, "site.route.rewrite", &template, path);
         // Here the client's address is no exception: it would choose among pages of one key.
         let key_alone = KeyRecipe { strict: true, ..cache.key.clone() };
         if let Some(input) = undetermined(&template, &key_alone).filter(|_| cache.enabled) {
@@ -120,7 +129,7 @@ impl ConfigCheck {
                 let text = "Accept-Encoding decides which stored form a client gets; remove it instead, or use cache.compress";
                 self.problem_once(self.source(&of_set), "site.route.request_headers.set", text);
             }
-            self.refuse_captures(&of_set, "site.route.request_headers.set", &template, path);
+            self.refuse_variables(&of_set, "site.route.request_headers.set", &template, path);
             if let Some(input) = undetermined(&template, &cache.key).filter(|_| cache.enabled) {
                 let text = format!(
                     "{name} reads {input}, which is not part of the cache key: requests whose response may be shared are sent \
@@ -143,21 +152,7 @@ impl ConfigCheck {
         let hop = is_hop_by_hop(name).then_some("it belongs to one connection");
         if let Some(why) = own.or(hop) {
             let text = format!("{name} cannot be set or removed: {why}");
-            self.problem_once(self.source(key), &format!("site.route.{row}"), &text);
-        }
-    }
-
-    /// Rejects a capture that the path of the route does not have.
-    fn refuse_captures(&mut self, key: &str, row: &str, template: &Template, path: &PathPattern) {
-        let names = path.names();
-        let has = |it: &str| match it.parse::<usize>() {
-            Ok(number) => number <= names.len(),
-            Err(_) => names.iter().any(|name| **name == *it),
-        };
-        if let Some(missing) = template.names().find(|it| !has(it)) {
-            let text =
-                format!("unknown variable {{{missing}}}: the path \"{path}\" captures no text of that name");
-            self.problem_once(self.source(key), row, &text);
+            self.problem_unless_told(self.source(key), &format!("site.route.{row}"), &text);
         }
     }
 
@@ -178,22 +173,26 @@ impl ConfigCheck {
 
     /// Rejects a prefix that no path of the route has.
     fn refuse_strip(&mut self, at: &RoutePath, strip: &str, pattern: &PathPattern) {
-        let strip = strip.trim_end_matches('/');
-        let below = format!("{strip}/");
-        let mut normal = Vec::new();
-        path::read(below.as_bytes(), path::NORMAL, &mut normal);
-        let begins = pattern.prefix();
-        let is_exact = pattern.text().starts_with('/') && !pattern.text().contains(['*', '{']);
-        let may_have = begins.starts_with(&normal)
-            || match is_exact {
-                true => begins == &normal[..normal.len() - 1],
-                false => normal.starts_with(begins),
-            };
-        if !strip.is_empty() && !may_have {
-            let text = format!(
-                "no path that matches \"{pattern}\" begins with \"{below}\"; remove it, or change the path"
-            );
+        if let Some(text) = never_stripped(strip, pattern) {
             self.problem(self.source(&at.key("strip")), "site.route.strip", &text);
         }
     }
+}
+
+/// The sentence about a prefix that no path of a route has.
+pub(super) fn never_stripped(strip: &str, pattern: &PathPattern) -> Option<String> {
+    let strip = strip.trim_end_matches('/');
+    let below = format!("{strip}/");
+    let mut normal = Vec::new();
+    path::read(below.as_bytes(), path::NORMAL, &mut normal);
+    let begins = pattern.prefix();
+    let is_exact = pattern.text().starts_with('/') && !pattern.text().contains(['*', '{']);
+    let may_have = begins.starts_with(&normal)
+        || match is_exact {
+            true => begins == &normal[..normal.len() - 1],
+            false => normal.starts_with(begins),
+        };
+    (!strip.is_empty() && !may_have).then(|| {
+        format!("no path that matches \"{pattern}\" begins with \"{below}\"; remove it, or change the path")
+    })
 }

@@ -21,8 +21,13 @@ impl ConfigCheck {
     }
 
     /// The rules of the log of the site at `prefix`.
-    pub(super) fn site_log(&self, prefix: &str) -> SiteLogRules {
+    pub(super) fn site_log(&mut self, prefix: &str) -> SiteLogRules {
         let key = |name: &str| format!("{prefix}.{name}");
+        let [when, skip] = ["log_when", "log_skip"].map(|it| self.text(&key(it)));
+        if !when.is_empty() && when.trim() == skip.trim() {
+            let text = "the same condition as log_when, so no request is logged; change one of them";
+            self.warn_of(self.source(&key("log_skip")), "site.log_skip", text);
+        }
         let is_given = |name: &str| self.values.given.contains_key(&key(name));
         let condition = |name: &str| {
             let text = Some(self.text(&key(name))).filter(|it| !it.is_empty())?;

@@ -291,6 +291,13 @@ impl ConfigCheck {
         }
     }
 
+    /// Reports a problem once, and other problems of the same value beside it.
+    pub(super) fn problem_unless_told(&mut self, source: Source, key: &str, text: &str) {
+        if !self.values.problems.iter().any(|it| it.source == source && it.key == key && it.text == text) {
+            self.problem(source, key, text);
+        }
+    }
+
     fn whole_seconds(&self, key: &str) -> u32 {
         u32::try_from(self.time(key).as_secs()).unwrap_or(u32::MAX)
     }

@@ -173,6 +173,14 @@ impl ConfigCheck {
         self.warnings.push(Problem { source, key: key.to_owned(), text: text.to_owned() });
     }
 
+    /// Warns once of a value that several routes inherit.
+    pub(super) fn warn_of(&mut self, source: Source, key: &str, text: &str) {
+        let warning = Problem { source, key: key.to_owned(), text: text.to_owned() };
+        if !self.warnings.contains(&warning) {
+            self.warnings.push(warning);
+        }
+    }
+
     fn warn_certificates(&mut self, text: &str) {
         let source = self.values.sections.get("tls.certificates[0]").cloned().unwrap_or(Source::Default);
         self.warnings.push(Problem { source, key: "tls.certificates".to_owned(), text: text.to_owned() });

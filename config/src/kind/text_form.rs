@@ -245,7 +245,7 @@ impl TextForm {
     pub fn allowed(self) -> &'static str {
         match self {
             TextForm::Listen => {
-                "ADDR:PORT such as \"0.0.0.0:8080\", \"https://ADDR:PORT\", or \"unix:/PATH\"; with a PROXY protocol \
+                "ADDR:PORT such as \"0.0.0.0:8080\", \":8080\" for every interface, \"https://ADDR:PORT\", or \"unix:/PATH\"; with a PROXY protocol \
                  header, \"http+proxy://ADDR:PORT\", \"https+proxy://ADDR:PORT\" or \"unix+proxy:/PATH\""
             }
             TextForm::SocketAddress => "ADDR:PORT such as \"127.0.0.1:9180\"",

@@ -4,10 +4,12 @@ use super::*;
 
 #[rustfmt::skip]
 pub(super) const ROWS: &[Key] = &[
+    once("site[].route[].access.inherit", ValueKind::Bool, Some("true"),
+        "With `false`, the route has none of the access rules of its site, limits included: only its own.", "false"),
     both("site[].route[].access.allow", ValueKind::List(TextForm::AccessAddress), None,
-        "Clients that are admitted: networks, addresses, `unix`, countries (`country:DE`) or autonomous systems (`asn:64496`). All others get 403. An address without a known country is in none. `deny` has precedence. Default: every client.", r#"["10.0.0.0/8"]"#),
+        "Clients that are admitted: networks, addresses, `unix`, countries (`country:DE`) or autonomous systems (`asn:64496`). All others get 403. An address without a known country is in none. `deny` has precedence. The list of a route replaces that of its site. Default: every client.", r#"["10.0.0.0/8"]"#),
     both("site[].route[].access.deny", ValueKind::List(TextForm::AccessAddress), None,
-        "Clients that get 403, even if `allow` or their credentials would admit them.", r#"["10.0.0.13", "2001:db8::/32"]"#),
+        "Clients that get 403, even if `allow` or their credentials would admit them. The list of a route replaces that of its site.", r#"["10.0.0.13", "2001:db8::/32"]"#),
     both("site[].route[].access.allow_when", ValueKind::One(TextForm::AccessCondition), None,
         "A condition that requests must meet. A request that does not meet it gets 403. The language is that of `when`.", r#"'method in ["GET", "HEAD"]'"#),
     both("site[].route[].access.deny_when", ValueKind::One(TextForm::AccessCondition), None,

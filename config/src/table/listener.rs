@@ -5,7 +5,7 @@ use super::*;
 #[rustfmt::skip]
 pub(super) const ROWS: &[Key] = &[
     once("listen", ValueKind::List(TextForm::Listen), Some("127.0.0.1:8080"),
-        "Addresses for clients: `http://ADDR:PORT` or `ADDR:PORT` (port 0 takes a free port), `https://ADDR:PORT` for TLS, or `unix:PATH`. A relative path starts at the working directory of the process. `http+proxy://ADDR:PORT`, `https+proxy://ADDR:PORT` and `unix+proxy:PATH` require a PROXY protocol header, version 1 or 2, before any other byte. The client address is then taken from that header. All other addresses read no such header.", r#"["0.0.0.0:8080", "unix:/run/larder.sock"]"#),
+        "Addresses for clients: `http://ADDR:PORT` or `ADDR:PORT` (`:PORT` is every IPv4 interface, `[::]:PORT` every interface; port 0 takes a free port), `https://ADDR:PORT` for TLS, or `unix:PATH`. A relative path starts at the working directory of the process. `http+proxy://ADDR:PORT`, `https+proxy://ADDR:PORT` and `unix+proxy:PATH` require a PROXY protocol header, version 1 or 2, before any other byte. The client address is then taken from that header. All other addresses read no such header.", r#"["0.0.0.0:8080", "unix:/run/larder.sock"]"#),
     start("workers", integer(1, 1024), None,
         "Worker threads. Default: one per core.", "4"),
     once("include", ValueKind::List(TextForm::Path), None,

@@ -39,7 +39,7 @@ pub(super) const ROWS: &[Key] = &[
     both("site[].route[].listeners", ValueKind::List(TextForm::Listen), None,
         "Listeners of the route, of those in `listen`. Requests on other listeners are tried with the next route. Default: all.", r#"["127.0.0.1:8080"]"#),
     both("site[].route[].csp", ValueKind::One(TextForm::FieldValue), None,
-        "`Content-Security-Policy` of every response; replaces that of the origin.", r#""default-src 'self'""#),
+        "`Content-Security-Policy` of every response; replaces that of the origin. `off` for a route without that of its site.", r#""default-src 'self'""#),
     both("site[].route[].client_ttl", LIFETIME_OR_OFF, Some("off"),
         "Lifetime of responses in browsers, apart from their lifetime in the cache: replaces `Cache-Control`, `Expires` and `Age` of responses that permit their reuse. `no-store`, `no-cache`, `private` and responses that set a cookie stay as they are. A response that no field marks as shareable becomes `private`. `0s` requires validation.", r#""5m""#),
     both("site[].route[].error_pages", ValueKind::Pairs { name: TextForm::ErrorStatus, value: TextForm::Path, example: r#"{ 404 = "errors/404.html", 5xx = "errors/sorry.html" }"# }, None,

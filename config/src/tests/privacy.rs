@@ -14,12 +14,14 @@ fn a_lifetime_for_a_whole_site_says_nothing_of_sessions() {
     let text = |name: &str| {
         format!(
             "{name} shares responses that say nothing of caching among all visitors, session pages included; name the \
-             session cookies in private_cookies, or set private_cookies = [] if the site has none"
+             session cookies in private_cookies, or set private_cookies = [] if the route has none"
         )
     };
     for name in ["default_ttl", "override_ttl"] {
         let expect = format!("t.toml:7: cache.{name}: {}", text(name));
         assert_eq!(vec![expect], warnings("/*", &format!("{name} = \"60s\""), ""));
+        let expect = format!("t.toml:7: cache.{name}: {}", text(name));
+        assert_eq!(vec![expect], warnings("/v1/*", &format!("{name} = \"60s\""), ""), "any path");
         let expect = format!("t.toml:1: cache.{name}: {}", text(name));
         assert_eq!(
             vec![expect],
@@ -36,8 +38,23 @@ fn a_lifetime_for_a_whole_site_says_nothing_of_sessions() {
         ("/*", "default_ttl = \"60s\", preset = \"django\"", ""),
         ("/*", "preset = \"wordpress\"", ""),
         ("/*", "default_ttl = \"60s\", enabled = false", ""),
-        ("/blog/*", "default_ttl = \"60s\"", ""),
+        ("/v1/*", "default_ttl = \"60s\", key.cookies = [\"session\"]", ""),
+        ("/v1/*", "preset = \"php\", default_ttl = \"60s\"", ""),
     ] {
         assert_eq!(Vec::<String>::new(), warnings(path, cache, all), "{path} {cache} {all}");
     }
+}
+
+#[test]
+fn credentials_that_keep_responses_apart_need_no_list_of_cookies() {
+    let with = |access: &str| {
+        let user = "users = [\"a:$2y$05$bvIG6Nmid91Mu9RcmmWZfO5HJIMCT8riNW0hEp8f6/FuA2/mHZFpe\"]";
+        let text = format!(
+            "listen = \"https://:443\"\ntls.self_signed = true\n{SITE}cache.default_ttl = \"60s\"\naccess = {{ basic = {{ {user} }}{access} }}\n"
+        );
+        read(&text).unwrap().warnings.len()
+    };
+    assert_eq!(0, with(""), "a route with credentials does not use the cache");
+    assert_eq!(0, with(", key = \"identity\""));
+    assert_eq!(1, with(", shared = true"));
 }

@@ -52,7 +52,7 @@ fn templates_fit_their_route_and_the_key() {
     let check = |keys: &str, expect: &str| refuse_route(&format!("{keys}\n{proxy}"), expect);
     check(
         "path = \"/shop/{id}\"\nrewrite = \"/item/{name}\"",
-        "t.toml:5: site.route.rewrite: unknown variable {name}: the path \"/shop/{id}\" captures no text of that name",
+        "t.toml:5: site.route.rewrite: unknown variable {name}; the path \"/shop/{id}\" has {1}, {id}",
     );
     check(
         "strip = \"/a\"\nrewrite = \"/b{path}\"",

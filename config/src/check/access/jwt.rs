@@ -55,7 +55,7 @@ impl ConfigCheck {
                 "tokens of every issuer that uses the key are accepted; add access.jwt.issuer".to_owned();
             self.warn_once(Problem { source: source.clone(), key: "site.route.access.jwt".to_owned(), text });
         }
-        self.warn_clear_text(source, "site.route.access.jwt", "tokens");
+        self.warn_clear_text(at, source, "site.route.access.jwt", "tokens");
         let sent = key(self, "send");
         let send = self.pairs(&sent);
         for (field, _) in &send {

@@ -1,0 +1,50 @@
+//! Settings of a route that change nothing for its requests, although they are valid: `larder check` warns of them.
+
+use super::rewrite::never_stripped;
+use super::{ConfigCheck, RoutePath, Source};
+use crate::Service;
+use crate::kind::{BLOCK, PathPattern};
+
+/// Keys of `cache` that routes to files use, too.
+const OF_FILES: [&str; 4] = ["compress.codings", "compress.min_size", "compress.max_size", "compress.types"];
+
+impl ConfigCheck {
+    pub(super) fn warn_unused(&mut self, at: &RoutePath, service: Option<&Service>, path: &PathPattern) {
+        let what = match service {
+            Some(Service::Files(_)) => "files have a cache of their own (files.cache_for, files.small_file)",
+            Some(Service::Redirect(_)) => "redirects are not cached",
+            Some(Service::Respond(_)) => "fixed answers are not cached",
+            Some(Service::Proxy(_)) | None => "",
+        };
+        if !what.is_empty() {
+            self.warn_cache(at, what);
+        }
+        if let Some(Service::Files(files)) = service
+            && let Some(strip) = &files.strip
+            && let Some(text) = never_stripped(strip, path)
+        {
+            self.warn_of(self.source(&at.key("files.strip")), "site.route.files.strip", &text);
+        }
+    }
+
+    /// Warns of the first key of `cache` in a route that has no origin. Keys of a block may be for other routes.
+    fn warn_cache(&mut self, at: &RoutePath, what: &str) {
+        let prefix = at.key("cache.");
+        let of_block: Vec<&Source> = {
+            let blocks = self.values.given.range(format!("{BLOCK}.")..);
+            blocks.take_while(|it| it.0.starts_with(BLOCK)).map(|it| &it.1.1).collect()
+        };
+        let keys = self
+            .values
+            .given
+            .range(prefix.clone()..)
+            .map_while(|(key, (_, source))| key.strip_prefix(prefix.as_str()).map(|it| (it, source)));
+        let is_unused = |(name, source): &(&str, &Source)| {
+            !matches!(source, Source::Preset(_)) && !of_block.contains(source) && !OF_FILES.contains(name)
+        };
+        let Some((name, source)) = keys.into_iter().find(is_unused) else { return };
+        let (source, key) =
+            (source.clone(), format!("site.route.cache.{}", name.split('[').next().unwrap_or(name)));
+        self.warn_of(source, &key, &format!("no effect: {what}; remove it"));
+    }
+}

@@ -1,0 +1,90 @@
+//! The variables of a route's texts: captures that its path has, and variables of other servers, which larder writes otherwise.
+
+use super::ConfigCheck;
+use crate::kind::PathPattern;
+use larder_semantics::template::Template;
+
+/// Variables of nginx, each with that of larder.
+const FOREIGN: &[(&str, &str)] = &[
+    ("host", "{host}"),
+    ("http_host", "{host}"),
+    ("server_name", "{host}"),
+    ("request_uri", "{uri}"),
+    ("uri", "{path}"),
+    ("document_uri", "{path}"),
+    ("args", "{query}"),
+    ("query_string", "{query}"),
+    ("scheme", "{scheme}"),
+    ("request_method", "{method}"),
+    ("remote_addr", "{client}"),
+    ("binary_remote_addr", "{client}"),
+    ("realip_remote_addr", "{client}"),
+    ("request_id", "{request_id}"),
+    ("is_args", "{query} behind a \"?\""),
+    ("proxy_add_x_forwarded_for", "site.route.forwarded, which sends the field already"),
+];
+
+/// Beginnings of nginx's variables with a name, each with that of larder.
+const NAMED: &[(&str, &str)] = &[("http_", "header."), ("arg_", "query."), ("cookie_", "cookie.")];
+
+impl ConfigCheck {
+    /// Rejects captures that the path of the route does not have, and variables of other servers.
+    pub(super) fn refuse_variables(&mut self, key: &str, row: &str, template: &Template, path: &PathPattern) {
+        if let Some(text) = path.lacks(template) {
+            self.problem_unless_told(self.source(key), row, &text);
+        }
+        self.refuse_foreign(key, row, template.text());
+    }
+
+    /// Rejects variables of other servers.
+    pub(super) fn refuse_foreign(&mut self, key: &str, row: &str, text: &str) {
+        for (found, ours) in foreign(text) {
+            let text = format!("{found} is a variable of nginx; write {ours}");
+            self.problem_unless_told(self.source(key), row, &text);
+        }
+    }
+}
+
+/// The variables of nginx in a text, each with that of larder.
+fn foreign(text: &str) -> Vec<(String, String)> {
+    let names = text.split('$').skip(1).map(|it| {
+        let end = it.bytes().position(|it| !it.is_ascii_alphanumeric() && it != b'_');
+        &it[..end.unwrap_or(it.len())]
+    });
+    names.filter_map(|it| Some((format!("${it}"), ours(it)?))).collect()
+}
+
+/// The variable of larder for one of nginx.
+fn ours(name: &str) -> Option<String> {
+    if let [digit @ b'1'..=b'9'] = name.as_bytes() {
+        return Some(format!("{{{}}}", char::from(*digit)));
+    }
+    let plain = FOREIGN.iter().find(|it| it.0 == name).map(|it| it.1.to_owned());
+    plain.or_else(|| {
+        NAMED.iter().find_map(|(begin, ours)| {
+            let rest = name.strip_prefix(begin).filter(|it| !it.is_empty())?;
+            let rest = if *begin == "http_" { rest.replace('_', "-") } else { rest.to_owned() };
+            Some(format!("{{{ours}{rest}}}"))
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_of_nginx() {
+        let check = |text: &str, expect: &[&str]| {
+            let found: Vec<_> = foreign(text).into_iter().map(|it| format!("{} {}", it.0, it.1)).collect();
+            assert_eq!(expect, found, "{text}");
+        };
+        check("https://$host$request_uri", &["$host {host}", "$request_uri {uri}"]);
+        check(
+            "/b/$1?a=$arg_a&b=$http_user_agent",
+            &["$1 {1}", "$arg_a {query.a}", "$http_user_agent {header.user-agent}"],
+        );
+        check("$cookie_sid $scheme://x", &["$cookie_sid {cookie.sid}", "$scheme {scheme}"]);
+        check("it costs $5.00, $10 or $hosts, and $", &["$5 {5}"]);
+    }
+}

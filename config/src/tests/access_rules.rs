@@ -1,0 +1,145 @@
+//! Access rules: those that are empty, those that a route leaves to its site, and credentials in clear text.
+
+use super::*;
+
+const USER: &str = "a:$2y$05$bvIG6Nmid91Mu9RcmmWZfO5HJIMCT8riNW0hEp8f6/FuA2/mHZFpe";
+
+/// The errors about a site with these lines and a route with these.
+fn errors(site: &str, route: &str, base: &Path) -> Vec<String> {
+    let text = format!("[[site]]\nhosts = \"a\"\n{site}\n[[site.route]]\nproxy.to = \":1\"\n{route}\n");
+    let found = Config::from_text(&text, "t.toml", base, &[]).map(drop);
+    found.map_or_else(|it| it.0.iter().map(ToString::to_string).collect(), |()| Vec::new())
+}
+
+#[test]
+fn rules_that_are_present_but_empty_are_errors() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("empty"), "# nobody yet\n\n").unwrap();
+    let check = |route: &str, expect: &str| {
+        let found = errors("", route, folder.path());
+        let found: Vec<_> =
+            found.iter().map(|it| it.replace(&format!("{}/", folder.path().display()), "")).collect();
+        assert_eq!(vec![format!("t.toml:6: site.route.access{expect}")], found, "{route}");
+    };
+    check(
+        "access = { allow = [] }",
+        ".allow: it is empty; add a network, or remove the key to admit every address",
+    );
+    check("access = { deny = [] }", ".deny: it is empty; add a network, or remove the key");
+    let users = ".basic.users: it is empty; add a user as `htpasswd -nB NAME` prints it, or remove the key";
+    check("access = { basic = { users = [] } }", users);
+    check("access = { basic = { users = [], realm = \"x\" }, satisfy = \"any\" }", users);
+    let section = "the section is empty, so it admits every client; ";
+    check("access = { basic = {} }", &format!(".basic: {section}add users or file, or remove it"));
+    check("[site.route.access.basic]", &format!(".basic: {section}add users or file, or remove it"));
+    check("access = { limit = {} }", &format!(".limit: {section}add rate = \"5/s\", or remove it"));
+    check("access = { signed = {} }", &format!(".signed: {section}add secret, or remove it"));
+    check(
+        "access = { signed = { secret = [] } }",
+        ".signed.secret: it is empty; add a member, or remove the key",
+    );
+    check(
+        "access = { jwt = {} }",
+        &format!(".jwt: {section}add secret, public_key or jwks_file, or remove it"),
+    );
+    check("access = {}", &format!(": {section}add a rule, such as allow = [\"10.0.0.0/8\"], or remove it"));
+    check(
+        "access = { basic = { file = \"empty\" } }",
+        ".basic.file: empty: the file has no users; add one with `htpasswd -B FILE NAME`",
+    );
+}
+
+#[test]
+fn an_empty_rule_of_a_route_names_its_own_line() {
+    let base = Path::new(".");
+    let site = format!(
+        "access = {{ allow = [\"10.0.0.0/8\"], basic = {{ users = [\"{USER}\"], realm = \"site\" }} }}"
+    );
+    for (route, key) in
+        [("access = { allow = [] }", "allow"), ("access = { basic = { users = [] } }", "basic.users")]
+    {
+        let found = errors(&site, route, base);
+        assert!(
+            found.len() == 1 && found[0].starts_with(&format!("t.toml:6: site.route.access.{key}: ")),
+            "{found:?}"
+        );
+    }
+}
+
+#[test]
+fn a_route_leaves_the_rules_of_its_site() {
+    let text = |route: &str| {
+        format!(
+            "[[block.shared]]\n[[site]]\nhosts = \"a\"\ncsp = \"default-src 'self'\"\nhsts = {{ max_age = \"365d\" }}\n\
+             cors.origins = \"*\"\naccess = {{ allow = [\"10.0.0.0/8\"], limit = {{ rate = \"5/s\" }}, basic = {{ users = [\"{USER}\"] }} }}\n\
+             [[site.route]]\nproxy.to = \":1\"\n{route}\n"
+        )
+        .replacen("[[block.shared]]\n", "", 1)
+    };
+    let route = |keys: &str| read(&text(keys)).unwrap_or_else(|it| panic!("{it}")).sites[0].routes[0].clone();
+    let all = route("");
+    assert!(all.access.allow.is_some() && all.access.limit.is_some() && all.access.basic.is_some());
+    assert!(all.finish.hsts.is_some() && all.finish.cors.is_some() && all.finish.fields.len() == 1);
+    let none = route("access.inherit = false");
+    assert!(none.access.is_none());
+    assert_eq!(Source::Default, none.decided.by("site[].route[].access.allow"));
+    let own = route("access = { inherit = false, deny = [\"10.0.0.1\"] }");
+    assert!(own.access.deny.is_some() && own.access.basic.is_none() && own.access.limit.is_none());
+    let off = route("csp = \"off\"\nhsts.max_age = \"off\"\ncors.origins = []");
+    assert!(off.finish.hsts.is_none() && off.finish.cors.is_none() && off.finish.fields.is_empty());
+    let cleared = route("hsts.max_age = \"0s\"");
+    assert_eq!(Some("max-age=0"), cleared.finish.hsts.as_deref());
+}
+
+#[test]
+fn a_route_leaves_the_rules_of_the_blocks_of_its_site() {
+    let text = |route: &str| {
+        format!(
+            "[block.office]\naccess.allow = [\"10.0.0.0/8\"]\ntrace = 7\n[[site]]\nhosts = \"a\"\nuse = [\"office\"]\n\
+             [[site.route]]\nproxy.to = \":1\"\n{route}\n"
+        )
+    };
+    let found = |route: &str| read(&text(route)).unwrap().sites[0].routes[0].clone();
+    assert!(found("").access.allow.is_some());
+    let left = found("access.inherit = false");
+    assert!(left.access.is_none() && left.trace == 7);
+    assert!(found("access.inherit = false\nuse = [\"office\"]").access.allow.is_some(), "its own block");
+}
+
+#[test]
+fn passwords_in_clear_text_are_warned_of() {
+    let warnings = |listen: &str, site: &str, route: &str| {
+        let text = format!(
+            "listen = {listen}\ntls.self_signed = true\n[[site]]\nhosts = \"a\"\n{site}\n[[site.route]]\nproxy.to = \":1\"\n\
+             access.basic.users = [\"{USER}\"]\n{route}\n"
+        );
+        read(&text).unwrap().warnings.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let both = "[\"http://0.0.0.0:80\", \"https://0.0.0.0:443\"]";
+    let expect = "t.toml:8: site.route.access.basic: passwords are sent in clear text to http://0.0.0.0:80; set redirect_https = true \
+                  for the site, or listeners for the route";
+    assert_eq!(vec![expect], warnings(both, "", ""));
+    assert_eq!(Vec::<String>::new(), warnings(both, "redirect_https = true", ""));
+    assert_eq!(Vec::<String>::new(), warnings(both, "", "listeners = [\"https://0.0.0.0:443\"]"));
+    assert_eq!(vec![expect], warnings(both, "", "listeners = [\"http://0.0.0.0:80\"]"));
+    assert_eq!(Vec::<String>::new(), warnings("[\"unix:/s\", \"https://0.0.0.0:443\"]", "", ""));
+    let alone = warnings("\"http://0.0.0.0:80\"", "", "");
+    assert!(
+        alone.iter().any(|it| it.contains("no address of listen has TLS; add one, such as")),
+        "{alone:?}"
+    );
+}
+
+#[test]
+fn every_bad_user_is_reported() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("users"), format!("a:plain\n{USER}\nb:{{SHA}}x\n")).unwrap();
+    let found =
+        errors("", "access.basic = { users = [\"c:plain\", \"d:plain\"], file = \"users\" }", folder.path());
+    for part in
+        ["the hash of c is", "the hash of d is", "line 1: the hash of a is", "line 3: the hash of b is"]
+    {
+        assert_eq!(1, found.iter().filter(|it| it.contains(part)).count(), "{part}: {found:?}");
+    }
+    assert_eq!(4, found.len());
+}

@@ -1,0 +1,163 @@
+//! Settings without effect: errors where they are surely mistakes, warnings otherwise.
+
+use super::*;
+
+const START: &str = "[[site]]\nhosts = \"a\"\n";
+
+/// The errors or warnings about a site with these lines.
+fn told(lines: &str) -> Vec<String> {
+    match read(&format!("{START}{lines}\n")) {
+        Ok(config) => config.warnings.iter().map(|it| format!("warning: {it}")).collect(),
+        Err(rejected) => rejected.0.iter().map(ToString::to_string).collect(),
+    }
+}
+
+#[track_caller]
+fn check(lines: &str, expect: &str) {
+    let expect: Vec<String> = Some(expect.to_owned()).into_iter().filter(|it| !it.is_empty()).collect();
+    assert_eq!(expect, told(lines), "{lines}");
+}
+
+/// The same for a route with an origin; its keys begin at line 5.
+#[track_caller]
+fn route(keys: &str, expect: &str) {
+    check(&format!("[[site.route]]\nproxy.to = \":1\"\n{keys}"), expect);
+}
+
+#[test]
+fn methods_are_those_that_clients_send() {
+    route(
+        "methods = [\"get\"]",
+        "t.toml:5: site.route.methods: \"get\": methods are case-sensitive; write \"GET\"",
+    );
+    route(
+        "methods = [\"GET\", \"GTE\"]",
+        "warning: t.toml:5: site.route.methods: \"GTE\" is not a registered method; did you mean \"GET\"?",
+    );
+    route("methods = [\"GET\", \"PROPFIND\", \"FROBNICATE\", \"M-SEARCH\"]", "");
+    assert_eq!(2, told("[[site.route]]\nproxy.to = \":1\"\nmethods = [\"get\", \"post\"]").len());
+}
+
+#[test]
+fn fields_without_their_main_key() {
+    let cors = "no effect without origins; add origins = [\"https://app.example.com\"]";
+    route("cors = { methods = [\"GET\"] }", &format!("t.toml:5: site.route.cors: {cors}"));
+    let hsts = "no effect without max_age; add max_age = \"365d\"";
+    route("hsts = { subdomains = true }", &format!("t.toml:5: site.route.hsts: {hsts}"));
+    route("hsts = { max_age = \"off\", subdomains = true }", "");
+    route(
+        "hsts = { max_age = \"365d\", preload = true }",
+        "warning: t.toml:5: site.route.hsts.preload: the preload lists of browsers accept only hosts with subdomains = true; set that as well",
+    );
+    route("hsts = { max_age = \"365d\", preload = true, subdomains = true }", "");
+    route(
+        "intercept_errors = true",
+        "warning: t.toml:5: site.route.intercept_errors: no effect without error_pages; add a page, such as error_pages = { 5xx = \"sorry.html\" }",
+    );
+    route("intercept_errors = true\nerror_pages = { 404 = \"Cargo.toml\" }", "");
+}
+
+#[test]
+fn fixed_answers_fit_their_status() {
+    let respond = |keys: &str, expect: &str| {
+        let expect = if expect.is_empty() {
+            String::new()
+        } else {
+            format!("t.toml:4: site.route.respond.status: {expect}")
+        };
+        check(&format!("[[site.route]]\nrespond = {{ {keys} }}"), &expect);
+    };
+    for status in [204, 205, 304] {
+        let text =
+            format!("a response with status {status} has no body (RFC 9110); remove the body, or use 200");
+        respond(&format!("status = {status}, body = \"x\""), &text);
+        respond(&format!("status = {status}, file = \"Cargo.toml\""), &text);
+        respond(&format!("status = {status}"), "");
+    }
+    respond(
+        "status = 301",
+        "a response with status 301 needs a Location; use redirect = { to = \"/new\", status = 301 } in place of respond",
+    );
+    check("[[site.route]]\nrespond.status = 301\nresponse_headers.set = { location = \"/x\" }", "");
+    check("response_headers.default = { Location = \"/x\" }\n[[site.route]]\nrespond.status = 308", "");
+    respond("status = 300, body = \"choose\"", "");
+    respond(
+        "health = \"live\", status = 500",
+        "no effect: the status of health is 200, or 503 while larder drains; remove it",
+    );
+}
+
+#[test]
+fn the_cache_is_for_origins() {
+    for (service, what) in [
+        ("files.root = \"src\"", "files have a cache of their own (files.cache_for, files.small_file)"),
+        ("redirect.to = \"/x\"", "redirects are not cached"),
+        ("respond.body = \"x\"", "fixed answers are not cached"),
+    ] {
+        check(
+            &format!("[[site.route]]\n{service}\ncache = {{ default_ttl = \"1m\" }}"),
+            &format!("warning: t.toml:5: site.route.cache.default_ttl: no effect: {what}; remove it"),
+        );
+    }
+    check(
+        "[[site.route]]\nfiles = { root = \"src\", compress = true }\ncache.compress.min_size = \"2KiB\"",
+        "",
+    );
+    let shared = "use = \"b\"\n[[site.route]]\npath = \"/a\"\nproxy.to = \":1\"\n[[site.route]]\nfiles.root = \"src\"\n\
+                  [block.b]\ncache.max_ttl = \"1m\"";
+    check(shared, "");
+}
+
+#[test]
+fn logs_rules_and_prefixes_that_never_apply() {
+    check(
+        "log_when = 'status >= 400'\nlog_skip = 'status >= 400'\n[[site.route]]\nproxy.to = \":1\"",
+        "warning: t.toml:4: site.log_skip: the same condition as log_when, so no request is logged; change one of them",
+    );
+    let rules = |first: &str| {
+        format!(
+            "[[site.route.cache.rule]]\nwhen = '{first}'\nttl = \"1m\"\n[[site.route.cache.rule]]\nwhen = 'status == 404'\nttl = \"2m\""
+        )
+    };
+    for always in ["status >= 100", "status > 0 && status < 600", "status == 404 || status != 404"] {
+        let text = format!(
+            "warning: t.toml:8: site.route.cache.rule: never applies: the condition '{always}' of an earlier rule always holds; move \
+             that rule to the end"
+        );
+        route(&rules(always), &text);
+    }
+    for sometimes in ["status >= 200", "!(path ~ \"x\")", "status >= 100 && type == \"text/html\""] {
+        route(&rules(sometimes), "");
+    }
+    check(
+        "[[site.route]]\npath = \"/static/*\"\nfiles = { root = \"src\", strip = \"/media\" }",
+        "warning: t.toml:5: site.route.files.strip: no path that matches \"/static/*\" begins with \"/media/\"; remove it, or change the path",
+    );
+    check("[[site.route]]\npath = \"/static/*\"\nfiles = { root = \"src\", strip = \"/static\" }", "");
+    check(
+        "[[site.route]]\npath = \"/a/*\"\nproxy.to = \":1\"\n[[site.route]]\npath = \"regex:/a/.*\"\nproxy.to = \":1\"",
+        "warning: t.toml:6: site.route.path: \"regex:/a/.*\" never matches: \"/a/*\" at t.toml:3 matches first; move that route after this one",
+    );
+}
+
+#[test]
+fn a_redirect_to_https_needs_a_listener_with_tls() {
+    let text = |top: &str| format!("{top}\n{START}redirect_https = true\n[[site.route]]\nproxy.to = \":1\"");
+    refuse_whole(
+        &text(""),
+        "t.toml:4: site.redirect_https: no address of listen has TLS, so every request is redirected to a port that does not answer; \
+         add one, such as \"https://0.0.0.0:443\", or the TLS proxy in front to clients.trusted",
+    );
+    assert!(read(&text("clients.trusted = [\"10.0.0.0/8\"]")).is_ok());
+    assert!(read(&text("listen = [\":80\", \"https://:443\"]\ntls.self_signed = true")).is_ok());
+    let flag = |path: &str, text: &str, flag: &str| Setting {
+        path: path.into(),
+        text: text.into(),
+        flag: flag.into(),
+    };
+    let found = Config::from_flags(&[
+        flag("site[0].route[0].files.root", ".", "DIR"),
+        flag("site[0].redirect_https", "true", "--redirect-https"),
+    ]);
+    assert!(found.unwrap_err().to_string().starts_with("--redirect-https: no address of listen has TLS"));
+}
