@@ -27,6 +27,7 @@ use larder_transport::Client;
 use larder_transport::listener::PLAIN_SENTENCE;
 use larder_wire::http1::request::{self, ParsedRequest};
 use larder_wire::message::{FieldStorage, HeadLimits, Reject, Request, Version};
+use larder_wire::signed_url;
 use matching::ExplainedSender;
 use serde_json::{Value, json};
 use std::borrow::Cow;
@@ -171,6 +172,7 @@ impl Admin {
                 }),
             ),
             RouteTarget::Proxy(proxied) => {
+                let request = self.without_signature((site, route), request.clone());
                 let mut keyed = Cow::Borrowed(&request);
                 if let Some(country) = view.country().filter(|_| proxied.policy.key.has_country()) {
                     keyed.to_mut().fields.push(COUNTRY_FIELD, country.bytes());
@@ -197,6 +199,17 @@ impl Admin {
 }
 
 impl Admin {
+    /// A request as the cache and the origin see it: without the parameters of a signed URL.
+    fn without_signature(&self, (site, route): (usize, usize), mut request: Request) -> Request {
+        let live = self.live.borrow();
+        let route = live.config.sites.get(site).and_then(|it| it.routes.get(route));
+        let signed = route.and_then(|it| it.access.signed.as_ref());
+        if let Some(target) = signed.and_then(|it| signed_url::stripped(&request.target, &it.names)) {
+            request.target = target;
+        }
+        request
+    }
+
     /// The answer that admission gives a request, with the rule, and the line that set it; `None` if the request proceeds.
     fn own_answer(&self, router: &Router, request: &Request, view: &RequestView<'_>) -> Option<Value> {
         let fields = request.fields.view();

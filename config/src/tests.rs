@@ -310,7 +310,8 @@ fn array_spelling_is_the_same() {
 }
 
 /// A set of one public key (RFC 8037, appendix A.2).
-const JWKS: &str = r#"{"keys":[{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}"#;
+const JWKS: &str =
+    r#"{"keys":[{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}"#;
 
 /// The keys of `access` without which `access.NAME` means nothing.
 fn beside_access(name: &str) -> &'static str {

@@ -77,6 +77,8 @@ impl Handler for RequestHandler {
             routed.undo();
             return AnswerNow::Later;
         };
+        let admitted = routed.admitted.borrow();
+        let head = &RequestHead { target: admitted.target(head.target), ..*head };
         if scopes.is_on() {
             self.observer.top.fast(head.scheme, head.authority, head.target, outcome.body);
         }
@@ -146,6 +148,8 @@ impl Handler for RequestHandler {
             }
         };
         let micros = started.map(|it| clock::precise_micros().saturating_sub(it));
+        let admitted = routed.admitted.borrow();
+        let head = &RequestHead { target: admitted.target(head.target), ..*head };
         if let Some(micros) = micros.filter(|_| scopes.is_on()) {
             self.observer.top.slow(head.scheme, head.authority, head.target, &outcome);
             scopes.slow(routed.scope(), &outcome, micros);

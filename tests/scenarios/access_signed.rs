@@ -15,7 +15,8 @@ fn guarded(origin: &Origin, access: &str) -> Larder {
         "[[site.route]]\nproxy = {{ to = [\"{{origin}}\"] }}\naccess = {{ signed = {{ secret = [\"{}\", \"{SECRET}\"] }}{access} }}\n",
         "a new secret, which signs already."
     );
-    larder(origin, &site)
+    let log = "[log]\naccess = \"access.log\"\n";
+    larder(origin, &(site + log))
 }
 
 /// A page that names the target that the origin got.
@@ -50,8 +51,17 @@ fn signatures_of_one_page_share_its_entry() {
     assert_eq!(403, Http2::connect(&larder).get(&first).status);
     assert!(larder.get(&second).is_hit());
     assert_eq!(1, origin.requests());
-    let objects = larder.admin_get("/api/v1/objects").text();
-    assert!(objects.contains("/a?b=c") && !objects.contains("signature"), "{objects}");
+    // No view for operators has the signature.
+    let url = format!("http://h{second}");
+    let explained = larder.admin_post("/api/v1/explain", &json!({ "url": url }).to_string()).text();
+    let verdict = serde_json::from_str::<serde_json::Value>(&explained).unwrap()["verdict"]["name"].clone();
+    assert_eq!("hit", verdict, "{explained}");
+    let [objects, top] = ["/api/v1/objects", "/api/v1/top"].map(|it| larder.admin_get(it).text());
+    let read = || std::fs::read_to_string(larder.folder.path().join("access.log")).unwrap();
+    until("it is logged", || read().contains("\"GET /a?b=c HTTP/2.0\" 403"));
+    for it in [&objects, &top, &explained, &read()] {
+        assert!(it.contains("/a?b=c") && !it.contains("signature="), "{it}");
+    }
 }
 
 #[test]

@@ -122,35 +122,36 @@ impl TextForm {
     }
 
     pub(super) fn check(self, text: &str) -> Result<(), String> {
-        if let Some(subject) = self.subject() {
-            let parsed = Expression::parse_about(subject, text);
-            return parsed.map(drop).map_err(|it| format!("{}; {it}", self.allowed()));
+        if let Some(parsed) = self.check_parsed(text) {
+            return parsed;
         }
         let fits = match self {
             TextForm::Condition
             | TextForm::AccessCondition
             | TextForm::FinishedCondition
-            | TextForm::ResponseCondition => true,
-            TextForm::Origin => return origin(text).map(drop),
-            TextForm::Member => return OriginMember::parse(text).map(drop),
+            | TextForm::ResponseCondition
+            | TextForm::Origin
+            | TextForm::Member
+            | TextForm::Template
+            | TextForm::BodyTemplate
+            | TextForm::LogFormat
+            | TextForm::PathPattern
+            | TextForm::SecretTemplate
+            | TextForm::BodyTest
+            | TextForm::PathTemplate
+            | TextForm::SecureLink => true,
             TextForm::HashBy => member::hash_by(text).is_some(),
             TextForm::FailureStatus => {
                 text.len() == 3 && text.parse().is_ok_and(|it: u16| (400..=599).contains(&it))
             }
-            TextForm::Template => return template(text, false),
-            TextForm::BodyTemplate => return template(text, true),
             TextForm::PageOrigin => is_page_origin(text),
             TextForm::ErrorStatus => {
                 matches!(text, "4xx" | "5xx") || TextForm::FailureStatus.check(text).is_ok()
             }
-            TextForm::LogFormat => return text.parse::<LogFormat>().map(drop),
             TextForm::Listen => entrance(text).is_some(),
             TextForm::SocketAddress => socket_address(text).is_some(),
             TextForm::Host => HostPattern::parse(text).is_some(),
             TextForm::HostName => !text.starts_with('*') && HostPattern::parse(text).is_some(),
-            TextForm::PathPattern => {
-                return PathPattern::parse(text).map(drop).map_err(|it| format!("{}; {it}", self.allowed()));
-            }
             TextForm::PathPrefix => text.starts_with('/') && !text.contains('*'),
             TextForm::RewritePrefix => rewrite::is_prefix(text),
             TextForm::Authority => address::authority(text).is_some(),
@@ -160,15 +161,10 @@ impl TextForm {
             TextForm::RouteName => is_route_name(text),
             TextForm::BlockName => is_block_name(text),
             TextForm::Secret => !text.is_empty(),
-            TextForm::SecretTemplate => return self.check_template(text),
             TextForm::StatusRange => status_range(text).is_some(),
-            TextForm::BodyTest | TextForm::PathTemplate => return self.check_template(text),
             TextForm::Path | TextForm::LogTarget => !text.is_empty() && !text.contains('\0'),
             TextForm::TryMember => TryMember::parse(text).is_ok(),
-            TextForm::Page => {
-                let path = format!("/{}", text.strip_prefix('/').unwrap_or(text));
-                matches!(TryMember::parse(&path), Ok(TryMember::Fixed(_)))
-            }
+            TextForm::Page => is_page(text),
             TextForm::FileName => {
                 !text.is_empty() && text != "." && text != ".." && !text.contains(['/', '\0'])
             }
@@ -192,15 +188,6 @@ impl TextForm {
             TextForm::Rate => Rate::parse(text).is_some(),
             TextForm::JwtAlgorithm => JwtAlgorithm::parse(text).is_some(),
             TextForm::ClaimText => !text.is_empty() && !text.chars().any(char::is_control),
-            TextForm::SecureLink => {
-                let parsed = SecureLinkText::parse(text).map(drop);
-                return parsed.map_err(|why| format!("{}; {why}", self.allowed()));
-            }
-            TextForm::LimitKey if text.starts_with("jwt:") => {
-                let why =
-                    "a limit is judged before credentials, so that it cannot count by a claim of a token";
-                return Err(format!("{}; {why}", self.allowed()));
-            }
             TextForm::LimitKey => LimitKey::parse(text).is_some(),
             TextForm::ParameterGlob => {
                 let name = text.strip_suffix('*').unwrap_or(text);
@@ -208,6 +195,30 @@ impl TextForm {
             }
         };
         if fits { Ok(()) } else { Err(self.allowed().to_owned()) }
+    }
+
+    /// Checks the forms whose mistakes have a sentence of their own; `None` for the others.
+    fn check_parsed(self, text: &str) -> Option<Result<(), String>> {
+        let more = |why: &dyn std::fmt::Display| format!("{}; {why}", self.allowed());
+        if let Some(subject) = self.subject() {
+            return Some(Expression::parse_about(subject, text).map(drop).map_err(|it| more(&it)));
+        }
+        Some(match self {
+            TextForm::Origin => origin(text).map(drop),
+            TextForm::Member => OriginMember::parse(text).map(drop),
+            TextForm::Template => template(text, false),
+            TextForm::BodyTemplate => template(text, true),
+            TextForm::LogFormat => text.parse::<LogFormat>().map(drop),
+            TextForm::PathPattern => PathPattern::parse(text).map(drop).map_err(|it| more(&it)),
+            TextForm::SecretTemplate | TextForm::BodyTest | TextForm::PathTemplate => {
+                self.check_template(text)
+            }
+            TextForm::SecureLink => SecureLinkText::parse(text).map(drop).map_err(|it| more(&it)),
+            TextForm::LimitKey if text.starts_with("jwt:") => Err(more(
+                &"a limit is judged before credentials, so that it cannot count by a claim of a token",
+            )),
+            _ => return None,
+        })
     }
 
     /// The subject of a condition.
@@ -323,6 +334,11 @@ impl TextForm {
             TextForm::LimitKey => "\"client\", \"network\", \"route\", \"header:NAME\" or \"cookie:NAME\"",
         }
     }
+}
+
+fn is_page(text: &str) -> bool {
+    let path = format!("/{}", text.strip_prefix('/').unwrap_or(text));
+    matches!(TryMember::parse(&path), Ok(TryMember::Fixed(_)))
 }
 
 fn is_route_name(text: &str) -> bool {

@@ -110,6 +110,13 @@ impl Admitted {
         self.country = country;
     }
 
+    /// The target as far as it may be shown: that of the client, without credentials.
+    #[inline]
+    #[must_use]
+    pub fn target<'t>(&'t self, sent: &'t str) -> &'t str {
+        self.target.as_deref().unwrap_or(sent)
+    }
+
     /// Notes what credentials prove. The identity of several credentials is all of theirs.
     fn note(&mut self, proven: Proven) {
         self.identity = match (self.identity.take(), proven.identity) {

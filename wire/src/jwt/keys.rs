@@ -325,7 +325,7 @@ const IDENTIFIER: u8 = 0x06;
 
 /// A public key in its usual form (RFC 5280 §4.1.2.7).
 fn of_spki(der: &[u8]) -> Result<KeyMaterial, String> {
-    let parts = || -> Option<(&[u8], Option<&[u8]>, &[u8])> {
+    let parts = || {
         let outer = whole(der, SEQUENCE)?;
         let (algorithm, rest) = element(outer, SEQUENCE)?;
         let bits = whole(rest, BITS)?;

@@ -309,7 +309,7 @@ fn sets_of_keys() {
         of(keys).unwrap().iter().map(|it| it.kid.clone()).collect()
     };
     let a = key(r#","kid":"a","use":"sig","alg":"EdDSA","key_ops":["verify"]"#);
-    assert_eq!(vec![Some("a".to_owned())], names(&[a.clone()]));
+    assert_eq!(vec![Some("a".to_owned())], names(std::slice::from_ref(&a)));
     let skipped = [
         key(r#","use":"enc""#),
         key(r#","key_ops":["sign"]"#),
@@ -322,7 +322,7 @@ fn sets_of_keys() {
     for it in &skipped {
         assert!(of(std::slice::from_ref(it)).unwrap_err().starts_with("it has no key"), "{it}");
     }
-    assert_eq!(vec![Some("a".to_owned())], names(&[&skipped[..], &[a.clone()]].concat()));
+    assert_eq!(vec![Some("a".to_owned())], names(&[&skipped[..], std::slice::from_ref(&a)].concat()));
     assert_eq!(
         "key 2: an earlier key has the same kid and algorithm",
         of(&[a.clone(), a.clone()]).unwrap_err()
