@@ -16,6 +16,9 @@ import { Confirm, Mover, OneList } from './config_list';
 import { NewRoute, covers, paths } from './config_new';
 import { type Field, PHASES, type Section, at, isAbout, isCertificates, members, named, sections } from './config_sections';
 
+/** Fields that a search shows at most: a letter alone finds most of those of every route. */
+const MOST_FOUND = 100;
+
 /** Sites of which all show their routes; of more, none but the open one does. */
 const FOLDED = 8;
 
@@ -104,7 +107,9 @@ export function ConfigForm({ config, document: root, files, siteFiles, problems,
   const site = adding !== null && adding !== 'site' ? sites[adding.site] : undefined;
   const words = search.trim().toLowerCase();
   const fits = (it: Field): boolean => `${it.key.key} ${it.key.help}`.toLowerCase().includes(words);
-  const shown = words ? all.map((it) => ({ ...it, fields: it.fields.filter(fits), lists: [] })).filter((it) => it.fields.length) : [now];
+  const found = words ? all.map((it) => ({ ...it, fields: it.fields.filter(fits), lists: [] })).filter((it) => it.fields.length) : [];
+  const shown = words ? cut(found, MOST_FOUND) : [now];
+  const more = found.reduce((sum, it) => sum + it.fields.length, 0) - MOST_FOUND;
   // Of many sites, only that which is open shows its routes, and those that have something wrong.
   const folded = sites.length > FOLDED;
   const siteNow = /^(site|route) /.test(now.id) ? Number(now.id.split(' ')[1]) : null;
@@ -187,6 +192,11 @@ export function ConfigForm({ config, document: root, files, siteFiles, problems,
           />
         ))}
       </div>
+      {more > 0 && (
+        <p class="hint form-more" role="status">
+          {more} more {more === 1 ? 'key matches' : 'keys match'}. Search for more of the name.
+        </p>
+      )}
       {removing !== null && <Confirm what={`${nameOf(removing.of!)} ${removing.title}`} more={moreOf(removing, root)} close={() => setRemoving(null)} deed={() => void remove(removing)} />}
       {adding !== null && (
         <NewRoute
@@ -206,6 +216,16 @@ export function ConfigForm({ config, document: root, files, siteFiles, problems,
       )}
     </div>
   );
+}
+
+/** Sections with so many fields in all. */
+function cut(of: Section[], most: number): Section[] {
+  let left = most;
+  return of.flatMap((it) => {
+    const fields = it.fields.slice(0, left);
+    left -= fields.length;
+    return fields.length ? [{ ...it, fields }] : [];
+  });
 }
 
 /** What goes with a site or a route. */
