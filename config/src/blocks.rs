@@ -35,15 +35,15 @@ pub fn apply(values: &mut Values) {
                 continue;
             }
             let mut set = units(values, &at);
-            own.iter().rev().for_each(|it| give(values, it, &at, &mut set));
-            let of_site = units(values, &of_site).into_iter();
-            set.extend(of_site.filter(|it| it != "route"));
+            own.iter().rev().for_each(|it| give(values, it, &[&at], &mut set));
+            let by_site = units(values, &of_site).into_iter();
+            set.extend(by_site.filter(|it| it != "route"));
             if matches!(values.given.get(&format!("{at}access.inherit")), Some((ConfigValue::Bool(false), _)))
             {
                 let rules = shared.iter().flat_map(|it| units(values, &format!("{BLOCK}.{it}.")));
                 set.extend(rules.filter(|it| it.starts_with("access.")));
             }
-            shared.iter().rev().for_each(|it| give(values, it, &at, &mut set));
+            shared.iter().rev().for_each(|it| give(values, it, &[&at, &of_site], &mut set));
         }
     }
     blocks.warn_of_unused(values);
@@ -65,9 +65,41 @@ pub(crate) fn beneath<'v, V>(
     map.range(prefix.clone()..).map_while(move |it| it.0.strip_prefix(prefix.as_str()))
 }
 
-/// Gives the route at `at` the keys of a block, except those in `set` and those of another service.
-fn give(values: &mut Values, name: &str, at: &str, set: &mut BTreeSet<String>) {
+/// The rows of a table of a block that no table of `nearer` has: such tables are added up, as those of a site and its routes
+/// are. `None` for other values.
+fn added(values: &Values, value: &ConfigValue, rest: &str, nearer: &[&str]) -> Option<ConfigValue> {
+    let known = nearer.iter().filter_map(|it| match values.given.get(&format!("{it}{rest}")) {
+        Some((ConfigValue::Pairs(rows), _)) => Some(rows),
+        _ => None,
+    });
+    let known: Vec<_> = known.flatten().map(|it| &it.0).collect();
+    let ConfigValue::Pairs(rows) = value else { return None };
+    let is_new = |name: &str| !known.iter().any(|it| it.eq_ignore_ascii_case(name));
+    let new = rows.iter().filter(|it| is_new(&it.0)).cloned();
+    let own = match values.given.get(&format!("{}{rest}", nearer[0])) {
+        Some((ConfigValue::Pairs(rows), _)) => rows.clone(),
+        Some(_) => return None,
+        None => Vec::new(),
+    };
+    Some(ConfigValue::Pairs(new.chain(own).collect()))
+}
+
+/// Gives the route at the first of `nearer` the keys of a block, except those in `set` and those of another service. The keys
+/// of all of `nearer` are set nearer to the route than the block.
+fn give(values: &mut Values, name: &str, nearer: &[&str], set: &mut BTreeSet<String>) {
+    let at = nearer[0];
     let from = format!("{BLOCK}.{name}.");
+    let tables: Vec<(String, ConfigValue)> = beneath(&values.given, &from)
+        .filter_map(|rest| {
+            let value = added(values, &values.given[&format!("{from}{rest}")].0, rest, nearer)?;
+            Some((rest.to_owned(), value))
+        })
+        .collect();
+    for (rest, value) in tables {
+        let source = values.given[&format!("{from}{rest}")].1.clone();
+        values.given.entry(format!("{at}{rest}")).or_insert((ConfigValue::Wrong, source)).0 = value;
+        set.insert(unit(&rest).to_owned());
+    }
     let has = set.iter().find_map(|it| service(it));
     let is_free = |rest: &&str| {
         let unit = unit(rest);

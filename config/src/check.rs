@@ -270,7 +270,10 @@ impl ConfigCheck {
             self.warn_unreachable(&routes);
             let (log, redirects) = (self.site_log(&prefix), self.site_redirects(&prefix, &own));
             let tls = self.site_tls(&prefix, listen);
-            sites.push(SiteConfig { hosts: own, log, tls, redirects, routes, source });
+            // No route has this number: all keys are those of the site.
+            let none = RoutePath(format!("{prefix}.route[{}].", usize::MAX));
+            let finish = self.finish(&none, &PathPattern::all(), false);
+            sites.push(SiteConfig { hosts: own, log, tls, redirects, finish, routes, source });
         }
         sites
     }
@@ -337,7 +340,8 @@ impl ConfigCheck {
         }
         let RouteMatching { path, methods, when, listeners } = matching;
         let rewrite = self.rewrite(at, service.as_ref(), &path, &cache);
-        let finish = self.finish(at, &path);
+        let is_shareable = matches!(service, Some(Service::Files(_))) && !access.has_credentials();
+        let finish = self.finish(at, &path, is_shareable);
         let own = Some(self.text(&at.key("name"))).filter(|it| !it.is_empty());
         let name =
             own.unwrap_or_else(|| format!("{}{path}", host.map_or(String::new(), ToString::to_string)));

@@ -2,6 +2,7 @@
 //! Their checks are in `check/answer.rs` and `check/finish.rs`.
 
 use crate::redirect_map::RedirectMap;
+use larder_semantics::client_ttl::ClientTtl;
 use larder_semantics::network::Network;
 use larder_semantics::template::Template;
 use std::path::PathBuf;
@@ -16,8 +17,8 @@ pub struct FinishConfig {
     pub hsts: Option<String>,
     /// Cross-origin requests.
     pub cors: Option<CorsConfig>,
-    /// The lifetime for clients, seconds.
-    pub client_ttl: Option<u32>,
+    /// The lifetime for clients.
+    pub client_ttl: Option<ClientTtl>,
     /// The files of error pages: a status, or 4 or 5 for a class.
     pub pages: Vec<(u16, PathBuf)>,
     /// Whether error pages replace errors of the origin, too.
@@ -113,7 +114,8 @@ impl CorsConfig {
             _ if it == "*" => true,
             Some((scheme, host)) => {
                 let sub = origin.strip_prefix(scheme).and_then(|it| it.strip_suffix(host));
-                sub.is_some_and(|it| it.len() > 1 && it.ends_with('.') && !it.contains('/'))
+                let is_host = |it: u8| it.is_ascii_alphanumeric() || matches!(it, b'-' | b'_' | b'.');
+                sub.is_some_and(|it| it.len() > 1 && it.ends_with('.') && it.bytes().all(is_host))
             }
             None => it.eq_ignore_ascii_case(origin),
         })

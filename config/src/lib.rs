@@ -262,6 +262,8 @@ pub struct SiteConfig {
     pub log: SiteLogRules,
     /// The rules of TLS handshakes for its requests; `None` if no site has rules of its own.
     pub tls: Option<larder_transport::tls::HandshakeRules>,
+    /// The finish of responses to requests without a route.
+    pub finish: finish::FinishConfig,
     /// The routes, in the order in which they are tried; never empty.
     pub routes: Vec<RouteConfig>,
     /// The place of its declaration.
@@ -337,12 +339,28 @@ pub enum Methods {
 
 impl Methods {
     /// Whether the route accepts a method. `GET` includes `HEAD`, which requests the same without its content (RFC 9110
-    /// section 9.3.2).
+    /// section 9.3.2). Methods differ by case, but applications take `post` for `POST`: rules of the route must apply to both.
     #[must_use]
     pub fn allow(&self, method: &str) -> bool {
         match self {
             Methods::Any => true,
-            Methods::Only(these) => these.iter().any(|it| it == method || (method == "HEAD" && it == "GET")),
+            Methods::Only(these) => {
+                let allows =
+                    |it: &String| it.eq_ignore_ascii_case(method) || (method == "HEAD" && it == "GET");
+                these.iter().any(allows)
+            }
+        }
+    }
+}
+
+impl RouteConfig {
+    /// Whether it answers health checks of a load balancer (`respond.health`): neither redirects of its site nor a maintenance
+    /// apply to it.
+    #[must_use]
+    pub fn is_health(&self) -> bool {
+        match &self.service {
+            Service::Respond(it) => matches!(it.body, finish::RespondBody::Live | finish::RespondBody::Ready),
+            _ => false,
         }
     }
 }

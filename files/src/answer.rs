@@ -1,6 +1,6 @@
 //! Responses that need no file: to other methods, and the refusals.
 
-use larder_transport::{PLAIN_TEXT, Synthetic};
+use larder_transport::Synthetic;
 
 /// The methods that a file supports.
 pub(crate) const ALLOW: &str = "GET, HEAD, OPTIONS";
@@ -11,7 +11,7 @@ pub(crate) fn to_other_method(method: &str) -> Option<Synthetic> {
     let answer = match method {
         "GET" | "HEAD" => return None,
         "OPTIONS" => Synthetic::empty(204),
-        _ => Synthetic::new(405, PLAIN_TEXT, "This resource is a file; the method is not allowed.\n"),
+        _ => Synthetic::page(405, "This resource is a file; the method is not allowed."),
     };
     Some(answer.with("Allow", ALLOW))
 }
@@ -71,7 +71,7 @@ impl NotServed {
     /// A short page. The router may write its own instead.
     #[must_use]
     pub fn answer(self) -> Synthetic {
-        let page = Synthetic::new(self.status(), PLAIN_TEXT, format!("{}\n", self.sentence()));
+        let page = Synthetic::page(self.status(), self.sentence());
         if self.status() == 503 { page.with("Retry-After", "1") } else { page }
     }
 }

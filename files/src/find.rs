@@ -9,7 +9,7 @@ use crate::load::{self, join};
 use crate::members::{self, Navigation, TryMember};
 use crate::resolve::{self, FileNode, Identity};
 use larder_stdx::clock::Monotonic;
-use larder_transport::{PLAIN_TEXT, Synthetic};
+use larder_transport::Synthetic;
 use std::sync::Arc;
 
 /// One lookup with its inputs.
@@ -234,6 +234,6 @@ fn redirect(path: &[u8], query: &str) -> Loaded {
     let mut location = String::with_capacity(path.len() + query.len());
     crate::path::encode(path, &mut location);
     location.push_str(query);
-    let page = Synthetic::new(301, PLAIN_TEXT, "This resource has another URL.\n");
+    let page = Synthetic::page(301, "This resource has another URL.");
     Loaded::Answer(page.with("Location", location))
 }

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use larder_semantics::conditional::{self, Precondition};
 use larder_semantics::field::{self, Field, FieldList};
 use larder_semantics::range::{self, Selection};
+use larder_transport::Synthetic;
 use larder_transport::body::BodyPiece;
-use larder_transport::{PLAIN_TEXT, Synthetic};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::OnceLock;
 
@@ -124,13 +124,13 @@ fn not_modified(file: &OpenFile) -> Synthetic {
 }
 
 fn failed(file: &OpenFile) -> Synthetic {
-    let mut answer = Synthetic::new(412, PLAIN_TEXT, "A precondition of the request failed for this file.\n");
+    let mut answer = Synthetic::page(412, "A precondition of the request failed for this file.");
     copy(&file.fields, "ETag", &mut answer.fields);
     answer
 }
 
 fn unsatisfiable(file: &OpenFile) -> Synthetic {
-    let mut answer = Synthetic::new(416, PLAIN_TEXT, "The requested range is outside the file.\n")
+    let mut answer = Synthetic::page(416, "The requested range is outside the file.")
         .with("Content-Range", format!("bytes */{}", file.length()));
     copy(&file.fields, "ETag", &mut answer.fields);
     answer

@@ -213,10 +213,17 @@ impl ResponseDirectives {
         self.must_revalidate || self.proxy_revalidate || self.s_maxage.is_some()
     }
 
-    /// Whether a response to a request with `Authorization` may be shared (RFC 9111 §3.5).
+    /// Whether a response to a request with `Authorization` may be shared (RFC 9111 §3.5). A lifetime of the operator would
+    /// suspend the validation that `must-revalidate` and a lifetime of zero demand before every reuse: with it the response has
+    /// to say more.
     #[must_use]
-    pub fn shares_authorized(&self) -> bool {
-        self.public || self.must_revalidate || self.s_maxage.is_some()
+    pub fn shares_authorized(&self, is_overridden: bool) -> bool {
+        match is_overridden {
+            false => self.public || self.must_revalidate || self.s_maxage.is_some(),
+            true => {
+                self.no_cache == Qualified::Absent && (self.public || self.s_maxage.is_some_and(|it| it > 0))
+            }
+        }
     }
 
     /// Whether a line of that name may be stored: named neither by `no-cache` nor by `private` (RFC 9111 §5.2.2.4,

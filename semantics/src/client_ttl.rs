@@ -2,13 +2,24 @@
 //! `freshness`.
 
 use crate::cache_control::{Qualified, ResponseDirectives};
+use crate::date;
 use crate::field::Field;
+use larder_stdx::clock::WallTime;
 
 /// The fields that decide about it.
 pub const FIELDS: [&str; 4] = ["cache-control", "expires", "age", "set-cookie"];
 
 /// The fields that a lifetime for clients replaces.
 pub const REPLACED: [&str; 3] = ["cache-control", "expires", "age"];
+
+/// The setting of a route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClientTtl {
+    /// The lifetime.
+    pub seconds: u32,
+    /// Whether responses are the same for all clients, as files are: a field that marks them as shareable is not needed.
+    pub is_shareable: bool,
+}
 
 /// The `Cache-Control` of a response for clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,35 +31,45 @@ pub struct ClientLifetime {
 }
 
 impl ClientLifetime {
-    /// The one of a response with this status and these fields, if a lifetime of `seconds` applies: the
+    /// The one of a response with this status and these fields, if the setting applies: the
     /// status is one that caches understand, and the response neither sets a cookie nor forbids its reuse (`no-store`, `no-cache`,
-    /// `private`). A response that no field marks as shareable becomes `private`: browsers may keep it, other caches may not. A
-    /// lifetime of zero requires validation.
+    /// `private`, or a lifetime of zero). Redirects and 404s have to declare a lifetime. A response that no field marks as
+    /// shareable becomes `private`: browsers may keep it, other caches may not. A setting of zero requires validation.
     #[must_use]
     pub fn of<'f>(
-        seconds: u32,
+        ttl: ClientTtl,
         status: u16,
         fields: impl Iterator<Item = Field<'f>> + Clone,
     ) -> Option<Self> {
         let mut stated = ResponseDirectives::default();
-        let mut declares = false;
+        let (mut expires, mut date) = (None, None);
         for it in fields {
             match it.name.len() {
                 13 if it.is("cache-control") => stated.add_line(it.value),
-                7 if it.is("expires") => declares = true,
+                7 if it.is("expires") => expires = Some(date::parse(it.value)),
+                4 if it.is("date") => date = date::parse(it.value),
                 10 if it.is("set-cookie") => return None,
                 _ => {}
             }
         }
+        // An invalid date, such as `0`, is in the past (RFC 9111 section 5.3).
+        let is_past = |it: Option<WallTime>| it.is_none_or(|it| date.is_some_and(|date| it <= date));
+        let is_over = match stated.max_age {
+            Some(it) => it == 0,
+            None => stated.s_maxage.is_none() && expires.is_some_and(is_past),
+        };
         let forbids =
             stated.no_store || stated.no_cache != Qualified::Absent || stated.private != Qualified::Absent;
-        if forbids
-            || !matches!(status, 200 | 203 | 204 | 206 | 300 | 301 | 302 | 303 | 304 | 307 | 308 | 404 | 410)
-        {
+        let declares = stated.max_age.is_some() || stated.s_maxage.is_some() || expires.is_some();
+        let is_reusable = match status {
+            200 | 203 | 204 | 206 | 304 => true,
+            300 | 301 | 302 | 303 | 307 | 308 | 404 | 410 => declares || stated.public,
+            _ => false,
+        };
+        if forbids || is_over || !is_reusable {
             return None;
         }
-        let is_shared = stated.max_age.is_some() || stated.s_maxage.is_some() || declares;
-        let scope = match (stated.public, is_shared) {
+        let scope = match (stated.public || ttl.is_shareable && !declares, declares) {
             (true, _) => "public, ",
             (false, true) => "",
             (false, false) => "private, ",
@@ -58,7 +79,7 @@ impl ClientLifetime {
             (stated.no_transform, ", no-transform"),
             (stated.immutable, ", immutable"),
         ];
-        Some(Self { seconds, scope, kept: kept.map(|it| if it.0 { it.1 } else { "" }) })
+        Some(Self { seconds: ttl.seconds, scope, kept: kept.map(|it| if it.0 { it.1 } else { "" }) })
     }
 
     /// Appends the value of the field.
@@ -80,7 +101,8 @@ mod tests {
     #[track_caller]
     fn check(seconds: u32, status: u16, fields: &[(&str, &str)], expected: Option<&str>) {
         let fields: Vec<_> = fields.iter().map(|it| Field { name: it.0, value: it.1.as_bytes() }).collect();
-        let written = ClientLifetime::of(seconds, status, fields.iter().copied()).map(|it| {
+        let ttl = ClientTtl { seconds, is_shareable: false };
+        let written = ClientLifetime::of(ttl, status, fields.iter().copied()).map(|it| {
             let mut out = Vec::new();
             it.write(&mut out);
             String::from_utf8(out).unwrap()
@@ -99,8 +121,19 @@ mod tests {
             &[(cc, "public"), (cc, "s-maxage=5, immutable")],
             Some("public, max-age=60, immutable"),
         );
-        check(60, 200, &[("Expires", "0")], Some("max-age=60"));
+        let (date, later) = ("Tue, 24 Nov 2026 10:00:00 GMT", "Tue, 24 Nov 2026 10:10:00 GMT");
+        check(60, 200, &[("Date", date), ("Expires", later)], Some("max-age=60"));
+        check(60, 200, &[("Date", later), ("Expires", date)], None);
+        check(60, 200, &[("Date", date), ("Expires", date), (cc, "max-age=9")], Some("max-age=60"));
+        check(60, 200, &[("Expires", "0")], None);
+        check(60, 200, &[(cc, "max-age=0, must-revalidate")], None);
+        check(60, 200, &[(cc, "public, max-age=0")], None);
+        check(60, 404, &[], None);
+        check(60, 302, &[("Location", "/login")], None);
+        check(60, 404, &[(cc, "max-age=9")], Some("max-age=60"));
         check(0, 200, &[(cc, "max-age=5")], Some("no-cache"));
+        let file = ClientTtl { seconds: 60, is_shareable: true };
+        assert_eq!("public, ", ClientLifetime::of(file, 200, std::iter::empty()).unwrap().scope);
         for forbids in ["no-store", "private", "no-cache", "private=\"x\"", "max-age=5, no-cache"] {
             check(60, 200, &[(cc, forbids)], None);
         }

@@ -7,6 +7,7 @@ mod search;
 
 use crate::cache_control::{ResponseDirectives, directives};
 use crate::field::{Field, FieldList, all, first};
+use crate::freshness::overrides;
 use crate::policy::{LONGEST_LIFETIME, Policy, RequestDirectivePolicy};
 use crate::request::{RequestFacts, Uri};
 use crate::reuse::{self, ForwardReason, Reuse};
@@ -182,7 +183,8 @@ pub fn is_one_visitors(exchange: &OriginExchange<'_>) -> bool {
         Meta::of(exchange.status, response, policy, exchange.request_time, exchange.response_time).implicit;
     let is_theirs = |request: &[Field<'_>]| {
         let facts = RequestFacts::read(exchange.method, request);
-        (facts.has_credentials(policy) && implicit) || (facts.authorization && !said.shares_authorized())
+        (facts.has_credentials(policy) && implicit)
+            || (facts.authorization && !said.shares_authorized(overrides(policy, exchange.status)))
     };
     is_forbidden(response, policy)
         || first(response, "set-cookie").is_some()

@@ -223,6 +223,23 @@ impl PathPattern {
         matches!(&*self.shape, Shape::Between(before, after) if after.normal.is_empty() && *before.normal == *path)
     }
 
+    /// The path of the directory that it is everything below of, as it is written and without its last slash: `/app` of
+    /// `/app/*`.
+    #[must_use]
+    pub fn directory(&self) -> Option<&str> {
+        let Shape::Between(before, after) = &*self.shape else { return None };
+        let is_directory =
+            after.normal.is_empty() && before.normal.len() > 1 && before.normal.ends_with(b"/");
+        self.text.strip_suffix("/*").filter(|_| is_directory)
+    }
+
+    /// Whether an interpretation of a path is that directory.
+    #[must_use]
+    pub fn is_directory(&self, path: &[u8], decode: Decode) -> bool {
+        let Shape::Between(before, _) = &*self.shape else { return false };
+        before.of(decode).strip_suffix(b"/").is_some_and(|it| it == path)
+    }
+
     /// Whether it matches every path: `/*`, or a form that means the same.
     #[must_use]
     pub fn is_all(&self) -> bool {

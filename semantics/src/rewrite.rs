@@ -94,7 +94,9 @@ impl Rewrite {
             Some(it) => {
                 let (made, is_sure) = it.expand(target, path, view);
                 let (path, query) = made.split_at(made.find('?').unwrap_or(made.len()));
-                let leaves = !self.added.literal.is_empty() && climbs(path);
+                let start = it.template.directory();
+                let below = path.strip_prefix(start).filter(|_| !start.is_empty());
+                let leaves = !self.added.literal.is_empty() && climbs(path) || below.is_some_and(climbs);
                 let mut target = format!("{}{path}", self.added.literal);
                 self.query.write(if query.is_empty() { rest } else { query }, &mut target);
                 return Rewritten { target, is_sure, leaves };
@@ -472,6 +474,19 @@ mod tests {
         check("/shop/*", "/{1}", "/shop//evil.example", "/evil.example", false);
         check("/shop/*", "{1}", "/shop/x", "/x", true);
         check("regex:/(\\d+)/x", "/y/{1}", "/12/x", "/y/12", true);
+        for (template, target, leaves) in [
+            ("/public{path}", "/rw/..;/..;/admin", true),
+            ("/public{path}", "/rw/..;/x", false),
+            ("/in/{1}", "/rw/%2e%2e;/admin", true),
+            ("/in/{1}", "/rw/a/..;/b", false),
+            ("/{1}", "/rw/..;/admin", false),
+        ] {
+            let template = Template::parse(template).unwrap();
+            let it = PathTemplate { pattern: PathPattern::of("/rw/*"), template };
+            let it = Rewrite::of_template(it, "", Parameters::default());
+            let found = it.target(target, &RequestView { target, ..RequestView::default() });
+            assert_eq!(leaves, found.leaves, "{target}: {}", found.target);
+        }
         let template = Template::parse("/a/{header.x}").unwrap();
         let it = PathTemplate { pattern: PathPattern::of("/*"), template };
         let it = Rewrite::of_template(it, "/base", Parameters::default());

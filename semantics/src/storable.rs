@@ -3,7 +3,9 @@
 use crate::cache_control::ResponseDirectives;
 use crate::cookies;
 use crate::field::{Field, all, first, lines, members, trim};
-use crate::freshness::{AgeInputs, Expires, Lifetime, LifetimeInputs, LifetimeSource, is_heuristic_status};
+use crate::freshness::{
+    AgeInputs, Expires, Lifetime, LifetimeInputs, LifetimeSource, is_heuristic_status, overrides,
+};
 use crate::policy::Policy;
 use crate::range::HeldRange;
 use crate::request::{ORDINARY_HEAD, RequestFacts, Uri};
@@ -380,7 +382,7 @@ fn directives_allow(
         }
     })?;
     rule(trace, "RFC 9111 §5.2.2.7", NotStorable::Private, said.private.is_whole(), || response.in_force())?;
-    let unshared = request.authorization && !said.shares_authorized();
+    let unshared = request.authorization && !said.shares_authorized(overrides(policy, status));
     rule(trace, "RFC 9111 §3.5", NotStorable::Authorization, unshared, || {
         if request.authorization {
             format!("Authorization in the request; {}", response.in_force())

@@ -214,6 +214,27 @@ impl Template {
         }
     }
 
+    /// Whether it has a variable with the query of the request, or the beginning of a query of its own.
+    #[must_use]
+    pub fn has_query(&self) -> bool {
+        self.parts.iter().any(|it| match it {
+            Part::Literal(text) => text.contains('?'),
+            Part::Variable(variable, _) => matches!(variable, Variable::Uri | Variable::Query),
+        })
+    }
+
+    /// The directory that every path made of it is in: the text before its first variable, to the last slash of that, without
+    /// the slash. A directory that goes on in the variable counts as a whole, since the variable `{path}` begins with a slash.
+    #[must_use]
+    pub fn directory(&self) -> &str {
+        let [Part::Literal(text), Part::Variable(next, _), ..] = &*self.parts else { return "" };
+        let text = text.split('?').next().unwrap_or_default();
+        match next {
+            Variable::Path | Variable::Uri => text.trim_end_matches('/'),
+            _ => text.rfind('/').map_or("", |at| &text[..at]),
+        }
+    }
+
     /// The captures that it needs, by name or by number (`1`).
     pub fn names(&self) -> impl Iterator<Item = &str> {
         const NUMBERS: [&str; MOST_CAPTURES] = ["1", "2", "3", "4", "5", "6", "7", "8", "9"];
@@ -234,12 +255,19 @@ impl Template {
 
     /// Appends the text for a request, as the value of a field or other plain text: without control bytes.
     pub fn expand(&self, view: &RequestView<'_>, out: &mut Vec<u8>) {
-        self.expand_with(view, out, push_plain);
+        self.expand_with(view, out, push_plain, push_plain);
     }
 
-    /// Appends its text as the body of a response: its own line ends stay, values are as in [`Template::expand`].
-    pub fn expand_body(&self, view: &RequestView<'_>, out: &mut Vec<u8>) {
-        self.expand_with(view, out, |text, out| out.extend_from_slice(text));
+    /// Appends its text as the body of a response of this media type: its own line ends stay, and values are text of that
+    /// type: markup in HTML and XML is escaped, and so is the end of a string in JSON and JavaScript.
+    pub fn expand_body(&self, view: &RequestView<'_>, media_type: &str, out: &mut Vec<u8>) {
+        let kind = media_type.split(';').next().unwrap_or_default().to_ascii_lowercase();
+        let push_value: fn(&[u8], &mut Vec<u8>) = match kind.trim() {
+            it if it.contains("html") || it.contains("xml") || it.contains("svg") => push_markup,
+            it if it.contains("json") || it.contains("javascript") => push_string,
+            _ => push_plain,
+        };
+        self.expand_with(view, out, |text, out| out.extend_from_slice(text), push_value);
     }
 
     fn expand_with(
@@ -247,11 +275,12 @@ impl Template {
         view: &RequestView<'_>,
         out: &mut Vec<u8>,
         push_literal: impl Fn(&[u8], &mut Vec<u8>),
+        push_value: impl Fn(&[u8], &mut Vec<u8>),
     ) {
         for part in &self.parts {
             match part {
                 Part::Literal(text) => push_literal(text.as_bytes(), out),
-                Part::Variable(variable, _) => variable.value(view, &mut |it, _| push_plain(it, out)),
+                Part::Variable(variable, _) => variable.value(view, &mut |it, _| push_value(it, out)),
             }
         }
     }
@@ -368,6 +397,38 @@ impl Variable {
             }
             Variable::Number(number) => push(view.captures.number(*number), false),
             Variable::Capture(name) => push(view.captures.named(name), false),
+        }
+    }
+}
+
+/// Appends a value as text of HTML and XML, in elements and in quoted attributes.
+fn push_markup(value: &[u8], out: &mut Vec<u8>) {
+    let mut plain = Vec::with_capacity(value.len());
+    push_plain(value, &mut plain);
+    for it in plain {
+        match it {
+            b'<' => out.extend_from_slice(b"&lt;"),
+            b'>' => out.extend_from_slice(b"&gt;"),
+            b'&' => out.extend_from_slice(b"&amp;"),
+            b'"' => out.extend_from_slice(b"&quot;"),
+            b'\'' => out.extend_from_slice(b"&#39;"),
+            _ => out.push(it),
+        }
+    }
+}
+
+/// Appends a value as the content of a string of JSON and JavaScript (RFC 8259 section 7). `<` is escaped as well, since scripts
+/// may be in a page.
+fn push_string(value: &[u8], out: &mut Vec<u8>) {
+    let mut plain = Vec::with_capacity(value.len());
+    push_plain(value, &mut plain);
+    for it in plain {
+        match it {
+            b'"' | b'\\' => out.extend_from_slice(&[b'\\', it]),
+            b'\'' | b'<' | b'`' | b'$' => {
+                let _ = write!(out, "\\u{it:04x}");
+            }
+            _ => out.push(it),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Admission: the one step before the cache, on both paths. A request proceeds to its route, gets a response of larder's
 //! own, or has to wait for the decision. Hits are admitted as misses are.
 
-use crate::access::{AccessRules, Admitted, Unverified, Verdict};
+use crate::access::{self, AccessRules, Admitted, Unverified, Verdict};
 use crate::finish::RouteFinish;
 use crate::overlay::Overlay;
 use crate::own_answer::{self, AdmissionRule};
@@ -103,10 +103,13 @@ impl<'a> RoutedRequest<'a> {
         self.found.map(|it| it.target)
     }
 
-    /// The finish of its response.
+    /// The finish of its response: of its route, or of the site of `authority`.
     #[inline]
-    pub fn finish(&self) -> Option<&'a RouteFinish> {
-        self.found.and_then(|it| it.route.finish.as_deref())
+    pub fn finish(&self, authority: &str) -> Option<&'a RouteFinish> {
+        match self.found {
+            Some(it) => it.route.finish.as_deref(),
+            None => self.router.finish_without_route(authority),
+        }
     }
 
     /// The TLS rules of its site, if some site has rules of its own.
@@ -164,7 +167,7 @@ pub fn admit<'a>(
     client: impl FnOnce() -> Cow<'a, Client>,
 ) -> Admission<'a> {
     // A new rule belongs in this condition, too: a request that it lets through is not looked at again.
-    let is_plain = |it: Found<'_>| it.sure && it.admission.is_none();
+    let is_plain = |it: Found<'_>| it.sure && it.admission.is_none() && !it.lacks_slash;
     if request.found.is_some_and(is_plain) && request.purged.is_none() && head.protocol.is_none() {
         return Admission::Continue;
     }
@@ -205,9 +208,6 @@ fn admit_by_rules<'a>(
     }))
 }
 
-/// The sentence about a path whose interpretations are subject to different rules.
-const AMBIGUOUS: &str = "The path is ambiguous: its interpretations have different access rules.";
-
 /// The last step of admission: the service of the route.
 enum ServiceDecision<'a> {
     /// A gateway, files or an overlay answer.
@@ -240,7 +240,7 @@ fn decide<'a>(
     if let Some(found) = request.found.filter(|it| !it.sure)
         && !request.router.has_one_access(found.at, view)
     {
-        return Ok(ServiceDecision::Answer(Synthetic::page(400, AMBIGUOUS)));
+        return Ok(ServiceDecision::Answer(access::ambiguous()));
     }
     let verdict = request.access().map(|it| it.judge(view, means.counters, &request.admitted));
     if request.found.and_then(|it| it.admission).is_some_and(|it| it.keys_country) {
@@ -267,7 +267,7 @@ fn decide_service<'a>(
     }
     match (request.purged, &request.overlay, request.found) {
         (Some(matched), ..) => ServiceDecision::Purge(matched),
-        (None, None, None) => ServiceDecision::Answer(request.router.no_route(view).page(head.method)),
+        (None, None, None) => ServiceDecision::Answer(request.router.no_route(view).page()),
         _ => ServiceDecision::Continue,
     }
 }
@@ -311,7 +311,8 @@ pub fn own_answer(
         None => asked.router.redirects(view.authority),
     };
     let answers = admission.and_then(|it| it.answers.as_ref());
-    if redirects.is_none() && answers.is_none() {
+    let slash = asked.found.filter(|it| it.lacks_slash);
+    if redirects.is_none() && answers.is_none() && slash.is_none() {
         return None;
     }
     let is_trusted =
@@ -320,10 +321,10 @@ pub fn own_answer(
     if let Some(it) = redirects.and_then(|it| it.answer(view, is_secure)) {
         return Some(it);
     }
-    let answers = answers?;
-    let maintenance = || Some((AdmissionRule::Maintenance, answers.maintenance(view)?));
-    let preflight = || Some((AdmissionRule::Preflight, answers.preflight(view)?));
-    maintenance().or_else(preflight)
+    let maintenance = || Some((AdmissionRule::Maintenance, answers?.maintenance(view)?));
+    let preflight = || Some((AdmissionRule::Preflight, answers?.preflight(view)?));
+    let slash = || Some((AdmissionRule::Slash, own_answer::with_slash(&slash?.route.path, view)?));
+    maintenance().or_else(preflight).or_else(slash)
 }
 
 /// The answer of a route that is a redirect or a fixed answer. Used for requests and by `explain`.

@@ -82,11 +82,23 @@ impl RouteFinish {
             default: it.default.as_ref().map(value),
         };
         let mut rules: Vec<ResponseFieldRule> = self.config.fields.iter().map(rule).collect();
+        // A rule for the same name replaces the short form, or adds to it.
+        let mut add_short = |it: ResponseFieldRule| match rules
+            .iter_mut()
+            .find(|own| own.name.eq_ignore_ascii_case(&it.name))
+        {
+            None => rules.push(it),
+            Some(own) if own.removes => {}
+            Some(own) => {
+                own.removes = it.removes;
+                own.adds.splice(0..0, it.adds);
+            }
+        };
         if let Some(hsts) = self.config.hsts.as_ref().filter(|_| view.scheme == Scheme::Https) {
-            rules.push(set("Strict-Transport-Security", hsts));
+            add_short(set("Strict-Transport-Security", hsts));
         }
         if let Some(cors) = &self.config.cors {
-            rules.extend(cors_rules(cors, view));
+            cors_rules(cors, view).into_iter().for_each(&mut add_short);
         }
         ResponseFinish::new(rules, self.config.client_ttl, self.pages.clone())
     }

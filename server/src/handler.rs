@@ -61,7 +61,7 @@ impl Handler for RequestHandler {
             return AnswerNow::Later;
         }
         let stages = stages(routed.is_timed(), client);
-        if let Some(finish) = routed.finish() {
+        if let Some(finish) = routed.finish(head.authority) {
             let seen = || self.seen(client, || head.fields);
             answer.finish_with(finish_of(finish, &routed, head, seen));
         }
@@ -132,7 +132,7 @@ impl Handler for RequestHandler {
             // The parent of the origin's span is this request.
             Rc::make_mut(&mut request).fields.set("traceparent", span.traceparent());
         }
-        if let Some(finish) = routed.finish() {
+        if let Some(finish) = routed.finish(head.authority) {
             reply.finish_with(finish_of(finish, &routed, head, || Cow::Borrowed(client)));
         }
         let answered = match self.admit(&routed, head, || Cow::Borrowed(client)) {
@@ -275,7 +275,7 @@ impl RequestHandler {
             }
             (None, Some(RouteTarget::Files(files))) => files.answer(&request, reply, stages).await,
             (None, Some(RouteTarget::Own(_)) | None) => {
-                RequestOutcome::sent(NoRoute::Nothing.page("GET").send(reply).await)
+                RequestOutcome::sent(NoRoute::Nothing.page().send(reply).await)
             }
         }
     }

@@ -98,6 +98,7 @@ impl Live {
             name: site.hosts.first().map_or_else(String::new, ToString::to_string),
             hosts: site.hosts.clone(),
             redirects: self.redirects(site),
+            finish: RouteFinish::new(&site.finish),
             routes: site
                 .routes
                 .iter()
@@ -107,7 +108,7 @@ impl Live {
                     let target = self.target((at, number), route, counters, errors, part.as_ref());
                     let admission = RouteAdmission {
                         access: self.access.of((at, number)),
-                        redirects: self.redirects(site),
+                        redirects: self.redirects(site).filter(|_| !route.is_health()),
                         tls: tls.clone(),
                         answers: RouteAnswers::new(route),
                         keys_country: route.cache.key.has_country()

@@ -6,6 +6,7 @@ use larder_config::finish::{
     CorsConfig, MaintenanceConfig, RedirectConfig, RespondBody, RespondConfig, SiteRedirects,
 };
 use larder_semantics::field::{self, Field};
+use larder_semantics::pattern::PathPattern;
 use larder_semantics::request_view::RequestView;
 use larder_semantics::scheme::Scheme;
 use larder_semantics::template::Template;
@@ -29,6 +30,8 @@ pub enum AdmissionRule {
     Maintenance,
     /// `cors`: a preflight request.
     Preflight,
+    /// `path`: of `/app/*` for `/app`, whose slash is missing.
+    Slash,
     /// `redirect` or `respond`: the service of the route.
     Service,
 }
@@ -38,9 +41,10 @@ impl AdmissionRule {
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            AdmissionRule::Https | AdmissionRule::CanonicalHost | AdmissionRule::RedirectMap { .. } => {
-                "redirect"
-            }
+            AdmissionRule::Https
+            | AdmissionRule::CanonicalHost
+            | AdmissionRule::RedirectMap { .. }
+            | AdmissionRule::Slash => "redirect",
             AdmissionRule::Maintenance => "maintenance",
             AdmissionRule::Preflight => "preflight",
             AdmissionRule::Service => "answer",
@@ -56,6 +60,7 @@ impl AdmissionRule {
             AdmissionRule::RedirectMap { .. } => &["site[].redirect_map"],
             AdmissionRule::Maintenance => &["site[].route[].maintenance.enabled"],
             AdmissionRule::Preflight => &["site[].route[].cors.origins"],
+            AdmissionRule::Slash => &["site[].route[].path"],
             AdmissionRule::Service => &[
                 "site[].route[].redirect.to",
                 "site[].route[].respond.body",
@@ -144,7 +149,9 @@ impl RouteAnswers {
             Some((super::finish::media_type(it), Bytes::from(body)))
         };
         let it = Self {
-            maintenance: route.maintenance.clone().map(|it| (it.clone(), it.page.as_ref().and_then(page))),
+            // A load balancer asks about the process, not about the site.
+            maintenance: (route.maintenance.clone().filter(|_| !route.is_health()))
+                .map(|it| (it.clone(), it.page.as_ref().and_then(page))),
             cors: route.finish.cors.clone(),
             service: match &route.service {
                 larder_config::Service::Redirect(it) => Some(OwnService::Redirect(it.clone())),
@@ -211,21 +218,23 @@ impl RouteAnswers {
             OwnService::Redirect(it) => {
                 let mut to = Vec::new();
                 it.to.expand_url(view, &mut to);
-                Some(redirect(it.status, &within_site(String::from_utf8_lossy(&to).into_owned())))
+                let to = with_query(String::from_utf8_lossy(&to).into_owned(), &it.to, view);
+                Some(redirect(it.status, &within_site(to)))
             }
             OwnService::Respond { status, media_type, body } => {
                 let (status, body) = match body {
                     OwnBody::Bytes(body) => (*status, body.clone()),
                     OwnBody::Template(it) => {
                         let mut out = Vec::new();
-                        it.expand_body(view, &mut out);
+                        it.expand_body(view, media_type, &mut out);
                         (*status, out.into())
                     }
                     OwnBody::Ready if is_draining => (503, Bytes::from_static(b"draining\n")),
                     OwnBody::Ready => (*status, Bytes::from_static(b"ok\n")),
                 };
                 Some(match body.is_empty() {
-                    true => Synthetic::empty(status),
+                    // An error page of the route may be its body.
+                    true => Synthetic { is_error_page: status >= 400, ..Synthetic::empty(status) },
                     false => Synthetic::new(status, media_type, body),
                 })
             }
@@ -243,6 +252,30 @@ fn respond(config: &RespondConfig) -> OwnService {
         RespondBody::Ready => (OwnBody::Ready, PLAIN_TEXT.to_owned()),
     };
     OwnService::Respond { status: config.status, media_type: config.media_type.clone().unwrap_or(own), body }
+}
+
+/// The redirect of a request for the directory of `/app/*` without its slash. Its path is that of the configuration: another
+/// spelling could be another host.
+#[must_use]
+pub fn with_slash(pattern: &PathPattern, view: &RequestView<'_>) -> Option<Synthetic> {
+    let query = match view.query() {
+        "" => String::new(),
+        query => format!("?{}", encoded(query)),
+    };
+    // Only 308 keeps another method (RFC 9110 section 15.4.9).
+    let status = if matches!(view.method, "GET" | "HEAD") { 301 } else { 308 };
+    Some(redirect(status, &format!("{}/{query}", encoded(pattern.directory()?))))
+}
+
+/// The target with the query of the request, unless it has one of its own: an empty one drops the query.
+fn with_query(mut to: String, template: &Template, view: &RequestView<'_>) -> String {
+    if template.has_query() {
+        to.truncate(to.strip_suffix('?').unwrap_or(&to).len());
+    } else if !view.query().is_empty() {
+        let at = to.find('#').unwrap_or(to.len());
+        to.insert_str(at, &format!("?{}", encoded(view.query())));
+    }
+    to
 }
 
 /// A redirect with a short page, as RFC 9110 §15.4 recommends.

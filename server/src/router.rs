@@ -20,6 +20,7 @@ use larder_semantics::path::{self, Decode};
 use larder_semantics::request_view::{RequestView, host_of, path_of};
 use larder_transport::worker::{ClientLimits, RequestLimits};
 use prefixes::Prefixes;
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -67,6 +68,8 @@ pub struct LiveSite {
     pub redirects: Option<Rc<LiveRedirects>>,
     /// Its TLS rules, if some site has rules of its own.
     pub tls: Option<Rc<SiteTls>>,
+    /// The finish of responses to requests without a route.
+    pub finish: Option<Rc<RouteFinish>>,
     /// Its routes; the first match counts.
     pub routes: Vec<Matched>,
 }
@@ -93,6 +96,8 @@ pub struct Matched {
     pub finish: Option<Rc<RouteFinish>>,
     /// The limits of its requests; `None` for those of the worker.
     pub limits: Option<Box<RequestLimits>>,
+    /// Whether it is `/app/*` and `/app` belongs to it, too: no other route of its site is `/app`. Such a request is redirected.
+    takes_directory: bool,
 }
 
 impl Matched {
@@ -104,7 +109,9 @@ impl Matched {
             other => other.clone(),
         };
         let (condition, scope, admission, finish, limits) = (None, None, None, None, None);
-        Self { path, methods, condition, target, two_ways, purge, scope, admission, finish, limits }
+        let takes_directory = false;
+        Self {
+ path, methods, condition, target, two_ways, purge, scope, admission, finish, limits, takes_directory }
     }
 
     /// The same, only for requests that fulfil a condition and arrive at one of these listeners, if any are given.
@@ -193,6 +200,8 @@ pub struct Found<'a> {
     pub admission: Option<&'a RouteAdmission>,
     /// Whether it is the route of every interpretation of the path.
     pub sure: bool,
+    /// Whether only the slash at the end of the path is missing.
+    pub lacks_slash: bool,
     /// The route.
     pub route: &'a Matched,
 }
@@ -208,7 +217,8 @@ struct Chosen {
 impl Router {
     /// A router over `sites`.
     #[must_use]
-    pub fn new(sites: Vec<LiveSite>) -> Self {
+    pub fn new(mut sites: Vec<LiveSite>) -> Self {
+        sites.iter_mut().for_each(take_directories);
         let conditional = sites.iter().map(|it| it.routes.iter().any(|it| it.condition.is_some())).collect();
         let prefixes = sites.iter().map(|it| Prefixes::of(&it.routes)).collect();
         Self { sites, conditional, prefixes, room: RefCell::default(), geo: None }
@@ -256,9 +266,10 @@ impl Router {
     fn find_in(&self, at: usize, asked: Asked<'_>, target: &str) -> Option<Found<'_>> {
         let Chosen { route, sure } = self.choose(at, asked, path_of(target))?;
         let matched = &self.sites[at].routes[route];
+        let lacks_slash = matched.takes_directory && !matched.path.matches(&normal(path_of(target)));
         let target = if sure { &matched.target } else { &matched.two_ways };
         let (scope, admission) = (matched.scope.as_ref(), matched.admission.as_deref());
-        Some(Found { target, at: (at, route), scope, admission, sure, route: matched })
+        Some(Found { target, at: (at, route), scope, admission, sure, lacks_slash, route: matched })
     }
 
     /// Whether every interpretation of the path is subject to the access rules of the route `at`. A path that is too long and
@@ -315,6 +326,12 @@ impl Router {
     #[must_use]
     pub fn tls(&self, authority: &str) -> Option<&SiteTls> {
         self.sites[self.site(host_of(authority))?].tls.as_deref()
+    }
+
+    /// The finish of responses of the site for `authority` to requests without a route.
+    #[must_use]
+    pub fn finish_without_route(&self, authority: &str) -> Option<&RouteFinish> {
+        self.sites[self.site(host_of(authority))?].finish.as_deref()
     }
 
     /// The name of a site: its first host.
@@ -400,7 +417,19 @@ impl Matched {
     /// Whether a request with this interpretation of its path is one of the route. An undecoded path is compared with
     /// literal patterns.
     fn takes(&self, asked: Asked<'_>, path: &[u8], decode: Decode) -> bool {
-        self.path.matches_as(path, decode) && self.allows(asked.method) && self.fulfils(asked.view, path)
+        (self.path.matches_as(path, decode) || self.is_directory(path, decode))
+            && self.allows(asked.method)
+            && self.fulfils(asked.view, path)
+    }
+
+    fn is_directory(&self, path: &[u8], decode: Decode) -> bool {
+        self.takes_directory && self.path.is_directory(path, decode)
+    }
+
+    /// The bytes that every path of the route begins with, in the normal form.
+    fn prefix(&self) -> &[u8] {
+        let prefix = self.path.prefix();
+        if self.takes_directory { prefix.strip_suffix(b"/").unwrap_or(prefix) } else { prefix }
     }
 
     #[inline]
@@ -410,6 +439,24 @@ impl Matched {
             _ => true,
         }
     }
+}
+
+/// Gives each route `/app/*` of a site the path `/app`, unless another route is that path.
+fn take_directories(site: &mut LiveSite) {
+    let texts: Vec<String> = site.routes.iter().map(|it| it.path.text().to_owned()).collect();
+    for it in &mut site.routes {
+        it.takes_directory = it.path.directory().is_some_and(|it| !texts.iter().any(|text| text == it));
+    }
+}
+
+/// The normal form of a path.
+fn normal(path: &str) -> Cow<'_, [u8]> {
+    if path::is_plain(path.as_bytes()) {
+        return Cow::Borrowed(path.as_bytes());
+    }
+    let mut out = Vec::new();
+    path::read(path.as_bytes(), path::NORMAL, &mut out);
+    Cow::Owned(out)
 }
 
 /// The first of `routes` for an interpretation of a path.

@@ -3,7 +3,7 @@
 //! route, and the values with variables, are made by the server.
 
 use bytes::Bytes;
-use larder_semantics::client_ttl::{self, ClientLifetime};
+use larder_semantics::client_ttl::{self, ClientLifetime, ClientTtl};
 use larder_semantics::conditional;
 use larder_semantics::field::{Field, FieldList, NameSet};
 use std::rc::Rc;
@@ -36,7 +36,7 @@ pub struct ResponseFinish {
     rules: Vec<ResponseFieldRule>,
     /// The names whose lines in a response matter.
     names: NameSet,
-    client_ttl: Option<u32>,
+    client_ttl: Option<ClientTtl>,
     pages: Rc<ErrorPages>,
 }
 
@@ -44,9 +44,13 @@ pub struct ResponseFinish {
 pub const MAX_RULES: usize = 64;
 
 impl ResponseFinish {
-    /// A finish by `rules`, of which the first [`MAX_RULES`] count; `client_ttl` is the lifetime for clients, seconds.
+    /// A finish by `rules`, of which the first [`MAX_RULES`] count; `client_ttl` is the lifetime for clients.
     #[must_use]
-    pub fn new(mut rules: Vec<ResponseFieldRule>, client_ttl: Option<u32>, pages: Rc<ErrorPages>) -> Self {
+    pub fn new(
+        mut rules: Vec<ResponseFieldRule>,
+        client_ttl: Option<ClientTtl>,
+        pages: Rc<ErrorPages>,
+    ) -> Self {
         rules.truncate(MAX_RULES);
         let mut names = NameSet::default();
         for it in rules.iter().filter(|it| it.removes || it.default.is_some()) {
@@ -134,7 +138,10 @@ impl FinishPass {
         status: u16,
         fields: impl Iterator<Item = Field<'f>> + Clone,
     ) -> Self {
-        let lifetime = finish.client_ttl.and_then(|it| ClientLifetime::of(it, status, fields));
+        let sets_own =
+            || finish.rules.iter().any(|it| it.removes && it.name.eq_ignore_ascii_case("cache-control"));
+        let lifetime = finish.client_ttl.filter(|_| !sets_own());
+        let lifetime = lifetime.and_then(|it| ClientLifetime::of(it, status, fields));
         Self { status, seen: 0, lifetime }
     }
 
@@ -192,6 +199,7 @@ mod tests {
     ) {
         let mut list = FieldList::new();
         fields.iter().for_each(|it| list.push(it.0, it.1));
+        let client_ttl = client_ttl.map(|seconds| ClientTtl { seconds, is_shareable: false });
         let finish = ResponseFinish::new(rules.to_vec(), client_ttl, Rc::default());
         let text = finish.apply(status, &list).text().to_vec();
         assert_eq!(expected.replace('\n', "\r\n"), String::from_utf8(text).unwrap());

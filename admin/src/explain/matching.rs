@@ -99,16 +99,6 @@ impl Admin {
                     format!("The routes of this path accept {}, not {}.", these.join(", "), view.method);
                 AdminResponse::Json(200, refused(405, &sentence))
             }
-            NoRoute::Slash(target) => {
-                let status = if matches!(view.method, "GET" | "HEAD") { 301 } else { 308 };
-                AdminResponse::Json(
-                    200,
-                    json!({ "verdict": {
-                        "name": "redirect", "status": status,
-                        "sentence": format!("No route matches without the last slash: larder redirects to {target}."),
-                    } }),
-                )
-            }
         }
     }
 }

@@ -4,6 +4,7 @@ use super::{ConfigCheck, ConfigValue, RoutePath};
 use crate::finish::{CorsConfig, FinishConfig};
 use crate::kind::PathPattern;
 use crate::problem::Source;
+use larder_semantics::client_ttl::ClientTtl;
 use larder_semantics::template::Template;
 use std::path::PathBuf;
 
@@ -24,12 +25,9 @@ const FIXED: [&str; 9] = [
 ];
 
 impl ConfigCheck {
-    pub(super) fn finish(&mut self, at: &RoutePath, path: &PathPattern) -> FinishConfig {
+    /// The finish of a route; `is_shareable` is whether its responses are the same for all clients.
+    pub(super) fn finish(&mut self, at: &RoutePath, path: &PathPattern, is_shareable: bool) -> FinishConfig {
         let mut finish = FinishConfig::default();
-        // A field that only the site names stays: a route adds to the fields of its site.
-        for prefix in [at.of_site("response_headers"), at.key("response_headers")] {
-            self.field_rules(&prefix, path, &mut finish);
-        }
         let csp = self.text(&self.site_key(at, "csp"));
         let is_set = !csp.is_empty() && csp != "off";
         if let Some(value) =
@@ -37,10 +35,17 @@ impl ConfigCheck {
         {
             finish.set("Content-Security-Policy", value);
         }
+        // A field that only the site names stays: a route adds to the fields of its site. They replace the short forms.
+        for prefix in [at.of_site("response_headers"), at.key("response_headers")] {
+            self.field_rules(&prefix, path, &mut finish);
+        }
         finish.hsts = self.hsts(at);
         finish.cors = self.cors(at);
         finish.client_ttl = match self.value(&self.site_key(at, "client_ttl")) {
-            ConfigValue::Time(it) => u32::try_from(it.as_secs()).ok(),
+            ConfigValue::Time(it) => {
+                let seconds = u32::try_from(it.as_secs()).unwrap_or(u32::MAX);
+                Some(ClientTtl { seconds, is_shareable })
+            }
             _ => None,
         };
         finish.intercepts = self.flag(&self.site_key(at, "intercept_errors"));

@@ -78,3 +78,26 @@ fn mistakes_with_blocks() {
         told[..]
     );
 }
+
+#[test]
+fn tables_of_a_block_are_added_to_those_of_the_site_and_the_route() {
+    let block = "[block.sec]\nresponse_headers.set = { A = \"block\", B = \"block\", C = \"block\" }\n\
+                 [[site]]\nhosts = \"*\"\n";
+    let fields = |text: &str| {
+        let config =
+            read(&format!("{block}{text}\nproxy.to = \"o:1\"\n")).unwrap_or_else(|it| panic!("{it}"));
+        let fields = &config.sites[0].routes[0].finish.fields;
+        let all = fields.iter().map(|it| format!("{}={}", it.name, it.adds[0].text()));
+        let mut all: Vec<_> = all.collect();
+        all.sort();
+        all.join(" ")
+    };
+    let own = "response_headers.set = { b = \"own\" }";
+    let found = fields(&format!("[[site.route]]\nuse = [\"sec\"]\n{own}"));
+    assert_eq!("A=block C=block b=own", found);
+    let found =
+        fields(&format!("use = [\"sec\"]\nresponse_headers.set = {{ A = \"site\" }}\n[[site.route]]\n{own}"));
+    assert_eq!("A=site C=block b=own", found);
+    let found = fields("use = [\"sec\"]\n[[site.route]]");
+    assert_eq!("A=block B=block C=block", found);
+}

@@ -19,6 +19,7 @@ use larder_counters::Counters;
 use larder_observe::log::{ErrorLog, Level, Subsystem, SubsystemLog};
 use larder_semantics::field::{self, Field};
 use larder_semantics::geo::{COUNTRY_FIELD, Country};
+use larder_semantics::path;
 use larder_semantics::policy::IDENTITY;
 use larder_semantics::request_view::RequestView;
 use larder_transport::Synthetic;
@@ -237,6 +238,7 @@ impl AccessRules {
         let admitted = &mut *admitted.borrow_mut();
         *admitted = Admitted { removed: self.removed.clone(), ..Admitted::default() };
         let verdict = match self.by_facts(view) {
+            _ if self.is_ambiguous(view) => Verdict::Refuse(ambiguous()),
             Some(by_address) => self.by_credentials(view, by_address, counters, admitted),
             None => Verdict::Refuse(refused()),
         };
@@ -244,6 +246,21 @@ impl AccessRules {
             count(page, counters);
         }
         verdict
+    }
+
+    /// Whether the conditions do not hold alike for every interpretation of the path.
+    fn is_ambiguous(&self, view: &RequestView<'_>) -> bool {
+        let (deny, allow) = (&self.config.deny_when, &self.config.allow_when);
+        let spelled = view.spelled_path().as_bytes();
+        if deny.is_none() && allow.is_none() || path::is_plain(spelled) {
+            return false;
+        }
+        let of = |path: &[u8]| {
+            let view = RequestView { path, ..*view };
+            [deny, allow].map(|it| it.as_ref().is_some_and(|it| it.holds(&view)))
+        };
+        let own = of(view.path);
+        !path::holds_for_all(spelled, &mut Vec::new(), |read, _| of(read) == own)
     }
 
     /// Judges by address and conditions: whether the address alone admits the request. `None` if it is refused.
@@ -287,8 +304,10 @@ impl AccessRules {
         admitted.drops_authorization = self.spends_authorization;
         admitted.target = self.credentials.iter().find_map(|it| it.stripped(view.target));
         if self.config.any && by_address {
-            // The client is not identified: its responses are those of every client that its address admits.
-            admitted.identity = Some(ANONYMOUS.into());
+            // The client is not identified: its responses are those of every client that its address admits. With credentials
+            // that the origin gets it has no identity, and its responses are not shared.
+            let is_told = !self.spends_authorization && field::first(view.fields, "authorization").is_some();
+            admitted.identity = (!is_told).then(|| ANONYMOUS.into());
             return Verdict::Admit;
         }
         self.prove(0, None, view, counters, admitted)
@@ -393,6 +412,11 @@ fn count(page: &Synthetic, counters: &Counters) {
         429 => counters.access_limited.add(1),
         _ => counters.access_refused.add(1),
     }
+}
+
+/// The response to a path whose interpretations are subject to different rules.
+pub(crate) fn ambiguous() -> Synthetic {
+    Synthetic::page(400, "The path is ambiguous: its interpretations have different access rules.")
 }
 
 fn refused() -> Synthetic {

@@ -22,7 +22,7 @@ struct FirstBytes {
 
 impl Prefixes {
     pub(super) fn of(routes: &[Matched]) -> Self {
-        let all = routes.iter().map(|it| FirstBytes::of(it.path.prefix()));
+        let all = routes.iter().map(|it| FirstBytes::of(it.prefix()));
         Self(if routes.len() > FEW { all.collect() } else { Vec::new() })
     }
 

@@ -1,7 +1,6 @@
-//! The response to a request without a route: the method is not one of the path's routes (405), only the slash at the end
-//! is missing (a redirect), or there is no route (404).
+//! The response to a request without a route: the method is not one of the path's routes (405), or there is no route (404).
 
-use super::{Asked, Matched, Router};
+use super::{Asked, Router};
 use larder_config::Methods;
 use larder_semantics::path::{self, Decode};
 use larder_semantics::request_view::{RequestView, host_of};
@@ -14,8 +13,6 @@ pub enum NoRoute {
     Nothing,
     /// Routes match, but not for this method; these are theirs.
     Method(Vec<String>),
-    /// The path of a route `/app/*` without its last slash; the target with it.
-    Slash(String),
 }
 
 impl Router {
@@ -35,21 +32,7 @@ impl Router {
         if !methods.is_empty() {
             return NoRoute::Method(methods);
         }
-        self.slash(routes, view).map_or(NoRoute::Nothing, NoRoute::Slash)
-    }
-
-    /// The target with a slash at the end of its path, if that is the beginning of a route `/app/*`.
-    fn slash(&self, routes: &[Matched], view: &RequestView<'_>) -> Option<String> {
-        let spelled = view.spelled_path();
-        // Another spelling could be another host.
-        if !path::is_plain(spelled.as_bytes()) || spelled.ends_with('/') {
-            return None;
-        }
-        let longer = format!("{spelled}/");
-        let asked = Asked { method: Some(view.method), view: Some(view) };
-        let is_meant = |it: &&Matched| it.path.is_below(longer.as_bytes());
-        routes.iter().filter(is_meant).find(|it| it.takes(asked, longer.as_bytes(), Decode::All))?;
-        Some(format!("{longer}{}", &view.target[spelled.len().min(view.target.len())..]))
+        NoRoute::Nothing
     }
 }
 
@@ -64,20 +47,14 @@ fn accepted(methods: &Methods) -> impl Iterator<Item = String> {
 }
 
 impl NoRoute {
-    /// The response to a request with this method. Of the request it repeats only a target in its normal form.
+    /// The response. It repeats nothing of the request.
     #[must_use]
-    pub fn page(&self, method: &str) -> Synthetic {
+    pub fn page(&self) -> Synthetic {
         match self {
             NoRoute::Nothing => Synthetic::page(404, "No route matches this host and path."),
             NoRoute::Method(these) => {
                 Synthetic::page(405, "The routes of this path do not accept this method.")
                     .with("Allow", these.join(", "))
-            }
-            NoRoute::Slash(target) => {
-                // Only 308 keeps another method (RFC 9110 section 15.4.9).
-                let status = if matches!(method, "GET" | "HEAD") { 301 } else { 308 };
-                Synthetic::page(status, "The path of this resource ends with a slash.")
-                    .with("Location", target)
             }
         }
     }

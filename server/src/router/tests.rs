@@ -37,6 +37,7 @@ fn router(spec: &[(&str, &[&str])]) -> Router {
     let site = |(hosts, paths): &(&str, &[&str])| LiveSite {
         tls: None,
         redirects: None,
+        finish: None,
         name: (*hosts).to_owned(),
         hosts: hosts.split(' ').map(HostPattern::of).collect(),
         routes: paths
@@ -196,6 +197,7 @@ fn with_conditions(routes: &[&str]) -> Router {
     let routes = routes.iter().map(route).collect();
     Router::new(vec![LiveSite {
         tls: None,
+        finish: None,
         redirects: None,
         name: "*".to_owned(),
         hosts: vec![HostPattern::Any],
@@ -291,12 +293,32 @@ fn no_route_has_a_reason() {
     check("PUT", "/form", NoRoute::Method(["GET", "HEAD", "POST"].map(str::to_owned).to_vec()));
     check("OPTIONS", "/%66orm", NoRoute::Method(["GET", "HEAD", "POST"].map(str::to_owned).to_vec()));
     check("GET", "/put", NoRoute::Nothing);
-    check("GET", "/app", NoRoute::Slash("/app/".to_owned()));
-    check("POST", "/app?a=//b", NoRoute::Slash("/app/?a=//b".to_owned()));
-    // A path in another spelling could be the name of a host.
-    check("GET", "//app", NoRoute::Nothing);
-    check("GET", "/%61pp", NoRoute::Nothing);
     check("GET", "/deep/x", NoRoute::Nothing);
+}
+
+#[test]
+fn a_directory_belongs_to_the_route_below_it() {
+    let check = |routes: &[&str], target: &str, expect: Option<(usize, bool)>| {
+        let router = with_conditions(routes);
+        let found = router.find("GET", "h", target);
+        assert_eq!(expect, found.map(|it| (it.at.1, it.lacks_slash)), "{routes:?} {target}");
+    };
+    let all = ["/static/*", "/app/*", "/img*", "/*"];
+    for target in ["/app", "/app?a", "/%61pp", "//app", "/x/../app"] {
+        check(&all, target, Some((1, true)));
+    }
+    check(&all, "/app/", Some((1, false)));
+    check(&all, "/%61pp/x", Some((1, false)));
+    check(&all, "/apps", Some((3, false)));
+    check(&all, "/img", Some((2, false)));
+    check(&all, "/", Some((3, false)));
+    check(&["/app/*", "/app", "/*"], "/app", Some((1, false)));
+    check(&["/app/* POST", "/*"], "/app", Some((1, false)));
+    check(&["/*", "/app/*"], "/app", Some((0, false)));
+    check(&["/a/*", "/b/*", "/c/*", "/d/*", "/e/*", "/f/*"], "/e", Some((4, true)));
+    // The interpretations of a path have different routes.
+    let router = with_conditions(&["/app/*", "/*"]);
+    assert!(!router.find("GET", "h", "/app;x").unwrap().sure);
 }
 
 proptest::proptest! {
