@@ -223,8 +223,7 @@ impl Admin {
         client.listener = view.listener.into();
         let route = found.map(|it| it.route);
         let (rule, answer) = admission::with_view(&head, &client, route, router.geo(), |view| {
-            admission::own_answer(&asked, view, &client, &live.config.clients)
-                .or_else(|| admission::service_answer(&asked, view, false))
+            admission::own_answer(&asked, view).or_else(|| admission::service_answer(&asked, view, false))
         })?;
         let at = found.map(|it| it.at);
         let row = at.and_then(|(site, route)| live.config.sites.get(site)?.routes.get(route));

@@ -64,6 +64,7 @@ use larder_semantics::field::Field;
 use larder_semantics::forwarded::{self, Believed, ClientChain, Telling};
 use larder_semantics::network::Peers;
 use larder_semantics::policy::Policy;
+use larder_semantics::scheme::Scheme;
 use larder_semantics::sticky::StickyCookie;
 use larder_stdx::error::plain;
 use larder_store::disk::Prospect;
@@ -198,6 +199,13 @@ impl Clients {
             return Cow::Borrowed(client);
         }
         Cow::Owned(Client { peer: found.map(|it| SocketAddr::new(it, 0)), hops, ..client.clone() })
+    }
+
+    /// The scheme with which the client sent a request, where the peer is a trusted proxy and says so.
+    #[must_use]
+    pub fn scheme(&self, client: &Client, fields: &[Field<'_>]) -> Option<Scheme> {
+        let is_trusted = !self.trusted.is_empty() && self.trusted.has(client.peer.map(|it| it.ip()));
+        if is_trusted { forwarded::scheme(self.believed, fields) } else { None }
     }
 }
 

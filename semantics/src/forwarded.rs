@@ -3,6 +3,7 @@
 
 use crate::field::{self, Field};
 use crate::network::Peers;
+use crate::scheme::Scheme;
 use std::fmt::Write as _;
 use std::net::{IpAddr, SocketAddr};
 
@@ -72,7 +73,7 @@ pub fn seen(believed: Believed, peer: Option<IpAddr>, fields: &[Field<'_>], trus
     for member in members.iter().rev() {
         let text = match believed {
             Believed::XForwardedFor => Some(*member),
-            Believed::Forwarded => of_forwarded(member),
+            Believed::Forwarded => parameter(member, b"for"),
         };
         let Some(address) = text.and_then(address) else { break };
         seen.hops.insert(0, seen.client);
@@ -82,6 +83,28 @@ pub fn seen(believed: Believed, peer: Option<IpAddr>, fields: &[Field<'_>], trus
         }
     }
     seen
+}
+
+/// The scheme with which the last proxy received the request, as it says in the companion of the believed field:
+/// `X-Forwarded-Proto`, or `proto` of `Forwarded` (RFC 7239 section 5.4). To be asked only if that proxy is trusted.
+#[must_use]
+pub fn scheme(believed: Believed, fields: &[Field<'_>]) -> Option<Scheme> {
+    let mut members = Vec::new();
+    let name = match believed {
+        Believed::XForwardedFor => "x-forwarded-proto",
+        Believed::Forwarded => "forwarded",
+    };
+    split(field::all(fields, name).last()?, b',', &mut members);
+    let member = members.pop()?;
+    let value = match believed {
+        Believed::XForwardedFor => member,
+        Believed::Forwarded => parameter(member, b"proto")?,
+    };
+    match value {
+        it if it.eq_ignore_ascii_case(b"https") => Some(Scheme::Https),
+        it if it.eq_ignore_ascii_case(b"http") => Some(Scheme::Http),
+        _ => None,
+    }
 }
 
 /// Appends the trimmed parts between marks outside of quotes; empty parts are dropped, as in any list.
@@ -103,13 +126,13 @@ fn split<'t>(text: &'t [u8], mark: u8, into: &mut Vec<&'t [u8]>) {
     into.retain(|it| !it.is_empty());
 }
 
-/// The value of `for`, which must occur once, without its quotes.
-fn of_forwarded(member: &[u8]) -> Option<&[u8]> {
+/// The value of a parameter of `Forwarded`, which must occur once, without its quotes.
+fn parameter<'m>(member: &'m [u8], name: &[u8]) -> Option<&'m [u8]> {
     let mut pairs = Vec::new();
     split(member, b';', &mut pairs);
     let mut values = pairs.iter().filter_map(|it| {
         let at = it.iter().position(|it| *it == b'=')?;
-        it[..at].eq_ignore_ascii_case(b"for").then(|| &it[at + 1..])
+        it[..at].eq_ignore_ascii_case(name).then(|| &it[at + 1..])
     });
     let value = values.next().filter(|_| values.next().is_none())?;
     Some(value.strip_prefix(b"\"").and_then(|it| it.strip_suffix(b"\"")).unwrap_or(value))

@@ -8,13 +8,11 @@ use crate::own_answer::{self, AdmissionRule};
 use crate::purge::{PurgeQueue, method};
 use crate::router::{Found, Matched, RouteTarget, Router};
 use crate::site_tls::SiteTls;
-use larder_config::Clients;
 use larder_counters::{Counters, RouteScope};
 use larder_gateway::explain::NOT_PASSED;
 use larder_observe::telemetry::Context;
 use larder_semantics::geo::GeoLookup;
 use larder_semantics::request_view::{self, RequestView, path_of};
-use larder_semantics::scheme::Scheme;
 use larder_transport::worker::RequestLimits;
 use larder_transport::{Client, Synthetic};
 use larder_wire::message::{Request, RequestHead};
@@ -152,8 +150,6 @@ pub struct AdmissionMeans<'a> {
     pub purges: &'a PurgeQueue,
     /// The worker's counters.
     pub counters: &'a Counters,
-    /// The trusted proxies.
-    pub clients: &'a RefCell<Rc<Clients>>,
     /// Whether the process finishes its requests before its end.
     pub is_draining: bool,
 }
@@ -231,7 +227,7 @@ fn decide<'a>(
     if let Some(page) = tls.and_then(|it| it.misdirected(client)) {
         return Ok(ServiceDecision::Answer(page));
     }
-    if let Some((_, page)) = own_answer(&asked, view, client, &means.clients.borrow()) {
+    if let Some((_, page)) = own_answer(&asked, view) {
         return Ok(ServiceDecision::Answer(page));
     }
     if let Some(page) = tls.and_then(|it| it.clear(client)) {
@@ -295,12 +291,7 @@ pub struct OwnQuestion<'a> {
 /// The answer of larder's own to a request before its access is judged, with the rule that decides: a redirect of the site, a
 /// maintenance or a CORS preflight. Used for requests and by `explain`.
 #[must_use]
-pub fn own_answer(
-    asked: &OwnQuestion<'_>,
-    view: &RequestView<'_>,
-    client: &Client,
-    clients: &Clients,
-) -> Option<(AdmissionRule, Synthetic)> {
+pub fn own_answer(asked: &OwnQuestion<'_>, view: &RequestView<'_>) -> Option<(AdmissionRule, Synthetic)> {
     if asked.purges {
         return None;
     }
@@ -315,10 +306,7 @@ pub fn own_answer(
     if redirects.is_none() && answers.is_none() && slash.is_none() {
         return None;
     }
-    let is_trusted =
-        || clients.trusted.has(client.hops.last().copied().flatten().or(client.peer.map(|it| it.ip())));
-    let is_secure = view.scheme == Scheme::Https || is_trusted() && own_answer::arrived_secure(view.fields);
-    if let Some(it) = redirects.and_then(|it| it.answer(view, is_secure)) {
+    if let Some(it) = redirects.and_then(|it| it.answer(view)) {
         return Some(it);
     }
     let maintenance = || Some((AdmissionRule::Maintenance, answers?.maintenance(view)?));

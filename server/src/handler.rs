@@ -48,6 +48,14 @@ impl Handler for RequestHandler {
         client: &Client,
         answer: &mut ResponseWriter<'_>,
     ) -> AnswerNow {
+        let told;
+        let head = match self.clients.borrow().scheme(client, head.fields) {
+            None => head,
+            Some(scheme) => {
+                told = RequestHead { scheme, ..*head };
+                &told
+            }
+        };
         let scopes = &self.observer.scopes;
         let timed = scopes.begin();
         let started = self.observer.times_fast().then(clock::precise_micros);
@@ -99,6 +107,10 @@ impl Handler for RequestHandler {
         mut body: RequestBody<'c>,
         mut reply: Reply<'c>,
     ) {
+        let told = self.clients.borrow().scheme(client, &request.fields.view());
+        if let Some(scheme) = told.filter(|it| *it != request.scheme) {
+            Rc::make_mut(&mut request).scheme = scheme;
+        }
         let seen = self.seen(client, || request.fields.view());
         let client = &*seen;
         let router = self.router.borrow().clone();
@@ -206,9 +218,9 @@ impl RequestHandler {
         head: &'a RequestHead<'a>,
         client: impl FnOnce() -> Cow<'a, Client>,
     ) -> Admission<'a> {
-        let (clients, counters) = (&self.clients, &*self.gateway.counters);
+        let counters = &*self.gateway.counters;
         let is_draining = self.is_draining.get();
-        let means = AdmissionMeans { purges: &self.purges, counters, clients, is_draining };
+        let means = AdmissionMeans { purges: &self.purges, counters, is_draining };
         admission::admit(means, routed, head, client)
     }
 

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use larder_config::finish::{
     CorsConfig, MaintenanceConfig, RedirectConfig, RespondBody, RespondConfig, SiteRedirects,
 };
-use larder_semantics::field::{self, Field};
+use larder_semantics::field;
 use larder_semantics::pattern::PathPattern;
 use larder_semantics::request_view::RequestView;
 use larder_semantics::scheme::Scheme;
@@ -109,9 +109,10 @@ impl LiveRedirects {
         some.then(|| Rc::new(Self { config: config.clone(), tls_port }))
     }
 
-    /// The redirect of a request, if any. `is_secure` is whether its client used TLS, to larder or to a trusted proxy.
+    /// The redirect of a request, if any.
     #[must_use]
-    pub fn answer(&self, view: &RequestView<'_>, is_secure: bool) -> Option<(AdmissionRule, Synthetic)> {
+    pub fn answer(&self, view: &RequestView<'_>) -> Option<(AdmissionRule, Synthetic)> {
+        let is_secure = view.scheme == Scheme::Https;
         let (host, port) = split_port(view.authority);
         let becomes_secure = self.config.to_https && !is_secure;
         let other_host = self.config.canonical_host.as_deref().filter(|it| !host.eq_ignore_ascii_case(it));
@@ -309,11 +310,4 @@ fn split_port(authority: &str) -> (&str, Option<u16>) {
         Some((host, port)) if !host.is_empty() && !port.contains(']') => (host, port.parse().ok()),
         _ => (authority, None),
     }
-}
-
-/// Whether the last trusted proxy received the request over TLS.
-#[must_use]
-pub fn arrived_secure(fields: &[Field<'_>]) -> bool {
-    let last = field::all(fields, "x-forwarded-proto").last();
-    last.and_then(|it| field::members(it).last()).is_some_and(|it| it.eq_ignore_ascii_case(b"https"))
 }

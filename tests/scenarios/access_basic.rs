@@ -6,8 +6,8 @@ use crate::harness::{Client, Larder, Origin, until};
 use std::net::Ipv4Addr;
 use std::process::Command;
 
-const ALICES: &str = "Authorization: Basic YWxpY2U6d29uZGVybGFuZA==\r\n";
-const BOBS: &str = "Authorization: Basic Ym9iOmJ1aWxkZXI=\r\n";
+pub const ALICES: &str = "Authorization: Basic YWxpY2U6d29uZGVybGFuZA==\r\n";
+pub const BOBS: &str = "Authorization: Basic Ym9iOmJ1aWxkZXI=\r\n";
 const WRONG: &str = "Authorization: Basic YWxpY2U6d3Jvbmc=\r\n";
 const UNKNOWN: &str = "Authorization: Basic bm9uZTp3b25kZXJsYW5k\r\n";
 
@@ -20,7 +20,7 @@ fn htpasswd(options: &str, user: &str, password: &str) -> String {
     String::from_utf8(made.stdout).unwrap().trim().to_owned()
 }
 
-fn users() -> [String; 2] {
+pub fn users() -> [String; 2] {
     [htpasswd("-nbB", "alice", "wonderland"), htpasswd("-nbB", "bob", "builder")]
 }
 

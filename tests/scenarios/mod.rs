@@ -94,3 +94,4 @@ mod validation;
 mod vary;
 mod warm;
 mod whole_program;
+mod whole_sites;

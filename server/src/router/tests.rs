@@ -152,7 +152,11 @@ proptest::proptest! {
         let mut normal = Vec::new();
         path::read(path.as_bytes(), path::NORMAL, &mut normal);
         // None of the patterns is written in another than the normal form.
-        let covers = |it: &&str, path: &[u8]| PathPattern::of(it).matches(path);
+        let is_directory = |it: &&str, path: &[u8]| {
+            let other = |other: &&str| other.as_bytes() == path;
+            it.len() > 2 && it.strip_suffix("/*").is_some_and(|it| it.as_bytes() == path) && !paths.iter().any(other)
+        };
+        let covers = |it: &&str, path: &[u8]| PathPattern::of(it).matches(path) || is_directory(it, path);
         let expect = paths.iter().position(|it| covers(it, &normal));
         let spelled = paths.iter().position(|it| covers(it, path.as_bytes()));
         let found = router.find("GET", "h", &path);
