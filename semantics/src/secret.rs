@@ -12,6 +12,7 @@ const HIDDEN: &[u8] = b"***";
 /// * `Cookie`: the names (RFC 6265 §4.2.1). `Set-Cookie`: the name and the names of attributes (§4.1.1), with the values
 ///   of attributes for the scope and lifetime of the cookie, if they are well-formed.
 /// * `Authorization`, `Proxy-Authorization`: the scheme (RFC 9110 §11.4).
+/// * Fields whose name says that they are secret (`X-Api-Key`, `X-Auth-Token`): nothing.
 /// * Other fields: unchanged.
 #[must_use]
 pub fn shown<'v>(name: &str, value: &'v [u8]) -> Cow<'v, [u8]> {
@@ -32,7 +33,17 @@ pub fn shown<'v>(name: &str, value: &'v [u8]) -> Cow<'v, [u8]> {
             None => HIDDEN.to_vec(),
         });
     }
+    if names_secret(name) && !value.is_empty() {
+        return Cow::Borrowed(HIDDEN);
+    }
     Cow::Borrowed(value)
+}
+
+/// Whether the name of a field says that its value is a secret: `X-Api-Key`, `X-Auth-Token` and the like.
+fn names_secret(name: &str) -> bool {
+    const PARTS: [&str; 8] = ["token", "secret", "password", "passwd", "apikey", "api-key", "session", "csrf"];
+    let name = name.to_ascii_lowercase().replace('_', "-");
+    PARTS.iter().any(|it| name.contains(it)) || ["x-auth", "x-key"].contains(&&*name)
 }
 
 /// A cache key ([`crate::key`]) for display to operators: the values of cookies and credentials in it are hidden. A space in a key
@@ -129,6 +140,9 @@ mod tests {
         check("Set-Cookie", &format!("a=b; {all}"), &format!("a=***; {all}"));
         check("Authorization", "Bearer abc.def", "Bearer ***");
         check("Proxy-Authorization", "abc", "***");
+        check("X-Api-Key", "abc", "***");
+        check("X_AUTH_TOKEN", "abc", "***");
+        check("X-Country", "DE", "DE");
         check("Vary", "Cookie", "Cookie");
     }
 

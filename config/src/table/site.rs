@@ -9,7 +9,7 @@ pub(super) const ROWS: &[Key] = &[
     once("site[].canonical_host", ValueKind::One(TextForm::HostName), None,
         "Redirect requests for the other hosts of the site to this host, with 308 and the same path and query.", r#""example.com""#),
     once("site[].redirect_https", ValueKind::Bool, Some("false"),
-        "Redirect requests without TLS to `https`, with 308. A request that a proxy of `clients.trusted` received over TLS (`X-Forwarded-Proto: https`) is not redirected. The port is dropped if the client named none; otherwise it is that of the first `https://` address of `listen`.", "true"),
+        "Redirect requests without TLS to `https`, with 308. A request that a proxy of `clients.trusted` received over TLS (`X-Forwarded-Proto: https`) is not redirected. The redirect precedes `access`. The port is dropped if the client named none; otherwise it is that of the first `https://` address of `listen`.", "true"),
     once("site[].redirect_map", ValueKind::One(TextForm::Path), None,
         "File of redirects, one in each line: path, target, and optionally the status (default 301), separated by spaces; `#` begins a comment. A request for one of the paths is redirected, with its query unless the target has one. All other requests go to the routes. The file is read at start and reload.", r#""redirects.map""#),
     once("site[].access_log", ValueKind::One(TextForm::LogTarget), None,

@@ -113,8 +113,8 @@ impl BasicAuth {
         if let Err(wait) = rates.change(it.failures, |arrival| gcra.judge(arrival, now)) {
             return Err(too_many("Too many wrong passwords came from this network.", wait.seconds(), None));
         }
-        // As expensive as the hash of a user who exists.
-        let any = || self.users.read().values().next().cloned();
+        // As expensive as the most expensive hash of a user who exists.
+        let any = || self.users.read().values().max_by_key(|it| cost(it)).cloned();
         let hash = it.hash.clone().or_else(any).unwrap_or_else(|| DUMMY.into());
         match self.state.passwords.verify(it.password.clone(), hash).await {
             Some(true) if it.hash.is_some() => {
@@ -137,6 +137,17 @@ impl BasicAuth {
         Synthetic::page(401, "This page requires a user name and a password.")
             .with("WWW-Authenticate", &self.challenge)
             .with("Cache-Control", "no-store")
+    }
+}
+
+/// The relative cost of a hash, for comparison: passes and memory of argon2id, the exponent of bcrypt.
+fn cost(hash: &str) -> u64 {
+    let number = |text: &str| text.chars().take_while(char::is_ascii_digit).collect::<String>().parse().unwrap_or(0_u64);
+    let after = |name: &str| hash.split(name).nth(1).map_or(0, number);
+    match hash.strip_prefix("$argon2") {
+        // 64 MiB in one pass cost about as much as bcrypt with the exponent 10.
+        Some(_) => after("m=").saturating_mul(after("t=").max(1)),
+        None => 64 << hash.split('$').nth(2).map_or(0, number).min(40),
     }
 }
 
@@ -209,6 +220,15 @@ mod tests {
         ] {
             assert_eq!(None, of(wrong), "{wrong:?}");
         }
+    }
+
+    #[test]
+    fn hashes_are_ordered_by_cost() {
+        let cheap = "$2b$04$x";
+        let dear = "$2y$11$x";
+        let argon = "$argon2id$v=19$m=65536,t=3,p=1$x$y";
+        assert!(cost(cheap) < cost("$2b$10$x") && cost("$2b$10$x") < cost(dear) && cost(dear) < cost("$2b$12$x"));
+        assert!(cost(cheap) < cost(argon) && cost("$2b$10$x") < cost(argon));
     }
 
     #[test]
