@@ -111,7 +111,18 @@ impl Matched {
         let (condition, scope, admission, finish, limits) = (None, None, None, None, None);
         let takes_directory = false;
         Self {
- path, methods, condition, target, two_ways, purge, scope, admission, finish, limits, takes_directory }
+            path,
+            methods,
+            condition,
+            target,
+            two_ways,
+            purge,
+            scope,
+            admission,
+            finish,
+            limits,
+            takes_directory,
+        }
     }
 
     /// The same, only for requests that fulfil a condition and arrive at one of these listeners, if any are given.

@@ -39,7 +39,7 @@ pub(super) const ROWS: &[Key] = &[
     both("site[].route[].cors.max_age", time(0, DAY), Some("10m"),
         "How long a browser keeps the result of a preflight request.", r#""1h""#),
     once("site[].route[].redirect.to", ValueKind::One(TextForm::Template), None,
-        "Redirect requests of the route to this URL or path. Variables: `{host}`, `{uri}`, `{path}`, `{query}`, `{scheme}`, and captures of the route's path. The host of the target is constant or `{host}`, so that a client cannot redirect to another site.", r#""https://blog.example.com{uri}""#),
+        "Redirect requests of the route to this URL or path. Variables: `{host}`, `{uri}`, `{path}`, `{query}`, `{scheme}`, and captures of the route's path. The query of the request is kept unless the target has one; `?` at its end drops it. The host of the target is constant or `{host}`, so that a client cannot redirect to another site.", r#""https://blog.example.com{uri}""#),
     once("site[].route[].redirect.status", integer(301, 308), Some("302"),
         "Status of the redirect: 301, 302, 303, 307 or 308. 307 and 308 keep the method.", "308"),
     once("site[].route[].respond.status", integer(200, 599), Some("200"),

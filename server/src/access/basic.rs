@@ -142,7 +142,9 @@ impl BasicAuth {
 
 /// The relative cost of a hash, for comparison: passes and memory of argon2id, the exponent of bcrypt.
 fn cost(hash: &str) -> u64 {
-    let number = |text: &str| text.chars().take_while(char::is_ascii_digit).collect::<String>().parse().unwrap_or(0_u64);
+    let number = |text: &str| {
+        text.chars().take_while(char::is_ascii_digit).collect::<String>().parse().unwrap_or(0_u64)
+    };
     let after = |name: &str| hash.split(name).nth(1).map_or(0, number);
     match hash.strip_prefix("$argon2") {
         // 64 MiB in one pass cost about as much as bcrypt with the exponent 10.
@@ -227,7 +229,9 @@ mod tests {
         let cheap = "$2b$04$x";
         let dear = "$2y$11$x";
         let argon = "$argon2id$v=19$m=65536,t=3,p=1$x$y";
-        assert!(cost(cheap) < cost("$2b$10$x") && cost("$2b$10$x") < cost(dear) && cost(dear) < cost("$2b$12$x"));
+        assert!(
+            cost(cheap) < cost("$2b$10$x") && cost("$2b$10$x") < cost(dear) && cost(dear) < cost("$2b$12$x")
+        );
         assert!(cost(cheap) < cost(argon) && cost("$2b$10$x") < cost(argon));
     }
 
