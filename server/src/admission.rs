@@ -255,7 +255,21 @@ fn decide_service<'a>(
     head: &RequestHead<'_>,
     view: &RequestView<'_>,
 ) -> ServiceDecision<'a> {
-    if let Some((_, page)) = service_answer(&request.question(), view, means.is_draining) {
+    let admitted = request.admitted.borrow();
+    let of = |view: &RequestView<'_>| service_answer(&request.question(), view, means.is_draining);
+    let answers = request.found.and_then(|it| it.admission).and_then(|it| it.answers.as_ref());
+    let answer = match admitted.changes() && answers.is_some_and(|it| it.has_service()) {
+        false => of(view),
+        // Variables have the values that an origin would get. Of too many fields, none has a value.
+        true => {
+            let target = admitted.target(view.target);
+            let changed =
+                |head: &RequestHead<'_>| Some(of(&RequestView { target, fields: head.fields, ..*view }));
+            let bare = || of(&RequestView { target, fields: &[], ..*view });
+            admitted.with_changed(head, changed).unwrap_or_else(bare)
+        }
+    };
+    if let Some((_, page)) = answer {
         return ServiceDecision::Answer(page);
     }
     if head.protocol.is_some() && misleads(request) {

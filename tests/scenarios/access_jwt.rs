@@ -7,6 +7,7 @@ use crate::harness::server::Setup;
 use crate::harness::{Client, Larder, Origin, begun, until};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use larder_wire::signed_url::{SignOptions, SignedNames, sign};
 use ring::hmac;
 use ring::signature::{Ed25519KeyPair, KeyPair};
 use serde_json::{Value, json};
@@ -437,4 +438,29 @@ fn a_public_key_of_openssl() {
     let key = hmac::Key::new(hmac::HMAC_SHA256, &std::fs::read(&public).unwrap());
     let forged = format!("{forged}.{}", encode(hmac::sign(&key, forged.as_bytes())));
     assert_eq!(401, larder.client().get_with("/", &bearer(&forged)).status);
+}
+
+/// A redirect and a fixed answer have the values that an origin would get.
+#[test]
+fn answers_of_larder_know_the_client_from_the_token_alone() {
+    let origin = counting();
+    let access = format!("access = {{ jwt = {{ secret = \"{SECRET}\", send = {{ X-User = \"sub\" }} }} }}\n");
+    let signed = format!("access = {{ signed = {{ secret = \"{SECRET}\" }} }}\n");
+    let site = format!(
+        "[[site.route]]\npath = \"/me\"\nrespond = {{ body = \"[{{header.X-User}}]\" }}\n{access}\
+         [[site.route]]\npath = \"/go/*\"\nredirect = {{ to = \"http://other{{uri}}\" }}\n{signed}"
+    );
+    let larder = larder(&origin, &site);
+    let forged = "X-User: root\r\nx_user: root\r\n";
+    assert_eq!("[alice]", larder.client().get_with("/me", &(of("alice") + forged)).text());
+    assert_eq!("[]", larder.client().get_with("/me", &(bearer(&token(json!({}))) + forged)).text());
+    let many: String = (0..140).map(|it| format!("X-{it}: a\r\n")).collect();
+    let answer = larder.client().get_with("/me", &(of("alice") + forged + &many));
+    assert!(!answer.text().contains("root"), "{answer:?}");
+    assert_eq!(401, larder.client().get_with("/me", forged).status);
+    let options = SignOptions { expires: begun() + 60, ..SignOptions::default() };
+    let target = sign("h", "/go/a?b=c", &SignedNames::after(""), SECRET.as_bytes(), &options).unwrap();
+    let moved = larder.get(&target);
+    assert_eq!(Some("http://other/go/a?b=c"), moved.field("location"), "{moved:?}");
+    assert_eq!(403, larder.get("/go/a?b=c").status);
 }

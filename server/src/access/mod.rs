@@ -44,8 +44,8 @@ pub struct AccessState {
 impl AccessState {
     /// Logs why credentials were refused: the client does not learn it.
     fn tell_refused(&self, kind: &str, why: &str) {
-        if let Some(errors) = self.errors.get().filter(|it| it.tells(Level::Info)) {
-            errors.seldom_of(Level::Info, "credentials-refused", why, &[("kind", kind), ("why", why)]);
+        if let Some(errors) = self.errors.get().filter(|it| it.tells(Level::Debug)) {
+            errors.seldom_of(Level::Debug, "credentials-refused", why, &[("kind", kind), ("why", why)]);
         }
     }
 }
