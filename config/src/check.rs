@@ -388,6 +388,8 @@ impl ConfigCheck {
                 self.problem(route.clone(), "site.route", &text);
                 None
             }
+            // The unknown key may be the misspelt service: one error is enough.
+            _ if self.values.broken.contains(at.0.trim_end_matches('.')) => None,
             _ => {
                 let text = "the route has no service; add proxy = { to = [...] }, files = { root = \"...\" }, redirect = { to = \"...\" } \
                             or respond = { body = \"...\" }";

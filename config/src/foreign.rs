@@ -3,6 +3,7 @@
 
 use super::key_path::dotted;
 use super::table::{self, ROUTE, ROUTE_CACHE, SITE};
+use std::cmp::Reverse;
 
 /// Words of other servers with one meaning.
 struct ForeignWord {
@@ -38,7 +39,7 @@ const TO_ORIGIN: (&str, &str) = ("site[].route[].request_headers", "fields of re
 const ACCESS: &str = "site[].route[].access";
 const PROXY_TO: &str = "site[].route[].proxy.to";
 
-/// The words. The first row that fits counts.
+/// The words. The row with the narrowest section counts, of several the first.
 #[rustfmt::skip]
 const WORDS: &[ForeignWord] = &[
     // Sites and routes.
@@ -53,15 +54,18 @@ const WORDS: &[ForeignWord] = &[
     word("acl if condition matcher use_backend valid_referers rewrite_cond set_env_if http_request", &[("site[].route[].when", "an expression over the request"), (ACCESS, "rules that allow and deny")], ""),
     word("limit_except allowed_methods proxy_cache_methods", &[("site[].route[].methods", "")], ""),
     word("import", &[("include", "")], "a list of file patterns"),
-    word("snippet snippets template templates preset defaults", &[("site[].route[].use", "names of [block.NAME]"), ("cache.preset", "values for a well-known application")], ""),
+    word("template templates", &[], "larder renders no templates; respond.body is a text with variables"),
+    word("snippet snippets preset defaults", &[("site[].route[].use", "names of [block.NAME]"), ("cache.preset", "values for a well-known application")], ""),
     word("map geo", &[("site[].route[].when", "an expression over the request"), ("site[].route[].redirect.map", "a file of redirects")], ""),
 
     // Answers.
-    word("root document_root server_root alias dir web_root file_server static", &[("site[].route[].files.root", "")], "for example files = { root = \"public\" }"),
+    word("alias", &[("site[].route[].files.root", "the directory"), ("site[].route[].files.strip", "the prefix that it stands for")], "for example files = { root = \"public\", strip = \"/static\" }"),
+    word("root document_root server_root dir web_root file_server static", &[("site[].route[].files.root", "")], "for example files = { root = \"public\" }"),
     word("try_files fallback_resource fallback", &[("site[].route[].files.try", "")], ""),
     word("directory_index index_file index_files index_file_names", &[("site[].route[].files.index", "")], ""),
     inside(ROUTE, "index", &[("site[].route[].files.index", "")], ""),
     inside(SITE, "index", &[("site[].route[].files.index", "")], ""),
+    word("options follow_symlinks", &[("site[].route[].files.listing", "lists of directories"), ("site[].route[].files.symlinks", "symbolic links")], ""),
     word("autoindex browse dir_listing directory_listing", &[("site[].route[].files.listing", "")], ""),
     word("gzip_static brotli_static precompress", &[("site[].route[].files.precompressed", "")], ""),
     word("open_file_cache", &[("site[].route[].files.cache_for", "")], ""),
@@ -92,6 +96,8 @@ const WORDS: &[ForeignWord] = &[
     word("expires expires_default expires_by_type expires_active expire expire_url max_age browser_ttl", &[("site[].route[].client_ttl", "the lifetime in clients"), ("cache.default_ttl", "the lifetime in the cache")], ""),
     word("etag file_etag", &[], "larder needs no key for it: files have an ETag"),
     word("error_page error_pages error_document handle_errors errorfile errorfiles errorloc server_error_page", &[("site[].route[].error_pages", "")], ""),
+    word("proxy_intercept_errors fastcgi_intercept_errors intercept_error", &[("site[].route[].intercept_errors", "")], "with error_pages"),
+    word("sub_filter sub_filter_once sub_filter_types replace subs_filter substitute", &[], "larder does not change the text of responses"),
     word("auto_https https_redirect force_https ssl_redirect redirect_scheme force_ssl upgrade_insecure", &[("site[].redirect_https", "")], ""),
     word("www_redirect use_canonical_name canonical", &[("site[].canonical_host", "")], ""),
 
@@ -100,11 +106,13 @@ const WORDS: &[ForeignWord] = &[
     word("auth_request forward_auth auth_backend external_auth", &[("site[].route[].access.forward", "")], ""),
     word("auth_jwt jwt jwt_auth", &[("site[].route[].access.jwt", "")], ""),
     word("secure_link signed_url", &[("site[].route[].access.signed", "")], ""),
-    word("allow require allow_from remote_ip satisfy allowlist whitelist", &[("site[].route[].access.allow", "")], ""),
+    word("satisfy", &[("site[].route[].access.satisfy", "")], "\"any\" or \"all\""),
+    word("allow require allow_from remote_ip allowlist whitelist", &[("site[].route[].access.allow", "")], ""),
     word("deny deny_from block denylist blacklist order", &[("site[].route[].access.deny", "")], ""),
     word("auth authentication", &[(ACCESS, "")], ""),
     word("limit_req limit_req_zone rate_limit ratelimit stick_table throttle limit_rate_requests", &[("site[].route[].access.limit", "")], ""),
-    word("limit_conn limit_conn_zone maxconn max_connections worker_connections max_request_workers max_clients maxconnections", &[("limits.connections", "of clients, all together"), ("site[].route[].proxy.connections", "to each origin")], ""),
+    word("limit_conn limit_conn_zone", &[("site[].route[].access.limit.concurrency", "of each client"), ("limits.connections", "of all clients together")], ""),
+    word("maxconn max_connections worker_connections max_request_workers max_clients maxconnections", &[("limits.connections", "of clients, all together"), ("site[].route[].proxy.connections", "to each origin")], ""),
     word("client_max_body_size request_body max_body_size max_request_body_size limit_request_body maxrequestsize max_size", &[("site[].route[].body_size", "for the routes of a site"), ("limits.body_size", "for all")], ""),
     word("client_header_buffer_size large_client_header_buffers max_header_size limit_request_field_size limit_request_line max_header_bytes", &[("limits.head_size", "")], ""),
     word("client_header_timeout request_read_timeout read_header_timeout http_request_timeout", &[("limits.head_timeout", "")], ""),
@@ -126,7 +134,7 @@ const WORDS: &[ForeignWord] = &[
     word("sticky sticky_session sticky_cookie stick cookie_insert session_affinity affinity", &[("site[].route[].proxy.sticky.cookie", "by a cookie of larder"), ("site[].route[].proxy.hash_by", "by a part of the request")], ""),
     word("max_fails fall_count passive_health", &[("site[].route[].proxy.eject_after", "")], ""),
     word("fail_timeout fail_duration", &[("site[].route[].proxy.eject_time", "")], ""),
-    word("health_check health_uri health_path healthcheck probe option_httpchk httpchk", &[("site[].route[].proxy.health.path", "")], ""),
+    word("http_check health_check health_uri health_path healthcheck probe option_httpchk httpchk", &[("site[].route[].proxy.health.path", "")], ""),
     word("health_interval", &[("site[].route[].proxy.health.interval", "")], ""),
     word("proxy_ssl_verify ssl_verify tls_insecure_skip_verify insecure_skip_verify", &[("site[].route[].proxy.tls.verify", "")], ""),
     word("proxy_ssl_trusted_certificate ca_file tls_trusted_ca_certs", &[("site[].route[].proxy.tls.ca", "")], ""),
@@ -187,7 +195,8 @@ const WORDS: &[ForeignWord] = &[
     word("logging logger", &[("log", "")], ""),
     word("worker_processes nbthread nbproc threads max_worker", &[("workers", "")], ""),
     word("status server_status stats", &[("admin", "")], "the admin page and API show it"),
-    word("events http global user group daemon pid pidfile worker_cpu_affinity worker_rlimit_nofile sendfile tcp_nopush tcp_nodelay use epoll multi_accept load_module modules mod include_mime reuseport accept_mutex server_tokens server_signature mode option http_only charset resolver", &[], "larder needs no key for it"),
+    word("user group", &[], "larder changes no user: start it as the user that it should have, such as with `User=` of systemd"),
+    word("events http global daemon pid pidfile worker_cpu_affinity worker_rlimit_nofile sendfile tcp_nopush tcp_nodelay use epoll multi_accept load_module modules mod include_mime reuseport accept_mutex server_tokens server_signature mode option http_only charset resolver", &[], "larder needs no key for it"),
 ];
 
 /// The end of the sentence about an unknown key named `name` in `section` (a pattern that ends with a dot, or empty), if it is a word
@@ -199,7 +208,7 @@ pub fn hint(section: &str, name: &str) -> Option<String> {
     let fits = |it: &&ForeignWord| {
         section.starts_with(it.within) && it.words.split(' ').any(|it| plain(it) == wanted)
     };
-    let row = WORDS.iter().find(fits)?;
+    let row = WORDS.iter().filter(fits).min_by_key(|it| Reverse(it.within.len()))?;
     let known: Vec<(String, &str)> =
         row.keys.iter().filter_map(|(key, effect)| Some((place_of(key, section)?, *effect))).collect();
     let told = |(key, effect): &(String, &str)| match known.len() > 1 && !effect.is_empty() {
@@ -210,7 +219,7 @@ pub fn hint(section: &str, name: &str) -> Option<String> {
     named.dedup();
     let last = named.pop();
     let keys = match (last, named.as_slice()) {
-        (None, _) => return Some(if row.keys.is_empty() { row.note.to_owned() } else { String::new() }),
+        (None, _) => return Some(row.note.to_owned()),
         (Some(only), []) => format!("larder calls it {only}"),
         (Some(last), first) => format!("larder calls these {} and {last}", first.join(", ")),
     };
@@ -324,5 +333,27 @@ mod tests {
         );
         check("", "sendfile", "larder needs no key for it");
         assert_eq!(None, hint(ROUTE, "colour"));
+        let proxy = "site[].route[].proxy.";
+        check(proxy, "servers", "larder calls it `site.route.proxy.to`");
+        check(SITE, "satisfy", "larder calls it `site.access.satisfy`; \"any\" or \"all\"");
+        check(
+            ROUTE,
+            "limit_conn",
+            "larder calls these `site.route.access.limit.concurrency` (of each client) and `limits.connections` (of all clients together)",
+        );
+        for (word, part) in [
+            ("alias", "`site.route.files.strip` (the prefix that it stands for)"),
+            ("templates", "larder renders no templates"),
+            ("proxy_intercept_errors", "`site.route.intercept_errors`"),
+            ("fastcgi_pass", "FastCGI is not supported yet"),
+            ("php_fastcgi", "FastCGI is not supported yet"),
+            ("sub_filter", "does not change the text of responses"),
+            ("http_check", "`site.route.proxy.health.path`"),
+            ("Options", "`site.route.files.listing` (lists of directories)"),
+        ] {
+            let found = hint(ROUTE, word).unwrap();
+            assert!(found.contains(part), "{word}: {found}");
+        }
+        assert!(hint("", "user").unwrap().starts_with("larder changes no user"));
     }
 }

@@ -20,7 +20,8 @@ pub fn manual() -> String {
          empty; `$${` is a literal `${`. A key whose value is only such a text may be a number or, with commas, a list.\nA key that holds a secret \
          also accepts `file:PATH`: the content of the file, without the line end at its end.\n`[block.NAME]` has keys of a route for the routes and sites with \
          `use = [\"NAME\"]`.\n\nA changed file is reloaded while larder runs. Keys marked *(start)* require a restart: \
-         a reload that changes one keeps its\nold value, names the key in the error log, and takes over the rest.\n",
+         a reload that changes one keeps its\nold value, names the key in the error log, and takes over the rest. Keys of a route that are marked\n*(site)* may also be set in `[[site]]`, for \
+         all its routes.\n",
     );
     let mut section = "";
     for key in table::rows() {
@@ -34,7 +35,13 @@ pub fn manual() -> String {
         let allowed = key.kind.allowed().replace('|', "\\|");
         let help = key.help.replace('|', "\\|");
         let path = key.path.replace("[]", "");
-        let mark = if key.takes == Takes::AtStart { " *(start)*" } else { "" };
+        // The headings of other sections say it for all of their keys.
+        let is_of_site = own == "site[].route[]" && key.scope == KeyScope::SiteAndRoute;
+        let mark = match key.takes {
+            Takes::AtStart => " *(start)*",
+            Takes::AtReload if is_of_site => " *(site)*",
+            Takes::AtReload => "",
+        };
         let _ =
             writeln!(out, "| `{path}`{mark} | {allowed} | {default} | {help} Example: `{}` |", key.example);
     }

@@ -192,18 +192,23 @@ impl ValueKind {
     /// Parses the rows of a [`ValueKind::Pairs`] table.
     ///
     /// # Errors
-    /// The allowed values of the first row that is wrong.
+    /// The allowed values of the rows that are wrong.
     pub fn parse_pairs<'a>(
         &self,
         pairs: impl Iterator<Item = (&'a str, &'a str)>,
     ) -> Result<ConfigValue, String> {
         let ValueKind::Pairs { name, value, .. } = *self else { return Err(self.allowed()) };
-        let checked = pairs.map(|(left, right)| {
-            name.check(left).map_err(|allowed| format!("for the name \"{left}\": {allowed}"))?;
-            value.check(right).map_err(|allowed| format!("for the value of \"{left}\": {allowed}"))?;
-            Ok((left.to_owned(), right.to_owned()))
-        });
-        checked.collect::<Result<_, _>>().map(ConfigValue::Pairs)
+        let (mut checked, mut wrong) = (Vec::new(), Vec::new());
+        for (left, right) in pairs {
+            if let Err(allowed) = name.check(left) {
+                wrong.push(format!("as a name in place of \"{left}\", {allowed}"));
+            }
+            if let Err(allowed) = value.check(right) {
+                wrong.push(format!("as the value of \"{left}\", {allowed}"));
+            }
+            checked.push((left.to_owned(), right.to_owned()));
+        }
+        if wrong.is_empty() { Ok(ConfigValue::Pairs(checked)) } else { Err(wrong.join("; ")) }
     }
 
     /// The error of one row of a [`ValueKind::Pairs`] or [`ValueKind::StatusTtls`] table, as the end of a sentence that
@@ -253,6 +258,8 @@ impl ValueKind {
     pub fn allowed(&self) -> String {
         match *self {
             ValueKind::Bool => "true or false".to_owned(),
+            // The only range with gaps, which `check/answer.rs` rejects.
+            ValueKind::Integer { least: 301, most: 308 } => "301, 302, 303, 307 or 308".to_owned(),
             ValueKind::Integer { least, most } => format!("a whole number from {least} to {most}"),
             ValueKind::Size { least, most } => {
                 format!("a size from \"{}\" to \"{}\"", ByteSize(least), ByteSize(most))
@@ -268,10 +275,13 @@ impl ValueKind {
                 format!("a duration from \"{least}\" to \"{most}\", or \"off\"")
             }
             ValueKind::Seconds { most } => {
-                format!("a duration in whole seconds up to \"{}\"", spell_millis(most * 1000))
+                format!("a duration in whole seconds such as \"5m\", up to \"{}\"", spell_millis(most * 1000))
             }
             ValueKind::SecondsOrOff { most } => {
-                format!("a duration in whole seconds up to \"{}\", or \"off\"", spell_millis(most * 1000))
+                format!(
+                    "a duration in whole seconds such as \"5m\", up to \"{}\", or \"off\"",
+                    spell_millis(most * 1000)
+                )
             }
             ValueKind::OneOf(words) => {
                 let quoted: Vec<_> = words.iter().map(|it| format!("\"{it}\"")).collect();
@@ -306,9 +316,24 @@ fn status_ttl(status: &str, lifetime: &str, most: u64) -> Option<(u16, u32)> {
     Some((status, seconds(lifetime, most)?))
 }
 
+/// The members of a list; the error names those that are wrong.
 fn list<'a>(form: TextForm, texts: impl Iterator<Item = &'a str>) -> Result<ConfigValue, String> {
-    let texts = texts.map(|it| form.check(it).map(|()| it.to_owned()));
-    texts.collect::<Result<_, _>>().map(ConfigValue::Texts)
+    let texts: Vec<&str> = texts.collect();
+    let wrong: Vec<_> =
+        (1..).zip(&texts).filter_map(|(number, it)| Some((number, *it, form.check(it).err()?))).collect();
+    let Some((_, _, allowed)) = wrong.first() else {
+        return Ok(ConfigValue::Texts(texts.into_iter().map(str::to_owned).collect()));
+    };
+    if texts.len() == 1 {
+        return Err(allowed.clone());
+    }
+    // A secret is not repeated.
+    let spell = |(number, it, _): &(usize, &str, String)| match form.is_secret() {
+        true => format!("number {number} of the list"),
+        false => format!("{it:?}"),
+    };
+    let wrong_ones: Vec<String> = wrong.iter().map(spell).collect();
+    Err(format!("{allowed}; not allowed: {}", wrong_ones.join(", ")))
 }
 
 /// The tiers, from the fastest to the slowest.

@@ -42,6 +42,7 @@ mod tests;
 pub mod tiers;
 pub mod tls;
 pub mod token;
+mod unknown;
 
 pub use check::rewrite;
 pub use expand::secret_of;

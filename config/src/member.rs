@@ -75,6 +75,16 @@ impl OriginMember {
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut words = text.split_ascii_whitespace();
         let text = words.next().unwrap_or("");
+        if let Some((scheme @ ("fastcgi" | "fcgi" | "scgi" | "uwsgi" | "ajp" | "tcp" | "ws" | "wss"), _)) =
+            text.split_once("://")
+        {
+            return Err(match scheme {
+                "ws" | "wss" => {
+                    "http:// or https://, since a WebSocket begins with a request of HTTP".to_owned()
+                }
+                _ => format!("an origin that speaks HTTP; larder does not speak {scheme} to origins"),
+            });
+        }
         let (text, base) = base_path(text)?;
         let (at, scheme) = upstream(text)?;
         let mut member = Self { at, scheme, weight: 1, drained: false, base };
@@ -88,7 +98,7 @@ impl OriginMember {
                     })?;
                 }
                 None if word == "drain" => member.drained = true,
-                None => return Err(ALLOWED.to_owned()),
+                None => return Err(of_nginx(word).unwrap_or_else(|| ALLOWED.to_owned())),
             }
         }
         Ok(member)
@@ -157,6 +167,20 @@ impl fmt::Display for OriginMember {
         }
         f.write_str(if self.drained { " drain" } else { "" })
     }
+}
+
+/// The remedy for a parameter that a server has in nginx.
+fn of_nginx(word: &str) -> Option<String> {
+    let key = match word.split('=').next().unwrap_or(word) {
+        "backup" => "the address alone; a backup belongs to proxy.backup",
+        "down" => "\"drain\" in place of \"down\"",
+        "max_fails" => "the address alone; the failures are proxy.eject_after",
+        "fail_timeout" => "the address alone; the times are proxy.eject_window and proxy.eject_time",
+        "max_conns" => "the address alone; the limit is proxy.connections",
+        "slow_start" => "the address alone; the time is proxy.slow_start",
+        _ => return None,
+    };
+    Some(key.to_owned())
 }
 
 /// Splits the base path from a URL.
@@ -234,6 +258,11 @@ mod tests {
         }
         check("a:1 heavy", "\"weight=N\"");
         check("", "\"http://HOST:PORT\"");
+        check("http://a:1 backup", "a backup belongs to proxy.backup");
+        check("http://a:1 down", "\"drain\" in place of");
+        check("a:1 max_fails=3", "proxy.eject_after");
+        check("fastcgi://127.0.0.1:9000", "larder does not speak fastcgi to origins");
+        check("wss://a", "http:// or https://");
         check("http://a/b/ weight=2", "http://a:80/b weight=2");
         check("https://a:1/b/%63", "https://a:1/b/%63");
         check("h2c://a:1/", "h2c://a:1");

@@ -4,11 +4,11 @@ use super::base_of;
 use super::include::{self, IncludedFile, IncludedTexts, WatchedFiles};
 use super::key_path::{dotted, pattern_of};
 use super::kind::{BLOCK, ConfigValue, TextForm, ValueKind, is_block_name};
-use super::problem::{Problem, Source, nearest};
+use super::problem::{Problem, Source};
 use super::table::{self, Key, ROUTE};
-use super::{expand, foreign};
+use super::{expand, unknown};
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,6 +21,8 @@ pub struct Values {
     pub given: BTreeMap<String, (ConfigValue, Source)>,
     /// The start of each section, by its path (`site[0].route[1]`).
     pub sections: BTreeMap<String, Source>,
+    /// The sections with an unknown key or section, which may be a misspelt one.
+    pub broken: BTreeSet<String>,
     /// The errors.
     pub problems: Vec<Problem>,
     /// Permitted, but probably mistakes.
@@ -129,6 +131,15 @@ pub fn plain_list(text: &str) -> String {
     }
 }
 
+/// The sections of a route whose value is mostly one key.
+const MAIN_KEYS: [(&str, &str); 4] =
+    [("proxy", "to"), ("files", "root"), ("redirect", "to"), ("respond", "body")];
+
+/// The path of the section around a key.
+fn parent(path: &str) -> &str {
+    path.rfind('.').map_or("", |dot| &path[..dot])
+}
+
 /// Line and character of a byte, both counted from 1.
 fn position(text: &str, at: usize) -> (u32, u32) {
     let before = &text.as_bytes()[..at.min(text.len())];
@@ -158,9 +169,9 @@ impl Reading<'_> {
         match Document::parse(text) {
             Ok(document) => walk.table("", "", document.as_table()),
             Err(error) => {
-                let at = error.span().map_or(0, |it| it.start);
-                let text = format!("not TOML: {}", error.message());
-                walk.report(at, "", text);
+                let span = error.span().unwrap_or_default();
+                let told = unknown::not_toml(error.message(), text.get(span.clone()).unwrap_or_default());
+                walk.report(span.start, "", told);
             }
         }
         for (pattern, source) in walk.includes {
@@ -297,16 +308,25 @@ impl ValueWalk<'_, '_> {
             self.list(path, pattern, at, item);
         } else if table::is_section(pattern) {
             let source = self.source(at);
-            self.values.sections.entry(path.to_owned()).or_insert(source);
             match item.as_table_like() {
-                Some(table) => self.table(path, pattern, table),
+                Some(table) => {
+                    self.values.sections.entry(path.to_owned()).or_insert(source);
+                    self.table(path, pattern, table);
+                }
                 None => {
+                    self.values.broken.insert(parent(path).to_owned());
                     let (found, name) = (self.found(item), dotted(&pattern_of(path)));
-                    self.report(at, path, format!("expected a section, [{name}]; found {found}"));
+                    let main = MAIN_KEYS.iter().find(|it| pattern.strip_prefix(ROUTE) == Some(it.0));
+                    let remedy = main.filter(|_| item.is_str() || item.is_array());
+                    let remedy = remedy.map_or(String::new(), |(name, key)| {
+                        format!("; write {name} = {{ {key} = {found} }}")
+                    });
+                    self.report(at, path, format!("expected a section, [{name}]; found {found}{remedy}"));
                 }
             }
         } else {
-            let text = unknown(pattern);
+            self.values.broken.insert(parent(path).to_owned());
+            let text = unknown::key(pattern);
             let text = match path.strip_prefix("block.").and_then(|it| it.split('.').next()) {
                 Some(name) => text.replace("site.route.", &format!("block.{name}.")),
                 None => text,
@@ -558,12 +578,18 @@ fn check(kind: &ValueKind, item: &Item) -> Result<ConfigValue, String> {
             Some(bytes) => kind.parse(&bytes.to_string()),
             None => kind.parse(value.as_str().ok_or_else(allowed)?),
         },
-        (ValueKind::List(TextForm::FailureStatus), Item::Value(toml_edit::Value::Array(array))) => {
+        (
+            ValueKind::List(TextForm::FailureStatus | TextForm::StatusRange),
+            Item::Value(toml_edit::Value::Array(array)),
+        ) => {
             let numbers: Option<Vec<_>> = array.iter().map(status).collect();
             kind.parse_list(numbers.ok_or_else(allowed)?.iter().map(String::as_str))
         }
         (ValueKind::List(_), Item::Value(toml_edit::Value::Array(array))) => {
             kind.parse_list(texts(array).ok_or_else(allowed)?.into_iter())
+        }
+        (ValueKind::List(TextForm::FailureStatus | TextForm::StatusRange), Item::Value(value)) => {
+            kind.parse_list(std::iter::once(status(value).ok_or_else(allowed)?.as_str()))
         }
         (ValueKind::List(_), Item::Value(value)) => {
             kind.parse_list(std::iter::once(value.as_str().ok_or_else(allowed)?))
@@ -602,61 +628,4 @@ fn status(value: &toml_edit::Value) -> Option<String> {
 
 fn texts(array: &Array) -> Option<Vec<&str>> {
     array.iter().map(toml_edit::Value::as_str).collect()
-}
-
-/// The message for an unknown key: the key for a word of another server, otherwise the most similar one.
-fn unknown(pattern: &str) -> String {
-    let (section, name) = match pattern.rfind('.') {
-        Some(dot) => (&pattern[..=dot], &pattern[dot + 1..]),
-        None => ("", pattern),
-    };
-    let known: Vec<String> = table::patterns().collect();
-    let child = |it: &str, section: &str| -> Option<String> {
-        let rest = it.strip_prefix(section)?;
-        Some(rest.split('.').next().unwrap_or(rest).trim_end_matches("[]").to_owned())
-    };
-    let mut siblings: Vec<String> = known.iter().filter_map(|it| child(it, section)).collect();
-    siblings.dedup();
-    let place = if section.is_empty() { "at the top level" } else { "here" };
-    let listed = || format!("unknown key; known {place}: {}", siblings.join(", "));
-    match foreign::hint(section, name) {
-        Some(hint) if hint.is_empty() => return listed(),
-        Some(hint) => return format!("unknown key; {hint}"),
-        None => {}
-    }
-    if let Some(near) = nearest(name, siblings.iter().map(String::as_str)) {
-        return format!("unknown key; did you mean `{}{near}`?", dotted(section));
-    }
-    // The right name in the wrong place: prefer a place below this section.
-    let named = |it: &&String| it.rsplit('.').next() == Some(name);
-    let mut elsewhere: Vec<&String> =
-        known.iter().filter(|it| named(it) && it.starts_with(section)).collect();
-    if elsewhere.is_empty() {
-        elsewhere = known.iter().filter(named).collect();
-        // An inherited key is also at the top level.
-        elsewhere.truncate(1);
-    }
-    let is_near = |it: &String| it.strip_prefix(section).is_some_and(|it| it.matches('.').count() == 1);
-    // One section below this one it is the intended key, unless it is one common word (size, path); such a word, or a name
-    // in a distant section, may be another key: its sentence explains it.
-    if let Some(near) = elsewhere.iter().find(|it| is_near(it) && name.contains('_')) {
-        return format!("unknown key here; move it to `{}`", dotted(near));
-    }
-    if !elsewhere.is_empty() {
-        return format!("unknown key here; {}", of_that_name(&elsewhere));
-    }
-    listed()
-}
-
-/// Keys with the name of an unknown one, each with its effect.
-fn of_that_name(keys: &[&String]) -> String {
-    let told = keys.iter().map(|it| {
-        let help = table::find(it).map_or("", |it| it.help);
-        format!(
-            "`{}` is a different key: {}",
-            dotted(it),
-            help.split(". ").next().unwrap_or(help).trim_end_matches('.')
-        )
-    });
-    told.collect::<Vec<_>>().join("; ")
 }

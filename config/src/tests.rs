@@ -172,8 +172,7 @@ fn wrong_values_say_what_is_allowed() {
     );
     refuse(
         "[cache]\nstatus_ttl = { 99 = \"1s\" }",
-        "t.toml:2: cache.status_ttl.99: found 99 = \"1s\"; allowed: a status from 200 to 599, and a duration in whole \
-         seconds up to \"3650d\"",
+        "t.toml:2: cache.status_ttl.99: found 99 = \"1s\"; allowed: a status from 200 to 599, and a duration in whole seconds such as \"5m\", up to \"3650d\"",
     );
     // Every row is reported, at its place.
     refuse(
@@ -187,7 +186,7 @@ fn wrong_values_say_what_is_allowed() {
     );
     refuse(
         "[cache]\ndefault_ttl = \"1500ms\"",
-        "t.toml:2: cache.default_ttl: found \"1500ms\"; allowed: a duration in whole seconds up to \"3650d\", or \"off\"",
+        "t.toml:2: cache.default_ttl: found \"1500ms\"; allowed: a duration in whole seconds such as \"5m\", up to \"3650d\", or \"off\"",
     );
 }
 

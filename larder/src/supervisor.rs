@@ -248,12 +248,15 @@ impl Supervisor {
             }
             Err(problems) => {
                 self.running.shared.own.config_rejections.add_shared(1);
-                let values = [
-                    ("because", why),
-                    ("why", problems.as_str()),
-                    ("now", "the running configuration stays in force"),
-                ];
-                self.running.errors.event(Level::Error, "reload-refused", &values);
+                // One line of the log for each error.
+                for problem in problems.lines() {
+                    let values = [
+                        ("because", why),
+                        ("why", problem),
+                        ("now", "the running configuration stays in force"),
+                    ];
+                    self.running.errors.event(Level::Error, "reload-refused", &values);
+                }
                 Err(problems)
             }
         }

@@ -494,7 +494,7 @@ fn the_first_line_of_the_error_log_says_what_runs() {
 fn check_says_what_a_file_means() {
     let folder = tempfile::tempdir().unwrap();
     let text = "listen = [\"127.0.0.1:8080\", \"unix:/run/l.sock\"]\n[cache.ram]\nsize = \"1GiB\"\n[[site]]\nhosts = [\"*.example.com\"]\n\
-                [[site.route]]\npath = \"/s/*\"\nfiles = { root = \".\" }\n[[site.route]]\nproxy = { to = [\"http://[::1]:81\"] }\n\
+                [[site.route]]\npath = \"/s/*\"\nfiles = { root = \".\" }\n[[site.route]]\nproxy = { to = [\"http://[::1]:81\"], backup = [\"b:82\", \"c:83\"] }\n\
                 cache = { enabled = false }\n";
     std::fs::write(folder.path().join("larder.toml"), text).unwrap();
     let said = run(folder.path(), &["check"]);
@@ -505,12 +505,17 @@ fn check_says_what_a_file_means() {
         "ram      1GiB\n",
         "site     *.example.com\n",
         "/s/*               files ",
-        "/*                 proxy http://[::1]:81 (not cached)\n",
+        "/*                 proxy http://[::1]:81; backup http://b:82, http://c:83 (not cached)\n",
     ] {
         assert!(said.out.contains(expect), "{expect}: {}", said.out);
     }
     let many = "workers = 0\nlisten = [\"x\"]\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\nproxy = { to = [\"http://a:1\"] }\n";
     std::fs::write(folder.path().join("many.toml"), many).unwrap();
+    let said = run(folder.path(), &["check", "many.toml"]);
+    assert_eq!(
+        (2, "larder: unexpected argument \"many.toml\"; write `larder check -c many.toml`\n"),
+        (said.code, said.err.as_str())
+    );
     let said = run(folder.path(), &["check", "-c", "many.toml"]);
     assert_eq!((2, 2), (said.code, said.err.lines().count()), "every mistake at once: {}", said.err);
 }

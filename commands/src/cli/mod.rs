@@ -190,6 +190,9 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, U
             }
             ArgumentToken::Flag(it) => given.flag(command, &it, &mut parser)?,
             ArgumentToken::Value(it) if command.argument.ends_with("...") => given.arguments.push(it),
+            ArgumentToken::Value(it) if is_file_of(command.name, &it) => {
+                return Err(Usage(format!("unexpected argument {it:?}; write `larder {word} -c {it}`")));
+            }
             ArgumentToken::Value(it) if command.argument.is_empty() || given.argument.is_some() => {
                 return Err(Usage(format!("unexpected argument {it:?}; try `larder {word} --help`")));
             }
@@ -198,6 +201,34 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, U
     }
     given.command(command)
 }
+
+/// Whether an argument is the configuration file of a command that takes it with `-c`.
+fn is_file_of(command: CommandName, argument: &str) -> bool {
+    matches!(command, CommandName::Run | CommandName::Check)
+        && (argument.ends_with(".toml") || argument.contains('/') || Path::new(argument).exists())
+}
+
+/// Commands of other servers, each with the way to do it here.
+const FOREIGN_COMMANDS: &[(&str, &str)] = &[
+    ("start", "`larder run` starts with a configuration file"),
+    ("stop", "SIGTERM ends it after the requests in progress; `systemctl stop` sends it"),
+    ("quit", "SIGTERM ends it after the requests in progress; `systemctl stop` sends it"),
+    ("restart", "SIGTERM ends it, and `larder run` starts it; a changed configuration needs no restart"),
+    ("reload", "a changed configuration file is read while larder runs, and at SIGHUP"),
+    ("validate", "`larder check` checks a configuration file"),
+    ("configtest", "`larder check` checks a configuration file"),
+    ("test", "`larder check` checks a configuration file"),
+    ("adapt", "larder has one form of configuration; `larder check` checks it"),
+    ("convert", "larder has one form of configuration; `larder check` checks it"),
+    ("fmt", "larder does not format configuration files; any formatter of TOML does"),
+    (
+        "diff",
+        "`larder check` checks a file; the admin page shows its differences from the running configuration",
+    ),
+    ("file-server", "`larder serve DIR` serves a directory"),
+    ("reverse-proxy", "`larder proxy ORIGIN` serves an application"),
+    ("hash-password", "`htpasswd -nB NAME` prints a user for access.basic"),
+];
 
 enum ArgumentToken {
     /// With its dashes.
@@ -224,6 +255,9 @@ fn command_named(word: &str) -> Result<&'static CommandRow, Usage> {
     }
     if NOT_BUILT.contains(&word) {
         return Err(Usage(format!("`larder {word}` is not implemented; `larder --help` lists the commands")));
+    }
+    if let Some((_, way)) = FOREIGN_COMMANDS.iter().find(|it| it.0 == word) {
+        return Err(Usage(format!("unknown command {word:?}; {way}")));
     }
     Err(Usage(match nearest(word, COMMANDS.iter().map(|it| it.word)) {
         Some(near) => format!("unknown command {word:?}; did you mean `larder {near}`?"),
@@ -324,15 +358,18 @@ impl Given {
         let is_known =
             |it: &&(&str, &str)| !key.contains('[') && table::find(&format!("{}{key}", it.0)).is_some();
         let Some((_, prefix)) = places.iter().find(is_known) else {
-            let known = || table::rows().map(|it| it.path);
-            let near = places.iter().find_map(|it| nearest(&format!("{}{key}", it.0), known()));
+            // Compared without their sections, which would make any two short names similar.
+            let near = places.iter().find_map(|place| {
+                let names = table::rows().filter_map(|it| it.path.strip_prefix(place.0));
+                nearest(key, names).map(|it| format!("{}{it}", place.0))
+            });
             let (section, name) =
                 key.rsplit_once('.').map_or((String::new(), key), |it| (format!("{}.", it.0), it.1));
             let hint = |it: &&str| foreign::hint(&format!("{it}{section}"), name);
             let foreign = ["site[].route[].", "site[].", ""].iter().find_map(hint);
             return Err(Usage(match (foreign, near) {
                 (Some(hint), _) if !hint.is_empty() => format!("--set: unknown key {typed:?}; {hint}"),
-                (_, Some(near)) => format!("--set: unknown key {typed:?}; did you mean {}?", dotted(near)),
+                (_, Some(near)) => format!("--set: unknown key {typed:?}; did you mean {}?", dotted(&near)),
                 (_, None) => format!("--set: unknown key {typed:?}; docs/generated/config.md lists them"),
             }));
         };
@@ -550,7 +587,10 @@ pub fn summary(config: &Config) -> String {
             let service = match &route.service {
                 Service::Proxy(proxy) => {
                     let members: Vec<String> = proxy.to.members.iter().map(ToString::to_string).collect();
-                    format!("proxy {}", members.join(", "))
+                    let first = members.len().saturating_sub(proxy.to.rules.backups);
+                    let (members, backups) = members.split_at(first);
+                    let mark = if backups.is_empty() { "" } else { "; backup " };
+                    format!("proxy {}{mark}{}", members.join(", "), backups.join(", "))
                 }
                 Service::Files(files) => format!("files {}", files.root.display()),
                 Service::Redirect(it) => format!("redirect {} {}", it.status, it.to.text()),

@@ -105,7 +105,7 @@ fn a_value_may_be_written_as_in_a_file() {
     assert_eq!(8 << 20, with("cache.ram.size=\"8MiB\"").ram.budget);
     reject(
         "proxy :1 --set cache.max_ttl=\"x\"",
-        "--set cache.max_ttl: found \"\\\"x\\\"\"; allowed: a duration in whole seconds up to \"3650d\"",
+        "--set cache.max_ttl: found \"\\\"x\\\"\"; allowed: a duration in whole seconds such as \"5m\", up to \"3650d\"",
     );
     reject(
         "proxy :1 --set workers=[1]",
@@ -170,6 +170,20 @@ fn serve_needs_no_file() {
 #[test]
 fn bad_lines_say_what_to_do() {
     refuse("prxy :1", "unknown command \"prxy\"; did you mean `larder proxy`?");
+    refuse("check b.toml", "unexpected argument \"b.toml\"; write `larder check -c b.toml`");
+    refuse("run /etc/b", "unexpected argument \"/etc/b\"; write `larder run -c /etc/b`");
+    refuse(
+        "run nothing-of-that-name",
+        "unexpected argument \"nothing-of-that-name\"; try `larder run --help`",
+    );
+    for word in ["stop", "reload", "validate", "adapt", "fmt", "diff"] {
+        let Err(Usage(text)) = read(word) else { panic!("{word}") };
+        assert!(
+            text.starts_with(&format!("unknown command {word:?}; ")) && !text.contains("did you mean"),
+            "{text}"
+        );
+    }
+    refuse("proxy :1 --set foo=1", "--set: unknown key \"foo\"; docs/generated/config.md lists them");
     refuse("dance", "unknown command \"dance\"; `larder --help` lists the commands");
     refuse("replay", "`larder replay` is not implemented; `larder --help` lists the commands");
     refuse("--listen :1", "--listen: expected a command first; try `larder --help`");

@@ -73,7 +73,10 @@ fn what_is_removed_leaves_its_comments() {
     remove("x = [\n 1, # one\n] # list\n", json!(["x"]), "# list\n");
     remove("a = { b = 1, c = 2 }\n", json!(["a", "b"]), "a = { c = 2 }\n");
     remove("a = { b = 1, c = 2 }\n", json!(["a", "c"]), "a = { b = 1 }\n");
-    remove("a = { b = 1 }\n", json!(["a", "b"]), "a = {  }\n");
+    remove("a = { b = 1 }\n", json!(["a", "b"]), "");
+    remove("x = 1\na = { b = { c = 1 } }\n", json!(["a", "b", "c"]), "x = 1\n");
+    remove("a = { b = { c = 1 }, d = 2 }\n", json!(["a", "b", "c"]), "a = { d = 2 }\n");
+    remove("a = [{ b = 1 }]\n", json!(["a", 0, "b"]), "a = [{  }]\n");
     remove("# x\n[a]\n# y\nb = 1\n# z\n\n[c]\n", json!(["a"]), "# x\n# z\n\n[c]\n");
     remove("x = 1\n", json!(["y", "z"]), "x = 1\n");
 }

@@ -66,6 +66,11 @@ pub fn remove(text: String, path: &[PathStep]) -> Result<String, String> {
     let (last, way) = path.split_last().ok_or("The path is empty.")?;
     let (depth, parent) = root.walk(way);
     let Some(node) = parent.step(last).filter(|_| depth == way.len()) else { return Ok(text) };
+    let is_in_key = matches!(way.last(), Some(PathStep::Name(_)));
+    if matches!(parent, TomlNode::Inline(_)) && is_in_key && parent.pairs().len() == 1 {
+        // Nothing would be left of it.
+        return remove(text.clone(), way);
+    }
     let cuts = match (parent, node, last) {
         (TomlNode::Array(_), _, PathStep::At(number)) => vec![member_cut(&text, &parent.members(), *number)],
         (TomlNode::Inline(_), _, PathStep::Name(name)) => {

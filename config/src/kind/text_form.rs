@@ -206,8 +206,9 @@ impl TextForm {
         Some(match self {
             TextForm::Origin => origin(text).map(drop),
             TextForm::Member => OriginMember::parse(text).map(drop),
-            TextForm::Template => template(text, false),
-            TextForm::BodyTemplate => template(text, true),
+            TextForm::Template => template(text, false).map_err(|it| more(&it)),
+            TextForm::BodyTemplate => template(text, true).map_err(|it| more(&it)),
+            TextForm::Rate => Err(more(&format!("write \"{}\"", whole_rate(text)?))),
             TextForm::LogFormat => text.parse::<LogFormat>().map(drop),
             TextForm::PathPattern => PathPattern::parse(text).map(drop).map_err(|it| more(&it)),
             TextForm::SecretTemplate | TextForm::BodyTest | TextForm::PathTemplate => {
@@ -339,6 +340,22 @@ impl TextForm {
 fn is_page(text: &str) -> bool {
     let path = format!("/{}", text.strip_prefix('/').unwrap_or(text));
     matches!(TryMember::parse(&path), Ok(TryMember::Fixed(_)))
+}
+
+/// A rate with a fraction (`0.5/s`) in a larger unit of which it is a whole number: `30/m`.
+fn whole_rate(text: &str) -> Option<String> {
+    let (number, unit) = text.split_once('/')?;
+    let (whole, fraction) = number.split_once('.')?;
+    let digits = u32::try_from(fraction.len()).ok().filter(|it| (1..=6).contains(it))?;
+    let scaled: u64 = format!("{whole}{fraction}").parse().ok()?;
+    let units = [("s", 1u64), ("m", 60), ("h", 3600), ("d", 86400)];
+    let seconds = units.iter().find(|it| it.0 == unit)?.1;
+    let larger = units.iter().filter(|it| it.1 > seconds);
+    larger
+        .map(|it| (it.0, scaled.saturating_mul(it.1 / seconds), 10u64.pow(digits)))
+        .find(|(_, times, scale)| *times > 0 && times % scale == 0)
+        .map(|(unit, times, scale)| format!("{}/{unit}", times / scale))
+        .filter(|it| Rate::parse(it).is_some())
 }
 
 fn is_route_name(text: &str) -> bool {

@@ -45,7 +45,7 @@ pub(super) const ROWS: &[Key] = &[
     once("site[].route[].respond.status", integer(200, 599), Some("200"),
         "Status of a fixed answer.", "410"),
     once("site[].route[].respond.body", ValueKind::One(TextForm::BodyTemplate), None,
-        "Body of a fixed answer; it may contain variables.", r#""gone""#),
+        "Body of a fixed answer. It may contain variables and captures of the route's path; `{{` and `}}` are literal braces, as in JSON.", r#""gone""#),
     once("site[].route[].respond.file", ValueKind::One(TextForm::Path), None,
         "File whose content is the body of a fixed answer, relative to the directory of the configuration file; 1 MiB at most.", r#""robots.txt""#),
     once("site[].route[].respond.type", ValueKind::One(TextForm::FieldValue), None,

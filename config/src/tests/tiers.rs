@@ -138,7 +138,7 @@ fn what_contradicts_in_a_fleet() {
     );
     fleet(
         "expire = \"31d\"",
-        "t.toml:3: cache.fleet.expire: found \"31d\"; allowed: a duration in whole seconds up to \"30d\"",
+        "t.toml:3: cache.fleet.expire: found \"31d\"; allowed: a duration in whole seconds such as \"5m\", up to \"30d\"",
     );
     let binary = format!("[cache.fleet]\nservers = \"a\"\nprotocol = \"binary\"\n{SITE}");
     assert!(!read(&binary).unwrap().fleet.unwrap().recompute_once, "the default follows the protocol");

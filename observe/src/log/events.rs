@@ -25,7 +25,7 @@ pub const EVENTS: &[EventRow] = &[
     row("descriptors", Level::Info, "File descriptor limits and the number of client connections that they allow."),
     row("config-warning", Level::Warn, "A configuration value that is valid but probably wrong: `why`."),
     row("reloaded", Level::Info, "A reload took effect: `file`, `because`."),
-    row("reload-refused", Level::Error, "A reload was rejected and the running configuration stays in force: `why`, with file and line."),
+    row("reload-refused", Level::Error, "A reload was rejected and the running configuration stays in force: `why`, with file and line; one event for each error."),
     row("restart-pending", Level::Info, "The configuration file contains changes that require a restart."),
     row("certificates-reloaded", Level::Info, "Changed certificate files were reloaded."),
     row("certificates-rejected", Level::Error, "Changed certificate files are invalid; the previous certificates stay in use."),
