@@ -6,6 +6,7 @@ mod signed;
 pub use jwt::{JwtConfig, KeyFile, KeyFileForm};
 pub use signed::{SignedConfig, SignedStyle};
 
+use crate::member::OriginMember;
 use larder_semantics::expression::Expression;
 use larder_semantics::field::is_token;
 use larder_semantics::geo::Country;
@@ -14,6 +15,7 @@ use larder_semantics::rate::Gcra;
 use larder_semantics::request_view::RequestView;
 use larder_wire::htpasswd::PasswordEntry;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// The demands of a route; the default is none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -36,6 +38,8 @@ pub struct AccessConfig {
     pub jwt: Option<JwtConfig>,
     /// The signed URLs.
     pub signed: Option<SignedConfig>,
+    /// The service that decides about each request.
+    pub forward: Option<ForwardConfig>,
     /// Whether the origin gets the `Authorization` field with which larder admitted the request.
     pub passes_authorization: bool,
 }
@@ -51,6 +55,74 @@ pub struct BasicConfig {
     pub file: Option<PathBuf>,
 }
 
+/// Forward auth: a service decides about each request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ForwardConfig {
+    /// The service; without weight and drain.
+    pub to: OriginMember,
+    /// The target of the question, below the base path of the service.
+    pub path: String,
+    /// The time limit for its answer.
+    pub timeout: Duration,
+    /// The fields of its answer that the request gets, in place of the client's.
+    pub copy: Vec<String>,
+    /// For how long an answer that admits is reused; zero is never.
+    pub ttl: Duration,
+    /// The parts of a request by which answers are reused; empty for all that the service is told.
+    pub key: Vec<ForwardKey>,
+    /// The place to which a 401 of the service sends clients; `{url}` in it is the URL of the request.
+    pub redirect: Option<String>,
+    /// The file of its trusted certificates; `None` for those of the system.
+    pub ca: Option<PathBuf>,
+}
+
+impl ForwardConfig {
+    /// The target of the question.
+    #[must_use]
+    pub fn target(&self) -> String {
+        format!("{}{}", self.to.base, self.path)
+    }
+}
+
+/// A part of a request by which answers of a service are reused. The host always is one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ForwardKey {
+    /// The method.
+    Method,
+    /// Path and query.
+    Url,
+    /// The client's address.
+    Client,
+    /// The field of this name.
+    Header(String),
+    /// The cookie of this name.
+    Cookie(String),
+}
+
+impl ForwardKey {
+    /// Parses the notation of the configuration.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let named = |name: &str| Some(name.to_owned()).filter(|it| is_token(it.as_bytes()));
+        match text {
+            "method" => Some(ForwardKey::Method),
+            "url" => Some(ForwardKey::Url),
+            "client" => Some(ForwardKey::Client),
+            _ => match text.split_once(':')? {
+                ("header", name) => named(name).map(ForwardKey::Header),
+                ("cookie", name) => named(name).map(ForwardKey::Cookie),
+                _ => None,
+            },
+        }
+    }
+
+    /// Whether it tells clients apart.
+    #[must_use]
+    pub fn is_of_client(&self) -> bool {
+        matches!(self, ForwardKey::Client | ForwardKey::Header(_) | ForwardKey::Cookie(_))
+    }
+}
+
 impl AccessConfig {
     /// Whether it demands credentials.
     #[must_use]
@@ -61,12 +133,13 @@ impl AccessConfig {
     /// Whether it demands credentials that identify the client.
     #[must_use]
     pub fn identifies(&self) -> bool {
-        self.basic.is_some() || self.jwt.is_some()
+        self.basic.is_some() || self.jwt.is_some() || self.forward.is_some()
     }
 
     /// The names of the fields with which larder tells origins of the client: a client cannot send them.
     pub fn given_fields(&self) -> impl Iterator<Item = &str> {
-        self.jwt.iter().flat_map(|it| &it.send).map(|it| it.0.as_str())
+        let claims = self.jwt.iter().flat_map(|it| &it.send).map(|it| it.0.as_str());
+        claims.chain(self.forward.iter().flat_map(|it| &it.copy).map(String::as_str))
     }
 
     /// Whether it demands nothing.

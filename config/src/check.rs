@@ -5,6 +5,7 @@ mod answer;
 mod cache_rules;
 mod files;
 mod finish;
+mod forward;
 mod geo;
 mod key;
 mod listen;
@@ -135,8 +136,14 @@ impl ConfigCheck {
         let routes = config.sites.iter().flat_map(|it| &it.routes);
         let socket = config.admin.socket.as_deref();
         let leads = |it: &&RouteConfig| it.origins().any(|it| is_admin(&it.at, Some(admin), socket));
-        for route in routes.filter(leads).filter(|_| admin.port() != 0) {
+        for route in routes.clone().filter(leads).filter(|_| admin.port() != 0) {
             self.problem(route.source.clone(), "site.route.proxy.to", &format!("the origin {SENTENCE}"));
+        }
+        let asks =
+            |it: &&RouteConfig| it.auth_service().is_some_and(|it| is_admin(&it.at, Some(admin), socket));
+        for route in routes.filter(asks).filter(|_| admin.port() != 0) {
+            let text = format!("the service {SENTENCE}");
+            self.problem_once(route.source.clone(), "site.route.access.forward.to", &text);
         }
     }
 
@@ -150,6 +157,13 @@ impl ConfigCheck {
         };
         for route in config.sites.iter().flat_map(|it| &it.routes).filter(comes_back) {
             self.problem(route.source.clone(), "site.route.proxy.to", &format!("the origin {LOOP}"));
+        }
+        let asks_itself = |it: &&RouteConfig| {
+            it.auth_service().is_some_and(|to| config.listen.iter().any(|it| is_listener(&to.at, &it.at)))
+        };
+        for route in config.sites.iter().flat_map(|it| &it.routes).filter(asks_itself) {
+            let text = format!("the service {LOOP}");
+            self.problem_once(route.source.clone(), "site.route.access.forward.to", &text);
         }
     }
 

@@ -8,7 +8,7 @@ pub use host::HostPattern;
 pub use text_form::TextForm;
 
 use super::LogFormat;
-use super::access::{AccessMember, LimitKey};
+use super::access::{AccessMember, ForwardKey, LimitKey};
 use super::address::{self, entrance, origin, socket_address};
 use super::member::{self, OriginMember};
 use super::place::FleetServer;
@@ -21,6 +21,7 @@ use larder_semantics::network::{Network, Peers};
 pub use larder_semantics::pattern::PathPattern;
 use larder_semantics::rate::Rate;
 use larder_semantics::rewrite;
+use larder_semantics::target::is_malformed;
 use larder_semantics::template::Template;
 use larder_stdx::size::ByteSize;
 use larder_wire::jwt::JwtAlgorithm;

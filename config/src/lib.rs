@@ -327,6 +327,12 @@ pub struct RouteConfig {
 }
 
 impl RouteConfig {
+    /// The service that decides about its requests (`access.forward`).
+    #[must_use]
+    pub fn auth_service(&self) -> Option<&OriginMember> {
+        self.access.forward.as_ref().map(|it| &it.to)
+    }
+
     /// The origins that it leads to.
     pub fn origins(&self) -> impl Iterator<Item = &OriginMember> {
         let members = match &self.service {

@@ -4,6 +4,7 @@ mod access;
 mod access_rules;
 mod blocks;
 mod files;
+mod forward;
 mod geo;
 mod matching;
 mod privacy;

@@ -208,7 +208,7 @@ fn line(
 }
 
 /// Adds the client's address, after those of the trusted proxies that passed the request on.
-fn say_who(fields: &mut FieldList, client: &Client) {
+pub fn say_who(fields: &mut FieldList, client: &Client) {
     let Some(peer) = client.peer else { return };
     let mut text = [0; 46]; // The longest IPv6 address has 45 characters.
     let length = write_address(peer.ip().to_canonical(), &mut text);

@@ -37,7 +37,7 @@ pub struct Gateway {
     /// Uses of responses on disk.
     pub(crate) uses: SharedUses,
     /// The name of this process for other gateways and for itself (RFC 8586).
-    pub(crate) id: String,
+    pub id: String,
     /// Buffers that requests reuse.
     pub(crate) scratch: RefCell<Scratch>,
     /// The pool of its fills' futures.

@@ -48,6 +48,7 @@ pub mod target;
 pub mod targeted;
 pub mod template;
 pub mod tiers;
+pub mod told_target;
 pub mod trace;
 pub mod transcode;
 pub mod validator;

@@ -255,7 +255,7 @@ fn joined(prefix: &str, rest: &[u8]) -> String {
 }
 
 /// A decoded path as it is sent: every byte that no path has is percent-encoded (RFC 3986 §3.3).
-fn encoded(path: &[u8]) -> Vec<u8> {
+pub(crate) fn encoded(path: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(path.len());
     for byte in path {
         match byte {

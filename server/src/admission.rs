@@ -1,18 +1,21 @@
 //! Admission: the one step before the cache, on both paths. A request proceeds to its route, gets a response of larder's
 //! own, or has to wait for the decision. Hits are admitted as misses are.
 
-use crate::access::{self, AccessRules, Admitted, Unverified, Verdict};
+use crate::access::{self, AccessRules, Admitted, Unverified, Verdict, VerifyMeans};
 use crate::finish::RouteFinish;
 use crate::overlay::Overlay;
 use crate::own_answer::{self, AdmissionRule};
 use crate::purge::{PurgeQueue, method};
+use crate::route_admission::RouteAdmission;
 use crate::router::{Found, Matched, RouteTarget, Router};
 use crate::site_tls::SiteTls;
 use larder_counters::{Counters, RouteScope};
+use larder_gateway::Gateway;
 use larder_gateway::explain::NOT_PASSED;
 use larder_observe::telemetry::Context;
 use larder_semantics::geo::GeoLookup;
 use larder_semantics::request_view::{self, RequestView, path_of};
+use larder_transport::finish::ResponseFinish;
 use larder_transport::worker::RequestLimits;
 use larder_transport::{Client, Synthetic};
 use larder_wire::message::{Request, RequestHead};
@@ -58,8 +61,22 @@ impl<'a> RoutedRequest<'a> {
     /// The access rules that it is subject to.
     #[inline]
     pub fn access(&self) -> Option<&'a Arc<AccessRules>> {
+        self.admission().and_then(|it| it.access.as_ref())
+    }
+
+    /// The admission of the route that decides about it.
+    #[inline]
+    fn admission(&self) -> Option<&'a RouteAdmission> {
         let purging = self.purged.and_then(|it| it.admission.as_deref());
-        purging.or(self.found.and_then(|it| it.admission)).and_then(|it| it.access.as_ref())
+        purging.or(self.found.and_then(|it| it.admission))
+    }
+
+    /// The finish of its response with the `Set-Cookie` lines of its credentials; `None` without such lines.
+    pub fn cookies(&self, finish: Option<&Rc<ResponseFinish>>) -> Option<Rc<ResponseFinish>> {
+        let admitted = self.admitted.borrow();
+        let lines = admitted.cookies();
+        let finish = || finish.map(|it| (**it).clone()).unwrap_or_default();
+        (!lines.is_empty()).then(|| Rc::new(finish().with_cookies(lines)))
     }
 
     /// Gives the request the fields and the target with which it proceeds on the slow path.
@@ -150,6 +167,8 @@ pub struct AdmissionMeans<'a> {
     pub purges: &'a PurgeQueue,
     /// The worker's counters.
     pub counters: &'a Counters,
+    /// The worker's gateway.
+    pub gateway: &'a Gateway,
     /// Whether the process finishes its requests before its end.
     pub is_draining: bool,
 }
@@ -193,7 +212,10 @@ fn admit_by_rules<'a>(
         let mut room = Vec::new();
         let view = routed_view(head, &client, route, geo, &mut room);
         let rules = request.access()?;
-        if let Some(page) = rules.verify(unverified, &view, means.counters, &request.admitted).await {
+        let service = request.admission().and_then(|it| it.service.as_deref());
+        let AdmissionMeans { counters, gateway, .. } = means;
+        let verifying = VerifyMeans { counters, gateway, client: &client, service };
+        if let Some(page) = rules.verify(unverified, &view, &verifying, &request.admitted).await {
             return Some(page);
         }
         match decide_service(means, request, head, &view) {

@@ -1,7 +1,7 @@
 //! The request handler of one worker: every request of every client connection arrives here, is routed, answered at one
 //! of the two speeds, and reported to the observers.
 
-use super::admission::{self, Admission, AdmissionMeans, RoutedRequest};
+use super::admission::{self, Admission, AdmissionDecision, AdmissionMeans, RoutedRequest};
 use super::finish::RouteFinish;
 use super::overlay::Overlays;
 use super::purge::{PurgeQueue, method};
@@ -15,7 +15,9 @@ use larder_semantics::field::Field;
 use larder_semantics::request_view::RequestView;
 use larder_stdx::clock;
 use larder_transport::finish::ResponseFinish;
-use larder_transport::{AnswerNow, Client, Handler, MissingPreamble, Reply, RequestBody, ResponseWriter};
+use larder_transport::{
+    AnswerNow, Client, Handler, MissingPreamble, Reply, RequestBody, ResponseWriter, Synthetic,
+};
 use larder_wire::message::{Reject, Request, RequestHead};
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
@@ -150,8 +152,11 @@ impl Handler for RequestHandler {
         let answered = match self.admit(&routed, head, || Cow::Borrowed(client)) {
             Admission::Continue => None,
             Admission::Answer(page) => Some(page),
-            Admission::Ask(decision) => decision.await,
+            Admission::Ask(decision) => unless_gone(decision, &reply).await,
         };
+        if let Some(finish) = routed.cookies(reply.finisher()) {
+            reply.finish_with(finish);
+        }
         let outcome = match answered {
             Some(page) => RequestOutcome::sent(page.send(reply).await),
             None => {
@@ -220,7 +225,8 @@ impl RequestHandler {
     ) -> Admission<'a> {
         let counters = &*self.gateway.counters;
         let is_draining = self.is_draining.get();
-        let means = AdmissionMeans { purges: &self.purges, counters, is_draining };
+        let gateway = &*self.gateway;
+        let means = AdmissionMeans { purges: &self.purges, counters, gateway, is_draining };
         admission::admit(means, routed, head, client)
     }
 
@@ -303,6 +309,21 @@ impl RequestHandler {
             true => Cow::Borrowed(client),
             false => clients.seen(client, fields().as_ref()),
         }
+    }
+}
+
+/// Waits for a decision of admission, unless the client has cancelled its request or, over HTTP/1, closed its side while other
+/// requests wait for a permit.
+async fn unless_gone(decision: AdmissionDecision<'_>, reply: &Reply<'_>) -> Option<Synthetic> {
+    let is_needless = async {
+        larder_origin::queued().await;
+        reply.gone().await;
+    };
+    tokio::select! {
+        biased;
+        decided = decision => decided,
+        () = reply.taken_back() => Some(Synthetic::empty(503)),
+        () = is_needless => Some(Synthetic::empty(503)),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The configuration in force, with the resources it opens and the parts it makes for each worker: routes, origins, their
 //! observers. Every part that follows a reload has a `take_over` with this argument, at start as at a reload.
 
-use super::access::LiveAccess;
+use super::access::{AccessRules, AuthService, LiveAccess};
 use super::addresses::OpenAddresses;
 use super::files::FileRoute;
 use super::finish::RouteFinish;
@@ -26,6 +26,7 @@ use larder_semantics::policy::TierSet;
 use larder_stdx::duration::spell;
 use larder_transport::listener::Listen;
 use larder_transport::tls::ServerTls;
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::rc::Rc;
@@ -90,6 +91,7 @@ impl Live {
     pub fn router(&self, counters: &Arc<Counters>, errors: &ErrorLog, worker: Option<usize>) -> Router {
         let worker = worker.filter(|_| self.config.statistics);
         self.access.tell(errors);
+        let services = RefCell::new(HashMap::new());
         let of_worker = self.config.limits_of_clients();
         let rules = |it: &SiteConfig| it.tls.clone().map(|it| Rc::new(SiteTls(it)));
         let sites = self.config.sites.iter().map(|it| (it, rules(it))).enumerate();
@@ -106,8 +108,10 @@ impl Live {
                 .map(|(number, route)| {
                     let part = worker.map(|it| self.scopes.part(it, (at, number)));
                     let target = self.target((at, number), route, counters, errors, part.as_ref());
+                    let access = self.access.of((at, number));
                     let admission = RouteAdmission {
-                        access: self.access.of((at, number)),
+                        service: access.as_ref().and_then(|it| auth_service(it, &services)),
+                        access,
                         redirects: self.redirects(site).filter(|_| !route.is_health()),
                         tls: tls.clone(),
                         answers: RouteAnswers::new(route),
@@ -243,6 +247,16 @@ pub struct Orders {
     pub tls: Option<Arc<ServerTls>>,
     /// Whether to finish requests in progress, and accept no new connections.
     pub drain: bool,
+}
+
+/// The service of access rules, made once for the routes that share them.
+fn auth_service(
+    rules: &Arc<AccessRules>,
+    made: &RefCell<HashMap<*const AccessRules, Rc<AuthService>>>,
+) -> Option<Rc<AuthService>> {
+    let config = rules.auth_service()?;
+    let mut made = made.borrow_mut();
+    Some(made.entry(Arc::as_ptr(rules)).or_insert_with(|| AuthService::new(config)).clone())
 }
 
 /// Logs failures of `origin`.

@@ -20,24 +20,35 @@ pub fn check(config: &Config, admin: Option<SocketAddr>) -> Result<(), String> {
     for route in routes {
         if let Some(it) = route.origins().find(|it| is_admin(&it.at, admin, config.admin.socket.as_deref())) {
             let origin = larder_config::spelling::spell_origin(it);
-            return Err(format!("{}{origin} {SENTENCE}.", place(&route.source)));
+            return Err(format!("{}{origin} {SENTENCE}.", place(&route.source, "the origin ", "proxy.to")));
+        }
+        if let Some(to) = route.auth_service() {
+            let wrong = match () {
+                () if is_admin(&to.at, admin, config.admin.socket.as_deref()) => Some(SENTENCE),
+                () if leads_here(&to.at, &config.listen, &mut resolver) => Some(LOOP),
+                () => None,
+            };
+            if let Some(wrong) = wrong {
+                let place = place(&route.source, "the service ", "access.forward.to");
+                return Err(format!("{place}{} {wrong}.", larder_config::spelling::spell_origin(to)));
+            }
         }
         let is_clients = matches!(&route.service, Service::Proxy(proxy) if proxy.host == OriginHost::Client);
         if let Some(it) =
             route.origins().find(|it| is_clients && leads_here(&it.at, &config.listen, &mut resolver))
         {
             let origin = larder_config::spelling::spell_origin(it);
-            return Err(format!("{}{origin} {LOOP}.", place(&route.source)));
+            return Err(format!("{}{origin} {LOOP}.", place(&route.source, "the origin ", "proxy.to")));
         }
     }
     Ok(())
 }
 
-/// The place of the route, before a sentence about its origin; a route of the command line has none.
-fn place(source: &Source) -> String {
+/// The place of the route, before a sentence about the address of a key; a route of the command line has none.
+fn place(source: &Source, what: &str, key: &str) -> String {
     match source {
-        Source::Default => "the origin ".to_owned(),
-        _ => format!("{source}: proxy.to: "),
+        Source::Default => what.to_owned(),
+        _ => format!("{source}: {key}: "),
     }
 }
 

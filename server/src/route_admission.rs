@@ -1,6 +1,6 @@
 //! The part of admission that belongs to one route.
 
-use crate::access::AccessRules;
+use crate::access::{AccessRules, AuthService};
 use crate::own_answer::{LiveRedirects, RouteAnswers};
 use crate::site_tls::SiteTls;
 use std::rc::Rc;
@@ -11,6 +11,8 @@ use std::sync::Arc;
 pub struct RouteAdmission {
     /// The rules of `site.route.access`.
     pub access: Option<Arc<AccessRules>>,
+    /// The service of `access.forward`; with equal rules of several routes one.
+    pub service: Option<Rc<AuthService>>,
     /// The redirects of its site.
     pub redirects: Option<Rc<LiveRedirects>>,
     /// The TLS rules of its site.

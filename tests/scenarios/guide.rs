@@ -120,6 +120,7 @@ macro_rules! pages {
 
 pages! {
     allow_only_the_office, cache_an_api, canonical_host, client_certificates, cors_api, django, error_pages,
+    forward_auth,
     health_checks_for_a_load_balancer, jwt, maintenance_page, nextjs, password, rate_limit_the_login,
     redirect_to_https, redirects_from_a_map, rewrite_a_prefix, secrets_and_environment, security_headers,
     several_files, signed_urls, single_page_application, static_site, sticky_sessions, uploads, wordpress,
@@ -323,6 +324,30 @@ fn password(guide: Guide) {
     assert_eq!(401, ask("Authorization: Basic ZGVwbG95Om9wZW4=\r\n").status);
     assert_eq!(0, origin.requests());
     answers(&ask("Authorization: Basic ZGVwbG95Om9wZW4gc2VzYW1l\r\n"), 200, "GET /a HTTP/1.1");
+}
+
+fn forward_auth(mut guide: Guide) {
+    let authority = certificate(&guide, "app.example.com");
+    let service = Origin::new(|it| match (it.target(), it.field("cookie")) {
+        ("/oauth2/auth", Some("_oauth2_proxy=alices")) => {
+            "HTTP/1.1 202 Accepted\nX-Auth-Request-User: alice\nX-Auth-Request-Email: a@example.com\n\n"
+                .to_owned()
+        }
+        ("/oauth2/auth", _) => "HTTP/1.1 401 Unauthorized\n\n".to_owned(),
+        (target, _) => format!("HTTP/1.1 200 OK\n\nsign in at {target}"),
+    });
+    guide.replace("http://127.0.0.1:4180", &service.url().replace("127.0.0.1", "localhost"));
+    let origin = Origin::new(|it| {
+        let field = |name: &str| it.field(name).unwrap_or("none").to_owned();
+        format!("HTTP/1.1 200 OK\n\n{} {}", field("x-auth-request-user"), field("x-auth-request-email"))
+    });
+    let larder = guide.start(&origin);
+    let ask = |lines: &str| over_tls(&larder, &authority, "app.example.com", lines);
+    redirects(&ask(""), 302, "/oauth2/start?rd=https%3A%2F%2Fapp.example.com%2Fa");
+    let claim = "X-Auth-Request-User: root\r\nx_auth_request_user: root\r\n";
+    assert_eq!(302, ask(claim).status);
+    answers(&ask(&format!("{claim}Cookie: _oauth2_proxy=alices\r\n")), 200, "alice a@example.com");
+    assert_eq!(1, origin.requests());
 }
 
 fn cache_an_api(guide: Guide) {

@@ -33,6 +33,7 @@ mod first_page;
 mod fleet_faults;
 mod fleet_tier;
 mod followers;
+mod forward_auth;
 mod framing;
 mod guide;
 mod heuristics;

@@ -38,7 +38,12 @@ pub struct ResponseFinish {
     names: NameSet,
     client_ttl: Option<ClientTtl>,
     pages: Rc<ErrorPages>,
+    /// `Set-Cookie` lines for the client of this response.
+    cookies: Vec<Vec<u8>>,
 }
+
+/// The fields that let a cache keep a response with `Set-Cookie` lines of its client.
+const OF_CACHES: [&str; 4] = ["cache-control", "expires", "cdn-cache-control", "surrogate-control"];
 
 /// The most rules with a default: one bit each while a response is written.
 pub const MAX_RULES: usize = 64;
@@ -59,7 +64,16 @@ impl ResponseFinish {
         if client_ttl.is_some() {
             client_ttl::FIELDS.iter().for_each(|it| names.insert(it));
         }
-        Self { rules, names, client_ttl, pages }
+        Self { rules, names, client_ttl, pages, cookies: Vec::new() }
+    }
+
+    /// The same with `Set-Cookie` lines for one client, whose response no shared cache may keep.
+    #[must_use]
+    pub fn with_cookies(mut self, lines: &[Vec<u8>]) -> Self {
+        self.cookies.extend_from_slice(lines);
+        self.client_ttl = None;
+        OF_CACHES.iter().for_each(|it| self.names.insert(it));
+        self
     }
 
     /// The names whose lines in a response matter.
@@ -153,6 +167,9 @@ impl FinishPass {
         if self.lifetime.is_some() && client_ttl::REPLACED.iter().any(|it| name.eq_ignore_ascii_case(it)) {
             return false;
         }
+        if !finish.cookies.is_empty() && OF_CACHES.iter().any(|it| name.eq_ignore_ascii_case(it)) {
+            return false;
+        }
         let Some(at) = finish.rules.iter().position(|it| name.eq_ignore_ascii_case(&it.name)) else {
             return true;
         };
@@ -165,7 +182,15 @@ impl FinishPass {
         if let Some(it) = self.lifetime {
             add("Cache-Control", AddedValue::Lifetime(it));
         }
-        let fits = |name: &str| self.status != 304 || conditional::in_not_modified(name);
+        if !finish.cookies.is_empty() {
+            add("Cache-Control", AddedValue::Text(b"private, no-cache"));
+            finish.cookies.iter().for_each(|it| add("Set-Cookie", AddedValue::Text(it)));
+        }
+        let is_settled = |name: &str| {
+            !finish.cookies.is_empty() && OF_CACHES.iter().any(|it| name.eq_ignore_ascii_case(it))
+        };
+        let fits =
+            |name: &str| (self.status != 304 || conditional::in_not_modified(name)) && !is_settled(name);
         for (at, rule) in finish.rules.iter().enumerate().filter(|it| fits(&it.1.name)) {
             rule.adds.iter().for_each(|it| add(&rule.name, AddedValue::Text(it)));
             if let Some(value) = rule.default.as_ref().filter(|_| self.seen & (1 << at) == 0) {

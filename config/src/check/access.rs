@@ -37,6 +37,7 @@ impl ConfigCheck {
             basic: self.basic(at),
             jwt: self.jwt(at),
             signed: self.signed(at),
+            forward: self.forward(at),
             passes_authorization: self.flag(&self.access_key(at, "pass_authorization")),
         };
         if is_whole {
@@ -48,8 +49,8 @@ impl ConfigCheck {
 
     /// Rejects keys that have no effect with these credentials.
     fn refuse_idle(&mut self, at: &RoutePath, access: &AccessConfig) {
-        let any = "credentials; add access.basic, access.jwt or access.signed";
-        let identity = "credentials that identify the client; add access.basic or access.jwt";
+        let any = "credentials; add access.basic, access.jwt, access.forward or access.signed";
+        let identity = "credentials that identify the client; add access.basic, access.jwt or access.forward";
         let users = "users; add access.basic.users or access.basic.file";
         for (name, works, missing) in [
             ("satisfy", access.has_credentials(), any),
@@ -137,6 +138,15 @@ impl ConfigCheck {
     pub(super) fn credential_use(&mut self, at: &RoutePath, access: &AccessConfig) -> CredentialUse {
         let in_key = self.text(&self.access_key(at, "key")) == "identity";
         let shared = self.access_key(at, "shared");
+        if in_key
+            && access.basic.is_none()
+            && access.jwt.is_none()
+            && access.forward.as_ref().is_some_and(|it| it.copy.is_empty())
+        {
+            let text = "the service of access.forward tells no identity; add the field with the name of the user to \
+                        access.forward.copy, such as [\"X-Auth-Request-User\"]";
+            self.problem_once(self.source(&self.access_key(at, "key")), "site.route.access.key", text);
+        }
         match (access.identifies(), in_key, self.flag(&shared)) {
             (false, ..) => CredentialUse::None,
             (true, true, true) => {
@@ -213,7 +223,7 @@ impl ConfigCheck {
     }
 
     /// The key of `access.NAME`, in the route or in its site.
-    fn access_key(&self, at: &RoutePath, name: &str) -> String {
+    pub(super) fn access_key(&self, at: &RoutePath, name: &str) -> String {
         self.site_key(at, &format!("access.{name}"))
     }
 

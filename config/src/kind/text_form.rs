@@ -103,6 +103,10 @@ pub enum TextForm {
     Rate,
     /// The part of a request by which requests are limited.
     LimitKey,
+    /// A part of a request by which answers of a service are reused.
+    ForwardKey,
+    /// A path of a request, with or without a query.
+    RequestTarget,
     /// A condition about requests.
     AccessCondition,
     /// A signature algorithm of tokens.
@@ -189,6 +193,12 @@ impl TextForm {
             TextForm::JwtAlgorithm => JwtAlgorithm::parse(text).is_some(),
             TextForm::ClaimText => !text.is_empty() && !text.chars().any(char::is_control),
             TextForm::LimitKey => LimitKey::parse(text).is_some(),
+            TextForm::ForwardKey => ForwardKey::parse(text).is_some(),
+            TextForm::RequestTarget => {
+                text.starts_with('/')
+                    && text.bytes().all(|it| it.is_ascii_graphic() && it != b'#')
+                    && !is_malformed(text)
+            }
             TextForm::ParameterGlob => {
                 let name = text.strip_suffix('*').unwrap_or(text);
                 !text.is_empty() && !name.contains(['*', '&', '=', '#', ' '])
@@ -331,6 +341,10 @@ impl TextForm {
             TextForm::ClaimText => "a text without control characters",
             TextForm::SecureLink => {
                 "a text with \"{expires}\", \"{path}\" and \"{secret}\", and optionally \"{client}\" and \"{host}\""
+            }
+            TextForm::ForwardKey => "\"method\", \"url\", \"client\", \"header:NAME\" or \"cookie:NAME\"",
+            TextForm::RequestTarget => {
+                "a path that begins with \"/\", such as \"/oauth2/auth\", with or without a query"
             }
             TextForm::LimitKey => "\"client\", \"network\", \"route\", \"header:NAME\" or \"cookie:NAME\"",
         }

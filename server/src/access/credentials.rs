@@ -2,13 +2,17 @@
 //! time. Their combination is in `super`.
 
 use super::AccessState;
+use super::auth_service::AuthService;
 use super::basic::{BasicAuth, UnverifiedPassword};
+use super::forward::{ForwardAuth, UnaskedRequest};
 use super::jwt::JwtAuth;
 use super::signed::SignedUrls;
 use larder_config::access::AccessConfig;
 use larder_counters::Counters;
+use larder_gateway::Gateway;
 use larder_semantics::request_view::RequestView;
-use larder_transport::Synthetic;
+use larder_semantics::told_target::ToldTarget;
+use larder_transport::{Client, Synthetic};
 use std::sync::Arc;
 
 /// One kind of credentials of a route.
@@ -19,6 +23,20 @@ pub(super) enum Credential {
     Jwt(JwtAuth),
     /// `access.signed`.
     Signed(SignedUrls),
+    /// `access.forward`.
+    Forward(ForwardAuth),
+}
+
+/// The dependencies of the verification of credentials.
+pub struct VerifyMeans<'a> {
+    /// The worker's counters.
+    pub counters: &'a Counters,
+    /// The worker's gateway.
+    pub gateway: &'a Gateway,
+    /// The client, behind trusted proxies.
+    pub client: &'a Client,
+    /// The service of `access.forward`, if the route has one.
+    pub service: Option<&'a AuthService>,
 }
 
 /// The findings of valid credentials.
@@ -28,6 +46,8 @@ pub(super) struct Proven {
     pub identity: Option<Arc<str>>,
     /// Fields that the request gets in place of the client's; an empty value removes the client's alone.
     pub fields: Vec<(String, Vec<u8>)>,
+    /// `Set-Cookie` lines for the client: a renewed session.
+    pub cookies: Vec<Vec<u8>>,
 }
 
 impl Proven {
@@ -51,6 +71,8 @@ pub(super) enum Checked {
 pub(super) enum UnverifiedCredential {
     /// A password.
     Password(UnverifiedPassword),
+    /// A request about which a service decides.
+    Forward(UnaskedRequest),
 }
 
 /// The credentials of a route, in the order in which they are looked at: the cheapest first.
@@ -59,7 +81,12 @@ pub(super) fn of(config: &AccessConfig, state: &Arc<AccessState>) -> Vec<Credent
     let passes = config.passes_authorization;
     let jwt = config.jwt.as_ref().map(|it| Credential::Jwt(JwtAuth::new(it, passes, state.clone())));
     let basic = config.basic.as_ref().map(|it| Credential::Basic(BasicAuth::new(it, state.clone())));
-    signed.into_iter().chain(jwt).chain(basic).collect()
+    let mut all: Vec<Credential> = signed.into_iter().chain(jwt).chain(basic).collect();
+    if let Some(it) = &config.forward {
+        let is_spent = !passes && all.iter().any(Credential::is_in_authorization);
+        all.push(Credential::Forward(ForwardAuth::new(it, state.clone(), !is_spent)));
+    }
+    all
 }
 
 impl Credential {
@@ -68,7 +95,7 @@ impl Credential {
         match self {
             Credential::Basic(_) => true,
             Credential::Jwt(it) => it.is_in_authorization(),
-            Credential::Signed(_) => false,
+            Credential::Signed(_) | Credential::Forward(_) => false,
         }
     }
 
@@ -78,14 +105,17 @@ impl Credential {
         match self {
             Credential::Basic(_) | Credential::Signed(_) => Vec::new(),
             Credential::Jwt(it) => it.removed(),
+            Credential::Forward(it) => it.removed(),
         }
     }
 
-    /// The target of a request without the credentials that are part of it; `None` if they are not.
+    /// The target of a request without the credentials that are part of it, and in the form about which a service decides; `None` if
+    /// it stays as it is.
     pub fn stripped(&self, target: &str) -> Option<String> {
         match self {
             Credential::Basic(_) | Credential::Jwt(_) => None,
             Credential::Signed(it) => it.stripped(target),
+            Credential::Forward(_) => ToldTarget::of(target).filter(|it| it.replaces).map(|it| it.uri),
         }
     }
 
@@ -95,17 +125,26 @@ impl Credential {
             Credential::Basic(it) => it.check(view.fields, view.client, counters),
             Credential::Jwt(it) => it.check(view, counters),
             Credential::Signed(it) => it.check(view),
+            Credential::Forward(it) => it.check(view),
         }
     }
 
     /// Verifies those that `check` could not judge at once.
-    pub async fn verify(&self, it: UnverifiedCredential) -> Result<Proven, Synthetic> {
+    pub async fn verify(
+        &self,
+        it: UnverifiedCredential,
+        view: &RequestView<'_>,
+        means: &VerifyMeans<'_>,
+    ) -> Result<Proven, Synthetic> {
         match (self, it) {
             (Credential::Basic(basic), UnverifiedCredential::Password(it)) => {
                 basic.verify(it).await.map(Proven::of)
             }
-            // These never have to be verified.
-            (Credential::Jwt(_) | Credential::Signed(_), _) => Err(super::refused()),
+            (Credential::Forward(forward), UnverifiedCredential::Forward(it)) => {
+                forward.verify(it, view, means).await
+            }
+            // Each is verified by the credential that found it; tokens and signatures never have to be.
+            _ => Err(super::refused()),
         }
     }
 }

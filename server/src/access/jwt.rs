@@ -104,6 +104,7 @@ impl JwtAuth {
         Checked::Valid(Proven {
             identity: self.identity(&claims),
             fields: self.fields(&claims, view.fields, is_in_cookie),
+            ..Proven::default()
         })
     }
 

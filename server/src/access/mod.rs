@@ -1,8 +1,10 @@
 //! The access rules of routes (`site.route.access`), for hits as for misses and over every protocol. The
 //! settings are in `larder_config::access`; admission asks here once for each request.
 
+mod auth_service;
 mod basic;
 mod credentials;
+mod forward;
 mod hashing;
 mod jwt;
 mod limit;
@@ -12,9 +14,11 @@ mod tests;
 mod verified;
 mod watched_file;
 
+pub use auth_service::AuthService;
+pub use credentials::VerifyMeans;
 use credentials::{Checked, Credential, Proven, UnverifiedCredential};
 use larder_config::Config;
-use larder_config::access::AccessConfig;
+use larder_config::access::{AccessConfig, ForwardConfig};
 use larder_counters::Counters;
 use larder_observe::log::{ErrorLog, Level, Subsystem, SubsystemLog};
 use larder_semantics::field::{self, Field};
@@ -38,6 +42,7 @@ pub struct AccessState {
     passwords: Arc<hashing::HashPool>,
     /// The number of times that keys of tokens were read.
     keys_read: AtomicU64,
+    answers: forward::RememberedAnswers,
     errors: OnceLock<SubsystemLog>,
 }
 
@@ -86,6 +91,8 @@ pub struct Admitted {
     fields: Vec<(String, Vec<u8>)>,
     /// The names of the fields that a client cannot send, in lower case with `-`.
     removed: Option<Arc<[String]>>,
+    /// `Set-Cookie` lines that the credentials give the client.
+    cookies: Vec<Vec<u8>>,
     /// The target with which the request proceeds, in place of the client's.
     target: Option<String>,
 }
@@ -125,6 +132,7 @@ impl Admitted {
             (before, it) => before.or(it),
         };
         self.fields.extend(proven.fields);
+        self.cookies.extend(proven.cookies);
     }
 
     fn keeps(&self, it: &Field<'_>) -> bool {
@@ -151,6 +159,12 @@ impl Admitted {
         if let Some(target) = &self.target {
             request.target.clone_from(target);
         }
+    }
+
+    /// `Set-Cookie` lines for the client.
+    #[must_use]
+    pub fn cookies(&self) -> &[Vec<u8>] {
+        &self.cookies
     }
 
     /// Calls `then` with the changed request on the fast path; `None` if it has too many fields.
@@ -228,6 +242,12 @@ impl AccessRules {
         Self { config: config.clone(), limit, credentials, spends_authorization, removed }
     }
 
+    /// The service of `access.forward`.
+    #[must_use]
+    pub fn auth_service(&self) -> Option<&ForwardConfig> {
+        self.config.forward.as_ref()
+    }
+
     /// Judges a request, and notes the findings in `admitted`.
     pub fn judge(
         &self,
@@ -302,7 +322,10 @@ impl AccessRules {
             return Verdict::Refuse(Synthetic::page(400, NOMINATED).with("Cache-Control", "no-store"));
         }
         admitted.drops_authorization = self.spends_authorization;
-        admitted.target = self.credentials.iter().find_map(|it| it.stripped(view.target));
+        for it in &self.credentials {
+            let target = admitted.target.as_deref().unwrap_or(view.target);
+            admitted.target = it.stripped(target).or(admitted.target.take());
+        }
         if self.config.any && by_address {
             // The client is not identified: its responses are those of every client that its address admits. With credentials
             // that the origin gets it has no identity, and its responses are not shared.
@@ -347,11 +370,12 @@ impl AccessRules {
         &self,
         mut it: Unverified,
         view: &RequestView<'_>,
-        counters: &Counters,
+        means: &VerifyMeans<'_>,
         admitted: &RefCell<Admitted>,
     ) -> Option<Synthetic> {
+        let counters = means.counters;
         loop {
-            let verified = self.credentials[it.at].verify(it.credential).await;
+            let verified = self.credentials[it.at].verify(it.credential, view, means).await;
             let admitted = &mut *admitted.borrow_mut();
             let verdict = match verified {
                 Ok(proven) => {
@@ -420,5 +444,10 @@ pub(crate) fn ambiguous() -> Synthetic {
 }
 
 fn refused() -> Synthetic {
-    Synthetic::page(403, "Access to this page is not allowed.").with("Cache-Control", "no-store")
+    no_store(Synthetic::page(403, "Access to this page is not allowed."))
+}
+
+/// A response that no cache keeps.
+fn no_store(page: Synthetic) -> Synthetic {
+    page.with("Cache-Control", "no-store")
 }

@@ -1,0 +1,128 @@
+//! One worker's connections to a service that admits requests (`access.forward`), and the exchange with it. The question and the
+//! meaning of its answer are in [`super::forward`].
+
+use bytes::{Bytes, BytesMut};
+use larder_config::MemberProtocol;
+use larder_config::access::ForwardConfig;
+use larder_origin::{
+    Membership, OriginError, OriginLimits, OriginPool, OriginSecurity, OriginTls, OutgoingRequest,
+    OutlierEjection, Protocol, RequestLine, TlsSettings,
+};
+use larder_semantics::field::FieldList;
+use larder_wire::message::Framing;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Bytes of the body of an answer; a longer one is not sent to a client.
+const LARGEST_BODY: usize = 1 << 20;
+/// The most questions in progress, of one worker.
+const QUESTIONS: usize = 256;
+/// The most requests that wait for one of them.
+const QUEUE: usize = 4096;
+
+/// The service of a route, in one worker.
+pub struct AuthService {
+    /// `None` if its certificates cannot be read.
+    origin: Option<Rc<OriginPool>>,
+    host: String,
+    target: String,
+    timeout: Duration,
+}
+
+/// An answer of the service.
+pub(super) struct ServiceAnswer {
+    /// Its status.
+    pub status: u16,
+    /// All its fields.
+    pub fields: FieldList,
+    /// Its body; `None` if it is too large.
+    pub body: Option<Bytes>,
+}
+
+impl AuthService {
+    /// The service of these settings, without connections yet.
+    #[must_use]
+    pub fn new(config: &ForwardConfig) -> Rc<Self> {
+        let limits = OriginLimits {
+            connect: config.timeout,
+            handshake: config.timeout,
+            first_byte: config.timeout,
+            between_bytes: config.timeout,
+            total: config.timeout,
+            idle: Duration::from_secs(30),
+            head_size: 64 << 10,
+            connections: QUESTIONS,
+            queue: QUEUE,
+            queue_wait: None,
+            idle_connections: QUESTIONS,
+            interim: 8,
+        };
+        let to = &config.to;
+        let settings = TlsSettings { ca: config.ca.clone(), ..TlsSettings::default() };
+        let secure = (to.scheme == MemberProtocol::Https).then(|| OriginTls::new(&settings));
+        // They were read when the configuration was checked, and may have gone since.
+        let is_unreadable = matches!(secure, Some(Err(_)));
+        let tls = secure.and_then(Result::ok).map(|tls| OriginSecurity { tls, name: to.host().to_owned() });
+        let protocol = match to.scheme {
+            MemberProtocol::H2c => Protocol::Http2,
+            MemberProtocol::Http | MemberProtocol::Https => Protocol::Http1,
+        };
+        // A question is not a request of a client: its state and counters are its own.
+        let own = Membership {
+            name: to.name(),
+            tls,
+            protocol,
+            standing: Arc::default(),
+            weight: 1,
+            ejection: OutlierEjection::OFF,
+            drained: false,
+            preamble: None,
+        };
+        let origin = OriginPool::in_group(to.at.clone(), limits, Arc::default(), own);
+        Rc::new(Self {
+            origin: Some(origin).filter(|_| !is_unreadable),
+            host: to.authority(),
+            target: config.target(),
+            timeout: config.timeout,
+        })
+    }
+
+    /// Asks a question with these fields. An error is why there is no answer.
+    pub(super) async fn ask(&self, question: FieldList) -> Result<ServiceAnswer, String> {
+        let Some(origin) = &self.origin else {
+            return Err("its trusted certificates cannot be read".to_owned());
+        };
+        let mut fields = FieldList::with_capacity(question.iter().len() + 1, question.text().len() + 64);
+        fields.push("Host", &self.host);
+        question.iter().for_each(|it| fields.push(it.name, it.value));
+        let line = RequestLine::Own { method: "GET".to_owned(), target: self.target.clone() };
+        let request = OutgoingRequest { line, fields, framing: Framing::Empty, asked: None, client: None };
+        match tokio::time::timeout(self.timeout, exchange(origin, request)).await {
+            Ok(answer) => answer.map_err(|it| it.sentence().into_owned()),
+            Err(_) => Err("it did not answer in time".to_owned()),
+        }
+    }
+}
+
+/// One question and its answer. The body of an answer that admits is dropped.
+async fn exchange(origin: &Rc<OriginPool>, request: OutgoingRequest) -> Result<ServiceAnswer, OriginError> {
+    let exchange = origin.send(request).await?;
+    let head = loop {
+        let head = exchange.head().await?;
+        if head.status >= 200 {
+            break head;
+        }
+    };
+    let (mut body, mut length) = (BytesMut::new(), 0);
+    while let Some(bytes) = exchange.next().await? {
+        length += bytes.len();
+        if length > LARGEST_BODY {
+            return Ok(ServiceAnswer { status: head.status, fields: head.fields, body: None });
+        }
+        if head.status >= 300 {
+            body.extend_from_slice(&bytes);
+        }
+    }
+    Ok(ServiceAnswer { status: head.status, fields: head.fields, body: Some(body.freeze()) })
+}

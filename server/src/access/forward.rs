@@ -1,0 +1,380 @@
+//! Forward auth: a service admits each request, or says how it is refused (`access.forward`). The question and the meaning of its
+//! answer are here; the exchange is in [`super::auth_service`].
+
+use super::auth_service::ServiceAnswer;
+use super::basic::identity;
+use super::credentials::{Checked, Proven, UnverifiedCredential, VerifyMeans};
+use super::{AccessState, no_store};
+use larder_config::access::{ForwardConfig, ForwardKey};
+use larder_gateway::{request_headers, trusted_headers};
+use larder_observe::log::Level;
+use larder_semantics::field::{self, Field, FieldList};
+use larder_semantics::request_view::{RequestView, host_of};
+use larder_semantics::target;
+use larder_semantics::told_target::ToldTarget;
+use larder_stdx::clock;
+use larder_transport::Synthetic;
+use larder_transport::body::BodyPiece;
+use larder_wire::message::fields::{is_hop_by_hop, strip_hop_by_hop_into};
+use parking_lot::RwLock;
+use ring::{digest, hmac};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Bytes of the fields that one answer gives a request.
+const LARGEST_FIELDS: usize = 16 << 10;
+/// Bytes of the fields of an answer that is remembered.
+const LARGEST_REMEMBERED: usize = 2 << 10;
+/// The most remembered answers; when they are reached the service is asked again.
+const MOST_REMEMBERED: usize = 16_384;
+/// Bytes of an identity that is kept in clear text; a longer one is a digest.
+const LONGEST_IDENTITY: usize = 200;
+
+/// Answers that admit, of all routes.
+pub(super) struct RememberedAnswers {
+    key: hmac::Key,
+    until: RwLock<HashMap<[u8; 32], (u64, Arc<[CopiedField]>)>>,
+}
+
+/// A field that a request gets from the answer of the service.
+type CopiedField = (String, Vec<u8>);
+
+impl Default for RememberedAnswers {
+    fn default() -> Self {
+        let key = hmac::Key::generate(hmac::HMAC_SHA256, &ring::rand::SystemRandom::new());
+        // As for passwords: without random numbers the process cannot serve TLS either.
+        Self { key: key.unwrap_or_else(|_| std::process::abort()), until: RwLock::default() }
+    }
+}
+
+impl RememberedAnswers {
+    fn get(&self, name: &[u8; 32]) -> Option<Arc<[CopiedField]>> {
+        let until = self.until.read();
+        until.get(name).filter(|it| clock::monotonic().0 < it.0).map(|it| it.1.clone())
+    }
+
+    fn keep(&self, name: [u8; 32], millis: u64, fields: Arc<[CopiedField]>) {
+        let (mut until, now) = (self.until.write(), clock::monotonic().0);
+        if until.len() >= MOST_REMEMBERED {
+            until.retain(|_, it| now < it.0);
+            if until.len() >= MOST_REMEMBERED {
+                until.clear();
+            }
+        }
+        until.insert(name, (now + millis, fields));
+    }
+}
+
+/// The service of a route.
+pub(super) struct ForwardAuth {
+    config: ForwardConfig,
+    state: Arc<AccessState>,
+    /// Whether it gets the client's `Authorization`.
+    tells_authorization: bool,
+    /// The settings as text: answers under other settings are not reused.
+    scope: String,
+}
+
+/// A request about which the service has to be asked, with the name under which the answer is remembered.
+pub(super) struct UnaskedRequest(Option<[u8; 32]>);
+
+impl ForwardAuth {
+    pub fn new(config: &ForwardConfig, state: Arc<AccessState>, tells_authorization: bool) -> Self {
+        let scope = format!("{config:?}");
+        Self { config: config.clone(), state, tells_authorization, scope }
+    }
+
+    /// The fields that a client cannot send, in lower case.
+    pub fn removed(&self) -> Vec<String> {
+        self.config.copy.iter().map(|it| it.to_ascii_lowercase()).collect()
+    }
+
+    /// Looks for a remembered answer.
+    pub fn check(&self, view: &RequestView<'_>) -> Checked {
+        if ToldTarget::of(view.target).is_none() {
+            return Checked::Invalid(ambiguous());
+        }
+        let name = (!self.config.ttl.is_zero()).then(|| self.name(view));
+        match name.and_then(|it| self.state.answers.get(&it)) {
+            Some(fields) => Checked::Valid(proven(fields.to_vec())),
+            None => Checked::Unknown(UnverifiedCredential::Forward(UnaskedRequest(name))),
+        }
+    }
+
+    /// Asks the service.
+    pub async fn verify(
+        &self,
+        it: UnaskedRequest,
+        view: &RequestView<'_>,
+        means: &VerifyMeans<'_>,
+    ) -> Result<Proven, Synthetic> {
+        let Some(told) = ToldTarget::of(view.target) else { return Err(ambiguous()) };
+        let Some(service) = means.service else { return Err(closed()) };
+        if means.gateway.has_passed(view.fields) {
+            return Err(no_store(Synthetic::page(508, "The service that admits requests leads back here.")));
+        }
+        means.counters.access_forward_asked.add(1);
+        let fields = self.question(view, means, &told);
+        let answer = match service.ask(fields).await {
+            Ok(answer) => answer,
+            Err(why) => return Err(self.failed(means, &why)),
+        };
+        match answer.status {
+            200..=299 => self
+                .admitted(it, &answer)
+                .ok_or_else(|| self.failed(means, "the fields of its answer are larger than 16KiB")),
+            300..=399 | 401 | 403 => match &answer.body {
+                Some(body) => Err(self.refusal(&answer.fields, answer.status, body, view, &told)),
+                None => Err(self.failed(means, "the body of its answer is larger than 1MiB")),
+            },
+            status => Err(self.failed(means, &format!("it answered {status}"))),
+        }
+    }
+
+    /// What an answer with 2xx says about the request; `None` if that is too much.
+    fn admitted(&self, it: UnaskedRequest, answer: &ServiceAnswer) -> Option<Proven> {
+        let mut fields: Vec<CopiedField> = Vec::new();
+        for name in &self.config.copy {
+            fields.extend(answer.fields.get_all(name).map(|value| (name.clone(), value.to_vec())));
+        }
+        let cookies: Vec<Vec<u8>> = answer.fields.get_all("set-cookie").map(<[u8]>::to_vec).collect();
+        let size = |it: &[CopiedField]| it.iter().map(|it| it.0.len() + it.1.len()).sum::<usize>();
+        if size(&fields) + cookies.iter().map(Vec::len).sum::<usize>() > LARGEST_FIELDS {
+            return None;
+        }
+        if let Some(name) = it.0.filter(|_| cookies.is_empty() && size(&fields) <= LARGEST_REMEMBERED) {
+            let millis = u64::try_from(self.config.ttl.as_millis()).unwrap_or(u64::MAX);
+            self.state.answers.keep(name, millis, fields.clone().into());
+        }
+        Some(Proven { cookies, ..proven(fields) })
+    }
+
+    /// The answer of the service to the client; with `redirect` the way to sign in.
+    fn refusal(
+        &self,
+        fields: &FieldList,
+        status: u16,
+        body: &bytes::Bytes,
+        view: &RequestView<'_>,
+        told: &ToldTarget,
+    ) -> Synthetic {
+        let may_sign_in = status == 401 && matches!(view.method, "GET" | "HEAD");
+        if let Some(to) = self.config.redirect.as_ref().filter(|_| may_sign_in) {
+            let url = format!("{}://{}{}", view.scheme.name(), host(view), told.uri);
+            let mut encoded = Vec::new();
+            url.bytes().for_each(|it| target::encode(it, target::is_unreserved, &mut encoded));
+            let to = to.replace("{url}", &String::from_utf8_lossy(&encoded));
+            let page =
+                Synthetic::page(302, "The page to sign in is at the URL in Location.").with("Location", to);
+            let page = fields.get_all("set-cookie").fold(page, |page, it| page.with("Set-Cookie", it));
+            return no_store(page);
+        }
+        let mut page = Synthetic::empty(status);
+        let is_sent = |it: &Field<'_>| !OWN_OF_REFUSALS.iter().any(|name| it.is(name));
+        strip_hop_by_hop_into(fields.iter(), is_sent, &mut page.fields);
+        if !body.is_empty() {
+            page.body.push(BodyPiece::Bytes(body.clone()));
+        }
+        no_store(page)
+    }
+
+    /// Logs that the service cannot be asked. Nothing is admitted then.
+    fn failed(&self, means: &VerifyMeans<'_>, why: &str) -> Synthetic {
+        means.counters.access_forward_failures.add(1);
+        if let Some(errors) = self.state.errors.get() {
+            let service = self.config.to.name();
+            let meaning = "requests of its routes get 503";
+            let values = [("service", service.as_str()), ("why", why), ("meaning", meaning)];
+            errors.seldom_of(Level::Error, "auth-service-failed", &service, &values);
+        }
+        closed()
+    }
+
+    /// The fields of the question.
+    fn question(&self, view: &RequestView<'_>, means: &VerifyMeans<'_>, told: &ToldTarget) -> FieldList {
+        let mut fields = FieldList::with_room_for(view.fields, 512 + 2 * told.uri.len());
+        strip_hop_by_hop_into(view.fields.iter().copied(), |it| self.tells(it.name), &mut fields);
+        let (host, scheme) = (host(view), view.scheme.name());
+        fields.push("CDN-Loop", means.gateway.id.as_bytes());
+        request_headers::say_who(&mut fields, means.client);
+        fields.push("X-Forwarded-Method", view.method);
+        fields.push("X-Forwarded-Proto", scheme);
+        fields.push("X-Forwarded-Host", &host);
+        fields.push("X-Forwarded-Uri", &told.uri);
+        fields.push("X-Original-Method", view.method);
+        fields.push("X-Original-URI", &told.uri);
+        fields.push("X-Original-URL", format!("{scheme}://{host}{}", told.uri));
+        fields
+    }
+
+    /// Whether the service gets a field of the client: none that describes a body or asks for a part, none that larder writes, and
+    /// none that would name the client or another resource.
+    fn tells(&self, name: &str) -> bool {
+        let is = |it: &str| name.eq_ignore_ascii_case(it);
+        if is("authorization") {
+            return self.tells_authorization;
+        }
+        trusted_headers::reaches_an_origin(name, false, |_| false)
+            && !trusted_headers::overrides(name)
+            && !request_headers::METHODS.iter().any(|it| is(it))
+            && !NOT_TOLD.iter().any(|it| is(it))
+            && !self.config.copy.iter().any(|it| is(it))
+    }
+
+    /// The name under which the answer about a request is remembered.
+    fn name(&self, view: &RequestView<'_>) -> [u8; 32] {
+        let mut context = hmac::Context::with_key(&self.state.answers.key);
+        let mut part = |text: &[u8]| {
+            context.update(&(text.len() as u64).to_ne_bytes());
+            context.update(text);
+        };
+        part(self.scope.as_bytes());
+        part(host(view).as_bytes());
+        part(view.scheme.name().as_bytes());
+        let client = || view.client.map_or_else(String::new, |it| it.to_canonical().to_string());
+        for key in &self.config.key {
+            match key {
+                ForwardKey::Method => part(view.method.as_bytes()),
+                ForwardKey::Url => part(view.target.as_bytes()),
+                ForwardKey::Client => part(client().as_bytes()),
+                ForwardKey::Header(name) => parts(field::all(view.fields, name), &mut part),
+                ForwardKey::Cookie(name) => parts(view.cookies(name), &mut part),
+            }
+        }
+        if self.config.key.is_empty() {
+            for text in [view.method, view.target, &client()] {
+                part(text.as_bytes());
+            }
+            let is_told = |it: &&Field<'_>| {
+                !is_hop_by_hop(it.name) && (self.tells(it.name) || OF_PROXIES.iter().any(|name| it.is(name)))
+            };
+            for it in view.fields.iter().filter(is_told) {
+                part(it.name.to_ascii_lowercase().as_bytes());
+                part(it.value);
+            }
+        }
+        let mut name = [0; 32];
+        name.copy_from_slice(context.sign().as_ref());
+        name
+    }
+}
+
+/// Fields that a question has not: of the body, of a part or a condition, of a coding, and the marks of one request.
+const NOT_TOLD: [&str; 20] = [
+    "content-type",
+    "content-encoding",
+    "content-language",
+    "content-location",
+    "content-range",
+    "expect",
+    "range",
+    "if-range",
+    "if-match",
+    "if-none-match",
+    "if-modified-since",
+    "if-unmodified-since",
+    "accept-encoding",
+    "max-forwards",
+    "x-request-id",
+    "traceparent",
+    "tracestate",
+    "upgrade-insecure-requests",
+    "via",
+    "priority",
+];
+
+/// Fields by which trusted proxies say how a request arrived: larder tells the service what they mean.
+const OF_PROXIES: [&str; 3] = ["forwarded", "x-forwarded-for", "x-forwarded-proto"];
+
+/// Fields of a refusal that larder writes itself, and those that would let a cache keep it.
+const OWN_OF_REFUSALS: [&str; 9] = [
+    "date",
+    "age",
+    "cache-control",
+    "cdn-cache-control",
+    "surrogate-control",
+    "expires",
+    "pragma",
+    "alt-svc",
+    "content-length",
+];
+
+/// The values of a list, and their number: another list has another name.
+fn parts<'v>(values: impl Iterator<Item = &'v [u8]>, part: &mut impl FnMut(&[u8])) {
+    let mut count = 0_u64;
+    for it in values {
+        part(it);
+        count += 1;
+    }
+    part(&count.to_ne_bytes());
+}
+
+/// The findings about an admitted request. Its identity is made of the copied fields.
+fn proven(fields: Vec<CopiedField>) -> Proven {
+    let mut text = Vec::new();
+    for (name, value) in &fields {
+        text.extend_from_slice(name.to_ascii_lowercase().as_bytes());
+        text.push(b'=');
+        text.extend_from_slice(value);
+        text.push(b'\n');
+    }
+    let identity = match fields.len() {
+        0 => None,
+        _ if text.len() <= LONGEST_IDENTITY => Some(identity("forward", &text)),
+        _ => Some(identity("forward-digest", &hex(digest::digest(&digest::SHA256, &text).as_ref()))),
+    };
+    Proven { identity, fields, ..Proven::default() }
+}
+
+fn hex(bytes: &[u8]) -> Vec<u8> {
+    bytes.iter().flat_map(|it| format!("{it:02x}").into_bytes()).collect()
+}
+
+/// The host of a request in its one spelling: in lower case, without a dot at its end, with a port that is not the default.
+fn host(view: &RequestView<'_>) -> String {
+    let port = match view.scheme.without_port(view.authority).rsplit_once(':') {
+        Some((_, port)) if !port.contains(']') => format!(":{port}"),
+        _ => String::new(),
+    };
+    host_of(view.authority).to_ascii_lowercase() + &port
+}
+
+/// The response while the service cannot be asked.
+fn closed() -> Synthetic {
+    no_store(Synthetic::page(503, "The service that admits requests to this page cannot be asked."))
+}
+
+fn ambiguous() -> Synthetic {
+    let text = "The path is ambiguous: the service that admits requests and the application may interpret it differently.";
+    no_store(Synthetic::page(400, text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_has_one_spelling() {
+        let spelled = |authority: &str| host(&RequestView { authority, ..RequestView::default() });
+        assert_eq!("h.test", spelled("H.Test."));
+        assert_eq!("h.test", spelled("h.test:80"));
+        assert_eq!("h.test:8080", spelled("h.test.:8080"));
+        assert_eq!("[::1]:81", spelled("[::1]:81"));
+        assert_eq!("[::1]", spelled("[::1]"));
+    }
+
+    #[test]
+    fn identities_are_those_of_the_copied_fields() {
+        let of = |fields: &[(&str, &str)]| {
+            let fields = fields.iter().map(|it| (it.0.to_owned(), it.1.as_bytes().to_vec())).collect();
+            proven(fields).identity.map(|it| it.to_string())
+        };
+        assert_eq!(None, of(&[]));
+        assert_eq!(Some("forward:x-user%3dalice%0a"), of(&[("X-User", "alice")]).as_deref());
+        // No value can spell another pair of fields.
+        assert_ne!(of(&[("A", "b\nc=d")]), of(&[("A", "b"), ("C", "e")]));
+        let long = of(&[("A", &"b".repeat(300))]).unwrap();
+        assert!(long.starts_with("forward-digest:") && long.len() == 79, "{long}");
+        assert_ne!(Some(long), of(&[("A", &"c".repeat(300))]));
+    }
+}
