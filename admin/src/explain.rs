@@ -1,5 +1,6 @@
 //! `explain` over the API: the question, parsed like a request to the server, and the gateway's explanation, as JSON.
 
+mod access;
 mod matching;
 
 use super::overlay::overlay_json;
@@ -138,9 +139,36 @@ impl Admin {
         let router = self.router.borrow().clone();
         let fields = request.fields.view();
         let sender = ExplainedSender::of(asked, request.scheme, &request.authority, &self.public.borrow());
+        let sender = match sender {
+            Ok(it) => it,
+            Err((key, sentence)) => return problem_at(400, sentence, key),
+        };
+        let view = &sender.view(&request, &fields, router.geo());
+        if let Some(told) = self.own_answer(&router, &request, view, AdmissionStep::BeforeAccess) {
+            return AdminResponse::Json(200, told);
+        }
+        let access = self.access_of(&router, view);
+        if let Some(told) = access.as_ref().filter(|it| it["verdict"].is_object()) {
+            return AdminResponse::Json(200, told.clone());
+        }
+        let mut answer = self.explain_admitted(request, &router, &sender).await;
+        if let (AdminResponse::Json(200, told), Some(access)) = (&mut answer, access) {
+            told["access"] = access["access"].clone();
+        }
+        answer
+    }
+
+    /// Explains a request that admission does not answer, or only by its service.
+    async fn explain_admitted(
+        &self,
+        request: Request,
+        router: &Router,
+        sender: &ExplainedSender,
+    ) -> AdminResponse {
+        let fields = request.fields.view();
         let view = &sender.view(&request, &fields, router.geo());
         let find = || router.find_for(view.method, view.authority, view.target, || *view);
-        if let Some(told) = self.own_answer(&router, &request, view) {
+        if let Some(told) = self.own_answer(router, &request, view, AdmissionStep::Service) {
             return AdminResponse::Json(200, told);
         }
         if let Some(overlay) = self.overlays.over(
@@ -150,7 +178,7 @@ impl Admin {
         ) {
             return AdminResponse::Json(200, laid_over(&overlay.told(), find().map(|it| it.target.name())));
         }
-        if let Some(matched) = method::route(&router, &request.method, || *view) {
+        if let Some(matched) = method::route(router, &request.method, || *view) {
             return AdminResponse::Json(200, purges(matched));
         }
         let Some(Found { target, at: (site, route), .. }) = find() else {
@@ -198,6 +226,13 @@ impl Admin {
     }
 }
 
+/// The steps of admission that answer a request: before its access is judged, and after.
+#[derive(Clone, Copy)]
+enum AdmissionStep {
+    BeforeAccess,
+    Service,
+}
+
 impl Admin {
     /// A request as the cache and the origin see it: without the parameters of a signed URL.
     fn without_signature(&self, (site, route): (usize, usize), mut request: Request) -> Request {
@@ -211,7 +246,13 @@ impl Admin {
     }
 
     /// The answer that admission gives a request, with the rule, and the line that set it; `None` if the request proceeds.
-    fn own_answer(&self, router: &Router, request: &Request, view: &RequestView<'_>) -> Option<Value> {
+    fn own_answer(
+        &self,
+        router: &Router,
+        request: &Request,
+        view: &RequestView<'_>,
+        step: AdmissionStep,
+    ) -> Option<Value> {
         let fields = request.fields.view();
         let head = request.head(&fields);
         let found = router.find_for(head.method, head.authority, head.target, || *view);
@@ -222,8 +263,9 @@ impl Admin {
         client.peer = view.client.map(|it| SocketAddr::new(it, 0)).or(client.peer);
         client.listener = view.listener.into();
         let route = found.map(|it| it.route);
-        let (rule, answer) = admission::with_view(&head, &client, route, router.geo(), |view| {
-            admission::own_answer(&asked, view).or_else(|| admission::service_answer(&asked, view, false))
+        let (rule, answer) = admission::with_view(&head, &client, route, router.geo(), |view| match step {
+            AdmissionStep::BeforeAccess => admission::own_answer(&asked, view),
+            AdmissionStep::Service => admission::service_answer(&asked, view, false),
         })?;
         let at = found.map(|it| it.at);
         let row = at.and_then(|(site, route)| live.config.sites.get(site)?.routes.get(route));

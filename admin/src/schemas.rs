@@ -117,7 +117,7 @@ pub const ORIGIN: &str = concat!(
 
 /// The question to explain.
 pub const QUESTION: &str = r#"{"type":"object","additionalProperties":false,"properties":{
-"url":{"type":"string"},"method":{"type":"string"},"client":{"type":"string","description":"the address of the client; default: this machine"},"listener":{"type":"string","description":"the listener, as in listen"},"id":{"type":"string","description":"id of a past request; without other fields"},
+"url":{"type":"string"},"method":{"type":"string"},"client":{"type":"string","description":"the address of the client, or unix; default: 127.0.0.1"},"listener":{"type":"string","description":"the listener, as in listen"},"id":{"type":"string","description":"id of a past request; without other fields"},
 "headers":{"type":"array","items":{"type":"array","minItems":2,"maxItems":2,"items":{"type":"string"}}}}}"#;
 
 /// The evaluated rules, in their order.
@@ -133,6 +133,7 @@ pub const EXPLANATION: &str = concat!(
 "site":{"type":["integer","null"]},"route":{"type":["string","null"]},
 "where":{"type":"string","description":"the line of the key that decides before the cache"},
 "matched":{"type":["object","null"],"description":"the path, methods, condition and listeners that chose the route, its captures, and the earlier routes that were passed over","additionalProperties":true},
+"access":{"type":"object","description":"the rule of access that decides; no password is verified, no service is asked, and no request is counted","required":["name","key","sentence"],"properties":{"name":{"type":"string","enum":["refused","depends","admitted"]},"key":{"type":"string"},"sentence":{"type":"string"},"where":{"type":["string","null"]}}},
 "key":{"type":"object","required":["text","recipe"],"properties":{"text":{"type":"string"},"recipe":{"type":"string"}}},
 "tiers":{"type":"array","items":{"type":"object","required":["tier","holds"],"properties":{"tier":{"type":"string"},"holds":{"type":"string"},"count":{"type":"integer"},"status":{"type":"integer"},"seconds":{"type":"integer"}}}},
 "bypass":{"type":["string","null"],"description":"why the cache is not used"},

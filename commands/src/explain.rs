@@ -24,7 +24,12 @@ pub fn ask(question: &Explain) -> Result<Value, String> {
     }
     let admin = admin_client::admin(question.ask.as_ref(), Some(&question.authority))?;
     let url = format!("{}://{}{}", question.scheme, question.authority, question.target);
-    let body = json!({ "url": url, "method": question.method, "headers": question.fields });
+    let mut body = json!({ "url": url, "method": question.method, "headers": question.fields });
+    for (key, value) in [("client", &question.client), ("listener", &question.listener)] {
+        if let Some(value) = value {
+            body[key] = value.as_str().into();
+        }
+    }
     admin_client::post(&admin, "/cache/explain", &body, PATIENCE)
 }
 
@@ -71,6 +76,19 @@ pub fn tell(answer: &Value, screen: Screen) -> String {
         (None, _) => {}
     }
     out.matched(&answer["matched"]);
+    if answer["access"].is_object() {
+        let access = &answer["access"];
+        let place = access["where"].as_str().map_or(String::new(), |it| format!(" ({})", harmless(it)));
+        out.row(
+            "access",
+            &format!(
+                "{}: {}, by {}{place}",
+                text(&access["name"]),
+                text(&access["sentence"]),
+                text(&access["key"])
+            ),
+        );
+    }
     if answer["key"].is_object() {
         out.row("key", &text(&answer["key"]["text"]));
         out.row("", &text(&answer["key"]["recipe"]));

@@ -26,6 +26,7 @@ mod disk_tier;
 mod drain;
 mod events;
 mod expires;
+mod explain_access;
 mod fields;
 mod files_attacks;
 mod finishing;

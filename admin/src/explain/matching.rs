@@ -13,7 +13,7 @@ use larder_semantics::scheme::Scheme;
 use larder_server::router::NoRoute;
 use larder_wire::message::Request;
 use serde_json::{Value, json};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 /// The sender of an explained request, as far as it is known.
 #[derive(Clone, Debug, Default)]
@@ -26,10 +26,31 @@ pub(super) struct ExplainedSender {
 
 impl ExplainedSender {
     /// The sender named by a question; otherwise the listener is the one of the URL's port, or the first of its scheme.
-    pub(super) fn of(asked: &Value, scheme: Scheme, authority: &str, listeners: &[String]) -> Self {
-        let client = asked["client"].as_str().and_then(|it| it.parse().ok());
-        if let Some(listener) = asked["listener"].as_str() {
-            return Self { client, listener: listener.to_owned() };
+    ///
+    /// # Errors
+    /// The key of the question that is wrong, and one sentence.
+    pub(super) fn of(
+        asked: &Value,
+        scheme: Scheme,
+        authority: &str,
+        listeners: &[String],
+    ) -> Result<Self, (&'static str, String)> {
+        let text = |key: &'static str, form: &str| match &asked[key] {
+            Value::Null => Ok(None),
+            Value::String(text) => Ok(Some(text.clone())),
+            other => Err((key, format!("\"{key}\" is {other}; use {form}."))),
+        };
+        let address = "the IP address of a client, such as \"192.0.2.7\", or \"unix\"";
+        let client = match text("client", address)?.as_deref() {
+            None => Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+            Some("unix") => None,
+            Some(it) => match it.parse() {
+                Ok(it) => Some(it),
+                Err(_) => return Err(("client", format!("\"client\" is {it:?}; use {address}."))),
+            },
+        };
+        if let Some(listener) = text("listener", "a listener, as in listen")? {
+            return Ok(Self { client, listener });
         }
         let port = authority.rsplit_once(':').map_or(scheme.default_port(), |it| it.1);
         let prefix = format!("{}://", scheme.name());
@@ -37,7 +58,7 @@ impl ExplainedSender {
         let at_port = of_scheme().find(|it| it.rsplit_once(':').is_some_and(|it| it.1 == port));
         let listener = at_port.or_else(|| of_scheme().next()).or_else(|| listeners.first());
         let listener = listener.map_or("", |it| it.strip_prefix("http://").unwrap_or(it));
-        Self { client, listener: listener.to_owned() }
+        Ok(Self { client, listener: listener.to_owned() })
     }
 
     pub(super) fn view<'a>(

@@ -97,6 +97,8 @@ const OF_FILE: Flag = short(
 pub const EXPLAIN: &[Flag] = &[
     short('H', flag("header", "'NAME: VALUE'", Means::Field, "header field of the request; may be repeated")),
     short('X', flag("method", "METHOD", Means::Method, "method of the request (GET)")),
+    own("client", "ADDR", "address of the client, or `unix` (127.0.0.1)"),
+    own("listener", "ADDR:PORT", "listener at which the request arrives, as in `listen` (that of the port of the URL)"),
     own("id", "ID", "a past request instead of a URL: its id from `larder tail --json`, the live stream or a trace"),
     flag("json", "", Means::Json, "print JSON"),
     flag("admin", "ADDR:PORT|unix:PATH", Means::Ask, "admin address of the larder to query (the one on this machine that serves the port of the URL)"),
@@ -385,6 +387,10 @@ pub const COMMANDS: &[CommandRow] = &[
             (
                 "larder explain http://127.0.0.1:8080/me -H 'Cookie: session=1'",
                 "the same for a client with a cookie",
+            ),
+            (
+                "larder explain http://127.0.0.1:8080/admin --client 192.0.2.7",
+                "the same for a client at this address: names the rule of access that decides",
             ),
             ("larder explain http://127.0.0.1:8080/ --json", "JSON output"),
             ("larder explain --id 1fq2k8zd", "the trace of a request shown by `larder tail --json`"),

@@ -37,6 +37,7 @@ pub use purge::PurgeCommand;
 pub use sign::{SecretSource, SignCommand};
 use std::ffi::OsString;
 use std::fmt::{self, Write as _};
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 pub use trace::{Plot, RecordTraces, TraceCommand};
 pub(crate) use warm::listener;
@@ -137,6 +138,10 @@ pub struct Explain {
     pub method: String,
     /// Header fields, in order; values are trimmed.
     pub fields: Vec<(String, String)>,
+    /// The address of the client, or `unix`; `None` is this machine.
+    pub client: Option<String>,
+    /// The listener, as in the configuration; `None` is that of the URL.
+    pub listener: Option<String>,
     /// The id of a past request, which is explained instead of all that; then `authority` is empty.
     pub id: Option<String>,
     /// Text or JSON.
@@ -434,11 +439,21 @@ impl Given {
 
     fn explain(self, url: &str) -> Result<Explain, Usage> {
         let output = if self.json { Output::Json } else { Output::Text };
-        let id = self.own.iter().rev().find(|it| it.0 == "id").map(|it| it.1.clone());
+        let own = |name: &str| self.own.iter().rev().find(|it| it.0 == name).map(|it| it.1.clone());
+        let (id, client, listener) = (own("id"), own("client"), own("listener"));
+        if let Some(it) = client.as_deref().filter(|it| *it != "unix" && it.parse::<IpAddr>().is_err()) {
+            return Err(Usage(format!("--client: found {it:?}; allowed: an IP address, or unix")));
+        }
         if id.is_some() {
-            if !url.is_empty() || self.method.is_some() || !self.fields.is_empty() {
+            if client.is_some()
+                || listener.is_some()
+                || !url.is_empty()
+                || self.method.is_some()
+                || !self.fields.is_empty()
+            {
                 return Err(Usage(
-                    "--id selects a complete request; remove the URL, --method and --header".to_owned(),
+                    "--id selects a complete request; remove the URL and the other flags of the request"
+                        .to_owned(),
                 ));
             }
             let (scheme, authority, target, method) = Default::default();
@@ -448,6 +463,8 @@ impl Given {
                 target,
                 method,
                 fields: Vec::new(),
+                client: None,
+                listener: None,
                 id,
                 output,
                 ask: self.ask,
@@ -460,6 +477,8 @@ impl Given {
             target,
             method: self.method.unwrap_or_else(|| "GET".to_owned()),
             fields: self.fields,
+            client,
+            listener,
             id: None,
             output,
             ask: self.ask,

@@ -89,6 +89,11 @@ impl ForwardAuth {
         self.config.copy.iter().map(|it| it.to_ascii_lowercase()).collect()
     }
 
+    /// The name of the service.
+    pub fn service(&self) -> String {
+        self.config.to.name()
+    }
+
     /// Looks for a remembered answer.
     pub fn check(&self, view: &RequestView<'_>) -> Checked {
         if ToldTarget::of(view.target).is_none() {

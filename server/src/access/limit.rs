@@ -96,6 +96,13 @@ impl RequestLimit {
         }
     }
 
+    /// The seconds for which a request would exceed the rate; `None` if it does not. Counts nothing.
+    pub fn is_exceeded(&self, view: &RequestView<'_>) -> Option<u64> {
+        let gcra = self.config.rate.as_ref()?;
+        let arrival = self.state.limits.rates().get(self.key(view));
+        gcra.judge(arrival, ticks()).err().map(|it| it.seconds())
+    }
+
     /// An event did not take place.
     pub fn give_back(&self, taken: &Taken) {
         let less = |it: u64| Ok(it.saturating_sub(taken.interval));

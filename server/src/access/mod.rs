@@ -4,6 +4,7 @@
 mod auth_service;
 mod basic;
 mod credentials;
+mod explain;
 mod forward;
 mod hashing;
 mod jwt;
@@ -17,6 +18,7 @@ mod watched_file;
 pub use auth_service::AuthService;
 pub use credentials::VerifyMeans;
 use credentials::{Checked, Credential, Proven, UnverifiedCredential};
+pub use explain::{AccessFinding, AccessVerdict};
 use larder_config::Config;
 use larder_config::access::{AccessConfig, ForwardConfig};
 use larder_counters::Counters;

@@ -1,0 +1,53 @@
+//! `explain`: the access rule that decides about a request, with its file and line.
+
+use super::{Admin, refused};
+use larder_config::{Source, dotted};
+use larder_semantics::request_view::{RequestView, normal_path};
+use larder_server::access::AccessVerdict;
+use larder_server::purge::method;
+use larder_server::router::Router;
+use serde_json::{Value, json};
+
+impl Admin {
+    /// The rule of access that decides, as `access`; with a `verdict` if it refuses the request. `None` without rules.
+    pub(super) fn access_of(&self, router: &Router, view: &RequestView<'_>) -> Option<Value> {
+        let mut room = Vec::new();
+        let path = normal_path(view.target, &mut room);
+        let view = &RequestView { path, ..*view };
+        let found = router.find_for(view.method, view.authority, view.target, || *view);
+        if let Some(found) = found.filter(|it| !it.sure)
+            && !router.has_one_access(found.at, view)
+        {
+            return Some(refused(
+                400,
+                "The path is ambiguous: its interpretations have different access rules.",
+            ));
+        }
+        let purged = method::route(router, view.method, || *view).and_then(|it| it.admission.as_deref());
+        let rules = purged.or(found.and_then(|it| it.admission))?.access.as_ref()?;
+        let finding = rules.explain(view);
+        let live = self.live.borrow();
+        let row = found.and_then(|it| live.config.sites.get(it.at.0)?.routes.get(it.at.1));
+        // A table such as `basic` has the place of the first of its keys that was given.
+        let below = format!("{}.", finding.key);
+        let of_table = || row?.decided.iter().find(|it| it.0.starts_with(&below)).map(|it| it.1.clone());
+        let exact = row.map(|it| it.decided.by(finding.key)).filter(|it| *it != Source::Default);
+        let place = exact.or_else(of_table).map_or(Value::Null, |it| it.to_string().into());
+        let (name, status) = match finding.verdict {
+            AccessVerdict::Refused(status) => ("refused", Some(status)),
+            AccessVerdict::Depends => ("depends", None),
+            AccessVerdict::Admitted => ("admitted", None),
+        };
+        let access =
+            json!({ "name": name, "key": dotted(finding.key), "sentence": finding.sentence, "where": place });
+        let mut told = json!({ "access": access });
+        if let Some(status) = status {
+            let sentence = format!("Refused by larder before the cache: {}.", finding.sentence);
+            told["verdict"] = json!({ "name": "refused", "sentence": sentence, "status": status });
+            told["site"] = json!(found.map(|it| it.at.0));
+            told["route"] = json!(found.map(|it| it.target.name()));
+            told["settings"] = found.map_or(Value::Null, |it| self.settings(it.at.0, it.at.1));
+        }
+        Some(told)
+    }
+}

@@ -1,0 +1,98 @@
+//! `explain` names the rule of access that decides, with its line; it counts nothing, and asks no service.
+
+use super::access::larder;
+use crate::harness::command::run;
+use crate::harness::{Client, Larder, Origin};
+use serde_json::{Value, json};
+use std::net::Ipv4Addr;
+
+fn explain(larder: &Larder, path: &str, client: &str) -> Value {
+    let body = json!({ "url": format!("http://{}{path}", larder.address), "client": client });
+    serde_json::from_slice(&larder.admin_post("/api/v1/explain", &body.to_string()).body).unwrap()
+}
+
+#[test]
+fn the_rule_that_decides_is_named_with_its_line() {
+    let (origin, service) = (Origin::fixed(super::access::PAGE), Origin::fixed("HTTP/1.1 200 OK\n\n"));
+    let site = format!(
+        "[[site.route]]\npath = \"/office\"\nproxy = {{ to = [\"{{origin}}\"] }}\naccess.allow = [\"10.0.0.0/8\"]\n\
+         [[site.route]]\npath = \"/old\"\nredirect.to = \"/new\"\naccess.deny = [\"192.0.2.7\"]\n\
+         [[site.route]]\npath = \"/limit\"\nproxy = {{ to = [\"{{origin}}\"] }}\naccess.limit.rate = \"1/h\"\n\
+         [[site.route]]\npath = \"/sso\"\nproxy = {{ to = [\"{{origin}}\"] }}\naccess.forward.to = \"{}\"\n\
+         [[site.route]]\nproxy = {{ to = [\"{{origin}}\"] }}\n",
+        service.url()
+    );
+    let larder = larder(&origin, &site);
+    larder.hold();
+    let check = |path: &str, client: &str, verdict: &str, status: Option<u16>, access: [&str; 4]| {
+        let told = explain(&larder, path, client);
+        assert_eq!(verdict, told["verdict"]["name"], "{path} {client}: {told}");
+        assert!(status.is_none() || told["verdict"]["status"] == json!(status), "{told}");
+        let [name, key, sentence, line] = access;
+        let found = &told["access"];
+        assert_eq!(
+            json!([name, format!("site.route.access.{key}"), sentence]),
+            json!([found["name"], found["key"], found["sentence"]])
+        );
+        assert!(found["where"].as_str().unwrap().ends_with(line), "{found}");
+    };
+    let outside = "the client 192.0.2.7 is not in allow";
+    check("/office", "192.0.2.7", "refused", Some(403), ["refused", "allow", outside, "larder.toml:8"]);
+    check(
+        "/office",
+        "10.1.2.3",
+        "miss",
+        None,
+        ["admitted", "allow", "the client is in allow", "larder.toml:8"],
+    );
+    let denied = ["refused", "deny", "the client 192.0.2.7 is in deny", "larder.toml:12"];
+    check("/old", "192.0.2.7", "refused", Some(403), denied);
+    check(
+        "/old",
+        "192.0.2.8",
+        "answer",
+        Some(302),
+        ["admitted", "deny", "the client is not in deny", "larder.toml:12"],
+    );
+    for _ in 0..3 {
+        let free = ["admitted", "limit.rate", "the rate is not exceeded", "larder.toml:16"];
+        check("/limit", "127.0.0.1", "miss", None, free);
+    }
+    let client = || Client::connect_from(Ipv4Addr::LOCALHOST, larder.address);
+    assert_eq!([200, 429], [0, 1].map(|_| client().get("/limit").status));
+    let over = ["refused", "limit.rate", "the rate is exceeded for 3600 s", "larder.toml:16"];
+    check("/limit", "127.0.0.1", "refused", Some(429), over);
+    let asked = format!("the service {} would be asked", service.url());
+    check("/sso", "127.0.0.1", "pass", None, ["depends", "forward.to", &asked, "larder.toml:20"]);
+    assert_eq!(0, service.requests());
+    assert!(explain(&larder, "/free", "192.0.2.7")["access"].is_null());
+}
+
+#[test]
+fn a_client_that_is_no_address_is_rejected() {
+    let origin = Origin::fixed(super::access::PAGE);
+    let larder =
+        larder(&origin, "[[site.route]]\nproxy = { to = [\"{origin}\"] }\naccess.allow = [\"10.0.0.0/8\"]\n");
+    let body = json!({ "url": "http://h/", "client": "bob" });
+    let answer = larder.admin_post("/api/v1/explain", &body.to_string());
+    assert_eq!(400, answer.status);
+    assert!(
+        answer.text().contains("\\\"client\\\" is \\\"bob\\\"; use the IP address of a client"),
+        "{}",
+        answer.text()
+    );
+    let url = format!("http://{}/", larder.address);
+    let admin = larder.admin.to_string();
+    let told = run(larder.folder.path(), &["explain", &url, "--client", "10.1.2.3", "--admin", &admin]);
+    assert!(
+        told.out.contains("access   admitted: the client is in allow, by site.route.access.allow ("),
+        "{}",
+        told.out
+    );
+    let told = run(larder.folder.path(), &["explain", &url, "--client", "192.0.2.1", "--admin", &admin]);
+    assert!(
+        told.out.contains("Refused by larder before the cache: the client 192.0.2.1 is not in allow."),
+        "{}",
+        told.out
+    );
+}
