@@ -4,7 +4,7 @@
 use crate::harness::http2::{DATA, END_HEADERS, END_STREAM, HEADERS, Http2, block, frame, request};
 use crate::harness::origin::{Script, response};
 use crate::harness::server::Setup;
-use crate::harness::{Larder, Origin, until};
+use crate::harness::{Client, Larder, Origin, until};
 
 const CANCEL: u32 = 8;
 
@@ -138,36 +138,34 @@ fn data_that_arrive_with_their_head_count_for_the_route() {
     }
 }
 
-const DEADLINES: &str = "[limits]\nbody_timeout = \"10m\"\nwrite_timeout = \"10m\"\nmin_rate = \"0\"";
+/// The limits of the server: `time` for a body and for a response.
+fn deadlines(time: &str) -> String {
+    format!("[limits]\nbody_timeout = \"{time}\"\nwrite_timeout = \"{time}\"\nmin_rate = \"0\"")
+}
 
+/// A POST whose body has begun.
+fn begins(client: &mut Client, target: &str) {
+    client.send(format!("POST {target} HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\n\r\n12345"));
+}
+
+/// In each case the client that is waited for began before the one that is cut.
 #[test]
 fn a_body_has_the_timeout_of_its_route() {
-    let larder = larder(&counting(), DEADLINES);
-    larder.hold();
-    let [mut patient, mut hasty, mut plain] = ["/patient/a", "/hasty/a", "/"].map(|target| {
-        let mut client = larder.client();
-        client.send(format!("POST {target} HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\n\r\n12345"));
-        client
-    });
-    let timeouts = || larder.counter("client_body_timeouts");
-    let passes_until = |count: u64| {
-        until("a timeout", || {
-            larder.pass(2_000);
-            timeouts() == count
+    for (time, waits, late) in [("10m", "/", "/hasty/a"), ("1s", "/patient/a", "/")] {
+        let larder = larder(&counting(), &deadlines(time));
+        let [mut waited, mut cut] = [waits, late].map(|target| {
+            let mut client = larder.client();
+            begins(&mut client, target);
+            client
         });
-    };
-    passes_until(1);
-    assert_eq!(408, hasty.read_for("POST").status);
-    passes_until(2);
-    assert_eq!(408, plain.read_for("POST").status);
-    larder.pass(600_000);
-    patient.send("67890");
-    assert_eq!("10 bytes", patient.read_for("POST").text());
-    assert_eq!(2, timeouts());
-    // The next request of the same connection has the limit of its own route.
-    patient.send("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\n\r\n12345");
-    passes_until(3);
-    assert_eq!(408, patient.read_for("POST").status);
+        assert_eq!(408, cut.read_for("POST").status, "{late} of {time}");
+        waited.send("67890");
+        assert_eq!("10 bytes", waited.read_for("POST").text(), "{waits} of {time}");
+        assert_eq!(1, larder.counter("client_body_timeouts"));
+        // The next request of the same connection has the limit of its own route.
+        begins(&mut waited, late);
+        assert_eq!(408, waited.read_for("POST").status, "{late} of {time}");
+    }
 }
 
 #[test]
@@ -189,32 +187,24 @@ fn a_stream_has_the_body_timeout_of_its_route() {
 #[test]
 fn a_response_has_the_write_timeout_of_its_route() {
     const LARGE: usize = 20_000_000;
-    let origin = Origin::scripted(|_| {
-        let page = format!("HTTP/1.1 200 OK\nCache-Control: max-age=6000\n\n{}", "x".repeat(LARGE));
-        vec![Script::Send(response(&page))]
-    });
-    let larder = larder(&origin, DEADLINES);
-    larder.hold();
-    for pass in 1..=2u64 {
-        let timeouts = || larder.counter("client_write_timeouts");
-        let before = timeouts();
-        let clients = ["/patient/a", "/hasty/a", "/"].map(|target| {
-            let mut client = larder.client();
-            client.send(format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n"));
-            client.read_raw_head();
-            client
+    for (time, waits, late) in [("10m", "/", "/hasty/a"), ("1s", "/patient/a", "/")] {
+        let origin = Origin::scripted(|_| {
+            let page = format!("HTTP/1.1 200 OK\nCache-Control: max-age=6000\n\n{}", "x".repeat(LARGE));
+            vec![Script::Send(response(&page))]
         });
-        until("the pages have begun", || larder.counter("requests") >= 3 * pass);
-        // Up to four times the limit, in steps that each leave the server time to see a client that reads nothing.
-        until("two of three are cut", || {
-            larder.pass(2_000);
-            timeouts() == before + 2
-        });
-        larder.pass(120_000);
-        let [mut patient, hasty, plain] = clients;
-        assert_eq!(LARGE, patient.read_bytes(LARGE).len(), "of pass {pass}");
-        assert_eq!(before + 2, timeouts());
-        drop((hasty, plain));
+        let larder = larder(&origin, &deadlines(time));
+        for pass in 1..=2 {
+            let [mut waited, cut] = [waits, late].map(|target| {
+                let mut client = larder.client();
+                client.send(format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n"));
+                client.read_raw_head();
+                client
+            });
+            until("the other one is cut", || larder.counter("client_write_timeouts") == pass);
+            assert_eq!(LARGE, waited.read_bytes(LARGE).len(), "{waits} of {time}");
+            assert_eq!(pass, larder.counter("client_write_timeouts"));
+            drop(cut);
+        }
     }
 }
 
