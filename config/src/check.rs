@@ -422,7 +422,7 @@ impl ConfigCheck {
     }
 
     fn policy(&mut self, at: &RoutePath) -> Policy {
-        let (compress, recipe) = (self.compress(at), self.recipe(at));
+        let (compress, recipe, vary) = (self.compress(at), self.recipe(at), self.varied(at));
         let key = |name: &str| self.cache_key(at, name);
         let seconds = |name: &str| u32::try_from(self.time(&key(name)).as_secs()).unwrap_or(u32::MAX);
         let or_off = |name: &str| match self.value(&key(name)) {
@@ -454,6 +454,8 @@ impl ConfigCheck {
             targets: self.texts(&key("targets")),
             store_set_cookie: self.flag(&key("store_set_cookie")),
             private_cookies: self.texts(&key("private_cookies")),
+            vary,
+            query_body: self.flag(&key("query")).then(|| self.number(&key("query_body"))),
             max_variants: u16::try_from(small("max_variants", 1000)).unwrap_or(1000),
             max_object: self.number(&key("max_object")),
             hit_for_miss: seconds("hit_for_miss"),

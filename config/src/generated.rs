@@ -244,6 +244,7 @@ fn text_schema(form: TextForm) -> Json {
         TextForm::MediaType => {
             json!({ "type": "string", "pattern": "^([a-z0-9.+-]+/([a-z0-9.+-]+|\\*)|\\+[a-z0-9.+-]+)$" })
         }
+        TextForm::Offer => json!({ "type": "string", "pattern": "^[a-z0-9.+-]+/[a-z0-9.+-]+$" }),
         TextForm::Path | TextForm::LogTarget | TextForm::FileName => {
             json!({ "type": "string", "minLength": 1 })
         }

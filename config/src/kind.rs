@@ -15,6 +15,7 @@ use super::place::FleetServer;
 use larder_files::TryMember;
 use larder_observe::log::form;
 use larder_origin::BodyTest;
+use larder_semantics::accept::is_offer;
 use larder_semantics::expression::{Expression, ExpressionSubject};
 use larder_semantics::field::is_token;
 use larder_semantics::network::{Network, Peers};
@@ -124,7 +125,8 @@ pub enum ConfigValue {
 }
 
 impl ValueKind {
-    /// Parses a value in the notation of a flag or a default: lists are separated by commas.
+    /// Parses a value in the notation of a flag or a default: the members of lists are separated by commas or, if each ends with
+    /// a line break, by those.
     ///
     /// # Errors
     /// The allowed values.
@@ -153,7 +155,12 @@ impl ValueKind {
             }
             ValueKind::OneOf(words) => words.contains(&text).then(|| ConfigValue::Text(text.to_owned())),
             ValueKind::One(form) => return form.check(text).map(|()| ConfigValue::Text(text.to_owned())),
-            ValueKind::List(form) => return list(form, text.split(',').map(str::trim)),
+            ValueKind::List(form) => {
+                return match text.strip_suffix('\n') {
+                    Some(lines) => list(form, lines.split('\n')),
+                    None => list(form, text.split(',').map(str::trim)),
+                };
+            }
             ValueKind::StatusTtls { most } => {
                 let pairs = text.split(',').map(|it| {
                     let (status, lifetime) = it.split_once('=')?;

@@ -143,6 +143,8 @@ pub const PRESETS: [Preset; 9] = [
             // Pages and the payloads of navigation have one path; `_rsc` in the query, a hash of the state of the router,
             // distinguishes payloads. So the key has it, and `rsc` for clients that send no `_rsc`.
             ("key.headers", "rsc"),
+            // The fields that select a payload, which Next.js and proxies before it have left out of `Vary`.
+            ("vary", "rsc,next-router-state-tree,next-router-prefetch,next-router-segment-prefetch,next-url"),
             ("key.drop", ANALYTICS),
             ("stale_while_revalidate", "1m"),
         ],

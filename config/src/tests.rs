@@ -577,6 +577,26 @@ fn odd_values_are_warned_of() {
         "cache.key.headers = [\"X-Real-IP\"]",
         "t.toml:1: cache.key.headers: x-real-ip cannot be part of the key: it carries the client address, which clients.trusted controls",
     );
+    refuse(
+        "cache.key = { accept = [\"text/html\"], headers = [\"Accept\"] }",
+        "t.toml:1: cache.key.headers: accept is in the key as sent; with key.accept, only the preferred offer is: remove it from headers",
+    );
+    refuse(
+        "cache.key.accept = [\"text/html\", \"text/html\"]",
+        "t.toml:1: cache.key.accept: text/html is in the list twice; remove one",
+    );
+    refuse(
+        "cache.key.accept = [\"text/*\"]",
+        "t.toml:1: cache.key.accept: found [\"text/*\"]; allowed: a media type such as text/html, in lower case, without wildcards and parameters",
+    );
+    refuse(
+        "cache.vary = [\"X-Forwarded-For\"]",
+        "t.toml:1: cache.vary: x-forwarded-for cannot select a variant: every client has another value, or larder writes it",
+    );
+    refuse(
+        "cache = { query = true, key = { strict = true } }",
+        "t.toml:1: cache.query: a request to the origin of a strict key has no Content-Type, which a QUERY needs; set cache.query = false or cache.key.strict = false",
+    );
     refuse("listen = [\":80\", \"0.0.0.0:80\"]", "t.toml:1: listen: duplicate address 0.0.0.0:80");
     assert!(read(&format!("listen = [\":0\", \":0\"]\n{SITE}")).is_ok(), "two free ports are two ports");
 }

@@ -178,6 +178,8 @@ pub struct PurgeAccess {
     pub method: PurgeMethod,
     /// Clients that may use it.
     pub from: Vec<Network>,
+    /// The path below which a GET purges the page of the rest of its path, without a slash at its end.
+    pub path: Option<String>,
 }
 
 /// The treatment of `PURGE` on a route.

@@ -19,6 +19,13 @@ pub(crate) fn write(
     policy.key.write(scheme.name(), &normal(scheme, authority), target, fields, out);
 }
 
+/// The common beginning of the keys of all responses to a URL, as a purge names it.
+pub(crate) fn of_url(policy: &Policy, scheme: Scheme, authority: &str, target: &str) -> Box<[u8]> {
+    let mut key = Vec::new();
+    policy.key.of_url().write(scheme.name(), &normal(scheme, authority), target, &[], &mut key);
+    key.into()
+}
+
 /// The one spelling of an authority, in keys and towards origins: see `key::authority`.
 #[inline]
 pub(crate) fn normal(scheme: Scheme, authority: &str) -> Cow<'_, str> {

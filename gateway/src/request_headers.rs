@@ -2,10 +2,12 @@
 //! built from the parsed message (RFC 9110 §7.6).
 
 use crate::cache_key;
+use crate::query;
 use crate::rewrite;
 use crate::route::{Gateway, GatewayRoute};
 use crate::trusted_headers;
 use larder_origin::{OutgoingRequest, RequestLine};
+use larder_semantics::accept::MediaTypeOffers;
 use larder_semantics::cookies;
 use larder_semantics::date;
 use larder_semantics::field::{self, Field, FieldList};
@@ -62,19 +64,17 @@ pub fn outgoing(
 ) -> OutgoingRequest {
     let policy = &route.policy;
     let strict = policy.key.strict && !matches!(ask, OriginRequest::Passed);
-    let anonymous = policy.enabled
-        && !policy.private_cookies.is_empty()
-        && matches!(request.method.as_str(), "GET" | "HEAD")
-        && !cookies::is_private(sent, &policy.private_cookies);
+    let anonymous = is_anonymous(policy, request, sent);
     let drops_conditions = matches!(ask, OriginRequest::Whole | OriginRequest::Rest(..));
     let accept = accept_encoding(policy, sent, ask);
+    let offers = offers(policy, ask);
     let forwards = max_forwards(&request.method, sent);
     let has_lost_body = framing == Framing::Empty && request.framing != Framing::Empty;
     let keep = |it: &Field<'_>| match it.name.len() {
         12 | 16 if has_lost_body && is_of_body(it) => false,
         15 if accept.is_some() && it.is("accept-encoding") => false,
         12 if forwards.is_some() && it.is("max-forwards") => false,
-        6 => !(anonymous && it.is("cookie") || it.is("expect")),
+        6 => !(anonymous && it.is("cookie") || it.is("expect") || offers.is_some() && it.is("accept")),
         _ => !(drops_conditions && is_condition(it)),
     };
     let authority = authority(policy, request, ask);
@@ -105,6 +105,10 @@ pub fn outgoing(
     }
     if let Some(accept) = accept {
         fields.push("Accept-Encoding", accept);
+    }
+    // A request that accepts none gets what the application has for one without the field.
+    if let Some(offer) = offers.and_then(|it| it.preferred(sent)) {
+        fields.push("Accept", offer);
     }
     if anonymous && let Some(named) = cookies::only(sent, &policy.key.cookies) {
         fields.push("Cookie", named);
@@ -148,6 +152,14 @@ fn ends(route: &GatewayRoute, client: &Client) -> Option<ConnectionEnds> {
         )
     };
     Some(ConnectionEnds { from, to: client.local.unwrap_or_else(unknown) })
+}
+
+/// Whether the request may use the cache without its cookies: it has none of `cache.private_cookies`.
+fn is_anonymous(policy: &Policy, request: &Request, sent: &[Field<'_>]) -> bool {
+    policy.enabled
+        && !policy.private_cookies.is_empty()
+        && (matches!(request.method.as_str(), "GET" | "HEAD") || query::is_keyed(sent))
+        && !cookies::is_private(sent, &policy.private_cookies)
 }
 
 /// Whether the client accepts trailers (RFC 9110 §10.1.4).
@@ -262,6 +274,12 @@ fn accept_encoding(policy: &Policy, sent: &[Field<'_>], ask: OriginRequest<'_>) 
     Some(transcode::ask(sent, stored))
 }
 
+/// The offers of which one replaces the client's `Accept`, where the answer may be shared.
+fn offers<'p>(policy: &'p Policy, ask: OriginRequest<'_>) -> Option<&'p MediaTypeOffers> {
+    let offers = &policy.key.accept;
+    (policy.enabled && !offers.is_empty() && !matches!(ask, OriginRequest::Passed)).then_some(offers)
+}
+
 /// How many times the request may still be forwarded (RFC 9110 §7.6.2), for OPTIONS; TRACE is never forwarded. `None`
 /// without a valid value. A number above larder's largest counts as that.
 #[must_use]
@@ -337,7 +355,9 @@ impl Gateway {
 pub fn is_unasked(request: &Request, conditional: bool, status: u16) -> bool {
     match status {
         304 => !conditional,
-        206 => matches!(request.method.as_str(), "GET" | "HEAD") && !request.fields.contains("range"),
+        206 => {
+            matches!(request.method.as_str(), "GET" | "HEAD" | "QUERY") && !request.fields.contains("range")
+        }
         _ => false,
     }
 }
@@ -446,6 +466,8 @@ pub enum Bypass {
     Rewrite,
     /// The method is neither GET nor HEAD.
     Method,
+    /// A QUERY that has no `Content-Type`, or a body that is too large for a key.
+    Query,
     /// A GET with a body, which is dropped: no key contains it.
     Body,
     /// The same where the body is passed on (`cache.get_bodies`).
@@ -470,7 +492,10 @@ impl Bypass {
     /// Whether a change of the request or of the route may lead it to the cache. Of an ambiguous path larder cannot say
     /// which reading is meant.
     pub(crate) fn has_remedy(self) -> bool {
-        !matches!(self, Bypass::TwoWays | Bypass::Rewrite | Bypass::Upgrade | Bypass::MalformedTarget)
+        !matches!(
+            self,
+            Bypass::TwoWays | Bypass::Rewrite | Bypass::Upgrade | Bypass::MalformedTarget | Bypass::Query
+        )
     }
 
     /// One sentence for `explain`.
@@ -483,6 +508,10 @@ impl Bypass {
                 "the path is ambiguous: its literal form and its normal form are rewritten to different targets"
             }
             Bypass::Method => "only GET and HEAD use the cache",
+            Bypass::Query => {
+                "the QUERY has no Content-Type, or a body larger than cache.query_body; explain has no body by which a stored \
+                 response could be found"
+            }
             Bypass::Body => {
                 "the request has a body, which is not part of the key: the body is dropped, and the response is not \
                  stored"
@@ -514,6 +543,7 @@ pub fn may_keep_post(policy: &Policy, facts: &RequestFacts<'_>, target: &str, fi
     let get = RequestFacts { method: "GET", has_body: false, ..facts.clone() };
     // The POST asks with the host and target that a GET would use.
     let by_key = policy.key.any_host_of.is_none() && policy.key.target(target) == target;
+    let by_key = by_key && policy.key.accept.is_empty();
     facts.method == "POST" && by_key && !policy.key.strict && bypass(policy, &get, target, fields).is_none()
 }
 
@@ -531,6 +561,9 @@ pub fn is_unkeyed(policy: &Policy, it: &Field<'_>) -> bool {
     }
     if it.is("cookie") {
         return policy.private_cookies.is_empty();
+    }
+    if it.is("accept") && !policy.key.accept.is_empty() {
+        return false;
     }
     if it.is("accept") {
         return !(contains(it.value, b"*/*") || contains(it.value, b"text/html"));
@@ -583,6 +616,8 @@ pub fn bypass(
         Some(Bypass::Disabled)
     } else if is_private(policy, fields) {
         Some(Bypass::Credentials)
+    } else if facts.method == "QUERY" && policy.query_body.is_some() {
+        Some(Bypass::Query)
     } else if !matches!(facts.method, "GET" | "HEAD") {
         Some(Bypass::Method)
     } else if facts.has_body {

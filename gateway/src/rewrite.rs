@@ -44,7 +44,7 @@ impl RewriteSettings {
 pub(crate) fn view<'a>(
     request: &'a Request,
     fields: &'a [Field<'a>],
-    client: Option<&Client>,
+    client: Option<&'a Client>,
     geo: Option<&'a GeoLookup>,
 ) -> RequestView<'a> {
     RequestView {
@@ -54,6 +54,7 @@ pub(crate) fn view<'a>(
         target: &request.target,
         fields,
         client: client.and_then(|it| it.peer).map(|it| it.ip()),
+        listener: client.map_or("", |it| &it.listener),
         request_id: field::first(fields, "x-request-id")
             .and_then(|it| std::str::from_utf8(it).ok())
             .unwrap_or(""),

@@ -152,6 +152,8 @@ pub struct GatewayRoute {
     pub upgrades: Upgrades,
     /// The conditions of other routes of the site, as in keys: an unsafe method invalidates their responses, too.
     pub other_conditions: Rc<[Option<String>]>,
+    /// Whether a route of the site stores responses to QUERY (`cache.query`).
+    pub has_queries: bool,
     /// The fields about the client that origins get.
     pub telling: Telling,
     /// `site.route.client_cert`: whether origins get the client's certificate.
@@ -189,6 +191,7 @@ impl GatewayRoute {
         let (hash_by, upgrades, telling) = (HashBy::default(), Upgrades::default(), Telling::default());
         Rc::new(Self {
             other_conditions: Rc::default(),
+            has_queries: false,
             telling,
             tells_certificate: false,
             given_fields: Rc::default(),

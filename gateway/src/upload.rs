@@ -46,6 +46,16 @@ pub(crate) fn carry<'c>(
     })
 }
 
+/// Sends a body that is here already.
+pub(crate) fn carry_whole(body: Bytes, exchange: Rc<Exchange>) -> Upload<'static> {
+    Box::pin(async move {
+        if !body.is_empty() {
+            exchange.write(body).await.map_err(|_| UploadFailed::Origin)?;
+        }
+        exchange.write_end(None).await.map_err(|_| UploadFailed::Origin)
+    })
+}
+
 /// Waits for `work` while the upload continues.
 ///
 /// # Errors

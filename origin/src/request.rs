@@ -84,5 +84,5 @@ impl OutgoingRequest {
 /// Whether the method has the same effect twice as once (RFC 9110 §9.2.2).
 #[must_use]
 pub fn is_idempotent(method: &str) -> bool {
-    matches!(method, "GET" | "HEAD" | "OPTIONS" | "TRACE" | "PUT" | "DELETE")
+    matches!(method, "GET" | "HEAD" | "QUERY" | "OPTIONS" | "TRACE" | "PUT" | "DELETE")
 }

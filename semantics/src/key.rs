@@ -5,6 +5,7 @@
 //! the bytes that end it are written as a backslash and two hexadecimal digits, so that no request can forge a boundary:
 //! two keys of one recipe are equal only if every part is.
 
+use crate::accept::MediaTypeOffers;
 use crate::escape::escape;
 use crate::field::{self, Field};
 use crate::geo::COUNTRY_FIELD;
@@ -13,6 +14,10 @@ use crate::scheme::Scheme;
 use crate::vary;
 use std::borrow::Cow;
 use std::cmp::Ordering;
+
+/// The name under which the digest of a QUERY's body takes part in its key (RFC 10008). It is no field name (RFC 9110 §5.1), so
+/// that neither a client can send it nor an origin receive it.
+pub const KEYED_BODY: &str = ":query";
 
 /// The rules for making a key from a request. The default is the exact target.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,12 +32,17 @@ pub struct KeyRecipe {
     /// Cookies whose values are part of the key. A trailing `*` in a name matches any rest. Every value of a repeated
     /// cookie counts; the order of different cookies does not.
     pub cookies: Vec<String>,
+    /// The offers of media types: the one that `Accept` prefers is part of the key, and the only one in the `Accept` of a request
+    /// to the origin.
+    pub accept: MediaTypeOffers,
     /// All hosts of the site share one cache: the site's name, which follows a `*` in the key (no host begins so); the
     /// name of a site for all hosts is empty. `None`: the host is part of the key.
     pub any_host_of: Option<String>,
     /// The condition of the route, other than the path, as eight bytes in hexadecimal: routes for different requests of one
     /// URL do not share responses.
     pub condition: Option<String>,
+    /// The digest of a QUERY's body ([`KEYED_BODY`]) is part of the key.
+    pub bodies: bool,
     /// A request to the origin for the cache has only parts that are in the key: of the client's fields only those of
     /// `headers` and `cookies`. A request with a field that cannot be left out uses no cache.
     pub strict: bool,
@@ -87,6 +97,9 @@ impl KeyRecipe {
             out.extend_from_slice(b" w:");
             out.extend_from_slice(condition.as_bytes());
         }
+        if !self.accept.is_empty() {
+            self.accept.write_key(fields, out);
+        }
         for name in &self.headers {
             out.extend_from_slice(b" h:");
             escape(name.as_bytes(), |it| it == b'=', out);
@@ -105,6 +118,12 @@ impl KeyRecipe {
                     }
                 }
             }
+        }
+        if self.bodies
+            && let Some(it) = fields.iter().find(|it| it.name == KEYED_BODY)
+        {
+            out.extend_from_slice(b" q:");
+            out.extend_from_slice(it.value); // Hexadecimal digits.
         }
     }
 
@@ -127,7 +146,14 @@ impl KeyRecipe {
     /// The recipe without the additions to the target: its keys are those that a purge of a URL names.
     #[must_use]
     pub fn of_url(&self) -> KeyRecipe {
-        KeyRecipe { headers: Vec::new(), cookies: Vec::new(), condition: None, ..self.clone() }
+        KeyRecipe {
+            headers: Vec::new(),
+            cookies: Vec::new(),
+            accept: MediaTypeOffers::default(),
+            condition: None,
+            bodies: false,
+            ..self.clone()
+        }
     }
 
     /// Appends the common beginning of all keys of this recipe whose target begins with `target`: it must not contain
@@ -217,6 +243,12 @@ impl KeyRecipe {
                 let plural = if names.len() == 1 { "" } else { "s" };
                 text.push_str(&format!("; and the {what}{plural} {}", listed(names)));
             }
+        }
+        if !self.accept.is_empty() {
+            text.push_str(&format!("; and the one of {} that Accept prefers", self.accept.list().join(", ")));
+        }
+        if self.bodies {
+            text.push_str("; and, of a QUERY, a digest of its body");
         }
         if self.condition.is_some() {
             text.push_str("; and the condition of the route");

@@ -1,6 +1,7 @@
 //! RFC 9110/9111 decisions, one file per section. Pure: no I/O, no clock, no allocation on the path of a hit. The server,
 //! `explain` and the tests run these same functions.
 
+pub mod accept;
 pub mod cache_control;
 pub mod cache_rule;
 pub mod cache_status;

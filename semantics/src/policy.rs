@@ -43,6 +43,8 @@ pub struct Policy {
     pub private_cookies: Vec<String>,
     /// `cache.key`: the recipe of the key.
     pub key: crate::key::KeyRecipe,
+    /// `cache.vary`: names that every response counts as having in its `Vary`, as the origin may forget them; in lower case.
+    pub vary: Vec<String>,
     /// `cache.tags`: the fields with the tags by which a response can be purged.
     pub tags: TagPolicy,
     /// `cache.max_variants`: most variants under one key.
@@ -57,6 +59,8 @@ pub struct Policy {
     pub on_abort: OnAbort,
     /// `cache.get_bodies`: the treatment of the body of a GET or HEAD.
     pub get_bodies: GetBodies,
+    /// `cache.query` and `cache.query_body`: bytes of the largest body of a QUERY whose response may be stored; `None` if it is off.
+    pub query_body: Option<u64>,
     /// `cache.compress`: the encodings of stored responses; `None` if it is off.
     pub compress: Option<Arc<Compress>>,
     /// `cache.cache_status`: whether `Cache-Status` is sent (RFC 9211).
@@ -219,6 +223,7 @@ impl Default for Policy {
             store_set_cookie: false,
             private_cookies: Vec::new(),
             key: crate::key::KeyRecipe::default(),
+            vary: Vec::new(),
             tags: TagPolicy::default(),
             max_variants: 32,
             max_object: 64 << 20,
@@ -226,6 +231,7 @@ impl Default for Policy {
             collapse_wait_ms: 10_000,
             on_abort: OnAbort::Finish,
             get_bodies: GetBodies::Drop,
+            query_body: None,
             compress: None,
             cache_status: true,
             x_cache: false,

@@ -1,6 +1,8 @@
 //! Parameters of a query: their names as applications see them, and the changes of a rewrite (`site.route.query`).
 
+use crate::request_view::RequestView;
 use crate::target;
+use crate::template::Template;
 
 /// The changes of a query. A trailing `*` in a name of `remove` and `keep` matches any rest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -10,13 +12,13 @@ pub struct Parameters {
     /// These are removed.
     pub remove: Vec<String>,
     /// These get a value in place of those of the client, behind all others.
-    pub set: Vec<(String, String)>,
+    pub set: Vec<(String, Template)>,
 }
 
 impl Parameters {
     /// Appends the query for the origin to a path: `query` is the client's with its `?`, or empty. Without a change it
-    /// stays byte for byte.
-    pub fn write(&self, query: &str, out: &mut String) {
+    /// stays byte for byte. `view` has the values of variables.
+    pub fn write(&self, query: &str, view: &RequestView<'_>, out: &mut String) {
         if *self == Self::default() {
             return out.push_str(query);
         }
@@ -32,7 +34,10 @@ impl Parameters {
             let mut pair = Vec::new();
             name.bytes().for_each(|it| target::encode(it, target::is_unreserved, &mut pair));
             pair.push(b'=');
-            value.bytes().for_each(|it| target::encode(it, target::is_query_value_byte, &mut pair));
+            // Encoded as one value, whatever a variable has.
+            let mut made = Vec::new();
+            value.expand(view, &mut made);
+            made.into_iter().for_each(|it| target::encode(it, target::is_query_value_byte, &mut pair));
             push(&String::from_utf8_lossy(&pair));
         }
     }

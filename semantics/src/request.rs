@@ -3,6 +3,7 @@
 use crate::cache_control::RequestDirectives;
 use crate::cookies::{self, CookieLines};
 use crate::field::Field;
+use crate::key::KEYED_BODY;
 use crate::policy::Policy;
 
 /// The size of an ordinary field section (names and values, bytes); for a larger one see [`RequestFacts::provoking`].
@@ -11,7 +12,7 @@ pub const ORDINARY_HEAD: usize = 8192;
 /// Facts of one request. Cheap to make: one pass, no allocation.
 #[derive(Clone, Debug)]
 pub struct RequestFacts<'a> {
-    /// As received; case-sensitive.
+    /// As received; case-sensitive. `GET` for a QUERY whose body is in the key ([`KEYED_BODY`]), which is the GET of that key.
     pub method: &'a str,
     /// `Cache-Control`, or `Pragma: no-cache` if that is absent (RFC 9111 §5.4).
     pub directives: RequestDirectives,
@@ -77,6 +78,9 @@ impl<'a> RequestFacts<'a> {
         if seen.ranges > 1 || method != "GET" {
             facts.range = None;
         }
+        if seen.keyed_body {
+            (facts.method, facts.has_body) = ("GET", false);
+        }
         facts
     }
 
@@ -117,6 +121,7 @@ impl<'a> RequestFacts<'a> {
                     CookieLines::One(_) | CookieLines::Several => CookieLines::Several,
                 };
             }
+            6 if it.name == KEYED_BODY => seen.keyed_body = true,
             6 if it.is("pragma") => {
                 seen.pragma_no_cache |= it
                     .value
@@ -156,6 +161,7 @@ impl<'a> RequestFacts<'a> {
 /// State that is evaluated after all fields have been seen.
 #[derive(Default)]
 struct FieldsSeen {
+    keyed_body: bool,
     cache_control: bool,
     pragma_no_cache: bool,
     ranges: u32,

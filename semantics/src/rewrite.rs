@@ -24,6 +24,8 @@ pub struct Rewrite {
     path: Option<PathTemplate>,
     /// The changes of the query.
     query: Parameters,
+    /// The pattern of the route, whose captures the changes of the query may use.
+    pattern: Option<PathPattern>,
 }
 
 /// A path made of the client's: the pattern of the route, with its captures, and the text with variables.
@@ -71,14 +73,21 @@ impl Rewrite {
     /// there is nothing to change.
     #[must_use]
     pub fn new(strip: &str, added: &str, query: Parameters) -> Option<Self> {
-        let it = Self { strip: Prefix::of(strip), added: Prefix::of(added), path: None, query };
+        let it =
+            Self { strip: Prefix::of(strip), added: Prefix::of(added), path: None, query, pattern: None };
         (it != Self::default()).then_some(it)
+    }
+
+    /// The same, on a route with this pattern.
+    #[must_use]
+    pub fn on_route(self, pattern: PathPattern) -> Self {
+        Self { pattern: Some(pattern), ..self }
     }
 
     /// The rewrite of every path to what a template makes of it, below `added`.
     #[must_use]
     pub fn of_template(path: PathTemplate, added: &str, query: Parameters) -> Self {
-        Self { strip: Prefix::default(), added: Prefix::of(added), path: Some(path), query }
+        Self { strip: Prefix::default(), added: Prefix::of(added), path: Some(path), query, pattern: None }
     }
 
     /// The target for the origin instead of `target`; `view` has the rest of the request. One that is no path, such as
@@ -88,25 +97,37 @@ impl Rewrite {
         if !target.starts_with('/') {
             return Rewritten { target: target.to_owned(), is_sure: true, leaves: false };
         }
-        let (path, rest) = target.split_at(target.find(['?', '#']).unwrap_or(target.len()));
+        let (literal, rest) = target.split_at(target.find(['?', '#']).unwrap_or(target.len()));
+        let view = &RequestView { target, ..*view };
         let (mut target, is_sure, leaves) = match &self.path {
-            None => self.path(path),
+            None => self.path(literal),
             Some(it) => {
-                let (made, is_sure) = it.expand(target, path, view);
+                let (made, is_sure) = it.expand(target, literal, view);
                 let (path, query) = made.split_at(made.find('?').unwrap_or(made.len()));
                 let start = it.template.directory();
                 let below = path.strip_prefix(start).filter(|_| !start.is_empty());
                 let leaves = !self.added.literal.is_empty() && climbs(path) || below.is_some_and(climbs);
                 let mut target = format!("{}{path}", self.added.literal);
-                self.query.write(if query.is_empty() { rest } else { query }, &mut target);
+                self.write_query(if query.is_empty() { rest } else { query }, literal, view, &mut target);
                 return Rewritten { target, is_sure, leaves };
             }
         };
         match rest.strip_prefix('#') {
             Some(_) => target.push_str(rest),
-            None => self.query.write(rest, &mut target),
+            None => self.write_query(rest, literal, view, &mut target),
         }
         Rewritten { target, is_sure, leaves }
+    }
+
+    /// Appends the query for a literal path. The captures are those of the normal form, by which the route was chosen.
+    fn write_query(&self, query: &str, literal: &str, view: &RequestView<'_>, out: &mut String) {
+        let Some(pattern) = self.pattern.as_ref().filter(|_| !self.query.set.is_empty()) else {
+            return self.query.write(query, view, out);
+        };
+        let mut normal = Vec::new();
+        path::read(literal.as_bytes(), NORMAL, &mut normal);
+        let captures = pattern.captures(&normal).unwrap_or_default();
+        self.query.write(query, &RequestView { path: &normal, captures, ..*view }, out);
     }
 
     /// The rewritten path, whether it is sure, and whether it leaves the added prefix.
@@ -441,7 +462,7 @@ mod tests {
     fn queries_are_changed_by_decoded_names() {
         let list = |it: &[&str]| it.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
         let check = |keep: &[&str], remove: &[&str], set: &[(&str, &str)], target: &str, expect: &str| {
-            let set = set.iter().map(|it| (it.0.to_owned(), it.1.to_owned())).collect();
+            let set = set.iter().map(|it| (it.0.to_owned(), Template::parse(it.1).unwrap())).collect();
             let query = Parameters { keep: list(keep), remove: list(remove), set };
             assert_eq!(
                 expect,
@@ -455,6 +476,25 @@ mod tests {
         check(&[], &[], &[("v", "2")], "/", "/?v=2");
         check(&[], &[], &[("v", "2")], "/?v=1&a&%76=3", "/?a&v=2");
         check(&[], &[], &[("a b&", "2")], "/?c", "/?c&a%20b%26=2");
+        check(
+            &[],
+            &[],
+            &[("v", "{query.w}{method}")],
+            "/?w=a%26b%3Dc%23",
+            "/?w=a%26b%3Dc%23&v=a%26b%3Dc%23GET",
+        );
+        check(&[], &[], &[("p", "{uri}")], "/x?y=z&p=1", "/x?y=z&p=/x?y%3Dz%26p%3D1");
+    }
+
+    #[test]
+    fn a_parameter_reads_the_captures_of_the_route() {
+        let set = vec![("id".to_owned(), Template::parse("{id}-{2}").unwrap())];
+        let query = Parameters { set, ..Parameters::default() };
+        let pattern = PathPattern::of("/shop/{id}/{what}");
+        let it = Rewrite::new("/shop", "", query).unwrap().on_route(pattern);
+        let target = |target: &str| it.target(target, &RequestView::default()).target;
+        assert_eq!("/7/a?id=7-a", target("/shop/7/a"));
+        assert_eq!("/a%26b/c?x&id=a%26b-c", target("/shop/a%26b/c?x&id=1"));
     }
 
     #[test]

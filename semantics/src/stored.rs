@@ -226,16 +226,34 @@ pub(crate) fn vary(fields: &[Field<'_>]) -> Option<Vec<Box<str>>> {
     }
 }
 
-/// The names that select a variant. With a strict key none does: the request to the origin is determined by the key. If
-/// the route names its private cookies, the request had only the cookies of the key: `Cookie` then selects no variant,
+/// The names that select a variant: those of `Vary` and of `cache.vary`. With a strict key none does: the request to the origin is determined by the key. `Accept`
+/// does not where the key has the preferred offer, which is all that the origin was sent. If the route names its private cookies, the request had only the cookies of the key: `Cookie` then selects no variant,
 /// even if `Vary` names it.
 fn selecting(mut names: Vec<Box<str>>, policy: &Policy) -> Vec<Box<str>> {
+    for it in &policy.vary {
+        if let Err(at) = names.binary_search_by(|name| (**name).cmp(it)) {
+            names.insert(at, it.as_str().into());
+        }
+    }
     if policy.key.strict {
         names.clear();
-    } else if !policy.private_cookies.is_empty() {
+    }
+    if !policy.private_cookies.is_empty() {
         names.retain(|it| &**it != "cookie");
     }
+    if !policy.key.accept.is_empty() {
+        names.retain(|it| &**it != "accept");
+    }
     names
+}
+
+/// Adds the names by which larder itself varies the responses of a route: `cache.vary`, and `Accept` where the key has offers. A
+/// 304 without `Vary` leaves that of the stored response in force.
+pub fn mark_varied(status: u16, fields: &mut FieldList, policy: &Policy) {
+    let accept = (!policy.key.accept.is_empty()).then_some("Accept");
+    if status != 304 || fields.contains("vary") {
+        crate::vary::add_names(fields, policy.vary.iter().map(String::as_str).chain(accept));
+    }
 }
 
 /// The fields that are stored and sent with every hit: without hop-by-hop and `Connection`-nominated fields (RFC 9111

@@ -10,6 +10,7 @@ use crate::coding::{AcceptedCodings, BEST, Coding, Quality};
 use crate::compress::{CodingPreference, Codings, Compress};
 use crate::field::{self, Field, FieldList};
 use crate::policy::Policy;
+use crate::vary;
 
 /// The possible forms of one stored response. Made once, when it is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -225,10 +226,7 @@ pub fn ask(request: &[Field<'_>], stored: Option<Coding>) -> &'static str {
 
 /// Adds `Accept-Encoding` to the `Vary` of a response that is negotiated here (RFC 9110 §12.5.5), if it is missing.
 pub fn mark(fields: &mut FieldList) {
-    let named = |it: &[u8]| it == b"*" || it.eq_ignore_ascii_case(b"accept-encoding");
-    if !fields.get_all("vary").flat_map(field::members).any(named) {
-        fields.push("Vary", "Accept-Encoding");
-    }
+    vary::add_names(fields, ["Accept-Encoding"]);
 }
 
 /// The names of `Vary` that select variants, if this route answers every `Accept-Encoding` itself.

@@ -5,7 +5,7 @@
 
 use crate::coding::{self, AcceptedCodings, Coding, Quality};
 use crate::escape::escape;
-use crate::field::{self, Field, Quotes};
+use crate::field::{self, Field, FieldList, Quotes};
 use std::cmp::Ordering;
 
 /// The most names in the `Vary` of one response; more count as `*`.
@@ -156,6 +156,16 @@ pub fn names(fields: &[Field<'_>]) -> Option<Vec<Box<str>>> {
         }
     }
     Some(names)
+}
+
+/// Adds names to the `Vary` of a response, unless it has them (RFC 9110 §12.5.5).
+pub fn add_names<'n>(fields: &mut FieldList, names: impl IntoIterator<Item = &'n str>) {
+    for name in names {
+        let named = |it: &[u8]| it == b"*" || it.eq_ignore_ascii_case(name.as_bytes());
+        if !fields.get_all("vary").flat_map(field::members).any(named) {
+            fields.push("Vary", name);
+        }
+    }
 }
 
 /// Appends the variant key of a request: for each name its combined, normalised value. Two requests have equal variant

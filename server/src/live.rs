@@ -176,6 +176,8 @@ impl Live {
                     new.server_timing = route.server_timing;
                     new.upgrades = route.upgrades.clone();
                     new.other_conditions = self.other_conditions(at);
+                    let routes = &self.config.sites[at.0].routes;
+                    new.has_queries = routes.iter().any(|it| it.cache.query_body.is_some());
                     new.telling = route.telling;
                     new.tells_certificate = route.tells_certificate;
                     new.given_fields = route.access.given_fields().map(str::to_owned).collect();

@@ -183,9 +183,10 @@ impl RouteAnswers {
     /// The answer to a CORS preflight request (Fetch Standard, "CORS-preflight request").
     #[must_use]
     pub fn preflight(&self, view: &RequestView<'_>) -> Option<Synthetic> {
-        let cors = self.cors.as_ref().filter(|_| view.method == "OPTIONS")?;
+        let cors = self.cors.as_ref()?;
+        preflighted(view)?;
         let asked = |name| field::first(view.fields, name);
-        let (origin, _) = (asked("origin")?, asked("access-control-request-method")?);
+        let origin = asked("origin")?;
         if !std::str::from_utf8(origin).is_ok_and(|it| cors.permits(it)) {
             return Some(Synthetic::page(
                 403,
@@ -204,6 +205,12 @@ impl RouteAnswers {
             (true, None) => {}
         }
         Some(answer)
+    }
+
+    /// Whether pages of other origins may use the route.
+    #[must_use]
+    pub fn has_cors(&self) -> bool {
+        self.cors.is_some()
     }
 
     /// Whether the route is a redirect or a fixed answer.
@@ -241,6 +248,13 @@ impl RouteAnswers {
             }
         }
     }
+}
+
+/// The method of the request that a CORS preflight request is about; `None` for any other request.
+pub(crate) fn preflighted<'a>(view: &RequestView<'a>) -> Option<&'a str> {
+    let asked = |name| field::first(view.fields, name).filter(|_| view.method == "OPTIONS");
+    asked("origin")?;
+    std::str::from_utf8(asked("access-control-request-method")?).ok()
 }
 
 fn respond(config: &RespondConfig) -> OwnService {

@@ -30,4 +30,10 @@ impl RouteAdmission {
         let has_rules = self.access.is_some() || self.redirects.is_some() || self.tls.is_some();
         has_rules || self.answers.is_some() || self.keys_country
     }
+
+    /// Whether it answers CORS preflights.
+    #[must_use]
+    pub fn has_cors(&self) -> bool {
+        self.answers.as_ref().is_some_and(|it| it.has_cors())
+    }
 }

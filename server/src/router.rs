@@ -7,7 +7,7 @@ mod refusal;
 pub use refusal::NoRoute;
 
 use super::finish::RouteFinish;
-use super::own_answer::LiveRedirects;
+use super::own_answer::{self, LiveRedirects};
 use super::route_admission::RouteAdmission;
 use super::site_tls::SiteTls;
 use larder_config::tiers::PurgeAccess;
@@ -192,6 +192,8 @@ pub struct Router {
     conditional: Vec<bool>,
     /// For each site, the beginnings of its patterns.
     prefixes: Vec<Prefixes>,
+    /// See [`Router::purge_paths`].
+    purge_paths: Vec<String>,
     /// A buffer for a normalised path.
     room: RefCell<Vec<u8>>,
     /// The databases of countries and autonomous systems.
@@ -232,7 +234,11 @@ impl Router {
         sites.iter_mut().for_each(take_directories);
         let conditional = sites.iter().map(|it| it.routes.iter().any(|it| it.condition.is_some())).collect();
         let prefixes = sites.iter().map(|it| Prefixes::of(&it.routes)).collect();
-        Self { sites, conditional, prefixes, room: RefCell::default(), geo: None }
+        let mut purge_paths: Vec<String> = Vec::new();
+        for route in sites.iter().flat_map(|it| &it.routes) {
+            purge_paths.extend(route.purge.path.clone().filter(|it| !purge_paths.contains(it)));
+        }
+        Self { sites, conditional, prefixes, purge_paths, room: RefCell::default(), geo: None }
     }
 
     /// The same, with the databases for its conditions.
@@ -246,6 +252,12 @@ impl Router {
     #[must_use]
     pub fn geo(&self) -> Option<&GeoLookup> {
         self.geo.as_deref()
+    }
+
+    /// The paths below which a GET purges a page (`cache.purge.path`), of all routes.
+    #[must_use]
+    pub fn purge_paths(&self) -> &[String] {
+        &self.purge_paths
     }
 
     /// The route for `authority` (with or without port) and `target` (with or without query), as if every condition were
@@ -268,10 +280,24 @@ impl Router {
         view: impl FnOnce() -> RequestView<'v>,
     ) -> Option<Found<'_>> {
         let at = self.site(host_of(authority))?;
+        if method == "OPTIONS" {
+            return self.find_options(at, target, &view());
+        }
         if !self.conditional[at] {
             return self.find_in(at, Asked { method: Some(method), view: None }, target);
         }
         self.find_in(at, Asked { method: Some(method), view: Some(&view()) }, target)
+    }
+
+    /// The route for an OPTIONS. A CORS preflight is answered by the route of the request that it is about, if that permits pages of
+    /// other origins, as the methods of a route often lack OPTIONS.
+    fn find_options(&self, at: usize, target: &str, view: &RequestView<'_>) -> Option<Found<'_>> {
+        let has_cors = |it: &Found<'_>| it.admission.is_some_and(RouteAdmission::has_cors);
+        let of_request = own_answer::preflighted(view).and_then(|method| {
+            let view = RequestView { method, ..*view };
+            self.find_in(at, Asked { method: Some(method), view: Some(&view) }, target).filter(has_cors)
+        });
+        of_request.or_else(|| self.find_in(at, Asked { method: Some(view.method), view: Some(view) }, target))
     }
 
     fn find_in(&self, at: usize, asked: Asked<'_>, target: &str) -> Option<Found<'_>> {

@@ -34,6 +34,12 @@ impl Response {
         self.fields.iter().find(|it| it.0.eq_ignore_ascii_case(name)).map(|it| it.1.as_str())
     }
 
+    /// The members of a list field, of all its lines.
+    pub fn members(&self, name: &str) -> Vec<&str> {
+        let lines = self.fields.iter().filter(|it| it.0.eq_ignore_ascii_case(name));
+        lines.flat_map(|it| it.1.split(',')).map(str::trim).collect()
+    }
+
     /// The body as text.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
@@ -77,6 +83,11 @@ impl Client {
         // The server may have closed already; what it said before is still to be read.
         let _ = self.stream.write_all(bytes.as_ref());
         self
+    }
+
+    /// Closes the sending side.
+    pub fn shut(&mut self) {
+        let _ = self.stream.shutdown(std::net::Shutdown::Write);
     }
 
     /// GETs `target` from host `h` with more header lines, each ended by CRLF.

@@ -372,9 +372,10 @@ impl Table {
 
     fn at(&self, index: usize) -> (String, String) {
         const STATUS: [&str; 7] = ["200", "204", "206", "304", "400", "404", "500"];
-        const NAMES: [(usize, &str); 22] = [
+        const NAMES: [(usize, &str); 23] = [
             (8, ":status"),
             (18, "accept-ranges"),
+            (20, "access-control-allow-origin"),
             (21, "age"),
             (22, "allow"),
             (24, "cache-control"),

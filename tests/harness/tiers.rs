@@ -12,7 +12,12 @@ pub fn fleet(servers: &[&Memcached], more: &str) -> String {
 
 /// A larder with a fleet.
 pub fn node(origin: &Origin, memcached: &Memcached) -> Larder {
-    Larder::before_with(origin, "", &fleet(&[memcached], "timeout = \"1s\""))
+    node_with(origin, memcached, "")
+}
+
+/// The same with cache settings of the route.
+pub fn node_with(origin: &Origin, memcached: &Memcached, cache: &str) -> Larder {
+    Larder::before_with(origin, cache, &fleet(&[memcached], "timeout = \"1s\""))
 }
 
 /// Waits until everything that a node has written to the fleet is there.

@@ -1,6 +1,7 @@
 //! Users and passwords before a route: users alone are admitted, and no page of one user is ever given to another client.
 
 use super::access::larder;
+use crate::harness::command::run;
 use crate::harness::http2::{Http2, request};
 use crate::harness::{Client, Larder, Origin, until};
 use std::net::Ipv4Addr;
@@ -196,4 +197,32 @@ fn weak_hashes_are_refused_at_load() {
         assert_eq!(Some(2), checked.status.code(), "{told}");
         assert!(told.contains(why) && told.contains("larder.toml:5") && !told.contains(&line), "{told}");
     }
+}
+
+/// `larder serve --basic-auth`: a hash of argon2id has commas, and each flag is one user.
+#[test]
+fn serve_with_passwords() {
+    let argon2 = "ann:$argon2id$v=19$m=4096,t=2,p=2$bGFyZGVyU2FsdDE2Ynl0ZQ$mOfEHw9XB50Sl9kCgU8ntlgvg8eXl/pmYVhKtIXjWWQ";
+    let [alice, bob] = users();
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("page.txt"), "the page").unwrap();
+    let (path, listen) = (folder.path().to_str().unwrap(), "127.0.0.1:0");
+    let said = folder.path().join("said").display().to_string();
+    let arguments = ["serve", path, "--listen", listen, "--admin", listen, "--basic-auth", argon2];
+    let more = ["--basic-auth", &alice, "--basic-auth", &bob];
+    let larder = Larder::within(&format!("exec 2> {said}"), &[&arguments[..], &more].concat());
+    let mut client = larder.client();
+    for lines in ["", WRONG, UNKNOWN] {
+        assert_eq!(401, client.get_with("/page.txt", lines).status, "{lines}");
+    }
+    let anns = "Authorization: Basic YW5uOmNvcnJlY3QgaG9yc2U=\r\n";
+    for lines in [anns, ALICES, BOBS] {
+        let answer = client.get_with("/page.txt", lines);
+        assert_eq!((200, "the page"), (answer.status, answer.text().as_str()), "{lines}");
+    }
+    let said = std::fs::read_to_string(said).unwrap();
+    assert!(said.contains("passwords are sent in clear text") && !said.contains("$argon2id$"), "{said}");
+    let wrong = run(folder.path(), &["serve", path, "--listen", listen, "--basic-auth", "ann:SECRET,hash"]);
+    assert_eq!(2, wrong.code, "{wrong:?}");
+    assert!(wrong.err.contains("--basic-auth") && !wrong.err.contains("SECRET"), "{wrong:?}");
 }

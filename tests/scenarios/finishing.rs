@@ -194,6 +194,50 @@ fn preflights_are_answered_and_origins_of_pages_are_told_apart() {
     assert_eq!(1, origin.requests());
 }
 
+/// A preflight is about another method: the route of that method answers it, although its `methods` lack OPTIONS.
+#[test]
+fn preflights_are_answered_by_the_route_of_the_method_that_they_ask_for() {
+    let origin = Origin::fixed("HTTP/1.1 200 OK\n\npage");
+    let routes = "[[site.route]]\npath = \"/api/*\"\nmethods = [\"PUT\"]\nredirect = { to = \"/x\", status = 307 }\n\
+                  cors = { origins = [\"https://app.test\"], methods = [\"PUT\"] }\n\
+                  [[site.route]]\npath = \"/api/*\"\nmethods = [\"DELETE\"]\nredirect = { to = \"/y\", status = 307 }\n";
+    let larder = larder(&origin, "", routes);
+    let mut client = larder.client();
+    let ask =
+        |method: &str, page: &str| format!("Origin: {page}\r\nAccess-Control-Request-Method: {method}\r\n");
+    let it = client.request("OPTIONS", "/api/a", &ask("PUT", "https://app.test"), "");
+    assert_eq!((204, Some("PUT")), (it.status, it.field("access-control-allow-methods")));
+    assert_eq!(Some("https://app.test"), it.field("access-control-allow-origin"));
+    assert_eq!(403, client.request("OPTIONS", "/api/a", &ask("PUT", "https://evil.test"), "").status);
+    let mut http2 = Http2::connect(&larder);
+    let fields = [("origin", "https://app.test"), ("access-control-request-method", "PUT")];
+    let id = http2.head(&request("OPTIONS", "/api/a", &fields), 5);
+    assert_eq!(204, http2.answer(id).status);
+    assert_eq!(0, origin.requests());
+}
+
+/// Without a route for the method, without CORS, and for an OPTIONS that is no preflight, the answer stays 405.
+#[test]
+fn an_options_that_no_route_accepts_is_405() {
+    let origin = Origin::fixed("HTTP/1.1 200 OK\n\npage");
+    let config = format!(
+        "listen = [\"127.0.0.1:0\"]\n[[site]]\nhosts = [\"*\"]\n\
+         [[site.route]]\npath = \"/*\"\nmethods = [\"PUT\"]\nproxy = {{ to = [\"{url}\"] }}\ncors = {{ origins = [\"*\"] }}\n\
+         [[site.route]]\npath = \"/*\"\nmethods = [\"GET\"]\nproxy = {{ to = [\"{url}\"] }}\n",
+        url = origin.url()
+    );
+    let larder = Larder::start(Setup { config, env: Vec::new() });
+    let mut client = larder.client();
+    let mut ask = |lines: &str| client.request("OPTIONS", "/a", lines, "").status;
+    let page = "Origin: https://app.test\r\n";
+    assert_eq!(204, ask(&format!("{page}Access-Control-Request-Method: PUT\r\n")));
+    assert_eq!(405, ask(&format!("{page}Access-Control-Request-Method: GET\r\n")), "its route has no CORS");
+    assert_eq!(405, ask(&format!("{page}Access-Control-Request-Method: OPTIONS\r\n")));
+    assert_eq!(405, ask(page));
+    assert_eq!(405, ask("Access-Control-Request-Method: PUT\r\n"));
+    assert_eq!(0, origin.requests());
+}
+
 #[test]
 fn a_maintenance_answers_all_but_the_allowed() {
     let origin = Origin::fixed("HTTP/1.1 200 OK\nCache-Control: max-age=60\n\npage");

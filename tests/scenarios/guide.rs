@@ -119,9 +119,9 @@ macro_rules! pages {
 }
 
 pages! {
-    allow_only_the_office, cache_an_api, canonical_host, client_certificates, cors_api, django, error_pages,
+    allow_only_the_office, behind_a_cdn, cache_an_api, canonical_host, client_certificates, cors_api, django, error_pages,
     forward_auth,
-    health_checks_for_a_load_balancer, jwt, maintenance_page, nextjs, password, rate_limit_the_login,
+    health_checks_for_a_load_balancer, jwt, maintenance_page, markdown_for_agents, nextjs, password, rate_limit_the_login,
     redirect_to_https, redirects_from_a_map, rewrite_a_prefix, secrets_and_environment, security_headers,
     several_files, signed_urls, single_page_application, static_site, sticky_sessions, uploads, wordpress,
 }
@@ -416,6 +416,47 @@ fn nextjs(guide: Guide) {
         let answer = ask(&larder, "GET", "example.com", "/news", "Accept-Encoding: br\r\n");
         answer.field("content-encoding") == Some("br")
     });
+}
+
+fn behind_a_cdn(guide: Guide) {
+    let origin = Origin::new(|it| {
+        let lines =
+            "Cache-Control: public, max-age=0\nLarder-Cache-Control: max-age=3600\nSurrogate-Key: news";
+        format!("HTTP/1.1 200 OK\n{lines}\n\n{}", it.field("x-forwarded-for").unwrap_or("-"))
+    });
+    let larder = guide.start(&origin);
+    let visitor = "X-Forwarded-For: 203.0.113.7\r\n";
+    let get = || ask(&larder, "GET", "www.example.com", "/", visitor);
+    answers(&get(), 200, "203.0.113.7, 127.0.0.1");
+    larder.advance(600);
+    let hit = get();
+    assert!(hit.is_hit(), "for an hour: {hit:?}");
+    assert_eq!(Some("public, max-age=60"), hit.field("cache-control"));
+    assert_eq!((None, Some("news")), (hit.field("age"), hit.field("surrogate-key")));
+    assert_eq!(403, ask(&larder, "PURGE", "www.example.com", "/", visitor).status, "a visitor may not");
+    assert!(get().is_hit());
+    assert_eq!(200, ask(&larder, "PURGE", "www.example.com", "/", "").status);
+    assert!(!get().is_hit());
+}
+
+fn markdown_for_agents(guide: Guide) {
+    let origin = Origin::new(|it| {
+        let form = it.field("accept").unwrap_or("no form").to_owned();
+        format!("HTTP/1.1 200 OK\nContent-Type: {form}\n\n{form}")
+    });
+    let larder = guide.start(&origin);
+    let get = |accept: &str| ask(&larder, "GET", "docs.example.com", "/", &format!("Accept: {accept}\r\n"));
+    for _ in 0..2 {
+        answers(&get("text/html,application/xhtml+xml,*/*;q=0.8"), 200, "text/html");
+        answers(&get("text/markdown, text/html, */*"), 200, "text/markdown");
+        answers(&get("application/json"), 200, "application/json");
+        answers(&get("image/png"), 200, "no form");
+        answers(&get("*/*"), 200, "text/html");
+    }
+    assert_eq!(4, origin.requests());
+    assert_eq!(["Accept"][..], get("*/*").members("vary"));
+    ask(&larder, "POST", "docs.example.com", "/", "Content-Length: 0\r\n");
+    assert!(!get("text/markdown").is_hit() && !get("text/html").is_hit());
 }
 
 fn rewrite_a_prefix(guide: Guide) {

@@ -1,6 +1,7 @@
 //! The scenarios, by what they are about.
 
 mod aborts;
+mod accept;
 mod access;
 mod access_basic;
 mod access_jwt;
@@ -66,6 +67,7 @@ mod proxied_origins;
 mod purge;
 mod purge_counts;
 mod purge_plugins;
+mod query;
 mod reading;
 mod removed;
 mod replaced_elsewhere;

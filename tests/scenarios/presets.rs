@@ -234,6 +234,39 @@ fn a_page_and_a_payload_of_next_js_are_not_confused() {
     assert_eq!(3, origin.requests());
 }
 
+/// Without `Vary`, too: of the fields that select a payload, each keeps the responses apart, in a bounded number.
+#[test]
+fn payloads_of_next_js_without_vary_are_not_confused() {
+    const FIELDS: [&str; 5] =
+        ["RSC", "Next-Router-State-Tree", "Next-Router-Prefetch", "Next-Router-Segment-Prefetch", "Next-Url"];
+    let origin = Origin::new(|it| {
+        let sent = FIELDS.map(|name| it.field(&name.to_ascii_lowercase()).unwrap_or("-")).join(" ");
+        format!("HTTP/1.1 200 OK\nCache-Control: s-maxage=300\nContent-Type: text/x-component\n\n{sent}")
+    });
+    let larder = Larder::before(&origin, "preset = \"nextjs\"");
+    let ask = |lines: &str| larder.client().get_with("/", lines);
+    for _ in 0..2 {
+        assert_eq!("- - - - -", ask("").text());
+        for (at, name) in FIELDS.iter().enumerate() {
+            let expect: Vec<&str> = (0..5).map(|it| if it == at { "1" } else { "-" }).collect();
+            assert_eq!(expect.join(" "), ask(&format!("{name}: 1\r\n")).text(), "{name}");
+        }
+    }
+    assert_eq!(6, origin.requests());
+    let answer = ask("RSC: 1\r\n");
+    assert!(answer.is_hit());
+    let vary = answer.members("vary");
+    assert!(FIELDS.iter().all(|name| vary.iter().any(|it| it.eq_ignore_ascii_case(name))), "{vary:?}");
+    for tree in 0..100 {
+        let lines = format!("RSC: 1\r\nNext-Router-State-Tree: {tree}\r\n");
+        assert_eq!(format!("1 {tree} - - -"), ask(&lines).text());
+    }
+    let listed = larder.admin_get("/api/v1/objects?limit=1000").text();
+    let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
+    let stored = listed["objects"].as_array().unwrap().len();
+    assert!(stored <= 2 * 32, "{stored} stored responses of one page and its payloads");
+}
+
 /// The answer of an application to `/NAME.EXTENSION`, by name.
 fn file(name: &str, cookie: &str) -> String {
     let fields = match name {

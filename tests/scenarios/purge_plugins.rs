@@ -306,3 +306,48 @@ fn patterns_reach_what_lies_under_routes_that_allow_it() {
     }
     assert!(larder.get("/shop/1").is_hit());
 }
+
+/// Nginx Helper of WordPress: a GET of the page's path below another one.
+#[test]
+fn a_get_below_the_path_of_purges() {
+    let origin = application(|_| String::new());
+    let with = |purge: &str| {
+        let config = format!(
+            "listen = [\"127.0.0.1:0\"]\n[[site]]\nhosts = [\"example.com\"]\n[[site.route]]\npath = \"/*\"\nproxy = {{ to = [\"{}\"] }}\n\
+             cache = {{ purge = {{ method = true, {purge} }} }}\n",
+            origin.url()
+        );
+        Larder::start(Setup { config, env: Vec::new() })
+    };
+    let get = |larder: &Larder, target: &str, lines: &str| {
+        let mut client = larder.client();
+        client.send(format!("GET {target} HTTP/1.1\r\nHost: example.com\r\n{lines}\r\n"));
+        client.read()
+    };
+    let larder = with("path = \"/purge\"");
+    for page in PAGES {
+        get(&larder, page, "");
+    }
+    let asked = origin.requests();
+    assert_eq!(200, get(&larder, "/purge/blog/one/?page=2", "").status);
+    assert_eq!(200, get(&larder, "/purge/", "").status);
+    assert_eq!(403, get(&larder, "/purge/shop/1", "Sec-Fetch-Site: cross-site\r\n").status);
+    assert_eq!(asked, origin.requests(), "no purge reaches the application");
+    let left: Vec<&str> = PAGES.into_iter().filter(|it| get(&larder, it, "").is_hit()).collect();
+    assert_eq!(["/blog/one/", "/blog/onemore/", "/wp-json/wp/v2/posts/1", "/shop/1"][..], left);
+    // Neither another path nor another method is a purge.
+    for target in ["/purge", "/purged/shop/1", "/PURGE/shop/1", "/x/purge/shop/1"] {
+        assert!(get(&larder, target, "").text().parse::<usize>().is_ok(), "{target}");
+    }
+    let mut client = larder.client();
+    client.send("POST /purge/shop/1 HTTP/1.1\r\nHost: example.com\r\nContent-Length: 0\r\n\r\n");
+    assert!(client.read().text().parse::<usize>().is_ok());
+    assert!(get(&larder, "/shop/1", "").is_hit());
+    // From elsewhere, and without the setting.
+    let closed = with("path = \"/purge\", from = [\"192.0.2.0/24\"]");
+    get(&closed, "/shop/1", "");
+    assert_eq!(403, get(&closed, "/purge/shop/1", "").status);
+    assert!(get(&closed, "/shop/1", "").is_hit());
+    let without = with("from = [\"127.0.0.1/32\"]");
+    assert!(get(&without, "/purge/shop/1", "").text().parse::<usize>().is_ok());
+}

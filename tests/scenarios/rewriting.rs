@@ -183,3 +183,25 @@ fn explain_shows_what_the_origin_gets_and_the_line() {
         (told["verdict"]["name"].as_str().unwrap(), told["verdict"]["status"].as_i64().unwrap())
     );
 }
+
+/// `query.set` with variables: each value stays one value, and a hit is for one value only.
+#[test]
+fn parameters_are_made_of_variables() {
+    let origin = telling();
+    let routes = "[[site.route]]\npath = \"/shop/{id}\"\nquery = { set = { item = \"{id}\", country = \"{header.X-Country}\" } }\n\
+                  proxy = { to = [\"ORIGIN\"] }\ncache = { key = { headers = [\"X-Country\"] } }\n\
+                  [[site.route]]\npath = \"/*\"\nquery = { set = { from = \"{listener} {client} {method}\" } }\n\
+                  request_headers = { set = { X-Listener = \"{listener}\" } }\n\
+                  proxy = { to = [\"ORIGIN\"] }\ncache = { enabled = false }\n";
+    let larder = before(&origin, routes);
+    let mut client = larder.client();
+    for (country, expect) in [("de", "de"), ("a&b=c#", "a%26b%3Dc%23")] {
+        let lines = format!("X-Country: {country}\r\n");
+        let first = client.get_with("/shop/a%2Bb?country=x&y=1", &lines);
+        assert_eq!(format!("/shop/a%2Bb?y=1&item=a%2Bb&country={expect}"), first.text());
+        assert!(client.get_with("/shop/a%2Bb?country=x&y=1", &lines).is_hit());
+    }
+    let passed = client.get("/x").text();
+    assert!(passed.starts_with("/x?from=127.0.0.1:0%20127.0.0.1%20GET"), "{passed}");
+    assert_eq!(Some("127.0.0.1:0"), origin.received().last().unwrap().field("x-listener"));
+}

@@ -5,6 +5,8 @@
 pub enum Means {
     /// Its value is the value of this configuration key.
     Key(&'static str),
+    /// Its value is one member of the list that is the value of this key, with any commas that it has; each use adds one.
+    Member(&'static str),
     /// It has no value and sets this key to `true`.
     True(&'static str),
     /// `ADDR:PORT` or `off`, for the two keys of the admin interface.
@@ -76,6 +78,7 @@ pub const SERVE: &[Flag] = &[
     flag("listing", "", Means::True("site[0].route[0].files.listing"), "list directories without an index file"),
     flag("spa", "", Means::True("site[0].route[0].files.spa"), "single-page application: index.html for paths without a file that a browser navigates to"),
     flag("redirect-https", "", Means::True("site[0].redirect_https"), "redirect requests without TLS to https; requires an https:// listen address or a trusted proxy"),
+    flag("basic-auth", "USER:HASH", Means::Member("site[0].route[0].access.basic.users"), "require a password: the user with the hash that `htpasswd -nB USER` or `argon2` prints; may be repeated"),
     flag("dotfiles", "", Means::True("site[0].route[0].files.dotfiles"), "serve names that begin with a dot"),
     flag("symlinks", "RULE", Means::Key("site[0].route[0].files.symlinks"), "never, beneath or follow (beneath)"),
 ];

@@ -312,6 +312,7 @@ impl Given {
         let value = text(parser.value().map_err(missing)?)?;
         match flag.means {
             Means::Key(key) => self.set(key, &value, &name),
+            Means::Member(key) => self.add_member(key, &value, &name),
             Means::Admin if value == "off" => self.set("admin.enabled", "false", &name),
             Means::Admin => self.set("admin.listen", &value, &name),
             Means::Set => self.set_any(command, &value)?,
@@ -342,6 +343,18 @@ impl Given {
             None => {
                 let (path, text, flag) = (path.to_owned(), text.to_owned(), flag.to_owned());
                 self.settings.push(Setting { path, text, flag });
+            }
+        }
+    }
+
+    /// Adds a member, which may have commas, to a list: each is a line ([`kind::ValueKind::parse`]).
+    fn add_member(&mut self, path: &str, member: &str, flag: &str) {
+        let line = format!("{}\n", member.trim());
+        match self.settings.iter_mut().find(|it| it.path == path) {
+            Some(earlier) => earlier.text.push_str(&line),
+            None => {
+                let (path, flag) = (path.to_owned(), flag.to_owned());
+                self.settings.push(Setting { path, text: line, flag });
             }
         }
     }

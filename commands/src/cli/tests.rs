@@ -363,7 +363,7 @@ fn every_command_helps() {
         assert!(text.contains("Exit codes:"));
         for flag in command.flags.iter().copied().flatten() {
             let key = match flag.means {
-                Means::Key(key) | Means::True(key) => key.replace("[0]", "[]"),
+                Means::Key(key) | Means::Member(key) | Means::True(key) => key.replace("[0]", "[]"),
                 _ => continue,
             };
             assert!(table::find(&key).is_some(), "--{} sets the unknown key {key}", flag.long);

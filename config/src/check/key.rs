@@ -2,12 +2,18 @@
 
 use super::{ConfigCheck, Problem, RoutePath};
 use larder_gateway::trusted_headers;
+use larder_semantics::accept::{InvalidOffers, MAX_OFFERS, MediaTypeOffers};
 use larder_semantics::geo::COUNTRY_FIELD;
 use larder_semantics::key::{KeyRecipe, QueryPolicy};
 use larder_semantics::policy::Policy;
+use larder_semantics::vary;
+
+/// The most names of `cache.vary`: the `Vary` of the origin has room for others.
+const MAX_VARIED: usize = 16;
 
 impl ConfigCheck {
     pub(super) fn recipe(&mut self, at: &RoutePath) -> KeyRecipe {
+        let accept = self.offers(at);
         let key = |name: &str| self.cache_key(at, &format!("key.{name}"));
         let (drop, keep) = (self.texts(&key("drop")), self.texts(&key("keep")));
         let none = self.text(&key("query")) == "none";
@@ -22,11 +28,13 @@ impl ConfigCheck {
             sort_query: self.flag(&key("sort")),
             headers: self.texts(&key("headers")).iter().map(|it| it.to_ascii_lowercase()).collect(),
             cookies: self.texts(&key("cookies")),
+            accept,
             any_host_of: self.flag(&key("ignore_host")).then(|| {
                 // No two sites have a host in common.
                 let first = self.texts(&at.of_site("hosts")).into_iter().next().unwrap_or_default();
                 first.trim_start_matches('*').to_ascii_lowercase()
             }),
+            bodies: self.flag(&self.cache_key(at, "query")),
             strict: self.flag(&key("strict")),
         };
         let clash = match (none, keep.is_empty(), drop.is_empty()) {
@@ -58,7 +66,74 @@ impl ConfigCheck {
         if self.flag(&self.cache_key(at, "key.country")) {
             recipe.headers.push(COUNTRY_FIELD.to_owned());
         }
+        if recipe.bodies && recipe.strict {
+            let text = "a request to the origin of a strict key has no Content-Type, which a QUERY needs; set cache.query = false or \
+                        cache.key.strict = false";
+            self.key_problem(at, "query", text);
+        }
+        let told = if !recipe.accept.is_empty() && recipe.headers.iter().any(|it| it == "accept") {
+            Some(
+                "accept is in the key as sent; with key.accept, only the preferred offer is: remove it from headers",
+            )
+        } else {
+            None
+        };
+        if let Some(text) = told {
+            self.key_problem(at, "key.headers", text);
+        }
         recipe
+    }
+
+    /// The offers of media types of a route.
+    fn offers(&mut self, at: &RoutePath) -> MediaTypeOffers {
+        let types = self.texts(&self.cache_key(at, "key.accept"));
+        match MediaTypeOffers::new(types) {
+            Ok(offers) => return offers,
+            // The form of the value says so already.
+            Err(InvalidOffers::NotAType(_)) => {}
+            Err(InvalidOffers::Twice(it)) => {
+                self.key_problem(at, "key.accept", &format!("{it} is in the list twice; remove one"));
+            }
+            Err(InvalidOffers::TooMany) => {
+                let text = format!(
+                    "the list has more than {MAX_OFFERS} media types; each multiplies the stored responses"
+                );
+                self.key_problem(at, "key.accept", &text);
+            }
+        }
+        MediaTypeOffers::default()
+    }
+
+    /// `cache.vary`: sorted, in lower case, each once.
+    pub(super) fn varied(&mut self, at: &RoutePath) -> Vec<String> {
+        let key = self.cache_key(at, "vary");
+        let mut names: Vec<String> = self.texts(&key).iter().map(|it| it.to_ascii_lowercase()).collect();
+        names.sort();
+        names.dedup();
+        let wrong = if let Some(name) = names.iter().find(|it| vary::is_told(it)) {
+            Some(format!(
+                "{name} cannot select a variant: every client has another value, or larder writes it"
+            ))
+        } else if names.len() > MAX_VARIED {
+            Some(format!("the list has more than {MAX_VARIED} names"))
+        } else {
+            None
+        };
+        if let Some(text) = wrong {
+            let source = self.source(&key);
+            if !self.values.problems.iter().any(|it| it.source == source) {
+                self.problem(source, "cache.vary", &text);
+            }
+        }
+        names
+    }
+
+    /// Reports a problem of `cache.NAME`, once for a value that several routes have.
+    fn key_problem(&mut self, at: &RoutePath, name: &str, text: &str) {
+        let source = self.source(&self.cache_key(at, name));
+        if !self.values.problems.iter().any(|it| it.source == source) {
+            self.problem(source, &format!("cache.{name}"), text);
+        }
     }
 
     /// Warns of hosts that share a cache, but have no representative name.

@@ -58,29 +58,20 @@ impl ConfigCheck {
         let query = Parameters {
             keep: self.texts(&at.key("query.keep")),
             remove: self.texts(&at.key("query.remove")),
-            set: self.pairs(&at.key("query.set")),
+            set: self.set_parameters(at, path, cache),
         };
         if !query.keep.is_empty() && !query.remove.is_empty() {
             let text = "both keep and remove are set; keep alone already removes all other parameters";
             self.problem(self.source(&at.key("query.remove")), "site.route.query.remove", text);
         }
-        for (_, value) in &query.set {
-            self.refuse_foreign(&at.key("query.set"), "site.route.query.set", value);
-            if value.contains('{') {
-                let text = format!(
-                    "{value:?} is sent as it is: the values of query.set have no variables; use rewrite instead"
-                );
-                self.warn_of(self.source(&at.key("query.set")), "site.route.query.set", &text);
-            }
-        }
         let fields = self.request_fields(at, path, cache).map(|it| Arc::new((path.clone(), it)));
         let target = match self.path_template(at, path, cache) {
-            Some(it) => Some(Rewrite::of_template(it, &base, query)),
+            Some(it) => Some(Rewrite::of_template(it, &base, query).on_route(path.clone())),
             None => {
                 let [strip, added] = ["strip", "add_prefix"].map(|it| self.text(&at.key(it)));
                 self.refuse_strip(at, &strip, path);
                 let added = format!("{base}{}", added.trim_end_matches('/'));
-                Rewrite::new(&strip, &added, query)
+                Rewrite::new(&strip, &added, query).map(|it| it.on_route(path.clone()))
             }
         };
         RewriteSettings { target: target.map(Arc::new), fields }
@@ -97,16 +88,39 @@ impl ConfigCheck {
             self.problem(self.source(&at.key(name)), &format!("site.route.{name}"), &text);
         }
         self.refuse_variables(&key, "site.route.rewrite", &template, path);
+        self.refuse_undetermined(&key, "site.route.rewrite", &template, cache);
+        Some(PathTemplate { pattern: path.clone(), template })
+    }
+
+    /// `query.set`: names, each with its value.
+    fn set_parameters(
+        &mut self,
+        at: &RoutePath,
+        path: &PathPattern,
+        cache: &Policy,
+    ) -> Vec<(String, Template)> {
+        let (key, spelled) = (at.key("query.set"), "site.route.query.set");
+        let mut set = Vec::new();
+        for (name, value) in self.pairs(&key) {
+            let Ok(template) = Template::parse(&value) else { continue };
+            self.refuse_variables(&key, spelled, &template, path);
+            self.refuse_undetermined(&key, spelled, &template, cache);
+            set.push((name, template));
+        }
+        set
+    }
+
+    /// Rejects a part of the target that reads what is in no key, on a cached route.
+    fn refuse_undetermined(&mut self, key: &str, spelled: &str, template: &Template, cache: &Policy) {
         // Here the client's address is no exception: it would choose among pages of one key.
         let key_alone = KeyRecipe { strict: true, ..cache.key.clone() };
-        if let Some(input) = undetermined(&template, &key_alone).filter(|_| cache.enabled) {
+        if let Some(input) = undetermined(template, &key_alone).filter(|_| cache.enabled) {
             let text = format!(
                 "{input} is not part of the cache key, so that one client's page would be served to others; add it to \
                  cache.key, or set cache.enabled = false for the route"
             );
-            self.problem(self.source(&key), "site.route.rewrite", &text);
+            self.problem(self.source(key), spelled, &text);
         }
-        Some(PathTemplate { pattern: path.clone(), template })
     }
 
     /// `request_headers`; `None` where nothing is changed.

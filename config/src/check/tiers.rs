@@ -256,7 +256,13 @@ impl ConfigCheck {
             let text = format!("an empty list rejects every purge; add {}", TextForm::Network.allowed());
             self.problem_once(self.source(&key), "cache.purge.from", &text);
         }
-        PurgeAccess { method, from }
+        let key = self.cache_key(at, "purge.path");
+        let path = Some(self.text(&key)).filter(|it| !it.is_empty());
+        if path.is_some() && method != PurgeMethod::Allowed {
+            let text = "path has no effect without PURGE; set cache.purge.method = true";
+            self.problem_once(self.source(&key), "cache.purge.path", text);
+        }
+        PurgeAccess { method, from, path: path.map(|it| it.trim_end_matches('/').to_owned()) }
     }
 
     /// Reports a section whose other keys are set without the one that they require.

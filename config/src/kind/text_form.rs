@@ -81,6 +81,8 @@ pub enum TextForm {
     Coding,
     /// A media type, `TYPE/*`, or `+SUFFIX`.
     MediaType,
+    /// A media type.
+    Offer,
     /// A memcached server, and its weight.
     Memcached,
     /// A text with variables, on one line.
@@ -182,6 +184,7 @@ impl TextForm {
             TextForm::Tier => TIERS.contains(&text),
             TextForm::Coding => CODINGS.contains(&text),
             TextForm::MediaType => is_media_type(text),
+            TextForm::Offer => is_offer(text),
             TextForm::Memcached => FleetServer::parse(text).is_some(),
             TextForm::KeyText => {
                 (1..=MAX_KEY_TEXT).contains(&text.len()) && text.bytes().all(|it| it.is_ascii_graphic())
@@ -315,6 +318,9 @@ impl TextForm {
             TextForm::Tier => "\"ram\", \"disk\" or \"fleet\"",
             TextForm::Coding => "\"zstd\", \"br\" or \"gzip\"",
             TextForm::MediaType => "a media type such as text/html, text/* or +xml, in lower case",
+            TextForm::Offer => {
+                "a media type such as text/html, in lower case, without wildcards and parameters"
+            }
             TextForm::Memcached => {
                 "\"HOST:PORT\" or \"unix:/PATH\", optionally followed by a space and \"weight=N\" from 1 to 1000"
             }

@@ -69,6 +69,15 @@ fn templates_fit_their_route_and_the_key() {
         );
         assert!(read(&passes).is_ok(), "{input}");
     }
+    check(
+        "query.set = { v = \"{header.x}\" }",
+        "t.toml:4: site.route.query.set: {header.x} is not part of the cache key, so that one client's page would be served to others; \
+         add it to cache.key, or set cache.enabled = false for the route",
+    );
+    check(
+        "path = \"/shop/{id}\"\nquery.set = { v = \"{name}\" }",
+        "t.toml:5: site.route.query.set: unknown variable {name}: the path \"/shop/{id}\" captures no text of that name",
+    );
     for name in
         ["Content-Length", "transfer-encoding", "Connection", "TE", "Host", "Via", "Range", "If-None-Match"]
     {

@@ -50,16 +50,6 @@ fn variables_of_nginx_are_errors() {
     assert_eq!(2, errors("redirect.to = \"https://a.test/$host$request_uri\"").len());
 }
 
-#[test]
-fn braces_of_a_query_are_warned_of() {
-    let text = format!("{SITE}query.set = {{ a = \"{{id}}\" }}\n");
-    let warnings = read(&text).unwrap().warnings;
-    assert_eq!(
-        "t.toml:6: site.route.query.set: \"{id}\" is sent as it is: the values of query.set have no variables; use rewrite instead",
-        warnings[0].to_string()
-    );
-}
-
 /// The errors about a file.
 fn about(text: &str) -> String {
     read(text).map(drop).map_or_else(|it| it.to_string(), |()| "OK".to_owned())

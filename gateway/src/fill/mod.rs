@@ -54,6 +54,8 @@ pub(crate) struct FillJob {
     pub hash: KeyHash,
     /// The stored response to validate, or to serve if the origin fails.
     pub stored: Option<StoredArc>,
+    /// The body of a QUERY, which is in the key.
+    pub body: Option<Bytes>,
     /// Whether `stored` has a validator and is to be validated.
     pub fetch: FetchKind,
     /// How it uses the tiers below RAM.

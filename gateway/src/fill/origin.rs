@@ -8,10 +8,11 @@ use crate::request_headers::{self, OriginRequest};
 use crate::source::{ResponseMaker, ResponseSource};
 use crate::stages::RequestStage;
 use crate::upgrade::UpgradeRequest;
-use crate::upload::{Halted, Upload, with_upload};
+use crate::upload::{Halted, Upload, carry_whole, with_upload};
 use larder_origin::{BalanceKey, Exchange, OriginError, PermitWait, ReservedPermit};
 use larder_semantics::partial;
 use larder_semantics::policy::OnAbort;
+use larder_semantics::stored;
 use larder_stdx::clock::{self, WallTime};
 use larder_store::{Born, Exchanged};
 use larder_wire::message::Framing;
@@ -227,8 +228,14 @@ impl FillJob {
         waiters: Waiters<'_>,
     ) -> Result<ArrivedHead, NoAnswer> {
         self.told.enter(RequestStage::Connect); // It may have looked on the disk since it had its permit.
-        let sent = self.send(reserved, started, ask, Passing::BARE).await?;
-        self.final_head(sent, waiters, &mut None).await
+        let Some(body) = self.body.clone() else {
+            let sent = self.send(reserved, started, ask, Passing::BARE).await?;
+            return self.final_head(sent, waiters, &mut None).await;
+        };
+        let passing = Passing { framing: Framing::Length(body.len() as u64), upgrade: None };
+        let sent = self.send(reserved, started, ask, passing).await?;
+        let upload = carry_whole(body, sent.exchange.clone());
+        self.final_head(sent, waiters, &mut Some(upload)).await
     }
 
     /// Sends the head of a request to the origin.
@@ -290,6 +297,9 @@ impl FillJob {
                     continue;
                 }
                 location::write_back(&self.route, &self.request, &mut response.fields);
+                if !is_passed {
+                    stored::mark_varied(response.status, &mut response.fields, &self.route.policy);
+                }
             }
             self.told.enter(RequestStage::Lookup);
             self.local.origin_status.set(Some(response.status));

@@ -90,5 +90,5 @@ impl StorabilityCheck<'_> {
 
 /// Whether a refusal applies to every answer under this key.
 pub(super) fn is_about_the_page(request: &Request, arrived: &ArrivedHead, refusal: NotStorable) -> bool {
-    request.method == "GET" && refusal.is_about_the_page(arrived.response.status)
+    matches!(request.method.as_str(), "GET" | "QUERY") && refusal.is_about_the_page(arrived.response.status)
 }

@@ -113,6 +113,7 @@ fn job(maker: Rc<Pieces>) -> FillJob {
         client,
         key,
         stored: None,
+        body: None,
         fetch: FetchKind::Full,
         below: TierLookup::Skip,
         background: false,

@@ -7,7 +7,7 @@ mod fetch;
 pub(crate) mod fill_reader;
 pub mod machine;
 mod pass;
-mod pressure;
+pub(crate) mod pressure;
 mod sticky;
 mod tier_lookup;
 mod tunnel;
@@ -15,6 +15,7 @@ mod wait;
 
 use crate::fill::tier_lookup::TierLookup;
 use crate::fill::{FetchKind, FillJob, FillStarter, OriginTold};
+use crate::query::{self, EarlyBody};
 use crate::request_headers::{self, Bypass};
 use crate::rewrite;
 use crate::route::{self, Gateway, GatewayRoute};
@@ -125,6 +126,8 @@ pub(crate) struct Machine<'a, 'c> {
     pub facts: &'a RequestFacts<'a>,
     pub client: &'c Client,
     pub body: Option<RequestBody<'c>>,
+    /// The part of `body` that was read for the key.
+    pub early: EarlyBody,
     pub reply: Option<Reply<'c>>,
     pub answer: Option<Delivery<'c>>,
     pub summary: RequestSummary,
@@ -169,7 +172,7 @@ impl Gateway {
         route: &Rc<GatewayRoute>,
         mut request: Rc<Request>,
         client: &'c Client,
-        body: RequestBody<'c>,
+        mut body: RequestBody<'c>,
         reply: Reply<'c>,
         stages: &Stages,
     ) -> RequestSummary {
@@ -178,6 +181,10 @@ impl Gateway {
         if request_headers::nominates_some(&request.fields) {
             request_headers::drop_nominated(&mut Rc::make_mut(&mut request).fields);
         }
+        let early = match route.policy.query_body {
+            Some(_) => query::read(self, &route.policy, &mut request, &mut body).await,
+            None => EarlyBody::Unread,
+        };
         let fields = request.fields.view();
         let facts = RequestFacts::read(&request.method, &fields);
         let mut machine = Machine {
@@ -188,6 +195,7 @@ impl Gateway {
             facts: &facts,
             client,
             body: Some(body),
+            early,
             reply: Some(reply),
             answer: None,
             summary: RequestSummary { status: 0, body: 0, report: None, complete: false, origin: None },
@@ -238,6 +246,9 @@ impl Gateway {
 
 impl<'c> Machine<'_, 'c> {
     fn receive(&mut self) -> Step {
+        if let EarlyBody::Lost(gone) = self.early {
+            return self.fails(OwnError::Status(pass::client_status(gone)));
+        }
         if let Some(status) = request_headers::refused(self.gateway, &self.request.method, self.fields) {
             return self.fails(OwnError::Status(status));
         }
@@ -530,6 +541,7 @@ impl<'c> Machine<'_, 'c> {
             key: self.key.clone(),
             hash: self.hash,
             stored: self.found.clone(),
+            body: self.early.keyed(),
             fetch,
             below,
             background,

@@ -11,12 +11,14 @@ use crate::fill::{
     ArrivedHead, ClientPresence, FetchKind, FillJob, FillRun, NoAnswer, OriginAsk, Passing, Waiters,
 };
 use crate::request_headers;
+use crate::route::Spreading;
 use crate::stages::RequestStage;
 use crate::upgrade;
 use crate::upload::{Halted, Upload, carry};
 use larder_origin::{OriginError, Paced};
 use larder_semantics::cache_status::CacheReport;
-use larder_semantics::policy::GetBodies;
+use larder_semantics::field::Field;
+use larder_semantics::policy::{GetBodies, Policy};
 use larder_semantics::{invalidate, method, tags};
 use larder_stdx::clock;
 use larder_store::{PurgeRule, PurgeScope, Strength};
@@ -181,31 +183,59 @@ impl<'c> Machine<'_, 'c> {
                 policy.to_mut().key.condition.clone_from(condition);
             }
             for target in &targets {
-                let mut key = Vec::new();
-                let (scheme, authority) = (request.scheme, &request.authority);
-                cache_key::write(&policy, scheme, authority, target, self.fields, &mut key);
-                let hash = self.gateway.store.hash(&key);
-                if self.gateway.remove(&policy, hash, &key).await {
-                    self.gateway.counters.cache_invalidations.add(1);
-                }
+                self.invalidate_target(&policy, target).await;
+            }
+        }
+        let mut spreading = Vec::new();
+        if self.route.has_queries {
+            // The keys of stored responses to QUERY have bodies that this request lacks.
+            for target in &targets {
+                let key = cache_key::of_url(&self.route.policy, request.scheme, &request.authority, target);
+                self.purge(PurgeScope::Url(key), Strength::Hard, &mut spreading).await;
             }
         }
         let mut key = Vec::new();
         let (scheme, authority) = (request.scheme, &request.authority);
         cache_key::write(&self.route.policy, scheme, authority, &request.target, self.fields, &mut key);
-        let mut spreading = Vec::new();
         for tag in tags::invalidated(&request.method, response.status, &response.fields.view(), &key) {
             // An entry with a validator may turn out to be still valid.
-            let (scope, strength) = (PurgeScope::Tag(tag.into()), Strength::Validate);
-            let rule = PurgeRule { scope, strength, positions: Vec::new() };
-            let seq = self.gateway.store.purge(rule.clone());
-            match (self.gateway.spread.get(), &self.gateway.tiers.disk) {
-                (Some(spread), _) => spreading.push(spread(rule, seq)),
-                (None, Some(disk)) => self.gateway.outlives_us(disk.purged(seq, &rule)).await,
-                (None, None) => {}
-            }
+            self.purge(PurgeScope::Tag(tag.into()), Strength::Validate, &mut spreading).await;
         }
         self.gateway.reaches_others(spreading).await;
+    }
+
+    /// Puts a purge in force here, and begins to tell the other nodes of it.
+    async fn purge(&self, scope: PurgeScope, strength: Strength, spreading: &mut Vec<Spreading>) {
+        let rule = PurgeRule { scope, strength, positions: Vec::new() };
+        let seq = self.gateway.store.purge(rule.clone());
+        match (self.gateway.spread.get(), &self.gateway.tiers.disk) {
+            (Some(spread), _) => spreading.push(spread(rule, seq)),
+            (None, Some(disk)) => self.gateway.outlives_us(disk.purged(seq, &rule)).await,
+            (None, None) => {}
+        }
+    }
+
+    /// Removes what is stored for a target: for each offer of the key, whichever this request prefers.
+    async fn invalidate_target(&self, policy: &Policy, target: &str) {
+        let rest = self.fields.iter().filter(|it| !it.is("accept")).copied();
+        let mut offers: Vec<Vec<Field<'_>>> = policy
+            .key
+            .accept
+            .representatives()
+            .map(|it| rest.clone().chain([Field { name: "accept", value: it.as_bytes() }]).collect())
+            .collect();
+        if offers.is_empty() {
+            offers.push(self.fields.to_vec());
+        }
+        for fields in offers {
+            let mut key = Vec::new();
+            let (scheme, authority) = (self.request.scheme, &self.request.authority);
+            cache_key::write(policy, scheme, authority, target, &fields, &mut key);
+            let hash = self.gateway.store.hash(&key);
+            if self.gateway.remove(policy, hash, &key).await {
+                self.gateway.counters.cache_invalidations.add(1);
+            }
+        }
     }
 }
 
@@ -237,7 +267,7 @@ async fn pass_on<'c>(
 }
 
 /// The status for a client whose body did not arrive.
-fn client_status(gone: ClientGone) -> u16 {
+pub(super) fn client_status(gone: ClientGone) -> u16 {
     match gone {
         ClientGone::TimedOut => 408,
         ClientGone::TooLarge => 413,

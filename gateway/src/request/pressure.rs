@@ -5,6 +5,7 @@ use super::Machine;
 use super::deliver::{DeliveryCut, Sent};
 use super::fill_reader;
 use crate::fill::pressure::hand_over;
+use crate::query::EarlyBody;
 use crate::route::Gateway;
 use crate::source::ResponseSource;
 use crate::stages::RequestStage;
@@ -130,6 +131,13 @@ impl Machine<'_, '_> {
     /// Reads the present part of the request's body, and all of a small one whose length is known. No client can hold a
     /// permit for an origin by sending a small body slowly.
     pub async fn beginning(&mut self, framing: Framing) -> Result<BodyPrefix, ClientGone> {
+        match std::mem::replace(&mut self.early, EarlyBody::Unread) {
+            EarlyBody::Begun(prefix) => return Ok(prefix),
+            EarlyBody::Keyed(bytes) => {
+                return Ok(BodyPrefix { bytes: Some(bytes).filter(|it| !it.is_empty()), is_whole: true });
+            }
+            EarlyBody::Unread | EarlyBody::Lost(_) => {}
+        }
         let is_told_to_wait = self.request.expects_continue;
         // Nothing after an upgrade is read.
         let Some(body) = self.body.as_mut().filter(|_| self.upgrade.is_none()) else {
@@ -160,10 +168,11 @@ impl Machine<'_, '_> {
 }
 
 /// A share of the room in which small bodies are read.
-struct BufferShare<'g>(&'g Cell<u64>, u64);
+pub(crate) struct BufferShare<'g>(&'g Cell<u64>, u64);
 
 impl<'g> BufferShare<'g> {
-    fn take(taken: &'g Cell<u64>, bytes: u64) -> Option<Self> {
+    /// `None` if it would be too much together with the others.
+    pub(crate) fn take(taken: &'g Cell<u64>, bytes: u64) -> Option<Self> {
         let all = Some(taken.get() + bytes).filter(|it| *it <= SMALL_TOGETHER)?;
         taken.set(all);
         Some(Self(taken, bytes))

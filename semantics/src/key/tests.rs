@@ -182,6 +182,8 @@ fn recipe() -> impl Strategy<Value = KeyRecipe> {
             headers: names(&headers),
             cookies: names(&cookies),
             any_host_of,
+            accept: crate::accept::MediaTypeOffers::default(),
+            bodies: false,
             strict: false,
         },
     )
@@ -288,6 +290,8 @@ proptest! {
             headers: names(&["accept-encoding", "x"]),
             cookies: names(&["*"]),
             any_host_of: None,
+            accept: crate::accept::MediaTypeOffers::default(),
+            bodies: false,
             strict: false,
         };
         let field = |name| Field { name, value: &value[..] };

@@ -91,3 +91,23 @@ fn verify(password: &[u8], hash: &str) -> bool {
         false => bcrypt::verify(password, hash).unwrap_or(false),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Made by the programs of others: `argon2 larderSalt16byte -id -t 2 -m 12 -p 2 -e`, `htpasswd -nbB -C 5`.
+    #[test]
+    fn hashes_of_other_programs() {
+        let argon2 = "$argon2id$v=19$m=4096,t=2,p=2$bGFyZGVyU2FsdDE2Ynl0ZQ$mOfEHw9XB50Sl9kCgU8ntlgvg8eXl/pmYVhKtIXjWWQ";
+        let bcrypt = "$2y$05$ESWj3oWJVteFziuz2K8xe.qbtpvSTrfFne63/cePKuyLUV3NAeB5e";
+        for (password, hash) in [("correct horse", argon2), ("battery", bcrypt)] {
+            assert!(verify(password.as_bytes(), hash), "{hash}");
+            for wrong in ["", "correct horse ", "Correct horse", "batter", "battery\0"] {
+                assert!(!verify(wrong.as_bytes(), hash), "{wrong:?}: {hash}");
+            }
+        }
+        let other_parameters = argon2.replace("t=2", "t=3");
+        assert!(!verify(b"correct horse", &other_parameters));
+    }
+}

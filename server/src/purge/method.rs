@@ -10,7 +10,7 @@ use larder_config::Methods;
 use larder_config::tiers::PurgeMethod;
 use larder_counters::Counters;
 use larder_semantics::expression::Expression;
-use larder_semantics::request_view::RequestView;
+use larder_semantics::request_view::{RequestView, path_of};
 use larder_store::purges::{PurgeScope, Strength};
 use larder_transport::{Client, Synthetic};
 use larder_wire::message::RequestHead;
@@ -24,7 +24,25 @@ pub fn route<'r, 'v>(
     method: &str,
     view: impl FnOnce() -> RequestView<'v>,
 ) -> Option<&'r Matched> {
-    if dialect::is_purge(method) { ours(router, &view()) } else { None }
+    if dialect::is_purge(method) {
+        return ours(router, &view());
+    }
+    let paths = router.purge_paths();
+    if method == "GET" && !paths.is_empty() { by_path(router, paths, &view()) } else { None }
+}
+
+/// The route of a page whose purge is requested by a GET of its path below another one (`cache.purge.path`).
+fn by_path<'r>(router: &'r Router, paths: &[String], view: &RequestView<'_>) -> Option<&'r Matched> {
+    paths.iter().find_map(|path| {
+        let target = below(view.target, path)?;
+        let page = RequestView { target, path: path_of(target).as_bytes(), ..*view };
+        router.at_path_for(&page).filter(|it| it.purge.path.as_deref() == Some(path) && it.proxies())
+    })
+}
+
+/// The target behind a path.
+fn below<'t>(target: &'t str, path: &str) -> Option<&'t str> {
+    target.strip_prefix(path).filter(|it| it.starts_with('/'))
 }
 
 /// By the route of the page: conditions are those of a `GET`.
@@ -52,8 +70,16 @@ pub async fn answer(
     client: &Client,
 ) -> Synthetic {
     let peer = client.peer.map(|it| it.ip());
+    let of_path = matched.purge.path.as_deref().filter(|_| request.method == "GET");
+    let page = of_path.and_then(|it| below(request.target, it));
+    let named = page.map(|target| RequestHead { method: "PURGE", target, ..request.clone() });
+    // A page of another site could make a browser in the permitted network send the GET.
+    let is_browsers = named.is_some() && request.fields.iter().any(|it| it.is("sec-fetch-site"));
     let (status, value) = match (matched.purge.method, reach::lets(matched, peer)) {
-        (PurgeMethod::Allowed, true) => purge(purges, router, request, client).await,
+        _ if is_browsers => (403, problem(403, "A browser may not purge by GET; send PURGE instead.")),
+        (PurgeMethod::Allowed, true) => {
+            purge(purges, router, named.as_ref().unwrap_or(request), client).await
+        }
         (PurgeMethod::Allowed, false) => {
             (403, problem(403, "This client may not purge: its address is not in cache.purge.from."))
         }
