@@ -621,7 +621,10 @@ const write = async (how) => {
   await editor.fill(how(larder.configuration()));
 };
 
-const openRoute = () => page.locator('.section.below:not(.add)', { hasText: '/*' }).last().click();
+const openRoute = async () => {
+  await page.getByRole('button', { name: 'Form', exact: true }).click();
+  await page.locator('.section.below:not(.add)', { hasText: '/*' }).last().click();
+};
 
 /** What else is looked at: its name, the view it is in, and what opens it. */
 const OPENS = [
