@@ -236,6 +236,10 @@ fn text_schema(form: TextForm) -> Json {
             { "type": "integer", "minimum": 400, "maximum": 599 },
             { "type": "string", "pattern": "^[45][0-9][0-9]$" },
         ] }),
+        TextForm::StatusRange => json!({ "anyOf": [
+            { "type": "integer", "minimum": 100, "maximum": 599 },
+            { "type": "string", "pattern": "^[1-5][0-9][0-9](-[1-5][0-9][0-9])?$" },
+        ] }),
         TextForm::RouteName => json!({ "type": "string", "pattern": "^[A-Za-z0-9._-]{1,64}$" }),
         TextForm::PathPattern => json!({ "type": "string", "pattern": "^(/|[*].|regex:)" }),
         TextForm::PathPrefix | TextForm::RewritePrefix => json!({ "type": "string", "pattern": "^/" }),

@@ -95,6 +95,22 @@ fn a_reload_under_load_loses_nothing() {
 }
 
 #[test]
+fn each_error_of_a_refused_reload_is_a_line_of_the_log() {
+    let origin = Origin::fixed(PAGE);
+    let larder = start(config(&origin, "", ""));
+    let bad = format!("lisen = 1\nwokers = 0\n{}", std::fs::read_to_string(larder.config()).unwrap());
+    std::fs::write(larder.config(), bad).unwrap();
+    larder.signal(libc::SIGHUP);
+    until("it is refused", || read(&larder, "error.log").matches(" reload-refused ").count() >= 2);
+    let log = read(&larder, "error.log");
+    for part in ["larder.toml:1: lisen: unknown key", "larder.toml:2: wokers: unknown key"] {
+        let found: Vec<&str> = log.lines().filter(|it| it.contains(part)).collect();
+        assert!(!found.is_empty() && found.iter().all(|it| it.contains(" error reload-refused ")), "{log}");
+    }
+    assert!(!log.contains("\\u000a"), "{log}");
+}
+
+#[test]
 fn a_changed_file_is_noticed() {
     let origin = Origin::fixed(PAGE);
     let larder = start(config(&origin, "", ""));
@@ -429,7 +445,7 @@ fn what_cannot_start_says_so_and_starts_nothing() {
     check("proxy :1 --listen 127.0.0.1:http", "--listen: found");
     check(
         "proxy :1 --log nowhere/access.log --listen 127.0.0.1:0 --admin off",
-        "nowhere/access.log cannot be opened: no such file or directory; its directory must exist",
+        "nowhere/access.log cannot be created: its directory does not exist; create it",
     );
     check("prxy :1", "did you mean `larder proxy`?");
     check("serve nowhere", "DIR: nowhere: no such file or directory");

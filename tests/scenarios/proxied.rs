@@ -291,7 +291,7 @@ fn what_check_says() {
     );
     check(&listen("https+proxy://:8443"), "", 2, "an https address requires a certificate");
     check(
-        &listen("http+proxy://:8080\", \"127.0.0.1:8080"),
+        &listen("http+proxy://127.0.0.1:8080\", \"127.0.0.1:8080"),
         "",
         2,
         "listen: duplicate address 127.0.0.1:8080",
