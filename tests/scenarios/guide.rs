@@ -421,7 +421,7 @@ fn nextjs(guide: Guide) {
 fn behind_a_cdn(guide: Guide) {
     let origin = Origin::new(|it| {
         let lines =
-            "Cache-Control: public, max-age=0\nLarder-Cache-Control: max-age=3600\nSurrogate-Key: news";
+            "Cache-Control: public, max-age=5\nLarder-Cache-Control: max-age=3600\nSurrogate-Key: news";
         format!("HTTP/1.1 200 OK\n{lines}\n\n{}", it.field("x-forwarded-for").unwrap_or("-"))
     });
     let larder = guide.start(&origin);
