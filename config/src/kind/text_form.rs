@@ -175,9 +175,7 @@ impl TextForm {
                 !text.is_empty() && text != "." && text != ".." && !text.contains(['/', '\0'])
             }
             TextForm::Method | TextForm::FieldName | TextForm::CookieName => is_token(text.as_bytes()),
-            TextForm::FieldValue => {
-                !text.is_empty() && text.trim() == text && text.bytes().all(|it| (b' '..=b'~').contains(&it))
-            }
+            TextForm::FieldValue => is_field_value(text),
             TextForm::CookieGlob => {
                 is_token(text.replacen('*', "", 1).as_bytes()) && text.matches('*').count() <= 1
             }
@@ -202,10 +200,7 @@ impl TextForm {
                     && text.bytes().all(|it| it.is_ascii_graphic() && it != b'#')
                     && !is_malformed(text)
             }
-            TextForm::ParameterGlob => {
-                let name = text.strip_suffix('*').unwrap_or(text);
-                !text.is_empty() && !name.contains(['*', '&', '=', '#', ' '])
-            }
+            TextForm::ParameterGlob => is_parameter_glob(text),
         };
         if fits { Ok(()) } else { Err(self.allowed().to_owned()) }
     }
@@ -376,6 +371,15 @@ fn whole_rate(text: &str) -> Option<String> {
         .find(|(_, times, scale)| *times > 0 && times % scale == 0)
         .map(|(unit, times, scale)| format!("{}/{unit}", times / scale))
         .filter(|it| Rate::parse(it).is_some())
+}
+
+fn is_parameter_glob(text: &str) -> bool {
+    let name = text.strip_suffix('*').unwrap_or(text);
+    !text.is_empty() && !name.contains(['*', '&', '=', '#', ' '])
+}
+
+fn is_field_value(text: &str) -> bool {
+    !text.is_empty() && text.trim() == text && text.bytes().all(|it| (b' '..=b'~').contains(&it))
 }
 
 fn is_route_name(text: &str) -> bool {
