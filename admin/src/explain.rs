@@ -8,6 +8,7 @@ use super::stats::origin_json;
 use super::{Admin, AdminRequest, AdminResponse, problem_at};
 use larder_config::tiers::PurgeMethod;
 use larder_config::{Decided, RouteConfig, Source, dotted, rewrite, table};
+use larder_gateway::budget::MissBudget;
 use larder_gateway::explain::{self, CacheVerdict, Explanation, Holds, TierHolds};
 use larder_gateway::rewrite::SentTarget;
 use larder_observe::ids::RequestId;
@@ -217,6 +218,7 @@ impl Admin {
                 let sent =
                     SentTarget::of(&proxied.rewrite, &proxied.policy, &request, explanation.bypass.is_some());
                 told["origin_request"] = sent_json(sent.as_ref(), row);
+                told["budget"] = proxied.budget.as_ref().map(|it| budget_json(it, view)).into();
                 told["matched"] = self.matching((site, route), view);
                 told["nodes"] = self.nodes.as_ref().map(|it| it.standing()).into();
                 told["origins"] = live.scopes.origins_of((site, route)).map(origin_json).collect();
@@ -290,6 +292,12 @@ impl Admin {
             json!({ "site": at.map(|it| it.0), "route": name, "verdict": verdict, "where": place, "settings": settings }),
         )
     }
+}
+
+/// The miss budget of the route, and whether the client has exceeded it.
+fn budget_json(budget: &MissBudget, view: &RequestView<'_>) -> Value {
+    let wait = budget.exceeded(view).map(|it| it.seconds());
+    json!({ "limit": budget.settings.describe(), "scope": budget.settings.scope.trim(), "exceeded_for": wait })
 }
 
 /// Whether a request with this scheme, host and port arrives at a listener of the other scheme. A port on which larder

@@ -335,6 +335,7 @@ impl ConfigCheck {
         let matching = self.matching(at);
         let service = self.service(at, &source, &matching.path);
         let access = self.access(at);
+        let budget = self.budget(at, service.as_ref());
         let mut cache = self.policy(at);
         cache.key.condition = matching.condition();
         cache.credentials = self.credential_use(at, &access);
@@ -372,6 +373,7 @@ impl ConfigCheck {
             tiers: self.tiers(at),
             purge: self.purge(at),
             access,
+            budget,
             trace: u32::try_from(self.number(&at.key("trace"))).unwrap_or(u32::MAX),
             server_timing: self.flag(&at.key("server_timing")),
             telling: match self.text(&at.key("forwarded")).as_str() {

@@ -3,6 +3,7 @@
 mod access;
 mod access_rules;
 mod blocks;
+mod budget;
 mod files;
 mod forward;
 mod geo;
@@ -323,6 +324,7 @@ fn beside_access(name: &str) -> &'static str {
         }
         _ if name.starts_with("signed.") => "access.signed.secret = \"0123456789abcdef0123456789abcdef\"\n",
         _ if name.starts_with("jwt.") => "access.jwt.public_key = \"jwt.pem\"\n",
+        "budget.burst" | "budget.by" => "access.budget.misses = \"30/m\"\n",
         "satisfy" | "key" | "shared" | "pass_authorization" | "basic.realm" => {
             "access.basic.users = \"a:$2y$05$bvIG6Nmid91Mu9RcmmWZfO5HJIMCT8riNW0hEp8f6/FuA2/mHZFpe\"\n"
         }

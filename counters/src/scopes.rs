@@ -23,6 +23,9 @@ counters! {
     hits_ram: Count, "Hits, of `hits`, from RAM.";
     hits_disk: Count, "Hits, of `hits`, from the disk tier.";
     hits_fleet: Count, "Hits, of `hits`, from the memcached fleet.";
+    refused: Count, "Requests refused because of `access`: by address, country, condition or credentials (401, 403).";
+    limited: Count, "Requests refused because of `access.limit.rate` or `access.limit.concurrency`, or after too many wrong credentials (429).";
+    budget_exceeded: Count, "Requests beyond the budget of misses (`access.budget.misses`): served stale, or refused with 429.";
     saved_us: Micros, "Microseconds saved by hits, in total: for each hit, the recent average time of the route's origin.";
 }
 
@@ -119,7 +122,7 @@ mod tests {
         assert_eq!(Some(3), route.values().nth(named("hits_fleet").unwrap()));
         let all = RouteCounters::TABLE.iter().chain(OriginCounters::TABLE).chain(TierCounters::TABLE);
         assert!(all.clone().all(|it| it.help.ends_with('.')), "a help is a sentence");
-        assert_eq!(22, all.clone().count());
+        assert_eq!(25, all.clone().count());
         for it in all.chain(crate::Counters::TABLE) {
             let name_says = it.name.ends_with("_us") || it.name.ends_with("_micros");
             let is_time = it.unit == Unit::Micros;

@@ -2,6 +2,7 @@
 //! decision is made in `semantics`, and this crate obeys. `transport` has the sockets, `store` the bytes.
 
 mod assemble;
+pub mod budget;
 mod cache_key;
 pub mod certificate;
 pub mod coding;

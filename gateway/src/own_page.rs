@@ -4,6 +4,9 @@
 pub const ONLY_IF_CACHED: &str =
     "No stored response may be used, and the request forbids contacting the origin (only-if-cached).";
 
+/// The sentence of the 429 for a request beyond the budget of misses.
+pub const OVER_BUDGET: &str = "Too many requests for pages that are not cached. Retry later.";
+
 /// The sentence of the 503 where every origin is drained: an operator's decision.
 pub const DRAINED: &str = "The service is unavailable: all origins are drained.";
 

@@ -1,5 +1,6 @@
 //! One worker's gateway: the store, the counters, and the policy and origins of each route.
 
+use crate::budget::MissBudget;
 use crate::coding::pool::Coders;
 use crate::refusals::Refusals;
 use crate::rewrite::RewriteSettings;
@@ -168,6 +169,8 @@ pub struct GatewayRoute {
     pub geo: Option<Arc<GeoLookup>>,
     /// The cookie that binds clients to an origin.
     pub sticky: Option<Arc<StickyCookie>>,
+    /// The bound on requests to the origin.
+    pub budget: Option<Rc<MissBudget>>,
 }
 
 /// The part of a request that decides which origin gets it.
@@ -208,6 +211,7 @@ impl GatewayRoute {
             rewrite: RewriteSettings::default(),
             geo: None,
             sticky: None,
+            budget: None,
         })
     }
 

@@ -80,6 +80,7 @@ impl RequestOutcome {
             Some(CacheReport::Forwarded { reason, .. }) => reason.name(),
             Some(CacheReport::OnlyIfCached) => "only-if-cached",
             Some(CacheReport::SharedFailure { .. }) => "shared-failure",
+            Some(CacheReport::OverBudget { .. }) => "over-budget",
             None => "",
         }
     }

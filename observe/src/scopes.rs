@@ -108,7 +108,8 @@ impl WorkerScopes {
             Some(CacheReport::Hit { .. }) => &self.own.hit,
             Some(it) if it.is_pass() => &self.own.pass,
             Some(CacheReport::Forwarded { .. } | CacheReport::SharedFailure { .. }) => &self.own.miss,
-            Some(CacheReport::Overlay | CacheReport::OnlyIfCached) | None => &self.own.other,
+            Some(CacheReport::Overlay | CacheReport::OnlyIfCached | CacheReport::OverBudget { .. })
+            | None => &self.own.other,
         }
     }
 }
@@ -140,7 +141,8 @@ fn count(scope: &RouteScope, outcome: &RequestOutcome) {
             into.revalidated.add(u64::from(status == Some(304) && reason != ForwardReason::UriMiss));
         }
         Some(CacheReport::SharedFailure { .. }) => into.misses.add(1),
-        Some(CacheReport::Overlay | CacheReport::OnlyIfCached) | None => {}
+        // The gateway counts requests beyond a budget.
+        Some(CacheReport::Overlay | CacheReport::OnlyIfCached | CacheReport::OverBudget { .. }) | None => {}
     }
 }
 

@@ -44,6 +44,12 @@ pub enum CacheReport {
         /// The reason for forwarding the request otherwise.
         reason: ForwardReason,
     },
+    /// Not forwarded: the budget of misses is exceeded. `ttl` is the freshness of the stale response that was served instead, if
+    /// there is one.
+    OverBudget {
+        /// Seconds, negative.
+        ttl: Option<i64>,
+    },
     /// Forwarded to the origin.
     Forwarded {
         /// The reason.
@@ -88,6 +94,12 @@ pub fn write(report: CacheReport, out: &mut Vec<u8>) {
             out.extend_from_slice(reason.name().as_bytes());
             out.extend_from_slice(b"; collapsed; detail=shared-failure");
         }
+        CacheReport::OverBudget { ttl: None } => out.extend_from_slice(b"larder; detail=miss-budget"),
+        CacheReport::OverBudget { ttl: Some(ttl) } => {
+            out.extend_from_slice(b"larder; hit; ttl=");
+            out.extend_from_slice(itoa::Buffer::new().format(ttl.clamp(-LARGEST, LARGEST)).as_bytes());
+            out.extend_from_slice(b"; detail=miss-budget");
+        }
         CacheReport::Forwarded { reason, status, stored, collapsed } => {
             out.extend_from_slice(b"larder; fwd=");
             out.extend_from_slice(reason.name().as_bytes());
@@ -113,10 +125,11 @@ pub fn write(report: CacheReport, out: &mut Vec<u8>) {
 #[must_use]
 pub fn x_cache(report: CacheReport) -> &'static str {
     match report {
-        CacheReport::Hit { .. } | CacheReport::Overlay => "HIT",
-        CacheReport::Forwarded { .. } | CacheReport::SharedFailure { .. } | CacheReport::OnlyIfCached => {
-            "MISS"
-        }
+        CacheReport::Hit { .. } | CacheReport::Overlay | CacheReport::OverBudget { ttl: Some(_) } => "HIT",
+        CacheReport::Forwarded { .. }
+        | CacheReport::SharedFailure { .. }
+        | CacheReport::OnlyIfCached
+        | CacheReport::OverBudget { ttl: None } => "MISS",
     }
 }
 
@@ -156,6 +169,8 @@ mod tests {
             "larder; fwd=uri-miss; collapsed; detail=shared-failure",
             "MISS",
         );
+        check(CacheReport::OverBudget { ttl: None }, "larder; detail=miss-budget", "MISS");
+        check(CacheReport::OverBudget { ttl: Some(-3) }, "larder; hit; ttl=-3; detail=miss-budget", "HIT");
         check(CacheReport::Overlay, "larder; hit; detail=overlay", "HIT");
         let forwarded =
             |reason, status, stored, collapsed| CacheReport::Forwarded { reason, status, stored, collapsed };

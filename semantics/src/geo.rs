@@ -120,7 +120,7 @@ impl GeoLookup {
     /// A lookup in these databases.
     #[must_use]
     pub fn new(countries: Option<GeoDatabase>, numbers: Option<GeoDatabase>) -> Self {
-        let [countries, numbers] = [countries, numbers].map(|it| ArcSwap::from_pointee(it));
+        let [countries, numbers] = [countries, numbers].map(ArcSwap::from_pointee);
         Self { countries, numbers }
     }
 

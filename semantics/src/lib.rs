@@ -2,6 +2,7 @@
 //! `explain` and the tests run these same functions.
 
 pub mod accept;
+pub mod budget;
 pub mod cache_control;
 pub mod cache_rule;
 pub mod cache_status;

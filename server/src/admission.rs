@@ -216,6 +216,7 @@ fn admit_by_rules<'a>(
         let AdmissionMeans { counters, gateway, .. } = means;
         let verifying = VerifyMeans { counters, gateway, client: &client, service };
         if let Some(page) = rules.verify(unverified, &view, &verifying, &request.admitted).await {
+            count(request, &page);
             return Some(page);
         }
         match decide_service(means, request, head, &view) {
@@ -266,9 +267,19 @@ fn decide<'a>(
     }
     match verdict {
         None | Some(Verdict::Admit) => Ok(decide_service(means, request, head, view)),
-        Some(Verdict::Refuse(page)) => Ok(ServiceDecision::Answer(page)),
+        Some(Verdict::Refuse(page)) => {
+            count(request, &page);
+            Ok(ServiceDecision::Answer(page))
+        }
         Some(Verdict::Ask(unverified)) => Err(unverified),
     }
+}
+
+/// Counts a refusal for the route.
+fn count(request: &RoutedRequest<'_>, page: &Synthetic) {
+    let Some(scope) = request.scope() else { return };
+    let counter = if page.status == 429 { &scope.counters.limited } else { &scope.counters.refused };
+    counter.add(1);
 }
 
 fn decide_service<'a>(

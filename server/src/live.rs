@@ -170,6 +170,8 @@ impl Live {
                 if let Some(new) = Rc::get_mut(&mut proxied) {
                     new.own = proxy.own_addresses();
                     new.geo = self.geo();
+                    let scope = part.map(|it| it.route.clone());
+                    new.budget = route.budget.as_ref().map(|it| Rc::new(self.access.budget(it, scope)));
                     new.rewrite = route.rewrite.clone();
                     new.sticky = proxy.sticky.clone();
                     new.hash_by = proxy.to.hash_by.clone();

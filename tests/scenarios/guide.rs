@@ -1,6 +1,7 @@
 //! The pages of `docs/guide`: each configuration is started as it is printed, with the addresses and folders of the test, and
 //! answers the requests that its page promises. A page without a test, or a test without a page, is a failure.
 
+use crate::harness::mmdb::{country, database};
 use crate::harness::secure::Authority;
 use crate::harness::server::Setup;
 use crate::harness::{Client, Larder, Origin, Response, until};
@@ -119,7 +120,8 @@ macro_rules! pages {
 }
 
 pages! {
-    allow_only_the_office, behind_a_cdn, cache_an_api, canonical_host, client_certificates, cors_api, django, error_pages,
+    allow_only_the_office, behind_a_cdn, cache_an_api, canonical_host, client_certificates, cors_api, countries, crawlers,
+    django, error_pages,
     forward_auth,
     health_checks_for_a_load_balancer, jwt, maintenance_page, markdown_for_agents, nextjs, password, rate_limit_the_login,
     redirect_to_https, redirects_from_a_map, rewrite_a_prefix, secrets_and_environment, security_headers,
@@ -300,6 +302,44 @@ fn rate_limit_the_login(guide: Guide) {
     assert_eq!([200, 429], [login(own), login(own)]);
 }
 
+fn countries(mut guide: Guide) {
+    guide.replace("\"example.com\"", "\"*\"");
+    let file = guide.folder.path().join("etc/larder/country.mmdb");
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    let made = database(&[("127.0.1.0/24", country("DE")), ("127.0.2.0/24", country("FR"))]);
+    std::fs::write(file, made).unwrap();
+    let larder = guide.start(&Origin::new(|it| {
+        let seen = it.field("x-country").unwrap_or("none");
+        format!("HTTP/1.1 200 OK\nContent-Type: text/html\n\n{} {seen}", it.target())
+    }));
+    let from = |network, path: &str| {
+        Client::connect_from(Ipv4Addr::new(127, 0, network, 1), larder.address).get(path)
+    };
+    let (german, french, unknown) = (1, 2, 3);
+    assert_eq!([403, 200, 200], [german, french, unknown].map(|it| from(it, "/casino/").status));
+    assert_eq!(Some("FR"), from(french, "/casino/").field("x-country"));
+    assert_eq!([200, 302, 200], [german, french, unknown].map(|it| from(it, "/").status));
+    assert_eq!(Some("/fr/"), from(french, "/").field("location"));
+    let prices = |it| from(it, "/prices").text();
+    assert_eq!(["/prices DE", "/prices FR", "/prices none"], [german, french, unknown].map(prices));
+    assert!(from(german, "/prices").is_hit() && from(french, "/prices").text() == "/prices FR");
+}
+fn crawlers(mut guide: Guide) {
+    guide.replace("\"example.com\"", "\"*\"");
+    let larder = guide.start(&application());
+    larder.hold();
+    let from = |network| Client::connect_from(Ipv4Addr::new(127, 0, network, 1), larder.address);
+    let mut crawler = from(1);
+    let statuses: Vec<u16> = (0..62).map(|it| crawler.get(&format!("/{it}")).status).collect();
+    assert!(statuses[..61].iter().all(|it| *it == 200) && statuses[61] == 429, "{statuses:?}");
+    assert!(crawler.get("/0").is_hit());
+    assert_eq!(200, from(2).get("/61").status);
+    assert!(crawler.get("/61").is_hit());
+    larder.advance(601);
+    assert_eq!("larder; hit; ttl=-1; detail=miss-budget", crawler.get("/0").cache());
+    larder.pass(2000);
+    assert_eq!([200, 429], ["/62", "/63"].map(|it| crawler.get(it).status));
+}
 fn allow_only_the_office(mut guide: Guide) {
     guide.replace("192.0.2.0/24", "127.0.0.1");
     guide.replace("\"example.com\"", "\"*\"");

@@ -12,6 +12,7 @@ mod admission;
 mod age;
 mod bad_origins;
 mod beside_nginx;
+mod budget;
 mod cache_control;
 mod cache_rules;
 mod clients;

@@ -4,11 +4,13 @@ mod jwt;
 mod signed;
 
 use super::{ConfigCheck, Problem, RoutePath};
+use crate::Service;
 use crate::access::{AccessConfig, Addresses, BasicConfig, JwtConfig, LimitConfig, LimitKey};
 use crate::address;
 use crate::kind::{ConfigValue, ValueKind};
 use crate::problem::Source;
 use crate::table;
+use larder_semantics::budget::{BudgetClass, BudgetSettings};
 use larder_semantics::expression::{Expression, ExpressionSubject};
 use larder_semantics::policy::CredentialUse;
 use larder_semantics::rate::{Gcra, Rate};
@@ -232,6 +234,43 @@ impl ConfigCheck {
         (!texts.is_empty()).then(|| Addresses::of(&texts))
     }
 
+    /// The name of a limit: of the route if one of its keys is given there, otherwise of the site.
+    fn scope(&self, at: &RoutePath, keys: &[&String]) -> String {
+        let site = self.texts(&at.of_site("hosts")).into_iter().next().unwrap_or_default();
+        if !keys.iter().any(|it| it.starts_with(&at.key(""))) {
+            return site;
+        }
+        format!("{site} {} {}", self.text(&at.key("path")), self.texts(&at.key("methods")).join(","))
+    }
+
+    /// `access.budget`.
+    pub(super) fn budget(&mut self, at: &RoutePath, service: Option<&Service>) -> Option<BudgetSettings> {
+        let keys = ["misses", "burst", "by"].map(|it| self.access_key(at, &format!("budget.{it}")));
+        let [misses, burst, by] = &keys;
+        let rate = Rate::parse(&self.text(misses));
+        let key = "site.route.access.budget";
+        let given = keys.iter().map(|it| (it, self.source(it))).find(|it| it.1 != Source::Default);
+        let (first, source) = given?;
+        if rate.is_none() && !self.is_wrong(misses) {
+            let text = "the budget has no rate; add access.budget.misses, such as \"30/m\"";
+            self.problem_once(source.clone(), key, text);
+        }
+        if !matches!(service, None | Some(Service::Proxy(_))) {
+            if first.starts_with(&at.key("")) {
+                let text = "no effect without an origin; remove it";
+                self.problem_once(source, key, text);
+            }
+            return None;
+        }
+        let burst_count = u32::try_from(self.number(burst)).unwrap_or(u32::MAX);
+        Some(BudgetSettings {
+            scope: self.scope(at, &[misses, burst, by]),
+            misses: Gcra::new(rate?, burst_count),
+            burst: burst_count,
+            by: BudgetClass::parse(&self.text(by)).unwrap_or(BudgetClass::Network),
+        })
+    }
+
     fn limit(&mut self, at: &RoutePath) -> Option<LimitConfig> {
         let [rate, burst, by, concurrency] =
             ["rate", "burst", "by", "concurrency"].map(|it| self.access_key(at, &format!("limit.{it}")));
@@ -250,15 +289,7 @@ impl ConfigCheck {
         if bound.is_none() && most.is_none() {
             return None;
         }
-        let own = at.key("access.limit.");
-        let is_own = [&rate, &burst, &by, &concurrency].into_iter().any(|it| it.starts_with(&own));
-        let site = self.texts(&at.of_site("hosts")).into_iter().next().unwrap_or_default();
-        let scope = match is_own {
-            true => {
-                format!("{site} {} {}", self.text(&at.key("path")), self.texts(&at.key("methods")).join(","))
-            }
-            false => site,
-        };
+        let scope = self.scope(at, &[&rate, &burst, &by, &concurrency]);
         Some(LimitConfig {
             scope,
             rate: bound.map(|it| Gcra::new(it, burst_count)),

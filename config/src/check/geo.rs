@@ -82,6 +82,10 @@ impl ConfigCheck {
             let pattern = pattern_of(path);
             let row = table::find(&pattern)?;
             let mut needs = GeoNeeds::of_value(row.kind, value);
+            if pattern.ends_with("access.budget.by") {
+                needs.country |= *value == ConfigValue::Text("country".to_owned());
+                needs.asn |= *value == ConfigValue::Text("asn".to_owned());
+            }
             needs.country |= pattern.ends_with("cache.key.country") && *value == ConfigValue::Bool(true);
             let needs = GeoNeeds {
                 country: needs.country && config.countries.is_none(),

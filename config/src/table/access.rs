@@ -1,6 +1,7 @@
 //! Keys of access. The types of rows are in `super`.
 
 use super::*;
+use larder_semantics::budget::BudgetClass;
 
 #[rustfmt::skip]
 pub(super) const ROWS: &[Key] = &[
@@ -82,4 +83,10 @@ pub(super) const ROWS: &[Key] = &[
         "Requests that are counted together: those of an address (`client`; of a /64 for IPv6), of a /24 or /48 (`network`), of a value of `header:NAME` or `cookie:NAME`, or all of the route (`route`). A request without the field or cookie is counted by its address.", r#""header:X-Api-Key""#),
     both("site[].route[].access.limit.concurrency", integer(1, 65_535), None,
         "Maximum number of requests in progress of each client. Requests above it get 429. A response that is sent at once, from RAM, counts only while it is made.", "10"),
+    both("site[].route[].access.budget.misses", ValueKind::One(TextForm::Rate), None,
+        "Limit the rate of requests that reach the origin, for each class of clients: misses, validations, and requests that bypass the cache. Hits are free, and so is waiting for the fetch of another request. Beyond the budget larder serves a stale response, where `stale_if_error` permits it, otherwise 429 with `Retry-After`. The budget of a site is shared by all routes that inherit it.", r#""30/m""#),
+    both("site[].route[].access.budget.burst", integer(0, 1_000_000), Some("0"),
+        "Requests to the origin that may exceed the budget at once.", "60"),
+    both("site[].route[].access.budget.by", ValueKind::OneOf(&BudgetClass::NAMES), Some("network"),
+        "Requests that share a budget: those of an address (`client`; of a /64 for IPv6), of a /24 or /48 (`network`), of a country or autonomous system (`country`, `asn`; `geoip`), of a crawler that names itself in `User-Agent` (`agent`; others by network), or those without a cookie by network, and others by address (`anonymous`).", r#""anonymous""#),
 ];

@@ -4,6 +4,7 @@
 //! A request that may not be shared is a fill with one reader: it runs the same steps itself, up to where its response is stored or
 //! forwarded. The steps are in `machine`; each is in the file of its name, `Disk` and `Fleet` in `tier_lookup`.
 
+mod budget;
 mod decide;
 mod freshen;
 mod large;
@@ -94,6 +95,8 @@ pub(crate) struct FillStarter {
     pub stale: RefCell<Option<StoredArc>>,
     /// The origin was not asked: every request asks for itself, since answers are known not to be shared.
     pub unshared: Cell<bool>,
+    /// The origin was not asked: the budget of this client is exceeded.
+    pub over_budget: Cell<bool>,
     /// The `Set-Cookie` lines of a 304, for the client that asked and no other.
     pub cookies: RefCell<FieldList>,
     /// The origin's status if the response is being stored, for `Cache-Status`.
@@ -257,6 +260,8 @@ pub(crate) enum FillOutcome {
     Found(StoredArc, AnsweringTier, Option<RecomputeTurn>),
     /// Every request looks in the store again.
     LookAgain,
+    /// The budget of the client that started it is exceeded.
+    OverBudget,
     /// A 304 has freshened this.
     Freshened(StoredArc, SpentLifetime),
     /// No response arrived, or one that a stale response replaces.
@@ -436,6 +441,12 @@ impl FillRun {
                 writer.head(FillHead::Found(stored.clone(), tier), false);
                 writer.finish(FillEnd::Complete(None));
                 self.job.make_anew(stored, turn);
+            }
+            FillOutcome::OverBudget => {
+                // Other clients have budgets of their own.
+                self.job.local.over_budget.set(true);
+                writer.head(FillHead::LookAgain, false);
+                writer.finish(FillEnd::Complete(None));
             }
             FillOutcome::LookAgain => {
                 writer.head(FillHead::LookAgain, false);

@@ -115,16 +115,20 @@ impl FillRun {
         if self.ask.is_none() {
             self.ask = Some(job.what_is_held());
         }
+        let is_first = !matches!(self.ask, Some(OriginAsk::Again));
+        if is_first && job.charge().is_err() {
+            return self.ends(FillOutcome::OverBudget);
+        }
         let started = clock::precise_micros();
         job.told.enter(RequestStage::Connect);
         let waiting = job.in_line(self.waiters(), job.asked());
         let Some(reserved) = self.unless_cancelled(pin!(waiting)).await.flatten() else {
             return self.ends(FillOutcome::GivenUp);
         };
-        let is_first = !matches!(self.ask, Some(OriginAsk::Again));
         if is_first && !matches!(&reserved, Ok(it) if it.wait() == PermitWait::None) {
             let come = Box::pin(self.came_meanwhile()).await;
             if let Some(outcome) = come {
+                self.job.give_back();
                 return self.ends(outcome);
             }
         }

@@ -132,7 +132,11 @@ impl<'c> Machine<'_, 'c> {
                 if matches!(status, 400 | 408 | 413) {
                     reply.close_after(); // The rest of the request's body is not read.
                 }
-                self.send_page(&mut reply, own_page(status, sentence), report).await
+                let mut page = own_page(status, sentence);
+                if matches!(report, Some(CacheReport::OverBudget { .. })) {
+                    self.budget_fields().iter().for_each(|(name, value)| page.fields.push(name, value));
+                }
+                self.send_page(&mut reply, page, report).await
             }
         };
         self.summary.body = reply.body_bytes();

@@ -86,6 +86,7 @@ impl Machine<'_, '_> {
             FillHead::LookAgain | FillHead::Validated(_) => {
                 let freshened = self.local.freshened.borrow_mut().take();
                 match freshened {
+                    None if self.local.over_budget.take() => self.over_budget(),
                     Some(stored) => {
                         let status = self.local.origin_status.get();
                         self.answer = Some(Delivery::Stored { stored, report: self.forwarded(status) });
@@ -159,6 +160,7 @@ impl Machine<'_, '_> {
                 self.tiers = LowerTierState::NotAsked;
                 Step::Lookup
             }
+            FillOutcome::OverBudget => self.over_budget(),
             _ if self.local.presence() == ClientPresence::Gone => self.needs_nothing(),
             FillOutcome::Failed(FillHead::Failed(status) | FillHead::Unreachable(status)) => {
                 self.origin_failed(status)

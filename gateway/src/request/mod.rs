@@ -1,6 +1,7 @@
 //! The request machine: one function per step. `Receive`, `Lookup` and `Error` are here, the others in the files of their
 //! names. `deliver` sends responses, `fill` has the fill's own work, and `semantics` decides what may be cached.
 
+mod budget;
 mod decode;
 pub(crate) mod deliver;
 mod fetch;
@@ -116,6 +117,8 @@ enum OwnError {
     OfAnother(u16),
     /// No stored response may be served, and the request forbids asking.
     OnlyIfCached,
+    /// No stored response may be served, and the budget of the client is exceeded.
+    OverBudget,
 }
 
 pub(crate) struct Machine<'a, 'c> {
@@ -348,9 +351,11 @@ impl<'c> Machine<'_, 'c> {
             Some(meta) if due || self.ram == RamCopy::Doubted => tiers::doubted(meta, self.facts, policy),
             _ => decision,
         };
+        let needs_origin = matches!(decision, Reuse::Validate(_) | Reuse::Forward(_));
+        let is_over = needs_origin && self.is_over_budget();
         let below = if due || worth == Descent::Worthwhile { TierLookup::First } else { TierLookup::Skip };
         match decision {
-            _ if below == TierLookup::First && self.descends_alone(decision) => {
+            _ if below == TierLookup::First && (is_over || self.descends_alone(decision)) => {
                 self.begin_descent(flight, due)
             }
             Reuse::Serve | Reuse::ServeStale => self.serve_found(now),
@@ -361,6 +366,10 @@ impl<'c> Machine<'_, 'c> {
                     self.gateway.validate_in_background(job, flight);
                 }
                 self.serve_found(now)
+            }
+            Reuse::Validate(reason) | Reuse::Forward(reason) if is_over => {
+                self.reason = reason;
+                self.follow_or_refuse(flight)
             }
             Reuse::Validate(reason) => self.join(reason, FetchKind::Validation, flight, below),
             Reuse::Forward(reason) => self.join(reason, FetchKind::Full, flight, below),
@@ -599,6 +608,7 @@ impl<'c> Machine<'_, 'c> {
         let asked = self.local.origin_status.get();
         let (status, sentence, report) = match self.error {
             OwnError::OnlyIfCached => (504, own_page::ONLY_IF_CACHED, Some(CacheReport::OnlyIfCached)),
+            OwnError::OverBudget => (429, own_page::OVER_BUDGET, Some(CacheReport::OverBudget { ttl: None })),
             OwnError::OfAnother(status) => {
                 let report = CacheReport::SharedFailure { reason: self.reason };
                 (status, own_page::FAILED_FOR_ANOTHER, Some(report))

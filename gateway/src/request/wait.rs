@@ -125,6 +125,10 @@ impl Machine<'_, '_> {
     /// the others wait for both.
     fn relieve(&mut self, reader: FillReader) -> Step {
         self.gateway.counters.collapse_timeouts.add(1);
+        if self.is_over_budget() {
+            self.reader = Some(reader);
+            return Step::Wait;
+        }
         let flight = match &self.found {
             Some(stored) => self.flight(stored.meta.vary()),
             None => self.flight(&self.vary),

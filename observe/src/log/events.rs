@@ -33,6 +33,8 @@ pub const EVENTS: &[EventRow] = &[
     row("certificate-expires", Level::Warn, "A certificate expires soon or has expired."),
     row("geoip-reloaded", Level::Info, "A replaced database of `geoip` was read: `file`."),
     row("geoip-rejected", Level::Error, "A database of `geoip` was replaced by a broken one, or vanished; the previous one stays in use: `file`, `why`."),
+    row("route-limited", Level::Warn, "A limit of a site or route (`access.limit`) was reached: `route`, `limit`, and `times`, the refused requests since the previous line. At most one line per minute and limit."),
+    row("budget-exceeded", Level::Warn, "A budget of misses (`access.budget`) was exceeded: `route`, `limit`, and `times`, the requests beyond it since the previous line. At most one line per minute and budget."),
     row("limit-reached", Level::Warn, "A limit was reached, repeated once a minute while that continues: `limit` is the counter (`counters.md`), `times` its increase since the previous line, `total` its value since the start, `meaning`."),
     row("limit-cleared", Level::Info, "A limit was not reached for one minute: `limit`, `times` since it was first reached, `total`."),
     row("proxy-header", Level::Warn, "A connection was closed for lack of a valid PROXY protocol header: `from`, `why` (`refused`: not in `clients.proxies`; `missing`, `malformed`, `cut`, `timeout`). At most one line per second and `why`; `left_out` counts the others."),

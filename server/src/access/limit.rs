@@ -1,9 +1,10 @@
 //! Limits of the rate and of the number of requests that have a key in common: one table of each for the process.
 
 use super::AccessState;
+use super::limit_log::LimitLog;
 use larder_config::access::{LimitConfig, LimitKey};
 use larder_semantics::network::{client_network, wider_network};
-use larder_semantics::rate::{Gcra, RefusedFor, TICKS};
+use larder_semantics::rate::{Gcra, Rate, RefusedFor, TICKS};
 use larder_semantics::request_view::RequestView;
 use larder_semantics::{cookies, field};
 use larder_stdx::clock;
@@ -18,7 +19,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 /// The tables, made with the first limit.
 #[derive(Default)]
 pub(super) struct LimitTables {
-    rates: OnceLock<RateTable>,
+    rates: OnceLock<Arc<RateTable>>,
     in_flight: OnceLock<CountTable>,
     /// Makes collisions unpredictable for clients.
     seed: RandomState,
@@ -26,8 +27,8 @@ pub(super) struct LimitTables {
 
 impl LimitTables {
     /// The arrival times.
-    pub fn rates(&self) -> &RateTable {
-        self.rates.get_or_init(RateTable::default)
+    pub fn rates(&self) -> &Arc<RateTable> {
+        self.rates.get_or_init(Arc::default)
     }
 
     fn in_flight(&self) -> &CountTable {
@@ -45,6 +46,7 @@ pub(super) struct RequestLimit {
     config: LimitConfig,
     pub state: Arc<AccessState>,
     seed: u64,
+    log: LimitLog,
 }
 
 /// An event that was counted.
@@ -75,7 +77,8 @@ impl RequestLimit {
         let seed = state.limits.seed(&config.scope);
         // Made now: the first request must not wait for four million zeros.
         let _ = (state.limits.rates(), config.concurrency.map(|_| state.limits.in_flight()));
-        Self { config, state, seed }
+        let log = LimitLog::new("route-limited", &config.scope, described(&config));
+        Self { config, state, seed, log }
     }
 
     /// Counts a request, or returns the response to one too many.
@@ -83,6 +86,7 @@ impl RequestLimit {
         let (key, limits) = (self.key(view), &self.state.limits);
         let in_progress = match self.config.concurrency.map(|most| limits.in_flight().enter(key, most)) {
             Some(Err(_)) => {
+                self.log.note(&self.state.errors);
                 return Err(too_many("Too many requests of this client are in progress.", 1, None));
             }
             Some(Ok(counted)) => counted.map(|counted| InProgress { state: self.state.clone(), counted }),
@@ -111,6 +115,7 @@ impl RequestLimit {
 
     #[cold]
     fn exceeded(&self, gcra: &Gcra, wait: RefusedFor) -> Synthetic {
+        self.log.note(&self.state.errors);
         let quota = u64::from(gcra.rate.count) + u64::from(self.config.burst);
         let policy = format!("\"requests\";q={quota};w={}", gcra.rate.seconds);
         too_many("The limit of requests is reached.", wait.seconds(), Some(policy))
@@ -138,6 +143,24 @@ impl RequestLimit {
             LimitKey::Cookie(name) => by_value(cookies::value(fields, name)),
         }
     }
+}
+
+/// The limit in words.
+fn described(config: &LimitConfig) -> String {
+    let by = match &config.by {
+        LimitKey::Client => "client".to_owned(),
+        LimitKey::Network => "network".to_owned(),
+        LimitKey::Route => "route".to_owned(),
+        LimitKey::Header(name) => format!("header:{name}"),
+        LimitKey::Cookie(name) => format!("cookie:{name}"),
+    };
+    let rate = config.rate.as_ref().map(|it| {
+        let Rate { count, seconds } = it.rate;
+        format!("{count} in {seconds}s, burst {}", config.burst)
+    });
+    let concurrency = config.concurrency.map(|it| format!("{it} in progress"));
+    let all: Vec<String> = rate.into_iter().chain(concurrency).collect();
+    format!("{}, by {by}", all.join(", "))
 }
 
 fn keyed(value: &[u8], seed: u64) -> u64 {

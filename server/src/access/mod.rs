@@ -9,6 +9,7 @@ mod forward;
 mod hashing;
 mod jwt;
 mod limit;
+mod limit_log;
 mod signed;
 #[cfg(test)]
 mod tests;
@@ -21,8 +22,10 @@ use credentials::{Checked, Credential, Proven, UnverifiedCredential};
 pub use explain::{AccessFinding, AccessVerdict};
 use larder_config::Config;
 use larder_config::access::{AccessConfig, ForwardConfig};
-use larder_counters::Counters;
+use larder_counters::{Counters, RouteScope};
+use larder_gateway::budget::MissBudget;
 use larder_observe::log::{ErrorLog, Level, Subsystem, SubsystemLog};
+use larder_semantics::budget::BudgetSettings;
 use larder_semantics::field::{self, Field};
 use larder_semantics::geo::{COUNTRY_FIELD, Country};
 use larder_semantics::path;
@@ -31,6 +34,8 @@ use larder_semantics::request_view::RequestView;
 use larder_transport::Synthetic;
 use larder_wire::message::{Request, RequestHead};
 use limit::{InProgress, RequestLimit, Taken};
+use limit_log::LimitLog;
+use parking_lot::Mutex;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
@@ -46,6 +51,8 @@ pub struct AccessState {
     keys_read: AtomicU64,
     answers: forward::RememberedAnswers,
     errors: OnceLock<SubsystemLog>,
+    /// The logs of budgets, by their site or route.
+    budgets: Mutex<HashMap<String, Arc<LimitLog>>>,
 }
 
 impl AccessState {
@@ -206,7 +213,25 @@ impl LiveAccess {
 
     /// Gives the rules the error log of the process.
     pub fn tell(&self, errors: &ErrorLog) {
-        self.state.errors.get_or_init(|| errors.of(Subsystem::Server));
+        let log = errors.of(Subsystem::Server);
+        // The admin has a router as well, and no log.
+        if log.tells(Level::Error) {
+            self.state.errors.get_or_init(|| log);
+        }
+    }
+
+    /// The budget of a route, which all workers share.
+    #[must_use]
+    pub fn budget(&self, settings: &BudgetSettings, route: Option<Arc<RouteScope>>) -> MissBudget {
+        let state = self.state.clone();
+        let described = settings.describe();
+        let of = format!("{} {described}", settings.scope);
+        let new = || Arc::new(LimitLog::new("budget-exceeded", &settings.scope, described.clone()));
+        let log = state.budgets.lock().entry(of).or_insert_with(new).clone();
+        let (table, seed) =
+            (state.limits.rates().clone(), state.limits.seed(&format!("budget {}", settings.scope)));
+        let report = Box::new(move || log.note(&state.errors));
+        MissBudget { settings: settings.clone(), table, seed, route, report }
     }
 
     /// The rules of a route, if it has any.

@@ -1,0 +1,48 @@
+//! The budget of misses.
+
+use super::*;
+use larder_semantics::budget::BudgetClass;
+
+#[test]
+fn a_budget_of_a_site_is_shared_by_its_routes() {
+    let site = "[[site]]\nhosts = [\"a\"]\naccess = { budget = { misses = \"30/m\", burst = 60 } }\n\
+                [[site.route]]\npath = \"/a\"\nproxy = { to = [\":1\"] }\n\
+                [[site.route]]\npath = \"/b\"\nproxy = { to = [\":1\"] }\naccess = { budget = { by = \"agent\" } }\n\
+                [[site.route]]\npath = \"/c\"\nfiles = { root = \"src\" }\n";
+    let config = read(site).unwrap();
+    let budgets: Vec<_> = config.sites[0].routes.iter().map(|it| it.budget.clone()).collect();
+    let [Some(first), Some(second), None] = &budgets[..] else { panic!("{budgets:?}") };
+    assert_eq!(("a", BudgetClass::Network, 60), (first.scope.as_str(), first.by, first.burst));
+    assert_eq!(("a /b ", BudgetClass::Agent), (second.scope.as_str(), second.by));
+    assert_eq!("30/m misses, burst 60, by network", first.describe());
+}
+
+#[test]
+fn mistakes_in_a_budget() {
+    let problem = |route: &str| {
+        let site = SITE.replace("proxy = { to = [\"http://127.0.0.1:8000\"] }", route);
+        read(&site).map(|_| ()).map_err(|it| it.to_string())
+    };
+    let proxy = "proxy = { to = [\":1\"] }";
+    for (route, expect) in [
+        (
+            format!("{proxy}\naccess = {{ budget = {{ burst = 3 }} }}"),
+            "t.toml:6: site.route.access.budget: the budget has no rate; add access.budget.misses, such as \"30/m\"",
+        ),
+        (
+            format!("{proxy}\naccess = {{ budget = {{ misses = \"30/m\", by = \"country\" }} }}"),
+            "t.toml:6: site.route.access.budget.by: the country of a client is unknown without a database; add geoip.database = \"FILE.mmdb\"",
+        ),
+        (
+            format!("{proxy}\naccess = {{ budget = {{ misses = \"30/m\", by = \"asn\" }} }}"),
+            "t.toml:6: site.route.access.budget.by: the autonomous system of a client is unknown without a database; add geoip.asn_database = \"FILE.mmdb\"",
+        ),
+        (
+            "files = { root = \"src\" }\naccess = { budget = { misses = \"30/m\" } }".to_owned(),
+            "t.toml:6: site.route.access.budget: no effect without an origin; remove it",
+        ),
+    ] {
+        assert_eq!(Err(expect.to_owned()), problem(&route), "{route}");
+    }
+    assert_eq!(Ok(()), problem(&format!("{proxy}\naccess = {{ budget = {{ misses = \"30/m\" }} }}")));
+}

@@ -1,0 +1,29 @@
+//! A fill charges the miss budget of the client that started it when it asks the origin. The budget is in `crate::budget`.
+
+use super::FillJob;
+use crate::rewrite;
+use larder_semantics::rate::RefusedFor;
+
+impl FillJob {
+    /// Charges the budget of the route with a request to the origin. A renewal in the background is charged to no client.
+    ///
+    /// # Errors
+    /// It is exceeded.
+    pub fn charge(&self) -> Result<(), RefusedFor> {
+        let Some(budget) = self.route.budget.as_ref().filter(|_| !self.background) else { return Ok(()) };
+        let fields = self.request.fields.view();
+        budget.charge(&rewrite::view(&self.request, &fields, Some(&self.client), self.route.geo.as_deref()))
+    }
+
+    /// The request was not sent.
+    pub fn give_back(&self) {
+        let Some(budget) = self.route.budget.as_ref().filter(|_| !self.background) else { return };
+        let fields = self.request.fields.view();
+        budget.give_back(&rewrite::view(
+            &self.request,
+            &fields,
+            Some(&self.client),
+            self.route.geo.as_deref(),
+        ));
+    }
+}

@@ -1,0 +1,61 @@
+//! Requests beyond the miss budget of their client (`crate::budget`): they read along with fetches of others, get a stale response, or
+//! are refused.
+
+use super::deliver::Delivery;
+use super::machine::Step;
+use super::{Machine, OwnError};
+use crate::fast_path;
+use crate::rewrite;
+use larder_semantics::cache_status::CacheReport;
+use larder_semantics::rate::RefusedFor;
+use larder_stdx::clock;
+use larder_store::ram::KeyHash;
+
+impl Machine<'_, '_> {
+    /// A client beyond its budget reads along with the fetch of another, if there is one.
+    pub fn follow_or_refuse(&mut self, flight: KeyHash) -> Step {
+        self.reader = match self.may_follow() {
+            true => self.gateway.store.follow(self.hash, flight, &self.key),
+            false => None,
+        };
+        if self.reader.is_some() { Step::Wait } else { self.over_budget() }
+    }
+
+    /// The budget of the client is exceeded: stale if allowed, otherwise 429.
+    pub fn over_budget(&mut self) -> Step {
+        self.note_over_budget();
+        if let Some(Step::Hit) = self.stale_instead(false)
+            && let Some(Delivery::Stored { stored, report }) = &mut self.answer
+        {
+            *report = CacheReport::OverBudget { ttl: Some(fast_path::ttl(&stored.meta, clock::wall())) };
+            return Step::Hit;
+        }
+        self.fails(OwnError::OverBudget)
+    }
+
+    /// Whether the budget of the route admits no request to the origin.
+    pub fn is_over_budget(&self) -> bool {
+        let Some(budget) = &self.route.budget else { return false };
+        let geo = self.route.geo.as_deref();
+        budget.exceeded(&rewrite::view(self.request, self.fields, Some(self.client), geo)).is_some()
+    }
+
+    /// Counts and logs a request beyond the budget.
+    #[cold]
+    pub fn note_over_budget(&self) {
+        self.gateway.counters.budget_exceeded.add(1);
+        let Some(budget) = &self.route.budget else { return };
+        budget.route.iter().for_each(|it| it.counters.budget_exceeded.add(1));
+        (budget.report)();
+    }
+
+    /// The fields of the 429 to a request beyond the budget.
+    pub fn budget_fields(&self) -> Vec<(&'static str, String)> {
+        let Some(budget) = &self.route.budget else { return Vec::new() };
+        let geo = self.route.geo.as_deref();
+        let view = rewrite::view(self.request, self.fields, Some(self.client), geo);
+        // Another worker's clock may have moved meanwhile.
+        let wait = budget.exceeded(&view).unwrap_or(RefusedFor { ticks: 1 });
+        budget.settings.refusal(wait).into()
+    }
+}

@@ -1,0 +1,210 @@
+//! The miss budget of a route (`access.budget`): the classes of clients that share one, and its settings. It is charged where a request
+//! is sent to the origin; the arithmetic is `rate`.
+
+use crate::cookies;
+use crate::field;
+use crate::network::{client_network, wider_network};
+use crate::rate::{Gcra, RefusedFor};
+use crate::request_view::RequestView;
+use std::net::IpAddr;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+/// The requests that share a budget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BudgetClass {
+    /// Those of an address; of IPv6 a /64.
+    Client,
+    /// Those of a /24 or /48.
+    Network,
+    /// Those of a country.
+    Country,
+    /// Those of an autonomous system.
+    Asn,
+    /// Those of a crawler that names itself in `User-Agent`; others by their network.
+    Agent,
+    /// Those without a cookie by their network, others by their address.
+    Anonymous,
+}
+
+impl BudgetClass {
+    /// All, with their names in the configuration.
+    pub const NAMES: [&str; 6] = ["client", "network", "country", "asn", "agent", "anonymous"];
+
+    /// The class of a name.
+    #[must_use]
+    pub fn parse(name: &str) -> Option<Self> {
+        use BudgetClass::{Agent, Anonymous, Asn, Client, Country, Network};
+        let all = [Client, Network, Country, Asn, Agent, Anonymous];
+        Self::NAMES.iter().position(|it| *it == name).map(|at| all[at])
+    }
+
+    /// Its name in the configuration.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            BudgetClass::Client => "client",
+            BudgetClass::Network => "network",
+            BudgetClass::Country => "country",
+            BudgetClass::Asn => "asn",
+            BudgetClass::Agent => "agent",
+            BudgetClass::Anonymous => "anonymous",
+        }
+    }
+
+    /// The key of a request's budget. A client whose country, number or name is unknown is counted by its network.
+    #[must_use]
+    pub fn key(self, view: &RequestView<'_>, seed: u64) -> u64 {
+        let network = || by_address(view.client.map(wider_network), seed ^ 16);
+        match self {
+            BudgetClass::Client => by_address(view.client, seed),
+            BudgetClass::Network => network(),
+            BudgetClass::Country => match view.country() {
+                Some(it) => xxh3_64_with_seed(it.bytes(), seed ^ 4),
+                None => network(),
+            },
+            BudgetClass::Asn => match view.asn() {
+                Some(it) => xxh3_64_with_seed(&it.to_ne_bytes(), seed ^ 5),
+                None => network(),
+            },
+            BudgetClass::Agent => match field::first(view.fields, "user-agent").and_then(crawler) {
+                Some(name) => xxh3_64_with_seed(&name.to_ascii_lowercase(), seed ^ 6),
+                None => network(),
+            },
+            BudgetClass::Anonymous if cookies::pairs(view.fields).next().is_some() => {
+                by_address(view.client, seed)
+            }
+            BudgetClass::Anonymous => network(),
+        }
+    }
+}
+
+fn by_address(address: Option<IpAddr>, seed: u64) -> u64 {
+    let kind = address.map_or(2, |it| u64::from(it.to_canonical().is_ipv6()));
+    xxh3_64_with_seed(&address.map_or(0, client_network).to_ne_bytes(), seed ^ kind)
+}
+
+/// The name of a program that does not claim to be a browser: its first product (RFC 9110 §10.1.5), or the one that browsers'
+/// imitators write behind `compatible;`.
+#[must_use]
+pub fn crawler(agent: &[u8]) -> Option<&[u8]> {
+    let is_end = |it: &u8| matches!(it, b'/' | b';' | b')' | b' ' | b',' | b'(');
+    let until = |text: &[u8]| text.iter().position(is_end).unwrap_or(text.len());
+    let agent = agent.trim_ascii();
+    let first = &agent[..until(agent)];
+    if !first.is_empty() && !first.eq_ignore_ascii_case(b"mozilla") {
+        return Some(first);
+    }
+    const MARK: &[u8] = b"compatible;";
+    let at = agent.windows(MARK.len()).position(|it| it.eq_ignore_ascii_case(MARK))?;
+    let rest = agent[at + MARK.len()..].trim_ascii_start();
+    let name = &rest[..until(rest)];
+    (!name.is_empty() && !name.eq_ignore_ascii_case(b"msie")).then_some(name)
+}
+
+/// The settings of a budget.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BudgetSettings {
+    /// The site or route that declares it: all routes that inherit it share it.
+    pub scope: String,
+    /// The rate of requests to the origin.
+    pub misses: Gcra,
+    /// Requests that may exceed the rate at once.
+    pub burst: u32,
+    /// The requests that share it.
+    pub by: BudgetClass,
+}
+
+impl BudgetSettings {
+    /// The fields of a response to a request beyond the budget (RFC 6585 §4, draft-ietf-httpapi-ratelimit-headers-10).
+    #[must_use]
+    pub fn refusal(&self, wait: RefusedFor) -> [(&'static str, String); 3] {
+        let (seconds, rate) = (wait.seconds(), self.misses.rate);
+        let quota = u64::from(rate.count) + u64::from(self.burst);
+        [
+            ("Retry-After", seconds.to_string()),
+            ("RateLimit", format!("\"misses\";r=0;t={seconds}")),
+            ("RateLimit-Policy", format!("\"misses\";q={quota};w={}", rate.seconds)),
+        ]
+    }
+
+    /// The budget in words.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        let rate = self.misses.rate;
+        let unit = match rate.seconds {
+            1 => "s",
+            60 => "m",
+            3600 => "h",
+            _ => "d",
+        };
+        format!("{}/{unit} misses, burst {}, by {}", rate.count, self.burst, self.by.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::field::Field;
+
+    #[test]
+    fn names_of_crawlers() {
+        for (agent, expect) in [
+            ("GPTBot/1.2", Some("GPTBot")),
+            ("curl/8.5.0", Some("curl")),
+            ("python-requests/2.31", Some("python-requests")),
+            ("facebookexternalhit", Some("facebookexternalhit")),
+            ("Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)", Some("Googlebot")),
+            (
+                "Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko; compatible; GPTBot/1.2; +x)",
+                Some("GPTBot"),
+            ),
+            ("Mozilla/4.0 (compatible; MSIE 6.0; Windows NT 5.1)", None),
+            ("Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 Chrome/120.0 Safari/537.36", None),
+            ("Mozilla/5.0 (compatible;", None),
+            ("Mozilla", None),
+            ("/", None),
+            ("", None),
+        ] {
+            assert_eq!(expect.map(str::as_bytes), crawler(agent.as_bytes()), "{agent}");
+        }
+    }
+
+    /// Whether two requests, each `ADDRESS NAME: VALUE`, share a budget.
+    #[track_caller]
+    fn check(by: BudgetClass, one: &str, other: &str, expect: bool) {
+        let key = |text: &str| {
+            let (address, rest) = text.split_once(' ').unwrap_or((text, ""));
+            let field = rest.split_once(": ").map(|it| Field { name: it.0, value: it.1.as_bytes() });
+            let fields: Vec<_> = field.into_iter().collect();
+            let view =
+                RequestView { client: address.parse().ok(), fields: &fields, ..RequestView::default() };
+            by.key(&view, 7)
+        };
+        assert_eq!(expect, key(one) == key(other), "{by:?}: {one} and {other}");
+    }
+
+    #[test]
+    fn classes_of_clients() {
+        use BudgetClass::{Agent, Anonymous, Asn, Client, Country, Network};
+        check(Client, "192.0.2.1", "::ffff:192.0.2.1", true);
+        check(Client, "192.0.2.1", "192.0.2.2", false);
+        check(Client, "2001:db8::1", "2001:db8::2", true);
+        check(Network, "192.0.2.1", "192.0.2.2", true);
+        check(Network, "192.0.2.1", "192.0.3.1", false);
+        check(Network, "2001:db8:1:2::1", "2001:db8:1:3::1", true);
+        check(Network, "2001:db8:1::1", "2001:db8:2::1", false);
+        check(Network, "unix", "0.0.0.0", false);
+        check(Agent, "192.0.2.1 User-Agent: Bot/1", "198.51.100.1 User-Agent: bot/2 (x)", true);
+        check(Agent, "192.0.2.1 User-Agent: Bot/1", "192.0.2.1 User-Agent: Other/1", false);
+        check(Agent, "192.0.2.1 User-Agent: Mozilla/5.0", "192.0.2.9", true);
+        check(Anonymous, "192.0.2.1", "192.0.2.9", true);
+        check(Anonymous, "192.0.2.1 Cookie: a=b", "192.0.2.9 Cookie: a=b", false);
+        check(Anonymous, "192.0.2.1 Cookie: a=b", "192.0.2.1 Cookie: c=d", true);
+        check(Anonymous, "192.0.2.0 Cookie: a=b", "192.0.2.0", false);
+        check(Country, "192.0.2.1", "192.0.2.9", true);
+        check(Asn, "192.0.2.1", "192.0.3.9", false);
+        for name in BudgetClass::NAMES {
+            assert_eq!(name, BudgetClass::parse(name).unwrap().name());
+        }
+    }
+}
