@@ -183,24 +183,16 @@ impl Server {
     /// The files and the command line of this server at `place`.
     pub fn plan(self, place: &Place, ours: &Ours) -> Plan {
         match self {
-            Server::LarderProxy { workers } => {
-                let route = format!("proxy = {{ to = [\"http://127.0.0.1:{}\"] }}", place.origin);
-                larder(place, ours, workers, &route)
-            }
+            Server::LarderProxy { workers } => larder(place, ours, workers, &proxy(place, "")),
             Server::LarderUncounted => {
                 let mut plan = Server::LarderProxy { workers: 1 }.plan(place, ours);
                 plan.argv.extend(["--set".to_owned(), "admin.statistics=false".to_owned()]);
                 plan
             }
             Server::LarderTraced { every } => {
-                let route =
-                    format!("proxy = {{ to = [\"http://127.0.0.1:{}\"] }}\ntrace = {every}", place.origin);
-                larder(place, ours, 1, &route)
+                larder(place, ours, 1, &proxy(place, &format!("\ntrace = {every}")))
             }
-            Server::LarderRules => {
-                let route = format!("proxy = {{ to = [\"http://127.0.0.1:{}\"] }}\n{RULES}", place.origin);
-                larder(place, ours, 1, &route)
-            }
+            Server::LarderRules => larder(place, ours, 1, &proxy(place, &format!("\n{RULES}"))),
             Server::LarderRedirect => {
                 let route = format!("redirect = {{ to = \"{MOVED}\", status = 301 }}");
                 larder(place, ours, 1, &route)
@@ -304,6 +296,11 @@ fn canned_tls(program: &Path, place: &Place) -> Plan {
     let certificate = place.certificate.clone().unwrap_or_default();
     plan.argv.insert(2, certificate.join("both.pem").display().to_string());
     plan
+}
+
+/// A route before the origin, with more keys.
+fn proxy(place: &Place, more: &str) -> String {
+    format!("proxy = {{ to = [\"http://127.0.0.1:{}\"] }}{more}", place.origin)
 }
 
 fn larder(place: &Place, ours: &Ours, workers: u32, route: &str) -> Plan {
