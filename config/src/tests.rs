@@ -424,36 +424,31 @@ fn file_with(path: &str, value: &str) -> String {
                 origin.replace(" = { ", ".").replace(" }", "")
             ))
         }
-        None if path == "site[].use" => {
-            site =
-                format!("[block.shared]\n[[site]]\nhosts = \"a\"\nuse = {value}\n[[site.route]]\n{origin}\n");
-        }
-        None if path == "site[].tls.client_auth" => {
-            let site = "[[site]]\nhosts = \"a\"";
-            let auth = format!("tls.client_auth = {value}");
-            return format!("tls.client_ca = \"ca.pem\"\n{site}\n{auth}\n[[site.route]]\n{origin}\n");
-        }
-        None if path == "site[].redirect_https" => {
-            site = format!(
-                "clients.trusted = \"unix\"\n[[site]]\nhosts = \"a\"\nredirect_https = {value}\n[[site.route]]\n{origin}\n"
-            );
-        }
-        None if path.starts_with("site[].") && path != "site[].hosts" => {
-            let hosts = "hosts = [\"a\", \"example.com\"]";
-            let beside = beside(&path["site[].".len()..]);
-            site = format!(
-                "[[site]]\n{hosts}\n{beside}{} = {value}\n[[site.route]]\n{origin}\n",
-                &path["site[].".len()..]
-            );
-        }
-        None if path == "site[].hosts" => {
-            site = format!("[[site]]\nhosts = {value}\n[[site.route]]\n{origin}\n");
-        }
-        None => {
-            site = outside_of_sites(path, value, &format!("{site}{origin}\n"));
-        }
+        None => match path.strip_prefix("site[].") {
+            Some(rest) => return site_with(rest, value, origin),
+            None => site = outside_of_sites(path, value, &format!("{site}{origin}\n")),
+        },
     }
     site
+}
+
+/// The same for a key of a site, whose only route has this service.
+fn site_with(key: &str, value: &str, origin: &str) -> String {
+    let route = format!("[[site.route]]\n{origin}\n");
+    match key {
+        "use" => format!("[block.shared]\n[[site]]\nhosts = \"a\"\nuse = {value}\n{route}"),
+        "hosts" => format!("[[site]]\nhosts = {value}\n{route}"),
+        "tls.client_auth" => {
+            format!("tls.client_ca = \"ca.pem\"\n[[site]]\nhosts = \"a\"\ntls.client_auth = {value}\n{route}")
+        }
+        "redirect_https" => {
+            format!("clients.trusted = \"unix\"\n[[site]]\nhosts = \"a\"\nredirect_https = {value}\n{route}")
+        }
+        _ => {
+            let hosts = "hosts = [\"a\", \"example.com\"]";
+            format!("[[site]]\n{hosts}\n{}{key} = {value}\n{route}", beside(key))
+        }
+    }
 }
 
 #[test]

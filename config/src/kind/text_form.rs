@@ -195,11 +195,7 @@ impl TextForm {
             TextForm::ClaimText => !text.is_empty() && !text.chars().any(char::is_control),
             TextForm::LimitKey => LimitKey::parse(text).is_some(),
             TextForm::ForwardKey => ForwardKey::parse(text).is_some(),
-            TextForm::RequestTarget => {
-                text.starts_with('/')
-                    && text.bytes().all(|it| it.is_ascii_graphic() && it != b'#')
-                    && !is_malformed(text)
-            }
+            TextForm::RequestTarget => is_request_target(text),
             TextForm::ParameterGlob => is_parameter_glob(text),
         };
         if fits { Ok(()) } else { Err(self.allowed().to_owned()) }
@@ -380,6 +376,10 @@ fn is_parameter_glob(text: &str) -> bool {
 
 fn is_field_value(text: &str) -> bool {
     !text.is_empty() && text.trim() == text && text.bytes().all(|it| (b' '..=b'~').contains(&it))
+}
+
+fn is_request_target(text: &str) -> bool {
+    text.starts_with('/') && text.bytes().all(|it| it.is_ascii_graphic() && it != b'#') && !is_malformed(text)
 }
 
 fn is_route_name(text: &str) -> bool {
