@@ -76,19 +76,7 @@ pub fn tell(answer: &Value, screen: Screen) -> String {
         (None, _) => {}
     }
     out.matched(&answer["matched"]);
-    if answer["access"].is_object() {
-        let access = &answer["access"];
-        let place = access["where"].as_str().map_or(String::new(), |it| format!(" ({})", harmless(it)));
-        out.row(
-            "access",
-            &format!(
-                "{}: {}, by {}{place}",
-                text(&access["name"]),
-                text(&access["sentence"]),
-                text(&access["key"])
-            ),
-        );
-    }
+    out.access(&answer["access"]);
     if answer["key"].is_object() {
         out.row("key", &text(&answer["key"]["text"]));
         out.row("", &text(&answer["key"]["recipe"]));
@@ -185,6 +173,15 @@ struct ExplainWriter {
 }
 
 impl ExplainWriter {
+    /// The rule of access that decides, with its place.
+    fn access(&mut self, access: &Value) {
+        if access.is_object() {
+            let place = access["where"].as_str().map_or(String::new(), |it| format!(" ({})", harmless(it)));
+            let (name, sentence) = (text(&access["name"]), text(&access["sentence"]));
+            self.row("access", &format!("{name}: {sentence}, by {}{place}", text(&access["key"])));
+        }
+    }
+
     fn title(&mut self, text: &str) {
         let text = wrapped(text, 0, 3, self.screen);
         let _ = writeln!(self.out, "\n{}", self.screen.paint(Ink::Bold, &text));

@@ -244,7 +244,7 @@ fn decide<'a>(
     head: &RequestHead<'_>,
     view: &RequestView<'_>,
     client: &Client,
-) -> Result<ServiceDecision<'a>, Unverified> {
+) -> Result<ServiceDecision<'a>, Box<Unverified>> {
     let asked = request.question();
     let tls = request.site_tls(view.authority);
     if let Some(page) = tls.and_then(|it| it.misdirected(client)) {

@@ -33,8 +33,11 @@ const LONGEST_IDENTITY: usize = 200;
 /// Answers that admit, of all routes.
 pub(super) struct RememberedAnswers {
     key: hmac::Key,
-    until: RwLock<HashMap<[u8; 32], (u64, Arc<[CopiedField]>)>>,
+    until: RwLock<HashMap<[u8; 32], RememberedAnswer>>,
 }
+
+/// The time at which an answer expires, and the fields that it gave.
+type RememberedAnswer = (u64, Arc<[CopiedField]>);
 
 /// A field that a request gets from the answer of the service.
 type CopiedField = (String, Vec<u8>);

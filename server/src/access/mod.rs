@@ -248,7 +248,7 @@ pub enum Verdict {
     /// It gets this response.
     Refuse(Synthetic),
     /// The credentials have to be verified ([`AccessRules::verify`]).
-    Ask(Unverified),
+    Ask(Box<Unverified>),
 }
 
 /// Credentials that have to be verified: their position, and the response if the rest is refused as well.
@@ -381,7 +381,7 @@ impl AccessRules {
                     }
                 }
                 Checked::Unknown(credential) => {
-                    return Verdict::Ask(Unverified { at, credential, refusal });
+                    return Verdict::Ask(Box::new(Unverified { at, credential, refusal }));
                 }
                 Checked::Invalid(page) if self.config.any => {
                     refusal = Some(credentials::one_refusal(refusal, page));
@@ -395,7 +395,7 @@ impl AccessRules {
     /// Verifies credentials, and notes the findings in `admitted`. The response, if the request is not admitted.
     pub async fn verify(
         &self,
-        mut it: Unverified,
+        mut it: Box<Unverified>,
         view: &RequestView<'_>,
         means: &VerifyMeans<'_>,
         admitted: &RefCell<Admitted>,
