@@ -68,7 +68,7 @@ pub struct ForwardConfig {
     pub copy: Vec<String>,
     /// For how long an answer that admits is reused; zero is never.
     pub ttl: Duration,
-    /// The parts of a request by which answers are reused; empty for all that the service is told.
+    /// The parts of a request by which answers are reused; empty for the whole question to the service.
     pub key: Vec<ForwardKey>,
     /// The place to which a 401 of the service sends clients; `{url}` in it is the URL of the request.
     pub redirect: Option<String>,

@@ -10,7 +10,7 @@ use std::path::Path;
 pub struct UnusableFiles {
     /// For every user.
     pub errors: Vec<Problem>,
-    /// For this user, who may differ from that of the server.
+    /// For this user; the server may run as another one.
     pub warnings: Vec<Problem>,
 }
 

@@ -15,7 +15,6 @@ pub mod fill;
 mod location;
 mod lower_tiers;
 pub mod own_page;
-pub mod query;
 mod recent_failures;
 pub mod refusals;
 pub mod request;

@@ -2,7 +2,6 @@
 //! built from the parsed message (RFC 9110 §7.6).
 
 use crate::cache_key;
-use crate::query;
 use crate::rewrite;
 use crate::route::{Gateway, GatewayRoute};
 use crate::trusted_headers;
@@ -158,7 +157,7 @@ fn ends(route: &GatewayRoute, client: &Client) -> Option<ConnectionEnds> {
 fn is_anonymous(policy: &Policy, request: &Request, sent: &[Field<'_>]) -> bool {
     policy.enabled
         && !policy.private_cookies.is_empty()
-        && (matches!(request.method.as_str(), "GET" | "HEAD") || query::is_keyed(sent))
+        && (matches!(request.method.as_str(), "GET" | "HEAD") || is_keyed(sent))
         && !cookies::is_private(sent, &policy.private_cookies)
 }
 
@@ -639,4 +638,9 @@ pub fn bypass(
     } else {
         None
     }
+}
+
+/// Whether the body of the request is in its key.
+fn is_keyed(fields: &[Field<'_>]) -> bool {
+    fields.iter().any(|it| it.name == larder_semantics::key::KEYED_BODY)
 }

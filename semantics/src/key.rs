@@ -9,7 +9,7 @@ use crate::accept::MediaTypeOffers;
 use crate::escape::escape;
 use crate::field::{self, Field};
 use crate::geo::COUNTRY_FIELD;
-use crate::query::{decoded, matches_decoded, name_of};
+use crate::parameter::{decoded, matches_decoded, name_of};
 use crate::scheme::Scheme;
 use crate::vary;
 use std::borrow::Cow;

@@ -1,5 +1,4 @@
-//! The target of a request as a service that authorises it is told, so that the service and the application decide about the same
-//! path. The interpretations of a path are in [`crate::path`].
+//! The target of a request for a service that authorises it: the service and the application decide about the same path. The interpretations of a path are in [`crate::path`].
 
 use crate::path::{self, Decode, PathReading};
 use crate::request_view::path_of;

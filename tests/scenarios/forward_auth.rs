@@ -1,5 +1,5 @@
-//! Forward auth: a service decides about each request, for hits as for misses; what it says of a client reaches the origin, and
-//! nothing that the client says in its name does.
+//! Forward auth: a service decides about each request, for hits as for misses. Its fields about a client reach the origin, and
+//! fields of the same name from the client do not.
 
 use super::access::larder;
 use crate::harness::http2::{Http2, frame, request};

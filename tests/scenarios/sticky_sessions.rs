@@ -1,4 +1,4 @@
-//! Clients bound to an origin by a cookie (`proxy.sticky`), over HTTP/1.1 and HTTP/2; what the cache makes of them.
+//! Clients bound to an origin by a cookie (`proxy.sticky`), over HTTP/1.1 and HTTP/2, with the cache and without.
 
 use crate::harness::http2::{END_STREAM, Http2, request};
 use crate::harness::origin::{Script, response};

@@ -1,4 +1,4 @@
-//! What `larder check` says of settings that do nothing, or not what they seem to do; and what a route leaves to its site.
+//! The messages of `larder check` about settings without effect, and routes without the settings of their site.
 
 use crate::harness::command::run;
 use crate::harness::http2::Http2;

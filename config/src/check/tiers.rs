@@ -297,7 +297,7 @@ impl ConfigCheck {
         }
     }
 
-    /// Reports a problem once, and other problems of the same value beside it.
+    /// Reports a problem once; other problems of the same value are reported as well.
     pub(super) fn problem_unless_told(&mut self, source: Source, key: &str, text: &str) {
         if !self.values.problems.iter().any(|it| it.source == source && it.key == key && it.text == text) {
             self.problem(source, key, text);

@@ -9,14 +9,15 @@ pub(crate) mod fill_reader;
 pub mod machine;
 mod pass;
 pub(crate) mod pressure;
+mod query;
 mod sticky;
 mod tier_lookup;
 mod tunnel;
 mod wait;
 
+use self::query::EarlyBody;
 use crate::fill::tier_lookup::TierLookup;
 use crate::fill::{FetchKind, FillJob, FillStarter, OriginTold};
-use crate::query::{self, EarlyBody};
 use crate::request_headers::{self, Bypass};
 use crate::rewrite;
 use crate::route::{self, Gateway, GatewayRoute};

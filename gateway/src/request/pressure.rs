@@ -4,8 +4,8 @@
 use super::Machine;
 use super::deliver::{DeliveryCut, Sent};
 use super::fill_reader;
+use super::query::EarlyBody;
 use crate::fill::pressure::hand_over;
-use crate::query::EarlyBody;
 use crate::route::Gateway;
 use crate::source::ResponseSource;
 use crate::stages::RequestStage;

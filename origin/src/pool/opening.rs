@@ -126,7 +126,7 @@ impl OriginPool {
         })
     }
 
-    /// The client whose requests a connection for `needs` carries, where the origin is told.
+    /// The client whose requests a connection for `needs` carries, for origins with a PROXY header.
     fn introduced(&self, needs: ChannelRequest) -> Option<ConnectionEnds> {
         needs.client.filter(|_| self.preamble.is_some())
     }

@@ -138,7 +138,7 @@ impl Credential {
         }
     }
 
-    /// What a request with these would depend on.
+    /// The conditions that a request with these depends on.
     fn unverified(&self) -> String {
         match self {
             Credential::Basic(_) => "the password of the request would be verified".to_owned(),

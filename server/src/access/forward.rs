@@ -139,7 +139,7 @@ impl ForwardAuth {
         }
     }
 
-    /// What an answer with 2xx says about the request; `None` if that is too much.
+    /// The findings of an answer with 2xx; `None` if its fields are too large.
     fn admitted(&self, it: UnaskedRequest, answer: &ServiceAnswer) -> Option<Proven> {
         let mut fields: Vec<CopiedField> = Vec::new();
         for name in &self.config.copy {

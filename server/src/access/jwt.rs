@@ -29,7 +29,7 @@ pub(super) struct JwtAuth {
     file: Option<WatchedFile>,
 }
 
-/// Keys, with a number that no others had: what was verified by others counts no longer.
+/// Keys, with a number that no others had: signatures that others verified no longer count.
 struct NumberedKeys(u64, JwtKeys);
 
 impl NumberedKeys {

@@ -13,7 +13,7 @@ const MOST: usize = 16_384;
 /// The name of verified credentials.
 pub(super) type VerifiedName = [u8; 32];
 
-/// What was verified lately, of all routes.
+/// The credentials that were verified lately, of all routes.
 pub(super) struct VerifiedMemory {
     key: hmac::Key,
     until: RwLock<HashMap<VerifiedName, u64>>,

@@ -1,11 +1,11 @@
 //! QUERY (RFC 10008): its body is read before the lookup, since it is part of the key. `semantics::key` adds
 //! its digest, and `fill::origin` sends it to the origin.
 
-use crate::request::pressure::{BodyPrefix, BufferShare};
+use super::pressure::{BodyPrefix, BufferShare};
 use crate::request_headers;
 use crate::route::Gateway;
 use bytes::{Bytes, BytesMut};
-use larder_semantics::field::{Field, FieldList};
+use larder_semantics::field::FieldList;
 use larder_semantics::key::KEYED_BODY;
 use larder_semantics::policy::Policy;
 use larder_semantics::request::RequestFacts;
@@ -107,11 +107,6 @@ fn digest(fields: &FieldList, body: &[u8]) -> String {
         let _ = write!(text, "{byte:02x}");
         text
     })
-}
-
-/// Whether the body of the request is in its key.
-pub(crate) fn is_keyed(fields: &[Field<'_>]) -> bool {
-    fields.iter().any(|it| it.name == KEYED_BODY)
 }
 
 #[cfg(test)]
