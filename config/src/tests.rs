@@ -324,6 +324,10 @@ fn beside_access(name: &str) -> &'static str {
         }
         _ if name.starts_with("signed.") => "access.signed.secret = \"0123456789abcdef0123456789abcdef\"\n",
         _ if name.starts_with("jwt.") => "access.jwt.public_key = \"jwt.pem\"\n",
+        "forward.to" => "",
+        "forward.key" => "access.forward.to = \"http://127.0.0.1:4180\"\naccess.forward.ttl = \"10s\"\n",
+        "forward.ca" => "access.forward.to = \"https://127.0.0.1:4180\"\n",
+        _ if name.starts_with("forward.") => "access.forward.to = \"http://127.0.0.1:4180\"\n",
         "budget.burst" | "budget.by" => "access.budget.misses = \"30/m\"\n",
         "satisfy" | "key" | "shared" | "pass_authorization" | "basic.realm" => {
             "access.basic.users = \"a:$2y$05$bvIG6Nmid91Mu9RcmmWZfO5HJIMCT8riNW0hEp8f6/FuA2/mHZFpe\"\n"
@@ -339,6 +343,7 @@ fn beside(name: &str) -> &'static str {
         "cors.methods" | "cors.headers" | "cors.expose" | "cors.credentials" | "cors.max_age" => {
             "cors.origins = \"https://a.test\"\n"
         }
+        "cache.purge.path" => "cache.purge.method = true\n",
         _ => "",
     }
 }
@@ -352,6 +357,7 @@ fn outside_of_sites(path: &str, value: &str, site: &str) -> String {
         _ if path.starts_with("cache.fleet.") => "cache.fleet.servers = \"a\"\n",
         _ => "",
     };
+    let tier = if path == "cache.purge.path" { "cache.purge.method = true\n" } else { tier };
     let tier = if path == "tls.client_auth" { "tls.client_ca = \"ca.pem\"\n" } else { tier };
     match path.strip_prefix("tls.certificates[].") {
         Some(name) => {

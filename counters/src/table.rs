@@ -224,7 +224,7 @@ counters! {
     access_limited: Count, "Requests refused because of `access.limit.rate` or `access.limit.concurrency` (429).";
     budget_exceeded: Count, "Requests beyond a budget of misses (`access.budget.misses`): served stale, or refused with 429.";
     access_files_broken: Count, "Password files, key files and databases of `geoip` that were replaced by broken ones, or vanished. The users, keys and databases read before stay in force. The error log has the reason.";
-    access_forward_asked: Count, "Questions to the services of `access.forward`.";
+    access_forward_asked: Count, "Questions to the services of `access.forward.to`.";
     access_forward_failures: Count, "Questions without an answer of the service, or with one that neither admits nor refuses. The request got 503. The error log has the line.";
     purges_refused: Count, "`PURGE` requests rejected because of `cache.purge.method` (405) or `cache.purge.from` (403).";
     purge_log_polls: Count, "Answers of memcached servers to polls of the purge log.";

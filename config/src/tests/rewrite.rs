@@ -76,7 +76,7 @@ fn templates_fit_their_route_and_the_key() {
     );
     check(
         "path = \"/shop/{id}\"\nquery.set = { v = \"{name}\" }",
-        "t.toml:5: site.route.query.set: unknown variable {name}: the path \"/shop/{id}\" captures no text of that name",
+        "t.toml:5: site.route.query.set: unknown variable {name}; the path \"/shop/{id}\" has {1}, {id}",
     );
     for name in
         ["Content-Length", "transfer-encoding", "Connection", "TE", "Host", "Via", "Range", "If-None-Match"]
