@@ -20,9 +20,9 @@ pub enum BudgetClass {
     Country,
     /// Those of an autonomous system.
     Asn,
-    /// Those of a crawler that names itself in `User-Agent`; others by their network.
+    /// Those of a crawler that names itself in `User-Agent`; the rest by network.
     Agent,
-    /// Those without a cookie by their network, others by their address.
+    /// Those without a cookie by network, those with a cookie by address.
     Anonymous,
 }
 

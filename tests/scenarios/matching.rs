@@ -184,8 +184,9 @@ fn a_missing_slash_is_added_by_a_redirect() {
         ("GET", "/app", 301, Some("/app/")),
         ("GET", "/app?a=b&c=//d", 301, Some("/app/?a=b&c=//d")),
         ("POST", "/app", 308, Some("/app/")),
-        ("GET", "//app", 404, None),
-        ("GET", "/%2fapp", 404, None),
+        // Another spelling could be the name of a host: the path is that of the route.
+        ("GET", "//app", 301, Some("/app/")),
+        ("GET", "/%2fapp", 301, Some("/app/")),
         ("GET", "/ap", 404, None),
         ("GET", "/both", 200, None),
     ] {
@@ -234,7 +235,7 @@ fn explain_names_what_chose_the_route() {
         found["verdict"]["sentence"]
     );
     let found = explained(&larder, &json!({ "url": url("/deep/er"), "method": "PUT" }));
-    assert_eq!(405, found["verdict"]["status"]);
+    assert_eq!(json!(308), found["verdict"]["status"], "{found}");
     let found = explained(&larder, &json!({ "url": url("/deep/er/") }));
     assert_eq!("/deep/er/*", found["matched"]["path"]);
 }

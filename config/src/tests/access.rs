@@ -137,8 +137,7 @@ fn mistakes_of_signed_urls() {
         with("signed = { secret = \"a\", style = \"nginx-md5\", expression = \"{uri}\" }").unwrap_err();
     assert!(told.to_string().contains("\"{uri}\" is not a variable of it"), "{told}");
     // A signature does not identify a client.
-    let identity =
-        "has no effect without credentials that identify the client; add access.basic, access.jwt or access.forward";
+    let identity = "has no effect without credentials that identify the client; add access.basic, access.jwt or access.forward";
     wrong(&format!("signed = {{ {secret} }}, key = \"identity\""), "key", &format!("key {identity}"));
     wrong(&format!("signed = {{ {secret} }}, shared = true"), "shared", &format!("shared {identity}"));
     let md5 = with("signed = { secret = \"a\", style = \"nginx-md5\" }, satisfy = \"any\"").unwrap();
