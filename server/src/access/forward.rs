@@ -87,9 +87,9 @@ impl ForwardAuth {
         Self { config: config.clone(), state, tells_authorization, scope }
     }
 
-    /// The fields that a client cannot send, in lower case.
+    /// The fields that a client cannot send.
     pub fn removed(&self) -> Vec<String> {
-        self.config.copy.iter().map(|it| it.to_ascii_lowercase()).collect()
+        self.config.copy.clone()
     }
 
     /// The name of the service.

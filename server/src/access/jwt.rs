@@ -60,11 +60,11 @@ impl JwtAuth {
         self.config.is_in_authorization()
     }
 
-    /// The fields of clients that are removed: those that larder sends, and the token in a field of its own.
+    /// The fields of clients that are removed, in any spelling: those that larder sends, and the token in a field of its own.
     pub fn removed(&self) -> Vec<String> {
         let token = Some(&self.config.header).filter(|_| !self.passes_token && !self.is_in_authorization());
         let all = self.config.send.iter().map(|it| &it.0).chain(token);
-        all.map(|it| it.to_ascii_lowercase().replace('_', "-")).collect()
+        all.cloned().collect()
     }
 
     /// Reads the file of keys again if it was changed. A broken file changes nothing.

@@ -264,7 +264,8 @@ impl AccessRules {
         let credentials = credentials::of(config, state);
         let uses_field = credentials.iter().any(Credential::is_in_authorization);
         let spends_authorization = uses_field && !config.passes_authorization;
-        let removed: Vec<_> = credentials.iter().flat_map(Credential::removed).collect();
+        let removed = credentials.iter().flat_map(Credential::removed);
+        let removed: Vec<_> = removed.map(|it| it.to_ascii_lowercase().replace('_', "-")).collect();
         let removed = (!removed.is_empty()).then(|| removed.into());
         Self { config: config.clone(), limit, credentials, spends_authorization, removed }
     }

@@ -90,3 +90,21 @@ fn cost_of_a_decision() {
         println!("{clients} clients: {} ns a decision, {admitted} admitted", micros * 1000 / 5_000_000);
     }
 }
+
+/// A name with `_` in the configuration and one with `-` from a client are one variable for an application.
+#[test]
+fn spellings_of_a_field_that_no_client_can_send() {
+    let admitted = |name: &str| Admitted {
+        removed: Some([name.to_ascii_lowercase().replace('_', "-")].into()),
+        ..Admitted::default()
+    };
+    for configured in ["Remote_User", "Remote-User"] {
+        for sent in ["Remote-User", "remote_user", "REMOTE-USER", "Remote_User"] {
+            assert!(
+                !admitted(configured).keeps(&Field { name: sent, value: b"root" }),
+                "{configured} {sent}"
+            );
+        }
+        assert!(admitted(configured).keeps(&Field { name: "Remote-Users", value: b"" }));
+    }
+}
