@@ -173,7 +173,7 @@ fn directories() {
         let said = got.find("location").map_or_else(|| got.text(), str::to_owned);
         assert_eq!((status, expect), (got.status, said.as_str()), "{target}");
     };
-    let absent = "No resource exists at this URL.\n";
+    let absent = "404 Not Found\nNo resource exists at this URL.\n";
     check("/", 200, "home");
     check("/?q", 200, "home");
     check("/dir/", 200, "inner");

@@ -50,7 +50,7 @@ fn check(site: &Site, request: &str, status: u16, expect: &str) {
     }
 }
 
-const ABSENT: &str = "No resource exists at this URL.";
+const ABSENT: &str = "404 Not Found\nNo resource exists at this URL.";
 
 #[test]
 fn members_in_order() {
@@ -83,7 +83,7 @@ fn the_end_of_a_list() {
     check(&site, "/docs", 301, "/docs/");
     check(&site, "/bare", 404, ABSENT);
     let site = Site::with(tried(&["{path}", "=410"]), FILES);
-    check(&site, "/none", 410, "This resource was removed.");
+    check(&site, "/none", 410, "410 Gone\nThis resource was removed.");
     let site = Site::with(tried(&["{path}/", "=404"]), FILES);
     check(&site, "/docs", 301, "/docs/");
     check(&site, "/docs/", 200, "docs");

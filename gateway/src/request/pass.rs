@@ -32,10 +32,6 @@ impl<'c> Machine<'_, 'c> {
         if self.answer.is_some() {
             return Step::Deliver; // `Fetch` or `Validate` found that the response is this client's only.
         }
-        let job = self.job(FetchKind::Full, TierLookup::Skip, false);
-        if job.charge().is_err() {
-            return self.over_budget();
-        }
         let framing = self.framing();
         // The present part of the body is read before the origin is asked: most malformed bodies fail here.
         let beginning = match self.beginning(framing).await {
@@ -43,6 +39,11 @@ impl<'c> Machine<'_, 'c> {
             Err(gone) => return self.halted(Halted::Client(gone)),
         };
         self.stages.enter(RequestStage::Connect);
+        // The job continues the stage in which it is made.
+        let job = self.job(FetchKind::Full, TierLookup::Skip, false);
+        if job.charge().is_err() {
+            return self.over_budget();
+        }
         let mut upload = None;
         let upgrade = self.upgrade.take();
         let passing = Passing { framing, upgrade: upgrade.as_ref() };
