@@ -117,7 +117,7 @@ it('has a control for every key of the configuration', async () => {
   for (const part of parts) {
     await page.getByLabel('Search keys').fill(part);
     const first = keys.find(({ key }) => key.startsWith(part) && !key.startsWith('site.route.cache.rule'));
-    await until(`${part} is found`, () => page.evaluate((of) => [...document.querySelectorAll('.form-main .setting code')].some((it) => of.endsWith(it.textContent)), first.key));
+    await until(`${part} is found`, () => page.evaluate((of) => [...document.querySelectorAll('.form-main .setting label')].some((it) => it.htmlFor.replace('setting ', '').replaceAll(/\.\d+/g, '') === of), first.key));
     await look();
   }
   // A letter finds more than one can look at.
