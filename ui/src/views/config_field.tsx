@@ -66,7 +66,7 @@ interface Props {
 }
 
 export function OneField({ it, value, layers, problems, editable, era, edit }: Props): JSX.Element {
-  // Half of a value is wrong more often than not: what is wrong with it is told once it is written.
+  // An incomplete value is usually invalid: the field shows its problem when the value is complete.
   const [writing, setWriting] = useState(false);
   // A secret that is overridden is not copied: it is written.
   const [overriding, setOverriding] = useState(false);
@@ -140,7 +140,7 @@ export function OneField({ it, value, layers, problems, editable, era, edit }: P
             <button
               class="button small"
               aria-label={`${inherited.adds ? 'Add here' : 'Override'} ${it.name}`}
-              title={inherited.adds ? 'Set more here; what is inherited stays' : 'Set it here, starting with this value'}
+              title={inherited.adds ? 'Add values here; the inherited values stay' : 'Override the inherited value here'}
               onClick={() => {
                 // What only adds begins without rows, and so does what may not be seen.
                 const copy = it.key.secret || inherited.adds ? null : inFile(it.key, inherited);

@@ -218,7 +218,7 @@ export function ConfigForm({ config, document: root, files, siteFiles, problems,
   );
 }
 
-/** Sections with so many fields in all. */
+/** Limits the sections to this number of fields. */
 function cut(of: Section[], most: number): Section[] {
   let left = most;
   return of.flatMap((it) => {

@@ -15,7 +15,7 @@ interface Props {
   bad: Map<string, string>;
   editable: boolean;
   era: number;
-  /** Told that somebody writes in it, and that it is written. */
+  /** Called while the operator types, and when the value is complete. */
   writes: (now: boolean) => void;
   edit: (...set: Edit[]) => void;
 }

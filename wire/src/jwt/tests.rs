@@ -379,10 +379,10 @@ fn wrong_keys_are_named() {
     assert!(!format!("{keys:?}").contains("107"), "{keys:?}");
 }
 
-/// `cargo test --profile trial -p larder-wire --lib cost_of_a_token -- --ignored --nocapture`
+/// The tokens of PyJWT stay valid however often they are verified. The figures: `cargo test --profile trial -p larder-wire --lib
+/// tokens_of_another_issuer_are_valid -- --nocapture`.
 #[test]
-#[ignore = "a measurement"]
-fn cost_of_a_token() {
+fn tokens_of_another_issuer_are_valid() {
     let made: serde_json::Value = serde_json::from_str(include_str!("../../tests/golden/jwt.json")).unwrap();
     for it in made["vectors"].as_array().unwrap() {
         let keys = match it["secret"].as_str() {
@@ -391,7 +391,7 @@ fn cost_of_a_token() {
         };
         let token = it["token"].as_str().unwrap().as_bytes();
         let before = larder_stdx::clock::precise_micros();
-        let count = 2000;
+        let count = if cfg!(debug_assertions) { 2 } else { 2000 };
         for _ in 0..count {
             assert!(verify(token, &keys, &TokenDemands::default(), NOW).is_ok());
         }
