@@ -88,15 +88,16 @@ impl Handler for RequestHandler {
             return AnswerNow::Later;
         };
         let admitted = routed.admitted.borrow();
-        let head = &RequestHead { target: admitted.target(head.target), ..*head };
+        let target = admitted.target(head.target);
         if scopes.is_on() {
-            self.observer.top.fast(head.scheme, head.authority, head.target, outcome.body);
+            self.observer.top.fast(head.scheme, head.authority, target, outcome.body);
         }
         scopes.fast(routed.scope(), &outcome, timed);
         self.count(&routed);
         if routed.is_timed() || self.observer.hears_fast() {
             let micros = started.map(|it| clock::precise_micros().saturating_sub(it));
             let client = &self.seen(client, || head.fields);
+            let head = &RequestHead { target, ..*head };
             self.observer.finished(&finished(head, client, &routed, &outcome, micros, &stages));
         }
         AnswerNow::Answered
