@@ -81,8 +81,19 @@ pub struct ReadyHead {
     /// The parts shared with other heads.
     template: Option<Arc<HeadTemplate>>,
     /// With a template: the lengths of each own value, one byte per form; then all values in the first form, then in the
-    /// next. Without: the lengths of all forms but the last in four bytes each; then the text, and the other forms if kept.
+    /// next. Without: the lengths of all forms but the last in four bytes each; the names of its fields, as a set; then the
+    /// text, and the other forms if kept.
     own: Box<[u8]>,
+}
+
+/// The names of the fields in a head with this text.
+fn names_of(text: &[u8]) -> NameSet {
+    let mut names = NameSet::default();
+    let mut lines = ReadyLines::of(text);
+    // The status line.
+    lines.next_line();
+    lines.for_each(|it| names.insert(it.name));
+    names
 }
 
 /// The common parts of many heads, the status line first.
@@ -110,6 +121,8 @@ struct TemplateLiteral {
 
 /// Bytes of the lengths of a head without template: of each form but the last, which ends with the head.
 const LENGTHS: usize = size_of::<u32>() * (FORMS - 1);
+/// Bytes before its forms.
+const PREFIX: usize = LENGTHS + NameSet::SIZE;
 
 impl ReadyHead {
     /// A head in all forms. `text` has no empty line at its end, and no field that HTTP/2 forbids.
@@ -126,8 +139,11 @@ impl ReadyHead {
 
     /// A head without template, in these forms.
     fn alone(text: &[u8], forms: &[HeadForm]) -> Self {
-        let mut bytes = Vec::with_capacity(LENGTHS + forms.len() * text.len());
+        let mut bytes = Vec::with_capacity(PREFIX + forms.len() * text.len());
         bytes.resize(LENGTHS, 0);
+        // A head that is sent once is searched when it is sent, if at all.
+        let names = if forms.len() < FORMS { NameSet::ALL } else { names_of(text) };
+        bytes.extend_from_slice(&names.to_bytes());
         for (at, form) in forms.iter().enumerate() {
             let before = bytes.len();
             form.write_head(text, &mut bytes);
@@ -144,7 +160,8 @@ impl ReadyHead {
     /// The bytes of a head without template in this form; empty if it is not stored.
     #[inline]
     fn bytes(&self, form: HeadForm) -> &[u8] {
-        let (lengths, mut rest) = self.own.split_at_checked(LENGTHS).unwrap_or_default();
+        let lengths = self.own.get(..LENGTHS).unwrap_or_default();
+        let mut rest = self.own.get(PREFIX..).unwrap_or_default();
         let mut lengths = lengths.as_chunks().0.iter().map(|it| u32::from_ne_bytes(*it) as usize);
         for _ in 0..form as usize {
             rest = rest.get(lengths.next().unwrap_or_default()..).unwrap_or_default();
@@ -216,8 +233,14 @@ impl ReadyHead {
     pub fn may_have(&self, names: NameSet) -> bool {
         match &self.template {
             Some(it) => it.names.may_meet(names),
-            None => self.lines().any(|it| names.may_have(it.name)),
+            None => self.own_names().may_meet(names),
         }
+    }
+
+    /// The names of the fields of a head without template.
+    #[inline]
+    fn own_names(&self) -> NameSet {
+        self.own.get(LENGTHS..).and_then(<[u8]>::first_chunk).map_or(NameSet::ALL, NameSet::from_bytes)
     }
 
     /// Its status.

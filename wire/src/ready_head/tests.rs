@@ -72,7 +72,7 @@ fn those_of_a_known_kind_keep_their_own_lines_alone() {
     // Then its lines were seen, then what they are together.
     let (first, _, second, third) = (keep(1), keep(1), keep(2), keep(3));
     assert_eq!((179, 82), (first.text().len(), block(&first).len()));
-    assert_eq!(179 + 82 + LENGTHS, first.size());
+    assert_eq!(179 + 82 + PREFIX, first.size());
     assert!(second.size() <= 125, "{}", second.size());
     assert!(std::ptr::eq(
         &raw const **second.template.as_ref().unwrap(),
