@@ -440,22 +440,22 @@ fn push_plain(text: &[u8], out: &mut Vec<u8>) {
 /// Appends a text to a URL. `within` is the part of the URL for a value; `None` for the template itself and for parts of
 /// the received URL, whose escapes and delimiters stay.
 fn push_url(text: &[u8], within: Option<UrlPart>, out: &mut Vec<u8>) {
-    for it in text {
-        let is_kept = match it {
-            // RFC 3986 §2.3.
-            b'-' | b'.' | b'_' | b'~' => true,
-            b'%' | b'?' | b'#' | b'[' | b']' => within.is_none(),
-            b'&' | b'=' | b'+' | b'/' | b'@' => matches!(within, None | Some(UrlPart::Path)),
-            // RFC 3986 §2.2.
-            b'!' | b'$' | b'\'' | b'(' | b')' | b'*' | b',' | b';' | b':' => true,
-            _ => it.is_ascii_alphanumeric(),
-        };
-        if is_kept {
-            out.push(*it);
-        } else {
-            let _ = write!(out, "%{it:02X}");
-        }
+    let is_kept = |it: &u8| match it {
+        // RFC 3986 §2.3.
+        b'-' | b'.' | b'_' | b'~' => true,
+        b'%' | b'?' | b'#' | b'[' | b']' => within.is_none(),
+        b'&' | b'=' | b'+' | b'/' | b'@' => matches!(within, None | Some(UrlPart::Path)),
+        // RFC 3986 §2.2.
+        b'!' | b'$' | b'\'' | b'(' | b')' | b'*' | b',' | b';' | b':' => true,
+        _ => it.is_ascii_alphanumeric(),
+    };
+    let mut rest = text;
+    while let Some(at) = rest.iter().position(|it| !is_kept(it)) {
+        out.extend_from_slice(&rest[..at]);
+        let _ = write!(out, "%{:02X}", rest[at]);
+        rest = &rest[at + 1..];
     }
+    out.extend_from_slice(rest);
 }
 
 impl fmt::Debug for Template {

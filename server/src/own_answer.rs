@@ -226,7 +226,8 @@ impl RouteAnswers {
             OwnService::Redirect(it) => {
                 let mut to = Vec::new();
                 it.to.expand_url(view, &mut to);
-                let to = with_query(String::from_utf8_lossy(&to).into_owned(), &it.to, view);
+                let to = String::from_utf8(to).unwrap_or_default(); // It is ASCII.
+                let to = with_query(to, &it.to, view);
                 Some(redirect(it.status, &within_site(to)))
             }
             OwnService::Respond { status, media_type, body } => {
@@ -295,7 +296,8 @@ fn with_query(mut to: String, template: &Template, view: &RequestView<'_>) -> St
 
 /// A redirect with a short page, as RFC 9110 §15.4 recommends.
 fn redirect(status: u16, to: &str) -> Synthetic {
-    Synthetic::page(status, "The resource is at the URL in Location.").with("Location", to)
+    const PAGE: &[u8] = b"The resource is at the URL in Location.\n";
+    Synthetic::new(status, PLAIN_TEXT, Bytes::from_static(PAGE)).with("Location", to)
 }
 
 /// A redirect target that stays on its host if it names none: `//host` and `/\host` are other hosts for browsers.

@@ -48,7 +48,9 @@ impl Synthetic {
     /// A response with a body from memory.
     #[must_use]
     pub fn new(status: u16, media_type: &str, body: impl Into<Bytes>) -> Self {
-        Self { body: pieces(body.into()), ..Self::empty(status) }.with("Content-Type", media_type)
+        let mut fields = FieldList::with_capacity(4, 192);
+        fields.push("Content-Type", media_type);
+        Self { body: pieces(body.into()), fields, ..Self::empty(status) }
     }
 
     /// An error page: the status with its reason, and one sentence. It repeats nothing of the request.
