@@ -59,7 +59,7 @@ impl HashPool {
         let pool = self.clone();
         let work = move || {
             // Requests of clients that are known already go first.
-            let _ = rustix::process::nice(10);
+            let _ = rustix::process::nice(19);
             loop {
                 let job = pool.next();
                 // The client of a closed reply has gone.
