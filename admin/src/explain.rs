@@ -24,7 +24,7 @@ use larder_server::input_error::InputError;
 use larder_server::overlay::OverlayReport;
 use larder_server::own_answer::AdmissionRule;
 use larder_server::purge::method;
-use larder_server::router::{Found, Matched, RouteTarget, Router};
+use larder_server::router::{FilesPassed, Found, Matched, RouteTarget, Router};
 use larder_transport::Client;
 use larder_transport::listener::PLAIN_SENTENCE;
 use larder_wire::http1::request::{self, ParsedRequest};
@@ -145,14 +145,15 @@ impl Admin {
             Err((key, sentence)) => return problem_at(400, sentence, key),
         };
         let view = &sender.view(&request, &fields, router.geo());
-        if let Some(told) = self.own_answer(&router, &request, view, AdmissionStep::BeforeAccess) {
+        let without = without_files(&router, view).await;
+        if let Some(told) = self.own_answer(&router, without, &request, view, AdmissionStep::BeforeAccess) {
             return AdminResponse::Json(200, told);
         }
-        let access = self.access_of(&router, view);
+        let access = self.access_of(&router, without, view);
         if let Some(told) = access.as_ref().filter(|it| it["verdict"].is_object()) {
             return AdminResponse::Json(200, told.clone());
         }
-        let mut answer = self.explain_admitted(request, &router, &sender).await;
+        let mut answer = self.explain_admitted(request, &router, without, &sender).await;
         if let (AdminResponse::Json(200, told), Some(access)) = (&mut answer, access) {
             told["access"] = access["access"].clone();
         }
@@ -164,12 +165,13 @@ impl Admin {
         &self,
         request: Request,
         router: &Router,
+        without: FilesPassed,
         sender: &ExplainedSender,
     ) -> AdminResponse {
         let fields = request.fields.view();
         let view = &sender.view(&request, &fields, router.geo());
-        let find = || router.find_for(view.method, view.authority, view.target, || *view);
-        if let Some(told) = self.own_answer(router, &request, view, AdmissionStep::Service) {
+        let find = || router.find_without(without, view.method, view.authority, view.target, || *view);
+        if let Some(told) = self.own_answer(router, without, &request, view, AdmissionStep::Service) {
             return AdminResponse::Json(200, told);
         }
         if let Some(overlay) = self.overlays.over(
@@ -207,7 +209,7 @@ impl Admin {
                     keyed.to_mut().fields.push(COUNTRY_FIELD, country.bytes());
                 }
                 let mut explanation = self.gateway.explain(proxied, &keyed).await;
-                if let Some(told) = router.two_ways(view).filter(|_| proxied.two_ways) {
+                if let Some(told) = router.two_ways(without, view).filter(|_| proxied.two_ways) {
                     explanation.verdict.sentence = format!("{} {told}", explanation.verdict.sentence);
                 }
                 let live = self.live.borrow();
@@ -251,13 +253,14 @@ impl Admin {
     fn own_answer(
         &self,
         router: &Router,
+        without: FilesPassed,
         request: &Request,
         view: &RequestView<'_>,
         step: AdmissionStep,
     ) -> Option<Value> {
         let fields = request.fields.view();
         let head = request.head(&fields);
-        let found = router.find_for(head.method, head.authority, head.target, || *view);
+        let found = router.find_without(without, head.method, head.authority, head.target, || *view);
         let purges = method::route(router, head.method, || *view).is_some();
         let asked = OwnQuestion { router, found, purges };
         let live = self.live.borrow();
@@ -292,6 +295,19 @@ impl Admin {
             json!({ "site": at.map(|it| it.0), "route": name, "verdict": verdict, "where": place, "settings": settings }),
         )
     }
+}
+
+/// The routes that fall through and have no file for a request.
+async fn without_files(router: &Router, view: &RequestView<'_>) -> FilesPassed {
+    let mut without = FilesPassed::default();
+    let find = |without| router.find_without(without, view.method, view.authority, view.target, || *view);
+    while let Some((found, files)) = find(without).and_then(|it| Some((it, it.falling()?))) {
+        if files.has_file(view.target, view.fields).await {
+            break;
+        }
+        without = found.passed();
+    }
+    without
 }
 
 /// The miss budget of the route, and whether the client has exceeded it.

@@ -3,6 +3,7 @@
 mod access;
 mod answer;
 mod cache_rules;
+mod fall_through;
 mod files;
 mod finish;
 mod forward;
@@ -282,6 +283,7 @@ impl ConfigCheck {
                 self.problem(source.clone(), "site.route", text);
             }
             self.warn_unreachable(&routes);
+            self.check_falls(&routes);
             let (log, redirects) = (self.site_log(&prefix), self.site_redirects(&prefix, &own));
             let tls = self.site_tls(&prefix, listen);
             // No route has this number: all keys are those of the site.
@@ -354,6 +356,7 @@ impl ConfigCheck {
             self.warn_shared_sessions(at, &cache);
         }
         let RouteMatching { path, methods, when, listeners } = matching;
+        let methods = fall_through::methods_of(methods, service.as_ref());
         let rewrite = self.rewrite(at, service.as_ref(), &path, &cache);
         let is_shareable = matches!(service, Some(Service::Files(_))) && !access.has_credentials();
         let finish = self.finish(at, &path, is_shareable);

@@ -446,6 +446,8 @@ pub struct FilesConfig {
     pub members: Vec<larder_files::TryMember>,
     /// Whether pages have URLs without `.html`.
     pub clean_urls: bool,
+    /// Whether paths without a file belong to the next route.
+    pub fall_through: bool,
     /// The page that is sent with 404, beneath the root.
     pub not_found: Option<String>,
     /// The compression of files; `None` compresses none.

@@ -498,6 +498,9 @@ fn every_example_and_every_default_is_accepted() {
             let text = file_with(path, value);
             let is_geo = path.ends_with("cache.key.country");
             let text = if is_geo { format!("geoip.database = \"country.mmdb\"\n{text}") } else { text };
+            let falls = path.ends_with("files.fall_through");
+            let text =
+                if falls { format!("{text}[[site.route]]\nrespond = {{ status = 204 }}\n") } else { text };
             let read = Config::from_text(&text, "t.toml", base.path(), &[]);
             assert!(read.is_ok(), "{text}{}", read.unwrap_err());
         }

@@ -1,5 +1,6 @@
 //! A served directory with its options and its open-file cache, shared by the steps of a lookup.
 
+use crate::absent::AbsentPaths;
 use crate::cache::Cache;
 use crate::forms::FileEncoder;
 use crate::members::TryMember;
@@ -19,6 +20,8 @@ pub struct ServedDirectory {
     pub options: RootOptions,
     /// Its open files.
     pub cache: Cache,
+    /// Its paths without a file; `None` if every request looks on the disk, or no other route needs to know.
+    pub absent: Option<AbsentPaths>,
     /// The process's counters.
     pub counters: Arc<Counters>,
 }
@@ -69,6 +72,8 @@ pub struct RootOptions {
     pub members: Vec<TryMember>,
     /// Pages have URLs without `.html` and without the name of an index; the others redirect to these.
     pub clean_urls: bool,
+    /// Whether another route answers paths without a file: see [`crate::Root::has_file`].
+    pub fall_through: bool,
     /// The page that is sent with 404, beneath the root: `/404.html`.
     pub not_found: Option<String>,
     /// The compression of files that have no sibling in the coding.
@@ -105,6 +110,7 @@ impl Default for RootOptions {
             precompressed: true,
             members: vec![TryMember::own()],
             clean_urls: false,
+            fall_through: false,
             not_found: None,
             compress: None,
             cache_control: None,

@@ -56,7 +56,8 @@ pub fn find(root: &ServedDirectory, job: &LookupJob) -> Result<Loaded, NotServed
     }
     let own = &job.path[job.skip..];
     if own.is_empty() {
-        return Ok(to_directory(job)); // The stripped prefix itself.
+        // The stripped prefix itself.
+        return if redirects(root, b"/")? { Ok(to_directory(job)) } else { Err(NotServed::NotFound) };
     }
     if root.options.clean_urls
         && let Some(answer) = clean(root, job, own)?
@@ -79,7 +80,7 @@ pub fn find(root: &ServedDirectory, job: &LookupJob) -> Result<Loaded, NotServed
             return Ok(found);
         }
     }
-    if is_directory { Ok(to_directory(job)) } else { Err(NotServed::NotFound) }
+    if is_directory && redirects(root, own)? { Ok(to_directory(job)) } else { Err(NotServed::NotFound) }
 }
 
 /// The member `before{path}after`; `own` is the path. A directory without a slash at its end is noted, as a later member
@@ -145,6 +146,12 @@ fn index(root: &ServedDirectory, directory: &[u8]) -> Result<Option<(Vec<u8>, Id
 
 fn has_index(root: &ServedDirectory, own: &[u8]) -> Result<bool, NotServed> {
     Ok(root.options.listing == Listing::On || index(root, &own[1..])?.is_some())
+}
+
+/// Whether the path of a directory without its slash is redirected. One without an index belongs to the next route, if there is
+/// any; otherwise a redirect to a 404 shows that only the slash was missing.
+fn redirects(root: &ServedDirectory, own: &[u8]) -> Result<bool, NotServed> {
+    Ok(!root.options.fall_through || has_index(root, own)?)
 }
 
 fn is_index(root: &ServedDirectory, name: &[u8]) -> bool {

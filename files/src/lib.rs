@@ -8,10 +8,13 @@
 //!                                       └── redirect       └── Answer
 //! ```
 //!
+//! A path without a file is `absent` for a while, where a later route answers it.
+//!
 //! [`Root::lookup_now`] is the hit path: synchronous, without allocation or exclusive lock. [`Root::answer`] is the
 //! general case: async, and every system call that may touch a disk runs on a bounded pool of threads, so that a slow
 //! disk never blocks the event loop.
 
+mod absent;
 mod answer;
 mod cache;
 mod directory;

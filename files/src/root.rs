@@ -1,5 +1,6 @@
 //! A served directory: its options, its open-file cache, and the steps of a lookup.
 
+use crate::absent::AbsentPaths;
 use crate::answer::{self, NotServed};
 use crate::cache::{Cache, CacheLook, CacheSize, OpenFileEntry};
 use crate::directory::ServedDirectory;
@@ -79,7 +80,9 @@ impl Root {
         let cache_for = u64::try_from(options.cache_for.as_millis()).unwrap_or(u64::MAX);
         let room = CacheSize { files: options.entries, memory: options.memory, copied: 0 };
         let turns = Arc::new(Semaphore::new(options.concurrency.max(1)));
-        let served = ServedDirectory { fd: directory, cache: Cache::new(room, cache_for), options, counters };
+        let absent = (options.fall_through && cache_for > 0).then(|| AbsentPaths::new(cache_for));
+        let cache = Cache::new(room, cache_for);
+        let served = ServedDirectory { fd: directory, cache, absent, options, counters };
         Ok(Arc::new(Root { served, turns, waiting: AtomicUsize::new(0) }))
     }
 
@@ -99,6 +102,50 @@ impl Root {
         let mut buffer = [0; path::MAX];
         let path = path::decode(raw, self.served.options.dotfiles, &mut buffer).ok()?;
         self.served.cache.get_now(path, fields, now)
+    }
+
+    /// Whether it is known that a GET of `target` finds no file, redirect or listing here. No allocation, no lock and no
+    /// system call.
+    #[must_use]
+    pub fn is_absent_now(&self, target: &str, now: Monotonic) -> bool {
+        let Some(absent) = &self.served.absent else { return false };
+        let (raw, _) = path::split(target);
+        if !raw.contains('%') {
+            return absent.has_now(raw.as_bytes(), now);
+        }
+        let mut buffer = [0; path::MAX];
+        match path::decode(raw, self.served.options.dotfiles, &mut buffer) {
+            Ok(path) => absent.has_now(path, now),
+            Err(_) => true,
+        }
+    }
+
+    /// Whether a GET of `target` finds a file, a redirect or a listing here. A failure of the lookup counts as a file, so that
+    /// the client gets its error: no other route answers a path because the disk was busy.
+    pub async fn has_file(self: &Arc<Self>, target: &str, fields: &[Field<'_>], now: Monotonic) -> bool {
+        let path: Box<[u8]> = {
+            let (raw, _) = path::split(target);
+            let mut buffer = [0; path::MAX];
+            match path::decode(raw, self.served.options.dotfiles, &mut buffer) {
+                Ok(path) => path.into(),
+                Err(_) => {
+                    // No file can have this path. The table has it as it is spelled.
+                    self.served.absent.iter().for_each(|it| it.note(raw.as_bytes(), now));
+                    return false;
+                }
+            }
+        };
+        let absent = self.served.absent.as_ref();
+        if absent.is_some_and(|it| it.has(&path, now)) {
+            return false;
+        }
+        let found = self.lookup(target, fields, now).await;
+        let has_none = matches!(found, Err(NotServed::NotFound | NotServed::TooLong));
+        match has_none {
+            true => absent.iter().for_each(|it| it.note(&path, now)),
+            false => absent.iter().for_each(|it| it.forget(&path)),
+        }
+        !has_none
     }
 
     /// Finds the file of `target`. Disk access is on a pool of threads, whose queue is bounded.
@@ -330,7 +377,7 @@ impl Root {
     /// Their bytes of memory.
     #[must_use]
     pub fn memory_held(&self) -> u64 {
-        self.served.cache.size().memory
+        self.served.cache.size().memory + self.served.absent.as_ref().map_or(0, AbsentPaths::memory)
     }
 
     /// Bytes of these that are copies of files, in whole pages: the kernel counts those for no process.

@@ -257,7 +257,7 @@ fn decide<'a>(
         return Ok(ServiceDecision::Answer(page));
     }
     if let Some(found) = request.found.filter(|it| !it.sure)
-        && !request.router.has_one_access(found.at, view)
+        && !request.router.has_one_access(&found, view)
     {
         return Ok(ServiceDecision::Answer(access::ambiguous()));
     }

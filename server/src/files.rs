@@ -43,6 +43,7 @@ pub fn open(
     let options = RootOptions {
         members: files.members.clone(),
         clean_urls: files.clean_urls,
+        fall_through: files.fall_through,
         not_found: files.not_found.clone(),
         compress: files.compress.as_ref().map(compress),
         strip: files.strip.clone().unwrap_or_default(),
@@ -73,13 +74,26 @@ pub struct FileRoute {
     date: RefCell<(u64, String)>,
     /// `site.route.server_timing`.
     pub server_timing: bool,
+    /// `files.fall_through`: paths without a file belong to the next route.
+    pub falls_through: bool,
 }
 
 impl FileRoute {
     /// A route over an open directory.
     #[must_use]
-    pub fn new(name: String, root: Arc<Root>, server_timing: bool) -> Self {
-        Self { name, root, date: RefCell::default(), server_timing }
+    pub fn new(name: String, root: Arc<Root>, server_timing: bool, falls_through: bool) -> Self {
+        Self { name, root, date: RefCell::default(), server_timing, falls_through }
+    }
+
+    /// Whether it is known, without a look on the disk, that no file answers a GET of `target`.
+    #[must_use]
+    pub fn is_absent_now(&self, target: &str) -> bool {
+        self.root.is_absent_now(target, clock::monotonic())
+    }
+
+    /// Whether a file answers a GET of `target`. May look on the disk.
+    pub async fn has_file(&self, target: &str, fields: &[Field<'_>]) -> bool {
+        self.root.has_file(target, fields, clock::monotonic()).await
     }
 
     /// Answers a plain GET or HEAD from the open-file cache; returns status and bytes of body, or writes nothing.

@@ -5,7 +5,7 @@ use super::admission::{self, Admission, AdmissionDecision, AdmissionMeans, Route
 use super::finish::RouteFinish;
 use super::overlay::Overlays;
 use super::purge::{PurgeQueue, method};
-use super::router::{Found, NoRoute, RouteTarget, Router};
+use super::router::{FilesPassed, Found, NoRoute, RouteTarget, Router};
 use larder_config::Clients;
 use larder_gateway::stages::Stages;
 use larder_gateway::{Gateway, certificate, request_id};
@@ -64,7 +64,11 @@ impl Handler for RequestHandler {
         let router = self.router.borrow();
         let geo = router.geo();
         let view = || admission::view(head, &self.seen(client, || head.fields), &client.listener, geo);
-        let found = router.find_for(head.method, head.authority, head.target, view);
+        let mut found = router.find_for(head.method, head.authority, head.target, view);
+        // A route that falls through and may have a file answers at this speed only with that file.
+        while let Some(passed) = found.and_then(|it| without_file_now(&it, head.target)) {
+            found = router.find_without(passed, head.method, head.authority, head.target, view);
+        }
         let routed = self.routed(&router, found, head, view);
         // The output of the fast path has the limits of the worker.
         if routed.limits().is_some_and(|it| it.transfer.is_some()) {
@@ -77,6 +81,7 @@ impl Handler for RequestHandler {
         }
         let outcome = match self.admit(&routed, head, || self.seen(client, || head.fields)) {
             Admission::Continue => self.serve_admitted_now(&routed, head, client, answer),
+            Admission::Answer(_) if found.is_some_and(|it| it.falling().is_some()) => None,
             Admission::Answer(page) => {
                 let sent = page.write_now(head.method, answer);
                 sent.map(|body| RequestOutcome::whole(page.status, body, None))
@@ -118,15 +123,10 @@ impl Handler for RequestHandler {
         let client = &*seen;
         let router = self.router.borrow().clone();
         let geo = router.geo();
-        let found = {
-            let (mut fields, request) = (Vec::new(), &request);
-            let room = &mut fields;
-            router.find_for(&request.method, &request.authority, &request.target, move || {
-                let fields = room;
-                *fields = request.fields.view();
-                admission::view(&request.head(fields), client, &client.listener, geo)
-            })
-        };
+        let mut found = find(&router, FilesPassed::default(), &request, client);
+        if found.is_some_and(|it| it.falling().is_some()) {
+            found = Box::pin(find_beyond_files(&router, found, &request, client)).await;
+        }
         found.iter().for_each(|it| tell_certificate(it.target, &mut request, client));
         if let Some(RouteTarget::Proxy(route)) = found.map(|it| it.target) {
             request_id::identify(route, &mut request, client);
@@ -311,6 +311,44 @@ impl RequestHandler {
             false => clients.seen(client, fields().as_ref()),
         }
     }
+}
+
+/// The route of a request for which the routes `without` have no file.
+fn find<'r>(
+    router: &'r Router,
+    without: FilesPassed,
+    request: &Request,
+    client: &Client,
+) -> Option<Found<'r>> {
+    let mut room = Vec::new();
+    let fields = &mut room;
+    router.find_without(without, &request.method, &request.authority, &request.target, move || {
+        *fields = request.fields.view();
+        admission::view(&request.head(fields), client, &client.listener, router.geo())
+    })
+}
+
+/// The route of a request, from `found` on: the first that has a file for it, or is not only one for paths with a file.
+async fn find_beyond_files<'r>(
+    router: &'r Router,
+    mut found: Option<Found<'r>>,
+    request: &Request,
+    client: &Client,
+) -> Option<Found<'r>> {
+    while let Some((it, files)) = found.and_then(|it| Some((it, it.falling()?))) {
+        if files.has_file(&request.target, &request.fields.view()).await {
+            break;
+        }
+        found = find(router, it.passed(), request, client);
+    }
+    found
+}
+
+/// The routes without a file for `target`, if `found` is one and that is known without a look on the disk.
+#[inline]
+fn without_file_now(found: &Found<'_>, target: &str) -> Option<FilesPassed> {
+    let files = found.falling()?;
+    files.is_absent_now(target).then(|| found.passed())
 }
 
 /// Waits for a decision of admission, unless the client has cancelled its request or, over HTTP/1, closed its side while other

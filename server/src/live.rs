@@ -187,9 +187,9 @@ impl Live {
                 RouteTarget::Proxy(proxied)
             }
             Service::Redirect(_) | Service::Respond(_) => RouteTarget::Own(name.into()),
-            Service::Files(_) => {
-                let root = self.roots[&at].clone();
-                RouteTarget::Files(Rc::new(FileRoute::new(name, root, route.server_timing)))
+            Service::Files(files) => {
+                let (root, timing) = (self.roots[&at].clone(), route.server_timing);
+                RouteTarget::Files(Rc::new(FileRoute::new(name, root, timing, files.fall_through)))
             }
         }
     }

@@ -98,6 +98,8 @@ pub struct Matched {
     pub limits: Option<Box<RequestLimits>>,
     /// Whether it is `/app/*` and `/app` belongs to it, too: no other route of its site is `/app`. Such a request is redirected.
     takes_directory: bool,
+    /// Whether its paths without a file belong to the next route.
+    falls_through: bool,
 }
 
 impl Matched {
@@ -110,6 +112,7 @@ impl Matched {
         };
         let (condition, scope, admission, finish, limits) = (None, None, None, None, None);
         let takes_directory = false;
+        let falls_through = matches!(&target, RouteTarget::Files(it) if it.falls_through);
         Self {
             path,
             methods,
@@ -122,6 +125,7 @@ impl Matched {
             finish,
             limits,
             takes_directory,
+            falls_through,
         }
     }
 
@@ -182,6 +186,24 @@ struct Asked<'a> {
     method: Option<&'a str>,
     /// `None` if conditions do not count, or no route of the site has one.
     view: Option<&'a RequestView<'a>>,
+    /// The directories that have no file for the request.
+    without: FilesPassed,
+}
+
+/// The routes of a site that fall through and have no file for a request, which therefore is not one of theirs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FilesPassed {
+    /// Those before this position.
+    before: usize,
+}
+
+impl FilesPassed {
+    /// All of the site: a purge, for example, is never about a file.
+    const ALL: Self = Self { before: usize::MAX };
+
+    fn has(self, at: usize, route: &Matched) -> bool {
+        route.falls_through && at < self.before
+    }
 }
 
 /// All sites. An exact host wins over a suffix, a longer suffix over a shorter, and any of them over `*`.
@@ -217,6 +239,26 @@ pub struct Found<'a> {
     pub lacks_slash: bool,
     /// The route.
     pub route: &'a Matched,
+    /// The routes before it that have no file for the request.
+    pub without: FilesPassed,
+}
+
+impl<'a> Found<'a> {
+    /// The files of a route that is only one for paths with a file.
+    #[inline]
+    #[must_use]
+    pub fn falling(&self) -> Option<&'a super::files::FileRoute> {
+        match self.target {
+            RouteTarget::Files(files) if files.falls_through => Some(files),
+            _ => None,
+        }
+    }
+
+    /// The same routes, and this one.
+    #[must_use]
+    pub fn passed(&self) -> FilesPassed {
+        FilesPassed { before: self.at.1 + 1 }
+    }
 }
 
 /// A selected route.
@@ -266,14 +308,30 @@ impl Router {
     #[must_use]
     pub fn find(&self, method: &str, authority: &str, target: &str) -> Option<Found<'_>> {
         let at = self.site(host_of(authority))?;
-        self.find_in(at, Asked { method: Some(method), view: None }, target)
+        let without = FilesPassed::ALL;
+        self.find_in(at, Asked { method: Some(method), view: None, without }, target)
     }
 
-    /// The route for a request, with its conditions. `view` is called only if a route of the site has one.
+    /// The route for a request, with its conditions. `view` is called only if a route of the site has one. If it is
+    /// [`Found::falling`] and has no file for the request, the next route is that of [`Router::find_without`].
     #[inline]
     #[must_use]
     pub fn find_for<'v>(
         &self,
+        method: &str,
+        authority: &str,
+        target: &str,
+        view: impl FnOnce() -> RequestView<'v>,
+    ) -> Option<Found<'_>> {
+        self.find_without(FilesPassed::default(), method, authority, target, view)
+    }
+
+    /// The same for a request for which these routes have no file.
+    #[inline]
+    #[must_use]
+    pub fn find_without<'v>(
+        &self,
+        without: FilesPassed,
         method: &str,
         authority: &str,
         target: &str,
@@ -284,20 +342,23 @@ impl Router {
             return self.find_options(at, target, &view());
         }
         if !self.conditional[at] {
-            return self.find_in(at, Asked { method: Some(method), view: None }, target);
+            return self.find_in(at, Asked { method: Some(method), view: None, without }, target);
         }
-        self.find_in(at, Asked { method: Some(method), view: Some(&view()) }, target)
+        self.find_in(at, Asked { method: Some(method), view: Some(&view()), without }, target)
     }
 
     /// The route for an OPTIONS. A CORS preflight is answered by the route of the request that it is about, if that permits pages of
-    /// other origins, as the methods of a route often lack OPTIONS.
+    /// other origins, as the methods of a route often lack OPTIONS. Routes that fall through answer GET and HEAD only.
     fn find_options(&self, at: usize, target: &str, view: &RequestView<'_>) -> Option<Found<'_>> {
         let has_cors = |it: &Found<'_>| it.admission.is_some_and(RouteAdmission::has_cors);
+        let without = FilesPassed::ALL;
         let of_request = own_answer::preflighted(view).and_then(|method| {
             let view = RequestView { method, ..*view };
-            self.find_in(at, Asked { method: Some(method), view: Some(&view) }, target).filter(has_cors)
+            self.find_in(at, Asked { method: Some(method), view: Some(&view), without }, target)
+                .filter(has_cors)
         });
-        of_request.or_else(|| self.find_in(at, Asked { method: Some(view.method), view: Some(view) }, target))
+        let asked = Asked { method: Some(view.method), view: Some(view), without };
+        of_request.or_else(|| self.find_in(at, asked, target))
     }
 
     fn find_in(&self, at: usize, asked: Asked<'_>, target: &str) -> Option<Found<'_>> {
@@ -306,19 +367,21 @@ impl Router {
         let lacks_slash = matched.takes_directory && !matched.path.matches(&normal(path_of(target)));
         let target = if sure { &matched.target } else { &matched.two_ways };
         let (scope, admission) = (matched.scope.as_ref(), matched.admission.as_deref());
-        Some(Found { target, at: (at, route), scope, admission, sure, lacks_slash, route: matched })
+        let without = asked.without;
+        Some(Found { target, at: (at, route), scope, admission, sure, lacks_slash, route: matched, without })
     }
 
-    /// Whether every interpretation of the path is subject to the access rules of the route `at`. A path that is too long and
-    /// unusual to be interpreted is not.
+    /// Whether every interpretation of the path is subject to the access rules of the route `found`. A path that is too long
+    /// and unusual to be interpreted is not.
     #[must_use]
-    pub fn has_one_access(&self, at: (usize, usize), view: &RequestView<'_>) -> bool {
+    pub fn has_one_access(&self, found: &Found<'_>, view: &RequestView<'_>) -> bool {
+        let (at, without) = (found.at, found.without);
         let routes = &self.sites[at.0].routes;
         let rules = |it: &Matched| it.admission.as_ref().and_then(|it| it.access.clone());
         if routes.iter().all(|it| rules(it).is_none()) {
             return true;
         }
-        let asked = Asked { method: Some(view.method), view: Some(view) };
+        let asked = Asked { method: Some(view.method), view: Some(view), without };
         let of = |route: usize| rules(&routes[route]);
         let ours = of(at.1);
         path::holds_for_all(path_of(view.target).as_bytes(), &mut Vec::new(), |read, decode| {
@@ -331,10 +394,10 @@ impl Router {
 
     /// The two interpretations of an ambiguous path, as a sentence; `None` if there is only one, or one route for all.
     #[must_use]
-    pub fn two_ways(&self, view: &RequestView<'_>) -> Option<String> {
+    pub fn two_ways(&self, without: FilesPassed, view: &RequestView<'_>) -> Option<String> {
         let (at, path) = (self.site(host_of(view.authority))?, path_of(view.target));
         let routes = &self.sites[at].routes;
-        let asked = Asked { method: Some(view.method), view: Some(view) };
+        let asked = Asked { method: Some(view.method), view: Some(view), without };
         let Chosen { route, .. } = self.choose(at, asked, path).filter(|it| !it.sure)?;
         let mut room = Vec::new();
         path::read(path.as_bytes(), path::NORMAL, &mut room);
@@ -389,11 +452,12 @@ impl Router {
         self.site(host_of(authority)).map_or(&[], |at| &self.sites[at].routes)
     }
 
-    /// The first route for a path, with any method, as if every condition were fulfilled.
+    /// The first route for a path, with any method, as if every condition were fulfilled; none that falls through.
     #[must_use]
     pub fn at_path(&self, authority: &str, target: &str) -> Option<&Matched> {
         let at = self.site(host_of(authority))?;
-        let chosen = self.choose(at, Asked { method: None, view: None }, path_of(target))?;
+        let chosen =
+            self.choose(at, Asked { method: None, view: None, without: FilesPassed::ALL }, path_of(target))?;
         Some(&self.sites[at].routes[chosen.route])
     }
 
@@ -401,7 +465,8 @@ impl Router {
     #[must_use]
     pub fn at_path_for(&self, view: &RequestView<'_>) -> Option<&Matched> {
         let at = self.site(host_of(view.authority))?;
-        let chosen = self.choose(at, Asked { method: None, view: Some(view) }, path_of(view.target))?;
+        let asked = Asked { method: None, view: Some(view), without: FilesPassed::ALL };
+        let chosen = self.choose(at, asked, path_of(view.target))?;
         Some(&self.sites[at].routes[chosen.route])
     }
 
@@ -409,14 +474,17 @@ impl Router {
     /// normalisation.
     fn choose(&self, site: usize, asked: Asked<'_>, path: &str) -> Option<Chosen> {
         let routes = &self.sites[site].routes[..];
-        let takes_all = |it: &Matched| it.path.is_all() && it.condition.is_none() && it.allows(asked.method);
+        let takes_all = |it: &Matched| {
+            let is_open = it.path.is_all() && it.condition.is_none() && it.allows(asked.method);
+            is_open && !asked.without.has(0, it)
+        };
         if routes.first().is_some_and(takes_all) {
             return Some(Chosen { route: 0, sure: true });
         }
         if path::is_plain(path.as_bytes()) {
             let path = path.as_bytes();
             let route = self.prefixes[site]
-                .first(path, routes.len(), |it| routes[it].takes(asked, path, Decode::All))?;
+                .first(path, routes.len(), |it| takes(routes, it, asked, path, Decode::All))?;
             return Some(Chosen { route, sure: true });
         }
         let room = &mut *self.room.borrow_mut();
@@ -498,7 +566,12 @@ fn normal(path: &str) -> Cow<'_, [u8]> {
 
 /// The first of `routes` for an interpretation of a path.
 fn position(routes: &[Matched], asked: Asked<'_>, path: &[u8], decode: Decode) -> Option<usize> {
-    routes.iter().position(|it| it.takes(asked, path, decode))
+    (0..routes.len()).find(|it| takes(routes, *it, asked, path, decode))
+}
+
+/// Whether a request with this interpretation of its path is one of the route `at`, which may have no file for it.
+fn takes(routes: &[Matched], at: usize, asked: Asked<'_>, path: &[u8], decode: Decode) -> bool {
+    routes[at].takes(asked, path, decode) && !asked.without.has(at, &routes[at])
 }
 
 #[cfg(test)]

@@ -169,6 +169,42 @@ const STATIC: &[Case] = &[
     },
 ];
 
+/// A directory, and an application for the other paths.
+const PUBLIC: &[Case] = &[
+    Case {
+        name: "a file or the application",
+        nginx: "location / { try_files $uri @app; } location @app { proxy_pass http://ORIGIN; }",
+        larder: "[[site.route]]\nfiles = { root = \"WWW\", fall_through = true, index = [] }\n[[site.route]]\nproxy = { to = [\"http://ORIGIN\"] }",
+        requests: &[
+            "GET /a.txt",
+            "HEAD /a.txt",
+            "GET /a.txt | Range: bytes=2-4",
+            "GET /with%20space.txt",
+            "GET /docs/../a.txt",
+            "GET /none",
+            "GET /none?q=1",
+            "HEAD /none",
+            "POST /form",
+            "GET /a.txt/x",
+            "GET /bare",
+            "GET /bare/",
+            "GET /",
+            "GET /docs",
+            "GET /docs/",
+            "GET /.env",
+            "POST /a.txt",
+            "DELETE /none",
+            "OPTIONS /none",
+        ],
+    },
+    Case {
+        name: "a file, an index or the application",
+        nginx: "location / { try_files $uri $uri/ @app; } location @app { proxy_pass http://ORIGIN; }",
+        larder: "[[site.route]]\nfiles = { root = \"WWW\", fall_through = true }\n[[site.route]]\nproxy = { to = [\"http://ORIGIN\"] }",
+        requests: &["GET /", "GET /docs", "GET /docs?a=b", "GET /docs/", "GET /bare/", "GET /none/"],
+    },
+];
+
 /// The targets that an origin gets, and its references as clients get them.
 const REWRITES: &[Case] = &[
     Case {
@@ -298,7 +334,7 @@ const FIELDS: &[Case] = &[
 ];
 
 fn cases() -> impl Iterator<Item = (String, &'static Case)> {
-    let all = [STATIC, REWRITES, ANSWERS, FIELDS].into_iter().flatten();
+    let all = [STATIC, PUBLIC, REWRITES, ANSWERS, FIELDS].into_iter().flatten();
     all.enumerate().map(|(number, case)| (format!("case{number}.test"), case))
 }
 

@@ -123,7 +123,7 @@ pages! {
     allow_only_the_office, behind_a_cdn, cache_an_api, canonical_host, client_certificates, cors_api, countries, crawlers,
     django, error_pages,
     forward_auth,
-    health_checks_for_a_load_balancer, jwt, maintenance_page, markdown_for_agents, nextjs, password, rate_limit_the_login,
+    health_checks_for_a_load_balancer, jwt, maintenance_page, markdown_for_agents, nextjs, password, public_directory, rate_limit_the_login,
     redirect_to_https, redirects_from_a_map, rewrite_a_prefix, secrets_and_environment, security_headers,
     several_files, signed_urls, single_page_application, static_site, sticky_sessions, uploads, wordpress,
 }
@@ -194,6 +194,25 @@ fn single_page_application(guide: Guide) {
     assert_eq!(Some("public, max-age=31536000, immutable"), script.field("cache-control"));
     assert_eq!(404, get(&larder, "/assets/old.js").status);
     answers(&get(&larder, "/api/users"), 200, "GET /api/users HTTP/1.1");
+}
+
+fn public_directory(guide: Guide) {
+    guide.write("/srv/app/public/app.css", &"p { color: red }\n".repeat(200));
+    guide.write("/srv/app/public/.env", "secret");
+    let page = |line: &str| format!("{line} {}", "<li>soup</li>".repeat(200));
+    let origin = Origin::new(move |it| {
+        let private = "Cache-Control: private\nContent-Type: text/html";
+        format!("HTTP/1.1 200 OK\n{private}\n\n{}", page(it.line()))
+    });
+    let larder = guide.start(&origin);
+    let file = ask(&larder, "GET", "example.com", "/app.css", "Accept-Encoding: gzip\r\n");
+    assert_eq!((200, Some("gzip")), (file.status, file.field("content-encoding")));
+    assert_eq!(Some("public, max-age=3600"), file.field("cache-control"));
+    for path in ["/", "/orders/7", "/.env"] {
+        let answer = get(&larder, path);
+        assert!(answer.text().starts_with(&format!("GET {path} HTTP/1.1")), "{answer:?}");
+    }
+    assert!(ask(&larder, "POST", "example.com", "/app.css", "").text().starts_with("POST /app.css"));
 }
 
 fn static_site(guide: Guide) {

@@ -29,6 +29,7 @@ mod drain;
 mod events;
 mod expires;
 mod explain_access;
+mod fall_through;
 mod fields;
 mod files_attacks;
 mod finishing;

@@ -5,18 +5,23 @@ use larder_config::{Source, dotted};
 use larder_semantics::request_view::{RequestView, normal_path};
 use larder_server::access::AccessVerdict;
 use larder_server::purge::method;
-use larder_server::router::Router;
+use larder_server::router::{FilesPassed, Router};
 use serde_json::{Value, json};
 
 impl Admin {
     /// The rule of access that decides, as `access`; with a `verdict` if it refuses the request. `None` without rules.
-    pub(super) fn access_of(&self, router: &Router, view: &RequestView<'_>) -> Option<Value> {
+    pub(super) fn access_of(
+        &self,
+        router: &Router,
+        without: FilesPassed,
+        view: &RequestView<'_>,
+    ) -> Option<Value> {
         let mut room = Vec::new();
         let path = normal_path(view.target, &mut room);
         let view = &RequestView { path, ..*view };
-        let found = router.find_for(view.method, view.authority, view.target, || *view);
+        let found = router.find_without(without, view.method, view.authority, view.target, || *view);
         if let Some(found) = found.filter(|it| !it.sure)
-            && !router.has_one_access(found.at, view)
+            && !router.has_one_access(&found, view)
         {
             return Some(refused(
                 400,

@@ -146,9 +146,10 @@ fn passed_over(route: &RouteConfig, view: &RequestView<'_>) -> Value {
         ("methods", format!("it does not accept {}", view.method))
     } else if !is_listener {
         ("listeners", format!("the request arrives at {}", view.listener))
+    } else if let Some(when) = route.when.as_ref().filter(|it| !it.holds(view)) {
+        ("when", format!("the condition is false: {}", when.text()))
     } else {
-        let when = route.when.as_ref().map_or("", Expression::text);
-        ("when", format!("the condition is false: {when}"))
+        ("files.fall_through", "its directory has no file for the path".to_owned())
     };
     json!({
         "route": route.name, "path": route.path.text(), "key": format!("site.route.{key}"), "sentence": sentence,

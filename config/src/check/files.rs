@@ -22,6 +22,7 @@ impl ConfigCheck {
         let files = FilesConfig {
             members: self.tried(at),
             clean_urls: self.flag(&key("clean_urls")),
+            fall_through: self.flag(&key("fall_through")),
             not_found: not_found.map(|it| format!("/{}", it.trim_start_matches('/'))),
             compress: self.compress_files(at),
             strip: strip.map(|it| it.trim_end_matches('/').to_owned()).filter(|it| !it.is_empty()),
@@ -40,6 +41,7 @@ impl ConfigCheck {
             root,
         };
         self.check_members(at, &files);
+        self.check_end(at, &files);
         self.warn_missing(at, &files);
         Some(files)
     }
@@ -114,6 +116,30 @@ impl ConfigCheck {
                         remove files.try";
             problem("spa", text);
         }
+    }
+
+    /// Keys that answer paths without a file, which belong to the next route with `files.fall_through`.
+    fn check_end(&mut self, at: &RoutePath, files: &FilesConfig) {
+        let key = |name: &str| at.key(&format!("files.{name}"));
+        if !files.fall_through {
+            return;
+        }
+        let takes_all = |it: &TryMember| matches!(it, TryMember::Fixed(_) | TryMember::Status(_));
+        let wrong = if self.flag(&key("spa")) {
+            ("spa", "the page of the application")
+        } else if files.members.iter().any(takes_all) {
+            ("try", "a member without {path}, or a status,")
+        } else if files.not_found.is_some() && self.source(&key("not_found")) != Source::Flag(SERVE.into()) {
+            ("not_found", "this page")
+        } else {
+            return;
+        };
+        let text = format!(
+            "{} answers paths without a file, which belong to the next route with files.fall_through = true; remove one of \
+             the two",
+            wrong.1
+        );
+        self.problem(self.source(&key(wrong.0)), &format!("site.route.files.{}", wrong.0), &text);
     }
 
     /// Warns of pages that do not exist, and of settings that take paths from an application.

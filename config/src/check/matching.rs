@@ -3,7 +3,7 @@
 use super::{ConfigCheck, ConfigValue, Problem, RoutePath};
 use crate::kind::PathPattern;
 use crate::problem::nearest;
-use crate::{Methods, RouteConfig, address};
+use crate::{Methods, RouteConfig, Service, address};
 use larder_semantics::expression::{Expression, ExpressionSubject, RequestDomain};
 use larder_semantics::key::KeyRecipe;
 use larder_transport::listener::Entrance;
@@ -198,6 +198,9 @@ impl ConfigCheck {
 
 /// Whether every request of a route is one of an earlier route.
 fn takes_all_of(earlier: &RouteConfig, route: &RouteConfig) -> bool {
+    if matches!(&earlier.service, Service::Files(it) if it.fall_through) {
+        return false;
+    }
     let methods = match (&earlier.methods, &route.methods) {
         (Methods::Any, _) => true,
         (Methods::Only(_), Methods::Any) => false,

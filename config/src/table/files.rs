@@ -14,6 +14,8 @@ pub(super) const ROWS: &[Key] = &[
         "The files that a path may mean, tried in this order. `{path}` is the request path in normal form, without `strip`. A member without `{path}` is one file for every path. `=404` or `=410` ends the list with that status. A directory with an index is redirected to its path with a slash.", r#"["{path}", "{path}.html", "{path}/index.html", "/index.html"]"#),
     once("site[].route[].files.clean_urls", ValueKind::Bool, Some("false"),
         "Serve `about.html` as `/about`, and redirect `/about.html` to `/about` and `/about/index.html` to `/about/`. The query is kept.", "true"),
+    once("site[].route[].files.fall_through", ValueKind::Bool, Some("false"),
+        "Paths without a file belong to the next route of the site that matches, as if this route did not exist: `try_files $uri @app` of nginx. Directories without an index and hidden files count as absent. The route answers GET and HEAD only.", "true"),
     once("site[].route[].files.spa", ValueKind::Bool, Some("false"),
         "Single-page application: serve the first file of `index` in `root` for paths without a file if a browser navigates to them: the last segment has no extension, or the request accepts HTML by name. A missing script or image remains 404.", "true"),
     once("site[].route[].files.not_found", ValueKind::One(TextForm::Page), None,

@@ -1,7 +1,7 @@
 //! The section `files`: members of `files.try`, and mistakes among its keys.
 
 use super::{read, refuse_whole};
-use crate::{Config, FilesConfig, Service};
+use crate::{Config, FilesConfig, Methods, Service};
 use larder_files::TryMember;
 
 const START: &str = "[[site]]\nhosts = \"a\"\n[[site.route]]\n";
@@ -108,4 +108,83 @@ fn warnings() {
         "t.toml:6: site.route.files.compress: no file is compressed: cache.compress.workers is 0; set it to 1 or more",
         config.warnings[0].to_string()
     );
+}
+
+/// A route that falls through, with more keys of it, before another route.
+fn falling(keys: &str, own: &str, next: &str) -> String {
+    format!("{START}files = {{ root = \"src\", fall_through = true{keys} }}\n{own}\n[[site.route]]\n{next}")
+}
+
+const NEXT: &str = "respond = { status = 204 }";
+
+#[test]
+fn paths_without_a_file_belong_to_a_later_route() {
+    let methods = |own: &str| read(&falling("", own, NEXT)).unwrap().sites[0].routes[0].methods.clone();
+    assert_eq!(Methods::Only(vec!["GET".to_owned()]), methods(""));
+    assert_eq!(Methods::Only(vec!["HEAD".to_owned()]), methods("methods = [\"HEAD\", \"POST\"]"));
+    let refuse = |text: &str, expect: &str| refuse_whole(text, expect);
+    let later = "no later route of the site takes a GET of";
+    let none = format!("{START}files = {{ root = \"src\", fall_through = true }}");
+    refuse(
+        &none,
+        &format!(
+            "t.toml:4: site.route.files.fall_through: {later} \"/*\", so that paths without a file have no route; \
+                            add one after this route, or remove the key"
+        ),
+    );
+    for next in [
+        "methods = [\"POST\"]\nrespond = { status = 204 }",
+        "listeners = [\"127.0.0.1:1\"]\nrespond = { status = 204 }",
+    ] {
+        let text = falling("", "listeners = [\"127.0.0.1:2\"]", next);
+        let text = format!("listen = [\"127.0.0.1:1\", \"127.0.0.1:2\"]\n{text}");
+        let problems = read(&text).unwrap_err().to_string();
+        assert!(problems.contains(later), "{problems}");
+    }
+    let text = falling("", "path = \"/static/*\"", "path = \"/app/*\"\nrespond = { status = 204 }");
+    assert!(read(&text).unwrap_err().to_string().contains(later));
+    assert!(
+        read(&falling("", "path = \"/static/*\"", "path = \"*.css\"\nrespond = { status = 204 }")).is_ok()
+    );
+    let text = falling("", "methods = [\"POST\"]", NEXT);
+    assert!(
+        read(&text).unwrap_err().to_string().contains("files.fall_through serves files to GET and HEAD only")
+    );
+}
+
+#[test]
+fn keys_that_answer_paths_without_a_file() {
+    for (keys, key) in [
+        (", spa = true, index = \"lib.rs\"", "spa: the page of the application"),
+        (", not_found = \"/lib.rs\"", "not_found: this page"),
+        (", try = [\"{path}\", \"/lib.rs\"]", "try: a member without {path}, or a status,"),
+        (", try = [\"{path}\", \"=410\"]", "try: a member without {path}, or a status,"),
+    ] {
+        let expect = format!(
+            "t.toml:4: site.route.files.{key} answers paths without a file, which belong to the next route with \
+             files.fall_through = true; remove one of the two"
+        );
+        refuse_whole(&falling(keys, "", NEXT), &expect);
+    }
+}
+
+/// The rules of the first route hold for every path: the next route has them, too.
+#[test]
+fn access_rules_are_those_of_the_next_route_too() {
+    let deny = "access.deny = [\"192.0.2.0/24\"]";
+    let problem = |own: &str, next: &str| {
+        let found = read(&falling("", own, &format!("{next}\n{NEXT}")));
+        found.err().map(|it| it.to_string()).unwrap_or_default()
+    };
+    let expect = "t.toml:4: site.route.files.fall_through: paths without a file get past access.deny to the route \"/*\" at \
+                  t.toml:6; set the same rule there, or for the site";
+    assert_eq!(expect, problem(deny, "").trim());
+    assert!(problem(deny, "access.deny = [\"192.0.2.0/25\"]").contains("access.deny"));
+    assert_eq!("", problem(deny, deny));
+    assert_eq!("", problem("", deny), "rules of the application alone");
+    assert_eq!("", problem("access.limit.rate = \"1/s\"", ""));
+    let both = "access.allow = [\"192.0.2.0/24\"]\naccess.signed = { secret = \"0123456789abcdef0123456789abcdef\" }";
+    let either = format!("{both}\naccess.satisfy = \"any\"");
+    assert!(problem(both, &either).contains("access.satisfy"), "{}", problem(both, &either));
+    assert_eq!("", problem(&either, both));
 }

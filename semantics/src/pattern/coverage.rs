@@ -19,6 +19,19 @@ impl PathPattern {
             (Shape::Exact(_) | Shape::Segments(..) | Shape::Regex(_), _) => false,
         }
     }
+
+    /// Whether a path may match both. Only sure answers are `false`.
+    #[must_use]
+    pub fn may_meet(&self, other: &PathPattern) -> bool {
+        match (&*self.shape, &*other.shape) {
+            (Shape::Exact(path), _) => other.matches(&path.normal),
+            (_, Shape::Exact(path)) => self.matches(&path.normal),
+            _ => {
+                let (one, two) = (self.prefix(), other.prefix());
+                one.starts_with(two) || two.starts_with(one)
+            }
+        }
+    }
 }
 
 /// The bytes that every path of a shape begins with, and those that it ends with behind them.

@@ -134,6 +134,23 @@ fn errors() {
 }
 
 #[test]
+fn meetings() {
+    #[track_caller]
+    fn check(a: &str, b: &str, expect: bool) {
+        let [a, b] = [a, b].map(|it| PathPattern::parse(it).unwrap());
+        assert_eq!((expect, expect), (a.may_meet(&b), b.may_meet(&a)), "{a} meets {b}");
+    }
+    check("/*", "/static/*", true);
+    check("/static/*", "/static/css/*", true);
+    check("/static/*", "*.css", true);
+    check("/static/*", "/app/*", false);
+    check("/static/*", "/static/x", true);
+    check("/static/*", "/about", false);
+    check("/{id}", "/about", true);
+    check("/about", "/contact", false);
+}
+
+#[test]
 fn coverage() {
     #[track_caller]
     fn check(a: &str, b: &str, expect: bool) {
@@ -232,6 +249,15 @@ proptest! {
         let (Ok(one), Ok(other)) = (PathPattern::parse(&one), PathPattern::parse(&other)) else { return Ok(()) };
         if one.covers(&other) && other.matches(&path) {
             prop_assert!(one.matches(&path), "{one} {other} {path:?}");
+        }
+    }
+
+    /// What is reported not to meet matches no path in common.
+    #[test]
+    fn patterns_that_do_not_meet_have_no_path_in_common(one in some_patterns(), other in some_patterns(), path in some_paths()) {
+        let (Ok(one), Ok(other)) = (PathPattern::parse(&one), PathPattern::parse(&other)) else { return Ok(()) };
+        if one.matches(&path) && other.matches(&path) {
+            prop_assert!(one.may_meet(&other) && other.may_meet(&one), "{one} {other} {path:?}");
         }
     }
 

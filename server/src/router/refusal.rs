@@ -1,6 +1,6 @@
 //! The response to a request without a route: the method is not one of the path's routes (405), or there is no route (404).
 
-use super::{Asked, Router};
+use super::{Asked, FilesPassed, Router, takes};
 use larder_config::Methods;
 use larder_semantics::path::{self, Decode};
 use larder_semantics::request_view::{RequestView, host_of};
@@ -24,9 +24,12 @@ impl Router {
         let routes = &self.sites[site].routes;
         let mut room = Vec::new();
         path::read(view.spelled_path().as_bytes(), path::NORMAL, &mut room);
-        let any = Asked { method: None, view: Some(view) };
+        let is_for_file = matches!(view.method, "GET" | "HEAD");
+        let without = if is_for_file { FilesPassed::ALL } else { FilesPassed::default() };
+        let any = Asked { method: None, view: Some(view), without };
         let mut methods: Vec<String> = Vec::new();
-        for it in routes.iter().filter(|it| it.takes(any, &room, Decode::All)) {
+        let these = (0..routes.len()).filter(|it| takes(routes, *it, any, &room, Decode::All));
+        for it in these.map(|it| &routes[it]) {
             methods.extend(accepted(&it.methods).filter(|it| !methods.contains(it)).collect::<Vec<_>>());
         }
         if !methods.is_empty() {
