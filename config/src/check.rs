@@ -3,6 +3,7 @@
 mod access;
 mod answer;
 mod cache_rules;
+mod conditions;
 mod fall_through;
 mod files;
 mod finish;
@@ -13,6 +14,7 @@ mod listen;
 mod matching;
 mod privacy;
 mod proxy;
+mod redirect_loops;
 pub mod rewrite;
 mod route_limits;
 mod secret;
@@ -50,7 +52,7 @@ use larder_stdx::size::ByteSize;
 use larder_store::ram;
 use larder_transport::worker;
 use matching::RouteMatching;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -59,7 +61,8 @@ use std::time::Duration;
 /// Makes the configuration, or returns all its errors; `whole` is the source of errors about the file as a whole.
 pub fn check(mut values: Values, whole: Source) -> Result<Config, Rejected> {
     let warnings = std::mem::take(&mut values.warnings);
-    let mut it = ConfigCheck { values, warnings };
+    let given_rows = values.given.keys().filter_map(|it| Some(table::find(&pattern_of(it))?.path)).collect();
+    let mut it = ConfigCheck { values, warnings, given_rows, seen_lists: HashSet::new() };
     let config = it.config(&whole);
     if it.values.problems.is_empty() {
         return Ok(Config { warnings: it.warnings, included: it.values.included, ..config });
@@ -75,6 +78,10 @@ const SERVICES: [&str; 4] = ["proxy", "files", "redirect", "respond"];
 struct ConfigCheck {
     values: Values,
     warnings: Vec<Problem>,
+    /// The rows of the table whose keys are given somewhere.
+    given_rows: BTreeSet<&'static str>,
+    /// The keys of `access.allow` and `access.deny` that were compared.
+    seen_lists: HashSet<[String; 2]>,
 }
 
 /// The prefixes of a route's keys, in lookup order: `site[0].route[1].`.
@@ -128,6 +135,10 @@ impl ConfigCheck {
         self.warn_admin(&config.admin);
         self.refuse_admin(&config);
         self.refuse_loops(&config);
+        if self.is_sound() {
+            self.warn_conditions(&config.sites, &config.listen);
+            self.warn_redirect_loops(&config);
+        }
         config
     }
 
@@ -547,6 +558,7 @@ impl ConfigCheck {
             let value = row.and_then(|it| it.kind.parse(text).ok());
             debug_assert!(value.is_some(), "preset {name}: {key}");
             let path = at.key(&format!("cache.{key}"));
+            self.given_rows.extend(row.map(|it| it.path));
             self.values.given.extend(value.map(|it| (path, (it, Source::Preset(preset.name)))));
         }
     }
@@ -576,7 +588,7 @@ impl ConfigCheck {
             (None, KeyScope::Once, None) => Some(key.path.to_owned()),
             _ => None,
         };
-        let given = table::rows().filter_map(|key| {
+        let given = self.given_rows.iter().filter_map(|it| table::find(it)).filter_map(|key| {
             let (_, source) = self.values.given.get(&path_of(key)?)?;
             Some((key.path, source.clone()))
         });

@@ -140,14 +140,28 @@ fn parent(path: &str) -> &str {
     path.rfind('.').map_or("", |dot| &path[..dot])
 }
 
-/// Line and character of a byte, both counted from 1.
-fn position(text: &str, at: usize) -> (u32, u32) {
-    let before = &text.as_bytes()[..at.min(text.len())];
-    let line = 1 + before.iter().filter(|it| **it == b'\n').count();
-    let start = before.iter().rposition(|it| *it == b'\n').map_or(0, |it| it + 1);
-    let column = 1 + String::from_utf8_lossy(&before[start..]).chars().count();
-    let number = |it| u32::try_from(it).unwrap_or(u32::MAX);
-    (number(line), number(column))
+/// The places of a text's bytes, as lines and characters.
+struct LineStarts<'t> {
+    text: &'t str,
+    /// The first byte of each line.
+    starts: Vec<usize>,
+}
+
+impl<'t> LineStarts<'t> {
+    fn of(text: &'t str) -> Self {
+        let ends = text.bytes().enumerate().filter(|it| it.1 == b'\n');
+        Self { text, starts: std::iter::once(0).chain(ends.map(|it| it.0 + 1)).collect() }
+    }
+
+    /// Line and character of a byte, both counted from 1.
+    fn position(&self, at: usize) -> (u32, u32) {
+        let at = at.min(self.text.len());
+        let line = self.starts.partition_point(|it| *it <= at);
+        let before = &self.text.as_bytes()[self.starts[line - 1]..at];
+        let column = 1 + String::from_utf8_lossy(before).chars().count();
+        let number = |it| u32::try_from(it).unwrap_or(u32::MAX);
+        (number(line), number(column))
+    }
 }
 
 /// A configuration while its files are read.
@@ -165,7 +179,8 @@ impl Reading<'_> {
     fn file(&mut self, text: &str, name: &str, base: &Path) {
         let file: Arc<str> = Arc::from(name);
         self.values.bases.push((file.clone(), base.to_owned()));
-        let mut walk = ValueWalk { text, file, base, values: self.values, includes: Vec::new() };
+        let lines = LineStarts::of(text);
+        let mut walk = ValueWalk { text, lines, file, base, values: self.values, includes: Vec::new() };
         match Document::parse(text) {
             Ok(document) => walk.table("", "", document.as_table()),
             Err(error) => {
@@ -240,6 +255,7 @@ impl Reading<'_> {
 
 struct ValueWalk<'t, 'v> {
     text: &'t str,
+    lines: LineStarts<'t>,
     file: Arc<str>,
     /// The directory for relative paths.
     base: &'t Path,
@@ -250,7 +266,7 @@ struct ValueWalk<'t, 'v> {
 
 impl ValueWalk<'_, '_> {
     fn source(&self, at: usize) -> Source {
-        let (line, column) = position(self.text, at);
+        let (line, column) = self.lines.position(at);
         Source::Line { file: self.file.clone(), line, column }
     }
 

@@ -17,6 +17,8 @@ pub use phase::RoutePhase;
 use super::kind::{TextForm, ValueKind};
 use super::presets;
 use larder_semantics::policy::LONGEST_LIFETIME;
+use std::collections::HashMap;
+use std::sync::LazyLock;
 
 /// The places of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,13 +70,18 @@ pub const SITE: &str = "site[].";
 /// The row of a pattern such as `cache.ram.size` or `site[].route[].cache.default_ttl`.
 #[must_use]
 pub fn find(pattern: &str) -> Option<&'static Key> {
-    let of_route = pattern.strip_prefix(ROUTE_CACHE);
-    rows().find(|it| {
-        let of_every = it.path.strip_prefix("cache.").filter(|_| it.scope == KeyScope::EveryRoute);
-        it.path == pattern
-            || of_route.is_some_and(|rest| of_every == Some(rest))
-            || it.path_of_site().is_some_and(|it| it == pattern)
-    })
+    static ROWS: LazyLock<HashMap<String, &'static Key>> = LazyLock::new(|| {
+        let mut all = HashMap::new();
+        for it in rows() {
+            let of_every = it.path.strip_prefix("cache.").filter(|_| it.scope == KeyScope::EveryRoute);
+            let of_route = of_every.map(|rest| format!("{ROUTE_CACHE}{rest}"));
+            for pattern in [Some(it.path.to_owned()), of_route, it.path_of_site()].into_iter().flatten() {
+                all.entry(pattern).or_insert(it);
+            }
+        }
+        all
+    });
+    ROWS.get(pattern).copied()
 }
 
 impl Key {

@@ -4,6 +4,7 @@ mod access;
 mod access_rules;
 mod blocks;
 mod budget;
+mod conditions;
 mod files;
 mod forward;
 mod geo;

@@ -32,10 +32,11 @@
 //! client is in a network, `client in "10.0.0.0/8"`, by its address; an IPv4 address that arrived over IPv6 counts as
 //! IPv4.
 
+mod odd;
 mod parse;
 mod possible;
 
-pub use possible::RequestDomain;
+pub use possible::{RequestDomain, TextDomain};
 
 use crate::network::Network;
 use regex::bytes::Regex;
@@ -196,7 +197,7 @@ enum Match {
     Like(Box<Regex>),
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Compare {
     Equal,
     Other,

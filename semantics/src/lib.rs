@@ -35,6 +35,7 @@ pub mod purged;
 pub mod query;
 pub mod range;
 pub mod rate;
+pub mod redirect;
 pub mod request;
 pub mod request_fields;
 pub mod request_view;

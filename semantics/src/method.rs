@@ -1,5 +1,38 @@
 //! Properties of methods (RFC 9110 §9.2). Names are case-sensitive.
 
+/// Methods that clients send: of RFC 9110, PATCH, of WebDAV, and of caches.
+pub const REGISTERED: [&str; 29] = [
+    "GET",
+    "HEAD",
+    "POST",
+    "PUT",
+    "DELETE",
+    "CONNECT",
+    "OPTIONS",
+    "TRACE",
+    "PATCH",
+    "QUERY",
+    "PROPFIND",
+    "PROPPATCH",
+    "MKCOL",
+    "COPY",
+    "MOVE",
+    "LOCK",
+    "UNLOCK",
+    "SEARCH",
+    "REPORT",
+    "MKCALENDAR",
+    "PURGE",
+    "BAN",
+    "FULLBAN",
+    "PURGEKEYS",
+    "PURGETAGS",
+    "LINK",
+    "UNLINK",
+    "BIND",
+    "ACL",
+];
+
 /// Safe methods (RFC 9110 §9.2.1). An unknown method counts as unsafe.
 #[must_use]
 pub fn is_safe(method: &str) -> bool {

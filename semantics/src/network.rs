@@ -37,6 +37,46 @@ impl Network {
         (address.parse() != Ok(first)).then(|| format!("{first}/{bits}"))
     }
 
+    /// The least of its addresses.
+    #[must_use]
+    pub fn first(&self) -> IpAddr {
+        match self.ends() {
+            NetworkEnds::V4(first, _) => std::net::Ipv4Addr::from_bits(first).into(),
+            NetworkEnds::V6(first, _) => std::net::Ipv6Addr::from_bits(first).into(),
+        }
+    }
+
+    /// The greatest of its addresses.
+    #[must_use]
+    pub fn last(&self) -> IpAddr {
+        match self.ends() {
+            NetworkEnds::V4(_, last) => std::net::Ipv4Addr::from_bits(last).into(),
+            NetworkEnds::V6(_, last) => std::net::Ipv6Addr::from_bits(last).into(),
+        }
+    }
+
+    /// The address behind the last; `None` if that is the last of all.
+    #[must_use]
+    pub fn next(&self) -> Option<IpAddr> {
+        match self.ends() {
+            NetworkEnds::V4(_, last) => Some(std::net::Ipv4Addr::from_bits(last.checked_add(1)?).into()),
+            NetworkEnds::V6(_, last) => Some(std::net::Ipv6Addr::from_bits(last.checked_add(1)?).into()),
+        }
+    }
+
+    fn ends(&self) -> NetworkEnds {
+        match self.address {
+            IpAddr::V4(it) => {
+                let rest = u32::MAX.checked_shr(self.bits).unwrap_or(0);
+                NetworkEnds::V4(it.to_bits() & !rest, it.to_bits() | rest)
+            }
+            IpAddr::V6(it) => {
+                let rest = u128::MAX.checked_shr(self.bits).unwrap_or(0);
+                NetworkEnds::V6(it.to_bits() & !rest, it.to_bits() | rest)
+            }
+        }
+    }
+
     /// Whether the network contains `address`; an IPv4 address that arrived over IPv6 counts as IPv4.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
@@ -49,6 +89,12 @@ impl Network {
             _ => false,
         }
     }
+}
+
+/// The first and last address of a network.
+enum NetworkEnds {
+    V4(u32, u32),
+    V6(u128, u128),
 }
 
 /// A set of networks, looked up by binary search however many they are.
@@ -64,16 +110,10 @@ impl NetworkSet {
     #[must_use]
     pub fn of(networks: impl Iterator<Item = Network>) -> Self {
         let (mut v4, mut v6) = (Vec::new(), Vec::new());
-        for Network { address, bits } in networks {
-            match address {
-                IpAddr::V4(it) => {
-                    let rest = u32::MAX.checked_shr(bits).unwrap_or(0);
-                    v4.push((it.to_bits() & !rest, it.to_bits() | rest));
-                }
-                IpAddr::V6(it) => {
-                    let rest = u128::MAX.checked_shr(bits).unwrap_or(0);
-                    v6.push((it.to_bits() & !rest, it.to_bits() | rest));
-                }
+        for network in networks {
+            match network.ends() {
+                NetworkEnds::V4(first, last) => v4.push((first, last)),
+                NetworkEnds::V6(first, last) => v6.push((first, last)),
             }
         }
         Self { v4: merged(v4), v6: merged(v6) }
@@ -83,6 +123,24 @@ impl NetworkSet {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.v4.is_empty() && self.v6.is_empty()
+    }
+
+    /// Whether it contains all of a network; `false` also where only several adjacent ones do together.
+    #[must_use]
+    pub fn covers(&self, network: Network) -> bool {
+        match network.ends() {
+            NetworkEnds::V4(first, last) => self.v4.iter().any(|it| it.0 <= first && last <= it.1),
+            NetworkEnds::V6(first, last) => self.v6.iter().any(|it| it.0 <= first && last <= it.1),
+        }
+    }
+
+    /// Whether it contains an address of a network.
+    #[must_use]
+    pub fn meets(&self, network: Network) -> bool {
+        match network.ends() {
+            NetworkEnds::V4(first, last) => self.v4.iter().any(|it| it.0 <= last && first <= it.1),
+            NetworkEnds::V6(first, last) => self.v6.iter().any(|it| it.0 <= last && first <= it.1),
+        }
     }
 
     /// Whether an address is in it; an IPv4 address that arrived over IPv6 counts as IPv4.
@@ -239,6 +297,26 @@ mod tests {
             NetworkSet::of(std::iter::once(Network::parse("0.0.0.0/0").unwrap()))
                 .contains("1.2.3.4".parse().unwrap())
         );
+    }
+
+    #[test]
+    fn sets_contain_and_meet_networks() {
+        let network = |it: &str| Network::parse(it).unwrap();
+        let set = NetworkSet::of(["10.0.0.0/8", "2001:db8::/32"].into_iter().map(network));
+        for (text, covers, meets) in [
+            ("10.1.0.0/16", true, true),
+            ("10.0.0.0/7", false, true),
+            ("0.0.0.0/0", false, true),
+            ("11.0.0.0/8", false, false),
+            ("2001:db8::1", true, true),
+            ("::/0", false, true),
+        ] {
+            assert_eq!((covers, meets), (set.covers(network(text)), set.meets(network(text))), "{text}");
+        }
+        let it = network("10.1.2.3/16");
+        let text = [Some(it.first()), Some(it.last()), it.next()].map(|it| it.unwrap().to_string());
+        assert_eq!(["10.1.0.0", "10.1.255.255", "10.2.0.0"], text.each_ref().map(String::as_str));
+        assert_eq!([None, None], ["0.0.0.0/0", "::/0"].map(|it| network(it).next()));
     }
 
     #[test]

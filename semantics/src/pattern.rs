@@ -217,6 +217,40 @@ impl PathPattern {
         }
     }
 
+    /// Its only path, in the normal form; `None` if it may have several.
+    #[must_use]
+    pub fn exact(&self) -> Option<&[u8]> {
+        match &*self.shape {
+            Shape::Exact(it) => Some(&it.normal),
+            Shape::Between(..) | Shape::Segments(..) | Shape::Regex(_) => None,
+        }
+    }
+
+    /// A path that it matches, in visible ASCII without escapes; `None` if none is known.
+    #[must_use]
+    pub fn sample(&self) -> Option<String> {
+        const ANY: &[u8] = b"any";
+        let bytes = match &*self.shape {
+            Shape::Exact(it) => it.normal.to_vec(),
+            Shape::Between(before, after) => [&before.normal, ANY, &after.normal].concat(),
+            Shape::Segments(_, segments) => {
+                let segments = segments.iter().flat_map(|it| match it {
+                    PatternSegment::Literal(it) => [b"/", &*it.normal].concat(),
+                    PatternSegment::Capture(before, after) => {
+                        [b"/", &*before.normal, ANY, &after.normal].concat()
+                    }
+                    PatternSegment::Rest => [b"/", ANY].concat(),
+                });
+                segments.collect()
+            }
+            Shape::Regex(_) => return None,
+        };
+        let is_plain = bytes.iter().all(|it| it.is_ascii_graphic() && !b"?#%".contains(it));
+        String::from_utf8(bytes)
+            .ok()
+            .filter(|it| is_plain && it.starts_with('/') && self.matches(it.as_bytes()))
+    }
+
     /// Whether it is `PATH*` for this path: every path below a folder, say.
     #[must_use]
     pub fn is_below(&self, path: &[u8]) -> bool {

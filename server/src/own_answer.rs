@@ -7,8 +7,8 @@ use larder_config::finish::{
 };
 use larder_semantics::field;
 use larder_semantics::pattern::PathPattern;
+use larder_semantics::redirect::{self as target, OriginRedirect};
 use larder_semantics::request_view::RequestView;
-use larder_semantics::scheme::Scheme;
 use larder_semantics::template::Template;
 use larder_transport::{PLAIN_TEXT, Synthetic};
 use std::net::IpAddr;
@@ -112,31 +112,16 @@ impl LiveRedirects {
     /// The redirect of a request, if any.
     #[must_use]
     pub fn answer(&self, view: &RequestView<'_>) -> Option<(AdmissionRule, Synthetic)> {
-        let is_secure = view.scheme == Scheme::Https;
-        let (host, port) = split_port(view.authority);
-        let becomes_secure = self.config.to_https && !is_secure;
-        let other_host = self.config.canonical_host.as_deref().filter(|it| !host.eq_ignore_ascii_case(it));
-        if becomes_secure || other_host.is_some() {
-            let scheme = if becomes_secure || is_secure { Scheme::Https } else { Scheme::Http };
-            let port = match (becomes_secure, port) {
-                (_, None) => None,
-                (true, Some(_)) => self.tls_port.filter(|it| *it != 443),
-                (false, Some(it)) => Some(it),
+        let (to_https, host) = (self.config.to_https, self.config.canonical_host.as_deref());
+        if let Some((why, to)) = target::to_canonical(to_https, host, self.tls_port, view) {
+            let rule = match why {
+                OriginRedirect::Https => AdmissionRule::Https,
+                OriginRedirect::CanonicalHost => AdmissionRule::CanonicalHost,
             };
-            let port = port.map_or(String::new(), |it| format!(":{it}"));
-            let host = other_host.unwrap_or(host);
-            let rule = if becomes_secure { AdmissionRule::Https } else { AdmissionRule::CanonicalHost };
-            return Some((
-                rule,
-                redirect(308, &format!("{}://{host}{port}{}", scheme.name(), encoded(view.target))),
-            ));
+            return Some((rule, redirect(308, &to)));
         }
         let target = self.config.map.as_ref()?.find(view.path)?;
-        let to = match view.query() {
-            "" => target.to.to_string(),
-            _ if target.to.contains('?') => target.to.to_string(),
-            query => format!("{}?{}", target.to, encoded(query)),
-        };
+        let to = target::of_map(&target.to, view);
         Some((AdmissionRule::RedirectMap { line: target.line }, redirect(target.status, &to)))
     }
 }
@@ -223,13 +208,7 @@ impl RouteAnswers {
     #[must_use]
     pub fn service(&self, view: &RequestView<'_>, is_draining: bool) -> Option<Synthetic> {
         match self.service.as_ref()? {
-            OwnService::Redirect(it) => {
-                let mut to = Vec::new();
-                it.to.expand_url(view, &mut to);
-                let to = String::from_utf8(to).unwrap_or_default(); // It is ASCII.
-                let to = with_query(to, &it.to, view);
-                Some(redirect(it.status, &within_site(to)))
-            }
+            OwnService::Redirect(it) => Some(redirect(it.status, &target::of_template(&it.to, view))),
             OwnService::Respond { status, media_type, body } => {
                 let (status, body) = match body {
                     OwnBody::Bytes(body) => (*status, body.clone()),
@@ -270,60 +249,16 @@ fn respond(config: &RespondConfig) -> OwnService {
     OwnService::Respond { status: config.status, media_type: config.media_type.clone().unwrap_or(own), body }
 }
 
-/// The redirect of a request for the directory of `/app/*` without its slash. Its path is that of the configuration: another
-/// spelling could be another host.
+/// The redirect of a request for the directory of `/app/*` without its slash.
 #[must_use]
 pub fn with_slash(pattern: &PathPattern, view: &RequestView<'_>) -> Option<Synthetic> {
-    let query = match view.query() {
-        "" => String::new(),
-        query => format!("?{}", encoded(query)),
-    };
     // Only 308 keeps another method (RFC 9110 section 15.4.9).
     let status = if matches!(view.method, "GET" | "HEAD") { 301 } else { 308 };
-    Some(redirect(status, &format!("{}/{query}", encoded(pattern.directory()?))))
-}
-
-/// The target with the query of the request, unless it has one of its own: an empty one drops the query.
-fn with_query(mut to: String, template: &Template, view: &RequestView<'_>) -> String {
-    if template.has_query() {
-        to.truncate(to.strip_suffix('?').unwrap_or(&to).len());
-    } else if !view.query().is_empty() {
-        let at = to.find('#').unwrap_or(to.len());
-        to.insert_str(at, &format!("?{}", encoded(view.query())));
-    }
-    to
+    Some(redirect(status, &target::with_slash(pattern, view)?))
 }
 
 /// A redirect with a short page, as RFC 9110 §15.4 recommends.
 fn redirect(status: u16, to: &str) -> Synthetic {
     const PAGE: &[u8] = b"The resource is at the URL in Location.\n";
     Synthetic::new(status, PLAIN_TEXT, Bytes::from_static(PAGE)).with("Location", to)
-}
-
-/// A redirect target that stays on its host if it names none: `//host` and `/\host` are other hosts for browsers.
-fn within_site(to: String) -> String {
-    if to.contains("://") && (to.starts_with("http://") || to.starts_with("https://")) {
-        return to;
-    }
-    format!("/{}", to.trim_start_matches(['/', '\\']))
-}
-
-/// A received target in the alphabet of RFC 3986: other bytes are percent-encoded.
-fn encoded(target: &str) -> String {
-    let mut out = String::with_capacity(target.len());
-    for it in target.bytes() {
-        match it {
-            b'!'..=b'~' if !b"\"<>\\^`{}|#".contains(&it) => out.push(char::from(it)),
-            _ => out.push_str(&format!("%{it:02X}")),
-        }
-    }
-    out
-}
-
-/// Host and port of an authority.
-fn split_port(authority: &str) -> (&str, Option<u16>) {
-    match authority.rsplit_once(':') {
-        Some((host, port)) if !host.is_empty() && !port.contains(']') => (host, port.parse().ok()),
-        _ => (authority, None),
-    }
 }

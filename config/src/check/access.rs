@@ -1,6 +1,7 @@
 //! The access rules of a route, `site.route.access`, and their contradictions.
 
 mod jwt;
+mod lists;
 mod signed;
 
 use super::{ConfigCheck, Problem, RoutePath};
@@ -46,6 +47,7 @@ impl ConfigCheck {
             self.refuse_idle(at, &access);
         }
         self.refuse_two_of_authorization(at, &access);
+        self.warn_lists(at, &access);
         access
     }
 

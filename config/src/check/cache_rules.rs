@@ -3,7 +3,7 @@
 use super::{ConfigCheck, RoutePath};
 use crate::kind::ConfigValue;
 use crate::problem::Source;
-use larder_semantics::expression::{Expression, ExpressionFacts, ExpressionSubject, Number, TextName};
+use larder_semantics::expression::{Expression, ExpressionSubject};
 use larder_semantics::policy::{CacheRule, Policy, RuleInForce, StaleIfError};
 use std::sync::Arc;
 
@@ -12,19 +12,7 @@ impl ConfigCheck {
     pub(super) fn cache_rules(&mut self, at: &RoutePath, policy: &Policy) -> Vec<CacheRule> {
         let list = at.key("cache.rule");
         let count = self.values.count(&list);
-        let rules: Vec<(usize, CacheRule)> = (0..count)
-            .filter_map(|index| Some((index, self.cache_rule(&format!("{list}[{index}]"), policy)?)))
-            .collect();
-        let always = rules.iter().position(|it| holds_always(&it.1.when));
-        if let Some(at) = always.filter(|it| it + 1 < rules.len()) {
-            let text = format!(
-                "never applies: the condition '{}' of an earlier rule always holds; move that rule to the end",
-                rules[at].1.when.text()
-            );
-            let source = self.values.sections.get(&format!("{list}[{}]", rules[at + 1].0)).cloned();
-            self.warn_of(source.unwrap_or_default(), "site.route.cache.rule", &text);
-        }
-        rules.into_iter().map(|it| it.1).collect()
+        (0..count).filter_map(|index| self.cache_rule(&format!("{list}[{index}]"), policy)).collect()
     }
 
     fn cache_rule(&mut self, path: &str, policy: &Policy) -> Option<CacheRule> {
@@ -69,34 +57,5 @@ impl ConfigCheck {
             ..policy.clone()
         };
         Some(CacheRule { when, policy: Arc::new(policy) })
-    }
-}
-
-/// Whether a condition over the status alone holds for every status. Other conditions are not examined.
-fn holds_always(when: &Expression) -> bool {
-    let words = when.text().split(|it: char| !it.is_ascii_alphanumeric() && it != '_');
-    let reads_status_alone =
-        words.filter(|it| it.starts_with(|it: char| it.is_ascii_alphabetic())).all(|it| it == "status");
-    reads_status_alone && (100..=599).all(|it| when.holds(&StatusFacts(it)))
-}
-
-/// A response of which only the status is known.
-struct StatusFacts(i64);
-
-impl ExpressionFacts for StatusFacts {
-    fn text(&self, _: TextName, _: &mut dyn FnMut(&[u8]) -> bool) -> bool {
-        false
-    }
-
-    fn number(&self, name: Number) -> Option<i64> {
-        (name == Number::Status).then_some(self.0)
-    }
-
-    fn has_tag(&self, _: &str) -> bool {
-        false
-    }
-
-    fn header(&self, _: &str, _: &mut dyn FnMut(&[u8]) -> bool) -> bool {
-        false
     }
 }

@@ -6,40 +6,8 @@ use crate::problem::nearest;
 use crate::{Methods, RouteConfig, Service, address};
 use larder_semantics::expression::{Expression, ExpressionSubject, RequestDomain};
 use larder_semantics::key::KeyRecipe;
+use larder_semantics::method::REGISTERED;
 use larder_transport::listener::Entrance;
-
-/// Methods that clients send: of RFC 9110, PATCH, of WebDAV, and of caches.
-const METHODS: [&str; 29] = [
-    "GET",
-    "HEAD",
-    "POST",
-    "PUT",
-    "DELETE",
-    "CONNECT",
-    "OPTIONS",
-    "TRACE",
-    "PATCH",
-    "QUERY",
-    "PROPFIND",
-    "PROPPATCH",
-    "MKCOL",
-    "COPY",
-    "MOVE",
-    "LOCK",
-    "UNLOCK",
-    "SEARCH",
-    "REPORT",
-    "MKCALENDAR",
-    "PURGE",
-    "BAN",
-    "FULLBAN",
-    "PURGEKEYS",
-    "PURGETAGS",
-    "LINK",
-    "UNLINK",
-    "BIND",
-    "ACL",
-];
 
 /// The known method that has the same letters, or almost the same name.
 fn almost(upper: &str) -> Option<&'static str> {
@@ -48,10 +16,10 @@ fn almost(upper: &str) -> Option<&'static str> {
         bytes.sort_unstable();
         bytes
     };
-    METHODS
+    REGISTERED
         .into_iter()
         .find(|it| letters(it) == letters(upper))
-        .or_else(|| nearest(upper, METHODS.into_iter()))
+        .or_else(|| nearest(upper, REGISTERED.into_iter()))
 }
 
 /// The requests of a route.
@@ -81,7 +49,6 @@ impl ConfigCheck {
         let found = RouteMatching { path, methods, when, listeners: self.listeners(at) };
         self.refuse_no_methods(at, &found);
         self.refuse_odd_methods(at, &found);
-        self.warn_impossible(at, &found);
         found
     }
 
@@ -96,9 +63,9 @@ impl ConfigCheck {
     fn refuse_odd_methods(&mut self, at: &RoutePath, route: &RouteMatching) {
         let Methods::Only(these) = &route.methods else { return };
         let (source, key) = (self.source(&at.key("methods")), "site.route.methods");
-        for it in these.iter().filter(|it| !METHODS.contains(&it.as_str())) {
+        for it in these.iter().filter(|it| !REGISTERED.contains(&it.as_str())) {
             let upper = it.to_ascii_uppercase();
-            if METHODS.contains(&upper.as_str()) {
+            if REGISTERED.contains(&upper.as_str()) {
                 let text = format!("\"{it}\": methods are case-sensitive; write \"{upper}\"");
                 self.problem_unless_told(source.clone(), key, &text);
             } else if let Some(near) = almost(&upper) {
@@ -144,33 +111,6 @@ impl ConfigCheck {
         found
     }
 
-    /// Warns of a condition that no request of the route can fulfil.
-    fn warn_impossible(&mut self, at: &RoutePath, route: &RouteMatching) {
-        let Some(when) = &route.when else { return };
-        let all: Vec<String> = self.listen().iter().map(Entrance::spelled).collect();
-        let listeners = if route.listeners.is_empty() { &all } else { &route.listeners };
-        let methods = match &route.methods {
-            Methods::Any => None,
-            Methods::Only(these) => {
-                let head = these.iter().any(|it| it == "GET").then(|| "HEAD".to_owned());
-                Some(these.iter().cloned().chain(head).collect::<Vec<_>>())
-            }
-        };
-        let path = |it: &[u8]| route.path.matches(it);
-        let any_path = |_: &[u8]| true;
-        let alone = RequestDomain { methods: None, listeners: &all, path: &any_path };
-        let here = RequestDomain { methods: methods.as_deref(), listeners, path: &path };
-        let text = if !when.is_possible(&alone) {
-            "never true: its tests contradict one another"
-        } else if !when.is_possible(&here) {
-            "never true for a request of this route: it contradicts the path, methods or listeners"
-        } else {
-            return;
-        };
-        let source = self.source(&at.key("when"));
-        self.warnings.push(Problem { source, key: "site.route.when".to_owned(), text: text.to_owned() });
-    }
-
     /// Warns of a route whose requests all match an earlier one.
     pub(super) fn warn_unreachable(&mut self, routes: &[RouteConfig]) {
         for (index, route) in routes.iter().enumerate() {
@@ -184,11 +124,17 @@ impl ConfigCheck {
                 let key = "site.route.path".to_owned();
                 self.warnings.push(Problem { source: route.source.clone(), key, text });
             }
-            if let Some(first) = routes[..index].iter().find(|it| takes_all_of(it, route)) {
-                let text = format!(
-                    "\"{}\" never matches: \"{}\" at {} matches first; move that route after this one",
-                    route.path, first.path, first.source
-                );
+            if let Some(takers) = takers_of(route, &routes[..index]) {
+                let text = match &takers[..] {
+                    [first] => format!(
+                        "\"{}\" never matches: \"{}\" at {} matches first; move that route after this one",
+                        route.path, first.path, first.source
+                    ),
+                    _ => format!(
+                        "\"{}\" never matches: the earlier routes of its paths take all of its requests; move it before them",
+                        route.path
+                    ),
+                };
                 let key = "site.route.path".to_owned();
                 self.warnings.push(Problem { source: route.source.clone(), key, text });
             }
@@ -196,18 +142,47 @@ impl ConfigCheck {
     }
 }
 
-/// Whether every request of a route is one of an earlier route.
-fn takes_all_of(earlier: &RouteConfig, route: &RouteConfig) -> bool {
-    if matches!(&earlier.service, Service::Files(it) if it.fall_through) {
-        return false;
-    }
-    let methods = match (&earlier.methods, &route.methods) {
-        (Methods::Any, _) => true,
-        (Methods::Only(_), Methods::Any) => false,
-        (ours, Methods::Only(theirs)) => theirs.iter().all(|it| ours.allow(it)),
+/// The earlier routes that together take every request of a route: one, if that one does alone.
+fn takers_of<'a>(route: &RouteConfig, earlier: &'a [RouteConfig]) -> Option<Vec<&'a RouteConfig>> {
+    let covers = |it: &&RouteConfig| {
+        let listeners = it.listeners.is_empty()
+            || !route.listeners.is_empty() && route.listeners.iter().all(|one| it.listeners.contains(one));
+        // Requests without a file proceed to later routes.
+        let keeps = !matches!(&it.service, Service::Files(it) if it.fall_through);
+        keeps && listeners && it.path.covers(&route.path)
     };
-    let listeners = earlier.listeners.is_empty()
-        || !route.listeners.is_empty() && route.listeners.iter().all(|it| earlier.listeners.contains(it));
-    let when = earlier.when.is_none() || earlier.when == route.when;
-    methods && listeners && when && earlier.path.covers(&route.path)
+    let covering: Vec<&RouteConfig> = earlier.iter().filter(covers).collect();
+    if let Some(one) = covering.iter().find(|it| take_all_of(route, &[**it])) {
+        return Some(vec![*one]);
+    }
+    (covering.len() > 1 && take_all_of(route, &covering)).then_some(covering)
+}
+
+/// Whether each request of a route fulfils the methods and the condition of one of `others`, which have its paths.
+fn take_all_of(route: &RouteConfig, others: &[&RouteConfig]) -> bool {
+    let methods: Vec<Option<&String>> = match &route.methods {
+        Methods::Any => vec![None],
+        Methods::Only(these) => these.iter().map(Some).collect(),
+    };
+    let takes = |method: &Option<&String>| {
+        let accepts = |it: &&&RouteConfig| match (&it.methods, method) {
+            (Methods::Any, _) => true,
+            (Methods::Only(_), None) => false,
+            (theirs, Some(method)) => theirs.allow(method),
+        };
+        let accepting: Vec<_> = others.iter().filter(accepts).collect();
+        if accepting.iter().any(|it| it.when.is_none()) {
+            return true;
+        }
+        let head = method.filter(|it| *it == "GET").map(|_| "HEAD".to_owned());
+        let named: Option<Vec<String>> = method.map(|it| std::iter::once(it.clone()).chain(head).collect());
+        let domain = RequestDomain { methods: named.as_deref(), ..RequestDomain::ALL };
+        let own = || route.when.iter().map(|it| (it, true));
+        let none_of_theirs = accepting.iter().filter_map(|it| Some((it.when.as_ref()?, false)));
+        // A condition that is never true has a warning of its own.
+        !accepting.is_empty()
+            && Expression::are_possible(&own().collect::<Vec<_>>(), &domain)
+            && !Expression::are_possible(&own().chain(none_of_theirs).collect::<Vec<_>>(), &domain)
+    };
+    !methods.is_empty() && methods.iter().all(takes)
 }

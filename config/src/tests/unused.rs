@@ -91,7 +91,7 @@ fn fixed_answers_fit_their_status() {
 fn the_cache_is_for_origins() {
     for (service, what) in [
         ("files.root = \"src\"", "files have a cache of their own (files.cache_for, files.small_file)"),
-        ("redirect.to = \"/x\"", "redirects are not cached"),
+        ("redirect.to = \"https://b/x\"", "redirects are not cached"),
         ("respond.body = \"x\"", "fixed answers are not cached"),
     ] {
         check(
@@ -119,14 +119,16 @@ fn logs_rules_and_prefixes_that_never_apply() {
             "[[site.route.cache.rule]]\nwhen = '{first}'\nttl = \"1m\"\n[[site.route.cache.rule]]\nwhen = 'status == 404'\nttl = \"2m\""
         )
     };
-    for always in ["status >= 100", "status > 0 && status < 600", "status == 404 || status != 404"] {
+    for always in
+        ["status >= 100", "status >= 200", "status > 0 && status < 600", "status == 404 || status != 404"]
+    {
         let text = format!(
-            "warning: t.toml:8: site.route.cache.rule: never applies: the condition '{always}' of an earlier rule always holds; move \
-             that rule to the end"
+            "warning: t.toml:8: site.route.cache.rule: never applies: the condition '{always}' of an earlier rule holds for all of its \
+             responses; move that rule after this one"
         );
         route(&rules(always), &text);
     }
-    for sometimes in ["status >= 200", "!(path ~ \"x\")", "status >= 100 && type == \"text/html\""] {
+    for sometimes in ["status >= 405", "!(path ~ \"x\")", "status >= 100 && type == \"text/html\""] {
         route(&rules(sometimes), "");
     }
     check(

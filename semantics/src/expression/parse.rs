@@ -111,6 +111,12 @@ fn names(subject: ExpressionSubject) -> &'static [(&'static str, NameMeaning)] {
     }
 }
 
+/// A text, as a condition names it.
+pub(super) fn name_of(text: TextName) -> &'static str {
+    let is_it = |it: &&(&str, NameMeaning)| matches!(it.1, NameMeaning::Text(found) if found == text);
+    [REQUEST, RESPONSE, FINISHED, STORED].into_iter().flatten().find(is_it).map_or("", |it| it.0)
+}
+
 /// The names of a subject, as the end of a sentence.
 fn known(subject: ExpressionSubject) -> String {
     let spell = |it: &(&str, NameMeaning)| match it.1 {

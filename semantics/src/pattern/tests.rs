@@ -281,3 +281,23 @@ proptest! {
         prop_assert_eq!(whole.is_match(&path), pattern.matches(&path), "{} {:?}", text, path);
     }
 }
+
+#[test]
+fn samples_are_paths_of_their_pattern() {
+    for (pattern, expect) in [
+        ("/about", Some("/about")),
+        ("/*", Some("/any")),
+        ("/static/*.css", Some("/static/any.css")),
+        ("*.php", Some("any.php")),
+        ("/shop/{id}.html/x", Some("/shop/any.html/x")),
+        ("/files/{rest...}", Some("/files/any")),
+        ("/%C3%A4", None),
+        ("regex:/a+", None),
+    ] {
+        assert_eq!(
+            expect.filter(|it| it.starts_with('/')),
+            PathPattern::of(pattern).sample().as_deref(),
+            "{pattern}"
+        );
+    }
+}
