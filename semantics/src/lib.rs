@@ -22,6 +22,7 @@ pub mod forwarded;
 pub mod freshen;
 pub mod freshness;
 pub mod geo;
+mod host;
 pub mod invalidate;
 pub mod key;
 pub mod method;

@@ -5,6 +5,7 @@ use crate::cookies;
 use crate::expression::{ExpressionFacts, Number, TextName};
 use crate::field::{self, Field};
 use crate::geo::{COUNTRY_FIELD, Country, GeoLookup};
+pub use crate::host::host_of;
 use crate::path;
 use crate::scheme::Scheme;
 use std::borrow::Cow;
@@ -121,20 +122,6 @@ pub fn normal_path<'a>(target: &'a str, room: &'a mut Vec<u8>) -> &'a [u8] {
     }
     path::read(path, path::NORMAL, room);
     room
-}
-
-/// The host of an authority: IPv6 literals keep their brackets; one trailing dot is dropped.
-#[must_use]
-pub fn host_of(authority: &str) -> &str {
-    // Nearly every name without a port ends in a letter, and every request has one.
-    if authority.as_bytes().last().is_some_and(u8::is_ascii_alphabetic) {
-        return authority;
-    }
-    let host = match authority.bytes().rposition(|it| matches!(it, b':' | b']')) {
-        Some(at) if authority.as_bytes()[at] == b':' => &authority[..at],
-        _ => authority,
-    };
-    host.strip_suffix('.').unwrap_or(host)
 }
 
 /// A part of a query, decoded. Allocates only if it has an escape.

@@ -364,8 +364,8 @@ fn redirects_that_lead_back_to_themselves() {
         &[("/a", "https://a.example/a")],
         &[&loop_of(
             8,
-            "https://www.a.example/a",
-            "https://www.a.example/a to https://a.example/a to https://www.a.example/a",
+            "https://a.example/a",
+            "https://a.example/a to https://www.a.example/a to https://a.example/a",
         )],
     );
     check("canonical_host = \"www.a.example\"", &[("/a", "https://a.example/b")], &[]);

@@ -3,9 +3,9 @@
 
 use super::possible::is_value;
 use super::{Compare, Expression, ExpressionNode, Match, Named, Number, TextName, parse};
+use crate::host::host_of;
 use crate::method;
 use crate::network::Network;
-use crate::request_view::host_of;
 use std::net::IpAddr;
 
 impl Expression {

@@ -1,7 +1,7 @@
 //! Conditions over requests, and the parts of a request that they read.
 
 use super::*;
-use crate::expression::{Expression, ExpressionSubject};
+use crate::expression::{Expression, ExpressionSubject, RequestDomain};
 use proptest::prelude::*;
 
 const FIELDS: &[Field<'static>] = &[
@@ -132,4 +132,39 @@ proptest! {
             let _ = Expression::parse_about(ExpressionSubject::Request, text).unwrap().holds(&view);
         }
     }
+}
+
+/// Small tests over few values, so that they often contradict one another.
+fn a_test() -> impl Strategy<Value = String> {
+    prop_oneof![
+        "path (==|!=|contains) \"/[ab]{0,2}\"",
+        "path !?~ \"\\^/[ab]?\"",
+        "client in \"10\\.[01]\\.0\\.[01](/(8|16|31))?\"",
+        "client == \"10\\.[01]\\.0\\.[01]\"",
+        "method (==|!=) \"(GET|PUT)\"",
+        "header\\.x (==|!=) \"[12]\"",
+    ]
+}
+
+proptest! {
+    #[test]
+    fn what_a_request_fulfils_is_possible(
+        tests in proptest::collection::vec((a_test(), any::<bool>()), 1..5),
+        is_all in any::<bool>(),
+        path in "/[ab]{0,2}", client in "10\\.[01]\\.0\\.[01]", method in "(GET|PUT|POST)", x in "[12]?",
+    ) {
+        let joined: Vec<_> = tests.iter().map(|it| if it.1 { it.0.clone() } else { format!("!({})", it.0) }).collect();
+        let parsed = condition(&joined.join(if is_all { " && " } else { " || " }));
+        let fields = [Field { name: "x", value: x.as_bytes() }];
+        let view = RequestView {
+            path: path.as_bytes(), client: client.parse().ok(), method: &method, fields: &fields, ..RequestView::default()
+        };
+        let truth = parsed.holds(&view);
+        let all = [(&parsed, truth)];
+        prop_assert!(Expression::are_possible(&all, &RequestDomain::ALL), "{} is {truth} for {view:?}", parsed.text());
+    }
+}
+
+fn condition(text: &str) -> Expression {
+    Expression::parse_about(ExpressionSubject::Request, text).unwrap_or_else(|it| panic!("{text}: {it}"))
 }
