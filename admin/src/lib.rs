@@ -45,6 +45,7 @@ use larder_server::overlay::Overlays;
 use larder_server::purge::{PurgeOrder, PurgeQueue, asked};
 use larder_server::resident::Heap;
 use larder_server::router::Router;
+use larder_server::worker_failure::WorkerFailure;
 use larder_stdx::clock;
 use larder_transport::body::BodyPiece;
 use larder_transport::{AnswerNow, Client, ClientGone, Handler, Reply, RequestBody, ResponseBody, Synthetic};
@@ -96,6 +97,8 @@ pub struct Admin {
     pub overlays: Arc<Overlays>,
     /// The memory that the allocator holds, and has allocated.
     pub heap: Arc<Heap>,
+    /// The failure of a worker.
+    pub failure: Arc<WorkerFailure>,
     /// The endpoints for changing the configuration.
     pub configuring: Configuring,
     /// The locks of listings.

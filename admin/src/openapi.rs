@@ -12,9 +12,13 @@ impl Admin {
         AdminResponse::Json(200, describe())
     }
 
-    /// `GET /healthz`: open to every client; reveals only that larder runs.
+    /// `GET /healthz`: open to every client; reveals only that larder runs, with all its workers.
     pub(super) fn healthz(&self) -> AdminResponse {
-        AdminResponse::Whole(Synthetic::new(200, "text/plain", "ok\n"))
+        let (status, word) = match self.failure.first() {
+            None => (200, "ok\n"),
+            Some(_) => (503, "failed\n"),
+        };
+        AdminResponse::Whole(Synthetic::new(status, "text/plain", word))
     }
 }
 

@@ -4,7 +4,7 @@
 use super::{Admin, AdminResponse};
 use larder_counters::{CounterRow, Counters, OriginCounters, RouteCounters, Snapshot, TierCounters, Unit};
 use larder_origin::OriginState;
-use larder_server::route_stats::{ConfigScopes, RouteScopes, ScopeSums};
+use larder_server::route_stats::{ConfigScopes, RouteIdentity, RouteScopes, ScopeSums};
 use larder_transport::Synthetic;
 use std::fmt::{Display, Write as _};
 
@@ -119,19 +119,20 @@ impl MetricsText {
 
     fn routes(&mut self, scopes: &ConfigScopes) {
         let sums: Vec<ScopeSums> = (0..scopes.routes.len()).map(|it| scopes.of_route(it)).collect();
-        let methods: Vec<String> = scopes.routes.iter().map(|it| it.methods.join(",")).collect();
-        let labels = |at: usize, it: &'_ RouteScopes| {
-            let kind = it.kind.name();
+        let labels = |it: &RouteScopes| {
+            let RouteIdentity { methods, when, listeners, .. } = &it.identity;
             [
-                ("site".to_owned(), scopes.sites[it.site].name.clone()),
-                ("route".to_owned(), it.name.clone()),
-                ("methods".to_owned(), methods[at].clone()),
-                ("kind".to_owned(), kind.to_owned()),
+                ("site", scopes.sites[it.site].name.clone()),
+                ("route", it.name.clone()),
+                ("methods", methods.join(",")),
+                ("when", when.clone()),
+                ("listeners", listeners.join(",")),
+                ("kind", it.kind.name().to_owned()),
             ]
         };
-        let labels: Vec<_> = scopes.routes.iter().enumerate().map(|(at, it)| labels(at, it)).collect();
-        let labels: Vec<[(&str, &str); 4]> =
-            labels.iter().map(|it| it.each_ref().map(|it| (it.0.as_str(), it.1.as_str()))).collect();
+        let labels: Vec<_> = scopes.routes.iter().map(labels).collect();
+        let labels: Vec<[(&str, &str); 6]> =
+            labels.iter().map(|it| it.each_ref().map(|it| (it.0, it.1.as_str()))).collect();
         for (at, row) in RouteCounters::TABLE.iter().enumerate() {
             let samples: Vec<(Labels<'_>, u64)> =
                 labels.iter().zip(&sums).map(|(labels, sums)| (&labels[..], sums.counters[at])).collect();

@@ -142,7 +142,8 @@ fn routes_json(scopes: &ConfigScopes, routes: &[ScopeSums]) -> Vec<Value> {
     let one = |(it, sums): (&larder_server::route_stats::RouteScopes, &ScopeSums)| {
         let kind = it.kind.name();
         json!({
-            "name": it.name, "path": it.path, "methods": it.methods, "site": it.site, "kind": kind,
+            "name": it.name, "path": it.identity.path, "methods": it.identity.methods, "when": it.identity.when,
+            "listeners": it.identity.listeners, "site": it.site, "kind": kind,
             "origin": it.origins.first(), "origins": it.origins,
             "counters": named(RouteCounters::TABLE, &sums.counters), "latency": histogram(&sums.latency),
             "saved_us": value(RouteCounters::TABLE, &sums.counters, "saved_us"),

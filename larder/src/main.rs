@@ -197,7 +197,7 @@ fn serve(plan: Plan, after: impl FnOnce(&str, Option<&str>) -> String) -> ExitCo
     match supervisor::run(config, plan, watch, after) {
         Ok(()) => ExitCode::SUCCESS,
         Err(supervisor::Stopped::AtStart(sentence)) => fail(NOT_STARTED, &sentence),
-        Err(supervisor::Stopped::CutOff) => ExitCode::from(FAILED),
+        Err(supervisor::Stopped::CutOff | supervisor::Stopped::WorkerFailed) => ExitCode::from(FAILED),
     }
 }
 

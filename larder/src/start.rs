@@ -161,7 +161,7 @@ impl Opened {
         let (desk, clerk) = purge::open(store.clone(), &lower, errors.of(Subsystem::Purge), own.clone());
         let shares = Shares::take(&live.config, &lower, workers, &errors);
         let (ids, tops, recent, refusals, traces, places, room_to_give) = Default::default();
-        let (stream, heap) = (Hub::new(own.clone()), Heap::new(workers));
+        let (stream, heap, failure) = (Hub::new(own.clone()), Heap::new(workers), Arc::default());
         store.allow_beside(larder_store::ram::OUTSIDE_OF_A_WORKER * workers.get() as u64);
         let shared = WorkerShared {
             store,
@@ -182,6 +182,7 @@ impl Opened {
             room_to_give,
             shares,
             heap,
+            failure,
         };
         let tls = keeper.as_ref().map(tls::CertificateStore::tls);
         let site_logs =

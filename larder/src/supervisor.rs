@@ -28,6 +28,9 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 use tokio::task::LocalSet;
 
+/// The time limit of the drain after a worker failed: its clients have lost their connections, and nothing listens until
+/// the service manager has started larder again.
+const FAILURE_DRAIN: Duration = Duration::from_secs(1);
 /// The time limit for writing the logs at the stop.
 const LOG_CLOSE: Duration = Duration::from_secs(1);
 
@@ -43,6 +46,8 @@ pub enum Stopped {
     AtStart(String),
     /// Requests were cut when it stopped: the drain's deadline passed.
     CutOff,
+    /// A worker panicked.
+    WorkerFailed,
 }
 
 /// Runs a configuration until a signal ends it, and reloads it when `watch` sees its file change: started before the file
@@ -107,6 +112,8 @@ enum Wakeup {
     Ordered(ReloadOrder),
     Reopen,
     Stop,
+    /// A worker panicked.
+    Failed,
     Look,
 }
 
@@ -136,9 +143,10 @@ impl Supervisor {
             let event = tokio::select! {
                 event = signals.next() => event,
                 Some(order) = reloads.recv() => Wakeup::Ordered(order),
+                _ = self.running.shared.failure.happened() => Wakeup::Failed,
             };
             match event {
-                Wakeup::Stop => break,
+                Wakeup::Stop | Wakeup::Failed => break,
                 Wakeup::Reopen => {
                     self.running.log.reopen();
                     self.running.orders.borrow().site_logs.files().for_each(|it| it.reopen());
@@ -214,6 +222,7 @@ impl Supervisor {
             nodes: self.nodes.clone(),
             overlays: shared.overlays.clone(),
             heap: shared.heap.clone(),
+            failure: shared.failure.clone(),
             configuring,
             listing: larder_admin::ListingTurns::default(),
             clock_moves: test_clock().is_some(),
@@ -330,7 +339,15 @@ impl Supervisor {
 
     /// Lets the workers finish, within a time limit.
     async fn drain(self, threads: Vec<JoinHandle<()>>, admin: Option<Rc<Admin>>) -> Result<(), Stopped> {
-        let deadline = self.running.orders.borrow().live.config.limits.drain_timeout;
+        let failure = self.running.shared.failure.clone();
+        let mut deadline = self.running.orders.borrow().live.config.limits.drain_timeout;
+        if let Some((worker, why)) = failure.first() {
+            deadline = deadline.min(FAILURE_DRAIN);
+            let (worker, now) =
+                (worker.to_string(), "larder ends, so that its service manager starts it again");
+            let values = [("worker", worker.as_str()), ("why", why), ("now", now)];
+            self.running.errors.event(Level::Error, "worker-failed", &values);
+        }
         self.running.orders.send_modify(|it| it.drain = true);
         let finished = async {
             let mut tick = tokio::time::interval(Duration::from_millis(10));
@@ -368,7 +385,10 @@ impl Supervisor {
             admin.audit.close(LOG_CLOSE);
         }
         self.running.errors.close(LOG_CLOSE);
-        stopped.map_err(|_| Stopped::CutOff)
+        match failure.first() {
+            Some(_) => Err(Stopped::WorkerFailed),
+            None => stopped.map_err(|_| Stopped::CutOff),
+        }
     }
 }
 

@@ -30,3 +30,4 @@ pub mod site_tls;
 pub mod tiers;
 pub mod tls;
 pub mod worker;
+pub mod worker_failure;

@@ -2,10 +2,10 @@
 //! own; they are created with a configuration, and those of unchanged routes and origins are taken over from the one
 //! before. The tables are in `larder_counters::scopes`; counting is in `observe::scopes`.
 //!
-//! A route is unchanged if its site's first host, its path and its methods are; an origin if its address is. The numbers
-//! of a removed one are dropped, so that repeated reloads take no memory: the totals of all routes keep them.
+//! A route is unchanged if its site's first host, its path, methods, condition and listeners are; an origin if its address
+//! is. The numbers of a removed one are dropped, so that repeated reloads take no memory: the totals of all routes keep them.
 
-use larder_config::{Config, Methods, OriginMember, Service};
+use larder_config::{Config, Methods, OriginMember, RouteConfig, Service};
 use larder_counters::{
     Lately, OriginCounters, OriginScope, RouteCounters, RouteScope, Snapshot, TierCounters, WorkerScope,
 };
@@ -32,16 +32,40 @@ pub struct SiteScope {
     pub name: String,
     /// The positions of its routes among all.
     pub routes: Vec<usize>,
+    /// The positions of the origins of each of its routes: a route that repeats another has origins of its own.
+    origins: Vec<Vec<usize>>,
+}
+
+/// The requests of a route within its site: two routes with the same are counted as one, since the second gets none.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct RouteIdentity {
+    /// The path pattern.
+    pub path: String,
+    /// Its methods; empty for all.
+    pub methods: Vec<String>,
+    /// The text of its condition; empty without one.
+    pub when: String,
+    /// Its listeners; empty for all.
+    pub listeners: Vec<String>,
+}
+
+impl RouteIdentity {
+    fn of(route: &RouteConfig) -> Self {
+        let methods = match &route.methods {
+            Methods::Any => Vec::new(),
+            Methods::Only(these) => these.clone(),
+        };
+        let when = route.when.as_ref().map_or_else(String::new, |it| it.text().to_owned());
+        Self { path: route.path.to_string(), methods, when, listeners: route.listeners.clone() }
+    }
 }
 
 /// One route.
 pub struct RouteScopes {
     /// Its name in logs: the site's first host and the path pattern.
     pub name: String,
-    /// The path pattern.
-    pub path: String,
-    /// Its methods; empty for all.
-    pub methods: Vec<String>,
+    /// Its requests.
+    pub identity: RouteIdentity,
     /// Its site's position.
     pub site: usize,
     /// Its kind.
@@ -167,19 +191,12 @@ impl ConfigScopes {
         let mut all = Self { sites: Vec::new(), routes: Vec::new(), origins: Vec::new(), workers: own };
         for (at, site) in config.sites.iter().enumerate() {
             let name = site.hosts.first().map_or_else(String::new, ToString::to_string);
-            let mut own: HashMap<(String, Vec<String>), usize> = HashMap::new();
-            let mut positions = Vec::new();
+            let mut own: HashMap<RouteIdentity, usize> = HashMap::new();
+            let (mut positions, mut of_routes) = (Vec::new(), Vec::new());
             for route in &site.routes {
-                let methods = match &route.methods {
-                    Methods::Any => Vec::new(),
-                    Methods::Only(these) => these.clone(),
-                };
-                let identity = (route.path.to_string(), methods);
+                let identity = RouteIdentity::of(route);
                 let number = *own.entry(identity.clone()).or_insert(all.routes.len());
                 positions.push(number);
-                if number < all.routes.len() {
-                    continue;
-                }
                 let (kind, slow_start) = match &route.service {
                     Service::Proxy(proxy) => (ServiceKind::Proxy, proxy.to.rules.slow_start),
                     Service::Files(_) => (ServiceKind::Files, Duration::ZERO),
@@ -187,21 +204,23 @@ impl ConfigScopes {
                 };
                 let origins = route.origins().map(|it| all.origin(it, number, slow_start, before));
                 let origins: Vec<usize> = origins.collect();
-                let (path, methods) = identity;
+                of_routes.push(origins.clone());
+                if number < all.routes.len() {
+                    continue;
+                }
                 let parts = before
-                    .and_then(|it| it.parts_of(&name, &path, &methods))
+                    .and_then(|it| it.parts_of(&name, &identity))
                     .unwrap_or_else(|| parts_of_route(count));
                 all.routes.push(RouteScopes {
                     name: route.name.clone(),
-                    path,
-                    methods,
+                    identity,
                     site: at,
                     kind,
                     origins,
                     parts,
                 });
             }
-            all.sites.push(SiteScope { name, routes: positions });
+            all.sites.push(SiteScope { name, routes: positions, origins: of_routes });
         }
         all
     }
@@ -215,7 +234,9 @@ impl ConfigScopes {
     ) -> usize {
         let (name, drained) = (member.name(), member.drained);
         if let Some(at) = self.origins.iter().position(|it| it.name == name) {
-            self.origins[at].routes.push(route);
+            if self.origins[at].routes.last() != Some(&route) {
+                self.origins[at].routes.push(route);
+            }
             self.origins[at].drained |= drained;
             return at;
         }
@@ -227,23 +248,22 @@ impl ConfigScopes {
         self.origins.len() - 1
     }
 
-    fn parts_of(&self, site: &str, path: &str, methods: &[String]) -> Option<Vec<Arc<RouteScope>>> {
-        let same =
-            |it: &&RouteScopes| self.sites[it.site].name == site && it.path == path && it.methods == methods;
+    fn parts_of(&self, site: &str, identity: &RouteIdentity) -> Option<Vec<Arc<RouteScope>>> {
+        let same = |it: &&RouteScopes| self.sites[it.site].name == site && it.identity == *identity;
         self.routes.iter().find(same).map(|it| it.parts.clone())
     }
 
     /// The counters of `worker` for the route at these positions of the configuration.
     #[must_use]
     pub fn part(&self, worker: usize, (site, route): (usize, usize)) -> RoutePart {
-        let route = &self.routes[self.sites[site].routes[route]];
-        let origins = route.origins.iter().map(|it| self.origins[*it].parts[worker].clone());
-        RoutePart { origins: origins.collect(), route: route.parts[worker].clone() }
+        let site = &self.sites[site];
+        let origins = site.origins[route].iter().map(|it| self.origins[*it].parts[worker].clone());
+        RoutePart { origins: origins.collect(), route: self.routes[site.routes[route]].parts[worker].clone() }
     }
 
     /// The origins of the route at these positions of the configuration.
     pub fn origins_of(&self, (site, route): (usize, usize)) -> impl Iterator<Item = &OriginScopes> {
-        self.routes[self.sites[site].routes[route]].origins.iter().map(|it| &self.origins[*it])
+        self.sites[site].origins[route].iter().map(|it| &self.origins[*it])
     }
 
     /// The state of the origin with that name; a new one if there is none.
@@ -381,12 +401,43 @@ mod tests {
     }
 
     #[test]
-    fn a_route_that_repeats_another_is_the_same() {
+    fn a_route_that_repeats_another_is_the_same_with_origins_of_its_own() {
         let it = config(
             "[[site]]\nhosts = [\"a\"]\nroute = [{ path = \"/*\", proxy = { to = \":1\" } }, \
-             { path = \"/*\", proxy = { to = \":2\" } }]\n",
+             { path = \"/*\", proxy = { to = [\":2\", \":3\"] } }]\n",
         );
         let all = ConfigScopes::new(&it, TWO, None);
-        assert_eq!((1, 1, vec![0, 0]), (all.routes.len(), all.origins.len(), all.sites[0].routes.clone()));
+        assert_eq!((1, vec![0, 0]), (all.routes.len(), all.sites[0].routes.clone()));
+        assert_eq!([1, 2], [0, 1].map(|it| all.part(0, (0, it)).origins.len()));
+    }
+
+    #[test]
+    fn routes_of_one_path_with_other_conditions_or_listeners_are_different() {
+        let all = "listen = [\"127.0.0.1:1\", \"127.0.0.1:2\"]\n[[site]]\nhosts = [\"a\"]\nroute = [\
+             { when = 'method == \"GET\"', proxy = { to = \":1\" } }, \
+             { listeners = [\"127.0.0.1:2\"], proxy = { to = [\":1\", \":2\"] } }, \
+             { proxy = { to = [\":3\", \":1\", \":2\"] } }]\n";
+        let before = ConfigScopes::new(&config(all), TWO, None);
+        assert_eq!((3, vec![0, 1, 2]), (before.routes.len(), before.sites[0].routes.clone()));
+        for at in 0..3 {
+            let part = before.part(0, (0, at));
+            assert_eq!(at + 1, part.origins.len());
+            part.route.counters.requests.add(1 << at);
+            part.origins[at].counters.requests.add(1 << at);
+        }
+        let of = |it: &str| {
+            let at = before.origins.iter().position(|origin| origin.name.ends_with(it)).unwrap();
+            before.of_origin(at).counters[0]
+        };
+        assert_eq!(
+            [1, 6, 0],
+            [":1", ":2", ":3"].map(of),
+            "each is counted for the origin that it was sent to"
+        );
+
+        // The first route is gone, the others are the same.
+        let less = all.replace("{ when = 'method == \"GET\"', proxy = { to = \":1\" } }, ", "");
+        let after = ConfigScopes::new(&config(&less), TWO, Some(&before));
+        assert_eq!([2, 4], [0, 1].map(|it| requests(&after, it)));
     }
 }

@@ -13,6 +13,7 @@ use super::purge::{PurgeOrder, PurgeQueue};
 use super::quiet::{self, Quiet};
 use super::resident::Heap;
 use super::tiers::Lower;
+use super::worker_failure::WorkerFailure;
 use larder_counters::Counters;
 use larder_gateway::Gateway;
 use larder_gateway::coding::pool::Coders;
@@ -75,6 +76,8 @@ pub struct WorkerShared {
     pub shares: Shares,
     /// The memory that the allocator holds, and has allocated.
     pub heap: Arc<Heap>,
+    /// The failure of a worker.
+    pub failure: Arc<WorkerFailure>,
 }
 
 /// The state of one worker.
@@ -89,7 +92,8 @@ pub struct Own {
     pub errors: ErrorLog,
 }
 
-/// Starts a worker on its own thread. It ends when it was ordered to drain and no connection is left.
+/// Starts a worker on its own thread. It ends when it was ordered to drain and no connection is left, or by a panic, which
+/// it leaves in `shared.failure`.
 ///
 /// # Errors
 /// The system has no thread for it.
@@ -100,8 +104,11 @@ pub fn start(
     orders: watch::Receiver<Orders>,
 ) -> std::io::Result<JoinHandle<()>> {
     std::thread::Builder::new().name(format!("worker-{number}")).spawn(move || {
-        let runtime = runtime().expect("the system gives a runtime what it gave the first");
-        runtime.block_on(run(number, shared, own, orders));
+        let failure = shared.failure.clone();
+        failure.watch(number, || {
+            let runtime = runtime().expect("the system gives a runtime what it gave the first");
+            runtime.block_on(run(number, shared, own, orders));
+        });
     })
 }
 
@@ -158,6 +165,7 @@ async fn run(number: usize, shared: WorkerShared, own: Own, mut orders: watch::R
     // Checked first: a stop may have come before this worker's first look at its orders.
     while !orders.borrow().drain && orders.changed().await.is_ok() && !orders.borrow().drain {
         let now = orders.borrow_and_update().clone();
+        assert!(std::env::var_os("LARDER_TEST_PANIC").is_none(), "a test demands a panic at a reload");
         follower.take_over(&now);
     }
     follower.watches = None;

@@ -1,5 +1,7 @@
 //! A stop and a reload while clients send one request after another: no request is left without its answer.
 
+use crate::harness::command::wait;
+use crate::harness::server::Setup;
 use crate::harness::{Client, Larder, Origin, until};
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -111,4 +113,23 @@ fn an_idle_connection_is_read_from_for_a_moment() {
     }
     drop(clients); // A close lingers until its client closes as well, and larder's clock stands still.
     assert!(larder.child.wait().unwrap().success());
+}
+
+/// A panic of a worker ends the process, so that its service manager starts it again: nothing listens without an answer.
+#[test]
+fn the_process_ends_when_a_worker_fails() {
+    let origin = origin();
+    let config = format!(
+        "listen = [\"127.0.0.1:0\"]\nworkers = 2\n[log]\naccess = \"off\"\nerror = \"error.log\"\n[[site]]\nhosts = [\"*\"]\n\
+         [[site.route]]\nproxy = {{ to = [\"{}\"] }}\n",
+        origin.url()
+    );
+    let mut larder = Larder::start(Setup { config, env: vec![("LARDER_TEST_PANIC".into(), "1".into())] });
+    assert_eq!("kept", larder.get("/kept").text());
+    larder.signal(libc::SIGHUP);
+    assert_eq!(Some(1), wait(&mut larder.child).code());
+    let log = std::fs::read_to_string(larder.folder.path().join("error.log")).unwrap();
+    let line = log.lines().find(|it| it.contains(" error worker-failed ")).unwrap_or_else(|| panic!("{log}"));
+    assert!(line.contains("why=\"a test demands a panic at a reload\""), "{line}");
+    assert!(TcpStream::connect(larder.address).is_err(), "nothing listens");
 }

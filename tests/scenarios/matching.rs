@@ -262,3 +262,90 @@ fn a_reload_applies_to_all_of_it() {
     assert_eq!("second /b/1", client.get("/b/1").text());
     assert_eq!("second /b/3", client.get_with("/b/3", "Cookie: beta=2\r\n").text());
 }
+
+/// The routes of a site that differ by a condition, with one and two origins; the path is that of all.
+#[test]
+fn routes_of_one_path_have_origins_of_their_own() {
+    let (one, two, three) = (origin("one"), origin("two"), origin("three"));
+    let rest =
+        format!("proxy = {{ to = [\"{}\", \"{}\"], balance = \"round_robin\" }}", two.url(), three.url());
+    let config = format!(
+        "listen = [\"127.0.0.1:0\"]\nworkers = 2\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\n\
+         when = 'header[\"X-Api-Version\"] == \"2\"'\nproxy = {{ to = [\"{}\"] }}\n[[site.route]]\n{rest}\n",
+        one.url()
+    );
+    let larder = Larder::start(Setup { config, env: Vec::new() });
+    let mut client = larder.client();
+    let (mut two, mut three) = (0, 0);
+    for at in 0..4 {
+        assert_eq!(format!("one /a{at}"), client.get_with(&format!("/a{at}"), "X-Api-Version: 2\r\n").text());
+        match client.get(&format!("/b{at}")).text().split(' ').next() {
+            Some("two") => two += 1,
+            Some("three") => three += 1,
+            other => panic!("{other:?}"),
+        }
+    }
+    let routes = stats(&larder)["routes"].clone();
+    let of = |at: usize, name: &str| routes[at]["counters"][name].as_u64();
+    assert_eq!([Some(4), Some(4)], [0, 1].map(|it| of(it, "requests")), "{routes}");
+    assert_eq!(json!([[0], [1, 2]]), json!([routes[0]["origins"], routes[1]["origins"]]));
+    assert_eq!(
+        json!(["header[\"X-Api-Version\"] == \"2\"", ""]),
+        json!([routes[0]["when"], routes[1]["when"]])
+    );
+    let origins = stats(&larder)["origins"].clone();
+    let sent = [0, 1, 2].map(|it| origins[it]["counters"]["requests"].as_u64());
+    assert_eq!([Some(4), Some(two), Some(three)], sent, "{origins}");
+
+    // Another condition, another number of origins: by a reload.
+    let text = std::fs::read_to_string(larder.config()).unwrap();
+    let text = text.replace("when = 'header[\"X-Api-Version\"] == \"2\"'", "when = 'cookie.canary == \"1\"'");
+    let (first, second) = text.split_once("when = ").unwrap();
+    let (condition, second) = second.split_once('\n').unwrap();
+    let text =
+        format!("{first}when = 'cookie.beta == \"1\"'\n{rest}\n[[site.route]]\nwhen = {condition}\n{second}");
+    std::fs::write(larder.config(), text).unwrap();
+    larder.signal(libc::SIGHUP);
+    crate::harness::until("the new routes are in force", || larder.counter("config_reloads") == 1);
+    crate::harness::until("all workers serve them", || {
+        larder.client().get_with("/c", "Cookie: canary=1\r\n").text() == "one /c"
+    });
+    for (target, cookie, expect) in
+        [("/d", "canary=1", "one /d"), ("/e", "canary=2", "/e"), ("/f", "beta=1", "/f")]
+    {
+        let text = larder.client().get_with(target, &format!("Cookie: {cookie}\r\n")).text();
+        assert!(text.ends_with(expect), "{text}");
+    }
+    let routes = stats(&larder)["routes"].clone();
+    assert_eq!(3, routes.as_array().unwrap().len());
+    assert!(routes[2]["counters"]["requests"].as_u64() >= Some(5), "the last route is the same: {routes}");
+}
+
+/// Two routes of one path for two listeners.
+#[test]
+fn routes_of_one_path_and_two_listeners_have_origins_of_their_own() {
+    let (one, two, three) = (origin("one"), origin("two"), origin("three"));
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("s");
+    let config = format!(
+        "listen = [\"127.0.0.1:0\", \"unix:{0}\"]\nworkers = 1\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\n\
+         listeners = [\"unix:{0}\"]\nproxy = {{ to = [\"{1}\"] }}\n[[site.route]]\n\
+         proxy = {{ to = [\"{2}\", \"{3}\"] }}\n",
+        socket.display(),
+        one.url(),
+        two.url(),
+        three.url()
+    );
+    let larder = Larder::start(Setup { config, env: Vec::new() });
+    let text = larder.get("/").text();
+    assert!(["two /", "three /"].contains(&text.as_str()), "{text}");
+    let mut unix = UnixStream::connect(&socket).unwrap();
+    unix.write_all(b"GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").unwrap();
+    let mut text = String::new();
+    unix.read_to_string(&mut text).unwrap();
+    assert!(text.ends_with("one /"), "{text}");
+}
+
+fn stats(larder: &Larder) -> Value {
+    serde_json::from_str(&larder.admin_get("/api/v1/stats").text()).unwrap()
+}

@@ -27,12 +27,25 @@ export interface Stats {
   counters: Counts;
   latency?: { all: Histogram; hit: Histogram; miss: Histogram; pass: Histogram };
   sites?: { name: string; routes: number[]; counters: Counts; latency: Histogram }[];
-  routes?: { name: string; site: number; kind: string; counters: Counts; latency: Histogram }[];
+  routes?: RouteStats[];
   tiers?: { name: string; state: string; hits: number; bytes_served: number; objects?: number; used_bytes?: number; budget_bytes?: number }[];
   origins?: Origin[];
   saved?: { origin_us: number };
   memory?: { rss_bytes?: number; attributed_bytes: number; parts: { tier: string; purpose: string; bytes: number }[] };
   ram: { used_bytes: number; usable_bytes: number; budget_bytes: number };
+}
+
+/** A route; several routes of a site may have one name. */
+export interface RouteStats {
+  name: string;
+  path: string;
+  methods: string[];
+  when: string;
+  listeners: string[];
+  site: number;
+  kind: string;
+  counters: Counts;
+  latency: Histogram;
 }
 
 export interface Origin {

@@ -40,6 +40,7 @@ pub const EVENTS: &[EventRow] = &[
     row("proxy-header", Level::Warn, "A connection was closed for lack of a valid PROXY protocol header: `from`, `why` (`refused`: not in `clients.proxies`; `missing`, `malformed`, `cut`, `timeout`). At most one line per second and `why`; `left_out` counts the others."),
     row("requests-cut", Level::Warn, "At a stop, requests were cut at `limits.drain_timeout`."),
     row("access-log-incomplete", Level::Warn, "At a stop, the last lines of the access log were not written in time."),
+    row("worker-failed", Level::Error, "A worker panicked: `worker`, `why`. larder ends with exit code 1 within a second, so that its service manager starts it again."),
     row("stopped", Level::Info, "larder has stopped."),
     row("purged", Level::Info, "A purge is in force and confirmed."),
     row("purge-uncertain", Level::Warn, "A purge is in force on this node but not confirmed everywhere; the receipt gives the reason."),

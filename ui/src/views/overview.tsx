@@ -9,7 +9,7 @@ import * as format from '../format';
 import type { Figure } from '../format';
 import { useReadings } from '../hooks';
 import { type Point, between, quantile, ratio } from '../readings';
-import type { Counts, Histogram, Origin, Stats } from '../types';
+import type { Counts, Histogram, Origin, RouteStats, Stats } from '../types';
 import { Memory } from './memory';
 
 const WINDOWS: [string, string][] = [
@@ -172,12 +172,15 @@ function busiest<T extends { counters: Counts }>(all: T[]): T[] {
 
 const byName = <T extends { name: string }>(of: T[] | undefined, it: T): T | undefined => of?.find((other) => other.name === it.name);
 
+/** What tells a route from the others, of which several may have its name. */
+const requestsOf = (it: RouteStats): string => JSON.stringify([it.site, it.path, it.methods, it.when, it.listeners]);
+
 function Routes({ now, then, seconds }: Over): JSX.Element | null {
   const all = now.routes ?? [];
   const [shown, more] = useShort(busiest(all), 'routes');
   if (all.length === 0) return null;
   const rows = shown.map((it) => {
-    const before = then.routes?.find((other) => other.name === it.name && other.site === it.site);
+    const before = then.routes?.find((other) => requestsOf(other) === requestsOf(it));
     const grew = (name: string): number => Math.max(0, (it.counters[name] ?? 0) - (before?.counters[name] ?? 0));
     const ms = between(before?.latency, it.latency);
     return { it, grew, site: now.sites?.[it.site]?.name ?? '', hits: ratio(grew('hits'), grew('misses'), grew('passes')), ms };
