@@ -26,5 +26,7 @@ test:
 
 bench: build
 	cargo run --locked -p larder-bench -- $(if $(QUICK),--quick) $(FLAGS)
+	cargo test --profile trial --locked -p larder-server -p larder-config --lib -- --nocapture --test-threads 1 \
+		every_client_has_its_burst two_hundred_routes a_hundred_thousand_lines | grep " ns\| ms"
 
 .PHONY: run build prepare test bench

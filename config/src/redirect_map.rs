@@ -192,6 +192,7 @@ mod tests {
         assert_eq!([1], lines(&long)[..]);
     }
 
+    /// The figures: `cargo test --profile trial -p larder-config --lib a_hundred_thousand_lines -- --nocapture`.
     #[test]
     fn a_hundred_thousand_lines_are_read_and_found() {
         let text: String = (0..100_000).map(|it| format!("/old/{it} /new/{it}\n")).collect();
@@ -200,5 +201,11 @@ mod tests {
         println!("100,000 lines: {} ms", (larder_stdx::clock::precise_micros() - started) / 1000);
         assert_eq!(100_000, map.len());
         assert_eq!("/new/77777", &*map.find(b"/old/77777").unwrap().to);
+        let paths: Vec<String> = (0..100_000_u64).map(|it| format!("/old/{}", it * 7919 % 100_000)).collect();
+        let started = larder_stdx::clock::precise_micros();
+        let found = paths.iter().filter(|it| map.find(it.as_bytes()).is_some()).count();
+        let nanos = (larder_stdx::clock::precise_micros() - started) * 1000 / 100_000;
+        println!("a lookup: {nanos} ns");
+        assert_eq!(100_000, found);
     }
 }
