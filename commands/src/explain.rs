@@ -234,6 +234,10 @@ impl ExplainWriter {
                 self.row("", &format!("{key} {} ({})", text(&matched[key]), harmless(place)));
             }
         }
+        let vary: Vec<String> = list(&matched["vary"]).iter().map(text).collect();
+        if !vary.is_empty() {
+            self.row("", &format!("adds Vary: {}, which the choice of the route reads", vary.join(", ")));
+        }
         for it in list(&matched["passed_over"]) {
             let (name, why, place) = (text(&it["route"]), text(&it["sentence"]), text(&it["where"]));
             self.row("", &format!("not {name} ({place}): {why}"));

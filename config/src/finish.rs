@@ -19,10 +19,19 @@ pub struct FinishConfig {
     pub cors: Option<CorsConfig>,
     /// The lifetime for clients.
     pub client_ttl: Option<ClientTtl>,
-    /// The files of error pages: a status, or 4 or 5 for a class.
-    pub pages: Vec<(u16, PathBuf)>,
+    /// Error pages: a status, or 4 or 5 for a class.
+    pub pages: Vec<(u16, ErrorPageSource)>,
     /// Whether error pages replace errors of the origin, too.
     pub intercepts: bool,
+}
+
+/// The source of an error page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ErrorPageSource {
+    /// A file, read at start and reload.
+    File(PathBuf),
+    /// The page of the site at this path, perhaps with a query.
+    Url(String),
 }
 
 /// The rules for the response fields of one name, site and route together.
@@ -175,6 +184,8 @@ pub struct SiteRedirects {
     pub to_https: bool,
     /// The host that the other hosts of the site are redirected to.
     pub canonical_host: Option<String>,
+    /// The status of these two.
+    pub status: u16,
     /// Single redirects.
     pub map: Option<Arc<RedirectMap>>,
 }

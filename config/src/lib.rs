@@ -33,6 +33,7 @@ pub mod presets;
 pub mod problem;
 mod read;
 pub mod redirect_map;
+mod request_texts;
 pub mod run_file;
 pub mod spelling;
 pub mod store;

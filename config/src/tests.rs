@@ -448,6 +448,9 @@ fn site_with(key: &str, value: &str, origin: &str) -> String {
         "tls.client_auth" => {
             format!("tls.client_ca = \"ca.pem\"\n[[site]]\nhosts = \"a\"\ntls.client_auth = {value}\n{route}")
         }
+        "redirect_status" => format!(
+            "[[site]]\nhosts = [\"a\", \"example.com\"]\ncanonical_host = \"a\"\nredirect_status = {value}\n{route}"
+        ),
         "redirect_https" => {
             format!("clients.trusted = \"unix\"\n[[site]]\nhosts = \"a\"\nredirect_https = {value}\n{route}")
         }

@@ -1,8 +1,8 @@
-//! The identifier of a request: `X-Request-Id`, made once where fields for the origin contain `{request_id}`. A trusted proxy's is kept.
+//! The identifier of a request: `X-Request-Id`, made once before its admission where a text of its route or a log reads `{request_id}`.
+//! A trusted proxy's is kept.
 
-use crate::route::GatewayRoute;
-use larder_semantics::field::FieldList;
-use larder_semantics::template::TemplateInput;
+use larder_semantics::field::{self, Field};
+use larder_semantics::request_view::REQUEST_ID;
 use larder_stdx::clock;
 use larder_transport::Client;
 use larder_wire::message::Request;
@@ -11,37 +11,46 @@ use std::rc::Rc;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// The field.
-pub(crate) const NAME: &str = "X-Request-Id";
 /// Bytes of the longest identifier of a proxy that is kept.
 const LONGEST: usize = 128;
 
-/// Gives a request its identifier, where the route sends it. With `cache.key.strict` there is none: every field that the
-/// key lacks would let the request bypass the cache.
-pub fn identify(route: &GatewayRoute, request: &mut Rc<Request>, client: &Client) {
-    let is_read =
-        route.rewrite.fields.as_ref().is_some_and(|it| {
-            it.1.set.iter().any(|it| it.1.inputs().any(|it| it == TemplateInput::RequestId))
-        });
-    let is_of_proxy = !client.hops.is_empty() && is_well_formed(&request.fields);
-    if !is_read || is_of_proxy {
-        return;
-    }
-    let fields = &mut Rc::make_mut(request).fields;
-    match route.policy.key.strict {
-        true => fields.remove(NAME),
-        false => fields.set(NAME, made()),
-    }
+/// The identifier of a request with these fields: that of a trusted proxy if it is well-formed, otherwise a new one.
+#[must_use]
+pub fn of(fields: &[Field<'_>], client: &Client) -> String {
+    let of_proxy = || well_formed(fields).filter(|_| !client.hops.is_empty());
+    of_proxy().map_or_else(made, str::to_owned)
 }
 
-/// Whether a request has one identifier, of bytes that no log and no field misreads.
-fn is_well_formed(fields: &FieldList) -> bool {
-    let mut lines = fields.get_all(NAME);
+/// The fields of a request with this identifier, the last one, in place of the client's.
+#[must_use]
+pub fn named<'a>(fields: &[Field<'a>], id: &'a str) -> Vec<Field<'a>> {
+    let mut named = Vec::with_capacity(fields.len() + 1);
+    named.extend(fields.iter().filter(|it| !is_spelling(it.name)));
+    named.push(Field { name: REQUEST_ID, value: id.as_bytes() });
+    named
+}
+
+/// Gives a request its identifier.
+pub fn identify(request: &mut Rc<Request>, client: &Client) {
+    let id = of(&request.fields.view(), client);
+    let fields = &mut Rc::make_mut(request).fields;
+    fields.retain(|it| !is_spelling(it.name));
+    fields.push(REQUEST_ID, id);
+}
+
+/// Whether a name is that of the field, also in the spelling that is the same for CGI (RFC 3875 section 4.1.18).
+fn is_spelling(name: &str) -> bool {
+    let same = |(one, other): (u8, u8)| one.eq_ignore_ascii_case(&other) || (one, other) == (b'_', b'-');
+    name.len() == REQUEST_ID.len() && name.bytes().zip(REQUEST_ID.bytes()).all(same)
+}
+
+/// The identifier in these fields, if there is one, of bytes that no log and no field misreads.
+fn well_formed<'a>(fields: &'a [Field<'a>]) -> Option<&'a str> {
     let is_plain = |it: &u8| it.is_ascii_alphanumeric() || b"-_.+/=:@".contains(it);
-    match (lines.next(), lines.next()) {
-        (Some(it), None) => (1..=LONGEST).contains(&it.len()) && it.iter().all(is_plain),
-        _ => false,
-    }
+    let mut lines = field::all(fields, REQUEST_ID);
+    let (Some(it), None) = (lines.next(), lines.next()) else { return None };
+    let fits = (1..=LONGEST).contains(&it.len()) && it.iter().all(is_plain);
+    std::str::from_utf8(it).ok().filter(|_| fits)
 }
 
 /// A new UUID of version 7 (RFC 9562 §5.7): the time in milliseconds, then bits that no client can predict.
@@ -80,13 +89,22 @@ mod tests {
     #[test]
     fn an_identifier_of_a_proxy_is_one_plain_line() {
         let check = |lines: &[&str]| {
-            let mut fields = FieldList::new();
-            lines.iter().for_each(|it| fields.push("x-request-id", it));
-            is_well_formed(&fields)
+            let fields: Vec<_> =
+                lines.iter().map(|it| Field { name: "x-request-id", value: it.as_bytes() }).collect();
+            well_formed(&fields).is_some()
         };
         assert!(check(&["0193-ab_c.d"]) && check(&[&"a".repeat(128)]));
         for wrong in [&[][..], &[""], &["a", "b"], &["a b"], &["a\"b"], &[&*"a".repeat(129)]] {
             assert!(!check(wrong), "{wrong:?}");
         }
+    }
+
+    #[test]
+    fn an_identifier_replaces_every_spelling() {
+        let fields = ["x-request-id", "X_Request_ID", "X-Request-Ids", "A"];
+        let fields = fields.map(|name| Field { name, value: b"forged" });
+        let names: Vec<_> = named(&fields, "7").iter().map(|it| (it.name, it.value)).collect();
+        let forged = b"forged".as_slice();
+        assert_eq!(vec![("X-Request-Ids", forged), ("A", forged), (REQUEST_ID, b"7".as_slice())], names);
     }
 }

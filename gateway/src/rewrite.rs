@@ -1,7 +1,7 @@
 //! The target that an origin sees in place of the client's (`site.route.strip` and the like). The rules are in
 //! `semantics::rewrite`; the key stays that of the client's target.
 
-use larder_semantics::field::{self, Field, FieldList};
+use larder_semantics::field::{Field, FieldList};
 use larder_semantics::geo::GeoLookup;
 use larder_semantics::key::KeyRecipe;
 use larder_semantics::pattern::PathPattern;
@@ -21,12 +21,14 @@ pub struct RewriteSettings {
     pub target: Option<Arc<Rewrite>>,
     /// The changes of the fields, with the pattern whose captures they may use; `None` where there are none.
     pub fields: Option<Arc<(PathPattern, RequestFields)>>,
+    /// The hosts of its site, as they are configured.
+    pub hosts: Arc<[String]>,
 }
 
 impl RewriteSettings {
     /// The target for the origin; `None` where it stays.
     pub(crate) fn rewritten(&self, view: &RequestView<'_>) -> Option<Rewritten> {
-        self.target.as_ref().map(|it| it.target(view.target, view))
+        self.target.as_ref().map(|it| it.target(view.target, &RequestView { hosts: &self.hosts, ..*view }))
     }
 
     /// Changes the fields for the origin; `shared` is the key of the request if its response may be shared.
@@ -36,7 +38,7 @@ impl RewriteSettings {
         let mut room = Vec::new();
         let path = request_view::normal_path(view.target, &mut room);
         let captures = pattern.captures(path).unwrap_or_default();
-        rules.apply(&RequestView { path, captures, ..*view }, shared, fields);
+        rules.apply(&RequestView { path, captures, hosts: &self.hosts, ..*view }, shared, fields);
     }
 }
 
@@ -55,9 +57,6 @@ pub(crate) fn view<'a>(
         fields,
         client: client.and_then(|it| it.peer).map(|it| it.ip()),
         listener: client.map_or("", |it| &it.listener),
-        request_id: field::first(fields, "x-request-id")
-            .and_then(|it| std::str::from_utf8(it).ok())
-            .unwrap_or(""),
         geo,
         ..RequestView::default()
     }

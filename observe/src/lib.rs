@@ -24,6 +24,7 @@ use larder_gateway::stages::SpentTimes;
 use larder_semantics::cache_status::{AnsweringTier, CacheReport};
 use larder_semantics::field::Field;
 use larder_semantics::invalidate;
+use larder_semantics::scheme::Scheme;
 use larder_stdx::clock;
 use larder_transport::{Client, MissingPreamble, SyntheticSent};
 use larder_wire::message::{Reject, Version};
@@ -96,6 +97,8 @@ pub struct Finished<'a> {
     pub protocol: Option<&'a str>,
     /// Its target as received; `-` if its head was rejected.
     pub target: &'a str,
+    /// Its scheme, as a trusted proxy tells it.
+    pub scheme: Scheme,
     /// Its version.
     pub version: Version,
     /// Its host.
@@ -119,6 +122,10 @@ pub struct Finished<'a> {
     pub traced: bool,
     /// Its OpenTelemetry context, if it becomes a span.
     pub span: Option<Context>,
+    /// Its identifier (`{request_id}`), if it has one.
+    pub request_id: Option<&'a [u8]>,
+    /// The client by its credentials, as in keys; empty without any.
+    pub user: &'a str,
     /// The reason for rejecting its head, if it was.
     pub refused: Option<Reject>,
 }
@@ -230,6 +237,7 @@ impl Observer {
             method: "-",
             protocol: None,
             target: "-",
+            scheme: client.scheme,
             version: Version::Http11,
             authority: "",
             route: "",
@@ -241,6 +249,8 @@ impl Observer {
             spent: None,
             traced: false,
             span: None,
+            request_id: None,
+            user: "",
             refused: Some(reject),
         });
     }
@@ -325,9 +335,16 @@ impl Observer {
             fields: it.fields,
             cache: outcome.cache(),
             route: it.route,
-            origin_duration: outcome.origin.map(|it| it.micros),
-            origin_protocol: outcome.origin.map_or("", |it| it.version.name()),
+            origin_duration: outcome.origin.as_ref().map(|it| it.micros),
+            origin_protocol: outcome.origin.as_ref().map_or("", |it| it.version.name()),
             tls: it.client.tls.as_deref(),
+            request_id: it.request_id.unwrap_or_default(),
+            origin: outcome.origin.as_ref().map_or("", |it| &it.name),
+            origin_status: outcome.origin.as_ref().map(|it| it.status),
+            scheme: it.scheme.name(),
+            site: it.site,
+            listener: &it.client.listener,
+            user: it.user,
         };
         self.site_logs.choose(it, &self.log, |log| log.record(&entry));
     }

@@ -167,7 +167,7 @@ impl Feed {
         if missed {
             tops[1].add(hash, 1, text);
         }
-        if let Some(micros) = outcome.origin.map(|it| it.micros).filter(|it| *it > 0) {
+        if let Some(micros) = outcome.origin.as_ref().map(|it| it.micros).filter(|it| *it > 0) {
             tops[3].add(hash, micros, text);
         }
     }

@@ -83,6 +83,12 @@ impl Exchange {
         crate::hash(self.state.borrow().origin.name().as_bytes())
     }
 
+    /// The name of its origin: of the last one, where it was repeated.
+    #[must_use]
+    pub fn name(&self) -> Rc<str> {
+        self.state.borrow().origin.name().clone()
+    }
+
     /// Starts by writing the head.
     async fn begin(&self) -> Result<(), OriginError> {
         poll_fn(|cx| {

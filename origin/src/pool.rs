@@ -31,7 +31,7 @@ use std::sync::Arc;
 /// The connections of one worker to one origin.
 pub struct OriginPool {
     address: OriginAddress,
-    name: String,
+    name: Rc<str>,
     /// Its identity, where it speaks TLS.
     pub(crate) tls: Option<OriginSecurity>,
     pub(crate) protocol: Protocol,
@@ -138,7 +138,7 @@ impl OriginPool {
         let Membership { name, tls, protocol, standing, weight, ejection, drained, preamble } = membership;
         Rc::new(Self {
             dialer: Dialer::new(address.clone()),
-            name,
+            name: name.into(),
             tls,
             protocol,
             sessions: Sessions::default(),
@@ -192,7 +192,7 @@ impl OriginPool {
 
     /// Its name: its address as written.
     #[must_use]
-    pub fn name(&self) -> &str {
+    pub fn name(&self) -> &Rc<str> {
         &self.name
     }
 

@@ -268,6 +268,20 @@ impl Expression {
         self.0.root.reads(&|it| matches!(it, ExpressionNode::Number(Number::Asn, ..)))
     }
 
+    /// The request fields that it reads, in their order. `Host` is not among them: it is part of the URL.
+    #[must_use]
+    pub fn fields(&self) -> Vec<&str> {
+        let mut found = Vec::new();
+        self.0.root.visit(&mut |it| match it {
+            ExpressionNode::Named(Named::Header, name, _) if !name.eq_ignore_ascii_case("host") => {
+                found.push(&**name);
+            }
+            ExpressionNode::Named(Named::Cookie, ..) => found.push("Cookie"),
+            _ => {}
+        });
+        found
+    }
+
     /// Its source text.
     #[must_use]
     pub fn text(&self) -> &str {
@@ -282,6 +296,15 @@ impl ExpressionNode {
             ExpressionNode::Any(all) | ExpressionNode::All(all) => all.iter().any(|it| it.reads(is_one)),
             ExpressionNode::Not(it) => it.reads(is_one),
             test => is_one(test),
+        }
+    }
+
+    /// Shows each test to `see`.
+    fn visit<'n>(&'n self, see: &mut dyn FnMut(&'n ExpressionNode)) {
+        match self {
+            ExpressionNode::Any(all) | ExpressionNode::All(all) => all.iter().for_each(|it| it.visit(see)),
+            ExpressionNode::Not(it) => it.visit(see),
+            test => see(test),
         }
     }
 

@@ -14,6 +14,7 @@ pub mod conditional;
 pub mod cookies;
 pub mod date;
 pub mod entity_tag;
+pub mod error_page;
 mod escape;
 pub mod expression;
 pub mod field;

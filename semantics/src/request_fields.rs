@@ -90,7 +90,6 @@ mod tests {
         let view = RequestView {
             client: Some("10.1.2.3".parse().unwrap()),
             fields: &client,
-            request_id: "7",
             ..RequestView::default()
         };
         let mut fields = FieldList::from_fields(&sent);

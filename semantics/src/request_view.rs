@@ -12,6 +12,9 @@ use std::borrow::Cow;
 use std::io::Write;
 use std::net::IpAddr;
 
+/// The field with the identifier of a request. The handler sets it where something reads `{request_id}`.
+pub const REQUEST_ID: &str = "X-Request-Id";
+
 /// A request, borrowed from its head and its connection.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestView<'a> {
@@ -31,10 +34,10 @@ pub struct RequestView<'a> {
     pub client: Option<IpAddr>,
     /// The address of the listener, as it is configured.
     pub listener: &'a str,
-    /// The identifier of the request in logs.
-    pub request_id: &'a str,
     /// The captures of the route's path pattern.
     pub captures: Captures<'a>,
+    /// The hosts of its site, as they are configured.
+    pub hosts: &'a [String],
     /// The databases of countries and autonomous systems, if there are any. They are read only by rules that ask.
     pub geo: Option<&'a GeoLookup>,
 }
@@ -50,8 +53,8 @@ impl Default for RequestView<'_> {
             fields: &[],
             client: None,
             listener: "",
-            request_id: "",
             captures: Captures::default(),
+            hosts: &[],
             geo: None,
         }
     }
@@ -62,6 +65,21 @@ impl<'a> RequestView<'a> {
     #[must_use]
     pub fn host(&self) -> &'a str {
         host_of(self.authority)
+    }
+
+    /// The part of the host that the `*` of its pattern stands for, in the client's spelling: `a.b` of `a.b.example.com` for
+    /// `*.example.com`, the whole host for `*`. Empty for a host that is named in full.
+    #[must_use]
+    pub fn wildcard(&self) -> &'a str {
+        let host = self.host();
+        let part = |pattern: &String| {
+            let Some(rest) = pattern.strip_prefix('*') else {
+                return pattern.eq_ignore_ascii_case(host).then_some("");
+            };
+            let (part, end) = host.split_at_checked(host.len().checked_sub(rest.len())?)?;
+            (!part.is_empty() && end.eq_ignore_ascii_case(rest)).then_some(part)
+        };
+        self.hosts.iter().filter_map(part).min_by_key(|it| it.len()).unwrap_or_default()
     }
 
     /// The path as received, without the query.

@@ -4,11 +4,12 @@
 //! |---|---|
 //! | `{scheme}`, `{method}`, `{listener}` | of the request |
 //! | `{host}` | the host without its port, in lower case |
+//! | `{host.wildcard}` | the part of the host that the `*` in the hosts of the site stands for, in lower case |
 //! | `{uri}` | path and query as received |
 //! | `{path}`, `{query}` | their parts; the query without its question mark |
 //! | `{client}` | the client's address; empty for a Unix socket |
 //! | `{country}`, `{asn}` | the client's country in two letters, and its autonomous system; empty if unknown |
-//! | `{request_id}` | the identifier in logs |
+//! | `{request_id}` | the identifier: the field `X-Request-Id` |
 //! | `{header.NAME}`, `{cookie.NAME}`, `{query.NAME}` | the first value; empty without one |
 //! | `{1}` to `{9}`, `{name}` | the captures of the route's path pattern, percent-decoded |
 //!
@@ -19,7 +20,7 @@
 
 use crate::captures::MOST_CAPTURES;
 use crate::field::is_token;
-use crate::request_view::RequestView;
+use crate::request_view::{REQUEST_ID, RequestView};
 use std::fmt;
 use std::io::Write;
 
@@ -102,6 +103,7 @@ impl std::fmt::Display for TemplateInput<'_> {
 enum Variable {
     Scheme,
     Host,
+    HostWildcard,
     Uri,
     Path,
     Query,
@@ -123,6 +125,7 @@ enum Variable {
 const PLAIN: &[(&str, Variable)] = &[
     ("scheme", Variable::Scheme),
     ("host", Variable::Host),
+    ("host.wildcard", Variable::HostWildcard),
     ("uri", Variable::Uri),
     ("path", Variable::Path),
     ("query", Variable::Query),
@@ -142,7 +145,7 @@ const NAMED: &[NamedVariable] =
     &[("header", Variable::Header), ("cookie", Variable::Cookie), ("query", Variable::Parameter)];
 
 /// The variables of every request, as the end of a sentence.
-pub const VARIABLES: &str = "{scheme}, {host}, {uri}, {path}, {query}, {method}, {client}, {country}, {asn}, {listener}, {request_id}, \
+pub const VARIABLES: &str = "{scheme}, {host}, {host.wildcard}, {uri}, {path}, {query}, {method}, {client}, {country}, {asn}, {listener}, {request_id}, \
                              {header.NAME}, {cookie.NAME}, {query.NAME}, or a capture of the route's path";
 
 /// Whether this is the name of a variable of every request.
@@ -245,6 +248,12 @@ impl Template {
         })
     }
 
+    /// Whether it reads `{host.wildcard}`.
+    #[must_use]
+    pub fn reads_wildcard(&self) -> bool {
+        self.parts.iter().any(|it| matches!(it, Part::Variable(Variable::HostWildcard, _)))
+    }
+
     /// The parts of a request that it reads, in order.
     pub fn inputs(&self) -> impl Iterator<Item = TemplateInput<'_>> {
         self.parts.iter().filter_map(|it| match it {
@@ -332,9 +341,8 @@ fn variable(name: &str) -> Result<Variable, String> {
 impl Variable {
     fn input(&self) -> TemplateInput<'_> {
         match self {
-            Variable::Scheme | Variable::Host | Variable::Uri | Variable::Path | Variable::Query => {
-                TemplateInput::Url
-            }
+            Variable::Scheme | Variable::Host | Variable::HostWildcard | Variable::Uri => TemplateInput::Url,
+            Variable::Path | Variable::Query => TemplateInput::Url,
             Variable::Parameter(_) | Variable::Number(_) | Variable::Capture(_) => TemplateInput::Url,
             Variable::Method => TemplateInput::Method,
             Variable::Client => TemplateInput::Client,
@@ -353,6 +361,7 @@ impl Variable {
         match self {
             Variable::Scheme => push(view.scheme.name().as_bytes(), true),
             Variable::Host => push(view.host().to_ascii_lowercase().as_bytes(), true),
+            Variable::HostWildcard => push(view.wildcard().to_ascii_lowercase().as_bytes(), false),
             Variable::Uri => {
                 push(view.spelled_path().as_bytes(), true);
                 let query = view.query();
@@ -376,7 +385,11 @@ impl Variable {
                 view.asn().iter().for_each(|it| push(itoa::Buffer::new().format(*it).as_bytes(), false));
             }
             Variable::Listener => push(view.listener.as_bytes(), false),
-            Variable::RequestId => push(view.request_id.as_bytes(), false),
+            Variable::RequestId => {
+                if let Some(value) = crate::field::first(view.fields, REQUEST_ID) {
+                    push(value, false);
+                }
+            }
             Variable::Header(name) if name.eq_ignore_ascii_case("host") => {
                 push(view.authority.as_bytes(), true)
             }

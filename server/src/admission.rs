@@ -13,8 +13,9 @@ use larder_counters::{Counters, RouteScope};
 use larder_gateway::Gateway;
 use larder_gateway::explain::NOT_PASSED;
 use larder_observe::telemetry::Context;
+use larder_semantics::field;
 use larder_semantics::geo::GeoLookup;
-use larder_semantics::request_view::{self, RequestView, path_of};
+use larder_semantics::request_view::{self, REQUEST_ID, RequestView, path_of};
 use larder_transport::finish::ResponseFinish;
 use larder_transport::worker::RequestLimits;
 use larder_transport::{Client, Synthetic};
@@ -137,6 +138,12 @@ impl<'a> RoutedRequest<'a> {
         }
     }
 
+    /// Whether it has an identifier, the last of its fields.
+    #[inline]
+    pub fn is_identified(&self, authority: &str) -> bool {
+        self.router.identifies(self.found, authority)
+    }
+
     /// The limits of its route, if they are not those of the worker.
     #[inline]
     pub fn limits(&self) -> Option<&'a RequestLimits> {
@@ -214,7 +221,9 @@ fn admit_by_rules<'a>(
         let rules = request.access()?;
         let service = request.admission().and_then(|it| it.service.as_deref());
         let AdmissionMeans { counters, gateway, .. } = means;
-        let verifying = VerifyMeans { counters, gateway, client: &client, service };
+        let request_id =
+            field::first(head.fields, REQUEST_ID).filter(|_| request.is_identified(head.authority));
+        let verifying = VerifyMeans { counters, gateway, client: &client, service, request_id };
         if let Some(page) = rules.verify(unverified, &view, &verifying, &request.admitted).await {
             count(request, &page);
             return Some(page);
@@ -396,7 +405,8 @@ fn routed_view<'a>(
 ) -> RequestView<'a> {
     let path = request_view::normal_path(head.target, room);
     let captures = route.and_then(|it| it.path.captures(path)).unwrap_or_default();
-    RequestView { path, captures, ..view(head, client, &client.listener, geo) }
+    let hosts = route.map_or(&[][..], |it| &it.hosts);
+    RequestView { path, captures, hosts, ..view(head, client, &client.listener, geo) }
 }
 
 /// The values of a request for conditions and templates; `client` is its sender behind trusted proxies. The path is not yet

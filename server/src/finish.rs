@@ -1,14 +1,60 @@
 //! The finish of a route's responses in one worker: constant parts are made once, parts that depend on the request for each. Its
 //! application is `transport::finish`.
 
-use larder_config::finish::{CorsConfig, FinishConfig, ResponseFieldConfig};
+use larder_config::finish::{CorsConfig, ErrorPageSource, FinishConfig, ResponseFieldConfig};
 use larder_semantics::field;
-use larder_semantics::request_view::RequestView;
+use larder_semantics::request_view::{REQUEST_ID, RequestView};
 use larder_semantics::scheme::Scheme;
 use larder_semantics::template::Template;
-use larder_transport::finish::{ErrorPages, ResponseFieldRule, ResponseFinish};
+use larder_transport::finish::{ErrorPage, ErrorPages, ResponseFieldRule, ResponseFinish};
+use std::cell::RefCell;
 use std::path::Path;
 use std::rc::Rc;
+
+/// A page of a site in place of errors.
+#[derive(Clone)]
+pub struct SiteErrorPage {
+    /// The sender of its request.
+    pub asker: PageAsker,
+    /// Path and query.
+    pub target: String,
+    /// The last response.
+    pub page: Rc<ErrorPage>,
+}
+
+/// The sender of requests for the error pages of a site.
+#[derive(Clone)]
+pub struct PageAsker {
+    /// The host that it names.
+    pub host: String,
+    /// Its scheme.
+    pub scheme: Scheme,
+    /// Its listener, in the notation of the configuration.
+    pub listener: Rc<str>,
+}
+
+/// The pages of all sites, each once for a host and a target.
+#[derive(Default)]
+pub struct SiteErrorPages(RefCell<Vec<SiteErrorPage>>);
+
+impl SiteErrorPages {
+    /// The page at a target.
+    pub fn of(&self, asker: &PageAsker, target: &str) -> Rc<ErrorPage> {
+        let mut pages = self.0.borrow_mut();
+        if let Some(it) = pages.iter().find(|it| it.asker.host == asker.host && it.target == target) {
+            return it.page.clone();
+        }
+        let page = Rc::<ErrorPage>::default();
+        pages.push(SiteErrorPage { asker: asker.clone(), target: target.to_owned(), page: page.clone() });
+        page
+    }
+
+    /// All pages.
+    #[must_use]
+    pub fn all(self) -> Vec<SiteErrorPage> {
+        self.0.into_inner()
+    }
+}
 
 /// The finish of a route.
 pub struct RouteFinish {
@@ -16,29 +62,45 @@ pub struct RouteFinish {
     constant: Option<[Rc<ResponseFinish>; 2]>,
     config: FinishConfig,
     pages: Rc<ErrorPages>,
+    /// Whether requests have an identifier.
+    identifies: bool,
+    /// `Vary` of the choice of the route; `None` where no field takes part in it.
+    varies: Option<String>,
 }
 
 impl RouteFinish {
-    /// The finish of a configuration; `None` if it changes nothing.
-    ///
-    /// # Errors
-    /// One sentence: a file that cannot be read.
-    pub fn new(config: &FinishConfig) -> Option<Rc<Self>> {
+    /// The finish of a configuration; `None` if it changes nothing. `identifies` is whether requests have an identifier, `varies`
+    /// are the request fields that take part in the choice of the route.
+    /// `page` returns the page of the site at a path.
+    pub fn new(
+        config: &FinishConfig,
+        identifies: bool,
+        varies: &[String],
+        page: impl Fn(&str) -> Rc<ErrorPage>,
+    ) -> Option<Rc<Self>> {
         let is_empty = config.fields.is_empty()
             && config.hsts.is_none()
             && config.cors.is_none()
             && config.client_ttl.is_none()
-            && config.pages.is_empty();
+            && config.pages.is_empty()
+            && !identifies
+            && varies.is_empty();
         if is_empty {
             return None;
         }
-        let page = |(status, path): &(u16, std::path::PathBuf)| {
-            let body = std::fs::read(path).ok()?;
-            Some((*status, Rc::from(media_type(path).as_str()), body.into()))
+        let page = |(status, source): &(u16, ErrorPageSource)| {
+            let page = match source {
+                ErrorPageSource::File(path) => {
+                    Rc::new(ErrorPage::new(&media_type(path), std::fs::read(path).ok()?.into()))
+                }
+                ErrorPageSource::Url(target) => page(target),
+            };
+            Some((*status, page))
         };
         let pages = config.pages.iter().filter_map(page).collect();
         let pages = Rc::new(ErrorPages { pages, replaces_origins: config.intercepts });
-        let mut it = Self { constant: None, config: config.clone(), pages };
+        let varies = (!varies.is_empty()).then(|| varies.join(", "));
+        let mut it = Self { constant: None, config: config.clone(), pages, identifies, varies };
         if it.is_constant() {
             let of = |scheme| Rc::new(it.finish(&RequestView { scheme, ..RequestView::default() }));
             it.constant = Some([of(Scheme::Http), of(Scheme::Https)]);
@@ -66,7 +128,9 @@ impl RouteFinish {
     fn is_constant(&self) -> bool {
         let constant = |it: &Template| it.constant().is_some();
         let fields = |it: &ResponseFieldConfig| it.adds.iter().chain(&it.default).all(constant);
-        self.config.fields.iter().all(fields) && self.config.cors.as_ref().is_none_or(is_for_all)
+        !self.identifies
+            && self.config.fields.iter().all(fields)
+            && self.config.cors.as_ref().is_none_or(is_for_all)
     }
 
     fn finish(&self, view: &RequestView<'_>) -> ResponseFinish {
@@ -80,6 +144,7 @@ impl RouteFinish {
             removes: it.removes,
             adds: it.adds.iter().map(value).collect(),
             default: it.default.as_ref().map(value),
+            replacement: None,
         };
         let mut rules: Vec<ResponseFieldRule> = self.config.fields.iter().map(rule).collect();
         // A rule for the same name replaces the short form, or adds to it.
@@ -100,6 +165,12 @@ impl RouteFinish {
         if let Some(cors) = &self.config.cors {
             cors_rules(cors, view).into_iter().for_each(&mut add_short);
         }
+        if let Some(varies) = &self.varies {
+            add_short(added("Vary", varies));
+        }
+        if let Some(id) = field::first(view.fields, REQUEST_ID).filter(|_| self.identifies) {
+            add_identifier(id, &mut rules);
+        }
         ResponseFinish::new(rules, self.config.client_ttl, self.pages.clone())
     }
 }
@@ -110,8 +181,31 @@ pub fn media_type(path: &Path) -> String {
     larder_files::media_type(name.as_encoded_bytes(), &[])
 }
 
+/// Replaces an identifier that a response has of its application: a stored one is that of an earlier request.
+fn add_identifier(id: &[u8], rules: &mut Vec<ResponseFieldRule>) {
+    let at = rules.iter().position(|it| it.name.eq_ignore_ascii_case(REQUEST_ID)).unwrap_or_else(|| {
+        rules.push(ResponseFieldRule { name: REQUEST_ID.to_owned(), ..ResponseFieldRule::default() });
+        rules.len() - 1
+    });
+    let rule = &mut rules[at];
+    if !rule.removes {
+        rule.removes = true;
+        rule.replacement = rule.adds.is_empty().then(|| id.to_vec());
+    }
+}
+
 fn set(name: &str, value: &str) -> ResponseFieldRule {
-    ResponseFieldRule { name: name.to_owned(), removes: true, adds: vec![value.into()], default: None }
+    ResponseFieldRule {
+        name: name.to_owned(),
+        removes: true,
+        adds: vec![value.into()],
+        ..ResponseFieldRule::default()
+    }
+}
+
+fn added(name: &str, value: &str) -> ResponseFieldRule {
+    let adds = vec![value.into()];
+    ResponseFieldRule { name: name.to_owned(), adds, ..ResponseFieldRule::default() }
 }
 
 /// Whether every response gets the same fields.
@@ -131,12 +225,7 @@ fn cors_rules(cors: &CorsConfig, view: &RequestView<'_>) -> Vec<ResponseFieldRul
     let permitted = match is_for_all(cors) {
         true => Some("*"),
         false => {
-            let vary = ResponseFieldRule {
-                name: "Vary".to_owned(),
-                adds: vec![b"Origin".into()],
-                ..ResponseFieldRule::default()
-            };
-            rules.push(vary);
+            rules.push(added("Vary", "Origin"));
             origin.filter(|it| cors.permits(it))
         }
     };

@@ -1,6 +1,7 @@
 //! The request handler of one worker: every request of every client connection arrives here, is routed, answered at one
 //! of the two speeds, and reported to the observers.
 
+use super::access::Admitted;
 use super::admission::{self, Admission, AdmissionDecision, AdmissionMeans, RoutedRequest};
 use super::finish::RouteFinish;
 use super::overlay::Overlays;
@@ -11,8 +12,8 @@ use larder_gateway::stages::Stages;
 use larder_gateway::{Gateway, certificate, request_id};
 use larder_observe::log::ResponseEnd;
 use larder_observe::{Finished, Observer, RequestOutcome};
-use larder_semantics::field::Field;
-use larder_semantics::request_view::RequestView;
+use larder_semantics::field::{self, Field};
+use larder_semantics::request_view::{REQUEST_ID, RequestView};
 use larder_stdx::clock;
 use larder_transport::finish::ResponseFinish;
 use larder_transport::{
@@ -69,6 +70,12 @@ impl Handler for RequestHandler {
         while let Some(passed) = found.and_then(|it| without_file_now(&it, head.target)) {
             found = router.find_without(passed, head.method, head.authority, head.target, view);
         }
+        let id = router.identifies(found, head.authority).then(|| self.identifier(head, client));
+        let named = id.as_deref().map(|id| request_id::named(head.fields, id));
+        let named = named.as_deref().map(|fields| RequestHead { fields, ..*head });
+        let head = named.as_ref().unwrap_or(head);
+        // The identifier is the last field.
+        let hidden = usize::from(named.is_some() && found.is_some_and(|it| hides_identifier(it.target)));
         let routed = self.routed(&router, found, head, view);
         // The output of the fast path has the limits of the worker.
         if routed.limits().is_some_and(|it| it.transfer.is_some()) {
@@ -80,7 +87,7 @@ impl Handler for RequestHandler {
             answer.finish_with(finish_of(finish, &routed, head, seen));
         }
         let outcome = match self.admit(&routed, head, || self.seen(client, || head.fields)) {
-            Admission::Continue => self.serve_admitted_now(&routed, head, client, answer),
+            Admission::Continue => self.serve_admitted_now(&routed, head, hidden, client, answer),
             Admission::Answer(_) if found.is_some_and(|it| it.falling().is_some()) => None,
             Admission::Answer(page) => {
                 let sent = page.write_now(head.method, answer);
@@ -103,7 +110,7 @@ impl Handler for RequestHandler {
             let micros = started.map(|it| clock::precise_micros().saturating_sub(it));
             let client = &self.seen(client, || head.fields);
             let head = &RequestHead { target, ..*head };
-            self.observer.finished(&finished(head, client, &routed, &outcome, micros, &stages));
+            self.observer.finished(&finished(head, client, &routed, &admitted, &outcome, micros, &stages));
         }
         AnswerNow::Answered
     }
@@ -128,10 +135,14 @@ impl Handler for RequestHandler {
             found = Box::pin(find_beyond_files(&router, found, &request, client)).await;
         }
         found.iter().for_each(|it| tell_certificate(it.target, &mut request, client));
-        if let Some(RouteTarget::Proxy(route)) = found.map(|it| it.target) {
-            request_id::identify(route, &mut request, client);
+        let identifies = router.identifies(found, &request.authority);
+        if identifies {
+            request_id::identify(&mut request, client);
         }
         let kept = request.clone();
+        if identifies && found.is_some_and(|it| hides_identifier(it.target)) {
+            Rc::make_mut(&mut request).fields.remove(REQUEST_ID);
+        }
         let fields = kept.fields.view();
         let head = &kept.head(&fields);
         let routed =
@@ -173,7 +184,7 @@ impl Handler for RequestHandler {
             scopes.slow(routed.scope(), &outcome, micros);
         }
         if is_told {
-            self.observer.finished(&finished(head, client, &routed, &outcome, micros, &stages));
+            self.observer.finished(&finished(head, client, &routed, &admitted, &outcome, micros, &stages));
         }
     }
 
@@ -231,20 +242,24 @@ impl RequestHandler {
         admission::admit(means, routed, head, client)
     }
 
-    /// The same as [`Self::serve_now`], with the changes that admission made to the request.
+    /// The same as [`Self::serve_now`], with the changes that admission made to the request, and without its last `hidden` fields.
     #[inline]
     fn serve_admitted_now(
         &self,
         routed: &RoutedRequest<'_>,
         head: &RequestHead<'_>,
+        hidden: usize,
         client: &Client,
         answer: &mut ResponseWriter<'_>,
     ) -> Option<RequestOutcome> {
         let admitted = routed.admitted.borrow();
-        if !admitted.changes() {
+        if !admitted.changes() && hidden == 0 {
             return self.serve_now(routed, head, client, answer);
         }
-        admitted.with_changed(head, |head| self.serve_now(routed, head, client, answer))
+        let fields = &head.fields[..head.fields.len() - hidden];
+        admitted.with_changed(&RequestHead { fields, ..*head }, |head| {
+            self.serve_now(routed, head, client, answer)
+        })
     }
 
     /// Answers an admitted request on the fast path, or declines.
@@ -297,6 +312,11 @@ impl RequestHandler {
                 RequestOutcome::sent(NoRoute::Nothing.page().send(reply).await)
             }
         }
+    }
+
+    /// The identifier of a request, from a trusted proxy or a new one.
+    fn identifier(&self, head: &RequestHead<'_>, client: &Client) -> String {
+        request_id::of(head.fields, &self.seen(client, || head.fields))
     }
 
     /// The client of a request: from the fields of a trusted proxy, otherwise the peer.
@@ -392,6 +412,7 @@ fn finished<'a>(
     head: &RequestHead<'a>,
     client: &'a Client,
     routed: &RoutedRequest<'a>,
+    admitted: &'a Admitted,
     outcome: &'a RequestOutcome,
     micros: Option<u64>,
     stages: &Stages,
@@ -401,6 +422,7 @@ fn finished<'a>(
         method: head.method,
         protocol: head.protocol,
         target: head.target,
+        scheme: head.scheme,
         version: head.version,
         authority: head.authority,
         route: routed.route_name(),
@@ -412,8 +434,16 @@ fn finished<'a>(
         spent: stages.reading(),
         traced: routed.traced,
         span: routed.span,
+        user: admitted.user(),
+        request_id: field::first(head.fields, REQUEST_ID).filter(|_| routed.is_identified(head.authority)),
         refused: None,
     }
+}
+
+/// Whether the service of a route gets no identifier: with `cache.key.strict`, every field that the key lacks would let the request
+/// bypass the cache.
+fn hides_identifier(target: &RouteTarget) -> bool {
+    matches!(target, RouteTarget::Proxy(route) if route.policy.key.strict)
 }
 
 /// Adds the client's certificate to the request, if its route's origins get it: before the request is evaluated.

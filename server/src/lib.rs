@@ -8,6 +8,7 @@ pub mod cluster;
 pub mod config_watch;
 pub mod counter_sum;
 pub mod descriptors;
+pub mod error_page;
 pub mod files;
 pub mod finish;
 pub mod geo;

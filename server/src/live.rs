@@ -4,7 +4,7 @@
 use super::access::{AccessRules, AuthService, LiveAccess};
 use super::addresses::OpenAddresses;
 use super::files::FileRoute;
-use super::finish::RouteFinish;
+use super::finish::{PageAsker, RouteFinish, SiteErrorPages};
 use super::geo::LiveGeo;
 use super::own_answer::{LiveRedirects, RouteAnswers};
 use super::route_admission::RouteAdmission;
@@ -12,7 +12,7 @@ use super::route_stats::{ConfigScopes, RoutePart};
 use super::router::{LiveSite, Matched, RouteTarget, Router};
 use super::site_logs::OpenSiteLogs;
 use super::site_tls::SiteTls;
-use larder_config::{Config, OriginHost, OriginMember, Service, SiteConfig};
+use larder_config::{Config, HostPattern, OriginHost, OriginMember, Service, SiteConfig};
 use larder_counters::Counters;
 use larder_files::Root;
 use larder_gateway::coding::pool::Coders;
@@ -23,8 +23,9 @@ use larder_origin::{
 };
 use larder_semantics::geo::GeoLookup;
 use larder_semantics::policy::TierSet;
+use larder_semantics::scheme::Scheme;
 use larder_stdx::duration::spell;
-use larder_transport::listener::Listen;
+use larder_transport::listener::{Entrance, Listen};
 use larder_transport::tls::ServerTls;
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -92,42 +93,77 @@ impl Live {
         let worker = worker.filter(|_| self.config.statistics);
         self.access.tell(errors);
         let services = RefCell::new(HashMap::new());
+        let error_pages = SiteErrorPages::default();
         let of_worker = self.config.limits_of_clients();
         let rules = |it: &SiteConfig| it.tls.clone().map(|it| Rc::new(SiteTls(it)));
         let sites = self.config.sites.iter().map(|it| (it, rules(it))).enumerate();
-        let sites = sites.map(|(at, (site, tls))| LiveSite {
-            tls: tls.clone(),
-            name: site.hosts.first().map_or_else(String::new, ToString::to_string),
-            hosts: site.hosts.clone(),
-            redirects: self.redirects(site),
-            finish: RouteFinish::new(&site.finish),
-            routes: site
-                .routes
-                .iter()
-                .enumerate()
-                .map(|(number, route)| {
-                    let part = worker.map(|it| self.scopes.part(it, (at, number)));
-                    let target = self.target((at, number), route, counters, errors, part.as_ref());
-                    let access = self.access.of((at, number));
-                    let admission = RouteAdmission {
-                        service: access.as_ref().and_then(|it| auth_service(it, &services)),
-                        access,
-                        redirects: self.redirects(site).filter(|_| !route.is_health()),
-                        tls: tls.clone(),
-                        answers: RouteAnswers::new(route),
-                        keys_country: route.cache.key.has_country()
-                            && matches!(route.service, Service::Proxy(_)),
-                    };
-                    Matched::new(route.path.clone(), route.methods.clone(), target, route.purge.clone())
-                        .finishing(RouteFinish::new(&route.finish))
-                        .only(route.when.clone(), &route.listeners)
-                        .limited(route.limits, &of_worker)
-                        .counted(part.map(|it| it.route))
-                        .admitting(admission)
-                })
-                .collect(),
+        let sites = sites.map(|(at, (site, tls))| {
+            let asker = self.page_asker(site);
+            let page = |target: &str| error_pages.of(&asker, target);
+            let hosts: Rc<[String]> = site.hosts.iter().map(ToString::to_string).collect();
+            LiveSite {
+                tls: tls.clone(),
+                name: site.hosts.first().map_or_else(String::new, ToString::to_string),
+                hosts: site.hosts.clone(),
+                redirects: self.redirects(site),
+                finish: RouteFinish::new(
+                    &site.finish,
+                    self.config.identifies(site, None),
+                    &site.varies(None),
+                    page,
+                ),
+                identifies: self.config.identifies(site, None),
+                routes: site
+                    .routes
+                    .iter()
+                    .enumerate()
+                    .map(|(number, route)| {
+                        let part = worker.map(|it| self.scopes.part(it, (at, number)));
+                        let identifies = self.config.identifies(site, Some(route));
+                        let target = self.target((at, number), route, counters, errors, part.as_ref());
+                        let access = self.access.of((at, number));
+                        let admission = RouteAdmission {
+                            service: access.as_ref().and_then(|it| auth_service(it, &services)),
+                            access,
+                            redirects: self.redirects(site).filter(|_| !route.is_health()),
+                            tls: tls.clone(),
+                            answers: RouteAnswers::new(route),
+                            keys_country: route.cache.key.has_country()
+                                && matches!(route.service, Service::Proxy(_)),
+                        };
+                        Matched::new(route.path.clone(), route.methods.clone(), target, route.purge.clone())
+                            .finishing(RouteFinish::new(
+                                &route.finish,
+                                identifies,
+                                &site.varies(Some(number)),
+                                page,
+                            ))
+                            .identifying(identifies)
+                            .of_site(hosts.clone())
+                            .only(route.when.clone(), &route.listeners)
+                            .limited(route.limits, &of_worker)
+                            .counted(part.map(|it| it.route))
+                            .admitting(admission)
+                    })
+                    .collect(),
+            }
         });
-        Router::new(sites.collect()).locating(self.geo())
+        let router = Router::new(sites.collect()).locating(self.geo());
+        router.erring(error_pages.all())
+    }
+
+    /// The sender of requests for the error pages of a site: over TLS, if some listener has it.
+    fn page_asker(&self, site: &SiteConfig) -> PageAsker {
+        let is_tls = |it: &&Entrance| matches!(it.at, Listen::Tls(_));
+        let named = site.hosts.iter().find_map(|it| match it {
+            HostPattern::Exact(name) => Some(name.clone()),
+            HostPattern::Below(_) | HostPattern::Any => None,
+        });
+        let host = site.redirects.canonical_host.clone().or(named).unwrap_or_else(|| "localhost".to_owned());
+        let secure = self.config.listen.iter().find(is_tls);
+        let scheme = if secure.is_some() { Scheme::Https } else { Scheme::Http };
+        let listener = secure.or(self.config.listen.first()).map_or_else(String::new, Entrance::spelled);
+        PageAsker { host, scheme, listener: listener.into() }
     }
 
     /// The lookup in the databases of countries and autonomous systems.

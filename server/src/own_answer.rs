@@ -118,7 +118,7 @@ impl LiveRedirects {
                 OriginRedirect::Https => AdmissionRule::Https,
                 OriginRedirect::CanonicalHost => AdmissionRule::CanonicalHost,
             };
-            return Some((rule, redirect(308, &to)));
+            return Some((rule, redirect(self.config.status, &to)));
         }
         let target = self.config.map.as_ref()?.find(view.path)?;
         let to = target::of_map(&target.to, view);

@@ -6,7 +6,7 @@ mod refusal;
 
 pub use refusal::NoRoute;
 
-use super::finish::RouteFinish;
+use super::finish::{RouteFinish, SiteErrorPage};
 use super::own_answer::{self, LiveRedirects};
 use super::route_admission::RouteAdmission;
 use super::site_tls::SiteTls;
@@ -70,6 +70,8 @@ pub struct LiveSite {
     pub tls: Option<Rc<SiteTls>>,
     /// The finish of responses to requests without a route.
     pub finish: Option<Rc<RouteFinish>>,
+    /// Whether requests without a route have an identifier.
+    pub identifies: bool,
     /// Its routes; the first match counts.
     pub routes: Vec<Matched>,
 }
@@ -84,6 +86,8 @@ pub struct Matched {
     pub condition: Option<Box<RouteCondition>>,
     /// Its service.
     pub target: RouteTarget,
+    /// The hosts of its site, as they are configured.
+    pub hosts: Rc<[String]>,
     /// Its service for an ambiguous path: the same without the cache.
     two_ways: RouteTarget,
     /// The permission to purge with the `PURGE` method.
@@ -96,6 +100,8 @@ pub struct Matched {
     pub finish: Option<Rc<RouteFinish>>,
     /// The limits of its requests; `None` for those of the worker.
     pub limits: Option<Box<RequestLimits>>,
+    /// Whether its requests have an identifier: a text of the route or the log of its site reads `{request_id}`.
+    pub identifies: bool,
     /// Whether it is `/app/*` and `/app` belongs to it, too: no other route of its site is `/app`. Such a request is redirected.
     takes_directory: bool,
     /// Whether its paths without a file belong to the next route.
@@ -124,6 +130,8 @@ impl Matched {
             admission,
             finish,
             limits,
+            identifies: false,
+            hosts: Rc::default(),
             takes_directory,
             falls_through,
         }
@@ -154,6 +162,18 @@ impl Matched {
     pub fn limited(self, own: RequestLimits, of_worker: &ClientLimits) -> Self {
         let differ = own.transfer.is_some() || own.body_size != of_worker.body_size;
         Self { limits: differ.then(|| Box::new(own)), ..self }
+    }
+
+    /// The same, in a site with these hosts.
+    #[must_use]
+    pub fn of_site(self, hosts: Rc<[String]>) -> Self {
+        Self { hosts, ..self }
+    }
+
+    /// The same, with an identifier of its requests if `identifies`.
+    #[must_use]
+    pub fn identifying(self, identifies: bool) -> Self {
+        Self { identifies, ..self }
     }
 
     /// The same, with a finish of its responses.
@@ -220,6 +240,8 @@ pub struct Router {
     room: RefCell<Vec<u8>>,
     /// The databases of countries and autonomous systems.
     geo: Option<Arc<GeoLookup>>,
+    /// The error pages that are pages of sites.
+    error_pages: Vec<SiteErrorPage>,
 }
 
 /// The route of a request.
@@ -280,13 +302,33 @@ impl Router {
         for route in sites.iter().flat_map(|it| &it.routes) {
             purge_paths.extend(route.purge.path.clone().filter(|it| !purge_paths.contains(it)));
         }
-        Self { sites, conditional, prefixes, purge_paths, room: RefCell::default(), geo: None }
+        Self { sites, conditional, prefixes, purge_paths, ..Self::default() }
     }
 
     /// The same, with the databases for its conditions.
     #[must_use]
     pub fn locating(self, geo: Option<Arc<GeoLookup>>) -> Self {
         Self { geo, ..self }
+    }
+
+    /// The same, with the error pages that are pages of sites.
+    #[must_use]
+    pub fn erring(self, error_pages: Vec<SiteErrorPage>) -> Self {
+        Self { error_pages, ..self }
+    }
+
+    /// The error pages that are pages of sites.
+    #[must_use]
+    pub fn error_pages(&self) -> &[SiteErrorPage] {
+        &self.error_pages
+    }
+
+    /// Takes over the error pages of an earlier configuration, until they are requested again.
+    pub fn inherit_error_pages(&self, before: &Router) {
+        for it in &self.error_pages {
+            let same = |old: &&SiteErrorPage| old.asker.host == it.asker.host && old.target == it.target;
+            before.error_pages.iter().find(same).iter().for_each(|old| it.page.inherit(&old.page));
+        }
     }
 
     /// The databases of countries and autonomous systems.
@@ -432,6 +474,16 @@ impl Router {
     #[must_use]
     pub fn finish_without_route(&self, authority: &str) -> Option<&RouteFinish> {
         self.sites[self.site(host_of(authority))?].finish.as_deref()
+    }
+
+    /// Whether a request has an identifier: one to the route `found`, or one without a route to `authority`.
+    #[inline]
+    #[must_use]
+    pub fn identifies(&self, found: Option<Found<'_>>, authority: &str) -> bool {
+        match found {
+            Some(it) => it.route.identifies,
+            None => self.site(host_of(authority)).is_some_and(|it| self.sites[it].identifies),
+        }
     }
 
     /// The name of a site: its first host.

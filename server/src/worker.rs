@@ -4,6 +4,7 @@
 use super::addresses::{OpenAddress, OpenAddresses};
 use super::counter_sum::CounterSums;
 use super::descriptors::Shares;
+use super::error_page::PageRefresher;
 use super::handler::RequestHandler;
 use super::health::Watches;
 use super::live::Orders;
@@ -20,7 +21,7 @@ use larder_gateway::coding::pool::Coders;
 use larder_gateway::refusals::Refusals;
 use larder_observe::Observer;
 use larder_observe::ids::Ids;
-use larder_observe::log::{AccessLog, ErrorLog};
+use larder_observe::log::{AccessLog, ErrorLog, Subsystem};
 use larder_observe::recent::Recent;
 use larder_observe::stream::{Hub, Tap};
 use larder_observe::telemetry::Telemetry;
@@ -154,8 +155,17 @@ async fn run(number: usize, shared: WorkerShared, own: Own, mut orders: watch::R
     let front = Rc::new(RequestHandler { gateway, router, clients, observer, purges, overlays, is_draining });
     tokio::task::spawn_local(worker.clone().watch());
     let doors = Vec::new();
-    let mut follower =
-        SettingsFollower { number, worker, front, counters, errors, log, watches: None, doors };
+    let mut follower = SettingsFollower {
+        number,
+        worker,
+        front,
+        counters,
+        errors,
+        log,
+        watches: None,
+        error_pages: None,
+        doors,
+    };
     follower.take_over(&first);
     drop(first);
     let SettingsFollower { front, counters, .. } = &follower;
@@ -168,7 +178,7 @@ async fn run(number: usize, shared: WorkerShared, own: Own, mut orders: watch::R
         assert!(std::env::var_os("LARDER_TEST_PANIC").is_none(), "a test demands a panic at a reload");
         follower.take_over(&now);
     }
-    follower.watches = None;
+    (follower.watches, follower.error_pages) = (None, None);
     let SettingsFollower { worker, front, .. } = follower;
     front.is_draining.set(true);
     // Idle connections have a part of the time limit of a stop.
@@ -187,6 +197,8 @@ struct SettingsFollower {
     log: Arc<AccessLog>,
     /// The health checks, which the first worker runs for all.
     watches: Option<Watches>,
+    /// The requests for the error pages of sites.
+    error_pages: Option<PageRefresher>,
     /// The addresses that it serves; each is given up when its sender is dropped.
     doors: Vec<(Arc<OpenAddress>, oneshot::Sender<()>)>,
 }
@@ -194,7 +206,7 @@ struct SettingsFollower {
 impl SettingsFollower {
     /// Puts a configuration in force; current requests keep theirs.
     fn take_over(&mut self, orders: &Orders) {
-        let Self { number, worker, front, counters, errors, log, watches, .. } = self;
+        let Self { number, worker, front, counters, errors, log, watches, error_pages, .. } = self;
         let live = &orders.live;
         front.observer.follow_log(log);
         front.observer.follow_site_logs(&orders.site_logs.sites, counters);
@@ -205,7 +217,11 @@ impl SettingsFollower {
         *watches = None;
         *watches = (*number == 0).then(|| Watches::begin(live, counters, errors));
         front.clients.replace(Rc::new(live.config.clients.clone()));
-        front.router.replace(Rc::new(live.router(counters, errors, Some(*number))));
+        let router = Rc::new(live.router(counters, errors, Some(*number)));
+        router.inherit_error_pages(&front.router.borrow());
+        let teller = errors.of(Subsystem::Server);
+        *error_pages = PageRefresher::begin(router.error_pages(), front, worker, teller);
+        front.router.replace(router);
         orders.tls.iter().for_each(|it| worker.secure(it.clone()));
         self.serve(&orders.addresses);
     }

@@ -151,6 +151,16 @@ fn a_site_redirects_to_its_canonical_host_and_by_its_map() {
 }
 
 #[test]
+fn the_status_of_a_redirect_of_the_site_can_be_chosen() {
+    let origin = Origin::fixed("HTTP/1.1 200 OK\n\npage");
+    let larder = larder(&origin, "canonical_host = \"www.h.test\"\nredirect_status = 301", "");
+    let it = larder.get("/a");
+    assert_eq!((301, Some("http://www.h.test/a")), (it.status, it.field("location")));
+    let mut http2 = Http2::connect(&larder);
+    assert_eq!(301, http2.get("/a").status);
+}
+
+#[test]
 fn a_redirect_stays_on_its_site() {
     let origin = Origin::fixed("HTTP/1.1 200 OK\n\npage");
     let routes = "[[site.route]]\npath = \"/go/*\"\nredirect = { to = \"{path}\", status = 307 }\n[[site.route]]\npath = \

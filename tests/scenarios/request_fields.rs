@@ -142,3 +142,47 @@ fn a_request_has_an_identifier() {
     assert_eq!(Some("of-the-proxy"), received[3].field("x-request-id"));
     assert_eq!(Some(36), received[4].field("x-request-id").map(str::len));
 }
+
+/// The part of the host that `*` stands for, in fields, targets and redirects; no host leads out of the folder of the rewrite.
+#[test]
+fn the_wildcard_part_of_a_host_names_a_tenant() {
+    let origin = Origin::new(|it| {
+        let tenant = it.field("x-tenant").unwrap_or("none");
+        format!("HTTP/1.1 200 OK\nCache-Control: max-age=600\n\n{tenant} {}", it.target())
+    });
+    let config = format!(
+        "listen = [\"127.0.0.1:0\"]\nworkers = 1\n[[site]]\nhosts = [\"h.test\", \"*.h.test\"]\n[[site.route]]\npath = \"/go/*\"\n\
+         redirect.to = \"https://{{host.wildcard}}.new.test{{uri}}\"\n[[site.route]]\nrequest_headers.set.X-Tenant = \"{{host.wildcard}}\"\n\
+         rewrite = \"/of/{{host.wildcard}}{{path}}\"\nproxy.to = \"{}\"\n",
+        origin.url()
+    );
+    let larder = Larder::start(Setup { config, env: Vec::new() });
+    let mut client = larder.client();
+    let mut ask = |host: &str, target: &str| {
+        client.send(format!("GET {target} HTTP/1.1\r\nHost: {host}\r\nX-Tenant: forged\r\n\r\n"));
+        client.read()
+    };
+    for hit in [false, true] {
+        let it = ask("A.h.test", "/p");
+        assert_eq!(("a /of/a/p", hit), (&*it.text(), it.is_hit()));
+        assert_eq!("b.c /of/b.c/p", ask("b.c.h.test:80", "/p").text());
+    }
+    assert_eq!("none /of//p", ask("h.test", "/p").text());
+    assert_eq!(Some("https://a.new.test/go/x?y"), ask("a.h.test", "/go/x?y").field("location"));
+    for host in ["...h.test", "a/../..h.test", "..%2f.h.test", "%2e%2e.h.test"] {
+        let mut client = larder.client();
+        client.send(format!("GET /p HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+        let it = client.read();
+        assert!(
+            it.status >= 400
+                || it
+                    .text()
+                    .split(' ')
+                    .nth(1)
+                    .is_some_and(|it| it.starts_with("/of/") && !it.contains("/../")),
+            "{host}: {} {}",
+            it.status,
+            it.text()
+        );
+    }
+}

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use larder_semantics::client_ttl::{self, ClientLifetime, ClientTtl};
 use larder_semantics::conditional;
 use larder_semantics::field::{Field, FieldList, NameSet};
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 /// The rules for the fields of one name, in one response.
@@ -19,13 +20,59 @@ pub struct ResponseFieldRule {
     pub adds: Vec<Vec<u8>>,
     /// The value of a line that is added to responses without one.
     pub default: Option<Vec<u8>>,
+    /// The value of a line that replaces those of the response, if it has any.
+    pub replacement: Option<Vec<u8>>,
+}
+
+/// A page in place of errors; shared by the responses of a worker.
+#[derive(Debug, Default)]
+pub struct ErrorPage {
+    /// The media type and the body; `None` as long as it could not be had.
+    content: RefCell<Option<(Rc<str>, Bytes)>>,
+    /// Whether it was looked for since [`Self::take_use`].
+    is_used: Cell<bool>,
+}
+
+impl ErrorPage {
+    /// A page with this body.
+    #[must_use]
+    pub fn new(media_type: &str, body: Bytes) -> Self {
+        let page = Self::default();
+        page.replace(media_type, body);
+        page
+    }
+
+    /// Replaces the body for later responses.
+    pub fn replace(&self, media_type: &str, body: Bytes) {
+        self.content.replace(Some((media_type.into(), body)));
+    }
+
+    /// Takes over the body of a page of an earlier configuration, if it has one.
+    pub fn inherit(&self, other: &Self) {
+        self.content.replace(other.content.borrow().clone());
+    }
+
+    /// Records that it was looked for.
+    pub fn note_use(&self) {
+        self.is_used.set(true);
+    }
+
+    /// Whether it was looked for since this was last called.
+    pub fn take_use(&self) -> bool {
+        self.is_used.take()
+    }
+
+    fn content(&self) -> Option<(Rc<str>, Bytes)> {
+        self.note_use();
+        self.content.borrow().clone()
+    }
 }
 
 /// The error pages of a route; shared by its responses.
 #[derive(Clone, Debug, Default)]
 pub struct ErrorPages {
-    /// A status, or 4 or 5 for a class of them; the media type and the body.
-    pub pages: Vec<(u16, Rc<str>, Bytes)>,
+    /// A status, or 4 or 5 for a class of them, and its page.
+    pub pages: Vec<(u16, Rc<ErrorPage>)>,
     /// Whether they also replace errors of the origin.
     pub replaces_origins: bool,
 }
@@ -95,8 +142,8 @@ impl ResponseFinish {
     }
 
     /// The media type and body of the error page of a status.
-    pub(crate) fn page(&self, status: u16) -> Option<(&Rc<str>, &Bytes)> {
-        let of = |wanted: u16| self.pages.pages.iter().find(|it| it.0 == wanted).map(|it| (&it.1, &it.2));
+    pub(crate) fn page(&self, status: u16) -> Option<(Rc<str>, Bytes)> {
+        let of = |wanted: u16| self.pages.pages.iter().find(|it| it.0 == wanted)?.1.content();
         if status < 400 { None } else { of(status).or_else(|| of(status / 100)) }
     }
 
@@ -193,7 +240,9 @@ impl FinishPass {
             |name: &str| (self.status != 304 || conditional::in_not_modified(name)) && !is_settled(name);
         for (at, rule) in finish.rules.iter().enumerate().filter(|it| fits(&it.1.name)) {
             rule.adds.iter().for_each(|it| add(&rule.name, AddedValue::Text(it)));
-            if let Some(value) = rule.default.as_ref().filter(|_| self.seen & (1 << at) == 0) {
+            let is_seen = self.seen & (1 << at) != 0;
+            let other = if is_seen { &rule.replacement } else { &rule.default };
+            if let Some(value) = other {
                 add(&rule.name, AddedValue::Text(value));
             }
         }
@@ -211,6 +260,7 @@ mod tests {
             removes,
             adds,
             default: default.map(|it| it.as_bytes().to_vec()),
+            replacement: None,
         }
     }
 

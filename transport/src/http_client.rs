@@ -72,6 +72,16 @@ impl HttpClient {
         Ok(Self { socket, buffer: Vec::new(), rest: UnreadBody::Length(0) })
     }
 
+    /// A client of a connected socket; each read and write may take as long as `patience`.
+    ///
+    /// # Errors
+    /// The socket has no time limits.
+    pub fn over(stream: UnixStream, patience: Duration) -> Result<Self> {
+        stream.set_read_timeout(Some(patience))?;
+        stream.set_write_timeout(Some(patience))?;
+        Ok(Self { socket: Box::new(stream), buffer: Vec::new(), rest: UnreadBody::Length(0) })
+    }
+
     /// Sends a request, and reads the head of its response. The body of the previous response must have been read.
     ///
     /// # Errors

@@ -393,6 +393,19 @@ pub async fn serve_until<H: Handler>(
     while door.accept_batch() == AcceptResult::Batch {}
 }
 
+/// Serves a socket of this process as a connection of `client`, over HTTP/1.1. `false` where the limit of connections is reached.
+pub fn serve_own<H: Handler>(
+    socket: OwnedFd,
+    client: Client,
+    worker: &Rc<TransportWorker>,
+    handler: Rc<H>,
+) -> bool {
+    let Some(place) = worker.take_place() else { return false };
+    let link = ClientSocket::new(worker.admit(socket, place), worker.clone());
+    begin_served(link, None, client, handler);
+    true
+}
+
 /// The result of a turn of accepting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AcceptResult {

@@ -90,7 +90,6 @@ impl Synthetic {
     /// Gives an error page of larder the body of the route's error page, if there is one.
     pub fn dress(&mut self, finish: &ResponseFinish) {
         if let Some((media, body)) = finish.page(self.status).filter(|_| self.is_error_page) {
-            let body = body.clone();
             self.fields.set("Content-Type", media.as_bytes());
             self.body = pieces(body);
         }
@@ -137,7 +136,7 @@ pub(crate) fn pieces(body: Bytes) -> Vec<BodyPiece> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::finish::ErrorPages;
+    use crate::finish::{ErrorPage, ErrorPages};
     use crate::outbox::Outbox;
     use larder_wire::message::Version;
     use std::rc::Rc;
@@ -173,8 +172,10 @@ mod tests {
     #[test]
     fn an_error_page_is_replaced_by_that_of_its_status_then_of_its_class() {
         let page =
-            |status, body: &'static str| (status, Rc::from("text/html"), Bytes::from_static(body.as_bytes()));
-        let pages = ErrorPages { pages: vec![page(5, "class"), page(503, "own")], replaces_origins: false };
+            |body: &'static str| Rc::new(ErrorPage::new("text/html", Bytes::from_static(body.as_bytes())));
+        let missing = Rc::new(ErrorPage::default());
+        let pages = vec![(5, page("class")), (503, page("own")), (504, missing.clone())];
+        let pages = ErrorPages { pages, replaces_origins: false };
         let finish = ResponseFinish::new(Vec::new(), None, Rc::new(pages));
         let dressed = |mut it: Synthetic| {
             it.dress(&finish);
@@ -183,6 +184,15 @@ mod tests {
         assert_eq!(3, dressed(Synthetic::page(503, "No.")));
         assert_eq!(5, dressed(Synthetic::page(502, "No.")));
         assert_eq!(Synthetic::page(404, "No.").length(), dressed(Synthetic::page(404, "No.")));
+        assert!(!missing.take_use());
+        assert_eq!(
+            5,
+            dressed(Synthetic::page(504, "No.")),
+            "the page of the class, while its own is missing"
+        );
+        assert!(missing.take_use());
+        missing.replace("text/html", Bytes::from_static(b"late"));
+        assert_eq!(4, dressed(Synthetic::page(504, "No.")));
         assert_eq!(4, dressed(Synthetic::new(503, "a/b", "json")), "not an error page");
         assert!(!finish.replaces(503));
     }

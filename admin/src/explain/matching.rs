@@ -86,7 +86,8 @@ impl Admin {
     /// request.
     pub(super) fn matching(&self, (site, route): (usize, usize), view: &RequestView<'_>) -> Value {
         let live = self.live.borrow();
-        let Some(routes) = live.config.sites.get(site).map(|it| &it.routes) else { return Value::Null };
+        let Some(of) = live.config.sites.get(site) else { return Value::Null };
+        let (routes, varies) = (&of.routes, of.varies(Some(route)));
         let Some(chosen) = routes.get(route) else { return Value::Null };
         let mut room = Vec::new();
         let path = normal_path(view.target, &mut room);
@@ -105,6 +106,7 @@ impl Admin {
             "where": place(chosen),
             "captures": chosen.path.captures(path).map(|it| captures(&it, chosen.path.names())),
             "passed_over": passed,
+            "vary": varies,
         })
     }
 

@@ -149,7 +149,25 @@ impl ConfigCheck {
                 self.problem(self.source(&key("redirect_https")), "site.redirect_https", text);
             }
         }
-        SiteRedirects { to_https, canonical_host: host, map: self.redirect_map(&key("redirect_map")) }
+        let status = self.site_redirect_status(prefix, to_https || host.is_some());
+        SiteRedirects { to_https, canonical_host: host, status, map: self.redirect_map(&key("redirect_map")) }
+    }
+
+    /// The status of the redirects of a site; `has_some` is whether there are any.
+    fn site_redirect_status(&mut self, prefix: &str, has_some: bool) -> u16 {
+        let key = format!("{prefix}.redirect_status");
+        let status = self.number(&key);
+        let problem = match status {
+            301 | 302 | 307 | 308 if has_some || !self.values.given.contains_key(&key) => None,
+            301 | 302 | 307 | 308 => {
+                Some("no effect without redirect_https or canonical_host; remove it".to_owned())
+            }
+            _ => Some(format!("found {status}; allowed: 301, 302, 307 or 308")),
+        };
+        if let Some(text) = problem.filter(|_| !self.is_wrong(&key)) {
+            self.problem(self.source(&key), "site.redirect_status", &text);
+        }
+        u16::try_from(status).unwrap_or(308)
     }
 
     fn redirect_map(&mut self, key: &str) -> Option<Arc<RedirectMap>> {
@@ -191,6 +209,13 @@ impl ConfigCheck {
             Some(rest) => {
                 let end = ["/", "?", "#", "{uri}", "{path}"].iter().filter_map(|it| rest.find(it)).min();
                 let host = rest[..end.unwrap_or(rest.len())].replace("{host}", "");
+                // What follows names the domain; the value cannot end it.
+                let host = match host.split_once("{host.wildcard}.") {
+                    Some(("", domain)) if domain.starts_with(|it: char| it.is_ascii_alphanumeric()) => {
+                        domain.to_owned()
+                    }
+                    _ => host,
+                };
                 let scheme = text.split_once("://").map_or("", |it| it.0);
                 let is_sound =
                     !host.contains(['{', '}', '@', '\\']) && matches!(scheme, "http" | "https" | "{scheme}");

@@ -1,7 +1,7 @@
 //! The finish of a route: fields of responses, CORS, HSTS, the lifetime for clients and error pages, of its site and its own.
 
 use super::{ConfigCheck, ConfigValue, RoutePath};
-use crate::finish::{CorsConfig, FinishConfig};
+use crate::finish::{CorsConfig, ErrorPageSource, FinishConfig};
 use crate::kind::PathPattern;
 use crate::problem::Source;
 use larder_semantics::client_ttl::ClientTtl;
@@ -53,7 +53,7 @@ impl ConfigCheck {
             (at.of_site("error_pages"), "site.error_pages"),
             (at.key("error_pages"), "site.route.error_pages"),
         ] {
-            self.error_pages(&key, row, &mut finish.pages);
+            self.error_pages(at, &key, row, &mut finish.pages);
         }
         if finish.intercepts && finish.pages.is_empty() {
             let text =
@@ -159,16 +159,41 @@ impl ConfigCheck {
         Some(cors)
     }
 
-    fn error_pages(&mut self, key: &str, row: &str, pages: &mut Vec<(u16, PathBuf)>) {
+    fn error_pages(&mut self, at: &RoutePath, key: &str, row: &str, pages: &mut Vec<(u16, ErrorPageSource)>) {
         let source = self.source(key);
         for (status, file) in self.pairs(key) {
             let class = status.strip_suffix("xx");
             let Ok(status) = class.unwrap_or(&status).parse::<u16>() else { continue };
-            if let Some(path) = self.served_file(&source, row, &file) {
+            let page = match file.strip_prefix("url:") {
+                Some(target) => self.error_target(at, &source, row, target).map(ErrorPageSource::Url),
+                None => self.served_file(&source, row, &file).map(ErrorPageSource::File),
+            };
+            if let Some(page) = page {
                 pages.retain(|it| it.0 != status);
-                pages.push((status, path));
+                pages.push((status, page));
             }
         }
+    }
+
+    /// The path and query of an error page of the site; reported if it is none.
+    fn error_target(&mut self, at: &RoutePath, source: &Source, row: &str, target: &str) -> Option<String> {
+        let is_target =
+            |it: &str| it.starts_with('/') && it.bytes().all(|it| it.is_ascii_graphic() && it != b'#');
+        let is_named = |it: &String| !it.starts_with("*.");
+        let has_host = !self.text(&at.of_site("canonical_host")).is_empty()
+            || self.texts(&at.of_site("hosts")).iter().any(is_named);
+        let text = if !is_target(target) {
+            format!(
+                "found \"url:{target}\"; write a path of the site behind \"url:\", such as \"url:/not-found\""
+            )
+        } else if !has_host {
+            "no host of the site is named in full, so a request for the page has none; add one to hosts"
+                .to_owned()
+        } else {
+            return Some(target.to_owned());
+        };
+        self.problem_unless_told(source.clone(), row, &text);
+        None
     }
 
     /// A file that larder reads whole and sends; relative to the folder of the configuration. Reported if it cannot be read.

@@ -74,7 +74,8 @@ impl ConfigCheck {
                 Rewrite::new(&strip, &added, query).map(|it| it.on_route(path.clone()))
             }
         };
-        RewriteSettings { target: target.map(Arc::new), fields }
+        let hosts = self.texts(&at.of_site("hosts")).into();
+        RewriteSettings { target: target.map(Arc::new), fields, hosts }
     }
 
     /// `rewrite`, which makes the whole path.

@@ -33,7 +33,17 @@ impl ConfigCheck {
         if let Some(text) = path.lacks(template) {
             self.problem_unless_told(self.source(key), row, &text);
         }
+        self.refuse_wildcard(key, row, template);
         self.refuse_foreign(key, row, template.text());
+    }
+
+    /// Rejects `{host.wildcard}` in a site without a `*` in its hosts.
+    fn refuse_wildcard(&mut self, key: &str, row: &str, template: &Template) {
+        let Some((site, _)) = key.split_once("].").filter(|_| template.reads_wildcard()) else { return };
+        if !self.texts(&format!("{site}].hosts")).iter().any(|it| it.starts_with('*')) {
+            let text = "{host.wildcard} is always empty: no host of the site has a \"*\"; add one, such as \"*.example.com\", or use {host}";
+            self.problem_unless_told(self.source(key), row, text);
+        }
     }
 
     /// Rejects variables of other servers.

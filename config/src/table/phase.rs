@@ -51,7 +51,7 @@ impl RoutePhase {
         let first = rest.split(['.', '[']).next().unwrap_or(rest);
         Some(match first {
             "use" | "path" | "name" | "methods" | "when" | "listeners" | "hosts" | "canonical_host"
-            | "redirect_https" | "redirect_map" => RoutePhase::Match,
+            | "redirect_https" | "redirect_status" | "redirect_map" => RoutePhase::Match,
             "access" | "maintenance" => RoutePhase::Admit,
             "strip" | "add_prefix" | "rewrite" | "query" | "request_headers" | "forwarded"
             | "client_cert" => RoutePhase::Rewrite,

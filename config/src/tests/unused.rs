@@ -163,3 +163,75 @@ fn a_redirect_to_https_needs_a_listener_with_tls() {
     ]);
     assert!(found.unwrap_err().to_string().starts_with("--redirect-https: no address of listen has TLS"));
 }
+
+#[test]
+fn the_status_of_redirects_is_one_that_redirects() {
+    let site = |keys: &str, expect: &str| {
+        let expect = if expect.is_empty() { String::new() } else { format!("t.toml:4: site.{expect}") };
+        let text = format!(
+            "[[site]]\nhosts = [\"a\", \"b\"]\ncanonical_host = \"a\"\n{keys}\n[[site.route]]\nproxy.to = \":1\""
+        );
+        let found = read(&text).err().map_or(String::new(), |it| it.to_string());
+        assert_eq!(expect, found.trim_end(), "{keys}");
+    };
+    [301, 302, 307, 308].iter().for_each(|it| site(&format!("redirect_status = {it}"), ""));
+    site("redirect_status = 303", "redirect_status: found 303; allowed: 301, 302, 307 or 308");
+    check(
+        "redirect_status = 301\n[[site.route]]\nproxy.to = \":1\"",
+        "t.toml:3: site.redirect_status: no effect without redirect_https or canonical_host; remove it",
+    );
+}
+
+#[test]
+fn a_wildcard_part_needs_a_wildcard() {
+    let part = |hosts: &str, keys: &str| {
+        let text = format!("[[site]]\nhosts = {hosts}\n[[site.route]]\n{keys}\n");
+        read(&text).err().map_or(String::new(), |it| it.to_string().trim_end().to_owned())
+    };
+    let redirect = |to: &str| format!("redirect.to = \"{to}\"");
+    assert_eq!(
+        "t.toml:4: site.route.redirect.to: {host.wildcard} is always empty: no host of the site has a \"*\"; add one, such as \
+         \"*.example.com\", or use {host}",
+        part("\"a\"", &redirect("/{host.wildcard}"))
+    );
+    let hosts = "[\"a\", \"*.example.com\"]";
+    assert_eq!("", part(hosts, &redirect("https://{host.wildcard}.example.org{uri}")));
+    assert_eq!(
+        "",
+        part(
+            hosts,
+            "proxy.to = \":1\"\nrequest_headers.set.X-Tenant = \"{host.wildcard}\"\nrewrite = \"/{host.wildcard}{path}\""
+        )
+    );
+    for open in [
+        "https://{host.wildcard}{uri}",
+        "https://a.{host.wildcard}/",
+        "https://{host.wildcard}.{query.a}/",
+        "https://{host.wildcard}./",
+    ] {
+        assert!(part(hosts, &redirect(open)).contains("could choose its host"), "{open}");
+    }
+}
+
+#[test]
+fn an_error_page_of_the_site_is_a_path() {
+    let page = |hosts: &str, page: &str| {
+        let text = format!(
+            "[[site]]\nhosts = {hosts}\nerror_pages.404 = \"{page}\"\n[[site.route]]\nproxy.to = \":1\"\n"
+        );
+        read(&text).err().map_or(String::new(), |it| it.to_string().trim_end().to_owned())
+    };
+    assert_eq!(("", ""), (&*page("\"a\"", "url:/not-found?a=b"), &*page("\"*\"", "url:/a")));
+    for wrong in ["url:", "url:none", "url:https://a/b", "url:/a b", "url:/a#b"] {
+        assert_eq!(
+            format!(
+                "t.toml:3: site.error_pages: found \"{wrong}\"; write a path of the site behind \"url:\", such as \"url:/not-found\""
+            ),
+            page("\"a\"", wrong)
+        );
+    }
+    assert_eq!(
+        "t.toml:3: site.error_pages: no host of the site is named in full, so a request for the page has none; add one to hosts",
+        page("\"*.a\"", "url:/a")
+    );
+}

@@ -22,7 +22,7 @@ use crate::route::{Gateway, GatewayRoute};
 use crate::source::ResponseSource;
 use crate::stages::FillStages;
 use bytes::Bytes;
-use larder_origin::OriginError;
+use larder_origin::{Exchange, OriginError};
 use larder_semantics::cache_status::AnsweringTier;
 use larder_semantics::field::FieldList;
 use larder_semantics::request::RequestFacts;
@@ -128,19 +128,24 @@ pub(crate) enum ClientPresence {
 }
 
 /// Facts of an origin's answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OriginTold {
     /// Microseconds until its head had arrived.
     pub micros: u64,
     /// The HTTP version of the answer.
     pub version: Version,
+    /// The origin, as in the configuration.
+    pub name: Rc<str>,
+    /// Its status.
+    pub status: u16,
 }
 
 impl FillStarter {
-    /// Records that the origin was asked at `started` and answered at `answered`, by the precise clock, with this head.
-    pub fn took(&self, started: u64, answered: u64, head: &ResponseHead) {
-        let micros = answered.saturating_sub(started);
-        self.origin_told.set(Some(OriginTold { micros, version: head.version }));
+    /// Records that the origin was asked at `started` and has answered, by the precise clock, with this head.
+    pub fn took(&self, started: u64, exchange: &Exchange, head: &ResponseHead) {
+        let micros = exchange.answered().saturating_sub(started);
+        let (version, name, status) = (head.version, exchange.name(), head.status);
+        self.origin_told.set(Some(OriginTold { micros, version, name, status }));
     }
 
     pub fn presence(&self) -> ClientPresence {

@@ -294,7 +294,7 @@ impl FillJob {
                 self.local.answered_by.set(Some(exchange.origin()));
             }
             if !is_switched {
-                self.local.took(started, exchange.answered(), &response);
+                self.local.took(started, &exchange, &response);
                 if response.status < 200 {
                     self.local.interim.borrow_mut().push_back(response);
                     self.local.rung.notify_one();

@@ -243,7 +243,7 @@ impl Gateway {
             };
             step = step.then(next);
         }
-        machine.summary.origin = machine.local.origin_told.get();
+        machine.summary.origin = machine.local.origin_told.take();
         machine.summary
     }
 }

@@ -37,6 +37,7 @@ pub const EVENTS: &[EventRow] = &[
     row("budget-exceeded", Level::Warn, "A budget of misses (`access.budget`) was exceeded: `route`, `limit`, and `times`, the requests beyond it since the previous line. At most one line per minute and budget."),
     row("limit-reached", Level::Warn, "A limit was reached, repeated once a minute while that continues: `limit` is the counter (`counters.md`), `times` its increase since the previous line, `total` its value since the start, `meaning`."),
     row("limit-cleared", Level::Info, "A limit was not reached for one minute: `limit`, `times` since it was first reached, `total`."),
+    row("error-page-failed", Level::Warn, "A page of `error_pages` could not be requested from its site, and the previous one, or larder's own, is used: `host`, `target`, `why`. The request is repeated every 5 s."),
     row("proxy-header", Level::Warn, "A connection was closed for lack of a valid PROXY protocol header: `from`, `why` (`refused`: not in `clients.proxies`; `missing`, `malformed`, `cut`, `timeout`). At most one line per second and `why`; `left_out` counts the others."),
     row("requests-cut", Level::Warn, "At a stop, requests were cut at `limits.drain_timeout`."),
     row("access-log-incomplete", Level::Warn, "At a stop, the last lines of the access log were not written in time."),

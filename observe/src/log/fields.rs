@@ -46,6 +46,20 @@ pub struct LogEntry<'a> {
     pub origin_protocol: &'static str,
     /// The result of the client's TLS handshake; `None` over clear text.
     pub tls: Option<&'a Secured>,
+    /// The identifier of the request; empty without one.
+    pub request_id: &'a [u8],
+    /// The name of the origin that answered; empty if none did.
+    pub origin: &'a str,
+    /// The status of the origin's response.
+    pub origin_status: Option<u16>,
+    /// `http` or `https`.
+    pub scheme: &'static str,
+    /// The name of the site; empty without one.
+    pub site: &'a str,
+    /// The address of the listener.
+    pub listener: &'a str,
+    /// The client by its credentials; empty without any.
+    pub user: &'a str,
 }
 
 /// The end of a response.
@@ -77,6 +91,8 @@ pub enum Since {
     Combined,
     /// JSON alone.
     Json,
+    /// None: templates alone.
+    Template,
 }
 
 /// One row of the table of fields.
@@ -156,6 +172,27 @@ pub static FIELDS: &[LogField] = &[
     LogField { name: "tls_client", since: Since::Json, help: "The subject of the client certificate (`tls.client_auth`), such as `O=Example, CN=ann`; empty if there was none.",
         json: |it, _, out| escape::json(it.tls_text(|it| &it.client), out),
         plain: |it, _, out| escape::escaped(it.tls_text(|it| &it.client), out) },
+    LogField { name: "request_id", since: Since::Json, help: "The identifier of the request (`X-Request-Id`). Requests have one where the route or site reads `{request_id}` in a text, or this log in its format; empty otherwise.",
+        json: |it, _, out| escape::json(it.request_id, out),
+        plain: |it, _, out| escape::escaped(it.request_id, out) },
+    LogField { name: "origin", since: Since::Json, help: "The address of the origin, as in `proxy.to`; empty if it was not contacted or did not answer.",
+        json: |it, _, out| escape::json(it.origin.as_bytes(), out),
+        plain: |it, _, out| escape::escaped(it.origin.as_bytes(), out) },
+    LogField { name: "origin_status", since: Since::Json, help: "The status of the origin's response, 304 for a validation; `null` if the origin was not contacted or did not answer.",
+        json: |it, _, out| match it.origin_status { Some(it) => number(u64::from(it), out), None => out.extend_from_slice(b"null") },
+        plain: |it, _, out| if let Some(it) = it.origin_status { number(u64::from(it), out) } },
+    LogField { name: "user", since: Since::Json, help: "The user of `access.basic`, or the subject of a token (`access.jwt`); other bytes than letters, digits and `-_.@` are percent-encoded. Empty where the route demands neither.",
+        json: |it, _, out| escape::json(it.user.as_bytes(), out),
+        plain: |it, _, out| escape::escaped(it.user.as_bytes(), out) },
+    LogField { name: "scheme", since: Since::Template, help: "`http` or `https`, as a trusted proxy tells it.",
+        json: |it, _, out| escape::json(it.scheme.as_bytes(), out),
+        plain: |it, _, out| escape::escaped(it.scheme.as_bytes(), out) },
+    LogField { name: "site", since: Since::Template, help: "The site: its first host; empty without a site.",
+        json: |it, _, out| escape::json(it.site.as_bytes(), out),
+        plain: |it, _, out| escape::escaped(it.site.as_bytes(), out) },
+    LogField { name: "listener", since: Since::Template, help: "The address of the listener, as it is configured.",
+        json: |it, _, out| escape::json(it.listener.as_bytes(), out),
+        plain: |it, _, out| escape::escaped(it.listener.as_bytes(), out) },
 ];
 
 impl LogEntry<'_> {
@@ -178,7 +215,7 @@ impl LogEntry<'_> {
     pub fn write(&self, format: &LogFormat, stamp: &mut Stamp, out: &mut Vec<u8>) {
         match format {
             LogFormat::Json => {
-                for (index, field) in FIELDS.iter().enumerate() {
+                for (index, field) in FIELDS.iter().filter(|it| it.since != Since::Template).enumerate() {
                     out.extend_from_slice(if index == 0 { b"{\"" } else { b",\"" });
                     out.extend_from_slice(field.name.as_bytes());
                     out.extend_from_slice(b"\":");
@@ -288,7 +325,7 @@ pub fn manual() -> String {
          beyond ASCII are written `\\xHH`.\n\n\
          * `common`: `client - - [time] \"method target protocol\" status bytes`\n\
          * `combined`: `common` followed by `\"referer\" \"user_agent\"`\n\
-         * `json`: one JSON object per line with all fields\n\
+         * `json`: one JSON object per line with all fields but those of templates\n\
          * a template: text with fields of the table in braces, for instance\n\
          \x20 `log.format = '{client} [{time:common}] \"{method} {target}\" {status} {duration_us} {header:X-Forwarded-For}'`.\n\
          \x20 `{time}` is RFC 3339 in UTC, `{time:common}` the time of the common format, `{header:NAME}` all values of that request\n\
@@ -301,6 +338,7 @@ pub fn manual() -> String {
             Since::Common => "all",
             Since::Combined => "combined, json",
             Since::Json => "json",
+            Since::Template => "templates",
         };
         let _ = writeln!(out, "| `{}` | {forms} | {} |", field.name, field.help);
     }

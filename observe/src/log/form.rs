@@ -40,6 +40,15 @@ impl FromStr for LogFormat {
     }
 }
 
+impl LogFormat {
+    /// Whether the lines need an identifier of each request. JSON lines have one where it is made for something other.
+    #[must_use]
+    pub fn reads_identifier(&self) -> bool {
+        let is_it = |it: &FormatPart| matches!(it, FormatPart::Field { index, .. } if FIELDS[*index].name == "request_id");
+        matches!(self, LogFormat::Own(LogTemplate(parts)) if parts.iter().any(is_it))
+    }
+}
+
 /// Text and fields, in their order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogTemplate(Arc<[FormatPart]>);

@@ -32,6 +32,13 @@ fn entry() -> LogEntry<'static> {
         origin_duration: None,
         origin_protocol: "",
         tls: None,
+        request_id: b"0193-a",
+        origin: "",
+        origin_status: None,
+        scheme: "https",
+        site: "www.example.com",
+        listener: "https://[::]:443",
+        user: "",
     }
 }
 
@@ -52,7 +59,8 @@ fn the_three_forms() {
         "{\"time\":\"2026-11-21T07:42:06Z\",\"client\":\"192.0.2.1\",\"method\":\"GET\",\"host\":\"www.example.com\",\
          \"target\":\"/a?b=\\\"c\\\"\",\"protocol\":\"HTTP/1.1\",\"status\":200,\"bytes\":1795,\"end\":\"whole\",\"duration_us\":123,\
          \"referer\":\"\",\"user_agent\":\"test/1\\u000a\",\"cache\":\"hit\",\"route\":\"larder.toml:7\",\
-         \"origin_us\":null,\"origin_protocol\":\"\",\"tls_version\":\"\",\"tls_cipher\":\"\",\"tls_name\":\"\",\"tls_client\":\"\"}\n",
+         \"origin_us\":null,\"origin_protocol\":\"\",\"tls_version\":\"\",\"tls_cipher\":\"\",\"tls_name\":\"\",\"tls_client\":\"\",\
+         \"request_id\":\"0193-a\",\"origin\":\"\",\"origin_status\":null,\"user\":\"\"}\n",
     );
 }
 
@@ -65,6 +73,7 @@ fn a_form_of_ones_own() {
     own("{status}", "200");
     own("{time}\t{client} {route}|{end}", "2026-11-21T07:42:06Z\t192.0.2.1 larder.toml:7|whole");
     own("{{{status}}} {protocol} {bytes} {duration_us}us", "{200} HTTP/1.1 1795 123us");
+    own("{request_id} {scheme} {site} {origin} {user}", "0193-a https www.example.com - -");
     own("{referer} \"{referer}\" {origin_us} {header:Cookie}", "- \"-\" - -");
     // Nobody adds a word to the line, or ends a quoted one.
     own("{header:X-Forwarded-For} {target}", "10.0.0.1\\x20forged,\\x2010.0.0.2 /a?b=\\x22c\\x22");
@@ -74,6 +83,17 @@ fn a_form_of_ones_own() {
     entry().write(&LogFormat::Common, &mut Stamp::default(), &mut common);
     let same = "{client} - - [{time:common}] \"{method} {target} {protocol}\" {status} {bytes}";
     own(same, str::from_utf8(&common).unwrap().trim_end());
+}
+
+#[test]
+fn a_form_may_need_an_identifier() {
+    let check = |text: &str| text.parse::<LogFormat>().unwrap().reads_identifier();
+    assert!(check("{status} {request_id}"));
+    for text in
+        ["json", "combined", "{status}", "request_id {{request_id}} {status}", "{header:X-Request-Id}"]
+    {
+        assert!(!check(text), "{text}");
+    }
 }
 
 #[test]

@@ -25,6 +25,7 @@ pub fn with_request<T>(outcome: &RequestOutcome, work: impl FnOnce(&Finished<'_>
         method: "GET",
         protocol: None,
         target: "/list/a?page=2",
+        scheme: Scheme::Http,
         version: Version::Http11,
         authority: "WWW.example.com:8080",
         route: "api",
@@ -40,6 +41,8 @@ pub fn with_request<T>(outcome: &RequestOutcome, work: impl FnOnce(&Finished<'_>
         spent: None,
         traced: false,
         span: None,
+        request_id: None,
+        user: "",
         refused: None,
     })
 }

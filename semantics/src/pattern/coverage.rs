@@ -1,6 +1,6 @@
 //! Whether one path pattern matches every path of another: the basis of warnings about unreachable routes.
 
-use super::{PathPattern, PatternSegment, Shape};
+use super::{Decode, PathPattern, PatternSegment, Shape};
 
 impl PathPattern {
     /// Whether it matches every path of `other`. Only sure answers are `true`: a regular expression is not analysed.
@@ -20,15 +20,18 @@ impl PathPattern {
         }
     }
 
-    /// Whether a path may match both. Only sure answers are `false`.
+    /// Whether some path may match both, in the directory form without its last slash, too. Only `false` is sure.
     #[must_use]
     pub fn may_meet(&self, other: &PathPattern) -> bool {
+        let takes = |it: &PathPattern, path: &[u8]| it.matches(path) || it.is_directory(path, Decode::All);
         match (&*self.shape, &*other.shape) {
-            (Shape::Exact(path), _) => other.matches(&path.normal),
-            (_, Shape::Exact(path)) => self.matches(&path.normal),
-            _ => {
-                let (one, two) = (self.prefix(), other.prefix());
-                one.starts_with(two) || two.starts_with(one)
+            (_, Shape::Exact(path)) => takes(self, &path.normal),
+            (Shape::Exact(path), _) => takes(other, &path.normal),
+            (ours, theirs) => {
+                let [(begin, end), (other_begin, other_end)] = [ends(ours), ends(theirs)];
+                let [begin, other_begin] = [begin, other_begin].map(|it| it.strip_suffix(b"/").unwrap_or(it));
+                (begin.starts_with(other_begin) || other_begin.starts_with(begin))
+                    && (end.ends_with(&other_end) || other_end.ends_with(&end))
             }
         }
     }

@@ -134,20 +134,23 @@ fn errors() {
 }
 
 #[test]
-fn meetings() {
+fn patterns_that_may_meet() {
     #[track_caller]
     fn check(a: &str, b: &str, expect: bool) {
         let [a, b] = [a, b].map(|it| PathPattern::parse(it).unwrap());
-        assert_eq!((expect, expect), (a.may_meet(&b), b.may_meet(&a)), "{a} meets {b}");
+        assert_eq!((expect, expect), (a.may_meet(&b), b.may_meet(&a)), "{a} and {b}");
     }
-    check("/*", "/static/*", true);
-    check("/static/*", "/static/css/*", true);
-    check("/static/*", "*.css", true);
-    check("/static/*", "/app/*", false);
-    check("/static/*", "/static/x", true);
-    check("/static/*", "/about", false);
-    check("/{id}", "/about", true);
-    check("/about", "/contact", false);
+    check("/*", "/api/*", true);
+    check("/api/*", "/api", true);
+    check("/api/*", "/apis", false);
+    check("/api/*", "/shop/*", false);
+    check("*.php", "*.css", false);
+    check("*.php", "/api/*", true);
+    check("/a/{id}/b", "/a/*", true);
+    check("/a/{id}/b", "*/c", false);
+    check("regex:/a.*", "/b", false);
+    check("/a", "/b", false);
+    check("/a", "/{x}", true);
 }
 
 #[test]

@@ -105,6 +105,38 @@ fn parts_of_a_target() {
     assert_eq!("a.b", host_of("a.b.:80"));
 }
 
+#[test]
+fn the_wildcard_part_of_a_host() {
+    let check = |hosts: &[&str], authority: &str, expect: &str| {
+        let hosts: Vec<String> = hosts.iter().map(|it| (*it).to_owned()).collect();
+        let view = RequestView { authority, hosts: &hosts, ..view() };
+        assert_eq!(expect, view.wildcard(), "{authority} for {hosts:?}");
+    };
+    check(&["*.example.com"], "shop.Example.com:8080", "shop");
+    check(&["*.example.com"], "a.b.example.com.", "a.b");
+    check(&["example.com", "*.example.com"], "example.com", "");
+    check(&["*.example.com", "www.example.com"], "WWW.example.com", "");
+    check(&["*.example.com", "*.b.example.com"], "a.b.example.com", "a");
+    check(&["*"], "any.test:81", "any.test");
+    check(&["*", "*.test"], "any.test", "any");
+    check(&["example.com"], "other.test", "");
+    check(&[], "other.test", "");
+    check(&["*.\u{e9}x"], "\u{e9}", "");
+}
+
+#[test]
+fn the_fields_that_a_condition_reads() {
+    let check = |text: &str, expect: &[&str]| {
+        let it = Expression::parse_about(ExpressionSubject::Request, text).unwrap();
+        assert_eq!(expect, it.fields(), "{text}");
+    };
+    check(r#"method == "GET" && client in "10.0.0.0/8" && query.a == "" && header.Host == "a""#, &[]);
+    check(
+        r#"!(header.Accept ~ "json" || cookie.a == "1") && header["X-A"] != """#,
+        &["Accept", "Cookie", "X-A"],
+    );
+}
+
 proptest! {
     #[test]
     fn never_panics(text in "[a-z\"\\\\()!&|<>=~\\[\\],. 0-9\u{e4}-]{0,40}") {

@@ -6,8 +6,11 @@ use crate::pattern::PathPattern;
 use crate::scheme::Scheme;
 use proptest::prelude::*;
 
-const FIELDS: &[Field<'static>] =
-    &[Field { name: "X-A", value: b"a b\x01/?&\xff" }, Field { name: "Cookie", value: b"lang=de/x" }];
+const FIELDS: &[Field<'static>] = &[
+    Field { name: "X-A", value: b"a b\x01/?&\xff" },
+    Field { name: "Cookie", value: b"lang=de/x" },
+    Field { name: "x-request-id", value: b"7f" },
+];
 
 #[track_caller]
 fn check(template: &str, value: &str, url: &str) {
@@ -21,8 +24,8 @@ fn check(template: &str, value: &str, url: &str) {
         fields: FIELDS,
         client: Some("::ffff:10.1.2.3".parse().unwrap()),
         listener: ":443",
-        request_id: "7f",
         captures: pattern.captures("/blog/2026/a b/\u{e9}".as_bytes()).unwrap(),
+        hosts: &[],
         geo: None,
     };
     let template = Template::parse(template).unwrap_or_else(|it| panic!("{template}: {it}"));

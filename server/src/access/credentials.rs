@@ -37,6 +37,8 @@ pub struct VerifyMeans<'a> {
     pub client: &'a Client,
     /// The service of `access.forward`, if the route has one.
     pub service: Option<&'a AuthService>,
+    /// The identifier of the request, if it has one.
+    pub request_id: Option<&'a [u8]>,
 }
 
 /// The findings of valid credentials.

@@ -9,7 +9,7 @@ use larder_config::access::{ForwardConfig, ForwardKey};
 use larder_gateway::{request_headers, trusted_headers};
 use larder_observe::log::Level;
 use larder_semantics::field::{self, Field, FieldList};
-use larder_semantics::request_view::{RequestView, host_of};
+use larder_semantics::request_view::{REQUEST_ID, RequestView, host_of};
 use larder_semantics::target;
 use larder_semantics::told_target::ToldTarget;
 use larder_stdx::clock;
@@ -205,6 +205,9 @@ impl ForwardAuth {
         let (host, scheme) = (host(view), view.scheme.name());
         fields.push("CDN-Loop", means.gateway.id.as_bytes());
         request_headers::say_who(&mut fields, means.client);
+        if let Some(id) = means.request_id {
+            fields.push(REQUEST_ID, id);
+        }
         fields.push("X-Forwarded-Method", view.method);
         fields.push("X-Forwarded-Proto", scheme);
         fields.push("X-Forwarded-Host", &host);

@@ -161,6 +161,13 @@ impl Admitted {
         identity.into_iter().chain(country).chain(given)
     }
 
+    /// The user of `access.basic`, or the subject of a token; empty without them. The fields that a service copies may be secret.
+    #[must_use]
+    pub fn user(&self) -> &str {
+        let mut parts = self.identity.as_deref().unwrap_or_default().split('+');
+        parts.find_map(|it| it.strip_prefix("basic:").or_else(|| it.strip_prefix("jwt:"))).unwrap_or_default()
+    }
+
     /// Changes a request on the slow path.
     pub fn change(&self, request: &mut Request) {
         request.fields.retain(|it| self.keeps(&it));

@@ -38,6 +38,7 @@ fn router(spec: &[(&str, &[&str])]) -> Router {
         tls: None,
         redirects: None,
         finish: None,
+        identifies: false,
         name: (*hosts).to_owned(),
         hosts: hosts.split(' ').map(HostPattern::of).collect(),
         routes: paths
@@ -202,6 +203,7 @@ fn with_conditions(routes: &[&str]) -> Router {
     Router::new(vec![LiveSite {
         tls: None,
         finish: None,
+        identifies: false,
         redirects: None,
         name: "*".to_owned(),
         hosts: vec![HostPattern::Any],

@@ -86,7 +86,7 @@ fn is_disguised(name: &str) -> bool {
 /// client; an origin, the fields that forbid sharing its response.
 #[must_use]
 pub fn is_never_nominated(name: &str) -> bool {
-    const NAMES: [&str; 23] = [
+    const NAMES: [&str; 24] = [
         "age",
         "authorization",
         "cache-control",
@@ -110,6 +110,7 @@ pub fn is_never_nominated(name: &str) -> bool {
         "x-forwarded-port",
         "x-forwarded-proto",
         "x-real-ip",
+        "x-request-id",
     ];
     NAMES.iter().any(|it| name.eq_ignore_ascii_case(it))
 }

@@ -1,0 +1,46 @@
+//! Whether a page of a site may stand in place of errors (`error_pages`): every client gets it.
+
+use crate::cache_control::{Qualified, ResponseDirectives};
+use crate::field::{self, Field};
+
+/// The reason for not using a response as an error page; `None` if it may be used. It was requested without credentials.
+#[must_use]
+pub fn refusal(status: u16, fields: &[Field<'_>]) -> Option<&'static str> {
+    let directives = ResponseDirectives::read(fields);
+    let is_coded = || field::all(fields, "content-encoding").any(|it| !it.eq_ignore_ascii_case(b"identity"));
+    if status != 200 {
+        Some("its status is not 200")
+    } else if directives.no_store || directives.private != Qualified::Absent {
+        Some("its Cache-Control keeps it from other clients")
+    } else if field::first(fields, "set-cookie").is_some() {
+        Some("it sets a cookie")
+    } else if is_coded() {
+        Some("it is compressed although the request accepts no coding")
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_pages_for_everyone_are_used() {
+        let check = |status: u16, name: &str, value: &str| {
+            refusal(status, &[Field { name, value: value.as_bytes() }]).is_none()
+        };
+        assert!(check(200, "Cache-Control", "no-cache") && check(200, "Content-Encoding", "identity"));
+        for (status, name, value) in [
+            (404, "A", ""),
+            (302, "Location", "/login"),
+            (200, "Cache-Control", "max-age=1, private"),
+            (200, "cache-control", "private=\"x\""),
+            (200, "Cache-Control", "no-store"),
+            (200, "Set-Cookie", "a=b"),
+            (200, "Content-Encoding", "gzip"),
+        ] {
+            assert!(!check(status, name, value), "{status} {name}: {value}");
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! `Vary` of responses whose route was chosen by a field of the request: caches in front of larder must not mix the routes up.
+
+use crate::harness::http2::Http2;
+use crate::harness::server::Setup;
+use crate::harness::{Larder, Origin};
+
+/// larder with these routes; `ORIGIN` is the key of a proxy.
+fn larder(origin: &Origin, routes: &str) -> Larder {
+    let routes = routes.replace("ORIGIN", &format!("proxy.to = \"{}\"", origin.url()));
+    let config = format!("listen = [\"127.0.0.1:0\"]\nworkers = 1\n[[site]]\nhosts = [\"*\"]\n{routes}");
+    Larder::start(Setup { config, env: Vec::new() })
+}
+
+const ROUTES: &str = "[[site.route]]\npath = \"/api/*\"\nwhen = 'header.Accept ~ \"json\" || cookie.beta == \"1\"'\nORIGIN\n\
+                      [[site.route]]\npath = \"/api/*\"\nmethods = [\"POST\"]\nwhen = 'header.X-Post == \"1\"'\nORIGIN\n\
+                      [[site.route]]\npath = \"/plain/*.css\"\nwhen = 'header.X-Css == \"1\"'\nORIGIN\n\
+                      [[site.route]]\npath = \"/here/*\"\nwhen = 'client in \"127.0.0.0/8\" && query.a != \"x\"'\nORIGIN\n\
+                      [[site.route]]\npath = \"/api/*\"\nORIGIN\n\
+                      [[site.route]]\npath = \"/to\"\nredirect = { to = \"/{header.Accept-Language}\", status = 308 }\n\
+                      [[site.route]]\npath = \"/own/*\"\nwhen = 'header.X-Own == \"1\"'\nrespond.body = \"own\"\n\
+                      response_headers.set = { Vary = \"X-Other\" }\n\
+                      [[site.route]]\npath = \"/plain/*\"\nORIGIN\n[[site.route]]\npath = \"/none/*\"\nORIGIN\n";
+
+#[test]
+fn responses_name_the_fields_that_chose_their_route() {
+    let origin = Origin::new(|it| match it.target() {
+        "/api/varied" => {
+            "HTTP/1.1 200 OK\nCache-Control: max-age=60\nVary: Accept-Encoding\n\npage".to_owned()
+        }
+        "/api/tagged" => "HTTP/1.1 200 OK\nCache-Control: max-age=60\nETag: \"a\"\n\npage".to_owned(),
+        _ => "HTTP/1.1 200 OK\nCache-Control: max-age=60\n\npage".to_owned(),
+    });
+    let larder = larder(&origin, ROUTES);
+    let (mut client, mut http2) = (larder.client(), Http2::connect(&larder));
+    let mut check = |target: &str, lines: &str, expected: &[&str]| {
+        for _ in 0..2 {
+            let it = client.get_with(target, lines);
+            assert_eq!(expected, it.members("vary"), "{target} {}", it.status);
+        }
+    };
+    check("/api/a", "Accept: application/json\r\n", &["Accept", "Cookie"]);
+    check("/api/a", "", &["Accept", "Cookie"]);
+    check("/api/varied", "", &["Accept-Encoding", "Accept", "Cookie"]);
+    check("/here/a", "", &[]);
+    check("/to", "Accept-Language: de\r\n", &["Accept-Language"]);
+    check("/own/a", "X-Own: 1\r\n", &["X-Other"]);
+    check("/plain/a", "", &["X-Css"]);
+    check("/plain/a.css", "X-Css: 1\r\n", &["X-Css"]);
+    check("/none/a", "", &[]);
+    // The 404 of a site may be the answer that a condition prevented.
+    check("/own/a", "", &["Accept", "Cookie", "X-Css", "X-Own"]);
+    let it = client.get_with("/api/tagged", "");
+    assert_eq!(200, it.status);
+    let it = client.get_with("/api/tagged", "If-None-Match: \"a\"\r\n");
+    assert_eq!((304, vec!["Accept", "Cookie"]), (it.status, it.members("vary")));
+    assert_eq!(Some("Accept, Cookie"), http2.get("/api/a").field("vary"));
+    assert_eq!(None, http2.get("/none/a").field("vary"));
+}
+
+/// The stored variants stay those of the key: the added field splits nothing.
+#[test]
+fn the_added_field_makes_no_variants() {
+    let origin = Origin::fixed("HTTP/1.1 200 OK\nCache-Control: max-age=60\n\npage");
+    let larder = larder(&origin, ROUTES);
+    let mut client = larder.client();
+    client.get_with("/api/a", "Accept: text/html\r\nCookie: beta=2\r\n");
+    assert!(client.get_with("/api/a", "Accept: text/plain\r\nCookie: beta=3\r\n").is_hit());
+    assert_eq!(1, origin.requests());
+    let told = larder.admin_post("/cache/explain", r#"{"url": "http://h/api/a"}"#).text();
+    assert!(told.contains(r#""vary":["Accept","Cookie"]"#), "{told}");
+}
