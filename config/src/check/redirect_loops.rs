@@ -124,7 +124,9 @@ impl<'a> Redirects<'a> {
         if route.is_health() {
             return None;
         }
+        let hosts: Vec<String> = site.hosts.iter().map(ToString::to_string).collect();
         let view = RequestView {
+            hosts: &hosts,
             scheme: url.scheme,
             authority: &url.authority,
             target: &url.target,
@@ -132,7 +134,7 @@ impl<'a> Redirects<'a> {
             captures: route.path.captures(path.as_bytes()).unwrap_or_default(),
             ..RequestView::default()
         };
-        let SiteRedirects { to_https, canonical_host, map } = &site.redirects;
+        let SiteRedirects { to_https, canonical_host, map, .. } = &site.redirects;
         let of_site =
             |to: String| Some(FollowedRedirect { to: self.arrival(url, &to, *to_https)?, route: None });
         if let Some((_, to)) =
