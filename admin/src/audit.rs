@@ -175,9 +175,11 @@ fn from(client: &Client) -> String {
     client.peer.map_or_else(|| "unix".to_owned(), |it| it.to_string())
 }
 
-/// A short form of a body: short JSON of an authenticated client unchanged, never a login code.
+/// A short form of a body: short JSON of an authenticated client unchanged, never a login code, and no text of a configuration,
+/// which may have secrets.
 fn what(entry: &AuditEntry<'_>) -> String {
-    let is_open = entry.endpoint.is_none_or(|it| it.needs != EndpointAccess::Token);
+    let has_text = |it: &Endpoint| it.path.starts_with("/api/v1/config") && !it.path.ends_with("/rollback");
+    let is_open = entry.endpoint.is_none_or(|it| it.needs != EndpointAccess::Token || has_text(it));
     match std::str::from_utf8(entry.body) {
         Ok("") => String::new(),
         Ok(text) if !is_open && text.len() <= TOLD && text.trim_start().starts_with('{') => text.to_owned(),

@@ -1,6 +1,7 @@
 //! The endpoints of the configuration: the text of the file with its keys, the effect of a change, edits of a form, and
 //! putting a text in force. It is the file that operators edit; it is taken over by the same reload as after SIGHUP.
 
+mod hidden;
 mod keys;
 mod schema;
 mod texts;
@@ -12,6 +13,7 @@ pub use schema::{
 use super::{Admin, AdminRequest, AdminResponse, problem, problem_at};
 use larder_config::diff::{self, DiffLine};
 use larder_config::edit::{Edit, PathStep, Sections};
+use larder_config::hide::{HiddenText, SecretCover};
 use larder_config::plan::Plan;
 use larder_config::store::{ConfigFile, hash};
 use larder_config::{Problem, Source};
@@ -47,6 +49,8 @@ pub struct Configuring {
     orders: mpsc::Sender<ConfigOrder>,
     /// Held while a text is put in force: one after the other.
     turn: Mutex<()>,
+    /// Hides the secrets of texts.
+    cover: SecretCover,
 }
 
 /// A file, and its text before and after a change.
@@ -87,7 +91,7 @@ impl Configuring {
     /// For a larder started by `plan`; orders to `orders` are to be executed.
     #[must_use]
     pub fn new(plan: Plan, orders: mpsc::Sender<ConfigOrder>) -> Self {
-        Self { plan, orders, turn: Mutex::new(()) }
+        Self { plan, orders, turn: Mutex::new(()), cover: SecretCover::default() }
     }
 
     /// The file, or the reason why there is none to edit.
@@ -149,21 +153,19 @@ impl Admin {
             (Err(why), _) | (_, Err(why)) => Some(why.clone()),
             _ => None,
         };
-        let text = text.unwrap_or_default();
+        let (saved, cover) = (text.unwrap_or_default(), &self.configuring.cover);
+        let text = cover.hide(&saved).text;
         let past =
             |it: larder_config::store::Past| json!({ "id": it.id.to_string(), "time": it.time, "by": it.by });
         let history: Vec<Value> = store.iter().flat_map(|it| it.history()).map(past).collect();
         let asked = AskedTexts { text: text.clone(), others: Default::default() };
-        let files = asked.files(plan);
+        let files = asked.files(plan, cover);
         let running = self.running_hash(&files);
         let now = hash(&text);
         let main = plan.file().map(|it| it.display().to_string());
-        let pending = self.checked(&files, &text, &Default::default()).restart;
-        let flags: Vec<Value> = plan
-            .settings()
-            .iter()
-            .map(|it| json!({ "key": it.path, "flag": it.flag, "value": it.text }))
-            .collect();
+        let real = AskedTexts { text: saved, others: Default::default() };
+        let pending = self.checked(&files, &real).restart;
+        let flags: Vec<Value> = plan.settings().iter().map(|it| hidden::flag_json(cover, it)).collect();
         AdminResponse::Json(
             200,
             json!({
@@ -180,11 +182,15 @@ impl Admin {
 
     /// `POST /api/v1/config/check`.
     pub(super) fn check_config(&self, asked: &AdminRequest<'_>) -> AdminResponse {
-        let plan = &self.configuring.plan;
-        let asked = match (asked.json["text"].as_str(), &asked.json["to"]) {
-            (Some(_), Value::Null) => AskedTexts::of(asked.json),
+        let (plan, cover) = (&self.configuring.plan, &self.configuring.cover);
+        let (asked, real) = match (asked.json["text"].as_str(), &asked.json["to"]) {
+            (Some(_), Value::Null) => {
+                let asked = AskedTexts::of(asked.json);
+                let real = self.configuring.revealed(&asked);
+                (asked, real)
+            }
             (None, to) if !to.is_null() => match self.past(to) {
-                Ok(past) => past,
+                Ok(past) => (past.hidden(cover), past),
                 Err(refusal) => return refusal,
             },
             _ => {
@@ -193,21 +199,22 @@ impl Admin {
             }
         };
         let now = self.configuring.store().and_then(|it| it.read()).unwrap_or_default();
-        let (text, others) = (asked.text.clone(), asked.others.clone());
         let main = plan.file().map(|it| it.display().to_string());
-        let files = asked.files(plan);
-        let checked = self.checked(&files, &text, &others);
+        let files = asked.files(plan, cover);
+        let checked = self.checked(&files, &real);
+        // Here also secrets that the request has are hidden: a difference does not come back.
         let lines = |old: &str, new: &str| -> Vec<Value> {
-            diff::lines(old, new).into_iter().map(line_json).collect()
+            diff::lines(old, &cover.hide(new).text).into_iter().map(line_json).collect()
         };
-        let included = files.changed().map(
-            |(file, new, old)| json!({ "file": texts::short(&file.name, main.as_deref()), "path": file.path, "diff": lines(&old, new) }),
-        );
+        let included = files.changed(cover).map(|(file, new, old)| {
+            let new = real.others.get(&file.path).map_or(new, |it| &**it);
+            json!({ "file": texts::short(&file.name, main.as_deref()), "path": file.path, "diff": lines(&old, new) })
+        });
         AdminResponse::Json(
             200,
             json!({
                 "ok": checked.problems.is_empty(), "problems": checked.problems, "warnings": checked.warnings,
-                "restart": checked.restart, "diff": lines(&now, &text), "included": included.collect::<Vec<_>>(),
+                "restart": checked.restart, "diff": lines(&cover.hide(&now).text, &real.text), "included": included.collect::<Vec<_>>(),
                 "document": files.document(), "site_files": files.texts.files_of_sites(),
             }),
         )
@@ -217,12 +224,14 @@ impl Admin {
     pub(super) fn edit_config(&self, asked: &AdminRequest<'_>) -> AdminResponse {
         let edits = asked.json["set"].as_array().into_iter().flatten();
         let edits: Result<Vec<Edit>, String> = edits.map(Edit::read).collect();
-        let mut files = AskedTexts::of(asked.json).files(&self.configuring.plan);
+        // Placeholders are texts like others here: the result goes back to the client.
+        let cover = &self.configuring.cover;
+        let mut files = AskedTexts::of(asked.json).files(&self.configuring.plan, cover);
         let applied = edits.and_then(|it| files.texts.apply(&it));
         match applied.and_then(|()| files.refusal().map_or(Ok(()), Err)) {
             Ok(()) => {
                 let included: Vec<Value> =
-                    files.changed().map(|it| json!({ "path": it.0.path, "text": it.1 })).collect();
+                    files.changed(cover).map(|it| json!({ "path": it.0.path, "text": it.1 })).collect();
                 AdminResponse::Json(
                     200,
                     json!({
@@ -237,7 +246,8 @@ impl Admin {
 
     /// `POST /api/v1/config/layers`.
     pub(super) fn config_layers(&self, asked: &AdminRequest<'_>) -> AdminResponse {
-        match texts::layers(&self.configuring.plan, AskedTexts::of(asked.json), &asked.json["at"]) {
+        let Configuring { plan, cover, .. } = &self.configuring;
+        match texts::layers(plan, cover, AskedTexts::of(asked.json), &asked.json["at"]) {
             Ok(told) => AdminResponse::Json(200, told),
             Err(refusal) => refusal,
         }
@@ -252,7 +262,10 @@ impl Admin {
             asked.json["included"].as_array().into_iter().flatten().filter_map(base_of).collect();
         bases.extend(asked.json["base"].as_str().map(|it| (PathBuf::new(), it.to_owned())));
         match needing_start(asked.json) {
-            Ok(then) => self.put_in_force(AskedTexts::of(asked.json), &bases, &by, then).await,
+            Ok(then) => {
+                let real = self.configuring.revealed(&AskedTexts::of(asked.json));
+                self.put_in_force(real, &bases, &by, then).await
+            }
             Err(refusal) => refusal,
         }
     }
@@ -299,22 +312,24 @@ impl Admin {
     /// file has no path.
     async fn put_in_force(
         &self,
-        asked: AskedTexts,
+        real: AskedTexts,
         bases: &[(PathBuf, String)],
         by: &str,
         then: NeedingStart,
     ) -> AdminResponse {
         let _turn = self.configuring.turn.lock().await;
-        let changes = match self.changes(&asked) {
+        let changes = match self.changes(&real) {
             Ok(it) => it,
             Err(refusal) => return refusal,
         };
+        // A hash of a text with its secrets would be a means to guess them.
+        let cover = &self.configuring.cover;
+        let hash = |it: &str| hash(&cover.hide(it).text);
         let base = |it: &FileChange| bases.iter().find(|base| base.0 == it.path).map(|it| it.1.as_str());
         if let Some(it) = changes.iter().find(|it| base(it).is_some_and(|base| base != hash(&it.old))) {
-            return changed_meanwhile(it);
+            return changed_meanwhile(it, &hash(&it.old));
         }
-        let (text, others) = (asked.text.clone(), asked.others.clone());
-        let checked = self.checked(&asked.files(&self.configuring.plan), &text, &others);
+        let checked = self.checked(&real.hidden(cover).files(&self.configuring.plan, cover), &real);
         let deed = match (checked.problems.is_empty(), checked.restart.is_empty(), then) {
             (true, false, NeedingStart::Waits) => ConfigDeed::LeaveForStart,
             (true, ..) => ConfigDeed::TakeOver,
@@ -325,7 +340,7 @@ impl Admin {
                 let reloaded = deed == ConfigDeed::TakeOver;
                 AdminResponse::Json(
                     200,
-                    json!({ "hash": hash(&text), "reloaded": reloaded, "pending": checked.restart }),
+                    json!({ "hash": hash(&real.text), "reloaded": reloaded, "pending": checked.restart }),
                 )
             }
             Err(NotSwapped::Write(why)) => problem(500, why),
@@ -371,31 +386,28 @@ impl Admin {
 
     /// The hash of the main text in force; none if an included file differs from it.
     fn running_hash(&self, files: &TextFiles) -> Option<String> {
-        let live = self.live.borrow();
-        let running = live.config.text.as_ref()?;
+        let (live, cover) = (self.live.borrow(), &self.configuring.cover);
+        let running = cover.hide(live.config.text.as_ref()?).text;
         let same = |it: &larder_config::include::IncludedFile| {
-            files.included.iter().any(|one| one.path == it.path && one.text == it.text)
+            let text = cover.hide(&it.text).text;
+            files.included.iter().any(|one| one.path == it.path && *one.text == *text)
         };
         let is_same =
             live.config.included.len() == files.included.len() && live.config.included.iter().all(same);
-        Some(if is_same { hash(running) } else { hash(&format!("{running}, of other included files")) })
+        Some(if is_same { hash(&running) } else { hash(&format!("{running}, of other included files")) })
     }
 
-    /// Reads texts like the reload.
-    fn checked(
-        &self,
-        files: &TextFiles,
-        text: &str,
-        others: &larder_config::include::IncludedTexts,
-    ) -> CheckedConfig {
+    /// Reads texts with their secrets like the reload; `files` are the same texts for a client.
+    fn checked(&self, files: &TextFiles, real: &AskedTexts) -> CheckedConfig {
         let live = self.live.borrow().clone();
         let places = ProblemPlaces {
             sections: files.sections(),
             main: self.configuring.plan.file().map(|it| it.display().to_string()),
             files,
+            hidden: self.configuring.cover.hide(&real.text),
         };
         let told = |it: &Problem| places.told(it);
-        match self.configuring.plan.read(text, others) {
+        match self.configuring.plan.read(&real.text, &real.others) {
             Ok(new) => {
                 let restart = config_watch::at_start(&live.config, &new);
                 CheckedConfig {
@@ -414,17 +426,14 @@ impl Admin {
 }
 
 /// The refusal of a change whose base is not the text of its file any more.
-fn changed_meanwhile(it: &FileChange) -> AdminResponse {
+fn changed_meanwhile(it: &FileChange, hash: &str) -> AdminResponse {
     let file = match it.path.as_os_str().is_empty() {
         true => "The file".to_owned(),
         false => it.path.display().to_string(),
     };
     let detail =
         format!("{file} was changed in the meantime; read it again and apply the change to the new text.");
-    AdminResponse::Json(
-        409,
-        json!({ "status": 409, "detail": detail, "where": "base", "hash": hash(&it.old) }),
-    )
+    AdminResponse::Json(409, json!({ "status": 409, "detail": detail, "where": "base", "hash": hash }))
 }
 
 /// The treatment of a text that changes a key which requires a restart.
@@ -488,6 +497,8 @@ struct ProblemPlaces<'f> {
     /// The name of the main file.
     main: Option<String>,
     files: &'f TextFiles,
+    /// The main text, whose columns are counted.
+    hidden: HiddenText,
 }
 
 impl ProblemPlaces<'_> {
@@ -509,6 +520,7 @@ impl ProblemPlaces<'_> {
             Some((number, file, line, column)) => {
                 let within = self.sections[number].with(line);
                 let steps = self.files.texts.path_of_whole(number, within);
+                let column = if number == 0 { self.hidden.column(line, column) } else { column };
                 (Some(file).filter(|_| number > 0), Some(line), Some(column), steps)
             }
             None => (None, None, None, Vec::new()),

@@ -135,7 +135,7 @@ pub const EXPLANATION: &str = concat!(
 "where":{"type":"string","description":"the line of the key that decides before the cache"},
 "matched":{"type":["object","null"],"description":"the path, methods, condition and listeners that chose the route, its captures, and the earlier routes that were passed over","additionalProperties":true},
 "access":{"type":"object","description":"the rule of access that decides; no password is verified, no service is asked, and no request is counted","required":["name","key","sentence"],"properties":{"name":{"type":"string","enum":["refused","depends","admitted"]},"key":{"type":"string"},"sentence":{"type":"string"},"where":{"type":["string","null"]}}},
-"budget":{"type":["object","null"],"description":"the budget of misses of the route, and the seconds until it admits a request of this client","required":["limit","scope","exceeded_for"],"properties":{"limit":{"type":"string"},"scope":{"type":"string"},"exceeded_for":{"type":["integer","null"]}}},
+"budget":{"type":["object","null"],"description":"the budget of the route (`access.budget`), and the seconds until it admits a request of this client","required":["limit","scope","exceeded_for"],"properties":{"limit":{"type":"string"},"scope":{"type":"string"},"exceeded_for":{"type":["integer","null"]}}},
 "key":{"type":"object","required":["text","recipe"],"properties":{"text":{"type":"string"},"recipe":{"type":"string"}}},
 "tiers":{"type":"array","items":{"type":"object","required":["tier","holds"],"properties":{"tier":{"type":"string"},"holds":{"type":"string"},"count":{"type":"integer"},"status":{"type":"integer"},"seconds":{"type":"integer"}}}},
 "bypass":{"type":["string","null"],"description":"why the cache is not used"},

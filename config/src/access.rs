@@ -3,7 +3,7 @@
 mod jwt;
 mod signed;
 
-pub use jwt::{JwtConfig, KeyFile, KeyFileForm};
+pub use jwt::{JwtConfig, KeyFile, KeyFileForm, KeyUrl};
 pub use signed::{SignedConfig, SignedStyle};
 
 use crate::member::OriginMember;

@@ -9,6 +9,7 @@ mod text;
 pub use files::ConfigTexts;
 use node::TomlNode;
 use serde_json::Value as Json;
+pub(crate) use text::quoted;
 use toml_edit::Document;
 
 /// One step of a path: into a section, or to a member of a list.

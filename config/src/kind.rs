@@ -8,7 +8,7 @@ pub use host::HostPattern;
 pub use text_form::TextForm;
 
 use super::LogFormat;
-use super::access::{AccessMember, ForwardKey, LimitKey};
+use super::access::{AccessMember, ForwardKey, KeyUrl, LimitKey};
 use super::address::{self, entrance, origin, socket_address};
 use super::member::{self, OriginMember};
 use super::place::FleetServer;
@@ -16,6 +16,7 @@ use larder_files::TryMember;
 use larder_observe::log::form;
 use larder_origin::BodyTest;
 use larder_semantics::accept::is_offer;
+use larder_semantics::budget::TimeShare;
 use larder_semantics::expression::{Expression, ExpressionSubject};
 use larder_semantics::field::is_token;
 use larder_semantics::network::{Network, Peers};

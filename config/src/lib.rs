@@ -16,6 +16,7 @@ pub mod finish;
 pub mod foreign;
 pub mod generated;
 pub mod geo;
+pub mod hide;
 pub mod include;
 pub mod inherit;
 mod keep;
@@ -510,6 +511,14 @@ pub struct Setting {
     pub text: String,
     /// The flag or argument, as messages name it: `--ram`, `ORIGIN`.
     pub flag: String,
+}
+
+impl Setting {
+    /// Whether its value may be a secret.
+    #[must_use]
+    pub fn is_secret(&self) -> bool {
+        table::find(&key_path::pattern_of(&self.path)).is_some_and(|it| it.kind.is_secret())
+    }
 }
 
 impl Config {

@@ -1,6 +1,7 @@
 //! From the texts of the files to checked values by key: types, ranges and names. Relations between values are not here.
 
 use super::base_of;
+use super::hide;
 use super::include::{self, IncludedFile, IncludedTexts, WatchedFiles};
 use super::key_path::{dotted, pattern_of};
 use super::kind::{BLOCK, ConfigValue, TextForm, ValueKind, is_block_name};
@@ -96,7 +97,10 @@ impl Values {
         };
         let value = read.unwrap_or_else(|allowed| {
             let hint = without_unit(&key.kind, text);
-            let text = format!("found {text:?}{hint}; allowed: {allowed}");
+            let text = match key.kind.is_secret() {
+                true => format!("found another value; allowed: {allowed}"),
+                false => format!("found {text:?}{hint}; allowed: {allowed}"),
+            };
             self.problems.push(Problem { source: source.clone(), key: key.path.to_owned(), text });
             ConfigValue::Wrong
         });
@@ -181,6 +185,9 @@ impl Reading<'_> {
         self.values.bases.push((file.clone(), base.to_owned()));
         let lines = LineStarts::of(text);
         let mut walk = ValueWalk { text, lines, file, base, values: self.values, includes: Vec::new() };
+        for at in hide::left_over(text) {
+            walk.report(at, "", hide::LEFT_OVER.to_owned());
+        }
         match Document::parse(text) {
             Ok(document) => walk.table("", "", document.as_table()),
             Err(error) => {
@@ -331,7 +338,7 @@ impl ValueWalk<'_, '_> {
                 }
                 None => {
                     self.values.broken.insert(parent(path).to_owned());
-                    let (found, name) = (self.found(item), dotted(&pattern_of(path)));
+                    let (found, name) = (self.found_of(pattern, item), dotted(&pattern_of(path)));
                     let main = MAIN_KEYS.iter().find(|it| pattern.strip_prefix(ROUTE) == Some(it.0));
                     let remedy = main.filter(|_| item.is_str() || item.is_array());
                     let remedy = remedy.map_or(String::new(), |(name, key)| {
@@ -367,6 +374,7 @@ impl ValueWalk<'_, '_> {
             let text = format!("the key is set twice; first at {first}");
             return self.report(at, path, text);
         }
+        self.warn_of_literal(key, at, item);
         let value = match self.expanded(key, path, at, item) {
             None => ConfigValue::Wrong,
             Some(expanded) if self.report_rows(key, path, item, &expanded) => ConfigValue::Wrong,
@@ -377,6 +385,14 @@ impl ValueWalk<'_, '_> {
             }),
         };
         self.values.given.insert(path.to_owned(), (value, source));
+    }
+
+    /// Warns once of a secret in the text of the files.
+    fn warn_of_literal(&mut self, key: &Key, at: usize, item: &Item) {
+        if hide::has_literal(key, item) && !self.values.warnings.iter().any(|it| it.text == hide::LITERAL) {
+            let (source, key) = (self.source(at), dotted(key.path));
+            self.values.warnings.push(Problem { source, key, text: hide::LITERAL.to_owned() });
+        }
     }
 
     /// Reports each wrong row of a table with free names at its place, with its name as the end of the key. `false`: there
@@ -490,6 +506,11 @@ impl ValueWalk<'_, '_> {
     fn expanded_text(&mut self, key: &Key, path: &str, at: usize, text: &str) -> Option<String> {
         let text = match expand::variables(text, &expand::process) {
             Ok(text) => text,
+            // A sentence about its text would show a part of a secret.
+            Err(_) if key.kind.is_secret() && !hide::is_reference(text, key.kind.is_template()) => {
+                self.report(at, path, hide::SECRET_VARIABLE.to_owned());
+                return None;
+            }
             Err(all) => {
                 all.into_iter().for_each(|it| self.report(at, path, it));
                 return None;
@@ -520,7 +541,7 @@ impl ValueWalk<'_, '_> {
             _ => None,
         };
         let Some(members) = members else {
-            let found = self.found(item);
+            let found = self.found_of(pattern, item);
             let text = format!("expected sections that begin with [[{}]]; found {found}", dotted(pattern));
             return self.report(at, path, text);
         };
@@ -535,6 +556,18 @@ impl ValueWalk<'_, '_> {
     }
 
     /// A value in the notation of the file, truncated if long.
+    /// The same for the value of a section; a section that may have secrets shows none.
+    fn found_of(&self, pattern: &str, item: &Item) -> String {
+        let has_secrets = |it: String| {
+            let is_below = it.strip_prefix(pattern).is_some_and(|it| it.starts_with(['.', '[']));
+            is_below && table::find(&it).is_some_and(|it| it.kind.is_secret())
+        };
+        match item {
+            Item::Value(_) if table::patterns().any(has_secrets) => "a value".to_owned(),
+            item => self.found(item),
+        }
+    }
+
     fn found(&self, item: &Item) -> String {
         let raw = match item {
             Item::Table(_) => "a section",

@@ -319,7 +319,8 @@ const JWKS: &str =
 fn beside_access(name: &str) -> &'static str {
     match name {
         "limit.burst" | "limit.by" => "access.limit.rate = \"5/s\"\n",
-        "jwt.secret" | "jwt.public_key" | "jwt.jwks_file" | "signed.secret" => "",
+        "jwt.secret" | "jwt.public_key" | "jwt.jwks_file" | "jwt.jwks_url" | "signed.secret" => "",
+        "jwt.ca" => "access.jwt.jwks_url = \"https://id.example.com/keys\"\n",
         "signed.expression" => {
             "access.signed.secret = \"0123456789abcdef0123456789abcdef\"\naccess.signed.style = \"nginx-md5\"\n"
         }

@@ -25,7 +25,7 @@ counters! {
     hits_fleet: Count, "Hits, of `hits`, from the memcached fleet.";
     refused: Count, "Requests refused because of `access`: by address, country, condition or credentials (401, 403).";
     limited: Count, "Requests refused because of `access.limit.rate` or `access.limit.concurrency`, or after too many wrong credentials (429).";
-    budget_exceeded: Count, "Requests beyond the budget of misses (`access.budget.misses`): served stale, or refused with 429.";
+    budget_exceeded: Count, "Requests beyond the budget of the route (`access.budget.misses`, `access.budget.seconds`): served stale, or refused with 429.";
     saved_us: Micros, "Microseconds saved by hits, in total: for each hit, the recent average time of the route's origin.";
 }
 

@@ -222,8 +222,10 @@ counters! {
     decoding_failures: Count, "Bodies that do not match their Content-Encoding.";
     access_refused: Count, "Requests refused because of `access`: by address, country, condition or credentials (401, 403).";
     access_limited: Count, "Requests refused because of `access.limit.rate` or `access.limit.concurrency` (429).";
-    budget_exceeded: Count, "Requests beyond a budget of misses (`access.budget.misses`): served stale, or refused with 429.";
+    budget_exceeded: Count, "Requests beyond a budget (`access.budget.misses`, `access.budget.seconds`): served stale, or refused with 429.";
     access_files_broken: Count, "Password files, key files and databases of `geoip` that were replaced by broken ones, or vanished. The users, keys and databases read before stay in force. The error log has the reason.";
+    access_keys_fetched: Count, "Fetches of the keys of issuers (`access.jwt.jwks_url`).";
+    access_keys_failures: Count, "Fetches of keys without usable keys. The keys fetched before stay in force; without any, tokens get 503. The error log has the reason.";
     access_forward_asked: Count, "Questions to the services of `access.forward.to`.";
     access_forward_failures: Count, "Questions without an answer of the service, or with one that neither admits nor refuses. The request got 503. The error log has the line.";
     purges_refused: Count, "`PURGE` requests rejected because of `cache.purge.method` (405) or `cache.purge.from` (403).";

@@ -1,6 +1,7 @@
 //! The source of a response's bytes: an exchange with an origin, or a response made here, such as the rows of a query or
 //! a resized image. A fill treats both alike.
 
+use crate::budget::OriginClock;
 use bytes::Bytes;
 use larder_origin::{ClientPart, Exchange, OriginError, PermitWanted};
 use larder_semantics::field::FieldList;
@@ -14,8 +15,11 @@ use tokio::sync::mpsc;
 /// The source of a fill.
 #[derive(Clone)]
 pub(crate) enum ResponseSource {
-    /// An exchange with an origin. Behind a pointer: it is large, and often moved.
-    Origin(Rc<Exchange>),
+    /// An exchange with an origin, and the clock of the client's budget. Behind a pointer: it is large, and often moved.
+    Origin(
+        Rc<Exchange>,
+        #[expect(dead_code, reason = "it charges the budget when it is dropped")] Option<Rc<OriginClock>>,
+    ),
     /// A response made here.
     Made(Rc<MadeBody>),
 }
@@ -27,7 +31,7 @@ impl ResponseSource {
     /// The body is cut here.
     pub async fn next(&self) -> Result<Option<Bytes>, OriginError> {
         match self {
-            ResponseSource::Origin(exchange) => exchange.next().await,
+            ResponseSource::Origin(exchange, _) => exchange.next().await,
             ResponseSource::Made(body) => body.next().await,
         }
     }
@@ -35,7 +39,7 @@ impl ResponseSource {
     /// The trailer fields, once the body has ended.
     pub fn trailers(&self) -> Option<FieldList> {
         match self {
-            ResponseSource::Origin(exchange) => exchange.trailers(),
+            ResponseSource::Origin(exchange, _) => exchange.trailers(),
             ResponseSource::Made(_) => None,
         }
     }
@@ -43,7 +47,7 @@ impl ResponseSource {
     /// The rest of the body is not needed.
     pub fn give_up(&self) {
         match self {
-            ResponseSource::Origin(exchange) => exchange.give_up(),
+            ResponseSource::Origin(exchange, _) => exchange.give_up(),
             ResponseSource::Made(body) => body.pieces.borrow_mut().close(),
         }
     }
@@ -57,7 +61,7 @@ impl ResponseSource {
         work: Pin<&mut impl Future<Output = T>>,
     ) -> Result<T, PermitWanted> {
         match self {
-            ResponseSource::Origin(exchange) => exchange.wait_for_client(ClientPart::Takes, work).await,
+            ResponseSource::Origin(exchange, _) => exchange.wait_for_client(ClientPart::Takes, work).await,
             ResponseSource::Made(_) => Ok(work.await),
         }
     }
@@ -65,7 +69,7 @@ impl ResponseSource {
     /// Waits until requests queue for the permit of this exchange.
     pub async fn permit_wanted(&self) {
         match self {
-            ResponseSource::Origin(exchange) => exchange.permit_wanted().await,
+            ResponseSource::Origin(exchange, _) => exchange.permit_wanted().await,
             ResponseSource::Made(_) => std::future::pending().await,
         }
     }

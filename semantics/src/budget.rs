@@ -1,11 +1,12 @@
-//! The miss budget of a route (`access.budget`): the classes of clients that share one, and its settings. It is charged where a request
-//! is sent to the origin; the arithmetic is `rate`.
+//! The budget of a route (`access.budget`): the classes of clients that share one, its settings, and the arithmetic of the origin's
+//! time. Misses are charged where a request is sent to the origin (`rate`), and its time when the response has ended.
 
 use crate::cookies;
 use crate::field;
 use crate::network::{client_network, wider_network};
-use crate::rate::{Gcra, RefusedFor};
+use crate::rate::{Gcra, RefusedFor, TICKS};
 use crate::request_view::RequestView;
+use larder_stdx::duration;
 use std::net::IpAddr;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -101,13 +102,82 @@ pub fn crawler(agent: &[u8]) -> Option<&[u8]> {
     (!name.is_empty() && !name.eq_ignore_ascii_case(b"msie")).then_some(name)
 }
 
-/// The settings of a budget.
+/// The longest refusal because of one long response, periods.
+const DEBT: u64 = 10;
+
+/// A part of the origin's time: an account that fills evenly, from which each response takes its time. An overdrawn account admits no
+/// request. The stored number is the time at which the account is full again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimeShare {
+    /// Milliseconds of the origin, 1 at least.
+    pub millis: u64,
+    /// Milliseconds in which they come back, from a second to a day.
+    pub period: u64,
+}
+
+impl TimeShare {
+    /// The allowed form, as the end of a sentence.
+    pub const ALLOWED: &str =
+        "a time of the origin and the time in which it may be used, from 1s to 1d, such as \"30s/1m\"";
+
+    /// Parses `30s/1m` or `30s/m`.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let (time, period) = text.split_once('/')?;
+        let is_unit = period.bytes().all(|it| it.is_ascii_lowercase());
+        let period = if is_unit { format!("1{period}") } else { period.to_owned() };
+        let millis = |it: &str| u64::try_from(duration::parse(it).ok()?.as_millis()).ok();
+        let (millis, period) = (millis(time)?, millis(&period)?);
+        let fits = (1..=100 * period).contains(&millis) && (1000..=86_400_000).contains(&period);
+        fits.then_some(Self { millis, period })
+    }
+
+    /// Judges a request at `now`, in ticks, where `full` is the stored number.
+    ///
+    /// # Errors
+    /// The account is overdrawn.
+    pub fn judge(self, full: u64, now: u64) -> Result<(), RefusedFor> {
+        match full.saturating_sub(now).checked_sub(self.period * TICKS).filter(|it| *it > 0) {
+            None => Ok(()),
+            Some(ticks) => Err(RefusedFor { ticks }),
+        }
+    }
+
+    /// The number after a response that took `millis`. The debt is bounded, however long the response took.
+    #[must_use]
+    pub fn charge(self, full: u64, now: u64, millis: u64) -> u64 {
+        let period = self.period * TICKS;
+        let cost = u128::from(millis) * u128::from(period) / u128::from(self.millis);
+        let cost = u64::try_from(cost).unwrap_or(u64::MAX);
+        full.max(now).saturating_add(cost).min(now + (1 + DEBT) * period)
+    }
+
+    /// In the notation of the configuration.
+    #[must_use]
+    pub fn describe(self) -> String {
+        let spell = |millis| duration::spell(std::time::Duration::from_millis(millis));
+        format!("{}/{}", spell(self.millis), spell(self.period))
+    }
+}
+
+/// A bound of a budget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BudgetBound {
+    /// That of requests.
+    Misses,
+    /// That of the origin's time.
+    Seconds,
+}
+
+/// The settings of a budget; it has one bound at least.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BudgetSettings {
     /// The site or route that declares it: all routes that inherit it share it.
     pub scope: String,
     /// The rate of requests to the origin.
-    pub misses: Gcra,
+    pub misses: Option<Gcra>,
+    /// The time of the origin.
+    pub seconds: Option<TimeShare>,
     /// Requests that may exceed the rate at once.
     pub burst: u32,
     /// The requests that share it.
@@ -117,27 +187,40 @@ pub struct BudgetSettings {
 impl BudgetSettings {
     /// The fields of a response to a request beyond the budget (RFC 6585 §4, draft-ietf-httpapi-ratelimit-headers-10).
     #[must_use]
-    pub fn refusal(&self, wait: RefusedFor) -> [(&'static str, String); 3] {
-        let (seconds, rate) = (wait.seconds(), self.misses.rate);
-        let quota = u64::from(rate.count) + u64::from(self.burst);
+    pub fn refusal(&self, bound: BudgetBound, wait: RefusedFor) -> [(&'static str, String); 3] {
+        let seconds = wait.seconds();
+        let (name, quota, window) = match bound {
+            BudgetBound::Misses => {
+                let rate = self.misses.map(|it| it.rate);
+                let (count, window) = rate.map_or((0, 0), |it| (it.count, u64::from(it.seconds)));
+                ("misses", u64::from(count) + u64::from(self.burst), window)
+            }
+            BudgetBound::Seconds => {
+                let (millis, period) = self.seconds.map_or((0, 0), |it| (it.millis, it.period));
+                ("seconds", millis.div_ceil(1000), period.div_ceil(1000))
+            }
+        };
         [
             ("Retry-After", seconds.to_string()),
-            ("RateLimit", format!("\"misses\";r=0;t={seconds}")),
-            ("RateLimit-Policy", format!("\"misses\";q={quota};w={}", rate.seconds)),
+            ("RateLimit", format!("\"{name}\";r=0;t={seconds}")),
+            ("RateLimit-Policy", format!("\"{name}\";q={quota};w={window}")),
         ]
     }
 
     /// The budget in words.
     #[must_use]
     pub fn describe(&self) -> String {
-        let rate = self.misses.rate;
-        let unit = match rate.seconds {
-            1 => "s",
-            60 => "m",
-            3600 => "h",
-            _ => "d",
-        };
-        format!("{}/{unit} misses, burst {}, by {}", rate.count, self.burst, self.by.name())
+        let misses = self.misses.map(|it| {
+            let unit = match it.rate.seconds {
+                1 => "s",
+                60 => "m",
+                3600 => "h",
+                _ => "d",
+            };
+            format!("{}/{unit} misses, burst {}, ", it.rate.count, self.burst)
+        });
+        let seconds = self.seconds.map(|it| format!("{} of the origin, ", it.describe()));
+        format!("{}{}by {}", misses.unwrap_or_default(), seconds.unwrap_or_default(), self.by.name())
     }
 }
 
@@ -145,6 +228,64 @@ impl BudgetSettings {
 mod tests {
     use super::*;
     use crate::field::Field;
+
+    #[test]
+    fn shares_of_time() {
+        for (text, expect) in [
+            ("30s/1m", Some((30_000, 60_000))),
+            ("30s/m", Some((30_000, 60_000))),
+            ("500ms/10s", Some((500, 10_000))),
+            ("2m/1m", Some((120_000, 60_000))),
+            ("1h/d", Some((3_600_000, 86_400_000))),
+            ("0s/1m", None),
+            ("30s", None),
+            ("30s/", None),
+            ("30/1m", None),
+            ("30s/500ms", None),
+            ("30s/2d", None),
+            ("2h/1m", None),
+        ] {
+            assert_eq!(expect, TimeShare::parse(text).map(|it| (it.millis, it.period)), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_overdrawn_account_admits_nothing_until_it_has_filled() {
+        let share = TimeShare::parse("2s/10s").unwrap();
+        let at = |seconds: u64| seconds * 1000 * TICKS;
+        let waits = |full: u64, now: u64| share.judge(full, now).err().map(RefusedFor::seconds);
+        let mut full = 0;
+        assert_eq!(None, waits(full, at(100)));
+        full = share.charge(full, at(100), 1000);
+        full = share.charge(full, at(100), 1000);
+        assert_eq!(None, waits(full, at(100)), "used up, and not overdrawn");
+        full = share.charge(full, at(100), 500);
+        assert_eq!(Some(3), waits(full, at(100)), "2.5 seconds of the time that fills in 12.5");
+        assert_eq!(None, waits(full, at(103)));
+        full = share.charge(full, at(103), 3_600_000);
+        assert_eq!(Some(100), waits(full, at(103)), "ten periods at most");
+        assert_eq!(None, waits(full, at(203)));
+    }
+
+    proptest::proptest! {
+        /// Over a long time the admitted responses take no more than the share and what one may exceed it by.
+        #[test]
+        fn the_share_is_kept(length in 1_u64..3000, millis in 1000_u64..20_000) {
+            let share = TimeShare { millis, period: 10_000 };
+            let (mut full, mut used) = (0, 0);
+            let mut now = 1000;
+            while now < 201_000 {
+                if share.judge(full, now * TICKS).is_ok() {
+                    now += length;
+                    used += length;
+                    full = share.charge(full, now * TICKS, length);
+                } else {
+                    now += 100;
+                }
+            }
+            proptest::prop_assert!(used <= millis * 21 + length + 1, "{} of {}", used, millis * 20);
+        }
+    }
 
     #[test]
     fn names_of_crawlers() {

@@ -40,7 +40,8 @@ pub fn shown<'v>(name: &str, value: &'v [u8]) -> Cow<'v, [u8]> {
 }
 
 /// Whether the name of a field says that its value is a secret: `X-Api-Key`, `X-Auth-Token` and the like.
-fn names_secret(name: &str) -> bool {
+#[must_use]
+pub fn names_secret(name: &str) -> bool {
     const PARTS: [&str; 8] =
         ["token", "secret", "password", "passwd", "apikey", "api-key", "session", "csrf"];
     let name = name.to_ascii_lowercase().replace('_', "-");

@@ -37,6 +37,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use tokio::sync::{oneshot, watch};
+use tokio::task::JoinSet;
 
 /// The state that all workers share.
 #[derive(Clone)]
@@ -164,6 +165,7 @@ async fn run(number: usize, shared: WorkerShared, own: Own, mut orders: watch::R
         log,
         watches: None,
         error_pages: None,
+        issuers: None,
         doors,
     };
     follower.take_over(&first);
@@ -178,7 +180,7 @@ async fn run(number: usize, shared: WorkerShared, own: Own, mut orders: watch::R
         assert!(std::env::var_os("LARDER_TEST_PANIC").is_none(), "a test demands a panic at a reload");
         follower.take_over(&now);
     }
-    (follower.watches, follower.error_pages) = (None, None);
+    (follower.watches, follower.error_pages, follower.issuers) = (None, None, None);
     let SettingsFollower { worker, front, .. } = follower;
     front.is_draining.set(true);
     // Idle connections have a part of the time limit of a stop.
@@ -199,6 +201,8 @@ struct SettingsFollower {
     watches: Option<Watches>,
     /// The requests for the error pages of sites.
     error_pages: Option<PageRefresher>,
+    /// The fetches of keys, likewise.
+    issuers: Option<JoinSet<()>>,
     /// The addresses that it serves; each is given up when its sender is dropped.
     doors: Vec<(Arc<OpenAddress>, oneshot::Sender<()>)>,
 }
@@ -206,7 +210,7 @@ struct SettingsFollower {
 impl SettingsFollower {
     /// Puts a configuration in force; current requests keep theirs.
     fn take_over(&mut self, orders: &Orders) {
-        let Self { number, worker, front, counters, errors, log, watches, error_pages, .. } = self;
+        let Self { number, worker, front, counters, errors, log, watches, error_pages, issuers, .. } = self;
         let live = &orders.live;
         front.observer.follow_log(log);
         front.observer.follow_site_logs(&orders.site_logs.sites, counters);
@@ -216,6 +220,8 @@ impl SettingsFollower {
         // The old ones end before others start.
         *watches = None;
         *watches = (*number == 0).then(|| Watches::begin(live, counters, errors));
+        *issuers = None;
+        *issuers = (*number == 0).then(|| live.access.follow_issuers(counters));
         front.clients.replace(Rc::new(live.config.clients.clone()));
         let router = Rc::new(live.router(counters, errors, Some(*number)));
         router.inherit_error_pages(&front.router.borrow());

@@ -351,14 +351,14 @@ fn a_password_or_a_token() {
 }
 
 /// A key pair, and its public key as JSON.
-fn ed25519(seed: u8) -> (Ed25519KeyPair, Value) {
+pub fn ed25519(seed: u8) -> (Ed25519KeyPair, Value) {
     let pair = Ed25519KeyPair::from_seed_unchecked(&[seed; 32]).unwrap();
     let key =
         json!({ "kty": "OKP", "crv": "Ed25519", "kid": format!("k{seed}"), "x": encode(pair.public_key()) });
     (pair, key)
 }
 
-fn signed_by(pair: &Ed25519KeyPair, kid: &str) -> String {
+pub fn signed_by(pair: &Ed25519KeyPair, kid: &str) -> String {
     let header = json!({ "alg": "EdDSA", "kid": kid }).to_string();
     let claims = json!({ "sub": "alice", "exp": begun() + 3600 }).to_string();
     let signed = format!("{}.{}", encode(header), encode(claims));

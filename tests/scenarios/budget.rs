@@ -2,10 +2,11 @@
 
 use super::access::{PAGE, larder};
 use crate::harness::http2::Http2;
-use crate::harness::origin::Gate;
+use crate::harness::origin::{Gate, Script, response};
 use crate::harness::server::Setup;
 use crate::harness::{Client, Larder, Origin, Response, until};
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 fn site(budget: &str, more: &str) -> String {
@@ -287,4 +288,86 @@ fn a_limit_that_is_reached_is_counted_and_logged_by_route() {
     let explained = larder.admin_post("/cache/explain", "{\"url\":\"http://h/x\"}").text();
     let explained: serde_json::Value = serde_json::from_str(&explained).unwrap();
     assert_eq!("1/h misses, burst 0, by client", explained["budget"]["limit"], "{explained}");
+}
+
+/// An origin that answers at once, and takes its time for `/slow…` until the gate opens.
+fn slow(gate: &Arc<Gate>) -> Origin {
+    let held = gate.clone();
+    Origin::scripted(move |it| {
+        let head =
+            Script::Send(response("HTTP/1.1 200 OK\nCache-Control: max-age=600\nContent-Length: 4\n\n"));
+        let body = Script::Send(b"page".to_vec());
+        match it.target().starts_with("/slow") {
+            true => vec![head, Script::Gate(held.clone()), body],
+            false => vec![head, body],
+        }
+    })
+}
+
+#[test]
+fn the_time_of_the_origin_is_charged_when_a_response_has_ended() {
+    let gate = Gate::new();
+    let origin = slow(&gate);
+    let larder = larder(&origin, &site("seconds = \"2s/10s\"", ""));
+    larder.hold();
+    let mut bad = crawler(&larder);
+    assert_eq!([200; 3], ["/a", "/b", "/c"].map(|it| bad.get(it).status));
+    let mut first = crawler(&larder);
+    first.send("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n");
+    until("it is asked", || gate.waiting() == 1);
+    larder.pass(3000);
+    assert_eq!(200, bad.get("/d").status, "it has not ended");
+    gate.open();
+    assert_eq!(200, first.read().status);
+    let mut refused = None;
+    until("it is charged", || {
+        let answer = bad.get("/e");
+        let is_over = answer.status == 429;
+        refused = Some(answer);
+        is_over
+    });
+    let refused = refused.unwrap();
+    is_refused(&refused);
+    let fields = ["retry-after", "ratelimit", "ratelimit-policy"].map(|it| refused.field(it));
+    assert_eq!([Some("5"), Some("\"seconds\";r=0;t=5"), Some("\"seconds\";q=2;w=10")], fields);
+    assert!(bad.get("/a").is_hit(), "hits are free");
+    assert_eq!(429, bad.request("POST", "/a", "", "").status);
+    assert_eq!(200, visitor(&larder).get("/f").status);
+    larder.pass(6000);
+    assert_eq!(200, bad.get("/g").status);
+    let told = larder.admin_post("/api/v1/explain", r#"{"url":"http://h/x"}"#).text();
+    assert!(told.contains("2s/10s of the origin, by network"), "{told}");
+}
+
+#[test]
+fn a_response_that_its_client_leaves_is_charged_too() {
+    let gate = Gate::new();
+    let origin = slow(&gate);
+    let larder = larder(&origin, &site("seconds = \"1s/1h\"", ""));
+    larder.hold();
+    let mut first = crawler(&larder);
+    first.send("POST /slow HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n");
+    until("it is asked", || gate.waiting() == 1);
+    larder.pass(2000);
+    first.reset();
+    until("it is charged", || crawler(&larder).request("POST", "/a", "", "").status == 429);
+    assert_eq!(200, visitor(&larder).get("/b").status);
+    gate.open();
+}
+
+#[test]
+fn both_bounds_count() {
+    let gate = Gate::new();
+    let origin = slow(&gate);
+    let larder = larder(&origin, &site("misses = \"1/h\", burst = 2, seconds = \"1s/1m\"", ""));
+    larder.hold();
+    let mut bad = crawler(&larder);
+    assert_eq!([200, 200, 200, 429], ["/a", "/b", "/c", "/d"].map(|it| bad.get(it).status));
+    let mut first = visitor(&larder);
+    first.send("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n");
+    until("it is asked", || gate.waiting() == 1);
+    larder.pass(90_000);
+    gate.open();
+    assert_eq!(200, first.read().status);
+    until("it is charged", || visitor(&larder).get("/x").field("ratelimit") == Some("\"seconds\";r=0;t=600"));
 }

@@ -618,8 +618,14 @@ fn health_checks_for_a_load_balancer(guide: Guide) {
     assert_eq!([200, 503], [live.get("/live").status, ready.get("/ready").status]);
 }
 
-fn jwt(guide: Guide) {
+fn jwt(mut guide: Guide) {
     let authority = certificate(&guide, "api.example.com");
+    let key = r#"{"kty":"OKP","crv":"Ed25519","kid":"2026","alg":"EdDSA","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}"#;
+    let issuer = Origin::fixed(&format!("HTTP/1.1 200 OK\n\n{{\"keys\":[{key}]}}"));
+    guide.replace(
+        "https://id.example.com/.well-known/jwks.json",
+        &format!("{}/keys", issuer.url().replace("127.0.0.1", "localhost")),
+    );
     let origin = Origin::new(|it| format!("HTTP/1.1 200 OK\n\n{:?}", it.field("x-user")));
     let larder = guide.start(&origin);
     let seed = URL_SAFE_NO_PAD.decode("nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A").unwrap();

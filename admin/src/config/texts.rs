@@ -4,6 +4,7 @@ use super::super::AdminResponse;
 use super::super::problem_at;
 use larder_config::Source;
 use larder_config::edit::{self, ConfigTexts, PathStep, Sections};
+use larder_config::hide::SecretCover;
 use larder_config::include::{IncludedFile, IncludedTexts};
 use larder_config::inherit::{self, LayeredValue};
 use larder_config::kind::is_block_name;
@@ -14,7 +15,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// The texts of a request.
+/// The texts of a request. A client has placeholders in place of secrets.
 pub(super) struct AskedTexts {
     /// That of the main file.
     pub text: String,
@@ -42,9 +43,15 @@ impl AskedTexts {
         Self { text, others: json["included"].as_array().into_iter().flatten().filter_map(row).collect() }
     }
 
-    /// With the files that the text includes. A file that the saved configuration does not include is empty here: its
-    /// content is not for a form until the include is saved.
-    pub fn files(self, plan: &Plan) -> TextFiles {
+    /// Without their secrets.
+    pub fn hidden(&self, cover: &SecretCover) -> Self {
+        let others = self.others.iter().map(|it| (it.0.clone(), cover.hide(it.1).text.into()));
+        Self { text: cover.hide(&self.text).text, others: others.collect() }
+    }
+
+    /// With the files that the text includes, without the secrets of the saved ones. A file that the saved configuration
+    /// does not include is empty here: its content is not for a form until the include is saved.
+    pub fn files(self, plan: &Plan, cover: &SecretCover) -> TextFiles {
         let saved = plan.included();
         let Self { text, mut others } = self;
         let mut hidden = BTreeSet::new();
@@ -54,6 +61,8 @@ impl AskedTexts {
                 hidden.insert(it.path.clone());
                 others.insert(it.path.clone(), "".into());
                 it.text = "".into();
+            } else if !others.contains_key(&it.path) {
+                it.text = cover.hide(&it.text).text.into();
             }
         }
         let all = std::iter::once(text).chain(included.iter().map(|it| it.text.to_string()));
@@ -62,10 +71,10 @@ impl AskedTexts {
 }
 
 impl TextFiles {
-    /// The texts of included files that are not the saved ones.
-    pub fn changed(&self) -> impl Iterator<Item = (&IncludedFile, &str, String)> {
+    /// The texts of included files that are not the saved ones, and the saved ones without their secrets.
+    pub fn changed(&self, cover: &SecretCover) -> impl Iterator<Item = (&IncludedFile, &str, String)> {
         self.pairs().filter(|it| !self.hidden.contains(&it.0.path)).filter_map(|(file, text)| {
-            let saved = ConfigFile::at(&file.path).read().unwrap_or_default();
+            let saved = cover.hide(&ConfigFile::at(&file.path).read().unwrap_or_default()).text;
             (saved != *text).then_some((file, text.as_str(), saved))
         })
     }
@@ -119,8 +128,13 @@ pub(super) fn included(files: &[IncludedFile], main: Option<&str>) -> Vec<Value>
 ///
 /// # Errors
 /// There is no such section.
-pub(super) fn layers(plan: &Plan, asked: AskedTexts, at: &Value) -> Result<Value, AdminResponse> {
-    let TextFiles { texts, others, .. } = asked.files(plan);
+pub(super) fn layers(
+    plan: &Plan,
+    cover: &SecretCover,
+    asked: AskedTexts,
+    at: &Value,
+) -> Result<Value, AdminResponse> {
+    let TextFiles { texts, others, .. } = asked.files(plan, cover);
     let values = plan.values(&texts.texts[0], &others);
     let flags = plan.settings();
     let number = |it: &Value| it.as_u64().and_then(|it| usize::try_from(it).ok());

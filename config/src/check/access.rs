@@ -11,7 +11,7 @@ use crate::address;
 use crate::kind::{ConfigValue, ValueKind};
 use crate::problem::Source;
 use crate::table;
-use larder_semantics::budget::{BudgetClass, BudgetSettings};
+use larder_semantics::budget::{BudgetClass, BudgetSettings, TimeShare};
 use larder_semantics::expression::{Expression, ExpressionSubject};
 use larder_semantics::policy::CredentialUse;
 use larder_semantics::rate::{Gcra, Rate};
@@ -77,8 +77,8 @@ impl ConfigCheck {
         if access.basic.is_some() && access.jwt.as_ref().is_some_and(is_one) && !access.any {
             let text = "a request has one Authorization field, for a password or for a token; set satisfy = \"any\", or \
                         access.jwt.header or access.jwt.cookie";
-            let key =
-                ["secret", "public_key", "jwks_file"].map(|it| self.access_key(at, &format!("jwt.{it}")));
+            let key = ["secret", "public_key", "jwks_file", "jwks_url"]
+                .map(|it| self.access_key(at, &format!("jwt.{it}")));
             let source = key.iter().map(|it| self.source(it)).find(|it| *it != Source::Default);
             self.problem_once(source.unwrap_or_default(), "site.route.access.jwt", text);
         }
@@ -117,7 +117,7 @@ impl ConfigCheck {
         for (name, remedy) in [
             ("access", "add a rule, such as allow = [\"10.0.0.0/8\"]"),
             ("access.basic", "add users or file"),
-            ("access.jwt", "add secret, public_key or jwks_file"),
+            ("access.jwt", "add secret, public_key, jwks_file or jwks_url"),
             ("access.signed", "add secret"),
             ("access.limit", "add rate = \"5/s\""),
         ] {
@@ -247,15 +247,19 @@ impl ConfigCheck {
 
     /// `access.budget`.
     pub(super) fn budget(&mut self, at: &RoutePath, service: Option<&Service>) -> Option<BudgetSettings> {
-        let keys = ["misses", "burst", "by"].map(|it| self.access_key(at, &format!("budget.{it}")));
-        let [misses, burst, by] = &keys;
-        let rate = Rate::parse(&self.text(misses));
+        let keys =
+            ["misses", "seconds", "burst", "by"].map(|it| self.access_key(at, &format!("budget.{it}")));
+        let [misses, seconds, burst, by] = &keys;
+        let (rate, share) = (Rate::parse(&self.text(misses)), TimeShare::parse(&self.text(seconds)));
         let key = "site.route.access.budget";
         let given = keys.iter().map(|it| (it, self.source(it))).find(|it| it.1 != Source::Default);
         let (first, source) = given?;
-        if rate.is_none() && !self.is_wrong(misses) {
-            let text = "the budget has no rate; add access.budget.misses, such as \"30/m\"";
+        if rate.is_none() && share.is_none() && !self.is_wrong(misses) && !self.is_wrong(seconds) {
+            let text = "the budget has no bound; add access.budget.misses, such as \"30/m\", or access.budget.seconds, such as \"30s/1m\"";
             self.problem_once(source.clone(), key, text);
+        } else if rate.is_none() && self.source(burst) != Source::Default && !self.is_wrong(misses) {
+            let text = "burst has no effect without a rate; add access.budget.misses, such as \"30/m\"";
+            self.problem_once(self.source(burst), key, text);
         }
         if !matches!(service, None | Some(Service::Proxy(_))) {
             if first.starts_with(&at.key("")) {
@@ -264,10 +268,14 @@ impl ConfigCheck {
             }
             return None;
         }
+        if rate.is_none() && share.is_none() {
+            return None;
+        }
         let burst_count = u32::try_from(self.number(burst)).unwrap_or(u32::MAX);
         Some(BudgetSettings {
-            scope: self.scope(at, &[misses, burst, by]),
-            misses: Gcra::new(rate?, burst_count),
+            scope: self.scope(at, &[misses, seconds, burst, by]),
+            misses: rate.map(|it| Gcra::new(it, burst_count)),
+            seconds: share,
             burst: burst_count,
             by: BudgetClass::parse(&self.text(by)).unwrap_or(BudgetClass::Network),
         })

@@ -456,7 +456,7 @@ fn key(name: &str) -> String {
 }
 
 /// A basic string (TOML 1.0, "String").
-fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
     for it in text.chars() {

@@ -41,6 +41,10 @@ pub enum TextForm {
     BlockName,
     /// A secret, or `file:PATH` for the one in a file.
     Secret,
+    /// A part of the origin's time.
+    TimeShare,
+    /// The URL of the keys of an issuer.
+    KeyUrl,
     /// The value of a field with variables, or `file:PATH` for a secret in a file.
     SecretTemplate,
     /// A request path with variables.
@@ -167,6 +171,8 @@ impl TextForm {
             TextForm::RouteName => is_route_name(text),
             TextForm::BlockName => is_block_name(text),
             TextForm::Secret => !text.is_empty(),
+            TextForm::KeyUrl => KeyUrl::parse(text).is_some(),
+            TextForm::TimeShare => TimeShare::parse(text).is_some(),
             TextForm::StatusRange => status_range(text).is_some(),
             TextForm::Path | TextForm::LogTarget => !text.is_empty() && !text.contains('\0'),
             TextForm::TryMember => TryMember::parse(text).is_ok(),
@@ -290,6 +296,8 @@ impl TextForm {
             TextForm::StatusRange => "a status from 100 to 599, or a range such as \"200-399\"",
             TextForm::BodyTest => "a text, or \"regex:\" and a regular expression",
             TextForm::PathTemplate => "a path with variables, such as \"/item/{id}\", without \"#\"",
+            TextForm::TimeShare => TimeShare::ALLOWED,
+            TextForm::KeyUrl => KeyUrl::ALLOWED,
             TextForm::Secret => "a text, or \"file:PATH\" for the content of a file",
             TextForm::Path => "a path",
             TextForm::LogTarget => "a path, \"-\", \"syslog\" or \"off\"",

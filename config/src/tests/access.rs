@@ -28,8 +28,7 @@ const PEM: &str = "-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEA11qYAYKxCrfVS/7Ty
 #[test]
 fn mistakes_of_tokens() {
     let secret = format!("secret = \"{SECRET}\"");
-    let has_effect =
-        "no effect without a key; add access.jwt.secret, access.jwt.public_key or access.jwt.jwks_file";
+    let has_effect = "no effect without a key; add access.jwt.secret, access.jwt.public_key, access.jwt.jwks_file or access.jwt.jwks_url";
     wrong("jwt = { issuer = \"a\" }", "jwt.issuer", &format!("issuer has {has_effect}"));
     wrong("jwt = { send = { X-User = \"sub\" } }", "jwt.send", &format!("send has {has_effect}"));
     wrong(
@@ -83,9 +82,12 @@ fn warnings_of_tokens() {
     let issuer = "tokens of every issuer that uses the key are accepted; add access.jwt.issuer";
     let clear = "tokens are sent in clear text: no address of listen has TLS; add one, such as \"https://0.0.0.0:443\", unless a \
                  proxy with TLS is in front";
+    let literal = "the secret is in the text of the file; \"file:PATH\" or \"${NAME}\" keeps it out";
     let at = "t.toml:6: site.route.access.jwt";
-    assert_eq!(vec![format!("{at}: {issuer}"), format!("{at}: {clear}")], warned(&base));
-    assert_eq!(vec![format!("{at}: {clear}")], warned(&format!("{base}, jwt.issuer = \"a\"")));
+    let [literal, issuer, clear] =
+        [format!("{at}.secret: {literal}"), format!("{at}: {issuer}"), format!("{at}: {clear}")];
+    assert_eq!(vec![literal.clone(), issuer, clear.clone()], warned(&base));
+    assert_eq!(vec![literal, clear], warned(&format!("{base}, jwt.issuer = \"a\"")));
     let config = format!("{:?}", with(&base).unwrap());
     assert!(!config.contains(SECRET) && !config.contains("48, 49, 50"), "no secret is shown");
 }
@@ -143,4 +145,33 @@ fn mistakes_of_signed_urls() {
     let md5 = with("signed = { secret = \"a\", style = \"nginx-md5\" }, satisfy = \"any\"").unwrap();
     let signed = md5.sites[0].routes[0].access.signed.clone().unwrap();
     assert!(matches!(signed.style, SignedStyle::NginxMd5(_)) && signed.names.signature == "md5");
+}
+
+#[test]
+fn keys_of_a_url() {
+    let (exposed, clear) = ("the keys are fetched without TLS", "tokens are sent in clear text");
+    let of = |url: &str| format!("jwt = {{ issuer = \"i\", jwks_url = \"{url}\" }}");
+    let has = |url: &str, text: &str| warned(&of(url)).iter().any(|it| it.contains(text));
+    assert!(has("http://id.test/keys", exposed) && has("http://id.test/keys", clear));
+    assert!(!has("http://127.0.0.1:8080/keys", exposed) && !has("https://id.test/keys", exposed));
+    let jwt = with(&of("https://id.test/keys?p=1")).unwrap().sites[0].routes[0].access.jwt.clone().unwrap();
+    let url = jwt.url.unwrap();
+    assert_eq!(("https://id.test/keys", "/keys?p=1"), (url.name().as_str(), url.target.as_str()));
+    wrong(
+        "jwt = { jwks_url = \"id.test/keys\" }",
+        "jwt.jwks_url",
+        "found \"id.test/keys\"; allowed: a URL such as \"https://id.example.com/.well-known/jwks.json\"",
+    );
+    wrong(
+        "jwt = { jwks_url = \"https://id.test/k\", algorithms = [\"HS256\"] }",
+        "jwt.algorithms",
+        "HS256 does not fit the key of access.jwt.jwks_url; remove it",
+    );
+    wrong(
+        "jwt = { jwks_url = \"http://10.0.0.1/k\", ca = \"Cargo.toml\" }",
+        "jwt.ca",
+        "access.jwt.jwks_url does not use TLS; write \"https://\", or remove it",
+    );
+    let secret = format!("jwt = {{ secret = \"{SECRET}\", ca = \"Cargo.toml\" }}");
+    wrong(&secret, "jwt.ca", "no effect without access.jwt.jwks_url; remove it");
 }

@@ -40,7 +40,7 @@ fn rules_that_are_present_but_empty_are_errors() {
     );
     check(
         "access = { jwt = {} }",
-        &format!(".jwt: {section}add secret, public_key or jwks_file, or remove it"),
+        &format!(".jwt: {section}add secret, public_key, jwks_file or jwks_url, or remove it"),
     );
     check("access = {}", &format!(": {section}add a rule, such as allow = [\"10.0.0.0/8\"], or remove it"));
     check(

@@ -15,6 +15,11 @@ fn a_budget_of_a_site_is_shared_by_its_routes() {
     assert_eq!(("a", BudgetClass::Network, 60), (first.scope.as_str(), first.by, first.burst));
     assert_eq!(("a /b ", BudgetClass::Agent), (second.scope.as_str(), second.by));
     assert_eq!("30/m misses, burst 60, by network", first.describe());
+    let time = site.replace("misses = \"30/m\", burst = 60", "seconds = \"30s/m\"");
+    let config = read(&time).unwrap();
+    let told: Vec<_> =
+        config.sites[0].routes.iter().filter_map(|it| Some(it.budget.as_ref()?.describe())).collect();
+    assert_eq!(["30s/1m of the origin, by network", "30s/1m of the origin, by agent"], told[..]);
 }
 
 #[test]
@@ -27,7 +32,15 @@ fn mistakes_in_a_budget() {
     for (route, expect) in [
         (
             format!("{proxy}\naccess = {{ budget = {{ burst = 3 }} }}"),
-            "t.toml:6: site.route.access.budget: the budget has no rate; add access.budget.misses, such as \"30/m\"",
+            "t.toml:6: site.route.access.budget: the budget has no bound; add access.budget.misses, such as \"30/m\", or access.budget.seconds, such as \"30s/1m\"",
+        ),
+        (
+            format!("{proxy}\naccess = {{ budget = {{ seconds = \"30s/1m\", burst = 3 }} }}"),
+            "t.toml:6: site.route.access.budget: burst has no effect without a rate; add access.budget.misses, such as \"30/m\"",
+        ),
+        (
+            format!("{proxy}\naccess = {{ budget = {{ seconds = \"30/1m\" }} }}"),
+            "t.toml:6: site.route.access.budget.seconds: found \"30/1m\"; allowed: a time of the origin and the time in which it may be used, from 1s to 1d, such as \"30s/1m\"",
         ),
         (
             format!("{proxy}\naccess = {{ budget = {{ misses = \"30/m\", by = \"country\" }} }}"),

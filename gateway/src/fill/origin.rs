@@ -3,6 +3,7 @@
 
 use super::machine::FillStep;
 use super::{ArrivedHead, FetchKind, FillJob, FillOutcome, FillRun, Readers, Waiters};
+use crate::budget::OriginClock;
 use crate::location;
 use crate::request_headers::{self, OriginRequest};
 use crate::source::{ResponseMaker, ResponseSource};
@@ -69,6 +70,8 @@ impl Passing<'_> {
 /// A request that was sent to the origin.
 pub(crate) struct SentRequest {
     pub exchange: Rc<Exchange>,
+    /// Charges the client's budget when the response has ended.
+    clock: Option<Rc<OriginClock>>,
     /// The start of its wait for a permit, by the precise clock.
     started: u64,
     /// When it was sent, by the same clock.
@@ -268,9 +271,10 @@ impl FillJob {
         let born = self.gateway.store.born();
         let (request_time, asked) = (clock::wall(), clock::precise_micros());
         outgoing.asked = Some(started);
+        let clock = self.origin_clock();
         let exchange = reserved.send(outgoing).await?;
         let is_passed = matches!(ask, OriginAsk::Passed);
-        Ok(SentRequest { exchange, started, asked, request_time, born, is_passed })
+        Ok(SentRequest { exchange, clock, started, asked, request_time, born, is_passed })
     }
 
     /// Waits for the final head while the request's body is sent; interim heads are for the client that started the fill.
@@ -283,8 +287,8 @@ impl FillJob {
         waiters: Waiters<'_>,
         upload: &mut Option<Upload<'_>>,
     ) -> Result<ArrivedHead, NoAnswer> {
-        let SentRequest { exchange, started, asked, request_time, born, is_passed } = sent;
-        let source = ResponseSource::Origin(exchange.clone());
+        let SentRequest { exchange, clock, started, asked, request_time, born, is_passed } = sent;
+        let source = ResponseSource::Origin(exchange.clone(), clock);
         self.told.enter(RequestStage::FirstByte);
         loop {
             let head = self.unless_given_up(&source, waiters, exchange.head());

@@ -6,6 +6,7 @@ use super::machine::Step;
 use super::{Machine, OwnError};
 use crate::fast_path;
 use crate::rewrite;
+use larder_semantics::budget::BudgetBound;
 use larder_semantics::cache_status::CacheReport;
 use larder_semantics::rate::RefusedFor;
 use larder_stdx::clock;
@@ -55,7 +56,8 @@ impl Machine<'_, '_> {
         let geo = self.route.geo.as_deref();
         let view = rewrite::view(self.request, self.fields, Some(self.client), geo);
         // Another worker's clock may have moved meanwhile.
-        let wait = budget.exceeded(&view).unwrap_or(RefusedFor { ticks: 1 });
-        budget.settings.refusal(wait).into()
+        let bound = if budget.settings.misses.is_some() { BudgetBound::Misses } else { BudgetBound::Seconds };
+        let (bound, wait) = budget.exceeded_bound(&view).unwrap_or((bound, RefusedFor { ticks: 1 }));
+        budget.settings.refusal(bound, wait).into()
     }
 }

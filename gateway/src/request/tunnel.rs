@@ -26,7 +26,7 @@ impl Switched {
     /// From a 101 to a request with this upgrade; `None` where it differs.
     pub fn of(asked: &UpgradeRequest, arrived: &ArrivedHead) -> Option<Self> {
         let response = &arrived.response;
-        let ResponseSource::Origin(exchange) = &arrived.source else { return None };
+        let ResponseSource::Origin(exchange, _) = &arrived.source else { return None };
         if !upgrade::is_agreed(asked, response) {
             return None;
         }

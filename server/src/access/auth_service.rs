@@ -1,15 +1,16 @@
-//! One worker's connections to a service that admits requests (`access.forward`), and the exchange with it. The question and the
-//! meaning of its answer are in [`super::forward`].
+//! One worker's connections to a service that admits requests (`access.forward`) or publishes keys (`access.jwt.jwks_url`), and the
+//! exchange with it. The question and the meaning of its answer are in [`super::forward`] and [`super::issuer`].
 
 use bytes::{Bytes, BytesMut};
-use larder_config::MemberProtocol;
 use larder_config::access::ForwardConfig;
+use larder_config::{MemberProtocol, OriginMember};
 use larder_origin::{
     Membership, OriginError, OriginLimits, OriginPool, OriginSecurity, OriginTls, OutgoingRequest,
     OutlierEjection, Protocol, RequestLine, TlsSettings,
 };
 use larder_semantics::field::FieldList;
 use larder_wire::message::Framing;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,12 +45,17 @@ impl AuthService {
     /// The service of these settings, without connections yet.
     #[must_use]
     pub fn new(config: &ForwardConfig) -> Rc<Self> {
+        Self::at(&config.to, config.ca.as_ref(), config.target(), config.timeout)
+    }
+
+    /// The service at this address and target, verified with these certificates.
+    pub(super) fn at(to: &OriginMember, ca: Option<&PathBuf>, target: String, timeout: Duration) -> Rc<Self> {
         let limits = OriginLimits {
-            connect: config.timeout,
-            handshake: config.timeout,
-            first_byte: config.timeout,
-            between_bytes: config.timeout,
-            total: config.timeout,
+            connect: timeout,
+            handshake: timeout,
+            first_byte: timeout,
+            between_bytes: timeout,
+            total: timeout,
             idle: Duration::from_secs(30),
             head_size: 64 << 10,
             connections: QUESTIONS,
@@ -58,8 +64,7 @@ impl AuthService {
             idle_connections: QUESTIONS,
             interim: 8,
         };
-        let to = &config.to;
-        let settings = TlsSettings { ca: config.ca.clone(), ..TlsSettings::default() };
+        let settings = TlsSettings { ca: ca.cloned(), ..TlsSettings::default() };
         let secure = (to.scheme == MemberProtocol::Https).then(|| OriginTls::new(&settings));
         // They were read when the configuration was checked, and may have gone since.
         let is_unreadable = matches!(secure, Some(Err(_)));
@@ -83,13 +88,22 @@ impl AuthService {
         Rc::new(Self {
             origin: Some(origin).filter(|_| !is_unreadable),
             host: to.authority(),
-            target: config.target(),
-            timeout: config.timeout,
+            target,
+            timeout,
         })
     }
 
-    /// Asks a question with these fields. An error is why there is no answer.
+    /// Asks a question with these fields, and keeps the body of an answer that does not admit. An error is why there is no answer.
     pub(super) async fn ask(&self, question: FieldList) -> Result<ServiceAnswer, String> {
+        self.get(question, |status| status >= 300).await
+    }
+
+    /// Requests the target with these fields; `keeps` is whether the body of a response with a status is needed.
+    pub(super) async fn get(
+        &self,
+        question: FieldList,
+        keeps: impl Fn(u16) -> bool,
+    ) -> Result<ServiceAnswer, String> {
         let Some(origin) = &self.origin else {
             return Err("its trusted certificates cannot be read".to_owned());
         };
@@ -98,15 +112,19 @@ impl AuthService {
         question.iter().for_each(|it| fields.push(it.name, it.value));
         let line = RequestLine::Own { method: "GET".to_owned(), target: self.target.clone() };
         let request = OutgoingRequest { line, fields, framing: Framing::Empty, asked: None, client: None };
-        match tokio::time::timeout(self.timeout, exchange(origin, request)).await {
+        match tokio::time::timeout(self.timeout, exchange(origin, request, keeps)).await {
             Ok(answer) => answer.map_err(|it| it.sentence().into_owned()),
             Err(_) => Err("it did not answer in time".to_owned()),
         }
     }
 }
 
-/// One question and its answer. The body of an answer that admits is dropped.
-async fn exchange(origin: &Rc<OriginPool>, request: OutgoingRequest) -> Result<ServiceAnswer, OriginError> {
+/// One question and its answer.
+async fn exchange(
+    origin: &Rc<OriginPool>,
+    request: OutgoingRequest,
+    keeps: impl Fn(u16) -> bool,
+) -> Result<ServiceAnswer, OriginError> {
     let exchange = origin.send(request).await?;
     let head = loop {
         let head = exchange.head().await?;
@@ -120,7 +138,7 @@ async fn exchange(origin: &Rc<OriginPool>, request: OutgoingRequest) -> Result<S
         if length > LARGEST_BODY {
             return Ok(ServiceAnswer { status: head.status, fields: head.fields, body: None });
         }
-        if head.status >= 300 {
+        if keeps(head.status) {
             body.extend_from_slice(&bytes);
         }
     }

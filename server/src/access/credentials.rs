@@ -5,6 +5,7 @@ use super::AccessState;
 use super::auth_service::AuthService;
 use super::basic::{BasicAuth, UnverifiedPassword};
 use super::forward::{ForwardAuth, UnaskedRequest};
+use super::issuer::IssuerKeys;
 use super::jwt::JwtAuth;
 use super::signed::SignedUrls;
 use larder_config::access::AccessConfig;
@@ -75,6 +76,8 @@ pub(super) enum UnverifiedCredential {
     Password(UnverifiedPassword),
     /// A request about which a service decides.
     Forward(UnaskedRequest),
+    /// A token for which there may be other keys soon.
+    Token,
 }
 
 /// The credentials of a route, in the order in which they are looked at: the cheapest first.
@@ -92,6 +95,14 @@ pub(super) fn of(config: &AccessConfig, state: &Arc<AccessState>) -> Vec<Credent
 }
 
 impl Credential {
+    /// The keys that are fetched for it.
+    pub fn issuer(&self) -> Option<&Arc<IssuerKeys>> {
+        match self {
+            Credential::Jwt(it) => it.issuer(),
+            Credential::Basic(_) | Credential::Signed(_) | Credential::Forward(_) => None,
+        }
+    }
+
     /// Whether clients send it in `Authorization`.
     pub fn is_in_authorization(&self) -> bool {
         match self {
@@ -145,7 +156,8 @@ impl Credential {
             (Credential::Forward(forward), UnverifiedCredential::Forward(it)) => {
                 forward.verify(it, view, means).await
             }
-            // Each is verified by the credential that found it; tokens and signatures never have to be.
+            (Credential::Jwt(jwt), UnverifiedCredential::Token) => jwt.verify(view).await,
+            // Each is verified by the credential that found it; signatures never have to be.
             _ => Err(super::refused()),
         }
     }

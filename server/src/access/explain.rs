@@ -131,6 +131,9 @@ impl Credential {
         match (self, status) {
             (_, 400) => "the path is ambiguous".to_owned(),
             (Credential::Basic(_), _) => "the request has no user name and password".to_owned(),
+            (Credential::Jwt(_), 503) => {
+                "the keys of access.jwt.jwks_url could not be fetched yet".to_owned()
+            }
             (Credential::Jwt(_), 403) => "the token lacks a required claim".to_owned(),
             (Credential::Jwt(_), _) => "the request has no valid token".to_owned(),
             (Credential::Signed(_), _) => "the URL has no valid signature".to_owned(),

@@ -3,7 +3,8 @@
 
 use super::AccessState;
 use super::basic::identity;
-use super::credentials::{Checked, Proven};
+use super::credentials::{Checked, Proven, UnverifiedCredential};
+use super::issuer::{IssuerKeys, NumberedKeys};
 use super::watched_file::WatchedFile;
 use larder_config::access::JwtConfig;
 use larder_counters::Counters;
@@ -15,7 +16,6 @@ use larder_wire::jwt::{self, JwtKeys, TokenClaims, TokenFault};
 use parking_lot::RwLock;
 use ring::digest;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 /// Bytes of the longest identity that is part of a key as it is.
 const LONGEST_IDENTITY: usize = 200;
@@ -27,15 +27,20 @@ pub(super) struct JwtAuth {
     state: Arc<AccessState>,
     keys: RwLock<Arc<NumberedKeys>>,
     file: Option<WatchedFile>,
+    /// The keys that are fetched, in place of `keys`.
+    issuer: Option<Arc<IssuerKeys>>,
 }
 
-/// Keys, with a number that no others had: signatures that others verified no longer count.
-struct NumberedKeys(u64, JwtKeys);
+/// The judgement about a token.
+enum TokenVerdict {
+    Valid(Proven),
+    Invalid(Synthetic),
+    /// The response, unless other keys come soon.
+    Unknown(Synthetic),
+}
 
-impl NumberedKeys {
-    fn new(keys: JwtKeys, state: &AccessState) -> Arc<Self> {
-        Arc::new(Self(state.keys_read.fetch_add(1, Relaxed), keys))
-    }
+fn numbered(keys: JwtKeys, state: &AccessState) -> Arc<NumberedKeys> {
+    Arc::new(NumberedKeys(state.next_keys(), keys))
 }
 
 /// The token of a request.
@@ -50,8 +55,9 @@ enum FoundToken<'a> {
 impl JwtAuth {
     pub fn new(config: &JwtConfig, passes_token: bool, state: Arc<AccessState>) -> Self {
         let file = config.file.as_ref().map(|it| WatchedFile::new(&it.path));
-        let keys = RwLock::new(NumberedKeys::new(config.keys.clone(), &state));
-        let it = Self { config: config.clone(), passes_token, state, keys, file };
+        let keys = RwLock::new(numbered(config.keys.clone(), &state));
+        let issuer = config.url.as_ref().map(|it| state.issuer(it));
+        let it = Self { config: config.clone(), passes_token, state, keys, file, issuer };
         it.look(None);
         it
     }
@@ -71,7 +77,7 @@ impl JwtAuth {
     fn look(&self, counters: Option<&Counters>) {
         let Some(file) = self.file.as_ref().filter(|it| it.has_changed()) else { return };
         match self.config.file.iter().map(|it| it.read()).next() {
-            Some(Ok(keys)) => *self.keys.write() = NumberedKeys::new(keys, &self.state),
+            Some(Ok(keys)) => *self.keys.write() = numbered(keys, &self.state),
             Some(Err(why)) => {
                 counters.iter().for_each(|it| it.access_files_broken.add(1));
                 file.tell(&self.state, "key-file-broken", &why, "the keys read before stay in force");
@@ -80,28 +86,60 @@ impl JwtAuth {
         }
     }
 
+    /// The keys that are fetched for it.
+    pub fn issuer(&self) -> Option<&Arc<IssuerKeys>> {
+        self.issuer.as_ref()
+    }
+
     /// Verifies the token of a request.
     pub fn check(&self, view: &RequestView<'_>, counters: &Counters) -> Checked {
         self.look(Some(counters));
+        match self.judge(view) {
+            TokenVerdict::Valid(proven) => Checked::Valid(proven),
+            TokenVerdict::Unknown(_) if self.issuer.as_ref().is_some_and(|it| it.may_renew()) => {
+                Checked::Unknown(UnverifiedCredential::Token)
+            }
+            TokenVerdict::Invalid(page) | TokenVerdict::Unknown(page) => Checked::Invalid(page),
+        }
+    }
+
+    /// Verifies a token for which there may be other keys soon.
+    pub async fn verify(&self, view: &RequestView<'_>) -> Result<Proven, Synthetic> {
+        if let Some(it) = &self.issuer {
+            it.renewed().await;
+        }
+        match self.judge(view) {
+            TokenVerdict::Valid(proven) => Ok(proven),
+            TokenVerdict::Invalid(page) | TokenVerdict::Unknown(page) => Err(page),
+        }
+    }
+
+    fn judge(&self, view: &RequestView<'_>) -> TokenVerdict {
         let found = self.token(view);
         let token = match found {
             FoundToken::InField(it) | FoundToken::InCookie(it) => it,
-            FoundToken::Several => return Checked::Invalid(self.invalid("the request has several tokens")),
+            FoundToken::Several => {
+                return TokenVerdict::Invalid(self.invalid("the request has several tokens"));
+            }
             FoundToken::None => {
-                return Checked::Invalid(challenge(401, "This page requires a token.", "Bearer"));
+                return TokenVerdict::Invalid(challenge(401, "This page requires a token.", "Bearer"));
             }
         };
-        let claims = match self.verify(token) {
+        let Some(keys) = self.keys() else { return TokenVerdict::Unknown(without_keys()) };
+        let claims = match self.claims(token, &keys) {
             Ok(it) => it,
-            Err(why) => return Checked::Invalid(self.invalid(why.sentence())),
+            Err(why @ (TokenFault::UnknownKey | TokenFault::Algorithm)) => {
+                return TokenVerdict::Unknown(self.invalid(why.sentence()));
+            }
+            Err(why) => return TokenVerdict::Invalid(self.invalid(why.sentence())),
         };
         if !self.config.claims.iter().all(|(name, value)| claims.has(name, value)) {
             self.state.tell_refused("jwt", "a required claim is missing");
             let text = "The token does not permit access to this page.";
-            return Checked::Invalid(challenge(403, text, "Bearer error=\"insufficient_scope\""));
+            return TokenVerdict::Invalid(challenge(403, text, "Bearer error=\"insufficient_scope\""));
         }
         let is_in_cookie = matches!(found, FoundToken::InCookie(_));
-        Checked::Valid(Proven {
+        TokenVerdict::Valid(Proven {
             identity: self.identity(&claims),
             fields: self.fields(&claims, view.fields, is_in_cookie),
             ..Proven::default()
@@ -109,8 +147,8 @@ impl JwtAuth {
     }
 
     /// Verifies a token. A signature by a public key is verified once in five minutes, the claims at each request.
-    fn verify(&self, token: &[u8]) -> Result<TokenClaims, TokenFault> {
-        let NumberedKeys(number, keys) = &**self.keys.read();
+    fn claims(&self, token: &[u8], keys: &NumberedKeys) -> Result<TokenClaims, TokenFault> {
+        let NumberedKeys(number, keys) = keys;
         let (demands, now, memory) = (&self.config.demands, clock::wall().0, &self.state.remembered);
         if keys.are_secret() || token.len() > jwt::MOST {
             return jwt::verify(token, keys, demands, now);
@@ -119,6 +157,13 @@ impl JwtAuth {
         match memory.has(&name) {
             true => jwt::verify_again(token, keys, demands, now),
             false => jwt::verify(token, keys, demands, now).inspect(|_| memory.keep(name)),
+        }
+    }
+
+    fn keys(&self) -> Option<Arc<NumberedKeys>> {
+        match &self.issuer {
+            Some(it) => it.keys(),
+            None => Some(self.keys.read().clone()),
         }
     }
 
@@ -185,6 +230,12 @@ impl JwtAuth {
         self.state.tell_refused("jwt", why);
         challenge(401, "The token is not valid.", "Bearer error=\"invalid_token\"")
     }
+}
+
+/// The response before the first keys of an issuer have come. It is no refusal of the token: a client has to come again, and keeps it.
+fn without_keys() -> Synthetic {
+    let text = "The keys for tokens of this page cannot be fetched.";
+    Synthetic::page(503, text).with("Retry-After", "10").with("Cache-Control", "no-store")
 }
 
 /// The token behind the scheme (RFC 6750 §2.1).

@@ -7,6 +7,7 @@ mod credentials;
 mod explain;
 mod forward;
 mod hashing;
+mod issuer;
 mod jwt;
 mod limit;
 mod limit_log;
@@ -20,8 +21,9 @@ pub use auth_service::AuthService;
 pub use credentials::VerifyMeans;
 use credentials::{Checked, Credential, Proven, UnverifiedCredential};
 pub use explain::{AccessFinding, AccessVerdict};
+use issuer::IssuerKeys;
 use larder_config::Config;
-use larder_config::access::{AccessConfig, ForwardConfig};
+use larder_config::access::{AccessConfig, ForwardConfig, KeyUrl};
 use larder_counters::{Counters, RouteScope};
 use larder_gateway::budget::MissBudget;
 use larder_observe::log::{ErrorLog, Level, Subsystem, SubsystemLog};
@@ -38,8 +40,9 @@ use limit_log::LimitLog;
 use parking_lot::Mutex;
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
+use tokio::task::JoinSet;
 
 /// The state that all workers and configurations of a process share.
 #[derive(Default)]
@@ -51,11 +54,29 @@ pub struct AccessState {
     keys_read: AtomicU64,
     answers: forward::RememberedAnswers,
     errors: OnceLock<SubsystemLog>,
+    /// The keys that are fetched, by their URL.
+    issuers: Mutex<Vec<(KeyUrl, Arc<IssuerKeys>)>>,
     /// The logs of budgets, by their site or route.
     budgets: Mutex<HashMap<String, Arc<LimitLog>>>,
 }
 
 impl AccessState {
+    /// A number for keys that were read or fetched.
+    fn next_keys(&self) -> u64 {
+        self.keys_read.fetch_add(1, Relaxed)
+    }
+
+    /// The keys of an issuer.
+    fn issuer(&self, url: &KeyUrl) -> Arc<IssuerKeys> {
+        let mut all = self.issuers.lock();
+        let found = all.iter().find(|it| it.0 == *url).map(|it| it.1.clone());
+        found.unwrap_or_else(|| {
+            let new = IssuerKeys::new(url);
+            all.push((url.clone(), new.clone()));
+            new
+        })
+    }
+
     /// Logs why credentials were refused: the client does not learn it.
     fn tell_refused(&self, kind: &str, why: &str) {
         if let Some(errors) = self.errors.get().filter(|it| it.tells(Level::Debug)) {
@@ -215,7 +236,24 @@ impl LiveAccess {
                 rules.insert((at, number), these);
             }
         }
+        // Those of routes that were removed are forgotten with them.
+        state.issuers.lock().retain(|it| Arc::strong_count(&it.1) > 1);
         Self { state, rules }
+    }
+
+    /// Starts to fetch the keys of its issuers, on the first worker; the tasks end with their owner.
+    pub fn follow_issuers(&self, counters: &Arc<Counters>) -> JoinSet<()> {
+        let mut tasks = JoinSet::new();
+        let mut begun: Vec<Arc<IssuerKeys>> = Vec::new();
+        for it in self.rules.values().flat_map(|it| &it.credentials).filter_map(Credential::issuer) {
+            if begun.iter().any(|one| Arc::ptr_eq(one, it)) {
+                continue;
+            }
+            begun.push(it.clone());
+            let (keys, state, counters) = (it.clone(), self.state.clone(), counters.clone());
+            tasks.spawn_local(async move { match keys.follow(&state, &counters).await {} });
+        }
+        tasks
     }
 
     /// Gives the rules the error log of the process.

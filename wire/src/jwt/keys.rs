@@ -158,7 +158,7 @@ impl VerificationKey {
 }
 
 /// All keys of a route.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JwtKeys(Vec<VerificationKey>);
 
 impl JwtKeys {

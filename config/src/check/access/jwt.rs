@@ -1,16 +1,35 @@
 //! The tokens of a route: `access.jwt`.
 
-use crate::access::{JwtConfig, KeyFile, KeyFileForm};
+use crate::access::{JwtConfig, KeyFile, KeyFileForm, KeyUrl};
 use crate::check::{ConfigCheck, Problem, RoutePath};
+use crate::member::MemberProtocol;
 use crate::problem::Source;
 use larder_gateway::trusted_headers;
+use larder_origin::{OriginTls, TlsSettings};
 use larder_wire::jwt::{JwtAlgorithm, JwtKeys, TokenDemands};
 
 /// The keys of `access.jwt` that say how tokens are verified; one of them is needed.
-const OF_KEYS: [&str; 3] = ["secret", "public_key", "jwks_file"];
+const OF_KEYS: [&str; 4] = ["secret", "public_key", "jwks_file", "jwks_url"];
 /// The others.
-const OTHERS: [&str; 8] =
-    ["algorithms", "issuer", "audience", "header", "cookie", "leeway", "claims", "send"];
+const OTHERS: [&str; 9] =
+    ["algorithms", "issuer", "audience", "header", "cookie", "leeway", "claims", "send", "ca"];
+
+/// The keys of a route, and their source if it is not the configuration itself.
+#[derive(Default)]
+struct RouteKeys {
+    keys: JwtKeys,
+    file: Option<KeyFile>,
+    url: Option<KeyUrl>,
+}
+
+impl RouteKeys {
+    fn fit(&self, algorithm: JwtAlgorithm) -> bool {
+        match self.url {
+            Some(_) => !algorithm.name().starts_with("HS"),
+            None => self.keys.fit(algorithm),
+        }
+    }
+}
 
 impl ConfigCheck {
     pub(super) fn jwt(&mut self, at: &RoutePath) -> Option<JwtConfig> {
@@ -20,7 +39,7 @@ impl ConfigCheck {
         let Some(name) = given.first() else {
             if let Some(name) = OTHERS.iter().find(|it| is_set(self, it)) {
                 let text = format!(
-                    "{name} has no effect without a key; add access.jwt.secret, access.jwt.public_key or access.jwt.jwks_file"
+                    "{name} has no effect without a key; add access.jwt.secret, access.jwt.public_key, access.jwt.jwks_file or access.jwt.jwks_url"
                 );
                 let source = self.source(&key(self, name));
                 self.problem_once(source, &format!("site.route.access.jwt.{name}"), &text);
@@ -32,10 +51,10 @@ impl ConfigCheck {
             let source = self.source(&key(self, second));
             self.problem_once(source, &format!("site.route.access.jwt.{second}"), &text);
         }
-        let (keys, file) = self.jwt_keys(&key(self, name), name)?;
+        let own = self.jwt_keys(&key(self, name), name, &key(self, "ca"))?;
         let named = key(self, "algorithms");
         let algorithms: Vec<_> = self.texts(&named).iter().filter_map(|it| JwtAlgorithm::parse(it)).collect();
-        if let Some(it) = algorithms.iter().find(|it| !keys.fit(**it)) {
+        if let Some(it) = algorithms.iter().find(|it| !own.fit(**it)) {
             let text = format!(
                 "{} does not fit the key of access.jwt.{name}; remove it{}",
                 it.name(),
@@ -70,8 +89,9 @@ impl ConfigCheck {
             self.problem_once(self.source(&sent), "site.route.access.jwt.send", &text);
         }
         Some(JwtConfig {
-            keys,
-            file,
+            keys: own.keys,
+            file: own.file,
+            url: own.url,
             demands,
             header: self.text(&key(self, "header")),
             cookie: Some(self.text(&key(self, "cookie"))).filter(|it| !it.is_empty()),
@@ -93,9 +113,15 @@ impl ConfigCheck {
         self.problem_once(self.source(key), &format!("site.route.{row}"), &text);
     }
 
-    /// The keys, and the file that they are from.
-    fn jwt_keys(&mut self, key: &str, name: &str) -> Option<(JwtKeys, Option<KeyFile>)> {
+    /// The keys, and the place that they are from.
+    fn jwt_keys(&mut self, key: &str, name: &str, ca: &str) -> Option<RouteKeys> {
+        let has_ca = self.source(ca) != Source::Default;
+        if has_ca && name != "jwks_url" {
+            let text = "no effect without access.jwt.jwks_url; remove it";
+            self.problem_once(self.source(ca), "site.route.access.jwt.ca", text);
+        }
         let (keys, file, before) = match name {
+            "jwks_url" => return self.key_url(key, ca),
             "secret" => {
                 let secret = self.secret(key)?;
                 (JwtKeys::of_secret(secret.expose().as_bytes()), None, String::new())
@@ -108,12 +134,35 @@ impl ConfigCheck {
             }
         };
         match keys {
-            Ok(keys) => Some((keys, file)),
+            Ok(keys) => Some(RouteKeys { keys, file, url: None }),
             Err(why) => {
                 let (source, text) = (self.source(key), format!("{before}{why}"));
                 self.problem_once(source, &format!("site.route.access.jwt.{name}"), &text);
                 None
             }
         }
+    }
+
+    /// The URL of the keys.
+    fn key_url(&mut self, key: &str, ca: &str) -> Option<RouteKeys> {
+        let url = KeyUrl { ca: self.path(ca), ..KeyUrl::parse(&self.text(key))? };
+        let is_secure = url.from.scheme == MemberProtocol::Https;
+        if url.is_exposed() {
+            let text = "the keys are fetched without TLS, so that an attacker on the way can replace them; write \"https://\"";
+            let (source, key) = (self.source(key), "site.route.access.jwt.jwks_url".to_owned());
+            self.warn_once(Problem { source, key, text: text.to_owned() });
+        }
+        let wrong = match (&url.ca, is_secure) {
+            (Some(_), false) => {
+                Some("access.jwt.jwks_url does not use TLS; write \"https://\", or remove it".to_owned())
+            }
+            (None, false) => None,
+            (ca, true) => OriginTls::new(&TlsSettings { ca: ca.clone(), ..TlsSettings::default() }).err(),
+        };
+        if let Some(text) = wrong {
+            let (key, name) = if url.ca.is_none() { (key, "jwks_url") } else { (ca, "ca") };
+            self.problem_once(self.source(key), &format!("site.route.access.jwt.{name}"), &text);
+        }
+        Some(RouteKeys { url: Some(url), ..RouteKeys::default() })
     }
 }

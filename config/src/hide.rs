@@ -1,0 +1,361 @@
+//! Literal secrets in the text of a configuration: a placeholder replaces each where the text leaves larder, and the secret replaces
+//! the placeholder where the text comes back. The text need not be TOML. The choice of values is in `spots`.
+
+mod spots;
+
+use crate::table::Key;
+use larder_semantics::secret::names_secret;
+use ring::hmac;
+use spots::{Secrecy, TextSpot};
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::ops::Range;
+use toml_edit::Item;
+use toml_parser::Raw;
+use toml_parser::decoder::Encoding;
+
+/// The beginning of a placeholder.
+const MARK: &str = "hidden:";
+/// The hexadecimal digits after it.
+const DIGITS: usize = 16;
+/// Schemes of `Authorization` that may precede a variable.
+const SCHEMES: [&str; 3] = ["Bearer ", "Basic ", "Token "];
+
+/// Makes the placeholders of one process. They are a keyed hash of the secret: equal for equal secrets, and of no use for guessing one.
+pub struct SecretCover {
+    key: hmac::Key,
+}
+
+/// A text without its secrets.
+pub struct HiddenText {
+    /// The text, with the lines of the original.
+    pub text: String,
+    shifts: Vec<ColumnShift>,
+}
+
+/// The characters by which a line of the original is longer from a column on.
+struct ColumnShift {
+    line: u32,
+    from: u32,
+    by: i64,
+}
+
+/// The secrets behind placeholders.
+#[derive(Default)]
+pub struct KnownSecrets(HashMap<String, KnownSecret>);
+
+/// A secret, as a text has it.
+struct KnownSecret {
+    /// The bytes of the text: within its quotes, or all of a value without quotes.
+    raw: String,
+    quotes: Option<Encoding>,
+    /// Its meaning.
+    value: String,
+}
+
+impl KnownSecret {
+    /// Whether it has one spelling in quotes of every kind.
+    fn is_plain(&self) -> bool {
+        let is_special = |it: char| it.is_control() || matches!(it, '"' | '\'' | '\\');
+        self.raw == self.value && !self.raw.contains(is_special)
+    }
+
+    fn lines(&self) -> usize {
+        self.raw.matches('\n').count()
+    }
+
+    /// The line ends at `at` that are shown for its own.
+    fn ends(&self, text: &str, at: usize) -> usize {
+        text[at..].bytes().take_while(|it| *it == b'\n').count().min(self.lines())
+    }
+}
+
+impl Default for SecretCover {
+    fn default() -> Self {
+        let key = hmac::Key::generate(hmac::HMAC_SHA256, &ring::rand::SystemRandom::new());
+        // Without random numbers the process cannot serve TLS either.
+        Self { key: key.unwrap_or_else(|_| std::process::abort()) }
+    }
+}
+
+impl SecretCover {
+    /// The text with a placeholder for each literal secret.
+    #[must_use]
+    pub fn hide(&self, text: &str) -> HiddenText {
+        let mut hidden = HiddenText { text: String::with_capacity(text.len()), shifts: Vec::new() };
+        let (mut at, (secrets, is_toml)) = (0, secrets(text));
+        for (span, secret) in secrets {
+            let placeholder = self.placeholder(&secret);
+            // A text that is not TOML does not become it.
+            let shown = match secret.quotes {
+                None if is_toml => format!("\"{placeholder}\""),
+                _ => placeholder,
+            };
+            hidden.text.push_str(&text[at..span.start]);
+            hidden.shifts.push(ColumnShift::of(text, &span, &shown));
+            hidden.text.push_str(&shown);
+            hidden.text.extend(std::iter::repeat_n('\n', secret.lines()));
+            at = span.end;
+        }
+        hidden.text.push_str(&text[at..]);
+        hidden
+    }
+
+    /// The placeholder of a value outside of a text; a reference to a file or to a variable is shown.
+    #[must_use]
+    pub fn hide_value(&self, value: &str) -> String {
+        match is_reference(value, false) {
+            true => value.to_owned(),
+            false => self.placeholder(&KnownSecret {
+                raw: value.to_owned(),
+                quotes: Some(Encoding::BasicString),
+                value: value.to_owned(),
+            }),
+        }
+    }
+
+    /// Adds the secrets of a text to `known`.
+    pub fn learn(&self, text: &str, known: &mut KnownSecrets) {
+        for (_, secret) in secrets(text).0 {
+            known.0.insert(self.placeholder(&secret), secret);
+        }
+    }
+
+    fn placeholder(&self, secret: &KnownSecret) -> String {
+        let kind = match secret.quotes {
+            _ if secret.is_plain() => 0,
+            None => 1,
+            Some(Encoding::BasicString) => 2,
+            Some(Encoding::LiteralString) => 3,
+            Some(Encoding::MlBasicString) => 4,
+            Some(Encoding::MlLiteralString) => 5,
+        };
+        let mut context = hmac::Context::with_key(&self.key);
+        context.update(&[kind]);
+        context.update(secret.raw.as_bytes());
+        let tag = context.sign();
+        let digits: String = tag.as_ref().iter().take(DIGITS / 2).map(|it| format!("{it:02x}")).collect();
+        format!("{MARK}{digits}")
+    }
+}
+
+impl HiddenText {
+    /// The column in this text of a column in the original; both count characters from 1.
+    #[must_use]
+    pub fn column(&self, line: u32, column: u32) -> u32 {
+        let before = self.shifts.iter().filter(|it| it.line == line && it.from <= column);
+        let by: i64 = before.map(|it| it.by).sum();
+        u32::try_from((i64::from(column) - by).max(1)).unwrap_or(u32::MAX)
+    }
+}
+
+impl ColumnShift {
+    /// The shift after the secret at `span`, in place of which the text shows `shown`.
+    fn of(text: &str, span: &Range<usize>, shown: &str) -> Self {
+        let number = |it: usize| u32::try_from(it).unwrap_or(u32::MAX);
+        let line = 1 + text[..span.end].matches('\n').count();
+        let start = text[..span.end].rfind('\n').map_or(0, |it| it + 1);
+        let from = 1 + text[start..span.end].chars().count();
+        let own = text[start.max(span.start)..span.end].chars().count();
+        // After its last line end a secret of several lines shows nothing.
+        let shown = if start > span.start { 0 } else { shown.chars().count() };
+        let by = i64::from(number(own)) - i64::from(number(shown));
+        Self { line: number(line), from: number(from), by }
+    }
+}
+
+impl KnownSecrets {
+    /// The text with the secret in place of each placeholder that stands for one, at a key of secrets. All other placeholders stay.
+    #[must_use]
+    pub fn reveal(&self, text: &str) -> String {
+        if self.0.is_empty() || !text.contains(MARK) {
+            return text.to_owned();
+        }
+        let spots = spots::of(text);
+        let (mut out, mut at) = (String::with_capacity(text.len()), 0);
+        for found in placeholders(text) {
+            let spot = spots.iter().find(|it| it.span.start <= found.start && found.end <= it.span.end);
+            let Some(secret) = self.0.get(&text[found.clone()]) else { continue };
+            let Some((span, new)) = secret.back(text, &found, spot) else { continue };
+            if span.start >= at {
+                out.push_str(&text[at..span.start]);
+                out.push_str(&new);
+                at = span.end;
+            }
+        }
+        out.push_str(&text[at..]);
+        out
+    }
+}
+
+impl KnownSecret {
+    /// The part of a text that is replaced for the placeholder at `found`, and its replacement.
+    fn back(
+        &self,
+        text: &str,
+        found: &Range<usize>,
+        spot: Option<&TextSpot>,
+    ) -> Option<(Range<usize>, String)> {
+        let is_shown = |it: &TextSpot| it.secrecy == Secrecy::Shown && it.quotes.is_some();
+        if spot.is_some_and(is_shown) {
+            return None;
+        }
+        let Some(own) = self.quotes else {
+            let around = found.start.saturating_sub(1)..found.end + 1;
+            let is_text =
+                text.get(around.clone()).is_some_and(|it| it == format!("\"{}\"", &text[found.clone()]));
+            let span = if is_text { around } else { found.clone() };
+            return Some((span.start..span.end + self.ends(text, span.end), self.raw.clone()));
+        };
+        let spot = spot.filter(|it| it.quotes.is_some())?;
+        if spot.quotes == Some(own) || self.is_plain() {
+            return Some((found.start..found.end + self.ends(text, found.end), self.raw.clone()));
+        }
+        let value = spot.value(text).replace(&text[found.clone()], &self.value);
+        Some((spot.span.clone(), super::edit::quoted(value.trim_end_matches('\n'))))
+    }
+}
+
+/// The places of placeholders in the values of a text, for which nothing is known: each is a mistake.
+#[must_use]
+pub fn left_over(text: &str) -> Vec<usize> {
+    if !text.contains(MARK) {
+        return Vec::new();
+    }
+    let spots = spots::of(text);
+    let is_value = |found: &Range<usize>| spots.iter().any(|it| it.span.contains(&found.start));
+    placeholders(text).filter(is_value).map(|it| it.start).collect()
+}
+
+/// The sentence about a placeholder that stands for nothing.
+pub const LEFT_OVER: &str = "\"hidden:…\" stands for a secret that larder does not show, of this key and of the saved files; write the \
+                             secret, or better \"file:PATH\" or \"${NAME}\"";
+
+/// The sentence about a secret with variables that cannot be replaced.
+pub const SECRET_VARIABLE: &str = "\"${\" begins the name of an environment variable, which is not set or has no name; write \"$${\" for a literal \"${\"";
+
+/// The warning of a secret in the text of a file.
+pub const LITERAL: &str = "the secret is in the text of the file; \"file:PATH\" or \"${NAME}\" keeps it out";
+
+/// Whether a value has a literal secret. A hash of a password is none, and of a field its name decides.
+pub(crate) fn has_literal(key: &Key, item: &Item) -> bool {
+    if !key.kind.is_secret() || key.path.ends_with(".users") {
+        return false;
+    }
+    let is_template = key.kind.is_template();
+    let is_literal = |it: &toml_edit::Value| {
+        it.as_str().is_some_and(|it| !it.is_empty() && !is_reference(it, is_template))
+    };
+    match item {
+        Item::Value(toml_edit::Value::Array(all)) => all.iter().any(is_literal),
+        item => match item.as_table_like() {
+            Some(table) => table.iter().any(|(name, it)| {
+                let is_secret = names_secret(name) || name.eq_ignore_ascii_case("authorization");
+                is_secret && it.as_value().is_some_and(is_literal)
+            }),
+            None => item.as_value().is_some_and(is_literal),
+        },
+    }
+}
+
+fn placeholders(text: &str) -> impl Iterator<Item = Range<usize>> {
+    text.match_indices(MARK).filter_map(|(at, _)| {
+        let end = at + MARK.len() + DIGITS;
+        let digits = text.get(at + MARK.len()..end)?;
+        digits.bytes().all(|it| it.is_ascii_digit() || (b'a'..=b'f').contains(&it)).then_some(at..end)
+    })
+}
+
+/// The literal secrets of a text, and whether it is TOML.
+fn secrets(text: &str) -> (Vec<(Range<usize>, KnownSecret)>, bool) {
+    let (spots, is_toml) = spots::with_broken(text);
+    let secret = |it: TextSpot| {
+        let (span, quotes, value) = hidden_part(text, &it)?;
+        let raw = text[span.clone()].to_owned();
+        Some((span, KnownSecret { raw, quotes, value }))
+    };
+    (spots.into_iter().filter_map(secret).collect(), is_toml)
+}
+
+/// The part of a value that is hidden, and its meaning; `None` if all of it is shown.
+fn hidden_part(text: &str, spot: &TextSpot) -> Option<(Range<usize>, Option<Encoding>, String)> {
+    let is_template = match spot.secrecy {
+        Secrecy::Shown => return None,
+        Secrecy::Secret { is_template, .. } => is_template,
+        Secrecy::Unknown => false,
+    };
+    let raw = &text[spot.span.clone()];
+    let whole = || Some((spot.span.clone(), None, raw.to_owned()));
+    let Some(quotes) = spot.quotes else {
+        let is_number =
+            raw.starts_with(|it: char| it.is_ascii_digit() || matches!(it, '+' | '-')) && raw.len() < 8;
+        let is_shown = spot.secrecy == Secrecy::Unknown && (is_number || matches!(raw, "true" | "false"));
+        return if is_shown { None } else { whole() };
+    };
+    let Some(inner) = spot.inner(text) else { return whole() };
+    let value = spot.value(text);
+    if value.is_empty() || is_reference(&value, is_template) {
+        return None;
+    }
+    let has_user = matches!(spot.secrecy, Secrecy::Secret { has_user: true, .. });
+    let user = text[inner.clone()].split_once(':').filter(|it| has_user && is_user(it.0) && !it.1.is_empty());
+    let before = user.map_or(0, |it| it.0.len() + 1);
+    Some((inner.start + before..inner.end, Some(quotes), value[before..].to_owned()))
+}
+
+fn is_user(text: &str) -> bool {
+    text.len() <= 64 && text.bytes().all(|it| it.is_ascii_alphanumeric() || b"._-@".contains(&it))
+}
+
+/// Whether a value names the place of a secret, and is none: `file:PATH`, `${NAME}`, `Bearer ${NAME}`, or a template of variables only.
+pub(crate) fn is_reference(value: &str, is_template: bool) -> bool {
+    if value.starts_with("file:") {
+        return true;
+    }
+    let rest = SCHEMES.iter().find_map(|it| value.strip_prefix(it)).unwrap_or(value);
+    let mut rest = Cow::Borrowed(rest);
+    while let Some((variable, after)) = leading_variable(&rest, is_template) {
+        let is_name = |it: u8| it.is_ascii_alphanumeric() || b"_.:-".contains(&it);
+        if variable.is_empty() || !variable.bytes().all(is_name) || variable.contains(":-") {
+            return false;
+        }
+        rest = Cow::Owned(after.to_owned());
+        if rest.is_empty() {
+            return true;
+        }
+    }
+    false
+}
+
+/// The name of the variable with which a text begins, and the rest.
+fn leading_variable(text: &str, is_template: bool) -> Option<(&str, &str)> {
+    let inner = text.strip_prefix("${").or_else(|| text.strip_prefix('{').filter(|_| is_template))?;
+    inner.split_once('}')
+}
+
+impl TextSpot {
+    /// The bytes within its quotes; `None` if they do not end.
+    pub(self) fn inner(&self, text: &str) -> Option<Range<usize>> {
+        let mark = match self.quotes? {
+            Encoding::BasicString => "\"",
+            Encoding::LiteralString => "'",
+            Encoding::MlBasicString => "\"\"\"",
+            Encoding::MlLiteralString => "'''",
+        };
+        let raw = &text[self.span.clone()];
+        let is_whole = raw.len() >= 2 * mark.len() && raw.starts_with(mark) && raw.ends_with(mark);
+        is_whole.then(|| self.span.start + mark.len()..self.span.end - mark.len())
+    }
+
+    /// The meaning of a text in quotes.
+    fn value(&self, text: &str) -> String {
+        let span = toml_parser::Span::new_unchecked(self.span.start, self.span.end);
+        let mut value = Cow::Borrowed("");
+        let raw = Raw::new_unchecked(&text[self.span.clone()], self.quotes, span);
+        let _ = raw.decode_scalar(&mut value, &mut ());
+        value.into_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,215 @@
+//! The values in the text of a configuration that may be secrets, by their keys. The text need not be TOML: the parser goes on after an
+//! error, and a line with one counts as a whole.
+
+use crate::key_path::dotted;
+use crate::kind::BLOCK;
+use crate::table;
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::OnceLock;
+use toml_parser::decoder::Encoding;
+use toml_parser::lexer::{Token, TokenKind};
+use toml_parser::parser::{Event, EventKind, RecursionGuard, parse_document};
+use toml_parser::{ParseError, Raw, Source};
+
+/// The most nested brackets, as in `toml_edit`.
+const DEPTH: u32 = 80;
+
+/// A value in a text.
+pub(super) struct TextSpot {
+    /// Its bytes, with its quotes.
+    pub span: Range<usize>,
+    /// Its quotes; `None` without.
+    pub quotes: Option<Encoding>,
+    /// Whether it may be a secret.
+    pub secrecy: Secrecy,
+}
+
+/// Whether a value may be a secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Secrecy {
+    /// Its key has none.
+    Shown,
+    /// Its key is for secrets.
+    Secret {
+        /// Whether it may have variables of requests.
+        is_template: bool,
+        /// Whether a user and a colon precede it.
+        has_user: bool,
+    },
+    /// Its key is not known, so that it may be a misspelt one.
+    Unknown,
+}
+
+/// The values of a text, in its order. Of one that is not TOML, as far as they are recognised, and no key is sure.
+pub(super) fn of(text: &str) -> Vec<TextSpot> {
+    let (mut walk, tokens, errors) = SpotWalk::over(text);
+    if !errors.is_empty() {
+        walk.add_strings(&tokens);
+        walk.spots.iter_mut().for_each(|it| it.secrecy = Secrecy::Unknown);
+    }
+    walk.spots
+}
+
+/// The values that may be secrets. Of a text that is not TOML, the rest of each line from an error on is one value, and so is the whole line unless it begins
+/// with the value of a key that is shown. Also returns whether it is TOML. Texts without an end and texts of several lines may have swallowed others.
+pub(super) fn with_broken(text: &str) -> (Vec<TextSpot>, bool) {
+    let (mut walk, tokens, errors) = SpotWalk::over(text);
+    let is_toml = errors.is_empty();
+    if !is_toml {
+        let is_unsure = |it: &TextSpot| {
+            text[it.span.clone()].contains('\n') || it.quotes.is_some() && it.inner(text).is_none()
+        };
+        walk.spots.iter_mut().filter(|it| is_unsure(it)).for_each(|it| it.secrecy = Secrecy::Unknown);
+        walk.add_strings(&tokens);
+        errors.into_iter().for_each(|at| walk.cover_line(text, at));
+    }
+    (walk.spots, is_toml)
+}
+
+/// A text without the mark of UTF-8 has the positions of one with it.
+fn skipped(text: &str) -> usize {
+    if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 }
+}
+
+#[derive(Default)]
+struct SpotWalk {
+    path: Vec<String>,
+    /// The length of the path around the present key.
+    base: usize,
+    is_header: bool,
+    /// The bases around brackets and braces, with the places of these.
+    around: Vec<(usize, usize)>,
+    spots: Vec<TextSpot>,
+}
+
+impl SpotWalk {
+    /// The values of a text, with its tokens and the places of its errors.
+    fn over(text: &str) -> (Self, Vec<Token>, Vec<usize>) {
+        let skipped = skipped(text);
+        let plain = if skipped > 0 { " ".repeat(skipped) + &text[skipped..] } else { text.to_owned() };
+        let tokens = Source::new(&plain).lex().into_vec();
+        let (mut events, mut errors): (Vec<Event>, Vec<ParseError>) = Default::default();
+        parse_document(&tokens, &mut RecursionGuard::new(&mut events, DEPTH), &mut errors);
+        let errors = errors.iter().filter_map(|it| it.unexpected().or(it.context()));
+        let broken = events.iter().filter(|it| it.kind() == EventKind::Error).map(Event::span);
+        let wrong = events.iter().filter(|it| it.kind() == EventKind::Scalar && !is_right(&plain, it));
+        let broken = broken.chain(wrong.map(Event::span));
+        let mut errors: Vec<usize> = errors.chain(broken).map(|it| it.start()).collect();
+        errors.sort_unstable();
+        errors.dedup();
+        let mut walk = Self::default();
+        events.iter().for_each(|it| walk.event(&plain, it, &errors));
+        walk.spots.sort_by_key(|it| it.span.start);
+        (walk, tokens, errors)
+    }
+
+    fn event(&mut self, text: &str, event: &Event, errors: &[usize]) {
+        match event.kind() {
+            EventKind::StdTableOpen | EventKind::ArrayTableOpen => {
+                self.path.clear();
+                self.around.clear();
+                self.is_header = true;
+            }
+            EventKind::StdTableClose | EventKind::ArrayTableClose => {
+                self.base = self.path.len();
+                self.is_header = false;
+            }
+            EventKind::SimpleKey => {
+                let (span, mut name) = (event.span(), std::borrow::Cow::Borrowed(""));
+                let raw = &text[span.start()..span.end()];
+                Raw::new_unchecked(raw, event.encoding(), span).decode_key(&mut name, &mut ());
+                self.path.push(name.into_owned());
+            }
+            EventKind::InlineTableOpen | EventKind::ArrayOpen => {
+                self.around.push((self.base, event.span().start()));
+                self.base = self.path.len();
+            }
+            EventKind::InlineTableClose | EventKind::ArrayClose => {
+                self.base = self.around.pop().map_or(self.base, |it| it.0);
+                self.path.truncate(self.base);
+            }
+            EventKind::Scalar => {
+                let span = event.span().start()..event.span().end();
+                // After an error within brackets, other keys may have been read as their members.
+                let begins = self.around.first().map_or(span.start, |it| it.1);
+                let is_sure = !errors.iter().any(|it| (begins..span.start).contains(it));
+                let secrecy = if is_sure { secrecy(&self.path) } else { Secrecy::Unknown };
+                self.spots.push(TextSpot { span, quotes: event.encoding(), secrecy });
+                self.path.truncate(self.base);
+            }
+            EventKind::Newline if self.around.is_empty() && !self.is_header => self.path.truncate(self.base),
+            _ => {}
+        }
+    }
+
+    /// Adds texts in quotes that are no values of keys.
+    fn add_strings(&mut self, tokens: &[Token]) {
+        for token in tokens {
+            let quotes = match token.kind() {
+                TokenKind::BasicString => Encoding::BasicString,
+                TokenKind::LiteralString => Encoding::LiteralString,
+                TokenKind::MlBasicString => Encoding::MlBasicString,
+                TokenKind::MlLiteralString => Encoding::MlLiteralString,
+                _ => continue,
+            };
+            let span = token.span().start()..token.span().end();
+            if !self.spots.iter().any(|it| it.span.start < span.end && span.start < it.span.end) {
+                self.spots.push(TextSpot { span, quotes: Some(quotes), secrecy: Secrecy::Unknown });
+            }
+        }
+        self.spots.sort_by_key(|it| it.span.start);
+    }
+
+    /// Makes a line with an error one value, or the rest of it.
+    fn cover_line(&mut self, text: &str, at: usize) {
+        let at = at.min(text.len());
+        let start = text.as_bytes()[..at].iter().rposition(|it| *it == b'\n').map_or(0, |it| it + 1);
+        let end = text.as_bytes()[at..].iter().position(|it| *it == b'\n').map_or(text.len(), |it| at + it);
+        let is_shown = |it: &TextSpot| it.secrecy == Secrecy::Shown && (start..at).contains(&it.span.start);
+        let start = if self.spots.iter().any(is_shown) { at } else { start };
+        let line = &text[start..end];
+        let start = start + (line.len() - line.trim_start().len());
+        let line = start..start + line.trim().len();
+        if line.is_empty() {
+            return;
+        }
+        let meets = |it: &TextSpot, span: &Range<usize>| it.span.start < span.end && span.start < it.span.end;
+        let mut span = line.clone();
+        for it in self.spots.iter().filter(|it| meets(it, &line)) {
+            span = span.start.min(it.span.start)..span.end.max(it.span.end);
+        }
+        self.spots.retain(|it| !meets(it, &span));
+        self.spots.push(TextSpot { span, quotes: None, secrecy: Secrecy::Unknown });
+        self.spots.sort_by_key(|it| it.span.start);
+    }
+}
+
+/// Whether a value is one of TOML.
+fn is_right(text: &str, event: &Event) -> bool {
+    let (span, mut errors) = (event.span(), Vec::new());
+    let raw = Raw::new_unchecked(&text[span.start()..span.end()], event.encoding(), span);
+    let _ = raw.decode_scalar(&mut std::borrow::Cow::Borrowed(""), &mut errors);
+    errors.is_empty()
+}
+
+/// The secrecy of the value at a path without numbers.
+fn secrecy(path: &[String]) -> Secrecy {
+    static KEYS: OnceLock<HashMap<String, Secrecy>> = OnceLock::new();
+    let keys = KEYS.get_or_init(|| {
+        let row = |pattern: String| {
+            let kind = table::find(&pattern)?.kind;
+            let has_user = pattern.ends_with("basic.users");
+            let secret = Secrecy::Secret { is_template: kind.is_template(), has_user };
+            Some((dotted(&pattern), if kind.is_secret() { secret } else { Secrecy::Shown }))
+        };
+        table::patterns().filter_map(row).collect()
+    });
+    // The keys of a block are those of a route.
+    let path = match path {
+        [first, _, rest @ ..] if first == BLOCK => format!("site.route.{}", rest.join(".")),
+        path => path.join("."),
+    };
+    let ends = path.match_indices('.').map(|it| it.0).chain([path.len()]);
+    ends.filter_map(|end| keys.get(&path[..end])).next_back().copied().unwrap_or(Secrecy::Unknown)
+}

@@ -1,0 +1,339 @@
+//! Literal secrets of a configuration: in no page, answer, difference, message or log of larder, and in force after every way of editing.
+
+use crate::harness::command::run;
+use crate::harness::server::Setup;
+use crate::harness::{Larder, Origin, until};
+use serde_json::{Value, json};
+use std::fs;
+
+/// Every secret of these scenarios has this text.
+const MARK: &str = "5ecre7-0123456789abcdef0123456789abcdef0123456789abcdef";
+/// That of a hash of a password.
+const HASH: &str = "abIG6Nmid91Mu9RcmmWZfO5HJIMCT8riNW0hEp8f7";
+
+fn rules(prefix: &str) -> String {
+    format!(
+        "[[site.route]]\npath = \"{prefix}/set/*\"\ntrace = 1\nproxy = {{ to = [\"{{origin}}\"] }}\nrequest_headers.set = {{ X-Api-Key = \"{MARK}-key\", X-Plain = '{MARK}-plain {{host}}' }}\n\
+         [[site.route]]\npath = \"{prefix}/jwt/*\"\nproxy = {{ to = [\"{{origin}}\"] }}\naccess = {{ jwt = {{ secret = '''{MARK}-jwt''', issuer = \"i\" }} }}\n\
+         [[site.route]]\npath = \"{prefix}/signed/*\"\nproxy = {{ to = [\"{{origin}}\"] }}\n[site.route.access.signed]\nsecret = [\n  \"{MARK}-one\", # first\n  \"{MARK}-\\u0074wo\",\n]\n\
+         [[site.route]]\npath = \"{prefix}/basic/*\"\nproxy = {{ to = [\"{{origin}}\"] }}\naccess.basic.users = [\"deploy:$2y$05${HASH}/FuA2/mHZFpe\"]\n"
+    )
+}
+
+/// larder with every kind of secret in its main file, in a block and in an included file.
+fn guarded(origin: &Origin) -> Larder {
+    let levels: String = ["server", "purge", "disk", "fleet", "nodes", "origin", "log"]
+        .map(|it| format!("levels.{it} = \"debug\"\n"))
+        .concat();
+    let config = format!(
+        "listen = [\"127.0.0.1:0\"]\nworkers = 2\ninclude = [\"conf.d/*.toml\"]\n[block.keys]\naccess.jwt = {{ secret = \"{MARK}-block\", issuer = \"i\" }}\n\
+         [log]\naccess = \"access.log\"\nerror = \"error.log\"\n{levels}[[site]]\nhosts = [\"main.test\", \"*\"]\n{}",
+        rules("")
+    );
+    let larder = Larder::start(Setup { config: config.replace("{origin}", &origin.url()), env: Vec::new() });
+    fs::create_dir(larder.folder.path().join("conf.d")).unwrap();
+    let included =
+        format!("[[site]]\nhosts = [\"inc.test\"]\n{}", rules("")).replace("{origin}", &origin.url());
+    fs::write(larder.folder.path().join("conf.d/inc.toml"), included).unwrap();
+    let before = larder.counter("config_reloads");
+    larder.signal(libc::SIGHUP);
+    until("the included file is in force", || larder.counter("config_reloads") > before);
+    larder
+}
+
+/// The beginning of the pages of [`echo`] while the secrets are in force.
+fn in_force() -> String {
+    format!("{} {MARK}", MARK.len() + 4)
+}
+
+/// An origin that tells the length of one secret and the beginning of the other.
+fn echo() -> Origin {
+    Origin::new(|it| {
+        let sent = [it.field("x-api-key"), it.field("x-plain")].map(|it| it.unwrap_or("none").to_owned());
+        format!("HTTP/1.1 200 OK\nCache-Control: max-age=600\n\n{} {}", sent[0].len(), sent[1])
+    })
+}
+
+#[track_caller]
+fn is_clean(what: &str, text: &str) {
+    for secret in [MARK, HASH] {
+        if let Some(at) = text.find(secret) {
+            let around: String =
+                text[..at].chars().rev().take(200).collect::<Vec<_>>().into_iter().rev().collect();
+            panic!("{what} shows a secret after {around}");
+        }
+    }
+}
+
+/// The status and the text of an answer of the admin, which has no secret.
+#[track_caller]
+fn asked(larder: &Larder, method: &str, path: &str, body: Option<&Value>) -> (u16, Value) {
+    let mut client = crate::harness::Client::connect(larder.admin);
+    let body = body.map(Value::to_string).unwrap_or_default();
+    client.send(format!(
+        "{method} {path} HTTP/1.1\r\n{}\r\nContent-Length: {}\r\n\r\n{body}",
+        larder.admin_lines(),
+        body.len()
+    ));
+    let answer = client.read();
+    let text = answer.text();
+    is_clean(&format!("{method} {path} {body}"), &text);
+    is_clean(path, &format!("{answer:?}"));
+    (answer.status, serde_json::from_str(&text).unwrap_or(Value::Null))
+}
+
+fn config(larder: &Larder) -> Value {
+    asked(larder, "GET", "/api/v1/config", None).1
+}
+
+/// Nothing that larder has written has a secret, apart from its configuration and the history of that.
+#[track_caller]
+fn logs_are_clean(larder: &Larder) {
+    is_clean("the output", &larder.printed());
+    for it in fs::read_dir(larder.folder.path()).unwrap().flatten() {
+        let name = it.file_name().to_string_lossy().into_owned();
+        if it.path().is_file() && name != "larder.toml" {
+            is_clean(&name, &String::from_utf8_lossy(&fs::read(it.path()).unwrap()));
+        }
+    }
+    assert!(larder.folder.path().join("error.log").is_file());
+}
+
+#[test]
+fn no_view_shows_a_secret() {
+    let origin = echo();
+    let larder = guarded(&origin);
+    let folder = larder.folder.path();
+    let whole = larder.get("/set/a");
+    assert!(whole.text().starts_with(&in_force()), "{whole:?}");
+    for path in ["/set/a", "/jwt/a", "/signed/a?expires=1&signature=x", "/basic/a", "/none"] {
+        larder.get(path);
+        larder.client().get_with(path, "Authorization: Basic ZGVwbG95Ong=\r\n");
+        larder.client().get_with(path, "Authorization: Bearer a.b.c\r\n");
+    }
+    let described = asked(&larder, "GET", "/api/v1/openapi.json", None).1;
+    let paths: Vec<String> = described["paths"]
+        .as_object()
+        .unwrap()
+        .iter()
+        .filter(|it| it.1.get("get").is_some())
+        .map(|it| it.0.clone())
+        .collect();
+    assert!(paths.len() > 15, "{paths:?}");
+    for path in paths.iter().filter(|it| !it.ends_with("/stream") && !it.contains('{')) {
+        asked(&larder, "GET", path, None);
+        asked(&larder, "GET", &format!("{path}?url=http://main.test/set/a"), None);
+    }
+    for path in ["/", "/index.html", "/assets/x"] {
+        is_clean(path, &larder.admin_get(path).text());
+    }
+    for at in 0..2 {
+        for route in 0..4 {
+            let text = config(&larder)["text"].clone();
+            let (status, told) = asked(
+                &larder,
+                "POST",
+                "/api/v1/config/layers",
+                Some(&json!({ "text": text, "at": ["site", at, "route", route] })),
+            );
+            assert_eq!(200, status, "{told}");
+        }
+    }
+    for path in ["set", "jwt", "signed", "basic"] {
+        for host in ["main.test", "inc.test"] {
+            let url = json!({ "url": format!("http://{host}/{path}/a") });
+            assert_eq!(200, asked(&larder, "POST", "/api/v1/explain", Some(&url)).0);
+        }
+    }
+    for url in ["set", "jwt", "signed", "basic"].map(|it| format!("http://inc.test/{it}/a")) {
+        for arguments in
+            [&["explain", &url][..], &["explain", &url, "--json"], &["explain", &url, "-c", "larder.toml"]]
+        {
+            let ended = run(folder, arguments);
+            is_clean(&format!("{arguments:?}"), &format!("{}{}", ended.out, ended.err));
+        }
+    }
+    for arguments in [
+        &["check"][..],
+        &["check", "--json"],
+        &["check", "larder.toml"],
+        &["check", "-v"],
+        &["stats"],
+        &["stats", "--json"],
+        &["tail", "--help"],
+    ] {
+        let ended = run(folder, arguments);
+        is_clean(&format!("{arguments:?}"), &format!("{}{}", ended.out, ended.err));
+    }
+    let told = run(folder, &["check"]);
+    assert_eq!(
+        1,
+        told.out.matches("keeps it out").count() + told.err.matches("keeps it out").count(),
+        "{told:?}"
+    );
+    logs_are_clean(&larder);
+}
+
+/// The text that the page has, edited in every way, comes back as the same file.
+#[test]
+fn a_secret_comes_back_from_the_page() {
+    let origin = echo();
+    let larder = guarded(&origin);
+    let saved = fs::read_to_string(larder.config()).unwrap();
+    let inc = larder.folder.path().join("conf.d/inc.toml");
+    let saved_inc = fs::read_to_string(&inc).unwrap();
+    let told = config(&larder);
+    assert_eq!(told["hash"], told["running_hash"]);
+    let (text, included) = (told["text"].as_str().unwrap(), &told["included"][0]);
+    assert_eq!(saved.lines().count(), text.lines().count());
+    assert!(text.contains("\"deploy:hidden:") && text.contains("{ secret = '''hidden:"), "{text}");
+    // The document of the form has the same.
+    let key =
+        told["document"]["site"][0]["route"][0]["request_headers"]["set"]["X-Api-Key"].as_str().unwrap();
+    assert!(key.starts_with("hidden:") && text.contains(key), "{key}");
+    // Unchanged.
+    let (_, checked) = asked(&larder, "POST", "/api/v1/config/check", Some(&json!({ "text": text })));
+    assert_eq!(
+        (&json!(true), true),
+        (&checked["ok"], checked["diff"].as_array().unwrap().iter().all(|it| it["op"] == " ")),
+        "{checked}"
+    );
+    // By the form: a header more, a user removed from no list, another route moved to the front; and in the included file.
+    let set = json!([
+        { "path": ["site", 0, "route", 0, "request_headers", "set", "X-More"], "value": "1{host}" },
+        { "path": ["site", 0, "route", 3], "to": 0 },
+        { "path": ["site", 1, "route", 1, "access", "jwt", "leeway"], "value": "5s" },
+    ]);
+    let (status, edited) =
+        asked(&larder, "POST", "/api/v1/config/edit", Some(&json!({ "text": text, "set": set })));
+    assert_eq!(200, status, "{edited}");
+    let new_inc = &edited["included"][0];
+    let files = json!([{ "path": new_inc["path"], "text": new_inc["text"], "base": included["hash"] }]);
+    let put = json!({ "text": edited["text"], "base": told["hash"], "included": files });
+    let (status, done) = asked(&larder, "PUT", "/api/v1/config", Some(&put));
+    assert_eq!((200, &json!(true)), (status, &done["reloaded"]), "{done}");
+    let (now, now_inc) = (fs::read_to_string(larder.config()).unwrap(), fs::read_to_string(&inc).unwrap());
+    assert!(!now.contains("hidden:") && !now_inc.contains("hidden:"), "{now}");
+    assert_eq!(saved.matches(MARK).count(), now.matches(MARK).count());
+    assert_eq!(saved_inc.matches(MARK).count(), now_inc.matches(MARK).count());
+    assert!(
+        now.contains(&format!("'''{MARK}-jwt'''")) && now.contains(&format!("{MARK}-\\u0074wo")),
+        "{now}"
+    );
+    assert!(now_inc.contains("leeway = \"5s\""), "{now_inc}");
+    assert_eq!(config(&larder)["hash"], done["hash"]);
+    assert!(larder.get("/set/b").text().starts_with(&in_force()), "it is in force");
+    // By the text: a route that uses a secret of another one in other quotes.
+    let text = config(&larder)["text"].as_str().unwrap().to_owned();
+    let text = text.replace("[[site]]\n", &format!("[[site]]\nrequest_headers.set.X-Copy = '{key}'\n"));
+    let (status, done) =
+        asked(&larder, "PUT", "/api/v1/config", Some(&json!({ "text": text, "base": done["hash"] })));
+    assert_eq!(200, status, "{done}");
+    assert!(fs::read_to_string(larder.config()).unwrap().contains(&format!("X-Copy = '{MARK}-key'")));
+    // Back to the first texts.
+    let past = config(&larder)["history"].as_array().unwrap().last().unwrap()["id"].clone();
+    let (status, shown) = asked(&larder, "POST", "/api/v1/config/check", Some(&json!({ "to": past })));
+    assert_eq!((200, &json!(true)), (status, &shown["ok"]), "{shown}");
+    let (status, back) = asked(&larder, "POST", "/api/v1/config/rollback", Some(&json!({ "to": past })));
+    assert_eq!((200, &told["hash"]), (status, &back["hash"]), "{back}");
+    assert_eq!(
+        (saved, saved_inc),
+        (fs::read_to_string(larder.config()).unwrap(), fs::read_to_string(&inc).unwrap())
+    );
+    logs_are_clean(&larder);
+}
+
+#[test]
+fn mistakes_show_no_secret() {
+    let origin = echo();
+    let larder = guarded(&origin);
+    let saved = fs::read_to_string(larder.config()).unwrap();
+    let told = config(&larder);
+    let text = told["text"].as_str().unwrap();
+    // A placeholder that stands for nothing, or is at a key that is shown.
+    let key =
+        told["document"]["site"][0]["route"][0]["request_headers"]["set"]["X-Api-Key"].as_str().unwrap();
+    for (wrong, line) in [
+        (text.replacen(key, "hidden:0123456789abcdef", 1), text[..text.find(key).unwrap()].lines().count()),
+        (
+            text.replace("hosts = [\"main", &format!("hosts = [\"{key}\", \"main")),
+            1 + text[..text.find("hosts =").unwrap()].matches('\n').count(),
+        ),
+    ] {
+        let (status, refused) =
+            asked(&larder, "PUT", "/api/v1/config", Some(&json!({ "text": wrong, "base": told["hash"] })));
+        let problem = &refused["problems"][0];
+        assert_eq!((422, &json!(line)), (status, &problem["line"]), "{refused}");
+        assert!(problem["message"].as_str().unwrap().contains("stands for a secret"), "{problem}");
+    }
+    // Mistakes by hand, in the file: the page shows the file, and its problems.
+    let lines = format!("trace = 1\nproxy = {{ to = [\"{}\"] }}\nrequest_headers.set", origin.url());
+    for (old, new) in [
+        ("secret = '''", "secrt = '''"),
+        ("secret = '''", "secret '''"),
+        ("secret = '''", "secret: '''"),
+        ("secret = '''", "secret = = '''"),
+        ("secret = '''", "secret = ["),
+        ("-jwt'''", "-jwt''"),
+        ("-jwt'''", "-jwt''' x"),
+        ("-one\"", "-one"),
+        ("-one\", # first", "-one\" # first"),
+        ("  \"5ecre7", "  5ecre7"),
+        ("jwt = { secret", "jwt = \"x\", jwt = { secret"),
+        ("access = { jwt", "acess = { jwt"),
+        ("X-Api-Key = \"", "X-Api-Key = \"${"),
+        ("X-Api-Key = \"", "\"X Api\" = \"{"),
+        ("X-Api-Key = \"", "X-Api-Key = [\""),
+        ("access.basic.users = [", "access.basic = ["),
+        ("access.basic.users = [", "access = ["),
+        ("access.basic.users = [\"deploy:", "access.basic.users = [\""),
+        (&lines, &format!("trace = 1\nproxy = {{ to = [\"{}\"] }}\nrequest_headers", origin.url())),
+        ("[site.route.access.signed]", "[site.route.access.signed"),
+    ] {
+        let broken = saved.replacen(old, new, 1);
+        assert_ne!(saved, broken, "{old}");
+        fs::write(larder.config(), &broken).unwrap();
+        let told = config(&larder);
+        let (_, checked) =
+            asked(&larder, "POST", "/api/v1/config/check", Some(&json!({ "text": told["text"] })));
+        assert_eq!(&json!(false), &checked["ok"], "{old} {new} {checked}");
+        assert!(checked["diff"].as_array().unwrap().iter().all(|it| it["op"] == " "), "{old} {new}");
+        let (status, _) = asked(
+            &larder,
+            "PUT",
+            "/api/v1/config",
+            Some(&json!({ "text": told["text"], "base": told["hash"] })),
+        );
+        assert_eq!(422, status, "{old} {new}");
+        assert_eq!(broken, fs::read_to_string(larder.config()).unwrap());
+        let ended = run(larder.folder.path(), &["check"]);
+        assert_ne!(0, ended.code, "{old} {new}");
+        is_clean(&format!("check after {new}"), &format!("{}{}", ended.out, ended.err));
+        let rejections = larder.counter("config_rejections");
+        larder.signal(libc::SIGHUP);
+        until("it is rejected", || larder.counter("config_rejections") > rejections);
+    }
+    fs::write(larder.config(), &saved).unwrap();
+    logs_are_clean(&larder);
+}
+
+/// What a client sends itself is not logged either.
+#[test]
+fn the_audit_has_no_text_of_a_configuration() {
+    let larder = guarded(&echo());
+    let body = json!({ "text": format!("site.access.jwt.secret = \"{MARK}\""), "base": "x" });
+    let mut client = crate::harness::Client::connect(larder.admin);
+    let body = body.to_string();
+    assert!(body.len() < 200);
+    client.send(format!(
+        "PUT /api/v1/config HTTP/1.1\r\n{}\r\nContent-Length: {}\r\n\r\n{body}",
+        larder.admin_lines(),
+        body.len()
+    ));
+    assert_eq!(409, client.read().status);
+    until("it is logged", || {
+        fs::read_to_string(larder.folder.path().join("error.log"))
+            .is_ok_and(|it| it.contains("admin-refused"))
+    });
+    logs_are_clean(&larder);
+}
