@@ -110,6 +110,7 @@ mod tests {
             fields: list,
             framing: Framing::Empty,
             expects_continue: false,
+            script: None,
         }
     }
 

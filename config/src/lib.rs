@@ -36,7 +36,6 @@ mod read;
 pub mod redirect_map;
 mod request_texts;
 pub mod run_file;
-pub mod spelling;
 pub mod store;
 pub mod table;
 #[cfg(test)]
@@ -53,6 +52,7 @@ pub use kind::{HostPattern, PathPattern};
 pub use problem::{Problem, Rejected, Source};
 pub use read::{Values, plain_list};
 
+use larder_gateway::buffered::BufferedBodies;
 use larder_gateway::rewrite::RewriteSettings;
 use larder_gateway::upgrade::Upgrades;
 use larder_observe::log::error::LogLevels;
@@ -408,6 +408,8 @@ pub struct Proxy {
     pub host: OriginHost,
     /// The cookie that binds clients to an origin.
     pub sticky: Option<std::sync::Arc<StickyCookie>>,
+    /// The bodies of requests that are read before the origin is asked.
+    pub buffers: BufferedBodies,
 }
 
 impl Proxy {

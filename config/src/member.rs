@@ -3,7 +3,8 @@
 use super::address;
 use larder_gateway::HashBy;
 use larder_origin::{
-    GroupRules, HealthCheck, OriginAddress, OriginSecurity, OriginTls, OutlierEjection, Protocol,
+    ApplicationProtocol, GroupRules, HealthCheck, OriginAddress, OriginSecurity, OriginTls, OutlierEjection,
+    Protocol,
 };
 use larder_semantics::field::is_token;
 use larder_semantics::rewrite;
@@ -15,7 +16,8 @@ const MAX_WEIGHT: u32 = 1000;
 
 /// The allowed forms of an origin of a route, as the end of a sentence.
 pub const ALLOWED: &str = "\"http://HOST:PORT\", \"https://HOST:PORT\", \"h2c://HOST:PORT\", each optionally with a base path \
-     (\"http://HOST:PORT/v2\"), \"HOST:PORT\", \"unix:/PATH\" or \"h2c+unix:/PATH\", optionally followed by a space and \
+     (\"http://HOST:PORT/v2\"), \"fastcgi://HOST:PORT\", \"scgi://HOST:PORT\", \"uwsgi://HOST:PORT\", \"HOST:PORT\", \"unix:/PATH\" or \
+     \"h2c+unix:/PATH\", \"fastcgi+unix:/PATH\", \"scgi+unix:/PATH\", \"uwsgi+unix:/PATH\", optionally followed by a space and \
      \"weight=N\" from 1 to 1000, or \"drain\"";
 
 /// One origin of a route.
@@ -42,6 +44,23 @@ pub enum MemberProtocol {
     Https,
     /// HTTP/2 in clear text, from the first byte (RFC 9113 §3.3).
     H2c,
+    /// FastCGI, SCGI or uWSGI.
+    Application(ApplicationProtocol),
+}
+
+impl MemberProtocol {
+    /// The scheme in addresses.
+    #[must_use]
+    pub fn scheme(self) -> &'static str {
+        match self {
+            MemberProtocol::Http => "http",
+            MemberProtocol::Https => "https",
+            MemberProtocol::H2c => "h2c",
+            MemberProtocol::Application(ApplicationProtocol::FastCgi) => "fastcgi",
+            MemberProtocol::Application(ApplicationProtocol::Scgi) => "scgi",
+            MemberProtocol::Application(ApplicationProtocol::Uwsgi) => "uwsgi",
+        }
+    }
 }
 
 /// The origins of a route.
@@ -75,13 +94,12 @@ impl OriginMember {
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut words = text.split_ascii_whitespace();
         let text = words.next().unwrap_or("");
-        if let Some((scheme @ ("fastcgi" | "fcgi" | "scgi" | "uwsgi" | "ajp" | "tcp" | "ws" | "wss"), _)) =
-            text.split_once("://")
-        {
+        if let Some((scheme @ ("fcgi" | "ajp" | "tcp" | "ws" | "wss"), _)) = text.split_once("://") {
             return Err(match scheme {
                 "ws" | "wss" => {
                     "http:// or https://, since a WebSocket begins with a request of HTTP".to_owned()
                 }
+                "fcgi" => "fastcgi:// in place of fcgi://".to_owned(),
                 _ => format!("an origin that speaks HTTP; larder does not speak {scheme} to origins"),
             });
         }
@@ -110,9 +128,8 @@ impl OriginMember {
         let name = self.at.to_string();
         match (self.scheme, &self.at) {
             (MemberProtocol::Http, _) => name,
-            (MemberProtocol::Https, _) => name.replacen("http://", "https://", 1),
-            (MemberProtocol::H2c, OriginAddress::Tcp(..)) => name.replacen("http://", "h2c://", 1),
-            (MemberProtocol::H2c, OriginAddress::Unix(_)) => format!("h2c+{name}"),
+            (it, OriginAddress::Tcp(..)) => name.replacen("http", it.scheme(), 1),
+            (it, OriginAddress::Unix(_)) => format!("{}+{name}", it.scheme()),
         }
     }
 
@@ -154,6 +171,7 @@ impl Origins {
             MemberProtocol::H2c => Protocol::Http2,
             MemberProtocol::Https if self.offers_http2 => Protocol::Negotiated,
             MemberProtocol::Http | MemberProtocol::Https => Protocol::Http1,
+            MemberProtocol::Application(protocol) => Protocol::Application(protocol),
         }
     }
 }
@@ -206,6 +224,12 @@ fn upstream(text: &str) -> Result<(OriginAddress, MemberProtocol), String> {
         address::authority_of(text, rest, Some(443)).map(|it| (it, MemberProtocol::Https))
     } else if let Some(rest) = text.strip_prefix("h2c://") {
         address::authority_of(text, rest, Some(80)).map(|it| (it, MemberProtocol::H2c))
+    } else if let Some((protocol, rest)) = application(text) {
+        match rest.strip_prefix("://") {
+            Some(rest) => address::authority_of(text, rest, None),
+            None => address::origin(rest.strip_prefix('+').unwrap_or(rest)),
+        }
+        .map(|it| (it, MemberProtocol::Application(protocol)))
     } else if let Some(path) = text.strip_prefix("h2c+").filter(|it| it.starts_with("unix:")) {
         address::origin(path).map(|it| (it, MemberProtocol::H2c))
     } else {
@@ -213,6 +237,18 @@ fn upstream(text: &str) -> Result<(OriginAddress, MemberProtocol), String> {
     };
     // Here more forms are allowed than for other origins.
     read.map_err(|why| why.replacen(address::ORIGIN, ALLOWED, 1))
+}
+
+/// The protocol of an address of an application, and the rest of it.
+fn application(text: &str) -> Option<(ApplicationProtocol, &str)> {
+    let all = [
+        ("fastcgi", ApplicationProtocol::FastCgi),
+        ("scgi", ApplicationProtocol::Scgi),
+        ("uwsgi", ApplicationProtocol::Uwsgi),
+    ];
+    let (scheme, protocol) = all.into_iter().find(|it| text.starts_with(it.0))?;
+    let rest = &text[scheme.len()..];
+    (rest.starts_with("://") || rest.starts_with("+unix:")).then_some((protocol, rest))
 }
 
 /// Parses `target`, `client`, `header:NAME` or `cookie:NAME`.
@@ -261,7 +297,14 @@ mod tests {
         check("http://a:1 backup", "a backup belongs to proxy.backup");
         check("http://a:1 down", "\"drain\" in place of");
         check("a:1 max_fails=3", "proxy.eject_after");
-        check("fastcgi://127.0.0.1:9000", "larder does not speak fastcgi to origins");
+        check("fastcgi://127.0.0.1:9000", "fastcgi://127.0.0.1:9000");
+        check("fastcgi+unix:/run/php.sock weight=2", "fastcgi+unix:/run/php.sock weight=2");
+        check("scgi://localhost:4000", "scgi://localhost:4000");
+        check("uwsgi+unix:/run/app.sock", "uwsgi+unix:/run/app.sock");
+        check("uwsgi://a", "\"uwsgi://HOST:PORT\"");
+        check("fastcgi://a:1/b", "without a path");
+        check("fcgi://a:1", "fastcgi:// in place of fcgi://");
+        check("ajp://a:1", "larder does not speak ajp to origins");
         check("wss://a", "http:// or https://");
         check("http://a/b/ weight=2", "http://a:80/b weight=2");
         check("https://a:1/b/%63", "https://a:1/b/%63");

@@ -19,6 +19,7 @@ pub fn check(raw: &[u8]) {
         assert_eq!(Ok(()), verify(&of(&signed), &names, &[SECRET], 6), "{signed}");
         assert_eq!(Err(SignedFault::Expired), verify(&of(&signed), &names, &[SECRET], 7));
         // A query without anything in it is dropped.
-        assert_eq!(target.strip_suffix('?').unwrap_or(target), stripped(&signed, &names).unwrap_or_default());
+        let expect = target.split_once('?').filter(|it| it.1.is_empty()).map_or(target, |it| it.0);
+        assert_eq!(expect, stripped(&signed, &names).unwrap_or_default());
     }
 }

@@ -1,8 +1,10 @@
 //! Two machines: the life of a request from its head to its last byte (`request`), and of a fetch (`fill`). Every caching
 //! decision is made in `semantics`, and this crate obeys. `transport` has the sockets, `store` the bytes.
 
+mod application;
 mod assemble;
 pub mod budget;
+pub mod buffered;
 mod cache_key;
 pub mod certificate;
 pub mod coding;

@@ -26,6 +26,7 @@ pub fn error_sentence(status: u16) -> &'static str {
         508 => "Request loop: the request already passed this server.",
         408 => "The request body timed out.",
         413 => "The request body is too large.",
+        431 => "The fields of the request are larger than the protocol of the application allows.",
         500 => "Internal server error.",
         501 => NOT_PASSED,
         503 => "No connection to the origin is available; retry later.",

@@ -1,6 +1,7 @@
 //! One worker's gateway: the store, the counters, and the policy and origins of each route.
 
 use crate::budget::MissBudget;
+use crate::buffered::BufferedBodies;
 use crate::coding::pool::Coders;
 use crate::refusals::Refusals;
 use crate::rewrite::RewriteSettings;
@@ -171,6 +172,8 @@ pub struct GatewayRoute {
     pub sticky: Option<Arc<StickyCookie>>,
     /// The bound on requests to the origin.
     pub budget: Option<Rc<MissBudget>>,
+    /// The bodies of requests that are read before the origin is asked.
+    pub buffers: BufferedBodies,
 }
 
 /// The part of a request that decides which origin gets it.
@@ -212,6 +215,7 @@ impl GatewayRoute {
             geo: None,
             sticky: None,
             budget: None,
+            buffers: BufferedBodies::None,
         })
     }
 

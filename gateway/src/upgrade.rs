@@ -104,6 +104,7 @@ mod tests {
             fields,
             framing: Framing::Empty,
             expects_continue: false,
+            script: None,
         }
     }
 

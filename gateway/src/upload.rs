@@ -1,9 +1,11 @@
 //! The body of a request that goes to the origin while its response is awaited.
 
+use crate::buffered::WholeBody;
 use crate::request_headers;
 use bytes::Bytes;
 use larder_counters::Counters;
 use larder_origin::{ClientPart, Exchange, PermitWanted};
+use larder_store::Store;
 use larder_transport::{ClientGone, RequestBody};
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -51,6 +53,25 @@ pub(crate) fn carry_whole(body: Bytes, exchange: Rc<Exchange>) -> Upload<'static
     Box::pin(async move {
         if !body.is_empty() {
             exchange.write(body).await.map_err(|_| UploadFailed::Origin)?;
+        }
+        exchange.write_end(None).await.map_err(|_| UploadFailed::Origin)
+    })
+}
+
+/// Sends a body that was read before.
+pub(crate) fn carry_buffered(body: WholeBody, store: Arc<Store>, exchange: Rc<Exchange>) -> Upload<'static> {
+    let body = match body {
+        WholeBody::Memory(bytes) => return carry_whole(bytes, exchange),
+        WholeBody::Spooled(body) => body,
+    };
+    Box::pin(async move {
+        for number in 0..body.pieces() {
+            let Some(piece) = body.piece(&store, number).await else {
+                // The origin must not take the part that it has for complete.
+                exchange.give_up();
+                return Err(UploadFailed::Origin);
+            };
+            exchange.write(piece).await.map_err(|_| UploadFailed::Origin)?;
         }
         exchange.write_end(None).await.map_err(|_| UploadFailed::Origin)
     })

@@ -4,6 +4,7 @@
 use crate::send_buffer::SendBuffer;
 use bytes::Bytes;
 use larder_semantics::field::FieldList;
+use larder_wire::fastcgi;
 use larder_wire::http1::chunked;
 
 /// The form of a body.
@@ -14,6 +15,8 @@ pub(crate) enum BodyForm {
     Plain,
     /// Chunks (RFC 9112 §7.1).
     Chunked,
+    /// Records of FastCGI.
+    Records,
 }
 
 impl BodyForm {
@@ -28,6 +31,16 @@ impl BodyForm {
                 unsent.push(bytes);
                 unsent.push(Bytes::from_static(b"\r\n"));
             }
+            BodyForm::Records => {
+                let mut rest = bytes;
+                while !rest.is_empty() {
+                    let piece = rest.split_to(rest.len().min(fastcgi::MAX_CONTENT));
+                    let mut header = Vec::with_capacity(fastcgi::HEADER);
+                    fastcgi::input_header(piece.len(), &mut header);
+                    unsent.push(header.into());
+                    unsent.push(piece);
+                }
+            }
         }
     }
 
@@ -38,6 +51,11 @@ impl BodyForm {
             BodyForm::Chunked => {
                 let mut end = Vec::with_capacity(5);
                 chunked::write_end(trailers, &mut end);
+                unsent.push(end.into());
+            }
+            BodyForm::Records => {
+                let mut end = Vec::with_capacity(fastcgi::HEADER);
+                fastcgi::input_header(0, &mut end);
                 unsent.push(end.into());
             }
         }

@@ -4,6 +4,7 @@
 //! A protocol is a variant here, a module, a row of [`Protocol`], and a [`BodyForm`] where it frames bodies when they are
 //! accepted.
 
+use crate::application::ApplicationExchange;
 use crate::body_form::BodyForm;
 use crate::connection::{History, OriginConnection};
 use crate::deadline::Alarms;
@@ -21,6 +22,8 @@ pub(crate) enum Codec {
     Http1(Http1Exchange),
     /// HTTP/2, as a stream of a shared connection.
     Http2(Box<H2Stream>),
+    /// FastCGI, SCGI or uWSGI, on an exclusive connection.
+    Application(Box<ApplicationExchange>),
 }
 
 impl Protocol {
@@ -30,6 +33,9 @@ impl Protocol {
             // For an origin with HTTP/2, only connections of HTTP/1.1 are exclusive.
             Protocol::Http1 | Protocol::Negotiated | Protocol::Http2 => {
                 Codec::Http1(Http1Exchange::new(connection))
+            }
+            Protocol::Application(protocol) => {
+                Codec::Application(Box::new(ApplicationExchange::new(protocol, connection)))
             }
         }
     }
@@ -47,6 +53,7 @@ impl Codec {
         match self {
             Codec::Http1(it) => it.write_head(request, unsent, cx),
             Codec::Http2(it) => it.write_head(request, unsent),
+            Codec::Application(it) => it.write_head(request, unsent, cx),
         }
     }
 
@@ -55,6 +62,7 @@ impl Codec {
         match self {
             Codec::Http1(_) => Http1Exchange::body_form(request),
             Codec::Http2(_) => BodyForm::Plain,
+            Codec::Application(it) => it.body_form(),
         }
     }
 
@@ -72,13 +80,14 @@ impl Codec {
         match self {
             Codec::Http1(it) => it.poll_write(unsent, cx),
             Codec::Http2(it) => it.poll_write(unsent, closing, cx),
+            Codec::Application(it) => it.poll_write(unsent, cx),
         }
     }
 
     /// Whether an end of the request must still be written after all bytes are sent.
     pub(crate) fn owes_end(&self) -> bool {
         match self {
-            Codec::Http1(_) => false,
+            Codec::Http1(_) | Codec::Application(_) => false,
             Codec::Http2(it) => !it.is_ended(),
         }
     }
@@ -93,6 +102,7 @@ impl Codec {
         match self {
             Codec::Http1(it) => it.poll_read(method, limit, cx),
             Codec::Http2(it) => it.poll_read(method, limit, cx),
+            Codec::Application(it) => it.poll_read(method, limit, cx),
         }
     }
 
@@ -104,6 +114,7 @@ impl Codec {
         match self {
             Codec::Http1(it) => it.poll_answered(cx),
             Codec::Http2(it) => Poll::Ready(it.answered()),
+            Codec::Application(it) => it.poll_answered(cx),
         }
     }
 
@@ -112,6 +123,7 @@ impl Codec {
         match self {
             Codec::Http1(it) => it.is_whole(),
             Codec::Http2(it) => it.is_whole(),
+            Codec::Application(it) => it.is_whole(),
         }
     }
 
@@ -120,6 +132,7 @@ impl Codec {
         match self {
             Codec::Http1(it) => it.reusable(),
             Codec::Http2(_) => Reusable::Yes,
+            Codec::Application(it) => it.reusable(),
         }
     }
 
@@ -128,6 +141,7 @@ impl Codec {
         match self {
             Codec::Http1(it) => Some(it.connection),
             Codec::Http2(_) => None,
+            Codec::Application(it) => Some(it.connection),
         }
     }
 
@@ -136,6 +150,7 @@ impl Codec {
         match self {
             Codec::Http1(it) => it.connection.history,
             Codec::Http2(it) => it.history,
+            Codec::Application(it) => it.connection.history,
         }
     }
 
@@ -144,13 +159,14 @@ impl Codec {
         match self {
             Codec::Http1(it) => &mut it.connection.alarms,
             Codec::Http2(it) => &mut it.alarms,
+            Codec::Application(it) => &mut it.connection.alarms,
         }
     }
 
     /// The origin was silent for too long: a shared connection is not used further until it sends something.
     pub(crate) fn doubt(&self) {
         match self {
-            Codec::Http1(_) => {}
+            Codec::Http1(_) | Codec::Application(_) => {}
             Codec::Http2(it) => it.doubt(),
         }
     }
@@ -160,6 +176,7 @@ impl Codec {
         match self {
             Codec::Http1(it) => it.connection.read_little(),
             Codec::Http2(_) => {} // Its window bounds it.
+            Codec::Application(it) => it.connection.read_little(),
         }
     }
 
@@ -167,7 +184,7 @@ impl Codec {
     pub(crate) fn poll_shut(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), OriginError>> {
         match self {
             Codec::Http1(it) => it.connection.poll_shut(cx).map_err(|_| OriginError::Disconnected),
-            Codec::Http2(_) => Poll::Ready(Ok(())),
+            Codec::Http2(_) | Codec::Application(_) => Poll::Ready(Ok(())),
         }
     }
 }

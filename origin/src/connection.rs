@@ -2,13 +2,15 @@
 //! module does not know the meaning of the bytes.
 
 use crate::deadline::Alarms;
+use crate::error::OriginError;
+use crate::send_buffer::{SLICES, SendBuffer};
 use crate::socket::{RawSocket, through_either};
 use crate::tls::{TlsStream, Unasked};
 use bytes::BytesMut;
 use larder_counters::Counters;
 use larder_stdx::descriptors::HeldDescriptor;
 use larder_wire::proxy::ConnectionEnds;
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::future::Future;
 use std::io::{self, Read as _};
 use std::mem::MaybeUninit;
@@ -71,11 +73,29 @@ pub(crate) struct ConnectionShare {
     /// The buffer in which a request head is written before it is sent.
     pub(crate) scratch: RefCell<Vec<u8>>,
     pub(crate) persistence: Persistence,
+    /// The receiver of what applications write to their error output.
+    pub(crate) error_output: OnceCell<ErrorOutputReport>,
 }
+
+/// Receives a part of an application's error output, as it arrives.
+pub type ErrorOutputReport = Box<dyn Fn(&[u8])>;
 
 impl ConnectionShare {
     pub(crate) fn new(counters: Arc<Counters>, persistence: Persistence) -> Rc<Self> {
-        Rc::new(Self { counters, spares: Spares::default(), scratch: RefCell::default(), persistence })
+        Rc::new(Self {
+            counters,
+            spares: Spares::default(),
+            scratch: RefCell::default(),
+            persistence,
+            error_output: OnceCell::new(),
+        })
+    }
+
+    /// Reports a part of an application's error output.
+    pub(crate) fn note_error_output(&self, text: &[u8]) {
+        if let Some(report) = self.error_output.get() {
+            report(text);
+        }
     }
 }
 
@@ -186,6 +206,24 @@ impl OriginConnection {
     /// Closes larder's side.
     pub(crate) fn poll_shut(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+
+    /// Writes once from the unsent bytes of a request.
+    pub(crate) fn poll_send(
+        &mut self,
+        unsent: &mut SendBuffer,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), OriginError>> {
+        let mut slices = [io::IoSlice::new(&[]); SLICES];
+        let count = unsent.slices(&mut slices);
+        let written = ready!(self.poll_write(&slices[..count], cx));
+        Poll::Ready(match written {
+            Ok(length) => {
+                unsent.took(length);
+                Ok(())
+            }
+            Err(_) => Err(OriginError::Disconnected),
+        })
     }
 
     /// Writes once.

@@ -36,6 +36,8 @@ pub enum OriginError {
     NotHttp2,
     /// The request cannot be expressed in HTTP/2.
     Unsayable,
+    /// The variables of the request exceed the limit of the uwsgi protocol.
+    VariablesTooLarge,
     /// Its status is one of the configured failures; an error only where another origin is asked then.
     Status(u16),
 }
@@ -50,12 +52,13 @@ pub enum Blame {
 }
 
 impl OriginError {
-    /// The status code of the answer to the client (RFC 9110 §15.6): 502, 503 or 504.
+    /// The status code of the answer to the client (RFC 9110 §15.6): 502, 503 or 504; 431 for a request that cannot be sent.
     #[must_use]
     pub fn status(&self) -> u16 {
         match self {
             Self::ConnectTimeout | Self::Timeout => 504,
             Self::Busy | Self::NoDescriptor | Self::Ejected | Self::Drained => 503,
+            Self::VariablesTooLarge => 431,
             Self::Status(status) => *status,
             Self::Connect(_)
             | Self::Tls(_)
@@ -90,7 +93,9 @@ impl OriginError {
     #[must_use]
     pub fn blame(&self) -> Blame {
         match self {
-            Self::Busy | Self::NoDescriptor | Self::Unsayable | Self::Drained => Blame::Us,
+            Self::Busy | Self::NoDescriptor | Self::Unsayable | Self::Drained | Self::VariablesTooLarge => {
+                Blame::Us
+            }
             _ => Blame::Origin,
         }
     }
@@ -114,6 +119,9 @@ impl OriginError {
             Self::Refused => "the origin refused the request without processing it",
             Self::NotHttp2 => "the origin violated the HTTP/2 protocol, or does not support it",
             Self::Unsayable => "the request cannot be represented in HTTP/2",
+            Self::VariablesTooLarge => {
+                "the request's fields exceed the 65,535 bytes that the uwsgi protocol allows"
+            }
             Self::InterimFlood => "the origin sent too many interim (1xx) responses",
             Self::Busy => "every connection to the origin is in use",
             Self::Ejected => "every origin of the route is ejected or drained",

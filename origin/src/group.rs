@@ -6,7 +6,7 @@ use crate::codec::Codec;
 use crate::error::OriginError;
 use crate::outlier_state::{OriginAdmission, SentIn};
 use crate::pool::{OriginLoad, OriginPool, Paced, Permit, Reservation};
-use crate::protocol::ChannelRequest;
+use crate::protocol::{ChannelRequest, Protocol};
 use crate::wait_queue::PermitWait;
 use larder_stdx::clock;
 use std::cell::Cell;
@@ -150,6 +150,12 @@ impl Group {
     #[must_use]
     pub fn introduces(&self) -> bool {
         self.members[0].preamble.is_some()
+    }
+
+    /// Whether the origins are applications behind FastCGI, SCGI or uWSGI: all of a group are, or none.
+    #[must_use]
+    pub fn is_application(&self) -> bool {
+        matches!(self.members[0].protocol, Protocol::Application(_))
     }
 
     /// Waits for a permit of one of the origins: for callers that check again before they ask.
@@ -330,6 +336,7 @@ impl GroupAttempt {
             | OriginError::Ejected
             | OriginError::Drained
             | OriginError::Unsayable
+            | OriginError::VariablesTooLarge
             | OriginError::BadHead(_)
             | OriginError::BadBody
             | OriginError::InterimFlood => false,

@@ -117,7 +117,14 @@ async fn ask(origin: &Rc<OriginPool>, check: &HealthCheck) -> CheckResult {
     fields.push("Host", &check.host);
     fields.push("User-Agent", concat!("larder-health/", env!("CARGO_PKG_VERSION")));
     let line = RequestLine::Own { method: check.method.clone(), target: check.path.clone() };
-    let request = OutgoingRequest { line, fields, framing: Framing::Empty, asked: None, client: None };
+    let request = OutgoingRequest {
+        line,
+        fields,
+        framing: Framing::Empty,
+        asked: None,
+        client: None,
+        application: None,
+    };
     let answer = async {
         let exchange = origin.send(request).await?;
         let status = loop {

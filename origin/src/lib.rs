@@ -1,4 +1,4 @@
-//! The clients towards origins: HTTP/1.1 and HTTP/2, the pool, deadlines, and the choice of an origin. Other crates
+//! The clients towards origins: HTTP/1.1, HTTP/2, FastCGI, SCGI and uWSGI, the pool, deadlines, and the choice of an origin. Other crates
 //! interpret the answers.
 //!
 //! An [`OriginPool`] has one worker's connections to one address; [`OriginPool::send`] starts an [`Exchange`], which is
@@ -6,6 +6,7 @@
 //! another. All of it lives on one thread, inside a `LocalSet`; the workers share an origin's [`OutlierState`].
 
 mod address;
+mod application;
 mod balance;
 mod body_form;
 mod codec;
@@ -38,9 +39,11 @@ pub use group::{AllEjected, BalanceKey, Group, GroupRules, ReservedPermit};
 pub use health::{BodyTest, CheckResult, HealthCheck, watch};
 pub use limits::OriginLimits;
 pub use outlier_state::{Changes, OriginChange, OriginState, OutlierEjection, OutlierState};
-pub use pool::{FailureReport, Measures, Membership, OriginPool, OriginSecurity, Paced, StateReport};
-pub use protocol::Protocol;
-pub use request::{OutgoingRequest, RequestLine, is_idempotent};
+pub use pool::{
+    ErrorOutputReport, FailureReport, Measures, Membership, OriginPool, OriginSecurity, Paced, StateReport,
+};
+pub use protocol::{ApplicationProtocol, Protocol};
+pub use request::{ApplicationRequest, OutgoingRequest, RequestLine, is_idempotent};
 pub use stalled_exchanges::{ClientPart, PermitWanted, queued};
 pub use tls::{OriginTls, TlsSettings};
 pub use wait_queue::PermitWait;

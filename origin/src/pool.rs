@@ -10,6 +10,7 @@ pub use permit::Paced;
 pub(crate) use permit::{OriginLoad, Permit, Reservation};
 
 use crate::address::OriginAddress;
+pub use crate::connection::ErrorOutputReport;
 use crate::connection::{ConnectionShare, Persistence};
 use crate::dial::Dialer;
 use crate::error::OriginError;
@@ -163,6 +164,11 @@ impl OriginPool {
             changed: OnceCell::new(),
             measures: OnceCell::new(),
         })
+    }
+
+    /// Calls `report` from now on with what its application writes to the error output; later calls of this function have no effect.
+    pub fn on_error_output(&self, report: ErrorOutputReport) {
+        let _ = self.shared.error_output.set(report);
     }
 
     /// Calls `told` from now on for each exchange that failed; later calls of this function have no effect.

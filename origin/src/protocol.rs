@@ -16,6 +16,20 @@ pub enum Protocol {
     Negotiated,
     /// HTTP/2 from the first byte (RFC 9113 §3.3).
     Http2,
+    /// A protocol of applications, whose requests are variables.
+    Application(ApplicationProtocol),
+}
+
+/// A protocol of applications: variables and a body of known length in place of an HTTP request, and the output of a CGI program
+/// as the response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ApplicationProtocol {
+    /// FastCGI 1.0.
+    FastCgi,
+    /// SCGI.
+    Scgi,
+    /// The protocol of the uWSGI server.
+    Uwsgi,
 }
 
 /// A request's requirement for its connection.
@@ -40,7 +54,7 @@ impl Protocol {
     /// Whether a request may use a stream of a shared connection.
     pub(crate) fn multiplexes(self, needs: ChannelNeeds) -> bool {
         match self {
-            Protocol::Http1 => false,
+            Protocol::Http1 | Protocol::Application(_) => false,
             Protocol::Negotiated => needs == ChannelNeeds::Any,
             Protocol::Http2 => true,
         }

@@ -1,9 +1,14 @@
 //! A request to an origin, in any protocol.
 
 use crate::protocol::{ChannelNeeds, ChannelRequest};
+use larder_semantics::cgi::{self, CgiRequest, Script};
 use larder_semantics::field::FieldList;
+use larder_semantics::request_view::path_of;
+use larder_semantics::scheme::Scheme;
 use larder_wire::message::{Framing, Request};
 use larder_wire::proxy::ConnectionEnds;
+use std::borrow::Cow;
+use std::net::SocketAddr;
 use std::rc::Rc;
 
 /// The request for the origin: end-to-end fields only, `Host` included, without framing fields.
@@ -19,6 +24,23 @@ pub struct OutgoingRequest {
     pub asked: Option<u64>,
     /// The ends of the client's connection, for origins that get a PROXY header; `None` for a request of larder's own.
     pub client: Option<ConnectionEnds>,
+    /// What an application is sent apart from line and fields. `None` for origins with HTTP, and for requests of larder's own.
+    pub application: Option<Box<ApplicationRequest>>,
+}
+
+/// The part of a request for an application that HTTP sends in another way, or not at all.
+#[derive(Clone, Debug, Default)]
+pub struct ApplicationRequest {
+    /// The scheme of the client's request.
+    pub scheme: Scheme,
+    /// The authority of the client's request.
+    pub authority: String,
+    /// The client, behind trusted proxies; `None` if it is unknown, or must not be sent.
+    pub client: Option<SocketAddr>,
+    /// The local address of the client's connection.
+    pub local: Option<SocketAddr>,
+    /// The script; `None` for an application that is no file.
+    pub script: Option<Script>,
 }
 
 /// The method, and the target in origin-form or `*`.
@@ -62,6 +84,42 @@ impl OutgoingRequest {
     pub(crate) fn needs(&self) -> ChannelRequest {
         let needs = if self.asks_for_upgrade() { ChannelNeeds::Http1 } else { ChannelNeeds::Any };
         ChannelRequest { needs, client: self.client }
+    }
+
+    /// Its variables for an application (RFC 3875 §4.1). A request of larder's own names its path as the script, as the pages of
+    /// php-fpm for health checks need it.
+    pub(crate) fn variables(&self) -> FieldList {
+        let target = self.line.target();
+        let own = || ApplicationRequest {
+            authority: self
+                .fields
+                .get("host")
+                .map(|it| String::from_utf8_lossy(it).into_owned())
+                .unwrap_or_default(),
+            script: Some(Script { name: path_of(target).into(), ..Script::default() }),
+            ..ApplicationRequest::default()
+        };
+        let told = self.application.as_deref().map_or_else(|| Cow::Owned(own()), Cow::Borrowed);
+        let script = told.script.as_ref().map_or_else(|| Cow::Owned(Script::none(target)), Cow::Borrowed);
+        cgi::variables(&CgiRequest {
+            method: self.line.method(),
+            target,
+            fields: &self.fields,
+            length: self.length(),
+            scheme: told.scheme,
+            authority: &told.authority,
+            client: told.client,
+            local: told.local,
+            script: &script,
+        })
+    }
+
+    /// Bytes of the body, where it has one of known length.
+    pub(crate) fn length(&self) -> Option<u64> {
+        match self.framing {
+            Framing::Length(length) => Some(length),
+            Framing::Empty | Framing::Chunked | Framing::Close => None,
+        }
     }
 
     /// Whether it has the same effect twice as once (RFC 9110 §9.2.2).

@@ -7,6 +7,7 @@ pub mod cache_control;
 pub mod cache_rule;
 pub mod cache_status;
 pub mod captures;
+pub mod cgi;
 pub mod client_ttl;
 pub mod coding;
 pub mod compress;

@@ -82,7 +82,13 @@ fn begin(
     counters: &Arc<Counters>,
     errors: &ErrorLog,
 ) -> JoinHandle<()> {
-    let limits = OriginLimits { connections: 1, queue: 1, queue_wait: None, idle_connections: 1, ..limits };
+    let limits = OriginLimits {
+        connections: 1,
+        queue: 1,
+        queue_wait: None,
+        idle_connections: limits.idle_connections.min(1),
+        ..limits
+    };
     // Its own standing and counters: a check is not a client request.
     let own = Membership {
         name: member.name(),

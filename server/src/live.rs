@@ -19,7 +19,8 @@ use larder_gateway::coding::pool::Coders;
 use larder_gateway::{GatewayRoute, HostSent};
 use larder_observe::log::{ErrorLog, Level, Subsystem, SubsystemLog};
 use larder_origin::{
-    Blame, FailureReport, Group, Measures, Membership, OriginChange, OriginPool, StateReport,
+    Blame, ErrorOutputReport, FailureReport, Group, Measures, Membership, OriginChange, OriginPool,
+    StateReport,
 };
 use larder_semantics::geo::GeoLookup;
 use larder_semantics::policy::TierSet;
@@ -212,6 +213,7 @@ impl Live {
                     new.sticky = proxy.sticky.clone();
                     new.hash_by = proxy.to.hash_by.clone();
                     new.server_timing = route.server_timing;
+                    new.buffers = proxy.buffers;
                     new.upgrades = route.upgrades.clone();
                     new.other_conditions = self.other_conditions(at);
                     let routes = &self.config.sites[at.0].routes;
@@ -264,6 +266,7 @@ impl Live {
             let origin = OriginPool::in_group(member.at.clone(), proxy.limits, counters.clone(), membership);
             let teller = || errors.of(Subsystem::Origin);
             origin.on_failure(told(teller(), route, origin.name()));
+            origin.on_error_output(wrote(teller(), route, origin.name()));
             origin.on_change(changed(teller(), route, origin.name()));
             if let Some(RoutePart { route, origins }) = part {
                 origin.measure(Measures { route: route.clone(), origin: origins[at].clone() });
@@ -311,6 +314,20 @@ fn told(teller: SubsystemLog, route: &str, origin: &str) -> FailureReport {
             let why = error.sentence();
             let values = [("route", route.as_str()), ("origin", &origin), ("why", &why)];
             teller.seldom_of(level, "origin-failed", &origin, &values);
+        }
+    })
+}
+
+/// Logs what the application `origin` writes to its error output.
+fn wrote(teller: SubsystemLog, route: &str, origin: &str) -> ErrorOutputReport {
+    /// Bytes of a text in the log.
+    const MOST: usize = 500;
+    let (route, origin) = (route.to_owned(), origin.to_owned());
+    Box::new(move |text| {
+        if teller.tells(Level::Warn) {
+            let text = String::from_utf8_lossy(&text[..text.len().min(MOST)]);
+            let values = [("route", route.as_str()), ("origin", &origin), ("text", text.trim())];
+            teller.seldom_of(Level::Warn, "application-stderr", &origin, &values);
         }
     })
 }

@@ -19,7 +19,7 @@ pub fn check(config: &Config, admin: Option<SocketAddr>) -> Result<(), String> {
     let mut resolver = Resolver { left: PATIENCE };
     for route in routes {
         if let Some(it) = route.origins().find(|it| is_admin(&it.at, admin, config.admin.socket.as_deref())) {
-            let origin = larder_config::spelling::spell_origin(it);
+            let origin = it.name();
             return Err(format!("{}{origin} {SENTENCE}.", place(&route.source, "the origin ", "proxy.to")));
         }
         if let Some(to) = route.auth_service() {
@@ -30,14 +30,14 @@ pub fn check(config: &Config, admin: Option<SocketAddr>) -> Result<(), String> {
             };
             if let Some(wrong) = wrong {
                 let place = place(&route.source, "the service ", "access.forward.to");
-                return Err(format!("{place}{} {wrong}.", larder_config::spelling::spell_origin(to)));
+                return Err(format!("{place}{} {wrong}.", to.name()));
             }
         }
         let is_clients = matches!(&route.service, Service::Proxy(proxy) if proxy.host == OriginHost::Client);
         if let Some(it) =
             route.origins().find(|it| is_clients && leads_here(&it.at, &config.listen, &mut resolver))
         {
-            let origin = larder_config::spelling::spell_origin(it);
+            let origin = it.name();
             return Err(format!("{}{origin} {LOOP}.", place(&route.source, "the origin ", "proxy.to")));
         }
     }

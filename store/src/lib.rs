@@ -23,6 +23,7 @@ pub mod s3fifo;
 #[doc(hidden)]
 pub mod sample;
 pub mod spool;
+mod spooled_body;
 mod supersede;
 mod tiers;
 
@@ -32,3 +33,4 @@ pub use fill::{Begin, Fill, FillEnd, FillHead, FillReader, FillWriter, WithoutSp
 pub use heap_bytes::HeapBytes;
 pub use purges::{Born, Marks, Position, Positions, PurgeRule, PurgeScope, Seq, Strength};
 pub use ram::{DiskOffer, Entry, Exchanged, FleetCopy, RamSettings, Store, Stored, StoredArc, StoredBody};
+pub use spooled_body::{BodyRefusal, SpooledBody};

@@ -122,6 +122,11 @@ impl Spool {
         clock::monotonic().0 >= self.rests_until.load(Relaxed)
     }
 
+    /// The most bytes of all bodies together.
+    pub fn size(&self) -> u64 {
+        self.settings.size
+    }
+
     fn rest(&self) {
         self.rests_until.store(clock::monotonic().0 + REST, Relaxed);
     }

@@ -18,6 +18,7 @@ pub mod schema;
 pub mod secure;
 pub mod server;
 pub mod tiers;
+pub mod variables;
 
 pub use client::{Client, Response};
 pub use memcached::Memcached;

@@ -11,6 +11,7 @@ mod admin;
 mod admin_api;
 mod admission;
 mod age;
+mod applications;
 mod bad_origins;
 mod beside_nginx;
 mod budget;

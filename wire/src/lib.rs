@@ -1,6 +1,8 @@
 //! Bytes to types and back, without I/O: one module per format, one fuzz target per module.
 
+pub mod cgi_head;
 pub mod envelope;
+pub mod fastcgi;
 pub mod htpasswd;
 pub mod http1;
 pub mod http2;
@@ -10,5 +12,7 @@ pub mod message;
 pub mod proxy;
 pub mod purge_entry;
 pub mod ready_head;
+pub mod scgi;
 pub mod segment;
 pub mod signed_url;
+pub mod uwsgi;

@@ -5,8 +5,12 @@ use larder_wire::memcached::MemcachedProtocol;
 use proptest::prelude::*;
 use std::path::Path;
 
+#[path = "../../fuzz/laws/cgi_head.rs"]
+mod cgi_head;
 #[path = "../../fuzz/laws/envelope.rs"]
 mod envelope;
+#[path = "../../fuzz/laws/fastcgi.rs"]
+mod fastcgi;
 #[path = "../../fuzz/laws/htpasswd.rs"]
 mod htpasswd;
 #[path = "../../fuzz/laws/http1_chunked.rs"]
@@ -75,6 +79,7 @@ fn every_codec_has_its_target() {
         .collect();
     codecs.extend(["envelope".to_owned(), "segment".to_owned()]);
     codecs.extend(["htpasswd".to_owned(), "proxy".to_owned(), "purge_entry".to_owned()]);
+    codecs.extend(["cgi_head".to_owned(), "fastcgi".to_owned()]);
     codecs.extend(["jwt".to_owned(), "signed_url".to_owned()]);
     targets.sort();
     codecs.sort();
@@ -96,6 +101,8 @@ fn seeds_obey() {
     seeds("htpasswd").iter().for_each(|it| htpasswd::check(it));
     seeds("jwt").iter().for_each(|it| jwt::check(it));
     seeds("signed_url").iter().for_each(|it| signed_url::check(it));
+    seeds("cgi_head").iter().for_each(|it| cgi_head::check(it));
+    seeds("fastcgi").iter().for_each(|it| fastcgi::check(it));
     seeds("purge_entry").iter().for_each(|it| purge_entry::check(it));
 }
 
@@ -168,5 +175,15 @@ proptest! {
     #[test]
     fn purge_entries_obey(raw in mixed("purge_entry")) {
         purge_entry::check(&raw);
+    }
+
+    #[test]
+    fn heads_of_applications_obey(raw in mixed("cgi_head")) {
+        cgi_head::check(&raw);
+    }
+
+    #[test]
+    fn records_obey(raw in mixed("fastcgi")) {
+        fastcgi::check(&raw);
     }
 }

@@ -1,7 +1,6 @@
 //! Command lines and what is made of them.
 
 use super::*;
-use larder_config::spelling::spell_origin;
 use larder_origin::OriginAddress;
 use larder_semantics::scheme::Scheme;
 use std::time::Duration;
@@ -44,7 +43,7 @@ fn proxy_needs_no_file() {
     assert_eq!(2, it.listen.len());
     assert_eq!((8 << 20, AdminListen::Off), (it.ram.budget, it.admin.listen));
     let Service::Proxy(proxy) = &it.sites[0].routes[0].service else { panic!("a proxy") };
-    assert_eq!("http://127.0.0.1:8000", spell_origin(&proxy.to.members[0]));
+    assert_eq!("http://127.0.0.1:8000", proxy.to.members[0].name());
     assert_eq!("127.0.0.1:8080", config("proxy :1").listen[0].spelled());
 }
 

@@ -124,7 +124,14 @@ impl WarmTarget {
             fields.push(name, value);
         }
         let line = RequestLine::Own { method: "GET".to_owned(), target: page.target.clone() };
-        let request = OutgoingRequest { line, fields, framing: Framing::Empty, asked: None, client: None };
+        let request = OutgoingRequest {
+            line,
+            fields,
+            framing: Framing::Empty,
+            asked: None,
+            client: None,
+            application: None,
+        };
         let exchange = origin.send(request).await?;
         loop {
             let head = exchange.head().await?;

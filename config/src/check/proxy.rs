@@ -5,11 +5,17 @@ use crate::kind;
 use crate::member::{self, MemberProtocol, OriginMember, Origins};
 use crate::problem::{Problem, Source};
 use crate::{OriginHost, Proxy};
+use larder_gateway::buffered::BufferedBodies;
 use larder_origin::{
     AllEjected, Balance, BodyTest, GroupRules, HealthCheck, MOST_ORIGINS, OriginLimits, OriginTls,
     OutlierEjection, TlsSettings,
 };
 use larder_wire::proxy::PreambleVersion;
+
+/// Whether it is an application behind FastCGI, SCGI or uWSGI.
+fn is_application(member: &OriginMember) -> bool {
+    matches!(member.scheme, MemberProtocol::Application(_))
+}
 
 /// The default number of waiting requests, for each possible connection.
 const QUEUE_OF_EACH: usize = 16;
@@ -47,7 +53,7 @@ impl ConfigCheck {
                 .given
                 .contains_key(&key("queue_timeout"))
                 .then(|| self.time(&key("queue_timeout"))),
-            idle_connections: self.usize(&key("idle_connections")),
+            idle_connections: self.idle_connections(at, &members),
             interim: self.usize(&key("interim")),
         };
         let host = self.origin_host(at);
@@ -80,13 +86,45 @@ impl ConfigCheck {
         let (tls, tls_name) = self.tls_to(at, &members);
         let offers_http2 = self.offers_http2(at, &members);
         let preamble = self.preamble(at, &members, offers_http2);
+        let buffers = match self.flag(&key("buffer_request")) {
+            true => BufferedBodies::All,
+            false if members.iter().any(is_application) => BufferedBodies::Unsized,
+            false => BufferedBodies::None,
+        };
         let hash_by = member::hash_by(&self.text(&key("hash_by"))).unwrap_or_default();
         (!members.is_empty()).then_some(Proxy {
             to: Origins { members, rules, ejection, hash_by, health, tls, tls_name, offers_http2, preamble },
             limits,
             host,
             sticky: self.sticky(at),
+            buffers,
         })
+    }
+
+    /// The unused connections that are kept. A process of php-fpm serves one connection at a time, so that one that is kept
+    /// occupies it: none are, unless the configuration asks for it.
+    fn idle_connections(&self, at: &RoutePath, members: &[OriginMember]) -> usize {
+        let key = at.key("proxy.idle_connections");
+        match members.iter().any(is_application) && !self.values.given.contains_key(&key) {
+            true => 0,
+            false => self.usize(&key),
+        }
+    }
+
+    /// Whether the origins speak protocols that one request can be written in: HTTP, or one of applications.
+    fn one_protocol(&mut self, key: &str, members: &[OriginMember]) {
+        let family = |it: &OriginMember| match it.scheme {
+            MemberProtocol::Application(it) => Some(it),
+            MemberProtocol::Http | MemberProtocol::Https | MemberProtocol::H2c => None,
+        };
+        let Some(first) = members.first() else { return };
+        if let Some(other) = members.iter().find(|it| family(it) != family(first)) {
+            let text = format!(
+                "{first} and {other} have different protocols, and a request moves from a failing origin to another; give each \
+                 protocol a route of its own"
+            );
+            self.problem(self.source(key), "site.route.proxy.to", &text);
+        }
     }
 
     /// The `Host` for the origins.
@@ -133,6 +171,7 @@ impl ConfigCheck {
             };
             self.problem(self.source(&at.key(key)), &format!("site.route.{key}"), &text);
         }
+        self.one_protocol(&at.key("proxy.to"), &members);
         if let Some(other) = members.iter().find(|it| it.base != members[0].base) {
             let text = format!(
                 "{} and {other} have different base paths, but the origins of a route get the same request; use one base \

@@ -5,7 +5,7 @@ use super::*;
 #[rustfmt::skip]
 pub(super) const ROWS: &[Key] = &[
     once("site[].route[].proxy.to", ValueKind::List(TextForm::Member), None,
-        "The origins: `http://HOST:PORT`, `https://HOST:PORT`, `h2c://HOST:PORT` (HTTP/2 in clear text), `unix:PATH` or `h2c+unix:PATH`. A relative path starts at the working directory of the process. Each may be followed by `weight=N` (default 1). An origin with `drain` receives no new requests.", r#"["http://10.0.0.1:8000", "http://10.0.0.2:8000 weight=3"]"#),
+        "The origins: `http://HOST:PORT`, `https://HOST:PORT`, `h2c://HOST:PORT` (HTTP/2 in clear text), `unix:PATH` or `h2c+unix:PATH`; and applications without HTTP: `fastcgi://HOST:PORT`, `scgi://HOST:PORT`, `uwsgi://HOST:PORT`, each also as `fastcgi+unix:PATH`. The origins of a route have one protocol. A relative path starts at the working directory of the process. Each may be followed by `weight=N` (default 1). An origin with `drain` receives no new requests.", r#"["http://10.0.0.1:8000", "http://10.0.0.2:8000 weight=3"]"#),
     once("site[].route[].proxy.backup", ValueKind::List(TextForm::Member), None,
         "Backup origins, in the forms of `to`: they get requests only while no origin of `to` may be asked, because all are ejected, unhealthy or drained, and a request that all of those failed.", r#"["http://10.0.0.9:8000"]"#),
     once("site[].route[].proxy.balance", ValueKind::OneOf(&["round_robin", "least_requests", "power_of_two", "hash", "consistent_hash"]), Some("power_of_two"),
@@ -78,6 +78,8 @@ pub(super) const ROWS: &[Key] = &[
         "Send the `Host` of the client to the origin. With `false`, the host of the origin is sent.", "false"),
     once("site[].route[].proxy.proxy_protocol", ValueKind::OneOf(&["off", "v1", "v2"]), Some("off"),
         "Begin each connection to the origin, before TLS, with a PROXY protocol header of this version that has the client address. Such a connection carries requests of one client connection only: an origin gets more connections, most with one request. Health checks, and requests for the cache with `cache.key.strict`, send no address (`UNKNOWN`, `LOCAL`). Not with HTTP/2 origins.", r#""v2""#),
+    once("site[].route[].proxy.buffer_request", ValueKind::Bool, Some("false"),
+        "Read the whole body of a request before the origin is asked, up to `limits.body_size`, so that a slow upload occupies no connection to the origin. Bodies above 64 KiB are in the spool (`cache.spool`). Bodies of unknown length are always read first for FastCGI, SCGI and uWSGI, which need their length.", "true"),
     once("site[].route[].proxy.connect_timeout", time(1, HOUR), Some("5s"),
         "Timeout for a connection to the origin.", r#""1s""#),
     once("site[].route[].proxy.first_byte_timeout", time(1, DAY), Some("60s"),
@@ -95,7 +97,7 @@ pub(super) const ROWS: &[Key] = &[
     once("site[].route[].proxy.queue_timeout", time(1, HOUR), None,
         "Timeout in the queue. Default: `connect_timeout` covers both the queue and the connection.", r#""1s""#),
     once("site[].route[].proxy.idle_connections", integer(0, 100_000), Some("64"),
-        "Maximum idle connections to the origin, per worker. With HTTP/2, only 0 has an effect.", "16"),
+        "Maximum idle connections to the origin, per worker. With HTTP/2, only 0 has an effect. Default for FastCGI: 0, since an idle connection occupies a process of php-fpm.", "16"),
     once("site[].route[].proxy.interim", integer(0, 1000), Some("16"),
         "Maximum number of interim (1xx) responses per request. The connection of an origin that sends more is closed.", "4"),
     once("site[].route[].proxy.head_size", size(KIB, MIB), Some("64KiB"),

@@ -3,6 +3,7 @@
 
 use super::machine::FillStep;
 use super::{ArrivedHead, FetchKind, FillJob, FillOutcome, FillRun, Readers, Waiters};
+use crate::application;
 use crate::budget::OriginClock;
 use crate::location;
 use crate::request_headers::{self, OriginRequest};
@@ -267,6 +268,10 @@ impl FillJob {
         );
         if let Some(upgrade) = passing.upgrade {
             upgrade.write(&mut outgoing.fields);
+        }
+        if self.route.origins.is_application() {
+            outgoing.application =
+                Some(application::facts(&self.request, &self.route, &self.client, &outgoing));
         }
         let born = self.gateway.store.born();
         let (request_time, asked) = (clock::wall(), clock::precise_micros());

@@ -94,6 +94,7 @@ fn job(maker: Rc<Pieces>) -> FillJob {
         fields: FieldList::new(),
         framing: Framing::Empty,
         expects_continue: false,
+        script: None,
     };
     let client = Client {
         peer: None,

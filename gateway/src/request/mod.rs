@@ -2,6 +2,7 @@
 //! names. `deliver` sends responses, `fill` has the fill's own work, and `semantics` decides what may be cached.
 
 mod budget;
+mod buffer;
 mod decode;
 pub(crate) mod deliver;
 mod fetch;
@@ -630,5 +631,5 @@ impl<'c> Machine<'_, 'c> {
 
 /// larder's status for a failure of the origin, or of the way to it.
 fn gateway_status(status: u16) -> u16 {
-    if matches!(status, 502..=504) { status } else { 502 }
+    if matches!(status, 431 | 502..=504) { status } else { 502 }
 }

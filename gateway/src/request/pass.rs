@@ -1,8 +1,8 @@
 //! The step `Pass`: the request unchanged, with its body, and its response; and the invalidations of an unsafe method.
 
+use super::buffer::{BufferFault, OutgoingBody};
 use super::deliver::Delivery;
 use super::machine::Step;
-use super::pressure::BodyPrefix;
 use super::tunnel::Switched;
 use super::{Machine, OwnError};
 use crate::cache_key;
@@ -14,15 +14,15 @@ use crate::request_headers;
 use crate::route::Spreading;
 use crate::stages::RequestStage;
 use crate::upgrade;
-use crate::upload::{Halted, Upload, carry};
+use crate::upload::{Halted, Upload, carry, carry_buffered};
 use larder_origin::{OriginError, Paced};
 use larder_semantics::cache_status::CacheReport;
 use larder_semantics::field::Field;
 use larder_semantics::policy::{GetBodies, Policy};
 use larder_semantics::{invalidate, method, tags};
 use larder_stdx::clock;
-use larder_store::{PurgeRule, PurgeScope, Strength};
-use larder_transport::{ClientGone, Reply, RequestBody};
+use larder_store::{BodyRefusal, PurgeRule, PurgeScope, Strength};
+use larder_transport::{ClientGone, Reply};
 use larder_wire::message::{Framing, ResponseHead};
 use std::borrow::Cow;
 
@@ -38,6 +38,11 @@ impl<'c> Machine<'_, 'c> {
             Ok(beginning) => beginning,
             Err(gone) => return self.halted(Halted::Client(gone)),
         };
+        let (body, framing) = match self.outgoing_body(framing, beginning).await {
+            Ok(it) => it,
+            Err(BufferFault::Client(gone)) => return self.halted(Halted::Client(gone)),
+            Err(BufferFault::Refused(why)) => return self.body_refused(why),
+        };
         self.stages.enter(RequestStage::Connect);
         // The job continues the stage in which it is made.
         let job = self.job(FetchKind::Full, TierLookup::Skip, false);
@@ -47,9 +52,8 @@ impl<'c> Machine<'_, 'c> {
         let mut upload = None;
         let upgrade = self.upgrade.take();
         let passing = Passing { framing, upgrade: upgrade.as_ref() };
-        let body = self.body.take().filter(|_| framing != Framing::Empty);
         let passes = &self.gateway.passes;
-        let asking = passes.lend(|| pass_on(&job, passing, beginning, body, &mut upload));
+        let asking = passes.lend(|| pass_on(&job, passing, body, &mut upload));
         let asked = self.while_here(asking).await;
         self.stages.enter(RequestStage::Lookup);
         self.upgrade = upgrade;
@@ -77,6 +81,15 @@ impl<'c> Machine<'_, 'c> {
     fn passing_failed(&mut self, status: u16) -> Step {
         self.error = OwnError::Status(status);
         Step::Error
+    }
+
+    /// The request's body could not be kept until the origin is asked.
+    fn body_refused(&mut self, why: BodyRefusal) -> Step {
+        self.reply.iter_mut().for_each(Reply::close_after);
+        self.passing_failed(match why {
+            BodyRefusal::TooLarge => 413,
+            BodyRefusal::NoRoom => 503,
+        })
     }
 
     /// The request's body did not arrive.
@@ -247,8 +260,7 @@ impl<'c> Machine<'_, 'c> {
 async fn pass_on<'c>(
     job: &FillJob,
     passing: Passing<'_>,
-    beginning: BodyPrefix,
-    body: Option<RequestBody<'c>>,
+    body: OutgoingBody<'c>,
     upload: &mut Option<Upload<'c>>,
 ) -> Result<ArrivedHead, NoAnswer> {
     if let Some(maker) = &job.route.maker {
@@ -257,14 +269,21 @@ async fn pass_on<'c>(
     let started = clock::precise_micros();
     let mut asked = job.route.asked(&job.request, &job.request.fields.view(), &job.client, passing.framing);
     asked.bound = job.local.bound.get();
-    if !beginning.is_whole {
+    if matches!(&body, OutgoingBody::Streamed(beginning, _) if !beginning.is_whole) {
         asked.paced = Paced::ByClient;
     }
     let client = Waiters::Client(&job.local);
     let reserved = job.in_line(client, asked).await.ok_or(NoAnswer::GivenUp)??;
     let sent = job.send(reserved, started, &OriginAsk::Passed, passing).await?;
     let means = (job.gateway.counters.clone(), job.route.given_fields.clone());
-    *upload = body.map(|it| carry(beginning.bytes, it, sent.exchange.clone(), means));
+    *upload = match body {
+        OutgoingBody::Streamed(beginning, body) => {
+            body.map(|it| carry(beginning.bytes, it, sent.exchange.clone(), means))
+        }
+        OutgoingBody::Whole(body) => {
+            Some(carry_buffered(body, job.gateway.store.clone(), sent.exchange.clone()))
+        }
+    };
     // A request with a safe method may be dropped for others, once its client may be gone.
     let is_safe = method::is_safe(&job.request.method) && upload.is_none();
     job.final_head(sent, if is_safe { client } else { Waiters::Unconditional }, upload).await

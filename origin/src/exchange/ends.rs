@@ -29,6 +29,7 @@ impl ExchangeState {
             | OriginError::NoDescriptor
             | OriginError::Refused
             | OriginError::Unsayable
+            | OriginError::VariablesTooLarge
             | OriginError::Busy
             | OriginError::Ejected
             | OriginError::Drained

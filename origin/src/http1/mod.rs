@@ -13,7 +13,7 @@ use crate::connection::OriginConnection;
 use crate::error::OriginError;
 use crate::protocol::{Event, Reusable};
 use crate::request::OutgoingRequest;
-use crate::send_buffer::{Keeps, SLICES, SendBuffer};
+use crate::send_buffer::{Keeps, SendBuffer};
 use body::{AtClose, RemainingBody, TakenBytes};
 use bytes::{Buf, Bytes};
 use larder_wire::http1::response::{ParsedResponse, parse};
@@ -82,16 +82,7 @@ impl Http1Exchange {
         unsent: &mut SendBuffer,
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), OriginError>> {
-        let mut slices = [IoSlice::new(&[]); SLICES];
-        let count = unsent.slices(&mut slices);
-        let written = ready!(self.connection.poll_write(&slices[..count], cx));
-        Poll::Ready(match written {
-            Ok(length) => {
-                unsent.took(length);
-                Ok(())
-            }
-            Err(_) => Err(OriginError::Disconnected),
-        })
+        self.connection.poll_send(unsent, cx)
     }
 
     /// The next event of the response: from the buffer, otherwise from one read.

@@ -117,6 +117,7 @@ impl Permit {
             | OriginError::Refused
             | OriginError::NotHttp2
             | OriginError::Unsayable
+            | OriginError::VariablesTooLarge
             | OriginError::BadHead(_)
             | OriginError::BadBody
             | OriginError::InterimFlood => false,

@@ -71,6 +71,7 @@ impl AuthService {
         let tls = secure.and_then(Result::ok).map(|tls| OriginSecurity { tls, name: to.host().to_owned() });
         let protocol = match to.scheme {
             MemberProtocol::H2c => Protocol::Http2,
+            MemberProtocol::Application(it) => Protocol::Application(it),
             MemberProtocol::Http | MemberProtocol::Https => Protocol::Http1,
         };
         // A question is not a request of a client: its state and counters are its own.
@@ -111,7 +112,14 @@ impl AuthService {
         fields.push("Host", &self.host);
         question.iter().for_each(|it| fields.push(it.name, it.value));
         let line = RequestLine::Own { method: "GET".to_owned(), target: self.target.clone() };
-        let request = OutgoingRequest { line, fields, framing: Framing::Empty, asked: None, client: None };
+        let request = OutgoingRequest {
+            line,
+            fields,
+            framing: Framing::Empty,
+            asked: None,
+            client: None,
+            application: None,
+        };
         match tokio::time::timeout(self.timeout, exchange(origin, request, keeps)).await {
             Ok(answer) => answer.map_err(|it| it.sentence().into_owned()),
             Err(_) => Err("it did not answer in time".to_owned()),

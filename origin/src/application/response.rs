@@ -1,0 +1,183 @@
+//! The output of an application as a response: its head, and the body up to its length or its end. The records that carry it
+//! are not here.
+
+use super::bad_head;
+use crate::error::OriginError;
+use bytes::{Buf, Bytes, BytesMut};
+use larder_wire::cgi_head::parse;
+use larder_wire::http1::response::ParsedResponse;
+use larder_wire::message::{Framing, ResponseHead};
+
+/// The output so far.
+#[derive(Debug, Default)]
+pub(super) struct Output {
+    /// Bytes before the end of the head.
+    head: BytesMut,
+    /// The length of `head` when it was last incomplete.
+    partial: usize,
+    /// The next piece of the body.
+    piece: Bytes,
+    reading: ReadPosition,
+}
+
+/// The next part of the response.
+#[derive(Debug, Default)]
+enum ReadPosition {
+    #[default]
+    Head,
+    /// A body of this many more bytes.
+    Length(u64),
+    /// A body up to the end.
+    UntilEnd,
+    /// Output that belongs to no body: of a response to HEAD, or with a status without one.
+    Dropped,
+    Whole,
+}
+
+/// The next part that is complete.
+#[derive(Debug)]
+pub(super) enum TakenOutput {
+    Head(ResponseHead),
+    Body(Bytes),
+    /// None: more output is needed, or its end.
+    Nothing,
+}
+
+impl Output {
+    /// Adds a piece of output, after everything before it was taken.
+    pub(super) fn add(&mut self, piece: Bytes) {
+        match self.reading {
+            ReadPosition::Head => self.head.extend_from_slice(&piece),
+            _ => self.piece = piece,
+        }
+    }
+
+    /// Takes the next part. `limit` is the size limit of the head.
+    ///
+    /// # Errors
+    /// The head is invalid, or the body is longer than announced.
+    pub(super) fn take(&mut self, method: &str, limit: usize) -> Result<TakenOutput, OriginError> {
+        if matches!(self.reading, ReadPosition::Head) {
+            return self.take_head(method, limit);
+        }
+        let piece = std::mem::take(&mut self.piece);
+        if piece.is_empty() {
+            return Ok(TakenOutput::Nothing);
+        }
+        match &mut self.reading {
+            ReadPosition::Length(left) => {
+                let length = piece.len() as u64;
+                *left = left.checked_sub(length).ok_or(OriginError::BadBody)?;
+                Ok(TakenOutput::Body(piece))
+            }
+            ReadPosition::UntilEnd => Ok(TakenOutput::Body(piece)),
+            ReadPosition::Dropped => Ok(TakenOutput::Nothing),
+            ReadPosition::Head | ReadPosition::Whole => Err(OriginError::BadBody),
+        }
+    }
+
+    fn take_head(&mut self, method: &str, limit: usize) -> Result<TakenOutput, OriginError> {
+        // A head that arrives slowly is not parsed again for every byte: only when a line ended.
+        let fresh = self.head.get(self.partial..).unwrap_or_default();
+        if fresh.is_empty() || !fresh.contains(&b'\n') && self.partial > 0 && self.head.len() < limit {
+            return Ok(TakenOutput::Nothing);
+        }
+        match parse(&self.head, limit, method).map_err(bad_head)? {
+            ParsedResponse::Head(head, length) => {
+                let mut rest = std::mem::take(&mut self.head);
+                rest.advance(length);
+                self.piece = rest.freeze();
+                self.reading = match head.framing {
+                    Framing::Empty => ReadPosition::Dropped,
+                    Framing::Length(length) => ReadPosition::Length(length),
+                    Framing::Chunked | Framing::Close => ReadPosition::UntilEnd,
+                };
+                Ok(TakenOutput::Head(head))
+            }
+            ParsedResponse::Partial => {
+                self.partial = self.head.len();
+                Ok(TakenOutput::Nothing)
+            }
+        }
+    }
+
+    /// The output ended, and everything before was taken: the last bytes of the body, which are none.
+    ///
+    /// # Errors
+    /// The response is truncated.
+    pub(super) fn end(&mut self) -> Result<Bytes, OriginError> {
+        match self.reading {
+            ReadPosition::Head | ReadPosition::Length(1..) => Err(OriginError::Disconnected),
+            _ => {
+                self.reading = ReadPosition::Whole;
+                Ok(Bytes::new())
+            }
+        }
+    }
+
+    /// Whether the response is complete.
+    pub(super) fn is_whole(&self) -> bool {
+        matches!(self.reading, ReadPosition::Whole)
+    }
+
+    /// The least number of bytes that follow: a hint for the size of the next read.
+    pub(super) fn expects(&self) -> u64 {
+        match self.reading {
+            ReadPosition::Length(left) => left,
+            _ => 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The parts of this output, in pieces of `size` bytes, and its end.
+    fn run(raw: &str, method: &str, size: usize) -> String {
+        let (mut output, mut told) = (Output::default(), String::new());
+        for piece in raw.as_bytes().chunks(size) {
+            output.add(Bytes::copy_from_slice(piece));
+            loop {
+                match output.take(method, 100) {
+                    Ok(TakenOutput::Head(head)) => told += &format!("{} ", head.status),
+                    Ok(TakenOutput::Body(bytes)) => told += &String::from_utf8_lossy(&bytes),
+                    Ok(TakenOutput::Nothing) => break,
+                    Err(error) => return format!("{told}{error:?}"),
+                }
+            }
+        }
+        match output.end() {
+            Ok(_) if output.is_whole() => told + "!",
+            Ok(_) => told + "not whole",
+            Err(error) => format!("{told}{error:?}"),
+        }
+    }
+
+    #[track_caller]
+    fn check(raw: &str, method: &str, expect: &str) {
+        for size in [1, 2, 7, 1000] {
+            assert_eq!(expect, run(raw, method, size), "{raw:?} by {size}");
+        }
+    }
+
+    #[test]
+    fn responses() {
+        check("Content-Type: a/b\r\n\r\nhello", "GET", "200 hello!");
+        check("Content-Length: 5\r\n\r\nhello", "GET", "200 hello!");
+        check("Content-Length: 5\r\n\r\nhello", "HEAD", "200 !");
+        check("Status: 304\n\nhello", "GET", "304 !");
+        check("Content-Length: 0\n\n", "GET", "200 !");
+        check("Status: 404\n\n", "GET", "404 !");
+    }
+
+    #[test]
+    fn truncated_and_malformed_ones() {
+        check("Content-Length: 5\r\n\r\nhell", "GET", "200 hellDisconnected");
+        check("Content-Type: a/b\r\n", "GET", "Disconnected");
+        check("", "GET", "Disconnected");
+        check("nothing\n", "GET", "BadHead(Field)");
+        check(&format!("X: {}\n\n", "x".repeat(100)), "GET", "BadHead(TooLarge)");
+        assert_eq!("200 BadBody", run("Content-Length: 5\r\n\r\nhello!", "GET", 1000), "it is longer");
+    }
+}

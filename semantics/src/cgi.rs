@@ -1,0 +1,161 @@
+//! The variables of a request for an application behind FastCGI, SCGI, uWSGI or CGI (RFC 3875 §4.1): one list for all four.
+//! Their encoding is not here (`wire`), nor is the search for the script.
+
+#[cfg(test)]
+mod tests;
+
+use crate::field::FieldList;
+use crate::path::{self, NORMAL, PathReading};
+use crate::request_view::{host_of, path_of};
+use crate::scheme::Scheme;
+use std::net::SocketAddr;
+
+/// Bytes of a list of variables apart from the fields of the request, about.
+const OWN_BYTES: usize = 1024;
+
+/// A request on its way to an application.
+#[derive(Clone, Copy, Debug)]
+pub struct CgiRequest<'a> {
+    /// The method.
+    pub method: &'a str,
+    /// The target in origin-form, or `*`.
+    pub target: &'a str,
+    /// The end-to-end fields for the origin, `Host` included.
+    pub fields: &'a FieldList,
+    /// Bytes of the body; `None` without one.
+    pub length: Option<u64>,
+    /// The scheme of the client's request.
+    pub scheme: Scheme,
+    /// The authority of the client's request; may be empty.
+    pub authority: &'a str,
+    /// The client, behind trusted proxies; `None` if it is unknown, or must not be sent.
+    pub client: Option<SocketAddr>,
+    /// The local address of the client's connection.
+    pub local: Option<SocketAddr>,
+    /// The script.
+    pub script: &'a Script,
+}
+
+/// The program that answers a request, and the part of the path that belongs to it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Script {
+    /// The directory of the site as the application sees it; empty where the application knows it.
+    pub root: Vec<u8>,
+    /// The part of the path that names the script, decoded; empty for an application that is no file.
+    pub name: Vec<u8>,
+    /// The path behind it, decoded; `None` if there is none.
+    pub info: Option<Vec<u8>>,
+}
+
+impl Script {
+    /// For an application that is no file: the whole path, decoded, is information for it.
+    #[must_use]
+    pub fn none(target: &str) -> Self {
+        let once = PathReading { backslash: false, merge: false, dots: false, ..NORMAL };
+        let mut info = Vec::new();
+        path::read(path_of(target).as_bytes(), once, &mut info);
+        Self { info: Some(info), ..Self::default() }
+    }
+}
+
+/// The variables of a request.
+///
+/// A field becomes `HTTP_NAME`; several lines of one name become one value (RFC 9110 §5.3). Left out are `Proxy`, which programs
+/// take for the configuration of their own client (CVE-2016-5385), and every field with another byte than a letter, a digit or
+/// `-` in its name: `Remote_User` and `Remote-User` would be one variable.
+#[must_use]
+pub fn variables(request: &CgiRequest<'_>) -> FieldList {
+    let CgiRequest { fields, script, .. } = request;
+    let bytes =
+        fields.text().len() + fields.len() * 8 + OWN_BYTES + script.root.len() * 2 + script.name.len() * 3;
+    let mut out = FieldList::with_capacity(fields.len() + 24, bytes);
+    out.push("GATEWAY_INTERFACE", "CGI/1.1");
+    out.push("SERVER_SOFTWARE", "larder");
+    out.push("SERVER_PROTOCOL", "HTTP/1.1");
+    out.push("REQUEST_METHOD", request.method);
+    out.push("REQUEST_URI", request.target);
+    out.push("QUERY_STRING", request.target.split_once('?').map_or("", |it| it.1));
+    out.push("REQUEST_SCHEME", request.scheme.name());
+    if request.scheme == Scheme::Https {
+        out.push("HTTPS", "on");
+    }
+    server(request, &mut out);
+    client(request, &mut out);
+    of_script(script, &mut out);
+    // PHP's own program answers nothing without it.
+    out.push("REDIRECT_STATUS", "200");
+    if let Some(it) = fields.get("content-type") {
+        out.push("CONTENT_TYPE", it);
+    }
+    if let Some(length) = request.length {
+        out.push("CONTENT_LENGTH", length.to_string());
+    }
+    of_fields(fields, &mut out);
+    out
+}
+
+/// The server's name and port are those of the client's URL: a page that is shared does not depend on the connection that
+/// brought its first request.
+fn server(request: &CgiRequest<'_>, out: &mut FieldList) {
+    let host = host_of(request.authority);
+    let port = request.authority.get(host.len()..).and_then(|it| it.strip_prefix(':'));
+    out.push("SERVER_NAME", host);
+    out.push("SERVER_PORT", port.filter(|it| !it.is_empty()).unwrap_or(request.scheme.default_port()));
+    if let Some(local) = request.local {
+        out.push("SERVER_ADDR", local.ip().to_canonical().to_string());
+    }
+}
+
+fn client(request: &CgiRequest<'_>, out: &mut FieldList) {
+    match request.client {
+        Some(client) => {
+            out.push("REMOTE_ADDR", client.ip().to_canonical().to_string());
+            out.push("REMOTE_PORT", client.port().to_string());
+        }
+        // Programs expect an address (RFC 3875 §4.1.8).
+        None => out.push("REMOTE_ADDR", "127.0.0.1"),
+    }
+}
+
+fn of_script(script: &Script, out: &mut FieldList) {
+    let Script { root, name, info } = script;
+    out.push("SCRIPT_NAME", name);
+    out.push("DOCUMENT_URI", [name.as_slice(), info.as_deref().unwrap_or_default()].concat());
+    if let Some(info) = info {
+        out.push("PATH_INFO", info);
+    }
+    if !name.is_empty() {
+        out.push("SCRIPT_FILENAME", [root.as_slice(), name].concat());
+    }
+    if root.is_empty() {
+        return;
+    }
+    out.push("DOCUMENT_ROOT", root);
+    if let Some(info) = info {
+        out.push("PATH_TRANSLATED", [root.as_slice(), info].concat());
+    }
+}
+
+/// The fields as `HTTP_*`, in order of their first lines.
+fn of_fields(fields: &FieldList, out: &mut FieldList) {
+    let (mut name, mut value) = (String::new(), Vec::new());
+    for (at, field) in fields.iter().enumerate() {
+        let is_plain = field.name.bytes().all(|it| it.is_ascii_alphanumeric() || it == b'-');
+        let is_left_out = ["proxy", "content-length", "content-type"].iter().any(|it| field.is(it));
+        if !is_plain || is_left_out || fields.iter().take(at).any(|it| it.is(field.name)) {
+            continue;
+        }
+        name.clear();
+        name.push_str("HTTP_");
+        name.extend(field.name.chars().map(|it| if it == '-' { '_' } else { it.to_ascii_uppercase() }));
+        value.clear();
+        let between: &[u8] = if field.is("cookie") { b"; " } else { b", " };
+        for line in fields.get_all(field.name) {
+            if !value.is_empty() {
+                value.extend_from_slice(between);
+            }
+            value.extend_from_slice(line);
+        }
+        out.push(&name, &value);
+    }
+}

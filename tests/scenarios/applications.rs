@@ -1,0 +1,232 @@
+//! Applications behind FastCGI, SCGI and uWSGI: the variables that they get, and their responses, whole, cut and malformed.
+
+use crate::harness::command::run;
+use crate::harness::server::Setup;
+use crate::harness::variables::{Dialect, VariablesApplication, record};
+use crate::harness::{Larder, Response, until};
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+fn larder(application: &VariablesApplication, more: &str) -> Larder {
+    let config = format!(
+        "listen = [\"127.0.0.1:0\"]\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/*\"\nproxy = {{ to = [\"{}\"] }}\n{more}\n",
+        application.url()
+    );
+    Larder::start(Setup { config, env: Vec::new() })
+}
+
+fn ask(larder: &Larder, request: &str) -> Response {
+    let mut client = larder.client();
+    client.send(request);
+    client.read()
+}
+
+fn get(larder: &Larder, target: &str) -> Response {
+    ask(larder, &format!("GET {target} HTTP/1.1\r\nHost: example.com\r\n\r\n"))
+}
+
+#[test]
+fn a_request_and_its_response() {
+    for dialect in Dialect::ALL {
+        let number = AtomicUsize::new(0);
+        let application = VariablesApplication::new(dialect, move |_| {
+            let number = number.fetch_add(1, SeqCst);
+            dialect.whole(&format!(
+                "Status: 201 Made\r\nContent-Type: text/plain\r\nCache-Control: max-age=60\r\n\r\npage {number}"
+            ))
+        });
+        let larder = larder(&application, "");
+        let first = ask(
+            &larder,
+            "GET /a%20b/c?x=%31 HTTP/1.1\r\nHost: Example.com:81\r\nX-A: 1\r\nProxy: http://evil\r\nRemote_User: root\r\n\r\n",
+        );
+        assert_eq!((201, "page 0"), (first.status, &*first.text()), "{dialect:?}");
+        let asked = application.last();
+        let names = [
+            "REQUEST_METHOD",
+            "REQUEST_URI",
+            "QUERY_STRING",
+            "SCRIPT_NAME",
+            "PATH_INFO",
+            "HTTP_HOST",
+            "SERVER_PORT",
+            "REMOTE_ADDR",
+            "HTTP_X_A",
+            "HTTP_PROXY",
+            "HTTP_REMOTE_USER",
+            "CONTENT_TYPE",
+        ];
+        let values = names.map(|it| asked.value(it).to_owned()).join(" | ");
+        let expect =
+            "GET | /a%20b/c?x=%31 | x=%31 |  | /a b/c | example.com:81 | 81 | 127.0.0.1 | 1 | - | - | -";
+        assert_eq!(expect, values, "{dialect:?}");
+        // 201 has no explicit permission by its status: `max-age` is one.
+        let again = ask(&larder, "GET /a%20b/c?x=%31 HTTP/1.1\r\nHost: example.com:81\r\n\r\n");
+        assert_eq!("page 0", again.text(), "{dialect:?}: a hit like any other");
+        assert_eq!(1, application.asked().len());
+    }
+}
+
+#[test]
+fn bodies_have_a_length() {
+    for dialect in Dialect::ALL {
+        let application = VariablesApplication::new(dialect, move |it| {
+            let (length, body) = (it.value("CONTENT_LENGTH"), String::from_utf8_lossy(&it.body));
+            let output = format!("Content-Type: text/plain\r\n\r\n{length} {body}");
+            match dialect {
+                Dialect::FastCgi => {
+                    let pieces = output.as_bytes().chunks(60_000).map(|it| record(6, it));
+                    [pieces.collect::<Vec<_>>().concat(), record(3, &[0; 8])].concat()
+                }
+                Dialect::Scgi | Dialect::Uwsgi => output.into_bytes(),
+            }
+        });
+        let larder = larder(&application, "");
+        let sized = "POST /a HTTP/1.1\r\nHost: a\r\nContent-Type: a/b\r\nContent-Length: 5\r\n\r\nhello";
+        assert_eq!("5 hello", ask(&larder, sized).text(), "{dialect:?}");
+        assert_eq!("a/b", application.last().value("CONTENT_TYPE"));
+        let chunked = "POST /a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n";
+        assert_eq!("5 hello", ask(&larder, chunked).text(), "{dialect:?}");
+        let none =
+            ask(&larder, "POST /a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n").text();
+        assert_eq!("0 ", none, "{dialect:?}");
+        // More than stays in memory.
+        let long = "x".repeat(300_000);
+        let chunks: String = long
+            .as_bytes()
+            .chunks(70_001)
+            .map(|it| format!("{:x}\r\n{}\r\n", it.len(), "x".repeat(it.len())))
+            .collect();
+        let answer = ask(
+            &larder,
+            &format!("POST /a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n{chunks}0\r\n\r\n"),
+        );
+        assert!(answer.text() == format!("300000 {long}"), "{dialect:?}: {}", answer.status);
+    }
+}
+
+#[test]
+fn a_body_above_the_limit_is_413_before_the_application_is_asked() {
+    let application = VariablesApplication::new(Dialect::Scgi, |_| b"X: 1\r\n\r\n".to_vec());
+    let larder = larder(&application, "body_size = \"64KiB\"");
+    let body = format!("{:x}\r\n{}\r\n0\r\n\r\n", 70_000, "x".repeat(70_000));
+    let answer =
+        ask(&larder, &format!("POST /a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n{body}"));
+    assert_eq!(413, answer.status);
+    assert!(application.asked().is_empty());
+}
+
+/// Responses that are not whole reach no second client, and the first one sees that they are not.
+#[test]
+fn truncated_responses() {
+    let head = "Content-Type: text/plain\r\nCache-Control: max-age=60\r\n\r\n";
+    let long = format!("{}Content-Length: 10\r\n\r\nhell", head.trim_end().to_owned() + "\r\n");
+    let cases: [(Dialect, Vec<u8>); 6] = [
+        (Dialect::FastCgi, record(6, format!("{head}hell").as_bytes())),
+        (
+            Dialect::FastCgi,
+            [record(6, format!("{head}hell").as_bytes()), record(3, &[0, 0, 0, 1, 0, 0, 0, 0])].concat(),
+        ),
+        (
+            Dialect::FastCgi,
+            [record(6, format!("{head}hell").as_bytes()), record(6, b"o")[..6].to_vec()].concat(),
+        ),
+        (Dialect::FastCgi, [record(6, long.as_bytes()), record(3, &[0; 8])].concat()),
+        (Dialect::Scgi, long.clone().into_bytes()),
+        (Dialect::Uwsgi, long.into_bytes()),
+    ];
+    for (number, (dialect, bytes)) in cases.into_iter().enumerate() {
+        let application = VariablesApplication::new(dialect, move |_| bytes.clone());
+        let larder = larder(&application, "");
+        for asked in 1..=2 {
+            let answer = get(&larder, "/a");
+            assert!(!answer.complete || answer.status == 502, "case {number}: it looks whole: {answer:?}");
+            assert_eq!(asked, application.asked().len(), "case {number}: it is not stored");
+        }
+    }
+}
+
+#[test]
+fn malformed_responses_are_502() {
+    let whole = |output: &str| Dialect::FastCgi.whole(output);
+    let mut other = whole("X: 1\r\n\r\nhello");
+    other[3] = 2;
+    let cases: [Vec<u8>; 9] = [
+        whole("no head at all"),
+        whole("Status: 99\r\n\r\n"),
+        whole("Status: 700 Odd\r\n\r\n"),
+        whole("Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
+[record(6, &[b'x'; 40_000]), record(6, &[b'x'; 40_000]), record(3, &[0; 8])].concat(),
+        whole(""),
+        other,
+        b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n".to_vec(),
+        record(3, &[0, 0, 0, 0, 2, 0, 0, 0]),
+    ];
+    for (number, bytes) in cases.into_iter().enumerate() {
+        let application = VariablesApplication::new(Dialect::FastCgi, move |_| bytes.clone());
+        let larder = larder(&application, "");
+        assert_eq!(502, get(&larder, "/a").status, "case {number}");
+    }
+}
+
+#[test]
+fn error_output_is_in_the_log_and_not_in_the_page() {
+    let application = VariablesApplication::new(Dialect::FastCgi, |_| {
+        [
+            record(7, b"PHP Warning: before"),
+            record(6, b"X: 1\r\n\r\nhel"),
+            record(7, b" and within"),
+            record(6, b"lo"),
+            record(3, &[0; 8]),
+        ]
+        .concat()
+    });
+    let larder = larder(&application, "");
+    assert_eq!("hello", get(&larder, "/a").text());
+    until("the error output is logged", || {
+        larder.printed().contains("application-stderr") && larder.printed().contains("PHP Warning: before")
+    });
+}
+
+/// A page for HEAD, and one without a body, end with the application and not before.
+#[test]
+fn responses_without_a_body() {
+    for dialect in Dialect::ALL {
+        let application = VariablesApplication::new(dialect, move |it| {
+            dialect.whole(match it.value("PATH_INFO") {
+                "/none" => "Status: 204\r\n\r\nextra",
+                _ => "Content-Length: 5\r\nContent-Type: a/b\r\n\r\nhello",
+            })
+        });
+        let larder = larder(&application, "cache = { enabled = false }");
+        let mut client = larder.client();
+        for _ in 0..2 {
+            client.send("HEAD /a HTTP/1.1\r\nHost: a\r\n\r\n");
+            let answer = client.read_for("HEAD");
+            assert_eq!((200, Some("5")), (answer.status, answer.field("content-length")), "{dialect:?}");
+            client.send("GET /none HTTP/1.1\r\nHost: a\r\n\r\n");
+            assert_eq!(204, client.read().status, "{dialect:?}");
+        }
+    }
+}
+
+#[test]
+fn variables_beyond_the_limit_of_uwsgi_are_431() {
+    let application = VariablesApplication::new(Dialect::Uwsgi, |_| b"X: 1\r\n\r\n".to_vec());
+    let larder = larder(&application, "[limits]\nhead_size = \"128KiB\"");
+    let cookie = "x".repeat(66_000);
+    let answer = ask(&larder, &format!("GET /a HTTP/1.1\r\nHost: a\r\nCookie: a={cookie}\r\n\r\n"));
+    assert_eq!(431, answer.status);
+    assert!(application.asked().is_empty(), "nothing was sent");
+    assert_eq!(200, get(&larder, "/b").status);
+}
+
+#[test]
+fn check_explains_mixtures() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "listen = [\"127.0.0.1:0\"]\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\n\
+                proxy = { to = [\"fastcgi://127.0.0.1:9000\", \"http://127.0.0.1:80\"] }\n";
+    std::fs::write(folder.path().join("larder.toml"), text).unwrap();
+    let ended = run(folder.path(), &["check", "-c", "larder.toml"]);
+    assert_eq!(2, ended.code);
+    assert!(ended.err.contains("have different protocols"), "{ended:?}");
+}
