@@ -155,7 +155,7 @@ fn malformed_responses_are_502() {
         whole("Status: 99\r\n\r\n"),
         whole("Status: 700 Odd\r\n\r\n"),
         whole("Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
-[record(6, &[b'x'; 40_000]), record(6, &[b'x'; 40_000]), record(3, &[0; 8])].concat(),
+        [record(6, &[b'x'; 40_000]), record(6, &[b'x'; 40_000]), record(3, &[0; 8])].concat(),
         whole(""),
         other,
         b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n".to_vec(),
