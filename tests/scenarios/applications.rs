@@ -180,11 +180,11 @@ fn error_output_is_in_the_log_and_not_in_the_page() {
         ]
         .concat()
     });
-    let larder = larder(&application, "");
+    let larder = larder(&application, "[log]\nerror = \"error.log\"");
     assert_eq!("hello", get(&larder, "/a").text());
-    until("the error output is logged", || {
-        larder.printed().contains("application-stderr") && larder.printed().contains("PHP Warning: before")
-    });
+    let log = || std::fs::read_to_string(larder.folder.path().join("error.log")).unwrap_or_default();
+    until("the error output is logged", || log().contains("application-stderr"));
+    assert!(log().contains("text=\"PHP Warning: before\""), "{}", log());
 }
 
 /// A page for HEAD, and one without a body, end with the application and not before.
