@@ -230,3 +230,75 @@ fn check_explains_mixtures() {
     assert_eq!(2, ended.code);
     assert!(ended.err.contains("have different protocols"), "{ended:?}");
 }
+
+/// uWSGI's own server, which speaks all three protocols: a WSGI application gets the same variables by each of them.
+#[test]
+fn a_real_server_of_three_protocols() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = |dialect: Dialect| folder.path().join(dialect.scheme());
+    let mut command = std::process::Command::new("uwsgi");
+    command.args([
+        "--plugin",
+        "python3",
+        "--wsgi-file",
+        "app.py",
+        "--master",
+        "--die-on-term",
+        "--chmod-socket=666",
+    ]);
+    for dialect in Dialect::ALL {
+        command.arg(format!("--{}-socket", dialect.scheme())).arg(socket(dialect));
+    }
+    let app = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/apps/environ.py");
+    std::fs::copy(app, folder.path().join("app.py")).unwrap();
+    let log = std::fs::File::create(folder.path().join("log")).unwrap();
+    command.current_dir(folder.path()).stdout(log.try_clone().unwrap()).stderr(log);
+    let mut server = command.spawn().expect("uwsgi: apt-get install uwsgi-core uwsgi-plugin-python3");
+    let started =
+        || Dialect::ALL.iter().all(|it| std::os::unix::net::UnixStream::connect(socket(*it)).is_ok());
+    until("uwsgi listens", started);
+    let mut config = "listen = [\"127.0.0.1:0\"]\n[[site]]\nhosts = [\"*\"]\n".to_owned();
+    for dialect in Dialect::ALL {
+        let (scheme, path) = (dialect.scheme(), socket(dialect));
+        config += &format!(
+            "[[site.route]]\npath = \"/{scheme}/*\"\nproxy = {{ to = [\"{scheme}+unix:{}\"], health = {{ path = \"/health\" }} }}\n",
+            path.display()
+        );
+    }
+    let larder = Larder::start(Setup { config, env: Vec::new() });
+    for dialect in Dialect::ALL {
+        let scheme = dialect.scheme();
+        let body = "x".repeat(200_000);
+        for framing in [
+            format!("Content-Length: 200000\r\n\r\n{body}"),
+            format!("Transfer-Encoding: chunked\r\n\r\n{:x}\r\n{body}\r\n0\r\n\r\n", 200_000),
+        ] {
+            let answer = ask(
+                &larder,
+                &format!(
+                    "POST /{scheme}/a%20b?x=%31 HTTP/1.1\r\nHost: example.com\r\nCookie: a=1\r\nCookie: b=2\r\nContent-Type: a/b\r\n{framing}"
+                ),
+            );
+            assert_eq!(200, answer.status, "{scheme}: {answer:?}");
+            let told: serde_json::Value = serde_json::from_str(&answer.text()).unwrap();
+            let of = |name: &str| told[name].as_str().unwrap_or("-").to_owned();
+            let names = [
+                "REQUEST_METHOD",
+                "SCRIPT_NAME",
+                "PATH_INFO",
+                "QUERY_STRING",
+                "HTTP_HOST",
+                "HTTP_COOKIE",
+                "CONTENT_TYPE",
+                "scheme",
+            ];
+            let expect = format!("POST |  | /{scheme}/a b | x=%31 | example.com | a=1; b=2 | a/b | http");
+            assert_eq!(expect, names.map(of).join(" | "), "{scheme}");
+            assert_eq!(200_000, told["body"], "{scheme}");
+        }
+        assert_eq!(200, get(&larder, &format!("/{scheme}/")).status);
+    }
+    // SAFETY: kill takes no pointers; the process is our child and has not been waited for.
+    unsafe { libc::kill(libc::pid_t::try_from(server.id()).unwrap(), libc::SIGTERM) };
+    crate::harness::command::wait(&mut server);
+}
