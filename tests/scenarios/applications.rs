@@ -231,6 +231,17 @@ fn check_explains_mixtures() {
     assert!(ended.err.contains("have different protocols"), "{ended:?}");
 }
 
+/// A server that ends with its test.
+struct Ended(std::process::Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        // SAFETY: kill takes no pointers; the process is our child and has not been waited for.
+        unsafe { libc::kill(libc::pid_t::try_from(self.0.id()).unwrap(), libc::SIGTERM) };
+        let _ = self.0.wait();
+    }
+}
+
 /// uWSGI's own server, which speaks all three protocols: a WSGI application gets the same variables by each of them.
 #[test]
 fn a_real_server_of_three_protocols() {
@@ -253,7 +264,7 @@ fn a_real_server_of_three_protocols() {
     std::fs::copy(app, folder.path().join("app.py")).unwrap();
     let log = std::fs::File::create(folder.path().join("log")).unwrap();
     command.current_dir(folder.path()).stdout(log.try_clone().unwrap()).stderr(log);
-    let mut server = command.spawn().expect("uwsgi: apt-get install uwsgi-core uwsgi-plugin-python3");
+    let _server = Ended(command.spawn().expect("uwsgi: apt-get install uwsgi-core uwsgi-plugin-python3"));
     let started =
         || Dialect::ALL.iter().all(|it| std::os::unix::net::UnixStream::connect(socket(*it)).is_ok());
     until("uwsgi listens", started);
@@ -298,7 +309,4 @@ fn a_real_server_of_three_protocols() {
         }
         assert_eq!(200, get(&larder, &format!("/{scheme}/")).status);
     }
-    // SAFETY: kill takes no pointers; the process is our child and has not been waited for.
-    unsafe { libc::kill(libc::pid_t::try_from(server.id()).unwrap(), libc::SIGTERM) };
-    crate::harness::command::wait(&mut server);
 }
