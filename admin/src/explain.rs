@@ -1,13 +1,16 @@
 //! `explain` over the API: the question, parsed like a request to the server, and the gateway's explanation, as JSON.
 
 mod access;
+mod files;
 mod matching;
+mod sticky;
+mod tls;
 
 use super::overlay::overlay_json;
 use super::stats::origin_json;
 use super::{Admin, AdminRequest, AdminResponse, problem_at};
 use larder_config::tiers::PurgeMethod;
-use larder_config::{Decided, RouteConfig, Source, dotted, rewrite, table};
+use larder_config::{Decided, RouteConfig, Service, Source, dotted, rewrite, table};
 use larder_gateway::budget::MissBudget;
 use larder_gateway::explain::{self, CacheVerdict, Explanation, Holds, TierHolds};
 use larder_gateway::rewrite::SentTarget;
@@ -146,16 +149,26 @@ impl Admin {
         };
         let view = &sender.view(&request, &fields, router.geo());
         let without = without_files(&router, view).await;
-        if let Some(told) = self.own_answer(&router, without, &request, view, AdmissionStep::BeforeAccess) {
+        let before_access = self
+            .misdirected_handshake(&router, view, &asked["server_name"])
+            .or_else(|| self.own_answer(&router, without, &request, view, AdmissionStep::BeforeAccess))
+            .or_else(|| self.clear_text(&router, view));
+        if let Some(told) = before_access {
             return AdminResponse::Json(200, told);
         }
         let access = self.access_of(&router, without, view);
         if let Some(told) = access.as_ref().filter(|it| it["verdict"].is_object()) {
             return AdminResponse::Json(200, told.clone());
         }
+        let tls = if request.scheme == Scheme::Https { self.tls_of(&router, view) } else { Value::Null };
         let mut answer = self.explain_admitted(request, &router, without, &sender).await;
-        if let (AdminResponse::Json(200, told), Some(access)) = (&mut answer, access) {
-            told["access"] = access["access"].clone();
+        if let AdminResponse::Json(200, told) = &mut answer {
+            if let Some(access) = access {
+                told["access"] = access["access"].clone();
+            }
+            if !tls.is_null() {
+                told["tls"] = tls;
+            }
         }
         answer
     }
@@ -185,23 +198,30 @@ impl Admin {
             return AdminResponse::Json(200, purges(matched));
         }
         let Some(Found { target, at: (site, route), .. }) = find() else {
-            return self.unmatched(&router.no_route(view), view);
+            return self.unmatched(router, view);
         };
         let settings = self.settings(site, route);
         match target {
             RouteTarget::Own(_) => {
                 problem_at(409, "The configuration changed in the meantime; retry.", "url")
             }
-            RouteTarget::Files(files) => AdminResponse::Json(
-                200,
-                json!({
-                    "site": site, "route": files.name, "verdict": {
-                        "name": "file",
-                        "sentence": "A static file: served from the open-file cache, never stored in a tier.",
-                    },
-                    "settings": settings, "matched": self.matching((site, route), view),
-                }),
-            ),
+            RouteTarget::Files(files) => {
+                let finding = files.explain(&request).await;
+                let live = self.live.borrow();
+                let row = live.config.sites.get(site).and_then(|it| it.routes.get(route));
+                let Some((Service::Files(of_route), decided)) = row.map(|it| (&it.service, &it.decided))
+                else {
+                    return problem_at(409, "The configuration changed in the meantime; retry.", "url");
+                };
+                let (verdict, file) = files::told(&finding, of_route, decided);
+                AdminResponse::Json(
+                    200,
+                    json!({
+                        "site": site, "route": files.name, "verdict": verdict, "file": file,
+                        "settings": settings, "matched": self.matching((site, route), view),
+                    }),
+                )
+            }
             RouteTarget::Proxy(proxied) => {
                 let request = self.without_signature((site, route), request.clone());
                 let mut keyed = Cow::Borrowed(&request);
@@ -222,6 +242,7 @@ impl Admin {
                 told["origin_request"] = sent_json(sent.as_ref(), row);
                 told["budget"] = proxied.budget.as_ref().map(|it| budget_json(it, view)).into();
                 told["matched"] = self.matching((site, route), view);
+                told["sticky"] = sticky::told(proxied, &request, &row.decided);
                 told["nodes"] = self.nodes.as_ref().map(|it| it.standing()).into();
                 told["origins"] = live.scopes.origins_of((site, route)).map(origin_json).collect();
                 AdminResponse::Json(200, told)

@@ -118,7 +118,7 @@ pub const ORIGIN: &str = concat!(
 
 /// The question to explain.
 pub const QUESTION: &str = r#"{"type":"object","additionalProperties":false,"properties":{
-"url":{"type":"string"},"method":{"type":"string"},"client":{"type":"string","description":"the address of the client, or unix; default: 127.0.0.1"},"listener":{"type":"string","description":"the listener, as in listen"},"id":{"type":"string","description":"id of a past request; without other fields"},
+"url":{"type":"string"},"method":{"type":"string"},"client":{"type":"string","description":"the address of the client, or unix; default: 127.0.0.1"},"listener":{"type":"string","description":"the listener, as in listen"},"server_name":{"type":"string","description":"the name in the TLS handshake; default: the host"},"id":{"type":"string","description":"id of a past request; without other fields"},
 "headers":{"type":"array","items":{"type":"array","minItems":2,"maxItems":2,"items":{"type":"string"}}}}}"#;
 
 /// The evaluated rules, in their order.
@@ -135,6 +135,9 @@ pub const EXPLANATION: &str = concat!(
 "where":{"type":"string","description":"the line of the key that decides before the cache"},
 "matched":{"type":["object","null"],"description":"the path, methods, condition and listeners that chose the route, its captures, and the earlier routes that were passed over","additionalProperties":true},
 "access":{"type":"object","description":"the rule of access that decides; no password is verified, no service is asked, and no request is counted","required":["name","key","sentence"],"properties":{"name":{"type":"string","enum":["refused","depends","admitted"]},"key":{"type":"string"},"sentence":{"type":"string"},"where":{"type":["string","null"]}}},
+"file":{"type":"object","description":"over files: the file beneath the root, the member of files.try and the key that decide, and the page sent with 404","required":["root","path","key","member","page","where"],"properties":{"root":{"type":"string"},"path":{"type":["string","null"]},"key":{"type":"string"},"member":{"type":["string","null"]},"page":{"type":["string","null"]},"where":{"type":["string","null"]}}},
+"tls":{"type":"object","description":"the TLS rules of the site, where some site has rules of its own","required":["min_version","client_auth","where"],"properties":{"min_version":{"type":"string"},"client_auth":{"type":"string"},"where":{"type":"object","additionalProperties":{"type":"string"}}}},
+"sticky":{"type":["object","null"],"description":"the origin to which the sticky cookie of the request binds its client","required":["cookie","origin","sentence","where"],"properties":{"cookie":{"type":"string"},"origin":{"type":["string","null"]},"sentence":{"type":"string"},"where":{"type":"string"}}},
 "budget":{"type":["object","null"],"description":"the budget of the route (`access.budget`), and the seconds until it admits a request of this client","required":["limit","scope","exceeded_for"],"properties":{"limit":{"type":"string"},"scope":{"type":"string"},"exceeded_for":{"type":["integer","null"]}}},
 "key":{"type":"object","required":["text","recipe"],"properties":{"text":{"type":"string"},"recipe":{"type":"string"}}},
 "tiers":{"type":"array","items":{"type":"object","required":["tier","holds"],"properties":{"tier":{"type":"string"},"holds":{"type":"string"},"count":{"type":"integer"},"status":{"type":"integer"},"seconds":{"type":"integer"}}}},

@@ -25,7 +25,11 @@ pub fn ask(question: &Explain) -> Result<Value, String> {
     let admin = admin_client::admin(question.ask.as_ref(), Some(&question.authority))?;
     let url = format!("{}://{}{}", question.scheme, question.authority, question.target);
     let mut body = json!({ "url": url, "method": question.method, "headers": question.fields });
-    for (key, value) in [("client", &question.client), ("listener", &question.listener)] {
+    for (key, value) in [
+        ("client", &question.client),
+        ("listener", &question.listener),
+        ("server_name", &question.server_name),
+    ] {
         if let Some(value) = value {
             body[key] = value.as_str().into();
         }
@@ -77,6 +81,13 @@ pub fn tell(answer: &Value, screen: Screen) -> String {
     }
     out.matched(&answer["matched"]);
     out.access(&answer["access"]);
+    out.decided_by("answer", &answer["where"]);
+    out.file(&answer["file"]);
+    out.tls(&answer["tls"]);
+    if answer["sticky"].is_object() {
+        let sticky = &answer["sticky"];
+        out.row("sticky", &format!("{} ({})", text(&sticky["sentence"]), text(&sticky["where"])));
+    }
     if answer["key"].is_object() {
         out.row("key", &text(&answer["key"]["text"]));
         out.row("", &text(&answer["key"]["recipe"]));
@@ -179,6 +190,32 @@ impl ExplainWriter {
             let place = access["where"].as_str().map_or(String::new(), |it| format!(" ({})", harmless(it)));
             let (name, sentence) = (text(&access["name"]), text(&access["sentence"]));
             self.row("access", &format!("{name}: {sentence}, by {}{place}", text(&access["key"])));
+        }
+    }
+
+    /// The place of the key that decides.
+    fn decided_by(&mut self, name: &str, place: &Value) {
+        if let Some(place) = place.as_str().filter(|it| !it.is_empty()) {
+            self.row(name, &harmless(place));
+        }
+    }
+
+    /// The file beneath its root, and the key that decides.
+    fn file(&mut self, file: &Value) {
+        if file.is_object() {
+            let path = file["path"].as_str().or(file["page"].as_str()).unwrap_or("none");
+            self.row("file", &harmless(&format!("{path} in {}", text(&file["root"]))));
+            let place = file["where"].as_str().map_or(String::new(), |it| format!(" ({it})"));
+            self.row("", &harmless(&format!("{}{place}", text(&file["key"]))));
+        }
+    }
+
+    /// The TLS rules of the site.
+    fn tls(&mut self, tls: &Value) {
+        if tls.is_object() {
+            let of = |key: &str| format!("{key} {} ({})", text(&tls[key]), text(&tls["where"][key]));
+            self.row("tls", &of("min_version"));
+            self.row("", &of("client_auth"));
         }
     }
 

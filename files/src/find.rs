@@ -1,5 +1,5 @@
 //! The file that answers a path: the members of `files.try` in order, clean URLs, directories and their index. Blocks on the
-//! file system; `load` reads the file.
+//! file system; `load` reads the file. [`choose`] only looks, so that `explain` decides as a request does.
 
 use crate::answer::NotServed;
 use crate::cache::{EntryBody, OpenFileEntry};
@@ -7,6 +7,7 @@ use crate::directory::{Listing, ServedDirectory};
 use crate::listing::{self, ListingFormat};
 use crate::load::{self, join};
 use crate::members::{self, Navigation, TryMember};
+use crate::path;
 use crate::resolve::{self, FileNode, Identity};
 use larder_stdx::clock::Monotonic;
 use larder_transport::Synthetic;
@@ -46,7 +47,59 @@ pub enum Loaded {
 /// The extension that clean URLs omit.
 const HTML: &[u8] = b".html";
 
-/// Finds the file of a path, or that of the key of a page.
+/// The answer to a path, found without reading a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PathChoice {
+    /// The answer.
+    pub answer: PathAnswer,
+    /// The option that decided.
+    pub by: FileRule,
+}
+
+/// An answer to a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PathAnswer {
+    /// This file beneath the root, without a slash in front.
+    File(Vec<u8>, Identity),
+    /// The file of a member that answers many paths, with a slash in front.
+    Page {
+        /// Its path.
+        page: Box<str>,
+        /// Its state.
+        identity: Identity,
+        /// Whether it answers because of `Accept`.
+        by_accept: bool,
+    },
+    /// The names in this directory beneath the root.
+    Listing(Vec<u8>),
+    /// 301 to another path of the same host.
+    Redirect(Vec<u8>),
+}
+
+/// The option of a served directory that decides about a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileRule {
+    /// The member of `files.try` at this position.
+    Member(usize),
+    /// `files.index`, in the directory of a member at this position.
+    Index(usize),
+    /// `files.listing`.
+    Listing,
+    /// `files.clean_urls`: each page has one URL.
+    CleanUrl,
+    /// The URL of a directory ends with a slash.
+    Slash,
+    /// `files.strip`: the prefix itself.
+    Strip,
+}
+
+impl PathAnswer {
+    fn by(self, by: FileRule) -> PathChoice {
+        PathChoice { answer: self, by }
+    }
+}
+
+/// Finds the file of a path, or that of the key of a page, and reads it.
 ///
 /// # Errors
 /// The reason for serving no file.
@@ -54,25 +107,50 @@ pub fn find(root: &ServedDirectory, job: &LookupJob) -> Result<Loaded, NotServed
     if let Some(page) = load::page_of(&job.path) {
         return load::shared(root, page, job.now).map(Loaded::Entry);
     }
+    match choose(root, job)?.answer {
+        PathAnswer::File(file, identity) => {
+            load::entry(root, &job.path, job.now, &file, identity).map(Loaded::Entry)
+        }
+        PathAnswer::Page { page, identity, by_accept } => shared(root, job, &page, identity, by_accept),
+        PathAnswer::Listing(beneath) => {
+            listing::make(root, &job.path, &beneath, job.format).map(Loaded::Answer)
+        }
+        PathAnswer::Redirect(path) => Ok(redirect(&path, &job.query)),
+    }
+}
+
+/// Decides about a path. Only looks at the names.
+///
+/// # Errors
+/// The reason for serving no file.
+pub fn choose(root: &ServedDirectory, job: &LookupJob) -> Result<PathChoice, NotServed> {
     let own = &job.path[job.skip..];
     if own.is_empty() {
         // The stripped prefix itself.
-        return if redirects(root, b"/")? { Ok(to_directory(job)) } else { Err(NotServed::NotFound) };
+        return match redirects(root, b"/")? {
+            true => Ok(to_directory(job).by(FileRule::Strip)),
+            false => Err(NotServed::NotFound),
+        };
     }
     if root.options.clean_urls
-        && let Some(answer) = clean(root, job, own)?
+        && let Some(path) = clean(root, job, own)?
     {
-        return Ok(answer);
+        return Ok(PathAnswer::Redirect(path).by(FileRule::CleanUrl));
     }
     let mut is_directory = false;
-    for member in &root.options.members {
+    for (at, member) in root.options.members.iter().enumerate() {
         let found = match member {
-            TryMember::Named { before, after } => named(root, job, (before, own, after), &mut is_directory)?,
+            TryMember::Named { before, after } => {
+                named(root, job, at, (before, own, after), &mut is_directory)?
+            }
             // A directory with an index is found before the page for every path; its redirect is due now.
-            _ if is_directory && has_index(root, own)? => return Ok(to_directory(job)),
-            TryMember::Fixed(page) => shared(root, job, page, false)?,
+            _ if is_directory && has_index(root, own)? => Some(to_directory(job).by(FileRule::Slash)),
+            TryMember::Fixed(page) => page_of(root, page, false)?.map(|it| it.by(FileRule::Member(at))),
             TryMember::Page(_) if job.navigation == Navigation::No => None,
-            TryMember::Page(page) => shared(root, job, page, job.navigation == Navigation::ByAccept)?,
+            TryMember::Page(page) => {
+                let by_accept = job.navigation == Navigation::ByAccept;
+                page_of(root, page, by_accept)?.map(|it| it.by(FileRule::Member(at)))
+            }
             TryMember::Status(410) => return Err(NotServed::Gone),
             TryMember::Status(_) => return Err(NotServed::NotFound),
         };
@@ -80,33 +158,39 @@ pub fn find(root: &ServedDirectory, job: &LookupJob) -> Result<Loaded, NotServed
             return Ok(found);
         }
     }
-    if is_directory && redirects(root, own)? { Ok(to_directory(job)) } else { Err(NotServed::NotFound) }
+    match is_directory && redirects(root, own)? {
+        true => Ok(to_directory(job).by(FileRule::Slash)),
+        false => Err(NotServed::NotFound),
+    }
 }
 
-/// The member `before{path}after`; `own` is the path. A directory without a slash at its end is noted, as a later member
-/// may name a file.
+/// The member `before{path}after` at the position `at`; `own` is the path. A directory without a slash at its end is noted, as a later
+/// member may name a file.
 fn named(
     root: &ServedDirectory,
     job: &LookupJob,
+    at: usize,
     (before, own, after): (&str, &[u8], &str),
     is_directory: &mut bool,
-) -> Result<Option<Loaded>, NotServed> {
+) -> Result<Option<PathChoice>, NotServed> {
     let Some(path) = members::expand(before, own, after, root.options.dotfiles) else { return Ok(None) };
     if path.ends_with(b"/") {
-        return directory(root, job, &path);
+        return directory(root, job, at, &path);
     }
     match look(root, &path[1..])? {
         Some(FileNode::File(identity)) => {
             let slash = own.ends_with(b"/");
             if after.starts_with('/') && !slash {
-                return Ok(Some(to_directory(job))); // The index: relative links in it begin in its directory.
+                // The index: relative links in it begin in its directory.
+                return Ok(Some(to_directory(job).by(FileRule::Slash)));
             }
             let name = path.rsplit(|it| *it == b'/').next().unwrap_or_default();
             if root.options.clean_urls && after.as_bytes() == HTML && is_index(root, name) {
                 let parent = job.path.iter().rposition(|it| *it == b'/').map_or(0, |it| it + 1);
-                return Ok(Some(redirect(&job.path[..parent], &job.query)));
+                let parent = PathAnswer::Redirect(job.path[..parent].to_owned());
+                return Ok(Some(parent.by(FileRule::CleanUrl)));
             }
-            entry(root, job, &path[1..], identity).map(Some)
+            Ok(Some(PathAnswer::File(path[1..].to_owned(), identity).by(FileRule::Member(at))))
         }
         Some(FileNode::Directory(_)) => {
             *is_directory |= before.is_empty() && after.is_empty();
@@ -117,20 +201,24 @@ fn named(
 }
 
 /// The index of a directory, or its listing; a redirect to it if the path has no slash at its end.
-fn directory(root: &ServedDirectory, job: &LookupJob, path: &[u8]) -> Result<Option<Loaded>, NotServed> {
+fn directory(
+    root: &ServedDirectory,
+    job: &LookupJob,
+    at: usize,
+    path: &[u8],
+) -> Result<Option<PathChoice>, NotServed> {
     let beneath = path[1..].strip_suffix(b"/").unwrap_or_default();
     let Some(FileNode::Directory(_)) = look(root, beneath)? else { return Ok(None) };
     let index = index(root, beneath)?;
     if !job.path.ends_with(b"/") {
-        return Ok((index.is_some() || root.options.listing == Listing::On).then(|| to_directory(job)));
+        let is_served = index.is_some() || root.options.listing == Listing::On;
+        return Ok(is_served.then(|| to_directory(job).by(FileRule::Slash)));
     }
-    match (index, root.options.listing) {
-        (Some((file, identity)), _) => entry(root, job, &file, identity).map(Some),
-        (None, Listing::On) => {
-            listing::make(root, &job.path, beneath, job.format).map(|it| Some(Loaded::Answer(it)))
-        }
-        (None, Listing::Off) => Ok(None),
-    }
+    Ok(match (index, root.options.listing) {
+        (Some((file, identity)), _) => Some(PathAnswer::File(file, identity).by(FileRule::Index(at))),
+        (None, Listing::On) => Some(PathAnswer::Listing(beneath.to_owned()).by(FileRule::Listing)),
+        (None, Listing::Off) => None,
+    })
 }
 
 /// The first index file of a directory.
@@ -160,7 +248,7 @@ fn is_index(root: &ServedDirectory, name: &[u8]) -> bool {
 
 /// The redirect to the one URL of a page: without `.html`, without the name of an index, without a slash that belongs to no
 /// directory. Only where the page then answers there.
-fn clean(root: &ServedDirectory, job: &LookupJob, own: &[u8]) -> Result<Option<Loaded>, NotServed> {
+fn clean(root: &ServedDirectory, job: &LookupJob, own: &[u8]) -> Result<Option<Vec<u8>>, NotServed> {
     let start = own.iter().rposition(|it| *it == b'/').map_or(0, |it| it + 1);
     let name = &own[start..];
     let is_file = |path: &[u8]| look(root, path).map(|it| matches!(it, Some(FileNode::File(_))));
@@ -170,7 +258,7 @@ fn clean(root: &ServedDirectory, job: &LookupJob, own: &[u8]) -> Result<Option<L
             && members::expand("", &own[..own.len() - 1], ".html", root.options.dotfiles).is_some()
             && look(root, page)?.is_none()
             && is_file(&[page, HTML].concat())?;
-        return Ok(is_page.then(|| redirect(&job.path[..job.path.len() - 1], &job.query)));
+        return Ok(is_page.then(|| job.path[..job.path.len() - 1].to_owned()));
     }
     let Some(stem) = name.strip_suffix(HTML).filter(|it| !it.is_empty()) else { return Ok(None) };
     if !is_file(&own[1..])? {
@@ -180,11 +268,11 @@ fn clean(root: &ServedDirectory, job: &LookupJob, own: &[u8]) -> Result<Option<L
         let directory = own[1..start].strip_suffix(b"/").unwrap_or_default();
         let is_first = index(root, directory)?.is_some_and(|it| it.0 == own[1..]);
         let end = job.path.len() - name.len();
-        return Ok(is_first.then(|| redirect(&job.path[..end], &job.query)));
+        return Ok(is_first.then(|| job.path[..end].to_owned()));
     }
     let page = [&own[1..start], stem].concat();
     let end = job.path.len() - HTML.len();
-    Ok((!is_file(&page)?).then(|| redirect(&job.path[..end], &job.query)))
+    Ok((!is_file(&page)?).then(|| job.path[..end].to_owned()))
 }
 
 /// `look` where nothing is no error.
@@ -196,13 +284,15 @@ fn look(root: &ServedDirectory, path: &[u8]) -> Result<Option<FileNode>, NotServ
     }
 }
 
-fn entry(
-    root: &ServedDirectory,
-    job: &LookupJob,
-    file: &[u8],
-    identity: Identity,
-) -> Result<Loaded, NotServed> {
-    load::entry(root, &job.path, job.now, file, identity).map(Loaded::Entry)
+/// The file of a member for many paths, if it exists.
+fn page_of(root: &ServedDirectory, page: &str, by_accept: bool) -> Result<Option<PathAnswer>, NotServed> {
+    if !path::is_canonical(page.as_bytes(), root.options.dotfiles) {
+        return Ok(None);
+    }
+    Ok(match look(root, &page.as_bytes()[1..])? {
+        Some(FileNode::File(identity)) => Some(PathAnswer::Page { page: page.into(), identity, by_accept }),
+        Some(FileNode::Directory(_)) | None => None,
+    })
 }
 
 /// The file for every path. The requested path gets an entry that names it, unless the response depends on `Accept`.
@@ -210,15 +300,13 @@ fn shared(
     root: &ServedDirectory,
     job: &LookupJob,
     page: &str,
+    identity: Identity,
     by_accept: bool,
-) -> Result<Option<Loaded>, NotServed> {
-    let file = match load::shared(root, page.as_bytes(), job.now) {
-        Ok(file) => file,
-        Err(NotServed::NotFound) => return Ok(None),
-        Err(other) => return Err(other),
-    };
+) -> Result<Loaded, NotServed> {
+    let page = page.as_bytes();
+    let file = load::entry(root, &load::page_key(page), job.now, &page[1..], identity)?;
     if by_accept {
-        return Ok(Some(Loaded::Shared { file, path: None }));
+        return Ok(Loaded::Shared { file, path: None });
     }
     let previous = root.cache.held(&job.path);
     let path = match previous.filter(|it| it.is_same_as(&file.path)) {
@@ -228,19 +316,29 @@ fn shared(
         }
         None => Arc::new(OpenFileEntry::new(&job.path, EntryBody::SameAs((&*file.path).into()), job.now)),
     };
-    Ok(Some(Loaded::Shared { file, path: Some(path) }))
+    Ok(Loaded::Shared { file, path: Some(path) })
 }
 
-/// 301 to the same path with a slash, so that relative links in the index work.
-fn to_directory(job: &LookupJob) -> Loaded {
-    redirect(&[&job.path, &b"/"[..]].concat(), &job.query)
+/// The same path with a slash, so that relative links in the index work.
+fn to_directory(job: &LookupJob) -> PathAnswer {
+    PathAnswer::Redirect([&job.path, &b"/"[..]].concat())
 }
 
-/// 301 to another path of the same host: it has no empty segment, so it cannot be interpreted as another host.
+/// 301 to another path of the same host.
 fn redirect(path: &[u8], query: &str) -> Loaded {
-    let mut location = String::with_capacity(path.len() + query.len());
-    crate::path::encode(path, &mut location);
-    location.push_str(query);
     let page = Synthetic::page(301, "This resource has another URL.");
-    Loaded::Answer(page.with("Location", location))
+    Loaded::Answer(page.with("Location", location(path, query)))
+}
+
+/// The `Location` of a redirect to a path: it has no empty segment, so it cannot be interpreted as another host.
+pub fn location(path: &[u8], query: &str) -> String {
+    let mut location = String::with_capacity(path.len() + query.len());
+    path::encode(path, &mut location);
+    location.push_str(query);
+    location
+}
+
+/// Whether the page of `files.not_found` exists.
+pub fn has_page(root: &ServedDirectory, page: &str) -> bool {
+    page_of(root, page, false).is_ok_and(|it| it.is_some())
 }

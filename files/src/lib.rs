@@ -18,6 +18,7 @@ mod absent;
 mod answer;
 mod cache;
 mod directory;
+mod explain;
 mod find;
 mod forms;
 mod listing;
@@ -33,6 +34,8 @@ mod root;
 mod sums;
 
 pub use answer::NotServed;
+pub use explain::{FileFinding, FileOutcome};
+pub use find::FileRule;
 pub use forms::{Encoded, FileEncoder};
 pub use media::media_type;
 pub use members::TryMember;

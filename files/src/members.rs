@@ -2,6 +2,7 @@
 //! for them are in `load`.
 
 use crate::path::{self, Dotfiles};
+use std::fmt;
 
 /// The variable of a member.
 const PATH: &str = "{path}";
@@ -74,6 +75,16 @@ impl TryMember {
             TryMember::Status(_) => return false,
         };
         !path::is_canonical(sample.as_bytes(), Dotfiles::Hidden)
+    }
+}
+
+impl fmt::Display for TryMember {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TryMember::Named { before, after } => write!(f, "{before}{PATH}{after}"),
+            TryMember::Fixed(path) | TryMember::Page(path) => f.write_str(path),
+            TryMember::Status(status) => write!(f, "={status}"),
+        }
     }
 }
 

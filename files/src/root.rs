@@ -158,6 +158,16 @@ impl Root {
         fields: &[Field<'_>],
         now: Monotonic,
     ) -> Result<FileLookup, NotServed> {
+        self.lookup_path(self.job(target, fields, now)?, fields).await
+    }
+
+    /// The lookup of a target.
+    pub(crate) fn job(
+        &self,
+        target: &str,
+        fields: &[Field<'_>],
+        now: Monotonic,
+    ) -> Result<LookupJob, NotServed> {
         let (raw, query) = path::split(target);
         let path: Box<[u8]> = {
             let mut buffer = [0; path::MAX];
@@ -166,8 +176,12 @@ impl Root {
         let skip = self.stripped(&path)?;
         let navigation = Navigation::of(&path, negotiate::accepts_html(fields));
         let format = if negotiate::prefers_json(fields) { ListingFormat::Json } else { ListingFormat::Html };
-        let query = query.into();
-        self.lookup_path(LookupJob { path, skip, query, format, navigation, now }, fields).await
+        Ok(LookupJob { path, skip, query: query.into(), format, navigation, now })
+    }
+
+    /// The directory with its options.
+    pub(crate) fn served(&self) -> &ServedDirectory {
+        &self.served
     }
 
     /// Finds the file of a decoded path.
@@ -411,7 +425,7 @@ impl Root {
     }
 
     /// Waits for a slot on the disk.
-    async fn turn(&self) -> Result<(OwnedSemaphorePermit, TurnWait), NotServed> {
+    pub(crate) async fn turn(&self) -> Result<(OwnedSemaphorePermit, TurnWait), NotServed> {
         if let Ok(turn) = self.turns.clone().try_acquire_owned() {
             return Ok((turn, TurnWait::No));
         }
@@ -474,7 +488,7 @@ impl Drop for FormClaim {
 
 /// Whether a slot was free at once.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum TurnWait {
+pub(crate) enum TurnWait {
     No,
     Yes,
 }

@@ -266,6 +266,15 @@ impl Group {
         (set != 0).then(|| (self.chooser.choose(set, asked.key, of), sent))
     }
 
+    /// The origin with this number, as in a sticky cookie, and whether a client that is bound to it gets it now.
+    #[must_use]
+    pub fn bound(&self, name: u64) -> Option<(&str, bool)> {
+        let at = self.names.iter().position(|it| *it == name)?;
+        let admission = self.members[at].standing.admission_if_drained(clock::monotonic());
+        let is_asked = matches!(admission, OriginAdmission::Go | OriginAdmission::Try);
+        Some((self.members[at].name(), is_asked))
+    }
+
     /// The origin that the client is bound to, if it may be asked.
     fn choose_bound(
         &self,

@@ -2,7 +2,7 @@
 
 use larder_counters::Counters;
 use larder_files::{
-    Dotfiles, Encoded, FileCompression, FileEncoder, Listing, Root, RootOptions, SymlinkPolicy,
+    Dotfiles, Encoded, FileCompression, FileEncoder, FileFinding, Listing, Root, RootOptions, SymlinkPolicy,
 };
 use larder_gateway::coding::pool::Coders;
 use larder_gateway::stages::{self, RequestStage, Stages};
@@ -127,6 +127,11 @@ impl FileRoute {
             *cached = (now.0, date::format(now));
         }
         answer.field("Date", cached.1.as_bytes());
+    }
+
+    /// The answer to a request at this moment, for `explain`: it is neither read nor cached.
+    pub async fn explain(&self, request: &Request) -> FileFinding {
+        self.root.explain(&request.method, &request.target, &request.fields.view()).await
     }
 
     /// Answers any other request, which may need the disk. `stages` measures the time.

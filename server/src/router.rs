@@ -464,6 +464,12 @@ impl Router {
         self.sites[self.site(host_of(authority))?].redirects.as_ref()
     }
 
+    /// The position of the site for `authority`.
+    #[must_use]
+    pub fn site_at(&self, authority: &str) -> Option<usize> {
+        self.site(host_of(authority))
+    }
+
     /// The TLS rules of the site for `authority`, if some site has rules of its own.
     #[must_use]
     pub fn tls(&self, authority: &str) -> Option<&SiteTls> {

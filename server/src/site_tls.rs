@@ -5,10 +5,10 @@ use larder_transport::tls::{ClientAuth, HandshakeRules};
 use larder_transport::{Client, Synthetic};
 
 /// The sentence of 421 (RFC 9110 section 15.5.20).
-const MISDIRECTED: &str =
+pub const MISDIRECTED: &str =
     "The TLS settings of this host differ from those of this connection; use a new connection.";
 /// The sentence of 403.
-const CLEAR: &str = "This host requires TLS with a client certificate.";
+pub const CLEAR: &str = "This host requires TLS with a client certificate.";
 
 /// The rules of a site, where some site has rules of its own.
 pub struct SiteTls(pub HandshakeRules);
@@ -21,10 +21,15 @@ impl SiteTls {
         (*secured.rules != self.0).then(|| Synthetic::page(421, MISDIRECTED))
     }
 
+    /// Whether it requires a client certificate.
+    #[must_use]
+    pub fn requires(&self) -> bool {
+        matches!(self.0.client, ClientAuth::Required(_))
+    }
+
     /// The refusal of a request without TLS to a site that requires a client certificate.
     #[must_use]
     pub fn clear(&self, client: &Client) -> Option<Synthetic> {
-        let requires = matches!(self.0.client, ClientAuth::Required(_));
-        (requires && client.tls.is_none()).then(|| Synthetic::page(403, CLEAR))
+        (self.requires() && client.tls.is_none()).then(|| Synthetic::page(403, CLEAR))
     }
 }

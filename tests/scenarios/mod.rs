@@ -32,6 +32,7 @@ mod error_pages;
 mod events;
 mod expires;
 mod explain_access;
+mod explain_phases;
 mod fall_through;
 mod fields;
 mod files_attacks;

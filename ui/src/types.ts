@@ -170,6 +170,17 @@ export interface Explanation {
   last_refusal?: { seconds_ago: number; status: number; sentence: string; rules: Rule[]; change: string | null } | null;
   change?: string | null;
   settings?: { route: string; given: { key: string; where: string }[] } | null;
+  where?: string;
+  matched?: {
+    path?: string;
+    when?: string | null;
+    where?: Record<string, string | null>;
+    passed_over: { route: string; sentence: string; where: string }[];
+  } | null;
+  access?: { name: string; key: string; sentence: string; where?: string | null };
+  file?: { root: string; path: string | null; key: string; member: string | null; page: string | null; where: string | null };
+  tls?: { min_version: string; client_auth: string; where: Record<string, string> };
+  sticky?: { cookie: string; origin: string | null; sentence: string; where: string } | null;
   nodes?: { say?: string } | null;
   then?: RequestRecord;
 }

@@ -10,7 +10,7 @@ use larder_semantics::field::Field;
 use larder_semantics::geo::GeoLookup;
 use larder_semantics::request_view::{RequestView, normal_path};
 use larder_semantics::scheme::Scheme;
-use larder_server::router::NoRoute;
+use larder_server::router::{NoRoute, Router};
 use larder_wire::message::Request;
 use serde_json::{Value, json};
 use std::net::{IpAddr, Ipv4Addr};
@@ -110,19 +110,24 @@ impl Admin {
         })
     }
 
-    /// The response to a request without a route.
-    pub(super) fn unmatched(&self, why: &NoRoute, view: &RequestView<'_>) -> AdminResponse {
-        match why {
-            NoRoute::Nothing => {
-                let detail = format!("No site has a route for {}{}.", view.authority, view.target);
-                problem_at(404, detail, "url")
-            }
-            NoRoute::Method(these) => {
-                let sentence =
-                    format!("The routes of this path accept {}, not {}.", these.join(", "), view.method);
-                AdminResponse::Json(200, refused(405, &sentence))
-            }
-        }
+    /// The response to a request without a route; for 405 with the routes of its path, and the places of their methods.
+    pub(super) fn unmatched(&self, router: &Router, view: &RequestView<'_>) -> AdminResponse {
+        let NoRoute::Method(these) = router.no_route(view) else {
+            let detail = format!("No site has a route for {}{}.", view.authority, view.target);
+            return problem_at(404, detail, "url");
+        };
+        let sentence = format!("The routes of this path accept {}, not {}.", these.join(", "), view.method);
+        let mut told = refused(405, &sentence);
+        let live = self.live.borrow();
+        let site = router.site_at(view.authority);
+        let mut room = Vec::new();
+        let path = normal_path(view.target, &mut room);
+        let view = &RequestView { path, ..*view };
+        let routes = site.and_then(|it| live.config.sites.get(it)).map_or(&[][..], |it| &it.routes);
+        let passed = routes.iter().filter(|it| it.path.matches(path)).map(|it| passed_over(it, view));
+        told["site"] = json!(site);
+        told["matched"] = json!({ "passed_over": passed.collect::<Vec<_>>() });
+        AdminResponse::Json(200, told)
     }
 }
 

@@ -102,6 +102,7 @@ pub const EXPLAIN: &[Flag] = &[
     short('X', flag("method", "METHOD", Means::Method, "method of the request (GET)")),
     own("client", "ADDR", "address of the client, or `unix` (127.0.0.1)"),
     own("listener", "ADDR:PORT", "listener at which the request arrives, as in `listen` (that of the port of the URL)"),
+    own("server-name", "NAME", "name in the TLS handshake of the connection (the host of the URL)"),
     own("id", "ID", "a past request instead of a URL: its id from `larder tail --json`, the live stream or a trace"),
     flag("json", "", Means::Json, "print JSON"),
     flag("admin", "ADDR:PORT|unix:PATH", Means::Ask, "admin address of the larder to query (the one on this machine that serves the port of the URL)"),

@@ -142,6 +142,8 @@ pub struct Explain {
     pub client: Option<String>,
     /// The listener, as in the configuration; `None` is that of the URL.
     pub listener: Option<String>,
+    /// The name in the TLS handshake; `None` is the host.
+    pub server_name: Option<String>,
     /// The id of a past request, which is explained instead of all that; then `authority` is empty.
     pub id: Option<String>,
     /// Text or JSON.
@@ -454,12 +456,14 @@ impl Given {
         let output = if self.json { Output::Json } else { Output::Text };
         let own = |name: &str| self.own.iter().rev().find(|it| it.0 == name).map(|it| it.1.clone());
         let (id, client, listener) = (own("id"), own("client"), own("listener"));
+        let server_name = own("server-name");
         if let Some(it) = client.as_deref().filter(|it| *it != "unix" && it.parse::<IpAddr>().is_err()) {
             return Err(Usage(format!("--client: found {it:?}; allowed: an IP address, or unix")));
         }
         if id.is_some() {
             if client.is_some()
                 || listener.is_some()
+                || server_name.is_some()
                 || !url.is_empty()
                 || self.method.is_some()
                 || !self.fields.is_empty()
@@ -478,6 +482,7 @@ impl Given {
                 fields: Vec::new(),
                 client: None,
                 listener: None,
+                server_name: None,
                 id,
                 output,
                 ask: self.ask,
@@ -492,6 +497,7 @@ impl Given {
             fields: self.fields,
             client,
             listener,
+            server_name,
             id: None,
             output,
             ask: self.ask,

@@ -225,10 +225,12 @@ fn explain_takes_a_request() {
     let Ok(Command::Explain(it)) = read("explain a:1 --admin unix:/tmp/x") else { panic!("explain") };
     assert_eq!(("http", "/"), (it.scheme.as_str(), it.target.as_str()));
     assert!(it.ask.is_some());
-    let Ok(Command::Explain(it)) = read("explain a:1 --client ::1 --listener 0.0.0.0:80") else {
+    let Ok(Command::Explain(it)) = read("explain a:1 --client ::1 --listener 0.0.0.0:80 --server-name b")
+    else {
         panic!("explain")
     };
     assert_eq!((Some("::1"), Some("0.0.0.0:80")), (it.client.as_deref(), it.listener.as_deref()));
+    assert_eq!(Some("b"), it.server_name.as_deref());
     refuse("explain a:1 --client bob", "--client: found \"bob\"; allowed: an IP address, or unix");
     let whole = "--id selects a complete request; remove the URL and the other flags of the request";
     refuse("explain --id 1fq2k8zd --client ::1", whole);

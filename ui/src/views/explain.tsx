@@ -129,6 +129,7 @@ function Told({ it }: { it: Explanation }): JSX.Element {
       </section>
       <div class="told-columns">
         <div>
+          <Phases it={it} />
           {it.rules && it.rules.length > 0 && <Rules title="Rules, in order" rules={it.rules} />}
           {it.last_refusal && (
             <>
@@ -208,6 +209,41 @@ function Told({ it }: { it: Explanation }): JSX.Element {
         </aside>
       </div>
     </article>
+  );
+}
+
+/** The phases before the cache, each with the place of the key that decides. */
+function Phases({ it }: { it: Explanation }): JSX.Element | null {
+  const rows: { name: string; text: string; where?: string | null }[] = [];
+  if (it.matched?.path) rows.push({ name: 'path', text: it.matched.path, where: it.matched.where?.path });
+  if (it.matched?.when) rows.push({ name: 'when', text: it.matched.when, where: it.matched.where?.when });
+  for (const other of it.matched?.passed_over ?? []) rows.push({ name: 'not', text: `${other.route}: ${other.sentence}`, where: other.where });
+  if (it.tls) {
+    rows.push({ name: 'tls', text: `min_version ${it.tls.min_version}`, where: it.tls.where['min_version'] });
+    rows.push({ name: 'tls', text: `client_auth ${it.tls.client_auth}`, where: it.tls.where['client_auth'] });
+  }
+  if (it.access) rows.push({ name: 'access', text: `${it.access.name}: ${it.access.sentence}, by ${it.access.key}`, where: it.access.where });
+  if (it.where) rows.push({ name: 'answer', text: it.verdict.name, where: it.where });
+  if (it.file) rows.push({ name: 'file', text: `${it.file.path ?? it.file.page ?? 'none'} in ${it.file.root}, by ${it.file.key}`, where: it.file.where });
+  if (it.sticky) rows.push({ name: 'sticky', text: it.sticky.sentence, where: it.sticky.where });
+  if (rows.length === 0) return null;
+  return (
+    <>
+      <h2 class="told-title">Before the cache</h2>
+      <table class="parts">
+        <tbody>
+          {rows.map((row, at) => (
+            <tr key={at}>
+              <th scope="row">{row.name}</th>
+              <td>
+                <Long text={row.text} />
+                {row.where && <p class="rule-where">{row.where}</p>}
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </>
   );
 }
 

@@ -1,0 +1,232 @@
+//! `explain` names the phase that decides before the cache: the file of a path, the TLS rules of a site, methods, redirects, maintenance,
+//! and the sticky cookie, each with file and line. What it says is compared with what a request gets.
+
+use crate::harness::command::run;
+use crate::harness::secure::Authority;
+use crate::harness::server::Setup;
+use crate::harness::{Larder, Origin, http2};
+use serde_json::{Value, json};
+
+fn explain(larder: &Larder, question: &Value) -> Value {
+    let told = larder.admin_post("/api/v1/explain", &question.to_string());
+    assert_eq!(200, told.status, "{question}: {}", told.text());
+    serde_json::from_slice(&told.body).unwrap()
+}
+
+fn page(larder: &Larder, target: &str) -> Value {
+    explain(larder, &json!({ "url": format!("http://{}{target}", larder.address) }))
+}
+
+/// A larder over a directory with these files, and these keys of `files`, the first of which is in line 7.
+fn site(keys: &str) -> (tempfile::TempDir, Larder) {
+    let folder = tempfile::tempdir().unwrap();
+    for name in [
+        "index.html",
+        "about.html",
+        "docs/index.html",
+        "docs/a.html",
+        "404.html",
+        "app.js",
+        "images/x.png",
+        ".env",
+    ] {
+        let path = folder.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, name).unwrap();
+    }
+    let config = format!(
+        "listen = [\"127.0.0.1:0\"]\nworkers = 1\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\nfiles.root = {:?}\n{keys}\n",
+        folder.path()
+    );
+    (folder, Larder::start(Setup { config, env: Vec::new() }))
+}
+
+/// Compares the explanation of a path with the response to it, before and after: status, then file or `Location`, key, line.
+#[track_caller]
+fn check(larder: &Larder, target: &str, status: u16, found: &str, key: &str, line: u32) {
+    for _ in 0..2 {
+        let told = page(larder, target);
+        let shown = match status {
+            301 => {
+                told["verdict"]["sentence"].as_str().unwrap().contains(&format!("Redirected to {found}, "))
+            }
+            200 => told["file"]["path"] == found,
+            _ => told["file"]["page"].as_str().unwrap_or("none") == found,
+        };
+        assert!(shown, "{target}: {told}");
+        assert_eq!(
+            json!([status, format!("site.route.files.{key}")]),
+            json!([told["verdict"]["status"], told["file"]["key"]]),
+            "{told}"
+        );
+        assert!(told["file"]["where"].as_str().unwrap().ends_with(&format!("larder.toml:{line}")), "{told}");
+        let (first, second) = (larder.get(target), http2::Http2::connect(larder).get(target));
+        assert_eq!([status, status], [first.status, second.status], "{target}");
+        let (texts, location) = ([first.text(), second.text()], first.field("location"));
+        let expect = found.trim_start_matches('/');
+        match status {
+            301 => assert_eq!(Some(found), location, "{target}"),
+            200 => assert_eq!([expect, expect], texts, "{target}"),
+            _ => assert!(found == "none" || texts.iter().all(|it| it == expect), "{target}"),
+        }
+    }
+}
+
+#[test]
+fn the_member_of_a_list_that_answers_is_named() {
+    let (_folder, larder) = site("files.try = [\"{path}\", \"{path}.html\", \"{path}/\", \"/index.html\"]");
+    check(&larder, "/app.js?x", 200, "app.js", "try", 7);
+    check(&larder, "/about", 200, "about.html", "try", 7);
+    check(&larder, "/docs?q=1", 301, "/docs/?q=1", "root", 6);
+    check(&larder, "/docs/", 200, "docs/index.html", "index", 6);
+    check(&larder, "/no/such/page", 200, "index.html", "try", 7);
+    check(&larder, "/.env", 404, "none", "try", 7);
+    let told = page(&larder, "/about");
+    let sentence = told["verdict"]["sentence"].as_str().unwrap();
+    assert!(sentence.contains("member {path}.html of site.route.files.try"), "{sentence}");
+    let (_folder, larder) = site("files.try = [\"{path}\", \"=410\"]\nfiles.dotfiles = true");
+    check(&larder, "/.env", 200, ".env", "try", 7);
+    check(&larder, "/gone", 410, "none", "try", 7);
+}
+
+#[test]
+fn clean_urls_applications_listings_and_the_page_for_404_are_named() {
+    let (_folder, larder) =
+        site("files.clean_urls = true\nfiles.not_found = \"/404.html\"\nfiles.listing = true");
+    check(&larder, "/about", 200, "about.html", "clean_urls", 7);
+    check(&larder, "/about.html?x", 301, "/about?x", "clean_urls", 7);
+    check(&larder, "/docs/index", 301, "/docs/", "clean_urls", 7);
+    check(&larder, "/docs/%61", 200, "docs/a.html", "clean_urls", 7);
+    check(&larder, "/missing", 404, "/404.html", "not_found", 8);
+    let told = page(&larder, "/images/");
+    assert_eq!(
+        json!(["file", "site.route.files.listing"]),
+        json!([told["verdict"]["name"], told["file"]["key"]]),
+        "{told}"
+    );
+    let (_folder, larder) = site("files.spa = true");
+    check(&larder, "/users/7", 200, "index.html", "spa", 7);
+    check(&larder, "/missing.js", 404, "none", "root", 6);
+    let told = explain(&larder, &json!({ "url": format!("http://{}/", larder.address), "method": "DELETE" }));
+    assert_eq!(
+        json!(["refused", 405]),
+        json!([told["verdict"]["name"], told["verdict"]["status"]]),
+        "{told}"
+    );
+    assert_eq!(405, larder.client().request("DELETE", "/", "", "").status);
+    let admin = larder.admin.to_string();
+    let told = run(
+        larder.folder.path(),
+        &["explain", &format!("http://{}/users/7", larder.address), "--admin", &admin],
+    );
+    assert!(
+        told.out.contains("file     index.html in ") && told.out.contains("site.route.files.spa ("),
+        "{}",
+        told.out
+    );
+}
+
+#[test]
+fn an_explanation_reads_no_file_and_changes_no_cache() {
+    let (folder, larder) = site("files.cache_for = \"1h\"");
+    page(&larder, "/about.html");
+    std::fs::write(folder.path().join("about.html"), "changed").unwrap();
+    assert_eq!("changed", larder.get("/about.html").text());
+}
+
+#[test]
+fn methods_redirects_maintenance_and_health_are_named_with_their_lines() {
+    let origin = Origin::fixed("HTTP/1.1 200 OK\n\npage");
+    let config = format!(
+        "listen = [\"127.0.0.1:0\"]\nworkers = 1\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/app/*\"\nmethods = [\"GET\"]\nproxy.to = \"{0}\"\n\
+         [[site.route]]\npath = \"/down\"\nmaintenance.enabled = true\nproxy.to = \"{0}\"\n[[site.route]]\npath = \"/ready\"\nrespond.health = \"ready\"\n",
+        origin.url()
+    );
+    let larder = Larder::start(Setup { config, env: Vec::new() });
+    let ask = |method: &str, target: &str| {
+        let told = explain(
+            &larder,
+            &json!({ "url": format!("http://{}{target}", larder.address), "method": method }),
+        );
+        let found = larder.client().request(method, target, "", "");
+        assert_eq!(json!(found.status), told["verdict"]["status"], "{target}: {told}");
+        told
+    };
+    let told = ask("DELETE", "/app/x");
+    let passed = &told["matched"]["passed_over"][0];
+    assert!(passed["where"].as_str().unwrap().ends_with("larder.toml:7"), "{told}");
+    assert_eq!("it does not accept DELETE", passed["sentence"]);
+    for (target, name, line) in
+        [("/app", "redirect", 6), ("/down", "maintenance", 11), ("/ready", "answer", 15)]
+    {
+        let told = ask("GET", target);
+        assert_eq!(name, told["verdict"]["name"]);
+        assert!(told["where"].as_str().unwrap().ends_with(&format!("larder.toml:{line}")), "{told}");
+    }
+    assert_eq!(0, origin.requests());
+}
+
+#[test]
+fn the_tls_rules_of_a_site_are_named() {
+    let authority = Authority::new();
+    authority.sign("one", &["open.test", "closed.test"]);
+    let certificate = authority.path("one");
+    let config = format!(
+        "listen = [\"https://127.0.0.1:0\", \"http://127.0.0.1:0\"]\n[tls]\ncertificates = [{{ cert = {:?}, key = {:?} }}]\n\
+         [[site]]\nhosts = [\"open.test\"]\n[[site.route]]\nrespond.body = \"open\"\n\
+         [[site]]\nhosts = [\"closed.test\"]\ntls.client_auth = \"required\"\ntls.client_ca = {:?}\n[[site.route]]\nrespond.body = \"closed\"\n",
+        certificate.with_extension("pem"),
+        certificate.with_extension("key"),
+        authority.path("ca.pem")
+    );
+    let larder = Larder::start(Setup { config, env: Vec::new() });
+    let ask = |url: &str, name: Value| {
+        let told = explain(&larder, &json!({ "url": url, "server_name": name }));
+        (
+            told["verdict"]["status"].clone(),
+            told["tls"]["where"]["client_auth"].as_str().unwrap_or("none").to_owned(),
+        )
+    };
+    let check = |url: &str, name: Value, status: u16, place: &str| {
+        let (found, by) = ask(url, name.clone());
+        assert!(found == status && by.ends_with(place), "{url} {name}: {found} {by}");
+    };
+    check("https://open.test/", Value::Null, 200, "default");
+    check("https://open.test/", json!("closed.test"), 421, "default");
+    check("https://closed.test/", json!("open.test"), 421, "larder.toml:10");
+    check("https://closed.test/", json!("unknown.test"), 421, "larder.toml:10");
+    check("https://closed.test/", json!("CLOSED.test"), 200, "larder.toml:10");
+    check("https://closed.test/", Value::Null, 200, "larder.toml:10");
+    check("http://closed.test/", Value::Null, 403, "larder.toml:10");
+    check("http://open.test/", json!("closed.test"), 200, "none");
+}
+
+#[test]
+fn the_origin_of_a_sticky_cookie_is_named_without_its_value() {
+    let [one, two] = [(); 2].map(|()| Origin::fixed("HTTP/1.1 200 OK\n\npage"));
+    let config = format!(
+        "listen = [\"127.0.0.1:0\"]\nworkers = 1\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\nproxy.to = [{:?}, {:?}]\nproxy.sticky.cookie = \"at\"\n",
+        one.url(),
+        two.url()
+    );
+    let larder = Larder::start(Setup { config, env: Vec::new() });
+    let first = larder.get("/a");
+    let cookie = first.field("set-cookie").unwrap().split(';').next().unwrap().to_owned();
+    let asked = if one.requests() == 1 { &one } else { &two };
+    let ask = |cookie: &str| {
+        let headers = if cookie.is_empty() { json!([]) } else { json!([["Cookie", cookie]]) };
+        explain(&larder, &json!({ "url": format!("http://{}/a", larder.address), "headers": headers }))
+    };
+    let told = ask(&format!("x=1; {cookie}"));
+    let name = told["sticky"]["origin"].as_str().unwrap();
+    assert!(asked.url().contains(name) || name.contains(&asked.address.to_string()), "{told}");
+    assert!(told["sticky"]["where"].as_str().unwrap().ends_with("larder.toml:7"), "{told}");
+    assert!(!told.to_string().contains(cookie.strip_prefix("at=").unwrap()), "{told}");
+    for other in ["", "at=0000000000000001", "at=x"] {
+        let told = ask(other);
+        assert!(
+            told["sticky"]["origin"].is_null() && told["sticky"]["sentence"].is_string(),
+            "{other}: {told}"
+        );
+    }
+}
