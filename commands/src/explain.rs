@@ -79,15 +79,7 @@ pub fn tell(answer: &Value, screen: Screen) -> String {
         (Some(route), None) => out.row("route", &harmless(route)),
         (None, _) => {}
     }
-    out.matched(&answer["matched"]);
-    out.access(&answer["access"]);
-    out.decided_by("answer", &answer["where"]);
-    out.file(&answer["file"]);
-    out.tls(&answer["tls"]);
-    if answer["sticky"].is_object() {
-        let sticky = &answer["sticky"];
-        out.row("sticky", &format!("{} ({})", text(&sticky["sentence"]), text(&sticky["where"])));
-    }
+    out.before_the_cache(answer);
     if answer["key"].is_object() {
         out.row("key", &text(&answer["key"]["text"]));
         out.row("", &text(&answer["key"]["recipe"]));
@@ -190,6 +182,19 @@ impl ExplainWriter {
             let place = access["where"].as_str().map_or(String::new(), |it| format!(" ({})", harmless(it)));
             let (name, sentence) = (text(&access["name"]), text(&access["sentence"]));
             self.row("access", &format!("{name}: {sentence}, by {}{place}", text(&access["key"])));
+        }
+    }
+
+    /// The phases before the cache, each with the place of the key that decides.
+    fn before_the_cache(&mut self, answer: &Value) {
+        self.matched(&answer["matched"]);
+        self.access(&answer["access"]);
+        self.decided_by("answer", &answer["where"]);
+        self.file(&answer["file"]);
+        self.tls(&answer["tls"]);
+        let sticky = &answer["sticky"];
+        if sticky.is_object() {
+            self.row("sticky", &format!("{} ({})", text(&sticky["sentence"]), text(&sticky["where"])));
         }
     }
 

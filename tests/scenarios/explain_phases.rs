@@ -1,5 +1,5 @@
 //! `explain` names the phase that decides before the cache: the file of a path, the TLS rules of a site, methods, redirects, maintenance,
-//! and the sticky cookie, each with file and line. What it says is compared with what a request gets.
+//! and the sticky cookie, each with file and line. The explanation is compared with the response to a request.
 
 use crate::harness::command::run;
 use crate::harness::secure::Authority;
@@ -181,7 +181,11 @@ fn the_tls_rules_of_a_site_are_named() {
     );
     let larder = Larder::start(Setup { config, env: Vec::new() });
     let ask = |url: &str, name: Value| {
-        let told = explain(&larder, &json!({ "url": url, "server_name": name }));
+        let mut question = json!({ "url": url });
+        if !name.is_null() {
+            question["server_name"] = name;
+        }
+        let told = explain(&larder, &question);
         (
             told["verdict"]["status"].clone(),
             told["tls"]["where"]["client_auth"].as_str().unwrap_or("none").to_owned(),
