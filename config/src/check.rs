@@ -365,6 +365,7 @@ impl ConfigCheck {
         self.warn_unused(at, service.as_ref(), &matching.path);
         if matches!(service, Some(Service::Proxy(_))) {
             self.warn_shared_sessions(at, &cache);
+            self.warn_ignored_cookies(at, &cache);
         }
         let RouteMatching { path, methods, when, listeners } = matching;
         let methods = fall_through::methods_of(methods, service.as_ref());
@@ -459,7 +460,7 @@ impl ConfigCheck {
             heuristic_max: seconds("heuristic_max"),
             stale_while_revalidate: seconds("stale_while_revalidate"),
             stale_if_error: match self.source(&key("stale_if_error")) {
-                Source::Default => StaleIfError::Default(seconds("stale_if_error")),
+                Source::Default | Source::Preset(_) => StaleIfError::Default(seconds("stale_if_error")),
                 _ => StaleIfError::Set(seconds("stale_if_error")),
             },
             request_directives: match self.text(&key("request_directives")).as_str() {
@@ -470,6 +471,7 @@ impl ConfigCheck {
             targets: self.texts(&key("targets")),
             store_set_cookie: self.flag(&key("store_set_cookie")),
             private_cookies: self.texts(&key("private_cookies")),
+            ignored_cookies: self.texts(&key("ignored_cookies")),
             vary,
             query_body: self.flag(&key("query")).then(|| self.number(&key("query_body"))),
             max_variants: u16::try_from(small("max_variants", 1000)).unwrap_or(1000),

@@ -55,8 +55,11 @@ fn presets(out: &mut String) {
         "\n## Presets\n\nThe values that `cache.preset` sets for a route. A key that is set for the route or for all \
          routes overrides the preset.\nA preset value that would contradict such a key is dropped: `key.drop` if \
          `key.keep` or `key.query` is set, `default_ttl` if\n`override_ttl` is set. `larder check` and `larder \
-         explain` show which values come from a preset. Analytics cookies are not\nlisted, and therefore do not make \
-         a page private.\n\n| preset | key | value |\n|---|---|---|\n",
+         explain` show which values come from a preset. Applications of \
+         Rails, Laravel,\nNode.js, Flask, PHP and Next.js read cookies of any name: with these presets each cookie that is \
+         not in `ignored_cookies` (analytics,\nconsent) or `key.cookies` makes a request private, and the application \
+         receives it. WordPress, Drupal and Django have a fixed set:\nthe cookies that are not listed, such as those of \
+         analytics, are removed from requests for pages.\n\n| preset | key | value |\n|---|---|---|\n",
     );
     let row = |preset: &'static Preset, (key, text): &(&str, &str)| {
         let kind = table::find(&format!("{}{key}", table::ROUTE_CACHE)).map_or(ValueKind::Bool, |it| it.kind);

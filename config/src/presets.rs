@@ -17,6 +17,20 @@ const ANALYTICS: &str = "utm_*,mtm_*,matomo_*,pk_*,piwik_*,hsa_*,gad_*,gclid,gcl
                          igshid,msclkid,yclid,ysclid,_openstat,ttclid,twclid,li_fat_id,epik,mc_cid,mc_eid,mkt_tok,_hsenc,_hsmi,\
                          vero_id,_ke,s_kwcid,ef_id";
 
+/// Cookies that scripts of analytics, advertising and consent set and read in the browser: no application makes another page of
+/// them. The most frequent are first.
+macro_rules! ignored {
+    () => {
+        "_ga*,_gid,_gat*,_gcl_*,_gac_*,_fbp,_fbc,__utm*,_hj*,_pk_*,_clck,_clsk,CookieConsent,OptanonConsent,\
+         OptanonAlertBoxClosed,cookieyes-consent,cookieconsent_status,cmplz_*,borlabs-cookie,euconsent-v2,addtl_consent,\
+         usprivacy,didomi_token,__hstc,__hssc,__hssrc,hubspotutk,_uetsid,_uetvid,_ttp,_tt_enable_cookie,_scid,_pin_unauth,\
+         _rdt_uuid,_ym_*,__qca,__gads,__gpi,ajs_*,mp_*_mixpanel,_mkto_trk,_dd_s,__stripe_*,__cf_bm,cf_clearance,_cfuvid"
+    };
+}
+
+/// Every cookie: applications of some frameworks read cookies of any name.
+const EVERY: &str = "*";
+
 /// The names, as the table of keys allows them.
 pub const NAMES: [&str; 9] =
     ["wordpress", "drupal", "django", "rails", "laravel", "node", "flask", "php", "nextjs"];
@@ -70,9 +84,9 @@ pub const PRESETS: [Preset; 9] = [
     Preset {
         name: NAMES[3],
         values: &[
-            // The default store's key, that of a store without a key (`_session_id`, of ActionDispatch), the generated
-            // authentication's `session_id`, and Devise's.
-            ("private_cookies", "_*_session,_session_id,session_id,remember_*"),
+            // The session's cookie has the name of the application, and actions read others (`cookies[:theme]`).
+            ("private_cookies", EVERY),
+            ("ignored_cookies", ignored!()),
             ("key.drop", ANALYTICS),
             ("stale_while_revalidate", "30s"),
         ],
@@ -82,9 +96,10 @@ pub const PRESETS: [Preset; 9] = [
     Preset {
         name: NAMES[4],
         values: &[
-            // SESSION_COOKIE is `APP_NAME-session`, before Laravel 12 `APP_NAME_session`; remember_web_HASH; and the
-            // cookie that grants access while `artisan down --secret` is in force.
-            ("private_cookies", "*-session,*_session,remember_*,laravel_maintenance"),
+            // The session's cookie has the name of the application, and actions read others. `XSRF-TOKEN` is read by scripts
+            // in the browser: the application reads the field that they make of it.
+            ("private_cookies", EVERY),
+            ("ignored_cookies", concat!(ignored!(), ",XSRF-TOKEN")),
             ("key.drop", ANALYTICS),
             ("stale_while_revalidate", "30s"),
         ],
@@ -94,24 +109,21 @@ pub const PRESETS: [Preset; 9] = [
     Preset {
         name: NAMES[5],
         values: &[
-            // express-session (`connect.sid`), cookie-session (`session`, `session.sig`), Koa (`koa.sess`), Sails
-            // (`sails.sid`), Fastify (`sessionId`), Passport's `remember_me`, and the usual names of tokens.
-            (
-                "private_cookies",
-                "*.sid,*.sig,*sess,*session,*sessionId,sid,remember_me,*token,*jwt,*auth,*Authorization",
-            ),
+            // Each library of sessions and tokens has names of its own.
+            ("private_cookies", EVERY),
+            ("ignored_cookies", ignored!()),
             ("key.drop", ANALYTICS),
             ("stale_while_revalidate", "30s"),
         ],
         note: "Express and its kind declare no lifetime, only a weak validator: pages are cached once the application \
-               sends `Cache-Control: public, max-age=…`. Name the session cookie in `private_cookies` if it has a name of \
-               its own.",
+               sends `Cache-Control: public, max-age=…`.",
     },
     Preset {
         name: NAMES[6],
         values: &[
-            // SESSION_COOKIE_NAME, and REMEMBER_COOKIE_NAME of Flask-Login.
-            ("private_cookies", "session,remember_token"),
+            // SESSION_COOKIE_NAME is often changed, and views read others.
+            ("private_cookies", EVERY),
+            ("ignored_cookies", ignored!()),
             ("key.drop", ANALYTICS),
             // No directive is sent unless the view sets one. `Vary: Cookie` is, where a view reads the session.
             ("default_ttl", "1m"),
@@ -123,8 +135,9 @@ pub const PRESETS: [Preset; 9] = [
     Preset {
         name: NAMES[7],
         values: &[
-            // session.name, and the usual names for those who stay logged in.
-            ("private_cookies", "PHPSESSID,*SESSID,*sess,*session,*sid,remember*,*token,*login,*auth"),
+            // session.name is often changed, and scripts read others.
+            ("private_cookies", EVERY),
+            ("ignored_cookies", ignored!()),
             ("key.drop", ANALYTICS),
             ("stale_while_revalidate", "30s"),
         ],
@@ -134,12 +147,11 @@ pub const PRESETS: [Preset; 9] = [
     Preset {
         name: NAMES[8],
         values: &[
-            // NextAuth and Auth.js, with and without the prefix of secure cookies; draft and preview mode.
-            (
-                "private_cookies",
-                "next-auth.session-token*,__Secure-next-auth.session-token*,authjs.session-token*,\
-                 __Secure-authjs.session-token*,__prerender_bypass,__next_preview_data,*session,*token",
-            ),
+            // Libraries of sessions, experiments and previews have names of their own.
+            ("private_cookies", EVERY),
+            ("ignored_cookies", ignored!()),
+            // The language that a visitor chose, of the router of Next.js and of next-intl.
+            ("key.cookies", "NEXT_LOCALE"),
             // Pages and the payloads of navigation have one path; `_rsc` in the query, a hash of the state of the router,
             // distinguishes payloads. So the key has it, and `rsc` for clients that send no `_rsc`.
             ("key.headers", "rsc"),

@@ -158,7 +158,7 @@ fn is_anonymous(policy: &Policy, request: &Request, sent: &[Field<'_>]) -> bool 
     policy.enabled
         && !policy.private_cookies.is_empty()
         && (matches!(request.method.as_str(), "GET" | "HEAD") || is_keyed(sent))
-        && !cookies::is_private(sent, &policy.private_cookies)
+        && !cookies::is_private(sent, policy)
 }
 
 /// Whether the client accepts trailers (RFC 9110 §10.1.4).
@@ -625,9 +625,7 @@ pub fn bypass(
         Some(Bypass::Target)
     } else if is_malformed(target) {
         Some(Bypass::MalformedTarget)
-    } else if (policy.key.strict || !cookies::is_file(target))
-        && cookies::is_private(fields, &policy.private_cookies)
-    {
+    } else if (policy.key.strict || !cookies::is_file(target)) && cookies::is_private(fields, policy) {
         Some(Bypass::PrivateCookie)
     } else if facts.method_override
         || fields.iter().any(|it| trusted_headers::overrides(it.name) && !in_key(policy, it.name))

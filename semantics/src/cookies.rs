@@ -43,13 +43,24 @@ pub fn matter(lines: CookieLines<'_>, method: &str, policy: &Policy) -> bool {
     if policy.key.headers.iter().any(|it| it.eq_ignore_ascii_case("cookie")) {
         return false;
     }
-    let patterns = &policy.private_cookies;
-    let is_cut = !patterns.is_empty() && matches!(method, "GET" | "HEAD");
+    let is_cut = !policy.private_cookies.is_empty() && matches!(method, "GET" | "HEAD");
     let Some(line) = line else { return true };
     pairs_of(line).filter(|it| *it != (b"", b"")).any(|(name, _)| match is_cut {
-        true => patterns.iter().any(|it| matches(it, name)),
-        false => !policy.key.cookies.iter().any(|it| it.as_bytes() == name),
+        true => is_private_name(name, policy),
+        false => !is_in_key(name, policy),
     })
+}
+
+fn is_in_key(name: &[u8], policy: &Policy) -> bool {
+    policy.key.cookies.iter().any(|it| it.as_bytes() == name)
+}
+
+/// Whether a cookie of this name makes a request private: it matches `cache.private_cookies`, and neither
+/// `cache.ignored_cookies` nor a name in the key.
+fn is_private_name(name: &[u8], policy: &Policy) -> bool {
+    policy.private_cookies.iter().any(|it| matches(it, name))
+        && !policy.ignored_cookies.iter().any(|it| matches(it, name))
+        && !is_in_key(name, policy)
 }
 
 /// Whether a request of this method carries one of `cache.private_cookies`.
@@ -97,10 +108,18 @@ fn matches(pattern: &str, name: &[u8]) -> bool {
     }
 }
 
-/// Whether the request has a cookie that matches one of `patterns` (a `*` matches any part).
+/// Whether the request has a cookie by which the route's `cache.private_cookies` makes it private.
 #[must_use]
-pub fn is_private(fields: &[Field<'_>], patterns: &[String]) -> bool {
-    !patterns.is_empty() && pairs(fields).any(|(name, _)| patterns.iter().any(|it| matches(it, name)))
+pub fn is_private(fields: &[Field<'_>], policy: &Policy) -> bool {
+    !policy.private_cookies.is_empty()
+        && pairs(fields).any(|it| it != (b"", b"") && is_private_name(it.0, policy))
+}
+
+/// The names of the cookies by which a request is private, for display.
+#[must_use]
+pub fn private_names(fields: &[Field<'_>], policy: &Policy) -> String {
+    let private = pairs(fields).filter(|it| *it != (b"", b"") && is_private_name(it.0, policy));
+    private.map(|it| String::from_utf8_lossy(it.0).into_owned()).collect::<Vec<_>>().join(", ")
 }
 
 /// The `Cookie` value with only the cookies in `names`; `None` if there is none.
@@ -135,10 +154,47 @@ mod tests {
     #[track_caller]
     fn check(cookie: &str, private: bool, kept: Option<&str>) {
         let fields = [Field { name: "Cookie", value: cookie.as_bytes() }];
-        let patterns = ["session*".to_owned(), "id".to_owned(), "_*_s".to_owned()];
-        assert_eq!(private, is_private(&fields, &patterns), "{cookie}");
+        let policy = named(&["session*", "id", "_*_s"], &[], &[]);
+        assert_eq!(private, is_private(&fields, &policy), "{cookie}");
         let only = only(&fields, &["lang".to_owned()]);
         assert_eq!(kept, only.as_deref().and_then(|it| std::str::from_utf8(it).ok()), "{cookie}");
+    }
+
+    /// A policy with private, ignored and keyed cookies.
+    fn named(private: &[&str], ignored: &[&str], keyed: &[&str]) -> Policy {
+        let owned = |names: &[&str]| names.iter().map(|it| (*it).to_owned()).collect();
+        let mut policy = Policy::default();
+        policy.private_cookies = owned(private);
+        policy.ignored_cookies = owned(ignored);
+        policy.key.cookies = owned(keyed);
+        policy
+    }
+
+    #[test]
+    fn every_cookie_is_private_except_the_ignored_and_the_keyed() {
+        let policy = named(&["*"], &["_ga*", "_fbp"], &["lang"]);
+        for (cookie, private) in [
+            ("_ga=1; _ga_X=2; _fbp=3", false),
+            ("lang=de; _ga=1", false),
+            ("", false),
+            (" ;; ;", false),
+            ("_fbpx=1", true),
+            ("lang2=de", true),
+            ("_GA=1", true),
+            ("_ga=1; theme=dark", true),
+            ("theme", true),
+            ("=x", true),
+        ] {
+            let fields = [Field { name: "Cookie", value: cookie.as_bytes() }];
+            assert_eq!(private, is_private(&fields, &policy), "{cookie}");
+            let lines = CookieLines::One(cookie.as_bytes());
+            assert_eq!(private, are_private(lines, "GET", &policy), "{cookie}");
+        }
+        let two = [Field { name: "Cookie", value: b"_ga=1" }, Field { name: "cookie", value: b"a=b" }];
+        assert!(is_private(&two, &policy));
+        // An exact name is as a pattern.
+        assert!(!is_private(&two[1..], &named(&["a"], &["a"], &[])));
+        assert!(!is_private(&two[1..], &named(&["a"], &[], &["a"])));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The changes that a 304, or a HEAD response, makes to a stored head: RFC 9111 §3.2, §4.3.4, §4.3.5.
 
+use crate::cookies;
 use crate::date;
 use crate::entity_tag::{strong_eq, weak_eq};
 use crate::field::{Field, FieldList, all, first};
@@ -95,6 +96,10 @@ pub fn after(request: &RequestFacts<'_>, fields: &FieldList, meta: &Meta, policy
     match decide(&plain) {
         Storable::Store
         | Storable::Refuse(NotStorable::Useless | NotStorable::Late | NotStorable::NoLifetime) => {}
+        // What a visitor with a session gets says nothing about the response for the others.
+        Storable::Refuse(_) if cookies::are_private(request.cookies, request.method, policy) => {
+            return AfterFreshen::Leave;
+        }
         Storable::Refuse(_) => return AfterFreshen::Drop,
     }
     plain.directives = request.directives;

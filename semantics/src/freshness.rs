@@ -60,6 +60,14 @@ impl Lifetime {
         self.seconds == 0 && self.source != LifetimeSource::Purged
     }
 
+    /// Seconds past this lifetime for which a response without `stale-while-revalidate` is served while it is validated:
+    /// `setting`, but none where the lifetime is zero. Such a response has no permission to be reused, and the setting of a
+    /// route or a preset gives none.
+    #[must_use]
+    pub fn stale_while_revalidate(self, setting: u32) -> u32 {
+        if self.is_zero() { 0 } else { setting }
+    }
+
     /// Seconds past this lifetime for which a response without `stale-if-error` may be served on errors.
     #[must_use]
     pub fn stale_if_error(self, setting: StaleIfError) -> u32 {

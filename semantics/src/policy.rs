@@ -27,7 +27,7 @@ pub struct Policy {
     pub heuristic_percent: u8,
     /// `cache.heuristic_max`: the longest heuristic lifetime.
     pub heuristic_max: u32,
-    /// `cache.stale_while_revalidate`: for responses without the directive (RFC 5861 §3).
+    /// `cache.stale_while_revalidate`: for responses without the directive (RFC 5861 §3) whose lifetime is above zero.
     pub stale_while_revalidate: u32,
     /// `cache.stale_if_error`: how long past its lifetime a response may be served if the origin disconnects or responds
     /// with 5xx and the response has no such directive (RFC 5861 §4, RFC 9111 §4.2.4).
@@ -39,8 +39,10 @@ pub struct Policy {
     /// `cache.store_set_cookie`: store responses with `Set-Cookie`, the field itself left out.
     pub store_set_cookie: bool,
     /// `cache.private_cookies`: a request with one of these bypasses the cache, and all other cookies are ignored; a `*`
-    /// in a name matches any part of it. Empty: cookies are treated as in RFC 9111.
+    /// in a name matches any part of it, and alone every name. Empty: cookies are treated as in RFC 9111.
     pub private_cookies: Vec<String>,
+    /// `cache.ignored_cookies`: cookies that are not private although `private_cookies` matches them.
+    pub ignored_cookies: Vec<String>,
     /// `cache.key`: the recipe of the key.
     pub key: crate::key::KeyRecipe,
     /// `cache.vary`: names that every response counts as having in its `Vary`, as the origin may forget them; in lower case.
@@ -98,7 +100,7 @@ pub enum CredentialUse {
 /// `cache.stale_if_error`, seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StaleIfError {
-    /// Not set by the operator: it does not apply to responses with a lifetime of zero, which have no permission to be
+    /// Not set by the operator, or by a preset only: it does not apply to responses with a lifetime of zero, which have no permission to be
     /// reused.
     Default(u32),
     /// Set by the operator: it applies to every stored response.
@@ -222,6 +224,7 @@ impl Default for Policy {
             targets: vec!["CDN-Cache-Control".to_owned()],
             store_set_cookie: false,
             private_cookies: Vec::new(),
+            ignored_cookies: Vec::new(),
             key: crate::key::KeyRecipe::default(),
             vary: Vec::new(),
             tags: TagPolicy::default(),

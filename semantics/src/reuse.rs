@@ -240,7 +240,7 @@ fn of_stored(
 }
 
 /// Whether a stored response is only for requests without credentials, and this request has some: there is no permission
-/// to serve one visitor's response to another. The request goes to the origin, without the stored validator, which may be
+/// to serve one visitor's response to another, or the response varies by cookies that its own request did not have. The request goes to the origin, without the stored validator, which may be
 /// the same for all visitors (a date, a release): a 304 would show this visitor another one's page. The new response is
 /// for this visitor alone. A request with one of `cache.private_cookies` gets a stored response only if that has a lifetime
 /// of its own or a validator, as files have.
@@ -253,7 +253,9 @@ pub fn is_for_others(meta: &Meta, request: &RequestFacts<'_>, policy: &Policy) -
 
 fn credentials_evidence(meta: &Meta, request: &RequestFacts<'_>, policy: &Policy) -> String {
     let says = match meta.implicit {
-        true => "neither the stored response nor the route says that it may be shared",
+        true => {
+            "neither the stored response nor the route says that it may be shared, or it varies by Cookie"
+        }
         false => "the stored response or the route says that it may be shared",
     };
     format!("{says}; {}", request.credentials_evidence(policy))

@@ -508,7 +508,7 @@ fn useful(
     let no_cache = always_validated(said, response.status, policy);
     let allowance = said
         .stale_while_revalidate
-        .unwrap_or(policy.stale_while_revalidate)
+        .unwrap_or_else(|| lifetime.stale_while_revalidate(policy.stale_while_revalidate))
         .max(said.stale_if_error.unwrap_or(0));
     // The time after arrival in which it may be served without the origin, if at all.
     let allowance = if said.forbids_stale() { 0 } else { allowance };

@@ -31,10 +31,11 @@ pub struct Meta {
     pub must_revalidate: bool,
     /// `no-cache` without field names: always validated first.
     pub no_cache: bool,
-    /// Neither the response nor the route permits sharing: the request had no credentials, and it is served only to such
-    /// requests. See [`is_implicit`].
+    /// It is served only to requests without credentials, as its own request was: neither the response nor the route permits
+    /// sharing ([`is_implicit`]), or its `Vary` has `Cookie` and its request had none of the route's private cookies.
     pub implicit: bool,
-    /// `stale-while-revalidate` in force, seconds.
+    /// `stale-while-revalidate` in force, seconds: the response's, or the route's, which does not apply to a lifetime of
+    /// zero.
     pub stale_while_revalidate: u32,
     /// `stale-if-error` in force, seconds: the response's, or the route's; the default does not apply to a lifetime of
     /// zero.
@@ -163,8 +164,10 @@ impl Meta {
             lifetime,
             must_revalidate: said.forbids_stale(),
             no_cache,
-            implicit: is_implicit(said, lifetime, no_cache),
-            stale_while_revalidate: said.stale_while_revalidate.unwrap_or(policy.stale_while_revalidate),
+            implicit: is_implicit(said, lifetime, no_cache) || is_without_cookies(&names, policy),
+            stale_while_revalidate: said
+                .stale_while_revalidate
+                .unwrap_or_else(|| lifetime.stale_while_revalidate(policy.stale_while_revalidate)),
             stale_if_error: said
                 .stale_if_error
                 .unwrap_or_else(|| lifetime.stale_if_error(policy.stale_if_error)),
@@ -202,6 +205,12 @@ impl Meta {
 #[must_use]
 pub fn is_implicit(said: &ResponseDirectives, lifetime: Lifetime, no_cache: bool) -> bool {
     !said.public && (no_cache || !lifetime.is_named())
+}
+
+/// Whether the names in `Vary` have `Cookie` on a route that names its private cookies. The response was then made without
+/// them, and [`selecting`] leaves the name out.
+fn is_without_cookies(names: &[Box<str>], policy: &Policy) -> bool {
+    !policy.private_cookies.is_empty() && names.iter().any(|it| &**it == "cookie")
 }
 
 /// Whether `no-cache` is in force for the whole response. Not under `cache.override_ttl`, which replaces the origin's

@@ -66,6 +66,7 @@ mod partial;
 mod passing;
 mod poisoning;
 mod prediction;
+mod preset_visitors;
 mod presets;
 mod pressed;
 mod proxied;

@@ -34,4 +34,15 @@ impl ConfigCheck {
             self.warnings.push(Problem { source, key, text });
         }
     }
+
+    /// Warns of ignored cookies where no cookie is private.
+    pub(super) fn warn_ignored_cookies(&mut self, at: &RoutePath, cache: &Policy) {
+        let source = self.source(&self.cache_key(at, "ignored_cookies"));
+        let is_given = matches!(source, Source::Line { .. } | Source::Flag(_));
+        if cache.enabled && is_given && cache.private_cookies.is_empty() && !cache.ignored_cookies.is_empty()
+        {
+            let text = "no effect without private_cookies; add private_cookies = [\"*\"] to make every other cookie private";
+            self.warn_of(source, "cache.ignored_cookies", text);
+        }
+    }
 }

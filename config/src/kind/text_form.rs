@@ -183,7 +183,8 @@ impl TextForm {
             TextForm::Method | TextForm::FieldName | TextForm::CookieName => is_token(text.as_bytes()),
             TextForm::FieldValue => is_field_value(text),
             TextForm::CookieGlob => {
-                is_token(text.replacen('*', "", 1).as_bytes()) && text.matches('*').count() <= 1
+                text == "*"
+                    || is_token(text.replacen('*', "", 1).as_bytes()) && text.matches('*').count() <= 1
             }
             TextForm::Tier => TIERS.contains(&text),
             TextForm::Coding => CODINGS.contains(&text),

@@ -58,3 +58,20 @@ fn credentials_that_keep_responses_apart_need_no_list_of_cookies() {
     assert_eq!(0, with(", key = \"identity\""));
     assert_eq!(1, with(", shared = true"));
 }
+
+#[test]
+fn ignored_cookies_need_private_ones() {
+    let expect = "t.toml:7: cache.ignored_cookies: no effect without private_cookies; add private_cookies = [\"*\"] to make \
+                  every other cookie private";
+    assert_eq!(vec![expect.to_owned()], warnings("/*", "ignored_cookies = [\"_ga*\"]", ""));
+    for (cache, all) in [
+        ("ignored_cookies = [\"_ga*\"], private_cookies = [\"*\"]", ""),
+        ("ignored_cookies = [\"_ga*\"], preset = \"node\"", ""),
+        ("ignored_cookies = []", ""),
+        ("preset = \"node\", private_cookies = []", ""),
+        ("ignored_cookies = [\"_ga*\"]", "cache.private_cookies = [\"sid\"]"),
+        ("ignored_cookies = [\"_ga*\"], enabled = false", ""),
+    ] {
+        assert_eq!(Vec::<String>::new(), warnings("/*", cache, all), "{cache} {all}");
+    }
+}

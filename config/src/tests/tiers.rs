@@ -243,7 +243,8 @@ fn a_preset_gives_what_nobody_gave() {
     let keep = cached("preset = \"rails\", key = { keep = \"page\" }", "");
     assert!(matches!(keep.cache.key.query, larder_semantics::key::QueryPolicy::Keep(_)));
     let every = cached("enabled = true", "cache.preset = \"laravel\"");
-    assert_eq!("*-session", every.cache.private_cookies[0]);
+    assert_eq!("*", every.cache.private_cookies[0]);
+    assert!(every.cache.ignored_cookies.iter().any(|it| it == "XSRF-TOKEN"));
     refuse(
         "cache.preset = \"word\"",
         "t.toml:1: cache.preset: found \"word\"; allowed: one of \"wordpress\", \"drupal\", \"django\", \"rails\", \"laravel\", \"node\", \"flask\", \"php\", \"nextjs\"",

@@ -18,6 +18,7 @@ use crate::upgrade;
 use change::ChangedRequest;
 use larder_origin::{Group, OriginError};
 use larder_semantics::cache_status::AnsweringTier;
+use larder_semantics::cookies;
 use larder_semantics::field::Field;
 use larder_semantics::flip::FlipChange;
 use larder_semantics::freshness::Freshness;
@@ -292,6 +293,9 @@ fn pass(bypass: Bypass, policy: &Policy, fields: &[Field<'_>], record: &mut Rule
     let evidence = match request_headers::overriding(policy, fields).next().filter(|_| is_of_a_field) {
         Some((it, _)) => {
             format!("{}: {} ({sentence})", it.name, beginning(&secret::shown(it.name, it.value)))
+        }
+        None if bypass == Bypass::PrivateCookie => {
+            format!("{sentence}: {}", beginning(cookies::private_names(fields, policy).as_bytes()))
         }
         None => sentence.to_owned(),
     };

@@ -27,6 +27,9 @@ impl FillRun {
     pub(super) async fn head_came(&self, arrived: &ArrivedHead) {
         let job = &self.job;
         let Some(old) = job.stored.as_ref().filter(|_| arrived.response.status == 200) else { return };
+        if job.is_unrelated_to(old) {
+            return;
+        }
         let mut stored = old.fields();
         stored.set("Content-Length", old.body.len().to_string());
         match freshen::head_says(&old.meta, &stored, &arrived.response.fields.view()) {

@@ -10,12 +10,12 @@ use larder_semantics::partial::{self, Beside};
 use larder_semantics::policy::Policy;
 use larder_semantics::request::RequestFacts;
 use larder_semantics::stored::Meta;
-use larder_semantics::supersede;
+use larder_semantics::supersede::{self, RefusedEffect};
 use larder_stdx::clock::{self, WallTime};
 use larder_store::disk::DiskWrite;
 use larder_store::fleet::{Instead, Removed, Unshared};
 use larder_store::ram::{KeyHash, Lookup};
-use larder_store::{Born, PurgeRule, PurgeScope, Stored, Strength};
+use larder_store::{Born, PurgeRule, PurgeScope, Stored, StoredArc, Strength};
 
 impl Gateway {
     /// Removes the stored response to a request from every tier, since the origin has sent another. In RAM that is the
@@ -66,25 +66,6 @@ impl Gateway {
         let again = on_disk.is_some() && self.store.supersede(hash, key, request);
         (in_ram || again || on_disk.is_some(), on_disk)
     }
-
-    /// The effect on stored responses of an answer that may not be stored, if it `supersedes` them; returns whether it
-    /// had one.
-    pub(crate) async fn refused(
-        &self,
-        policy: &Policy,
-        (hash, key): (KeyHash, &[u8]),
-        (facts, request): (&RequestFacts<'_>, &[Field<'_>]),
-        (meta, arrived): (&Meta, &ArrivedHead),
-        says: Unshared,
-    ) -> bool {
-        if !supersede::supersedes(facts, meta.status) {
-            return false;
-        }
-        let mark = self.mark(policy, key, meta, &arrived.born, says);
-        let instead = mark.as_ref().map_or(Instead::Trace(meta.request_time), Instead::Mark);
-        self.supersede(policy, hash, key, request, instead).await;
-        true
-    }
 }
 
 impl FillJob {
@@ -107,27 +88,49 @@ impl FillJob {
         }
     }
 
-    /// [`Gateway::refused`] for this fill's response; its lease ends with that.
+    /// The effect on stored responses of this fill's response, which may not be stored. Returns whether that ended its lease.
     pub(crate) async fn supersede(&self, meta: &Meta, arrived: &ArrivedHead, says: Unshared) -> bool {
         let request = self.request.fields.view();
         let facts = RequestFacts::read(&self.request.method, &request);
-        let (policy, of) = (&self.route.policy, (self.hash, &self.key[..]));
-        let supersedes = self.gateway.refused(policy, of, (&facts, &request), (meta, arrived), says).await;
-        if supersedes
-            && self.gateway.tiers.fills_fleet()
+        let policy = &self.route.policy;
+        let stored = self.stored.clone().or_else(|| self.in_ram());
+        match supersede::of_refused(&facts, meta.status, policy, stored.as_ref().map(|it| &it.meta)) {
+            RefusedEffect::None => return false,
+            RefusedEffect::Unrelated => {
+                drop(self.win.take());
+                return true;
+            }
+            RefusedEffect::Supersedes => {}
+        }
+        let mark = self.gateway.mark(policy, &self.key, meta, &arrived.born, says);
+        let instead = mark.as_ref().map_or(Instead::Trace(meta.request_time), Instead::Mark);
+        self.gateway.supersede(policy, self.hash, &self.key, &request, instead).await;
+        if self.gateway.tiers.fills_fleet()
             && let Some(win) = self.win.take()
         {
             win.end();
         }
-        supersedes
+        true
+    }
+
+    /// Whether the answer to this request says nothing about a stored response.
+    pub(crate) fn is_unrelated_to(&self, stored: &Stored) -> bool {
+        let request = self.request.fields.view();
+        let facts = RequestFacts::read(&self.request.method, &request);
+        supersede::is_unrelated(&facts, &self.route.policy, Some(&stored.meta))
+    }
+
+    /// The response in RAM that this request selects by now.
+    fn in_ram(&self) -> Option<StoredArc> {
+        match self.gateway.store.lookup(self.hash, &self.key, 0) {
+            Lookup::Shelf(shelf) => shelf.select(&self.request.fields.view(), &mut Vec::new()).cloned(),
+            Lookup::HitForMiss | Lookup::Nothing => None,
+        }
     }
 
     /// Whether RAM has another answer by now.
     pub(crate) fn is_replaced(&self) -> bool {
-        match self.gateway.store.lookup(self.hash, &self.key, 0) {
-            Lookup::Shelf(shelf) => shelf.select(&self.request.fields.view(), &mut Vec::new()).is_some(),
-            Lookup::HitForMiss | Lookup::Nothing => false,
-        }
+        self.in_ram().is_some()
     }
 
     /// Ends this node's lease, if any, at once: the origin's answer is not for other nodes.

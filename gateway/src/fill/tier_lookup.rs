@@ -461,7 +461,11 @@ impl FillJob {
         let fields = self.request.fields.view();
         let facts = RequestFacts::read(&self.request.method, &fields);
         if reuse::is_for_others(&stored.meta, &facts, &self.route.policy) {
-            return TierLookupResult::Nothing; // Neither its validator nor its bytes are this visitor's.
+            // Neither its validator nor its bytes are this visitor's, and the answer does not remove it.
+            drop(fields);
+            self.fetch = FetchKind::Full;
+            self.stored = Some(stored);
+            return TierLookupResult::Nothing;
         }
         drop(fields);
         self.fetch = fetch_of(&stored);

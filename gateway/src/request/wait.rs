@@ -244,6 +244,10 @@ impl Machine<'_, '_> {
         if *variant != *head.variant {
             return Fits::OtherVariant;
         }
+        // Also where the response came late, so that it would only be too old.
+        if reuse::is_for_others(&head.meta, self.facts, &self.route.policy) {
+            return Fits::MayNotShare;
+        }
         let decision =
             reuse::decide(Ok(&head.meta), self.facts, &self.route.policy, clock::wall(), &mut Silent);
         let may = match decision {

@@ -70,6 +70,9 @@ fn stale_while_revalidate() {
         "forward stale",
         verdict("200 | Cache-Control: max-age=1, stale-while-revalidate=0", 5, "GET", &route)
     );
+    for none in ["X-A: b", "Cache-Control: max-age=0", "Cache-Control: public, max-age=0", "Expires: 0"] {
+        assert_eq!("validate stale", verdict(&format!("200 | {none} | {TAG}"), 0, "GET", &route), "{none}");
+    }
 }
 
 #[test]

@@ -285,7 +285,10 @@ fn the_route_has_a_say() {
     under(&over, "200 | Cache-Control: private", "private");
     under(&over, "200 | Set-Cookie: a=b", "set-cookie");
     let swr = Policy { stale_while_revalidate: 9, ..Policy::default() };
-    under(&swr, "200 | Cache-Control: max-age=0", "store");
+    under(&swr, "200 | Cache-Control: max-age=0", "useless");
+    under(&swr, "200", "useless");
+    under(&swr, "200 | Cache-Control: max-age=0, stale-while-revalidate=9", "store");
+    under(&Policy { default_ttl: Some(1), ..swr }, "200", "store");
 }
 
 #[test]

@@ -117,4 +117,7 @@ fn a_private_cookie_leaves_nothing_for_vary() {
     assert_eq!(vec![Box::from("a"), Box::from("cookie")], vary(&Policy::default()));
     let policy = Policy { private_cookies: vec!["id".to_owned()], ..Policy::default() };
     assert_eq!(vec![Box::from("a")], vary(&policy), "the key has what the origin saw of Cookie");
+    let implicit = |policy: &Policy| Meta::of(200, &list.view(), policy, NOW, NOW).implicit;
+    assert!(implicit(&policy), "it is not for a request with a private cookie");
+    assert!(!implicit(&Policy::default()), "the variant selects");
 }
