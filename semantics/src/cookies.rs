@@ -163,11 +163,9 @@ mod tests {
     /// A policy with private, ignored and keyed cookies.
     fn named(private: &[&str], ignored: &[&str], keyed: &[&str]) -> Policy {
         let owned = |names: &[&str]| names.iter().map(|it| (*it).to_owned()).collect();
-        let mut policy = Policy::default();
-        policy.private_cookies = owned(private);
-        policy.ignored_cookies = owned(ignored);
-        policy.key.cookies = owned(keyed);
-        policy
+        let key = crate::key::KeyRecipe { cookies: owned(keyed), ..Default::default() };
+        let (private_cookies, ignored_cookies) = (owned(private), owned(ignored));
+        Policy { private_cookies, ignored_cookies, key, ..Policy::default() }
     }
 
     #[test]

@@ -285,8 +285,8 @@ const VARIED: [&str; 5] = [
     "ETag: \"a\"\nVary: Accept-Language, Cookie",
     "ETag: \"a\"\nCache-Control: public, max-age=600\nVary: Cookie",
     "Cache-Control: public, s-maxage=600\nVary: Accept-Encoding, COOKIE",
-    "Last-Modified: Mon, 01 Jun 2026 10:00:00 GMT\nCache-Control: max-age=600\nVary: cookie",
-    "Last-Modified: Mon, 01 Jun 2026 10:00:00 GMT\nVary: X\nVary: Cookie",
+    "Last-Modified: Mon, 01 Jan 2024 00:00:00 GMT\nCache-Control: max-age=600\nVary: cookie",
+    "Last-Modified: Mon, 01 Jan 2024 00:00:00 GMT\nVary: X\nVary: Cookie",
 ];
 
 #[test]
@@ -436,8 +436,8 @@ fn a_cookie_removes_no_file_that_says_nothing() {
 #[test]
 fn a_cookie_removes_no_page_that_is_only_for_visitors_without() {
     let origin = Origin::new(|it| match it.field("cookie") {
-        Some(_) => "HTTP/1.1 200 OK\nLast-Modified: Mon, 01 Jun 2026 10:00:00 GMT\n\nown".to_owned(),
-        None => "HTTP/1.1 200 OK\nLast-Modified: Mon, 01 Jun 2026 10:00:00 GMT\n\nfor all".to_owned(),
+        Some(_) => "HTTP/1.1 200 OK\nLast-Modified: Mon, 01 Jan 2024 00:00:00 GMT\n\nown".to_owned(),
+        None => "HTTP/1.1 200 OK\nLast-Modified: Mon, 01 Jan 2024 00:00:00 GMT\n\nfor all".to_owned(),
     });
     let larder = Larder::before(&origin, "");
     assert!(!larder.get("/").is_hit() && larder.get("/").is_hit());
