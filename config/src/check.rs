@@ -364,8 +364,7 @@ impl ConfigCheck {
         self.warn_shared_host(at, &cache);
         self.warn_unused(at, service.as_ref(), &matching.path);
         if matches!(service, Some(Service::Proxy(_))) {
-            self.warn_shared_sessions(at, &cache);
-            self.warn_ignored_cookies(at, &cache);
+            self.warn_privacy(at, &cache);
         }
         let RouteMatching { path, methods, when, listeners } = matching;
         let methods = fall_through::methods_of(methods, service.as_ref());

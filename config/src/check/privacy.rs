@@ -6,10 +6,15 @@ use crate::problem::Source;
 use larder_semantics::policy::{CredentialUse, Policy};
 
 impl ConfigCheck {
+    pub(super) fn warn_privacy(&mut self, at: &RoutePath, cache: &Policy) {
+        self.warn_shared_sessions(at, cache);
+        self.warn_ignored_cookies(at, cache);
+    }
+
     /// Warns of a lifetime for responses that declare none without a list of session cookies: an application's session pages without
     /// `Cache-Control` are then shared. Any list, an empty one included, avoids the warning; so do a preset, cookies in the key, and
     /// credentials that keep responses apart.
-    pub(super) fn warn_shared_sessions(&mut self, at: &RoutePath, cache: &Policy) {
+    fn warn_shared_sessions(&mut self, at: &RoutePath, cache: &Policy) {
         let is_given = |name: &str| self.source(&self.cache_key(at, name)) != Source::Default;
         let keeps_apart = matches!(cache.credentials, CredentialUse::InKey | CredentialUse::Private);
         if !cache.enabled
@@ -36,7 +41,7 @@ impl ConfigCheck {
     }
 
     /// Warns of ignored cookies where no cookie is private.
-    pub(super) fn warn_ignored_cookies(&mut self, at: &RoutePath, cache: &Policy) {
+    fn warn_ignored_cookies(&mut self, at: &RoutePath, cache: &Policy) {
         let source = self.source(&self.cache_key(at, "ignored_cookies"));
         let is_given = matches!(source, Source::Line { .. } | Source::Flag(_));
         if cache.enabled && is_given && cache.private_cookies.is_empty() && !cache.ignored_cookies.is_empty()
