@@ -512,6 +512,7 @@ impl ConfigCheck {
             min_size: self.number(&min_size),
             max_size: self.number(&max_size),
             types: self.texts(&types),
+            uncached: self.flag(&self.cache_key(at, "compress.uncached")),
         };
         if named.is_empty() && !self.is_wrong(&codings) {
             let text = "the list is empty; add a coding, or set cache.compress.enabled = false";

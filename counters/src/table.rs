@@ -216,6 +216,7 @@ counters! {
     coding_no_gain: Count, "Encodings not made because they would save less than a 16th.";
     coding_no_room: Limit, "Encodings not stored because the RAM budget was exhausted.";
     coding_evictions: Count, "Encodings evicted for space.";
+    coding_streams: Count, "Responses, not stored, compressed while being sent to a client.";
     decoding_streams: Count, "Bodies decoded while being sent to a client.";
     decoding_too_large: Limit, "Compressed bodies whose decoded size exceeds the limit.";
     decoding_bombs: Limit, "Compressed bodies that expand more than 250 times.";

@@ -39,7 +39,7 @@ fn options(works: &Arc<Works>) -> RootOptions {
     let encoder = FileEncoder::new(2, move |coding, plain| encode(&works, coding, plain));
     let codings = CodingPreference::of([Coding::Zstd, Coding::Brotli, Coding::Gzip]);
     let types = vec!["text/*".to_owned()];
-    let rules = Arc::new(Compress { codings, min_size: 100, max_size: 8 << 20, types });
+    let rules = Arc::new(Compress { codings, min_size: 100, max_size: 8 << 20, types, uncached: true });
     RootOptions { compress: Some(FileCompression { rules, encoder }), ..RootOptions::default() }
 }
 

@@ -30,6 +30,7 @@ mod set_cookie;
 pub mod source;
 pub mod stages;
 mod tiers;
+mod transit;
 pub mod trusted_headers;
 pub mod upgrade;
 mod upload;

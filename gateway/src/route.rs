@@ -50,6 +50,8 @@ pub struct Gateway {
     pub(crate) passes: FuturePool,
     /// Bytes of small request bodies that are being read before an origin is asked.
     pub(crate) small_bodies: Cell<u64>,
+    /// Bytes of the coders of responses that are coded on their way.
+    pub(crate) transit_coders: Rc<Cell<u64>>,
     /// The pool that makes forms of stored responses; without it none are made. Shared by all workers.
     pub coders: OnceCell<Arc<Coders>>,
     /// Sends the purges caused by a response to an unsafe method to every tier of every node; without it, only this
@@ -90,7 +92,8 @@ impl Gateway {
     ) -> Rc<Self> {
         // The hash is seeded at random for each process and shared by all its workers.
         let id = format!("larder-{:032x}", store.hash(b"this process").0);
-        let (uses, scratch, small_bodies) = (SharedUses::default(), RefCell::default(), Cell::default());
+        let (uses, scratch) = (SharedUses::default(), RefCell::default());
+        let (small_bodies, transit_coders) = (Cell::default(), Rc::default());
         let (coders, spread) = (OnceCell::new(), OnceCell::new());
         let (fills, lone_fills, passes) = (Rc::default(), FuturePool::new(), FuturePool::new());
         Rc::new(Self {
@@ -105,6 +108,7 @@ impl Gateway {
             lone_fills,
             passes,
             small_bodies,
+            transit_coders,
             coders,
             spread,
         })

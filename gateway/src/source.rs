@@ -1,6 +1,10 @@
 //! The source of a response's bytes: an exchange with an origin, or a response made here, such as the rows of a query or
 //! a resized image. A fill treats both alike.
 
+mod coded;
+
+pub(crate) use coded::{CodedBody, CoderRoom};
+
 use crate::budget::OriginClock;
 use bytes::Bytes;
 use larder_origin::{ClientPart, Exchange, OriginError, PermitWanted};
@@ -22,6 +26,8 @@ pub(crate) enum ResponseSource {
     ),
     /// A response made here.
     Made(Rc<MadeBody>),
+    /// One of the others, coded on its way.
+    Coded(Rc<CodedBody>),
 }
 
 impl ResponseSource {
@@ -33,6 +39,7 @@ impl ResponseSource {
         match self {
             ResponseSource::Origin(exchange, _) => exchange.next().await,
             ResponseSource::Made(body) => body.next().await,
+            ResponseSource::Coded(body) => body.next().await,
         }
     }
 
@@ -41,6 +48,7 @@ impl ResponseSource {
         match self {
             ResponseSource::Origin(exchange, _) => exchange.trailers(),
             ResponseSource::Made(_) => None,
+            ResponseSource::Coded(body) => body.trailers(),
         }
     }
 
@@ -49,6 +57,7 @@ impl ResponseSource {
         match self {
             ResponseSource::Origin(exchange, _) => exchange.give_up(),
             ResponseSource::Made(body) => body.pieces.borrow_mut().close(),
+            ResponseSource::Coded(body) => body.source().give_up(),
         }
     }
 
@@ -60,17 +69,25 @@ impl ResponseSource {
         &self,
         work: Pin<&mut impl Future<Output = T>>,
     ) -> Result<T, PermitWanted> {
-        match self {
+        match self.own() {
             ResponseSource::Origin(exchange, _) => exchange.wait_for_client(ClientPart::Takes, work).await,
-            ResponseSource::Made(_) => Ok(work.await),
+            ResponseSource::Made(_) | ResponseSource::Coded(_) => Ok(work.await),
         }
     }
 
     /// Waits until requests queue for the permit of this exchange.
     pub async fn permit_wanted(&self) {
-        match self {
+        match self.own() {
             ResponseSource::Origin(exchange, _) => exchange.permit_wanted().await,
-            ResponseSource::Made(_) => std::future::pending().await,
+            ResponseSource::Made(_) | ResponseSource::Coded(_) => std::future::pending().await,
+        }
+    }
+
+    /// The source without a coding.
+    fn own(&self) -> &ResponseSource {
+        match self {
+            ResponseSource::Coded(body) => body.source(),
+            own => own,
         }
     }
 }

@@ -14,6 +14,8 @@ pub struct Compress {
     /// `cache.compress.types`: media types, lower case; `text/*` is every subtype, and `+xml` every type with that
     /// suffix.
     pub types: Vec<String>,
+    /// `cache.compress.uncached`: whether responses that are not stored are coded while they are sent.
+    pub uncached: bool,
 }
 
 /// Codings in order of preference: at most the three that larder produces.

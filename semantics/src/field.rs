@@ -71,6 +71,13 @@ pub fn trim(value: &[u8]) -> &[u8] {
     &value[start..end]
 }
 
+/// Whether this `Content-Type` is that of an event stream.
+#[must_use]
+pub fn is_event_stream(kind: &[u8]) -> bool {
+    let kind = kind.split(|it| *it == b';').next().unwrap_or_default();
+    trim(kind).eq_ignore_ascii_case(b"text/event-stream")
+}
+
 /// The members of one line of a comma-separated list (RFC 9110 §5.6.1): trimmed, empty ones left out. A
 /// comma within a quoted string separates nothing; a quoted string that is never closed runs to the end.
 ///

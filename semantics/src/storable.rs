@@ -2,7 +2,7 @@
 
 use crate::cache_control::ResponseDirectives;
 use crate::cookies;
-use crate::field::{Field, all, first, lines, members, trim};
+use crate::field::{self, Field, all, first, lines, members};
 use crate::freshness::{
     AgeInputs, Expires, Lifetime, LifetimeInputs, LifetimeSource, is_heuristic_status, overrides,
 };
@@ -346,9 +346,7 @@ impl StatusKind {
 /// closes: one without a length. By the response's `Content-Type` and `Content-Length`.
 #[must_use]
 pub fn is_endless(kind: Option<&[u8]>, length: Option<&[u8]>) -> bool {
-    let Some(kind) = kind.filter(|_| length.is_none()) else { return false };
-    let kind = kind.split(|it| *it == b';').next().unwrap_or_default();
-    trim(kind).eq_ignore_ascii_case(b"text/event-stream")
+    length.is_none() && kind.is_some_and(field::is_event_stream)
 }
 
 /// Whether a response with this status is never stored: it is not final, or depends on the form of one request.

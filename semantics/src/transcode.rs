@@ -10,6 +10,7 @@ use crate::coding::{AcceptedCodings, BEST, Coding, Quality};
 use crate::compress::{CodingPreference, Codings, Compress};
 use crate::field::{self, Field, FieldList};
 use crate::policy::Policy;
+use crate::request::RequestFacts;
 use crate::vary;
 
 /// The possible forms of one stored response. Made once, when it is stored.
@@ -92,6 +93,43 @@ pub fn is_worth_coding(media_type: &[u8], length: Option<u64>, compress: &Compre
 
 fn ends_with(kind: &[u8], suffix: &[u8]) -> bool {
     kind.len() > suffix.len() && kind[kind.len() - suffix.len()..].eq_ignore_ascii_case(suffix)
+}
+
+/// The form in which a response that is not stored is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TransitForm {
+    /// As it came. Other clients would get the same form.
+    Own,
+    /// As it came, although other clients would get another form.
+    OwnOfSeveral,
+    /// Coded while it is sent.
+    Coded(Coding),
+}
+
+/// The form of a response that is for one client only, `response` with a body of `length` bytes, if that is known: the one in
+/// which the client would get a stored one. An event stream is not coded: each event would be flushed for itself.
+#[must_use]
+pub fn in_transit(
+    status: u16,
+    response: &[Field<'_>],
+    length: Option<u64>,
+    facts: &RequestFacts<'_>,
+    request: &[Field<'_>],
+    policy: &Policy,
+) -> TransitForm {
+    if !policy.compress.as_ref().is_some_and(|it| it.uncached)
+        || field::first(response, "content-type").is_some_and(field::is_event_stream)
+    {
+        return TransitForm::Own;
+    }
+    let Some(plan) = plan(status, response, length, policy).filter(|it| it.own == Coding::Identity) else {
+        return TransitForm::Own;
+    };
+    let exact = is_exact(request, facts.directives.no_transform);
+    match choose(plan, Codings::NONE, Codings::NONE, AcceptedCodings::read(request), exact).make {
+        Some(coding) => TransitForm::Coded(coding),
+        None => TransitForm::OwnOfSeveral,
+    }
 }
 
 /// The form in which a stored response with forms is served.
@@ -237,22 +275,28 @@ pub(crate) fn own_names(names: Vec<Box<str>>, handled: Option<Coding>) -> Vec<Bo
     }
 }
 
+/// Fields of the stored form that are wrong for another one.
+const WRONG: [&str; 3] = ["content-encoding", "content-length", "accept-ranges"];
+
+/// Fields with digests of the stored bytes.
+const DIGESTS: [&str; 4] = ["content-digest", "repr-digest", "digest", "content-md5"];
+
+/// The trailer section of a made form.
+#[must_use]
+pub fn form_trailers(own: &FieldList) -> FieldList {
+    let mut fields = own.clone();
+    fields.retain(|it| !DIGESTS.iter().any(|name| it.is(name)));
+    fields
+}
+
 /// The fields of a made form in `coding`: the tag is weak, since it is the same for every made form (RFC 9110 §8.8.1,
 /// §8.8.3.3); ranges are not offered; and digests of the stored bytes are removed, as they would be wrong (RFC 9530 §2,
 /// §3).
 #[must_use]
 pub fn form_fields(stored: &FieldList, coding: Coding) -> FieldList {
-    const WRONG: [&str; 7] = [
-        "content-encoding",
-        "content-length",
-        "accept-ranges",
-        "content-digest",
-        "repr-digest",
-        "digest",
-        "content-md5",
-    ];
+    let is_wrong = |it: &Field<'_>| WRONG.iter().chain(&DIGESTS).any(|name| it.is(name));
     let mut fields = FieldList::new();
-    for it in stored.iter().filter(|it| !WRONG.iter().any(|name| it.is(name))) {
+    for it in stored.iter().filter(|it| !is_wrong(it)) {
         match it.is("etag") && !it.value.starts_with(b"W/") {
             true => fields.push(it.name, [b"W/", it.value].concat()),
             false => fields.push(it.name, it.value),

@@ -4,6 +4,7 @@
 mod below;
 mod heads;
 mod lies;
+mod passed;
 
 use crate::harness::origin::{Gate, Received, Script};
 use crate::harness::{Client, Larder, Memcached, Origin, Response, tiers, until};
@@ -510,7 +511,7 @@ fn passed_responses_go_as_they_came() {
         let fields = format!("{HTML}Cache-Control: no-store\r\n");
         framed(coding, "length", &fields, &coded(coding, &page()))
     });
-    let larder = Larder::before(&origin, COMPRESS);
+    let larder = Larder::before(&origin, "compress = { enabled = true, uncached = false }");
     let mut client = larder.client();
     let post = client.request("POST", "/plain", "Accept-Encoding: x, br\r\n", "a=b");
     assert_eq!(Some("x, br"), origin.received()[0].field("accept-encoding"));

@@ -92,6 +92,8 @@ pub(super) const ROWS: &[Key] = &[
         "Maximum size of a body that is compressed, or stored decoded.", r#""1MiB""#),
     each("cache.compress.types", ValueKind::List(TextForm::MediaType), Some(COMPRESSIBLE),
         "The media types that are compressed: exact, `text/*` for all subtypes, or `+xml` for all types with that suffix.", r#"["text/*", "application/json", "+xml"]"#),
+    each("cache.compress.uncached", ValueKind::Bool, Some("true"),
+        "Also compress responses that are not stored, while they are sent (at gzip level 4, brotli 3 and zstd 3 or lower). Event streams and responses to range requests are not compressed. Set `false` for pages that contain both a secret and text of the request (BREACH).", "false"),
     each("cache.cache_status", ValueKind::Bool, Some("true"),
         "Send `Cache-Status` (RFC 9211) with every response from the cache or the origin, and with the 502, 503 and 504 of larder in their place. Files, and errors before the cache lookup (400, 404, 405, 508 and similar), do not carry it.", "false"),
     each("cache.x_cache", ValueKind::Bool, Some("false"),

@@ -3,6 +3,7 @@
 
 pub mod codec;
 pub mod pool;
+pub mod stream;
 
 use bytes::{Buf, Bytes};
 use codec::{BodyDecoder, DecodeProgress, Undecodable};

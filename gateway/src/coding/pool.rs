@@ -119,6 +119,12 @@ impl Coders {
         self.settings.workers
     }
 
+    /// The levels; `None` where nothing is compressed.
+    #[must_use]
+    pub fn levels(&self) -> Option<CodecLevels> {
+        (self.settings.workers > 0).then_some(self.settings.levels)
+    }
+
     /// Codes bytes that are no stored response, such as a file, on the thread of the caller.
     ///
     /// # Errors

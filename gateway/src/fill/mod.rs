@@ -21,6 +21,7 @@ use crate::request_headers;
 use crate::route::{Gateway, GatewayRoute};
 use crate::source::ResponseSource;
 use crate::stages::FillStages;
+use crate::transit::Transit;
 use bytes::Bytes;
 use larder_origin::{Exchange, OriginError};
 use larder_semantics::cache_status::AnsweringTier;
@@ -421,10 +422,11 @@ impl FillRun {
             }
         };
         writer.provoked_by(recent_failures::says(&job.gateway.store, &job.request));
+        let transit = Transit::of(&job.gateway, &job.route.policy, &job.request, &arrived.response);
         let head = SharedHead {
             status: meta.status,
-            fields: job.own_fields(&arrived),
-            length: decide::length_of(&arrived),
+            fields: transit.fields(job.own_fields(&arrived)),
+            length: decide::length_of(&arrived).filter(|_| transit.coding().is_none()),
             vary: Vec::new(),
             variant: Box::default(),
             meta,
@@ -432,7 +434,8 @@ impl FillRun {
             spent: SpentLifetime::No,
         };
         writer.head(FillHead::Private(Arc::new(head)), false);
-        pressure::pour(arrived.source, writer).await;
+        let source = transit.body(&job.gateway, arrived.source);
+        pressure::pour(source, writer).await;
         FillStep::Finish
     }
 

@@ -8,8 +8,10 @@ use super::tunnel::Switched;
 use super::{Machine, StoreRoom};
 use crate::face::Face;
 use crate::fill::FetchKind;
+use crate::route::Gateway;
 use crate::source::ResponseSource;
 use crate::stages::{RequestStage, Stages};
+use crate::transit::Transit;
 use crate::upload::{Halted, Upload, with_upload};
 use crate::{request_headers, selection};
 use larder_origin::OriginError;
@@ -81,6 +83,17 @@ impl<'c> Delivery<'c> {
             upload,
             report,
         })
+    }
+
+    /// The same response, coded on its way if that is its form.
+    pub fn in_transit(self, gateway: &Gateway, transit: Transit) -> Self {
+        let Delivery::Direct(mut direct) = self else { return self };
+        direct.fields = transit.fields(direct.fields);
+        if transit.coding().is_some() && matches!(direct.body, ResponseBody::Length(_)) {
+            direct.body = ResponseBody::Stream;
+        }
+        direct.source = transit.body(gateway, direct.source);
+        Delivery::Direct(direct)
     }
 }
 

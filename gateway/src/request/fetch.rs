@@ -6,20 +6,19 @@ use super::wait;
 use super::{Coalescing, LOOKS, LowerTierState, Machine, OwnError};
 use crate::fill::machine::FillStep;
 use crate::fill::tier_lookup::TierLookup;
-use crate::fill::{ClientPresence, FetchKind, FillOutcome, FillRun, OriginAsk};
+use crate::fill::{ArrivedHead, ClientPresence, FetchKind, FillOutcome, FillRun, OriginAsk};
 use crate::request_headers;
 use crate::rules;
 use crate::stages::RequestStage;
 use larder_origin::OriginError;
 use larder_semantics::cache_status::CacheReport;
 use larder_semantics::coding::Coding;
-use larder_semantics::field::{self, FieldList};
+use larder_semantics::field::{self, Field, FieldList};
 use larder_semantics::request::RequestFacts;
 use larder_semantics::reuse::ForwardReason;
 use larder_semantics::storable::{self, Storable};
 use larder_semantics::trace::Silent;
 use larder_semantics::transcode;
-use larder_stdx::clock::WallTime;
 use larder_store::{FillHead, FillReader};
 use larder_wire::message::ResponseHead;
 use std::future::Future;
@@ -179,12 +178,17 @@ impl Machine<'_, '_> {
     fn forwards(&mut self, fill: &mut FillRun) -> Step {
         let Some(arrived) = fill.arrived.take() else { return self.origin_failed(502) };
         let status = arrived.response.status;
-        let (report, times) = (self.forwarded(Some(status)), (arrived.request_time, arrived.response_time));
-        let mut answer = self.direct(arrived, None, Some(report));
-        if let (Coalescing::Head, Delivery::Direct(direct)) = (self.company, &mut answer) {
-            self.bring_to_get(status, &mut direct.fields, times);
-        }
-        self.answer = Some(answer);
+        let report = Some(self.forwarded(Some(status)));
+        self.answer = Some(match self.facts.method == "HEAD" && self.keeps_get(&arrived) {
+            true => {
+                let mut answer = self.direct_plain(arrived, None, report);
+                if let (Coalescing::Head, Delivery::Direct(direct)) = (self.company, &mut answer) {
+                    self.bring_to_get(status, &mut direct.fields);
+                }
+                answer
+            }
+            false => self.direct(arrived, None, report),
+        });
         Step::Pass
     }
 
@@ -213,17 +217,22 @@ impl Machine<'_, '_> {
         done
     }
 
+    /// Whether the response to the GET of a HEAD would be stored.
+    fn keeps_get(&self, arrived: &ArrivedHead) -> bool {
+        let (status, said) = (arrived.response.status, arrived.response.fields.view());
+        let policy = rules::of_response(&self.route.policy, self.request, status, &said);
+        let facts = RequestFacts { method: "GET", ..self.facts.clone() };
+        let (asked, came) = (arrived.request_time, arrived.response_time);
+        let verdict = storable::decide(&facts, status, &said, policy, asked, came, &mut Silent);
+        verdict == Storable::Store && length_of(&said).is_none_or(|it| it <= policy.max_object)
+    }
+
     /// Makes the fields of an answer to HEAD those that the GET would get (RFC 9110 §9.3.2): a stored response may go to
     /// clients in other codings, this client included.
-    fn bring_to_get(&self, status: u16, fields: &mut FieldList, (asked, came): (WallTime, WallTime)) {
+    fn bring_to_get(&self, status: u16, fields: &mut FieldList) {
         let said = fields.view();
         let policy = rules::of_response(&self.route.policy, self.request, status, &said);
-        let length = field::first(&said, "content-length");
-        let length: Option<u64> = length.and_then(|it| std::str::from_utf8(it).ok()?.parse().ok());
-        let facts = RequestFacts { method: "GET", ..self.facts.clone() };
-        let verdict = storable::decide(&facts, status, &said, policy, asked, came, &mut Silent);
-        let is_kept = verdict == Storable::Store && length.is_none_or(|it| it <= policy.max_object);
-        if !is_kept || transcode::plan(status, &said, length, policy).is_none() {
+        if transcode::plan(status, &said, length_of(&said), policy).is_none() {
             return;
         }
         drop(said);
@@ -234,4 +243,9 @@ impl Machine<'_, '_> {
             *fields = transcode::form_fields(fields, Coding::Identity);
         }
     }
+}
+
+/// The announced length of a response to HEAD.
+fn length_of(fields: &[Field<'_>]) -> Option<u64> {
+    field::first(fields, "content-length").and_then(|it| std::str::from_utf8(it).ok()?.parse().ok())
 }

@@ -13,6 +13,7 @@ use crate::fill::{
 use crate::request_headers;
 use crate::route::Spreading;
 use crate::stages::RequestStage;
+use crate::transit::Transit;
 use crate::upgrade;
 use crate::upload::{Halted, Upload, carry, carry_buffered};
 use larder_origin::{OriginError, Paced};
@@ -171,7 +172,19 @@ impl<'c> Machine<'_, 'c> {
         }
     }
 
+    /// The response of the origin, for this client only.
     pub fn direct(
+        &self,
+        arrived: ArrivedHead,
+        upload: Option<Upload<'c>>,
+        report: Option<CacheReport>,
+    ) -> Delivery<'c> {
+        let transit = Transit::of(self.gateway, &self.route.policy, self.request, &arrived.response);
+        self.direct_plain(arrived, upload, report).in_transit(self.gateway, transit)
+    }
+
+    /// The same, in the form in which it came.
+    pub fn direct_plain(
         &self,
         arrived: ArrivedHead,
         upload: Option<Upload<'c>>,

@@ -7,7 +7,13 @@ use std::sync::Arc;
 
 fn policy() -> Policy {
     let types = ["text/*", "application/json", "font/ttf", "+xml"].map(str::to_owned).to_vec();
-    let compress = Compress { codings: CodingPreference::DEFAULT, min_size: 1024, max_size: 8 << 20, types };
+    let compress = Compress {
+        codings: CodingPreference::DEFAULT,
+        min_size: 1024,
+        max_size: 8 << 20,
+        types,
+        uncached: true,
+    };
     Policy { compress: Some(Arc::new(compress)), ..Policy::default() }
 }
 
@@ -298,5 +304,81 @@ proptest! {
             Serve::Wait(it) => prop_assert!(choice.make == Some(it) && accepted.quality(it) > 0),
             Serve::Unsuitable => prop_assert_eq!(None, choice.make),
         }
+    }
+}
+
+/// `response` is lines of fields; `expect` is the coding, `plain` where other clients get one, or empty.
+#[track_caller]
+fn check_transit(status: u16, response: &str, length: Option<u64>, request: &str, expect: &str) {
+    let policy = policy();
+    let form = with(response, |said| {
+        with(request, |asked| {
+            in_transit(status, said, length, &RequestFacts::read("GET", asked), asked, &policy)
+        })
+    });
+    let text = match form {
+        TransitForm::Own => "",
+        TransitForm::OwnOfSeveral => "plain",
+        TransitForm::Coded(coding) => token(coding).unwrap(),
+    };
+    assert_eq!(expect, text, "{response} for {request}");
+}
+
+#[test]
+fn what_is_coded_on_its_way() {
+    const HTML: &str = "Content-Type: text/html";
+    const ANY: &str = "Accept-Encoding: gzip, br, zstd";
+    let check = |response: &str, request: &str, expect: &str| {
+        check_transit(200, response, Some(5000), request, expect);
+    };
+    check(HTML, ANY, "zstd");
+    check(HTML, "Accept-Encoding: gzip", "gzip");
+    check(HTML, "Accept-Encoding: gzip, br;q=0.9", "gzip");
+    check(HTML, "Accept-Encoding: br, identity;q=0", "br");
+    for request in [
+        "",
+        "Accept-Encoding: *",
+        "Accept-Encoding: identity",
+        "Accept-Encoding: gzip;q=0",
+        "Accept-Encoding: dcb",
+    ] {
+        check(HTML, request, "plain");
+    }
+    for more in ["Range: bytes=0-1", "If-Match: \"a\"", "If-Range: \"a\"", "Cache-Control: no-transform"] {
+        check(HTML, &format!("{ANY} | {more}"), "plain");
+    }
+    check(HTML, &format!("{ANY} | If-None-Match: \"a\""), "zstd");
+    for response in [
+        "Content-Type: image/png",
+        "Content-Type: text/event-stream",
+        "Content-Type: Text/Event-Stream; charset=utf-8",
+        "Content-Type: text/html | Content-Encoding: gzip",
+        "Content-Type: text/html | Content-Encoding: unknown",
+        "Content-Type: text/html | Cache-Control: private, no-transform",
+        "Content-Type: text/html | Content-Range: bytes 0-1/2",
+        "",
+    ] {
+        check(response, ANY, "");
+    }
+    for (status, expect) in [(404, "zstd"), (500, "zstd"), (204, ""), (206, ""), (304, "")] {
+        check_transit(status, HTML, Some(5000), ANY, expect);
+    }
+    for (length, expect) in [(None, "zstd"), (Some(1024), "zstd"), (Some(1023), ""), (Some(9 << 20), "")] {
+        check_transit(200, HTML, length, ANY, expect);
+    }
+}
+
+#[test]
+fn nothing_is_coded_on_its_way_without_the_key() {
+    let (mut policy, off) = (policy(), Policy::default());
+    let compress = policy.compress.as_deref().cloned().unwrap();
+    policy.compress = Some(Arc::new(Compress { uncached: false, ..compress }));
+    for policy in [policy, off] {
+        with("Content-Type: text/html", |said| {
+            with("Accept-Encoding: gzip", |asked| {
+                let facts = RequestFacts::read("GET", asked);
+                assert_eq!(TransitForm::Own, in_transit(200, said, None, &facts, asked, &policy));
+            });
+        });
     }
 }

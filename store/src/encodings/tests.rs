@@ -13,6 +13,7 @@ fn plan() -> EncodingPlan {
         min_size: 0,
         max_size: 1 << 20,
         types: vec!["text/*".to_owned()],
+        uncached: true,
     };
     let policy = Policy { compress: Some(Arc::new(compress)), ..Policy::default() };
     transcode::plan(200, &[Field { name: "Content-Type", value: b"text/html" }], None, &policy).unwrap()

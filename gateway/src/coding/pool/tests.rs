@@ -26,6 +26,7 @@ fn page(store: &Store, coding: &str, body: Vec<u8>) -> StoredArc {
         min_size: 0,
         max_size: 64 << 20,
         types: vec!["text/*".to_owned()],
+        uncached: true,
     };
     let policy = Policy { compress: Some(Arc::new(compress)), ..Policy::default() };
     let fields = [
