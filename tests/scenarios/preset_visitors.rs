@@ -148,11 +148,11 @@ fn what_has_no_lifetime_is_shared_from_no_tier() {
     let cache = "preset = \"php\"";
     let a = Larder::before_with(&origin, cache, &(disk(folder.path()) + &tiers));
     let b = Larder::before_with(&origin, cache, &tiers);
-    for number in 0..NO_LIFETIME.len() {
+    for (number, said) in NO_LIFETIME.iter().enumerate() {
         for (node, language) in [(&a, "de"), (&b, "en"), (&a, "fr"), (&b, "es")] {
             let lines = format!("Accept-Language: {language}\r\n");
             let page = node.client().get_with(&format!("/{number}/tagged"), &lines);
-            assert_eq!((language, false), (page.text().as_str(), page.is_hit()), "{}", NO_LIFETIME[number]);
+            assert_eq!((language, false), (page.text().as_str(), page.is_hit()), "{said}");
         }
     }
     assert_eq!((0, 0), (a.counter("fleet_puts"), a.counter("disk_writes")));
