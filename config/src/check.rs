@@ -319,13 +319,11 @@ impl ConfigCheck {
             self.problem(site.clone(), "site.hosts", text);
         }
         let source = self.source(&key);
+        self.refuse_underscore(&hosts, &source);
         for host in &hosts {
             if let Some(first) = seen.insert(host.clone(), source.clone()) {
-                self.problem(
-                    source.clone(),
-                    "site.hosts",
-                    &format!("duplicate host \"{host}\"; first defined at {first}"),
-                );
+                let text = format!("duplicate host \"{host}\"; first defined at {first}");
+                self.problem(source.clone(), "site.hosts", &text);
             }
         }
         hosts

@@ -3,6 +3,8 @@
 use super::kind::{CODINGS, TIERS, TextForm, ValueKind};
 use super::presets::{PRESETS, Preset};
 use super::table::{self, Key, KeyScope, Takes};
+use larder_semantics::expression::{Expression, ExpressionSubject};
+use larder_semantics::template;
 use larder_stdx::size::ByteSize;
 use serde_json::{Map, Value as Json, json};
 use std::fmt::Write as _;
@@ -46,7 +48,50 @@ pub fn manual() -> String {
             writeln!(out, "| `{path}`{mark} | {allowed} | {default} | {help} Example: `{}` |", key.example);
     }
     presets(&mut out);
+    variables(&mut out);
+    conditions(&mut out);
     out
+}
+
+/// The variables of texts.
+fn variables(out: &mut String) {
+    out.push_str(
+        "\n## Variables\n\nOf redirects, fixed answers, rewrites, and values of fields and parameters, such as \
+         `request_headers.set`. `{{` and `}}` are\nliteral braces. A value never has line ends or control characters; in a URL it is \
+         percent-encoded. A request whose\nresponse may be shared contains only values that its key determines. `log.format` has fields of its own: \
+         [log.md](log.md).\n\n| variable | value |\n|---|---|\n",
+    );
+    for (name, value) in template::manual() {
+        let _ = writeln!(out, "| `{name}` | {value} |");
+    }
+}
+
+/// The names and operators of conditions.
+fn conditions(out: &mut String) {
+    out.push_str(
+        "\n## Conditions\n\n`name OPERATOR value`, combined with `&&`, `||`, `!` and parentheses. Texts are in double quotes.\n\n\
+         | keys | names |\n|---|---|\n",
+    );
+    let subjects = [
+        ("`when` of a route, `access`", ExpressionSubject::Request),
+        ("`cache.rule`", ExpressionSubject::Response),
+        ("`purge --where`, `objects`", ExpressionSubject::Stored),
+        ("`tail`, `log_skip`", ExpressionSubject::Finished),
+    ];
+    for (keys, subject) in subjects {
+        let names: Vec<String> = Expression::names_of(subject).map(|it| format!("`{it}`")).collect();
+        let _ = writeln!(out, "| {keys} | {} |", names.join(", ").replace("query, query", "query`, `query"));
+    }
+    out.push_str(
+        "\n`header.Accept` is short for `header[\"Accept\"]`, and so for cookies and parameters of the query.\n\n\
+         * texts: `==`, `!=`, `contains`, `in [\"a\", \"b\"]`, and `~`, `!~` with a regular expression, which matches anywhere unless it is \
+         anchored\n\
+         * numbers: `==`, `!=`, `<`, `<=`, `>`, `>=`, `in [301, 308]`, with the units of their names: `60s`, `1KiB`\n\
+         * `client in \"10.0.0.0/8\"`, or a list of networks\n\n\
+         A missing field, cookie or parameter is the empty text for every operator: `header.User-Agent == \"\"` is true for requests without \
+         `User-Agent`,\n`header.Referer ~ \"^($|https://www\\.example\\.com/)\"` for requests without `Referer` or with one of that site, \
+         and `cookie.beta != \"\"` if the\ncookie has a value. Of several lines any may match. A test of a number that is not known is false.\n",
+    );
 }
 
 /// The values of each preset.

@@ -5,7 +5,7 @@ use larder_semantics::field::{Field, FieldList};
 use larder_semantics::geo::GeoLookup;
 use larder_semantics::key::KeyRecipe;
 use larder_semantics::pattern::PathPattern;
-use larder_semantics::policy::Policy;
+use larder_semantics::policy::{Policy, USER};
 use larder_semantics::request_fields::RequestFields;
 use larder_semantics::request_view::{self, RequestView};
 use larder_semantics::rewrite::{Rewrite, Rewritten};
@@ -57,6 +57,7 @@ pub(crate) fn view<'a>(
         fields,
         client: client.and_then(|it| it.peer).map(|it| it.ip()),
         listener: client.map_or("", |it| &it.listener),
+        user: fields.iter().find(|it| it.name == USER).map_or(b"", |it| it.value),
         geo,
         ..RequestView::default()
     }

@@ -9,6 +9,7 @@
 //! test      = text   ("==" | "!=" | "~" | "!~" | "contains") string
 //!           | text   "in" list
 //!           | number ("==" | "!=" | "<" | "<=" | ">" | ">=") number
+//!           | number "in" "[" number ("," number)* "]"
 //!           | "tag"  ("==" | "!=") string
 //!           | "client" "in" (string | list)
 //! list      = "[" string ("," string)* "]"
@@ -27,8 +28,8 @@
 //! A number has the unit of its name, if any: `age > 60s`, `ttl < -5m`, `size >= 1KiB`, `duration_us > 50ms`. In a
 //! string, `\"` is a quote and `\\` a backslash; any other backslash is rejected, except in a pattern, where it is
 //! literal and need not be doubled. A pattern (`~`) is of the `regex` crate, over bytes, and matches anywhere unless it
-//! is anchored. An absent header, and the address of a client without one, equals nothing and matches nothing, so that
-//! `!=` and `!~` are true; of several lines any may match. An unknown number makes its test false, for every operator. A
+//! is anchored. A missing field, cookie or parameter, and the address of a client without one, is the empty text for every
+//! operator; of several lines any may match. An unknown number makes its test false, for every operator. A
 //! client is in a network, `client in "10.0.0.0/8"`, by its address; an IPv4 address that arrived over IPv6 counts as
 //! IPv4.
 
@@ -60,8 +61,8 @@ pub enum ExpressionSubject {
 
 /// The values that a condition is evaluated against.
 pub trait ExpressionFacts {
-    /// Whether `test` is true for the text of this name; false if it is unknown. For a stored response these are
-    /// [`part_of_key`].
+    /// Whether `test` is true for the text of this name; false if it is unknown, without a call: the condition then takes
+    /// it as empty. For a stored response these are [`part_of_key`].
     fn text(&self, name: TextName, test: &mut dyn FnMut(&[u8]) -> bool) -> bool;
     /// A number; `None` if it is unknown.
     fn number(&self, name: Number) -> Option<i64>;
@@ -208,6 +209,11 @@ enum Compare {
 }
 
 impl Expression {
+    /// The names that conditions about `subject` read, as they are written.
+    pub fn names_of(subject: ExpressionSubject) -> impl Iterator<Item = String> {
+        parse::spelled(subject)
+    }
+
     /// Parses a condition about stored responses.
     ///
     /// # Errors
@@ -313,15 +319,12 @@ impl ExpressionNode {
             ExpressionNode::Any(all) => all.iter().any(|it| it.holds(facts)),
             ExpressionNode::All(all) => all.iter().all(|it| it.holds(facts)),
             ExpressionNode::Not(it) => !it.holds(facts),
-            ExpressionNode::Text(name, test) => facts.text(*name, &mut |it| test.holds(it)),
-            ExpressionNode::Named(what, name, test) => {
-                let test = &mut |it: &[u8]| test.holds(it);
-                match what {
-                    Named::Header => facts.header(name, test),
-                    Named::Cookie => facts.cookie(name, test),
-                    Named::Parameter => facts.parameter(name, test),
-                }
-            }
+            ExpressionNode::Text(name, test) => test.holds_of_any(|test| facts.text(*name, test)),
+            ExpressionNode::Named(what, name, test) => test.holds_of_any(|test| match what {
+                Named::Header => facts.header(name, test),
+                Named::Cookie => facts.cookie(name, test),
+                Named::Parameter => facts.parameter(name, test),
+            }),
             ExpressionNode::Client(networks) => {
                 facts.client().is_some_and(|it| networks.iter().any(|network| network.contains(it)))
             }
@@ -334,6 +337,16 @@ impl ExpressionNode {
 }
 
 impl Match {
+    /// Whether it is true for one of the texts that `ask` tests; for the empty text if there are none.
+    fn holds_of_any(&self, ask: impl FnOnce(&mut dyn FnMut(&[u8]) -> bool) -> bool) -> bool {
+        let mut is_missing = true;
+        let found = ask(&mut |it| {
+            is_missing = false;
+            self.holds(it)
+        });
+        found || is_missing && self.holds(b"")
+    }
+
     fn holds(&self, text: &[u8]) -> bool {
         match self {
             Match::Is(other) => *text == **other,

@@ -125,7 +125,10 @@ impl PathPattern {
         } else {
             format!("has {}", captures.join(", "))
         };
-        Some(format!("unknown variable {{{lacking}}}; {near}the path {:?} {captures}", &*self.text))
+        Some(format!(
+            "unknown variable {{{lacking}}}; {near}the path {:?} {captures}; docs/generated/config.md lists all",
+            &*self.text
+        ))
     }
 
     /// Whether it matches the normal form of a path, without the query.

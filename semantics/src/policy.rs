@@ -83,6 +83,9 @@ pub struct Policy {
 /// can send it nor an origin receive it.
 pub const IDENTITY: &str = ":identity";
 
+/// The name under which the authenticated user is passed on with a request: no field name either.
+pub const USER: &str = ":user";
+
 /// The effect of credentials that identify the client on the cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CredentialUse {

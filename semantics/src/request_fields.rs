@@ -5,6 +5,7 @@
 
 use crate::field::FieldList;
 use crate::key::KeyRecipe;
+use crate::policy::IDENTITY;
 use crate::request_view::RequestView;
 use crate::template::{Template, TemplateInput};
 
@@ -58,6 +59,7 @@ pub fn undetermined<'t>(template: &'t Template, key: &KeyRecipe) -> Option<Templ
         TemplateInput::Url => false,
         TemplateInput::Client | TemplateInput::RequestId => key.strict,
         TemplateInput::Country => !key.has_country(),
+        TemplateInput::User => !key.headers.iter().any(|it| it == IDENTITY),
         TemplateInput::Method | TemplateInput::Listener | TemplateInput::Asn => true,
         TemplateInput::Header(name) => !key.headers.iter().any(|it| it.eq_ignore_ascii_case(name)),
         TemplateInput::Cookie(name) => !key.cookies.iter().any(|it| it == name),
@@ -125,5 +127,9 @@ mod tests {
         check(&all, Some(&key), "A: in|C: d|D: 10.1.2.3|E: /|");
         key.strict = true;
         check(&all, Some(&key), "A: in|C: d|E: /|");
+        let user = Template::parse("{remote_user}").unwrap();
+        assert_eq!(Some(TemplateInput::User), undetermined(&user, &key));
+        key.headers.push(IDENTITY.to_owned());
+        assert_eq!(None, undetermined(&user, &key));
     }
 }

@@ -34,6 +34,9 @@ pub struct RequestView<'a> {
     pub client: Option<IpAddr>,
     /// The address of the listener, as it is configured.
     pub listener: &'a str,
+    /// The authenticated user: the name of basic authentication, the subject of a token, the first field that forward auth
+    /// gives; empty without one, and before admission.
+    pub user: &'a [u8],
     /// The captures of the route's path pattern.
     pub captures: Captures<'a>,
     /// The hosts of its site, as they are configured.
@@ -53,6 +56,7 @@ impl Default for RequestView<'_> {
             fields: &[],
             client: None,
             listener: "",
+            user: b"",
             captures: Captures::default(),
             hosts: &[],
             geo: None,

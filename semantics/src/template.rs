@@ -1,17 +1,6 @@
 //! Texts with variables of a request: `https://{host}{uri}`. A literal brace is written twice: `{{`, `}}`.
 //!
-//! | variable | value |
-//! |---|---|
-//! | `{scheme}`, `{method}`, `{listener}` | of the request |
-//! | `{host}` | the host without its port, in lower case |
-//! | `{host.wildcard}` | the part of the host that the `*` in the hosts of the site stands for, in lower case |
-//! | `{uri}` | path and query as received |
-//! | `{path}`, `{query}` | their parts; the query without its question mark |
-//! | `{client}` | the client's address; empty for a Unix socket |
-//! | `{country}`, `{asn}` | the client's country in two letters, and its autonomous system; empty if unknown |
-//! | `{request_id}` | the identifier: the field `X-Request-Id` |
-//! | `{header.NAME}`, `{cookie.NAME}`, `{query.NAME}` | the first value; empty without one |
-//! | `{1}` to `{9}`, `{name}` | the captures of the route's path pattern, percent-decoded |
+//! The variables are in [`PLAIN`] and [`NAMED`], and the captures of the route's path pattern: `{1}` to `{9}`, `{name}`.
 //!
 //! An expansion never contains CR, LF or NUL, nor any other control byte. In a URL ([`Template::expand_url`]), bytes
 //! outside of the alphabet of RFC 3986 §2 are percent-encoded, and so are `?`, `#` and `%` of values that are not parts of
@@ -76,6 +65,8 @@ pub enum TemplateInput<'t> {
     Listener,
     /// The identifier in logs.
     RequestId,
+    /// The authenticated user.
+    User,
     /// The field of this name.
     Header(&'t str),
     /// The cookie of this name.
@@ -93,6 +84,7 @@ impl std::fmt::Display for TemplateInput<'_> {
             TemplateInput::Asn => f.write_str("{asn}"),
             TemplateInput::Listener => f.write_str("{listener}"),
             TemplateInput::RequestId => f.write_str("{request_id}"),
+            TemplateInput::User => f.write_str("{remote_user}"),
             TemplateInput::Header(name) => write!(f, "{{header.{name}}}"),
             TemplateInput::Cookie(name) => write!(f, "{{cookie.{name}}}"),
         }
@@ -113,6 +105,7 @@ enum Variable {
     Asn,
     Listener,
     RequestId,
+    User,
     Header(Box<str>),
     Cookie(Box<str>),
     Parameter(Box<str>),
@@ -121,31 +114,70 @@ enum Variable {
     Capture(Box<str>),
 }
 
+/// A variable without a name behind a dot: its name, and its value for the manual.
+type PlainVariable = (&'static str, Variable, &'static str);
+
 /// The variables without a name of their own.
-const PLAIN: &[(&str, Variable)] = &[
-    ("scheme", Variable::Scheme),
-    ("host", Variable::Host),
-    ("host.wildcard", Variable::HostWildcard),
-    ("uri", Variable::Uri),
-    ("path", Variable::Path),
-    ("query", Variable::Query),
-    ("method", Variable::Method),
-    ("client", Variable::Client),
-    ("country", Variable::Country),
-    ("asn", Variable::Asn),
-    ("listener", Variable::Listener),
-    ("request_id", Variable::RequestId),
+const PLAIN: &[PlainVariable] = &[
+    ("scheme", Variable::Scheme, "`http` or `https`"),
+    ("host", Variable::Host, "The host without its port, in lower case."),
+    (
+        "host.wildcard",
+        Variable::HostWildcard,
+        "The part of the host that the `*` in the hosts of the site stands for, in lower case.",
+    ),
+    ("uri", Variable::Uri, "Path and query as received."),
+    ("path", Variable::Path, "The path as received."),
+    ("query", Variable::Query, "The query as received, without its question mark."),
+    ("method", Variable::Method, "The method."),
+    ("client", Variable::Client, "The client's address (`clients.trusted`); empty for a Unix socket."),
+    (
+        "country",
+        Variable::Country,
+        "The client's country in two letters; empty if unknown (`geoip.database`).",
+    ),
+    (
+        "asn",
+        Variable::Asn,
+        "The number of the client's autonomous system; empty if unknown (`geoip.asn_database`).",
+    ),
+    ("listener", Variable::Listener, "The address of the listener, as in `listen`."),
+    ("request_id", Variable::RequestId, "The identifier: the field `X-Request-Id`."),
+    (
+        "remote_user",
+        Variable::User,
+        "The authenticated user: the name of `access.basic`, the claim `sub` of `access.jwt`, or the first field of \
+         `access.forward.copy`; empty for other requests, and where a text is made before credentials are verified (redirects of a site).",
+    ),
 ];
 
-/// A variable whose name is followed by a dot and a name.
-type NamedVariable = (&'static str, fn(Box<str>) -> Variable);
+/// A variable whose name is followed by a dot and a name, and its value for the manual.
+type NamedVariable = (&'static str, fn(Box<str>) -> Variable, &'static str);
 
 /// The variables with a name behind a dot.
-const NAMED: &[NamedVariable] =
-    &[("header", Variable::Header), ("cookie", Variable::Cookie), ("query", Variable::Parameter)];
+const NAMED: &[NamedVariable] = &[
+    ("header", Variable::Header, "The first line of this request field; empty without one."),
+    ("cookie", Variable::Cookie, "The first cookie of this name; empty without one."),
+    (
+        "query",
+        Variable::Parameter,
+        "The first parameter of this name in the query, decoded; empty without one.",
+    ),
+];
+
+/// Every variable as it is written, with its value: rows of the manual.
+pub fn manual() -> impl Iterator<Item = (String, &'static str)> {
+    let plain = PLAIN.iter().map(|it| (format!("{{{}}}", it.0), it.2));
+    let named = NAMED.iter().map(|it| (format!("{{{}.NAME}}", it.0), it.2));
+    let captures = (
+        "{1}` to `{9}`, `{NAME}".to_owned(),
+        "The captures of the path pattern of the route, percent-decoded.",
+    );
+    plain.chain(named).chain([captures])
+}
 
 /// The variables of every request, as the end of a sentence.
-pub const VARIABLES: &str = "{scheme}, {host}, {host.wildcard}, {uri}, {path}, {query}, {method}, {client}, {country}, {asn}, {listener}, {request_id}, \
+pub const VARIABLES: &str = "{scheme}, {host}, {host.wildcard}, {uri}, {path}, {query}, {method}, {client}, {country}, {asn}, {listener}, {request_id}, {remote_user}, \
                              {header.NAME}, {cookie.NAME}, {query.NAME}, or a capture of the route's path";
 
 /// Whether this is the name of a variable of every request.
@@ -314,7 +346,7 @@ impl Template {
 }
 
 fn variable(name: &str) -> Result<Variable, String> {
-    if let Some((_, plain)) = PLAIN.iter().find(|it| it.0 == name) {
+    if let Some((_, plain, _)) = PLAIN.iter().find(|it| it.0 == name) {
         return Ok(plain.clone());
     }
     let unknown =
@@ -350,6 +382,7 @@ impl Variable {
             Variable::Asn => TemplateInput::Asn,
             Variable::Listener => TemplateInput::Listener,
             Variable::RequestId => TemplateInput::RequestId,
+            Variable::User => TemplateInput::User,
             Variable::Header(name) if name.eq_ignore_ascii_case("host") => TemplateInput::Url,
             Variable::Header(name) => TemplateInput::Header(name),
             Variable::Cookie(name) => TemplateInput::Cookie(name),
@@ -390,6 +423,7 @@ impl Variable {
                     push(value, false);
                 }
             }
+            Variable::User => push(view.user, false),
             Variable::Header(name) if name.eq_ignore_ascii_case("host") => {
                 push(view.authority.as_bytes(), true)
             }

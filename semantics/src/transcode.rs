@@ -85,10 +85,16 @@ pub fn is_worth_coding(media_type: &[u8], length: Option<u64>, compress: &Compre
         match pattern {
             [b'+', ..] => ends_with(kind, pattern),
             [all @ .., b'*'] => kind.len() > all.len() && kind[..all.len()].eq_ignore_ascii_case(all),
-            _ => kind.eq_ignore_ascii_case(pattern),
+            _ => kind.eq_ignore_ascii_case(pattern) || is_script(pattern) && is_script(kind),
         }
     };
     fits && compress.types.iter().any(is_listed)
+}
+
+/// Whether it is a name of JavaScript, which has had several (RFC 9239 section 6).
+fn is_script(kind: &[u8]) -> bool {
+    const NAMES: [&str; 3] = ["text/javascript", "application/javascript", "application/x-javascript"];
+    NAMES.iter().any(|it| kind.eq_ignore_ascii_case(it.as_bytes()))
 }
 
 fn ends_with(kind: &[u8], suffix: &[u8]) -> bool {

@@ -304,10 +304,11 @@ fn decide_service<'a>(
         false => of(view),
         // Variables have the values that an origin would get. Of too many fields, none has a value.
         true => {
-            let target = admitted.target(view.target);
-            let changed =
-                |head: &RequestHead<'_>| Some(of(&RequestView { target, fields: head.fields, ..*view }));
-            let bare = || of(&RequestView { target, fields: &[], ..*view });
+            let (target, user) = (admitted.target(view.target), admitted.remote_user());
+            let changed = |head: &RequestHead<'_>| {
+                Some(of(&RequestView { target, user, fields: head.fields, ..*view }))
+            };
+            let bare = || of(&RequestView { target, user, fields: &[], ..*view });
             admitted.with_changed(head, changed).unwrap_or_else(bare)
         }
     };

@@ -5,7 +5,7 @@ use larder_config::finish::{CorsConfig, ErrorPageSource, FinishConfig, ResponseF
 use larder_semantics::field;
 use larder_semantics::request_view::{REQUEST_ID, RequestView};
 use larder_semantics::scheme::Scheme;
-use larder_semantics::template::Template;
+use larder_semantics::template::{Template, TemplateInput};
 use larder_transport::finish::{ErrorPage, ErrorPages, ResponseFieldRule, ResponseFinish};
 use std::cell::RefCell;
 use std::path::Path;
@@ -60,6 +60,7 @@ impl SiteErrorPages {
 pub struct RouteFinish {
     /// Over clear text and over TLS, for a route where nothing else of a request matters.
     constant: Option<[Rc<ResponseFinish>; 2]>,
+    names_user: bool,
     config: FinishConfig,
     pages: Rc<ErrorPages>,
     /// Whether requests have an identifier.
@@ -100,12 +101,21 @@ impl RouteFinish {
         let pages = config.pages.iter().filter_map(page).collect();
         let pages = Rc::new(ErrorPages { pages, replaces_origins: config.intercepts });
         let varies = (!varies.is_empty()).then(|| varies.join(", "));
-        let mut it = Self { constant: None, config: config.clone(), pages, identifies, varies };
+        let mut values = config.fields.iter().flat_map(|it| it.adds.iter().chain(&it.default));
+        let names_user = values.any(|it| it.inputs().any(|it| it == TemplateInput::User));
+        let mut it = Self { constant: None, names_user, config: config.clone(), pages, identifies, varies };
         if it.is_constant() {
             let of = |scheme| Rc::new(it.finish(&RequestView { scheme, ..RequestView::default() }));
             it.constant = Some([of(Scheme::Http), of(Scheme::Https)]);
         }
         Some(Rc::new(it))
+    }
+
+    /// Whether it reads the authenticated user, which admission finds.
+    #[inline]
+    #[must_use]
+    pub fn names_user(&self) -> bool {
+        self.names_user
     }
 
     /// The finish of the response to a request; `view` is made only if more than its scheme matters.

@@ -82,12 +82,19 @@ impl Handler for RequestHandler {
             return AnswerNow::Later;
         }
         let stages = stages(routed.is_timed(), client);
-        if let Some(finish) = routed.finish(head.authority) {
+        let finish = routed.finish(head.authority);
+        if let Some(finish) = finish {
             let seen = || self.seen(client, || head.fields);
             answer.finish_with(finish_of(finish, &routed, head, seen));
         }
         let outcome = match self.admit(&routed, head, || self.seen(client, || head.fields)) {
-            Admission::Continue => self.serve_admitted_now(&routed, head, hidden, client, answer),
+            Admission::Continue => {
+                if let Some(finish) = finish.filter(|it| it.names_user()) {
+                    answer
+                        .finish_with(finish_of(finish, &routed, head, || self.seen(client, || head.fields)));
+                }
+                self.serve_admitted_now(&routed, head, hidden, client, answer)
+            }
             Admission::Answer(_) if found.is_some_and(|it| it.falling().is_some()) => None,
             Admission::Answer(page) => {
                 let sent = page.write_now(head.method, answer);
@@ -166,6 +173,9 @@ impl Handler for RequestHandler {
             Admission::Answer(page) => Some(page),
             Admission::Ask(decision) => unless_gone(decision, &reply).await,
         };
+        if let Some(finish) = routed.finish(head.authority).filter(|it| it.names_user()) {
+            reply.finish_with(finish_of(finish, &routed, head, || Cow::Borrowed(client)));
+        }
         if let Some(finish) = routed.cookies(reply.finisher()) {
             reply.finish_with(finish);
         }
@@ -396,7 +406,7 @@ fn finish_of<'a>(
 ) -> Rc<ResponseFinish> {
     finish.of(head.scheme, |made| {
         admission::with_view(head, &client(), routed.found.map(|it| it.route), routed.router.geo(), |view| {
-            made(view)
+            made(&RequestView { user: routed.admitted.borrow().remote_user(), ..*view });
         });
     })
 }

@@ -148,3 +148,38 @@ fn requests_in_progress_are_bounded_and_end_in_any_way() {
         assert_eq!(200, larder.get("/fast").status);
     }
 }
+
+/// A missing field is the empty text: a rule for an empty `User-Agent` concerns requests without one, and hotlink protection
+/// admits requests without `Referer`.
+#[test]
+fn rules_for_missing_fields() {
+    let origin = Origin::fixed("HTTP/1.1 200 OK\nCache-Control: max-age=60\n\nok");
+    let larder = larder(
+        &origin,
+        "[[site.route]]\npath = \"/agent\"\nproxy = { to = [\"{origin}\"] }\naccess.deny_when = 'header.User-Agent == \"\"'\n\
+         [[site.route]]\npath = \"/image\"\nproxy = { to = [\"{origin}\"] }\n\
+         access.deny_when = 'header.Referer !~ \"^($|https://www\\.example\\.com/)\"'\n\
+         [[site.route]]\npath = \"/*\"\nwhen = 'cookie.beta != \"\" || query.beta != \"\"'\nrespond.body = \"beta\"\n\
+         [[site.route]]\nproxy = { to = [\"{origin}\"] }\n",
+    );
+    for (target, lines, status) in [
+        ("/agent", "", 403),
+        ("/agent", "User-Agent:\r\n", 403),
+        ("/agent", "User-Agent: curl\r\n", 200),
+        ("/image", "", 200),
+        ("/image", "Referer: https://www.example.com/a\r\n", 200),
+        ("/image", "Referer: https://other.example/\r\n", 403),
+    ] {
+        for _ in 0..2 {
+            assert_eq!(status, larder.client().get_with(target, lines).status, "{target} {lines}");
+        }
+    }
+    for (target, lines, text) in [
+        ("/", "", "ok"),
+        ("/", "Cookie: beta=1\r\n", "beta"),
+        ("/?beta=1", "", "beta"),
+        ("/?beta=", "Cookie: beta=\r\n", "ok"),
+    ] {
+        assert_eq!(text, larder.client().get_with(target, lines).text(), "{target} {lines}");
+    }
+}

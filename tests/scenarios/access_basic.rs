@@ -183,7 +183,7 @@ fn a_password_file_is_read_again_and_a_broken_one_is_not() {
 
 #[test]
 fn weak_hashes_are_refused_at_load() {
-    for (options, why) in [("-nbs", "SHA-1"), ("-nbm", "MD5"), ("-nbd", "DES crypt"), ("-nbp", "plain")] {
+    for (options, why) in [("-nbs", "SHA-1"), ("-nbd", "DES crypt"), ("-nbp", "plain")] {
         let line = htpasswd(options, "alice", "wonderla");
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("larder.toml");
@@ -225,4 +225,84 @@ fn serve_with_passwords() {
     let wrong = run(folder.path(), &["serve", path, "--listen", listen, "--basic-auth", "ann:SECRET,hash"]);
     assert_eq!(2, wrong.code, "{wrong:?}");
     assert!(wrong.err.contains("--basic-auth") && !wrong.err.contains("SECRET"), "{wrong:?}");
+}
+
+/// `htpasswd` writes `$apr1$` unless it is asked for bcrypt: sites move with such files.
+#[test]
+fn files_with_hashes_of_apache_are_valid() {
+    let origin = counting();
+    let site = format!(
+        "[[site.route]]\nproxy = {{ to = [\"{{origin}}\"] }}\naccess.basic.users = [\"{}\", \"{}\"]\n",
+        htpasswd("-nbm", "alice", "wonderland"),
+        htpasswd("-nbB", "bob", "builder")
+    );
+    let larder = larder(&origin, &site);
+    for (lines, expect) in
+        [(ALICES, 200), (BOBS, 200), (WRONG, 401), (UNKNOWN, 401), (ALICES, 200), ("", 401)]
+    {
+        assert_eq!(expect, larder.client().get_with("/", lines).status, "{lines}");
+    }
+}
+
+/// The user's name reaches the origin and the log from larder alone, as a miss and as a hit.
+#[test]
+fn the_name_of_the_user_is_a_variable() {
+    let origin = Origin::new(|it| {
+        let of = |name: &str| it.field(name).unwrap_or("none").to_owned();
+        format!("HTTP/1.1 200 OK\nCache-Control: public, max-age=600\n\n{} {}", of("x-user"), of("x_user"))
+    });
+    let [alice, bob] = users();
+    let access = format!("basic = {{ users = [\"{alice}\", \"{bob}\"] }}");
+    let fields = "request_headers.set = { X-User = \"{remote_user}\" }\nresponse_headers.set = { X-For = \"<{remote_user}>\" }";
+    let route = |path: &str, access: &str| {
+        format!(
+            "[[site.route]]\npath = \"{path}\"\nproxy = {{ to = [\"{{origin}}\"] }}\n{fields}\n{access}\n"
+        )
+    };
+    let site = [
+        route("/key/*", &format!("access = {{ key = \"identity\", {access} }}")),
+        route("/shared/*", &format!("access = {{ shared = true, {access} }}")),
+        "[[site.route]]\npath = \"/own\"\nrespond.body = \"hello {remote_user}\"\naccess = { ".to_owned()
+            + &access
+            + " }\n",
+        route("/any/*", &format!("access = {{ satisfy = \"any\", allow = [\"127.0.0.1\"], {access} }}")),
+        route("/*", &format!("access = {{ {access} }}")),
+        "[log]\naccess = \"a.log\"\nformat = '{user} {target}'\n".to_owned(),
+    ];
+    let larder = larder(&origin, &site.concat());
+    let forged = "X-User: root\r\nX_User: root\r\n:user: root\r\n".replace(":user: root\r\n", "");
+    let ask = |target: &str, lines: &str| {
+        let it = larder.client().get_with(target, &format!("{lines}{forged}"));
+        (it.text(), it.field("x-for").unwrap_or("").to_owned(), it.is_hit())
+    };
+    for (lines, name) in [(ALICES, "alice"), (BOBS, "bob")] {
+        let page = format!("{name} none");
+        let field = format!("<{name}>");
+        for is_hit in [false, true] {
+            assert_eq!((page.clone(), field.clone(), is_hit), ask("/key/a", lines));
+        }
+        for _ in 0..2 {
+            assert_eq!((page.clone(), field.clone(), false), ask("/a", lines));
+        }
+        assert_eq!(format!("hello {name}"), ask("/own", lines).0);
+        // A shared page is made for no user, and its field is that of the client who gets it.
+        let shared = ask("/shared/a", lines);
+        assert_eq!(("none none", field.as_str()), (shared.0.as_str(), shared.1.as_str()));
+    }
+    assert_eq!("none none", ask("/any/a", "").0, "no user without credentials");
+    assert_eq!(401, larder.client().get_with("/a", WRONG).status);
+    let mut http2 = Http2::connect(&larder);
+    let alice = ("authorization", "Basic YWxpY2U6d29uZGVybGFuZA==");
+    for path in ["/key/a", "/b"] {
+        let stream = http2.head(&request("GET", path, &[alice, ("x-user", "root")]), 5);
+        assert_eq!("alice none", http2.answer(stream).text(), "{path}");
+    }
+    for it in origin.received() {
+        assert!(!it.head.contains(":user") && !it.head.contains("root"), "{}", it.head);
+    }
+    let log = || std::fs::read_to_string(larder.folder.path().join("a.log")).unwrap_or_default();
+    until("the log is written", || log().contains("alice /b"));
+    for line in ["alice /key/a", "bob /key/a", "bob /own", "- /any/a", "- /a"] {
+        assert!(log().lines().any(|it| it == line), "{line}: {}", log());
+    }
 }

@@ -464,3 +464,21 @@ fn answers_of_larder_know_the_client_from_the_token_alone() {
     assert_eq!(Some("http://other/go/a?b=c"), moved.field("location"), "{moved:?}");
     assert_eq!(403, larder.get("/go/a?b=c").status);
 }
+
+/// The subject of a token is the name of its user.
+#[test]
+fn the_subject_is_a_variable() {
+    let origin = Origin::new(|it| format!("HTTP/1.1 200 OK\n\n{}", it.field("x-user").unwrap_or("none")));
+    let larder = larder(
+        &origin,
+        &format!("{}request_headers.set = {{ X-User = \"{{remote_user}}\" }}\n", site("", "")),
+    );
+    for user in ["ann", "a b <c>"] {
+        assert_eq!(user, larder.client().get_with("/", &format!("{}X-User: root\r\n", of(user))).text());
+    }
+    assert_eq!(
+        "none",
+        larder.client().get_with("/", &bearer(&token(json!({})))).text(),
+        "a token without a subject"
+    );
+}

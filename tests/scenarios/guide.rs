@@ -120,7 +120,7 @@ macro_rules! pages {
 }
 
 pages! {
-    allow_only_the_office, behind_a_cdn, cache_an_api, canonical_host, client_certificates, cors_api, countries, crawlers,
+    allow_only_the_office, behind_a_cdn, cache_an_api, canonical_host, certificates, client_certificates, coming_from, cors_api, countries, crawlers,
     django, error_pages,
     forward_auth,
     health_checks_for_a_load_balancer, jwt, maintenance_page, markdown_for_agents, nextjs, password, public_directory, rate_limit_the_login,
@@ -157,11 +157,16 @@ fn certificate(guide: &Guide, host: &str) -> Authority {
 
 /// One GET of `/a` over TLS, with more header lines.
 fn over_tls(larder: &Larder, authority: &Authority, host: &str, lines: &str) -> Response {
+    over_tls_at(larder, authority, host, "/a", lines)
+}
+
+/// The same for another path.
+fn over_tls_at(larder: &Larder, authority: &Authority, host: &str, path: &str, lines: &str) -> Response {
     let printed = larder.printed();
     let address = printed.lines().find_map(|it| it.strip_prefix("listening on https://")).unwrap();
     let address = address.trim_end_matches('/').parse().unwrap();
     let mut secure = authority.trusting().connect(address, host).unwrap();
-    secure.send(format!("GET /a HTTP/1.1\r\nHost: {host}\r\n{lines}\r\n")).read()
+    secure.send(format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n{lines}\r\n")).read()
 }
 
 fn redirect_to_https(guide: Guide) {
@@ -171,6 +176,63 @@ fn redirect_to_https(guide: Guide) {
     let answer = over_tls(&larder, &authority, "example.com", "");
     answers(&answer, 200, "GET /a HTTP/1.1");
     assert_eq!(Some("max-age=31536000"), answer.field("strict-transport-security"));
+}
+
+fn certificates(guide: Guide) {
+    guide.write("/srv/acme/.well-known/acme-challenge/t0ken", "answer");
+    let authority = certificate(&guide, "example.com");
+    let larder = guide.start(&application());
+    let challenge = "/.well-known/acme-challenge/t0ken";
+    redirects(&get(&larder, challenge), 308, &format!("https://example.com{challenge}"));
+    answers(&over_tls_at(&larder, &authority, "example.com", challenge, ""), 200, "answer");
+}
+
+fn coming_from(guide: Guide) {
+    guide.write("/srv/static/a.css", "style");
+    let authority = certificate(&guide, "example.com");
+    let larder = guide.start(&application());
+    redirects(&get(&larder, "/a"), 308, "https://example.com/a");
+    answers(&over_tls(&larder, &authority, "example.com", ""), 200, "GET /a HTTP/1.1");
+    answers(&over_tls_at(&larder, &authority, "example.com", "/static/a.css", ""), 200, "style");
+    let page = std::fs::read_to_string(pages().join("coming-from.md")).unwrap();
+    let row = Regex::new(r"(?m)^\| (.*) \| (top|site|route) \| (.*) \|$").unwrap();
+    let rows: Vec<_> = row.captures_iter(&page).map(|it| it.extract().1).collect();
+    assert!(rows.len() > 60, "the table is found");
+    for [word, place, keys] in rows {
+        let told = checked(&guide, place, keys);
+        assert!(told.starts_with("OK"), "{word}: {told}");
+    }
+}
+
+/// The output of `larder check` for a configuration with the keys of a cell of the table.
+fn checked(guide: &Guide, place: &str, keys: &str) -> String {
+    guide.write("/srv/htpasswd", "a:$2y$05$bvIG6Nmid91Mu9RcmmWZfO5HJIMCT8riNW0hEp8f6/FuA2/mHZFpe\n");
+    guide.write("/srv/www/index.html", "page");
+    guide.write("/srv/502.html", "page");
+    guide.write("/srv/redirects.csv", "/a /b\n");
+    let lines: Vec<String> =
+        keys.split('`').skip(1).step_by(2).map(|it| guide.local(&it.replace("\\|", "|"))).collect();
+    let has = |names: &[&str]| lines.iter().any(|it| names.iter().any(|name| it.starts_with(name)));
+    let at = |here: &str| if here == place { lines.join("\n") } else { String::new() };
+    let listen = if has(&["listen"]) {
+        ""
+    } else {
+        "listen = [\"127.0.0.1:0\", \"https://127.0.0.1:0\"]\ntls.self_signed = true\n"
+    };
+    let hosts = if has(&["hosts"]) { "" } else { "hosts = [\"example.com\", \"www.example.com\"]\n" };
+    let is_service = has(&["proxy = ", "proxy.to", "files", "redirect = ", "respond"]);
+    let service = if is_service { "" } else { "proxy.to = [\"http://127.0.0.1:8000\"]\n" };
+    let text = format!(
+        "{listen}{}\n[[site]]\n{hosts}{}\n[[site.route]]\n{service}{}\n",
+        at("top"),
+        at("site"),
+        at("route")
+    );
+    guide.write("/etc/row.toml", &text);
+    let mut check = std::process::Command::new(crate::harness::server::binary());
+    let check = check.args(["check", "-c"]).arg(guide.folder.path().join("etc/row.toml")).output().unwrap();
+    let told = String::from_utf8_lossy(&[check.stdout, check.stderr].concat()).into_owned();
+    if check.status.success() { format!("OK {told}") } else { format!("{text}\n{told}") }
 }
 
 fn canonical_host(guide: Guide) {

@@ -81,6 +81,27 @@ fn a_chunked_body_that_grows_over_the_limit() {
     assert_eq!(0, origin.requests(), "the origin had no whole request");
 }
 
+/// A client that sends its whole body before it reads gets the response, and no reset.
+#[test]
+fn a_client_that_sends_on_reads_its_413() {
+    let origin = Origin::fixed("HTTP/1.1 200 OK\n\nok");
+    let larder = larder(&origin, "body_size = \"100KiB\"");
+    for framing in ["Content-Length: 33554432", "Transfer-Encoding: chunked"] {
+        let mut client = larder.client();
+        client.send(format!("POST / HTTP/1.1\r\nHost: h\r\n{framing}\r\n\r\n"));
+        let chunked = framing.ends_with("chunked");
+        let piece = "x".repeat(1 << 20);
+        for _ in 0..32 {
+            // The harness fails if a send does.
+            client.send(if chunked { format!("100000\r\n{piece}\r\n") } else { piece.clone() });
+        }
+        let it = client.read();
+        assert_eq!((413, Some("close")), (it.status, it.field("connection")), "{framing}: {it:?}");
+        assert!(client.is_closed());
+    }
+    assert_eq!(0, origin.requests());
+}
+
 #[test]
 #[allow(clippy::disallowed_methods, reason = "lines are counted by real seconds")]
 fn connections() {

@@ -322,3 +322,22 @@ fn the_body_of_a_get_reaches_an_application_whose_route_says_so() {
     assert!(client.send(chunked).read().text().contains("abc"));
     assert!(client.get("/_search").is_hit(), "the connection goes on");
 }
+
+/// The order to send a file is for a server in front of the application: a client would see its path.
+#[test]
+fn orders_to_send_a_file_are_removed() {
+    let origin = Origin::new(|it| {
+        let name = it.target().trim_start_matches('/').to_owned();
+        format!(
+            "HTTP/1.1 200 OK\nCache-Control: max-age=60\nCDN-Cache-Control: max-age=60\n{name}: /private/report.pdf\n\n"
+        )
+    });
+    let larder = Larder::before(&origin, "");
+    for name in ["X-Accel-Redirect", "X-Sendfile", "x-lighttpd-send-file"] {
+        for method in ["GET", "GET", "POST", "HEAD"] {
+            let it = larder.client().request(method, &format!("/{name}"), "", "");
+            assert_eq!((200, None, false), (it.status, it.field(name), it.is_hit()), "{method} {name}");
+        }
+    }
+    assert_eq!(12, origin.requests(), "nothing is stored");
+}

@@ -5,6 +5,7 @@ use crate::outbox::{Outbox, SendProgress};
 use crate::tls::session::{self, HandshakeStage, INCOMING, TlsSession};
 use crate::tls::{Secured, ServerTls};
 use crate::worker::{Expired, ReadPhase, TransportWorker, Watched};
+use larder_stdx::clock;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, Shutdown};
 use std::cell::{Cell, RefCell};
@@ -39,11 +40,15 @@ pub(crate) struct ClientSocket {
     cut: Cell<bool>,
 }
 
-/// The time limit for a client to close its side after larder has closed its own, milliseconds.
-const LINGER_TIME: u64 = 2_000;
+/// The longest silence of a client that has not closed its side after larder has closed its own, milliseconds.
+const LINGER_SILENCE: u64 = 2_000;
+/// The time limit for a client that sends on, milliseconds.
+const LINGER_TIME: u64 = 10_000;
 /// Bytes that are read and discarded after larder has closed its side, so that a client which sends first and reads then
-/// sees its response. More than for an unread request body: this is the last response of the connection.
-const LINGER: u64 = 4 * 1024 * 1024;
+/// sees its response, such as a 413. More than for an unread request body: this is the last response of the connection.
+const LINGER: u64 = 256 * 1024 * 1024;
+/// Bytes that are discarded before the other connections of the worker have their turn.
+const LINGER_TURN: u64 = 256 * 1024;
 /// The interval of checks whether a client has gone that sent more than is read ahead.
 const LOOK: Duration = Duration::from_millis(250);
 /// Consecutive TLS steps without plain bytes, before other connections take their turn.
@@ -96,18 +101,26 @@ impl ClientSocket {
     /// Received bytes are discarded without decryption.
     pub async fn linger(&self) {
         self.end();
-        let _wait = self.watched.read_while(ReadPhase::Linger, LINGER_TIME);
+        let _wait = self.watched.read_while(ReadPhase::Linger, LINGER_SILENCE);
+        let end = clock::monotonic().0.saturating_add(LINGER_TIME);
         let mut left = LINGER;
         let read = poll_fn(|context| {
             let mut room = self.worker.input.borrow_mut();
             let _ = self.worker.size_input(&mut room);
-            while left > 0 {
+            let turn = left.saturating_sub(LINGER_TURN);
+            while left > turn {
                 match ready!(self.receive_some(context, &mut room)) {
                     Ok(count) if count > 0 => left = left.saturating_sub(count as u64),
-                    _ => break,
+                    _ => return Poll::Ready(()),
                 }
+                let rest = end.saturating_sub(clock::monotonic().0);
+                self.watched.read_for(ReadPhase::Linger, rest.min(LINGER_SILENCE));
             }
-            Poll::Ready(())
+            if left == 0 {
+                return Poll::Ready(());
+            }
+            context.waker().wake_by_ref();
+            Poll::Pending
         });
         read.await;
     }

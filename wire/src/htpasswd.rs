@@ -5,12 +5,15 @@ use std::fmt;
 /// The most memory that an argon2 hash may demand, KiB.
 const MOST_MEMORY: u32 = 1 << 20;
 
+/// The beginning of Apache's own hash, which `htpasswd` makes by default.
+pub const APR1: &str = "$apr1$";
+
 /// A user with a password hash in a form that is verified.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PasswordEntry {
     /// The name.
     pub user: String,
-    /// The hash as written: `$2b$…` or `$argon2id$…`.
+    /// The hash as written: `$2b$…`, `$argon2id$…` or `$apr1$…`.
     pub hash: String,
 }
 
@@ -30,6 +33,18 @@ pub struct PasswordMistake {
 }
 
 impl PasswordEntry {
+    /// The warning about a hash that is accepted, and guessed too quickly if the file becomes known.
+    #[must_use]
+    pub fn weakness(&self) -> Option<String> {
+        let user = &self.user;
+        self.hash.starts_with(APR1).then(|| {
+            format!(
+                "the hash of {user} is MD5 (apr1), which is guessed at millions a second if it becomes known; make a bcrypt hash \
+                 with `htpasswd -nB {user}` at the next change of the password"
+            )
+        })
+    }
+
     /// Parses `name:hash`.
     ///
     /// # Errors
@@ -71,15 +86,23 @@ fn refused(hash: &str) -> Option<&'static str> {
         return (!is_argon2(rest))
             .then_some("not an argon2id hash of version 19 with at most 1 GiB of memory and 64 passes");
     }
+    if let Some(rest) = hash.strip_prefix(APR1) {
+        return (!is_apr1(rest)).then_some("not a whole apr1 hash");
+    }
     Some(match hash {
         _ if hash.starts_with("{SHA}") => "SHA-1 without salt, which is guessed at billions a second",
-        _ if hash.starts_with("$apr1$") || hash.starts_with("$1$") => {
-            "MD5, which is guessed at millions a second"
-        }
+        _ if hash.starts_with("$1$") => "MD5 of crypt, which is guessed at millions a second",
         _ if hash.starts_with("$argon2") => "argon2i or argon2d; only argon2id is accepted",
         _ if hash.starts_with("$5$") || hash.starts_with("$6$") => "SHA-crypt, which is not accepted",
         _ => "a plain password or DES crypt",
     })
+}
+
+/// At most 8 characters of salt, and 22 of hash.
+fn is_apr1(rest: &str) -> bool {
+    let is_plain = |it: &str| it.bytes().all(|it| it.is_ascii_alphanumeric() || matches!(it, b'.' | b'/'));
+    rest.split_once('$')
+        .is_some_and(|(salt, hash)| salt.len() <= 8 && hash.len() == 22 && is_plain(salt) && is_plain(hash))
 }
 
 /// `10$` and 53 characters of salt and hash.
@@ -118,12 +141,18 @@ mod tests {
     #[test]
     fn accepted_and_refused_hashes() {
         let argon = "$argon2id$v=19$m=65536,t=3,p=4$c2FsdHNhbHRzYWx0$hZ2nqtyQ1DkbM0J8j6gWmyQ";
-        for hash in [BCRYPT, argon] {
-            assert!(PasswordEntry::parse(&format!("a:{hash}")).is_ok(), "{hash}");
+        for (hash, weakness) in
+            [(BCRYPT, false), (argon, false), ("$apr1$lZL6V/ci$eIMz/iKDkbtys/uU7LEK00", true)]
+        {
+            let entry = PasswordEntry::parse(&format!("a:{hash}")).unwrap();
+            assert_eq!(weakness, entry.weakness().is_some(), "{hash}");
         }
         for (hash, why) in [
             ("{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=", "SHA-1"),
-            ("$apr1$lZL6V/ci$eIMz/iKDkbtys/uU7LEK00", "MD5"),
+            ("$1$lZL6V/ci$eIMz/iKDkbtys/uU7LEK00", "MD5"),
+            ("$apr1$lZL6V/ci$eIMz/iKDkbtys/uU7LEK0", "whole apr1"),
+            ("$apr1$lZL6V/ci9$eIMz/iKDkbtys/uU7LEK00", "whole apr1"),
+            ("$apr1$lZL6V/ci", "whole apr1"),
             ("rqXexS6ZhobKA", "DES crypt"),
             ("secret", "plain"),
             ("$2y$05$short", "whole bcrypt"),

@@ -171,7 +171,13 @@ impl ConfigCheck {
         let mut listed = Vec::new();
         for secret in self.secrets(&users) {
             match PasswordEntry::parse(secret.expose()) {
-                Ok(it) => listed.push(it),
+                Ok(it) => {
+                    let source = self.source(&users);
+                    it.weakness()
+                        .iter()
+                        .for_each(|it| self.warn_of(source.clone(), "site.route.access.basic.users", it));
+                    listed.push(it);
+                }
                 Err(why) => {
                     self.problem_unless_told(self.source(&users), "site.route.access.basic.users", &why);
                 }
@@ -181,7 +187,13 @@ impl ConfigCheck {
         if let Some(path) = &path {
             let read = std::fs::read_to_string(path).map_err(|it| larder_stdx::error::plain(&it));
             let mistakes = match read {
-                Ok(text) => mistakes_of(&text),
+                Ok(text) => {
+                    if let Some(why) = weakness_of(&text) {
+                        let text = format!("{}: {why}", path.display());
+                        self.warn_of(self.source(&file), "site.route.access.basic.file", &text);
+                    }
+                    mistakes_of(&text)
+                }
                 Err(why) => vec![why],
             };
             for why in mistakes {
@@ -262,7 +274,7 @@ impl ConfigCheck {
             self.problem_once(self.source(burst), key, text);
         }
         if !matches!(service, None | Some(Service::Proxy(_))) {
-            if first.starts_with(&at.key("")) {
+            if first.starts_with(&at.key("")) && !self.is_of_block(&source) {
                 let text = "no effect without an origin; remove it";
                 self.problem_once(source, key, text);
             }
@@ -308,6 +320,17 @@ impl ConfigCheck {
             concurrency: most,
         })
     }
+}
+
+/// The weakness of the first weak hash of a password file, and the number of the others.
+fn weakness_of(text: &str) -> Option<String> {
+    let users = PasswordEntry::parse_file(text).ok()?;
+    let mut weak = users.iter().filter_map(PasswordEntry::weakness);
+    let first = weak.next()?;
+    Some(match weak.count() {
+        0 => first,
+        more => format!("{first}; so are the hashes of {more} more users"),
+    })
 }
 
 /// The mistakes of a password file, each with its line.

@@ -78,6 +78,10 @@ impl ConfigCheck {
         let has_content =
             is_given(self, "file") || matches!(body, RespondBody::Text(it) if !it.text().is_empty());
         let text = match (status, body) {
+            (444, _) => {
+                let text = "444 is no status: nginx closes the connection for it; larder sends 444 to the client, so write 403 or 404";
+                return self.warn_of(self.source(&key), "site.route.respond.status", text);
+            }
             (_, RespondBody::Live | RespondBody::Ready) if is_given(self, "status") => {
                 "no effect: the status of health is 200, or 503 while larder drains; remove it".to_owned()
             }

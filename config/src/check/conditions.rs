@@ -2,7 +2,6 @@
 //! a URL. The analysis is in `semantics/src/expression/{possible,odd}.rs`.
 
 use super::{ConfigCheck, RoutePath};
-use crate::kind::BLOCK;
 use crate::problem::Source;
 use crate::{HostPattern, Methods, RouteConfig, SiteConfig};
 use larder_semantics::expression::{Expression, RequestDomain, TextDomain};
@@ -167,12 +166,6 @@ impl ConfigCheck {
                 );
             }
         }
-    }
-
-    /// Whether a value comes from a block, which other routes may share.
-    fn is_of_block(&self, source: &Source) -> bool {
-        let blocks = self.values.given.range(format!("{BLOCK}.")..);
-        blocks.take_while(|it| it.0.starts_with(BLOCK)).any(|it| it.1.1 == *source)
     }
 }
 

@@ -6,6 +6,7 @@ use crate::plan::SERVE;
 use crate::{FilesConfig, SymlinkSetting};
 use larder_files::TryMember;
 use larder_semantics::compress::Compress;
+use larder_stdx::duration;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -19,6 +20,17 @@ impl ConfigCheck {
         let given = |name: &str| Some(self.text(&key(name))).filter(|it| !it.is_empty());
         let (strip, not_found) = (given("strip"), given("not_found"));
         let cache_control = given("cache_control");
+        if let Some(time) = cache_control.as_deref().and_then(|it| duration::parse(it).ok()) {
+            let seconds = time.as_secs();
+            let text = format!(
+                "a time is no Cache-Control; write cache_control = \"max-age={seconds}\", or client_ttl of the route"
+            );
+            self.problem_unless_told(
+                self.source(&key("cache_control")),
+                "site.route.files.cache_control",
+                &text,
+            );
+        }
         let files = FilesConfig {
             members: self.tried(at),
             clean_urls: self.flag(&key("clean_urls")),

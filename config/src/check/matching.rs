@@ -1,8 +1,8 @@
 //! The requests of a route: `path`, `methods`, `when` and `listeners`; routes that no request reaches.
 
 use super::{ConfigCheck, ConfigValue, Problem, RoutePath};
-use crate::kind::PathPattern;
-use crate::problem::nearest;
+use crate::kind::{HostPattern, PathPattern};
+use crate::problem::{Source, nearest};
 use crate::{Methods, RouteConfig, Service, address};
 use larder_semantics::expression::{Expression, ExpressionSubject, RequestDomain};
 use larder_semantics::key::KeyRecipe;
@@ -50,6 +50,15 @@ impl ConfigCheck {
         self.refuse_no_methods(at, &found);
         self.refuse_odd_methods(at, &found);
         found
+    }
+
+    /// Rejects the name of nginx for every other host.
+    pub(super) fn refuse_underscore(&mut self, hosts: &[HostPattern], source: &Source) {
+        if hosts.iter().any(|it| it.to_string() == "_") {
+            let text =
+                "\"_\" is no name that clients send; for requests of every other host, write hosts = [\"*\"]";
+            self.problem_unless_told(source.clone(), "site.hosts", text);
+        }
     }
 
     fn refuse_no_methods(&mut self, at: &RoutePath, route: &RouteMatching) {

@@ -6,11 +6,11 @@ use crate::{PathPattern, Service};
 use larder_gateway::rewrite::RewriteSettings;
 use larder_semantics::key::KeyRecipe;
 use larder_semantics::path;
-use larder_semantics::policy::Policy;
+use larder_semantics::policy::{CredentialUse, Policy};
 use larder_semantics::query::Parameters;
 use larder_semantics::request_fields::{RequestFields, undetermined};
 use larder_semantics::rewrite::{PathTemplate, Rewrite};
-use larder_semantics::template::Template;
+use larder_semantics::template::{Template, TemplateInput};
 use larder_wire::message::fields::is_hop_by_hop;
 use std::sync::Arc;
 
@@ -115,7 +115,7 @@ impl ConfigCheck {
     fn refuse_undetermined(&mut self, key: &str, spelled: &str, template: &Template, cache: &Policy) {
         // Here the client's address is no exception: it would choose among pages of one key.
         let key_alone = KeyRecipe { strict: true, ..cache.key.clone() };
-        if let Some(input) = undetermined(template, &key_alone).filter(|_| cache.enabled) {
+        if let Some(input) = undetermined(template, &key_alone).filter(|it| is_shareable(it, cache)) {
             let text = format!(
                 "{input} is not part of the cache key, so that one client's page would be served to others; add it to \
                  cache.key, or set cache.enabled = false for the route"
@@ -145,7 +145,17 @@ impl ConfigCheck {
                 self.problem_once(self.source(&of_set), "site.route.request_headers.set", text);
             }
             self.refuse_variables(&of_set, "site.route.request_headers.set", &template, path);
-            if let Some(input) = undetermined(&template, &cache.key).filter(|_| cache.enabled) {
+            if cache.credentials == CredentialUse::None
+                && template.inputs().any(|it| it == TemplateInput::User)
+            {
+                let text = format!(
+                    "{name} is always empty: no access rule of the route identifies users; add access.basic, jwt or forward"
+                );
+                self.warn_of(self.source(&of_set), "site.route.request_headers.set", &text);
+                set.push((name, template));
+                continue;
+            }
+            if let Some(input) = undetermined(&template, &cache.key).filter(|it| is_shareable(it, cache)) {
                 let text = format!(
                     "{name} reads {input}, which is not part of the cache key: requests whose response may be shared are sent \
                      without {name}; add it to cache.key, or set cache.enabled = false for the route"
@@ -176,7 +186,7 @@ impl ConfigCheck {
         let given: Vec<_> = OF_TARGET
             .iter()
             .chain(&OF_FIELDS)
-            .filter(|it| self.values.given.contains_key(&at.key(it)))
+            .filter(|it| self.values.given.get(&at.key(it)).is_some_and(|it| !self.is_of_block(&it.1)))
             .collect();
         for name in given {
             let instead =
@@ -192,6 +202,11 @@ impl ConfigCheck {
             self.problem(self.source(&at.key("strip")), "site.route.strip", &text);
         }
     }
+}
+
+/// Whether a response that depends on this part of a request may be shared: with credentials that are not in the key, none is.
+fn is_shareable(input: &TemplateInput<'_>, cache: &Policy) -> bool {
+    cache.enabled && !(*input == TemplateInput::User && cache.credentials == CredentialUse::Private)
 }
 
 /// The sentence about a prefix that no path of a route has.

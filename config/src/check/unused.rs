@@ -27,20 +27,22 @@ impl ConfigCheck {
         }
     }
 
+    /// Whether a value is that of a block, which may be for other routes.
+    pub(super) fn is_of_block(&self, source: &Source) -> bool {
+        let blocks = self.values.given.range(format!("{BLOCK}.")..);
+        blocks.take_while(|it| it.0.starts_with(BLOCK)).any(|it| it.1.1 == *source)
+    }
+
     /// Warns of the first key of `cache` in a route that has no origin. Keys of a block may be for other routes.
     fn warn_cache(&mut self, at: &RoutePath, what: &str) {
         let prefix = at.key("cache.");
-        let of_block: Vec<&Source> = {
-            let blocks = self.values.given.range(format!("{BLOCK}.")..);
-            blocks.take_while(|it| it.0.starts_with(BLOCK)).map(|it| &it.1.1).collect()
-        };
         let keys = self
             .values
             .given
             .range(prefix.clone()..)
             .map_while(|(key, (_, source))| key.strip_prefix(prefix.as_str()).map(|it| (it, source)));
         let is_unused = |(name, source): &(&str, &Source)| {
-            !matches!(source, Source::Preset(_)) && !of_block.contains(source) && !OF_FILES.contains(name)
+            !matches!(source, Source::Preset(_)) && !self.is_of_block(source) && !OF_FILES.contains(name)
         };
         let Some((name, source)) = keys.into_iter().find(is_unused) else { return };
         let (source, key) =

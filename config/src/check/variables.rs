@@ -20,8 +20,26 @@ const FOREIGN: &[(&str, &str)] = &[
     ("binary_remote_addr", "{client}"),
     ("realip_remote_addr", "{client}"),
     ("request_id", "{request_id}"),
+    ("remote_user", "{remote_user}"),
     ("is_args", "{query} behind a \"?\""),
     ("proxy_add_x_forwarded_for", "site.route.forwarded, which sends the field already"),
+];
+
+/// Sample expressions of HAProxy and variables of Apache, each with that of larder.
+const SAMPLES: &[(&str, &str)] = &[
+    ("src", "{client}"),
+    ("path", "{path}"),
+    ("query", "{query}"),
+    ("url", "{uri}"),
+    ("pathq", "{uri}"),
+    ("method", "{method}"),
+    ("unique-id", "{request_id}"),
+    ("HTTP_HOST", "{host}"),
+    ("REMOTE_ADDR", "{client}"),
+    ("REMOTE_USER", "{remote_user}"),
+    ("REQUEST_URI", "{uri}"),
+    ("QUERY_STRING", "{query}"),
+    ("REQUEST_METHOD", "{method}"),
 ];
 
 /// Beginnings of nginx's variables with a name, each with that of larder.
@@ -52,6 +70,15 @@ impl ConfigCheck {
             let text = format!("{found} is a variable of nginx; write {ours}");
             self.problem_unless_told(self.source(key), row, &text);
         }
+        for (found, ours) in samples(text) {
+            let text = match ours {
+                Some(ours) => format!("{found} is an expression of HAProxy or Apache; write {ours}"),
+                None => format!(
+                    "{found} is an expression of HAProxy or Apache; docs/generated/config.md lists the variables of larder"
+                ),
+            };
+            self.problem_unless_told(self.source(key), row, &text);
+        }
     }
 }
 
@@ -62,6 +89,31 @@ fn foreign(text: &str) -> Vec<(String, String)> {
         &it[..end.unwrap_or(it.len())]
     });
     names.filter_map(|it| Some((format!("${it}"), ours(it)?))).collect()
+}
+
+/// The expressions of HAProxy (`%[src]`) and Apache (`%{HTTP_HOST}`) in a text, each with that of larder if there is one.
+fn samples(text: &str) -> Vec<(String, Option<String>)> {
+    let of = |open: &str, close: char| {
+        let pieces = text.split(open).skip(1).filter_map(|it| it.split_once(close));
+        pieces.map(|it| (format!("{open}{}{close}", it.0), sample(it.0))).collect::<Vec<_>>()
+    };
+    [of("%[", ']'), of("%{", '}')].concat()
+}
+
+/// The variable of larder for one of HAProxy or Apache.
+fn sample(name: &str) -> Option<String> {
+    let plain = SAMPLES.iter().find(|it| it.0 == name).map(|it| it.1.to_owned());
+    let within = |begin: &str, kind: &str| {
+        let of = name.strip_prefix(begin)?.strip_suffix(')')?;
+        Some(format!("{{{kind}.{of}}}"))
+    };
+    let named = || within("req.hdr(", "header").or_else(|| within("hdr(", "header"));
+    let host = || matches!(name, "req.hdr(host)" | "hdr(host)").then(|| "{host}".to_owned());
+    plain
+        .or_else(host)
+        .or_else(named)
+        .or_else(|| within("req.cook(", "cookie"))
+        .or_else(|| within("urlp(", "query"))
 }
 
 /// The variable of larder for one of nginx.
@@ -95,6 +147,14 @@ mod tests {
             &["$1 {1}", "$arg_a {query.a}", "$http_user_agent {header.user-agent}"],
         );
         check("$cookie_sid $scheme://x", &["$cookie_sid {cookie.sid}", "$scheme {scheme}"]);
+        let samples = |text: &str| -> Vec<_> { super::samples(text).into_iter().map(|it| it.1).collect() };
+        assert_eq!(
+            [Some("{client}".to_owned()), Some("{header.X-A}".to_owned())],
+            samples("%[src] %[req.hdr(X-A)]")[..]
+        );
+        assert_eq!([None], samples("%[rand(9)]")[..]);
+        assert_eq!([Some("{host}".to_owned())], samples("https://%{HTTP_HOST}/")[..]);
+        assert_eq!(0, samples("100% [of] 5%").len());
         check("it costs $5.00, $10 or $hosts, and $", &["$5 {5}"]);
     }
 }

@@ -91,7 +91,7 @@ pub(super) const ROWS: &[Key] = &[
     each("cache.compress.max_size", size(KIB, GIB), Some("8MiB"),
         "Maximum size of a body that is compressed, or stored decoded.", r#""1MiB""#),
     each("cache.compress.types", ValueKind::List(TextForm::MediaType), Some(COMPRESSIBLE),
-        "The media types that are compressed: exact, `text/*` for all subtypes, or `+xml` for all types with that suffix.", r#"["text/*", "application/json", "+xml"]"#),
+        "The media types that are compressed: exact, `text/*` for all subtypes, or `+xml` for all types with that suffix. A name of JavaScript stands for all of its names.", r#"["text/*", "application/json", "+xml"]"#),
     each("cache.compress.uncached", ValueKind::Bool, Some("true"),
         "Also compress responses that are not stored, while they are sent (at gzip level 4, brotli 3 and zstd 3 or lower). Event streams and responses to range requests are not compressed. Set `false` for pages that contain both a secret and text of the request (BREACH).", "false"),
     each("cache.cache_status", ValueKind::Bool, Some("true"),

@@ -143,3 +143,17 @@ fn every_bad_user_is_reported() {
     }
     assert_eq!(4, found.len());
 }
+
+#[test]
+fn weak_hashes_are_accepted_with_a_warning() {
+    let folder = tempfile::tempdir().unwrap();
+    let weak = "$apr1$lZL6V/ci$eIMz/iKDkbtys/uU7LEK00";
+    std::fs::write(folder.path().join("users"), format!("a:{weak}\n{USER}\nb:{weak}\n")).unwrap();
+    let text = "listen = \"unix:/s\"\n[[site]]\nhosts = \"a\"\n[[site.route]]\nproxy.to = \":1\"\naccess.basic.file = \"users\"\n";
+    let config = Config::from_text(text, "t.toml", folder.path(), &[]).unwrap();
+    let found: Vec<String> = config.warnings.iter().map(ToString::to_string).collect();
+    let [warning] = found.as_slice() else { panic!("{found:?}") };
+    for part in ["t.toml:6: ", "users: the hash of a is MD5 (apr1)", "`htpasswd -nB a`", "of 1 more users"] {
+        assert!(warning.contains(part), "{warning}");
+    }
+}

@@ -235,3 +235,54 @@ fn an_error_page_of_the_site_is_a_path() {
         page("\"*.a\"", "url:/a")
     );
 }
+
+#[test]
+fn keys_of_a_block_may_be_for_other_routes() {
+    let block = "[block.c]\nrequest_headers.set = { X-A = \"b\" }\nstrip = \"/a\"\naccess.budget = { misses = \"5/s\" }\n";
+    let text = format!(
+        "{START}use = [\"c\"]\n[[site.route]]\npath = \"/old\"\nredirect.to = \"/a/new\"\n\
+         [[site.route]]\npath = \"/gone\"\nuse = [\"c\"]\nrespond.status = 410\n\
+         [[site.route]]\npath = \"/a/*\"\nproxy.to = \":1\"\n{block}"
+    );
+    assert_eq!(
+        Vec::<String>::new(),
+        read(&text).unwrap().warnings.iter().map(ToString::to_string).collect::<Vec<_>>()
+    );
+    check(
+        "[[site.route]]\nredirect.to = \"/new\"\nrequest_headers.set = { X-A = \"b\" }",
+        "t.toml:5: site.route.request_headers.set: no effect without an origin; remove it",
+    );
+}
+
+#[test]
+fn values_of_other_servers() {
+    check(
+        "[[site.route]]\nrespond.status = 444",
+        "warning: t.toml:4: site.route.respond.status: 444 is no status: nginx closes the connection for it; larder sends 444 to the client, so write 403 or 404",
+    );
+    refuse_whole(
+        "[[site]]\nhosts = [\"_\"]\n[[site.route]]\nproxy.to = \":1\"\n",
+        "t.toml:2: site.hosts: \"_\" is no name that clients send; for requests of every other host, write hosts = [\"*\"]",
+    );
+    check(
+        "[[site.route]]\nfiles = { root = \"src\", cache_control = \"30d\" }",
+        "t.toml:4: site.route.files.cache_control: a time is no Cache-Control; write cache_control = \"max-age=2592000\", or client_ttl of the route",
+    );
+    route(
+        "request_headers.set = { X-Ip = \"%[src]\" }",
+        "t.toml:5: site.route.request_headers.set: %[src] is an expression of HAProxy or Apache; write {client}",
+    );
+    route(
+        "response_headers.set = { X-A = \"%[rand(9)]\" }",
+        "t.toml:5: site.route.response_headers.set: %[rand(9)] is an expression of HAProxy or Apache; docs/generated/config.md lists the variables of larder",
+    );
+    route("cache.rule = [{ when = 'status in [301, 308]', ttl = \"1h\" }]", "");
+}
+
+#[test]
+fn the_user_of_a_route_without_credentials() {
+    route(
+        "request_headers.set = { X-User = \"{remote_user}\" }",
+        "warning: t.toml:5: site.route.request_headers.set: X-User is always empty: no access rule of the route identifies users; add access.basic, jwt or forward",
+    );
+}

@@ -5,6 +5,7 @@ use super::machine::FillStep;
 use super::{ArrivedHead, FetchKind, FillJob, FillOutcome, FillRun, Readers, Waiters};
 use crate::application;
 use crate::budget::OriginClock;
+use crate::file_orders;
 use crate::location;
 use crate::request_headers::{self, OriginRequest};
 use crate::source::{ResponseMaker, ResponseSource};
@@ -310,6 +311,7 @@ impl FillJob {
                     continue;
                 }
                 location::write_back(&self.route, &self.request, &mut response.fields);
+                file_orders::remove(&self.route.policy, &mut response.fields);
                 if !is_passed {
                     stored::mark_varied(response.status, &mut response.fields, &self.route.policy);
                 }

@@ -2,7 +2,7 @@
 //! `form`.
 
 use super::escape;
-use super::form::LogFormat;
+use super::form::{self, LogFormat};
 use larder_semantics::field;
 use larder_stdx::clock::WallTime;
 use larder_transport::tls::Secured;
@@ -181,7 +181,7 @@ pub static FIELDS: &[LogField] = &[
     LogField { name: "origin_status", since: Since::Json, help: "The status of the origin's response, 304 for a validation; `null` if the origin was not contacted or did not answer.",
         json: |it, _, out| match it.origin_status { Some(it) => number(u64::from(it), out), None => out.extend_from_slice(b"null") },
         plain: |it, _, out| if let Some(it) = it.origin_status { number(u64::from(it), out) } },
-    LogField { name: "user", since: Since::Json, help: "The user of `access.basic`, or the subject of a token (`access.jwt`); other bytes than letters, digits and `-_.@` are percent-encoded. Empty where the route demands neither.",
+    LogField { name: "user", since: Since::Common, help: "The user of `access.basic`, or the subject of a token (`access.jwt`); other bytes than letters, digits and `-_.@` are percent-encoded. Empty where the route demands neither.",
         json: |it, _, out| escape::json(it.user.as_bytes(), out),
         plain: |it, _, out| escape::escaped(it.user.as_bytes(), out) },
     LogField { name: "scheme", since: Since::Template, help: "`http` or `https`, as a trusted proxy tells it.",
@@ -244,7 +244,11 @@ impl LogEntry<'_> {
             }
             None => out.push(b'-'),
         }
-        out.extend_from_slice(b" - - [");
+        out.extend_from_slice(b" - ");
+        let from = out.len();
+        escape::escaped(self.user.as_bytes(), out);
+        form::end(from, false, out);
+        out.extend_from_slice(b" [");
         out.extend_from_slice(stamp.common(self.time));
         out.extend_from_slice(b"] \"");
         escape::quoted(self.method, out);
@@ -323,7 +327,7 @@ pub fn manual() -> String {
          Requests never wait for the log: lines that cannot be written in time are dropped and counted as\n\
          `log_lines_dropped`. In all formats but `json`, quotes, backslashes, control characters and bytes\n\
          beyond ASCII are written `\\xHH`.\n\n\
-         * `common`: `client - - [time] \"method target protocol\" status bytes`\n\
+         * `common`: `client - user [time] \"method target protocol\" status bytes`\n\
          * `combined`: `common` followed by `\"referer\" \"user_agent\"`\n\
          * `json`: one JSON object per line with all fields but those of templates\n\
          * a template: text with fields of the table in braces, for instance\n\

@@ -167,7 +167,7 @@ impl FormatPart {
 }
 
 /// Ends a value that began at `from`: an empty one is `-`; outside of quotes it is one word, for any bytes of a client.
-fn end(from: usize, within_quotes: bool, out: &mut Vec<u8>) {
+pub(super) fn end(from: usize, within_quotes: bool, out: &mut Vec<u8>) {
     if out.len() == from {
         out.push(b'-');
     } else if !within_quotes && out[from..].contains(&b' ') {

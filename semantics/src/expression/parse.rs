@@ -117,14 +117,18 @@ pub(super) fn name_of(text: TextName) -> &'static str {
     [REQUEST, RESPONSE, FINISHED, STORED].into_iter().flatten().find(is_it).map_or("", |it| it.0)
 }
 
-/// The names of a subject, as the end of a sentence.
-fn known(subject: ExpressionSubject) -> String {
-    let spell = |it: &(&str, NameMeaning)| match it.1 {
+/// The names of a subject, as they are written.
+pub(super) fn spelled(subject: ExpressionSubject) -> impl Iterator<Item = String> {
+    names(subject).iter().map(|it| match it.1 {
         NameMeaning::Named(_) => format!("{}[\"name\"]", it.0),
         NameMeaning::Query => "query, query[\"name\"]".to_owned(),
         _ => it.0.to_owned(),
-    };
-    let mut all: Vec<String> = names(subject).iter().map(spell).collect();
+    })
+}
+
+/// The names of a subject, as the end of a sentence.
+fn known(subject: ExpressionSubject) -> String {
+    let mut all: Vec<String> = spelled(subject).collect();
     let last = all.pop().unwrap_or_default();
     format!("{} or {last}", all.join(", "))
 }
@@ -377,10 +381,31 @@ impl<'t> ExpressionReader<'t> {
             "<=" => Compare::AtMost,
             ">" => Compare::More,
             ">=" => Compare::AtLeast,
-            _ => return self.wrong(format!("{}; write ==, !=, <, <=, > or >=", no_operator(operator))),
+            "in" => {
+                self.skip(operator);
+                return self.number_list(name);
+            }
+            _ => return self.wrong(format!("{}; write ==, !=, <, <=, >, >= or in", no_operator(operator))),
         };
         self.skip(operator);
         Ok(ExpressionNode::Number(name, compare, self.number(name)?))
+    }
+
+    /// A number is one of a list.
+    fn number_list(&mut self, name: Number) -> Result<ExpressionNode> {
+        if !self.take("[") {
+            let found = quoted(self.peek());
+            return self.wrong(format!("{found} is not a list; write a list such as [301, 308]"));
+        }
+        let mut all = Vec::new();
+        while self.peek() != "]" || all.is_empty() {
+            all.push(ExpressionNode::Number(name, Compare::Equal, self.number(name)?));
+            if !self.take(",") {
+                break;
+            }
+        }
+        self.expect("]", "a ] at the end of the list")?;
+        Ok(one_or(all, ExpressionNode::Any))
     }
 
     fn number(&mut self, name: Number) -> Result<i64> {

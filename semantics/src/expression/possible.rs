@@ -284,7 +284,10 @@ pub(super) fn is_value(name: TextName, value: &[u8]) -> bool {
         TextName::Host => !value.iter().any(u8::is_ascii_uppercase) && host_of(text).len() == value.len(),
         TextName::Path => value.starts_with(b"/"),
         TextName::Scheme => matches!(value, b"http" | b"https"),
-        TextName::Client => text.parse::<IpAddr>().is_ok_and(|it| it.to_canonical().to_string() == text),
+        // That of a client of a Unix socket is empty.
+        TextName::Client => {
+            value.is_empty() || text.parse::<IpAddr>().is_ok_and(|it| it.to_canonical().to_string() == text)
+        }
         TextName::Country => value.is_empty() || value.len() == 2 && value.iter().all(u8::is_ascii_uppercase),
         _ => true,
     }

@@ -100,6 +100,10 @@ fn numbers() {
     check("ttl == -5m", true);
     check("ttl < -299 && ttl > -1h", true);
     check("ttl<0", true);
+    check("status in [301, 404]", true);
+    check("status in [404,] && ttl in [-5m]", true);
+    check("status in [200, 301]", false);
+    check("size in [0]", false);
     // Not known.
     check("size < 1KiB", false);
     check("size >= 1KiB", false);
@@ -117,8 +121,16 @@ fn tags_and_headers() {
     check(r#"header["content-type"] ~ "^text/""#, true);
     check(r#"header["link"] == "two" && header["link"] == "one""#, true);
     check(r#"header["link"] != "two""#, false);
-    check(r#"header["absent"] == """#, false);
-    check(r#"header["absent"] ~ """#, false);
+    // A missing field is the empty text.
+    check(r#"header["absent"] == """#, true);
+    check(r#"header["absent"] != """#, false);
+    check(r#"header["absent"] ~ """#, true);
+    check(r#"header["absent"] ~ "^$""#, true);
+    check(r#"header["absent"] !~ "^($|https?://example\.com/)""#, false);
+    check(r#"header["absent"] in ["", "x"]"#, true);
+    check(r#"header["absent"] in ["x"]"#, false);
+    check(r#"header["absent"] contains "x""#, false);
+    check(r#"header["link"] == """#, false);
     check(r#"header["absent"] != "x" && header["absent"] !~ "x""#, true);
     check(r#"header["odd"] contains "\"\\""#, true);
     check(r#"header["odd"] ~ "(?-u)^\xff""#, true);
@@ -153,8 +165,8 @@ fn errors_say_where_and_what_would_be_right() {
         1,
         &format!("unknown name \"Status\"; did you mean status? expected {fields}"),
     );
-    check_error("status = 404", 8, "\"=\" has nothing to compare; write ==, !=, <, <=, > or >=");
-    check_error("status", 7, "a comparison is missing; write ==, !=, <, <=, > or >=");
+    check_error("status = 404", 8, "\"=\" has nothing to compare; write ==, !=, <, <=, >, >= or in");
+    check_error("status", 7, "a comparison is missing; write ==, !=, <, <=, >, >= or in");
     check_error("status == \"404\"", 11, "unexpected \"404\"; write a number, such as 404");
     check_error("status == 4o4", 11, "unexpected \"4o4\"; write a number, such as 404");
     check_error("status == 60s", 11, "unexpected \"60s\"; write a number, such as 404");

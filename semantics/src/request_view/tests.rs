@@ -48,7 +48,8 @@ fn conditions() {
     check(r#"query["y"] == "a b c" && query.y == "a b c""#, true);
     check(r#"query.x == "2" && query.x == "1" && query.z == "3""#, true);
     check(r#"query.flag == """#, true);
-    check(r#"query.absent == "" || query.absent ~ """#, false);
+    check(r#"query.absent == "" && query.absent ~ """#, true);
+    check(r#"query.absent != """#, false);
     check(r#"url == "https://WWW.Example.com:8443/a/%62?x=1&y=a%20b+c&x=2&%7a=3&flag""#, true);
     check(r#"listener == "0.0.0.0:8443""#, true);
     check(r#"client == "10.1.2.3" && client in "10.0.0.0/8""#, true);

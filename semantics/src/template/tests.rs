@@ -24,6 +24,7 @@ fn check(template: &str, value: &str, url: &str) {
         fields: FIELDS,
         client: Some("::ffff:10.1.2.3".parse().unwrap()),
         listener: ":443",
+        user: b"ann",
         captures: pattern.captures("/blog/2026/a b/\u{e9}".as_bytes()).unwrap(),
         hosts: &[],
         geo: None,

@@ -12,7 +12,7 @@ use larder_semantics::field::{self, Field};
 use larder_semantics::network::client_network;
 use larder_semantics::rate::{Gcra, Rate};
 use larder_transport::Synthetic;
-use larder_wire::htpasswd::PasswordEntry;
+use larder_wire::htpasswd::{APR1, PasswordEntry};
 use parking_lot::RwLock;
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -93,7 +93,7 @@ impl BasicAuth {
         if let Some(hash) = &hash
             && memory.has(&memory.name(&[user.as_bytes(), &password, hash.as_bytes()]))
         {
-            return Checked::Valid(Proven::of(identity("basic", user.as_bytes())));
+            return Checked::Valid(Proven::of_password(&user));
         }
         let network = client.map_or(0, client_network);
         let failures = xxhash_rust::xxh3::xxh3_64_with_seed(&network.to_ne_bytes(), self.seed);
@@ -106,7 +106,7 @@ impl BasicAuth {
     }
 
     /// Verifies a password, unless its network had too many wrong ones lately.
-    pub async fn verify(&self, it: UnverifiedPassword) -> Result<Arc<str>, Synthetic> {
+    pub async fn verify(&self, it: UnverifiedPassword) -> Result<Proven, Synthetic> {
         let (memory, rates) = (&self.state.remembered, self.state.limits.rates());
         let gcra = Gcra::new(FAILURES.0, FAILURES.1);
         let now = ticks();
@@ -121,7 +121,7 @@ impl BasicAuth {
                 let _ = rates.change::<()>(it.failures, |it| Ok(it.saturating_sub(gcra.interval)));
                 let hash = it.hash.as_deref().unwrap_or_default();
                 memory.keep(memory.name(&[it.user.as_bytes(), &it.password, hash.as_bytes()]));
-                Ok(identity("basic", it.user.as_bytes()))
+                Ok(Proven::of_password(&it.user))
             }
             Some(_) => Err(self.challenge()),
             None => {
@@ -145,6 +145,9 @@ fn cost(hash: &str) -> u64 {
     let number = |text: &str| {
         text.chars().take_while(char::is_ascii_digit).collect::<String>().parse().unwrap_or(0_u64)
     };
+    if hash.starts_with(APR1) {
+        return 1;
+    }
     let after = |name: &str| hash.split(name).nth(1).map_or(0, number);
     match hash.strip_prefix("$argon2") {
         // 64 MiB in one pass cost about as much as bcrypt with the exponent 10.

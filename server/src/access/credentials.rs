@@ -47,6 +47,8 @@ pub struct VerifyMeans<'a> {
 pub(super) struct Proven {
     /// The identity of the client for keys, in the form of [`super::basic::identity`].
     pub identity: Option<Arc<str>>,
+    /// The name of the user, where credentials have one.
+    pub user: Option<Vec<u8>>,
     /// Fields that the request gets in place of the client's; an empty value removes the client's alone.
     pub fields: Vec<(String, Vec<u8>)>,
     /// `Set-Cookie` lines for the client: a renewed session.
@@ -54,9 +56,10 @@ pub(super) struct Proven {
 }
 
 impl Proven {
-    /// Only an identity.
-    pub fn of(identity: Arc<str>) -> Self {
-        Self { identity: Some(identity), ..Self::default() }
+    /// A user with a password.
+    pub fn of_password(user: &str) -> Self {
+        let identity = Some(super::basic::identity("basic", user.as_bytes()));
+        Self { identity, user: Some(user.as_bytes().to_vec()), ..Self::default() }
     }
 }
 
@@ -150,9 +153,7 @@ impl Credential {
         means: &VerifyMeans<'_>,
     ) -> Result<Proven, Synthetic> {
         match (self, it) {
-            (Credential::Basic(basic), UnverifiedCredential::Password(it)) => {
-                basic.verify(it).await.map(Proven::of)
-            }
+            (Credential::Basic(basic), UnverifiedCredential::Password(it)) => basic.verify(it).await,
             (Credential::Forward(forward), UnverifiedCredential::Forward(it)) => {
                 forward.verify(it, view, means).await
             }

@@ -334,7 +334,8 @@ fn proven(fields: Vec<CopiedField>) -> Proven {
         _ if text.len() <= LONGEST_IDENTITY => Some(identity("forward", &text)),
         _ => Some(identity("forward-digest", &hex(digest::digest(&digest::SHA256, &text).as_ref()))),
     };
-    Proven { identity, fields, ..Proven::default() }
+    let user = fields.first().map(|it| it.1.clone());
+    Proven { identity, user, fields, ..Proven::default() }
 }
 
 fn hex(bytes: &[u8]) -> Vec<u8> {

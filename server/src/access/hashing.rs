@@ -1,7 +1,9 @@
 //! Password hashes are verified on threads of their own: one takes tens of milliseconds, in which a worker would answer no request.
 
+use super::apr1;
 use argon2::password_hash::PasswordVerifier;
 use argon2::password_hash::phc::PasswordHash;
+use larder_wire::htpasswd::APR1;
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -85,9 +87,12 @@ impl HashPool {
 
 /// Whether a password has this hash.
 fn verify(password: &[u8], hash: &str) -> bool {
-    match hash.starts_with("$argon2id$") {
-        true => PasswordHash::new(hash)
-            .is_ok_and(|it| argon2::Argon2::default().verify_password(password, &it).is_ok()),
+    if hash.starts_with("$argon2id$") {
+        let parsed = PasswordHash::new(hash);
+        return parsed.is_ok_and(|it| argon2::Argon2::default().verify_password(password, &it).is_ok());
+    }
+    match hash.starts_with(APR1) {
+        true => apr1::verify(password, hash),
         false => bcrypt::verify(password, hash).unwrap_or(false),
     }
 }

@@ -141,6 +141,7 @@ impl JwtAuth {
         let is_in_cookie = matches!(found, FoundToken::InCookie(_));
         TokenVerdict::Valid(Proven {
             identity: self.identity(&claims),
+            user: claims.subject().map(|it| it.as_bytes().to_vec()),
             fields: self.fields(&claims, view.fields, is_in_cookie),
             ..Proven::default()
         })

@@ -1,6 +1,7 @@
 //! The access rules of routes (`site.route.access`), for hits as for misses and over every protocol. The
 //! settings are in `larder_config::access`; admission asks here once for each request.
 
+mod apr1;
 mod auth_service;
 mod basic;
 mod credentials;
@@ -31,7 +32,7 @@ use larder_semantics::budget::BudgetSettings;
 use larder_semantics::field::{self, Field};
 use larder_semantics::geo::{COUNTRY_FIELD, Country};
 use larder_semantics::path;
-use larder_semantics::policy::IDENTITY;
+use larder_semantics::policy::{IDENTITY, USER};
 use larder_semantics::request_view::RequestView;
 use larder_transport::Synthetic;
 use larder_wire::message::{Request, RequestHead};
@@ -113,6 +114,8 @@ pub struct Admitted {
     in_progress: Option<InProgress>,
     /// The identity of the client for keys, where the route demands credentials.
     identity: Option<Arc<str>>,
+    /// The name of the user, where credentials have one.
+    user: Option<Vec<u8>>,
     /// The country of the client for keys, where it is part of them.
     country: Option<Country>,
     /// Whether larder has used up the `Authorization` field.
@@ -155,12 +158,20 @@ impl Admitted {
         self.target.as_deref().unwrap_or(sent)
     }
 
+    /// The value of `{remote_user}`.
+    #[inline]
+    #[must_use]
+    pub fn remote_user(&self) -> &[u8] {
+        self.user.as_deref().unwrap_or_default()
+    }
+
     /// Notes what credentials prove. The identity of several credentials is all of theirs.
     fn note(&mut self, proven: Proven) {
         self.identity = match (self.identity.take(), proven.identity) {
             (Some(before), Some(it)) => Some(format!("{before}+{it}").into()),
             (before, it) => before.or(it),
         };
+        self.user = self.user.take().or(proven.user);
         self.fields.extend(proven.fields);
         self.cookies.extend(proven.cookies);
     }
@@ -170,16 +181,17 @@ impl Admitted {
         let is_removed =
             || self.removed.iter().flat_map(|it| it.iter()).any(|name| is_spelling(it.name, name));
         let is_spent = self.drops_authorization && it.is("authorization");
-        !(matches!(it.name, IDENTITY | COUNTRY_FIELD) || is_spent || is_replaced() || is_removed())
+        !(matches!(it.name, IDENTITY | USER | COUNTRY_FIELD) || is_spent || is_replaced() || is_removed())
     }
 
     /// The fields of its own, added to those of the client that it keeps.
     fn own(&self) -> impl Iterator<Item = Field<'_>> {
         let identity = self.identity.as_deref().map(|it| Field { name: IDENTITY, value: it.as_bytes() });
         let country = self.country.as_ref().map(|it| Field { name: COUNTRY_FIELD, value: it.bytes() });
+        let user = self.user.as_deref().map(|value| Field { name: USER, value });
         let given = self.fields.iter().filter(|it| !it.1.is_empty());
         let given = given.map(|(name, value)| Field { name, value });
-        identity.into_iter().chain(country).chain(given)
+        identity.into_iter().chain(user).chain(country).chain(given)
     }
 
     /// The user of `access.basic`, or the subject of a token; empty without them. The fields that a service copies may be secret.
