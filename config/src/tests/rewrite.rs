@@ -52,7 +52,7 @@ fn templates_fit_their_route_and_the_key() {
     let check = |keys: &str, expect: &str| refuse_route(&format!("{keys}\n{proxy}"), expect);
     check(
         "path = \"/shop/{id}\"\nrewrite = \"/item/{name}\"",
-        "t.toml:5: site.route.rewrite: unknown variable {name}; the path \"/shop/{id}\" has {1}, {id}",
+        "t.toml:5: site.route.rewrite: unknown variable {name}; the path \"/shop/{id}\" has {1}, {id}; docs/generated/config.md lists all",
     );
     check(
         "strip = \"/a\"\nrewrite = \"/b{path}\"",
@@ -76,7 +76,7 @@ fn templates_fit_their_route_and_the_key() {
     );
     check(
         "path = \"/shop/{id}\"\nquery.set = { v = \"{name}\" }",
-        "t.toml:5: site.route.query.set: unknown variable {name}; the path \"/shop/{id}\" has {1}, {id}",
+        "t.toml:5: site.route.query.set: unknown variable {name}; the path \"/shop/{id}\" has {1}, {id}; docs/generated/config.md lists all",
     );
     for name in
         ["Content-Length", "transfer-encoding", "Connection", "TE", "Host", "Via", "Range", "If-None-Match"]

@@ -274,7 +274,7 @@ fn values_of_other_servers() {
     );
     route(
         "response_headers.set = { X-A = \"%[rand(9)]\" }",
-        "t.toml:5: site.route.response_headers.set: %[rand(9)] is an expression of HAProxy or Apache; docs/generated/config.md lists the variables of larder",
+        "t.toml:5: site.route.response_headers: %[rand(9)] is an expression of HAProxy or Apache; docs/generated/config.md lists the variables of larder",
     );
     route("cache.rule = [{ when = 'status in [301, 308]', ttl = \"1h\" }]", "");
 }

@@ -11,7 +11,7 @@ fn errors(lines: &str) -> Vec<String> {
 
 #[test]
 fn unknown_captures_are_errors_in_every_text() {
-    let lacks = "unknown variable {idd}; did you mean {id}? the path \"/a/{id}\" has {1}, {id}";
+    let lacks = "unknown variable {idd}; did you mean {id}? the path \"/a/{id}\" has {1}, {id}; docs/generated/config.md lists all";
     for (lines, key) in [
         ("redirect.to = \"/b/{idd}\"", "redirect.to"),
         ("respond.body = \"{idd}\"", "respond.body"),

@@ -87,7 +87,7 @@ fn every_name_of_the_language() {
     check("client in \"192.0.2.0/24\"", true);
     check("client in \"198.51.100.0/24\" || client in \"::/0\"", false);
     check("client == \"192.0.2.7\" && user_agent contains \"curl\" && end == \"whole\"", true);
-    check("referer == \"\"", false);
+    check("referer == \"\" && referer !~ \".\"", true);
     check("header[\"x-kind\"] == \"two\" && header[\"X-KIND\"] != \"three\"", true);
     check("header[\"cookie\"] ~ \".\"", false);
 }
