@@ -216,15 +216,23 @@ impl KnownSecret {
     }
 }
 
-/// The places of placeholders in the values of a text, for which nothing is known: each is a mistake.
+/// The places of placeholders in the values of a text, for which nothing is known: each is a mistake. In the value of a secret, so
+/// is a placeholder that was damaged: it would be saved as the secret.
 #[must_use]
 pub fn left_over(text: &str) -> Vec<usize> {
-    if !text.contains(MARK) {
+    let lower = text.to_ascii_lowercase();
+    if !lower.contains(MARK) {
         return Vec::new();
     }
     let spots = spots::of(text);
     let is_value = |found: &Range<usize>| spots.iter().any(|it| it.span.contains(&found.start));
-    placeholders(text).filter(is_value).map(|it| it.start).collect()
+    let whole = placeholders(text).filter(is_value).map(|it| it.start);
+    let secrets = spots.iter().filter(|it| !matches!(it.secrecy, Secrecy::Shown));
+    let damaged = secrets.filter_map(|it| Some(it.span.start + lower.get(it.span.clone())?.find(MARK)?));
+    let mut all: Vec<usize> = whole.chain(damaged).collect();
+    all.sort_unstable();
+    all.dedup();
+    all
 }
 
 /// The sentence about a placeholder that stands for nothing.
@@ -262,7 +270,9 @@ fn placeholders(text: &str) -> impl Iterator<Item = Range<usize>> {
     text.match_indices(MARK).filter_map(|(at, _)| {
         let end = at + MARK.len() + DIGITS;
         let digits = text.get(at + MARK.len()..end)?;
-        digits.bytes().all(|it| it.is_ascii_digit() || (b'a'..=b'f').contains(&it)).then_some(at..end)
+        let is_whole = !text[end..].starts_with(|it: char| it.is_alphanumeric());
+        let is_digit = |it: u8| it.is_ascii_digit() || (b'a'..=b'f').contains(&it);
+        (is_whole && digits.bytes().all(is_digit)).then_some(at..end)
     })
 }
 

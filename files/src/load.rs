@@ -60,6 +60,10 @@ pub fn entry(
     file: &[u8],
     identity: Identity,
 ) -> Result<Arc<OpenFileEntry>, NotServed> {
+    let name = file.rsplit(|it| *it == b'/').next().unwrap_or(file);
+    if path::is_script(name) {
+        return Err(NotServed::NotFound);
+    }
     let previous = root.cache.held(key);
     let forms = previous.as_ref().and_then(|it| it.forms());
     let found = if root.options.precompressed { siblings(root, file, &identity) } else { Vec::new() };
@@ -71,7 +75,6 @@ pub fn entry(
         same.still_holds(now);
         return Ok(same.clone());
     }
-    let name = file.rsplit(|it| *it == b'/').next().unwrap_or(file);
     let media_type = media_type(name, &root.options.media_types);
     let compress = root
         .options

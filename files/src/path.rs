@@ -168,7 +168,15 @@ pub fn is_servable(name: &[u8], dotfiles: Dotfiles) -> bool {
         Dotfiles::Shown => matches!(name, b"." | b".."),
     };
     let odd = |it: &u8| *it < 0x20 || matches!(*it, 0x7f | b'\\' | b'/');
-    !name.is_empty() && name.len() <= MAX_SEGMENT && !hidden && !name.iter().any(odd)
+    !name.is_empty() && name.len() <= MAX_SEGMENT && !hidden && !name.iter().any(odd) && !is_script(name)
+}
+
+/// Whether a file of this name is the source of a PHP script, which no client gets as text: it may have passwords in it.
+pub(crate) fn is_script(name: &[u8]) -> bool {
+    let Some(dot) = name.iter().rposition(|it| *it == b'.') else { return false };
+    let end = name[dot + 1..].to_ascii_lowercase();
+    let version = end.strip_prefix(b"php").or_else(|| end.strip_prefix(b"pht"));
+    end == b"phar" || end == b"phtml" || version.is_some_and(|it| it.iter().all(u8::is_ascii_digit))
 }
 
 /// Appends `path` so that it is a valid path of a target again (RFC 3986 §3.3); slashes stay.

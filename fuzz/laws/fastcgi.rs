@@ -1,9 +1,9 @@
 //! Laws for any bytes as the records of a FastCGI response. Run by the fuzzer, and with small inputs as a test of `wire`.
 
-use larder_wire::fastcgi::{BadRecord, RecordReader, RecordStep, ResponseEnd};
+use larder_wire::fastcgi::{BadRecord, FastCgiEnd, RecordReader, RecordStep};
 
 /// Output, error output, the end if there was one, and the bytes that were read.
-type Outcome = Result<(Vec<u8>, Vec<u8>, Option<ResponseEnd>, usize), BadRecord>;
+type Outcome = Result<(Vec<u8>, Vec<u8>, Option<FastCgiEnd>, usize), BadRecord>;
 
 /// Panics where a law is broken.
 pub fn check(raw: &[u8]) {

@@ -1,4 +1,4 @@
-//! What an application behind FastCGI, SCGI or uWSGI is sent apart from the fields: the ends of the client's connection, the
+//! The facts for an application behind FastCGI, SCGI or uWSGI that no field has: the ends of the client's connection, the
 //! authority and the script. Their form as variables is not here (`semantics::cgi`).
 
 use crate::cache_key;

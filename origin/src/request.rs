@@ -24,7 +24,7 @@ pub struct OutgoingRequest {
     pub asked: Option<u64>,
     /// The ends of the client's connection, for origins that get a PROXY header; `None` for a request of larder's own.
     pub client: Option<ConnectionEnds>,
-    /// What an application is sent apart from line and fields. `None` for origins with HTTP, and for requests of larder's own.
+    /// The facts for an application apart from line and fields. `None` for origins with HTTP, and for requests of larder's own.
     pub application: Option<Box<ApplicationRequest>>,
 }
 

@@ -8,6 +8,7 @@ use crate::field::FieldList;
 use crate::path::{self, NORMAL, PathReading};
 use crate::request_view::{host_of, path_of};
 use crate::scheme::Scheme;
+use crate::target::encode;
 use std::net::SocketAddr;
 
 /// Bytes of a list of variables apart from the fields of the request, about.
@@ -48,12 +49,17 @@ pub struct Script {
 }
 
 impl Script {
-    /// For an application that is no file: the whole path, decoded, is information for it.
+    /// For an application that is no file: the whole path, decoded, is information for it. Control bytes stay encoded: NUL, CR and
+    /// LF cannot be in every protocol, and as another byte they would make it the path of another route.
     #[must_use]
     pub fn none(target: &str) -> Self {
         let once = PathReading { backslash: false, merge: false, dots: false, ..NORMAL };
-        let mut info = Vec::new();
-        path::read(path_of(target).as_bytes(), once, &mut info);
+        let mut decoded = Vec::new();
+        path::read(path_of(target).as_bytes(), once, &mut decoded);
+        let mut info = Vec::with_capacity(decoded.len());
+        for byte in decoded {
+            encode(byte, |it| !it.is_ascii_control(), &mut info);
+        }
         Self { info: Some(info), ..Self::default() }
     }
 }

@@ -9,7 +9,7 @@ use larder_transport::http_client::{ClientRequest, HttpClient};
 use larder_transport::worker::TransportWorker;
 use larder_transport::{Client, listener};
 use std::cell::Cell;
-use std::net::Shutdown;
+use std::net::{Ipv4Addr, Shutdown, SocketAddr};
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 use std::time::Duration;
@@ -71,7 +71,8 @@ async fn refresh(
     let (ours, theirs) = UnixStream::pair().map_err(text)?;
     theirs.set_nonblocking(true).map_err(text)?;
     let client = Client {
-        peer: None,
+        // No address list admits it by its address, and one that denies every client denies it: everybody gets the page.
+        peer: Some(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0))),
         hops: Vec::new(),
         local: None,
         listener: it.asker.listener.clone(),

@@ -33,7 +33,7 @@ pub fn parse(buffer: &[u8], limit: usize, method: &str) -> Result<ParsedResponse
         head.line(line, is_first)?;
     }
     // An output that is no head at all is found before its end.
-    if window[at..].iter().any(|it| *it == 0) {
+    if window[at..].contains(&0) {
         return Err(BadResponse::Field);
     }
     if buffer.len() < limit { Ok(ParsedResponse::Partial) } else { Err(BadResponse::TooLarge) }

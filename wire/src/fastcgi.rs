@@ -27,7 +27,7 @@ const END_LENGTH: usize = 8;
 
 /// Whether the application leaves the connection open after the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AfterResponse {
+pub enum ConnectionUse {
     /// It closes the connection.
     Close,
     /// It waits for the next request.
@@ -36,13 +36,13 @@ pub enum AfterResponse {
 
 /// Appends the beginning of a request: `FCGI_BEGIN_REQUEST`, and the variables as a stream of `FCGI_PARAMS`.
 pub fn begin<'a>(
-    after: AfterResponse,
+    after: ConnectionUse,
     variables: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
     out: &mut Vec<u8>,
 ) {
     header(BEGIN_REQUEST, 8, out);
     out.extend_from_slice(&RESPONDER.to_be_bytes());
-    out.push(if after == AfterResponse::Keep { KEEP_CONN } else { 0 });
+    out.push(if after == ConnectionUse::Keep { KEEP_CONN } else { 0 });
     out.extend_from_slice(&[0; 5]);
     let mut pairs = Vec::with_capacity(1024);
     for (name, value) in variables {
@@ -84,7 +84,7 @@ fn pair_length(length: usize, out: &mut Vec<u8>) {
 
 /// The end of a response (section 5.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ResponseEnd {
+pub enum FastCgiEnd {
     /// The application ended with status 0.
     Complete,
     /// It ended with another exit status: its output may be cut.
@@ -129,7 +129,7 @@ pub enum RecordStep {
         /// Bytes up to the end of the record, without its padding.
         consumed: usize,
         /// How it ended.
-        end: ResponseEnd,
+        end: FastCgiEnd,
     },
     /// More bytes are needed after these.
     More {
@@ -222,11 +222,11 @@ impl RecordReader {
     }
 }
 
-fn end_of(content: &[u8]) -> Option<ResponseEnd> {
+fn end_of(content: &[u8]) -> Option<FastCgiEnd> {
     let [a, b, c, d, protocol, ..] = *content.first_chunk::<END_LENGTH>()?;
     Some(match (u32::from_be_bytes([a, b, c, d]), protocol) {
-        (0, 0) => ResponseEnd::Complete,
-        (status, 0) => ResponseEnd::Failed(status),
-        (_, reason) => ResponseEnd::Rejected(reason),
+        (0, 0) => FastCgiEnd::Complete,
+        (status, 0) => FastCgiEnd::Failed(status),
+        (_, reason) => FastCgiEnd::Rejected(reason),
     })
 }

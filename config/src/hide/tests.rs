@@ -142,6 +142,12 @@ fn placeholders_may_move_and_change_their_quotes() {
     let unknown = "site.access.jwt.secret = \"hidden:0123456789abcdef\"";
     check(unknown, unknown);
     assert_eq!(vec![unknown.find("hidden").unwrap()], left_over(unknown));
+    // Nor is one that was damaged, which would be saved as the secret.
+    for damaged in ["HIDDEN:0123456789ABCDEF", "hidden:0123", "hidden:0123456789abcdefx"] {
+        let text = format!("site.access.jwt.secret = \"{damaged}\"");
+        check(&text, &text);
+        assert_eq!(1, left_over(&text).len(), "{text}");
+    }
     assert_eq!(Vec::<usize>::new(), left_over("# hidden:0123456789abcdef\nsite.hosts = [\"hidden:xyz\"]"));
 }
 

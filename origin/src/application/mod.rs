@@ -14,10 +14,10 @@ use crate::protocol::{ApplicationProtocol, Event, Reusable};
 use crate::request::OutgoingRequest;
 use crate::send_buffer::{Keeps, SendBuffer};
 use bytes::{Buf, Bytes};
-use larder_wire::fastcgi::{self, AfterResponse, RecordReader, RecordStep, ResponseEnd};
+use larder_wire::fastcgi::{self, ConnectionUse, FastCgiEnd, RecordReader, RecordStep};
 use larder_wire::message::BadResponse;
 use larder_wire::{scgi, uwsgi};
-use response::{Output, TakenOutput};
+use response::{ApplicationOutput, TakenOutput};
 use std::io::IoSlice;
 use std::task::{Context, Poll, ready};
 
@@ -26,16 +26,16 @@ pub(crate) struct ApplicationExchange {
     pub(crate) connection: OriginConnection,
     protocol: ApplicationProtocol,
     records: RecordReader,
-    output: Output,
+    output: ApplicationOutput,
     /// How the response ended, once it has.
-    end: Option<ResponseEnd>,
+    end: Option<FastCgiEnd>,
     /// The variables exceed the limit of the protocol: nothing of them was sent.
     is_too_large: bool,
 }
 
 impl ApplicationExchange {
     pub(crate) fn new(protocol: ApplicationProtocol, connection: OriginConnection) -> Self {
-        let (records, output) = (RecordReader::default(), Output::default());
+        let (records, output) = (RecordReader::default(), ApplicationOutput::default());
         Self { connection, protocol, records, output, end: None, is_too_large: false }
     }
 
@@ -52,8 +52,8 @@ impl ApplicationExchange {
         match self.protocol {
             ApplicationProtocol::FastCgi => {
                 let after = match self.connection.shared.persistence {
-                    Persistence::Keep => AfterResponse::Keep,
-                    Persistence::Close => AfterResponse::Close,
+                    Persistence::Keep => ConnectionUse::Keep,
+                    Persistence::Close => ConnectionUse::Close,
                 };
                 fastcgi::begin(after, pairs, &mut head);
                 if !request.has_body() {
@@ -170,12 +170,12 @@ impl ApplicationExchange {
     }
 
     /// The response ended: whole, unless the application says otherwise.
-    fn finish(&mut self, end: ResponseEnd) -> Result<Event, OriginError> {
+    fn finish(&mut self, end: FastCgiEnd) -> Result<Event, OriginError> {
         match end {
-            ResponseEnd::Complete => self.output.end().map(|it| Event::End(it, None)),
+            FastCgiEnd::Complete => self.output.end().map(|it| Event::End(it, None)),
             // Its output may be cut: it is not passed off as whole.
-            ResponseEnd::Failed(_) => Err(OriginError::Disconnected),
-            ResponseEnd::Rejected(_) => Err(OriginError::Refused),
+            FastCgiEnd::Failed(_) => Err(OriginError::Disconnected),
+            FastCgiEnd::Rejected(_) => Err(OriginError::Refused),
         }
     }
 

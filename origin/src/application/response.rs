@@ -10,19 +10,19 @@ use larder_wire::message::{Framing, ResponseHead};
 
 /// The output so far.
 #[derive(Debug, Default)]
-pub(super) struct Output {
+pub(super) struct ApplicationOutput {
     /// Bytes before the end of the head.
     head: BytesMut,
     /// The length of `head` when it was last incomplete.
     partial: usize,
     /// The next piece of the body.
     piece: Bytes,
-    reading: ReadPosition,
+    reading: OutputPosition,
 }
 
 /// The next part of the response.
 #[derive(Debug, Default)]
-enum ReadPosition {
+enum OutputPosition {
     #[default]
     Head,
     /// A body of this many more bytes.
@@ -43,11 +43,11 @@ pub(super) enum TakenOutput {
     Nothing,
 }
 
-impl Output {
+impl ApplicationOutput {
     /// Adds a piece of output, after everything before it was taken.
     pub(super) fn add(&mut self, piece: Bytes) {
         match self.reading {
-            ReadPosition::Head => self.head.extend_from_slice(&piece),
+            OutputPosition::Head => self.head.extend_from_slice(&piece),
             _ => self.piece = piece,
         }
     }
@@ -57,7 +57,7 @@ impl Output {
     /// # Errors
     /// The head is invalid, or the body is longer than announced.
     pub(super) fn take(&mut self, method: &str, limit: usize) -> Result<TakenOutput, OriginError> {
-        if matches!(self.reading, ReadPosition::Head) {
+        if matches!(self.reading, OutputPosition::Head) {
             return self.take_head(method, limit);
         }
         let piece = std::mem::take(&mut self.piece);
@@ -65,14 +65,14 @@ impl Output {
             return Ok(TakenOutput::Nothing);
         }
         match &mut self.reading {
-            ReadPosition::Length(left) => {
+            OutputPosition::Length(left) => {
                 let length = piece.len() as u64;
                 *left = left.checked_sub(length).ok_or(OriginError::BadBody)?;
                 Ok(TakenOutput::Body(piece))
             }
-            ReadPosition::UntilEnd => Ok(TakenOutput::Body(piece)),
-            ReadPosition::Dropped => Ok(TakenOutput::Nothing),
-            ReadPosition::Head | ReadPosition::Whole => Err(OriginError::BadBody),
+            OutputPosition::UntilEnd => Ok(TakenOutput::Body(piece)),
+            OutputPosition::Dropped => Ok(TakenOutput::Nothing),
+            OutputPosition::Head | OutputPosition::Whole => Err(OriginError::BadBody),
         }
     }
 
@@ -88,9 +88,9 @@ impl Output {
                 rest.advance(length);
                 self.piece = rest.freeze();
                 self.reading = match head.framing {
-                    Framing::Empty => ReadPosition::Dropped,
-                    Framing::Length(length) => ReadPosition::Length(length),
-                    Framing::Chunked | Framing::Close => ReadPosition::UntilEnd,
+                    Framing::Empty => OutputPosition::Dropped,
+                    Framing::Length(length) => OutputPosition::Length(length),
+                    Framing::Chunked | Framing::Close => OutputPosition::UntilEnd,
                 };
                 Ok(TakenOutput::Head(head))
             }
@@ -107,9 +107,9 @@ impl Output {
     /// The response is truncated.
     pub(super) fn end(&mut self) -> Result<Bytes, OriginError> {
         match self.reading {
-            ReadPosition::Head | ReadPosition::Length(1..) => Err(OriginError::Disconnected),
+            OutputPosition::Head | OutputPosition::Length(1..) => Err(OriginError::Disconnected),
             _ => {
-                self.reading = ReadPosition::Whole;
+                self.reading = OutputPosition::Whole;
                 Ok(Bytes::new())
             }
         }
@@ -117,13 +117,13 @@ impl Output {
 
     /// Whether the response is complete.
     pub(super) fn is_whole(&self) -> bool {
-        matches!(self.reading, ReadPosition::Whole)
+        matches!(self.reading, OutputPosition::Whole)
     }
 
     /// The least number of bytes that follow: a hint for the size of the next read.
     pub(super) fn expects(&self) -> u64 {
         match self.reading {
-            ReadPosition::Length(left) => left,
+            OutputPosition::Length(left) => left,
             _ => 0,
         }
     }
@@ -135,7 +135,7 @@ mod tests {
 
     /// The parts of this output, in pieces of `size` bytes, and its end.
     fn run(raw: &str, method: &str, size: usize) -> String {
-        let (mut output, mut told) = (Output::default(), String::new());
+        let (mut output, mut told) = (ApplicationOutput::default(), String::new());
         for piece in raw.as_bytes().chunks(size) {
             output.add(Bytes::copy_from_slice(piece));
             loop {

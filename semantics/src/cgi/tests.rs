@@ -52,6 +52,8 @@ fn an_application_that_is_no_file() {
     let list = all("/a%2fb/%zz%4?q", &[], &Script::none("/a%2fb/%zz%4?q"));
     let found = values(&list, "SCRIPT_NAME PATH_INFO DOCUMENT_ROOT SCRIPT_FILENAME PATH_TRANSLATED");
     assert_eq!(" | /a/b/%zz%4 | - | - | -", found);
+    let list = all("/My%0aDocs%00/%7f", &[], &Script::none("/My%0aDocs%00/%7f"));
+    assert_eq!("/My%0ADocs%00/%7F", values(&list, "PATH_INFO"));
     let script = Script { root: b"/r".into(), name: b"/i.php".into(), info: None };
     assert_eq!("- | -", values(&all("/", &[], &script), "PATH_INFO PATH_TRANSLATED"));
 }

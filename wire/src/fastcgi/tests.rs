@@ -75,7 +75,7 @@ fn what_is_no_response() {
 fn a_request() {
     let mut out = Vec::new();
     let long = vec![b'v'; 200];
-    begin(AfterResponse::Keep, [(&b"A"[..], &b"1"[..]), (b"LONG", &long)], &mut out);
+    begin(ConnectionUse::Keep, [(&b"A"[..], &b"1"[..]), (b"LONG", &long)], &mut out);
     input_header(3, &mut out);
     out.extend_from_slice(b"abc");
     input_header(0, &mut out);
@@ -95,7 +95,7 @@ fn a_request() {
 fn variables_of_more_than_one_record() {
     let mut out = Vec::new();
     let long = vec![b'v'; 70_000];
-    begin(AfterResponse::Close, [(&b"A"[..], &long[..])], &mut out);
+    begin(ConnectionUse::Close, [(&b"A"[..], &long[..])], &mut out);
     let begun = HEADER + 8;
     assert_eq!(0, out[10], "the connection is closed");
     assert_eq!([1, PARAMS, 0, 1, 0xff, 0xff, 0, 0], out[begun..begun + HEADER]);
