@@ -223,7 +223,8 @@ fn checked(guide: &Guide, place: &str, keys: &str) -> String {
     let is_service = has(&["proxy = ", "proxy.to", "files", "redirect = ", "respond"]);
     let service = if is_service { "" } else { "proxy.to = [\"http://127.0.0.1:8000\"]\n" };
     let text = format!(
-        "{listen}{}\n[[site]]\n{hosts}{}\n[[site.route]]\n{service}{}\n",
+        "{listen}{}\n[[site]]\n{hosts}{}\n[[site.route]]\n{service}{}\n\
+         [[site.route]]\nproxy.to = [\"http://127.0.0.1:8000\"]\n",
         at("top"),
         at("site"),
         at("route")

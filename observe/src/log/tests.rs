@@ -56,7 +56,7 @@ fn the_three_forms() {
     check(LogFormat::Combined, &format!("{common} \"-\" \"test/1\\x0a\"\n"));
     check(
         LogFormat::Json,
-        "{\"time\":\"2026-11-21T07:42:06Z\",\"client\":\"192.0.2.1\",\"remote_user\":\"\",\"method\":\"GET\",\"host\":\"www.example.com\",\
+        "{\"time\":\"2026-11-21T07:42:06Z\",\"client\":\"192.0.2.1\",\"method\":\"GET\",\"host\":\"www.example.com\",\
          \"target\":\"/a?b=\\\"c\\\"\",\"protocol\":\"HTTP/1.1\",\"status\":200,\"bytes\":1795,\"end\":\"whole\",\"duration_us\":123,\
          \"referer\":\"\",\"user_agent\":\"test/1\\u000a\",\"cache\":\"hit\",\"route\":\"larder.toml:7\",\
          \"origin_us\":null,\"origin_protocol\":\"\",\"tls_version\":\"\",\"tls_cipher\":\"\",\"tls_name\":\"\",\"tls_client\":\"\",\
