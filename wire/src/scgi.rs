@@ -37,7 +37,7 @@ mod tests {
         let variables: [(&[u8], &[u8]); 3] =
             [(b"CONTENT_LENGTH", b"27"), (b"REQUEST_METHOD", b"POST"), (b"REQUEST_URI", b"/deepthought")];
         begin(27, variables, &mut out);
-        let expect = "70:CONTENT_LENGTH\027\0SCGI\01\0REQUEST_METHOD\0POST\0REQUEST_URI\0/deepthought\0,";
-        assert_eq!(expect, String::from_utf8(out).unwrap());
+        let expect = "70:CONTENT_LENGTH|27|SCGI|1|REQUEST_METHOD|POST|REQUEST_URI|/deepthought|,";
+        assert_eq!(expect, String::from_utf8(out).unwrap().replace('\0', "|"));
     }
 }
