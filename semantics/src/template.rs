@@ -1,6 +1,6 @@
 //! Texts with variables of a request: `https://{host}{uri}`. A literal brace is written twice: `{{`, `}}`.
 //!
-//! The variables are in [`PLAIN`] and [`NAMED`], and the captures of the route's path pattern: `{1}` to `{9}`, `{name}`.
+//! The variables are in `PLAIN` and `NAMED`, and the captures of the route's path pattern: `{1}` to `{9}`, `{name}`.
 //!
 //! An expansion never contains CR, LF or NUL, nor any other control byte. In a URL ([`Template::expand_url`]), bytes
 //! outside of the alphabet of RFC 3986 §2 are percent-encoded, and so are `?`, `#` and `%` of values that are not parts of
