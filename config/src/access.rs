@@ -206,6 +206,15 @@ impl Addresses {
         Self { networks: NetworkSet::of(networks.into_iter()), ..all }
     }
 
+    /// Whether it has every client of another list, as far as known without the databases of countries.
+    #[must_use]
+    pub fn covers(&self, other: &Addresses) -> bool {
+        self.networks.covers_all(&other.networks)
+            && (self.unix || !other.unix)
+            && other.countries.iter().all(|it| self.countries.contains(it))
+            && other.numbers.iter().all(|it| self.numbers.contains(it))
+    }
+
     /// Whether the client of a request is in it. A client whose country is unknown is in no country.
     #[must_use]
     pub fn has(&self, view: &RequestView<'_>) -> bool {

@@ -134,6 +134,14 @@ impl NetworkSet {
         }
     }
 
+    /// Whether it contains all addresses of another set.
+    #[must_use]
+    pub fn covers_all(&self, other: &NetworkSet) -> bool {
+        // Adjacent ranges of a set are one, so that one of them contains each range of a part of it.
+        other.v4.iter().all(|part| self.v4.iter().any(|it| it.0 <= part.0 && part.1 <= it.1))
+            && other.v6.iter().all(|part| self.v6.iter().any(|it| it.0 <= part.0 && part.1 <= it.1))
+    }
+
     /// Whether it contains an address of a network.
     #[must_use]
     pub fn meets(&self, network: Network) -> bool {

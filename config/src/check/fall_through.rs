@@ -1,7 +1,7 @@
 //! The key `files.fall_through`: its methods, the route that follows, and access rules that a path must not get past.
 
 use super::ConfigCheck;
-use crate::access::AccessConfig;
+use crate::access::{AccessConfig, Addresses};
 use crate::{FilesConfig, Methods, RouteConfig, Service};
 
 /// The key, as a route knows the places of its keys.
@@ -67,9 +67,11 @@ fn may_follow(route: &RouteConfig, next: &RouteConfig) -> bool {
 
 /// The first rule that refuses requests and is not one of `next`, too. A limit of requests counts each request in one route.
 fn lacking(own: &AccessConfig, next: &AccessConfig) -> Option<&'static str> {
+    let narrower = |own: &Addresses| next.allow.as_ref().is_some_and(|it| own.covers(it));
+    let wider = |own: &Addresses| next.deny.as_ref().is_some_and(|it| it.covers(own));
     let rules = [
-        ("allow", own.allow.is_none() || own.allow == next.allow),
-        ("deny", own.deny.is_none() || own.deny == next.deny),
+        ("allow", own.allow.as_ref().is_none_or(narrower)),
+        ("deny", own.deny.as_ref().is_none_or(wider)),
         ("allow_when", own.allow_when.is_none() || own.allow_when == next.allow_when),
         ("deny_when", own.deny_when.is_none() || own.deny_when == next.deny_when),
         ("basic", own.basic.is_none() || own.basic == next.basic),

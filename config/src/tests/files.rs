@@ -181,6 +181,10 @@ fn access_rules_are_those_of_the_next_route_too() {
     assert_eq!(expect, problem(deny, "").trim());
     assert!(problem(deny, "access.deny = [\"192.0.2.0/25\"]").contains("access.deny"));
     assert_eq!("", problem(deny, deny));
+    assert_eq!("", problem(deny, "access.deny = [\"192.0.2.0/24\", \"198.51.100.7\"]"), "it refuses more");
+    let allow = "access.allow = [\"192.0.2.0/24\"]";
+    assert_eq!("", problem(allow, "access.allow = [\"192.0.2.0/25\"]"), "it admits fewer");
+    assert!(problem(allow, "access.allow = [\"192.0.0.0/16\"]").contains("access.allow"));
     assert_eq!("", problem("", deny), "rules of the application alone");
     assert_eq!("", problem("access.limit.rate = \"1/s\"", ""));
     let both = "access.allow = [\"192.0.2.0/24\"]\naccess.signed = { secret = \"0123456789abcdef0123456789abcdef\" }";
