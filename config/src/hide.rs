@@ -235,6 +235,19 @@ pub fn left_over(text: &str) -> Vec<usize> {
     all
 }
 
+/// A text for a message, without names and passwords in URLs.
+pub(crate) fn without_passwords(text: &str) -> String {
+    let mut parts = text.split("://");
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let end = part.find(['/', '"', '\'', ',', ' ']).unwrap_or(part.len());
+        let host = part[..end].rfind('@').map_or(0, |it| it + 1);
+        out.push_str(if host > 0 { "://…@" } else { "://" });
+        out.push_str(&part[host..]);
+    }
+    out
+}
+
 /// The sentence about a placeholder that stands for nothing.
 pub const LEFT_OVER: &str = "\"hidden:…\" stands for a secret that larder does not show, of this key and of the saved files; write the \
                              secret, or better \"file:PATH\" or \"${NAME}\"";

@@ -99,7 +99,7 @@ impl Values {
             let hint = without_unit(&key.kind, text);
             let text = match key.kind.is_secret() {
                 true => format!("found another value; allowed: {allowed}"),
-                false => format!("found {text:?}{hint}; allowed: {allowed}"),
+                false => format!("found {:?}{hint}; allowed: {allowed}", hide::without_passwords(text)),
             };
             self.problems.push(Problem { source: source.clone(), key: key.path.to_owned(), text });
             ConfigValue::Wrong
@@ -422,7 +422,8 @@ impl ValueWalk<'_, '_> {
         let plain = expanded.as_str().filter(|it| item.as_str() != Some(it));
         let hint = without_unit(&key.kind, plain.unwrap_or_else(|| found.trim_matches('"')));
         let stands_for = plain.map_or(String::new(), |it| format!(", which is {it:?} here"));
-        format!("found {found}{stands_for}{hint}; allowed: {allowed}")
+        hide::without_passwords(&format!("found {found}{stands_for}{hint}; "))
+            + &format!("allowed: {allowed}")
     }
 
     /// Collects the patterns of `include`.

@@ -134,10 +134,9 @@ impl NetworkSet {
         }
     }
 
-    /// Whether it contains all addresses of another set.
+    /// Whether it contains all addresses of another set; `false` also where only several adjacent networks do together.
     #[must_use]
     pub fn covers_all(&self, other: &NetworkSet) -> bool {
-        // Adjacent ranges of a set are one, so that one of them contains each range of a part of it.
         other.v4.iter().all(|part| self.v4.iter().any(|it| it.0 <= part.0 && part.1 <= it.1))
             && other.v6.iter().all(|part| self.v6.iter().any(|it| it.0 <= part.0 && part.1 <= it.1))
     }

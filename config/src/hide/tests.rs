@@ -178,3 +178,14 @@ proptest! {
         shown(&text);
     }
 }
+
+#[test]
+fn passwords_in_urls_are_in_no_message() {
+    let check = |text: &str, expect: &str| assert_eq!(expect, without_passwords(text));
+    check(
+        "found [\"http://u:p@h:80\", \"https://x:a@b@c/d\"]",
+        "found [\"http://…@h:80\", \"https://…@c/d\"]",
+    );
+    check("http://h/a@b", "http://h/a@b");
+    check("no URL: a@b", "no URL: a@b");
+}
