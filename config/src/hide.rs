@@ -283,7 +283,9 @@ fn placeholders(text: &str) -> impl Iterator<Item = Range<usize>> {
     text.match_indices(MARK).filter_map(|(at, _)| {
         let end = at + MARK.len() + DIGITS;
         let digits = text.get(at + MARK.len()..end)?;
-        let is_whole = !text[end..].starts_with(|it: char| it.is_alphanumeric());
+        // In a text that is not TOML another one may follow at once.
+        let rest = &text[end..];
+        let is_whole = rest.starts_with(MARK) || !rest.starts_with(|it: char| it.is_alphanumeric());
         let is_digit = |it: u8| it.is_ascii_digit() || (b'a'..=b'f').contains(&it);
         (is_whole && digits.bytes().all(is_digit)).then_some(at..end)
     })
