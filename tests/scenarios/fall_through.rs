@@ -315,5 +315,5 @@ fn explain_tells_both_steps() {
     let told = run("/stored");
     assert!(told.contains("app") && told.contains("its directory has no file for the path"), "{told}");
     let told = run("/a.txt");
-    assert!(told.contains("public") && told.contains("A static file"), "{told}");
+    assert!(told.contains("public") && told.contains("The file a.txt answers"), "{told}");
 }
