@@ -202,7 +202,7 @@ fn bad_lines_say_what_to_do() {
     reject("proxy :1 --ram 5x", "--ram: found \"5x\"; allowed: a size from \"1MiB\" to \"64TiB\"");
     reject(
         "proxy nonsense",
-        "ORIGIN: found \"nonsense\"; allowed: \"http://HOST:PORT\", \"https://HOST:PORT\", \"h2c://HOST:PORT\", each optionally with a base path (\"http://HOST:PORT/v2\"), \"HOST:PORT\", \"unix:/PATH\" or \"h2c+unix:/PATH\", optionally followed by a space and \"weight=N\" from 1 to 1000, or \"drain\"",
+        "ORIGIN: found \"nonsense\"; allowed: \"http://HOST:PORT\", \"https://HOST:PORT\", \"h2c://HOST:PORT\", each optionally with a base path (\"http://HOST:PORT/v2\"), \"fastcgi://HOST:PORT\", \"scgi://HOST:PORT\", \"uwsgi://HOST:PORT\", \"HOST:PORT\", \"unix:/PATH\" or \"h2c+unix:/PATH\", \"fastcgi+unix:/PATH\", \"scgi+unix:/PATH\", \"uwsgi+unix:/PATH\", optionally followed by a space and \"weight=N\" from 1 to 1000, or \"drain\"",
     );
     reject("run -c nowhere.toml", "nowhere.toml: cannot be read: no such file or directory");
 }
@@ -241,7 +241,7 @@ fn explain_takes_a_request() {
     // Before a larder is looked for.
     refuse(
         "purge --where status",
-        "--where, column 7: a comparison is missing; write ==, !=, <, <=, > or >=",
+        "--where, column 7: a comparison is missing; write ==, !=, <, <=, >, >= or in",
     );
     let compares = "\"=\" has nothing to compare; write ==, !=, ~, !~, contains or in";
     refuse("tail host =", &format!("FILTER, column 6: {compares}"));
