@@ -174,9 +174,11 @@ pub fn is_servable(name: &[u8], dotfiles: Dotfiles) -> bool {
 /// Whether a file of this name is the source of a PHP script, which no client gets as text: it may have passwords in it.
 pub(crate) fn is_script(name: &[u8]) -> bool {
     let Some(dot) = name.iter().rposition(|it| *it == b'.') else { return false };
-    let end = name[dot + 1..].to_ascii_lowercase();
-    let version = end.strip_prefix(b"php").or_else(|| end.strip_prefix(b"pht"));
-    end == b"phar" || end == b"phtml" || version.is_some_and(|it| it.iter().all(u8::is_ascii_digit))
+    let end = &name[dot + 1..];
+    let is = |text: &[u8]| end.eq_ignore_ascii_case(text);
+    let begins = |text: &[u8]| end.get(..3).is_some_and(|it| it.eq_ignore_ascii_case(text));
+    let is_versioned = end.iter().skip(3).all(u8::is_ascii_digit);
+    is(b"phar") || is(b"phtml") || is_versioned && (begins(b"php") || begins(b"pht"))
 }
 
 /// Appends `path` so that it is a valid path of a target again (RFC 3986 §3.3); slashes stay.
