@@ -413,9 +413,9 @@ mod tests {
 
     #[test]
     fn routes_of_one_path_with_other_conditions_or_listeners_are_different() {
-        let all = "listen = [\"127.0.0.1:1\", \"127.0.0.1:2\"]\n[[site]]\nhosts = [\"a\"]\nroute = [\
+        let all = "listen = [\"127.0.0.1:81\", \"127.0.0.1:82\"]\n[[site]]\nhosts = [\"a\"]\nroute = [\
              { when = 'method == \"GET\"', proxy = { to = \":1\" } }, \
-             { listeners = [\"127.0.0.1:2\"], proxy = { to = [\":1\", \":2\"] } }, \
+             { listeners = [\"127.0.0.1:82\"], proxy = { to = [\":1\", \":2\"] } }, \
              { proxy = { to = [\":3\", \":1\", \":2\"] } }]\n";
         let before = ConfigScopes::new(&config(all), TWO, None);
         assert_eq!((3, vec![0, 1, 2]), (before.routes.len(), before.sites[0].routes.clone()));
