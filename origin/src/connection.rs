@@ -3,10 +3,11 @@
 
 use crate::deadline::Alarms;
 use crate::error::OriginError;
-use crate::send_buffer::{SLICES, SendBuffer};
+use crate::request::OutgoingRequest;
+use crate::send_buffer::{Keeps, SLICES, SendBuffer};
 use crate::socket::{RawSocket, through_either};
 use crate::tls::{TlsStream, Unasked};
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use larder_counters::Counters;
 use larder_stdx::descriptors::HeldDescriptor;
 use larder_wire::proxy::ConnectionEnds;
@@ -206,6 +207,30 @@ impl OriginConnection {
     /// Closes larder's side.
     pub(crate) fn poll_shut(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+
+    /// Writes a head as far as possible at once, and leaves the rest in `unsent`. The next write reports an error.
+    pub(crate) fn send_head(
+        &mut self,
+        head: &[u8],
+        request: &OutgoingRequest,
+        unsent: &mut SendBuffer,
+        cx: &mut Context<'_>,
+    ) {
+        let taken = match self.poll_write(&[io::IoSlice::new(head)], cx) {
+            Poll::Ready(Ok(length)) => length,
+            Poll::Ready(Err(_)) | Poll::Pending => 0,
+        };
+        let keeps = if request.is_idempotent() { Keeps::Body } else { Keeps::Nothing };
+        unsent.begin(Bytes::copy_from_slice(head.get(taken..).unwrap_or_default()), taken, keeps);
+    }
+
+    /// Waits until a part of the response is here, and leaves it in place.
+    pub(crate) fn poll_answered(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), OriginError>> {
+        Poll::Ready(match ready!(self.poll_read(0, cx)) {
+            Ok(0) | Err(_) => Err(OriginError::Disconnected),
+            Ok(_) => Ok(()),
+        })
     }
 
     /// Writes once from the unsent bytes of a request.

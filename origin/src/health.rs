@@ -3,10 +3,9 @@
 use crate::error::OriginError;
 use crate::outlier_state::{Changes, OutlierState};
 use crate::pool::OriginPool;
-use crate::request::{OutgoingRequest, RequestLine};
+use crate::request::OutgoingRequest;
 use larder_semantics::field::FieldList;
 use larder_stdx::clock;
-use larder_wire::message::Framing;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -116,15 +115,7 @@ async fn ask(origin: &Rc<OriginPool>, check: &HealthCheck) -> CheckResult {
     let mut fields = FieldList::new();
     fields.push("Host", &check.host);
     fields.push("User-Agent", concat!("larder-health/", env!("CARGO_PKG_VERSION")));
-    let line = RequestLine::Own { method: check.method.clone(), target: check.path.clone() };
-    let request = OutgoingRequest {
-        line,
-        fields,
-        framing: Framing::Empty,
-        asked: None,
-        client: None,
-        application: None,
-    };
+    let request = OutgoingRequest::own(&check.method, &check.path, fields);
     let answer = async {
         let exchange = origin.send(request).await?;
         let status = loop {

@@ -74,6 +74,13 @@ impl RequestLine {
 }
 
 impl OutgoingRequest {
+    /// A request of larder's own without a body. `fields` have `Host`.
+    #[must_use]
+    pub fn own(method: &str, target: &str, fields: FieldList) -> Self {
+        let line = RequestLine::Own { method: method.to_owned(), target: target.to_owned() };
+        Self { line, fields, framing: Framing::Empty, asked: None, client: None, application: None }
+    }
+
     /// Whether the request asks for an upgrade: the only hop-by-hop field that a caller may set, since the following
     /// bytes are its own.
     pub(crate) fn asks_for_upgrade(&self) -> bool {

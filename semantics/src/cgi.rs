@@ -118,8 +118,8 @@ fn client(request: &CgiRequest<'_>, out: &mut FieldList) {
             out.push("REMOTE_ADDR", client.ip().to_canonical().to_string());
             out.push("REMOTE_PORT", client.port().to_string());
         }
-        // Programs expect an address (RFC 3875 §4.1.8).
-        None => out.push("REMOTE_ADDR", "127.0.0.1"),
+        // Programs expect an address (RFC 3875 §4.1.8). It is not that of this machine, to which some give more rights.
+        None => out.push("REMOTE_ADDR", "0.0.0.0"),
     }
 }
 

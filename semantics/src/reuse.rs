@@ -240,9 +240,9 @@ fn of_stored(
 }
 
 /// Whether a stored response is only for requests without credentials, and this request has some: there is no permission
-/// to serve one visitor's response to another, or the response varies by cookies that its own request did not have. The request goes to the origin, without the stored validator, which may be
-/// the same for all visitors (a date, a release): a 304 would show this visitor another one's page. The new response is
-/// for this visitor alone. A request with one of `cache.private_cookies` gets a stored response only if that has a lifetime
+/// to serve one visitor's response to another, or the response varies by cookies that its own request did not have. The request
+/// goes to the origin, without the stored validator, which may be the same for all visitors (a date, a release): a 304 would show
+/// this visitor another one's page. The new response is for this visitor alone. A request with one of `cache.private_cookies` gets a stored response only if that has a lifetime
 /// of its own or a validator, as files have.
 #[inline]
 #[must_use]

@@ -158,7 +158,6 @@ impl<'o> ResponseWriter<'o> {
     #[inline(always)] // What is known of the name where it is called is most of what there is to do.
     pub fn field_with(&mut self, name: &str, write: impl FnOnce(&mut Vec<u8>)) {
         if let Some((finish, pass)) = &mut self.finish
-            && finish.names().may_have(name)
             && !pass.keeps(finish, name)
         {
             return;

@@ -207,10 +207,13 @@ impl FinishPass {
     }
 
     /// Whether a line of this name is sent; records it.
+    #[inline]
     pub fn keeps(&mut self, finish: &ResponseFinish, name: &str) -> bool {
-        if !finish.names.may_have(name) {
-            return true;
-        }
+        !finish.names.may_have(name) || self.keeps_named(finish, name)
+    }
+
+    /// The same for a name that a rule may have.
+    fn keeps_named(&mut self, finish: &ResponseFinish, name: &str) -> bool {
         if self.lifetime.is_some() && client_ttl::REPLACED.iter().any(|it| name.eq_ignore_ascii_case(it)) {
             return false;
         }

@@ -8,11 +8,10 @@ use crate::admin_client;
 use crate::cli::{UrlSource, Warm};
 use larder_origin::{
     Exchange, Membership, OriginAddress, OriginError, OriginLimits, OriginPool, OriginSecurity, OriginTls,
-    OutgoingRequest, OutlierEjection, Protocol, RequestLine, TlsSettings,
+    OutgoingRequest, OutlierEjection, Protocol, TlsSettings,
 };
 use larder_semantics::field::FieldList;
 use larder_semantics::scheme::Scheme;
-use larder_wire::message::Framing;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::net::{IpAddr, TcpListener};
@@ -123,15 +122,7 @@ impl WarmTarget {
         for (name, value) in &self.fields {
             fields.push(name, value);
         }
-        let line = RequestLine::Own { method: "GET".to_owned(), target: page.target.clone() };
-        let request = OutgoingRequest {
-            line,
-            fields,
-            framing: Framing::Empty,
-            asked: None,
-            client: None,
-            application: None,
-        };
+        let request = OutgoingRequest::own("GET", &page.target, fields);
         let exchange = origin.send(request).await?;
         loop {
             let head = exchange.head().await?;

@@ -5,7 +5,7 @@ use super::*;
 #[rustfmt::skip]
 pub(super) const ROWS: &[Key] = &[
     once("site[].route[].proxy.to", ValueKind::List(TextForm::Member), None,
-        "The origins: `http://HOST:PORT`, `https://HOST:PORT`, `h2c://HOST:PORT` (HTTP/2 in clear text), `unix:PATH` or `h2c+unix:PATH`; and applications without HTTP: `fastcgi://HOST:PORT`, `scgi://HOST:PORT`, `uwsgi://HOST:PORT`, each also as `fastcgi+unix:PATH`. The origins of a route have one protocol. A relative path starts at the working directory of the process. Each may be followed by `weight=N` (default 1). An origin with `drain` receives no new requests.", r#"["http://10.0.0.1:8000", "http://10.0.0.2:8000 weight=3"]"#),
+        "The origins: `http://HOST:PORT`, `https://HOST:PORT`, `h2c://HOST:PORT` (HTTP/2 in clear text), `unix:PATH` or `h2c+unix:PATH`; and applications without HTTP: `fastcgi://HOST:PORT`, `scgi://HOST:PORT`, `uwsgi://HOST:PORT`, each also as `fastcgi+unix:PATH`. php-fpm is not supported yet: no script is named. The origins of a route have one protocol. A relative path starts at the working directory of the process. Each may be followed by `weight=N` (default 1). An origin with `drain` receives no new requests.", r#"["http://10.0.0.1:8000", "http://10.0.0.2:8000 weight=3"]"#),
     once("site[].route[].proxy.backup", ValueKind::List(TextForm::Member), None,
         "Backup origins, in the forms of `to`: they get requests only while no origin of `to` may be asked, because all are ejected, unhealthy or drained, and a request that all of those failed.", r#"["http://10.0.0.9:8000"]"#),
     once("site[].route[].proxy.balance", ValueKind::OneOf(&["round_robin", "least_requests", "power_of_two", "hash", "consistent_hash"]), Some("power_of_two"),

@@ -12,13 +12,11 @@ use crate::connection::{OriginConnection, Persistence};
 use crate::error::OriginError;
 use crate::protocol::{ApplicationProtocol, Event, Reusable};
 use crate::request::OutgoingRequest;
-use crate::send_buffer::{Keeps, SendBuffer};
-use bytes::{Buf, Bytes};
+use crate::send_buffer::SendBuffer;
+use bytes::Buf;
 use larder_wire::fastcgi::{self, ConnectionUse, FastCgiEnd, RecordReader, RecordStep};
-use larder_wire::message::BadResponse;
 use larder_wire::{scgi, uwsgi};
 use response::{ApplicationOutput, TakenOutput};
-use std::io::IoSlice;
 use std::task::{Context, Poll, ready};
 
 /// An exchange on its connection.
@@ -65,13 +63,7 @@ impl ApplicationExchange {
             }
             ApplicationProtocol::Uwsgi => self.is_too_large = uwsgi::begin(pairs, &mut head).is_err(),
         }
-        let taken = match self.connection.poll_write(&[IoSlice::new(&head)], cx) {
-            Poll::Ready(Ok(length)) => length,
-            // The next write reports the error.
-            Poll::Ready(Err(_)) | Poll::Pending => 0,
-        };
-        let keeps = if request.is_idempotent() { Keeps::Body } else { Keeps::Nothing };
-        unsent.begin(Bytes::from(head).slice(taken..), taken, keeps);
+        self.connection.send_head(&head, request, unsent, cx);
     }
 
     /// The form of the body of a request.
@@ -119,10 +111,7 @@ impl ApplicationExchange {
 
     /// Waits until a part of the response is here, and leaves it in place.
     pub(crate) fn poll_answered(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), OriginError>> {
-        Poll::Ready(match ready!(self.connection.poll_read(0, cx)) {
-            Ok(0) | Err(_) => Err(OriginError::Disconnected),
-            Ok(_) => Ok(()),
-        })
+        self.connection.poll_answered(cx)
     }
 
     fn take(&mut self, method: &str, limit: usize) -> Result<Option<Event>, OriginError> {
@@ -195,9 +184,4 @@ impl ApplicationExchange {
             _ => Reusable::No,
         }
     }
-}
-
-/// The error of a malformed head.
-fn bad_head(why: BadResponse) -> OriginError {
-    OriginError::BadHead(why)
 }

@@ -1,7 +1,6 @@
 //! The output of an application as a response: its head, and the body up to its length or its end. The records that carry it
 //! are not here.
 
-use super::bad_head;
 use crate::error::OriginError;
 use bytes::{Buf, Bytes, BytesMut};
 use larder_wire::cgi_head::parse;
@@ -82,7 +81,7 @@ impl ApplicationOutput {
         if fresh.is_empty() || !fresh.contains(&b'\n') && self.partial > 0 && self.head.len() < limit {
             return Ok(TakenOutput::Nothing);
         }
-        match parse(&self.head, limit, method).map_err(bad_head)? {
+        match parse(&self.head, limit, method).map_err(OriginError::BadHead)? {
             ParsedResponse::Head(head, length) => {
                 let mut rest = std::mem::take(&mut self.head);
                 rest.advance(length);

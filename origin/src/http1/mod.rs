@@ -13,12 +13,11 @@ use crate::connection::OriginConnection;
 use crate::error::OriginError;
 use crate::protocol::{Event, Reusable};
 use crate::request::OutgoingRequest;
-use crate::send_buffer::{Keeps, SendBuffer};
+use crate::send_buffer::SendBuffer;
 use body::{AtClose, RemainingBody, TakenBytes};
 use bytes::{Buf, Bytes};
 use larder_wire::http1::response::{ParsedResponse, parse};
 use larder_wire::message::{Framing, ResponseHead};
-use std::io::IoSlice;
 use std::task::{Context, Poll, ready};
 
 /// The largest head that is kept in the shared buffer; a larger one frees its memory.
@@ -56,13 +55,7 @@ impl Http1Exchange {
         let mut head = self.connection.shared.scratch.take();
         head.clear();
         head::write(request, self.connection.shared.persistence, &mut head);
-        let taken = match self.connection.poll_write(&[IoSlice::new(&head)], cx) {
-            Poll::Ready(Ok(length)) => length,
-            // The next write reports the error.
-            Poll::Ready(Err(_)) | Poll::Pending => 0,
-        };
-        let keeps = if request.is_idempotent() { Keeps::Body } else { Keeps::Nothing };
-        unsent.begin(Bytes::copy_from_slice(head.get(taken..).unwrap_or_default()), taken, keeps);
+        self.connection.send_head(&head, request, unsent, cx);
         if head.capacity() <= SCRATCH {
             self.connection.shared.scratch.replace(head);
         }
@@ -111,10 +104,7 @@ impl Http1Exchange {
 
     /// Waits until a part of the response is here, and leaves it in place.
     pub(crate) fn poll_answered(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), OriginError>> {
-        Poll::Ready(match ready!(self.connection.poll_read(0, cx)) {
-            Ok(0) | Err(_) => Err(OriginError::Disconnected),
-            Ok(_) => Ok(()),
-        })
+        self.connection.poll_answered(cx)
     }
 
     fn take(&mut self, method: &str, limit: usize) -> Result<Option<Event>, OriginError> {

@@ -108,5 +108,5 @@ fn over_tls_with_a_body() {
     });
     let found =
         values(&list, "HTTPS REQUEST_SCHEME SERVER_NAME SERVER_PORT CONTENT_LENGTH REMOTE_ADDR REMOTE_PORT");
-    assert_eq!("on | https | [::1] | 443 | 7 | 127.0.0.1 | -", found);
+    assert_eq!("on | https | [::1] | 443 | 7 | 0.0.0.0 | -", found);
 }

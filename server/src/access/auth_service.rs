@@ -6,10 +6,9 @@ use larder_config::access::ForwardConfig;
 use larder_config::{MemberProtocol, OriginMember};
 use larder_origin::{
     Membership, OriginError, OriginLimits, OriginPool, OriginSecurity, OriginTls, OutgoingRequest,
-    OutlierEjection, Protocol, RequestLine, TlsSettings,
+    OutlierEjection, Protocol, TlsSettings,
 };
 use larder_semantics::field::FieldList;
-use larder_wire::message::Framing;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -111,15 +110,7 @@ impl AuthService {
         let mut fields = FieldList::with_capacity(question.iter().len() + 1, question.text().len() + 64);
         fields.push("Host", &self.host);
         question.iter().for_each(|it| fields.push(it.name, it.value));
-        let line = RequestLine::Own { method: "GET".to_owned(), target: self.target.clone() };
-        let request = OutgoingRequest {
-            line,
-            fields,
-            framing: Framing::Empty,
-            asked: None,
-            client: None,
-            application: None,
-        };
+        let request = OutgoingRequest::own("GET", &self.target, fields);
         match tokio::time::timeout(self.timeout, exchange(origin, request, keeps)).await {
             Ok(answer) => answer.map_err(|it| it.sentence().into_owned()),
             Err(_) => Err("it did not answer in time".to_owned()),
