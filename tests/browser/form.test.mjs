@@ -85,7 +85,8 @@ const drafted = async (file) => {
   await page.getByLabel('File').selectOption({ label: file ?? 'larder.toml' }).catch(() => page.getByLabel('File').selectOption({ label: `${file ?? 'larder.toml'} (changed)` }));
   const text = await page.getByLabel('The text of the configuration').inputValue();
   await page.getByRole('button', { name: 'Form', exact: true }).click();
-  return text;
+  // The page never gets the only secret of these files: what stands in its place is put back when the draft is saved.
+  return text.replaceAll(/hidden:[0-9a-f]{16}/g, 'correct horse');
 };
 
 /** What a control of each kind is made of. */
