@@ -9,6 +9,7 @@ use larder_commands::{
 };
 use larder_config::Config;
 use larder_config::plan::Plan;
+use larder_server::connect_check;
 use larder_stdx::error::plain;
 use serde_json::{Value, json};
 use std::process::ExitCode;
@@ -52,9 +53,10 @@ fn main() -> ExitCode {
     match command {
         Command::Print(text) => print(&text),
         Command::Check(plan) => match cli::check(&plan) {
-            Ok(text) => print(&text),
+            Ok((text, config)) => print(&(text + &connect_check::not_contacted(&config))),
             Err(rejected) => fail(NOT_STARTED, &rejected.to_string()),
         },
+        Command::CheckConnect(plan) => check_connect(&plan),
         Command::Explain(question) => {
             answered(explain::ask(&question), question.output, |answer| explain::tell(answer, Screen::now()))
         }
@@ -102,6 +104,22 @@ fn main() -> ExitCode {
         Command::Trace(what) => traced(&what),
         Command::Serve(plan) => serve(plan, |_, _| String::new()),
         Command::Demo(plan) => show(plan),
+    }
+}
+
+/// Checks the configuration, and contacts its servers.
+fn check_connect(plan: &Plan) -> ExitCode {
+    let (text, config) = match cli::check(plan) {
+        Ok(it) => it,
+        Err(rejected) => return fail(NOT_STARTED, &rejected.to_string()),
+    };
+    print(&text);
+    match connect_check::contact_all(&config) {
+        Ok(contacts) => {
+            print(&connect_check::tell(&contacts));
+            ExitCode::from(if contacts.iter().all(|it| it.result.is_ok()) { 0 } else { FAILED })
+        }
+        Err(sentence) => fail(FAILED, &sentence),
     }
 }
 

@@ -90,10 +90,7 @@ pub async fn watch(
 ) -> std::convert::Infallible {
     let (mut well, mut unwell) = (0u32, 0u32);
     loop {
-        let found = match timeout(check.timeout, ask(&origin, &check)).await {
-            Ok(found) => found,
-            Err(_) => CheckResult::Unwell("it timed out".to_owned()),
-        };
+        let found = check_once(&origin, &check).await;
         (well, unwell) = match found {
             CheckResult::Well => (well.saturating_add(1), 0),
             CheckResult::Unwell(_) => (0, unwell.saturating_add(1)),
@@ -108,6 +105,14 @@ pub async fn watch(
         let more =
             Duration::from_micros(clock::precise_micros().wrapping_mul(0x9E37_79B9_7F4A_7C15) % (2 * tenth));
         sleep(check.interval - Duration::from_micros(tenth).min(check.interval) + more).await;
+    }
+}
+
+/// Checks once.
+pub async fn check_once(origin: &Rc<OriginPool>, check: &HealthCheck) -> CheckResult {
+    match timeout(check.timeout, ask(origin, check)).await {
+        Ok(found) => found,
+        Err(_) => CheckResult::Unwell("it timed out".to_owned()),
     }
 }
 

@@ -36,7 +36,7 @@ pub use balance::{Balance, MOST_ORIGINS, hash};
 pub use error::{Blame, OriginError};
 pub use exchange::Exchange;
 pub use group::{AllEjected, BalanceKey, Group, GroupRules, ReservedPermit};
-pub use health::{BodyTest, CheckResult, HealthCheck, watch};
+pub use health::{BodyTest, CheckResult, HealthCheck, check_once, watch};
 pub use limits::OriginLimits;
 pub use outlier_state::{Changes, OriginChange, OriginState, OutlierEjection, OutlierState};
 pub use pool::{

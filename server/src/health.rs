@@ -1,13 +1,16 @@
 //! Health checks of origins: one task for each, on the first worker. The check itself is in `larder_origin::health`.
 
 use super::live::Live;
-use larder_config::{HostPattern, OriginHost, OriginMember, Origins, RouteConfig, Service, SiteConfig};
+use larder_config::{
+    Config, HostPattern, OriginHost, OriginMember, Origins, RouteConfig, Service, SiteConfig,
+};
 use larder_counters::Counters;
 use larder_observe::log::{ErrorLog, Level, Subsystem};
 use larder_origin::{
     Changes, CheckResult, HealthCheck, Membership, OriginLimits, OriginPool, OutlierEjection, watch,
 };
 use std::collections::HashSet;
+use std::rc::Rc;
 use std::sync::Arc;
 use tokio::task::JoinHandle;
 
@@ -32,12 +35,7 @@ impl Watches {
             let Some(check) = &proxy.to.health else { continue };
             for member in &proxy.to.members {
                 if asked.insert(member.name()) {
-                    let path = format!("{}{}", member.base, check.path);
-                    let host = match &*check.host {
-                        "" => host(routes(), member),
-                        host => host.to_owned(),
-                    };
-                    let check = HealthCheck { host, path, ..check.clone() };
+                    let check = check_of(&live.config, check, member);
                     tasks.push(begin(live, &proxy.to, member, check, proxy.limits, counters, errors));
                 }
             }
@@ -47,6 +45,16 @@ impl Watches {
         }
         Self(tasks)
     }
+}
+
+/// The check `check` of a route for one of its origins: below its base path, with the `Host` of requests.
+pub(crate) fn check_of(config: &Config, check: &HealthCheck, member: &OriginMember) -> HealthCheck {
+    let routes = config.sites.iter().flat_map(|site| site.routes.iter().map(move |it| (site, it)));
+    let host = match &*check.host {
+        "" => host(routes, member),
+        host => host.to_owned(),
+    };
+    HealthCheck { host, path: format!("{}{}", member.base, check.path), ..check.clone() }
 }
 
 /// The `Host` of a check: that of requests, by the first host of a site with a route to this origin that is not a
@@ -73,15 +81,8 @@ fn host<'a>(
     named.unwrap_or_else(|| member.authority())
 }
 
-fn begin(
-    live: &Live,
-    origins: &Origins,
-    member: &OriginMember,
-    check: HealthCheck,
-    limits: OriginLimits,
-    counters: &Arc<Counters>,
-    errors: &ErrorLog,
-) -> JoinHandle<()> {
+/// Connections to one origin for requests of larder's own, one at a time.
+pub(crate) fn single(origins: &Origins, member: &OriginMember, limits: OriginLimits) -> Rc<OriginPool> {
     let limits = OriginLimits {
         connections: 1,
         queue: 1,
@@ -100,7 +101,19 @@ fn begin(
         drained: false,
         preamble: origins.preamble,
     };
-    let origin = OriginPool::in_group(member.at.clone(), limits, Arc::default(), own);
+    OriginPool::in_group(member.at.clone(), limits, Arc::default(), own)
+}
+
+fn begin(
+    live: &Live,
+    origins: &Origins,
+    member: &OriginMember,
+    check: HealthCheck,
+    limits: OriginLimits,
+    counters: &Arc<Counters>,
+    errors: &ErrorLog,
+) -> JoinHandle<()> {
+    let origin = single(origins, member, limits);
     let standing = live.scopes.standing(&member.name());
     let (teller, counters, name) = (errors.of(Subsystem::Origin), counters.clone(), member.name());
     let told = move |found: &CheckResult, changes: Changes| {
@@ -126,7 +139,6 @@ fn begin(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use larder_config::Config;
 
     #[test]
     fn the_host_of_a_check_is_the_first_that_a_site_names_whole() {

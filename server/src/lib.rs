@@ -6,6 +6,7 @@ pub mod addresses;
 pub mod admission;
 pub mod cluster;
 pub mod config_watch;
+pub mod connect_check;
 pub mod counter_sum;
 pub mod descriptors;
 pub mod error_page;

@@ -89,6 +89,12 @@ pub const FILE: &[Flag] = &[short(
     flag("config", "FILE", Means::File, "configuration file (larder.toml, then /etc/larder/larder.toml)"),
 )];
 
+/// The flags of `check` alone.
+#[rustfmt::skip]
+pub const CHECK: &[Flag] = &[
+    own("connect", "", "connect to every server that the configuration names, and print a remedy for each failure"),
+];
+
 /// `-c` of a command that contacts a running larder.
 const OF_FILE: Flag = short(
     'c',
@@ -372,12 +378,15 @@ pub const COMMANDS: &[CommandRow] = &[
         word: "check",
         argument: "",
         argument_help: "",
-        about: "Check a configuration file and print every error",
-        flags: &[FILE, SERVER],
-        examples: &[(
-            "larder check -c site.toml",
-            "prints OK and a summary, or every error with its line number",
-        )],
+        about: "Check a configuration file and print every error; connects to no server without --connect",
+        flags: &[FILE, CHECK, SERVER],
+        examples: &[
+            ("larder check -c site.toml", "prints OK and a summary, or every error with its line number"),
+            (
+                "larder check -c site.toml --connect",
+                "also connects to every origin and memcached server; exit code 1 if one fails",
+            ),
+        ],
     },
     CommandRow {
         name: CommandName::Explain,

@@ -54,6 +54,8 @@ pub enum Command {
     Demo(Plan),
     /// `check`: see [`check`].
     Check(Plan),
+    /// `check --connect`: the same, and every server of the configuration is contacted.
+    CheckConnect(Plan),
     /// `explain`: query a running larder.
     Explain(Explain),
     /// `overlay`: add, remove or list overlays.
@@ -423,6 +425,9 @@ impl Given {
                 Command::Serve(self.plan(PlanBase::Flags).of_static_site())
             }
             CommandName::Run => Command::Serve(self.plan(file)),
+            CommandName::Check if self.own.iter().any(|it| it.0 == "connect") => {
+                Command::CheckConnect(self.plan(file))
+            }
             CommandName::Check => Command::Check(self.plan(file)),
             CommandName::Demo => Command::Demo(self.plan(PlanBase::Flags)),
             CommandName::Explain => Command::Explain(self.explain(&argument)?),
@@ -580,11 +585,12 @@ fn method(text: &str) -> Result<String, Usage> {
     }
 }
 
-/// The output of `larder check`: a summary and warnings for standard output, or every error for standard error.
+/// The output of `larder check`: a summary and warnings for standard output, and the configuration; or every error for standard
+/// error. Contacts nothing.
 ///
 /// # Errors
 /// The configuration is invalid: exit code 2.
-pub fn check(plan: &Plan) -> Result<String, Rejected> {
+pub fn check(plan: &Plan) -> Result<(String, Config), Rejected> {
     let config = plan.load()?.fit()?;
     let name = plan.file().as_deref().map_or("flags".to_owned(), |it: &Path| it.display().to_string());
     let mut out = String::new();
@@ -593,7 +599,7 @@ pub fn check(plan: &Plan) -> Result<String, Rejected> {
         let _ = writeln!(out, "warning: {warning}");
     }
     let _ = write!(out, "{name}: OK\n{}", summary(&config));
-    Ok(out)
+    Ok((out, config))
 }
 
 /// A configuration in a few lines, for `check` and for the start of a server.

@@ -28,7 +28,7 @@ fn config(line: &str) -> Config {
 #[track_caller]
 fn reject(line: &str, expect: &str) {
     match read(line) {
-        Ok(Command::Serve(plan) | Command::Check(plan)) => {
+        Ok(Command::Serve(plan) | Command::Check(plan) | Command::CheckConnect(plan)) => {
             assert_eq!(expect, plan.load().map(|_| ()).unwrap_err().to_string(), "{line}");
         }
         other => panic!("{line}: {other:?}"),

@@ -6,7 +6,7 @@ use crate::connection::{OriginConnection, OriginSocket, Persistence};
 use crate::deadline::{after, now};
 use crate::error::OriginError;
 use crate::http2::Http2Session;
-use crate::protocol::{ChannelRequest, Protocol};
+use crate::protocol::{ChannelNeeds, ChannelRequest, Protocol};
 use crate::socket::RawSocket;
 use crate::tls::Offers;
 use larder_stdx::descriptors;
@@ -29,6 +29,16 @@ enum OpenedSocket {
 }
 
 impl OriginPool {
+    /// Opens a connection, with TLS if the origin has it, and closes it: no request is sent. Whether the origin can be reached,
+    /// without the statistics and ejections of requests.
+    ///
+    /// # Errors
+    /// Why there is no connection.
+    pub async fn contact(&self) -> Result<(), OriginError> {
+        let needs = ChannelRequest { needs: ChannelNeeds::Any, client: None };
+        self.socket(needs, after(now(), self.limits.connect)).await.map(drop)
+    }
+
     /// An unused connection, a stream of one with room, or a new one. Where this process has no descriptor left, the
     /// first of these that becomes available.
     pub(crate) async fn channel(

@@ -48,7 +48,7 @@ impl AuthService {
     }
 
     /// The service at this address and target, verified with these certificates.
-    pub(super) fn at(to: &OriginMember, ca: Option<&PathBuf>, target: String, timeout: Duration) -> Rc<Self> {
+    pub(crate) fn at(to: &OriginMember, ca: Option<&PathBuf>, target: String, timeout: Duration) -> Rc<Self> {
         let limits = OriginLimits {
             connect: timeout,
             handshake: timeout,
@@ -91,6 +91,12 @@ impl AuthService {
             target,
             timeout,
         })
+    }
+
+    /// Whether it can be reached: opens a connection and sends nothing. The error is that of an origin; `None` if its trusted
+    /// certificates cannot be read.
+    pub(crate) async fn contact(&self) -> Result<(), Option<OriginError>> {
+        self.origin.as_ref().ok_or(None)?.contact().await.map_err(Some)
     }
 
     /// Asks a question with these fields, and keeps the body of an answer that does not admit. An error is why there is no answer.

@@ -1,0 +1,146 @@
+//! `larder check --connect`: every server of a configuration is contacted, and each failure has its remedy.
+
+use crate::harness::command::{self, Ended};
+use crate::harness::memcached::Memcached;
+use crate::harness::origin::Origin;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener};
+
+/// A port of this machine without a listener.
+fn closed() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
+
+/// A server of another protocol, for one connection.
+fn stranger() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let mut client = listener.accept().unwrap().0;
+        client.write_all(b"220 mail.test ESMTP\r\n").unwrap();
+        let _ = client.read_to_end(&mut Vec::new());
+    });
+    address
+}
+
+fn check(text: &str, arguments: &[&str]) -> Ended {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("larder.toml"), format!("listen = [\"127.0.0.1:0\"]\n{text}")).unwrap();
+    command::run(folder.path(), &[&["check", "-c", "larder.toml"], arguments].concat())
+}
+
+fn site(proxy: &str) -> String {
+    format!("[[site]]\nhosts = [\"shop.test\"]\n[[site.route]]\npath = \"/*\"\nproxy = {{ {proxy} }}\n")
+}
+
+#[test]
+fn nothing_is_contacted_by_default_and_what_would_be_is_named() {
+    let origin = Origin::fixed("HTTP/1.1 200 OK\n\n");
+    let ended = check(&site(&format!("to = [\"{}\"]", origin.url())), &[]);
+    assert_eq!(0, ended.code, "{ended:?}");
+    let expect = format!("  not contacted (add --connect): origin {}\n", origin.url());
+    assert!(ended.out.ends_with(&expect), "{ended:?}");
+    assert_eq!(0, origin.connections());
+}
+
+#[test]
+fn an_origin_without_a_health_check_gets_no_request() {
+    let origin = Origin::fixed("HTTP/1.1 200 OK\n\n");
+    let ended = check(&site(&format!("to = [\"{}\"]", origin.url())), &["--connect"]);
+    assert_eq!(0, ended.code, "{ended:?}");
+    assert!(ended.out.ends_with(&format!("  origin {}: connected\n", origin.url())), "{ended:?}");
+    assert_eq!(0, origin.requests());
+}
+
+#[test]
+fn the_health_check_is_asked_once_as_a_running_larder_asks() {
+    let origin = Origin::new(|asked| match asked.field("host") {
+        Some("shop.test") if asked.target() == "/health" => "HTTP/1.1 200 OK\n\nwell".to_owned(),
+        _ => "HTTP/1.1 400 Bad Request\n\n".to_owned(),
+    });
+    let health = |path: &str| format!("to = [\"{}\"], health = {{ path = \"{path}\" }}", origin.url());
+    let ended = check(&site(&health("/health")), &["--connect"]);
+    assert_eq!(0, ended.code, "{ended:?}");
+    assert!(ended.out.contains(": GET /health was answered as proxy.health expects\n"), "{ended:?}");
+    assert_eq!(1, origin.requests());
+    let ended = check(&site(&health("/wrong")), &["--connect"]);
+    assert_eq!(1, ended.code, "{ended:?}");
+    let expect = "(larder.toml:6): FAILED: GET /wrong failed: it answered 400. Correct proxy.health.path or proxy.health.status, or the application.\n";
+    assert!(ended.out.ends_with(expect), "{ended:?}");
+}
+
+#[test]
+fn each_failure_has_its_remedy() {
+    let failing = |to: &str, why: &str, remedy: &str| {
+        let ended = check(&site(&format!("to = [\"{to}\"]")), &["--connect"]);
+        assert_eq!(1, ended.code, "{ended:?}");
+        let line = ended.out.lines().last().unwrap();
+        assert!(line.contains(&format!("origin {to} (larder.toml:6): FAILED: {why}")), "{line}");
+        assert!(line.contains(remedy), "{line}");
+    };
+    let port = closed();
+    let refused = "the origin cannot be reached: Connection refused. ";
+    failing(&format!("http://{port}"), refused, &format!("`ss -ltn | grep {}`", port.port()));
+    failing(&format!("fastcgi://{port}"), refused, "Start the application");
+    let missing = "the origin cannot be reached: No such file or directory. ";
+    failing("scgi+unix:/nonexistent/socket", missing, "or correct the path of its socket");
+    failing(
+        "http://no-such-name.invalid:80",
+        "the origin cannot be reached: the name",
+        "`getent hosts no-such-name.invalid`",
+    );
+    let tls = format!("https://{}", stranger());
+    failing(&tls, "TLS handshake with the origin failed", "Set `proxy.tls.ca`");
+}
+
+#[test]
+fn memcached_answers_in_the_configured_protocol() {
+    let fleet = |servers: &str, protocol: &str| {
+        let fleet = format!("[cache.fleet]\nservers = [{servers}]\nprotocol = \"{protocol}\"\n");
+        let folder = "[[site]]\nhosts = [\"*\"]\n[[site.route]]\nfiles = { root = \".\" }\n";
+        check(&(fleet + folder), &["--connect"])
+    };
+    let memcached = Memcached::start();
+    for protocol in ["meta", "binary"] {
+        let ended = fleet(&format!("\"{}\"", memcached.name()), protocol);
+        assert_eq!(0, ended.code, "{ended:?}");
+        assert!(
+            ended.out.ends_with(&format!("  memcached {}: answered `version`\n", memcached.name())),
+            "{ended:?}"
+        );
+    }
+    let address = stranger();
+    let ended = fleet(&format!("\"{}\", \"{}\"", memcached.name(), address), "meta");
+    assert_eq!(1, ended.code, "{ended:?}");
+    assert!(ended.out.contains("answered `version`"), "{ended:?}");
+    assert!(ended.out.contains("FAILED: it is no memcached server"), "{ended:?}");
+    let ended = fleet(&format!("\"{}\"", closed()), "meta");
+    assert!(
+        ended.out.contains("connection refused. Start memcached, or correct cache.fleet.servers."),
+        "{ended:?}"
+    );
+}
+
+#[test]
+fn services_of_access_rules_are_contacted() {
+    let service = Origin::fixed("HTTP/1.1 204 No Content\n\n");
+    let route = |to: &str| {
+        format!(
+            "[[site]]\nhosts = [\"*\"]\n[[site.route]]\nfiles = {{ root = \".\" }}\naccess.forward = {{ to = \"{to}\" }}\n"
+        )
+    };
+    let ended = check(&route(&service.url()), &["--connect"]);
+    assert!(ended.out.ends_with(&format!("  auth service {}: connected\n", service.url())), "{ended:?}");
+    assert_eq!((0, 0), (ended.code, service.requests()), "{ended:?}");
+    let ended = check(&route(&format!("http://{}", closed())), &["--connect"]);
+    assert_eq!(1, ended.code, "{ended:?}");
+    assert!(ended.out.contains("auth service http://127.0.0.1:"), "{ended:?}");
+}
+
+#[test]
+fn an_invalid_file_is_reported_before_anything_is_contacted() {
+    let origin = Origin::fixed("HTTP/1.1 200 OK\n\n");
+    let ended = check(&(site(&format!("to = [\"{}\"]", origin.url())) + "colour = 1\n"), &["--connect"]);
+    assert_eq!(2, ended.code, "{ended:?}");
+    assert_eq!(0, origin.connections());
+}
