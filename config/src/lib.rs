@@ -410,6 +410,19 @@ pub struct Proxy {
     pub sticky: Option<std::sync::Arc<StickyCookie>>,
     /// The bodies of requests that are read before the origin is asked.
     pub buffers: BufferedBodies,
+    /// The files that the application may hand over.
+    pub sendfile: Option<SendfileConfig>,
+}
+
+/// The directory of files that the application of a route hands over.
+#[derive(Clone, Debug)]
+pub struct SendfileConfig {
+    /// The directory, without symbolic links; it existed when the configuration was checked.
+    pub root: PathBuf,
+    /// The same, absolute, as configured.
+    pub spelled: PathBuf,
+    /// The prefix of URL paths that stands for it.
+    pub prefix: Option<String>,
 }
 
 impl Proxy {

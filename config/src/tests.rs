@@ -346,6 +346,7 @@ fn beside(name: &str) -> &'static str {
             "cors.origins = \"https://a.test\"\n"
         }
         "cache.purge.path" => "cache.purge.method = true\n",
+        "sendfile.prefix" => "sendfile.root = \"private\"\n",
         _ => "",
     }
 }
@@ -466,6 +467,7 @@ fn site_with(key: &str, value: &str, origin: &str) -> String {
 fn every_example_and_every_default_is_accepted() {
     let base = tempfile::tempdir().unwrap();
     std::fs::create_dir(base.path().join("public")).unwrap();
+    std::fs::create_dir(base.path().join("private")).unwrap();
     let key = rcgen::generate_simple_self_signed(vec!["client.test".to_owned()]).unwrap();
     for (name, text) in [
         ("ca.pem", key.cert.pem()),

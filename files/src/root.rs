@@ -161,6 +161,32 @@ impl Root {
         self.lookup_path(self.job(target, fields, now)?, fields).await
     }
 
+    /// The file at `path` beneath the root in its own form, for a path that no request has: from its slash on, without `.` and `..`
+    /// segments.
+    ///
+    /// # Errors
+    /// The reason for serving no file; [`NotServed::Malformed`] for a name that is never served.
+    pub async fn file(self: &Arc<Self>, path: &[u8]) -> Result<Arc<OpenFile>, NotServed> {
+        if path.len() > path::MAX {
+            return Err(NotServed::TooLong);
+        }
+        if !path::is_canonical(path, self.served.options.dotfiles) {
+            return Err(NotServed::Malformed);
+        }
+        let job = LookupJob {
+            path: path.into(),
+            skip: 0,
+            query: "".into(),
+            format: ListingFormat::Html,
+            navigation: Navigation::No,
+            now: clock::monotonic(),
+        };
+        match self.lookup_path(job, &[]).await? {
+            FileLookup::File(file) => Ok(file),
+            FileLookup::ByAccept(_) | FileLookup::Answer(_) => Err(NotServed::NotFound),
+        }
+    }
+
     /// The lookup of a target.
     pub(crate) fn job(
         &self,

@@ -1,19 +1,134 @@
-//! Fields by which an application orders a server in front of it to send a file in place of the body: `X-Accel-Redirect` of
-//! nginx, `X-Sendfile` of Apache and lighttpd. They have paths of the server, and the body is empty.
+//! Orders of an application to send a file in place of its body (`X-Sendfile`, `X-Accel-Redirect`): taken out of every
+//! response, and obeyed on a route with `sendfile`. `request/handed.rs` sends the file.
 
+use larder_files::{NotServed, OpenFile, Root};
 use larder_semantics::field::{Field, FieldList};
+use larder_semantics::file_order::{self, FileOrderRules, OrderFault};
 use larder_semantics::policy::Policy;
+use std::rc::Rc;
+use std::sync::Arc;
 
-const NAMES: [&str; 3] = ["x-accel-redirect", "x-sendfile", "x-lighttpd-send-file"];
+/// The files that the applications of a route may hand over.
+pub struct HandedFiles {
+    /// The paths that name them.
+    pub rules: FileOrderRules,
+    /// Their directory.
+    pub root: Arc<Root>,
+    /// Reports an order whose file is not sent: the order as it came, and why.
+    pub report: Box<dyn Fn(&[u8], &str)>,
+}
 
-/// Removes them, so that no client sees a path of the server. The response is not stored: it is not the one that was meant.
-pub(crate) fn remove(policy: &Policy, fields: &mut FieldList) {
-    let is_order = |it: &Field<'_>| NAMES.iter().any(|name| it.is(name));
-    if !fields.iter().any(|it| is_order(&it)) {
-        return;
+/// The orders of one response.
+pub(crate) struct FileOrder {
+    /// The fields.
+    lines: FieldList,
+    /// The file; `None` where the response is sent without it.
+    file: Option<OrderedFile>,
+}
+
+/// A file in place of the body of a response.
+pub(crate) struct OrderedFile {
+    files: Rc<HandedFiles>,
+    /// Its path beneath the directory.
+    path: Result<Vec<u8>, OrderFault>,
+    /// The order, for the log.
+    value: Vec<u8>,
+}
+
+/// Why an ordered file is not sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NotHanded {
+    /// The order names no path beneath the directory.
+    Order(OrderFault),
+    /// No file that may be served has this path.
+    File(NotServed),
+}
+
+/// Takes the orders out of a response, so that no client sees a path of the server.
+///
+/// Without `sendfile`, and for another status than 200, they have no effect. No cache may store the rest, which is not the
+/// response that was meant; a 304 has no body to replace, and is what it is without them.
+pub(crate) fn take(
+    files: Option<&Rc<HandedFiles>>,
+    policy: &Policy,
+    status: u16,
+    fields: &mut FieldList,
+) -> Option<Box<FileOrder>> {
+    let is_order = |it: &Field<'_>| file_order::is_order(it.name);
+    let mut lines = FieldList::new();
+    fields.iter().filter(is_order).for_each(|it| lines.push(it.name, it.value));
+    if files.is_some() && fields.iter().any(|it| file_order::is_for_nginx(it.name)) {
+        fields.retain(|it| !file_order::is_for_nginx(it.name));
     }
-    fields.retain(|it| !is_order(&it) && !policy.targets.iter().any(|name| it.is(name)));
-    fields.set("Cache-Control", "no-store");
+    if lines.is_empty() {
+        return None;
+    }
+    fields.retain(|it| !is_order(&it));
+    let file = files.filter(|_| status == 200).map(|files| OrderedFile {
+        files: files.clone(),
+        path: files.rules.file(&lines.view()),
+        value: lines.iter().map(|it| it.value.to_vec()).collect::<Vec<_>>().join(&b", "[..]),
+    });
+    if file.is_none() && status != 304 {
+        fields.retain(|it| !policy.targets.iter().any(|name| it.is(name)));
+        fields.set("Cache-Control", "no-store");
+    }
+    Some(Box::new(FileOrder { lines, file }))
+}
+
+impl FileOrder {
+    /// Its fields.
+    pub fn lines(&self) -> impl Iterator<Item = Field<'_>> {
+        self.lines.iter()
+    }
+
+    /// The file that is sent in place of the body, if one is.
+    pub fn take_file(&mut self) -> Option<OrderedFile> {
+        self.file.take()
+    }
+}
+
+impl OrderedFile {
+    /// Opens it; waits for the disk on the pool of the directory.
+    ///
+    /// # Errors
+    /// It is not sent, for a reason that is reported.
+    pub async fn open(&self) -> Result<Arc<OpenFile>, NotHanded> {
+        let opened = match &self.path {
+            Ok(path) => self.files.root.file(path).await.map_err(NotHanded::File),
+            Err(fault) => Err(NotHanded::Order(*fault)),
+        };
+        opened.inspect_err(|it| (self.files.report)(&self.value, it.why()))
+    }
+}
+
+impl NotHanded {
+    /// The reason that the client sees. An absent file is the same to it as one that the application may not name, as in
+    /// nginx and Apache.
+    pub fn shown(self) -> NotServed {
+        use NotServed::{Busy, Failed, Forbidden, NoDescriptor};
+        match self {
+            NotHanded::File(it @ (Forbidden | Busy | NoDescriptor | Failed)) => it,
+            NotHanded::File(_) | NotHanded::Order(_) => NotServed::NotFound,
+        }
+    }
+
+    /// One clause for the log.
+    fn why(self) -> &'static str {
+        match self {
+            NotHanded::Order(fault) => fault.sentence(),
+            NotHanded::File(NotServed::Forbidden) => "the operating system denies reading the file",
+            NotHanded::File(NotServed::Busy) => {
+                "too many files are being read, or this one is being written to"
+            }
+            NotHanded::File(NotServed::NoDescriptor) => "no file descriptor is available",
+            NotHanded::File(NotServed::Failed) => "the file could not be read",
+            NotHanded::File(NotServed::Malformed) => {
+                "no file of this name is served: a hidden name, a PHP script, a backslash or a control character"
+            }
+            NotHanded::File(_) => "no regular file beneath sendfile.root has this path",
+        }
+    }
 }
 
 #[cfg(test)]
@@ -25,10 +140,11 @@ mod tests {
         let check = |names: &[&str], expect: &str| {
             let fields: Vec<_> = names.iter().map(|name| Field { name, value: b"/private/a" }).collect();
             let mut fields = FieldList::from_fields(&fields);
-            remove(&Policy::default(), &mut fields);
+            assert_eq!(names.len() > 1, take(None, &Policy::default(), 200, &mut fields).is_some());
             assert_eq!(expect, String::from_utf8_lossy(fields.text()).replace("\r\n", "|"));
         };
         check(&["X-A"], "X-A: /private/a|");
+        check(&["X-Accel-Buffering"], "X-Accel-Buffering: /private/a|");
         for name in ["X-Accel-Redirect", "x-sendfile", "X-LIGHTTPD-send-file"] {
             check(&["X-A", name], "X-A: /private/a|Cache-Control: no-store|");
         }

@@ -13,7 +13,7 @@ pub mod explain;
 mod face;
 pub mod fast_path;
 mod fast_path_disk;
-mod file_orders;
+pub mod file_orders;
 pub mod fill;
 mod location;
 mod lower_tiers;

@@ -3,6 +3,7 @@
 use crate::budget::MissBudget;
 use crate::buffered::BufferedBodies;
 use crate::coding::pool::Coders;
+use crate::file_orders::HandedFiles;
 use crate::refusals::Refusals;
 use crate::rewrite::RewriteSettings;
 use crate::source::ResponseMaker;
@@ -178,6 +179,8 @@ pub struct GatewayRoute {
     pub budget: Option<Rc<MissBudget>>,
     /// The bodies of requests that are read before the origin is asked.
     pub buffers: BufferedBodies,
+    /// The files that its applications may hand over.
+    pub sendfile: Option<Rc<HandedFiles>>,
 }
 
 /// The part of a request that decides which origin gets it.
@@ -220,6 +223,7 @@ impl GatewayRoute {
             sticky: None,
             budget: None,
             buffers: BufferedBodies::None,
+            sendfile: None,
         })
     }
 

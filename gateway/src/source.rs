@@ -14,6 +14,7 @@ use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::task::Poll;
 use tokio::sync::mpsc;
 
 /// The source of a fill.
@@ -50,6 +51,16 @@ impl ResponseSource {
             ResponseSource::Made(_) => None,
             ResponseSource::Coded(body) => body.trailers(),
         }
+    }
+
+    /// Leaves the body. One that arrived with its head is read, so that its connection can be used again.
+    pub async fn leave(&self) {
+        let mut next = std::pin::pin!(self.next());
+        std::future::poll_fn(|context| {
+            let _ = next.as_mut().poll(context);
+            Poll::Ready(())
+        })
+        .await;
     }
 
     /// The rest of the body is not needed.

@@ -19,6 +19,11 @@ pub(crate) struct Transit {
 }
 
 impl Transit {
+    /// The form in which it came.
+    pub fn none() -> Self {
+        Self { form: TransitForm::Own, coder: None }
+    }
+
     /// Decides about the response to a request, and makes room for its coder.
     pub fn of(gateway: &Gateway, policy: &Policy, request: &Request, response: &ResponseHead) -> Self {
         let own = |form| Self { form, coder: None };

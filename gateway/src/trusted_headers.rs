@@ -88,6 +88,9 @@ const FIELDS: &[(&str, FieldRule)] = &[
     // `Proxy` is not an HTTP field: as `HTTP_PROXY` it selected the proxy of CGI applications (CVE-2016-5385 and others).
     ("proxy", FieldRule::Drop),
     ("x-sendfile-type", FieldRule::Drop),
+    ("x-sendfile", FieldRule::Drop),
+    ("x-accel-redirect", FieldRule::Drop),
+    ("x-lighttpd-send-file", FieldRule::Drop),
     ("x-accel-mapping", FieldRule::Drop),
     ("surrogate-capability", FieldRule::Drop),
     // CGI's names for the target and its parts, which a client has no reason to send.

@@ -19,6 +19,7 @@ pub mod error_page;
 mod escape;
 pub mod expression;
 pub mod field;
+pub mod file_order;
 pub mod flip;
 pub mod forwarded;
 pub mod freshen;

@@ -85,7 +85,7 @@ pub fn read(path: &[u8], way: PathReading, out: &mut Vec<u8>) {
     }
 }
 
-fn hex(digit: u8) -> Option<u8> {
+pub(crate) fn hex(digit: u8) -> Option<u8> {
     char::from(digit).to_digit(16).and_then(|it| u8::try_from(it).ok())
 }
 

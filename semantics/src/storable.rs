@@ -3,6 +3,7 @@
 use crate::cache_control::ResponseDirectives;
 use crate::cookies;
 use crate::field::{self, Field, all, first, lines, members};
+use crate::file_order;
 use crate::freshness::{
     AgeInputs, Expires, Lifetime, LifetimeInputs, LifetimeSource, is_heuristic_status, overrides,
 };
@@ -63,6 +64,8 @@ pub enum NotStorable {
     Endless,
     /// A 206 that cannot be stored: no single valid `Content-Range`, or not requested.
     Partial,
+    /// It orders a file to be sent in place of its body: the application decided about this one request.
+    FileOrder,
 }
 
 impl Storable {
@@ -101,7 +104,8 @@ impl NotStorable {
             | NotStorable::NoLifetime
             | NotStorable::Useless
             | NotStorable::TooLarge
-            | NotStorable::Endless => status < 500,
+            | NotStorable::Endless
+            | NotStorable::FileOrder => status < 500,
             NotStorable::Status => matches!(status, 401 | 407),
             NotStorable::Method
             | NotStorable::RequestBody
@@ -115,8 +119,11 @@ impl NotStorable {
     /// Whether the refusal alone shows that the response is specific to one visitor.
     #[must_use]
     pub fn is_one_visitors(self) -> bool {
-        use NotStorable::{Authorization, Credentials, Endless, NoStore, Private, SetCookie, VaryStar};
-        matches!(self, NoStore | Private | Authorization | Credentials | SetCookie | VaryStar | Endless)
+        use NotStorable::{
+            Authorization, Credentials, Endless, FileOrder, NoStore, Private, SetCookie, VaryStar,
+        };
+        let of_the_request = matches!(self, Authorization | Credentials);
+        of_the_request || matches!(self, NoStore | Private | SetCookie | VaryStar | Endless | FileOrder)
     }
 
     /// Stable, kebab-case.
@@ -141,6 +148,7 @@ impl NotStorable {
             NotStorable::Rule => "rule",
             NotStorable::Endless => "endless",
             NotStorable::Partial => "partial",
+            NotStorable::FileOrder => "file-order",
         }
     }
 
@@ -174,6 +182,9 @@ impl NotStorable {
             NotStorable::Rule => "A rule of the route says pass (cache.rule).",
             NotStorable::Endless => "An event stream never ends and is individual for each client.",
             NotStorable::Partial => "The partial response does not declare its byte range.",
+            NotStorable::FileOrder => {
+                "The response orders a file in place of its body (X-Sendfile, X-Accel-Redirect), for this request only."
+            }
         }
     }
 }
@@ -194,6 +205,7 @@ pub fn decide(
     let (directives, targeted) = crate::targeted::directives(fields, policy);
     let response = ResponseFacts { status, fields, policy, directives, targeted };
     let verdict = rule_allows(policy, trace)
+        .and_then(|()| has_own_body(fields, trace))
         .and_then(|()| request_allows(request, policy, trace))
         .and_then(|()| status_allows(request, &response, trace))
         .and_then(|()| directives_allow(request, &response, trace))
@@ -221,6 +233,15 @@ fn rule_allows(policy: &Policy, trace: &mut impl RuleTrace) -> Result<(), NotSto
     let Some(in_force) = &policy.rule else { return Ok(()) };
     rule(trace, "config", NotStorable::Rule, in_force.pass, || {
         format!("cache.rule at {}: pass = {}", in_force.place, in_force.pass)
+    })
+}
+
+/// Whether the body of the response is the one that its client gets. No setting stores an ordered file under the key: the
+/// application decided about access for this one request.
+fn has_own_body(fields: &[Field<'_>], trace: &mut impl RuleTrace) -> Result<(), NotStorable> {
+    let Some(order) = fields.iter().find(|it| file_order::is_order(it.name)) else { return Ok(()) };
+    rule(trace, "sendfile", NotStorable::FileOrder, true, || {
+        format!("{}: a file is sent in place of the body", order.name)
     })
 }
 

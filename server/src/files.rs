@@ -18,6 +18,7 @@ use larder_transport::body::BodyPiece;
 use larder_wire::message::{Request, RequestHead};
 use std::cell::RefCell;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The encoder of files: that of stored responses, with its levels, its memory and its number of threads.
 #[must_use]
@@ -59,6 +60,27 @@ pub fn open(
         cache_for: files.cache_for,
         cache_control: files.cache_control.clone(),
         small_file: files.small_file,
+        ..RootOptions::default()
+    };
+    Root::open(&files.root, options, counters).map_err(|it| {
+        format!("{} cannot be served: {}.", files.root.display(), larder_stdx::error::plain(&it))
+    })
+}
+
+/// Opens the directory of files that the applications of a route hand over. Every use of a file looks on the disk: an application may
+/// replace a file for each request.
+///
+/// # Errors
+/// One sentence: it cannot be opened.
+pub fn open_handed(
+    files: &larder_config::SendfileConfig,
+    counters: Arc<Counters>,
+) -> Result<Arc<Root>, String> {
+    let options = RootOptions {
+        index: Vec::new(),
+        fall_through: true, // A directory is no redirect.
+        precompressed: false,
+        cache_for: Duration::ZERO,
         ..RootOptions::default()
     };
     Root::open(&files.root, options, counters).map_err(|it| {

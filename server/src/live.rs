@@ -16,12 +16,14 @@ use larder_config::{Config, HostPattern, OriginHost, OriginMember, Service, Site
 use larder_counters::Counters;
 use larder_files::Root;
 use larder_gateway::coding::pool::Coders;
+use larder_gateway::file_orders::HandedFiles;
 use larder_gateway::{GatewayRoute, HostSent};
 use larder_observe::log::{ErrorLog, Level, Subsystem, SubsystemLog};
 use larder_origin::{
     Blame, ErrorOutputReport, FailureReport, Group, Measures, Membership, OriginChange, OriginPool,
     StateReport,
 };
+use larder_semantics::file_order::FileOrderRules;
 use larder_semantics::geo::GeoLookup;
 use larder_semantics::policy::TierSet;
 use larder_semantics::scheme::Scheme;
@@ -31,6 +33,7 @@ use larder_transport::tls::ServerTls;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
+use std::os::unix::ffi::OsStrExt;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -38,7 +41,7 @@ use std::sync::Arc;
 pub struct Live {
     /// The configuration.
     pub config: Config,
-    /// The directories of its file routes, by site and route.
+    /// The directories of its file routes, and of files that applications hand over, by site and route.
     roots: HashMap<(usize, usize), Arc<Root>>,
     /// The access rules of its routes.
     pub access: LiveAccess,
@@ -63,9 +66,15 @@ impl Live {
         let (mut roots, encoder) = (HashMap::new(), super::files::encoder(coders));
         for (at, site) in config.sites.iter().enumerate() {
             for (number, route) in site.routes.iter().enumerate() {
-                if let Service::Files(files) = &route.service {
-                    roots.insert((at, number), super::files::open(files, &encoder, counters.clone())?);
-                }
+                let root = match &route.service {
+                    Service::Files(files) => super::files::open(files, &encoder, counters.clone())?,
+                    Service::Proxy(proxy) => match &proxy.sendfile {
+                        Some(files) => super::files::open_handed(files, counters.clone())?,
+                        None => continue,
+                    },
+                    Service::Redirect(_) | Service::Respond(_) => continue,
+                };
+                roots.insert((at, number), root);
             }
         }
         let scopes = ConfigScopes::new(&config, workers, before.map(|it| &it.scopes));
@@ -214,6 +223,7 @@ impl Live {
                     new.hash_by = proxy.to.hash_by.clone();
                     new.server_timing = route.server_timing;
                     new.buffers = proxy.buffers;
+                    new.sendfile = proxy.sendfile.as_ref().map(|it| self.handed(at, it, &route.name, errors));
                     new.upgrades = route.upgrades.clone();
                     new.other_conditions = self.other_conditions(at);
                     let routes = &self.config.sites[at.0].routes;
@@ -243,6 +253,20 @@ impl Live {
         others.sort();
         others.dedup();
         others.into()
+    }
+
+    /// The files that the applications of a route may hand over.
+    fn handed(
+        &self,
+        at: (usize, usize),
+        files: &larder_config::SendfileConfig,
+        route: &str,
+        errors: &ErrorLog,
+    ) -> Rc<HandedFiles> {
+        let roots = [&files.spelled, &files.root].map(|it| it.as_os_str().as_bytes());
+        let rules = FileOrderRules::new(roots, files.prefix.as_deref());
+        let report = not_handed(errors.of(Subsystem::Origin), route);
+        Rc::new(HandedFiles { rules, root: self.roots[&at].clone(), report })
     }
 
     /// The origins of a route in one worker.
@@ -328,6 +352,20 @@ fn wrote(teller: SubsystemLog, route: &str, origin: &str) -> ErrorOutputReport {
             let text = String::from_utf8_lossy(&text[..text.len().min(MOST)]);
             let values = [("route", route.as_str()), ("origin", &origin), ("text", text.trim())];
             teller.seldom_of(Level::Warn, "application-stderr", &origin, &values);
+        }
+    })
+}
+
+/// Logs the files of a route that an application hands over and that are not sent.
+fn not_handed(teller: SubsystemLog, route: &str) -> Box<dyn Fn(&[u8], &str)> {
+    /// Bytes of an order in the log.
+    const MOST: usize = 500;
+    let route = route.to_owned();
+    Box::new(move |order, why| {
+        if teller.tells(Level::Warn) {
+            let order = String::from_utf8_lossy(&order[..order.len().min(MOST)]);
+            let values = [("route", route.as_str()), ("file", &order), ("why", why)];
+            teller.seldom_of(Level::Warn, "file-not-sent", &route, &values);
         }
     })
 }

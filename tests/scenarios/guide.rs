@@ -123,7 +123,7 @@ pages! {
     allow_only_the_office, behind_a_cdn, cache_an_api, canonical_host, certificates, client_certificates, coming_from, cors_api, countries, crawlers,
     django, error_pages,
     forward_auth,
-    health_checks_for_a_load_balancer, jwt, maintenance_page, markdown_for_agents, nextjs, password, public_directory, rate_limit_the_login,
+    health_checks_for_a_load_balancer, jwt, maintenance_page, markdown_for_agents, nextjs, password, protected_files, public_directory, rate_limit_the_login,
     redirect_to_https, redirects_from_a_map, rewrite_a_prefix, secrets_and_environment, security_headers,
     several_files, signed_urls, single_page_application, static_site, sticky_sessions, uploads, wordpress,
 }
@@ -209,6 +209,7 @@ fn checked(guide: &Guide, place: &str, keys: &str) -> String {
     guide.write("/srv/htpasswd", "a:$2y$05$bvIG6Nmid91Mu9RcmmWZfO5HJIMCT8riNW0hEp8f6/FuA2/mHZFpe\n");
     guide.write("/srv/www/index.html", "page");
     guide.write("/srv/502.html", "page");
+    guide.write("/srv/private/a", "private");
     guide.write("/srv/redirects.csv", "/a /b\n");
     let lines: Vec<String> =
         keys.split('`').skip(1).step_by(2).map(|it| guide.local(&it.replace("\\|", "|"))).collect();
@@ -590,6 +591,28 @@ fn rewrite_a_prefix(guide: Guide) {
     answers(&get(&larder, "/api/users/7"), 200, "/v2/users/7");
     answers(&get(&larder, "/shop/42"), 200, "/catalogue/item?id=42");
     redirects(&get(&larder, "/api/old"), 302, "/api/new");
+}
+
+fn protected_files(guide: Guide) {
+    guide.write("/srv/private/a/b c.pdf", "a pdf");
+    let root = guide.folder.path().join("srv/private").display().to_string();
+    let origin = Origin::new(move |it| {
+        let order = match it.target() {
+            "/absolute" => format!("X-Sendfile: {root}/a/b c.pdf"),
+            "/relative" => "X-Sendfile: a/b c.pdf".to_owned(),
+            "/accel" => "X-Accel-Redirect: /protected/a/b%20c.pdf".to_owned(),
+            _ => "X-Sendfile: /etc/passwd".to_owned(),
+        };
+        format!("HTTP/1.1 200 OK\n{order}\n\n")
+    });
+    let larder = guide.start(&origin);
+    for target in ["/absolute", "/relative", "/accel"] {
+        let it = get(&larder, target);
+        answers(&it, 200, "a pdf");
+        assert_eq!(Some("application/pdf"), it.field("content-type"));
+        assert_eq!(206, ask(&larder, "GET", "example.com", target, "Range: bytes=0-1\r\n").status);
+    }
+    assert_eq!(404, get(&larder, "/other").status);
 }
 
 fn sticky_sessions(mut guide: Guide) {

@@ -45,6 +45,7 @@ mod followers;
 mod forward_auth;
 mod framing;
 mod guide;
+mod handed_files;
 mod heuristics;
 mod http2;
 mod http2_origins;

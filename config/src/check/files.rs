@@ -3,11 +3,11 @@
 use super::{ConfigCheck, Problem, RoutePath, Source};
 use crate::kind::ConfigValue;
 use crate::plan::SERVE;
-use crate::{FilesConfig, SymlinkSetting};
+use crate::{FilesConfig, SendfileConfig, SymlinkSetting};
 use larder_files::TryMember;
 use larder_semantics::compress::Compress;
 use larder_stdx::duration;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The page of a single-page application, if `files.index` names none.
@@ -202,13 +202,34 @@ impl ConfigCheck {
             }
             return None;
         };
-        let wrong = match std::fs::canonicalize(&path) {
+        self.existing(&path, key, "site.route.files.root")
+    }
+
+    /// The directory of a key, which must exist, without symbolic links.
+    fn existing(&mut self, path: &Path, key: &str, named: &str) -> Option<PathBuf> {
+        let wrong = match std::fs::canonicalize(path) {
             Ok(root) if root.is_dir() => return Some(root),
             Ok(_) => "is not a directory".to_owned(),
             Err(error) => larder_stdx::error::plain(&error),
         };
         let text = format!("{}: {wrong}; use an existing directory", path.display());
-        self.problem(self.source(key), "site.route.files.root", &text);
+        self.problem(self.source(key), named, &text);
         None
+    }
+
+    /// The directory of files that the application of a route hands over.
+    pub(super) fn sendfile(&mut self, at: &RoutePath) -> Option<SendfileConfig> {
+        let (root, prefix) = (at.key("sendfile.root"), at.key("sendfile.prefix"));
+        let Some(path) = self.path(&root) else {
+            if self.values.given.contains_key(&prefix) && !self.is_wrong(&root) {
+                let text = "no effect without a directory; set it, such as root = \"/srv/private\"";
+                self.problem(self.source(&prefix), "site.route.sendfile.prefix", text);
+            }
+            return None;
+        };
+        let spelled = std::path::absolute(&path).unwrap_or_else(|_| path.clone());
+        let prefix = Some(self.text(&prefix)).filter(|it| !it.is_empty());
+        let root = self.existing(&path, &root, "site.route.sendfile.root")?;
+        Some(SendfileConfig { root, spelled, prefix })
     }
 }

@@ -98,6 +98,7 @@ impl ConfigCheck {
             host,
             sticky: self.sticky(at),
             buffers,
+            sendfile: self.sendfile(at),
         })
     }
 

@@ -19,11 +19,25 @@ impl ConfigCheck {
         if !what.is_empty() {
             self.warn_cache(at, what);
         }
+        if !matches!(service, Some(Service::Proxy(_)) | None) {
+            self.refuse_sendfile(at);
+        }
         if let Some(Service::Files(files)) = service
             && let Some(strip) = &files.strip
             && let Some(text) = never_stripped(strip, path)
         {
             self.warn_of(self.source(&at.key("files.strip")), "site.route.files.strip", &text);
+        }
+    }
+
+    /// Only an application hands files over. Keys of a block may be for other routes.
+    fn refuse_sendfile(&mut self, at: &RoutePath) {
+        let keys = ["root", "prefix"].map(|it| (it, at.key(&format!("sendfile.{it}"))));
+        let given = keys.into_iter().find(|it| self.values.given.contains_key(&it.1));
+        let Some((name, source)) = given.map(|it| (it.0, self.source(&it.1))) else { return };
+        if !self.is_of_block(&source) {
+            let text = "no effect: only a route with an origin (proxy.to) has an application that hands files over; remove it";
+            self.problem(source, &format!("site.route.sendfile.{name}"), text);
         }
     }
 

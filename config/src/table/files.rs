@@ -36,4 +36,8 @@ pub(super) const ROWS: &[Key] = &[
         "How long an open file is reused before the file system is checked. A change is visible within this time.", r#""10s""#),
     once("site[].route[].files.small_file", size(0, 16 * MIB), Some("16KiB"),
         "Files up to this size are kept in RAM.", r#""64KiB""#),
+    once("site[].route[].sendfile.root", ValueKind::One(TextForm::Path), None,
+        "Directory of files that the application of the route may hand over, relative to the directory of the configuration file. A response with status 200 and `X-Sendfile: PATH` (absolute, or relative to this directory) is answered with that file; its own body is dropped. Fields of the application win over those of the file. Such a response is never stored. Hidden files, PHP scripts and symbolic links out of the directory count as absent (404). Without this key `X-Sendfile` and `X-Accel-Redirect` are removed, and have no effect.", r#""private""#),
+    once("site[].route[].sendfile.prefix", ValueKind::One(TextForm::RewritePrefix), None,
+        "Prefix of the URL paths in `X-Accel-Redirect` that stands for `root`: `/protected/a.pdf` is `a.pdf` in `root`. The path is percent-decoded once. Default: `X-Accel-Redirect` hands no file over.", r#""/protected/""#),
 ];

@@ -62,7 +62,7 @@ impl FillRun {
         if status >= 500 && self.job.may_serve_stale() {
             return self.ends(FillOutcome::Failed(FillHead::Failed(status)));
         }
-        if self.job.request.method == "HEAD" {
+        if self.job.request.method == "HEAD" && arrived.order.is_none() {
             self.head_came(arrived).await;
         }
         let decided = self.job.disposition(arrived, matches!(self.readers, Readers::One { .. }));

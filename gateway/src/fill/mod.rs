@@ -16,6 +16,7 @@ mod store;
 mod supersede;
 pub(crate) mod tier_lookup;
 
+use crate::file_orders::{FileOrder, OrderedFile};
 use crate::recent_failures;
 use crate::request_headers;
 use crate::route::{Gateway, GatewayRoute};
@@ -25,7 +26,7 @@ use crate::transit::Transit;
 use bytes::Bytes;
 use larder_origin::{Exchange, OriginError};
 use larder_semantics::cache_status::AnsweringTier;
-use larder_semantics::field::FieldList;
+use larder_semantics::field::{Field, FieldList};
 use larder_semantics::request::RequestFacts;
 use larder_semantics::reuse;
 use larder_semantics::stored::Meta;
@@ -100,6 +101,8 @@ pub(crate) struct FillStarter {
     pub over_budget: Cell<bool>,
     /// The `Set-Cookie` lines of a 304, for the client that asked and no other.
     pub cookies: RefCell<FieldList>,
+    /// The file that the application hands over to this client.
+    pub ordered: RefCell<Option<OrderedFile>>,
     /// The origin's status if the response is being stored, for `Cache-Status`.
     pub origin_status: Cell<Option<u16>>,
     /// The origin that the client is bound to by its cookie (`proxy.sticky`).
@@ -216,12 +219,28 @@ pub(crate) struct ArrivedHead {
     /// The source of its body.
     pub source: ResponseSource,
     pub response: ResponseHead,
+    /// The file that it orders in place of its body.
+    pub order: Option<Box<FileOrder>>,
     pub request_time: WallTime,
     pub response_time: WallTime,
     /// The same times in more precision.
     pub exchanged: Exchanged,
     /// The purges that it knows of: taken before the request was sent.
     pub born: Born,
+}
+
+impl ArrivedHead {
+    /// The fields as the origin sent them, orders of files included: the decision about storing needs them.
+    pub fn said(&self) -> Vec<Field<'_>> {
+        let mut said = self.response.fields.view();
+        said.extend(self.order.iter().flat_map(|it| it.lines()));
+        said
+    }
+
+    /// The file that is sent in place of the body, if one is.
+    pub fn take_file(&mut self) -> Option<OrderedFile> {
+        self.order.as_mut()?.take_file()
+    }
 }
 
 /// A fill that runs from step to step.
@@ -405,7 +424,7 @@ impl FillRun {
 
     /// `Forward`: the response is for the reader that started the fill. It replaces the stored response nevertheless.
     async fn forward(&mut self) -> FillStep {
-        let (Some(arrived), Some(Disposition::Forward { says, meta })) =
+        let (Some(mut arrived), Some(Disposition::Forward { says, meta })) =
             (self.arrived.take(), self.decided.take())
         else {
             return FillStep::Finish;
@@ -422,7 +441,11 @@ impl FillRun {
             }
         };
         writer.provoked_by(recent_failures::says(&job.gateway.store, &job.request));
-        let transit = Transit::of(&job.gateway, &job.route.policy, &job.request, &arrived.response);
+        let ordered = arrived.take_file();
+        let transit = match &ordered {
+            Some(_) => Transit::none(),
+            None => Transit::of(&job.gateway, &job.route.policy, &job.request, &arrived.response),
+        };
         let head = SharedHead {
             status: meta.status,
             fields: transit.fields(job.own_fields(&arrived)),
@@ -433,7 +456,14 @@ impl FillRun {
             marks: larder_store::Marks::default(),
             spent: SpentLifetime::No,
         };
+        let is_ordered = ordered.is_some();
+        *job.local.ordered.borrow_mut() = ordered.filter(|_| !job.background);
         writer.head(FillHead::Private(Arc::new(head)), false);
+        if is_ordered {
+            arrived.source.leave().await;
+            writer.finish(FillEnd::Complete(None));
+            return FillStep::Finish;
+        }
         let source = transit.body(&job.gateway, arrived.source);
         pressure::pour(source, writer).await;
         FillStep::Finish

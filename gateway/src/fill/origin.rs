@@ -221,6 +221,7 @@ impl FillJob {
         ArrivedHead {
             source: ResponseSource::Made(Rc::new(made.body)),
             response: made.head,
+            order: None,
             request_time,
             response_time: clock::wall(),
             exchanged: Exchanged { asked, answered: clock::precise_micros() },
@@ -300,6 +301,7 @@ impl FillJob {
             let head = self.unless_given_up(&source, waiters, exchange.head());
             let mut response = with_upload(upload, head).await?.ok_or(NoAnswer::GivenUp)??;
             let is_switched = is_passed && response.status == 101;
+            let mut order = None;
             if (is_switched || response.status >= 200) && self.route.sticky.is_some() && !self.background {
                 self.local.answered_by.set(Some(exchange.origin()));
             }
@@ -311,7 +313,12 @@ impl FillJob {
                     continue;
                 }
                 location::write_back(&self.route, &self.request, &mut response.fields);
-                file_orders::remove(&self.route.policy, &mut response.fields);
+                order = file_orders::take(
+                    self.route.sendfile.as_ref(),
+                    &self.route.policy,
+                    response.status,
+                    &mut response.fields,
+                );
                 if !is_passed {
                     stored::mark_varied(response.status, &mut response.fields, &self.route.policy);
                 }
@@ -320,7 +327,7 @@ impl FillJob {
             self.local.origin_status.set(Some(response.status));
             let exchanged = Exchanged { asked, answered: exchange.answered() };
             let response_time = clock::wall();
-            return Ok(ArrivedHead { source, response, request_time, response_time, exchanged, born });
+            return Ok(ArrivedHead { source, response, order, request_time, response_time, exchanged, born });
         }
     }
 }

@@ -4,6 +4,7 @@ use super::ArrivedHead;
 use crate::refusals::RefusedStorage;
 use crate::route::{Gateway, GatewayRoute};
 use crate::rules;
+use larder_semantics::field::FieldList;
 use larder_semantics::flip;
 use larder_semantics::request::RequestFacts;
 use larder_semantics::storable::{self, NotStorable, Storable};
@@ -28,7 +29,7 @@ impl StorabilityCheck<'_> {
     /// Decides about storing. A refusal is counted, remembered so that no request waits for such a response, and recorded
     /// for `explain`.
     pub fn decide(&self, arrived: &ArrivedHead) -> Storable {
-        let fields = arrived.response.fields.view();
+        let fields = arrived.said();
         let policy = rules::of_response(&self.route.policy, self.request, arrived.response.status, &fields);
         let verdict = storable::decide(
             self.facts,
@@ -68,7 +69,7 @@ impl StorabilityCheck<'_> {
                 failure: None,
                 is_one_visitors: theirs,
                 status: arrived.response.status,
-                response: arrived.response.fields.clone(),
+                response: FieldList::from_fields(&arrived.said()),
                 request_time: arrived.request_time,
                 response_time: arrived.response_time,
             };

@@ -7,6 +7,7 @@ use super::pressure;
 use super::tunnel::Switched;
 use super::{Machine, StoreRoom};
 use crate::face::Face;
+use crate::file_orders::OrderedFile;
 use crate::fill::FetchKind;
 use crate::route::Gateway;
 use crate::source::ResponseSource;
@@ -47,6 +48,8 @@ pub(crate) enum Delivery<'c> {
     Reading { reader: FillReader, head: Arc<SharedHead>, status: u16, fields: FieldList, report: CacheReport },
     /// Straight from the origin.
     Direct(Direct<'c>),
+    /// A file in place of the origin's body.
+    Handed(Handed),
     /// No response: HTTP ends on this connection.
     Switched(Switched),
     /// The route's error page, in place of an error of the origin.
@@ -64,6 +67,18 @@ pub(crate) struct Direct<'c> {
     /// The request body that is still being sent to the origin.
     upload: Option<Upload<'c>>,
     report: Option<CacheReport>,
+}
+
+/// A file that the application hands over.
+pub(crate) struct Handed {
+    pub file: OrderedFile,
+    /// The source of the origin's own body, unless the fill has dropped it.
+    pub source: Option<ResponseSource>,
+    /// The fields of the response.
+    pub fields: FieldList,
+    pub report: CacheReport,
+    /// The body of the request is still being sent to the origin.
+    pub upload: bool,
 }
 
 impl<'c> Delivery<'c> {
@@ -140,6 +155,7 @@ impl<'c> Machine<'_, 'c> {
                 self.send_along(&mut reply, reader, &head, status, fields, report).await
             }
             Delivery::Direct(direct) => self.send_direct(&mut reply, direct).await,
+            Delivery::Handed(handed) => Box::pin(self.send_handed(&mut reply, handed)).await,
             Delivery::Switched(switched) => return self.tunnel(reply, switched).await,
             Delivery::Own { status, sentence, report } => {
                 if matches!(status, 400 | 408 | 413) {
@@ -300,7 +316,7 @@ impl<'c> Machine<'_, 'c> {
     }
 
     /// 416: the stored response's own fields, its freshness above all, do not describe this answer.
-    async fn send_unsatisfiable(
+    pub async fn send_unsatisfiable(
         &mut self,
         reply: &mut Reply<'c>,
         mut fields: FieldList,
@@ -314,7 +330,7 @@ impl<'c> Machine<'_, 'c> {
         self.send_pieces(reply, 416, fields, Vec::new(), report).await
     }
 
-    async fn send_many(
+    pub async fn send_many(
         &mut self,
         reply: &mut Reply<'c>,
         mut fields: FieldList,
@@ -345,7 +361,7 @@ impl<'c> Machine<'_, 'c> {
         self.send_pieces(reply, 206, fields, pieces, report).await
     }
 
-    async fn send_pieces(
+    pub async fn send_pieces(
         &mut self,
         reply: &mut Reply<'c>,
         status: u16,
@@ -518,7 +534,7 @@ impl<'c> Machine<'_, 'c> {
     }
 
     /// Sends an error page, or the route's page in its place.
-    async fn send_page(
+    pub async fn send_page(
         &mut self,
         reply: &mut Reply<'c>,
         mut page: Synthetic,
@@ -543,7 +559,7 @@ fn replacing_page(status: u16, mut fields: FieldList) -> Synthetic {
 }
 
 /// The page of a response that larder makes.
-fn own_page(status: u16, sentence: &str) -> Synthetic {
+pub(super) fn own_page(status: u16, sentence: &str) -> Synthetic {
     let page = Synthetic::page(status, sentence)
         .with("Date", date::format(clock::wall()))
         .with("Cache-Control", "no-store");
@@ -560,7 +576,9 @@ fn replaced<'c>(answer: Delivery<'c>, reply: &mut Reply<'c>) -> Delivery<'c> {
         Delivery::Stored { stored, .. } => stored.meta.status,
         Delivery::Reading { status, .. } => *status,
         Delivery::Direct(direct) => direct.status,
-        Delivery::Switched(_) | Delivery::Own { .. } | Delivery::Replaced { .. } => return answer,
+        Delivery::Switched(_) | Delivery::Own { .. } | Delivery::Replaced { .. } | Delivery::Handed(_) => {
+            return answer;
+        }
     };
     if !reply.finisher().is_some_and(|it| it.replaces(status)) {
         return answer;

@@ -1,6 +1,6 @@
 //! The steps `Validate` and `Fetch`: leading a shared fill, or running one with one reader.
 
-use super::deliver::Delivery;
+use super::deliver::{Delivery, Handed};
 use super::machine::Step;
 use super::wait;
 use super::{Coalescing, LOOKS, LowerTierState, Machine, OwnError};
@@ -78,7 +78,12 @@ impl Machine<'_, '_> {
             FillHead::Private(head) => {
                 let report = self.forwarded(self.local.origin_status.get());
                 let (status, fields) = (head.status, head.fields.clone());
-                self.answer = Some(Delivery::Reading { reader, head, status, fields, report });
+                self.answer = Some(match self.local.ordered.take() {
+                    Some(file) => {
+                        Delivery::Handed(Handed { file, source: None, fields, report, upload: false })
+                    }
+                    None => Delivery::Reading { reader, head, status, fields, report },
+                });
                 Step::Pass
             }
             FillHead::Found(stored, tier) => self.bring(stored, tier),
@@ -179,7 +184,8 @@ impl Machine<'_, '_> {
         let Some(arrived) = fill.arrived.take() else { return self.origin_failed(502) };
         let status = arrived.response.status;
         let report = Some(self.forwarded(Some(status)));
-        self.answer = Some(match self.facts.method == "HEAD" && self.keeps_get(&arrived) {
+        let may_be_kept = self.facts.method == "HEAD" && arrived.order.is_none();
+        self.answer = Some(match may_be_kept && self.keeps_get(&arrived) {
             true => {
                 let mut answer = self.direct_plain(arrived, None, report);
                 if let (Coalescing::Head, Delivery::Direct(direct)) = (self.company, &mut answer) {

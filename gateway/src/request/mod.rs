@@ -7,6 +7,7 @@ mod decode;
 pub(crate) mod deliver;
 mod fetch;
 pub(crate) mod fill_reader;
+mod handed;
 pub mod machine;
 mod pass;
 pub(crate) mod pressure;

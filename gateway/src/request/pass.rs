@@ -1,7 +1,7 @@
 //! The step `Pass`: the request unchanged, with its body, and its response; and the invalidations of an unsafe method.
 
 use super::buffer::{BufferFault, OutgoingBody};
-use super::deliver::Delivery;
+use super::deliver::{Delivery, Handed};
 use super::machine::Step;
 use super::tunnel::Switched;
 use super::{Machine, OwnError};
@@ -175,10 +175,16 @@ impl<'c> Machine<'_, 'c> {
     /// The response of the origin, for this client only.
     pub fn direct(
         &self,
-        arrived: ArrivedHead,
+        mut arrived: ArrivedHead,
         upload: Option<Upload<'c>>,
         report: Option<CacheReport>,
     ) -> Delivery<'c> {
+        if let Some(file) = arrived.take_file() {
+            let report = report.unwrap_or_else(|| self.forwarded(Some(arrived.response.status)));
+            let (source, response) = (Some(arrived.source), arrived.response);
+            let fields = request_headers::returned_final(&response.fields, response.version, false);
+            return Delivery::Handed(Handed { file, source, fields, report, upload: upload.is_some() });
+        }
         let transit = Transit::of(self.gateway, &self.route.policy, self.request, &arrived.response);
         self.direct_plain(arrived, upload, report).in_transit(self.gateway, transit)
     }
