@@ -14,9 +14,12 @@ pub struct HandedFiles {
     pub rules: FileOrderRules,
     /// Their directory.
     pub root: Arc<Root>,
-    /// Reports an order whose file is not sent: the order as it came, and why.
-    pub report: Box<dyn Fn(&[u8], &str)>,
+    /// Reports an order whose file is not sent.
+    pub report: NotSentReport,
 }
+
+/// Reports an order whose file is not sent: the order as it came, and why.
+pub type NotSentReport = Box<dyn Fn(&[u8], &str)>;
 
 /// The orders of one response.
 pub(crate) struct FileOrder {

@@ -114,8 +114,8 @@ impl FileOrderRules {
             None => Err(OrderFault::NoPath),
             Some(b'/') => {
                 let path = normal(value)?;
-                let beneath = |root: &Box<[u8]>| below(&path, root).map(<[u8]>::to_vec);
-                self.roots.iter().find_map(beneath).ok_or(OrderFault::Outside)
+                let mut beneath = self.roots.iter().filter_map(|root| below(&path, root));
+                beneath.next().map(<[u8]>::to_vec).ok_or(OrderFault::Outside)
             }
             Some(_) => normal(value),
         }

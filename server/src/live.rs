@@ -16,7 +16,7 @@ use larder_config::{Config, HostPattern, OriginHost, OriginMember, Service, Site
 use larder_counters::Counters;
 use larder_files::Root;
 use larder_gateway::coding::pool::Coders;
-use larder_gateway::file_orders::HandedFiles;
+use larder_gateway::file_orders::{HandedFiles, NotSentReport};
 use larder_gateway::{GatewayRoute, HostSent};
 use larder_observe::log::{ErrorLog, Level, Subsystem, SubsystemLog};
 use larder_origin::{
@@ -357,7 +357,7 @@ fn wrote(teller: SubsystemLog, route: &str, origin: &str) -> ErrorOutputReport {
 }
 
 /// Logs the files of a route that an application hands over and that are not sent.
-fn not_handed(teller: SubsystemLog, route: &str) -> Box<dyn Fn(&[u8], &str)> {
+fn not_handed(teller: SubsystemLog, route: &str) -> NotSentReport {
     /// Bytes of an order in the log.
     const MOST: usize = 500;
     let route = route.to_owned();

@@ -346,7 +346,7 @@ fn paths_that_lead_elsewhere() {
     assert!(log().contains("the path is outside of sendfile.root") && !log().contains("origin-failed"));
     let held = site.folder.path().join("private/denied");
     std::fs::write(&held, "denied").unwrap();
-    std::fs::set_permissions(&held, std::os::unix::fs::PermissionsExt::from_mode(0)).unwrap();
+    std::fs::set_permissions(&held, std::os::unix::fs::PermissionsExt::from_mode(0o0)).unwrap();
     // SAFETY: it only reads.
     let expect = if unsafe { libc::geteuid() } == 0 { 200 } else { 403 };
     assert_eq!(expect, site.get("X-Sendfile: denied").status);
