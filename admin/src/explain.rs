@@ -3,6 +3,7 @@
 mod access;
 mod files;
 mod matching;
+mod script;
 mod sticky;
 mod tls;
 
@@ -232,13 +233,15 @@ impl Admin {
                 if let Some(told) = router.two_ways(without, view).filter(|_| proxied.two_ways) {
                     explanation.verdict.sentence = format!("{} {told}", explanation.verdict.sentence);
                 }
-                let live = self.live.borrow();
+                let sent =
+                    SentTarget::of(&proxied.rewrite, &proxied.policy, &request, explanation.bypass.is_some());
+                let live = self.live.borrow().clone();
                 let Some(row) = live.config.sites.get(site).and_then(|it| it.routes.get(route)) else {
                     return problem_at(409, "The configuration changed in the meantime; retry.", "url");
                 };
                 let mut told = explanation_json(&proxied.name, site, &explanation, settings, &row.decided);
-                let sent =
-                    SentTarget::of(&proxied.rewrite, &proxied.policy, &request, explanation.bypass.is_some());
+                let asked = sent.as_ref().map_or(&request.target, |it| &it.target);
+                told["script"] = script::told(proxied, asked, &row.decided).await;
                 told["origin_request"] = sent_json(sent.as_ref(), row);
                 told["budget"] = proxied.budget.as_ref().map(|it| budget_json(it, view)).into();
                 told["matched"] = self.matching((site, route), view);

@@ -110,7 +110,6 @@ mod tests {
             fields: list,
             framing: Framing::Empty,
             expects_continue: false,
-            script: None,
         }
     }
 

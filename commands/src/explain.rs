@@ -192,6 +192,13 @@ impl ExplainWriter {
         self.decided_by("answer", &answer["where"]);
         self.file(&answer["file"]);
         self.tls(&answer["tls"]);
+        let script = &answer["script"];
+        if script.is_object() {
+            self.row(
+                "script",
+                &harmless(&format!("{} ({})", text(&script["sentence"]), text(&script["where"]))),
+            );
+        }
         let sticky = &answer["sticky"];
         if sticky.is_object() {
             self.row("sticky", &format!("{} ({})", text(&sticky["sentence"]), text(&sticky["where"])));

@@ -21,6 +21,17 @@ pub(crate) fn service(unit: &str) -> Option<&'static str> {
     SERVICES.into_iter().find(|it| *it == top)
 }
 
+/// The service of a section with these units. `php` has precedence: keys of `proxy` and `files` refine it.
+pub(crate) fn service_of<'u>(units: impl Iterator<Item = &'u str> + Clone) -> Option<&'static str> {
+    let all = || units.clone().filter_map(service);
+    all().find(|it| *it == "php").or_else(|| all().next())
+}
+
+/// Whether keys of the service `other` hold in a section with the service `has`.
+pub(crate) fn fits(other: &str, has: &str) -> bool {
+    other == has || has == "php" && matches!(other, "proxy" | "files")
+}
+
 /// Gives every route the keys of its blocks: the later block of a list wins over the earlier, the route's own list over its
 /// site's, and a key that is set in the route, or in the site, over those of the site's list.
 pub fn apply(values: &mut Values) {
@@ -100,10 +111,10 @@ fn give(values: &mut Values, name: &str, nearer: &[&str], set: &mut BTreeSet<Str
         values.given.entry(format!("{at}{rest}")).or_insert((ConfigValue::Wrong, source)).0 = value;
         set.insert(unit(&rest).to_owned());
     }
-    let has = set.iter().find_map(|it| service(it));
+    let has = service_of(set.iter().map(String::as_str));
     let is_free = |rest: &&str| {
         let unit = unit(rest);
-        !set.contains(unit) && (has.is_none() || service(unit).is_none_or(|it| Some(it) == has))
+        !set.contains(unit) && has.is_none_or(|has| service(unit).is_none_or(|it| fits(it, has)))
     };
     let keys: Vec<String> = beneath(&values.given, &from).filter(is_free).map(str::to_owned).collect();
     let sections: Vec<String> = beneath(&values.sections, &from).filter(is_free).map(str::to_owned).collect();

@@ -12,12 +12,14 @@ mod geo;
 mod key;
 mod listen;
 mod matching;
+mod php;
 mod privacy;
 mod proxy;
 mod redirect_loops;
 pub mod rewrite;
 mod route_limits;
 mod secret;
+mod service;
 mod site_log;
 mod sticky;
 mod tiers;
@@ -71,9 +73,6 @@ pub fn check(mut values: Values, whole: Source) -> Result<Config, Rejected> {
     problems.sort_by_key(|problem| it.values.order(&problem.source));
     Err(Rejected(problems))
 }
-
-/// The sections of a route that answer its requests.
-const SERVICES: [&str; 4] = ["proxy", "files", "redirect", "respond"];
 
 struct ConfigCheck {
     values: Values,
@@ -149,7 +148,7 @@ impl ConfigCheck {
         let socket = config.admin.socket.as_deref();
         let leads = |it: &&RouteConfig| it.origins().any(|it| is_admin(&it.at, Some(admin), socket));
         for route in routes.clone().filter(leads).filter(|_| admin.port() != 0) {
-            self.problem(route.source.clone(), "site.route.proxy.to", &format!("the origin {SENTENCE}"));
+            self.problem(route.source.clone(), route.key_of_origins(), &format!("the origin {SENTENCE}"));
         }
         let asks =
             |it: &&RouteConfig| it.auth_service().is_some_and(|it| is_admin(&it.at, Some(admin), socket));
@@ -168,7 +167,7 @@ impl ConfigCheck {
                     .any(|it| config.listen.iter().any(|entrance| is_listener(&it.at, &entrance.at)))
         };
         for route in config.sites.iter().flat_map(|it| &it.routes).filter(comes_back) {
-            self.problem(route.source.clone(), "site.route.proxy.to", &format!("the origin {LOOP}"));
+            self.problem(route.source.clone(), route.key_of_origins(), &format!("the origin {LOOP}"));
         }
         let asks_itself = |it: &&RouteConfig| {
             it.auth_service().is_some_and(|to| config.listen.iter().any(|it| is_listener(&to.at, &it.at)))
@@ -286,7 +285,7 @@ impl ConfigCheck {
             for route in 0..self.values.count(&format!("{prefix}.route")) {
                 let at = RoutePath(format!("{prefix}.route[{route}]."));
                 self.name_once(&at, &mut names);
-                routes.extend(self.route(&at, own.first()));
+                routes.extend(self.route(&at, route, own.first()).into_iter().flat_map(php::halves));
             }
             if self.values.count(&format!("{prefix}.route")) == 0 {
                 let text = "the site has no route; add a [[site.route]] with proxy = { to = [...] } or files = { \
@@ -339,7 +338,8 @@ impl ConfigCheck {
         }
     }
 
-    fn route(&mut self, at: &RoutePath, host: Option<&HostPattern>) -> Option<RouteConfig> {
+    /// The route with this number in the text of its site.
+    fn route(&mut self, at: &RoutePath, number: usize, host: Option<&HostPattern>) -> Option<RouteConfig> {
         self.take_preset(at);
         let section = at.0.trim_end_matches('.').to_owned();
         let source = self.values.sections.get(&section).cloned().unwrap_or_default();
@@ -374,6 +374,7 @@ impl ConfigCheck {
             own.unwrap_or_else(|| format!("{}{path}", host.map_or(String::new(), ToString::to_string)));
         Some(RouteConfig {
             name,
+            number,
             path,
             methods,
             when,
@@ -401,38 +402,6 @@ impl ConfigCheck {
             decided: self.decided(Some(at)),
             source,
         })
-    }
-
-    /// The service of a route: exactly one of [`SERVICES`].
-    fn service(&mut self, at: &RoutePath, route: &Source, path: &PathPattern) -> Option<Service> {
-        let given: Vec<_> = SERVICES.into_iter().filter(|it| self.has(at, it)).collect();
-        match given[..] {
-            ["proxy"] => self.proxy(at, route).map(Box::new).map(Service::Proxy),
-            ["files"] => self.files(at, route).map(Service::Files),
-            ["redirect"] => self.redirect(at, route, path).map(Service::Redirect),
-            ["respond"] => self.respond(at, path).map(Service::Respond),
-            [first, second, ..] => {
-                let text = format!("the route has both {first} and {second}; split it into two routes");
-                self.problem(route.clone(), "site.route", &text);
-                None
-            }
-            // The unknown key may be the misspelt service: one error is enough.
-            _ if self.values.broken.contains(at.0.trim_end_matches('.')) => None,
-            _ => {
-                let text = "the route has no service; add proxy = { to = [...] }, files = { root = \"...\" }, redirect = { to = \"...\" } \
-                            or respond = { body = \"...\" }";
-                self.problem(route.clone(), "site.route", text);
-                None
-            }
-        }
-    }
-
-    /// Whether a section of the route, or a key in it, was given.
-    fn has(&self, at: &RoutePath, section: &str) -> bool {
-        let path = at.key(section);
-        let below = format!("{path}.");
-        let first_below = self.values.given.range(below.clone()..).next();
-        self.values.sections.contains_key(&path) || first_below.is_some_and(|it| it.0.starts_with(&below))
     }
 
     fn policy(&mut self, at: &RoutePath) -> Policy {

@@ -61,7 +61,7 @@ const WORDS: &[ForeignWord] = &[
     // Answers.
     word("alias", &[("site[].route[].files.root", "the directory"), ("site[].route[].files.strip", "the prefix that it stands for")], "for example files = { root = \"public\", strip = \"/static\" }"),
     word("root document_root server_root dir web_root file_server static", &[("site[].route[].files.root", "")], "for example files = { root = \"public\" }"),
-    word("try_files fallback_resource fallback", &[("site[].route[].files.try", "")], ""),
+    word("try_files fallback_resource fallback", &[("site[].route[].files.try", "files"), ("site[].route[].php.front_controller", "a script of PHP")], ""),
     word("directory_index index_file index_files index_file_names", &[("site[].route[].files.index", "")], ""),
     inside(ROUTE, "index", &[("site[].route[].files.index", "")], ""),
     inside(SITE, "index", &[("site[].route[].files.index", "")], ""),
@@ -77,9 +77,11 @@ const WORDS: &[ForeignWord] = &[
     word("maintenance_mode", &[("site[].route[].respond", ""), ("site[].maintenance", "")], ""),
     word("proxy_pass reverse_proxy proxy_pass_match balancer_member upstream upstreams backend backends default_backend director origin origins pass_to target", &[(PROXY_TO, "")], "for example proxy = { to = [\"http://127.0.0.1:8000\"] }"),
     inside("site[].route[].proxy.", "url uri server servers members pass host_port", &[(PROXY_TO, "")], ""),
-    word("fastcgi_pass php_fastcgi fpm php_fpm", &[("site[].route[].php", ""), ("site[].route[].fastcgi", "")], "larder speaks HTTP to origins; FastCGI is not supported yet"),
-    word("uwsgi_pass", &[("site[].route[].uwsgi", "")], "larder speaks HTTP to origins; uWSGI can serve it with `http-socket`"),
-    word("scgi_pass", &[("site[].route[].scgi", "")], "larder speaks HTTP to origins"),
+    word("fastcgi_pass php_fastcgi fpm php_fpm", &[("site[].route[].php.to", "php-fpm"), (PROXY_TO, "other applications")], "for example php = { root = \"/var/www/wordpress\", to = \"unix:/run/php/php-fpm.sock\" }"),
+    word("fastcgi_index fastcgi_split_path_info fix_pathinfo", &[], "larder needs no key for it: php finds the script of each path"),
+    word("fastcgi_param fastcgi_params", &[("site[].route[].php.env", "")], "larder sets the usual ones"),
+    word("uwsgi_pass", &[(PROXY_TO, "")], "for example proxy = { to = [\"uwsgi://127.0.0.1:3031\"] }"),
+    word("scgi_pass", &[(PROXY_TO, "")], "for example proxy = { to = [\"scgi://127.0.0.1:4000\"] }"),
 
     // Rewriting, and fields.
     word("rewrite rewrite_rule uri_rewrite url_rewrite set_path", &[("site[].route[].rewrite", "")], ""),
@@ -87,7 +89,7 @@ const WORDS: &[ForeignWord] = &[
     word("path_prefix prefix_path", &[("site[].route[].add_prefix", "")], ""),
     word("header headers set_header add_headers fields http_response setenv", &[TO_CLIENT, TO_ORIGIN], ""),
     word("add_header add_response_header header_down response_header resp_headers more_set_headers beresp_headers proxy_hide_header set_response_header", &[TO_CLIENT], ""),
-    word("proxy_set_header header_up request_header req_headers set_request_header fastcgi_param proxy_pass_request_headers", &[TO_ORIGIN], ""),
+    word("proxy_set_header header_up request_header req_headers set_request_header proxy_pass_request_headers", &[TO_ORIGIN], ""),
     word("response_headers", &[TO_CLIENT], ""),
     word("request_headers", &[TO_ORIGIN], ""),
     word("proxy_preserve_host preserve_host pass_host proxy_set_host", &[("site[].route[].proxy.preserve_host", "")], ""),
@@ -272,9 +274,6 @@ mod tests {
         "site[].route[].files.try",
         "site[].route[].files.compress",
         "site[].route[].php",
-        "site[].route[].fastcgi",
-        "site[].route[].uwsgi",
-        "site[].route[].scgi",
         "include",
     ];
 
@@ -345,8 +344,8 @@ mod tests {
             ("alias", "`site.route.files.strip` (the prefix that it stands for)"),
             ("templates", "larder renders no templates"),
             ("proxy_intercept_errors", "`site.route.intercept_errors`"),
-            ("fastcgi_pass", "FastCGI is not supported yet"),
-            ("php_fastcgi", "FastCGI is not supported yet"),
+            ("fastcgi_pass", "`site.route.php.to` (php-fpm)"),
+            ("php_fastcgi", "`site.route.php.to` (php-fpm)"),
             ("sub_filter", "does not change the text of responses"),
             ("http_check", "`site.route.proxy.health.path`"),
             ("Options", "`site.route.files.listing` (lists of directories)"),

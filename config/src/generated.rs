@@ -277,8 +277,12 @@ fn text_schema(form: TextForm) -> Json {
     match form {
         TextForm::Origin => json!({ "type": "string", "pattern": "^(http://|unix:|[^/]*:[0-9]+$)" }),
         TextForm::Member => {
-            json!({ "type": "string", "pattern": "^(https?://|h2c://|(h2c[+])?unix:|[^/]*:[0-9]+)[^ ]*( (weight=[0-9]+|drain))*$" })
+            json!({ "type": "string", "pattern": "^(https?://|h2c://|(h2c[+])?unix:|(fastcgi|scgi|uwsgi)(://|[+]unix:)|[^/]*:[0-9]+)[^ ]*( (weight=[0-9]+|drain))*$" })
         }
+        TextForm::FastCgiMember => {
+            json!({ "type": "string", "pattern": "^(fastcgi://|(fastcgi[+])?unix:|[^/]*:[0-9]+)[^ ]*( (weight=[0-9]+|drain))*$" })
+        }
+        TextForm::VariableName => json!({ "type": "string", "pattern": "^[A-Za-z_][A-Za-z0-9_]*$" }),
         TextForm::HashBy => json!({ "type": "string", "pattern": "^(target|client|(header|cookie):.+)$" }),
         TextForm::FailureStatus => json!({ "anyOf": [
             { "type": "integer", "minimum": 400, "maximum": 599 },

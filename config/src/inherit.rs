@@ -144,9 +144,10 @@ impl Collection<'_> {
             return;
         };
         for name in names.iter().rev() {
-            let has = self.found.keys().find_map(|it| blocks::service(it));
-            let is_free =
-                |it: &str| has.is_none() || blocks::service(it).is_none_or(|other| Some(other) == has);
+            let has = blocks::service_of(self.found.keys().map(String::as_str));
+            let is_free = |it: &str| {
+                has.is_none_or(|has| blocks::service(it).is_none_or(|other| blocks::fits(other, has)))
+            };
             self.add(&format!("{BLOCK}.{name}."), &layer(name.clone()), is_free);
         }
     }

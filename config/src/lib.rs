@@ -12,6 +12,7 @@ mod check;
 pub mod diff;
 pub mod edit;
 mod expand;
+mod files;
 pub mod finish;
 pub mod foreign;
 pub mod generated;
@@ -28,6 +29,7 @@ mod machine;
 pub mod member;
 pub mod names;
 pub mod page_url;
+pub mod php;
 pub mod place;
 pub mod plan;
 pub mod presets;
@@ -75,6 +77,7 @@ use larder_store::ram;
 use larder_transport::Client;
 use larder_transport::listener::Entrance;
 use larder_transport::worker;
+pub use files::{FilesConfig, SendfileConfig, SymlinkSetting};
 pub use member::{MemberProtocol, OriginMember, Origins};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -286,6 +289,8 @@ pub struct SiteConfig {
 pub struct RouteConfig {
     /// Its name: the configured one, otherwise its site's first host and its path.
     pub name: String,
+    /// Its number among the routes of its site in the text; a section with `php` is two routes.
+    pub number: usize,
     /// The paths.
     pub path: PathPattern,
     /// The methods.
@@ -335,6 +340,15 @@ impl RouteConfig {
     #[must_use]
     pub fn auth_service(&self) -> Option<&OriginMember> {
         self.access.forward.as_ref().map(|it| &it.to)
+    }
+
+    /// The key that names its origins.
+    #[must_use]
+    pub fn key_of_origins(&self) -> &'static str {
+        match &self.service {
+            Service::Proxy(proxy) if proxy.php.is_some() => "site.route.php.to",
+            _ => "site.route.proxy.to",
+        }
     }
 
     /// The origins that it leads to.
@@ -412,17 +426,8 @@ pub struct Proxy {
     pub buffers: BufferedBodies,
     /// The files that the application may hand over.
     pub sendfile: Option<SendfileConfig>,
-}
-
-/// The directory of files that the application of a route hands over.
-#[derive(Clone, Debug)]
-pub struct SendfileConfig {
-    /// The directory, without symbolic links; it existed when the configuration was checked.
-    pub root: PathBuf,
-    /// The same, absolute, as configured.
-    pub spelled: PathBuf,
-    /// The prefix of URL paths that stands for it.
-    pub prefix: Option<String>,
+    /// The scripts, for origins that are php-fpm.
+    pub php: Option<Box<php::PhpConfig>>,
 }
 
 impl Proxy {
@@ -452,52 +457,6 @@ pub enum OriginHost {
     Named(String),
     /// Its own, as in `proxy.to`; `localhost` for Unix sockets.
     Own,
-}
-
-/// A directory of a route.
-#[derive(Clone, Debug)]
-pub struct FilesConfig {
-    /// The directory; absolute, and it existed when the configuration was checked.
-    pub root: PathBuf,
-    /// The files that a path may mean, in order.
-    pub members: Vec<larder_files::TryMember>,
-    /// Whether pages have URLs without `.html`.
-    pub clean_urls: bool,
-    /// Whether paths without a file belong to the next route.
-    pub fall_through: bool,
-    /// The page that is sent with 404, beneath the root.
-    pub not_found: Option<String>,
-    /// The compression of files; `None` compresses none.
-    pub compress: Option<std::sync::Arc<larder_semantics::compress::Compress>>,
-    /// Prefix removed from the request path.
-    pub strip: Option<String>,
-    /// Index files, in order.
-    pub index: Vec<String>,
-    /// Directories without index.
-    pub listing: bool,
-    /// Whether names that begin with a dot are served.
-    pub dotfiles: bool,
-    /// Symbolic links.
-    pub symlinks: SymlinkSetting,
-    /// Whether precompressed siblings are used.
-    pub precompressed: bool,
-    /// `Cache-Control` of every file; `None` sends none.
-    pub cache_control: Option<String>,
-    /// The time for which an open file is used before the file system is checked again.
-    pub cache_for: Duration,
-    /// Files up to this many bytes are kept in RAM whole.
-    pub small_file: u64,
-}
-
-/// The treatment of symbolic links.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SymlinkSetting {
-    /// Rejected.
-    Never,
-    /// Followed if they stay beneath the root.
-    Beneath,
-    /// Followed anywhere.
-    Follow,
 }
 
 /// The sources of the values of a part of the configuration.

@@ -20,6 +20,10 @@ pub const ALLOWED: &str = "\"http://HOST:PORT\", \"https://HOST:PORT\", \"h2c://
      \"h2c+unix:/PATH\", \"fastcgi+unix:/PATH\", \"scgi+unix:/PATH\", \"uwsgi+unix:/PATH\", optionally followed by a space and \
      \"weight=N\" from 1 to 1000, or \"drain\"";
 
+/// The allowed forms of an address of php-fpm, as the end of a sentence.
+pub const FASTCGI_ALLOWED: &str = "\"unix:/PATH\", \"HOST:PORT\", \"fastcgi://HOST:PORT\" or \"fastcgi+unix:/PATH\", optionally followed by a space and \
+     \"weight=N\" from 1 to 1000, or \"drain\"";
+
 /// One origin of a route.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OriginMember {
@@ -120,6 +124,25 @@ impl OriginMember {
             }
         }
         Ok(member)
+    }
+
+    /// Parses an address of php-fpm, where an address without a scheme means FastCGI.
+    ///
+    /// # Errors
+    /// The allowed forms.
+    pub fn parse_fastcgi(text: &str) -> Result<Self, String> {
+        let is_named = text.contains("://") || text.starts_with("fastcgi+");
+        let full = match text.trim_start() {
+            text if is_named => text.to_owned(),
+            text if text.starts_with("unix:") => format!("fastcgi+{text}"),
+            text => format!("fastcgi://{text}"),
+        };
+        let is_fastcgi = |it: &Self| it.scheme == MemberProtocol::Application(ApplicationProtocol::FastCgi);
+        let member = Self::parse(&full).ok().filter(is_fastcgi);
+        member.ok_or_else(|| match text.starts_with('/') {
+            true => format!("\"unix:{text}\" for a socket"),
+            false => FASTCGI_ALLOWED.to_owned(),
+        })
     }
 
     /// Its name in statistics.
@@ -316,6 +339,26 @@ mod tests {
         }
         check("a:1/b", "without a path");
         check("ftp://a/b", "without a path");
+    }
+
+    #[test]
+    fn addresses_of_php() {
+        let named = |text: &str| OriginMember::parse_fastcgi(text).map(|it| it.to_string());
+        for (text, expect) in [
+            ("unix:/run/php.sock", "fastcgi+unix:/run/php.sock"),
+            ("127.0.0.1:9000 weight=2", "fastcgi://127.0.0.1:9000 weight=2"),
+            ("[::1]:9000", "fastcgi://[::1]:9000"),
+            ("fastcgi://php:9000 drain", "fastcgi://php:9000 drain"),
+            ("fastcgi+unix:/run/php.sock", "fastcgi+unix:/run/php.sock"),
+        ] {
+            assert_eq!(Ok(expect.to_owned()), named(text), "{text}");
+        }
+        for wrong in
+            ["http://a:1", "scgi://a:1", "uwsgi+unix:/a", "", "a", "unix:", "127.0.0.1:9000 heavy", "a:1/b"]
+        {
+            assert_eq!(Err(FASTCGI_ALLOWED.to_owned()), named(wrong), "{wrong}");
+        }
+        assert_eq!(Err("\"unix:/run/php.sock\" for a socket".to_owned()), named("/run/php.sock"));
     }
 
     #[test]

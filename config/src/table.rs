@@ -8,6 +8,7 @@ mod cache;
 mod files;
 mod listener;
 mod phase;
+mod php;
 mod proxy;
 mod site;
 mod store;
@@ -189,6 +190,7 @@ const SECTIONS: &[&[Key]] = &[
     answer::ROWS,
     proxy::ROWS,
     files::ROWS,
+    php::ROWS,
 ];
 
 /// The rows of the table, in the order of the manual.

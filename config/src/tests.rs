@@ -9,6 +9,7 @@ mod files;
 mod forward;
 mod geo;
 mod matching;
+mod php;
 mod privacy;
 mod reading;
 mod rewrite;
@@ -208,7 +209,7 @@ fn every_error_is_told_at_once() {
 fn what_belongs_together() {
     refuse_whole(
         "[[site]]\n[[site.route]]",
-        "t.toml:1: site.hosts: the site has no hosts; add them, or set hosts = [\"*\"] for every host\nt.toml:2: site.route: the route has no service; add proxy = { to = [...] }, files = { root = \"...\" }, redirect = { to = \"...\" } or respond = { body = \"...\" }",
+        "t.toml:1: site.hosts: the site has no hosts; add them, or set hosts = [\"*\"] for every host\nt.toml:2: site.route: the route has no service; add proxy = { to = [...] }, files = { root = \"...\" }, php = { root = \"...\", to = \"...\" }, redirect = { to = \"...\" } or respond = { body = \"...\" }",
     );
     refuse_whole(
         &format!("{SITE}files = {{ root = \"src\" }}"),
@@ -413,6 +414,12 @@ fn file_with(path: &str, value: &str) -> String {
                 _ => "",
             };
             site.push_str(&format!("proxy.to = \"https://a\"\n{beside}{rest} = {value}\n"));
+        }
+        Some(rest) if rest.starts_with("php.") => {
+            let beside = [("root", "\"public\""), ("to", "\"a:1\"")]
+                .map(|(name, value)| format!("php.{name} = {value}\n"));
+            let others = beside.iter().filter(|it| !it.starts_with(&format!("{rest} ")));
+            site.push_str(&format!("{}{rest} = {value}\n", others.cloned().collect::<String>()));
         }
         Some(rest) if rest.starts_with("redirect.") || rest.starts_with("respond.") => {
             let to = if rest == "redirect.status" { "redirect.to = \"/\"\n" } else { "" };

@@ -8,6 +8,8 @@
 //!                                       └── redirect       └── Answer
 //! ```
 //!
+//! The `scripts` of PHP are found as files are, and run by an application.
+//!
 //! A path without a file is `absent` for a while, where a later route answers it.
 //!
 //! [`Root::lookup_now`] is the hit path: synchronous, without allocation or exclusive lock. [`Root::answer`] is the
@@ -31,6 +33,7 @@ pub mod path;
 mod resolve;
 mod respond;
 mod root;
+mod scripts;
 mod sums;
 
 pub use answer::NotServed;
@@ -43,3 +46,4 @@ pub use negotiate::FileCoding;
 pub use open_file::OpenFile;
 pub use respond::{is_plain, respond};
 pub use root::{Dotfiles, FileCompression, FileLookup, Listing, Root, RootOptions, SymlinkPolicy};
+pub use scripts::{FoundScript, ScriptOptions, ScriptRoot, ScriptRule};

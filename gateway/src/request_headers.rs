@@ -192,8 +192,28 @@ fn authority<'a>(policy: &'a Policy, request: &'a Request, ask: OriginRequest<'_
     }
 }
 
-/// The request line for an origin, after the changes of the route to the fields. A request for the cache has the key's
-/// target: a parameter that is not in the key must not influence a shared page.
+/// The target that an origin gets.
+pub fn target(route: &GatewayRoute, request: &Request, client: &Client, ask: OriginRequest<'_>) -> String {
+    let target = keyed_target(route, request, ask);
+    if route.rewrite.target.is_none() {
+        return target.into_owned();
+    }
+    let (sent, authority) = (request.fields.view(), authority(&route.policy, request, ask));
+    let view = rewrite::view(request, &sent, Some(client), route.geo.as_deref());
+    let view = RequestView { authority: &authority, target: &target, ..view };
+    route.rewrite.rewritten(&view).map_or_else(|| target.clone().into_owned(), |it| it.target)
+}
+
+/// The target before the rewrites of the route. A request for the cache has the key's: a parameter that is not in the key must
+/// not influence a shared page.
+fn keyed_target<'r>(route: &GatewayRoute, request: &'r Request, ask: OriginRequest<'_>) -> Cow<'r, str> {
+    match ask {
+        OriginRequest::Passed => Cow::Borrowed(request.target.as_str()),
+        _ => route.policy.key.target(&request.target),
+    }
+}
+
+/// The request line for an origin, after the changes of the route to the fields.
 fn line(
     route: &GatewayRoute,
     request: &Rc<Request>,
@@ -204,10 +224,7 @@ fn line(
     fields: &mut FieldList,
 ) -> RequestLine {
     let shared = (!matches!(ask, OriginRequest::Passed)).then_some(&route.policy.key);
-    let target = match shared {
-        None => Cow::Borrowed(request.target.as_str()),
-        Some(key) => key.target(&request.target),
-    };
+    let target = keyed_target(route, request, ask);
     let geo = route.geo.as_deref();
     let view = RequestView { authority, target: &target, ..rewrite::view(request, sent, Some(client), geo) };
     route.rewrite.change(&view, shared, fields);

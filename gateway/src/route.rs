@@ -10,6 +10,7 @@ use crate::source::ResponseMaker;
 use crate::tiers::{LowerTiers, SharedUses};
 use crate::upgrade::Upgrades;
 use larder_counters::Counters;
+use larder_files::ScriptRoot;
 use larder_origin::{BalanceKey, Group, OriginAddress, Paced, is_idempotent};
 use larder_semantics::cookies;
 use larder_semantics::field::{self, Field};
@@ -146,6 +147,8 @@ pub struct GatewayRoute {
     pub origins: Rc<Group>,
     /// The maker of its responses, in place of an origin.
     pub maker: Option<Rc<dyn ResponseMaker>>,
+    /// The scripts of which each request gets one; `None` for origins that are no php-fpm.
+    pub scripts: Option<Arc<ScriptRoot>>,
     /// The origins' addresses, if they get their own `Host`: their references to these addresses are rewritten to the
     /// client's.
     pub own: Vec<OriginAddress>,
@@ -212,6 +215,7 @@ impl GatewayRoute {
             policy,
             origins,
             maker: None,
+            scripts: None,
             own: Vec::new(),
             hash_by,
             host,

@@ -104,7 +104,6 @@ mod tests {
             fields,
             framing: Framing::Empty,
             expects_continue: false,
-            script: None,
         }
     }
 

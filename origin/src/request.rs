@@ -10,6 +10,7 @@ use larder_wire::proxy::ConnectionEnds;
 use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// The request for the origin: end-to-end fields only, `Host` included, without framing fields.
 #[derive(Clone, Debug)]
@@ -40,7 +41,7 @@ pub struct ApplicationRequest {
     /// The local address of the client's connection.
     pub local: Option<SocketAddr>,
     /// The script; `None` for an application that is no file.
-    pub script: Option<Script>,
+    pub script: Option<Arc<Script>>,
 }
 
 /// The method, and the target in origin-form or `*`.
@@ -103,11 +104,11 @@ impl OutgoingRequest {
                 .get("host")
                 .map(|it| String::from_utf8_lossy(it).into_owned())
                 .unwrap_or_default(),
-            script: Some(Script { name: path_of(target).into(), ..Script::default() }),
+            script: Some(Arc::new(Script { name: path_of(target).into(), ..Script::default() })),
             ..ApplicationRequest::default()
         };
         let told = self.application.as_deref().map_or_else(|| Cow::Owned(own()), Cow::Borrowed);
-        let script = told.script.as_ref().map_or_else(|| Cow::Owned(Script::none(target)), Cow::Borrowed);
+        let script = told.script.as_deref().map_or_else(|| Cow::Owned(Script::none(target)), Cow::Borrowed);
         cgi::variables(&CgiRequest {
             method: self.line.method(),
             target,

@@ -10,6 +10,7 @@ use crate::request_view::{host_of, path_of};
 use crate::scheme::Scheme;
 use crate::target::encode;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 /// Bytes of a list of variables apart from the fields of the request, about.
 const OWN_BYTES: usize = 1024;
@@ -46,6 +47,8 @@ pub struct Script {
     pub name: Vec<u8>,
     /// The path behind it, decoded; `None` if there is none.
     pub info: Option<Vec<u8>>,
+    /// Variables that replace those of the same name.
+    pub more: Arc<[(String, String)]>,
 }
 
 impl Script {
@@ -97,6 +100,9 @@ pub fn variables(request: &CgiRequest<'_>) -> FieldList {
         out.push("CONTENT_LENGTH", length.to_string());
     }
     of_fields(fields, &mut out);
+    for (name, value) in script.more.iter() {
+        out.set(name, value);
+    }
     out
 }
 
@@ -124,7 +130,7 @@ fn client(request: &CgiRequest<'_>, out: &mut FieldList) {
 }
 
 fn of_script(script: &Script, out: &mut FieldList) {
-    let Script { root, name, info } = script;
+    let Script { root, name, info, .. } = script;
     out.push("SCRIPT_NAME", name);
     out.push("DOCUMENT_URI", [name.as_slice(), info.as_deref().unwrap_or_default()].concat());
     if let Some(info) = info {

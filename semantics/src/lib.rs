@@ -46,6 +46,7 @@ pub mod request_view;
 pub mod reuse;
 pub mod rewrite;
 pub mod scheme;
+pub mod script_path;
 pub mod secret;
 pub mod sticky;
 pub mod storable;

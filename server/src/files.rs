@@ -1,8 +1,9 @@
-//! A route that serves files: the adapter between the connection and the `files` crate.
+//! A route that serves files: the adapter between the connection and the `files` crate; and the directories of scripts.
 
 use larder_counters::Counters;
 use larder_files::{
-    Dotfiles, Encoded, FileCompression, FileEncoder, FileFinding, Listing, Root, RootOptions, SymlinkPolicy,
+    Dotfiles, Encoded, FileCompression, FileEncoder, FileFinding, Listing, Root, RootOptions, ScriptOptions,
+    ScriptRoot, SymlinkPolicy,
 };
 use larder_gateway::coding::pool::Coders;
 use larder_gateway::stages::{self, RequestStage, Stages};
@@ -51,20 +52,41 @@ pub fn open(
         index: files.index.clone(),
         listing: if files.listing { Listing::On } else { Listing::Off },
         dotfiles: if files.dotfiles { Dotfiles::Shown } else { Dotfiles::Hidden },
-        symlinks: match files.symlinks {
-            larder_config::SymlinkSetting::Never => SymlinkPolicy::Never,
-            larder_config::SymlinkSetting::Beneath => SymlinkPolicy::Beneath,
-            larder_config::SymlinkSetting::Follow => SymlinkPolicy::Anywhere,
-        },
+        symlinks: symlinks(files),
         precompressed: files.precompressed,
         cache_for: files.cache_for,
         cache_control: files.cache_control.clone(),
         small_file: files.small_file,
         ..RootOptions::default()
     };
-    Root::open(&files.root, options, counters).map_err(|it| {
-        format!("{} cannot be served: {}.", files.root.display(), larder_stdx::error::plain(&it))
-    })
+    Root::open(&files.root, options, counters).map_err(|it| unusable(files, &it))
+}
+
+/// Opens the directory of the scripts of a route: once for all workers.
+///
+/// # Errors
+/// One sentence: it cannot be opened.
+pub fn open_scripts(php: &larder_config::php::PhpConfig) -> Result<Arc<ScriptRoot>, String> {
+    let options = ScriptOptions {
+        seen_as: php.application_root.clone(),
+        front: php.front_controller.clone(),
+        symlinks: symlinks(&php.files),
+        more: php.env.clone(),
+        cache_for: php.files.cache_for,
+    };
+    ScriptRoot::open(&php.files.root, options).map_err(|it| unusable(&php.files, &it))
+}
+
+fn symlinks(files: &larder_config::FilesConfig) -> SymlinkPolicy {
+    match files.symlinks {
+        larder_config::SymlinkSetting::Never => SymlinkPolicy::Never,
+        larder_config::SymlinkSetting::Beneath => SymlinkPolicy::Beneath,
+        larder_config::SymlinkSetting::Follow => SymlinkPolicy::Anywhere,
+    }
+}
+
+fn unusable(files: &larder_config::FilesConfig, error: &std::io::Error) -> String {
+    format!("{} cannot be served: {}.", files.root.display(), larder_stdx::error::plain(error))
 }
 
 /// Opens the directory of files that the applications of a route hand over. Every use of a file looks on the disk: an application may

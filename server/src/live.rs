@@ -14,7 +14,7 @@ use super::site_logs::OpenSiteLogs;
 use super::site_tls::SiteTls;
 use larder_config::{Config, HostPattern, OriginHost, OriginMember, Service, SiteConfig};
 use larder_counters::Counters;
-use larder_files::Root;
+use larder_files::{Root, ScriptRoot};
 use larder_gateway::coding::pool::Coders;
 use larder_gateway::file_orders::{HandedFiles, NotSentReport};
 use larder_gateway::{GatewayRoute, HostSent};
@@ -43,6 +43,8 @@ pub struct Live {
     pub config: Config,
     /// The directories of its file routes, and of files that applications hand over, by site and route.
     roots: HashMap<(usize, usize), Arc<Root>>,
+    /// The directories of its scripts, by site and route.
+    scripts: HashMap<(usize, usize), Arc<ScriptRoot>>,
     /// The access rules of its routes.
     pub access: LiveAccess,
     /// The databases of countries and autonomous systems.
@@ -63,9 +65,15 @@ impl Live {
         workers: NonZeroUsize,
         before: Option<&Live>,
     ) -> Result<Arc<Self>, String> {
-        let (mut roots, encoder) = (HashMap::new(), super::files::encoder(coders));
+        let (mut roots, mut scripts) = (HashMap::new(), HashMap::new());
+        let encoder = super::files::encoder(coders);
         for (at, site) in config.sites.iter().enumerate() {
             for (number, route) in site.routes.iter().enumerate() {
+                if let Service::Proxy(proxy) = &route.service
+                    && let Some(php) = &proxy.php
+                {
+                    scripts.insert((at, number), super::files::open_scripts(php)?);
+                }
                 let root = match &route.service {
                     Service::Files(files) => super::files::open(files, &encoder, counters.clone())?,
                     Service::Proxy(proxy) => match &proxy.sendfile {
@@ -80,13 +88,14 @@ impl Live {
         let scopes = ConfigScopes::new(&config, workers, before.map(|it| &it.scopes));
         let access = LiveAccess::new(&config, before.map(|it| &it.access));
         let geo = LiveGeo::open(&config.geo, before.and_then(|it| it.geo.as_ref()))?;
-        Ok(Arc::new(Self { config, roots, access, geo, scopes }))
+        Ok(Arc::new(Self { config, roots, scripts, access, geo, scopes }))
     }
 
     /// Bytes of the open-file caches: on the heap, and in copies.
     #[must_use]
     pub fn files(&self) -> (u64, u64) {
-        self.roots.values().fold((0, 0), |(heap, copies), it| {
+        let scripts: u64 = self.scripts.values().map(|it| it.memory_held()).sum();
+        self.roots.values().fold((scripts, 0), |(heap, copies), it| {
             let copied = it.copies_held();
             (heap + it.memory_held().saturating_sub(copied), copies + copied)
         })
@@ -224,6 +233,7 @@ impl Live {
                     new.server_timing = route.server_timing;
                     new.buffers = proxy.buffers;
                     new.sendfile = proxy.sendfile.as_ref().map(|it| self.handed(at, it, &route.name, errors));
+                    new.scripts = self.scripts.get(&at).cloned();
                     new.upgrades = route.upgrades.clone();
                     new.other_conditions = self.other_conditions(at);
                     let routes = &self.config.sites[at.0].routes;

@@ -20,7 +20,10 @@ pub fn check(config: &Config, admin: Option<SocketAddr>) -> Result<(), String> {
     for route in routes {
         if let Some(it) = route.origins().find(|it| is_admin(&it.at, admin, config.admin.socket.as_deref())) {
             let origin = it.name();
-            return Err(format!("{}{origin} {SENTENCE}.", place(&route.source, "the origin ", "proxy.to")));
+            return Err(format!(
+                "{}{origin} {SENTENCE}.",
+                place(&route.source, "the origin ", route.key_of_origins().trim_start_matches("site.route."))
+            ));
         }
         if let Some(to) = route.auth_service() {
             let wrong = match () {
@@ -38,7 +41,10 @@ pub fn check(config: &Config, admin: Option<SocketAddr>) -> Result<(), String> {
             route.origins().find(|it| is_clients && leads_here(&it.at, &config.listen, &mut resolver))
         {
             let origin = it.name();
-            return Err(format!("{}{origin} {LOOP}.", place(&route.source, "the origin ", "proxy.to")));
+            return Err(format!(
+                "{}{origin} {LOOP}.",
+                place(&route.source, "the origin ", route.key_of_origins().trim_start_matches("site.route."))
+            ));
         }
     }
     Ok(())

@@ -1,6 +1,7 @@
 //! The parts of scenarios: an origin with exact answers, a client with exact requests, and a running larder. No sleeps;
 //! every wait is for an event and has a bound.
 
+pub mod apache;
 pub mod application;
 pub mod client;
 pub mod command;
@@ -13,6 +14,7 @@ pub mod names;
 pub mod nginx;
 pub mod origin;
 pub mod pages;
+pub mod php;
 pub mod relay;
 pub mod schema;
 pub mod secure;

@@ -2,6 +2,7 @@
 //! answers the requests that its page promises. A page without a test, or a test without a page, is a failure.
 
 use crate::harness::mmdb::{country, database};
+use crate::harness::php::PhpFpm;
 use crate::harness::secure::Authority;
 use crate::harness::server::Setup;
 use crate::harness::{Client, Larder, Origin, Response, until};
@@ -66,7 +67,8 @@ impl Guide {
     fn start(&self, origin: &Origin) -> Larder {
         let local = Regex::new(r"http://(127\.0\.0\.1|10\.0\.0\.\d+):[1-9]\d*").unwrap();
         let origins = local.find_iter(&self.config).count();
-        assert!(origins > 0 || !self.config.contains("proxy"), "the origin of the test is used");
+        let has_none = !self.config.contains("proxy") || self.config.contains("php = ");
+        assert!(origins > 0 || has_none, "the origin of the test is used");
         let config = local.replace_all(&self.config, origin.url()).into_owned();
         let larder = Larder::start(Setup { config, env: self.env.clone() });
         let mut check = std::process::Command::new(crate::harness::server::binary());
@@ -123,7 +125,7 @@ pages! {
     allow_only_the_office, behind_a_cdn, cache_an_api, canonical_host, certificates, client_certificates, coming_from, cors_api, countries, crawlers,
     django, error_pages,
     forward_auth,
-    health_checks_for_a_load_balancer, jwt, maintenance_page, markdown_for_agents, nextjs, password, protected_files, public_directory, rate_limit_the_login,
+    health_checks_for_a_load_balancer, jwt, maintenance_page, markdown_for_agents, nextjs, password, php, protected_files, public_directory, rate_limit_the_login,
     redirect_to_https, redirects_from_a_map, rewrite_a_prefix, secrets_and_environment, security_headers,
     several_files, signed_urls, single_page_application, static_site, sticky_sessions, uploads, wordpress,
 }
@@ -208,6 +210,7 @@ fn coming_from(guide: Guide) {
 fn checked(guide: &Guide, place: &str, keys: &str) -> String {
     guide.write("/srv/htpasswd", "a:$2y$05$bvIG6Nmid91Mu9RcmmWZfO5HJIMCT8riNW0hEp8f6/FuA2/mHZFpe\n");
     guide.write("/srv/www/index.html", "page");
+    guide.write("/srv/wp/index.php", "<?php");
     guide.write("/srv/502.html", "page");
     guide.write("/srv/private/a", "private");
     guide.write("/srv/redirects.csv", "/a /b\n");
@@ -221,7 +224,7 @@ fn checked(guide: &Guide, place: &str, keys: &str) -> String {
         "listen = [\"127.0.0.1:0\", \"https://127.0.0.1:0\"]\ntls.self_signed = true\n"
     };
     let hosts = if has(&["hosts"]) { "" } else { "hosts = [\"example.com\", \"www.example.com\"]\n" };
-    let is_service = has(&["proxy = ", "proxy.to", "files", "redirect = ", "respond"]);
+    let is_service = has(&["php = ", "proxy = ", "proxy.to", "files", "redirect = ", "respond"]);
     let service = if is_service { "" } else { "proxy.to = [\"http://127.0.0.1:8000\"]\n" };
     let text = format!(
         "{listen}{}\n[[site]]\n{hosts}{}\n[[site.route]]\n{service}{}\n\
@@ -788,4 +791,37 @@ fn signed_urls(guide: Guide) {
     larder.advance(3600);
     until("it has expired", || get(&page).status == 403);
     assert_eq!(200, get(&other).status);
+}
+
+fn php(mut guide: Guide) {
+    let fpm = PhpFpm::start(2);
+    let written = format!("unix:{}/run/php/php-fpm.sock", guide.folder.path().display());
+    guide.replace(&written, &fpm.name());
+    let script = "<?php echo $_SERVER['SCRIPT_NAME'], ' ', $_SERVER['PATH_INFO'] ?? '-';";
+    for file in ["index.php", "wp-login.php", "wp-admin/index.php", "wp-content/uploads/evil.php"] {
+        guide.write(&format!("/srv/wordpress/{file}"), script);
+    }
+    guide.write("/srv/wordpress/style.css", &"body { color: red }\n".repeat(200));
+    let larder = guide.start_alone();
+    let style = ask(&larder, "GET", "example.com", "/style.css", "Accept-Encoding: gzip\r\n");
+    assert_eq!((200, Some("gzip")), (style.status, style.field("content-encoding")));
+    for (target, expect) in [
+        ("/wp-login.php", "/wp-login.php -"),
+        ("/index.php/2026/post", "/index.php /2026/post"),
+        ("/wp-admin/", "/wp-admin/index.php -"),
+        ("/2026/post/", "/index.php -"),
+        ("/wp-content/uploads/none", "/index.php -"),
+    ] {
+        answers(&get(&larder, target), 200, expect);
+    }
+    redirects(&get(&larder, "/wp-admin"), 301, "/wp-admin/");
+    for target in
+        ["/wp-content/uploads/evil.php", "/wp-content/uploads/evil.php/x", "/wp-content/uploads/%65vil.php"]
+    {
+        assert_eq!(404, get(&larder, target).status, "{target}");
+    }
+    assert!(get(&larder, "/2026/post/").is_hit());
+    assert!(
+        !ask(&larder, "GET", "example.com", "/2026/post/", "Cookie: wordpress_logged_in_a=b\r\n").is_hit()
+    );
 }

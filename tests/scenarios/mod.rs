@@ -66,6 +66,7 @@ mod overlay;
 mod overload;
 mod partial;
 mod passing;
+mod php;
 mod poisoning;
 mod prediction;
 mod preset_visitors;

@@ -180,6 +180,7 @@ export interface Explanation {
   access?: { name: string; key: string; sentence: string; where?: string | null };
   file?: { root: string; path: string | null; key: string; member: string | null; page: string | null; where: string | null };
   tls?: { min_version: string; client_auth: string; where: Record<string, string> };
+  script?: { name: string | null; sentence: string; key: string; where: string } | null;
   sticky?: { cookie: string; origin: string | null; sentence: string; where: string } | null;
   nodes?: { say?: string } | null;
   then?: RequestRecord;

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 const TRY: &str = "site[].route[].files.try";
 const ROOT: &str = "site[].route[].files.root";
+const PHP: &str = "site[].route[].php.root";
 const CLEAN: &str = "site[].route[].files.clean_urls";
 
 /// The verdict about a request over files, and its details.
@@ -13,7 +14,10 @@ pub(super) fn told(finding: &FileFinding, files: &FilesConfig, decided: &Decided
     let key = key_of(finding, files, decided);
     let given = decided.by(key);
     // Without the key its default decides, in the directory of the route.
-    let place = if given == Source::Default { decided.by(ROOT) } else { given };
+    let of_php = decided.by(PHP);
+    let root = if of_php == Source::Default { decided.by(ROOT) } else { of_php.clone() };
+    let key = if key == ROOT && of_php != Source::Default { PHP } else { key };
+    let place = if given == Source::Default { root } else { given };
     let member = finding.member.as_ref().map(ToString::to_string);
     let by = match member.as_ref().filter(|_| key == TRY) {
         Some(member) => format!("member {member} of {}", dotted(key)),

@@ -634,7 +634,8 @@ pub fn summary(config: &Config) -> String {
                     let first = members.len().saturating_sub(proxy.to.rules.backups);
                     let (members, backups) = members.split_at(first);
                     let mark = if backups.is_empty() { "" } else { "; backup " };
-                    format!("proxy {}{mark}{}", members.join(", "), backups.join(", "))
+                    let kind = if proxy.php.is_some() { "php" } else { "proxy" };
+                    format!("{kind} {}{mark}{}", members.join(", "), backups.join(", "))
                 }
                 Service::Files(files) => format!("files {}", files.root.display()),
                 Service::Redirect(it) => format!("redirect {} {}", it.status, it.to.text()),

@@ -29,8 +29,8 @@ impl ConfigCheck {
         for (at, site) in sites.iter().enumerate() {
             let (only, has) = (exact_hosts(site), |it: &[u8]| is_host_of(at, sites, it));
             let hosts = TextDomain { only: only.as_deref(), prefix: b"", has: &has };
-            for (number, route) in site.routes.iter().enumerate() {
-                let path = RoutePath(format!("site[{at}].route[{number}]."));
+            for route in &site.routes {
+                let path = RoutePath(format!("site[{at}].route[{}].", route.number));
                 let limits = RouteLimits::of(route, &listeners);
                 for rule in self.rules_of(&path, route) {
                     self.warn_rule(&rule, &limits, hosts);

@@ -23,7 +23,8 @@ impl ConfigCheck {
     /// Rejects routes whose paths without a file have no route, or would get past their access rules.
     pub(super) fn check_falls(&mut self, routes: &[RouteConfig]) {
         for (index, route) in routes.iter().enumerate() {
-            if !matches!(&route.service, Service::Files(it) if it.fall_through) {
+            let is_half = routes.get(index + 1).is_some_and(|it| it.number == route.number);
+            if is_half || !matches!(&route.service, Service::Files(it) if it.fall_through) {
                 continue;
             }
             if matches!(&route.methods, Methods::Only(these) if these.is_empty()) {

@@ -15,8 +15,14 @@ const PAGE: &str = "index.html";
 
 impl ConfigCheck {
     pub(super) fn files(&mut self, at: &RoutePath, route: &Source) -> Option<FilesConfig> {
+        let root = self.root(&at.key("files.root"), "site.route.files.root", route)?;
+        let falls_through = self.flag(&at.key("files.fall_through"));
+        Some(self.files_of(at, root, falls_through))
+    }
+
+    /// The keys of `files` over a directory.
+    pub(super) fn files_of(&mut self, at: &RoutePath, root: PathBuf, fall_through: bool) -> FilesConfig {
         let key = |name: &str| at.key(&format!("files.{name}"));
-        let root = self.root(&key("root"), route)?;
         let given = |name: &str| Some(self.text(&key(name))).filter(|it| !it.is_empty());
         let (strip, not_found) = (given("strip"), given("not_found"));
         let cache_control = given("cache_control");
@@ -34,7 +40,7 @@ impl ConfigCheck {
         let files = FilesConfig {
             members: self.tried(at),
             clean_urls: self.flag(&key("clean_urls")),
-            fall_through: self.flag(&key("fall_through")),
+            fall_through,
             not_found: not_found.map(|it| format!("/{}", it.trim_start_matches('/'))),
             compress: self.compress_files(at),
             strip: strip.map(|it| it.trim_end_matches('/').to_owned()).filter(|it| !it.is_empty()),
@@ -55,7 +61,7 @@ impl ConfigCheck {
         self.check_members(at, &files);
         self.check_end(at, &files);
         self.warn_missing(at, &files);
-        Some(files)
+        files
     }
 
     /// The members of `files.try`, or those that follow from the other keys.
@@ -136,21 +142,28 @@ impl ConfigCheck {
         if !files.fall_through {
             return;
         }
+        let is_php = self.has(at, "php");
         let takes_all = |it: &TryMember| matches!(it, TryMember::Fixed(_) | TryMember::Status(_));
-        let wrong = if self.flag(&key("spa")) {
+        let wrong = if self.flag(&key("spa")) && !is_php {
             ("spa", "the page of the application")
         } else if files.members.iter().any(takes_all) {
             ("try", "a member without {path}, or a status,")
-        } else if files.not_found.is_some() && self.source(&key("not_found")) != Source::Flag(SERVE.into()) {
+        } else if !is_php
+            && files.not_found.is_some()
+            && self.source(&key("not_found")) != Source::Flag(SERVE.into())
+        {
             ("not_found", "this page")
         } else {
             return;
         };
-        let text = format!(
-            "{} answers paths without a file, which belong to the next route with files.fall_through = true; remove one of \
-             the two",
-            wrong.1
-        );
+        let text = match is_php {
+            true => format!("{} answers paths without a file, which belong to PHP; remove it", wrong.1),
+            false => format!(
+                "{} answers paths without a file, which belong to the next route with files.fall_through = true; remove one \
+                 of the two",
+                wrong.1
+            ),
+        };
         self.problem(self.source(&key(wrong.0)), &format!("site.route.files.{}", wrong.0), &text);
     }
 
@@ -193,12 +206,12 @@ impl ConfigCheck {
         }
     }
 
-    /// The served directory, which must exist.
-    fn root(&mut self, key: &str, route: &Source) -> Option<PathBuf> {
+    /// The served directory, which must exist; `named` is its key in messages.
+    pub(super) fn root(&mut self, key: &str, named: &str, route: &Source) -> Option<PathBuf> {
         let Some(path) = self.path(key) else {
             if !self.is_wrong(key) {
                 let text = "missing; set the directory to serve, such as root = \"public\"";
-                self.problem(route.clone(), "site.route.files.root", text);
+                self.problem(route.clone(), named, text);
             }
             return None;
         };

@@ -93,6 +93,7 @@ impl ConfigCheck {
         };
         let hash_by = member::hash_by(&self.text(&key("hash_by"))).unwrap_or_default();
         (!members.is_empty()).then_some(Proxy {
+            php: None,
             to: Origins { members, rules, ejection, hash_by, health, tls, tls_name, offers_http2, preamble },
             limits,
             host,
@@ -113,7 +114,7 @@ impl ConfigCheck {
     }
 
     /// Whether the origins speak protocols that one request can be written in: HTTP, or one of applications.
-    fn one_protocol(&mut self, key: &str, members: &[OriginMember]) {
+    fn one_protocol(&mut self, key: &str, named: &str, members: &[OriginMember]) {
         let family = |it: &OriginMember| match it.scheme {
             MemberProtocol::Application(it) => Some(it),
             MemberProtocol::Http | MemberProtocol::Https | MemberProtocol::H2c => None,
@@ -124,7 +125,7 @@ impl ConfigCheck {
                 "{first} and {other} have different protocols, and a request moves from a failing origin to another; give each \
                  protocol a route of its own"
             );
-            self.problem(self.source(key), "site.route.proxy.to", &text);
+            self.problem(self.source(key), named, &text);
         }
     }
 
@@ -144,35 +145,40 @@ impl ConfigCheck {
 
     /// The origins, backups last, and the number of those; none if one of them is invalid.
     fn members(&mut self, at: &RoutePath, route: &Source) -> (Vec<OriginMember>, usize) {
-        let key = at.key("proxy.to");
+        let is_php = self.has(at, "php");
+        let name = if is_php { "php.to" } else { "proxy.to" };
+        let parse = if is_php { OriginMember::parse_fastcgi } else { OriginMember::parse };
+        let (key, named) = (at.key(name), format!("site.route.{name}"));
         let (texts, source) = (self.texts(&key), self.source(&key));
         if texts.is_empty() && !self.is_wrong(&key) {
-            let text = "missing; set the origin, such as to = [\"http://127.0.0.1:8000\"]";
-            self.problem(route.clone(), "site.route.proxy.to", text);
+            let text = match is_php {
+                true => "missing; set the address of php-fpm, such as to = \"unix:/run/php/php-fpm.sock\"",
+                false => "missing; set the origin, such as to = [\"http://127.0.0.1:8000\"]",
+            };
+            self.problem(route.clone(), &named, text);
         }
-        let mut members: Vec<OriginMember> =
-            texts.iter().filter_map(|it| OriginMember::parse(it).ok()).collect();
+        let mut members: Vec<OriginMember> = texts.iter().filter_map(|it| parse(it).ok()).collect();
         let first = members.len();
         if first > 0 && members.iter().all(|it| it.drained) {
             let text = "every origin is drained; at least one must serve requests";
-            self.problem(source.clone(), "site.route.proxy.to", text);
+            self.problem(source.clone(), &named, text);
         }
         let backups = self.texts(&at.key("proxy.backup"));
         members.extend(backups.iter().filter_map(|it| OriginMember::parse(it).ok()));
         if let Some(twice) =
             (1..members.len()).find(|it| members[..*it].iter().any(|has| has.name() == members[*it].name()))
         {
-            let name = members[twice].name();
-            let is_backup = twice >= first && members[..first].iter().any(|it| it.name() == name);
+            let member = members[twice].name();
+            let is_backup = twice >= first && members[..first].iter().any(|it| it.name() == member);
             let (key, text) = match is_backup {
                 true => {
-                    ("proxy.backup", format!("{name} is one of proxy.to already; remove it from one of them"))
+                    ("proxy.backup", format!("{member} is one of {name} already; remove it from one of them"))
                 }
-                false => ("proxy.to", format!("duplicate origin {name}; use weight=N for a larger share")),
+                false => (name, format!("duplicate origin {member}; use weight=N for a larger share")),
             };
             self.problem(self.source(&at.key(key)), &format!("site.route.{key}"), &text);
         }
-        self.one_protocol(&at.key("proxy.to"), &members);
+        self.one_protocol(&key, &named, &members);
         if let Some(other) = members.iter().find(|it| it.base != members[0].base) {
             let text = format!(
                 "{} and {other} have different base paths, but the origins of a route get the same request; use one base \
@@ -183,7 +189,7 @@ impl ConfigCheck {
         }
         if members.len() > MOST_ORIGINS {
             let text = format!("{} origins; the maximum per route is {MOST_ORIGINS}", members.len());
-            self.problem(source, "site.route.proxy.to", &text);
+            self.problem(source, &named, &text);
         }
         let backups = members.len() - first;
         (if first == 0 { Vec::new() } else { members }, backups)

@@ -13,6 +13,12 @@ pub enum TextForm {
     Origin,
     /// One of several origins, with its weight.
     Member,
+    /// One of several php-fpm, with its weight.
+    FastCgiMember,
+    /// The script of paths that name none, or `off`.
+    FrontController,
+    /// The name of a variable of an application.
+    VariableName,
     /// The input of a hash.
     HashBy,
     /// A status that counts as a failure of an origin.
@@ -142,6 +148,7 @@ impl TextForm {
             | TextForm::ResponseCondition
             | TextForm::Origin
             | TextForm::Member
+            | TextForm::FastCgiMember
             | TextForm::Template
             | TextForm::BodyTemplate
             | TextForm::LogFormat
@@ -165,9 +172,7 @@ impl TextForm {
             TextForm::PathPrefix => text.starts_with('/') && !text.contains('*'),
             TextForm::RewritePrefix => rewrite::is_prefix(text),
             TextForm::Authority => address::authority(text).is_some(),
-            TextForm::ParameterName => {
-                !text.is_empty() && text.bytes().all(|it| it.is_ascii_graphic() && !b"&=#%".contains(&it))
-            }
+            TextForm::ParameterName => is_parameter_name(text),
             TextForm::RouteName => is_route_name(text),
             TextForm::BlockName => is_block_name(text),
             TextForm::Secret => !text.is_empty(),
@@ -177,6 +182,8 @@ impl TextForm {
             TextForm::Path | TextForm::LogTarget => !text.is_empty() && !text.contains('\0'),
             TextForm::TryMember => TryMember::parse(text).is_ok(),
             TextForm::Page => is_page(text),
+            TextForm::FrontController => is_front_controller(text),
+            TextForm::VariableName => is_variable_name(text),
             TextForm::FileName => {
                 !text.is_empty() && text != "." && text != ".." && !text.contains(['/', '\0'])
             }
@@ -217,6 +224,7 @@ impl TextForm {
         Some(match self {
             TextForm::Origin => origin(text).map(drop),
             TextForm::Member => OriginMember::parse(text).map(drop),
+            TextForm::FastCgiMember => OriginMember::parse_fastcgi(text).map(drop),
             TextForm::Template => template(text, false).map_err(|it| more(&it)),
             TextForm::BodyTemplate => template(text, true).map_err(|it| more(&it)),
             TextForm::Rate => Err(more(&format!("write \"{}\"", whole_rate(text)?))),
@@ -274,6 +282,11 @@ impl TextForm {
             TextForm::SocketAddress => "ADDR:PORT such as \"127.0.0.1:9180\"",
             TextForm::Origin => address::ORIGIN,
             TextForm::Member => member::ALLOWED,
+            TextForm::FastCgiMember => member::FASTCGI_ALLOWED,
+            TextForm::FrontController => {
+                "the path of a script in php.root, such as \"/index.php\", or \"off\""
+            }
+            TextForm::VariableName => "a name of letters, digits and \"_\", such as \"APP_ENV\"",
             TextForm::HashBy => "\"target\", \"client\", \"header:NAME\" or \"cookie:NAME\"",
             TextForm::FailureStatus => "a status from 400 to 599",
             TextForm::Host => "a host name without port, \"*.NAME\" for any subdomain, or \"*\"",
@@ -355,6 +368,19 @@ impl TextForm {
             TextForm::LimitKey => "\"client\", \"network\", \"route\", \"header:NAME\" or \"cookie:NAME\"",
         }
     }
+}
+
+fn is_variable_name(text: &str) -> bool {
+    let is_plain = |it: u8| it.is_ascii_alphanumeric() || it == b'_';
+    text.bytes().all(is_plain) && !text.is_empty() && !text.starts_with(|it: char| it.is_ascii_digit())
+}
+
+fn is_front_controller(text: &str) -> bool {
+    text == "off" || rewrite::is_prefix(&format!("/{}", text.strip_prefix('/').unwrap_or(text)))
+}
+
+fn is_parameter_name(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|it| it.is_ascii_graphic() && !b"&=#%".contains(&it))
 }
 
 fn is_page(text: &str) -> bool {

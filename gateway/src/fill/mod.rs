@@ -26,6 +26,7 @@ use crate::transit::Transit;
 use bytes::Bytes;
 use larder_origin::{Exchange, OriginError};
 use larder_semantics::cache_status::AnsweringTier;
+use larder_semantics::cgi::Script;
 use larder_semantics::field::{Field, FieldList};
 use larder_semantics::request::RequestFacts;
 use larder_semantics::reuse;
@@ -40,7 +41,7 @@ use larder_transport::Client;
 use larder_wire::message::{Request, ResponseHead, Version};
 use machine::FillStep;
 pub(crate) use origin::{NoAnswer, OriginAsk, Passing};
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -71,6 +72,8 @@ pub(crate) struct FillJob {
     /// Results for the client that started it only.
     pub local: Rc<FillStarter>,
     pub told: FillStages,
+    /// The script that answers, once it has been found.
+    pub script: OnceCell<Arc<Script>>,
     /// This node's lease, among all nodes, to ask the origin; released when it is dropped.
     pub win: Cell<Option<RecomputeLease>>,
 }

@@ -8,7 +8,7 @@ use crate::budget::OriginClock;
 use crate::file_orders;
 use crate::location;
 use crate::request_headers::{self, OriginRequest};
-use crate::source::{ResponseMaker, ResponseSource};
+use crate::source::{MadeResponse, ResponseMaker, ResponseSource};
 use crate::stages::RequestStage;
 use crate::upgrade::UpgradeRequest;
 use crate::upload::{Halted, Upload, carry_whole, with_upload};
@@ -84,6 +84,27 @@ pub(crate) struct SentRequest {
     is_passed: bool,
 }
 
+/// When larder began to make a response in place of an origin.
+struct MakingBegan {
+    born: Born,
+    request_time: WallTime,
+    asked: u64,
+}
+
+impl MakingBegan {
+    fn arrived(self, made: MadeResponse) -> ArrivedHead {
+        ArrivedHead {
+            source: ResponseSource::Made(Rc::new(made.body)),
+            response: made.head,
+            order: None,
+            request_time: self.request_time,
+            response_time: clock::wall(),
+            exchanged: Exchanged { asked: self.asked, answered: clock::precise_micros() },
+            born: self.born,
+        }
+    }
+}
+
 /// Why there is no answer.
 pub(crate) enum NoAnswer {
     /// The origin failed.
@@ -119,6 +140,12 @@ impl FillRun {
         let job = &self.job;
         if self.ask.is_none() {
             self.ask = Some(job.what_is_held());
+        }
+        if let Some(ask) = &self.ask
+            && let Some(arrived) = job.without_script(ask).await
+        {
+            self.arrived = Some(arrived);
+            return FillStep::Decide;
         }
         let is_first = !matches!(self.ask, Some(OriginAsk::Again));
         if is_first && job.charge().is_err() {
@@ -213,20 +240,34 @@ impl FillJob {
 
     /// Lets the route's maker answer in place of an origin.
     pub async fn make(&self, maker: &dyn ResponseMaker) -> ArrivedHead {
-        let born = self.gateway.store.born();
-        let (request_time, asked) = (clock::wall(), clock::precise_micros());
+        let began = self.begin_to_make();
         self.told.enter(RequestStage::FirstByte);
         let made = maker.make(&self.request).await;
         self.told.enter(RequestStage::Lookup);
-        ArrivedHead {
-            source: ResponseSource::Made(Rc::new(made.body)),
-            response: made.head,
-            order: None,
-            request_time,
-            response_time: clock::wall(),
-            exchanged: Exchanged { asked, answered: clock::precise_micros() },
-            born,
+        began.arrived(made)
+    }
+
+    /// Finds the script of the request, on a route with scripts; the response where there is none.
+    pub async fn without_script(&self, ask: &OriginAsk) -> Option<ArrivedHead> {
+        let scripts = self.route.scripts.as_ref().filter(|_| self.script.get().is_none())?;
+        let began = self.begin_to_make();
+        let target = request_headers::target(&self.route, &self.request, &self.client, ask.request(self));
+        let found = scripts.find(&target, clock::monotonic()).await;
+        match application::script_or_response(found, &self.request.method, &target) {
+            Ok(script) => {
+                let _ = self.script.set(script);
+                None
+            }
+            Err(mut made) => {
+                location::write_back(&self.route, &self.request, &mut made.head.fields);
+                Some(began.arrived(made))
+            }
         }
+    }
+
+    fn begin_to_make(&self) -> MakingBegan {
+        let born = self.gateway.store.born();
+        MakingBegan { born, request_time: clock::wall(), asked: clock::precise_micros() }
     }
 
     /// Asks, up to the final head, with a permit that was waited for since `started`.
@@ -272,8 +313,13 @@ impl FillJob {
             upgrade.write(&mut outgoing.fields);
         }
         if self.route.origins.is_application() {
-            outgoing.application =
-                Some(application::facts(&self.request, &self.route, &self.client, &outgoing));
+            outgoing.application = Some(application::facts(
+                &self.request,
+                &self.route,
+                &self.client,
+                &outgoing,
+                self.script.get(),
+            ));
         }
         let born = self.gateway.store.born();
         let (request_time, asked) = (clock::wall(), clock::precise_micros());

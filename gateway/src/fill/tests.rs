@@ -94,7 +94,6 @@ fn job(maker: Rc<Pieces>) -> FillJob {
         fields: FieldList::new(),
         framing: Framing::Empty,
         expects_continue: false,
-        script: None,
     };
     let client = Client {
         peer: None,
@@ -121,6 +120,7 @@ fn job(maker: Rc<Pieces>) -> FillJob {
         remembered: false,
         local: Rc::default(),
         told: FillStages::default(),
+        script: OnceCell::new(),
         win: Cell::new(None),
     }
 }

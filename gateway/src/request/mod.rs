@@ -41,7 +41,7 @@ use larder_store::{Begin, FillEnd, FillHead, FillReader, StoredArc};
 use larder_transport::{Client, Reply, RequestBody};
 use larder_wire::message::Request;
 use machine::Step;
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -560,6 +560,7 @@ impl<'c> Machine<'_, 'c> {
             remembered: self.is_hit_for_miss(),
             local: self.local.clone(),
             told: if background { FillStages::default() } else { self.stages.told() },
+            script: OnceCell::new(),
             win: Cell::new(None),
         }
     }

@@ -285,6 +285,9 @@ async fn pass_on<'c>(
     if let Some(maker) = &job.route.maker {
         return Ok(job.make(&**maker).await);
     }
+    if let Some(arrived) = job.without_script(&OriginAsk::Passed).await {
+        return Ok(arrived);
+    }
     let started = clock::precise_micros();
     let mut asked = job.route.asked(&job.request, &job.request.fields.view(), &job.client, passing.framing);
     asked.bound = job.local.bound.get();

@@ -70,9 +70,12 @@ impl ExchangeState {
     /// Whether the request may be sent again on another connection to its origin (RFC 9110 §9.2.2, RFC 9112 §9.3.1).
     pub(super) fn may_repeat(&self) -> bool {
         let ExchangeLink::Open(codec) = &self.link else { return false };
-        let died_unused = codec.history() == History::Reused && !self.has_received && self.repeats == 0;
-        // Without its body the request is incomplete, so the origin cannot have acted on it.
-        let unread = self.request.has_body() && self.unsent.body_taken() == 0;
+        // A process of an application may die with a request that it has just been given.
+        let is_application = matches!(codec, Codec::Application(_));
+        let may_have_died = is_application || codec.history() == History::Reused;
+        let died_unused = may_have_died && !self.has_received && self.repeats == 0;
+        // Without its body a request of HTTP is incomplete, so the origin cannot have acted on it. A script begins without.
+        let unread = !is_application && self.request.has_body() && self.unsent.body_taken() == 0;
         let harmless = self.request.is_idempotent() && self.unsent.has_whole_body();
         died_unused && (unread || harmless || self.unsent.head_taken() == 0)
     }

@@ -30,8 +30,12 @@ fn values(list: &FieldList, names: &str) -> String {
 
 #[test]
 fn a_script_with_information_behind_it() {
-    let script =
-        Script { root: b"/srv/www".into(), name: b"/blog/index.php".into(), info: Some(b"/2026/a b".into()) };
+    let script = Script {
+        root: b"/srv/www".into(),
+        name: b"/blog/index.php".into(),
+        info: Some(b"/2026/a b".into()),
+        ..Script::default()
+    };
     let list = all("/blog/index.php/2026/a%20b?x=1&y=%20", &[("Host", "example.com:8080")], &script);
     let found = values(
         &list,
@@ -54,7 +58,7 @@ fn an_application_that_is_no_file() {
     assert_eq!(" | /a/b/%zz%4 | - | - | -", found);
     let list = all("/My%0aDocs%00/%7f", &[], &Script::none("/My%0aDocs%00/%7f"));
     assert_eq!("/My%0ADocs%00/%7F", values(&list, "PATH_INFO"));
-    let script = Script { root: b"/r".into(), name: b"/i.php".into(), info: None };
+    let script = Script { root: b"/r".into(), name: b"/i.php".into(), ..Script::default() };
     assert_eq!("- | -", values(&all("/", &[], &script), "PATH_INFO PATH_TRANSLATED"));
 }
 
@@ -109,4 +113,14 @@ fn over_tls_with_a_body() {
     let found =
         values(&list, "HTTPS REQUEST_SCHEME SERVER_NAME SERVER_PORT CONTENT_LENGTH REMOTE_ADDR REMOTE_PORT");
     assert_eq!("on | https | [::1] | 443 | 7 | 0.0.0.0 | -", found);
+}
+
+#[test]
+fn variables_of_the_operator_replace_others() {
+    let more = [("HTTPS", "on"), ("APP_ENV", "prod"), ("HTTP_X_A", "own")];
+    let more = more.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let script = Script { name: b"/i.php".into(), more: more.into(), ..Script::default() };
+    let list = all("/", &[("X-A", "1"), ("App-Env", "2")], &script);
+    assert_eq!("on | prod | own | 2", values(&list, "HTTPS APP_ENV HTTP_X_A HTTP_APP_ENV"));
+    assert_eq!(1, list.get_all("HTTP_X_A").count());
 }

@@ -15,8 +15,8 @@ interface Props {
   close: () => void;
 }
 
-/** The sections of a route of which it has one. */
-export const SERVICES = ['proxy', 'files', 'redirect', 'respond', 'php', 'fastcgi', 'scgi', 'uwsgi', 'cgi', 'sql'];
+/** The sections of a route of which it has one; proxy and files refine php. */
+export const SERVICES = ['php', 'proxy', 'files', 'redirect', 'respond', 'fastcgi', 'scgi', 'uwsgi', 'cgi', 'sql'];
 
 export function AddSetting({ of, fields, service, choose, close }: Props): JSX.Element {
   const [search, setSearch] = useState('');
@@ -86,5 +86,6 @@ export function AddSetting({ of, fields, service, choose, close }: Props): JSX.E
 /** Whether a key belongs to another service than the section has. */
 function isOther(it: Field, service: string | null): boolean {
   const own = it.name.split('.')[0]!;
-  return service !== null && own !== service && SERVICES.includes(own);
+  const refines = service === 'php' && ['proxy', 'files'].includes(own);
+  return service !== null && own !== service && !refines && SERVICES.includes(own);
 }

@@ -225,6 +225,7 @@ function Phases({ it }: { it: Explanation }): JSX.Element | null {
   if (it.access) rows.push({ name: 'access', text: `${it.access.name}: ${it.access.sentence}, by ${it.access.key}`, where: it.access.where });
   if (it.where) rows.push({ name: 'answer', text: it.verdict.name, where: it.where });
   if (it.file) rows.push({ name: 'file', text: `${it.file.path ?? it.file.page ?? 'none'} in ${it.file.root}, by ${it.file.key}`, where: it.file.where });
+  if (it.script) rows.push({ name: 'script', text: it.script.sentence, where: it.script.where });
   if (it.sticky) rows.push({ name: 'sticky', text: it.sticky.sentence, where: it.sticky.where });
   if (rows.length === 0) return null;
   return (

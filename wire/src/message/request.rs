@@ -2,11 +2,9 @@
 
 use super::facts::{FieldCount, MessageFacts};
 use super::{Framing, MAX_FIELDS, Version};
-use larder_semantics::cgi::Script;
 use larder_semantics::field::{Field, FieldList};
 use larder_semantics::scheme::Scheme;
 use std::mem::MaybeUninit;
-use std::sync::Arc;
 
 /// The limits of a request head.
 #[derive(Clone, Copy, Debug)]
@@ -166,8 +164,6 @@ pub struct Request {
     pub framing: Framing,
     /// `Expect: 100-continue`.
     pub expects_continue: bool,
-    /// The script that answers it, for a route with an application.
-    pub script: Option<Arc<Script>>,
 }
 
 impl Request {
@@ -203,7 +199,6 @@ impl RequestHead<'_> {
             fields: FieldList::from_fields(self.fields),
             framing: self.framing,
             expects_continue: self.expects_continue,
-            script: None,
         }
     }
 }

@@ -1,0 +1,94 @@
+//! The section `php` of a route: the directory of the scripts, its files, and php-fpm.
+
+use super::fall_through::methods_of;
+use super::{ConfigCheck, RoutePath, Source};
+use crate::php::PhpConfig;
+use crate::{Methods, Proxy, RouteConfig, Service};
+
+/// Keys of `files` that answer paths without a file, or name the directory.
+const NOT_OF_FILES: [(&str, &str); 6] = [
+    ("root", "php.root is the directory of the files, too; remove it"),
+    ("fall_through", "paths without a file belong to PHP; remove it"),
+    ("spa", "paths without a file belong to PHP; remove it, or set php.front_controller"),
+    ("not_found", "paths without a file belong to PHP; remove it, or use error_pages"),
+    ("listing", "directories without an index belong to PHP; remove it"),
+    (
+        "strip",
+        "a script would have another path than a file; use a directory that has the prefix, and remove it",
+    ),
+];
+
+impl ConfigCheck {
+    /// The origins and scripts of a route with `php`.
+    pub(super) fn php(&mut self, at: &RoutePath, route: &Source) -> Option<Proxy> {
+        for (name, text) in NOT_OF_FILES {
+            let key = at.key(&format!("files.{name}"));
+            if self.values.given.contains_key(&key) {
+                self.problem(self.source(&key), &format!("site.route.files.{name}"), text);
+            }
+        }
+        for name in ["strip", "add_prefix", "rewrite"] {
+            let key = at.key(name);
+            if self.values.given.contains_key(&key) {
+                let text = "files and scripts of php have the path of the request; use a directory that has the prefix, and remove it";
+                self.problem(self.source(&key), &format!("site.route.{name}"), text);
+            }
+        }
+        let to = at.key("proxy.to");
+        if self.values.given.contains_key(&to) {
+            let text = "php.to names the origins of the route; remove one of the two";
+            self.problem(self.source(&to), "site.route.proxy.to", text);
+        }
+        let root = self.root(&at.key("php.root"), "site.route.php.root", route);
+        let files = root.map(|it| self.files_of(at, it, true));
+        let proxy = self.proxy(at, route);
+        let (files, proxy) = (files?, proxy?);
+        let seen_as = Some(self.text(&at.key("php.application_root"))).filter(|it| !it.is_empty());
+        let seen_as = seen_as.unwrap_or_else(|| files.root.to_string_lossy().into_owned());
+        let front = self.text(&at.key("php.front_controller"));
+        let front = (front != "off").then(|| format!("/{}", front.trim_start_matches('/')));
+        let php = PhpConfig {
+            application_root: seen_as.trim_end_matches('/').to_owned(),
+            front_controller: front,
+            env: self.pairs(&at.key("php.env")).into(),
+            files,
+        };
+        self.warn_front(at, &php);
+        Some(Proxy { php: Some(Box::new(php)), ..proxy })
+    }
+
+    /// Warns where paths without a script are not found although a script is named for them.
+    fn warn_front(&mut self, at: &RoutePath, php: &PhpConfig) {
+        let Some(front) = &php.front_controller else { return };
+        if php.files.root.join(front.trim_start_matches('/')).is_file() {
+            return;
+        }
+        let key = at.key("php.front_controller");
+        let source = match self.source(&key) {
+            Source::Default => self.source(&at.key("php.root")),
+            source => source,
+        };
+        let text = format!(
+            "{} has no {front}, so paths that name no script get 404; add it, name another one, or set front_controller = \"off\"",
+            php.files.root.display()
+        );
+        self.warn_of(source, "site.route.php.front_controller", &text);
+    }
+}
+
+/// The routes of one section: those with PHP are two, and the files are the first.
+pub(super) fn halves(route: RouteConfig) -> Vec<RouteConfig> {
+    let Service::Proxy(proxy) = &route.service else { return vec![route] };
+    let Some(php) = &proxy.php else { return vec![route] };
+    let service = Service::Files(php.files.clone());
+    let methods = methods_of(route.methods.clone(), Some(&service));
+    if matches!(&methods, Methods::Only(these) if these.is_empty()) {
+        return vec![route];
+    }
+    let name = format!("{}:files", route.name);
+    let mut files = RouteConfig { name, methods, service, budget: None, ..route.clone() };
+    if let Some(ttl) = &mut files.finish.client_ttl {
+        ttl.is_shareable = !files.access.has_credentials();
+    }
+    vec![files, route]
+}

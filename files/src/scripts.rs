@@ -1,0 +1,329 @@
+//! The PHP script that answers a path: found beneath the root before the application is asked, as the files of a directory are. No
+//! script is read here; the rules by which a path names one are in `semantics::script_path`.
+
+use crate::answer::NotServed;
+use crate::resolve::{self, FileNode, SymlinkPolicy};
+use larder_semantics::cgi::Script;
+use larder_semantics::script_path;
+use larder_stdx::clock::Monotonic;
+use larder_stdx::descriptors;
+use parking_lot::Mutex;
+use rustix::fs::{Mode, OFlags};
+use std::collections::HashMap;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Semaphore;
+
+/// The script of a directory.
+const INDEX: &[u8] = b"/index.php";
+
+/// Paths whose script is remembered: with 4096 of 300 bytes about 1 MiB. All are forgotten when another one comes.
+const MOST: usize = 4096;
+
+/// Lookups on the disk at the same time.
+const CONCURRENCY: usize = 16;
+
+/// The pause before another attempt without a descriptor, and the number of attempts: for half a minute.
+const PAUSE: Duration = Duration::from_millis(20);
+const TRIES: usize = 1500;
+
+/// The options of a directory with scripts.
+#[derive(Clone, Debug)]
+pub struct ScriptOptions {
+    /// The directory as the application sees it, without a slash at its end.
+    pub seen_as: String,
+    /// The script for paths that name none, with a slash in front; without one they are not found.
+    pub front: Option<String>,
+    /// The symbolic links that are followed.
+    pub symlinks: SymlinkPolicy,
+    /// Variables for every script.
+    pub more: Arc<[(String, String)]>,
+    /// How long a script that was found is asked without another look on the disk.
+    pub cache_for: Duration,
+}
+
+/// A directory with scripts. Shared by all workers.
+pub struct ScriptRoot {
+    fd: OwnedFd,
+    options: ScriptOptions,
+    /// By path in the normal form.
+    known: Mutex<HashMap<Box<[u8]>, KnownScript>>,
+    turns: Arc<Semaphore>,
+}
+
+/// The answer to a path, and when the disk was looked at.
+struct KnownScript {
+    found: FoundScript,
+    looked: Monotonic,
+}
+
+/// The answer to a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FoundScript {
+    /// This script.
+    Script(Arc<Script>, ScriptRule),
+    /// The path of a directory with an index lacks its slash: a redirect to this path of the same host.
+    Redirect(Arc<[u8]>),
+    /// No script.
+    None(NotServed),
+}
+
+/// Why a script answers a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScriptRule {
+    /// The path names it.
+    Named,
+    /// It is the index of the directory that the path names.
+    Index,
+    /// No other script has the path.
+    Front,
+}
+
+impl ScriptRoot {
+    /// Opens a directory once; it may be renamed afterwards. Blocks: for the start and for reloads.
+    ///
+    /// # Errors
+    /// It is not a directory, or cannot be opened.
+    pub fn open(path: &Path, options: ScriptOptions) -> std::io::Result<Arc<Self>> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let fd = rustix::fs::open(path, flags, Mode::empty())?;
+        let turns = Arc::new(Semaphore::new(CONCURRENCY));
+        Ok(Arc::new(Self { fd, options, known: Mutex::default(), turns }))
+    }
+
+    /// Finds the script of a target. Looks on the disk on a pool of threads, unless the path was looked up a short time ago.
+    pub async fn find(self: &Arc<Self>, target: &str, now: Monotonic) -> FoundScript {
+        let Some(path) = script_path::normal(target) else { return FoundScript::None(NotServed::Malformed) };
+        if let Some(known) = self.known(&path, now) {
+            return known;
+        }
+        let path: Arc<[u8]> = path.into();
+        for _ in 0..TRIES {
+            let Ok(turn) = self.turns.clone().acquire_owned().await else { break };
+            let (root, path) = (self.clone(), path.clone());
+            let work = tokio::task::spawn_blocking(move || {
+                let found = root.look(&path);
+                drop(turn);
+                if !matches!(found, FoundScript::None(it) if it.status() >= 500) {
+                    root.remember(&path, &found, now);
+                }
+                found
+            });
+            match work.await.unwrap_or(FoundScript::None(NotServed::Failed)) {
+                FoundScript::None(NotServed::NoDescriptor) => descriptors::miss(),
+                FoundScript::None(NotServed::Busy) => {}
+                found => return found,
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+        FoundScript::None(NotServed::Busy)
+    }
+
+    /// Bytes of memory for the paths that are remembered, about.
+    #[must_use]
+    pub fn memory_held(&self) -> u64 {
+        /// Bytes of an entry apart from its path: the script and its place in the map.
+        const EACH: usize = 256;
+        let known = self.known.lock();
+        known.keys().map(|it| it.len() * 2 + EACH).sum::<usize>() as u64
+    }
+
+    fn known(&self, path: &[u8], now: Monotonic) -> Option<FoundScript> {
+        let known = self.known.lock();
+        let KnownScript { found, looked } = known.get(path)?;
+        let age = Duration::from_millis(now.0.saturating_sub(looked.0));
+        (age < self.options.cache_for).then(|| found.clone())
+    }
+
+    fn remember(&self, path: &[u8], found: &FoundScript, now: Monotonic) {
+        if self.options.cache_for.is_zero() {
+            return;
+        }
+        let mut known = self.known.lock();
+        if known.len() >= MOST && !known.contains_key(path) {
+            known.clear();
+        }
+        known.insert(path.into(), KnownScript { found: found.clone(), looked: now });
+    }
+
+    /// Looks on the disk.
+    fn look(&self, path: &[u8]) -> FoundScript {
+        self.choose(path).unwrap_or_else(FoundScript::None)
+    }
+
+    fn choose(&self, path: &[u8]) -> Result<FoundScript, NotServed> {
+        for end in script_path::ends(path) {
+            match self.node(&path[..end])? {
+                Some(FileNode::File(_)) => {
+                    return Ok(self.script(&path[..end], &path[end..], ScriptRule::Named));
+                }
+                Some(FileNode::Directory(_)) => {}
+                None => break,
+            }
+        }
+        if !script_path::is_hidden(path) {
+            let directory = path.strip_suffix(b"/");
+            let index = [directory.unwrap_or(path), INDEX].concat();
+            if self.is_file(&index)? {
+                return Ok(match directory {
+                    Some(_) => self.script(&index, b"", ScriptRule::Index),
+                    None => FoundScript::Redirect([path, b"/"].concat().into()),
+                });
+            }
+        }
+        match &self.options.front {
+            Some(front) if self.is_file(front.as_bytes())? => {
+                Ok(self.script(front.as_bytes(), b"", ScriptRule::Front))
+            }
+            _ => Err(NotServed::NotFound),
+        }
+    }
+
+    /// The object at a path with a slash in front; `None` if it is absent, or not beneath the root.
+    fn node(&self, path: &[u8]) -> Result<Option<FileNode>, NotServed> {
+        match resolve::look(self.fd.as_fd(), &path[1..], self.options.symlinks) {
+            Ok(node) => Ok(Some(node)),
+            Err(NotServed::NotFound) => Ok(None),
+            Err(other) => Err(other),
+        }
+    }
+
+    fn is_file(&self, path: &[u8]) -> Result<bool, NotServed> {
+        Ok(matches!(self.node(path)?, Some(FileNode::File(_))))
+    }
+
+    fn script(&self, name: &[u8], info: &[u8], rule: ScriptRule) -> FoundScript {
+        let script = Script {
+            root: self.options.seen_as.clone().into_bytes(),
+            name: name.to_owned(),
+            info: (!info.is_empty()).then(|| info.to_owned()),
+            more: self.options.more.clone(),
+        };
+        FoundScript::Script(Arc::new(script), rule)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    fn folder() -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        for name in [
+            "index.php",
+            "wp-login.php",
+            "admin/index.php",
+            "dir.php/deep.php",
+            "upload/x.jpg",
+            ".git/hook.php",
+            "UPPER.PHP",
+            "plain/a.txt",
+        ] {
+            let path = folder.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, "").unwrap();
+        }
+        let outside = tempfile::NamedTempFile::new().unwrap();
+        symlink(outside.path(), folder.path().join("out.php")).unwrap();
+        symlink("wp-login.php", folder.path().join("link.php")).unwrap();
+        std::fs::create_dir(folder.path().join("gone.php")).unwrap();
+        folder
+    }
+
+    fn open(folder: &Path, change: impl FnOnce(&mut ScriptOptions)) -> Arc<ScriptRoot> {
+        let mut options = ScriptOptions {
+            seen_as: "/app".into(),
+            front: Some("/index.php".into()),
+            symlinks: SymlinkPolicy::Beneath,
+            more: Arc::default(),
+            cache_for: Duration::from_secs(1),
+        };
+        change(&mut options);
+        ScriptRoot::open(folder, options).unwrap()
+    }
+
+    fn told(found: &FoundScript) -> String {
+        let text = |it: &[u8]| it.escape_ascii().to_string();
+        match found {
+            FoundScript::Script(it, rule) => {
+                let info = it.info.as_ref().map_or(String::new(), |it| format!(" + {}", text(it)));
+                format!("{rule:?} {}{info}", text(&it.name))
+            }
+            FoundScript::Redirect(path) => format!("to {}", text(path)),
+            FoundScript::None(why) => why.status().to_string(),
+        }
+    }
+
+    #[tokio::test]
+    async fn the_script_of_a_path() {
+        let folder = folder();
+        let root = open(folder.path(), |_| {});
+        for (target, expect) in [
+            ("/", "Index /index.php"),
+            ("/index.php", "Named /index.php"),
+            ("/wp-login.php?a=b", "Named /wp-login.php"),
+            ("/index.php/a/b", "Named /index.php + /a/b"),
+            ("/index.php/", "Named /index.php + /"),
+            ("/admin/", "Index /admin/index.php"),
+            ("/admin", "to /admin/"),
+            ("/admin/none", "Front /index.php"),
+            ("/none", "Front /index.php"),
+            ("/none.php", "Front /index.php"),
+            ("/none.php/a", "Front /index.php"),
+            ("/plain/", "Front /index.php"),
+            ("/plain", "Front /index.php"),
+            ("/upload/x.jpg/y.php", "Front /index.php"),
+            ("/upload/x.jpg", "Front /index.php"),
+            ("/dir.php/deep.php/i", "Named /dir.php/deep.php + /i"),
+            ("/gone.php", "Front /index.php"),
+            ("/.git/hook.php", "Front /index.php"),
+            ("/%2egit/hook.php", "Front /index.php"),
+            ("/UPPER.PHP", "Named /UPPER.PHP"),
+            ("/upper.php", "Front /index.php"),
+            ("/out.php", "Front /index.php"),
+            ("/link.php", "Named /link.php"),
+            ("/../../etc/passwd", "Front /index.php"),
+            ("/index.php%00", "400"),
+            ("/index.php/%0a", "400"),
+        ] {
+            assert_eq!(expect, told(&root.find(target, Monotonic(0)).await), "{target}");
+        }
+        let long = format!("/{}", "a".repeat(9000));
+        assert_eq!("Front /index.php", told(&root.find(&long, Monotonic(0)).await));
+    }
+
+    #[tokio::test]
+    async fn without_a_front_controller_and_with_another_root() {
+        let folder = folder();
+        let root = open(folder.path(), |it| it.front = None);
+        assert_eq!("404", told(&root.find("/none", Monotonic(0)).await));
+        assert_eq!("Index /index.php", told(&root.find("/", Monotonic(0)).await));
+        let root = open(folder.path(), |it| it.front = Some("/admin/index.php".into()));
+        assert_eq!("Front /admin/index.php", told(&root.find("/none", Monotonic(0)).await));
+        let root = open(folder.path(), |it| it.symlinks = SymlinkPolicy::Never);
+        assert_eq!("Front /index.php", told(&root.find("/link.php", Monotonic(0)).await));
+        let FoundScript::Script(script, _) = root.find("/a", Monotonic(0)).await else { panic!() };
+        assert_eq!(b"/app", &script.root[..]);
+    }
+
+    #[tokio::test]
+    async fn a_script_is_remembered_for_a_while() {
+        let folder = folder();
+        let root = open(folder.path(), |_| {});
+        let find = |at| {
+            let root = root.clone();
+            async move { told(&root.find("/wp-login.php", Monotonic(at)).await) }
+        };
+        assert_eq!("Named /wp-login.php", find(0).await);
+        std::fs::remove_file(folder.path().join("wp-login.php")).unwrap();
+        assert_eq!("Named /wp-login.php", find(999).await);
+        assert_eq!("Front /index.php", find(1000).await);
+        for number in 0..MOST + 9 {
+            root.find(&format!("/{number}"), Monotonic(1000)).await;
+        }
+        assert!(root.known.lock().len() <= MOST);
+    }
+}

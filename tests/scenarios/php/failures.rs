@@ -1,0 +1,106 @@
+//! Failures of php-fpm: killed children, a restart, and more requests than children.
+
+use super::{PhpSite, script, site, site_with};
+use crate::harness::until;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+
+/// Children are killed while requests are in flight: a GET is answered, unless two children died with it, a POST is answered or 502, and
+/// no permit is lost.
+#[test]
+fn killed_children() {
+    let keys = "proxy = { connections = 4 }\n[log]\naccess = \"off\"\nerror = \"off\"";
+    let PhpSite { larder, fpm, .. } = &site_with(4, "", keys);
+    let (is_over, kills) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let failed = [AtomicUsize::new(0), AtomicUsize::new(0)];
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(SeqCst) {
+                fpm.kill_child(kills.fetch_add(1, SeqCst));
+                // The next kill comes when requests were answered: the pace is that of the machine.
+                (0..5).for_each(|_| drop(larder.get("/env.php")));
+            }
+        });
+        let clients: Vec<_> = (0..8)
+            .map(|number| {
+                let failed = &failed;
+                scope.spawn(move || {
+                    for turn in 0..60 {
+                        let target = format!("/env.php?{number}.{turn}");
+                        for (method, failed) in ["GET", "POST"].iter().zip(failed) {
+                            let answer = larder.client().request(method, &target, "", "");
+                            assert!(matches!(answer.status, 200 | 502) && answer.complete, "{answer:?}");
+                            failed.fetch_add(usize::from(answer.status == 502), SeqCst);
+                        }
+                    }
+                })
+            })
+            .collect();
+        let ended: Vec<_> = clients.into_iter().map(std::thread::ScopedJoinHandle::join).collect();
+        is_over.store(true, SeqCst);
+        ended.into_iter().for_each(|it| it.unwrap());
+    });
+    let [kills, gets, posts] = [&kills, &failed[0], &failed[1]].map(|it| it.load(SeqCst));
+    assert!(gets <= kills / 20, "{gets} GET of 480 failed by {kills} kills");
+    assert!(posts <= kills, "{posts} POST of 480 failed by {kills} kills: each kill fails one at most");
+    assert!(larder.counter("origin_retries") > 0, "requests were sent again");
+    // Every permit is free: as many requests as there are run at once.
+    until("php-fpm has its children again", || fpm.children().len() == 4);
+    std::thread::scope(|scope| {
+        for number in 0..16 {
+            scope.spawn(move || assert_eq!(200, larder.get(&format!("/env.php?after={number}")).status));
+        }
+    });
+    until("no request holds a permit", || {
+        let stats = larder.admin_get("/api/v1/stats").text();
+        let stats: serde_json::Value = serde_json::from_str(&stats).unwrap();
+        stats["origins"][0]["in_flight"] == 0
+    });
+}
+
+#[test]
+fn a_restart() {
+    let PhpSite { larder, mut fpm, folder } = site_with(1, "", "proxy = { connect_timeout = \"200ms\" }");
+    assert_eq!(200, larder.get("/env.php").status);
+    fpm.stop();
+    assert_eq!(502, larder.get("/env.php").status);
+    // Files do not need it.
+    assert_eq!(200, larder.get("/style.css").status);
+    fpm.start_again();
+    until("the script is run again", || larder.get("/env.php").status == 200);
+    drop(folder);
+}
+
+/// More requests at once than there are children wait for one.
+#[test]
+fn one_child_for_many() {
+    let PhpSite { larder, .. } = &site_with(1, "", "");
+    std::thread::scope(|scope| {
+        for number in 0..12 {
+            scope.spawn(move || assert_eq!("/env.php -", script(&larder.get(&format!("/env.php?{number}")))));
+        }
+    });
+}
+
+/// A script that ends in the middle, or exits with an error, is never passed off as whole.
+#[test]
+fn scripts_that_fail() {
+    let PhpSite { larder, folder, .. } = &site();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    write("fatal.php", "<?php header('Cache-Control: max-age=60'); nothing_of_this_name();");
+    write(
+        "status.php",
+        "<?php http_response_code(418); header('Cache-Control: max-age=60'); echo 'tea'; exit(3);",
+    );
+    write(
+        "die.php",
+        "<?php header('Content-Length: 100'); header('Cache-Control: max-age=60'); echo 'part'; flush(); posix_kill(getmypid(), 9);",
+    );
+    assert_eq!(500, larder.get("/fatal.php").status);
+    let tea = larder.get("/status.php");
+    assert_eq!((418, "tea".to_owned()), (tea.status, tea.text()));
+    for _ in 0..2 {
+        let answer = larder.get("/die.php");
+        assert!(!answer.complete || answer.status == 502, "{answer:?}");
+        assert!(!answer.is_hit());
+    }
+}
