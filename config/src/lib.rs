@@ -54,6 +54,7 @@ pub use kind::{HostPattern, PathPattern};
 pub use problem::{Problem, Rejected, Source};
 pub use read::{Values, plain_list};
 
+pub use files::{FilesConfig, SendfileConfig, SymlinkSetting};
 use larder_gateway::buffered::BufferedBodies;
 use larder_gateway::rewrite::RewriteSettings;
 use larder_gateway::upgrade::Upgrades;
@@ -77,7 +78,6 @@ use larder_store::ram;
 use larder_transport::Client;
 use larder_transport::listener::Entrance;
 use larder_transport::worker;
-pub use files::{FilesConfig, SendfileConfig, SymlinkSetting};
 pub use member::{MemberProtocol, OriginMember, Origins};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
