@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// Every crate of the workspace, by its folder.
-const CRATES: [&str; 15] = [
+const CRATES: [&str; 16] = [
     "stdx",
     "counters",
     "semantics",
@@ -14,6 +14,7 @@ const CRATES: [&str; 15] = [
     "transport",
     "store",
     "origin",
+    "database",
     "files",
     "gateway",
     "observe",

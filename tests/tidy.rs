@@ -15,6 +15,7 @@ const RANKS: &[(&str, u8)] = &[
     ("transport", 3),
     ("store", 4),
     ("origin", 4),
+    ("database", 4),
     ("files", 4),
     ("gateway", 5),
     ("observe", 6),

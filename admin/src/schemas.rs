@@ -80,7 +80,7 @@ pub const STATS: &str = concat!(
 "routes":{"type":"array","items":{"type":"object","required":["name","path","methods","when","listeners","site","kind","origin","counters","latency","saved_us"],"properties":{
 "name":{"type":"string"},"path":{"type":"string"},"methods":{"type":"array","items":{"type":"string"}},"when":{"type":"string","description":"the condition; empty without one"},
 "listeners":{"type":"array","description":"empty for all","items":{"type":"string"}},"site":{"type":"integer"},
-"kind":{"type":"string","enum":["proxy","files","answer"]},"origin":{"type":["integer","null"]},"origins":{"type":"array","items":{"type":"integer"}},"saved_us":{"type":"integer"},"counters":"#,
+"kind":{"type":"string","enum":["proxy","files","sql","answer"]},"origin":{"type":["integer","null"]},"origins":{"type":"array","items":{"type":"integer"}},"saved_us":{"type":"integer"},"counters":"#,
     counters!(),
     r#","latency":"#,
     latency!(),

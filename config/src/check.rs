@@ -21,6 +21,7 @@ mod route_limits;
 mod secret;
 mod service;
 mod site_log;
+mod sql;
 mod sticky;
 mod tiers;
 mod tls;
@@ -54,6 +55,7 @@ use larder_stdx::size::ByteSize;
 use larder_store::ram;
 use larder_transport::worker;
 use matching::RouteMatching;
+use sql::Databases;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -100,8 +102,8 @@ impl ConfigCheck {
         }
         let tls = self.tls(&listen);
         let clients = self.clients(&listen);
-        let geo = self.geo();
-        let mut sites = self.sites(hosts, &listen);
+        let (geo, databases) = (self.geo(), self.databases());
+        let mut sites = self.sites(hosts, &listen, &databases);
         Self::all_site_tls(&mut sites, tls.as_ref());
         let config = Config {
             listen,
@@ -109,6 +111,7 @@ impl ConfigCheck {
             workers: self.given_number("workers").and_then(|it| NonZeroUsize::new(clamp(it))),
             clients,
             geo,
+            databases,
             limits: self.limits(),
             ram: self.ram(),
             idle: match self.value("cache.ram.idle") {
@@ -275,6 +278,7 @@ impl ConfigCheck {
         &mut self,
         mut hosts: HashMap<HostPattern, Source>,
         listen: &[larder_transport::listener::Entrance],
+        databases: &Databases,
     ) -> Vec<SiteConfig> {
         let (mut sites, mut names) = (Vec::new(), HashMap::new());
         for index in 0..self.values.count("site") {
@@ -285,7 +289,7 @@ impl ConfigCheck {
             for route in 0..self.values.count(&format!("{prefix}.route")) {
                 let at = RoutePath(format!("{prefix}.route[{route}]."));
                 self.name_once(&at, &mut names);
-                routes.extend(self.route(&at, route, own.first()).into_iter().flat_map(php::halves));
+                routes.extend(self.route(&at, route, own.first(), databases).into_iter().flat_map(php::halves));
             }
             if self.values.count(&format!("{prefix}.route")) == 0 {
                 let text = "the site has no route; add a [[site.route]] with proxy = { to = [...] } or files = { \
@@ -339,12 +343,18 @@ impl ConfigCheck {
     }
 
     /// The route with this number in the text of its site.
-    fn route(&mut self, at: &RoutePath, number: usize, host: Option<&HostPattern>) -> Option<RouteConfig> {
+    fn route(
+        &mut self,
+        at: &RoutePath,
+        number: usize,
+        host: Option<&HostPattern>,
+        databases: &Databases,
+    ) -> Option<RouteConfig> {
         self.take_preset(at);
         let section = at.0.trim_end_matches('.').to_owned();
         let source = self.values.sections.get(&section).cloned().unwrap_or_default();
         let matching = self.matching(at);
-        let service = self.service(at, &source, &matching.path);
+        let mut service = self.service(at, &source, &matching, databases);
         let access = self.access(at);
         let budget = self.budget(at, service.as_ref());
         let mut cache = self.policy(at);
@@ -358,14 +368,16 @@ impl ConfigCheck {
             cache.key.headers.extend(access.given_fields().map(str::to_ascii_lowercase));
         }
         cache.rules = self.cache_rules(at, &cache);
+        self.sql_policy(at, service.as_mut(), &mut cache);
         self.warn_max_object(at, &cache);
         self.warn_shared_host(at, &cache);
         self.warn_unused(at, service.as_ref(), &matching.path);
         if matches!(service, Some(Service::Proxy(_))) {
             self.warn_privacy(at, &cache);
         }
+        let is_sql = matches!(service, Some(Service::Sql(_)));
         let RouteMatching { path, methods, when, listeners } = matching;
-        let methods = fall_through::methods_of(methods, service.as_ref());
+        let methods = service::methods_of(methods, service.as_ref());
         let rewrite = self.rewrite(at, service.as_ref(), &path, &cache);
         let is_shareable = matches!(service, Some(Service::Files(_))) && !access.has_credentials();
         let finish = self.finish(at, &path, is_shareable);
@@ -398,7 +410,7 @@ impl ConfigCheck {
             tells_certificate: self.tells_certificate(at),
             rewrite,
             upgrades: Upgrades { protocols: self.upgrades(at), idle: self.time("limits.upgrade_idle") },
-            limits: self.route_limits(at),
+            limits: self.route_limits(at, is_sql),
             decided: self.decided(Some(at)),
             source,
         })

@@ -128,6 +128,7 @@ fn section_of(path: &str) -> &str {
 
 fn heading(section: &str, scope: KeyScope) -> String {
     match section {
+        "database[]" => "`[[database]]`".to_owned(),
         "site[]" => "`[[site]]`".to_owned(),
         "site[].route[]" => "`[[site.route]]`".to_owned(),
         _ => match section.strip_prefix("site[].route[].") {

@@ -12,6 +12,7 @@ use super::access::{AccessMember, ForwardKey, KeyUrl, LimitKey};
 use super::address::{self, entrance, origin, socket_address};
 use super::member::{self, OriginMember};
 use super::place::FleetServer;
+use larder_database::{DatabasePlace, PARAMETER_FORM, PLACE_FORMS, SqlParameter, is_parameter_name};
 use larder_files::TryMember;
 use larder_observe::log::form;
 use larder_origin::BodyTest;
@@ -253,7 +254,7 @@ impl ValueKind {
     /// Whether a value may have several lines.
     #[must_use]
     pub const fn has_lines(&self) -> bool {
-        matches!(*self, ValueKind::One(TextForm::BodyTemplate))
+        matches!(*self, ValueKind::One(TextForm::BodyTemplate | TextForm::Sql))
     }
 
     /// Whether the values are texts with variables that may be secrets.

@@ -38,6 +38,7 @@ mod read;
 pub mod redirect_map;
 mod request_texts;
 pub mod run_file;
+pub mod sql;
 pub mod store;
 pub mod table;
 #[cfg(test)]
@@ -115,6 +116,8 @@ pub struct Config {
     pub clients: Clients,
     /// The databases of countries and autonomous systems.
     pub geo: geo::GeoConfig,
+    /// The databases of `sql` routes.
+    pub databases: Vec<std::sync::Arc<larder_database::DatabaseSettings>>,
     /// The limits of clients and of the server.
     pub limits: ServerLimits,
     /// Size and shape of the RAM tier.
@@ -355,7 +358,7 @@ impl RouteConfig {
     pub fn origins(&self) -> impl Iterator<Item = &OriginMember> {
         let members = match &self.service {
             Service::Proxy(proxy) => &proxy.to.members[..],
-            Service::Files(_) | Service::Redirect(_) | Service::Respond(_) => &[],
+            Service::Files(_) | Service::Redirect(_) | Service::Respond(_) | Service::Sql(_) => &[],
         };
         members.iter()
     }
@@ -409,6 +412,8 @@ pub enum Service {
     Redirect(finish::RedirectConfig),
     /// A fixed answer.
     Respond(finish::RespondConfig),
+    /// A query to a database.
+    Sql(Box<sql::SqlConfig>),
 }
 
 /// One or more origins of a route.

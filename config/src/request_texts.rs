@@ -76,7 +76,7 @@ impl Service {
                 RespondBody::Text(text) => Some(text),
                 RespondBody::File(_) | RespondBody::Live | RespondBody::Ready => None,
             },
-            Service::Proxy(_) | Service::Files(_) => None,
+            Service::Proxy(_) | Service::Files(_) | Service::Sql(_) => None,
         }
     }
 }

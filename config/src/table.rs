@@ -11,6 +11,7 @@ mod phase;
 mod php;
 mod proxy;
 mod site;
+mod sql;
 mod store;
 
 pub use phase::RoutePhase;
@@ -191,6 +192,7 @@ const SECTIONS: &[&[Key]] = &[
     proxy::ROWS,
     files::ROWS,
     php::ROWS,
+    sql::ROWS,
 ];
 
 /// The rows of the table, in the order of the manual.

@@ -14,6 +14,7 @@ mod privacy;
 mod reading;
 mod rewrite;
 mod sites;
+mod sql;
 mod tiers;
 mod unused;
 mod words;
@@ -209,7 +210,7 @@ fn every_error_is_told_at_once() {
 fn what_belongs_together() {
     refuse_whole(
         "[[site]]\n[[site.route]]",
-        "t.toml:1: site.hosts: the site has no hosts; add them, or set hosts = [\"*\"] for every host\nt.toml:2: site.route: the route has no service; add proxy = { to = [...] }, files = { root = \"...\" }, php = { root = \"...\", to = \"...\" }, redirect = { to = \"...\" } or respond = { body = \"...\" }",
+        "t.toml:1: site.hosts: the site has no hosts; add them, or set hosts = [\"*\"] for every host\nt.toml:2: site.route: the route has no service; add proxy = { to = [...] }, files = { root = \"...\" }, php = { root = \"...\", to = \"...\" }, redirect = { to = \"...\" }, respond = { body = \"...\" } or sql = { query = \"...\" }",
     );
     refuse_whole(
         &format!("{SITE}files = {{ root = \"src\" }}"),
@@ -363,6 +364,12 @@ fn outside_of_sites(path: &str, value: &str, site: &str) -> String {
     };
     let tier = if path == "cache.purge.path" { "cache.purge.method = true\n" } else { tier };
     let tier = if path == "tls.client_auth" { "tls.client_ca = \"ca.pem\"\n" } else { tier };
+    if let Some(name) = path.strip_prefix("database[].") {
+        let others = [("name", "\"a\""), ("url", "\"postgres://a@b/c\"")];
+        let others =
+            others.iter().filter(|it| it.0 != name).map(|(name, value)| format!("{name} = {value}\n"));
+        return format!("[[database]]\n{name} = {value}\n{}{site}", others.collect::<String>());
+    }
     match path.strip_prefix("tls.certificates[].") {
         Some(name) => {
             let others = ["cert", "key"].into_iter().filter(|it| *it != name);
@@ -424,6 +431,15 @@ fn file_with(path: &str, value: &str) -> String {
         Some(rest) if rest.starts_with("redirect.") || rest.starts_with("respond.") => {
             let to = if rest == "redirect.status" { "redirect.to = \"/\"\n" } else { "" };
             site.push_str(&format!("{to}{rest} = {value}\n"));
+        }
+        Some(rest) if rest.starts_with("sql.") => {
+            let query = if rest == "sql.parameters" { "select :id, :limit, :q" } else { "select :id" };
+            let others =
+                [("query", format!("{query:?}")), ("parameters", "{ id = \"path int\" }".to_owned())];
+            let others = others.iter().filter(|it| rest[4..] != *it.0);
+            let lines: String = others.map(|(name, value)| format!("sql.{name} = {value}\n")).collect();
+            let database = "[[database]]\nname = \"shop\"\nurl = \"postgres://a@b/c\"\n";
+            site = format!("{database}{site}path = \"/t/{{id}}\"\n{lines}{rest} = {value}\n");
         }
         // A rule has a condition and an effect.
         Some(rest) if rest.starts_with("cache.rule[].") => {
@@ -507,7 +523,8 @@ fn every_example_and_every_default_is_accepted() {
             .flatten()
             .flat_map(|it| places.iter().map(move |place| (it, *place)))
         {
-            let is_secret = value.contains("file:/run/secrets/") && path.contains(".secret");
+            let is_secret = value.contains("file:/run/secrets/")
+                && (path.contains(".secret") || path.ends_with(".password"));
             let value = if is_secret { "\"0123456789abcdef0123456789abcdef\"" } else { value };
             let text = file_with(path, value);
             let is_geo = path.ends_with("cache.key.country");

@@ -262,6 +262,11 @@ counters! {
     fills_full: Limit, "Fetches not shared because `limits.fills` fetches were in flight.";
     hit_for_miss: Count, "Requests that did not wait because responses of the key are known not to be shared (hit-for-miss).";
     background_validations: Count, "Validations in the background after a stale response was served (RFC 5861 section 3).";
+    database_queries: Count, "Queries for databases.";
+    database_connections: Count, "Connections opened to databases.";
+    database_failures: Count, "Queries without a complete result.";
+    database_cancelled: Count, "Queries cancelled because no client waited for them, or because of a limit of their route.";
+    database_queue_timeouts: Limit, "Queries that waited `database.queue_timeout` for a connection.";
     origin_requests: Count, "Requests sent to origins.";
     origin_connects: Count, "Connections opened to origins.";
     origin_surplus: Limit, "Origin connections closed because of bytes that belong to no response. For 1 minute no connection to that origin is reused.";

@@ -94,6 +94,11 @@ impl ResponseSource {
         }
     }
 
+    /// Whether it is made here.
+    pub fn is_made(&self) -> bool {
+        matches!(self.own(), ResponseSource::Made(_))
+    }
+
     /// The source without a coding.
     fn own(&self) -> &ResponseSource {
         match self {
@@ -105,9 +110,16 @@ impl ResponseSource {
 
 /// Makes the responses of a route in place of an origin.
 pub trait ResponseMaker {
-    /// Makes the response to a request; its body may follow later.
-    fn make(&self, request: &Rc<Request>) -> Pin<Box<dyn Future<Output = MadeResponse>>>;
+    /// Makes the response to a request with this body; its own body may follow later. If the future or the body is dropped, no
+    /// client waits for it any more.
+    fn make(&self, request: &Rc<Request>, body: Bytes) -> Making;
 }
+
+/// A response while it is made.
+///
+/// # Errors
+/// It could not be made.
+pub type Making = Pin<Box<dyn Future<Output = Result<MadeResponse, OriginError>>>>;
 
 /// A response made here.
 pub struct MadeResponse {

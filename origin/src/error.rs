@@ -38,6 +38,8 @@ pub enum OriginError {
     Unsayable,
     /// The variables of the request exceed the limit of the uwsgi protocol.
     VariablesTooLarge,
+    /// A response that is made here could not be made; the status for the client, and why.
+    Unmade(u16, String),
     /// Its status is one of the configured failures; an error only where another origin is asked then.
     Status(u16),
 }
@@ -59,7 +61,7 @@ impl OriginError {
             Self::ConnectTimeout | Self::Timeout => 504,
             Self::Busy | Self::NoDescriptor | Self::Ejected | Self::Drained => 503,
             Self::VariablesTooLarge => 431,
-            Self::Status(status) => *status,
+            Self::Status(status) | Self::Unmade(status, _) => *status,
             Self::Connect(_)
             | Self::Tls(_)
             | Self::Refused
@@ -104,6 +106,7 @@ impl OriginError {
     #[must_use]
     pub fn sentence(&self) -> Cow<'static, str> {
         Cow::Borrowed(match self {
+            Self::Unmade(_, why) => return Cow::Owned(why.clone()),
             Self::Connect(why) => return Cow::Owned(format!("the origin cannot be reached: {why}")),
             Self::Tls(why) => return Cow::Owned(format!("TLS handshake with the origin failed: {why}")),
             Self::ConnectTimeout => "the connection to the origin timed out",

@@ -119,6 +119,22 @@ impl Group {
         Rc::new(group)
     }
 
+    /// A group without origins, of routes whose responses are made here. It is never asked.
+    #[must_use]
+    pub fn empty() -> Rc<Self> {
+        let rules = GroupRules {
+            balance: Balance::RoundRobin,
+            slow_start: Duration::ZERO,
+            all_ejected: AllEjected::Try,
+            tries: 1,
+            budget: 0,
+            failure_statuses: Vec::new(),
+            backups: 0,
+        };
+        let (names, members) = (Box::default(), Vec::new());
+        Rc::new(Self { names, chooser: Chooser::new(rules.balance, 0), budget: Cell::new(0), members, rules })
+    }
+
     /// A group of this origin only.
     #[must_use]
     pub fn of_one(origin: Rc<OriginPool>) -> Rc<Self> {
@@ -345,6 +361,7 @@ impl GroupAttempt {
             | OriginError::Ejected
             | OriginError::Drained
             | OriginError::Unsayable
+            | OriginError::Unmade(..)
             | OriginError::VariablesTooLarge
             | OriginError::BadHead(_)
             | OriginError::BadBody

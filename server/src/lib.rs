@@ -29,6 +29,7 @@ pub mod route_stats;
 pub mod router;
 pub mod site_logs;
 pub mod site_tls;
+mod sql;
 pub mod tiers;
 pub mod tls;
 pub mod worker;

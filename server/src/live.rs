@@ -12,9 +12,12 @@ use super::route_stats::{ConfigScopes, RoutePart};
 use super::router::{LiveSite, Matched, RouteTarget, Router};
 use super::site_logs::OpenSiteLogs;
 use super::site_tls::SiteTls;
+use super::sql::{self, SqlMaker, WorkerDatabases};
 use larder_config::{Config, HostPattern, OriginHost, OriginMember, Service, SiteConfig};
 use larder_counters::Counters;
 use larder_files::{Root, ScriptRoot};
+use larder_gateway::budget::MissBudget;
+use larder_gateway::buffered::BufferedBodies;
 use larder_gateway::coding::pool::Coders;
 use larder_gateway::file_orders::{HandedFiles, NotSentReport};
 use larder_gateway::{GatewayRoute, HostSent};
@@ -25,7 +28,7 @@ use larder_origin::{
 };
 use larder_semantics::file_order::FileOrderRules;
 use larder_semantics::geo::GeoLookup;
-use larder_semantics::policy::TierSet;
+use larder_semantics::policy::{Policy, TierSet};
 use larder_semantics::scheme::Scheme;
 use larder_stdx::duration::spell;
 use larder_transport::listener::{Entrance, Listen};
@@ -51,6 +54,7 @@ pub struct Live {
     pub geo: Option<Arc<LiveGeo>>,
     /// The statistics of its routes and origins.
     pub scopes: ConfigScopes,
+    workers: NonZeroUsize,
 }
 
 impl Live {
@@ -88,7 +92,7 @@ impl Live {
         let scopes = ConfigScopes::new(&config, workers, before.map(|it| &it.scopes));
         let access = LiveAccess::new(&config, before.map(|it| &it.access));
         let geo = LiveGeo::open(&config.geo, before.and_then(|it| it.geo.as_ref()))?;
-        Ok(Arc::new(Self { config, roots, scripts, access, geo, scopes }))
+        Ok(Arc::new(Self { config, roots, scripts, access, geo, scopes, workers }))
     }
 
     /// Bytes of the open-file caches: on the heap, and in copies.
@@ -112,6 +116,7 @@ impl Live {
         let worker = worker.filter(|_| self.config.statistics);
         self.access.tell(errors);
         let services = RefCell::new(HashMap::new());
+        let databases = sql::databases(&self.config, self.workers, counters);
         let error_pages = SiteErrorPages::default();
         let of_worker = self.config.limits_of_clients();
         let rules = |it: &SiteConfig| it.tls.clone().map(|it| Rc::new(SiteTls(it)));
@@ -139,7 +144,8 @@ impl Live {
                     .map(|(number, route)| {
                         let part = worker.map(|it| self.scopes.part(it, (at, number)));
                         let identifies = self.config.identifies(site, Some(route));
-                        let target = self.target((at, number), route, counters, errors, part.as_ref());
+                        let target =
+                            self.target((at, number), route, counters, errors, part.as_ref(), &databases);
                         let access = self.access.of((at, number));
                         let admission = RouteAdmission {
                             service: access.as_ref().and_then(|it| auth_service(it, &services)),
@@ -148,7 +154,7 @@ impl Live {
                             tls: tls.clone(),
                             answers: RouteAnswers::new(route),
                             keys_country: route.cache.key.has_country()
-                                && matches!(route.service, Service::Proxy(_)),
+                                && matches!(route.service, Service::Proxy(_) | Service::Sql(_)),
                         };
                         Matched::new(route.path.clone(), route.methods.clone(), target, route.purge.clone())
                             .finishing(RouteFinish::new(
@@ -207,6 +213,7 @@ impl Live {
         counters: &Arc<Counters>,
         errors: &ErrorLog,
         part: Option<&RoutePart>,
+        databases: &WorkerDatabases,
     ) -> RouteTarget {
         let name = route.name.clone();
         match &route.service {
@@ -218,15 +225,11 @@ impl Live {
                     OriginHost::Own => HostSent::Own(own),
                     OriginHost::Named(host) => HostSent::Own(host.clone()),
                 };
-                let mut policy = route.cache.clone();
-                let used = route.tiers;
-                policy.tiers = TierSet { ram: used.ram, disk: used.disk, fleet: used.fleet };
-                let mut proxied = GatewayRoute::new(name, policy, origins, host);
+                let mut proxied = GatewayRoute::new(name, policy_of(route), origins, host);
                 if let Some(new) = Rc::get_mut(&mut proxied) {
                     new.own = proxy.own_addresses();
                     new.geo = self.geo();
-                    let scope = part.map(|it| it.route.clone());
-                    new.budget = route.budget.as_ref().map(|it| Rc::new(self.access.budget(it, scope)));
+                    new.budget = self.budget(route, part);
                     new.rewrite = route.rewrite.clone();
                     new.sticky = proxy.sticky.clone();
                     new.hash_by = proxy.to.hash_by.clone();
@@ -244,6 +247,25 @@ impl Live {
                 }
                 RouteTarget::Proxy(proxied)
             }
+            Service::Sql(config) => {
+                let host = HostSent::Clients(String::new());
+                let mut made = GatewayRoute::new(name, policy_of(route), Group::empty(), host);
+                if let (Some(new), Some(database)) =
+                    (Rc::get_mut(&mut made), databases.get(&config.database.name))
+                {
+                    let (database, log) = (database.clone(), errors.of(Subsystem::Origin));
+                    let maker =
+                        SqlMaker::new(&new.name, &route.path, config, database, counters.clone(), log);
+                    new.maker = Some(Rc::new(maker));
+                    new.geo = self.geo();
+                    new.budget = self.budget(route, part);
+                    new.server_timing = route.server_timing;
+                    new.buffers = BufferedBodies::All;
+                    new.upgrades.protocols.clear();
+                    new.other_conditions = self.other_conditions(at);
+                }
+                RouteTarget::Proxy(made)
+            }
             Service::Redirect(_) | Service::Respond(_) => RouteTarget::Own(name.into()),
             Service::Files(files) => {
                 let (root, timing) = (self.roots[&at].clone(), route.server_timing);
@@ -253,7 +275,18 @@ impl Live {
     }
 }
 
+/// The policy of a route, with its tiers.
+fn policy_of(route: &larder_config::RouteConfig) -> Policy {
+    let used = route.tiers;
+    Policy { tiers: TierSet { ram: used.ram, disk: used.disk, fleet: used.fleet }, ..route.cache.clone() }
+}
+
 impl Live {
+    fn budget(&self, route: &larder_config::RouteConfig, part: Option<&RoutePart>) -> Option<Rc<MissBudget>> {
+        let scope = part.map(|it| it.route.clone());
+        route.budget.as_ref().map(|it| Rc::new(self.access.budget(it, scope)))
+    }
+
     /// The conditions of the other routes of a site, as in keys.
     fn other_conditions(&self, (site, route): (usize, usize)) -> Rc<[Option<String>]> {
         let condition = |it: &larder_config::RouteConfig| it.cache.key.condition.clone();

@@ -82,6 +82,8 @@ pub enum ServiceKind {
     Proxy,
     /// The file system.
     Files,
+    /// A database.
+    Sql,
     /// larder itself: a redirect or a fixed answer.
     Own,
 }
@@ -93,6 +95,7 @@ impl ServiceKind {
         match self {
             ServiceKind::Proxy => "proxy",
             ServiceKind::Files => "files",
+            ServiceKind::Sql => "sql",
             ServiceKind::Own => "answer",
         }
     }
@@ -200,6 +203,7 @@ impl ConfigScopes {
                 let (kind, slow_start) = match &route.service {
                     Service::Proxy(proxy) => (ServiceKind::Proxy, proxy.to.rules.slow_start),
                     Service::Files(_) => (ServiceKind::Files, Duration::ZERO),
+                    Service::Sql(_) => (ServiceKind::Sql, Duration::ZERO),
                     Service::Redirect(_) | Service::Respond(_) => (ServiceKind::Own, Duration::ZERO),
                 };
                 let origins = route.origins().map(|it| all.origin(it, number, slow_start, before));

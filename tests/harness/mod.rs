@@ -15,6 +15,7 @@ pub mod nginx;
 pub mod origin;
 pub mod pages;
 pub mod php;
+pub mod postgres;
 pub mod relay;
 pub mod schema;
 pub mod secure;

@@ -3,6 +3,7 @@
 
 use crate::harness::mmdb::{country, database};
 use crate::harness::php::PhpFpm;
+use crate::harness::postgres::Postgres;
 use crate::harness::secure::Authority;
 use crate::harness::server::Setup;
 use crate::harness::{Client, Larder, Origin, Response, until};
@@ -127,7 +128,7 @@ pages! {
     forward_auth,
     health_checks_for_a_load_balancer, jwt, maintenance_page, markdown_for_agents, nextjs, password, php, protected_files, public_directory, rate_limit_the_login,
     redirect_to_https, redirects_from_a_map, rewrite_a_prefix, secrets_and_environment, security_headers,
-    several_files, signed_urls, single_page_application, static_site, sticky_sessions, uploads, wordpress,
+    several_files, signed_urls, single_page_application, sql_api, static_site, sticky_sessions, uploads, wordpress,
 }
 
 #[test]
@@ -490,6 +491,33 @@ fn cache_an_api(guide: Guide) {
     larder.advance(31);
     assert!(get("/v1/other").is_hit(), "stale, and fetched in the background");
     until("it is fetched", || origin.requests() > before);
+}
+
+fn sql_api(mut guide: Guide) {
+    let database = Postgres::start(
+        "create table products (id int, name text, price numeric(9, 2), category text); create table orders (id serial, product int, count int); \
+         insert into products values (6, 'mug', 9, 'cup'), (7, 'oolong', 12.50, 'tea')",
+    );
+    guide.write("/run/secrets/shop", "geheim\n");
+    let url = format!("postgres+unix://larder@{}/postgres", database.socket().display());
+    guide.replace("postgres://larder@127.0.0.1:5432/shop", &url);
+    let larder = guide.start_alone();
+    let get = |target: &str| ask(&larder, "GET", "api.example.com", target, "");
+    let oolong = r#"{"id":7,"name":"oolong","price":"12.50"}"#;
+    answers(&get("/products?category=tea"), 200, &format!("[{oolong}]"));
+    assert!(get("/products?utm=1&category=tea").is_hit());
+    answers(&get("/products?limit=1"), 200, r#"[{"id":6,"name":"mug","price":"9.00"}]"#);
+    answers(&get("/products/7"), 200, oolong);
+    assert_eq!([404, 400], ["/products/8", "/products/x"].map(|it| get(it).status));
+    database.sql("update products set price = 13");
+    larder.admin_post("/api/v1/purge", r#"{"tag":"product:7"}"#);
+    answers(&get("/products/7"), 200, &oolong.replace("12.50", "13.00"));
+    let order = r#"{"product": 7, "count": 2}"#;
+    let lines = format!("Content-Type: application/json\r\nContent-Length: {}\r\n", order.len());
+    let mut client = larder.client();
+    client.send(format!("POST /orders HTTP/1.1\r\nHost: api.example.com\r\n{lines}\r\n{order}"));
+    answers(&client.read(), 200, r#"{"id":1}"#);
+    assert_eq!("7|2", database.sql("select product, count from orders"));
 }
 
 fn wordpress(guide: Guide) {

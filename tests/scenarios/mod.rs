@@ -92,6 +92,7 @@ mod secrets;
 mod session_applications;
 mod slow_clients;
 mod smuggling;
+mod sql;
 mod stale;
 mod static_sites;
 mod statistics;

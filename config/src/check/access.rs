@@ -273,7 +273,7 @@ impl ConfigCheck {
             let text = "burst has no effect without a rate; add access.budget.misses, such as \"30/m\"";
             self.problem_once(self.source(burst), key, text);
         }
-        if !matches!(service, None | Some(Service::Proxy(_))) {
+        if !matches!(service, None | Some(Service::Proxy(_) | Service::Sql(_))) {
             if first.starts_with(&at.key("")) && !self.is_of_block(&source) {
                 let text = "no effect without an origin; remove it";
                 self.problem_once(source, key, text);

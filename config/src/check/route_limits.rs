@@ -5,8 +5,11 @@ use crate::kind::ConfigValue;
 use larder_transport::worker::{RequestLimits, TransferLimits};
 use std::time::Duration;
 
+/// The most bytes of the body of a request for a query.
+const SQL_BODY: u64 = 64 << 10;
+
 impl ConfigCheck {
-    pub(super) fn route_limits(&self, at: &RoutePath) -> RequestLimits {
+    pub(super) fn route_limits(&self, at: &RoutePath, is_sql: bool) -> RequestLimits {
         let number = |name: &str| match self.given_for(at, name) {
             Some(ConfigValue::Number(it)) => Some(it),
             _ => None,
@@ -22,7 +25,9 @@ impl ConfigCheck {
             write_timeout: or_all(write, "limits.write_timeout"),
             min_rate: rate.unwrap_or_else(|| self.number("limits.min_rate")),
         });
-        let body_size = number("body_size").unwrap_or_else(|| self.number("limits.body_size"));
+        // The body of a query is kept in memory.
+        let most = if is_sql { SQL_BODY } else { u64::MAX };
+        let body_size = number("body_size").unwrap_or_else(|| self.number("limits.body_size")).min(most);
         RequestLimits { body_size, transfer }
     }
 

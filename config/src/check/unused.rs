@@ -14,7 +14,7 @@ impl ConfigCheck {
             Some(Service::Files(_)) => "files have a cache of their own (files.cache_for, files.small_file)",
             Some(Service::Redirect(_)) => "redirects are not cached",
             Some(Service::Respond(_)) => "fixed answers are not cached",
-            Some(Service::Proxy(_)) | None => "",
+            Some(Service::Proxy(_) | Service::Sql(_)) | None => "",
         };
         if !what.is_empty() {
             self.warn_cache(at, what);

@@ -125,6 +125,14 @@ pub enum TextForm {
     JwtAlgorithm,
     /// The name or the value of a claim.
     ClaimText,
+    /// The place of a database.
+    DatabaseUrl,
+    /// A query.
+    Sql,
+    /// The name of a parameter in a query.
+    SqlParameterName,
+    /// The source and the type of a parameter.
+    SqlParameter,
     /// The text of which nginx makes the MD5 of a link.
     SecureLink,
 }
@@ -156,7 +164,11 @@ impl TextForm {
             | TextForm::SecretTemplate
             | TextForm::BodyTest
             | TextForm::PathTemplate
-            | TextForm::SecureLink => true,
+            | TextForm::SecureLink
+            | TextForm::DatabaseUrl
+            | TextForm::SqlParameter => true,
+            TextForm::Sql => !text.trim().is_empty() && !text.contains('\0'),
+            TextForm::SqlParameterName => is_parameter_name(text),
             TextForm::HashBy => member::hash_by(text).is_some(),
             TextForm::FailureStatus => {
                 text.len() == 3 && text.parse().is_ok_and(|it: u16| (400..=599).contains(&it))
@@ -234,6 +246,8 @@ impl TextForm {
                 self.check_template(text)
             }
             TextForm::SecureLink => SecureLinkText::parse(text).map(drop).map_err(|it| more(&it)),
+            TextForm::DatabaseUrl => DatabasePlace::parse(text).map(drop),
+            TextForm::SqlParameter => SqlParameter::parse("name", text).map(drop),
             TextForm::LimitKey if text.starts_with("jwt:") => Err(more(
                 &"a limit is judged before credentials, so that it cannot count by a claim of a token",
             )),
@@ -307,6 +321,12 @@ impl TextForm {
             TextForm::SecretTemplate => {
                 "the value of a header field, with variables such as \"{client}\", or \"file:PATH\" for the content of a file"
             }
+            TextForm::DatabaseUrl => PLACE_FORMS,
+            TextForm::Sql => "one statement of SQL",
+            TextForm::SqlParameterName => {
+                "a name of letters, digits and \"_\", which does not begin with a digit"
+            }
+            TextForm::SqlParameter => PARAMETER_FORM,
             TextForm::StatusRange => "a status from 100 to 599, or a range such as \"200-399\"",
             TextForm::BodyTest => "a text, or \"regex:\" and a regular expression",
             TextForm::PathTemplate => "a path with variables, such as \"/item/{id}\", without \"#\"",

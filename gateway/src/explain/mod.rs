@@ -214,7 +214,9 @@ impl Gateway {
             (verdict, bypass, record) =
                 (CacheVerdict::refused(status, refusal_sentence(status)), None, RuleRecord::default());
         }
-        verdict.tell_of(&route.origins);
+        if route.maker.is_none() {
+            verdict.tell_of(&route.origins);
+        }
         let ends_here =
             refused.is_none() && request_headers::max_forwards(&request.method, &fields) == Some(0);
         if ends_here {

@@ -2,7 +2,7 @@
 //! the fill. Every request to an origin is sent here, passed ones included.
 
 use super::machine::FillStep;
-use super::{ArrivedHead, FetchKind, FillJob, FillOutcome, FillRun, Readers, Waiters};
+use super::{ArrivedHead, FetchKind, FillJob, FillOutcome, FillRun, Readers, Waiters, pressure};
 use crate::application;
 use crate::budget::OriginClock;
 use crate::file_orders;
@@ -12,6 +12,7 @@ use crate::source::{MadeResponse, ResponseMaker, ResponseSource};
 use crate::stages::RequestStage;
 use crate::upgrade::UpgradeRequest;
 use crate::upload::{Halted, Upload, carry_whole, with_upload};
+use bytes::Bytes;
 use larder_origin::{BalanceKey, Exchange, OriginError, PermitWait, ReservedPermit};
 use larder_semantics::partial;
 use larder_semantics::policy::OnAbort;
@@ -131,11 +132,7 @@ impl FillRun {
     /// `Origin`: waits for a permit, and asks the origin. A response stored by another fill meanwhile answers as well.
     pub(super) async fn ask_origin(&mut self) -> FillStep {
         if let Some(maker) = self.job.route.maker.clone() {
-            if !matches!(self.ask, Some(OriginAsk::AsSent | OriginAsk::Head)) {
-                self.ask = Some(OriginAsk::Whole); // It is told nothing of what is stored.
-            }
-            self.arrived = Some(self.job.make(&*maker).await);
-            return FillStep::Decide;
+            return self.ask_maker(&*maker).await;
         }
         let job = &self.job;
         if self.ask.is_none() {
@@ -181,6 +178,25 @@ impl FillRun {
             }
             Some(Err(NoAnswer::Origin(error))) => self.fails_of(&error),
             Some(Err(NoAnswer::GivenUp | NoAnswer::Upload(_))) | None => self.ends(FillOutcome::GivenUp),
+        }
+    }
+
+    /// The same where the responses of the route are made here.
+    async fn ask_maker(&mut self, maker: &dyn ResponseMaker) -> FillStep {
+        if !matches!(self.ask, Some(OriginAsk::AsSent | OriginAsk::Head)) {
+            self.ask = Some(OriginAsk::Whole); // The maker does not know the stored response.
+        }
+        if self.job.charge().is_err() {
+            return self.ends(FillOutcome::OverBudget);
+        }
+        let body = self.job.body.clone().unwrap_or_default();
+        match self.job.make(maker, body, self.waiters()).await {
+            Some(Ok(arrived)) => {
+                self.arrived = Some(arrived);
+                FillStep::Decide
+            }
+            Some(Err(error)) => self.fails_of(&error),
+            None => self.ends(FillOutcome::GivenUp),
         }
     }
 
@@ -238,13 +254,30 @@ impl FillJob {
         self.route.policy.on_abort == OnAbort::Cancel && !self.background
     }
 
-    /// Lets the route's maker answer in place of an origin.
-    pub async fn make(&self, maker: &dyn ResponseMaker) -> ArrivedHead {
+    /// Lets the route's maker answer in place of an origin. `None` where no client waits for the answer any more
+    /// (`cache.on_abort`).
+    pub async fn make(
+        &self,
+        maker: &dyn ResponseMaker,
+        body: Bytes,
+        waiters: Waiters<'_>,
+    ) -> Option<Result<ArrivedHead, OriginError>> {
         let began = self.begin_to_make();
         self.told.enter(RequestStage::FirstByte);
-        let made = maker.make(&self.request).await;
+        let mut making = maker.make(&self.request, body);
+        let made = match self.cancels() {
+            false => making.await,
+            true => tokio::select! {
+                biased;
+                made = &mut making => made,
+                () = pressure::left(waiters) => return None,
+            },
+        };
         self.told.enter(RequestStage::Lookup);
-        began.arrived(made)
+        Some(made.map(|made| {
+            self.local.origin_status.set(Some(made.head.status));
+            began.arrived(made)
+        }))
     }
 
     /// Finds the script of the request, on a route with scripts; the response where there is none.

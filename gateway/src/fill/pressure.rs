@@ -153,6 +153,22 @@ impl FillJob {
     }
 }
 
+/// Waits until every waiting client has left, or has closed its side; then none can join.
+pub(super) async fn left(waiters: Waiters<'_>) {
+    let closed = async {
+        loop {
+            waiters.unread().await;
+            if waiters.leaves_unread() {
+                return;
+            }
+        }
+    };
+    tokio::select! {
+        () = waiters.deserted() => {}
+        () = closed => {}
+    }
+}
+
 /// Waits until other requests queue for a permit, too, and every waiting client may be gone; then none can join.
 async fn gives_way(origins: &Group, waiters: Waiters<'_>) {
     loop {

@@ -4,7 +4,7 @@ use super::tier_lookup::TierLookup;
 use super::*;
 use crate::refusals::Refusals;
 use crate::route::HostSent;
-use crate::source::{MadeBody, MadePiece, MadeResponse, ResponseMaker};
+use crate::source::{MadeBody, MadePiece, MadeResponse, Making, ResponseMaker};
 use crate::tiers::LowerTiers;
 use bytes::Bytes;
 use larder_counters::Counters;
@@ -14,7 +14,6 @@ use larder_semantics::scheme::Scheme;
 use larder_store::Store;
 use larder_store::ram::{Lookup, RamSettings};
 use larder_wire::message::Framing;
-use std::pin::Pin;
 use std::time::Duration;
 use tokio::task::LocalSet;
 
@@ -25,7 +24,7 @@ struct Pieces {
 }
 
 impl ResponseMaker for Pieces {
-    fn make(&self, _request: &Rc<Request>) -> Pin<Box<dyn Future<Output = MadeResponse>>> {
+    fn make(&self, _request: &Rc<Request>, _body: Bytes) -> Making {
         self.made.set(self.made.get() + 1);
         let breaks_off = self.breaks_off;
         let (sender, body) = MadeBody::new(1);
@@ -46,7 +45,7 @@ impl ResponseMaker for Pieces {
             framing: Framing::Chunked,
             keep_alive: true,
         };
-        Box::pin(async move { MadeResponse { head, body } })
+        Box::pin(async move { Ok(MadeResponse { head, body }) })
     }
 }
 

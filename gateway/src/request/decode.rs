@@ -90,7 +90,7 @@ impl<'c> Machine<'_, 'c> {
             early => return self.send_precondition(reply, early, fields, report).await,
         }
         let stages = self.stages;
-        let mut along = FillReading::new(reader, head);
+        let mut along = FillReading::new(reader, head, self.route.maker.is_some());
         let room = reply.room().await?;
         let mut next = flush_while_waiting(stages, reply, along.next(room, reply)).await?;
         let Some((mut decoding, mut progress)) = self.begin(coding, next.as_ref().ok().cloned()) else {

@@ -439,7 +439,7 @@ impl<'c> Machine<'_, 'c> {
             return Ok(None); // Nothing of the body is waited for.
         }
         let stages = self.stages;
-        let (mut along, mut at) = (FillReading::new(reader, head), 0);
+        let (mut along, mut at) = (FillReading::new(reader, head, self.route.maker.is_some()), 0);
         loop {
             let room = reply.room().await?;
             let next = along.next(room, reply);
@@ -512,7 +512,7 @@ impl<'c> Machine<'_, 'c> {
             let (source, uploads) = (direct.source.clone(), direct.upload.is_some());
             let next = async {
                 match is_own && !uploads {
-                    true => pressure::next_for(reply, &source, is_endless).await,
+                    true => pressure::next_for(reply, &source, is_endless || source.is_made()).await,
                     false => source.next().await,
                 }
             };

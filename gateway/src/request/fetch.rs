@@ -112,6 +112,15 @@ impl Machine<'_, '_> {
         self.fails(OwnError::Status(TAKEN_BACK))
     }
 
+    /// Whether the fetch ended because the client is gone. For a response that is made here, one that has closed its side is.
+    pub fn has_left(&self) -> bool {
+        match self.local.presence() {
+            ClientPresence::Gone => true,
+            ClientPresence::Doubted => self.route.maker.is_some(),
+            ClientPresence::Here => false,
+        }
+    }
+
     pub fn forwarded(&self, status: Option<u16>) -> CacheReport {
         CacheReport::Forwarded { reason: self.reason, status, stored: false, collapsed: false }
     }
@@ -165,7 +174,7 @@ impl Machine<'_, '_> {
                 Step::Lookup
             }
             FillOutcome::OverBudget => self.over_budget(),
-            _ if self.local.presence() == ClientPresence::Gone => self.needs_nothing(),
+            _ if self.has_left() => self.needs_nothing(),
             FillOutcome::Failed(FillHead::Failed(status) | FillHead::Unreachable(status)) => {
                 self.origin_failed(status)
             }

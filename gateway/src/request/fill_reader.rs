@@ -10,37 +10,37 @@ use larder_transport::{ClientDemand, Reply};
 /// The body of a fill that is sent to one client.
 pub(crate) struct FillReading {
     reader: FillReader,
-    /// The body has no end: it ends when its client leaves.
-    is_endless: bool,
+    /// The body ends when its client leaves: it has no end, or is made here.
+    ends_with_client: bool,
 }
 
 impl FillReading {
     /// Reads with `reader`, whose fill has this head.
-    pub fn new(reader: FillReader, head: &SharedHead) -> Self {
+    pub fn new(reader: FillReader, head: &SharedHead, is_made: bool) -> Self {
         let fields = &head.fields;
         let is_endless = storable::is_endless(fields.get("content-type"), fields.get("content-length"));
-        Self { reader, is_endless }
+        Self { reader, ends_with_client: is_endless || is_made }
     }
 
     /// The next bytes, in order, each once. They are about as many as the client has `room` for, and more where the fill
     /// has other readers.
     ///
     /// The bytes may take long. Reading ends when the client resets its request. A client that has only closed its side
-    /// may be gone: while requests queue for the origin such a reader no longer counts; a body without an end is dropped
-    /// at once.
+    /// may be gone: while requests queue for the origin such a reader no longer counts; a body without an end, or one that
+    /// is made here, is dropped at once.
     ///
     /// # Errors
     /// The end of the body, or of the part that this reader gets, with its reason.
     pub async fn next(&mut self, room: ClientDemand, reply: &Reply<'_>) -> Result<Bytes, FillEnd> {
-        let Self { reader, is_endless } = self;
+        let Self { reader, ends_with_client } = self;
         let mut may_be_gone = false;
         loop {
             tokio::select! {
                 biased;
                 next = read(reader, room) => return next,
                 () = reply.taken_back() => return Err(FillEnd::Failed),
-                () = pressure::may_be_gone(reply, *is_endless), if !may_be_gone => {
-                    if *is_endless {
+                () = pressure::may_be_gone(reply, *ends_with_client), if !may_be_gone => {
+                    if *ends_with_client {
                         return Err(FillEnd::Failed);
                     }
                     may_be_gone = true;

@@ -617,7 +617,7 @@ impl<'c> Machine<'_, 'c> {
                 let report = CacheReport::SharedFailure { reason: self.reason };
                 (status, own_page::FAILED_FOR_ANOTHER, Some(report))
             }
-            OwnError::Status(503) if self.route.origins.is_drained() => {
+            OwnError::Status(503) if self.route.maker.is_none() && self.route.origins.is_drained() => {
                 (503, own_page::DRAINED, Some(self.forwarded(asked)))
             }
             // The origin should have answered.

@@ -5,11 +5,10 @@ use super::deliver::{Delivery, Handed};
 use super::machine::Step;
 use super::tunnel::Switched;
 use super::{Machine, OwnError};
+use crate::buffered::WholeBody;
 use crate::cache_key;
 use crate::fill::tier_lookup::TierLookup;
-use crate::fill::{
-    ArrivedHead, ClientPresence, FetchKind, FillJob, FillRun, NoAnswer, OriginAsk, Passing, Waiters,
-};
+use crate::fill::{ArrivedHead, FetchKind, FillJob, FillRun, NoAnswer, OriginAsk, Passing, Waiters};
 use crate::request_headers;
 use crate::route::Spreading;
 use crate::stages::RequestStage;
@@ -61,7 +60,7 @@ impl<'c> Machine<'_, 'c> {
         let arrived = match asked {
             Ok(arrived) => arrived,
             Err(NoAnswer::Upload(why)) => return self.halted(why),
-            Err(_) if self.local.presence() == ClientPresence::Gone => return self.needs_nothing(),
+            Err(_) if self.has_left() => return self.needs_nothing(),
             Err(NoAnswer::Origin(error)) => return self.passing_failed(error.status()),
             Err(NoAnswer::GivenUp) => return self.passing_failed(OriginError::Busy.status()),
         };
@@ -283,7 +282,16 @@ async fn pass_on<'c>(
     upload: &mut Option<Upload<'c>>,
 ) -> Result<ArrivedHead, NoAnswer> {
     if let Some(maker) = &job.route.maker {
-        return Ok(job.make(&**maker).await);
+        let body = match body {
+            OutgoingBody::Whole(WholeBody::Memory(bytes)) => bytes,
+            OutgoingBody::Whole(WholeBody::Spooled(_)) => {
+                return Err(NoAnswer::Upload(Halted::Client(ClientGone::TooLarge)));
+            }
+            OutgoingBody::Streamed(beginning, _) => beginning.bytes.unwrap_or_default(),
+        };
+        let is_safe = method::is_safe(&job.request.method);
+        let waiters = if is_safe { Waiters::Client(&job.local) } else { Waiters::Unconditional };
+        return Ok(job.make(&**maker, body, waiters).await.ok_or(NoAnswer::GivenUp)??);
     }
     if let Some(arrived) = job.without_script(&OriginAsk::Passed).await {
         return Ok(arrived);

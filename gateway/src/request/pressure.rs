@@ -104,10 +104,10 @@ pub(crate) struct BodyPrefix {
 impl Machine<'_, '_> {
     /// Waits until other requests wait for a permit and the client may be gone: it has cancelled its request or, over
     /// HTTP/1, closed its side. In the latter case it may still wait for the answer; the fact is only used to make room
-    /// for other requests.
+    /// for other requests, and to cancel what is made here.
     pub async fn may_be_gone(&self) {
         match &self.reply {
-            Some(reply) => may_be_gone(reply, false).await,
+            Some(reply) => may_be_gone(reply, self.route.maker.is_some()).await,
             None => std::future::pending().await,
         }
     }

@@ -30,6 +30,7 @@ impl ExchangeState {
             | OriginError::Refused
             | OriginError::Unsayable
             | OriginError::VariablesTooLarge
+            | OriginError::Unmade(..)
             | OriginError::Busy
             | OriginError::Ejected
             | OriginError::Drained

@@ -117,6 +117,7 @@ impl Permit {
             | OriginError::Refused
             | OriginError::NotHttp2
             | OriginError::Unsayable
+            | OriginError::Unmade(..)
             | OriginError::VariablesTooLarge
             | OriginError::BadHead(_)
             | OriginError::BadBody

@@ -1,0 +1,262 @@
+//! `[[database]]`, and the queries of routes: parameters, methods, and the part of the cache policy that follows from them.
+
+use super::matching::RouteMatching;
+use super::{ConfigCheck, RoutePath, Source};
+use crate::problem::nearest;
+use crate::sql::SqlConfig;
+use crate::{Methods, Service};
+use larder_database::{
+    DatabasePlace, DatabaseSettings, NumberForm, ParameterSource, PreparedStatements, ResultFormat,
+    SqlAccess, SqlParameter, SqlQuery, SqlStatement,
+};
+use larder_semantics::key::QueryPolicy;
+use larder_semantics::policy::{CredentialUse, OnAbort, Policy};
+use larder_semantics::template::Template;
+use std::sync::Arc;
+
+/// The databases of the configuration.
+pub(super) type Databases = Vec<Arc<DatabaseSettings>>;
+
+/// The methods of queries that read: POST and QUERY bring parameters in their body.
+const READING: [&str; 4] = ["GET", "HEAD", "POST", "QUERY"];
+/// The methods of queries that write.
+const WRITING: [&str; 4] = ["POST", "PUT", "PATCH", "DELETE"];
+
+/// The methods of a route with a query: by default those that its parameters and its access need.
+pub(super) fn methods_of(methods: Methods, sql: &SqlConfig) -> Methods {
+    let needed = match (has_body(&sql.parameters), sql.statement.access) {
+        (_, SqlAccess::Writes) => &["POST"][..],
+        (true, SqlAccess::Reads) => &["POST", "QUERY"],
+        (false, SqlAccess::Reads) => &["GET"],
+    };
+    match methods {
+        Methods::Any => Methods::Only(needed.iter().map(|it| (*it).to_owned()).collect()),
+        given => given,
+    }
+}
+
+fn has_body(parameters: &[SqlParameter]) -> bool {
+    parameters.iter().any(|it| it.source == ParameterSource::Body)
+}
+
+impl ConfigCheck {
+    pub(super) fn databases(&mut self) -> Databases {
+        let mut all = Databases::new();
+        for index in 0..self.values.count("database") {
+            let prefix = format!("database[{index}]");
+            let key = |name: &str| format!("{prefix}.{name}");
+            let section = self.values.sections.get(&prefix).cloned().unwrap_or_default();
+            let name = self.text(&key("name"));
+            for wanted in ["name", "url"] {
+                if self.text(&key(wanted)).is_empty() && !self.is_wrong(&key(wanted)) {
+                    let example =
+                        if wanted == "name" { "shop" } else { "postgres://larder@127.0.0.1:5432/shop" };
+                    let text = format!("missing; add it, such as {wanted} = \"{example}\"");
+                    self.problem(section.clone(), &format!("database.{wanted}"), &text);
+                }
+            }
+            if all.iter().any(|it| it.name == name) {
+                let text = format!("duplicate database name \"{name}\"; rename one");
+                self.problem(self.source(&key("name")), "database.name", &text);
+            }
+            let Ok(place) = DatabasePlace::parse(&self.text(&key("url"))) else { continue };
+            all.push(Arc::new(DatabaseSettings {
+                name,
+                place,
+                password: self.secret(&key("password")),
+                max_connections: self.usize(&key("max_connections")),
+                connect_timeout: self.time(&key("connect_timeout")),
+                query_timeout: self.time(&key("query_timeout")),
+                queue_timeout: self.time(&key("queue_timeout")),
+                idle_timeout: self.time(&key("idle_timeout")),
+                prepare: match self.text(&key("prepare")).as_str() {
+                    "never" => PreparedStatements::Never,
+                    _ => PreparedStatements::Auto,
+                },
+            }));
+        }
+        all
+    }
+
+    pub(super) fn sql(
+        &mut self,
+        at: &RoutePath,
+        route: &Source,
+        matching: &RouteMatching,
+        databases: &Databases,
+    ) -> Option<SqlConfig> {
+        let key = |name: &str| at.key(&format!("sql.{name}"));
+        let database = self.database_of(at, route, databases);
+        let text = self.text(&key("query"));
+        if text.is_empty() {
+            if !self.is_wrong(&key("query")) {
+                let text =
+                    "missing; add the query, such as query = \"SELECT id, name FROM users WHERE id = :id\"";
+                self.problem(route.clone(), "site.route.sql.query", text);
+            }
+            return None;
+        }
+        let parameters = self.sql_parameters(at, matching);
+        let database = database.filter(|_| !self.is_wrong(&key("parameters")))?;
+        let names: Vec<&str> = parameters.iter().map(|it| &*it.name).collect();
+        let query = match SqlQuery::parse(&text, &names, database.place.dialect) {
+            Ok(query) => query,
+            Err(why) => {
+                self.problem(self.source(&key("query")), "site.route.sql.query", &why);
+                return None;
+            }
+        };
+        let access = if self.flag(&key("write")) { SqlAccess::Writes } else { SqlAccess::Reads };
+        if query.writes() && access == SqlAccess::Reads {
+            let text = format!("the query begins with {}, but runs read-only; set write = true", query.verb);
+            self.problem(self.source(&key("query")), "site.route.sql.query", &text);
+        }
+        self.refuse_sql_methods(at, &matching.methods, &parameters, access);
+        let timeout = Some(self.time(&key("timeout"))).filter(|it| !it.is_zero());
+        let statement = SqlStatement {
+            types: query.order.iter().map(|it| parameters[*it].kind).collect(),
+            query,
+            format: self.sql_format(at),
+            numbers: match self.text(&key("numbers")).as_str() {
+                "json" => NumberForm::Json,
+                _ => NumberForm::Strings,
+            },
+            max_rows: self.number(&key("max_rows")),
+            max_bytes: self.number(&key("max_bytes")),
+            timeout: timeout.unwrap_or(database.query_timeout),
+            access,
+        };
+        let tags = self.sql_tags(at, matching);
+        Some(SqlConfig { database, statement: Arc::new(statement), parameters, tags, is_public: false })
+    }
+
+    /// The database of a route: the named one, or the only one.
+    fn database_of(
+        &mut self,
+        at: &RoutePath,
+        route: &Source,
+        databases: &Databases,
+    ) -> Option<Arc<DatabaseSettings>> {
+        let key = at.key("sql.database");
+        let name = self.text(&key);
+        let (source, text) = match (databases.iter().find(|it| it.name == name), &databases[..]) {
+            (Some(found), _) => return Some(found.clone()),
+            (None, [only]) if name.is_empty() => return Some(only.clone()),
+            // Its own error is enough.
+            _ if self.is_wrong(&key) || self.values.count("database") != databases.len() => return None,
+            (None, []) => {
+                (route.clone(), "no database is configured; add a [[database]] with name and url".to_owned())
+            }
+            (None, _) if name.is_empty() => {
+                let names: Vec<&str> = databases.iter().map(|it| it.name.as_str()).collect();
+                (route.clone(), format!("missing; name one of the databases: {}", names.join(", ")))
+            }
+            (None, _) => {
+                let near = nearest(&name, databases.iter().map(|it| it.name.as_str()));
+                let hint = near.map_or("add a [[database]] of that name".to_owned(), |it| {
+                    format!("did you mean \"{it}\"?")
+                });
+                (self.source(&key), format!("no database is named \"{name}\"; {hint}"))
+            }
+        };
+        self.problem(source, "site.route.sql.database", &text);
+        None
+    }
+
+    fn sql_parameters(&mut self, at: &RoutePath, matching: &RouteMatching) -> Vec<SqlParameter> {
+        let key = at.key("sql.parameters");
+        let rows = self.pairs(&key);
+        let parameters: Vec<SqlParameter> =
+            rows.iter().filter_map(|(name, text)| SqlParameter::parse(name, text).ok()).collect();
+        for parameter in &parameters {
+            let missing = parameter.source == ParameterSource::Path
+                && !matching.path.names().contains(&parameter.key)
+                && !is_capture_number(&parameter.key, matching.path.names().len());
+            if missing {
+                let (name, path) = (&parameter.key, &matching.path);
+                let text =
+                    format!("the path \"{path}\" has no capture {{{name}}}; add it, or use query.{name}");
+                self.problem(self.source(&key), "site.route.sql.parameters", &text);
+            }
+        }
+        parameters
+    }
+
+    fn refuse_sql_methods(
+        &mut self,
+        at: &RoutePath,
+        methods: &Methods,
+        parameters: &[SqlParameter],
+        access: SqlAccess,
+    ) {
+        let Methods::Only(given) = methods else { return };
+        let (allowed, what) = match access {
+            SqlAccess::Reads => (&READING, "a query without write = true"),
+            SqlAccess::Writes => (&WRITING, "a query with write = true"),
+        };
+        let wrong = given.iter().find(|it| !allowed.contains(&it.as_str()));
+        let bodyless = |it: &&String| matches!(it.as_str(), "GET" | "HEAD") && has_body(parameters);
+        let text = match (wrong, given.iter().find(bodyless)) {
+            (Some(method), _) => format!("found {method}; allowed for {what}: {}", allowed.join(", ")),
+            (None, Some(method)) => {
+                format!("{method} has no body, which a parameter needs; use POST or QUERY")
+            }
+            (None, None) => return,
+        };
+        self.problem(self.source(&at.key("methods")), "site.route.methods", &text);
+    }
+
+    fn sql_format(&mut self, at: &RoutePath) -> ResultFormat {
+        let is_one = self.flag(&at.key("sql.one_row"));
+        let format = match self.text(&at.key("sql.format")).as_str() {
+            "ndjson" => ResultFormat::Ndjson,
+            "csv" => ResultFormat::Csv,
+            _ if is_one => return ResultFormat::JsonObject,
+            _ => return ResultFormat::Json,
+        };
+        if is_one {
+            let text = "one_row requires format = \"json\"; remove one of both";
+            self.problem(self.source(&at.key("sql.one_row")), "site.route.sql.one_row", text);
+        }
+        format
+    }
+
+    fn sql_tags(&mut self, at: &RoutePath, matching: &RouteMatching) -> Vec<Template> {
+        let key = at.key("sql.tags");
+        let tags: Vec<Template> = self.texts(&key).iter().filter_map(|it| Template::parse(it).ok()).collect();
+        for tag in &tags {
+            self.refuse_variables(&key, "site.route.sql.tags", tag, &matching.path);
+        }
+        tags
+    }
+
+    /// The part of the policy that follows from a query: the key has the parameters that it reads, and no others; and a query that
+    /// no client waits for is cancelled unless `cache.on_abort` is set.
+    pub(super) fn sql_policy(&mut self, at: &RoutePath, service: Option<&mut Service>, cache: &mut Policy) {
+        let Some(Service::Sql(sql)) = service else { return };
+        sql.is_public = cache.credentials == CredentialUse::None;
+        let of_url = sql.parameters.iter().filter(|it| it.source == ParameterSource::Query);
+        let names: Vec<String> = of_url.map(|it| it.key.to_string()).collect();
+        cache.key.query = if names.is_empty() { QueryPolicy::None } else { QueryPolicy::Keep(names) };
+        cache.key.sort_query = true;
+        for name in ["query", "keep", "drop", "sort"] {
+            let key = at.key(&format!("cache.key.{name}"));
+            let source = self.source(&key);
+            if source != Source::Default && !self.is_of_block(&source) {
+                let text = "no effect: the key of a query has the parameters of sql.parameters, and no others; remove it";
+                self.warn_of(source, &format!("site.route.cache.key.{name}"), text);
+            }
+        }
+        if self.source(&self.cache_key(at, "on_abort")) == Source::Default {
+            cache.on_abort = OnAbort::Cancel;
+        }
+        if sql.statement.access == SqlAccess::Writes {
+            cache.enabled = false;
+        }
+    }
+}
+
+/// Whether this is the number of a capture of a pattern with so many.
+fn is_capture_number(text: &str, count: usize) -> bool {
+    text.parse().is_ok_and(|it: usize| (1..=count).contains(&it))
+}

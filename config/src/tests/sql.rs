@@ -1,0 +1,111 @@
+//! Databases, and the queries of routes.
+
+use super::*;
+use crate::Methods;
+use larder_semantics::key::QueryPolicy;
+use larder_semantics::policy::OnAbort;
+
+const DATABASE: &str = "[[database]]\nname = \"shop\"\nurl = \"postgres://larder@db/shop\"\n";
+
+/// A configuration with a database and a route with these lines, on line 6.
+fn text(route: &str) -> String {
+    format!("{DATABASE}[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/t/{{id}}\"\n{route}\n")
+}
+
+fn told(text: &str) -> Vec<String> {
+    match read(text) {
+        Ok(config) => config.warnings.iter().map(ToString::to_string).collect(),
+        Err(it) => it.to_string().lines().map(str::to_owned).collect(),
+    }
+}
+
+#[test]
+fn a_sound_query() {
+    let sql = "sql = { query = \"select :id, :q\", parameters = { id = \"path int\", q = \"query.search text?\" } }";
+    let config = read(&text(sql)).unwrap();
+    let route = &config.sites[0].routes[0];
+    assert_eq!(QueryPolicy::Keep(vec!["search".to_owned()]), route.cache.key.query);
+    assert_eq!((OnAbort::Cancel, None), (route.cache.on_abort, route.cache.default_ttl));
+    assert_eq!(Methods::Only(vec!["GET".to_owned()]), route.methods);
+    assert_eq!(Vec::<String>::new(), told(&text(sql)));
+    let body = text("sql = { query = \"select :a\", parameters = { a = \"body int\" } }");
+    let post = Methods::Only(vec!["POST".to_owned(), "QUERY".to_owned()]);
+    assert_eq!(post, read(&body).unwrap().sites[0].routes[0].methods);
+}
+
+#[test]
+fn mistakes_of_queries() {
+    let one = |route: &str, expect: &str| {
+        let found = told(&text(route));
+        assert!(found.len() == 1 && found[0].contains(expect), "{route}: {found:?}");
+    };
+    one("sql = { max_rows = 1 }", "t.toml:6: site.route.sql.query: missing; add the query");
+    one(
+        "sql = { database = \"shp\", query = \"select 1\" }",
+        "site.route.sql.database: no database is named \"shp\"; did you mean \"shop\"?",
+    );
+    one(
+        "sql = { query = \"select :x\" }",
+        "site.route.sql.query: the query has the parameter :x, which is not in parameters; add it",
+    );
+    one("sql = { query = \"select 1; select 2\" }", "only one statement is allowed");
+    one(
+        "sql = { query = \"delete from t\" }",
+        "the query begins with delete, but runs read-only; set write = true",
+    );
+    one(
+        "sql = { query = \"select :a\", parameters = { a = \"path int\" } }",
+        "the path \"/t/{id}\" has no capture {a}; add it, or use query.a",
+    );
+    one(
+        "sql = { query = \"select :a\", parameters = { a = \"query integer\" } }",
+        "site.route.sql.parameters.a: found \"query integer\"; allowed: \"integer\" is no type",
+    );
+    one(
+        "sql = { query = \"select 1\", one_row = true, format = \"csv\" }",
+        "one_row requires format = \"json\"",
+    );
+    one(
+        "methods = [\"DELETE\"]\nsql = { query = \"select 1\" }",
+        "found DELETE; allowed for a query without write = true: GET, HEAD, POST, QUERY",
+    );
+    one(
+        "methods = [\"GET\"]\nsql = { query = \"delete from t\", write = true }",
+        "found GET; allowed for a query with write = true",
+    );
+    one(
+        "methods = [\"GET\"]\nsql = { query = \"select :a\", parameters = { a = \"body int\" } }",
+        "GET has no body, which a parameter needs; use POST or QUERY",
+    );
+    one("sql = { query = \"select 1\", tags = [\"t:{x}\"] }", "site.route.sql.tags");
+    one("sql = \"select 1\"", "write sql = { query = \"select 1\" }");
+    one(
+        "sql = { query = \"select 1\" }\ncache = { key = { keep = [\"a\"] } }",
+        "no effect: the key of a query has the parameters of sql.parameters",
+    );
+    one("strip = \"/t\"\nsql = { query = \"select 1\" }", "strip");
+}
+
+#[test]
+fn mistakes_of_databases() {
+    let route = "[[site]]\nhosts = [\"*\"]\n[[site.route]]\nsql = { query = \"select 1\" }\n";
+    let one = |database: &str, expect: &str| {
+        let found = told(&format!("{database}\n{route}"));
+        assert!(found.len() == 1 && found[0].contains(expect), "{database}: {found:?}");
+        assert!(!found[0].contains("geheim"), "{found:?}");
+    };
+    one("", "site.route.sql.database: no database is configured; add a [[database]] with name and url");
+    one("[[database]]\nname = \"a\"", "t.toml:1: database.url: missing");
+    one(
+        "[[database]]\nurl = \"postgres://a@b/c\"",
+        "database.name: missing; add it, such as name = \"shop\"",
+    );
+    one(
+        "[[database]]\nname = \"a\"\nurl = \"postgres://a:geheim@b/c\"",
+        "the URL has a password; write it in password",
+    );
+    one("[[database]]\nname = \"a\"\nurl = \"oracle://a@b/c\"", "postgres://USER@HOST:PORT/DATABASE");
+    let twice = "[[database]]\nname = \"a\"\nurl = \"postgres://a@b/c\"\n".repeat(2);
+    let found = told(&format!("{twice}{}", route.replace("{ query", "{ database = \"a\", query")));
+    assert!(found.len() == 1 && found[0].contains("duplicate database name \"a\""), "{found:?}");
+}

@@ -1,0 +1,26 @@
+//! Queries to SQL databases. A route has a query with named parameters; a request gives them values, which are checked by
+//! their types and bound, and the rows become JSON, NDJSON or CSV while they arrive. HTTP and the cache are not here.
+
+mod calendar;
+mod cell;
+mod encoder;
+mod error;
+mod parameter;
+mod place;
+mod pool;
+mod postgres;
+mod query;
+mod rows;
+mod settings;
+
+pub use cell::{NumberForm, SqlCell};
+pub use encoder::ResultFormat;
+pub use error::SqlError;
+pub use parameter::{
+    AbsentValue, PARAMETER_FORM, ParameterSource, ParameterType, SqlParameter, is_parameter_name,
+};
+pub use place::{DatabasePlace, DatabaseServer, PLACE_FORMS};
+pub use pool::Database;
+pub use query::{Dialect, SqlQuery};
+pub use rows::{RowsFound, SqlAnswer, SqlRows};
+pub use settings::{DatabaseSettings, PreparedStatements, SqlAccess, SqlCall, SqlStatement};

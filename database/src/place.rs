@@ -1,0 +1,116 @@
+//! The place of a database, as it stands in `url`.
+
+use crate::query::Dialect;
+use std::fmt;
+use std::path::PathBuf;
+
+/// The forms of `url`, as the end of a sentence.
+pub const PLACE_FORMS: &str = "\"postgres://USER@HOST:PORT/DATABASE\", or \"postgres+unix://USER@/DIRECTORY/DATABASE\" with the directory of the socket";
+
+/// The place of a database, and the user that reads it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DatabasePlace {
+    /// The kind of database.
+    pub dialect: Dialect,
+    /// Where it listens.
+    pub server: DatabaseServer,
+    /// The user.
+    pub user: String,
+    /// The name of the database.
+    pub database: String,
+}
+
+/// Where a database listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DatabaseServer {
+    /// Host and port.
+    Tcp(String, u16),
+    /// A Unix socket: for PostgreSQL its directory.
+    Unix(PathBuf),
+}
+
+impl DatabasePlace {
+    /// Parses a `url`.
+    ///
+    /// # Errors
+    /// The mistake and the right forms, as the end of a sentence.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let wrong =
+            |why: &str| if why.is_empty() { PLACE_FORMS.to_owned() } else { format!("{why}; {PLACE_FORMS}") };
+        let (scheme, rest) = text.split_once("://").ok_or_else(|| wrong(""))?;
+        let (scheme, is_unix) = scheme.strip_suffix("+unix").map_or((scheme, false), |it| (it, true));
+        let (dialect, usual) = match scheme {
+            "postgres" | "postgresql" => (Dialect::Postgres, 5432),
+            _ => return Err(wrong("")),
+        };
+        let (user, rest) = rest.split_once('@').ok_or_else(|| wrong("it names no user"))?;
+        if user.contains(':') {
+            return Err("the URL has a password; write it in password, where it is hidden".to_owned());
+        }
+        let is_plain =
+            |it: &str| !it.is_empty() && it.bytes().all(|it| it > b' ' && !b"%?#@/\\".contains(&it));
+        let (server, database) = rest.rsplit_once('/').ok_or_else(|| wrong("it names no database"))?;
+        if !is_plain(user) || !is_plain(database) {
+            return Err(wrong("user and database are plain names"));
+        }
+        let server = match is_unix {
+            true if server.starts_with('/') => DatabaseServer::Unix(server.into()),
+            true => return Err(wrong("the path of the socket begins with /")),
+            false => {
+                let (host, port) = host_and_port(server).ok_or_else(|| wrong("the host is malformed"))?;
+                DatabaseServer::Tcp(host, port.unwrap_or(usual))
+            }
+        };
+        Ok(Self { dialect, server, user: user.to_owned(), database: database.to_owned() })
+    }
+}
+
+fn host_and_port(text: &str) -> Option<(String, Option<u16>)> {
+    let (host, port) = match text.strip_prefix('[') {
+        Some(rest) => {
+            let (host, port) = rest.split_once(']')?;
+            host.parse::<std::net::Ipv6Addr>().ok()?;
+            (host, port.strip_prefix(':').or_else(|| port.is_empty().then_some(""))?)
+        }
+        None => text.split_once(':').unwrap_or((text, "")),
+    };
+    let is_host = !host.is_empty()
+        && host.bytes().all(|it| it.is_ascii_alphanumeric() || matches!(it, b'.' | b'-' | b'_' | b':'));
+    let port = if port.is_empty() { None } else { Some(port.parse().ok().filter(|it| *it > 0)?) };
+    is_host.then(|| (host.to_owned(), port))
+}
+
+impl fmt::Display for DatabasePlace {
+    /// Without the user: for messages.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.server {
+            DatabaseServer::Tcp(host, port) => write!(f, "postgres://{host}:{port}/{}", self.database),
+            DatabaseServer::Unix(path) => write!(f, "postgres+unix://{}/{}", path.display(), self.database),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forms_of_a_place() {
+        let shown = |text: &str| match DatabasePlace::parse(text) {
+            Ok(it) => format!("{} as {}", it, it.user),
+            Err(why) => why.split(';').next().unwrap_or_default().to_owned(),
+        };
+        assert_eq!("postgres://db.internal:5432/shop as larder", shown("postgres://larder@db.internal/shop"));
+        assert_eq!("postgres://::1:6432/shop as a", shown("postgresql://a@[::1]:6432/shop"));
+        assert_eq!(
+            "postgres+unix:///run/postgresql/shop as a",
+            shown("postgres+unix://a@/run/postgresql/shop")
+        );
+        assert_eq!("the URL has a password", shown("postgres://a:secret@h/shop"));
+        assert_eq!("it names no user", shown("postgres://h/shop"));
+        assert_eq!("the host is malformed", shown("postgres://a@h:x/shop"));
+        assert_eq!("user and database are plain names", shown("postgres://a@h/"));
+        assert_eq!("the path of the socket begins with /", shown("postgres+unix://a@run/shop"));
+        assert!(shown("oracle://a@h/shop").starts_with("\"postgres:"));
+    }
+}

@@ -1,0 +1,82 @@
+//! The settings of a database, and of the queries of a route. Their check is in the configuration.
+
+use crate::cell::NumberForm;
+use crate::encoder::ResultFormat;
+use crate::parameter::ParameterType;
+use crate::place::DatabasePlace;
+use crate::query::SqlQuery;
+use larder_stdx::secret::Secret;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The settings of a database.
+#[derive(Clone, Debug)]
+pub struct DatabaseSettings {
+    /// Its name in the configuration.
+    pub name: String,
+    /// Its place.
+    pub place: DatabasePlace,
+    /// The password of its user.
+    pub password: Option<Secret>,
+    /// The most connections of all workers.
+    pub max_connections: usize,
+    /// The most time for a new connection.
+    pub connect_timeout: Duration,
+    /// The most time for a query, unless its route has another one.
+    pub query_timeout: Duration,
+    /// The most time for which a query waits for a connection.
+    pub queue_timeout: Duration,
+    /// The time after which an unused connection is closed.
+    pub idle_timeout: Duration,
+    /// Whether statements are prepared.
+    pub prepare: PreparedStatements,
+}
+
+/// Whether statements are prepared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PreparedStatements {
+    /// Once for each connection.
+    #[default]
+    Auto,
+    /// Never: behind a pooler that gives each transaction another connection.
+    Never,
+}
+
+/// A query of a route.
+#[derive(Clone, Debug)]
+pub struct SqlStatement {
+    /// The query.
+    pub query: SqlQuery,
+    /// The types of its parameters, in the order of the query's placeholders.
+    pub types: Box<[ParameterType]>,
+    /// The format of its result.
+    pub format: ResultFormat,
+    /// The form of large numbers.
+    pub numbers: NumberForm,
+    /// The most rows of its result.
+    pub max_rows: u64,
+    /// The most bytes of its result.
+    pub max_bytes: u64,
+    /// The most time for it.
+    pub timeout: Duration,
+    /// Whether it changes data.
+    pub access: SqlAccess,
+}
+
+/// Whether a query may change data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SqlAccess {
+    /// It runs in a read-only transaction.
+    Reads,
+    /// It may; its result is complete, and its transaction committed, before the response begins.
+    Writes,
+}
+
+/// A query with its values, in the order of the placeholders; `None` is `NULL`.
+#[derive(Clone, Debug)]
+pub struct SqlCall {
+    /// The query.
+    pub statement: Arc<SqlStatement>,
+    /// The values, each checked by its type.
+    pub values: Vec<Option<Box<str>>>,
+}

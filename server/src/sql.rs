@@ -1,0 +1,362 @@
+//! Routes with a query (`sql`): the values of its parameters from a request, and the response from its rows. Databases and formats are
+//! in `larder_database`, the cache in front of them in `larder_gateway`.
+
+use bytes::Bytes;
+use larder_config::sql::SqlConfig;
+use larder_config::{Config, PathPattern};
+use larder_counters::Counters;
+use larder_database::{
+    AbsentValue, Database, DatabaseSettings, ParameterSource, ParameterType, RowsFound, SqlAccess, SqlAnswer,
+    SqlCall, SqlError, SqlParameter, SqlRows,
+};
+use larder_gateway::source::{MadeBody, MadePiece, MadeResponse, Making, ResponseMaker};
+use larder_observe::log::{Level, SubsystemLog};
+use larder_origin::OriginError;
+use larder_semantics::field::FieldList;
+use larder_semantics::request_view::{self, RequestView};
+use larder_wire::message::{Framing, Request, ResponseHead, Version};
+use serde_json::json;
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::num::NonZeroUsize;
+use std::rc::Rc;
+use std::sync::Arc;
+use tokio::sync::mpsc;
+
+/// Pieces of a result that wait for its readers.
+const DEPTH: usize = 2;
+
+/// The databases of one worker, by name.
+pub(crate) type WorkerDatabases = HashMap<String, Rc<Database>>;
+
+/// The part of each database that a worker has.
+pub(crate) fn databases(config: &Config, workers: NonZeroUsize, counters: &Arc<Counters>) -> WorkerDatabases {
+    let one = |it: &Arc<DatabaseSettings>| Database::new(it.clone(), workers, counters.clone());
+    config.databases.iter().map(|it| (it.name.clone(), one(it))).collect()
+}
+
+/// Makes the responses of a route from the rows of its query.
+pub(crate) struct SqlMaker(Rc<SqlRoute>);
+
+struct SqlRoute {
+    name: String,
+    path: PathPattern,
+    config: SqlConfig,
+    database: Rc<Database>,
+    counters: Arc<Counters>,
+    log: SubsystemLog,
+}
+
+impl SqlMaker {
+    /// The maker of a route of this name and path.
+    pub fn new(
+        name: &str,
+        path: &PathPattern,
+        config: &SqlConfig,
+        database: Rc<Database>,
+        counters: Arc<Counters>,
+        log: SubsystemLog,
+    ) -> Self {
+        let (name, path, config) = (name.to_owned(), path.clone(), config.clone());
+        Self(Rc::new(SqlRoute { name, path, config, database, counters, log }))
+    }
+}
+
+impl ResponseMaker for SqlMaker {
+    fn make(&self, request: &Rc<Request>, body: Bytes) -> Making {
+        let (route, request) = (self.0.clone(), request.clone());
+        Box::pin(async move { route.answer(&request, &body).await })
+    }
+}
+
+/// Why a request has no values for a query.
+#[derive(Debug, PartialEq, Eq)]
+enum BadParameter<'p> {
+    Missing(&'p SqlParameter),
+    Twice(&'p SqlParameter),
+    Unfit(&'p SqlParameter),
+    /// The body is neither a JSON object nor a form.
+    Body,
+}
+
+impl SqlRoute {
+    async fn answer(self: Rc<Self>, request: &Request, body: &Bytes) -> Result<MadeResponse, OriginError> {
+        let values = match values(&self.config.parameters, &self.path, request, body) {
+            Ok(values) => values,
+            Err(why) => return Ok(refusal(&why)),
+        };
+        let statement = self.config.statement.clone();
+        // A placeholder for each use of a parameter.
+        let values = statement.query.order.iter().map(|it| values[*it].clone()).collect();
+        let call = SqlCall { statement, values };
+        match self.database.run(&call).await {
+            Ok(answer) => Ok(self.response(request, answer)),
+            Err(error) => {
+                self.failed(&error);
+                Err(OriginError::Unmade(error.status(), error.sentence().into_owned()))
+            }
+        }
+    }
+
+    /// The response to a query that succeeded so far.
+    fn response(self: Rc<Self>, request: &Request, answer: SqlAnswer) -> MadeResponse {
+        let statement = &self.config.statement;
+        let is_object = statement.format == larder_database::ResultFormat::JsonObject;
+        let mut fields = FieldList::new();
+        if self.config.is_public && statement.access == SqlAccess::Reads {
+            // The result depends on the parameters alone: cookies and credentials do not change it.
+            fields.push("Cache-Control", "public");
+        }
+        self.push_tags(request, &mut fields);
+        match answer.found {
+            RowsFound::NoColumns => return whole(204, fields, Bytes::new()),
+            RowsFound::None if is_object => {
+                fields.push("Content-Type", "application/problem+json");
+                let body = json!({ "title": "No row was found.", "status": 404 });
+                return whole(404, fields, body.to_string().into());
+            }
+            RowsFound::None | RowsFound::Some => {}
+        }
+        fields.push("Content-Type", statement.format.media_type());
+        let Some(rows) = answer.rest else { return whole(200, fields, answer.first) };
+        let (sender, body) = MadeBody::new(DEPTH);
+        tokio::task::spawn_local(self.pour(answer.first, rows, sender));
+        MadeResponse { head: head(200, fields, Framing::Chunked), body }
+    }
+
+    /// Sends the rest of a result. It is cut where the query fails, and cancelled when no client reads it.
+    async fn pour(self: Rc<Self>, first: Bytes, mut rows: SqlRows, sender: mpsc::Sender<MadePiece>) {
+        let mut next = first;
+        loop {
+            if sender.send(MadePiece::Bytes(next)).await.is_err() {
+                return;
+            }
+            let more = tokio::select! {
+                biased;
+                more = rows.next() => more,
+                () = sender.closed() => return,
+            };
+            next = match more {
+                Ok(Some(bytes)) => bytes,
+                Ok(None) => {
+                    let _ = sender.send(MadePiece::End).await;
+                    return;
+                }
+                Err(error) => return self.failed(&error),
+            };
+        }
+    }
+
+    fn push_tags(&self, request: &Request, fields: &mut FieldList) {
+        if self.config.tags.is_empty() {
+            return;
+        }
+        let (mut room, lines) = (Vec::new(), request.fields.view());
+        let view = view(request, &self.path, &mut room, &lines);
+        let mut all = Vec::new();
+        for tag in &self.config.tags {
+            let mut text = Vec::new();
+            tag.expand(&view, &mut text);
+            // Spaces and commas separate tags.
+            text.iter_mut().filter(|it| matches!(**it, b' ' | b',' | b'\t')).for_each(|it| *it = b'_');
+            if !all.is_empty() {
+                all.push(b' ');
+            }
+            all.extend_from_slice(&text);
+        }
+        fields.push("Surrogate-Key", all);
+    }
+
+    /// Counts and logs a query that has no complete result.
+    fn failed(&self, error: &SqlError) {
+        self.counters.database_failures.add(1);
+        let level = if *error == SqlError::Busy { Level::Warn } else { Level::Error };
+        if self.log.tells(level) {
+            let why = error.sentence();
+            let values = [("route", self.name.as_str()), ("database", self.database.name()), ("why", &why)];
+            self.log.seldom_of(level, "database-failed", self.database.name(), &values);
+        }
+    }
+}
+
+fn head(status: u16, fields: FieldList, framing: Framing) -> ResponseHead {
+    ResponseHead { status, version: Version::Http11, fields, framing, keep_alive: true }
+}
+
+/// A response whose body is complete.
+fn whole(status: u16, mut fields: FieldList, bytes: Bytes) -> MadeResponse {
+    let framing = if status == 204 { Framing::Empty } else { Framing::Length(bytes.len() as u64) };
+    if status != 204 {
+        fields.push("Content-Length", bytes.len().to_string());
+    }
+    let (sender, body) = MadeBody::new(DEPTH);
+    // There is room for both.
+    if !bytes.is_empty() {
+        let _ = sender.try_send(MadePiece::Bytes(bytes));
+    }
+    let _ = sender.try_send(MadePiece::End);
+    MadeResponse { head: head(status, fields, framing), body }
+}
+
+/// The response to a request whose parameters do not fit (RFC 9457). It has no value of the request.
+fn refusal(why: &BadParameter<'_>) -> MadeResponse {
+    let told = |it: &SqlParameter, what: &str| {
+        let (name, place) = (&it.key, it.source.name());
+        let title = format!("The parameter \"{name}\" ({place}) {what}.");
+        json!({ "title": title, "status": 400, "parameter": name, "in": place })
+    };
+    let body = match why {
+        BadParameter::Missing(it) => told(it, "is missing"),
+        BadParameter::Twice(it) => told(it, "is there twice"),
+        BadParameter::Unfit(it) => told(it, &format!("must be {}", it.kind.expected())),
+        BadParameter::Body => {
+            json!({ "title": "The body must be a JSON object (application/json) or a form (application/x-www-form-urlencoded).", "status": 400 })
+        }
+    };
+    let mut fields = FieldList::new();
+    fields.push("Cache-Control", "no-store");
+    fields.push("Content-Type", "application/problem+json");
+    whole(400, fields, body.to_string().into())
+}
+
+/// The request with its captures.
+fn view<'a>(
+    request: &'a Request,
+    pattern: &'a PathPattern,
+    room: &'a mut Vec<u8>,
+    fields: &'a [larder_semantics::field::Field<'a>],
+) -> RequestView<'a> {
+    let path = request_view::normal_path(&request.target, room);
+    RequestView {
+        method: &request.method,
+        scheme: request.scheme,
+        authority: &request.authority,
+        target: &request.target,
+        path,
+        captures: pattern.captures(path).unwrap_or_default(),
+        fields,
+        ..RequestView::default()
+    }
+}
+
+/// The values of all parameters, in their order; `None` is `NULL`.
+fn values<'p>(
+    parameters: &'p [SqlParameter],
+    pattern: &PathPattern,
+    request: &Request,
+    body: &Bytes,
+) -> Result<Vec<Option<Box<str>>>, BadParameter<'p>> {
+    let (mut room, fields) = (Vec::new(), request.fields.view());
+    let view = view(request, pattern, &mut room, &fields);
+    let mut members = None;
+    let mut all = Vec::with_capacity(parameters.len());
+    for parameter in parameters {
+        let given = match parameter.source {
+            ParameterSource::Path => Some(captured(&view, &parameter.key)).filter(|it| !it.is_empty()),
+            ParameterSource::Query => {
+                let mut found = view.parameters(&parameter.key);
+                let first = found.next();
+                if found.next().is_some() {
+                    return Err(BadParameter::Twice(parameter));
+                }
+                first
+            }
+            ParameterSource::Body => {
+                let members = match &members {
+                    Some(members) => members,
+                    None => members.insert(BodyMembers::read(&view, body).ok_or(BadParameter::Body)?),
+                };
+                match members.value(parameter)? {
+                    Member::Text(text) => Some(Cow::Owned(text.into_bytes())),
+                    Member::Null if parameter.absent != AbsentValue::Refused => {
+                        all.push(None);
+                        continue;
+                    }
+                    Member::Null | Member::None => None,
+                }
+            }
+        };
+        all.push(match (given, &parameter.absent) {
+            (Some(bytes), _) => {
+                let text = std::str::from_utf8(&bytes).ok().and_then(|it| parameter.kind.read(it));
+                Some(text.ok_or(BadParameter::Unfit(parameter))?.into())
+            }
+            (None, AbsentValue::Refused) => return Err(BadParameter::Missing(parameter)),
+            (None, AbsentValue::Null) => None,
+            (None, AbsentValue::Default(text)) => Some(text.clone()),
+        });
+    }
+    Ok(all)
+}
+
+/// A capture by its name or number.
+fn captured<'a>(view: &RequestView<'a>, key: &str) -> Cow<'a, [u8]> {
+    Cow::Borrowed(match key.parse() {
+        Ok(number) => view.captures.number(number),
+        Err(_) => view.captures.named(key),
+    })
+}
+
+/// The members of a request body.
+enum BodyMembers<'b> {
+    /// Each as it was sent: a number keeps all its digits.
+    Json(HashMap<String, &'b RawValue>),
+    Form(&'b [u8]),
+}
+
+/// A member of a body.
+enum Member {
+    None,
+    Null,
+    Text(String),
+}
+
+impl<'b> BodyMembers<'b> {
+    /// `None` for a body in another format. An empty body without a type has no members.
+    fn read(view: &RequestView<'_>, body: &'b Bytes) -> Option<Self> {
+        let kind = view.fields.iter().find(|it| it.is("content-type")).map_or(&b""[..], |it| it.value);
+        let kind = kind.split(|it| *it == b';').next().unwrap_or_default().trim_ascii();
+        if kind.eq_ignore_ascii_case(b"application/x-www-form-urlencoded") {
+            return Some(BodyMembers::Form(body));
+        }
+        if body.is_empty() && kind.is_empty() {
+            return Some(BodyMembers::Json(HashMap::new()));
+        }
+        let is_json = kind.eq_ignore_ascii_case(b"application/json");
+        serde_json::from_slice(body).ok().filter(|_| is_json).map(BodyMembers::Json)
+    }
+
+    fn value<'p>(&self, parameter: &'p SqlParameter) -> Result<Member, BadParameter<'p>> {
+        match self {
+            BodyMembers::Json(members) => {
+                let Some(raw) = members.get(&*parameter.key).map(|it| it.get()) else {
+                    return Ok(Member::None);
+                };
+                Ok(match raw.as_bytes().first() {
+                    _ if parameter.kind == ParameterType::Json => Member::Text(raw.to_owned()),
+                    Some(b'n') => Member::Null,
+                    Some(b'"') => {
+                        Member::Text(serde_json::from_str(raw).map_err(|_| BadParameter::Unfit(parameter))?)
+                    }
+                    Some(b'[' | b'{') => return Err(BadParameter::Unfit(parameter)),
+                    _ => Member::Text(raw.to_owned()),
+                })
+            }
+            BodyMembers::Form(text) => {
+                // A form has the encoding of a query.
+                let target = format!("/?{}", std::str::from_utf8(text).map_err(|_| BadParameter::Body)?);
+                let view = RequestView { target: &target, ..RequestView::default() };
+                let mut found = view.parameters(&parameter.key);
+                let first = found.next();
+                if found.next().is_some() {
+                    return Err(BadParameter::Twice(parameter));
+                }
+                let Some(bytes) = first else { return Ok(Member::None) };
+                let text =
+                    String::from_utf8(bytes.into_owned()).map_err(|_| BadParameter::Unfit(parameter))?;
+                Ok(Member::Text(text))
+            }
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! A real PostgreSQL on a Unix socket, in a folder of its own. It can be stopped and started again at the same place.
+
+use super::until;
+use std::os::unix::fs::chown;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+/// A running PostgreSQL. The user `larder` has the password `geheim`, the user `postgres` needs none.
+pub struct Postgres {
+    child: Child,
+    folder: tempfile::TempDir,
+}
+
+impl Postgres {
+    /// Starts one, and runs these statements in its database `postgres`.
+    pub fn start(statements: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        if let Some(id) = server_user() {
+            chown(folder.path(), Some(id.0), Some(id.1)).unwrap();
+        }
+        let data = folder.path().join("data");
+        let made = command("initdb")
+            .args(["-U", "postgres", "-A", "trust", "-N", "-E", "UTF8", "--locale=C", "-D"])
+            .arg(&data)
+            .stdout(Stdio::null())
+            .status()
+            .unwrap();
+        assert!(made.success(), "initdb makes a cluster");
+        let access = "local all larder scram-sha-256\nlocal all all trust\n";
+        std::fs::write(data.join("pg_hba.conf"), access).unwrap();
+        let child = serve(&folder);
+        let it = Self { child, folder };
+        it.wait_until_it_answers();
+        it.sql("create role larder login password 'geheim'; alter default privileges grant all on tables to larder");
+        it.sql("alter default privileges grant all on sequences to larder; grant create on schema public to larder");
+        it.sql(statements);
+        it
+    }
+
+    /// The folder of its socket.
+    pub fn socket(&self) -> PathBuf {
+        self.folder.path().to_owned()
+    }
+
+    /// A `[[database]]` for it, with more keys.
+    pub fn table(&self, more: &str) -> String {
+        let folder = self.folder.path().display();
+        format!(
+            "[[database]]\nname = \"pg\"\nurl = \"postgres+unix://larder@{folder}/postgres\"\npassword = \"geheim\"\n{more}\n"
+        )
+    }
+
+    /// The output of statements, as `psql -At` prints it.
+    pub fn sql(&self, statements: &str) -> String {
+        let output = psql(&self.folder).args(["-c", statements]).output().unwrap();
+        assert!(output.status.success(), "{statements}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
+    }
+
+    /// The number of statements of larder that run now.
+    pub fn running(&self) -> usize {
+        let active = "select count(*) from pg_stat_activity where usename = 'larder' and state <> 'idle'";
+        self.sql(active).parse().unwrap()
+    }
+
+    /// Ends it at once.
+    pub fn kill(&mut self) {
+        // Its immediate shutdown: the children end as well.
+        let id = i32::try_from(self.child.id()).unwrap();
+        // SAFETY: the process is a child that has not been waited for.
+        unsafe { libc::kill(id, libc::SIGQUIT) };
+        let _ = self.child.wait();
+    }
+
+    /// Starts it again where it was.
+    pub fn start_again(&mut self) {
+        self.child = serve(&self.folder);
+        self.wait_until_it_answers();
+    }
+
+    fn wait_until_it_answers(&self) {
+        until("PostgreSQL answers", || {
+            psql(&self.folder).args(["-c", "select 1"]).output().is_ok_and(|it| it.status.success())
+        });
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+fn serve(folder: &tempfile::TempDir) -> Child {
+    let socket = folder.path().display();
+    command("postgres")
+        .arg("-D")
+        .arg(folder.path().join("data"))
+        .args(["-k", &socket.to_string(), "-c", "listen_addresses=", "-c", "fsync=off"])
+        .args(["-c", "shared_buffers=16MB", "-c", "max_connections=50", "-c", "log_min_messages=panic"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+fn psql(folder: &tempfile::TempDir) -> Command {
+    let mut psql = Command::new("psql");
+    psql.args(["-U", "postgres", "-d", "postgres", "-qAtX", "-v", "ON_ERROR_STOP=1", "-h"])
+        .arg(folder.path());
+    psql
+}
+
+/// A program of PostgreSQL, as a user that it accepts: it refuses to run as root.
+fn command(program: &str) -> Command {
+    let versions = std::fs::read_dir("/usr/lib/postgresql").expect("PostgreSQL is installed");
+    let mut folders: Vec<PathBuf> = versions.flatten().map(|it| it.path().join("bin")).collect();
+    folders.sort();
+    let path = folders.pop().expect("PostgreSQL is installed").join(program);
+    match server_user() {
+        None => Command::new(path),
+        Some((user, group)) => {
+            let mut command = Command::new("setpriv");
+            command
+                .args(["--reuid", &user.to_string(), "--regid", &group.to_string(), "--clear-groups"])
+                .arg(path);
+            command
+        }
+    }
+}
+
+/// The user of the package, for a test that runs as root.
+fn server_user() -> Option<(u32, u32)> {
+    // SAFETY: it only returns a number.
+    if unsafe { libc::geteuid() } != 0 {
+        return None;
+    }
+    let users = std::fs::read_to_string("/etc/passwd").unwrap();
+    let row = users.lines().find(|it| it.starts_with("postgres:")).expect("the user postgres exists");
+    let mut parts = row.split(':').skip(2).map(|it| it.parse().unwrap_or(0));
+    Some((parts.next().unwrap_or(0), parts.next().unwrap_or(0)))
+}
