@@ -21,6 +21,6 @@ pub use parameter::{
 };
 pub use place::{DatabasePlace, DatabaseServer, PLACE_FORMS};
 pub use pool::Database;
-pub use query::{Dialect, SqlQuery};
+pub use query::{SqlDialect, SqlQuery};
 pub use rows::{RowsFound, SqlAnswer, SqlRows};
 pub use settings::{DatabaseSettings, PreparedStatements, SqlAccess, SqlCall, SqlStatement};

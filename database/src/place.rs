@@ -1,6 +1,6 @@
 //! The place of a database, as it stands in `url`.
 
-use crate::query::Dialect;
+use crate::query::SqlDialect;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ pub const PLACE_FORMS: &str = "\"postgres://USER@HOST:PORT/DATABASE\", or \"post
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DatabasePlace {
     /// The kind of database.
-    pub dialect: Dialect,
+    pub dialect: SqlDialect,
     /// Where it listens.
     pub server: DatabaseServer,
     /// The user.
@@ -40,7 +40,7 @@ impl DatabasePlace {
         let (scheme, rest) = text.split_once("://").ok_or_else(|| wrong(""))?;
         let (scheme, is_unix) = scheme.strip_suffix("+unix").map_or((scheme, false), |it| (it, true));
         let (dialect, usual) = match scheme {
-            "postgres" | "postgresql" => (Dialect::Postgres, 5432),
+            "postgres" | "postgresql" => (SqlDialect::Postgres, 5432),
             _ => return Err(wrong("")),
         };
         let (user, rest) = rest.split_once('@').ok_or_else(|| wrong("it names no user"))?;

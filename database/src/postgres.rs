@@ -162,6 +162,14 @@ impl PostgresConnection {
         self.client.query_typed_raw(&call.statement.query.text, values).await
     }
 
+    fn keep(&self, text: &str, prepared: &Statement) {
+        let mut statements = self.statements.borrow_mut();
+        if statements.len() >= MOST_STATEMENTS {
+            statements.clear();
+        }
+        statements.insert(text.into(), prepared.clone());
+    }
+
     async fn query_prepared(&self, call: &SqlCall) -> Result<(RowStream, Statement), Error> {
         let text = &call.statement.query.text;
         let values = || call.values.iter().map(|it| TextValue(it.as_deref()));
@@ -173,12 +181,7 @@ impl PostgresConnection {
             }
         }
         let prepared = self.client.prepare_typed(text, &types_of(&call.statement)).await?;
-        let mut statements = self.statements.borrow_mut();
-        if statements.len() >= MOST_STATEMENTS {
-            statements.clear();
-        }
-        statements.insert(text.clone(), prepared.clone());
-        drop(statements);
+        self.keep(text, &prepared);
         self.client.query_raw(&prepared, values()).await.map(|it| (it, prepared))
     }
 }

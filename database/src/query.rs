@@ -5,7 +5,7 @@ use crate::parameter::is_parameter_name;
 
 /// The SQL of a kind of database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dialect {
+pub enum SqlDialect {
     /// PostgreSQL: `$1`, `$tag$`-quoted strings, nested comments.
     Postgres,
     /// SQLite: `?1`.
@@ -34,7 +34,7 @@ impl SqlQuery {
     ///
     /// # Errors
     /// The mistake, and what would be right: one sentence.
-    pub fn parse(query: &str, names: &[&str], dialect: Dialect) -> Result<Self, String> {
+    pub fn parse(query: &str, names: &[&str], dialect: SqlDialect) -> Result<Self, String> {
         let mut reading =
             QueryReading { rest: query, dialect, text: String::new(), order: Vec::new(), ended: false };
         while !reading.rest.is_empty() {
@@ -60,7 +60,7 @@ impl SqlQuery {
 
 struct QueryReading<'q> {
     rest: &'q str,
-    dialect: Dialect,
+    dialect: SqlDialect,
     text: String,
     order: Vec<usize>,
     /// A semicolon has ended the statement.
@@ -70,7 +70,7 @@ struct QueryReading<'q> {
 impl QueryReading<'_> {
     /// Reads the next character, string, quoted name, comment or parameter.
     fn step(&mut self, names: &[&str]) -> Result<(), String> {
-        let is_mysql = self.dialect == Dialect::MySql;
+        let is_mysql = self.dialect == SqlDialect::MySql;
         let first = self.rest.chars().next().unwrap_or_default();
         // MariaDB reads `5--3` as a number less a negative one.
         let is_dashes =
@@ -93,10 +93,10 @@ impl QueryReading<'_> {
             }
             '\'' => return self.quoted('\'', is_mysql || self.is_escape_string()),
             '"' => return self.quoted('"', is_mysql),
-            '`' if self.dialect != Dialect::Postgres => return self.quoted('`', false),
-            '[' if self.dialect == Dialect::Sqlite => return self.bracketed(),
-            '$' if self.dialect == Dialect::Postgres => return self.dollar(),
-            '?' if self.dialect != Dialect::Postgres => {
+            '`' if self.dialect != SqlDialect::Postgres => return self.quoted('`', false),
+            '[' if self.dialect == SqlDialect::Sqlite => return self.bracketed(),
+            '$' if self.dialect == SqlDialect::Postgres => return self.dollar(),
+            '?' if self.dialect != SqlDialect::Postgres => {
                 return Err("\"?\" is no parameter here; write its name, such as :id".to_owned());
             }
             ':' => return self.colon(names),
@@ -118,7 +118,7 @@ impl QueryReading<'_> {
     /// Whether the text so far ends with the `E` of a string with backslashes.
     fn is_escape_string(&self) -> bool {
         let mut last = self.text.chars().rev();
-        self.dialect == Dialect::Postgres
+        self.dialect == SqlDialect::Postgres
             && matches!(last.next(), Some('e' | 'E'))
             && !last.next().is_some_and(|it| it.is_alphanumeric() || it == '_')
     }
@@ -153,13 +153,13 @@ impl QueryReading<'_> {
                 if depth == 0 {
                     break;
                 }
-            } else if rest.starts_with("/*") && (depth == 0 || self.dialect == Dialect::Postgres) {
+            } else if rest.starts_with("/*") && (depth == 0 || self.dialect == SqlDialect::Postgres) {
                 (depth, at) = (depth + 1, at + 2);
             } else {
                 at += rest.chars().next().map_or(1, char::len_utf8);
             }
         }
-        if self.dialect == Dialect::MySql && self.rest.starts_with("/*!") {
+        if self.dialect == SqlDialect::MySql && self.rest.starts_with("/*!") {
             return Err("a comment /*! is executed by the database; write its content without it".to_owned());
         }
         self.text.push(' ');
@@ -207,16 +207,16 @@ impl QueryReading<'_> {
         self.rest = &behind[end..];
         let known = self.order.iter().position(|it| *it == number);
         let position = match (self.dialect, known) {
-            (Dialect::Postgres | Dialect::Sqlite, Some(at)) => at,
+            (SqlDialect::Postgres | SqlDialect::Sqlite, Some(at)) => at,
             _ => {
                 self.order.push(number);
                 self.order.len() - 1
             }
         };
         match self.dialect {
-            Dialect::Postgres => self.text.push_str(&format!("${}", position + 1)),
-            Dialect::Sqlite => self.text.push_str(&format!("?{}", position + 1)),
-            Dialect::MySql => self.text.push('?'),
+            SqlDialect::Postgres => self.text.push_str(&format!("${}", position + 1)),
+            SqlDialect::Sqlite => self.text.push_str(&format!("?{}", position + 1)),
+            SqlDialect::MySql => self.text.push('?'),
         }
         Ok(())
     }
@@ -227,7 +227,7 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(dialect: Dialect, query: &str, expect: &str) {
+    fn check(dialect: SqlDialect, query: &str, expect: &str) {
         let shown = match SqlQuery::parse(query, &["id", "q"], dialect) {
             Ok(it) => format!("{} {:?}", it.text, it.order),
             Err(why) => why,
@@ -237,7 +237,7 @@ mod tests {
 
     #[test]
     fn parameters_by_name() {
-        use Dialect::{MySql, Postgres, Sqlite};
+        use SqlDialect::{MySql, Postgres, Sqlite};
         check(Postgres, "select :q, :id, :q;", "select $1, $2, $1 [1, 0]");
         check(Sqlite, "select :q, :id, :q", "select ?1, ?2, ?1 [1, 0]");
         check(MySql, "select :q, :id, :q ; ", "select ?, ?, ? [1, 0, 1]");
@@ -263,7 +263,7 @@ mod tests {
 
     #[test]
     fn mistakes() {
-        use Dialect::{MySql, Postgres};
+        use SqlDialect::{MySql, Postgres};
         check(
             Postgres,
             "select :id, :q, :x",
@@ -289,7 +289,7 @@ mod tests {
 
     #[test]
     fn queries_that_write() {
-        let writes = |it: &str| SqlQuery::parse(it, &[], Dialect::Postgres).unwrap().writes();
+        let writes = |it: &str| SqlQuery::parse(it, &[], SqlDialect::Postgres).unwrap().writes();
         assert!(writes("-- a\n INSERT into a values (1)") && writes("delete from a"));
         assert!(!writes("select 1") && !writes("with a as (select 1) select * from a"));
     }

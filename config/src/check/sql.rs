@@ -256,7 +256,7 @@ impl ConfigCheck {
     }
 }
 
-/// Whether this is the number of a capture of a pattern with so many.
+/// Whether this is the number of a capture of a pattern with this number of them.
 fn is_capture_number(text: &str, count: usize) -> bool {
     text.parse().is_ok_and(|it: usize| (1..=count).contains(&it))
 }

@@ -168,7 +168,7 @@ impl TextForm {
             | TextForm::DatabaseUrl
             | TextForm::SqlParameter => true,
             TextForm::Sql => !text.trim().is_empty() && !text.contains('\0'),
-            TextForm::SqlParameterName => is_parameter_name(text),
+            TextForm::SqlParameterName => larder_database::is_parameter_name(text),
             TextForm::HashBy => member::hash_by(text).is_some(),
             TextForm::FailureStatus => {
                 text.len() == 3 && text.parse().is_ok_and(|it: u16| (400..=599).contains(&it))
@@ -196,9 +196,7 @@ impl TextForm {
             TextForm::Page => is_page(text),
             TextForm::FrontController => is_front_controller(text),
             TextForm::VariableName => is_variable_name(text),
-            TextForm::FileName => {
-                !text.is_empty() && text != "." && text != ".." && !text.contains(['/', '\0'])
-            }
+            TextForm::FileName => is_file_name(text),
             TextForm::Method | TextForm::FieldName | TextForm::CookieName => is_token(text.as_bytes()),
             TextForm::FieldValue => is_field_value(text),
             TextForm::CookieGlob => {
@@ -474,4 +472,9 @@ fn is_page_origin(text: &str) -> bool {
     };
     matches!(text, "*" | "null")
         || text.split_once("://").is_some_and(|(scheme, rest)| is_token(scheme.as_bytes()) && of_scheme(rest))
+}
+
+/// Whether this may be the name of a file in a directory.
+fn is_file_name(text: &str) -> bool {
+    !text.is_empty() && text != "." && text != ".." && !text.contains(['/', '\0'])
 }

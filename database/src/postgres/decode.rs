@@ -248,7 +248,8 @@ fn array<'a>(member: &Type, bytes: &[u8], numbers: NumberForm, room: &'a mut Str
         i32_of(number)
     };
     let count = usize::try_from(number()?).ok().filter(|it| *it <= MOST_DIMENSIONS)?;
-    (number()?, number()?);
+    number()?;
+    number()?;
     let mut lengths = Vec::with_capacity(count);
     for _ in 0..count {
         lengths.push(usize::try_from(number()?).ok()?);

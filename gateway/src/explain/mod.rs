@@ -16,7 +16,7 @@ use crate::rules;
 use crate::selection;
 use crate::upgrade;
 use change::ChangedRequest;
-use larder_origin::{Group, OriginError};
+use larder_origin::OriginError;
 use larder_semantics::cache_status::AnsweringTier;
 use larder_semantics::cookies;
 use larder_semantics::field::Field;
@@ -214,9 +214,7 @@ impl Gateway {
             (verdict, bypass, record) =
                 (CacheVerdict::refused(status, refusal_sentence(status)), None, RuleRecord::default());
         }
-        if route.maker.is_none() {
-            verdict.tell_of(&route.origins);
-        }
+        verdict.tell_of(route);
         let ends_here =
             refused.is_none() && request_headers::max_forwards(&request.method, &fields) == Some(0);
         if ends_here {
@@ -338,9 +336,9 @@ fn is_answered_at_once(
 
 impl CacheVerdict {
     /// Adds that every origin is drained, where the origin is to be asked.
-    fn tell_of(&mut self, origins: &Group) {
-        let is_asked = matches!(self.name, "miss" | "revalidate" | "pass");
-        let Some(why) = origins.out_of_use().filter(|_| is_asked) else { return };
+    fn tell_of(&mut self, route: &GatewayRoute) {
+        let is_asked = route.maker.is_none() && matches!(self.name, "miss" | "revalidate" | "pass");
+        let Some(why) = route.origins.out_of_use().filter(|_| is_asked) else { return };
         let why = if matches!(why, OriginError::Drained) { "drained" } else { "ejected or drained" };
         self.sentence.push_str(" No origin is available: each is ");
         self.sentence.push_str(why);
