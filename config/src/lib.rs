@@ -27,6 +27,7 @@ mod log_files;
 pub mod loop_check;
 mod machine;
 pub mod member;
+mod methods;
 pub mod names;
 pub mod page_url;
 pub mod php;
@@ -80,6 +81,7 @@ use larder_transport::Client;
 use larder_transport::listener::Entrance;
 use larder_transport::worker;
 pub use member::{MemberProtocol, OriginMember, Origins};
+pub use methods::Methods;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -361,31 +363,6 @@ impl RouteConfig {
             Service::Files(_) | Service::Redirect(_) | Service::Respond(_) | Service::Sql(_) => &[],
         };
         members.iter()
-    }
-}
-
-/// The methods of a route.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Methods {
-    /// All.
-    Any,
-    /// These, case-sensitive.
-    Only(Vec<String>),
-}
-
-impl Methods {
-    /// Whether the route accepts a method. `GET` includes `HEAD`, which requests the same without its content (RFC 9110
-    /// section 9.3.2). Methods differ by case, but applications take `post` for `POST`: rules of the route must apply to both.
-    #[must_use]
-    pub fn allow(&self, method: &str) -> bool {
-        match self {
-            Methods::Any => true,
-            Methods::Only(these) => {
-                let allows =
-                    |it: &String| it.eq_ignore_ascii_case(method) || (method == "HEAD" && it == "GET");
-                these.iter().any(allows)
-            }
-        }
     }
 }
 

@@ -84,7 +84,7 @@ impl Live {
                         Some(files) => super::files::open_handed(files, counters.clone())?,
                         None => continue,
                     },
-                    Service::Redirect(_) | Service::Respond(_) => continue,
+                    Service::Redirect(_) | Service::Respond(_) | Service::Sql(_) => continue,
                 };
                 roots.insert((at, number), root);
             }
