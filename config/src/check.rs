@@ -289,7 +289,8 @@ impl ConfigCheck {
             for route in 0..self.values.count(&format!("{prefix}.route")) {
                 let at = RoutePath(format!("{prefix}.route[{route}]."));
                 self.name_once(&at, &mut names);
-                routes.extend(self.route(&at, route, own.first(), databases).into_iter().flat_map(php::halves));
+                routes
+                    .extend(self.route(&at, route, own.first(), databases).into_iter().flat_map(php::halves));
             }
             if self.values.count(&format!("{prefix}.route")) == 0 {
                 let text = "the site has no route; add a [[site.route]] with proxy = { to = [...] } or files = { \
