@@ -7,6 +7,7 @@ use crate::source::{MadeBody, MadePiece, MadeResponse};
 use larder_files::{FoundScript, path};
 use larder_origin::{ApplicationRequest, OutgoingRequest};
 use larder_semantics::cgi::Script;
+use larder_semantics::policy::{IDENTITY, USER};
 use larder_transport::body::BodyPiece;
 use larder_transport::{Client, Synthetic};
 use larder_wire::message::{Framing, Request, ResponseHead, Version};
@@ -19,6 +20,7 @@ pub(crate) fn facts(
     client: &Client,
     outgoing: &OutgoingRequest,
     script: Option<&Arc<Script>>,
+    passed: bool,
 ) -> Box<ApplicationRequest> {
     let is_strict = route.policy.key.strict && route.policy.enabled;
     let told = |it| if is_strict { None } else { it };
@@ -30,6 +32,7 @@ pub(crate) fn facts(
         authority,
         client: told(client.peer),
         local: told(client.local),
+        user: user(request, route, passed),
         script: script.cloned(),
     })
 }
@@ -76,4 +79,11 @@ fn made(page: Synthetic, method: &str) -> MadeResponse {
         keep_alive: true,
     };
     MadeResponse { head, body }
+}
+
+/// The authenticated user. A request whose response may be shared names it only if the key has the identity.
+fn user(request: &Request, route: &GatewayRoute, passed: bool) -> Vec<u8> {
+    let is_determined = passed || route.policy.key.headers.iter().any(|it| it == IDENTITY);
+    let user = request.fields.get(USER).filter(|_| is_determined);
+    user.map(<[u8]>::to_vec).unwrap_or_default()
 }

@@ -94,8 +94,12 @@ pub fn run(
     tasks.block_on(&runtime, supervisor.keep(signals, watch, (admin, access, audit), inbox, threads))
 }
 
-/// The second since the Unix epoch at which the wall clock is stopped, so that a test moves it (`POST /test/clock`).
+/// The second since the Unix epoch at which the wall clock is stopped, so that a test moves it (`POST /test/clock`). In
+/// debug builds only.
 fn test_clock() -> Option<u64> {
+    if !cfg!(debug_assertions) {
+        return None;
+    }
     std::env::var("LARDER_TEST_CLOCK").ok()?.parse().ok()
 }
 

@@ -336,7 +336,7 @@ impl Observer {
             cache: outcome.cache(),
             route: it.route,
             origin_duration: outcome.origin.as_ref().map(|it| it.micros),
-            origin_protocol: outcome.origin.as_ref().map_or("", |it| it.version.name()),
+            origin_protocol: outcome.origin.as_ref().map_or("", |it| it.protocol()),
             tls: it.client.tls.as_deref(),
             request_id: it.request_id.unwrap_or_default(),
             origin: outcome.origin.as_ref().map_or("", |it| &it.name),

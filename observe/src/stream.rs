@@ -271,7 +271,7 @@ fn record(it: &Finished<'_>, id: RequestId) -> Value {
         "cache": outcome.cache(),
         "ttl": ttl(outcome.report),
         "origin_us": outcome.origin.as_ref().map(|it| it.micros),
-        "origin_protocol": outcome.origin.as_ref().map(|it| it.version.name()),
+        "origin_protocol": outcome.origin.as_ref().map(|it| it.protocol()),
         "end": outcome.end.name(),
         "user_agent": field("user-agent"),
         "referer": field("referer"),

@@ -42,7 +42,7 @@ pub use outlier_state::{Changes, OriginChange, OriginState, OutlierEjection, Out
 pub use pool::{
     ErrorOutputReport, FailureReport, Measures, Membership, OriginPool, OriginSecurity, Paced, StateReport,
 };
-pub use protocol::{ApplicationProtocol, Protocol};
+pub use protocol::{ApplicationProtocol, Protocol, protocol_name};
 pub use request::{ApplicationRequest, OutgoingRequest, RequestLine, is_idempotent};
 pub use stalled_exchanges::{ClientPart, PermitWanted, queued};
 pub use tls::{OriginTls, TlsSettings};

@@ -188,6 +188,9 @@ impl OriginPool {
     }
 
     pub(crate) fn tell(&self, error: &OriginError) {
+        if matches!(error, OriginError::VariablesTooLarge) {
+            return; // The client's: nothing was sent.
+        }
         if let Some(it) = self.measures.get() {
             it.origin.counters.failures.add(1);
         }

@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use larder_semantics::field::FieldList;
-use larder_wire::message::ResponseHead;
+use larder_wire::message::{ResponseHead, Version};
 use larder_wire::proxy::ConnectionEnds;
 
 /// The protocol of an origin.
@@ -30,6 +30,17 @@ pub enum ApplicationProtocol {
     Scgi,
     /// The protocol of the uWSGI server.
     Uwsgi,
+}
+
+/// The name of the protocol of an origin with this name, whose connection or response has this version.
+#[must_use]
+pub fn protocol_name(origin: &str, version: Version) -> &'static str {
+    match origin.split([':', '+']).next() {
+        Some("fastcgi") => "FastCGI",
+        Some("scgi") => "SCGI",
+        Some("uwsgi") => "uWSGI",
+        _ => version.name(),
+    }
 }
 
 /// A request's requirement for its connection.

@@ -40,6 +40,8 @@ pub struct ApplicationRequest {
     pub client: Option<SocketAddr>,
     /// The local address of the client's connection.
     pub local: Option<SocketAddr>,
+    /// The user that larder has authenticated, if the application may know it; empty without one.
+    pub user: Vec<u8>,
     /// The script; `None` for an application that is no file.
     pub script: Option<Arc<Script>>,
 }
@@ -118,6 +120,7 @@ impl OutgoingRequest {
             authority: &told.authority,
             client: told.client,
             local: told.local,
+            user: &told.user,
             script: &script,
         })
     }

@@ -34,6 +34,8 @@ pub struct CgiRequest<'a> {
     pub client: Option<SocketAddr>,
     /// The local address of the client's connection.
     pub local: Option<SocketAddr>,
+    /// The user that larder has authenticated; empty without one.
+    pub user: &'a [u8],
     /// The script.
     pub script: &'a Script,
 }
@@ -126,6 +128,9 @@ fn client(request: &CgiRequest<'_>, out: &mut FieldList) {
         }
         // Programs expect an address (RFC 3875 §4.1.8). It is not that of this machine, to which some give more rights.
         None => out.push("REMOTE_ADDR", "0.0.0.0"),
+    }
+    if !request.user.is_empty() {
+        out.push("REMOTE_USER", request.user);
     }
 }
 

@@ -33,6 +33,14 @@ pub const REGISTERED: [&str; 29] = [
     "ACL",
 ];
 
+/// Whether a method is a known one in another case, such as `post`. To larder it would be another method, and many applications take it
+/// for the known one: a condition over the method would not apply.
+#[must_use]
+pub fn is_misspelt(method: &str) -> bool {
+    method.bytes().any(|it| it.is_ascii_lowercase())
+        && REGISTERED.iter().any(|it| it.eq_ignore_ascii_case(method))
+}
+
 /// Safe methods (RFC 9110 §9.2.1). An unknown method counts as unsafe.
 #[must_use]
 pub fn is_safe(method: &str) -> bool {

@@ -128,6 +128,10 @@ pub fn in_transit(
     {
         return TransitForm::Own;
     }
+    // The 200 of the same request may have been coded, and has this `Vary` then (RFC 9110 §15.4.5).
+    if status == 304 {
+        return TransitForm::OwnOfSeveral;
+    }
     let Some(plan) = plan(status, response, length, policy).filter(|it| it.own == Coding::Identity) else {
         return TransitForm::Own;
     };

@@ -9,9 +9,8 @@ use larder_config::{Config, Methods, OriginMember, RouteConfig, Service};
 use larder_counters::{
     Lately, OriginCounters, OriginScope, RouteCounters, RouteScope, Snapshot, TierCounters, WorkerScope,
 };
-use larder_origin::{OriginState, OutlierState};
+use larder_origin::{OriginState, OutlierState, protocol_name};
 use larder_stdx::clock;
-use larder_wire::message::Version;
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -139,7 +138,7 @@ impl OriginScopes {
     /// The protocol of the connection opened last; `None` before the first.
     #[must_use]
     pub fn protocol(&self) -> Option<&'static str> {
-        self.standing.protocol().map(Version::name)
+        self.standing.protocol().map(|it| protocol_name(&self.name, it))
     }
 
     /// Its current state.

@@ -218,6 +218,85 @@ fn variables_beyond_the_limit_of_uwsgi_are_431() {
     assert_eq!(431, answer.status);
     assert!(application.asked().is_empty(), "nothing was sent");
     assert_eq!(200, get(&larder, "/b").status);
+    let told = larder.admin_post("/api/v1/explain", "{\"url\":\"http://a/b\"}").text();
+    assert!(told.contains("\"protocol\":\"uWSGI\""), "{told}");
+}
+
+/// It is the client's request: the origin has not failed.
+#[test]
+fn a_431_is_no_failure_of_the_application() {
+    let application = VariablesApplication::new(Dialect::Uwsgi, |_| b"X: 1\r\n\r\n".to_vec());
+    let config = format!(
+        "listen = [\"127.0.0.1:0\"]\nworkers = 1\nlimits.head_size = \"128KiB\"\n[log]\nerror = \"error.log\"\naccess = \"access.log\"\n\
+         format = \"{{target}} {{status}} {{origin_protocol}}\"\n\
+         [[site]]\nhosts = [\"*\"]\n[[site.route]]\nproxy = {{ to = [\"{}\"], eject_after = 1, all_ejected = \"refuse\" }}\n",
+        application.url()
+    );
+    let larder = Larder::start(Setup { config, env: Vec::new() });
+    let cookie = "x".repeat(66_000);
+    for _ in 0..3 {
+        let answer = ask(&larder, &format!("GET /a HTTP/1.1\r\nHost: a\r\nCookie: a={cookie}\r\n\r\n"));
+        assert_eq!(431, answer.status);
+    }
+    assert_eq!(200, get(&larder, "/b").status);
+    let read = |name: &str| std::fs::read_to_string(larder.folder.path().join(name)).unwrap_or_default();
+    until("the last request is logged", || read("access.log").contains("/b 200 uWSGI"));
+    assert!(!read("error.log").contains("origin-failed"), "{}", read("error.log"));
+}
+
+#[test]
+fn an_upgrade_is_refused() {
+    for dialect in Dialect::ALL {
+        let application = VariablesApplication::new(dialect, move |_| dialect.whole("X: 1\r\n\r\n"));
+        let larder = larder(&application, "");
+        let answer = ask(
+            &larder,
+            "GET /chat HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+             Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
+        );
+        assert_eq!((501, "no-store"), (answer.status, answer.field("cache-control").unwrap()), "{dialect:?}");
+        assert!(application.asked().is_empty(), "{dialect:?}");
+        // Another protocol is ignored, as everywhere (RFC 9110 section 7.8).
+        let other = "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n";
+        assert_eq!(200, ask(&larder, other).status, "{dialect:?}");
+        let asked = serde_json::json!({
+            "url": "http://a/chat", "headers": [["Connection", "Upgrade"], ["Upgrade", "websocket"]],
+        });
+        let told = larder.admin_post("/api/v1/explain", &asked.to_string()).text();
+        assert!(told.contains("rejects the request with 501"), "{told}");
+    }
+}
+
+/// The user that larder has authenticated, where the response is not for others.
+#[test]
+fn remote_user_is_the_authenticated_user() {
+    const ALICE: &str = "Authorization: Basic YWxpY2U6d29uZGVybGFuZA==\r\n";
+    let user = "alice:$2y$05$c6xCn3X1zB5FTpR347CIbeBaY1.XbDIocl1kuFoOFp.OykqpnyGnm";
+    for dialect in Dialect::ALL {
+        let application = VariablesApplication::new(dialect, move |it| {
+            let user = it.value("REMOTE_USER").to_owned();
+            dialect.whole(&format!("Cache-Control: public, max-age=60\r\n\r\n{user}"))
+        });
+        let asked = |larder: &Larder, target: &str, lines: &str| {
+            ask(larder, &format!("GET {target} HTTP/1.1\r\nHost: a\r\n{lines}\r\n")).text()
+        };
+        let free = larder(&application, "");
+        let forged = "Remote-User: root\r\nRemote_User: root\r\nX-Remote-User: root\r\n:user: root\r\n";
+        for line in forged.split_inclusive("\r\n") {
+            let answer = asked(&free, "/forged", line);
+            assert!(answer == "-" || answer.contains("field"), "{dialect:?} {line}: {answer}");
+        }
+        let basic = format!("access.basic = {{ users = [\"{user}\"] }}");
+        let guarded = larder(&application, &basic);
+        assert_eq!("alice", asked(&guarded, "/", ALICE), "{dialect:?}");
+        assert_eq!("alice", asked(&guarded, "/", &format!("{ALICE}Remote-User: root\r\n")), "{dialect:?}");
+        // All users share a page: its request names none of them.
+        let shared = larder(&application, &format!("{basic}\naccess.shared = true"));
+        assert_eq!("-", asked(&shared, "/", ALICE), "{dialect:?}");
+        // The key has the user.
+        let keyed = larder(&application, &format!("{basic}\naccess.key = \"identity\""));
+        assert_eq!("alice", asked(&keyed, "/", ALICE), "{dialect:?}");
+    }
 }
 
 #[test]

@@ -36,6 +36,7 @@ impl ConfigCheck {
     pub(super) fn proxy(&mut self, at: &RoutePath, route: &Source) -> Option<Proxy> {
         let key = |name: &str| at.key(&format!("proxy.{name}"));
         let (members, backups) = self.members(at, route);
+        self.no_upgrade(at, &members);
         let balance = self.balance(at);
         let connections = self.usize(&key("connections"));
         let limits = OriginLimits {
@@ -110,6 +111,22 @@ impl ConfigCheck {
         match members.iter().any(is_application) && !self.values.given.contains_key(&key) {
             true => 0,
             false => self.usize(&key),
+        }
+    }
+
+    /// The protocols of applications have no upgrade.
+    fn no_upgrade(&mut self, at: &RoutePath, members: &[OriginMember]) {
+        let key = at.key("upgrade");
+        let source = self.source(&key);
+        let is_given = self.values.given.contains_key(&key) && !self.texts(&key).is_empty();
+        if let Some(it) = members.iter().find(|it| is_application(it)).filter(|_| is_given)
+            && !self.is_of_block(&source)
+        {
+            let text = format!(
+                "{it} uses {}, which has no upgrades; use an http:// origin for them, or remove this key",
+                it.scheme.scheme()
+            );
+            self.problem(source, "site.route.upgrade", &text);
         }
     }
 

@@ -22,11 +22,25 @@ impl ConfigCheck {
         if !matches!(service, Some(Service::Proxy(_)) | None) {
             self.refuse_sendfile(at);
         }
+        self.warn_uncached(at);
         if let Some(Service::Files(files)) = service
             && let Some(strip) = &files.strip
             && let Some(text) = never_stripped(strip, path)
         {
             self.warn_of(self.source(&at.key("files.strip")), "site.route.files.strip", &text);
+        }
+    }
+
+    /// `cache.compress.uncached` of a route that compresses nothing.
+    fn warn_uncached(&mut self, at: &RoutePath) {
+        let (key, switch) = (at.key("cache.compress.uncached"), at.key("cache.compress.enabled"));
+        if !self.values.given.contains_key(&key) || !self.flag(&key) || self.flag(&switch) {
+            return;
+        }
+        let source = self.source(&key);
+        if !self.is_of_block(&source) {
+            let text = "no effect: cache.compress.enabled is false; set it to true, or remove this key";
+            self.warn_of(source, "site.route.cache.compress.uncached", text);
         }
     }
 
@@ -36,7 +50,7 @@ impl ConfigCheck {
         let given = keys.into_iter().find(|it| self.values.given.contains_key(&it.1));
         let Some((name, source)) = given.map(|it| (it.0, self.source(&it.1))) else { return };
         if !self.is_of_block(&source) {
-            let text = "no effect: only a route with an origin (proxy.to) has an application that hands files over; remove it";
+            let text = "no effect: only a route with an origin (proxy.to, php.to) has an application that hands files over; remove it";
             self.problem(source, &format!("site.route.sendfile.{name}"), text);
         }
     }

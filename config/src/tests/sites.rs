@@ -67,3 +67,51 @@ fn rules_of_handshakes_are_those_of_the_site_and_otherwise_all() {
         read(&site("client_auth = \"optional\", client_ca = \"none.pem\"")).unwrap_err().to_string();
     assert!(missing.contains("t.toml:3: site.tls.client_ca: ") && missing.contains("none.pem"), "{missing}");
 }
+
+#[test]
+fn mistakes_about_files_that_an_application_hands_over() {
+    refuse_whole(
+        &proxied("eject_after = 3 }\nsendfile = { prefix = \"/p/\""),
+        "t.toml:5: site.route.sendfile.prefix: no effect without a directory; set it, such as root = \"/srv/private\"",
+    );
+    let absent = read(&proxied("eject_after = 3 }\nsendfile = { root = \"no-such\"")).unwrap_err().to_string();
+    assert!(absent.starts_with("t.toml:5: site.route.sendfile.root: ") && absent.ends_with("use an existing directory"), "{absent}");
+    refuse_whole(
+        &proxied("eject_after = 3 }\nsendfile = { root = \"src\", prefix = \"/a/../b\""),
+        "t.toml:5: site.route.sendfile.prefix: found \"/a/../b\"; allowed: a path such as \"/api\", without \"//\", \".\", \"..\", \"?\", \
+         \"#\" and wildcards",
+    );
+    refuse_whole(
+        "[[site]]\nhosts = \"a\"\n[[site.route]]\nfiles = { root = \"src\" }\nsendfile = { root = \"src\" }",
+        "t.toml:5: site.route.sendfile.root: no effect: only a route with an origin (proxy.to, php.to) has an application that hands \
+         files over; remove it",
+    );
+    assert!(read(&proxied("eject_after = 3 }\nsendfile = { root = \"src\", prefix = \"/p/\"")).is_ok());
+}
+
+#[test]
+fn settings_that_nothing_uses() {
+    let compress = |more: &str| format!("{}\ncache.compress = {{ {more} }}", proxied("eject_after = 3"));
+    let warned = |text: &str| read(text).unwrap().warnings.first().map(ToString::to_string);
+    let text = "t.toml:5: site.route.cache.compress.uncached: no effect: cache.compress.enabled is false; set it to true, or remove this key";
+    assert_eq!(Some(text.to_owned()), warned(&compress("uncached = true")));
+    for more in ["uncached = false", "uncached = true, enabled = true"] {
+        assert_eq!(None, warned(&compress(more)), "{more}");
+    }
+    let application =
+        "[[site]]\nhosts = \"a\"\n[[site.route]]\nproxy.to = \"scgi://b:1\"\nupgrade = \"websocket\"";
+    refuse_whole(
+        application,
+        "t.toml:5: site.route.upgrade: scgi://b:1 uses scgi, which has no upgrades; use an http:// origin for them, or remove this key",
+    );
+}
+
+/// A name and a password in the address of an origin are rejected, and shown nowhere.
+#[test]
+fn origins_have_no_users() {
+    for to in ["http://user:secret@b:1", "https://secret@b", "fastcgi://user:secret@b:1"] {
+        let text = format!("[[site]]\nhosts = \"a\"\n[[site.route]]\nproxy.to = \"{to}\"");
+        let told = read(&text).unwrap_err().to_string();
+        assert!(!told.contains("user:secret"), "{to}: {told}");
+    }
+}

@@ -208,7 +208,9 @@ impl Gateway {
                 verdict.in_tier(tier).unshared(&tiers)
             }
         };
+        let has_no_upgrade = upgrade && route.origins.is_application();
         let refused = refusal_of(self, route, request, &fields)
+            .or_else(|| has_no_upgrade.then_some(501))
             .filter(|_| !is_answered_at_once(&verdict, tier, selected.as_ref().ok(), &facts));
         if let Some(status) = refused {
             (verdict, bypass, record) =

@@ -147,6 +147,14 @@ pub struct OriginTold {
     pub status: u16,
 }
 
+impl OriginTold {
+    /// The name of its protocol.
+    #[must_use]
+    pub fn protocol(&self) -> &'static str {
+        larder_origin::protocol_name(&self.name, self.version)
+    }
+}
+
 impl FillStarter {
     /// Records that the origin was asked at `started` and has answered, by the precise clock, with this head.
     pub fn took(&self, started: u64, exchange: &Exchange, head: &ResponseHead) {

@@ -345,6 +345,7 @@ impl FillJob {
         if let Some(upgrade) = passing.upgrade {
             upgrade.write(&mut outgoing.fields);
         }
+        let is_passed = matches!(ask, OriginAsk::Passed);
         if self.route.origins.is_application() {
             outgoing.application = Some(application::facts(
                 &self.request,
@@ -352,6 +353,7 @@ impl FillJob {
                 &self.client,
                 &outgoing,
                 self.script.get(),
+                is_passed,
             ));
         }
         let born = self.gateway.store.born();
@@ -359,7 +361,6 @@ impl FillJob {
         outgoing.asked = Some(started);
         let clock = self.origin_clock();
         let exchange = reserved.send(outgoing).await?;
-        let is_passed = matches!(ask, OriginAsk::Passed);
         Ok(SentRequest { exchange, clock, started, asked, request_time, born, is_passed })
     }
 

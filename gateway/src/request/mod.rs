@@ -269,6 +269,10 @@ impl<'c> Machine<'_, 'c> {
         if rewritten.as_ref().is_some_and(|it| it.leaves) {
             return self.fails(OwnError::Status(400));
         }
+        // The protocols of applications have no upgrade.
+        if self.upgrade.is_some() && self.route.origins.is_application() {
+            return self.fails(OwnError::Status(501));
+        }
         if self.upgrade.is_some() {
             self.reason = ForwardReason::Bypass;
             return Step::Pass;

@@ -157,7 +157,7 @@ pub static FIELDS: &[LogField] = &[
     LogField { name: "origin_us", since: Since::Json, help: "Microseconds until the response head of the origin arrived; `null` if the origin was not contacted.",
         json: |it, _, out| match it.origin_duration { Some(it) => number(it, out), None => out.extend_from_slice(b"null") },
         plain: |it, _, out| if let Some(it) = it.origin_duration { number(it, out) } },
-    LogField { name: "origin_protocol", since: Since::Json, help: "The protocol of the origin: `HTTP/1.0`, `HTTP/1.1` or `HTTP/2.0`; empty if the origin was not contacted.",
+    LogField { name: "origin_protocol", since: Since::Json, help: "The protocol of the origin: `HTTP/1.0`, `HTTP/1.1`, `HTTP/2.0`, `FastCGI`, `SCGI` or `uWSGI`; empty if the origin was not contacted.",
         json: |it, _, out| escape::json(it.origin_protocol.as_bytes(), out),
         plain: |it, _, out| escape::escaped(it.origin_protocol.as_bytes(), out) },
     LogField { name: "tls_version", since: Since::Json, help: "`TLSv1.2` or `TLSv1.3`; empty for clear text.",

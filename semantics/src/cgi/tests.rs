@@ -18,6 +18,7 @@ fn all(target: &str, lines: &[(&str, &str)], script: &Script) -> FieldList {
         authority: "example.com:8080",
         client: Some("[::ffff:192.0.2.1]:1234".parse().unwrap()),
         local: Some("192.0.2.9:80".parse().unwrap()),
+        user: b"",
         script,
     })
 }
@@ -108,11 +109,12 @@ fn over_tls_with_a_body() {
         authority: "[::1]",
         client: None,
         local: None,
+        user: b"alice",
         script: &Script::none("*"),
     });
-    let found =
-        values(&list, "HTTPS REQUEST_SCHEME SERVER_NAME SERVER_PORT CONTENT_LENGTH REMOTE_ADDR REMOTE_PORT");
-    assert_eq!("on | https | [::1] | 443 | 7 | 0.0.0.0 | -", found);
+    let names =
+        "HTTPS REQUEST_SCHEME SERVER_NAME SERVER_PORT CONTENT_LENGTH REMOTE_ADDR REMOTE_PORT REMOTE_USER";
+    assert_eq!("on | https | [::1] | 443 | 7 | 0.0.0.0 | - | alice", values(&list, names));
 }
 
 #[test]

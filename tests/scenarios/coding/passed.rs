@@ -316,6 +316,34 @@ fn trailers_follow_without_digests_of_the_plain_body() {
     }
 }
 
+/// RFC 9110 section 15.4.5: the 304 of the application has the `Vary` that larder gave its 200.
+#[test]
+fn a_304_varies_like_its_200() {
+    let origin = Origin::scripted(|it| match it.field("if-none-match") {
+        Some(_) => {
+            let head = "HTTP/1.1 304 Not Modified\r\nCache-Control: private\r\nSet-Cookie: session=7\r\nETag: \"one\"\r\n\r\n";
+            vec![Script::Send(head.as_bytes().to_vec())]
+        }
+        None => private("length", HTML, &page()),
+    });
+    let passed = format!("enabled = false, {COMPRESS}");
+    for cache in [COMPRESS, &passed] {
+        let larder = Larder::before(&origin, cache);
+        for fields in ["", "Cookie: session=7\r\n"] {
+            let ask = |more: &str| {
+                larder.client().get_with("/length/a", &format!("Accept-Encoding: gzip\r\n{fields}{more}"))
+            };
+            assert_eq!(["Accept-Encoding"][..], ask("").members("vary"), "{cache}");
+            let same = ask("If-None-Match: \"one\"\r\n");
+            assert_eq!(
+                (304, ["Accept-Encoding"][..].to_vec()),
+                (same.status, same.members("vary")),
+                "{cache} {fields}"
+            );
+        }
+    }
+}
+
 /// Many long bodies at once: short ones are sent meanwhile, and where no coder has room the page goes as it came.
 #[test]
 fn a_long_body_leaves_the_worker_to_others() {

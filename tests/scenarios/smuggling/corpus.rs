@@ -51,6 +51,9 @@ fn accept_and_close(all: &mut Vec<Case>, raw: impl Into<Vec<u8>>, lines: &[&'sta
 }
 
 fn request_lines(all: &mut Vec<Case>) {
+    for method in ["get", "Get", "gET", "post", "propfind"] {
+        refuse(all, &[501], format!("{method} /a HTTP/1.1\r\nHost: h\r\n\r\n"));
+    }
     for line in [
         "GET /",
         "GET",
@@ -360,7 +363,7 @@ fn accepted(all: &mut Vec<Case>) {
     accept(all, "GET /a%zz%?q|=%4 HTTP/1.1\r\nHost: h\r\n\r\n", &["GET /a%zz%?q|=%4 HTTP/1.1 0 h"]);
     accept(all, "GET /a HTTP/1.1\r\nHost: h\r\n\r\n", &["GET /a HTTP/1.1 0 h"]);
     accept(all, "\r\nGET /a HTTP/1.1\r\nHost: h\r\n\r\n", &["GET /a HTTP/1.1 0 h"]);
-    accept(all, "get /a HTTP/1.1\r\nHost: h\r\n\r\n", &["get /a HTTP/1.1 0 h"]);
+    accept(all, "brew /a HTTP/1.1\r\nHost: h\r\n\r\n", &["brew /a HTTP/1.1 0 h"]);
     accept(all, "OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n", &["OPTIONS * HTTP/1.1 0 h"]);
     accept(
         all,

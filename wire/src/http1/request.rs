@@ -10,6 +10,7 @@ use crate::message::{
     FieldStorage, Framing, HeadLimits, MAX_FIELDS, Reject, RequestHead, Version, expects_continue,
 };
 use larder_semantics::field::Field;
+use larder_semantics::method::is_misspelt;
 use larder_semantics::scheme::Scheme;
 use std::mem::MaybeUninit;
 
@@ -156,6 +157,9 @@ fn judge<'a, 'b: 'a>(
     let (Some(method), Some(target), Some(version)) = (raw.method, raw.path, raw.version) else {
         return Err(Reject::RequestLine);
     };
+    if is_misspelt(method) {
+        return Err(Reject::MethodCase);
+    }
     let version = if version == 0 { Version::Http10 } else { Version::Http11 };
     let fields = storage.fill(raw.headers.iter().map(|it| Field { name: it.name, value: it.value }));
     let facts: MessageFacts<'_> = fields.iter().copied().collect();

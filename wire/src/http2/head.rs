@@ -8,6 +8,7 @@ use crate::message::{
     FieldStorage, Framing, HeadLimits, Reject, RequestHead, Version, expects_continue, facts, target,
 };
 use larder_semantics::field::{Field, FieldList, is_token};
+use larder_semantics::method::is_misspelt;
 use larder_semantics::scheme::Scheme;
 
 /// The pseudo-fields of a request (RFC 9113 §8.3.1).
@@ -148,6 +149,9 @@ fn names<'a>(
     limits: &HeadLimits,
 ) -> Result<(&'a str, &'a str, &'a str), Reject> {
     let method = pseudo.method.filter(|it| is_token(it.as_bytes())).ok_or(Reject::Pseudo)?;
+    if is_misspelt(method) {
+        return Err(Reject::MethodCase);
+    }
     if pseudo.protocol.is_some_and(|it| method != "CONNECT" || !is_token(it.as_bytes())) {
         return Err(Reject::Pseudo);
     }

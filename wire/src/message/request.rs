@@ -80,6 +80,8 @@ pub enum Reject {
     TransferEncoding,
     /// As before, with an unknown coding (501).
     UnknownCoding,
+    /// A known method in another case, such as `get` (501): methods are case-sensitive (RFC 9110 §9.1).
+    MethodCase,
     /// `Expect` other than `100-continue` (417).
     Expectation,
     /// A pseudo-field of HTTP/2 is missing, repeated, unknown, out of place or invalid (400).
@@ -96,7 +98,7 @@ impl Reject {
             Reject::Version => 505,
             Reject::TargetTooLong => 414,
             Reject::HeadTooLarge => 431,
-            Reject::UnknownCoding => 501,
+            Reject::UnknownCoding | Reject::MethodCase => 501,
             Reject::Expectation => 417,
             Reject::NotSecured | Reject::Secured => 421,
             Reject::RequestLine
@@ -136,6 +138,7 @@ impl Reject {
                 "The Transfer-Encoding is not exactly chunked, or is not allowed here."
             }
             Reject::UnknownCoding => "The transfer coding is not supported.",
+            Reject::MethodCase => "The method is unknown: methods are written in capital letters.",
             Reject::Pseudo => "A pseudo-field of the request is missing, repeated, unknown or not valid.",
             Reject::ConnectionField => "The request has a connection-specific field, which HTTP/2 forbids.",
             Reject::Expectation => "The Expect field has a value other than 100-continue.",

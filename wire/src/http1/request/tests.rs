@@ -53,7 +53,10 @@ fn request_lines() {
     line("GET / HTTP/1.1", Ok("/"));
     line("GET / HTTP/1.0", Ok("/"));
     line("BREW /pot HTTP/1.1", Ok("/pot"));
-    line("get / HTTP/1.1", Ok("/"));
+    line("brew / HTTP/1.1", Ok("/"));
+    for method in ["get", "Post", "PURGe"] {
+        line(&format!("{method} / HTTP/1.1"), Err(Reject::MethodCase));
+    }
     line("!#$%&'*+-.^_`|~9 / HTTP/1.1", Ok("/"));
     line("GET  / HTTP/1.1", Err(RequestLine));
     line("GET /  HTTP/1.1", Err(RequestLine));
@@ -569,6 +572,7 @@ fn every_reason_has_its_status() {
         (TargetTooLong, 414),
         (HeadTooLarge, 431),
         (UnknownCoding, 501),
+        (Reject::MethodCase, 501),
         (Expectation, 417),
         (BothLengths, 400),
     ] {

@@ -56,6 +56,7 @@ fn pseudo_fields_are_there_once_and_first() {
     whole(":method: GET|:path: /|:authority: a", Err(Reject::Pseudo));
     whole(":method: GET|:scheme: http|:authority: a", Err(Reject::Pseudo));
     whole(":method: G T|:scheme: http|:path: /|:authority: a", Err(Reject::Pseudo));
+    whole(":method: get|:scheme: http|:path: /|:authority: a", Err(Reject::MethodCase));
     whole(":method: |:scheme: http|:path: /|:authority: a", Err(Reject::Pseudo));
     whole(":method: GET|:scheme: ftp|:path: /|:authority: a", Err(Reject::Pseudo));
     whole(":method: GET|:scheme: https|:path: /|:authority: a", Err(Reject::NotSecured));
@@ -127,7 +128,7 @@ fn connect_with_a_protocol_is_a_request_for_it() {
     whole(&format!("{WHOLE}|:protocol: websocket"), Err(Reject::Pseudo));
     whole(&format!("{WHOLE}|x: y|:protocol: websocket"), Err(Reject::Pseudo));
     whole(&WHOLE.replace("CONNECT", "GET"), Err(Reject::Pseudo));
-    whole(&WHOLE.replace("CONNECT", "connect"), Err(Reject::Pseudo));
+    whole(&WHOLE.replace("CONNECT", "connect"), Err(Reject::MethodCase));
     for bad in ["", "web socket", "websocket, h2c", "websocket/13", "h2c\u{e9}"] {
         whole(&WHOLE.replace("websocket", bad), Err(Reject::Pseudo));
     }
