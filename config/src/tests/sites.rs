@@ -74,8 +74,13 @@ fn mistakes_about_files_that_an_application_hands_over() {
         &proxied("eject_after = 3 }\nsendfile = { prefix = \"/p/\""),
         "t.toml:5: site.route.sendfile.prefix: no effect without a directory; set it, such as root = \"/srv/private\"",
     );
-    let absent = read(&proxied("eject_after = 3 }\nsendfile = { root = \"no-such\"")).unwrap_err().to_string();
-    assert!(absent.starts_with("t.toml:5: site.route.sendfile.root: ") && absent.ends_with("use an existing directory"), "{absent}");
+    let absent =
+        read(&proxied("eject_after = 3 }\nsendfile = { root = \"no-such\"")).unwrap_err().to_string();
+    assert!(
+        absent.starts_with("t.toml:5: site.route.sendfile.root: ")
+            && absent.ends_with("use an existing directory"),
+        "{absent}"
+    );
     refuse_whole(
         &proxied("eject_after = 3 }\nsendfile = { root = \"src\", prefix = \"/a/../b\""),
         "t.toml:5: site.route.sendfile.prefix: found \"/a/../b\"; allowed: a path such as \"/api\", without \"//\", \".\", \"..\", \"?\", \

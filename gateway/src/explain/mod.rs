@@ -208,9 +208,7 @@ impl Gateway {
                 verdict.in_tier(tier).unshared(&tiers)
             }
         };
-        let has_no_upgrade = upgrade && route.origins.is_application();
-        let refused = refusal_of(self, route, request, &fields)
-            .or_else(|| has_no_upgrade.then_some(501))
+        let refused = refusal_of(self, route, request, &fields, upgrade)
             .filter(|_| !is_answered_at_once(&verdict, tier, selected.as_ref().ok(), &facts));
         if let Some(status) = refused {
             (verdict, bypass, record) =
@@ -516,10 +514,14 @@ fn refusal_of(
     route: &GatewayRoute,
     request: &Request,
     fields: &[Field<'_>],
+    upgrade: bool,
 ) -> Option<u16> {
+    let has_none = upgrade && route.origins.is_application();
     let view = rewrite::view(request, fields, None, None);
     let leaves = || route.rewrite.rewritten(&view).is_some_and(|it| it.leaves);
-    request_headers::refused(gateway, &request.method, fields).or_else(|| leaves().then_some(400))
+    request_headers::refused(gateway, &request.method, fields)
+        .or_else(|| leaves().then_some(400))
+        .or_else(|| has_none.then_some(501))
 }
 
 /// Why larder refuses a request, and the remedy where it is not a change to the request.

@@ -55,7 +55,7 @@ fn request_lines() {
     line("BREW /pot HTTP/1.1", Ok("/pot"));
     line("brew / HTTP/1.1", Ok("/"));
     for method in ["get", "Post", "PURGe"] {
-        line(&format!("{method} / HTTP/1.1"), Err(Reject::MethodCase));
+        line(format!("{method} / HTTP/1.1"), Err(Reject::MethodCase));
     }
     line("!#$%&'*+-.^_`|~9 / HTTP/1.1", Ok("/"));
     line("GET  / HTTP/1.1", Err(RequestLine));
