@@ -215,7 +215,7 @@ impl ConfigCheck {
             }
             return None;
         };
-        self.existing(&path, key, "site.route.files.root")
+        self.existing(&path, key, named)
     }
 
     /// The directory of a key, which must exist, without symbolic links.
