@@ -221,9 +221,9 @@ fn directory(
     })
 }
 
-/// The first index file of a directory.
+/// The first index file of a directory; sources of scripts are none.
 fn index(root: &ServedDirectory, directory: &[u8]) -> Result<Option<(Vec<u8>, Identity)>, NotServed> {
-    for name in &root.options.index {
+    for name in root.options.index.iter().filter(|it| !path::is_script(it.as_bytes())) {
         let path = join(directory, name.as_bytes());
         if let Some(FileNode::File(identity)) = look(root, &path)? {
             return Ok(Some((path, identity)));

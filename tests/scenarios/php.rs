@@ -3,6 +3,7 @@
 
 mod beside;
 mod failures;
+mod keys;
 mod paths;
 
 use crate::harness::command::run;
