@@ -380,6 +380,16 @@ fn outside_of_sites(path: &str, value: &str, site: &str) -> String {
     }
 }
 
+/// The same for a key of a query, behind the beginning of its route.
+fn file_with_query(rest: &str, value: &str, site: &str) -> String {
+    let query = if rest == "sql.parameters" { "select :id, :limit, :q" } else { "select :id" };
+    let others = [("query", format!("{query:?}")), ("parameters", "{ id = \"path int\" }".to_owned())];
+    let others = others.iter().filter(|it| rest[4..] != *it.0);
+    let lines: String = others.map(|(name, value)| format!("sql.{name} = {value}\n")).collect();
+    let database = "[[database]]\nname = \"shop\"\nurl = \"postgres://a@b/c\"\n";
+    format!("{database}{site}path = \"/t/{{id}}\"\n{lines}{rest} = {value}\n")
+}
+
 /// A key with its value where it would stand, in a file that is sound otherwise.
 fn file_with(path: &str, value: &str) -> String {
     if let Some(rest) = path.strip_prefix("site[].access.") {
@@ -432,15 +442,7 @@ fn file_with(path: &str, value: &str) -> String {
             let to = if rest == "redirect.status" { "redirect.to = \"/\"\n" } else { "" };
             site.push_str(&format!("{to}{rest} = {value}\n"));
         }
-        Some(rest) if rest.starts_with("sql.") => {
-            let query = if rest == "sql.parameters" { "select :id, :limit, :q" } else { "select :id" };
-            let others =
-                [("query", format!("{query:?}")), ("parameters", "{ id = \"path int\" }".to_owned())];
-            let others = others.iter().filter(|it| rest[4..] != *it.0);
-            let lines: String = others.map(|(name, value)| format!("sql.{name} = {value}\n")).collect();
-            let database = "[[database]]\nname = \"shop\"\nurl = \"postgres://a@b/c\"\n";
-            site = format!("{database}{site}path = \"/t/{{id}}\"\n{lines}{rest} = {value}\n");
-        }
+        Some(rest) if rest.starts_with("sql.") => return file_with_query(rest, value, &site),
         // A rule has a condition and an effect.
         Some(rest) if rest.starts_with("cache.rule[].") => {
             let name = &rest["cache.rule[].".len()..];

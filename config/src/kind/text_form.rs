@@ -199,18 +199,13 @@ impl TextForm {
             TextForm::FileName => is_file_name(text),
             TextForm::Method | TextForm::FieldName | TextForm::CookieName => is_token(text.as_bytes()),
             TextForm::FieldValue => is_field_value(text),
-            TextForm::CookieGlob => {
-                text == "*"
-                    || is_token(text.replacen('*', "", 1).as_bytes()) && text.matches('*').count() <= 1
-            }
+            TextForm::CookieGlob => is_cookie_glob(text),
             TextForm::Tier => TIERS.contains(&text),
             TextForm::Coding => CODINGS.contains(&text),
             TextForm::MediaType => is_media_type(text),
             TextForm::Offer => is_offer(text),
             TextForm::Memcached => FleetServer::parse(text).is_some(),
-            TextForm::KeyText => {
-                (1..=MAX_KEY_TEXT).contains(&text.len()) && text.bytes().all(|it| it.is_ascii_graphic())
-            }
+            TextForm::KeyText => is_key_text(text),
             TextForm::Network => Network::parse(text).is_some(),
             TextForm::Peer => Peers::is_one(text),
             TextForm::AccessAddress => AccessMember::parse(text).is_some(),
@@ -472,6 +467,16 @@ fn is_page_origin(text: &str) -> bool {
     };
     matches!(text, "*" | "null")
         || text.split_once("://").is_some_and(|(scheme, rest)| is_token(scheme.as_bytes()) && of_scheme(rest))
+}
+
+/// Whether this may be a part of a memcached key.
+fn is_key_text(text: &str) -> bool {
+    (1..=MAX_KEY_TEXT).contains(&text.len()) && text.bytes().all(|it| it.is_ascii_graphic())
+}
+
+/// Whether this is the name of a cookie, with at most one `*` for any part of it.
+fn is_cookie_glob(text: &str) -> bool {
+    text == "*" || is_token(text.replacen('*', "", 1).as_bytes()) && text.matches('*').count() <= 1
 }
 
 /// Whether this may be the name of a file in a directory.

@@ -132,8 +132,14 @@ export function sections(keys: Key[], root: Settings, siteFiles: number[], files
       continue;
     }
     const plain = of.filter((it) => !it.pattern.includes('[]'));
-    const { lists } = layered(of.filter((it) => it.pattern.includes('[]')), before, base);
-    if (of.length) found.push({ id: before, title, sub: `[${base.join('.')}]`, depth: 0, fields: plain.map((it) => field(it, before, base)), lists });
+    // A list at the top level, such as that of databases, is the only content of its part.
+    const isList = (it: Key): boolean => it.pattern.startsWith(`${before.slice(0, -1)}[].`);
+    const lists = [
+      ...layered(of.filter((it) => it.pattern.includes('[]') && !isList(it)), before, base).lists,
+      ...layered(of.filter(isList), '', []).lists,
+    ];
+    const sub = of.some(isList) ? `[[${base.join('.')}]]` : `[${base.join('.')}]`;
+    if (of.length) found.push({ id: before, title, sub, depth: 0, fields: plain.map((it) => field(it, before, base)), lists });
   }
   const ofSite = keys.filter((it) => it.pattern.startsWith(SITE) && !it.pattern.startsWith(ROUTE));
   const ofRoute = keys.filter((it) => it.pattern.startsWith(ROUTE));
