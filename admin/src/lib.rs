@@ -42,7 +42,7 @@ use larder_server::counter_sum::CounterSums;
 use larder_server::input_error::InputError;
 use larder_server::live::Live;
 use larder_server::overlay::Overlays;
-use larder_server::purge::{PurgeOrder, PurgeQueue, asked};
+use larder_server::purge::{PurgeOrder, PurgeQueue, ReceiptDetail, asked};
 use larder_server::resident::Heap;
 use larder_server::router::Router;
 use larder_server::worker_failure::WorkerFailure;
@@ -444,7 +444,11 @@ impl Admin {
             Ok(it) => it,
             Err(wrong) => return wrong.into(),
         };
-        match self.purges.purge(PurgeOrder { asked, by, wait, here: None }).await {
+        match self
+            .purges
+            .purge(PurgeOrder { asked, by, wait, here: None, receipt: ReceiptDetail::Counted })
+            .await
+        {
             Ok(done) => AdminResponse::Json(200, done.json()),
             Err(detail) => problem(503, detail),
         }

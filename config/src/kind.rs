@@ -12,7 +12,7 @@ use super::access::{AccessMember, ForwardKey, KeyUrl, LimitKey};
 use super::address::{self, entrance, origin, socket_address};
 use super::member::{self, OriginMember};
 use super::place::FleetServer;
-use larder_database::{DatabasePlace, PARAMETER_FORM, PLACE_FORMS, SqlParameter};
+use larder_database::{DatabasePlace, PARAMETER_FORM, PLACE_FORMS, SHOWN_ROWS_FORM, ShownRows, SqlParameter};
 use larder_files::TryMember;
 use larder_observe::log::form;
 use larder_origin::BodyTest;

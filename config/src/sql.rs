@@ -1,8 +1,14 @@
 //! The query of a route, checked. The settings of databases are those of `larder_database`.
 
-use larder_database::{DatabaseSettings, SqlParameter, SqlStatement};
+use crate::{Config, Service};
+use larder_database::{
+    DatabaseSettings, FollowSettings, ShownRows, SqlParameter, SqlStatement, WatchedColumns,
+};
 use larder_semantics::template::Template;
 use std::sync::Arc;
+
+/// The field with the tags of results.
+pub const SQL_TAGS: &str = "Surrogate-Key";
 
 /// A query as the service of a route (`sql`).
 #[derive(Clone, Debug)]
@@ -15,6 +21,45 @@ pub struct SqlConfig {
     pub parameters: Vec<SqlParameter>,
     /// The purge tags of its results.
     pub tags: Vec<Template>,
+    /// The rows that its results depend on, each with the position of its parameter.
+    pub rows: Vec<(ShownRows, Option<usize>)>,
     /// Whether all clients get the same results: no access rule asks for credentials.
     pub is_public: bool,
+}
+
+/// A database whose changes are followed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FollowedDatabase {
+    /// Its settings.
+    pub settings: Arc<DatabaseSettings>,
+    /// The rows that pages show.
+    pub follow: FollowSettings,
+}
+
+impl Config {
+    /// The databases whose changes are followed, each with the rows that routes show.
+    #[must_use]
+    pub fn followed(&self) -> Vec<FollowedDatabase> {
+        let routes = || self.sites.iter().flat_map(|it| &it.routes);
+        let queries = |name: &str| {
+            let of = name.to_owned();
+            routes().filter_map(move |it| match &it.service {
+                Service::Sql(sql) if sql.database.name == of => Some(sql),
+                _ => None,
+            })
+        };
+        let followed = self.databases.iter().filter_map(|settings| {
+            let publication = settings.publication.clone()?;
+            let (mut tables, mut watched) = (std::collections::BTreeSet::new(), WatchedColumns::default());
+            for sql in queries(&settings.name) {
+                for (rows, parameter) in &sql.rows {
+                    tables.insert(rows.table().into());
+                    parameter.iter().for_each(|at| watched.add(rows, sql.parameters[*at].kind));
+                }
+            }
+            let follow = FollowSettings { publication, tables, watched };
+            Some(FollowedDatabase { settings: settings.clone(), follow })
+        });
+        followed.collect()
+    }
 }

@@ -10,6 +10,7 @@ mod place;
 mod pool;
 mod postgres;
 mod query;
+mod row_tags;
 mod rows;
 mod settings;
 
@@ -21,6 +22,8 @@ pub use parameter::{
 };
 pub use place::{DatabasePlace, DatabaseServer, PLACE_FORMS};
 pub use pool::Database;
+pub use postgres::follow::{ChangeFollower, FollowSettings};
 pub use query::{SqlDialect, SqlQuery};
+pub use row_tags::{ChangedRows, ROWS, RowTags, SHOWN_ROWS_FORM, ShownRows, WatchedColumns};
 pub use rows::{RowsFound, SqlAnswer, SqlRows};
 pub use settings::{DatabaseSettings, PreparedStatements, SqlAccess, SqlCall, SqlStatement};

@@ -1,6 +1,8 @@
 //! PostgreSQL: connections, transactions, and rows as they arrive. The values of rows are in `decode`.
 
 mod decode;
+pub(crate) mod follow;
+mod replication;
 
 use crate::encoder::RowEncoder;
 use crate::error::SqlError;
@@ -57,16 +59,7 @@ impl PostgresConnection {
     /// # Errors
     /// It is unreachable, or rejects the login.
     pub async fn open(settings: &DatabaseSettings) -> Result<Self, SqlError> {
-        let place = &settings.place;
-        let mut config = Config::new();
-        config.user(&place.user).dbname(&place.database).application_name("larder");
-        match &place.server {
-            DatabaseServer::Tcp(host, port) => config.host(host).port(*port),
-            DatabaseServer::Unix(folder) => config.host_path(folder),
-        };
-        if let Some(password) = &settings.password {
-            config.password(password.expose());
-        }
+        let mut config = login(settings);
         if settings.prepare == PreparedStatements::Auto {
             // A pooler knows no options of sessions: there each transaction sets them.
             let millis = settings.query_timeout.as_millis();
@@ -232,6 +225,21 @@ impl PostgresRows {
         to.end_row();
         Poll::Ready(Ok(RowProgress::Row))
     }
+}
+
+/// The place and the user of a database.
+fn login(settings: &DatabaseSettings) -> Config {
+    let place = &settings.place;
+    let mut config = Config::new();
+    config.user(&place.user).dbname(&place.database).application_name("larder");
+    match &place.server {
+        DatabaseServer::Tcp(host, port) => config.host(host).port(*port),
+        DatabaseServer::Unix(folder) => config.host_path(folder),
+    };
+    if let Some(password) = &settings.password {
+        config.password(password.expose());
+    }
+    config
 }
 
 /// The encoder of rows with these columns.

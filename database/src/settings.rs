@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// The settings of a database.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DatabaseSettings {
     /// Its name in the configuration.
     pub name: String,
@@ -30,6 +30,8 @@ pub struct DatabaseSettings {
     pub idle_timeout: Duration,
     /// Whether statements are prepared.
     pub prepare: PreparedStatements,
+    /// The publication by which its changes are followed, if they are.
+    pub publication: Option<String>,
 }
 
 /// Whether statements are prepared.

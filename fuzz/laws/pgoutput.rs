@@ -23,7 +23,7 @@ pub fn check(raw: &[u8]) {
         }
         ReplicatedChange::Delete(_, old) => former(old, raw),
         ReplicatedChange::Truncate(tables) => assert!(tables.iter().count() * 4 < raw.len()),
-        ReplicatedChange::Begin | ReplicatedChange::Commit | ReplicatedChange::Other => {}
+        ReplicatedChange::Begin(_) | ReplicatedChange::Commit | ReplicatedChange::Other => {}
     }
 }
 

@@ -14,7 +14,7 @@ use larder_server::live::Orders;
 use larder_server::quiet::Quiet;
 use larder_server::tiers::DiskWatch;
 use larder_server::worker::WorkerShared;
-use larder_server::{loop_check, quiet, tls};
+use larder_server::{loop_check, quiet, row_purges, tls};
 use larder_stdx::error::plain;
 use larder_store::Store;
 use larder_transport::listener::{self, Bound};
@@ -141,6 +141,9 @@ impl Supervisor {
             Quiet::new(self.running.shared.room_to_give.clone(), self.running.shared.own.clone(), None);
         let (store, room) = (self.running.shared.store.clone(), self.running.shared.room_to_give.clone());
         tokio::task::spawn_local(quiet::sweep(store, inbox.clone(), room, quiet));
+        let (desk, errors) = (self.running.desk.clone(), self.running.errors.clone());
+        let own = self.running.shared.own.clone();
+        tokio::task::spawn_local(row_purges::follow_databases(inbox.clone(), desk, errors, own));
         let mut limits = LimitWatch::default();
         let disk = DiskWatch::new(&self.running.shared.lower, &self.running.errors);
         loop {

@@ -17,6 +17,9 @@ use xxhash_rust::xxh3::xxh3_64;
 /// has [`EVERY`] tag: a purge of any tag purges it.
 pub const MOST: usize = 1024;
 
+/// The beginning of the tags of database rows.
+const ROWS: &[u8] = b"db:";
+
 /// Represents every tag.
 pub const EVERY: u64 = u64::MAX;
 
@@ -41,10 +44,25 @@ pub fn of(fields: &[Field<'_>], policy: &TagPolicy, key: &[u8]) -> Box<[u64]> {
     let mut tags = Vec::new();
     for name in &policy.headers {
         let words = all(fields, name).flat_map(|line| line.split(|it| matches!(it, b' ' | b',' | b'\t')));
-        tags.extend(words.filter(|it| !it.is_empty()).take(MOST + 1).map(hash_bytes));
+        for word in words.filter(|it| !it.is_empty()).take(MOST + 1) {
+            tags.push(hash_bytes(word));
+            tags.extend(of_rows(word).map(hash_bytes));
+        }
     }
     groups(fields, "cache-groups", MOST + 1, |name| tags.extend([hash(name), hash(&group(key, name))]));
     in_order(tags)
+}
+
+/// The tags that a tag of database rows stands for as well: of `db:orders:customer=7` these are `db:`, `db:orders:` and
+/// `db:orders:customer=`. So a change whose rows are not known purges the pages of all rows that it may concern.
+fn of_rows(tag: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let is_of_rows = tag.starts_with(ROWS);
+    let after =
+        |from: usize, mark: u8| tag.get(from..)?.iter().position(|it| *it == mark).map(|at| from + at + 1);
+    let table = after(ROWS.len(), b':');
+    let column = table.and_then(|from| after(from, b'='));
+    let ends = [Some(ROWS.len()), table, column];
+    ends.into_iter().flatten().filter(move |end| is_of_rows && *end < tag.len()).map(|end| &tag[..end])
 }
 
 /// The union of both, as made by [`of`].
@@ -184,6 +202,14 @@ mod tests {
         );
         check(&[("Surrogate-Control", "one")], &[]);
         check(&[("Cache-Tag", " , ")], &[]);
+    }
+
+    #[test]
+    fn rows_have_the_tags_of_all_rows_with_theirs() {
+        check(&[("Cache-Tag", "db:orders")], &["db:orders", "db:"]);
+        check(&[("Cache-Tag", "db:orders:5")], &["db:orders:5", "db:orders:", "db:"]);
+        check(&[("Cache-Tag", "db:a:b=c:d=e")], &["db:a:b=c:d=e", "db:a:b=", "db:a:", "db:"]);
+        check(&[("Cache-Tag", "db: db:a: xdb:a:b=c")], &["db:", "db:a:", "xdb:a:b=c"]);
     }
 
     #[test]

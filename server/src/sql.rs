@@ -2,7 +2,7 @@
 //! in `larder_database`, the cache in front of them in `larder_gateway`.
 
 use bytes::Bytes;
-use larder_config::sql::SqlConfig;
+use larder_config::sql::{SQL_TAGS, SqlConfig};
 use larder_config::{Config, PathPattern};
 use larder_counters::Counters;
 use larder_database::{
@@ -87,11 +87,12 @@ impl SqlRoute {
             Err(why) => return Ok(refusal(&why)),
         };
         let statement = self.config.statement.clone();
+        let rows = self.row_tags(&values);
         // A placeholder for each use of a parameter.
         let values = statement.query.order.iter().map(|it| values[*it].clone()).collect();
         let call = SqlCall { statement, values };
         match self.database.run(&call).await {
-            Ok(answer) => Ok(self.response(request, answer)),
+            Ok(answer) => Ok(self.response(request, rows, answer)),
             Err(error) => {
                 self.failed(&error);
                 Err(OriginError::Unmade(error.status(), error.sentence().into_owned()))
@@ -100,7 +101,7 @@ impl SqlRoute {
     }
 
     /// The response to a query that succeeded so far.
-    fn response(self: Rc<Self>, request: &Request, answer: SqlAnswer) -> MadeResponse {
+    fn response(self: Rc<Self>, request: &Request, rows: Vec<String>, answer: SqlAnswer) -> MadeResponse {
         let statement = &self.config.statement;
         let is_object = statement.format == larder_database::ResultFormat::JsonObject;
         let mut fields = FieldList::new();
@@ -108,7 +109,7 @@ impl SqlRoute {
             // The result depends on the parameters alone: cookies and credentials do not change it.
             fields.push("Cache-Control", "public");
         }
-        self.push_tags(request, &mut fields);
+        self.push_tags(request, &rows, &mut fields);
         match answer.found {
             RowsFound::NoColumns => return whole(204, fields, Bytes::new()),
             RowsFound::None if is_object => {
@@ -148,13 +149,17 @@ impl SqlRoute {
         }
     }
 
-    fn push_tags(&self, request: &Request, fields: &mut FieldList) {
-        if self.config.tags.is_empty() {
-            return;
-        }
+    /// The tags of the rows that the result for these values of the parameters depends on.
+    fn row_tags(&self, values: &[Option<Box<str>>]) -> Vec<String> {
+        let parameters = &self.config.parameters;
+        let value = |at: usize| values[at].as_deref().map(|text| (text, parameters[at].kind));
+        self.config.rows.iter().map(|(rows, at)| rows.tag(at.and_then(value))).collect()
+    }
+
+    fn push_tags(&self, request: &Request, rows: &[String], fields: &mut FieldList) {
         let (mut room, lines) = (Vec::new(), request.fields.view());
         let view = view(request, &self.path, &mut room, &lines);
-        let mut all = Vec::new();
+        let mut all = rows.join(" ").into_bytes();
         for tag in &self.config.tags {
             let mut text = Vec::new();
             tag.expand(&view, &mut text);
@@ -165,7 +170,9 @@ impl SqlRoute {
             }
             all.extend_from_slice(&text);
         }
-        fields.push("Surrogate-Key", all);
+        if !all.is_empty() {
+            fields.push(SQL_TAGS, all);
+        }
     }
 
     /// Counts and logs a query that has no complete result.

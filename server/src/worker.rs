@@ -10,7 +10,7 @@ use super::health::Watches;
 use super::live::Orders;
 use super::overlay::Overlays;
 use super::purge::asked::PurgeRequest;
-use super::purge::{PurgeOrder, PurgeQueue};
+use super::purge::{PurgeOrder, PurgeQueue, ReceiptDetail};
 use super::quiet::{self, Quiet};
 use super::resident::Heap;
 use super::tiers::Lower;
@@ -131,6 +131,7 @@ async fn run(number: usize, shared: WorkerShared, own: Own, mut orders: watch::R
             by: "a response's groups".to_owned(),
             wait: false,
             here: Some(here),
+            receipt: ReceiptDetail::Counted,
         });
         Box::pin(async move { drop(done.await) })
     }));

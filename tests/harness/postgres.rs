@@ -9,11 +9,18 @@ use std::process::{Child, Command, Stdio};
 pub struct Postgres {
     child: Child,
     folder: tempfile::TempDir,
+    settings: Vec<String>,
 }
 
 impl Postgres {
     /// Starts one, and runs these statements in its database `postgres`.
     pub fn start(statements: &str) -> Self {
+        Self::with(&[], statements)
+    }
+
+    /// The same with settings of the server, each as `NAME=VALUE`.
+    pub fn with(settings: &[&str], statements: &str) -> Self {
+        let settings: Vec<String> = settings.iter().map(|it| (*it).to_owned()).collect();
         let folder = tempfile::tempdir().unwrap();
         if let Some(id) = server_user() {
             chown(folder.path(), Some(id.0), Some(id.1)).unwrap();
@@ -28,8 +35,8 @@ impl Postgres {
         assert!(made.success(), "initdb makes a cluster");
         let access = "local all larder scram-sha-256\nlocal all all trust\n";
         std::fs::write(data.join("pg_hba.conf"), access).unwrap();
-        let child = serve(&folder);
-        let it = Self { child, folder };
+        let child = serve(&folder, &settings);
+        let it = Self { child, folder, settings };
         it.wait_until_it_answers();
         it.sql("create role larder login password 'geheim'; alter default privileges grant all on tables to larder");
         it.sql("alter default privileges grant all on sequences to larder; grant create on schema public to larder");
@@ -74,7 +81,7 @@ impl Postgres {
 
     /// Starts it again where it was.
     pub fn start_again(&mut self) {
-        self.child = serve(&self.folder);
+        self.child = serve(&self.folder, &self.settings);
         self.wait_until_it_answers();
     }
 
@@ -91,13 +98,14 @@ impl Drop for Postgres {
     }
 }
 
-fn serve(folder: &tempfile::TempDir) -> Child {
+fn serve(folder: &tempfile::TempDir, settings: &[String]) -> Child {
     let socket = folder.path().display();
     command("postgres")
         .arg("-D")
         .arg(folder.path().join("data"))
         .args(["-k", &socket.to_string(), "-c", "listen_addresses=", "-c", "fsync=off"])
         .args(["-c", "shared_buffers=16MB", "-c", "max_connections=50", "-c", "log_min_messages=panic"])
+        .args(settings.iter().flat_map(|it| ["-c", it]))
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()

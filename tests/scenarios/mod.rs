@@ -87,6 +87,7 @@ mod requests;
 mod rewriting;
 mod route_limits;
 mod route_vary;
+mod row_purges;
 mod run_files;
 mod secrets;
 mod session_applications;

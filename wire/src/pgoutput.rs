@@ -8,8 +8,8 @@ pub struct BadChange;
 /// One message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplicatedChange<'a> {
-    /// A transaction begins.
-    Begin,
+    /// The transaction with this number begins.
+    Begin(u32),
     /// The transaction is committed.
     Commit,
     /// The form of a table's rows, before the first of them and after each change of it.
@@ -120,8 +120,8 @@ pub fn read(message: &[u8]) -> Result<ReplicatedChange<'_>, BadChange> {
     let mut rest = ChangeBytes(message);
     let change = match rest.byte()? {
         b'B' => {
-            rest.take(20)?;
-            ReplicatedChange::Begin
+            rest.take(16)?;
+            ReplicatedChange::Begin(rest.u32()?)
         }
         b'C' => {
             rest.take(25)?;

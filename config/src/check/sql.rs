@@ -3,11 +3,11 @@
 use super::matching::RouteMatching;
 use super::{ConfigCheck, RoutePath, Source};
 use crate::problem::nearest;
-use crate::sql::SqlConfig;
+use crate::sql::{SQL_TAGS, SqlConfig};
 use crate::{Methods, Service};
 use larder_database::{
     DatabasePlace, DatabaseSettings, NumberForm, ParameterSource, PreparedStatements, ResultFormat,
-    SqlAccess, SqlParameter, SqlQuery, SqlStatement,
+    ShownRows, SqlAccess, SqlParameter, SqlQuery, SqlStatement,
 };
 use larder_semantics::key::QueryPolicy;
 use larder_semantics::policy::{CredentialUse, OnAbort, Policy};
@@ -73,6 +73,7 @@ impl ConfigCheck {
                     "never" => PreparedStatements::Never,
                     _ => PreparedStatements::Auto,
                 },
+                publication: Some(self.text(&key("follow.publication"))).filter(|it| !it.is_empty()),
             }));
         }
         all
@@ -127,7 +128,8 @@ impl ConfigCheck {
             access,
         };
         let tags = self.sql_tags(at, matching);
-        Some(SqlConfig { database, statement: Arc::new(statement), parameters, tags, is_public: false })
+        let rows = self.sql_rows(at, &parameters);
+        Some(SqlConfig { database, statement: Arc::new(statement), parameters, tags, rows, is_public: false })
     }
 
     /// The database of a route: the named one, or the only one.
@@ -230,6 +232,35 @@ impl ConfigCheck {
         tags
     }
 
+    /// The rows that a result depends on, each with the position of its parameter.
+    fn sql_rows(&mut self, at: &RoutePath, parameters: &[SqlParameter]) -> Vec<(ShownRows, Option<usize>)> {
+        let key = at.key("sql.rows");
+        let all: Vec<ShownRows> = self.texts(&key).iter().filter_map(|it| ShownRows::parse(it)).collect();
+        let mut found = Vec::with_capacity(all.len());
+        for rows in all {
+            let ShownRows::Equal { parameter, column, table } = &rows else {
+                found.push((rows, None));
+                continue;
+            };
+            let place = parameters.iter().position(|it| it.name == *parameter);
+            match place {
+                None => {
+                    let text = format!("the query has no parameter :{parameter}; add it to sql.parameters");
+                    self.problem(self.source(&key), "site.route.sql.rows", &text);
+                }
+                Some(at) if !ShownRows::compares(parameters[at].kind) => {
+                    let text = format!(
+                        "values of the type of :{parameter} cannot be compared by their text; use \"{table}\" without {column}, or a \
+                         parameter of the type int, bigint, text, uuid or bool"
+                    );
+                    self.problem(self.source(&key), "site.route.sql.rows", &text);
+                }
+                Some(at) => found.push((rows, Some(at))),
+            }
+        }
+        found
+    }
+
     /// The part of the policy that follows from a query: the key has the parameters that it reads, and no others; and a query that
     /// no client waits for is cancelled unless `cache.on_abort` is set.
     pub(super) fn sql_policy(&mut self, at: &RoutePath, service: Option<&mut Service>, cache: &mut Policy) {
@@ -249,6 +280,11 @@ impl ConfigCheck {
         }
         if self.source(&self.cache_key(at, "on_abort")) == Source::Default {
             cache.on_abort = OnAbort::Cancel;
+        }
+        if !sql.rows.is_empty() || !sql.tags.is_empty() {
+            // The tags of results are there whatever fields applications use.
+            let is_read = cache.tags.headers.iter().any(|it| it.eq_ignore_ascii_case(SQL_TAGS));
+            cache.tags.headers.extend((!is_read).then(|| SQL_TAGS.to_owned()));
         }
         if sql.statement.access == SqlAccess::Writes {
             cache.enabled = false;

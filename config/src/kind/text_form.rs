@@ -133,6 +133,8 @@ pub enum TextForm {
     SqlParameterName,
     /// The source and the type of a parameter.
     SqlParameter,
+    /// The rows that a result shows.
+    ShownRows,
     /// The text of which nginx makes the MD5 of a link.
     SecureLink,
 }
@@ -169,6 +171,7 @@ impl TextForm {
             | TextForm::SqlParameter => true,
             TextForm::Sql => !text.trim().is_empty() && !text.contains('\0'),
             TextForm::SqlParameterName => larder_database::is_parameter_name(text),
+            TextForm::ShownRows => ShownRows::parse(text).is_some(),
             TextForm::HashBy => member::hash_by(text).is_some(),
             TextForm::FailureStatus => {
                 text.len() == 3 && text.parse().is_ok_and(|it: u16| (400..=599).contains(&it))
@@ -320,6 +323,7 @@ impl TextForm {
                 "a name of letters, digits and \"_\", which does not begin with a digit"
             }
             TextForm::SqlParameter => PARAMETER_FORM,
+            TextForm::ShownRows => SHOWN_ROWS_FORM,
             TextForm::StatusRange => "a status from 100 to 599, or a range such as \"200-399\"",
             TextForm::BodyTest => "a text, or \"regex:\" and a regular expression",
             TextForm::PathTemplate => "a path with variables, such as \"/item/{id}\", without \"#\"",

@@ -25,6 +25,8 @@ pub(super) const ROWS: &[Key] = &[
         "How long an unused connection stays open.", r#""10m""#),
     once("database[].prepare", ValueKind::OneOf(&["auto", "never"]), Some("auto"),
         "`auto`: each connection prepares a query once. `never`: for poolers that give each transaction another connection, such as pgbouncer with `pool_mode = transaction`; a query then takes two more round trips, and a column of an enumeration needs a cast to `text`.", r#""never""#),
+    once("database[].follow.publication", ValueKind::One(TextForm::SqlParameterName), None,
+        "Follow the changes of the database by logical replication (PostgreSQL 14 or newer, `wal_level = logical`), through this publication: a committed change of a row purges the pages that show it, by the tags `db:TABLE`, `db:TABLE:KEY` (primary key) and `db:TABLE:COLUMN=VALUE`. Pages get these tags by `sql.rows`, or an application sends them in `Cache-Tag`. While the database cannot be followed, pages with such tags are validated every second. The user of `url` needs `REPLICATION`.", r#""larder""#),
     once("site[].route[].sql.database", ValueKind::One(TextForm::RouteName), None,
         "Name of the `[[database]]` of the query. May be left out if there is only one.", r#""shop""#),
     once("site[].route[].sql.query", ValueKind::One(TextForm::Sql), None,
@@ -45,6 +47,8 @@ pub(super) const ROWS: &[Key] = &[
         "Timeout of the query. Default: `database.query_timeout`.", r#""1s""#),
     once("site[].route[].sql.write", ValueKind::Bool, Some("false"),
         "The query may change data. It runs in a transaction that is committed before the response begins; the methods are POST, PUT, PATCH and DELETE. Other queries run read-only.", "true"),
+    once("site[].route[].sql.rows", ValueKind::List(TextForm::ShownRows), None,
+        "The rows that the result depends on: `TABLE` for any row of it, `TABLE.COLUMN = :PARAMETER` for those with the value of a parameter. A table outside of the schema `public` is `SCHEMA.TABLE`. Each table of the query must be named, the tables of views and functions as well: a change of others purges nothing. With `database.follow` a committed change of such a row purges the page.", r#"["users.id = :id", "countries"]"#),
     once("site[].route[].sql.tags", ValueKind::List(TextForm::Template), None,
         "Purge tags of the response, with variables and captures of the path.", r#"["users", "user:{id}"]"#),
 ];

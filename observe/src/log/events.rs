@@ -72,6 +72,8 @@ pub const EVENTS: &[EventRow] = &[
     row("file-not-sent", Level::Warn, "A file that an application hands over (`sendfile`) was not sent: `route`, `file` (the field as it came, the first 500 bytes), `why`. The client gets 404, or 403 and 5xx for a failure to read it. At most one line per second and route; `left_out` counts the others."),
     row("origin-failed", Level::Error, "An exchange with an origin failed, even if a stored response was served: `route`, `origin`, `why`. At most one line per second and origin; `left_out` counts the others. A `warn` if `proxy.connections` was reached."),
     row("database-failed", Level::Error, "A query has no complete result, even if a stored response was served: `route`, `database`, `why`. At most one line per second and database; `left_out` counts the others. A `warn` if `database.max_connections` was reached."),
+    row("database-followed", Level::Info, "The changes of a database purge the pages of its rows from now on: `database`."),
+    row("database-not-followed", Level::Warn, "The changes of a database cannot be followed: `database`, `why` with the remedy. Pages with its rows are validated every second. At most one line per second and database; `left_out` counts the others."),
     row("origin-ejected", Level::Warn, "An origin was ejected after `proxy.eject_after` consecutive failures."),
     row("origin-readmitted", Level::Info, "An ejected origin is used again."),
     row("origin-unhealthy", Level::Warn, "An origin failed `proxy.health.fall` consecutive health checks."),

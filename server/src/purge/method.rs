@@ -4,7 +4,7 @@
 use super::asked::{self, PurgeRequest};
 use super::dialect::{self, NamedByRequest};
 use super::reach;
-use super::{PurgeOrder, PurgeQueue};
+use super::{PurgeOrder, PurgeQueue, ReceiptDetail};
 use crate::router::{Matched, RouteTarget, Router};
 use larder_config::Methods;
 use larder_config::tiers::PurgeMethod;
@@ -135,8 +135,13 @@ async fn purge(
     let by = client.peer.map_or_else(|| "unix".to_owned(), |it| it.ip().to_canonical().to_string());
     let mut done = Vec::new();
     for scope in scopes {
-        let order =
-            PurgeOrder { asked: PurgeRequest { scope, strength }, by: by.clone(), wait: true, here: None };
+        let order = PurgeOrder {
+            asked: PurgeRequest { scope, strength },
+            by: by.clone(),
+            wait: true,
+            here: None,
+            receipt: ReceiptDetail::Counted,
+        };
         match purges.purge(order).await {
             Ok(it) => done.push(it.json()),
             Err(sentence) => return (503, problem(503, &sentence)),

@@ -79,6 +79,17 @@ pub struct PurgeOrder {
     pub wait: bool,
     /// Its number if it is in force in RAM already. A second time would cause one more validation.
     pub here: Option<Seq>,
+    /// Whether an operator or a client reads its receipt.
+    pub receipt: ReceiptDetail,
+}
+
+/// The detail of a receipt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReceiptDetail {
+    /// The matched responses are counted, and the purge is logged.
+    Counted,
+    /// For purges that nobody requested: a change of a database has hundreds a second.
+    Brief,
 }
 
 /// A completed purge.
@@ -158,6 +169,12 @@ impl PurgeQueue {
             }
             Err(mpsc::error::TrySendError::Closed(_)) => Err(stopping()),
         }
+    }
+
+    /// Whether purges are accepted: larder is not stopping.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        !self.orders.is_closed()
     }
 
     /// Submits a purge that is done even if the caller does not wait: the receiver ends when it is, or at once if the
@@ -258,11 +275,13 @@ impl PurgedTiers {
         let PurgeRequest { scope, strength } = order.asked.clone();
         let rule = PurgeRule { scope, strength, positions: Vec::new() };
         // Before it is in force. If it is already, it is not an operator's.
+        let counted = order.receipt == ReceiptDetail::Counted;
         let in_ram = match order.here {
-            None => self.count(&rule).await,
-            Some(_) => MatchedCount::OfNoTier,
+            None if counted => self.count(&rule).await,
+            _ => MatchedCount::OfNoTier,
         };
-        let on_disk = self.disk.as_ref().map_or(MatchedCount::OfNoTier, |it| matched_on(it, &rule.scope));
+        let disk = self.disk.as_ref().filter(|_| counted);
+        let on_disk = disk.map_or(MatchedCount::OfNoTier, |it| matched_on(it, &rule.scope));
         let begun = self.nodes.as_ref().map(|nodes| (nodes, nodes.begin(&rule.scope, rule.strength)));
         let seq = match &begun {
             Some((_, Ok(it))) => it.seq,
@@ -294,7 +313,9 @@ impl PurgedTiers {
         if !done.is_complete() {
             self.counters.purges_incomplete.add_shared(1);
         }
-        self.tell(&done, &order.by);
+        if order.receipt == ReceiptDetail::Counted || self.teller.tells(Level::Debug) {
+            self.tell(&done, &order.by);
+        }
         done
     }
 

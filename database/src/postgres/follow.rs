@@ -1,0 +1,261 @@
+//! Follows the changes of a PostgreSQL database: whether it can be followed, and the tags of the pages that each committed
+//! transaction makes outdated. The purges, and the time without a connection, are the caller's.
+
+use super::replication::ReplicationLog;
+use super::{causes, login};
+use crate::row_tags::{ChangedRows, RowTags, WatchedColumns};
+use crate::settings::DatabaseSettings;
+use larder_stdx::clock;
+use std::collections::BTreeSet;
+use std::time::Duration;
+use tokio::task::AbortHandle;
+use tokio::time::{Instant, sleep, timeout};
+use tokio_postgres::{Client, NoTls};
+
+/// The most time for a query about the database itself.
+const SHORT: Duration = Duration::from_secs(5);
+/// The pause between two looks whether a transaction is visible.
+const PAUSE: Duration = Duration::from_millis(1);
+/// The most tags of one result.
+const MOST_TAGS: usize = 1000;
+
+/// The settings of the changes of a database.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FollowSettings {
+    /// The publication with the tables: letters, digits and underscores.
+    pub publication: String,
+    /// The tables that pages show.
+    pub tables: BTreeSet<Box<str>>,
+    /// The columns by whose values pages are tagged.
+    pub watched: WatchedColumns,
+}
+
+/// A connection that follows the changes of a database.
+pub struct ChangeFollower {
+    log: ReplicationLog,
+    /// For queries beside the log.
+    client: Client,
+    driver: AbortHandle,
+    tags: RowTags,
+}
+
+impl Drop for ChangeFollower {
+    fn drop(&mut self) {
+        self.driver.abort();
+    }
+}
+
+impl ChangeFollower {
+    /// Follows from now on: a change that is committed after this function has returned is among the results of
+    /// [`ChangeFollower::next`]. Waits for transactions that are open in the database. Within a `LocalSet`.
+    ///
+    /// # Errors
+    /// One sentence: why the database cannot be followed, and the remedy.
+    pub async fn begin(settings: &DatabaseSettings, follow: &FollowSettings) -> Result<Self, String> {
+        let (client, driver) = connect(settings).await?;
+        let mut follower = PendingClient(client, driver);
+        check(&mut follower.0, settings, follow).await?;
+        let random = clock::precise_micros() ^ u64::from(std::process::id()) << 40;
+        let slot = format!("larder_{random:x}");
+        let log = ReplicationLog::open(settings, &slot, &follow.publication).await?;
+        let PendingClient(client, driver) = follower;
+        Ok(Self { log, client, driver, tags: RowTags::new(follow.watched.clone()) })
+    }
+
+    /// The next transactions with changes, once every new query sees them. Not safe to drop: the log is then read to an
+    /// unknown place.
+    ///
+    /// # Errors
+    /// One sentence: the log has ended, and changes may have been missed.
+    pub async fn next(&mut self) -> Result<ChangedRows, String> {
+        let mut found = ChangedRows::default();
+        while found.tags.is_empty() {
+            // A transaction without published rows has no tags.
+            found.transactions.clear();
+            let message = self.log.next().await?;
+            self.read(&message, &mut found).await?;
+        }
+        while found.tags.len() < MOST_TAGS
+            && let Some(message) = self.log.next_arrived().await?
+        {
+            self.read(&message, &mut found).await?;
+        }
+        self.until_visible(&found.transactions).await?;
+        Ok(found)
+    }
+
+    /// Reads a message, and adds the transactions that it commits.
+    async fn read(&mut self, message: &[u8], to: &mut ChangedRows) -> Result<(), String> {
+        let new_table = self.tags.read(message).map_err(|_| "its log is malformed".to_owned())?;
+        if let Some(table) = new_table {
+            let key = self.key(table).await?;
+            self.tags.set_key(table, &key);
+        }
+        let mut committed = self.tags.take();
+        to.tags.append(&mut committed.tags);
+        to.transactions.append(&mut committed.transactions);
+        Ok(())
+    }
+
+    /// The columns of the primary key of a table, in its order.
+    async fn key(&self, table: u32) -> Result<Vec<String>, String> {
+        let text = "SELECT a.attname::text FROM pg_index i CROSS JOIN LATERAL unnest(i.indkey::int2[]) WITH ORDINALITY AS k(n, at) \
+                    JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.n \
+                    WHERE i.indrelid = $1 AND i.indisprimary ORDER BY k.at";
+        let rows = timeout(SHORT, self.client.query(text, &[&table])).await.map_err(|_| timed_out())?;
+        let rows = rows.map_err(|it| causes(&it))?;
+        rows.iter().map(|it| it.try_get(0).map_err(|it| causes(&it))).collect()
+    }
+
+    /// Waits until new queries see these transactions: the log has a transaction shortly before that.
+    async fn until_visible(&self, transactions: &[u32]) -> Result<(), String> {
+        let until = Instant::now() + SHORT;
+        loop {
+            let text = "SELECT pg_current_snapshot()::text";
+            let row = timeout(SHORT, self.client.query_one(text, &[])).await.map_err(|_| timed_out())?;
+            let snapshot: String = row.and_then(|it| it.try_get(0)).map_err(|it| causes(&it))?;
+            let snapshot = Snapshot::parse(&snapshot).ok_or("its snapshot is malformed")?;
+            if transactions.iter().all(|it| snapshot.sees(*it)) {
+                return Ok(());
+            }
+            if Instant::now() > until {
+                return Err("a committed transaction stays invisible".to_owned());
+            }
+            sleep(PAUSE).await;
+        }
+    }
+}
+
+/// A connection that ends where the follower does not begin.
+struct PendingClient(Client, AbortHandle);
+
+async fn connect(settings: &DatabaseSettings) -> Result<(Client, AbortHandle), String> {
+    let connecting = timeout(settings.connect_timeout, login(settings).connect(NoTls)).await;
+    let (client, connection) =
+        connecting.map_err(|_| "the connection timed out".to_owned())?.map_err(|it| causes(&it))?;
+    let driver = tokio::task::spawn_local(async move {
+        // Its error is that of the next query, too.
+        let _ = connection.await;
+    });
+    Ok((client, driver.abort_handle()))
+}
+
+/// Whether a database can be followed.
+async fn check(
+    client: &mut Client,
+    settings: &DatabaseSettings,
+    follow: &FollowSettings,
+) -> Result<(), String> {
+    let FollowSettings { publication, tables, .. } = follow;
+    let text = "SELECT current_setting('wal_level'), \
+                (SELECT rolreplication OR rolsuper FROM pg_roles WHERE rolname = current_user), \
+                (SELECT pubinsert AND pubupdate AND pubdelete AND pubtruncate FROM pg_publication WHERE pubname = $1)";
+    let row = timeout(SHORT, client.query_one(text, &[publication])).await.map_err(|_| timed_out())?;
+    let row = row.map_err(|it| causes(&it))?;
+    let level: String = row.try_get(0).map_err(|it| causes(&it))?;
+    let may_replicate: Option<bool> = row.try_get(1).map_err(|it| causes(&it))?;
+    let publishes_all: Option<bool> = row.try_get(2).map_err(|it| causes(&it))?;
+    if level != "logical" {
+        return Err(format!(
+            "its wal_level is {level}; run `ALTER SYSTEM SET wal_level = logical` as a superuser and restart it"
+        ));
+    }
+    let user = &settings.place.user;
+    if may_replicate != Some(true) {
+        return Err(format!("the user {user} may not read its log; run `ALTER ROLE {user} REPLICATION`"));
+    }
+    match publishes_all {
+        None => {
+            return Err(format!(
+                "it has no publication {publication}; run `CREATE PUBLICATION {publication} FOR TABLE …` with the tables that pages show"
+            ));
+        }
+        Some(false) => {
+            return Err(format!(
+                "the publication {publication} leaves out kinds of changes; run `ALTER PUBLICATION {publication} SET (publish = \
+                 'insert, update, delete, truncate')`"
+            ));
+        }
+        Some(true) => {}
+    }
+    let missing = missing_table(client, publication, tables).await?;
+    missing.map_or(Ok(()), |it| {
+        Err(format!(
+            "the publication {publication} lacks the table {it}; run `ALTER PUBLICATION {publication} ADD TABLE {it}`"
+        ))
+    })
+}
+
+/// The first of `tables` that is not published as a whole.
+async fn missing_table<'t>(
+    client: &Client,
+    publication: &String,
+    tables: &'t BTreeSet<Box<str>>,
+) -> Result<Option<&'t str>, String> {
+    let text = "SELECT CASE WHEN schemaname = 'public' THEN tablename::text ELSE schemaname || '.' || tablename END \
+                FROM pg_publication_tables WHERE pubname = $1";
+    let rows = timeout(SHORT, client.query(text, &[publication])).await.map_err(|_| timed_out())?;
+    let rows = rows.map_err(|it| causes(&it))?;
+    let published: Vec<String> =
+        rows.iter().map(|it| it.try_get(0)).collect::<Result<_, _>>().map_err(|it| causes(&it))?;
+    Ok(tables.iter().map(|it| &**it).find(|it| !published.iter().any(|one| one == it)))
+}
+
+fn timed_out() -> String {
+    "a query about its state timed out".to_owned()
+}
+
+/// The transactions that a query sees.
+struct Snapshot {
+    /// The first number that is not given yet.
+    next: u64,
+    /// The transactions in progress.
+    open: Vec<u64>,
+}
+
+impl Snapshot {
+    /// Parses `XMIN:XMAX:XIP,XIP…`.
+    fn parse(text: &str) -> Option<Self> {
+        let mut parts = text.splitn(3, ':');
+        let (_, next, open) = (parts.next()?, parts.next()?, parts.next()?);
+        let open =
+            open.split(',').filter(|it| !it.is_empty()).map(|it| it.parse().ok()).collect::<Option<_>>()?;
+        Some(Self { next: next.parse().ok()?, open })
+    }
+
+    /// Whether a transaction, of which the log has the lower 32 bits, is visible if it is committed.
+    fn sees(&self, transaction: u32) -> bool {
+        // Its number is the last one with these bits before `next`, or not much after it.
+        let behind = u32::try_from(self.next & 0xffff_ffff).unwrap_or_default().wrapping_sub(transaction);
+        let is_given = behind != 0 && behind < 1 << 31;
+        is_given && !self.open.iter().any(|it| it & 0xffff_ffff == u64::from(transaction))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_snapshot_sees_what_was_committed_before() {
+        let check = |text: &str, transaction: u32, expect: bool| {
+            assert_eq!(expect, Snapshot::parse(text).unwrap().sees(transaction), "{text} {transaction}");
+        };
+        check("10:20:10,14", 9, true);
+        check("10:20:10,14", 10, false);
+        check("10:20:10,14", 11, true);
+        check("10:20:10,14", 14, false);
+        check("10:20:10,14", 19, true);
+        check("10:20:10,14", 20, false);
+        check("10:20:10,14", 21, false);
+        check("10:10:", 9, true);
+        // Beyond 32 bits, and around their end.
+        check("4294967290:4294967300:4294967297", 4_294_967_295, true);
+        check("4294967290:4294967300:4294967297", 1, false);
+        check("4294967290:4294967300:4294967297", 3, true);
+        check("4294967290:4294967300:4294967297", 4, false);
+        for wrong in ["", "1:2", "a:b:c", "1:2:x"] {
+            assert!(Snapshot::parse(wrong).is_none(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,313 @@
+//! A connection of PostgreSQL's streaming replication (its documentation, "Streaming Replication Protocol"): the login, a temporary
+//! slot, and the messages of its log until the connection ends. Their meaning is in `row_tags`.
+
+use crate::place::DatabaseServer;
+use crate::settings::DatabaseSettings;
+use bytes::{Buf as _, Bytes, BytesMut};
+use larder_stdx::clock;
+use postgres_protocol::authentication::md5_hash;
+use postgres_protocol::authentication::sasl::{ChannelBinding, SCRAM_SHA_256, ScramSha256};
+use postgres_protocol::message::backend::{Header, Message};
+use postgres_protocol::message::frontend::{self, CopyData};
+use std::io;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::time::{Instant, timeout, timeout_at};
+
+/// Bytes of the largest message: that of one changed row.
+const LARGEST: usize = 64 << 20;
+/// The interval at which the position is reported, with a request for an answer.
+const REPORT: Duration = Duration::from_secs(1);
+/// The time without any message after which the connection counts as lost.
+const SILENCE: Duration = Duration::from_secs(5);
+/// Microseconds from 1970 to 2000, the epoch of PostgreSQL.
+const EPOCH: i64 = 946_684_800_000_000;
+
+/// A stream of either kind.
+trait Duplex: AsyncRead + AsyncWrite + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Unpin> Duplex for T {}
+
+/// The log of a database, from the moment at which it was opened.
+pub(crate) struct ReplicationLog {
+    stream: Box<dyn Duplex>,
+    arrived: BytesMut,
+    /// The end of the log that was read.
+    position: u64,
+    reported: Instant,
+    heard: Instant,
+}
+
+impl ReplicationLog {
+    /// Logs in, makes a slot that ends with the connection, and starts it at the present end of the log. The database waits for
+    /// transactions that are open.
+    ///
+    /// # Errors
+    /// One sentence.
+    pub async fn open(settings: &DatabaseSettings, slot: &str, publication: &str) -> Result<Self, String> {
+        let opened = timeout(settings.connect_timeout, Self::log_in(settings)).await;
+        let mut log = opened.map_err(|_| "the connection timed out".to_owned())??;
+        // Both names are made of letters, digits and underscores.
+        log.command(&format!("CREATE_REPLICATION_SLOT {slot} TEMPORARY LOGICAL pgoutput NOEXPORT_SNAPSHOT"))
+            .await?;
+        log.start(slot, publication).await?;
+        (log.heard, log.reported) = (Instant::now(), Instant::now());
+        Ok(log)
+    }
+
+    async fn log_in(settings: &DatabaseSettings) -> Result<Self, String> {
+        let stream: Box<dyn Duplex> = match &settings.place.server {
+            DatabaseServer::Tcp(host, port) => {
+                let stream = TcpStream::connect((&**host, *port)).await.map_err(|it| broken(&it))?;
+                Box::new(stream)
+            }
+            DatabaseServer::Unix(folder) => {
+                let socket = folder.join(".s.PGSQL.5432");
+                Box::new(UnixStream::connect(socket).await.map_err(|it| broken(&it))?)
+            }
+        };
+        let now = Instant::now();
+        let mut log = Self { stream, arrived: BytesMut::new(), position: 0, reported: now, heard: now };
+        let parameters = [
+            ("user", settings.place.user.as_str()),
+            ("database", settings.place.database.as_str()),
+            ("replication", "database"),
+            ("application_name", "larder"),
+        ];
+        let mut out = BytesMut::new();
+        frontend::startup_message(parameters, &mut out).map_err(|it| broken(&it))?;
+        log.send(&out).await?;
+        log.authenticate(settings).await?;
+        log.until_ready().await?;
+        Ok(log)
+    }
+
+    async fn authenticate(&mut self, settings: &DatabaseSettings) -> Result<(), String> {
+        let password = || match &settings.password {
+            Some(password) => Ok(password.expose().as_bytes()),
+            None => Err("the database asks for a password; set database.password".to_owned()),
+        };
+        let mut scram: Option<ScramSha256> = None;
+        loop {
+            let mut out = BytesMut::new();
+            match self.message().await? {
+                Message::AuthenticationOk => return Ok(()),
+                Message::AuthenticationCleartextPassword => {
+                    frontend::password_message(password()?, &mut out).map_err(|it| broken(&it))?;
+                }
+                Message::AuthenticationMd5Password(it) => {
+                    let hash = md5_hash(settings.place.user.as_bytes(), password()?, it.salt());
+                    frontend::password_message(hash.as_bytes(), &mut out).map_err(|it| broken(&it))?;
+                }
+                Message::AuthenticationSasl(_) => {
+                    let begun = scram.insert(ScramSha256::new(password()?, ChannelBinding::unsupported()));
+                    frontend::sasl_initial_response(SCRAM_SHA_256, begun.message(), &mut out)
+                        .map_err(|it| broken(&it))?;
+                }
+                Message::AuthenticationSaslContinue(it) => {
+                    let scram = scram.as_mut().ok_or_else(unexpected)?;
+                    scram.update(it.data()).map_err(|it| broken(&it))?;
+                    frontend::sasl_response(scram.message(), &mut out).map_err(|it| broken(&it))?;
+                }
+                Message::AuthenticationSaslFinal(it) => {
+                    scram.as_mut().ok_or_else(unexpected)?.finish(it.data()).map_err(|it| broken(&it))?;
+                    continue;
+                }
+                Message::ErrorResponse(it) => return Err(told(it.fields())),
+                _ => return Err("the database asks for a login that larder does not know".to_owned()),
+            }
+            self.send(&out).await?;
+        }
+    }
+
+    /// Runs a command to its end.
+    async fn command(&mut self, text: &str) -> Result<(), String> {
+        let mut out = BytesMut::new();
+        frontend::query(text, &mut out).map_err(|it| broken(&it))?;
+        self.send(&out).await?;
+        self.until_ready().await
+    }
+
+    /// Waits for the end of a command, or of the login.
+    async fn until_ready(&mut self) -> Result<(), String> {
+        let mut failure = None;
+        loop {
+            match self.message().await {
+                Ok(Message::ReadyForQuery(_)) => return failure.map_or(Ok(()), Err),
+                Ok(Message::ErrorResponse(it)) => failure = Some(told(it.fields())),
+                Ok(_) => {}
+                // After an error of the login the connection ends.
+                Err(error) => return Err(failure.unwrap_or(error)),
+            }
+        }
+    }
+
+    async fn start(&mut self, slot: &str, publication: &str) -> Result<(), String> {
+        let text = format!(
+            "START_REPLICATION SLOT {slot} LOGICAL 0/0 (proto_version '1', publication_names '\"{publication}\"')"
+        );
+        let mut out = BytesMut::new();
+        frontend::query(&text, &mut out).map_err(|it| broken(&it))?;
+        self.send(&out).await?;
+        loop {
+            self.whole().await?;
+            // `CopyBothResponse` is none of the messages of ordinary queries.
+            if self.arrived[0] == b'W' {
+                self.skip();
+                return Ok(());
+            }
+            match self.message().await? {
+                Message::ErrorResponse(it) => return Err(told(it.fields())),
+                Message::NoticeResponse(_) | Message::ParameterStatus(_) => {}
+                _ => return Err(unexpected()),
+            }
+        }
+    }
+
+    /// The next message of the log. Safe to drop while it waits.
+    ///
+    /// # Errors
+    /// One sentence: the connection has ended, and with it the slot.
+    pub async fn next(&mut self) -> Result<Bytes, String> {
+        loop {
+            if let Some(message) = self.next_arrived().await? {
+                return Ok(message);
+            }
+            let report = self.reported + REPORT;
+            match timeout_at(report, self.whole()).await {
+                Ok(arrived) => arrived?,
+                Err(_) if self.heard.elapsed() > SILENCE => {
+                    return Err(format!("it sent nothing for {} s", SILENCE.as_secs()));
+                }
+                Err(_) => self.report().await?,
+            }
+        }
+    }
+
+    /// The next message of the log, if it has arrived already.
+    ///
+    /// # Errors
+    /// As for [`ReplicationLog::next`].
+    pub async fn next_arrived(&mut self) -> Result<Option<Bytes>, String> {
+        while self.has_message()? {
+            self.heard = Instant::now();
+            if self.arrived[0] != b'd' {
+                match self.message().await? {
+                    Message::ErrorResponse(it) => return Err(told(it.fields())),
+                    Message::NoticeResponse(_) | Message::ParameterStatus(_) => continue,
+                    _ => return Err("it ended the log".to_owned()),
+                }
+            }
+            let mut data = self.skip();
+            data.advance(5);
+            if let Some(message) = self.logged(data).await? {
+                return Ok(Some(message));
+            }
+        }
+        Ok(None)
+    }
+
+    /// A message of the log, or an answer to its keep-alive.
+    async fn logged(&mut self, mut data: Bytes) -> Result<Option<Bytes>, String> {
+        let kind = data.try_get_u8().map_err(|_| unexpected())?;
+        match kind {
+            b'w' if data.len() >= 24 => {
+                let start = data.get_u64();
+                data.advance(16);
+                self.position = self.position.max(start);
+                if self.reported.elapsed() > REPORT {
+                    self.report().await?;
+                }
+                Ok(Some(data))
+            }
+            b'k' if data.len() >= 17 => {
+                // Everything up to there was sent before.
+                self.position = self.position.max(data.get_u64());
+                data.advance(8);
+                if data.get_u8() != 0 {
+                    self.report().await?;
+                }
+                Ok(None)
+            }
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// Reports the position, up to which the database need not keep its log, and asks for an answer.
+    async fn report(&mut self) -> Result<(), String> {
+        let now = i64::try_from(clock::wall().0).unwrap_or(0).saturating_mul(1_000_000) - EPOCH;
+        let mut status = vec![b'r'];
+        for _ in ["written", "flushed", "applied"] {
+            status.extend(self.position.to_be_bytes());
+        }
+        status.extend(now.to_be_bytes());
+        status.push(1);
+        let mut out = BytesMut::new();
+        CopyData::new(&status[..]).map_err(|it| broken(&it))?.write(&mut out);
+        self.reported = Instant::now();
+        self.send(&out).await
+    }
+
+    async fn send(&mut self, bytes: &[u8]) -> Result<(), String> {
+        let sent = timeout(SILENCE, self.stream.write_all(bytes)).await;
+        sent.map_err(|_| "it does not read".to_owned())?.map_err(|it| broken(&it))
+    }
+
+    /// Waits until a message has arrived, which begins at the first byte.
+    async fn whole(&mut self) -> Result<(), String> {
+        while !self.has_message()? {
+            if self.stream.read_buf(&mut self.arrived).await.map_err(|it| broken(&it))? == 0 {
+                return Err("it closed the connection".to_owned());
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a whole message has arrived.
+    fn has_message(&self) -> Result<bool, String> {
+        let Some(header) = Header::parse(&self.arrived).map_err(|it| broken(&it))? else { return Ok(false) };
+        let length = usize::try_from(header.len()).map_err(|_| unexpected())? + 1;
+        if length > LARGEST {
+            return Err(format!("a change has more than {LARGEST} bytes"));
+        }
+        Ok(self.arrived.len() >= length)
+    }
+
+    /// Removes the message at the first byte, which has arrived.
+    fn skip(&mut self) -> Bytes {
+        let length = match Header::parse(&self.arrived) {
+            Ok(Some(it)) => usize::try_from(it.len()).unwrap_or_default() + 1,
+            _ => 0,
+        };
+        self.arrived.split_to(length.min(self.arrived.len())).freeze()
+    }
+
+    async fn message(&mut self) -> Result<Message, String> {
+        self.whole().await?;
+        Message::parse(&mut self.arrived).map_err(|it| broken(&it))?.ok_or_else(unexpected)
+    }
+}
+
+fn unexpected() -> String {
+    "it sent a message that the protocol does not allow here".to_owned()
+}
+
+fn broken(error: &io::Error) -> String {
+    larder_stdx::error::plain(error)
+}
+
+/// The text and the code of an error of the database.
+fn told(fields: postgres_protocol::message::backend::ErrorFields<'_>) -> String {
+    use fallible_iterator::FallibleIterator as _;
+    let (mut text, mut code) = (String::new(), String::new());
+    let mut fields = fields;
+    while let Ok(Some(field)) = fields.next() {
+        let value = String::from_utf8_lossy(field.value_bytes()).into_owned();
+        match field.type_() {
+            b'M' => text = value,
+            b'C' => code = value,
+            _ => {}
+        }
+    }
+    format!("{text} ({code})")
+}

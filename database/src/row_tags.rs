@@ -1,0 +1,456 @@
+//! Tags of pages that show rows of a database: `db:TABLE`, `db:TABLE:KEY` and `db:TABLE:COLUMN=VALUE`. The changes of rows become
+//! the tags whose pages they make outdated. The connection to the database, and the purges, are not here.
+
+#[cfg(test)]
+mod tests;
+
+use crate::parameter::ParameterType;
+use larder_wire::pgoutput::{self, BadChange, OldTuple, Relation, ReplicatedChange, Tuple, TupleValue};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt::Write as _;
+
+/// The tag that every page with rows has, beside its others: they are validated after a gap in the changes.
+pub const ROWS: &str = "db:";
+
+/// The rows that a result shows, as the configuration declares it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ShownRows {
+    /// Any row of a table.
+    Table(Box<str>),
+    /// The rows of a table with this value of a column.
+    Equal {
+        /// The table.
+        table: Box<str>,
+        /// The column.
+        column: Box<str>,
+        /// The parameter with the value.
+        parameter: Box<str>,
+    },
+}
+
+/// The form of [`ShownRows`] in the configuration, as the end of a sentence.
+pub const SHOWN_ROWS_FORM: &str = "TABLE or \"TABLE.COLUMN = :PARAMETER\"";
+
+impl ShownRows {
+    /// Parses `TABLE`, or `TABLE.COLUMN = :PARAMETER`. A table outside of the schema `public` is `SCHEMA.TABLE`, and then
+    /// `SCHEMA.TABLE.COLUMN`.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let is_name = |it: &str| {
+            let rest = |it: u8| it.is_ascii_alphanumeric() || it == b'_' || it == b'$' || it >= 0x80;
+            !it.is_empty() && !it.as_bytes()[0].is_ascii_digit() && it.bytes().all(rest)
+        };
+        let is_table = |it: &str| it.split('.').all(is_name) && it.split('.').count() <= 2;
+        match text.split_once('=') {
+            None => is_table(text.trim()).then(|| Self::Table(spelled(text.trim()).into())),
+            Some((place, parameter)) => {
+                let (table, column) = place.trim().rsplit_once('.')?;
+                let parameter = parameter.trim().strip_prefix(':')?;
+                let is_valid = is_table(table) && is_name(column) && is_name(parameter);
+                is_valid.then(|| Self::Equal {
+                    table: spelled(table).into(),
+                    column: column.into(),
+                    parameter: parameter.into(),
+                })
+            }
+        }
+    }
+
+    /// Whether rows can be compared with values of a parameter by their texts.
+    #[must_use]
+    pub fn compares(kind: ParameterType) -> bool {
+        KeyClass::of_parameter(kind).is_some()
+    }
+
+    /// Its table.
+    #[must_use]
+    pub fn table(&self) -> &str {
+        match self {
+            Self::Table(table) | Self::Equal { table, .. } => table,
+        }
+    }
+
+    /// The tag of a page for this value of its parameter. Without a value (`NULL`, by which queries often mean every row) it is that of
+    /// the table.
+    #[must_use]
+    pub fn tag(&self, value: Option<(&str, ParameterType)>) -> String {
+        let canonical = value.and_then(|(text, kind)| KeyClass::of_parameter(kind)?.canonical(text));
+        match (self, canonical) {
+            (Self::Equal { table, column, .. }, Some(value)) => equal_tag(table, column, value.as_bytes()),
+            (Self::Equal { table, .. } | Self::Table(table), _) => table_tag(table),
+        }
+    }
+}
+
+/// Without the schema that needs no name.
+fn spelled(table: &str) -> &str {
+    table.strip_prefix("public.").unwrap_or(table)
+}
+
+/// A comparison of values that is the equality of their texts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum KeyClass {
+    /// Integers without leading zeros.
+    Integer,
+    /// Text, compared by bytes.
+    Text,
+    /// UUIDs in lower case.
+    Uuid,
+    /// `t` and `f`.
+    Bool,
+}
+
+impl KeyClass {
+    /// That of a parameter; `None` if two texts may be one value.
+    #[must_use]
+    pub fn of_parameter(kind: ParameterType) -> Option<Self> {
+        match kind {
+            ParameterType::Int | ParameterType::BigInt => Some(Self::Integer),
+            ParameterType::Text => Some(Self::Text),
+            ParameterType::Uuid => Some(Self::Uuid),
+            ParameterType::Bool => Some(Self::Bool),
+            ParameterType::Float
+            | ParameterType::Decimal
+            | ParameterType::Date
+            | ParameterType::Timestamp
+            | ParameterType::Json => None,
+        }
+    }
+
+    /// That of a column by the number of its type in PostgreSQL; `None` for all others, such as `citext`.
+    fn of_column(type_number: u32) -> Option<Self> {
+        match type_number {
+            20 | 21 | 23 => Some(Self::Integer),
+            25 | 1043 => Some(Self::Text),
+            2950 => Some(Self::Uuid),
+            16 => Some(Self::Bool),
+            _ => None,
+        }
+    }
+
+    /// The one text of a value.
+    fn canonical(self, text: &str) -> Option<String> {
+        match self {
+            Self::Integer => text.trim().parse::<i64>().ok().map(|it| it.to_string()),
+            Self::Text => Some(text.to_owned()),
+            Self::Uuid => {
+                let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
+                let digits = digits.to_ascii_lowercase();
+                let part = |from, to| digits.get(from..to);
+                let parts = [part(0, 8)?, part(8, 12)?, part(12, 16)?, part(16, 20)?, part(20, 32)?];
+                (digits.len() == 32).then(|| parts.join("-"))
+            }
+            Self::Bool => match text.to_ascii_lowercase().as_str() {
+                "t" | "true" => Some("t".to_owned()),
+                "f" | "false" => Some("f".to_owned()),
+                _ => None,
+            },
+        }
+    }
+}
+
+/// The tag of pages with any row of a table.
+fn table_tag(table: &str) -> String {
+    format!("{ROWS}{table}")
+}
+
+/// The tag of pages with rows of a table by the values of their key.
+fn key_tag(table: &str, values: &[&[u8]]) -> String {
+    let mut tag = table_tag(table);
+    for value in values {
+        tag.push(':');
+        encode(value, &mut tag);
+    }
+    tag
+}
+
+/// The tag of pages with rows of a table by the value of a column.
+fn equal_tag(table: &str, column: &str, value: &[u8]) -> String {
+    let mut tag = format!("{ROWS}{table}:{column}=");
+    encode(value, &mut tag);
+    tag
+}
+
+/// Appends a value with every byte escaped that separates tags or their parts.
+fn encode(value: &[u8], tag: &mut String) {
+    for byte in value {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                tag.push(char::from(*byte))
+            }
+            _ => drop(write!(tag, "%{byte:02X}")),
+        }
+    }
+}
+
+/// The columns by whose values pages are tagged, by their tables, and how pages compare them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WatchedColumns(BTreeMap<Box<str>, BTreeMap<Box<str>, ComparedBy>>);
+
+/// How pages compare the values of a column; `None` where texts do not tell.
+type ComparedBy = BTreeSet<Option<KeyClass>>;
+
+impl WatchedColumns {
+    /// Adds the column of a declaration, whose parameter has this type.
+    pub fn add(&mut self, rows: &ShownRows, kind: ParameterType) {
+        if let ShownRows::Equal { table, column, .. } = rows {
+            let columns = self.0.entry(table.clone()).or_default();
+            columns.entry(column.clone()).or_default().insert(KeyClass::of_parameter(kind));
+        }
+    }
+}
+
+/// The tags whose pages changes make outdated, transaction by transaction.
+pub struct RowTags {
+    watched: WatchedColumns,
+    tables: HashMap<u32, TableForm>,
+    /// The transaction that is being read.
+    open: ChangedRows,
+    /// The transactions that are committed.
+    committed: ChangedRows,
+}
+
+/// Transactions, and the tags whose pages they make outdated.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ChangedRows {
+    /// The tags.
+    pub tags: BTreeSet<String>,
+    /// The numbers of the transactions.
+    pub transactions: Vec<u32>,
+}
+
+/// The form of a table's rows.
+struct TableForm {
+    table: String,
+    columns: Vec<ColumnForm>,
+    /// The watched columns that it lacks: the publication leaves them out, or the configuration is wrong.
+    missing: Vec<String>,
+    /// The positions of the columns of the primary key, none without one; `None` while they are not known.
+    key: Option<Vec<usize>>,
+}
+
+/// A column, and how its values are tags.
+struct ColumnForm {
+    name: String,
+    /// Whether the former value is logged where it changes.
+    is_identity: bool,
+    watch: ColumnWatch,
+}
+
+/// Whether pages are tagged by the values of a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ColumnWatch {
+    /// They are not.
+    No,
+    /// By the text of its values.
+    ByText,
+    /// In a way that its texts do not tell: every change concerns every value.
+    Unclear,
+}
+
+/// The former and the present values of a row.
+struct RowChange<'a> {
+    old: Option<(Vec<TupleValue<'a>>, LoggedPart)>,
+    new: Option<Vec<TupleValue<'a>>>,
+    is_insert: bool,
+}
+
+/// The part of a former row that was logged.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum LoggedPart {
+    Identity,
+    Whole,
+}
+
+/// A value of a column before or after a change.
+#[derive(Clone, Copy)]
+enum SideValue<'a> {
+    /// There was no row, or there is none any more.
+    None,
+    Null,
+    Text(&'a [u8]),
+    Unknown,
+}
+
+impl RowTags {
+    /// For pages that are tagged by the values of these columns.
+    #[must_use]
+    pub fn new(watched: WatchedColumns) -> Self {
+        let (tables, open, committed) = Default::default();
+        Self { watched, tables, open, committed }
+    }
+
+    /// Reads a message. The result is the number of a table whose form was not known, or has changed: its primary key is set by
+    /// [`RowTags::set_key`] before the next message.
+    ///
+    /// # Errors
+    /// It is malformed, or of a table without a form.
+    pub fn read(&mut self, message: &[u8]) -> Result<Option<u32>, BadChange> {
+        match pgoutput::read(message)? {
+            ReplicatedChange::Begin(number) => {
+                self.open.tags.clear();
+                self.open.transactions = vec![number];
+            }
+            ReplicatedChange::Commit => {
+                self.committed.tags.append(&mut self.open.tags);
+                self.committed.transactions.append(&mut self.open.transactions);
+            }
+            ReplicatedChange::Relation(it) => {
+                self.tables.insert(it.number, self.form(&it));
+                return Ok(Some(it.number));
+            }
+            ReplicatedChange::Insert(table, new) => {
+                let new = Some(new.values().collect());
+                self.change(table, &RowChange { old: None, new, is_insert: true })?;
+            }
+            ReplicatedChange::Update { relation, old, new } => {
+                let new = Some(new.values().collect());
+                self.change(relation, &RowChange { old: old.map(former), new, is_insert: false })?;
+            }
+            ReplicatedChange::Delete(table, old) => {
+                self.change(table, &RowChange { old: Some(former(old)), new: None, is_insert: false })?;
+            }
+            ReplicatedChange::Truncate(tables) => {
+                for table in tables.iter() {
+                    let form = self.tables.get(&table).ok_or(BadChange)?;
+                    self.open.tags.extend([table_tag(&form.table), format!("{ROWS}{}:", form.table)]);
+                }
+            }
+            ReplicatedChange::Other => {}
+        }
+        Ok(None)
+    }
+
+    /// Sets the columns of the primary key of a table.
+    pub fn set_key(&mut self, table: u32, names: &[String]) {
+        if let Some(form) = self.tables.get_mut(&table) {
+            let at = |name: &String| form.columns.iter().position(|it| it.name == *name);
+            form.key = names.iter().map(at).collect();
+        }
+    }
+
+    /// The transactions that were committed since the last call.
+    pub fn take(&mut self) -> ChangedRows {
+        std::mem::take(&mut self.committed)
+    }
+
+    fn form(&self, relation: &Relation<'_>) -> TableForm {
+        let table = match relation.schema {
+            "public" => relation.name.to_owned(),
+            schema => format!("{schema}.{}", relation.name),
+        };
+        let watched = self.watched.0.get(&*table);
+        let is_here = |name: &str| relation.columns().any(|it| it.name == name);
+        let missing = watched.iter().flat_map(|it| it.keys()).filter(|it| !is_here(it));
+        let missing = missing.map(|it| it.to_string()).collect();
+        let columns = relation.columns().map(|it| {
+            let watch = match watched.and_then(|columns| columns.get(it.name)) {
+                None => ColumnWatch::No,
+                Some(classes) => {
+                    let own = KeyClass::of_column(it.type_number);
+                    let is_clear = own.is_some() && classes.iter().all(|it| *it == own);
+                    if is_clear { ColumnWatch::ByText } else { ColumnWatch::Unclear }
+                }
+            };
+            ColumnForm { name: it.name.to_owned(), is_identity: it.is_key, watch }
+        });
+        TableForm { table, columns: columns.collect(), missing, key: None }
+    }
+
+    fn change(&mut self, table: u32, change: &RowChange<'_>) -> Result<(), BadChange> {
+        let form = self.tables.get(&table).ok_or(BadChange)?;
+        let counts = [change.old.as_ref().map(|it| it.0.len()), change.new.as_ref().map(Vec::len)];
+        if counts.into_iter().flatten().any(|it| it != form.columns.len()) {
+            return Err(BadChange);
+        }
+        let tags = &mut self.open.tags;
+        tags.insert(table_tag(&form.table));
+        form.key_tags(change, tags);
+        tags.extend(form.missing.iter().map(|it| equal_tag(&form.table, it, b"")));
+        for (at, column) in form.columns.iter().enumerate() {
+            match column.watch {
+                ColumnWatch::No => continue,
+                ColumnWatch::Unclear => {
+                    tags.insert(equal_tag(&form.table, &column.name, b""));
+                    continue;
+                }
+                ColumnWatch::ByText => {}
+            }
+            let (before, after) = form.sides(change, at);
+            for side in [before, after] {
+                match side {
+                    SideValue::Text(value) => {
+                        tags.insert(equal_tag(&form.table, &column.name, value));
+                    }
+                    SideValue::Unknown => {
+                        tags.insert(equal_tag(&form.table, &column.name, b""));
+                    }
+                    // No page is about rows that equal NULL.
+                    SideValue::Null | SideValue::None => {}
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn former(old: OldTuple<'_>) -> (Vec<TupleValue<'_>>, LoggedPart) {
+    match old {
+        OldTuple::Key(it) => (Tuple::values(&it).collect(), LoggedPart::Identity),
+        OldTuple::Whole(it) => (it.values().collect(), LoggedPart::Whole),
+    }
+}
+
+impl TableForm {
+    /// The tags of the rows' keys. If these are not known, the pages of all keys are concerned.
+    fn key_tags(&self, change: &RowChange<'_>, tags: &mut BTreeSet<String>) {
+        let (mut before, mut after) = (Vec::new(), Vec::new());
+        let mut is_known = self.key.is_some();
+        for at in self.key.iter().flatten() {
+            for (side, values) in
+                [(self.sides(change, *at).0, &mut before), (self.sides(change, *at).1, &mut after)]
+            {
+                match side {
+                    SideValue::Text(it) => values.push(it),
+                    SideValue::None => {}
+                    SideValue::Null | SideValue::Unknown => is_known = false,
+                }
+            }
+        }
+        if !is_known {
+            tags.insert(format!("{ROWS}{}:", self.table));
+            return;
+        }
+        for values in [before, after] {
+            if !values.is_empty() {
+                tags.insert(key_tag(&self.table, &values));
+            }
+        }
+    }
+
+    /// The values of a column before and after a change.
+    fn sides<'a>(&self, change: &RowChange<'a>, at: usize) -> (SideValue<'a>, SideValue<'a>) {
+        let is_identity = self.columns[at].is_identity;
+        let logged = match &change.old {
+            Some((values, LoggedPart::Whole)) => Some(values[at]),
+            Some((values, LoggedPart::Identity)) if is_identity => Some(values[at]),
+            // Nothing is logged of an identity that did not change.
+            None if is_identity && !change.is_insert => change.new.as_ref().map(|it| it[at]),
+            _ => None,
+        };
+        let side = |it: Option<TupleValue<'a>>| match it {
+            Some(TupleValue::Text(it)) => SideValue::Text(it),
+            Some(TupleValue::Null) => SideValue::Null,
+            Some(TupleValue::Unchanged) | None => SideValue::Unknown,
+        };
+        let before = if change.is_insert { SideValue::None } else { side(logged) };
+        let after = match &change.new {
+            None => SideValue::None,
+            Some(values) => match values[at] {
+                TupleValue::Unchanged => before,
+                value => side(Some(value)),
+            },
+        };
+        (before, after)
+    }
+}

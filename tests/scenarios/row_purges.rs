@@ -1,0 +1,168 @@
+//! Pages that follow a database: a committed change of a row purges the pages that show it, before a real PostgreSQL.
+
+use crate::harness::origin::Origin;
+use crate::harness::postgres::Postgres;
+use crate::harness::server::Setup;
+use crate::harness::{Larder, until};
+
+const TABLES: &str = "create table users (id int primary key, name text not null, shop int not null); \
+    create table notes (id bigint generated always as identity primary key, text text); \
+    insert into users select n, 'u' || n, n % 10 from generate_series(1, 1000) n; \
+    create publication larder for table users, notes; \
+    alter role larder replication";
+
+fn postgres() -> Postgres {
+    Postgres::with(&["wal_level=logical"], TABLES)
+}
+
+/// Pages by key, by another column, and of a whole table; and those of an application.
+fn larder(postgres: &Postgres, application: &str) -> Larder {
+    let route = |path: &str, query: &str, rows: &str| {
+        format!(
+            "[[site.route]]\npath = \"{path}\"\nsql = {{ query = \"{query}\", parameters = {{ id = \"path int\" }}, rows = [{rows}] }}\n"
+        )
+    };
+    let user = route("/user/{id}", "select name from users where id = :id", "\"users.id = :id\"");
+    let shop =
+        route("/shop/{id}", "select name from users where shop = :id order by id", "\"users.shop = :id\"");
+    let sum = "select count(*)::int as n from users where shop <> :id";
+    let count = route("/count/{id}", sum, "\"users\"");
+    let notes = route("/notes/{id}", "select count(*)::int as n from notes where id <> :id", "\"notes\"");
+    let application = format!("[[site.route]]\npath = \"/app/*\"\nproxy = {{ to = [\"{application}\"] }}\n");
+    let database = postgres.table("follow.publication = \"larder\"");
+    let config = format!(
+        "listen = [\"127.0.0.1:0\"]\nworkers = 2\n{database}\n[cache]\ndefault_ttl = \"1d\"\n[log]\nerror = \"error.log\"\n[[site]]\n\
+         hosts = [\"*\"]\n{user}{shop}{count}{notes}{application}"
+    );
+    Larder::start(Setup { config, env: Vec::new() })
+}
+
+fn log(larder: &Larder) -> String {
+    std::fs::read_to_string(larder.folder.path().join("error.log")).unwrap_or_default()
+}
+
+fn followed(larder: &Larder) {
+    until("the database is followed", || log(larder).contains("database-followed"));
+}
+
+fn is_hit(larder: &Larder, target: &str) -> bool {
+    let response = larder.get(target);
+    assert_eq!(200, response.status, "{target}: {response:?}");
+    response.is_hit()
+}
+
+/// Requests pages until each is a hit.
+fn warm(larder: &Larder, targets: &[&str]) {
+    for target in targets {
+        until("the page is a hit", || is_hit(larder, target));
+    }
+}
+
+fn body(larder: &Larder, target: &str) -> String {
+    larder.get(target).text()
+}
+
+#[test]
+fn a_change_of_one_row_purges_its_pages_and_no_others() {
+    let postgres = postgres();
+    let origin = Origin::fixed("HTTP/1.1 200 OK\nCache-Control: max-age=600\nCache-Tag: db:users:7\n\napp");
+    let larder = larder(&postgres, &origin.url());
+    followed(&larder);
+    let others = ["/user/8", "/shop/8", "/notes/0"];
+    warm(&larder, &["/user/7", "/user/8", "/shop/7", "/shop/8", "/count/0", "/notes/0", "/app/7"]);
+    postgres.sql("update users set name = 'new' where id = 7");
+    until("the page has the new row", || body(&larder, "/user/7").contains("new"));
+    until("the page by another column has it", || body(&larder, "/shop/7").contains("new"));
+    until("the application is asked again", || !is_hit(&larder, "/app/7") || origin.requests() > 1);
+    for target in others.iter().filter(|it| **it != "/shop/8") {
+        assert!(is_hit(&larder, target), "{target} does not show the row");
+    }
+    // The former shop of a row is not logged without REPLICA IDENTITY FULL: pages of all shops were purged.
+    postgres.sql("alter table users replica identity full; update users set name = 'full' where id = 7");
+    until("the page has the row", || body(&larder, "/user/7").contains("full"));
+    warm(&larder, &["/user/7", "/user/8", "/shop/7", "/shop/8", "/shop/9", "/count/0"]);
+    postgres.sql("update users set shop = 8 where id = 7");
+    until("the page of the new shop has the row", || body(&larder, "/shop/8").contains("full"));
+    until("the page of the former shop lacks it", || !body(&larder, "/shop/7").contains("full"));
+    assert!(is_hit(&larder, "/shop/9"), "another shop");
+    assert!(is_hit(&larder, "/user/8"), "another user");
+}
+
+#[test]
+fn inserts_deletes_and_emptied_tables_purge() {
+    let postgres = postgres();
+    let larder = larder(&postgres, "http://127.0.0.1:9");
+    followed(&larder);
+    warm(&larder, &["/user/2000", "/count/0", "/notes/0", "/user/8"]);
+    assert_eq!("[]", body(&larder, "/user/2000").trim());
+    postgres.sql("insert into users values (2000, 'late', 3)");
+    until("the page has the row", || body(&larder, "/user/2000").contains("late"));
+    until("the count has it", || body(&larder, "/count/0").contains("901"));
+    assert!(is_hit(&larder, "/user/8") && is_hit(&larder, "/notes/0"));
+    warm(&larder, &["/user/2000"]);
+    postgres.sql("delete from users where id = 2000");
+    until("the row is gone", || !body(&larder, "/user/2000").contains("late"));
+    warm(&larder, &["/user/8", "/count/0"]);
+    postgres.sql("truncate users");
+    until("all rows are gone", || {
+        body(&larder, "/user/8").trim() == "[]" && body(&larder, "/count/0").contains(":0")
+    });
+}
+
+#[test]
+fn a_transaction_counts_when_it_is_committed() {
+    let postgres = postgres();
+    let larder = larder(&postgres, "http://127.0.0.1:9");
+    followed(&larder);
+    warm(&larder, &["/user/7", "/user/8"]);
+    postgres.sql("begin; update users set name = 'never' where id = 7; rollback; update users set name = 'second' where id = 8");
+    until("the later change is here", || body(&larder, "/user/8").contains("second"));
+    assert!(is_hit(&larder, "/user/7"), "a rolled back change purges nothing");
+}
+
+#[test]
+fn after_a_gap_every_page_with_rows_is_validated() {
+    let mut postgres = postgres();
+    let larder = larder(&postgres, "http://127.0.0.1:9");
+    followed(&larder);
+    warm(&larder, &["/user/7"]);
+    postgres.kill();
+    until("the gap is logged", || log(&larder).contains("database-not-followed"));
+    postgres.start_again();
+    // Nothing follows this change, or it comes before the new slot.
+    postgres.sql("update users set name = 'missed' where id = 7");
+    until("the page has the row", || {
+        let response = larder.get("/user/7");
+        response.status == 200 && response.text().contains("missed")
+    });
+    until("it is followed again", || log(&larder).matches("database-followed").count() == 2);
+    warm(&larder, &["/user/7"]);
+    postgres.sql("update users set name = 'seen' where id = 7");
+    until("the page has the row", || body(&larder, "/user/7").contains("seen"));
+    let slots = "select count(*) from pg_replication_slots where not temporary";
+    assert_eq!("0", postgres.sql(slots), "no slot that outlives its connection");
+}
+
+#[test]
+fn the_log_names_the_remedy_of_each_obstacle() {
+    let check = |settings: &[&str], statements: &str, remedy: &str| {
+        let postgres = Postgres::with(settings, statements);
+        let larder = larder(&postgres, "http://127.0.0.1:9");
+        until("the obstacle is logged", || log(&larder).contains("database-not-followed"));
+        assert!(log(&larder).contains(remedy), "{remedy}: {}", log(&larder));
+    };
+    check(&[], TABLES, "ALTER SYSTEM SET wal_level = logical");
+    let logical = ["wal_level=logical"];
+    check(&logical, &TABLES.replace("; alter role larder replication", ""), "ALTER ROLE larder REPLICATION");
+    check(
+        &logical,
+        &TABLES.replace("create publication larder for table users, notes;", ""),
+        "CREATE PUBLICATION larder FOR TABLE",
+    );
+    check(&logical, &TABLES.replace("users, notes;", "notes;"), "ALTER PUBLICATION larder ADD TABLE users");
+    check(
+        &logical,
+        &TABLES.replace("users, notes;", "users, notes with (publish = 'insert');"),
+        "ALTER PUBLICATION larder SET (publish",
+    );
+}
