@@ -126,7 +126,7 @@ pages! {
     allow_only_the_office, behind_a_cdn, cache_an_api, canonical_host, certificates, client_certificates, coming_from, cors_api, countries, crawlers,
     django, error_pages,
     forward_auth,
-    health_checks_for_a_load_balancer, jwt, maintenance_page, markdown_for_agents, nextjs, password, php, protected_files, public_directory, rate_limit_the_login,
+    health_checks_for_a_load_balancer, jwt, maintenance_page, markdown_for_agents, nextjs, pages_that_follow_a_database, password, php, protected_files, public_directory, rate_limit_the_login,
     redirect_to_https, redirects_from_a_map, rewrite_a_prefix, secrets_and_environment, security_headers,
     several_files, signed_urls, single_page_application, sql_api, static_site, sticky_sessions, uploads, wordpress,
 }
@@ -491,6 +491,31 @@ fn cache_an_api(guide: Guide) {
     larder.advance(31);
     assert!(get("/v1/other").is_hit(), "stale, and fetched in the background");
     until("it is fetched", || origin.requests() > before);
+}
+
+fn pages_that_follow_a_database(mut guide: Guide) {
+    let database = Postgres::with(
+        &["wal_level=logical"],
+        "create table products (id int primary key, name text, price numeric(9, 2), category text); \
+         create table categories (name text primary key, visible bool); insert into categories values ('tea', true), ('cup', true); \
+         insert into products values (6, 'mug', 9, 'cup'), (7, 'oolong', 12.50, 'tea'); create publication larder for table \
+         products, categories; alter role larder replication; alter table products replica identity full",
+    );
+    guide.write("/run/secrets/shop", "geheim\n");
+    let url = format!("postgres+unix://larder@{}/postgres", database.socket().display());
+    guide.replace("postgres://larder@127.0.0.1:5432/shop", &url);
+    let larder = guide.start_alone();
+    let get = |target: &str| ask(&larder, "GET", "api.example.com", target, "");
+    let pages = ["/products/6", "/products/7", "/categories/tea", "/categories/cup"];
+    // Until the database is followed, pages are validated.
+    pages.iter().for_each(|it| until("the page is a hit", || get(it).is_hit()));
+    database.sql("update products set price = 13 where id = 7");
+    for changed in ["/products/7", "/categories/tea"] {
+        until("the page has the new price", || get(changed).text().contains("13.00"));
+    }
+    assert!(get("/products/6").is_hit() && get("/categories/cup").is_hit(), "pages of other rows");
+    database.sql("update categories set visible = false where name = 'tea'");
+    until("the category is hidden", || get("/categories/tea").text().trim() == "[]");
 }
 
 fn sql_api(mut guide: Guide) {

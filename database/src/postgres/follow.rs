@@ -114,7 +114,7 @@ impl ChangeFollower {
             let text = "SELECT pg_current_snapshot()::text";
             let row = timeout(SHORT, self.client.query_one(text, &[])).await.map_err(|_| timed_out())?;
             let snapshot: String = row.and_then(|it| it.try_get(0)).map_err(|it| causes(&it))?;
-            let snapshot = Snapshot::parse(&snapshot).ok_or("its snapshot is malformed")?;
+            let snapshot = VisibleTransactions::parse(&snapshot).ok_or("its snapshot is malformed")?;
             if transactions.iter().all(|it| snapshot.sees(*it)) {
                 return Ok(());
             }
@@ -206,14 +206,14 @@ fn timed_out() -> String {
 }
 
 /// The transactions that a query sees.
-struct Snapshot {
+struct VisibleTransactions {
     /// The first number that is not given yet.
     next: u64,
     /// The transactions in progress.
     open: Vec<u64>,
 }
 
-impl Snapshot {
+impl VisibleTransactions {
     /// Parses `XMIN:XMAX:XIP,XIP…`.
     fn parse(text: &str) -> Option<Self> {
         let mut parts = text.splitn(3, ':');
@@ -239,7 +239,11 @@ mod tests {
     #[test]
     fn a_snapshot_sees_what_was_committed_before() {
         let check = |text: &str, transaction: u32, expect: bool| {
-            assert_eq!(expect, Snapshot::parse(text).unwrap().sees(transaction), "{text} {transaction}");
+            assert_eq!(
+                expect,
+                VisibleTransactions::parse(text).unwrap().sees(transaction),
+                "{text} {transaction}"
+            );
         };
         check("10:20:10,14", 9, true);
         check("10:20:10,14", 10, false);
@@ -255,7 +259,7 @@ mod tests {
         check("4294967290:4294967300:4294967297", 3, true);
         check("4294967290:4294967300:4294967297", 4, false);
         for wrong in ["", "1:2", "a:b:c", "1:2:x"] {
-            assert!(Snapshot::parse(wrong).is_none(), "{wrong}");
+            assert!(VisibleTransactions::parse(wrong).is_none(), "{wrong}");
         }
     }
 }
