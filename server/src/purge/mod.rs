@@ -88,7 +88,7 @@ pub struct PurgeOrder {
 pub enum ReceiptDetail {
     /// The matched responses are counted, and the purge is logged.
     Counted,
-    /// For purges that nobody requested: a change of a database has hundreds a second.
+    /// For purges without a requester: changes of a database cause hundreds a second.
     Brief,
 }
 
