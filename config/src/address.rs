@@ -147,7 +147,7 @@ mod tests {
             let found = match origin(text) {
                 Ok(OriginAddress::Tcp(host, port)) => format!("{host} {port}"),
                 Ok(OriginAddress::Unix(path)) => format!("unix {}", path.display()),
-                Err(_) => "wrong".to_owned(),
+                Ok(OriginAddress::Programs(_)) | Err(_) => "wrong".to_owned(),
             };
             assert_eq!(expect, found, "{text}");
         }

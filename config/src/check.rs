@@ -3,6 +3,7 @@
 mod access;
 mod answer;
 mod cache_rules;
+mod cgi;
 mod conditions;
 mod fall_through;
 mod files;

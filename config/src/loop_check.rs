@@ -51,6 +51,7 @@ pub fn is_admin(origin: &OriginAddress, admin: Option<SocketAddr>, socket: Optio
             let ip = OriginAddress::Tcp(host.strip_suffix('.').unwrap_or(host).to_owned(), *port).ip();
             *port == admin.port() && (localhost || ip.is_some_and(here))
         }),
+        OriginAddress::Programs(_) => false,
         OriginAddress::Unix(path) => socket.is_some_and(|it| admin.is_some() && real(path) == real(it)),
     }
 }

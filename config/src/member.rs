@@ -98,12 +98,13 @@ impl OriginMember {
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut words = text.split_ascii_whitespace();
         let text = words.next().unwrap_or("");
-        if let Some((scheme @ ("fcgi" | "ajp" | "tcp" | "ws" | "wss"), _)) = text.split_once("://") {
+        if let Some((scheme @ ("fcgi" | "cgi" | "ajp" | "tcp" | "ws" | "wss"), _)) = text.split_once("://") {
             return Err(match scheme {
                 "ws" | "wss" => {
                     "http:// or https://, since a WebSocket begins with a request of HTTP".to_owned()
                 }
                 "fcgi" => "fastcgi:// in place of fcgi://".to_owned(),
+                "cgi" => "a route with cgi = { root = \"/usr/lib/cgi-bin\" } in place of proxy".to_owned(),
                 _ => format!("an origin that speaks HTTP; larder does not speak {scheme} to origins"),
             });
         }
@@ -150,7 +151,7 @@ impl OriginMember {
     pub fn name(&self) -> String {
         let name = self.at.to_string();
         match (self.scheme, &self.at) {
-            (MemberProtocol::Http, _) => name,
+            (MemberProtocol::Http, _) | (_, OriginAddress::Programs(_)) => name,
             (it, OriginAddress::Tcp(..)) => name.replacen("http", it.scheme(), 1),
             (it, OriginAddress::Unix(_)) => format!("{}+{name}", it.scheme()),
         }
@@ -161,7 +162,7 @@ impl OriginMember {
     pub fn host(&self) -> &str {
         match &self.at {
             OriginAddress::Tcp(host, _) => host,
-            OriginAddress::Unix(_) => "localhost",
+            OriginAddress::Unix(_) | OriginAddress::Programs(_) => "localhost",
         }
     }
 
@@ -173,7 +174,7 @@ impl OriginMember {
             OriginAddress::Tcp(host, port) if host.contains(':') => format!("[{host}]:{port}"),
             OriginAddress::Tcp(host, port) if *port == default_port => host.clone(),
             OriginAddress::Tcp(host, port) => format!("{host}:{port}"),
-            OriginAddress::Unix(_) => "localhost".to_owned(),
+            OriginAddress::Unix(_) | OriginAddress::Programs(_) => "localhost".to_owned(),
         }
     }
 }
@@ -327,6 +328,7 @@ mod tests {
         check("uwsgi://a", "\"uwsgi://HOST:PORT\"");
         check("fastcgi://a:1/b", "without a path");
         check("fcgi://a:1", "fastcgi:// in place of fcgi://");
+        check("cgi:///usr/lib/cgi-bin", "a route with cgi = {");
         check("ajp://a:1", "larder does not speak ajp to origins");
         check("wss://a", "http:// or https://");
         check("http://a/b/ weight=2", "http://a:80/b weight=2");

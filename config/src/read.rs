@@ -136,8 +136,14 @@ pub fn plain_list(text: &str) -> String {
 }
 
 /// The sections of a route whose value is mostly one key.
-const MAIN_KEYS: [(&str, &str); 5] =
-    [("proxy", "to"), ("files", "root"), ("redirect", "to"), ("respond", "body"), ("sql", "query")];
+const MAIN_KEYS: [(&str, &str); 6] = [
+    ("proxy", "to"),
+    ("files", "root"),
+    ("cgi", "root"),
+    ("redirect", "to"),
+    ("respond", "body"),
+    ("sql", "query"),
+];
 
 /// The path of the section around a key.
 fn parent(path: &str) -> &str {

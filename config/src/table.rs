@@ -5,6 +5,7 @@ mod access;
 mod admin;
 mod answer;
 mod cache;
+mod cgi;
 mod files;
 mod listener;
 mod phase;
@@ -190,6 +191,7 @@ const SECTIONS: &[&[Key]] = &[
     access::ROWS,
     answer::ROWS,
     proxy::ROWS,
+    cgi::ROWS,
     files::ROWS,
     php::ROWS,
     sql::ROWS,

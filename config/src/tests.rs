@@ -4,6 +4,7 @@ mod access;
 mod access_rules;
 mod blocks;
 mod budget;
+mod cgi;
 mod conditions;
 mod files;
 mod forward;
@@ -210,7 +211,7 @@ fn every_error_is_told_at_once() {
 fn what_belongs_together() {
     refuse_whole(
         "[[site]]\n[[site.route]]",
-        "t.toml:1: site.hosts: the site has no hosts; add them, or set hosts = [\"*\"] for every host\nt.toml:2: site.route: the route has no service; add proxy = { to = [...] }, files = { root = \"...\" }, php = { root = \"...\", to = \"...\" }, redirect = { to = \"...\" }, respond = { body = \"...\" } or sql = { query = \"...\" }",
+        "t.toml:1: site.hosts: the site has no hosts; add them, or set hosts = [\"*\"] for every host\nt.toml:2: site.route: the route has no service; add proxy = { to = [...] }, files = { root = \"...\" }, php = { root = \"...\", to = \"...\" }, cgi = { root = \"...\" }, redirect = { to = \"...\" }, respond = { body = \"...\" } or sql = { query = \"...\" }",
     );
     refuse_whole(
         &format!("{SITE}files = {{ root = \"src\" }}"),
@@ -398,12 +399,15 @@ fn file_with(path: &str, value: &str) -> String {
             "[[site]]\nhosts = \"a\"\n{beside}access.{rest} = {value}\n[[site.route]]\nproxy.to = \":1\"\n"
         );
     }
-    let origin =
-        if path.contains(".files.") { "files = { root = \"public\" }" } else { "proxy = { to = \":1\" }" };
+    let origin = match path {
+        _ if path.contains(".files.") => "files = { root = \"public\" }",
+        _ if path.contains(".cgi.") => "cgi = { root = \"cgi-bin\" }",
+        _ => "proxy = { to = \":1\" }",
+    };
     let mut site = "[[site]]\nhosts = \"a\"\n[[site.route]]\n".to_owned();
     match path.strip_prefix("site[].route[].") {
         Some("use") => site = format!("[block.shared]\n{site}{origin}\nuse = {value}\n"),
-        Some("files.root" | "proxy.to") => {
+        Some("files.root" | "proxy.to" | "cgi.root" | "cgi.program") => {
             site.push_str(&format!("{} = {value}\n", &path["site[].route[].".len()..]))
         }
         Some(rest) if rest.starts_with("access.") => {
@@ -493,6 +497,9 @@ fn every_example_and_every_default_is_accepted() {
     let base = tempfile::tempdir().unwrap();
     std::fs::create_dir(base.path().join("public")).unwrap();
     std::fs::create_dir(base.path().join("private")).unwrap();
+    std::fs::create_dir(base.path().join("cgi-bin")).unwrap();
+    let program = std::fs::File::create(base.path().join("cgit.cgi")).unwrap();
+    program.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let key = rcgen::generate_simple_self_signed(vec!["client.test".to_owned()]).unwrap();
     for (name, text) in [
         ("ca.pem", key.cert.pem()),

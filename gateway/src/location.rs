@@ -142,7 +142,9 @@ fn is_at(address: &OriginAddress, host: &str, port: u16) -> bool {
     match address {
         OriginAddress::Tcp(own, at) => host.eq_ignore_ascii_case(own) && port == *at,
         // The `Host` that such an origin gets.
-        OriginAddress::Unix(_) => host.eq_ignore_ascii_case("localhost") && matches!(port, 80 | 443),
+        OriginAddress::Unix(_) | OriginAddress::Programs(_) => {
+            host.eq_ignore_ascii_case("localhost") && matches!(port, 80 | 443)
+        }
     }
 }
 

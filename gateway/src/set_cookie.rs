@@ -12,7 +12,7 @@ pub(crate) fn write_back(route: &GatewayRoute, request: &Request, fields: &mut F
     let drops = |domain: &str| {
         let is_own = |it: &OriginAddress| match it {
             OriginAddress::Tcp(host, _) => is_within(host, domain),
-            OriginAddress::Unix(_) => is_within("localhost", domain),
+            OriginAddress::Unix(_) | OriginAddress::Programs(_) => is_within("localhost", domain),
         };
         route.own.iter().any(is_own) && !is_within(client, domain)
     };

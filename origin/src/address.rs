@@ -1,8 +1,10 @@
 //! The address of an origin. `larder_config` parses its form in a configuration, `dial` finds its IP addresses.
 
+use crate::program_settings::ProgramSettings;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// The place of an origin.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -11,6 +13,8 @@ pub enum OriginAddress {
     Tcp(String, u16),
     /// `unix:PATH`.
     Unix(PathBuf),
+    /// No address: CGI programs, each started for its request.
+    Programs(Arc<ProgramSettings>),
 }
 
 impl fmt::Display for OriginAddress {
@@ -21,6 +25,7 @@ impl fmt::Display for OriginAddress {
             }
             OriginAddress::Tcp(host, port) => write!(f, "http://{host}:{port}"),
             OriginAddress::Unix(path) => write!(f, "unix:{}", path.display()),
+            OriginAddress::Programs(it) => it.fmt(f),
         }
     }
 }
@@ -31,7 +36,7 @@ impl OriginAddress {
     pub fn ip(&self) -> Option<IpAddr> {
         match self {
             OriginAddress::Tcp(host, _) => host.parse().ok().or_else(|| old_ipv4(host).map(IpAddr::V4)),
-            OriginAddress::Unix(_) => None,
+            OriginAddress::Unix(_) | OriginAddress::Programs(_) => None,
         }
     }
 }

@@ -11,6 +11,7 @@ use crate::deadline::Alarms;
 use crate::error::OriginError;
 use crate::http1::Http1Exchange;
 use crate::http2::H2Stream;
+use crate::program::ProgramExchange;
 use crate::protocol::{Closing, Event, Protocol, Reusable};
 use crate::request::OutgoingRequest;
 use crate::send_buffer::SendBuffer;
@@ -24,6 +25,8 @@ pub(crate) enum Codec {
     Http2(Box<H2Stream>),
     /// FastCGI, SCGI or uWSGI, on an exclusive connection.
     Application(Box<ApplicationExchange>),
+    /// CGI, with a process of its own.
+    Program(Box<ProgramExchange>),
 }
 
 impl Protocol {
@@ -54,6 +57,7 @@ impl Codec {
             Codec::Http1(it) => it.write_head(request, unsent, cx),
             Codec::Http2(it) => it.write_head(request, unsent),
             Codec::Application(it) => it.write_head(request, unsent, cx),
+            Codec::Program(it) => it.write_head(request, unsent),
         }
     }
 
@@ -61,7 +65,7 @@ impl Codec {
     pub(crate) fn body_form(&self, request: &OutgoingRequest) -> BodyForm {
         match self {
             Codec::Http1(_) => Http1Exchange::body_form(request),
-            Codec::Http2(_) => BodyForm::Plain,
+            Codec::Http2(_) | Codec::Program(_) => BodyForm::Plain,
             Codec::Application(it) => it.body_form(),
         }
     }
@@ -81,6 +85,7 @@ impl Codec {
             Codec::Http1(it) => it.poll_write(unsent, cx),
             Codec::Http2(it) => it.poll_write(unsent, closing, cx),
             Codec::Application(it) => it.poll_write(unsent, cx),
+            Codec::Program(it) => it.poll_write(unsent, closing, cx),
         }
     }
 
@@ -89,6 +94,7 @@ impl Codec {
         match self {
             Codec::Http1(_) | Codec::Application(_) => false,
             Codec::Http2(it) => !it.is_ended(),
+            Codec::Program(it) => it.owes_end(),
         }
     }
 
@@ -103,6 +109,7 @@ impl Codec {
             Codec::Http1(it) => it.poll_read(method, limit, cx),
             Codec::Http2(it) => it.poll_read(method, limit, cx),
             Codec::Application(it) => it.poll_read(method, limit, cx),
+            Codec::Program(it) => it.poll_read(method, limit, cx),
         }
     }
 
@@ -115,6 +122,7 @@ impl Codec {
             Codec::Http1(it) => it.poll_answered(cx),
             Codec::Http2(it) => Poll::Ready(it.answered()),
             Codec::Application(it) => it.poll_answered(cx),
+            Codec::Program(it) => it.poll_answered(cx),
         }
     }
 
@@ -124,6 +132,7 @@ impl Codec {
             Codec::Http1(it) => it.is_whole(),
             Codec::Http2(it) => it.is_whole(),
             Codec::Application(it) => it.is_whole(),
+            Codec::Program(it) => it.is_whole(),
         }
     }
 
@@ -133,6 +142,7 @@ impl Codec {
             Codec::Http1(it) => it.reusable(),
             Codec::Http2(_) => Reusable::Yes,
             Codec::Application(it) => it.reusable(),
+            Codec::Program(_) => Reusable::No,
         }
     }
 
@@ -140,7 +150,7 @@ impl Codec {
     pub(crate) fn into_connection(self) -> Option<OriginConnection> {
         match self {
             Codec::Http1(it) => Some(it.connection),
-            Codec::Http2(_) => None,
+            Codec::Http2(_) | Codec::Program(_) => None,
             Codec::Application(it) => Some(it.connection),
         }
     }
@@ -151,6 +161,7 @@ impl Codec {
             Codec::Http1(it) => it.connection.history,
             Codec::Http2(it) => it.history,
             Codec::Application(it) => it.connection.history,
+            Codec::Program(_) => History::Fresh,
         }
     }
 
@@ -160,13 +171,14 @@ impl Codec {
             Codec::Http1(it) => &mut it.connection.alarms,
             Codec::Http2(it) => &mut it.alarms,
             Codec::Application(it) => &mut it.connection.alarms,
+            Codec::Program(it) => &mut it.alarms,
         }
     }
 
     /// The origin was silent for too long: a shared connection is not used further until it sends something.
     pub(crate) fn doubt(&self) {
         match self {
-            Codec::Http1(_) | Codec::Application(_) => {}
+            Codec::Http1(_) | Codec::Application(_) | Codec::Program(_) => {}
             Codec::Http2(it) => it.doubt(),
         }
     }
@@ -177,6 +189,7 @@ impl Codec {
             Codec::Http1(it) => it.connection.read_little(),
             Codec::Http2(_) => {} // Its window bounds it.
             Codec::Application(it) => it.connection.read_little(),
+            Codec::Program(it) => it.read_little(),
         }
     }
 
@@ -184,7 +197,7 @@ impl Codec {
     pub(crate) fn poll_shut(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), OriginError>> {
         match self {
             Codec::Http1(it) => it.connection.poll_shut(cx).map_err(|_| OriginError::Disconnected),
-            Codec::Http2(_) | Codec::Application(_) => Poll::Ready(Ok(())),
+            Codec::Http2(_) | Codec::Application(_) | Codec::Program(_) => Poll::Ready(Ok(())),
         }
     }
 }

@@ -55,6 +55,8 @@ impl Dialer {
             OriginAddress::Unix(path) => {
                 return UnixStream::connect(path).await.map(RawSocket::Unix).map_err(|it| refused(&it));
             }
+            // The pool starts them in place of a connection.
+            OriginAddress::Programs(_) => return Err(OriginError::Disconnected),
         };
         if let Some(ip) = self.address.ip() {
             return connect(SocketAddr::new(ip, port)).await.map_err(|it| refused(&it));

@@ -123,7 +123,7 @@ impl OriginError {
             Self::NotHttp2 => "the origin violated the HTTP/2 protocol, or does not support it",
             Self::Unsayable => "the request cannot be represented in HTTP/2",
             Self::VariablesTooLarge => {
-                "the request's fields exceed the 65,535 bytes that the uwsgi protocol allows"
+                "the request's fields exceed what can be sent: 65,535 bytes in the uwsgi protocol, or the environment of a program"
             }
             Self::InterimFlood => "the origin sent too many interim (1xx) responses",
             Self::Busy => "every connection to the origin is in use",

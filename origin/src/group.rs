@@ -1,6 +1,7 @@
 //! One worker's view of a route's origins: which is asked first, which next after a failure, and when to stop. `balance`
 //! has the rules of the choice, `outlier_state` the ejections; `exchange` decides which requests may be repeated.
 
+use crate::address::OriginAddress;
 use crate::balance::{Balance, BalanceMember, Chooser, MOST_ORIGINS, Set, each, hash};
 use crate::codec::Codec;
 use crate::error::OriginError;
@@ -168,10 +169,11 @@ impl Group {
         self.members[0].preamble.is_some()
     }
 
-    /// Whether the origins are applications behind FastCGI, SCGI or uWSGI: all of a group are, or none.
+    /// Whether the origins are CGI programs, or applications behind FastCGI, SCGI or uWSGI: all of a group are, or none.
     #[must_use]
     pub fn is_application(&self) -> bool {
-        matches!(self.members[0].protocol, Protocol::Application(_))
+        let it = &self.members[0];
+        matches!(it.protocol, Protocol::Application(_)) || matches!(it.address(), OriginAddress::Programs(_))
     }
 
     /// Waits for a permit of one of the origins: for callers that check again before they ask.

@@ -1,4 +1,4 @@
-//! The clients towards origins: HTTP/1.1, HTTP/2, FastCGI, SCGI and uWSGI, the pool, deadlines, and the choice of an origin. Other crates
+//! The clients towards origins: HTTP/1.1, HTTP/2, FastCGI, SCGI, uWSGI and CGI, the pool, deadlines, and the choice of an origin. Other crates
 //! interpret the answers.
 //!
 //! An [`OriginPool`] has one worker's connections to one address; [`OriginPool::send`] starts an [`Exchange`], which is
@@ -22,6 +22,9 @@ mod http2;
 mod limits;
 mod outlier_state;
 mod pool;
+mod process_slots;
+mod program;
+mod program_settings;
 mod protocol;
 mod replay_buffer;
 mod request;
@@ -42,6 +45,7 @@ pub use outlier_state::{Changes, OriginChange, OriginState, OutlierEjection, Out
 pub use pool::{
     ErrorOutputReport, FailureReport, Measures, Membership, OriginPool, OriginSecurity, Paced, StateReport,
 };
+pub use program_settings::{ProcessBounds, ProgramPlace, ProgramSettings};
 pub use protocol::{ApplicationProtocol, Protocol, protocol_name};
 pub use request::{ApplicationRequest, OutgoingRequest, RequestLine, is_idempotent};
 pub use stalled_exchanges::{ClientPart, PermitWanted, queued};

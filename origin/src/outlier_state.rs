@@ -9,8 +9,10 @@
 //! This is also a circuit breaker: closed, open, half-open. Every step is one atomic exchange, so that no request waits
 //! for another's.
 
+use crate::process_slots::ProcessSlots;
 use larder_stdx::clock::Monotonic;
 use larder_wire::message::Version;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
@@ -75,6 +77,8 @@ pub struct OutlierState {
     ejections: AtomicU64,
     /// See [`OutlierState::protocol`]: zero is none yet, one HTTP/1.1, two HTTP/2.
     protocol: AtomicU8,
+    /// Its running CGI programs.
+    pub(crate) processes: Arc<ProcessSlots>,
 }
 
 /// Whether a request may go to an origin.

@@ -100,20 +100,28 @@ impl OutgoingRequest {
     /// php-fpm for health checks need it.
     pub(crate) fn variables(&self) -> FieldList {
         let target = self.line.target();
+        let script = match self.application.as_deref() {
+            Some(ApplicationRequest { script: Some(script), .. }) => Cow::Borrowed(&**script),
+            Some(_) => Cow::Owned(Script::none(target)),
+            None => Cow::Owned(Script { name: path_of(target).into(), ..Script::default() }),
+        };
+        self.variables_for(&script)
+    }
+
+    /// Its variables for this script.
+    pub(crate) fn variables_for(&self, script: &Script) -> FieldList {
         let own = || ApplicationRequest {
             authority: self
                 .fields
                 .get("host")
                 .map(|it| String::from_utf8_lossy(it).into_owned())
                 .unwrap_or_default(),
-            script: Some(Arc::new(Script { name: path_of(target).into(), ..Script::default() })),
             ..ApplicationRequest::default()
         };
         let told = self.application.as_deref().map_or_else(|| Cow::Owned(own()), Cow::Borrowed);
-        let script = told.script.as_deref().map_or_else(|| Cow::Owned(Script::none(target)), Cow::Borrowed);
         cgi::variables(&CgiRequest {
             method: self.line.method(),
-            target,
+            target: self.line.target(),
             fields: &self.fields,
             length: self.length(),
             scheme: told.scheme,
@@ -121,7 +129,7 @@ impl OutgoingRequest {
             client: told.client,
             local: told.local,
             user: &told.user,
-            script: &script,
+            script,
         })
     }
 

@@ -1,8 +1,11 @@
 //! The variables of a request for an application behind FastCGI, SCGI, uWSGI or CGI (RFC 3875 §4.1): one list for all four.
 //! Their encoding is not here (`wire`), nor is the search for the script.
 
+mod program_path;
 #[cfg(test)]
 mod tests;
+
+pub use program_path::ProgramPath;
 
 use crate::field::FieldList;
 use crate::path::{self, NORMAL, PathReading};
@@ -61,12 +64,17 @@ impl Script {
         let once = PathReading { backslash: false, merge: false, dots: false, ..NORMAL };
         let mut decoded = Vec::new();
         path::read(path_of(target).as_bytes(), once, &mut decoded);
-        let mut info = Vec::with_capacity(decoded.len());
-        for byte in decoded {
-            encode(byte, |it| !it.is_ascii_control(), &mut info);
-        }
-        Self { info: Some(info), ..Self::default() }
+        Self { info: Some(information(&decoded)), ..Self::default() }
     }
+}
+
+/// A decoded path as information for a program: with encoded control bytes.
+fn information(decoded: &[u8]) -> Vec<u8> {
+    let mut info = Vec::with_capacity(decoded.len());
+    for byte in decoded {
+        encode(*byte, |it| !it.is_ascii_control(), &mut info);
+    }
+    info
 }
 
 /// The variables of a request.

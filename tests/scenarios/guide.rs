@@ -11,6 +11,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use regex::Regex;
 use std::net::Ipv4Addr;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 fn pages() -> PathBuf {
@@ -56,6 +57,13 @@ impl Guide {
         let path = self.folder.path().join(path.trim_start_matches('/'));
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, content).unwrap();
+    }
+
+    /// Writes a file that can be executed.
+    fn write_program(&self, path: &str, content: &str) {
+        self.write(path, content);
+        let path = self.folder.path().join(path.trim_start_matches('/'));
+        std::fs::set_permissions(path, PermissionsExt::from_mode(0o755)).unwrap();
     }
 
     /// Has `to` in place of `from`, which the configuration contains.
@@ -123,7 +131,7 @@ macro_rules! pages {
 }
 
 pages! {
-    allow_only_the_office, behind_a_cdn, cache_an_api, canonical_host, certificates, client_certificates, coming_from, cors_api, countries, crawlers,
+    allow_only_the_office, behind_a_cdn, cache_an_api, canonical_host, certificates, cgi, client_certificates, coming_from, cors_api, countries, crawlers,
     django, error_pages,
     forward_auth,
     health_checks_for_a_load_balancer, jwt, maintenance_page, markdown_for_agents, nextjs, pages_that_follow_a_database, password, php, protected_files, public_directory, rate_limit_the_login,
@@ -190,6 +198,21 @@ fn certificates(guide: Guide) {
     answers(&over_tls_at(&larder, &authority, "example.com", challenge, ""), 200, "answer");
 }
 
+fn cgi(guide: Guide) {
+    let hello = std::fs::read_to_string(guide.folder.path().join("srv/cgi-bin/hello")).unwrap();
+    guide.write_program("/srv/cgi-bin/hello", &hello);
+    guide.write_program(
+        "/srv/cgit/cgit.cgi",
+        "#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\n%s %s %s' \"$SCRIPT_NAME\" \"$PATH_INFO\" \"${CGIT_CONFIG##*/}\"\n",
+    );
+    let larder = guide.start_alone();
+    answers(&get(&larder, "/cgi-bin/hello/you?x"), 200, "Hello /you");
+    assert!(get(&larder, "/cgi-bin/hello/you?x").is_hit());
+    answers(&get(&larder, "/git/linux/log"), 200, "/git /linux/log cgitrc");
+    assert!(get(&larder, "/git/linux/log").is_hit());
+    assert_eq!(404, get(&larder, "/cgi-bin/none").status);
+}
+
 fn coming_from(guide: Guide) {
     guide.write("/srv/static/a.css", "style");
     let authority = certificate(&guide, "example.com");
@@ -214,6 +237,8 @@ fn checked(guide: &Guide, place: &str, keys: &str) -> String {
     guide.write("/srv/wp/index.php", "<?php");
     guide.write("/srv/502.html", "page");
     guide.write("/srv/private/a", "private");
+    guide.write_program("/srv/cgit/cgit.cgi", "#!/bin/sh\n");
+    guide.write_program("/srv/cgi-bin/hello", "#!/bin/sh\n");
     guide.write("/srv/redirects.csv", "/a /b\n");
     let lines: Vec<String> =
         keys.split('`').skip(1).step_by(2).map(|it| guide.local(&it.replace("\\|", "|"))).collect();
@@ -225,7 +250,7 @@ fn checked(guide: &Guide, place: &str, keys: &str) -> String {
         "listen = [\"127.0.0.1:0\", \"https://127.0.0.1:0\"]\ntls.self_signed = true\n"
     };
     let hosts = if has(&["hosts"]) { "" } else { "hosts = [\"example.com\", \"www.example.com\"]\n" };
-    let is_service = has(&["php = ", "proxy = ", "proxy.to", "files", "redirect = ", "respond"]);
+    let is_service = has(&["php = ", "proxy = ", "proxy.to", "files", "cgi", "redirect = ", "respond"]);
     let service = if is_service { "" } else { "proxy.to = [\"http://127.0.0.1:8000\"]\n" };
     let text = format!(
         "{listen}{}\n[[site]]\n{hosts}{}\n[[site.route]]\n{service}{}\n\

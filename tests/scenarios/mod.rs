@@ -17,6 +17,7 @@ mod beside_nginx;
 mod budget;
 mod cache_control;
 mod cache_rules;
+mod cgi;
 mod check_connect;
 mod clients;
 mod coalescing;

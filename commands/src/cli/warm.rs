@@ -108,6 +108,6 @@ pub(crate) fn listener(text: &str) -> Result<(OriginAddress, Scheme), String> {
     let at = address::origin(rest).or_else(|_| address::origin(&format!("{rest}:443")))?;
     match at {
         OriginAddress::Tcp(..) => Ok((at, Scheme::Https)),
-        OriginAddress::Unix(_) => Err("https://HOST:PORT".to_owned()),
+        OriginAddress::Unix(_) | OriginAddress::Programs(_) => Err("https://HOST:PORT".to_owned()),
     }
 }

@@ -91,7 +91,7 @@ impl WarmTarget {
                 let host = if host.contains(':') { format!("[{host}]") } else { host.clone() };
                 unnamed.without_port(&format!("{host}:{port}")).to_owned()
             }
-            Some(OriginAddress::Unix(_)) | None => "localhost".to_owned(),
+            Some(OriginAddress::Unix(_) | OriginAddress::Programs(_)) | None => "localhost".to_owned(),
         });
         let secure = match secure {
             None => None,
@@ -225,6 +225,6 @@ fn is_of_this_machine(at: &OriginAddress) -> bool {
         OriginAddress::Tcp(host, _) => {
             host.parse::<IpAddr>().is_ok_and(|it| TcpListener::bind((it, 0)).is_ok())
         }
-        OriginAddress::Unix(_) => true,
+        OriginAddress::Unix(_) | OriginAddress::Programs(_) => true,
     }
 }

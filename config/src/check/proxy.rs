@@ -17,8 +17,8 @@ fn is_application(member: &OriginMember) -> bool {
     matches!(member.scheme, MemberProtocol::Application(_))
 }
 
-/// The default number of waiting requests, for each possible connection.
-const QUEUE_OF_EACH: usize = 16;
+/// The default number of requests that wait, for each possible connection or process.
+pub(super) const QUEUE_OF_EACH: usize = 16;
 
 impl ConfigCheck {
     /// The protocols that a connection may be upgraded to.

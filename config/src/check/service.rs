@@ -7,7 +7,7 @@ use crate::problem::Source;
 use crate::{Methods, Service};
 
 /// The sections of a route that answer its requests.
-const SERVICES: [&str; 6] = ["php", "proxy", "files", "redirect", "respond", "sql"];
+const SERVICES: [&str; 7] = ["php", "proxy", "files", "cgi", "redirect", "respond", "sql"];
 
 /// The methods of a route: those that are set, as far as its service has them.
 pub(super) fn methods_of(methods: Methods, service: Option<&Service>) -> Methods {
@@ -34,6 +34,7 @@ impl ConfigCheck {
             ["php"] => self.php(at, route).map(Box::new).map(Service::Proxy),
             ["proxy"] => self.proxy(at, route).map(Box::new).map(Service::Proxy),
             ["files"] => self.files(at, route).map(Service::Files),
+            ["cgi"] => self.cgi(at, route, path).map(Box::new).map(Service::Proxy),
             ["redirect"] => self.redirect(at, route, path).map(Service::Redirect),
             ["respond"] => self.respond(at, path).map(Service::Respond),
             ["sql"] => self.sql(at, route, matching, databases).map(Box::new).map(Service::Sql),
@@ -46,7 +47,7 @@ impl ConfigCheck {
             _ if self.values.broken.contains(at.0.trim_end_matches('.')) => None,
             _ => {
                 let text = "the route has no service; add proxy = { to = [...] }, files = { root = \"...\" }, php = { root = \"...\", to = \"...\" }, \
-                            redirect = { to = \"...\" }, respond = { body = \"...\" } or sql = { query = \"...\" }";
+                            cgi = { root = \"...\" }, redirect = { to = \"...\" }, respond = { body = \"...\" } or sql = { query = \"...\" }";
                 self.problem(route.clone(), "site.route", text);
                 None
             }

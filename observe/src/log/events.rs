@@ -68,7 +68,7 @@ pub const EVENTS: &[EventRow] = &[
     row("purge-log-in-sync", Level::Info, "The purge log is followed again."),
     row("credentials-refused", Level::Debug, "A token or a signed URL was refused: `kind`, `why`. Clients do not learn the reason. At most one line per second and reason; `left_out` counts the others."),
     row("key-file-broken", Level::Error, "A file of keys for tokens was replaced by a broken one: `file`, `why`. The keys read before stay in force."),
-    row("application-stderr", Level::Warn, "An application behind FastCGI wrote to its error output: `route`, `origin`, `text` (the first 500 bytes). At most one line per second and origin; `left_out` counts the others."),
+    row("application-stderr", Level::Warn, "An application behind FastCGI, or a CGI program, wrote to its error output: `route`, `origin`, `text` (the first 500 bytes). At most one line per second and origin; `left_out` counts the others."),
     row("file-not-sent", Level::Warn, "A file that an application hands over (`sendfile`) was not sent: `route`, `file` (the field as it came, the first 500 bytes), `why`. The client gets 404, or 403 and 5xx for a failure to read it. At most one line per second and route; `left_out` counts the others."),
     row("origin-failed", Level::Error, "An exchange with an origin failed, even if a stored response was served: `route`, `origin`, `why`. At most one line per second and origin; `left_out` counts the others. A `warn` if `proxy.connections` was reached."),
     row("database-failed", Level::Error, "A query has no complete result, even if a stored response was served: `route`, `database`, `why`. At most one line per second and database; `left_out` counts the others. A `warn` if `database.max_connections` was reached."),

@@ -39,7 +39,7 @@ impl SpanSender {
         let host = match to {
             OriginAddress::Tcp(host, port) if host.contains(':') => format!("[{host}]:{port}"),
             OriginAddress::Tcp(host, port) => format!("{host}:{port}"),
-            OriginAddress::Unix(_) => "localhost".to_owned(),
+            OriginAddress::Unix(_) | OriginAddress::Programs(_) => "localhost".to_owned(),
         };
         let mut exporter = SpanExporter::builder()
             .with_http()
@@ -187,6 +187,7 @@ impl CollectorClient {
         let (host, port) = match &self.to {
             OriginAddress::Tcp(host, port) => (host.as_str(), *port),
             OriginAddress::Unix(path) => return Connection::connect(&Listen::Unix(path.clone()), PATIENCE),
+            OriginAddress::Programs(_) => return Err(std::io::ErrorKind::InvalidInput.into()),
         };
         let mut last = std::io::ErrorKind::NotFound.into();
         for address in (host, port).to_socket_addrs()? {

@@ -5,7 +5,7 @@
 //! Head ── Body ── Whole      the end is a record (FastCGI), or the end of the connection
 //! ```
 
-mod response;
+pub(crate) mod response;
 
 use crate::body_form::BodyForm;
 use crate::connection::{OriginConnection, Persistence};

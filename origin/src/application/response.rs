@@ -9,7 +9,7 @@ use larder_wire::message::{Framing, ResponseHead};
 
 /// The output so far.
 #[derive(Debug, Default)]
-pub(super) struct ApplicationOutput {
+pub(crate) struct ApplicationOutput {
     /// Bytes before the end of the head.
     head: BytesMut,
     /// The length of `head` when it was last incomplete.
@@ -35,7 +35,7 @@ enum OutputPosition {
 
 /// The next part that is complete.
 #[derive(Debug)]
-pub(super) enum TakenOutput {
+pub(crate) enum TakenOutput {
     Head(ResponseHead),
     Body(Bytes),
     /// None: more output is needed, or its end.
@@ -44,7 +44,7 @@ pub(super) enum TakenOutput {
 
 impl ApplicationOutput {
     /// Adds a piece of output, after everything before it was taken.
-    pub(super) fn add(&mut self, piece: Bytes) {
+    pub(crate) fn add(&mut self, piece: Bytes) {
         match self.reading {
             OutputPosition::Head => self.head.extend_from_slice(&piece),
             _ => self.piece = piece,
@@ -55,7 +55,7 @@ impl ApplicationOutput {
     ///
     /// # Errors
     /// The head is invalid, or the body is longer than announced.
-    pub(super) fn take(&mut self, method: &str, limit: usize) -> Result<TakenOutput, OriginError> {
+    pub(crate) fn take(&mut self, method: &str, limit: usize) -> Result<TakenOutput, OriginError> {
         if matches!(self.reading, OutputPosition::Head) {
             return self.take_head(method, limit);
         }
@@ -104,7 +104,7 @@ impl ApplicationOutput {
     ///
     /// # Errors
     /// The response is truncated.
-    pub(super) fn end(&mut self) -> Result<Bytes, OriginError> {
+    pub(crate) fn end(&mut self) -> Result<Bytes, OriginError> {
         match self.reading {
             OutputPosition::Head | OutputPosition::Length(1..) => Err(OriginError::Disconnected),
             _ => {
@@ -115,12 +115,17 @@ impl ApplicationOutput {
     }
 
     /// Whether the response is complete.
-    pub(super) fn is_whole(&self) -> bool {
+    pub(crate) fn is_whole(&self) -> bool {
         matches!(self.reading, OutputPosition::Whole)
     }
 
+    /// Whether the rest of the output belongs to no body.
+    pub(crate) fn is_dropped(&self) -> bool {
+        matches!(self.reading, OutputPosition::Dropped)
+    }
+
     /// The least number of bytes that follow: a hint for the size of the next read.
-    pub(super) fn expects(&self) -> u64 {
+    pub(crate) fn expects(&self) -> u64 {
         match self.reading {
             OutputPosition::Length(left) => left,
             _ => 0,

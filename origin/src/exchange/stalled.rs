@@ -63,7 +63,7 @@ impl Exchange {
     pub async fn permit_wanted(&self) {
         loop {
             match self.holds_permit(ClientPart::Takes) {
-                Some(origin) if origin.places.waiting() > 0 => return,
+                Some(it) if it.places.waiting() > 0 || it.standing.processes.is_wanted() => return,
                 _ => queued().await,
             }
         }

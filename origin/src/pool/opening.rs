@@ -1,18 +1,24 @@
 //! A connection for an exchange: an unused one, a stream of a shared one, or a new one.
 
 use super::{OriginPool, OriginSecurity};
+use crate::address::OriginAddress;
 use crate::codec::Codec;
 use crate::connection::{OriginConnection, OriginSocket, Persistence};
 use crate::deadline::{after, now};
 use crate::error::OriginError;
 use crate::http2::Http2Session;
+use crate::program::ProgramExchange;
+use crate::program_settings::ProgramSettings;
 use crate::protocol::{ChannelNeeds, ChannelRequest, Protocol};
 use crate::socket::RawSocket;
+use crate::stalled_exchanges::LOOK;
 use crate::tls::Offers;
 use larder_stdx::descriptors;
 use larder_wire::message::Version;
 use larder_wire::proxy::{self, ConnectionEnds};
 use std::cell::Cell;
+use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::AsyncWriteExt as _;
 use tokio::time::{Instant, sleep, timeout_at};
@@ -118,6 +124,9 @@ impl OriginPool {
 
     /// Connects before `deadline`.
     async fn connect(&self, needs: ChannelRequest, deadline: Instant) -> Result<Codec, OriginError> {
+        if let OriginAddress::Programs(programs) = &self.address {
+            return self.program(programs, deadline).await;
+        }
         let connected = match self.socket(needs, deadline).await {
             Ok(stream) => {
                 self.counters.origin_connects.add(1);
@@ -134,6 +143,26 @@ impl OriginPool {
                 }
             }
         })
+    }
+
+    /// The right to start a program, in place of a connection.
+    async fn program(
+        &self,
+        settings: &Arc<ProgramSettings>,
+        deadline: Instant,
+    ) -> Result<Codec, OriginError> {
+        let slots = &self.standing.processes;
+        let mut taking = pin!(slots.take(settings.processes));
+        let slot = loop {
+            match timeout_at(deadline.min(after(now(), LOOK)), taking.as_mut()).await {
+                Ok(slot) => break slot,
+                Err(_) if now() >= deadline => return Err(self.is_busy()),
+                Err(_) => slots.announce(),
+            }
+        };
+        self.counters.origin_connects.add(1);
+        let (settings, shared) = (settings.clone(), self.shared.clone());
+        Ok(Codec::Program(Box::new(ProgramExchange::new(settings, slot, shared, self.limits.total))))
     }
 
     /// The client whose requests a connection for `needs` carries, for origins with a PROXY header.

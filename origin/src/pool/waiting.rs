@@ -49,7 +49,7 @@ impl OriginPool {
         }
     }
 
-    fn is_busy(&self) -> OriginError {
+    pub(super) fn is_busy(&self) -> OriginError {
         self.counters.origin_busy.add(1);
         OriginError::Busy
     }

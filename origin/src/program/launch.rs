@@ -1,0 +1,163 @@
+//! The start of a CGI program: the search for its file, its environment and its bounds. Blocks on the file system, and until the
+//! program is loaded: not for a thread with an event loop.
+
+use super::process::ProgramProcess;
+use crate::error::OriginError;
+use crate::process_slots::ProcessSlot;
+use crate::program_settings::{ProcessBounds, ProgramPlace, ProgramSettings};
+use larder_semantics::cgi::{ProgramPath, Script};
+use larder_semantics::field::FieldList;
+use rustix::fd::OwnedFd;
+use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat, openat2};
+use rustix::io::Errno;
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// The search path of programs, unless the configuration has one.
+const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+/// How often a search is repeated that a rename disturbed.
+const AGAIN: usize = 8;
+
+/// A program to start.
+pub(super) struct LaunchOrder {
+    /// The path of the request; `None` where it cannot name a program.
+    pub path: Option<ProgramPath>,
+    /// The variables of the request, without those of the script.
+    pub variables: FieldList,
+    /// Whether the request has a body.
+    pub has_input: bool,
+}
+
+/// A started program, and larder's ends of its pipes.
+pub(super) struct Launched {
+    pub process: ProgramProcess,
+    /// `None` for a request without a body: the program reads the end at once.
+    pub input: Option<OwnedFd>,
+    pub output: OwnedFd,
+    pub errors: OwnedFd,
+}
+
+/// Why no program was started.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum NotLaunched {
+    /// The path names none: the status of the answer.
+    Answer(u16),
+    /// It could not be started.
+    Fault(OriginError),
+}
+
+/// Finds the program and starts it. Its environment has the variables and nothing of this process. Its arguments are none: the
+/// query never becomes one (CVE-2012-1823).
+pub(super) fn launch(
+    settings: &ProgramSettings,
+    order: LaunchOrder,
+    slot: ProcessSlot,
+) -> Result<Launched, NotLaunched> {
+    let path = order.path.ok_or(NotLaunched::Answer(404))?;
+    let (file, script) = find(settings, &path)?;
+    let mut command = Command::new(&file);
+    command.env_clear().env("PATH", PATH);
+    for it in order.variables.iter() {
+        command.env(it.name, OsStr::from_bytes(it.value));
+    }
+    set_script(&mut command, &file, &script);
+    command.envs(settings.env.iter().map(|(name, value)| (name, value.expose())));
+    if let Some(directory) = settings.directory.as_deref().or(file.parent()) {
+        command.current_dir(directory);
+    }
+    command.stdin(if order.has_input { Stdio::piped() } else { Stdio::null() });
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+    let mut child = command.spawn().map_err(|it| not_started(&file, &it))?;
+    let pid = Pid::from_child(&child);
+    settings.bounds.apply(pid);
+    let process = ProgramProcess::new(pid, slot).map_err(|it| not_started(&file, &it))?;
+    let (Some(output), Some(errors)) = (child.stdout.take(), child.stderr.take()) else {
+        return Err(NotLaunched::Fault(OriginError::Disconnected));
+    };
+    let input = child.stdin.take().map(OwnedFd::from);
+    Ok(Launched { process, input, output: output.into(), errors: errors.into() })
+}
+
+fn set_script(command: &mut Command, file: &Path, script: &Script) {
+    let Script { name, info, .. } = script;
+    command.env("SCRIPT_FILENAME", file).env("SCRIPT_NAME", OsStr::from_bytes(name));
+    let all = [name.as_slice(), info.as_deref().unwrap_or_default()].concat();
+    command.env("DOCUMENT_URI", OsStr::from_bytes(&all));
+    if let Some(info) = info {
+        command.env("PATH_INFO", OsStr::from_bytes(info));
+    }
+}
+
+/// The file of the program, and the script that it is for the request.
+fn find(settings: &ProgramSettings, path: &ProgramPath) -> Result<(PathBuf, Script), NotLaunched> {
+    let root = match &settings.place {
+        ProgramPlace::Program(file) => return Ok((file.clone(), path.script(path.strip()))),
+        ProgramPlace::Directory(root) => root,
+    };
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let directory = openat(CWD, root, flags, Mode::empty()).map_err(|it| not_started(root, &it.into()))?;
+    for end in path.ends() {
+        let beneath = path.beneath(end);
+        let found = open_beneath(&directory, beneath).map_err(|it| not_found(root, it))?;
+        let stat = fstat(&found).map_err(|it| not_found(root, it))?;
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Directory => {}
+            FileType::RegularFile if stat.st_mode & 0o111 != 0 => {
+                return Ok((root.join(OsStr::from_bytes(beneath)), path.script(end)));
+            }
+            _ => return Err(NotLaunched::Answer(403)),
+        }
+    }
+    Err(NotLaunched::Answer(404))
+}
+
+/// Opens a file whose path, symbolic links included, does not leave the directory.
+fn open_beneath(directory: &OwnedFd, path: &[u8]) -> rustix::io::Result<OwnedFd> {
+    let (flags, resolve) =
+        (OFlags::PATH | OFlags::CLOEXEC, ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS);
+    let open = || openat2(directory, OsStr::from_bytes(path), flags, Mode::empty(), resolve);
+    (1..AGAIN).map(|_| open()).find(|it| !matches!(it, Err(Errno::AGAIN))).unwrap_or_else(open)
+}
+
+fn not_found(root: &Path, error: Errno) -> NotLaunched {
+    match error {
+        Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG | Errno::LOOP | Errno::XDEV => {
+            NotLaunched::Answer(404)
+        }
+        Errno::ACCESS => NotLaunched::Answer(403),
+        error => not_started(root, &error.into()),
+    }
+}
+
+fn not_started(file: &Path, error: &io::Error) -> NotLaunched {
+    let why = match Errno::from_io_error(error) {
+        Some(Errno::MFILE | Errno::NFILE) => return NotLaunched::Fault(OriginError::NoDescriptor),
+        Some(Errno::TOOBIG) => return NotLaunched::Fault(OriginError::VariablesTooLarge),
+        Some(Errno::NOEXEC) => "it is no binary of this machine, and has no #! line".to_owned(),
+        Some(Errno::NOENT) => "it, or the interpreter in its #! line, does not exist".to_owned(),
+        _ => larder_stdx::error::plain(error),
+    };
+    let text = format!("the program {} cannot be started: {why}", file.display());
+    NotLaunched::Fault(OriginError::Connect(text))
+}
+
+impl ProcessBounds {
+    /// Applies them to a process that has just begun to run.
+    fn apply(self, pid: Pid) {
+        let set = |resource, most: Option<u64>, last: u64| {
+            if let Some(most) = most {
+                let bound = Rlimit { current: Some(most), maximum: Some(most.saturating_add(last)) };
+                let _ = prlimit(Some(pid), resource, bound);
+            }
+        };
+        set(Resource::As, self.memory, 0);
+        // SIGXCPU, and a second later SIGKILL.
+        set(Resource::Cpu, self.cpu, 1);
+        set(Resource::Nofile, Some(self.files), 0);
+    }
+}
