@@ -173,9 +173,7 @@ impl TextForm {
             TextForm::SqlParameterName => larder_database::is_parameter_name(text),
             TextForm::ShownRows => ShownRows::parse(text).is_some(),
             TextForm::HashBy => member::hash_by(text).is_some(),
-            TextForm::FailureStatus => {
-                text.len() == 3 && text.parse().is_ok_and(|it: u16| (400..=599).contains(&it))
-            }
+            TextForm::FailureStatus => is_failure_status(text),
             TextForm::PageOrigin => is_page_origin(text),
             TextForm::ErrorStatus => {
                 matches!(text, "4xx" | "5xx") || TextForm::FailureStatus.check(text).is_ok()
@@ -398,6 +396,14 @@ fn is_front_controller(text: &str) -> bool {
 
 fn is_parameter_name(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|it| it.is_ascii_graphic() && !b"&=#%".contains(&it))
+}
+
+fn is_key_text(text: &str) -> bool {
+    (1..=MAX_KEY_TEXT).contains(&text.len()) && text.bytes().all(|it| it.is_ascii_graphic())
+}
+
+fn is_failure_status(text: &str) -> bool {
+    text.len() == 3 && text.parse().is_ok_and(|it: u16| (400..=599).contains(&it))
 }
 
 fn is_page(text: &str) -> bool {

@@ -68,7 +68,7 @@ fn a_body_over_http2() {
 
 #[test]
 fn a_reload_takes_over_every_key() {
-    let PhpSite { larder, folder, .. } = &site_with(1, "env = { APP = \"1\" }", "");
+    let PhpSite { larder, .. } = &site_with(1, "env = { APP = \"1\" }", "");
     assert_eq!("1", variable(&told(&larder.get("/env.php")), "APP"));
     let text = std::fs::read_to_string(larder.config()).unwrap();
     let text = text
@@ -86,7 +86,6 @@ fn a_reload_takes_over_every_key() {
         let answer = larder.get("/env.php");
         answer.status == 200 && variable(&told(&answer), "APP") == "2"
     });
-    drop(folder);
 }
 
 /// `index index.php index.html;` of nginx: the source of the script is not sent.
