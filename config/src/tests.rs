@@ -391,6 +391,13 @@ fn file_with_query(rest: &str, value: &str, site: &str) -> String {
     format!("{database}{site}path = \"/t/{{id}}\"\n{lines}{rest} = {value}\n")
 }
 
+/// A key of PHP with the keys that it needs.
+fn beside_php(key: &str, value: &str) -> String {
+    let needed = [("php.root", "\"public\""), ("php.to", "\"a:1\"")];
+    let others = needed.iter().filter(|it| it.0 != key).map(|(name, value)| format!("{name} = {value}\n"));
+    format!("{}{key} = {value}\n", others.collect::<String>())
+}
+
 /// A key with its value where it would stand, in a file that is sound otherwise.
 fn file_with(path: &str, value: &str) -> String {
     if let Some(rest) = path.strip_prefix("site[].access.") {
@@ -436,12 +443,7 @@ fn file_with(path: &str, value: &str) -> String {
             };
             site.push_str(&format!("proxy.to = \"https://a\"\n{beside}{rest} = {value}\n"));
         }
-        Some(rest) if rest.starts_with("php.") => {
-            let beside = [("root", "\"public\""), ("to", "\"a:1\"")]
-                .map(|(name, value)| format!("php.{name} = {value}\n"));
-            let others = beside.iter().filter(|it| !it.starts_with(&format!("{rest} ")));
-            site.push_str(&format!("{}{rest} = {value}\n", others.cloned().collect::<String>()));
-        }
+        Some(rest) if rest.starts_with("php.") => site.push_str(&beside_php(rest, value)),
         Some(rest) if rest.starts_with("redirect.") || rest.starts_with("respond.") => {
             let to = if rest == "redirect.status" { "redirect.to = \"/\"\n" } else { "" };
             site.push_str(&format!("{to}{rest} = {value}\n"));
