@@ -398,10 +398,6 @@ fn is_parameter_name(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|it| it.is_ascii_graphic() && !b"&=#%".contains(&it))
 }
 
-fn is_key_text(text: &str) -> bool {
-    (1..=MAX_KEY_TEXT).contains(&text.len()) && text.bytes().all(|it| it.is_ascii_graphic())
-}
-
 fn is_failure_status(text: &str) -> bool {
     text.len() == 3 && text.parse().is_ok_and(|it: u16| (400..=599).contains(&it))
 }
