@@ -22,7 +22,7 @@ pub use parameter::{
 };
 pub use place::{DatabasePlace, DatabaseServer, PLACE_FORMS};
 pub use pool::Database;
-pub use postgres::follow::{ChangeFollower, FollowSettings};
+pub use postgres::follow::{ChangeFollower, FollowSettings, contact};
 pub use query::{SqlDialect, SqlQuery};
 pub use row_tags::{ChangedRows, ROWS, RowTags, SHOWN_ROWS_FORM, ShownRows, WatchedColumns};
 pub use rows::{RowsFound, SqlAnswer, SqlRows};

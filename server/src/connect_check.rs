@@ -1,4 +1,4 @@
-//! Contacts each server that a configuration names once: origins, services of access rules, memcached. No request of a client is
+//! Contacts each server that a configuration names once: origins, databases, services of access rules, memcached. No request of a client is
 //! imitated: an origin without a health check gets a connection and no byte. The validity of a configuration is not decided here.
 
 use crate::access::AuthService;
@@ -7,12 +7,14 @@ use larder_config::place::ServerAddress;
 use larder_config::problem::Source;
 use larder_config::tiers::{FleetConfig, FleetProtocol};
 use larder_config::{Config, OriginMember, Origins, Proxy, RouteConfig, Service};
+use larder_database::DatabaseSettings;
 use larder_origin::{CheckResult, HealthCheck, OriginAddress, OriginError};
 use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpStream, UnixStream};
@@ -106,7 +108,9 @@ fn contactable(config: &Config) -> Vec<Contactable> {
     };
     for route in config.sites.iter().flat_map(|it| &it.routes) {
         if let Service::Proxy(proxy) = &route.service {
-            proxy.to.members.iter().for_each(|it| add(origin(config, route, proxy, it)));
+            // A program is started for a request, and is no server.
+            let servers = proxy.to.members.iter().filter(|it| !matches!(it.at, OriginAddress::Programs(_)));
+            servers.for_each(|it| add(origin(config, route, proxy, it)));
         }
         if let Some(it) = &route.access.forward {
             let service = AuthService::new(it);
@@ -120,6 +124,7 @@ fn contactable(config: &Config) -> Vec<Contactable> {
             add(of_access(route, "token keys", &it.from, "access.jwt.jwks_url", contact));
         }
     }
+    config.databases.iter().for_each(|it| add(database(config, it)));
     if let Some(fleet) = &config.fleet {
         fleet.servers.iter().for_each(|it| add(memcached(fleet, &it.place)));
     }
@@ -222,6 +227,21 @@ fn remedy(why: &str, at: &OriginAddress) -> String {
         }
         _ => "Start the application, or correct the address".to_owned(),
     }
+}
+
+fn database(config: &Config, settings: &Arc<DatabaseSettings>) -> Contactable {
+    let follow =
+        config.followed().into_iter().find(|it| it.settings.name == settings.name).map(|it| it.follow);
+    let name = format!("{} ({})", settings.name, settings.place);
+    let settings = settings.clone();
+    let answer = async move {
+        match larder_database::contact(&settings, follow.as_ref()).await {
+            Ok(()) if follow.is_some() => Ok("connected, and its changes can be followed".to_owned()),
+            Ok(()) => Ok("connected".to_owned()),
+            Err(why) => Err(why),
+        }
+    };
+    Contactable { kind: "database", name, source: Source::Default, answer: Box::pin(answer) }
 }
 
 fn memcached(fleet: &FleetConfig, at: &ServerAddress) -> Contactable {

@@ -3,6 +3,7 @@
 use crate::harness::command::{self, Ended};
 use crate::harness::memcached::Memcached;
 use crate::harness::origin::Origin;
+use crate::harness::postgres::Postgres;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
 
@@ -143,4 +144,41 @@ fn an_invalid_file_is_reported_before_anything_is_contacted() {
     let ended = check(&(site(&format!("to = [\"{}\"]", origin.url())) + "colour = 1\n"), &["--connect"]);
     assert_eq!(2, ended.code, "{ended:?}");
     assert_eq!(0, origin.connections());
+}
+
+#[test]
+fn a_database_is_logged_in_to_and_can_be_followed() {
+    let postgres = Postgres::with(
+        &["wal_level=logical"],
+        "create table t (id int primary key); alter role larder replication",
+    );
+    let database = |more: &str| {
+        let route = "[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/\"\nsql = { query = \"select id from t\", rows = [\"t\"] }\n";
+        check(&(postgres.table(more) + route), &["--connect"])
+    };
+    let ended = database("");
+    assert_eq!(0, ended.code, "{ended:?}");
+    assert!(ended.out.contains("  database pg (") && ended.out.ends_with("): connected\n"), "{ended:?}");
+    let follow = "follow.publication = \"larder\"";
+    let ended = database(follow);
+    assert_eq!(1, ended.code, "{ended:?}");
+    assert!(
+        ended.out.contains("FAILED: it has no publication larder; run `CREATE PUBLICATION larder"),
+        "{ended:?}"
+    );
+    postgres.sql("create publication larder for table t");
+    let ended = database(follow);
+    assert_eq!(0, ended.code, "{ended:?}");
+    assert!(ended.out.ends_with("): connected, and its changes can be followed\n"), "{ended:?}");
+    assert_eq!("0", postgres.sql("select count(*) from pg_replication_slots"));
+}
+
+#[test]
+fn a_program_is_no_server() {
+    let ended = check(
+        "[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/cgi/*\"\ncgi = { root = \".\" }\n",
+        &["--connect"],
+    );
+    assert_eq!(0, ended.code, "{ended:?}");
+    assert!(!ended.out.contains("connected") && !ended.out.contains("FAILED"), "{ended:?}");
 }

@@ -8,7 +8,6 @@ use crate::settings::DatabaseSettings;
 use larder_stdx::clock;
 use std::collections::BTreeSet;
 use std::time::Duration;
-use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_postgres::{Client, NoTls};
 
@@ -33,16 +32,9 @@ pub struct FollowSettings {
 /// A connection that follows the changes of a database.
 pub struct ChangeFollower {
     log: ReplicationLog,
-    /// For queries beside the log.
+    /// For queries while the log is read.
     client: Client,
-    driver: AbortHandle,
     tags: RowTags,
-}
-
-impl Drop for ChangeFollower {
-    fn drop(&mut self) {
-        self.driver.abort();
-    }
 }
 
 impl ChangeFollower {
@@ -52,14 +44,12 @@ impl ChangeFollower {
     /// # Errors
     /// One sentence: why the database cannot be followed, and the remedy.
     pub async fn begin(settings: &DatabaseSettings, follow: &FollowSettings) -> Result<Self, String> {
-        let (client, driver) = connect(settings).await?;
-        let mut follower = PendingClient(client, driver);
-        check(&mut follower.0, settings, follow).await?;
+        let client = connect(settings).await?;
+        check(&client, settings, follow).await?;
         let random = clock::precise_micros() ^ u64::from(std::process::id()) << 40;
         let slot = format!("larder_{random:x}");
         let log = ReplicationLog::open(settings, &slot, &follow.publication).await?;
-        let PendingClient(client, driver) = follower;
-        Ok(Self { log, client, driver, tags: RowTags::new(follow.watched.clone()) })
+        Ok(Self { log, client, tags: RowTags::new(follow.watched.clone()) })
     }
 
     /// The next transactions with changes, once every new query sees them. Not safe to drop: the log is then read to an
@@ -126,26 +116,32 @@ impl ChangeFollower {
     }
 }
 
-/// A connection that ends where the follower does not begin.
-struct PendingClient(Client, AbortHandle);
+/// Connects once, and finds out whether the database can be followed if it is to be. Within a `LocalSet`.
+///
+/// # Errors
+/// One sentence with the remedy.
+pub async fn contact(settings: &DatabaseSettings, follow: Option<&FollowSettings>) -> Result<(), String> {
+    let client = connect(settings).await?;
+    match follow {
+        Some(follow) => check(&client, settings, follow).await,
+        None => Ok(()),
+    }
+}
 
-async fn connect(settings: &DatabaseSettings) -> Result<(Client, AbortHandle), String> {
+/// Opens a connection, which ends when the client is dropped.
+async fn connect(settings: &DatabaseSettings) -> Result<Client, String> {
     let connecting = timeout(settings.connect_timeout, login(settings).connect(NoTls)).await;
     let (client, connection) =
         connecting.map_err(|_| "the connection timed out".to_owned())?.map_err(|it| causes(&it))?;
-    let driver = tokio::task::spawn_local(async move {
+    tokio::task::spawn_local(async move {
         // Its error is that of the next query, too.
         let _ = connection.await;
     });
-    Ok((client, driver.abort_handle()))
+    Ok(client)
 }
 
 /// Whether a database can be followed.
-async fn check(
-    client: &mut Client,
-    settings: &DatabaseSettings,
-    follow: &FollowSettings,
-) -> Result<(), String> {
+async fn check(client: &Client, settings: &DatabaseSettings, follow: &FollowSettings) -> Result<(), String> {
     let FollowSettings { publication, tables, .. } = follow;
     let text = "SELECT current_setting('wal_level'), \
                 (SELECT rolreplication OR rolsuper FROM pg_roles WHERE rolname = current_user), \
