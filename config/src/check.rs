@@ -298,6 +298,7 @@ impl ConfigCheck {
                             root = \"...\" }";
                 self.problem(source.clone(), "site.route", text);
             }
+            php::know_others(&mut routes);
             self.warn_unreachable(&routes);
             self.check_falls(&routes);
             let (log, redirects) = (self.site_log(&prefix), self.site_redirects(&prefix, &own));

@@ -3,7 +3,8 @@
 
 use crate::answer::NotServed;
 use crate::resolve::{self, FileNode, SymlinkPolicy};
-use larder_semantics::cgi::Script;
+use larder_semantics::cgi::{Script, is_of_other_route};
+use larder_semantics::pattern::PathPattern;
 use larder_semantics::script_path;
 use larder_stdx::clock::Monotonic;
 use larder_stdx::descriptors;
@@ -40,6 +41,8 @@ pub struct ScriptOptions {
     pub symlinks: SymlinkPolicy,
     /// Variables for every script.
     pub more: Arc<[(String, String)]>,
+    /// The paths of the routes before that of the scripts: see [`is_of_other_route`].
+    pub before: Arc<[PathPattern]>,
     /// How long a script that was found is asked without another look on the disk.
     pub cache_for: Duration,
 }
@@ -157,6 +160,7 @@ impl ScriptRoot {
         for end in script_path::ends(path) {
             match self.node(&path[..end])? {
                 Some(FileNode::File(_)) => {
+                    self.refuse_of_other_route(path, &path[..end])?;
                     return Ok(self.script(&path[..end], &path[end..], ScriptRule::Named));
                 }
                 Some(FileNode::Directory(_)) => {}
@@ -167,6 +171,7 @@ impl ScriptRoot {
             let directory = path.strip_suffix(b"/");
             let index = [directory.unwrap_or(path), INDEX].concat();
             if self.is_file(&index)? {
+                self.refuse_of_other_route(path, &index)?;
                 return Ok(match directory {
                     Some(_) => self.script(&index, b"", ScriptRule::Index),
                     None => FoundScript::Redirect([path, b"/"].concat().into()),
@@ -178,6 +183,14 @@ impl ScriptRoot {
                 Ok(self.script(front.as_bytes(), b"", ScriptRule::Front))
             }
             _ => Err(NotServed::NotFound),
+        }
+    }
+
+    /// The front controller is not asked about: the route names it for every path.
+    fn refuse_of_other_route(&self, request: &[u8], script: &[u8]) -> Result<(), NotServed> {
+        match is_of_other_route(&self.options.before, request, script) {
+            true => Err(NotServed::NotFound),
+            false => Ok(()),
         }
     }
 
@@ -239,6 +252,7 @@ mod tests {
             front: Some("/index.php".into()),
             symlinks: SymlinkPolicy::Beneath,
             more: Arc::default(),
+            before: Arc::default(),
             cache_for: Duration::from_secs(1),
         };
         change(&mut options);
@@ -307,6 +321,29 @@ mod tests {
         assert_eq!("Front /index.php", told(&root.find("/link.php", Monotonic(0)).await));
         let FoundScript::Script(script, _) = root.find("/a", Monotonic(0)).await else { panic!() };
         assert_eq!(b"/app", &script.root[..]);
+    }
+
+    #[tokio::test]
+    async fn a_script_of_another_route_runs_by_no_other_path() {
+        let folder = folder();
+        let pattern = |it: &str| PathPattern::parse(it).unwrap();
+        let root = open(folder.path(), |it| {
+            it.before = [pattern("/wp-login.php"), pattern("/admin/*.php"), pattern("/*")].into();
+        });
+        for (target, expect) in [
+            ("/wp-login.php/x", "404"),
+            ("/wp-login.php/", "404"),
+            ("/%77p-login.php/x", "404"),
+            ("/admin/", "404"),
+            ("/admin", "404"),
+            ("/index.php/x", "Named /index.php + /x"),
+            ("/", "Index /index.php"),
+            ("/none", "Front /index.php"),
+            // Another condition of the route kept the request from it.
+            ("/wp-login.php", "Named /wp-login.php"),
+        ] {
+            assert_eq!(expect, told(&root.find(target, Monotonic(0)).await), "{target}");
+        }
     }
 
     #[tokio::test]

@@ -9,6 +9,7 @@ pub use program_path::ProgramPath;
 
 use crate::field::FieldList;
 use crate::path::{self, NORMAL, PathReading};
+use crate::pattern::PathPattern;
 use crate::request_view::{host_of, path_of};
 use crate::scheme::Scheme;
 use crate::target::encode;
@@ -75,6 +76,13 @@ fn information(decoded: &[u8]) -> Vec<u8> {
         encode(*byte, |it| !it.is_ascii_control(), &mut info);
     }
     info
+}
+
+/// Whether a script that a request does not name by its own path belongs to another route: one of the routes `before` its route has the
+/// script's path, and not that of the request. Rules of that route would not hold for the request, so the script is not run.
+#[must_use]
+pub fn is_of_other_route(before: &[PathPattern], request: &[u8], script: &[u8]) -> bool {
+    before.iter().any(|it| it.matches(script) && !it.matches(request))
 }
 
 /// The variables of a request.

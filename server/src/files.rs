@@ -72,6 +72,7 @@ pub fn open_scripts(php: &larder_config::php::PhpConfig) -> Result<Arc<ScriptRoo
         front: php.front_controller.clone(),
         symlinks: symlinks(&php.files),
         more: php.env.clone(),
+        before: php.before.clone(),
         cache_for: php.files.cache_for,
     };
     ScriptRoot::open(&php.files.root, options).map_err(|it| unusable(&php.files, &it))

@@ -37,6 +37,7 @@ impl ConfigCheck {
                 files: self.number(&at.key("cgi.files")),
             },
             place,
+            before: Vec::new(),
         };
         let (queue, silence) = (self.given_number(&at.key("cgi.queue")), self.time(&at.key("cgi.timeout")));
         let limits = OriginLimits {

@@ -4,6 +4,9 @@ use super::fall_through::methods_of;
 use super::{ConfigCheck, RoutePath, Source};
 use crate::php::PhpConfig;
 use crate::{Methods, Proxy, RouteConfig, Service};
+use larder_gateway::buffered::BufferedBodies;
+use larder_origin::OriginAddress;
+use std::sync::Arc;
 
 /// Keys of `files` that answer paths without a file, or name the directory.
 const NOT_OF_FILES: [(&str, &str); 6] = [
@@ -51,10 +54,16 @@ impl ConfigCheck {
             application_root: seen_as.trim_end_matches('/').to_owned(),
             front_controller: front,
             env: self.pairs(&at.key("php.env")).into(),
+            before: Arc::default(),
             files,
         };
         self.warn_front(at, &php);
-        Some(Proxy { php: Some(Box::new(php)), ..proxy })
+        // A process of php-fpm would wait for a slow client: bodies are read first, unless the configuration says otherwise.
+        let buffers = match self.source(&at.key("proxy.buffer_request")) {
+            Source::Default => BufferedBodies::All,
+            _ => proxy.buffers,
+        };
+        Some(Proxy { php: Some(Box::new(php)), buffers, ..proxy })
     }
 
     /// Warns where paths without a script are not found although a script is named for them.
@@ -91,4 +100,21 @@ pub(super) fn halves(route: RouteConfig) -> Vec<RouteConfig> {
         ttl.is_shareable = !files.access.has_credentials();
     }
     vec![files, route]
+}
+
+/// Tells the scripts and programs of each route the paths of the routes before it.
+pub(super) fn know_others(routes: &mut [RouteConfig]) {
+    for at in 0..routes.len() {
+        let (before, rest) = routes.split_at_mut(at);
+        let Some(RouteConfig { service: Service::Proxy(proxy), .. }) = rest.first_mut() else { continue };
+        let before = || before.iter().map(|it| it.path.clone());
+        if let Some(php) = &mut proxy.php {
+            php.before = before().collect();
+        }
+        for member in &mut proxy.to.members {
+            if let OriginAddress::Programs(programs) = &mut member.at {
+                Arc::make_mut(programs).before = before().collect();
+            }
+        }
+    }
 }

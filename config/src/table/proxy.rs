@@ -79,7 +79,7 @@ pub(super) const ROWS: &[Key] = &[
     once("site[].route[].proxy.proxy_protocol", ValueKind::OneOf(&["off", "v1", "v2"]), Some("off"),
         "Begin each connection to the origin, before TLS, with a PROXY protocol header of this version that has the client address. Such a connection carries requests of one client connection only: an origin gets more connections, most with one request. Health checks, and requests for the cache with `cache.key.strict`, send no address (`UNKNOWN`, `LOCAL`). Not with HTTP/2 origins.", r#""v2""#),
     once("site[].route[].proxy.buffer_request", ValueKind::Bool, Some("false"),
-        "Read the whole body of a request before the origin is asked, up to `limits.body_size`, so that a slow upload occupies no connection to the origin. Bodies above 64 KiB are in the spool (`cache.spool`). Bodies of unknown length are always read first for FastCGI, SCGI and uWSGI, which need their length.", "true"),
+        "Read the whole body of a request before the origin is asked, up to `limits.body_size`, so that a slow upload occupies no connection to the origin. With `php` and `cgi` that is the default, as a process would wait for a slow client. Bodies above 64 KiB are in the spool (`cache.spool`). Bodies of unknown length are always read first for FastCGI, SCGI and uWSGI, which need their length.", "true"),
     once("site[].route[].proxy.connect_timeout", time(1, HOUR), Some("5s"),
         "Timeout for a connection to the origin.", r#""1s""#),
     once("site[].route[].proxy.first_byte_timeout", time(1, DAY), Some("60s"),

@@ -107,6 +107,7 @@ fn find(settings: &ProgramSettings, path: &ProgramPath) -> Result<(PathBuf, Scri
         let stat = fstat(&found).map_err(|it| not_found(root, it))?;
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::Directory => {}
+            _ if path.is_of_other_route(end, &settings.before) => return Err(NotLaunched::Answer(404)),
             FileType::RegularFile if stat.st_mode & 0o111 != 0 => {
                 return Ok((root.join(OsStr::from_bytes(beneath)), path.script(end)));
             }

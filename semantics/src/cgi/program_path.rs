@@ -3,6 +3,7 @@
 
 use super::{Script, information};
 use crate::path::{self, NORMAL};
+use crate::pattern::PathPattern;
 use crate::request_view::path_of;
 
 /// The path of a request in the normal form, by which its route was chosen, on a route with programs.
@@ -48,6 +49,12 @@ impl ProgramPath {
     #[must_use]
     pub fn beneath(&self, end: usize) -> &[u8] {
         self.path.get(self.strip + 1..end).unwrap_or_default()
+    }
+
+    /// Whether the path up to `end` belongs to another route ([`super::is_of_other_route`]).
+    #[must_use]
+    pub fn is_of_other_route(&self, end: usize, before: &[PathPattern]) -> bool {
+        super::is_of_other_route(before, &self.path, self.path.get(..end).unwrap_or_default())
     }
 
     /// The script, if the path up to `end` names it. It has no root: the file need not lie beneath the directory of a site.
