@@ -51,13 +51,15 @@ impl Config {
         let followed = self.databases.iter().filter_map(|settings| {
             let publication = settings.publication.clone()?;
             let (mut tables, mut watched) = (std::collections::BTreeSet::new(), WatchedColumns::default());
+            let mut declared = Vec::new();
             for sql in queries(&settings.name) {
+                declared.push(format!("{} {:?}", sql.statement.query.text, sql.rows));
                 for (rows, parameter) in &sql.rows {
                     tables.insert(rows.table().into());
                     parameter.iter().for_each(|at| watched.add(rows, sql.parameters[*at].kind));
                 }
             }
-            let follow = FollowSettings { publication, tables, watched };
+            let follow = FollowSettings { publication, tables, watched, declared };
             Some(FollowedDatabase { settings: settings.clone(), follow })
         });
         followed.collect()

@@ -329,6 +329,21 @@ impl RowTags {
         }
     }
 
+    /// Values of these columns of a table are not compared by their texts: every change concerns every value.
+    pub fn set_unclear(&mut self, table: u32, names: &[String]) {
+        if let Some(form) = self.tables.get_mut(&table) {
+            let is_key = |it: &usize| names.contains(&form.columns[*it].name);
+            if form.key.iter().flatten().any(is_key) {
+                form.key = None;
+            }
+            for column in form.columns.iter_mut().filter(|it| names.contains(&it.name)) {
+                if column.watch == ColumnWatch::ByText {
+                    column.watch = ColumnWatch::Unclear;
+                }
+            }
+        }
+    }
+
     /// The transactions that were committed since the last call.
     pub fn take(&mut self) -> ChangedRows {
         std::mem::take(&mut self.committed)

@@ -10,6 +10,7 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use tokio::time::Instant;
 
 /// The bytes of a piece, as long as rows are there.
 const PIECE: usize = 16 << 10;
@@ -43,6 +44,7 @@ pub struct SqlRows {
     /// Bytes that were returned.
     sent: u64,
     has_ended: bool,
+    until: Instant,
     /// Dropped last.
     lease: Lease,
 }
@@ -62,7 +64,8 @@ impl Database {
 impl SqlRows {
     fn new(mut rows: PostgresRows, statement: Arc<SqlStatement>, lease: Lease) -> Self {
         let encoder = rows.encoder();
-        Self { rows, encoder, statement, sent: 0, has_ended: false, lease }
+        let until = Instant::now() + statement.timeout + GRACE;
+        Self { rows, encoder, statement, sent: 0, has_ended: false, until, lease }
     }
 
     /// The beginning of the result: errors up to here are errors of the response, not of its body. An object, and a result of a
@@ -87,6 +90,12 @@ impl SqlRows {
         Ok(SqlAnswer { found, first, rest })
     }
 
+    /// The moment at which the query is given up, however slowly its result is read: it occupies a connection.
+    #[must_use]
+    pub fn until(&self) -> Instant {
+        self.until
+    }
+
     /// The next bytes; `None` at the end.
     ///
     /// # Errors
@@ -95,8 +104,7 @@ impl SqlRows {
         if self.has_ended {
             return Ok(None);
         }
-        let most = self.statement.timeout + GRACE;
-        let piece = match tokio::time::timeout(most, self.piece()).await {
+        let piece = match tokio::time::timeout_at(self.until, self.piece()).await {
             Ok(piece) => piece,
             Err(_) => Err(SqlError::Timeout),
         };

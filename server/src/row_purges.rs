@@ -20,6 +20,8 @@ use tokio::time::sleep;
 
 /// The interval of validations while a database cannot be followed: for as long a page may be outdated then.
 const UNKNOWN: Duration = Duration::from_secs(1);
+/// The number of such intervals after which a database that is slow to begin is named in the log.
+const PATIENCE: u32 = 5;
 /// The pause before a purge is given again to a full queue.
 const FULL: Duration = Duration::from_millis(5);
 /// The most purges that wait for their receipts at once; the queue has room for more.
@@ -88,28 +90,36 @@ impl RowPages {
         loop {
             let why = self.follow_once(&of).await;
             self.counters.database_gaps.add_shared(1);
-            if self.log.tells(Level::Warn) {
-                let now = "pages with its rows are validated every second";
-                self.log.seldom_of(
-                    Level::Warn,
-                    "database-not-followed",
-                    name,
-                    &[("database", name), ("why", &why), ("now", now)],
-                );
-            }
+            self.tell_gap(name, &why);
             self.validate().await;
             sleep(UNKNOWN).await;
+        }
+    }
+
+    fn tell_gap(&self, name: &str, why: &str) {
+        if self.log.tells(Level::Warn) {
+            let now = "pages with its rows are validated every second";
+            let values = [("database", name), ("why", why), ("now", now)];
+            self.log.seldom_of(Level::Warn, "database-not-followed", name, &values);
         }
     }
 
     /// Follows a database until that fails; returns the reason.
     async fn follow_once(&self, of: &FollowedDatabase) -> String {
         let mut beginning = pin!(ChangeFollower::begin(&of.settings, &of.follow));
+        let mut waited = 0;
         let begun = loop {
             tokio::select! {
                 biased;
                 begun = &mut beginning => break begun,
                 () = sleep(UNKNOWN) => self.validate().await,
+            }
+            waited += 1;
+            if waited == PATIENCE {
+                self.tell_gap(
+                    &of.settings.name,
+                    "it waits for the end of transactions that were open at the start",
+                );
             }
         };
         let mut follower = match begun {

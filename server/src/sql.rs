@@ -23,6 +23,7 @@ use std::num::NonZeroUsize;
 use std::rc::Rc;
 use std::sync::Arc;
 use tokio::sync::mpsc;
+use tokio::time::timeout_at;
 
 /// Pieces of a result that wait for its readers.
 const DEPTH: usize = 2;
@@ -130,8 +131,11 @@ impl SqlRoute {
     async fn pour(self: Rc<Self>, first: Bytes, mut rows: SqlRows, sender: mpsc::Sender<MadePiece>) {
         let mut next = first;
         loop {
-            if sender.send(MadePiece::Bytes(next)).await.is_err() {
-                return;
+            match timeout_at(rows.until(), sender.send(MadePiece::Bytes(next))).await {
+                Ok(Ok(())) => {}
+                Ok(Err(_)) => return,
+                // The client reads too slowly.
+                Err(_) => return self.failed(&SqlError::Timeout),
             }
             let more = tokio::select! {
                 biased;

@@ -166,3 +166,58 @@ fn the_log_names_the_remedy_of_each_obstacle() {
         "ALTER PUBLICATION larder SET (publish",
     );
 }
+
+#[test]
+fn changes_of_the_tables_and_of_the_publication_are_gaps() {
+    let postgres = postgres();
+    let larder = larder(&postgres, "http://127.0.0.1:9");
+    let column = "alter table users add column more int; update users set name = 'c1' where id = 7";
+    let other = "alter table users rename to old; create table users (like old including all); alter publication larder drop table old; \
+        alter publication larder add table users; grant select on users to larder; insert into users values (7, 'c2', 7)";
+    let has = |name: &str| {
+        until(&format!("the page has the row {name}"), || {
+            let response = larder.get("/user/7");
+            response.status == 200 && response.text().contains(name)
+        });
+    };
+    let is_followed = |times: usize| {
+        until("the database is followed", || log(&larder).matches("database-followed").count() >= times);
+        warm(&larder, &["/user/7"]);
+    };
+    is_followed(1);
+    postgres.sql(column);
+    has("c1");
+    is_followed(2);
+    postgres.sql(other);
+    has("c2");
+    is_followed(3);
+    postgres.sql("alter publication larder set (publish = 'insert')");
+    postgres.sql("update users set name = 'c3' where id = 7");
+    has("c3");
+    postgres.sql("alter publication larder set (publish = 'insert, update, delete, truncate')");
+    is_followed(4);
+    postgres.sql("update users set name = 'c4' where id = 7");
+    has("c4");
+}
+
+#[test]
+fn equal_values_with_different_texts_and_tables_that_cannot_be_followed() {
+    let statements = TABLES.replace("name text not null", "name text collate ci not null");
+    let collation =
+        "create collation ci (provider = icu, locale = 'und-u-ks-level2', deterministic = false);";
+    let postgres = Postgres::with(&["wal_level=logical"], &format!("{collation} {statements}"));
+    let route = "[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/name/{name}\"\ncache = { default_ttl = \"1d\" }\n\
+        sql = { query = \"select shop from users where name = :name\", parameters = { name = \"path text\" }, rows = [\"users.name = :name\"] }\n";
+    let database = postgres.table("follow.publication = \"larder\"");
+    let config =
+        format!("listen = [\"127.0.0.1:0\"]\nworkers = 1\n{database}\n[log]\nerror = \"error.log\"\n{route}");
+    let larder = Larder::start(Setup { config, env: Vec::new() });
+    followed(&larder);
+    warm(&larder, &["/name/U7"]);
+    postgres.sql("update users set shop = 77 where id = 7");
+    until("the page has the row", || body(&larder, "/name/U7").contains("77"));
+    postgres.sql("alter publication larder set table notes, users where (shop = 1)");
+    until("a row filter is named", || log(&larder).contains("lacks the table users"));
+    postgres.sql("alter publication larder set table notes, users; create table child () inherits (users)");
+    until("an inheriting table is named", || log(&larder).contains("name child in sql.rows"));
+}

@@ -139,7 +139,8 @@ fn the_case_of_a_method_avoids_no_limit() {
     );
     let larder = larder(&origin, &site);
     let status = |method: &str| larder.client().request(method, "/login", "", "").status;
-    assert_eq!([200, 429, 429, 429], ["POST", "post", "Post", "POST"].map(status));
+    assert_eq!([200, 501, 501, 429], ["POST", "post", "Post", "POST"].map(status));
+    assert_eq!(1, origin.requests());
 }
 
 /// No reading of a path leaves the directory that a rewrite names.

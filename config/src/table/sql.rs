@@ -18,7 +18,7 @@ pub(super) const ROWS: &[Key] = &[
     once("database[].connect_timeout", time(1, HOUR), Some("5s"),
         "Timeout of a new connection, login included.", r#""1s""#),
     once("database[].query_timeout", time(1, DAY), Some("10s"),
-        "Timeout of a query, from its start to its last row. The database enforces it (`statement_timeout`).", r#""2s""#),
+        "Timeout of a query, from its start to its last row. The database enforces it (`statement_timeout`). A client that reads a large result more slowly gets a truncated response.", r#""2s""#),
     once("database[].queue_timeout", time(0, HOUR), Some("5s"),
         "How long a query waits for a connection while all are in use. The request then gets 503.", r#""1s""#),
     once("database[].idle_timeout", time(SECOND, DAY), Some("1m"),

@@ -18,6 +18,27 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// The most tags of one result.
 const MOST_TAGS: usize = 1000;
 
+/// The interval of looks at the published tables.
+const LOOK: Duration = Duration::from_secs(1);
+/// The columns of the primary key of a table.
+const KEY: &str = "SELECT a.attname::text FROM pg_index i CROSS JOIN LATERAL unnest(i.indkey::int2[]) WITH ORDINALITY AS k(n, at) \
+                    JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.n \
+                    WHERE i.indrelid = $1 AND i.indisprimary ORDER BY k.at";
+/// The columns of a table with a collation by which different texts are equal.
+const UNCLEAR: &str = "SELECT a.attname::text FROM pg_attribute a JOIN pg_collation c ON c.oid = a.attcollation \
+     WHERE a.attrelid = $1 AND NOT c.collisdeterministic";
+/// The publication, its tables, and their form and files, those of partitions included.
+const PUBLISHED: &str = "SELECT coalesce(string_agg(concat_ws(' ', to_jsonb(b), to_jsonb(p), c.oid, c.relpersistence, c.relfilenode, \
+     (SELECT string_agg(a.attname || ' ' || a.atttypid, ',' ORDER BY a.attnum) FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0), \
+     (SELECT string_agg(t.relid || ' ' || coalesce(pg_relation_filenode(t.relid), 0), ',') FROM pg_partition_tree(c.oid) t)), \
+     ';' ORDER BY c.oid), '') FROM pg_publication b JOIN pg_publication_tables p USING (pubname) \
+     JOIN pg_namespace n ON n.nspname = p.schemaname JOIN pg_class c ON c.relname = p.tablename AND c.relnamespace = n.oid \
+     WHERE b.pubname = $1";
+/// Tables that inherit from published ones: their rows are rows of these, and are published by their own names.
+const CHILDREN: &str = "SELECT c.inhparent::regclass::text, c.inhrelid::regclass::text FROM pg_inherits c \
+     JOIN pg_class k ON k.oid = c.inhparent AND k.relkind = 'r' JOIN pg_namespace n ON n.oid = k.relnamespace \
+     WHERE CASE WHEN n.nspname = 'public' THEN k.relname::text ELSE n.nspname || '.' || k.relname END = ANY($1)";
+
 /// The settings of the changes of a database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FollowSettings {
@@ -27,6 +48,8 @@ pub struct FollowSettings {
     pub tables: BTreeSet<Box<str>>,
     /// The columns by whose values pages are tagged.
     pub watched: WatchedColumns,
+    /// The rows that each route shows, as text: after a change of them pages may lack tags.
+    pub declared: Vec<String>,
 }
 
 /// A connection that follows the changes of a database.
@@ -35,6 +58,9 @@ pub struct ChangeFollower {
     /// For queries while the log is read.
     client: Client,
     tags: RowTags,
+    follow: FollowSettings,
+    /// The published tables as they were at the beginning, and when they were looked at.
+    published: (String, Instant),
 }
 
 impl ChangeFollower {
@@ -49,7 +75,11 @@ impl ChangeFollower {
         let random = clock::precise_micros() ^ u64::from(std::process::id()) << 40;
         let slot = format!("larder_{random:x}");
         let log = ReplicationLog::open(settings, &slot, &follow.publication).await?;
-        Ok(Self { log, client, tags: RowTags::new(follow.watched.clone()) })
+        // After the log has begun: a change of the tables from now on is seen.
+        check(&client, settings, follow).await?;
+        let published = (published(&client, &follow.publication).await?, Instant::now());
+        let (tags, follow) = (RowTags::new(follow.watched.clone()), follow.clone());
+        Ok(Self { log, client, tags, follow, published })
     }
 
     /// The next transactions with changes, once every new query sees them. Not safe to drop: the log is then read to an
@@ -62,16 +92,31 @@ impl ChangeFollower {
         while found.tags.is_empty() {
             // A transaction without published rows has no tags.
             found.transactions.clear();
-            let message = self.log.next().await?;
-            self.read(&message, &mut found).await?;
+            if self.published.1.elapsed() > LOOK {
+                self.look_at_tables().await?;
+            }
+            if let Some(message) = self.log.next().await? {
+                self.read(&message, &mut found).await?;
+            }
         }
         while found.tags.len() < MOST_TAGS
             && let Some(message) = self.log.next_arrived().await?
         {
             self.read(&message, &mut found).await?;
         }
+        self.log.acknowledge().await?;
         self.until_visible(&found.transactions).await?;
         Ok(found)
+    }
+
+    /// Looks whether other tables are published, or tables have another form or other files: the log has no message of that.
+    async fn look_at_tables(&mut self) -> Result<(), String> {
+        let now = published(&self.client, &self.follow.publication).await?;
+        if now != self.published.0 {
+            return Err("the published tables have changed; it is followed again at once".to_owned());
+        }
+        self.published.1 = Instant::now();
+        Ok(())
     }
 
     /// Reads a message, and adds the transactions that it commits.
@@ -80,6 +125,7 @@ impl ChangeFollower {
         if let Some(table) = new_table {
             let key = self.key(table).await?;
             self.tags.set_key(table, &key);
+            self.tags.set_unclear(table, &self.unclear(table).await?);
         }
         let mut committed = self.tags.take();
         to.tags.append(&mut committed.tags);
@@ -89,9 +135,15 @@ impl ChangeFollower {
 
     /// The columns of the primary key of a table, in its order.
     async fn key(&self, table: u32) -> Result<Vec<String>, String> {
-        let text = "SELECT a.attname::text FROM pg_index i CROSS JOIN LATERAL unnest(i.indkey::int2[]) WITH ORDINALITY AS k(n, at) \
-                    JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.n \
-                    WHERE i.indrelid = $1 AND i.indisprimary ORDER BY k.at";
+        self.names(KEY, table).await
+    }
+
+    /// The columns whose collation takes different texts for equal.
+    async fn unclear(&self, table: u32) -> Result<Vec<String>, String> {
+        self.names(UNCLEAR, table).await
+    }
+
+    async fn names(&self, text: &str, table: u32) -> Result<Vec<String>, String> {
         let rows = timeout(SHORT, self.client.query(text, &[&table])).await.map_err(|_| timed_out())?;
         let rows = rows.map_err(|it| causes(&it))?;
         rows.iter().map(|it| it.try_get(0).map_err(|it| causes(&it))).collect()
@@ -175,11 +227,36 @@ async fn check(client: &Client, settings: &DatabaseSettings, follow: &FollowSett
         Some(true) => {}
     }
     let missing = missing_table(client, publication, tables).await?;
-    missing.map_or(Ok(()), |it| {
-        Err(format!(
-            "the publication {publication} lacks the table {it}; run `ALTER PUBLICATION {publication} ADD TABLE {it}`"
-        ))
-    })
+    if let Some(it) = missing {
+        return Err(format!(
+            "the publication {publication} lacks the table {it}; run `ALTER PUBLICATION {publication} ADD TABLE {it}`, or, if it is partitioned, \
+             `ALTER PUBLICATION {publication} SET (publish_via_partition_root = true)`; of a view name the tables"
+        ));
+    }
+    let names: Vec<&str> = tables.iter().map(|it| &**it).collect();
+    let rows = timeout(SHORT, client.query(CHILDREN, &[&names])).await.map_err(|_| timed_out())?;
+    for row in rows.map_err(|it| causes(&it))? {
+        let (parent, child): (String, String) = (get(&row, 0)?, get(&row, 1)?);
+        if !tables.contains(&*child) {
+            return Err(format!(
+                "rows of the table {child} are rows of {parent}; name {child} in sql.rows, too"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// The state of the published tables, for comparison.
+async fn published(client: &Client, publication: &String) -> Result<String, String> {
+    let row = timeout(SHORT, client.query_one(PUBLISHED, &[publication])).await.map_err(|_| timed_out())?;
+    get(&row.map_err(|it| causes(&it))?, 0)
+}
+
+fn get<'r, T: tokio_postgres::types::FromSql<'r>>(
+    row: &'r tokio_postgres::Row,
+    at: usize,
+) -> Result<T, String> {
+    row.try_get(at).map_err(|it| causes(&it))
 }
 
 /// The first of `tables` that is not published as a whole.
@@ -189,7 +266,7 @@ async fn missing_table<'t>(
     tables: &'t BTreeSet<Box<str>>,
 ) -> Result<Option<&'t str>, String> {
     let text = "SELECT CASE WHEN schemaname = 'public' THEN tablename::text ELSE schemaname || '.' || tablename END \
-                FROM pg_publication_tables WHERE pubname = $1";
+                FROM pg_publication_tables p WHERE pubname = $1 AND to_jsonb(p) ->> 'rowfilter' IS NULL";
     let rows = timeout(SHORT, client.query(text, &[publication])).await.map_err(|_| timed_out())?;
     let rows = rows.map_err(|it| causes(&it))?;
     let published: Vec<String> =

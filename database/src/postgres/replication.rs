@@ -72,6 +72,7 @@ impl ReplicationLog {
             ("user", settings.place.user.as_str()),
             ("database", settings.place.database.as_str()),
             ("replication", "database"),
+            ("client_encoding", "UTF8"),
             ("application_name", "larder"),
         ];
         let mut out = BytesMut::new();
@@ -164,14 +165,14 @@ impl ReplicationLog {
         }
     }
 
-    /// The next message of the log. Safe to drop while it waits.
+    /// The next message of the log, or `None` after about a second without one.
     ///
     /// # Errors
     /// One sentence: the connection has ended, and with it the slot.
-    pub async fn next(&mut self) -> Result<Bytes, String> {
+    pub async fn next(&mut self) -> Result<Option<Bytes>, String> {
         loop {
             if let Some(message) = self.next_arrived().await? {
-                return Ok(message);
+                return Ok(Some(message));
             }
             let report = self.reported + REPORT;
             match timeout_at(report, self.whole()).await {
@@ -179,7 +180,10 @@ impl ReplicationLog {
                 Err(_) if self.heard.elapsed() > SILENCE => {
                     return Err(format!("it sent nothing for {} s", SILENCE.as_secs()));
                 }
-                Err(_) => self.report().await?,
+                Err(_) => {
+                    self.report().await?;
+                    return Ok(None);
+                }
             }
         }
     }
@@ -231,6 +235,14 @@ impl ReplicationLog {
             }
             _ => Err(unexpected()),
         }
+    }
+
+    /// Reports the position now: a commit that waits for synchronous standbys waits for larder if their list has its name or `*`.
+    ///
+    /// # Errors
+    /// As for [`ReplicationLog::next`].
+    pub async fn acknowledge(&mut self) -> Result<(), String> {
+        self.report().await
     }
 
     /// Reports the position, up to which the database need not keep its log, and asks for an answer.

@@ -49,7 +49,7 @@ export function OneList({ it, root, layers, problems, editable, era, edit }: Pro
     <div class="members" ref={box} role="group" aria-label={it.name}>
       <header>
         <h4>
-          <code>{it.name}</code> <span class="faint">The first {what} that matches decides.</span>
+          <code>{it.name}</code> {it.path.length > 1 && <span class="faint">The first {what} that matches decides.</span>}
         </h4>
         {editable && (
           <button class="button small add-member" onClick={add} aria-label={`Add ${what} to ${it.name}`}>
