@@ -34,6 +34,22 @@ pub struct GroupRules {
     pub backups: usize,
 }
 
+impl GroupRules {
+    /// The rules for a single origin.
+    #[must_use]
+    pub fn alone() -> Self {
+        Self {
+            balance: Balance::default(),
+            slow_start: Duration::ZERO,
+            all_ejected: AllEjected::Try,
+            tries: 1,
+            budget: 0,
+            failure_statuses: Vec::new(),
+            backups: 0,
+        }
+    }
+}
+
 /// The treatment of requests when every origin is ejected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AllEjected {
@@ -123,15 +139,7 @@ impl Group {
     /// A group without origins, of routes whose responses are made here. It is never asked.
     #[must_use]
     pub fn empty() -> Rc<Self> {
-        let rules = GroupRules {
-            balance: Balance::RoundRobin,
-            slow_start: Duration::ZERO,
-            all_ejected: AllEjected::Try,
-            tries: 1,
-            budget: 0,
-            failure_statuses: Vec::new(),
-            backups: 0,
-        };
+        let rules = GroupRules::alone();
         let (names, members) = (Box::default(), Vec::new());
         Rc::new(Self { names, chooser: Chooser::new(rules.balance, 0), budget: Cell::new(0), members, rules })
     }
@@ -139,15 +147,7 @@ impl Group {
     /// A group of this origin only.
     #[must_use]
     pub fn of_one(origin: Rc<OriginPool>) -> Rc<Self> {
-        let rules = GroupRules {
-            balance: Balance::default(),
-            slow_start: Duration::ZERO,
-            all_ejected: AllEjected::Try,
-            tries: 1,
-            budget: 0,
-            failure_statuses: Vec::new(),
-            backups: 0,
-        };
+        let rules = GroupRules::alone();
         Self::new(vec![origin], rules)
     }
 

@@ -8,8 +8,7 @@ use crate::{OriginHost, Proxy};
 use larder_gateway::HashBy;
 use larder_gateway::buffered::BufferedBodies;
 use larder_origin::{
-    AllEjected, Balance, GroupRules, OriginAddress, OriginLimits, OutlierEjection, ProcessBounds,
-    ProgramPlace, ProgramSettings,
+    GroupRules, OriginAddress, OriginLimits, OutlierEjection, ProcessBounds, ProgramPlace, ProgramSettings,
 };
 use larder_semantics::path;
 use larder_stdx::secret::Secret;
@@ -172,15 +171,7 @@ impl ConfigCheck {
 
 /// The origins of a route with this one alone, which is never ejected.
 fn alone(member: OriginMember) -> Origins {
-    let rules = GroupRules {
-        balance: Balance::default(),
-        slow_start: Duration::ZERO,
-        all_ejected: AllEjected::Try,
-        tries: 1,
-        budget: 0,
-        failure_statuses: Vec::new(),
-        backups: 0,
-    };
+    let rules = GroupRules::alone();
     Origins {
         members: vec![member],
         rules,

@@ -30,7 +30,7 @@ const UNCLEAR: &str = "SELECT a.attname::text FROM pg_attribute a JOIN pg_collat
 /// The publication, its tables, and their form and files, those of partitions included.
 const PUBLISHED: &str = "SELECT coalesce(string_agg(concat_ws(' ', to_jsonb(b), to_jsonb(p), c.oid, c.relpersistence, c.relfilenode, \
      (SELECT string_agg(a.attname || ' ' || a.atttypid, ',' ORDER BY a.attnum) FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0), \
-     (SELECT string_agg(t.relid || ' ' || coalesce(pg_relation_filenode(t.relid), 0), ',') FROM pg_partition_tree(c.oid) t)), \
+     (SELECT string_agg(t.relid || ' ' || coalesce(pg_relation_filenode(t.relid), 0), ',' ORDER BY t.relid) FROM pg_partition_tree(c.oid) t)), \
      ';' ORDER BY c.oid), '') FROM pg_publication b JOIN pg_publication_tables p USING (pubname) \
      JOIN pg_namespace n ON n.nspname = p.schemaname JOIN pg_class c ON c.relname = p.tablename AND c.relnamespace = n.oid \
      WHERE b.pubname = $1";
@@ -113,7 +113,7 @@ impl ChangeFollower {
     async fn look_at_tables(&mut self) -> Result<(), String> {
         let now = published(&self.client, &self.follow.publication).await?;
         if now != self.published.0 {
-            return Err("the published tables have changed; it is followed again at once".to_owned());
+            return Err("the published tables have changed; it is followed again in a second".to_owned());
         }
         self.published.1 = Instant::now();
         Ok(())
@@ -183,8 +183,10 @@ pub async fn contact(settings: &DatabaseSettings, follow: Option<&FollowSettings
 /// Opens a connection, which ends when the client is dropped.
 async fn connect(settings: &DatabaseSettings) -> Result<Client, String> {
     let connecting = timeout(settings.connect_timeout, login(settings).connect(NoTls)).await;
+    let connected = connecting.map_err(|_| "the connection timed out".to_owned());
+    let connected = connected.and_then(|it| it.map_err(|it| causes(&it)));
     let (client, connection) =
-        connecting.map_err(|_| "the connection timed out".to_owned())?.map_err(|it| causes(&it))?;
+        connected.map_err(|why| format!("{why}; start it, or correct database.url and database.password"))?;
     tokio::task::spawn_local(async move {
         // Its error is that of the next query, too.
         let _ = connection.await;

@@ -8,7 +8,7 @@ use crate::source::{MadeBody, MadePiece, MadeResponse, Making, ResponseMaker};
 use crate::tiers::LowerTiers;
 use bytes::Bytes;
 use larder_counters::Counters;
-use larder_origin::{AllEjected, Balance, Group, GroupRules, OriginAddress, OriginLimits, OriginPool};
+use larder_origin::{Group, GroupRules, OriginAddress, OriginLimits, OriginPool};
 use larder_semantics::policy::Policy;
 use larder_semantics::scheme::Scheme;
 use larder_store::Store;
@@ -54,15 +54,7 @@ fn job(maker: Rc<Pieces>) -> FillJob {
     let settings = RamSettings { budget: 16 << 20, heap_line: 16 * 1024, fills: 10 };
     let store = Store::new(settings, counters.clone()).unwrap();
     let gateway = Gateway::new(store, counters.clone(), Arc::new(Refusals::default()), LowerTiers::default());
-    let rules = GroupRules {
-        balance: Balance::RoundRobin,
-        slow_start: Duration::ZERO,
-        all_ejected: AllEjected::Try,
-        tries: 1,
-        budget: 0,
-        failure_statuses: Vec::new(),
-        backups: 0,
-    };
+    let rules = GroupRules::alone();
     // It is never asked.
     let limits = OriginLimits {
         connect: Duration::ZERO,
