@@ -12,7 +12,7 @@ const axe = require('axe-core');
 const NAMES = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
 
 /** Milliseconds that the page may take to do what it is told. */
-const PATIENCE = 20_000;
+const PATIENCE = 120_000;
 
 /** `more` goes to the browser's context: a tablet that is touched, for one. */
 export async function open(home, more = {}) {

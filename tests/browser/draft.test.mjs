@@ -19,7 +19,7 @@ after(async () => {
   await larder?.stop();
 });
 
-const it = (what, run) => test(what, { timeout: 60_000 }, run);
+const it = (what, run) => test(what, { timeout: 600_000 }, run);
 const go = async (view) => {
   await page.goto(`${larder.admin}/#/${view}`);
   await page.locator('main h1').waitFor();

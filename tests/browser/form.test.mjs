@@ -53,7 +53,7 @@ after(async () => {
   await larder?.stop();
 });
 
-const it = (what, run) => test(what, { timeout: 240_000 }, run);
+const it = (what, run) => test(what, { timeout: 600_000 }, run);
 
 // What a test that failed left open is not in the way of the next one.
 beforeEach(async () => {

@@ -10,7 +10,7 @@ import { fileURLToPath } from 'node:url';
 const BINARY = process.env.LARDER ?? join(dirname(fileURLToPath(import.meta.url)), '../../target/debug/larder');
 
 /** Milliseconds after which anything that is waited for has failed. */
-export const PATIENCE = 30_000;
+export const PATIENCE = 120_000;
 
 /** Waits until `it` gives something that is true, and returns that. */
 export async function until(what, it, patience = PATIENCE) {

@@ -18,7 +18,7 @@ after(async () => {
   await larder?.stop();
 });
 
-const it = (what, run) => test(what, { timeout: 60_000 }, run);
+const it = (what, run) => test(what, { timeout: 600_000 }, run);
 const go = async (view) => {
   // What a test that failed left open.
   if (await page.locator('dialog').count()) await page.reload();
@@ -548,7 +548,7 @@ it('draws a reading that stands alone as a point', async () => {
       for (let at = 0; at < data.length; at += 4) if (data[at + 3] > 99 && Math.max(...data.slice(at, at + 3)) - Math.min(...data.slice(at, at + 3)) > 50) found += 1;
       return found;
     });
-  await until('one sees the point', async () => (await coloured()) > 8, 15_000);
+  await until('one sees the point', async () => (await coloured()) > 8);
   await sparse.close();
 });
 
@@ -689,7 +689,7 @@ it('says that larder does not answer, and goes on when it does', async () => {
   await page.locator('.standing.live').waitFor();
   larder.pause();
   try {
-    await page.locator('.standing.lost').waitFor({ timeout: 30_000 });
+    await page.locator('.standing.lost').waitFor();
   } finally {
     larder.goOn();
   }

@@ -19,7 +19,7 @@ after(async () => {
   await larder?.stop();
 });
 
-const it = (what, run) => test(what, { timeout: 60_000 }, run);
+const it = (what, run) => test(what, { timeout: 600_000 }, run);
 const go = async (view, on = page) => {
   if (await on.locator('dialog').count()) await on.reload();
   await on.goto(`${larder.admin}/#/${view}`);
