@@ -30,6 +30,14 @@ impl ResultFormat {
     }
 }
 
+/// The part of a result that was read.
+pub(crate) enum RowProgress {
+    /// Rows were encoded, usually one.
+    Rows,
+    /// There are no more.
+    End,
+}
+
 /// Encodes the rows of one result.
 pub struct RowEncoder {
     format: ResultFormat,

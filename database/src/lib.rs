@@ -3,6 +3,7 @@
 
 mod calendar;
 mod cell;
+mod driver;
 mod encoder;
 mod error;
 mod parameter;

@@ -1,8 +1,8 @@
 //! The connections of one worker to one database: reuse, the queue for them, and the cancellation of queries that no client waits
 //! for. Protocols are in modules of their own.
 
+use crate::driver::{DatabaseConnection, DriverRows};
 use crate::error::SqlError;
-use crate::postgres::{PostgresConnection, PostgresRows};
 use crate::settings::{DatabaseSettings, SqlCall};
 use larder_counters::Counters;
 use larder_stdx::clock;
@@ -22,7 +22,7 @@ pub struct Database {
     settings: Arc<DatabaseSettings>,
     counters: Arc<Counters>,
     /// The unused connections, each with the time since which it is, the newest last.
-    idle: RefCell<Vec<(u64, PostgresConnection)>>,
+    idle: RefCell<Vec<(u64, DatabaseConnection)>>,
     /// One permit for each connection that this worker may have.
     places: Arc<Semaphore>,
     /// Whether a task closes connections that were unused for long.
@@ -57,13 +57,13 @@ impl Database {
         Ok(Lease { database: self.clone(), connection: None, place: Some(place), is_busy: true })
     }
 
-    async fn open(&self) -> Result<PostgresConnection, SqlError> {
+    async fn open(&self) -> Result<DatabaseConnection, SqlError> {
         self.counters.database_connections.add(1);
-        let opening = PostgresConnection::open(&self.settings);
+        let opening = DatabaseConnection::open(&self.settings);
         timeout(self.settings.connect_timeout, opening).await.unwrap_or(Err(SqlError::ConnectTimeout))
     }
 
-    fn put_back(self: &Rc<Self>, connection: PostgresConnection) {
+    fn put_back(self: &Rc<Self>, connection: DatabaseConnection) {
         self.idle.borrow_mut().push((clock::monotonic_now().0, connection));
         if !self.is_swept.replace(true) {
             tokio::task::spawn_local(sweep(Rc::downgrade(self), self.settings.idle_timeout));
@@ -90,7 +90,7 @@ async fn sweep(database: Weak<Database>, most: Duration) {
 /// A connection with a query, and its place among those of the worker.
 pub(crate) struct Lease {
     database: Rc<Database>,
-    connection: Option<PostgresConnection>,
+    connection: Option<DatabaseConnection>,
     place: Option<OwnedSemaphorePermit>,
     /// A query runs on it.
     is_busy: bool,
@@ -101,7 +101,7 @@ impl Lease {
     ///
     /// # Errors
     /// There is no result.
-    pub(crate) async fn begin(&mut self, call: &SqlCall) -> Result<PostgresRows, SqlError> {
+    pub(crate) async fn begin(&mut self, call: &SqlCall) -> Result<DriverRows, SqlError> {
         loop {
             let is_used = self.take_idle();
             if !is_used {
@@ -127,7 +127,7 @@ impl Lease {
         false
     }
 
-    async fn begin_on_it(&mut self, call: &SqlCall) -> Result<PostgresRows, SqlError> {
+    async fn begin_on_it(&mut self, call: &SqlCall) -> Result<DriverRows, SqlError> {
         let Some(connection) = &self.connection else { return Err(SqlError::Lost) };
         let most = call.statement.timeout + GRACE;
         let begun = timeout(most, connection.begin(call)).await.unwrap_or(Err(SqlError::Timeout));
@@ -137,7 +137,7 @@ impl Lease {
         begun
     }
 
-    pub(crate) fn connection(&self) -> Option<&PostgresConnection> {
+    pub(crate) fn connection(&self) -> Option<&DatabaseConnection> {
         self.connection.as_ref()
     }
 

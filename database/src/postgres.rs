@@ -4,7 +4,7 @@ mod decode;
 pub(crate) mod follow;
 mod replication;
 
-use crate::encoder::RowEncoder;
+use crate::encoder::{RowEncoder, RowProgress};
 use crate::error::SqlError;
 use crate::parameter::ParameterType;
 use crate::place::DatabaseServer;
@@ -43,14 +43,6 @@ pub(crate) struct PostgresRows {
     encoder: Option<RowEncoder>,
     /// Whether a transaction around the query has to be ended.
     in_transaction: bool,
-}
-
-/// The part of a result that was read.
-pub(crate) enum RowProgress {
-    /// A row was encoded.
-    Row,
-    /// There are no more.
-    End,
 }
 
 impl PostgresConnection {
@@ -223,7 +215,7 @@ impl PostgresRows {
             to.cell(cell)?;
         }
         to.end_row();
-        Poll::Ready(Ok(RowProgress::Row))
+        Poll::Ready(Ok(RowProgress::Rows))
     }
 }
 

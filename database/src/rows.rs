@@ -1,9 +1,9 @@
 //! The rows of a running query as bytes, in pieces, within the limits of its route.
 
-use crate::encoder::{ResultFormat, RowEncoder};
+use crate::driver::DriverRows;
+use crate::encoder::{ResultFormat, RowEncoder, RowProgress};
 use crate::error::SqlError;
 use crate::pool::{Database, GRACE, Lease};
-use crate::postgres::{PostgresRows, RowProgress};
 use crate::settings::{SqlAccess, SqlCall, SqlStatement};
 use bytes::Bytes;
 use std::future::poll_fn;
@@ -38,7 +38,7 @@ pub enum RowsFound {
 
 /// The rows of a running query. Dropped before its end, it cancels the query.
 pub struct SqlRows {
-    rows: PostgresRows,
+    rows: DriverRows,
     encoder: Option<RowEncoder>,
     statement: Arc<SqlStatement>,
     /// Bytes that were returned.
@@ -62,7 +62,7 @@ impl Database {
 }
 
 impl SqlRows {
-    fn new(mut rows: PostgresRows, statement: Arc<SqlStatement>, lease: Lease) -> Self {
+    fn new(mut rows: DriverRows, statement: Arc<SqlStatement>, lease: Lease) -> Self {
         let encoder = rows.encoder();
         let until = Instant::now() + statement.timeout + GRACE;
         Self { rows, encoder, statement, sent: 0, has_ended: false, until, lease }
@@ -152,14 +152,14 @@ impl SqlRows {
     fn poll_piece(&mut self, context: &mut Context<'_>) -> Poll<Result<bool, SqlError>> {
         let statement = &*self.statement;
         loop {
-            match self.rows.poll_row(context, &mut self.encoder, statement) {
+            match self.rows.poll_rows(context, &mut self.encoder, statement) {
                 Poll::Pending => {
                     let has_rows = self.encoder.as_ref().is_some_and(|it| it.rows() > 0 && !it.is_empty());
                     return if has_rows { Poll::Ready(Ok(false)) } else { Poll::Pending };
                 }
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
                 Poll::Ready(Ok(RowProgress::End)) => return Poll::Ready(self.finish().map(|()| true)),
-                Poll::Ready(Ok(RowProgress::Row)) => {}
+                Poll::Ready(Ok(RowProgress::Rows)) => {}
             }
             let Some(encoder) = &self.encoder else { continue };
             if encoder.rows() > statement.max_rows {
