@@ -4,6 +4,7 @@ mod access;
 mod files;
 mod matching;
 mod script;
+mod sql;
 mod sticky;
 mod tls;
 
@@ -245,6 +246,7 @@ impl Admin {
                 told["origin_request"] = sent_json(sent.as_ref(), row);
                 told["budget"] = proxied.budget.as_ref().map(|it| budget_json(it, view)).into();
                 told["matched"] = self.matching((site, route), view);
+                told["sql"] = sql::told(row, &request, &self.followed);
                 told["sticky"] = sticky::told(proxied, &request, &row.decided);
                 told["nodes"] = self.nodes.as_ref().map(|it| it.standing()).into();
                 told["origins"] = live.scopes.origins_of((site, route)).map(origin_json).collect();

@@ -45,6 +45,7 @@ use larder_server::overlay::Overlays;
 use larder_server::purge::{PurgeOrder, PurgeQueue, ReceiptDetail, asked};
 use larder_server::resident::Heap;
 use larder_server::router::Router;
+use larder_server::row_purges::FollowStandings;
 use larder_server::worker_failure::WorkerFailure;
 use larder_stdx::clock;
 use larder_transport::body::BodyPiece;
@@ -93,6 +94,8 @@ pub struct Admin {
     pub stream: Arc<Hub>,
     /// The other nodes of the fleet.
     pub nodes: Option<Rc<Cluster>>,
+    /// The standing of the databases that are followed.
+    pub followed: FollowStandings,
     /// The overlays.
     pub overlays: Arc<Overlays>,
     /// The memory that the allocator holds, and has allocated.

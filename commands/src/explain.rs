@@ -199,6 +199,16 @@ impl ExplainWriter {
                 &harmless(&format!("{} ({})", text(&script["sentence"]), text(&script["where"]))),
             );
         }
+        let sql = &answer["sql"];
+        if sql.is_object() {
+            let (name, place) = (text(&sql["database"]), text(&sql["place"]));
+            let (grade, sentence) = (text(&sql["grade"]), text(&sql["sentence"]));
+            self.row("sql", &format!("{name} ({place}), freshness {grade}: {sentence}"));
+            for rows in list(&sql["rows"]) {
+                let (tag, why) = (text(&rows["tag"]), text(&rows["sentence"]));
+                self.row("", &format!("{}: {} ({tag}): {why}", text(&rows["rows"]), text(&rows["grade"])));
+            }
+        }
         let sticky = &answer["sticky"];
         if sticky.is_object() {
             self.row("sticky", &format!("{} ({})", text(&sticky["sentence"]), text(&sticky["where"])));

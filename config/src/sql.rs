@@ -2,7 +2,7 @@
 
 use crate::{Config, Service};
 use larder_database::{
-    DatabaseSettings, FollowSettings, ShownRows, SqlParameter, SqlStatement, WatchedColumns,
+    DatabaseSettings, FollowSettings, ShownRows, SqlAccess, SqlParameter, SqlStatement, WatchedColumns,
 };
 use larder_semantics::template::Template;
 use std::sync::Arc;
@@ -25,6 +25,36 @@ pub struct SqlConfig {
     pub rows: Vec<(ShownRows, Option<usize>)>,
     /// Whether all clients get the same results: no access rule asks for credentials.
     pub is_public: bool,
+}
+
+impl SqlConfig {
+    /// Why no change of a row purges the pages of the query; `None` if changes do.
+    #[must_use]
+    pub fn unfollowed(&self) -> Option<&'static str> {
+        if self.statement.access == SqlAccess::Writes {
+            Some("no page is stored: the query writes")
+        } else if self.rows.is_empty() {
+            Some("no change purges the page: sql.rows names no table")
+        } else if self.database.publication.is_none() {
+            Some("no change purges the page: database.follow is not set")
+        } else {
+            None
+        }
+    }
+
+    /// The rows by which the pages of the query follow the database, for a list of routes.
+    #[must_use]
+    pub fn freshness(&self) -> String {
+        if self.unfollowed().is_some() {
+            return "follows no rows".to_owned();
+        }
+        let one = |(rows, _): &(ShownRows, Option<usize>)| match rows {
+            ShownRows::Table(table) => format!("table {table}"),
+            ShownRows::Equal { table, column, .. } => format!("column {table}.{column}"),
+        };
+        let all: Vec<String> = self.rows.iter().map(one).collect();
+        format!("follows {}", all.join(", "))
+    }
 }
 
 /// A database whose changes are followed.

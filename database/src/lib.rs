@@ -6,6 +6,7 @@ mod cell;
 mod driver;
 mod encoder;
 mod error;
+mod freshness;
 mod parameter;
 mod place;
 mod pool;
@@ -18,12 +19,13 @@ mod settings;
 pub use cell::{NumberForm, SqlCell};
 pub use encoder::ResultFormat;
 pub use error::SqlError;
+pub use freshness::{FollowedTable, FollowedTables, FreshnessGrade};
 pub use parameter::{
     AbsentValue, PARAMETER_FORM, ParameterSource, ParameterType, SqlParameter, is_parameter_name,
 };
 pub use place::{DatabasePlace, DatabaseServer, PLACE_FORMS};
 pub use pool::Database;
-pub use postgres::follow::{ChangeFollower, FollowSettings, contact};
+pub use postgres::follow::{ChangeFollower, FollowSettings, FollowTurn, contact};
 pub use query::{SqlDialect, SqlQuery};
 pub use row_tags::{ChangedRows, ROWS, RowTags, SHOWN_ROWS_FORM, ShownRows, WatchedColumns};
 pub use rows::{RowsFound, SqlAnswer, SqlRows};

@@ -82,6 +82,16 @@ impl ShownRows {
     }
 }
 
+impl std::fmt::Display for ShownRows {
+    /// As in the configuration.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Table(table) => f.write_str(table),
+            Self::Equal { table, column, parameter } => write!(f, "{table}.{column} = :{parameter}"),
+        }
+    }
+}
+
 /// Without the schema that needs no name.
 fn spelled(table: &str) -> &str {
     table.strip_prefix("public.").unwrap_or(table)
@@ -118,7 +128,7 @@ impl KeyClass {
     }
 
     /// That of a column by the number of its type in PostgreSQL; `None` for all others, such as `citext`.
-    fn of_column(type_number: u32) -> Option<Self> {
+    pub(crate) fn of_column(type_number: u32) -> Option<Self> {
         match type_number {
             20 | 21 | 23 => Some(Self::Integer),
             25 | 1043 => Some(Self::Text),

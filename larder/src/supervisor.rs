@@ -12,9 +12,10 @@ use larder_server::cluster::Cluster;
 pub use larder_server::config_watch::ConfigWatch;
 use larder_server::live::Orders;
 use larder_server::quiet::Quiet;
+use larder_server::row_purges::{self, FollowStandings};
 use larder_server::tiers::DiskWatch;
 use larder_server::worker::WorkerShared;
-use larder_server::{loop_check, quiet, row_purges, tls};
+use larder_server::{loop_check, quiet, tls};
 use larder_stdx::error::plain;
 use larder_store::Store;
 use larder_transport::listener::{self, Bound};
@@ -132,7 +133,8 @@ impl Supervisor {
     ) -> Result<(), Stopped> {
         let (orders, mut reloads) = mpsc::channel(1);
         let configuring = Configuring::new(self.running.plan.clone(), orders);
-        let admin = self.open_admin(admin.0, admin.1, admin.2, inbox.clone(), configuring);
+        let standings = FollowStandings::default();
+        let admin = self.open_admin(admin, inbox.clone(), configuring, standings.clone());
         tokio::task::spawn_local(mind_memory(
             self.running.shared.store.clone(),
             self.running.shared.room_to_give.clone(),
@@ -143,7 +145,15 @@ impl Supervisor {
         tokio::task::spawn_local(quiet::sweep(store, inbox.clone(), room, quiet));
         let (desk, errors) = (self.running.desk.clone(), self.running.errors.clone());
         let own = self.running.shared.own.clone();
-        tokio::task::spawn_local(row_purges::follow_databases(inbox.clone(), desk, errors, own));
+        let nodes = self.nodes.clone();
+        tokio::task::spawn_local(row_purges::follow_databases(
+            inbox.clone(),
+            desk,
+            errors,
+            own,
+            standings,
+            nodes,
+        ));
         let mut limits = LimitWatch::default();
         let disk = DiskWatch::new(&self.running.shared.lower, &self.running.errors);
         loop {
@@ -197,11 +207,10 @@ impl Supervisor {
 
     fn open_admin(
         &self,
-        bound: Vec<Bound>,
-        access: AdminAccess,
-        audit: Audit,
+        (bound, access, audit): (Vec<Bound>, AdminAccess, Audit),
         inbox: watch::Receiver<Orders>,
         configuring: Configuring,
+        followed: FollowStandings,
     ) -> Option<Rc<Admin>> {
         if bound.is_empty() {
             return None;
@@ -227,6 +236,7 @@ impl Supervisor {
             recent: shared.recent.clone(),
             stream: shared.stream.clone(),
             nodes: self.nodes.clone(),
+            followed,
             overlays: shared.overlays.clone(),
             heap: shared.heap.clone(),
             failure: shared.failure.clone(),

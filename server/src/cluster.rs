@@ -165,6 +165,13 @@ impl Cluster {
         receipts
     }
 
+    /// The random name of the log of the first server, which all nodes of the fleet know, while this node trusts the logs.
+    #[must_use]
+    pub fn log_in_sync(&self) -> Option<u64> {
+        let follower = self.log.follower();
+        follower.log(0).filter(|_| follower.trust_ends() > Here.now())
+    }
+
     /// The state of this node and of the logs, for display and for programs.
     #[must_use]
     pub fn standing(&self) -> Value {

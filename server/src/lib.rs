@@ -27,6 +27,7 @@ pub mod resident;
 pub mod route_admission;
 pub mod route_stats;
 pub mod router;
+pub mod row_freshness;
 pub mod row_purges;
 pub mod site_logs;
 pub mod site_tls;

@@ -3,6 +3,9 @@
 use serde_json::{Value, json};
 use std::borrow::Cow;
 
+/// The name of the fleet in receipts.
+const FLEET: &str = "fleet";
+
 /// The receipt of one tier or node for a purge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TierReceipt {
@@ -42,10 +45,16 @@ impl TierReceipt {
         Self { of: of.into(), state, count: MatchedCount::OfNoTier }
     }
 
+    /// Whether it is the receipt of the fleet.
+    #[must_use]
+    pub fn is_of_fleet(&self) -> bool {
+        self.of == FLEET
+    }
+
     /// A receipt of the fleet, whose items cannot be listed and therefore not counted.
     #[must_use]
     pub fn of_fleet(state: PurgeState) -> Self {
-        Self { count: MatchedCount::Uncounted("memcached cannot list its items"), ..Self::of("fleet", state) }
+        Self { count: MatchedCount::Uncounted("memcached cannot list its items"), ..Self::of(FLEET, state) }
     }
 
     /// The receipt in the answer of the admin.

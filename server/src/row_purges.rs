@@ -2,16 +2,20 @@
 //! of their pages. While a database cannot be followed, the pages of its rows are validated. The connection to a database is in
 //! `larder_database`.
 
+use super::cluster::Cluster;
 use super::live::Orders;
 use super::purge::asked::PurgeRequest;
 use super::purge::{PurgeOrder, PurgeQueue, ReceiptDetail};
 use larder_config::sql::FollowedDatabase;
 use larder_counters::Counters;
-use larder_database::{ChangeFollower, ROWS};
+use larder_database::{ChangeFollower, FollowTurn, FollowedTables, ROWS};
 use larder_observe::log::{ErrorLog, Level, Subsystem, SubsystemLog};
+use larder_stdx::clock::{self, Monotonic};
 use larder_store::purges::{PurgeScope, Strength};
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::pin::pin;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -22,10 +26,41 @@ use tokio::time::sleep;
 const UNKNOWN: Duration = Duration::from_secs(1);
 /// The number of such intervals after which a database that is slow to begin is named in the log.
 const PATIENCE: u32 = 5;
+/// Milliseconds after which the same reason is logged again.
+const REMINDER: u64 = 10 * 60 * 1000;
 /// The pause before a purge is given again to a full queue.
 const FULL: Duration = Duration::from_millis(5);
 /// The most purges that wait for their receipts at once; the queue has room for more.
 const AT_ONCE: usize = 256;
+
+/// Whether the changes of a database purge pages at present.
+#[derive(Clone, Debug)]
+pub enum FollowStanding {
+    /// They do: the tables, as they are followed.
+    Followed(Arc<FollowedTables>),
+    /// The connection is being opened.
+    Begins,
+    /// They do: another node of the fleet reads them.
+    ByAnotherNode,
+    /// They do not, and why: one sentence with the remedy.
+    NotFollowed(String),
+}
+
+/// The standing of each followed database, by name; clones are the same.
+#[derive(Clone, Debug, Default)]
+pub struct FollowStandings(Rc<RefCell<HashMap<String, FollowStanding>>>);
+
+impl FollowStandings {
+    /// That of a database; `None` if it is not to be followed.
+    #[must_use]
+    pub fn of(&self, database: &str) -> Option<FollowStanding> {
+        self.0.borrow().get(database).cloned()
+    }
+
+    fn set(&self, database: &str, to: FollowStanding) {
+        self.0.borrow_mut().insert(database.to_owned(), to);
+    }
+}
 
 /// The task of a database; it ends with this.
 struct FollowTask {
@@ -45,29 +80,34 @@ pub async fn follow_databases(
     purges: PurgeQueue,
     errors: ErrorLog,
     counters: Arc<Counters>,
+    standings: FollowStandings,
+    nodes: Option<Rc<Cluster>>,
 ) {
+    let pages = |by: String| RowPages {
+        by,
+        purges: purges.clone(),
+        log: errors.of(Subsystem::Origin),
+        counters: counters.clone(),
+        standings: standings.clone(),
+        nodes: nodes.clone(),
+        told: RefCell::default(),
+    };
     let mut tasks: HashMap<String, FollowTask> = HashMap::new();
     loop {
         let wanted = inbox.borrow_and_update().live.config.followed();
         let before = tasks.len();
         tasks.retain(|_, it| wanted.contains(&it.of));
         let has_ended = tasks.len() < before;
+        standings.0.borrow_mut().retain(|name, _| tasks.contains_key(name));
         for of in wanted {
             tasks.entry(of.settings.name.clone()).or_insert_with(|| {
-                let pages = RowPages {
-                    by: format!("database {}", of.settings.name),
-                    purges: purges.clone(),
-                    log: errors.of(Subsystem::Origin),
-                    counters: counters.clone(),
-                };
+                let pages = pages(format!("database {}", of.settings.name));
                 FollowTask { task: tokio::task::spawn_local(pages.follow(of.clone())), of }
             });
         }
         if has_ended {
             // Changes may come that no task sees.
-            let by = "the configuration".to_owned();
-            let (purges, log, counters) = (purges.clone(), errors.of(Subsystem::Origin), counters.clone());
-            RowPages { by, purges, log, counters }.validate().await;
+            pages("the configuration".to_owned()).validate().await;
         }
         if inbox.changed().await.is_err() {
             return;
@@ -82,44 +122,98 @@ struct RowPages {
     purges: PurgeQueue,
     log: SubsystemLog,
     counters: Arc<Counters>,
+    standings: FollowStandings,
+    /// The other nodes, if purges are shared with them.
+    nodes: Option<Rc<Cluster>>,
+    told: RefCell<Option<ToldGap>>,
+}
+
+/// The last reason for which a database was not followed.
+struct ToldGap {
+    why: String,
+    /// When it was logged.
+    at: Monotonic,
+    /// How often it has occurred since.
+    times: u64,
 }
 
 impl RowPages {
     async fn follow(self, of: FollowedDatabase) {
         let name = &*of.settings.name;
         loop {
-            let why = self.follow_once(&of).await;
+            self.standings.set(name, FollowStanding::Begins);
+            let why = match self.turn(&of).await {
+                Ok(turn) => self.follow_once(&of, turn).await,
+                Err(why) => why,
+            };
             self.counters.database_gaps.add_shared(1);
             self.tell_gap(name, &why);
+            self.standings.set(name, FollowStanding::NotFollowed(why));
             self.validate().await;
             sleep(UNKNOWN).await;
         }
     }
 
+    /// Logs why a database is not followed: once for each reason, and then every [`REMINDER`].
     fn tell_gap(&self, name: &str, why: &str) {
+        let now = clock::monotonic();
+        let mut told = self.told.borrow_mut();
+        let times = match &mut *told {
+            Some(it) if it.why == why => {
+                it.times += 1;
+                if now.0.saturating_sub(it.at.0) < REMINDER {
+                    return;
+                }
+                it.times
+            }
+            _ => 1,
+        };
+        *told = Some(ToldGap { why: why.to_owned(), at: now, times: 0 });
         if self.log.tells(Level::Warn) {
-            let now = "pages with its rows are validated every second";
-            let values = [("database", name), ("why", why), ("now", now)];
-            self.log.seldom_of(Level::Warn, "database-not-followed", name, &values);
+            let (now, times) = ("pages with its rows are validated every second", times.to_string());
+            let values = [("database", name), ("why", why), ("now", now), ("times", &times)];
+            self.log.event(Level::Warn, "database-not-followed", &values);
         }
     }
 
+    /// Waits until this node is to follow a database for all nodes of its fleet; `None` without a fleet. Another node reads the changes
+    /// until then, and its purges arrive through the purge logs.
+    async fn turn(&self, of: &FollowedDatabase) -> Result<Option<FollowTurn>, String> {
+        let Some(nodes) = &self.nodes else { return Ok(None) };
+        let log = loop {
+            match nodes.log_in_sync() {
+                Some(it) => break it,
+                // Purges of another node would not arrive; nothing is used without validation meanwhile.
+                None => drop(self.validate().await),
+            }
+            sleep(UNKNOWN).await;
+        };
+        let name = &*of.settings.name;
+        let waits = || {
+            if !matches!(self.standings.of(name), Some(FollowStanding::ByAnotherNode)) {
+                self.log.event(Level::Info, "database-followed-by-another-node", &[("database", name)]);
+                self.standings.set(name, FollowStanding::ByAnotherNode);
+            }
+        };
+        let turn = FollowTurn::wait(&of.settings, &of.follow, log, waits).await?;
+        self.standings.set(name, FollowStanding::Begins);
+        Ok(Some(turn))
+    }
+
     /// Follows a database until that fails; returns the reason.
-    async fn follow_once(&self, of: &FollowedDatabase) -> String {
-        let mut beginning = pin!(ChangeFollower::begin(&of.settings, &of.follow));
+    async fn follow_once(&self, of: &FollowedDatabase, turn: Option<FollowTurn>) -> String {
+        let (name, is_shared) = (&*of.settings.name, turn.is_some());
+        let mut beginning = pin!(ChangeFollower::begin(&of.settings, &of.follow, turn));
         let mut waited = 0;
         let begun = loop {
             tokio::select! {
                 biased;
                 begun = &mut beginning => break begun,
-                () = sleep(UNKNOWN) => self.validate().await,
+                () = sleep(UNKNOWN) => drop(self.validate().await),
             }
             waited += 1;
             if waited == PATIENCE {
-                self.tell_gap(
-                    &of.settings.name,
-                    "it waits for the end of transactions that were open at the start",
-                );
+                self.tell_gap(name, "it waits for the end of transactions that were open at the start");
             }
         };
         let mut follower = match begun {
@@ -127,25 +221,36 @@ impl RowPages {
             Err(why) => return why,
         };
         // Changes before this moment were not seen.
-        self.validate().await;
-        self.log.event(Level::Info, "database-followed", &[("database", &of.settings.name)]);
+        let mut spread = self.validate().await;
+        let mut tables = follower.tables().clone();
+        self.standings.set(name, FollowStanding::Followed(tables.clone()));
+        self.log.event(Level::Info, "database-followed", &[("database", name)]);
+        *self.told.borrow_mut() = None;
         loop {
+            if is_shared && spread == SpreadPurges::Uncertain {
+                return "the purge logs of the fleet did not take its purges; another node follows it if it can write to them".to_owned();
+            }
             match follower.next().await {
                 Ok(rows) => {
                     self.counters.database_row_tags.add_shared(rows.tags.len() as u64);
-                    self.purge(rows.tags.into_iter().collect(), Strength::Hard).await;
+                    spread = self.purge(rows.tags.into_iter().collect(), Strength::Hard).await;
                 }
                 Err(why) => return why,
+            }
+            if !Arc::ptr_eq(&tables, follower.tables()) {
+                tables = follower.tables().clone();
+                self.standings.set(name, FollowStanding::Followed(tables.clone()));
             }
         }
     }
 
     /// No page with rows is used again before its origin has confirmed it.
-    async fn validate(&self) {
-        self.purge(vec![ROWS.to_owned()], Strength::Validate).await;
+    async fn validate(&self) -> SpreadPurges {
+        self.purge(vec![ROWS.to_owned()], Strength::Validate).await
     }
 
-    async fn purge(&self, tags: Vec<String>, strength: Strength) {
+    async fn purge(&self, tags: Vec<String>, strength: Strength) -> SpreadPurges {
+        let mut spread = SpreadPurges::Certain;
         for tags in tags.chunks(AT_ONCE) {
             let order = |tag: &String| PurgeOrder {
                 asked: PurgeRequest { scope: PurgeScope::Tag(tag.as_str().into()), strength },
@@ -162,10 +267,22 @@ impl RowPages {
                     sleep(FULL).await;
                     done = match self.purges.is_open() {
                         true => self.purges.bring(order(tag)).await,
-                        false => return,
+                        false => return spread,
                     };
+                }
+                if done.is_ok_and(|it| !it.is_spread()) {
+                    spread = SpreadPurges::Uncertain;
                 }
             }
         }
+        spread
     }
+}
+
+/// Whether the other nodes of the fleet get the purges.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum SpreadPurges {
+    Certain,
+    /// The purge logs did not take one of them.
+    Uncertain,
 }

@@ -6,8 +6,8 @@ use larder_config::sql::{SQL_TAGS, SqlConfig};
 use larder_config::{Config, PathPattern};
 use larder_counters::Counters;
 use larder_database::{
-    AbsentValue, Database, DatabaseSettings, ParameterSource, ParameterType, RowsFound, SqlAccess, SqlAnswer,
-    SqlCall, SqlError, SqlParameter, SqlRows,
+    AbsentValue, Database, DatabaseSettings, ParameterSource, ParameterType, RowsFound, ShownRows, SqlAccess,
+    SqlAnswer, SqlCall, SqlError, SqlParameter, SqlRows,
 };
 use larder_gateway::source::{MadeBody, MadePiece, MadeResponse, Making, ResponseMaker};
 use larder_observe::log::{Level, SubsystemLog};
@@ -155,8 +155,7 @@ impl SqlRoute {
 
     /// The tags of the rows that the result for these values of the parameters depends on.
     fn row_tags(&self, values: &[Option<Box<str>>]) -> Vec<String> {
-        let parameters = &self.config.parameters;
-        let value = |at: usize| values[at].as_deref().map(|text| (text, parameters[at].kind));
+        let value = |at: usize| Some((values[at].as_deref()?, self.config.parameters[at].kind));
         self.config.rows.iter().map(|(rows, at)| rows.tag(at.and_then(value))).collect()
     }
 
@@ -249,6 +248,23 @@ fn view<'a>(
         fields,
         ..RequestView::default()
     }
+}
+
+/// The rows that the result for a request depends on, each with its tag, and the type of its parameter if the request gives that a value.
+/// Parameters of a body count as given.
+pub(crate) fn shown_rows<'c>(
+    config: &'c SqlConfig,
+    path: &PathPattern,
+    request: &Request,
+) -> Vec<(&'c ShownRows, String, Option<ParameterType>)> {
+    let values = values(&config.parameters, path, request, &Bytes::new()).ok();
+    let one = |(rows, at): &'c (ShownRows, Option<usize>)| {
+        let parameter = at.map(|at| (at, config.parameters[at].kind));
+        let Some(values) = &values else { return (rows, rows.tag(None), parameter.map(|it| it.1)) };
+        let given = parameter.and_then(|(at, kind)| Some((values[at].as_deref()?, kind)));
+        (rows, rows.tag(given), given.map(|it| it.1))
+    };
+    config.rows.iter().map(one).collect()
 }
 
 /// The values of all parameters, in their order; `None` is `NULL`.

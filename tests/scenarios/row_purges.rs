@@ -1,9 +1,12 @@
 //! Pages that follow a database: a committed change of a row purges the pages that show it, before a real PostgreSQL.
 
+use crate::harness::command::run;
+use crate::harness::memcached::Memcached;
 use crate::harness::origin::Origin;
 use crate::harness::postgres::Postgres;
 use crate::harness::server::Setup;
 use crate::harness::{Larder, until};
+use serde_json::{Value, json};
 
 const TABLES: &str = "create table users (id int primary key, name text not null, shop int not null); \
     create table notes (id bigint generated always as identity primary key, text text); \
@@ -17,6 +20,11 @@ fn postgres() -> Postgres {
 
 /// Pages by key, by another column, and of a whole table; and those of an application.
 fn larder(postgres: &Postgres, application: &str) -> Larder {
+    larder_with(postgres, application, "")
+}
+
+/// The same with more sections.
+fn larder_with(postgres: &Postgres, application: &str, more: &str) -> Larder {
     let route = |path: &str, query: &str, rows: &str| {
         format!(
             "[[site.route]]\npath = \"{path}\"\nsql = {{ query = \"{query}\", parameters = {{ id = \"path int\" }}, rows = [{rows}] }}\n"
@@ -31,7 +39,7 @@ fn larder(postgres: &Postgres, application: &str) -> Larder {
     let application = format!("[[site.route]]\npath = \"/app/*\"\nproxy = {{ to = [\"{application}\"] }}\n");
     let database = postgres.table("follow.publication = \"larder\"");
     let config = format!(
-        "listen = [\"127.0.0.1:0\"]\nworkers = 2\n{database}\n[cache]\ndefault_ttl = \"1d\"\n[log]\nerror = \"error.log\"\n[[site]]\n\
+        "listen = [\"127.0.0.1:0\"]\nworkers = 2\n{database}\n[cache]\ndefault_ttl = \"1d\"\n[log]\nerror = \"error.log\"\n{more}[[site]]\n\
          hosts = [\"*\"]\n{user}{shop}{count}{notes}{application}"
     );
     Larder::start(Setup { config, env: Vec::new() })
@@ -42,7 +50,7 @@ fn log(larder: &Larder) -> String {
 }
 
 fn followed(larder: &Larder) {
-    until("the database is followed", || log(larder).contains("database-followed"));
+    until("the database is followed", || log(larder).contains("database-followed database="));
 }
 
 fn is_hit(larder: &Larder, target: &str) -> bool {
@@ -220,4 +228,92 @@ fn equal_values_with_different_texts_and_tables_that_cannot_be_followed() {
     until("a row filter is named", || log(&larder).contains("lacks the table users"));
     postgres.sql("alter publication larder set table notes, users; create table child () inherits (users)");
     until("an inheriting table is named", || log(&larder).contains("name child in sql.rows"));
+}
+
+/// A node of a fleet.
+fn node(postgres: &Postgres, memcached: &Memcached) -> Larder {
+    let fleet =
+        format!("[cache.fleet]\nservers = [\"{}\"]\npoll = \"50ms\"\nlease = \"2500ms\"\n", memcached.name());
+    larder_with(postgres, "http://127.0.0.1:9", &fleet)
+}
+
+#[test]
+fn one_node_of_a_fleet_reads_the_changes_and_another_takes_over() {
+    let (postgres, memcached) = (postgres(), Memcached::start());
+    let mut first = node(&postgres, &memcached);
+    followed(&first);
+    let second = node(&postgres, &memcached);
+    until("the second node waits", || log(&second).contains("database-followed-by-another-node"));
+    let readers = || postgres.sql("select count(*) from pg_replication_slots");
+    assert_eq!("1", readers());
+    warm(&second, &["/user/7", "/user/8", "/count/0"]);
+    postgres.sql("update users set name = 'led' where id = 7");
+    until("the page of the second node has the row", || body(&second, "/user/7").contains("led"));
+    assert!(is_hit(&second, "/user/8"), "another row");
+    let told = explain(&second, "/user/7")["sql"]["sentence"].to_string();
+    assert!(told.contains("another node"), "{told}");
+    warm(&second, &["/user/7"]);
+    first.child.kill().unwrap();
+    // No node reads this change.
+    postgres.sql("update users set name = 'gap' where id = 7");
+    until("the page has the row of the gap", || body(&second, "/user/7").contains("gap"));
+    followed(&second);
+    assert_eq!("1", readers());
+    warm(&second, &["/user/7", "/user/8"]);
+    postgres.sql("update users set name = 'second' where id = 7");
+    until("the page has the row", || body(&second, "/user/7").contains("second"));
+    assert!(is_hit(&second, "/user/8"), "another row");
+    let third = node(&postgres, &memcached);
+    until("a third node waits", || log(&third).contains("database-followed-by-another-node"));
+}
+
+fn explain(larder: &Larder, target: &str) -> Value {
+    let question = json!({ "url": format!("http://{}{target}", larder.address) });
+    serde_json::from_str(&larder.admin_post("/api/v1/explain", &question.to_string()).text()).unwrap()
+}
+
+#[test]
+fn explain_names_the_grade_of_each_query() {
+    let postgres = postgres();
+    postgres.sql("alter table notes replica identity full");
+    let larder = larder(&postgres, "http://127.0.0.1:9");
+    followed(&larder);
+    let check = |target: &str, grade: &str, tag: &str, why: &str| {
+        let told = explain(&larder, target);
+        let (sql, rows) = (&told["sql"], &told["sql"]["rows"][0]);
+        assert_eq!((json!("pg"), json!(grade)), (sql["database"].clone(), sql["grade"].clone()), "{told}");
+        assert_eq!(json!(tag), rows["tag"], "{told}");
+        assert!(rows["sentence"].as_str().unwrap().contains(why), "{told}");
+        assert!(sql["where"].as_str().unwrap().contains("larder.toml:"), "{told}");
+    };
+    check("/user/7", "row", "db:users:id=7", "this primary key");
+    let remedy = "no former value of shop until `ALTER TABLE users REPLICA IDENTITY FULL`";
+    check("/shop/7", "column", "db:users:shop=7", remedy);
+    check("/count/0", "table", "db:users", "every change of users");
+    postgres.sql("alter table users replica identity full; update users set name = 'x' where id = 1");
+    until("the identity is known", || {
+        !explain(&larder, "/shop/7")["sql"]["rows"][0]["sentence"].to_string().contains("until")
+    });
+    let admin = larder.admin.to_string();
+    let url = format!("http://{}/user/7", larder.address);
+    let told = run(larder.folder.path(), &["explain", &url, "--admin", &admin]).out;
+    assert!(told.contains("freshness row: the changes of the database are"), "{told}");
+    let listed = run(larder.folder.path(), &["check", "-c", "larder.toml"]).out;
+    assert!(
+        listed.contains("follows column users.shop") && listed.contains("follows table users"),
+        "{listed}"
+    );
+    assert!(explain(&larder, "/app/7")["sql"].is_null());
+}
+
+#[test]
+fn a_lasting_obstacle_is_logged_once() {
+    let postgres = Postgres::with(&[], TABLES);
+    let larder = larder(&postgres, "http://127.0.0.1:9");
+    until("the obstacle lasts", || larder.counter("database_gaps") >= 4);
+    assert_eq!(1, log(&larder).matches("database-not-followed").count(), "{}", log(&larder));
+    let told = explain(&larder, "/user/7")["sql"]["sentence"].to_string();
+    assert!(told.contains("wal_level"), "{told}");
+    larder.pass(601_000);
+    until("it is logged again", || log(&larder).matches("database-not-followed").count() == 2);
 }

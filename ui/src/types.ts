@@ -182,6 +182,14 @@ export interface Explanation {
   tls?: { min_version: string; client_auth: string; where: Record<string, string> };
   script?: { name: string | null; sentence: string; key: string; where: string } | null;
   sticky?: { cookie: string; origin: string | null; sentence: string; where: string } | null;
+  sql?: {
+    database: string;
+    place: string;
+    grade: string;
+    sentence: string;
+    where: string;
+    rows: { rows: string; grade: string; sentence: string; tag: string }[];
+  } | null;
   nodes?: { say?: string } | null;
   then?: RequestRecord;
 }

@@ -640,7 +640,9 @@ pub fn summary(config: &Config) -> String {
                 Service::Files(files) => format!("files {}", files.root.display()),
                 Service::Redirect(it) => format!("redirect {} {}", it.status, it.to.text()),
                 Service::Respond(it) => format!("respond {}", it.status),
-                Service::Sql(it) => format!("sql {} ({})", it.database.name, it.database.place),
+                Service::Sql(it) => {
+                    format!("sql {} ({}), {}", it.database.name, it.database.place, it.freshness())
+                }
             };
             let _ = writeln!(out, "    {:<18} {service}{cached}", route.path.to_string());
             let of_preset = |(key, source): (&'static str, &Source)| match source {

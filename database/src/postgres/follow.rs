@@ -3,10 +3,13 @@
 
 use super::replication::ReplicationLog;
 use super::{causes, login};
-use crate::row_tags::{ChangedRows, RowTags, WatchedColumns};
+use crate::freshness::{FollowedTable, FollowedTables};
+use crate::row_tags::{ChangedRows, KeyClass, RowTags, WatchedColumns};
 use crate::settings::DatabaseSettings;
 use larder_stdx::clock;
 use std::collections::BTreeSet;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_postgres::{Client, NoTls};
@@ -39,6 +42,20 @@ const CHILDREN: &str = "SELECT c.inhparent::regclass::text, c.inhrelid::regclass
      JOIN pg_class k ON k.oid = c.inhparent AND k.relkind = 'r' JOIN pg_namespace n ON n.oid = k.relnamespace \
      WHERE CASE WHEN n.nspname = 'public' THEN k.relname::text ELSE n.nspname || '.' || k.relname END = ANY($1)";
 
+/// Of each of these tables: the primary key, the columns whose former values are logged, and the types of columns whose equality is that of
+/// bytes.
+const LOGGED: &str = "SELECT t.name, \
+     ARRAY(SELECT a.attname::text FROM pg_index i CROSS JOIN LATERAL unnest(i.indkey::int2[]) WITH ORDINALITY AS k(n, at) \
+         JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.n WHERE i.indrelid = t.oid AND i.indisprimary ORDER BY k.at), \
+     ARRAY(SELECT a.attname::text FROM pg_attribute a WHERE a.attrelid = t.oid AND a.attnum > 0 AND NOT a.attisdropped AND \
+         (t.identity = 'f' OR EXISTS (SELECT FROM pg_index i WHERE i.indrelid = t.oid AND a.attnum = ANY(i.indkey) AND \
+         (t.identity = 'd' AND i.indisprimary OR t.identity = 'i' AND i.indisreplident)))), \
+     ARRAY(SELECT a.attname || ' ' || a.atttypid FROM pg_attribute a LEFT JOIN pg_collation l ON l.oid = a.attcollation \
+         WHERE a.attrelid = t.oid AND a.attnum > 0 AND NOT a.attisdropped AND coalesce(l.collisdeterministic, true)) \
+     FROM (SELECT c.oid, c.relreplident::text AS identity, \
+         CASE WHEN n.nspname = 'public' THEN c.relname::text ELSE n.nspname || '.' || c.relname END AS name \
+         FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind IN ('r', 'p')) t WHERE t.name = ANY($1)";
+
 /// The settings of the changes of a database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FollowSettings {
@@ -61,25 +78,45 @@ pub struct ChangeFollower {
     follow: FollowSettings,
     /// The published tables as they were at the beginning, and when they were looked at.
     published: (String, Instant),
+    /// The tables that pages show, as they are logged.
+    tables: Arc<FollowedTables>,
 }
 
 impl ChangeFollower {
     /// Follows from now on: a change that is committed after this function has returned is among the results of
-    /// [`ChangeFollower::next`]. Waits for transactions that are open in the database. Within a `LocalSet`.
+    /// [`ChangeFollower::next`]. Waits for transactions that are open in the database. With a `turn`, this node follows for its fleet until
+    /// the follower is dropped. Within a `LocalSet`.
     ///
     /// # Errors
     /// One sentence: why the database cannot be followed, and the remedy.
-    pub async fn begin(settings: &DatabaseSettings, follow: &FollowSettings) -> Result<Self, String> {
-        let client = connect(settings).await?;
+    pub async fn begin(
+        settings: &DatabaseSettings,
+        follow: &FollowSettings,
+        turn: Option<FollowTurn>,
+    ) -> Result<Self, String> {
+        let client = match turn {
+            Some(FollowTurn(client)) => client,
+            None => connect(settings).await?,
+        };
         check(&client, settings, follow).await?;
         let random = clock::precise_micros() ^ u64::from(std::process::id()) << 40;
         let slot = format!("larder_{random:x}");
-        let log = ReplicationLog::open(settings, &slot, &follow.publication).await?;
+        let log = tokio::select! {
+            opened = ReplicationLog::open(settings, &slot, &follow.publication) => opened?,
+            why = until_lost(&client) => return Err(why),
+        };
         // After the log has begun: a change of the tables from now on is seen.
         check(&client, settings, follow).await?;
         let published = (published(&client, &follow.publication).await?, Instant::now());
+        let tables = Arc::new(logged(&client, follow).await?);
         let (tags, follow) = (RowTags::new(follow.watched.clone()), follow.clone());
-        Ok(Self { log, client, tags, follow, published })
+        Ok(Self { log, client, tags, follow, published, tables })
+    }
+
+    /// The tables that pages show, as they are logged at present.
+    #[must_use]
+    pub fn tables(&self) -> &Arc<FollowedTables> {
+        &self.tables
     }
 
     /// The next transactions with changes, once every new query sees them. Not safe to drop: the log is then read to an
@@ -126,6 +163,10 @@ impl ChangeFollower {
             let key = self.key(table).await?;
             self.tags.set_key(table, &key);
             self.tags.set_unclear(table, &self.unclear(table).await?);
+            let tables = logged(&self.client, &self.follow).await?;
+            if tables != *self.tables {
+                self.tables = Arc::new(tables);
+            }
         }
         let mut committed = self.tags.take();
         to.tags.append(&mut committed.tags);
@@ -164,6 +205,56 @@ impl ChangeFollower {
                 return Err("a committed transaction stays invisible".to_owned());
             }
             sleep(PAUSE).await;
+        }
+    }
+}
+
+/// The turn of this node to follow a database for all nodes of its fleet: a lock of the database, which ends with its session. So the next
+/// node has it within a second after this one was killed, and after [`FollowTurn::SILENCE`] if this one is stopped or cut off.
+pub struct FollowTurn(Client);
+
+impl FollowTurn {
+    /// The seconds without a query after which the database ends the session.
+    const SILENCE: u32 = 5;
+
+    /// Waits until no other node of `fleet` follows this database with the same settings; `waits` is called as long as one does. Within a
+    /// `LocalSet`.
+    ///
+    /// # Errors
+    /// One sentence: the database cannot be reached, so it is not known whether another node follows it.
+    pub async fn wait(
+        settings: &DatabaseSettings,
+        follow: &FollowSettings,
+        fleet: u64,
+        mut waits: impl FnMut(),
+    ) -> Result<Self, String> {
+        let client = connect(settings).await?;
+        let silence = format!("SET idle_session_timeout = '{}s'", Self::SILENCE);
+        let set = timeout(SHORT, client.batch_execute(&silence)).await.map_err(|_| timed_out())?;
+        set.map_err(|it| causes(&it))?;
+        // Nodes with other settings need other tags.
+        let mut lock = DefaultHasher::new();
+        (fleet, &settings.name, format!("{follow:?}")).hash(&mut lock);
+        let lock = lock.finish().cast_signed();
+        loop {
+            let row = timeout(SHORT, client.query_one("SELECT pg_try_advisory_lock($1)", &[&lock])).await;
+            if get(&row.map_err(|_| timed_out())?.map_err(|it| causes(&it))?, 0)? {
+                return Ok(Self(client));
+            }
+            waits();
+            sleep(LOOK).await;
+        }
+    }
+}
+
+/// Keeps a session in use, and ends with a sentence when it is lost.
+async fn until_lost(client: &Client) -> String {
+    loop {
+        sleep(LOOK).await;
+        match timeout(SHORT, client.batch_execute("SELECT 1")).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => return causes(&error),
+            Err(_) => return timed_out(),
         }
     }
 }
@@ -246,6 +337,43 @@ async fn check(client: &Client, settings: &DatabaseSettings, follow: &FollowSett
         }
     }
     Ok(())
+}
+
+/// The tables that pages show, as they are logged.
+async fn logged(client: &Client, follow: &FollowSettings) -> Result<FollowedTables, String> {
+    let names: Vec<&str> = follow.tables.iter().map(|it| &**it).collect();
+    let rows = timeout(SHORT, client.query(LOGGED, &[&names])).await.map_err(|_| timed_out())?;
+    let mut found = FollowedTables::new();
+    for row in rows.map_err(|it| causes(&it))? {
+        let set = |at| -> Result<_, String> {
+            Ok(get::<Vec<String>>(&row, at)?.into_iter().map(String::into_boxed_str))
+        };
+        let name: String = get(&row, 0)?;
+        let table = FollowedTable {
+            key: set(1)?.collect(),
+            former: set(2)?.collect(),
+            compared: set(3)?.filter_map(|it| compared(&it)).collect(),
+            remedy: format!("ALTER TABLE {} REPLICA IDENTITY FULL", quoted(&name)).into(),
+        };
+        found.insert(name.into(), table);
+    }
+    Ok(found)
+}
+
+/// A column with its comparison, from its name and the number of its type.
+fn compared(text: &str) -> Option<(Box<str>, KeyClass)> {
+    let (name, type_number) = text.rsplit_once(' ')?;
+    Some((name.into(), KeyClass::of_column(type_number.parse().ok()?)?))
+}
+
+/// The name of a table as a statement needs it: parts that are no plain words are quoted.
+fn quoted(table: &str) -> String {
+    let part = |it: &str| {
+        let is_plain = it.bytes().all(|it| it.is_ascii_lowercase() || it.is_ascii_digit() || it == b'_')
+            && it.starts_with(|it: char| it.is_ascii_lowercase() || it == '_');
+        if is_plain { it.to_owned() } else { format!("\"{}\"", it.replace('"', "\"\"")) }
+    };
+    table.split('.').map(part).collect::<Vec<_>>().join(".")
 }
 
 /// The state of the published tables, for comparison.

@@ -110,6 +110,13 @@ impl Done {
         !self.receipts.iter().any(|it| matches!(it.state, PurgeState::Uncertain(_)))
     }
 
+    /// Whether the other nodes get it, if there are any.
+    #[must_use]
+    pub fn is_spread(&self) -> bool {
+        let is_unsent = |it: &TierReceipt| it.is_of_fleet() && matches!(it.state, PurgeState::Uncertain(_));
+        !self.receipts.iter().any(is_unsent)
+    }
+
     /// As JSON of the admin.
     #[must_use]
     pub fn json(&self) -> Value {

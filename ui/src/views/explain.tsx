@@ -226,6 +226,8 @@ function Phases({ it }: { it: Explanation }): JSX.Element | null {
   if (it.where) rows.push({ name: 'answer', text: it.verdict.name, where: it.where });
   if (it.file) rows.push({ name: 'file', text: `${it.file.path ?? it.file.page ?? 'none'} in ${it.file.root}, by ${it.file.key}`, where: it.file.where });
   if (it.script) rows.push({ name: 'script', text: it.script.sentence, where: it.script.where });
+  if (it.sql) rows.push({ name: 'sql', text: `${it.sql.database}, freshness ${it.sql.grade}: ${it.sql.sentence}`, where: it.sql.where });
+  for (const shown of it.sql?.rows ?? []) rows.push({ name: '', text: `${shown.rows}: ${shown.grade} (${shown.tag}): ${shown.sentence}` });
   if (it.sticky) rows.push({ name: 'sticky', text: it.sticky.sentence, where: it.sticky.where });
   if (rows.length === 0) return null;
   return (

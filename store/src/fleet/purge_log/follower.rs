@@ -517,6 +517,12 @@ impl LogFollower {
         self.longest.max(self.terms.lease)
     }
 
+    /// The name of the log of server `n`, as last read.
+    #[must_use]
+    pub fn log(&self, n: usize) -> Option<u64> {
+        self.servers.get(n)?.at.map(|it| it.log)
+    }
+
     /// Until when this node trusts its responses, in monotonic milliseconds.
     #[must_use]
     pub fn trust_ends(&self) -> u64 {

@@ -1,0 +1,76 @@
+//! The changes of rows that purge the page of a request to a route with a query: the grade of each table, and why. For `explain`; the purges are
+//! in `row_purges`.
+
+use super::row_purges::{FollowStanding, FollowStandings};
+use super::sql;
+use larder_config::PathPattern;
+use larder_config::sql::SqlConfig;
+use larder_database::FreshnessGrade;
+use larder_wire::message::Request;
+
+/// How a page follows the rows of its database.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PageFreshness {
+    /// The grade of its least exact rows: `none`, `table`, `column` or `row`.
+    pub grade: FreshnessGrade,
+    /// Whether the changes of the database are followed at present, or why not.
+    pub sentence: String,
+    /// The rows that it shows.
+    pub rows: Vec<RowsFreshness>,
+}
+
+/// How a page follows the rows of one declaration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RowsFreshness {
+    /// The declaration, as in `sql.rows`.
+    pub rows: String,
+    /// Its grade.
+    pub grade: FreshnessGrade,
+    /// The changes that purge the page.
+    pub sentence: String,
+    /// The tag of the page.
+    pub tag: String,
+}
+
+impl PageFreshness {
+    /// That of the page for a request.
+    #[must_use]
+    pub fn of(
+        config: &SqlConfig,
+        path: &PathPattern,
+        request: &Request,
+        standings: &FollowStandings,
+    ) -> Self {
+        let (unfollowed, standing) = (config.unfollowed(), standings.of(&config.database.name));
+        let tables = match &standing {
+            Some(FollowStanding::Followed(tables)) => Some(tables),
+            _ => None,
+        };
+        let mut rows = Vec::new();
+        for (shown, tag, given) in sql::shown_rows(config, path, request) {
+            let table = tables.and_then(|it| it.get(shown.table()));
+            let (grade, sentence) = shown.freshness(table, given);
+            rows.push(RowsFreshness { rows: shown.to_string(), grade, sentence, tag });
+        }
+        let grade = match unfollowed {
+            Some(_) => FreshnessGrade::None,
+            None => rows.iter().map(|it| it.grade).min().unwrap_or(FreshnessGrade::None),
+        };
+        let sentence = match (unfollowed, standing) {
+            (Some(why), _) => why.to_owned(),
+            (None, Some(FollowStanding::Followed(_))) => {
+                "the changes of the database are followed".to_owned()
+            }
+            (None, Some(FollowStanding::ByAnotherNode)) => {
+                "another node of the fleet follows the changes of the database".to_owned()
+            }
+            (None, Some(FollowStanding::Begins) | None) => {
+                "larder begins to follow the changes of the database".to_owned()
+            }
+            (None, Some(FollowStanding::NotFollowed(why))) => {
+                format!("the page is validated every second, since the database cannot be followed: {why}")
+            }
+        };
+        Self { grade, sentence, rows }
+    }
+}
