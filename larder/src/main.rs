@@ -1,6 +1,6 @@
 //! The larder binary: runs the command of the command line, and prints errors in one sentence.
 
-use larder::supervisor;
+use larder::{service_manager, supervisor};
 use larder_commands::cli::{self, Command, Output};
 use larder_commands::terminal::Screen;
 use larder_commands::{
@@ -209,6 +209,10 @@ fn measure(asked: &cli::Bench) -> ExitCode {
 }
 
 fn serve(plan: Plan, after: impl FnOnce(&str, Option<&str>) -> String) -> ExitCode {
+    let given = match service_manager::passed_sockets() {
+        Ok(given) => given,
+        Err(sentence) => return fail(NOT_STARTED, &sentence),
+    };
     let watch = plan.file().map(supervisor::ConfigWatch::new);
     let config = match plan.load().and_then(Config::fit) {
         Ok(config) => config,
@@ -218,7 +222,7 @@ fn serve(plan: Plan, after: impl FnOnce(&str, Option<&str>) -> String) -> ExitCo
         tell(&format!("warning: {warning}"));
     }
     larder_config::names::warn_of_unknown(&config, |it| tell(&format!("warning: {it}")));
-    match supervisor::run(config, plan, watch, after) {
+    match supervisor::run(config, plan, given, watch, after) {
         Ok(()) => ExitCode::SUCCESS,
         Err(supervisor::Stopped::AtStart(sentence)) => fail(NOT_STARTED, &sentence),
         Err(supervisor::Stopped::CutOff | supervisor::Stopped::WorkerFailed) => ExitCode::from(FAILED),

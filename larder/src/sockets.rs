@@ -1,8 +1,9 @@
-//! The first phase of a start: the listening sockets of clients, one for each worker, and those of the admin. They
-//! fail most often, and dropping them leaves nothing behind.
+//! The first phase of a start: the listening sockets of clients, one for each worker, and those of the admin, each from
+//! another process or bound here. They fail most often, and dropping them leaves nothing behind.
 
 use larder_config::{AdminListen, Config};
 use larder_server::addresses::OpenAddresses;
+use larder_server::inherited::InheritedSockets;
 use larder_transport::listener::{self, Bound, Listen};
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
@@ -16,13 +17,15 @@ pub struct Sockets {
 }
 
 impl Sockets {
-    /// Binds the addresses of a configuration.
+    /// Takes the addresses of a configuration from `given`, and binds those that are not there.
     ///
     /// # Errors
-    /// One sentence with the address that cannot be bound.
-    pub fn bind(config: &Config, workers: NonZeroUsize) -> Result<Self, String> {
-        let clients = OpenAddresses::open(config, workers, &OpenAddresses::default())?;
-        Ok(Self { clients, admin: bind_admin(config)? })
+    /// One sentence with the address that cannot be bound, or with the socket that has no address.
+    pub fn open(config: &Config, workers: NonZeroUsize, mut given: InheritedSockets) -> Result<Self, String> {
+        let clients = OpenAddresses::inherit(config, workers, &mut given)?;
+        let admin = open_admin(config, &mut given)?;
+        given.finish()?;
+        Ok(Self { clients, admin })
     }
 
     /// The address of the admin.
@@ -32,31 +35,42 @@ impl Sockets {
 }
 
 /// The admin's address, and its Unix socket if configured; empty if the admin is off.
-fn bind_admin(config: &Config) -> Result<Vec<Bound>, String> {
+fn open_admin(config: &Config, given: &mut InheritedSockets) -> Result<Vec<Bound>, String> {
     // The sentence is that of a public address, with that one's flag.
     let of_admin = |sentence: String| sentence.replace("--listen", "--admin");
-    let Some(first) = bind_admin_address(config).map_err(of_admin)? else { return Ok(Vec::new()) };
-    let mut all = vec![first];
-    if let Some(path) = &config.admin.socket {
-        all.push(listener::bind_private(path).map_err(|it| it.replace("--listen", "--admin-socket"))?);
+    let mut all = open_admin_address(config, given).map_err(of_admin)?;
+    if let (false, Some(path)) = (all.is_empty(), &config.admin.socket) {
+        match given.take_any(&Listen::Unix(path.clone()))? {
+            none if none.is_empty() => {
+                let bound = listener::bind_private(path);
+                all.push(bound.map_err(|it| it.replace("--listen", "--admin-socket"))?);
+            }
+            some => all.extend(some),
+        }
     }
     Ok(all)
 }
 
-fn bind_admin_address(config: &Config) -> Result<Option<Bound>, String> {
-    match config.admin.listen {
-        AdminListen::Off => Ok(None),
-        AdminListen::At(address) => listener::bind_alone(&Listen::Tcp(address)).map(Some),
+fn open_admin_address(config: &Config, given: &mut InheritedSockets) -> Result<Vec<Bound>, String> {
+    let candidates = match config.admin.listen {
+        AdminListen::Off => return Ok(Vec::new()),
+        AdminListen::At(address) => vec![address],
         AdminListen::From(address) => {
-            let ports = larder_config::admin_ports(address.port());
-            let mut refused = String::new();
-            for port in ports {
-                match listener::bind_alone(&Listen::Tcp(SocketAddr::new(address.ip(), port))) {
-                    Ok(bound) => return Ok(Some(bound)),
-                    Err(sentence) => refused = sentence,
-                }
-            }
-            Err(refused)
+            larder_config::admin_ports(address.port()).map(|it| SocketAddr::new(address.ip(), it)).collect()
+        }
+    };
+    for address in &candidates {
+        let found = given.take_any(&Listen::Tcp(*address))?;
+        if !found.is_empty() {
+            return Ok(found);
         }
     }
+    let mut refused = String::new();
+    for address in candidates {
+        match listener::bind_alone(&Listen::Tcp(address)) {
+            Ok(bound) => return Ok(vec![bound]),
+            Err(sentence) => refused = sentence,
+        }
+    }
+    Err(refused)
 }

@@ -16,6 +16,7 @@ use larder_observe::telemetry::Telemetry;
 use larder_server::cluster::NodesPlan;
 use larder_server::counter_sum::CounterSums;
 use larder_server::descriptors::Shares;
+use larder_server::inherited::InheritedSockets;
 use larder_server::live::{Live, Orders};
 use larder_server::purge::{self, PurgeQueue, PurgeWorker};
 use larder_server::resident::Heap;
@@ -84,11 +85,12 @@ pub struct Started {
 pub fn start(
     config: Config,
     plan: Plan,
+    given: InheritedSockets,
     after: impl FnOnce(&str, Option<&str>) -> String,
 ) -> Result<Started, String> {
     let workers =
         config.workers.unwrap_or_else(|| std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN));
-    let sockets = Sockets::bind(&config, workers)?;
+    let sockets = Sockets::open(&config, workers, given)?;
     loop_check::check(&config, sockets.admin_at())?;
     let totals = Arc::new(CounterSums::default());
     let own = totals.add_part();

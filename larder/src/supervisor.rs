@@ -2,6 +2,7 @@
 //! handling of requests is in `larder_server::handler`; the configuration is in `larder_config`.
 
 use crate::reload::Prepared;
+use crate::service_manager::ServiceManager;
 use crate::start::{self, Running, Started};
 use larder_admin::{Admin, AdminAccess, Audit, ConfigDeed, Configuring, ReloadOrder};
 use larder_config::Config;
@@ -10,6 +11,7 @@ use larder_gateway::Gateway;
 use larder_observe::log::{Closed, Level, LimitWatch, Subsystem};
 use larder_server::cluster::Cluster;
 pub use larder_server::config_watch::ConfigWatch;
+use larder_server::inherited::InheritedSockets;
 use larder_server::live::Orders;
 use larder_server::quiet::Quiet;
 use larder_server::row_purges::{self, FollowStandings};
@@ -52,7 +54,7 @@ pub enum Stopped {
 }
 
 /// Runs a configuration until a signal ends it, and reloads it when `watch` sees its file change: started before the file
-/// was read, so that no change is missed. Prints its addresses once every socket is open, then the text that `after`
+/// was read, so that no change is missed. Listens on the sockets of `given`, and on further ones. Prints its addresses once every socket is open, then the text that `after`
 /// makes of the first of either.
 ///
 /// # Errors
@@ -60,6 +62,7 @@ pub enum Stopped {
 pub fn run(
     config: Config,
     plan: Plan,
+    given: InheritedSockets,
     watch: Option<ConfigWatch>,
     after: impl FnOnce(&str, Option<&str>) -> String,
 ) -> Result<(), Stopped> {
@@ -78,7 +81,7 @@ pub fn run(
     if let Some(second) = test_clock() {
         larder_stdx::clock::stand_at(second);
     }
-    let started = start::start(config, plan, after).map_err(Stopped::AtStart)?;
+    let started = start::start(config, plan, given, after).map_err(Stopped::AtStart)?;
     let Started { running, clerk, nodes, threads, admin, access, audit, inbox } = started;
     // The system takes all memory back at once when the process ends: returning a million pages one by one first would
     // delay the stop by seconds.
@@ -91,7 +94,7 @@ pub fn run(
         nodes.and_then(|it| Cluster::start(it, lower, store.clone(), own.clone(), &teller))
     };
     tasks.spawn_local(clerk.work(nodes.clone(), running.shared.room_to_give.clone()));
-    let supervisor = Supervisor { running, nodes };
+    let supervisor = Supervisor { running, nodes, manager: Rc::new(ServiceManager::of_environment()) };
     tasks.block_on(&runtime, supervisor.keep(signals, watch, (admin, access, audit), inbox, threads))
 }
 
@@ -109,6 +112,8 @@ struct Supervisor {
     running: Running,
     /// The other nodes of the fleet.
     nodes: Option<Rc<Cluster>>,
+    /// The service manager, which follows the state of this process.
+    manager: Rc<ServiceManager>,
 }
 
 /// The events that wake the main thread.
@@ -154,6 +159,10 @@ impl Supervisor {
             standings,
             nodes,
         ));
+        if let Some(within) = self.manager.watchdog {
+            tokio::task::spawn_local(show_life(self.manager.clone(), within));
+        }
+        self.manager.ready(&self.status());
         let mut limits = LimitWatch::default();
         let disk = DiskWatch::new(&self.running.shared.lower, &self.running.errors);
         loop {
@@ -257,8 +266,25 @@ impl Supervisor {
         Some(admin)
     }
 
-    /// Takes over a changed configuration, or keeps the old one and logs the reason.
+    /// The state of a running server, in one line for the service manager.
+    fn status(&self) -> String {
+        format!("serving on {}", self.running.public.borrow().join(", "))
+    }
+
+    /// Reloads, and reports it to the service manager.
     fn reload(&self, why: &str, admin: Option<&Admin>) -> Result<(), String> {
+        self.manager.reloading();
+        let outcome = self.reload_unannounced(why, admin);
+        // A rejected configuration is no failed service.
+        self.manager.ready(&match &outcome {
+            Ok(()) => self.status(),
+            Err(why) => format!("{}; a new configuration was rejected: {why}", self.status()),
+        });
+        outcome
+    }
+
+    /// Takes over a changed configuration, or keeps the old one and logs the reason.
+    fn reload_unannounced(&self, why: &str, admin: Option<&Admin>) -> Result<(), String> {
         let Some(file) = self.running.plan.file() else {
             let why = "larder was started without a configuration file";
             self.running.errors.event(Level::Warn, "reload-refused", &[("why", why)]);
@@ -365,6 +391,7 @@ impl Supervisor {
             let values = [("worker", worker.as_str()), ("why", why), ("now", now)];
             self.running.errors.event(Level::Error, "worker-failed", &values);
         }
+        self.manager.stopping(deadline);
         self.running.orders.send_modify(|it| it.drain = true);
         let finished = async {
             let mut tick = tokio::time::interval(Duration::from_millis(10));
@@ -420,6 +447,16 @@ impl Supervisor {
             }
             tick.tick().await;
         }
+    }
+}
+
+/// Sends the watchdog of the service manager a sign of life twice in its interval, as long as the main thread runs.
+async fn show_life(manager: Rc<ServiceManager>, within: Duration) {
+    let mut tick = tokio::time::interval((within / 2).max(Duration::from_millis(1)));
+    tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        tick.tick().await;
+        manager.alive();
     }
 }
 

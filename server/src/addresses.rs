@@ -1,6 +1,7 @@
 //! The client addresses that are open, with a socket of each for every worker. A reload opens new ones before it takes over
 //! anything, and keeps those that stay.
 
+use super::inherited::InheritedSockets;
 use larder_config::Config;
 use larder_transport::listener::{self, Bound, Entrance, Listen};
 use std::num::NonZeroUsize;
@@ -14,7 +15,7 @@ pub struct OpenAddress {
     name: String,
     port: Option<u16>,
     /// The sockets that workers have not taken yet, by worker.
-    sockets: Mutex<Vec<Option<Bound>>>,
+    sockets: Mutex<Vec<Vec<Bound>>>,
 }
 
 impl OpenAddress {
@@ -23,14 +24,30 @@ impl OpenAddress {
         let first = listener::bind_beside(&entrance.at, ports)?.after(entrance.preamble);
         let others: Result<Vec<Bound>, String> = (1..workers.get()).map(|_| first.another()).collect();
         let (name, port) = (first.to_string(), first.tcp().map(|it| it.port()));
-        let sockets = std::iter::once(first).chain(others?).map(Some).collect();
+        let sockets = std::iter::once(first).chain(others?).map(|it| vec![it]).collect();
         Ok(Arc::new(Self { entrance: entrance.clone(), name, port, sockets: Mutex::new(sockets) }))
     }
 
-    /// The socket of a worker, once.
+    /// Deals the sockets of another process out to the workers: each socket has its own queue, and every queue needs a
+    /// worker. Where there are fewer sockets than workers, several workers take connections from one queue.
+    fn adopt(entrance: &Entrance, workers: NonZeroUsize, given: Vec<Bound>) -> Result<Arc<Self>, String> {
+        let count = given.len();
+        let first = &given[0];
+        let (name, port) = (first.to_string(), first.tcp().map(|it| it.port()));
+        let further: Vec<Bound> =
+            (count..workers.get()).map(|it| given[it % count].shared()).collect::<Result<_, _>>()?;
+        let mut sockets: Vec<Vec<Bound>> = std::iter::repeat_with(Vec::new).take(workers.get()).collect();
+        for (at, bound) in given.into_iter().chain(further).enumerate() {
+            sockets[at % workers].push(bound);
+        }
+        Ok(Arc::new(Self { entrance: entrance.clone(), name, port, sockets: Mutex::new(sockets) }))
+    }
+
+    /// The sockets of a worker, once.
     #[must_use]
-    pub fn take(&self, worker: usize) -> Option<Bound> {
-        self.sockets.lock().unwrap_or_else(PoisonError::into_inner).get_mut(worker)?.take()
+    pub fn take(&self, worker: usize) -> Vec<Bound> {
+        let mut all = self.sockets.lock().unwrap_or_else(PoisonError::into_inner);
+        all.get_mut(worker).map(std::mem::take).unwrap_or_default()
     }
 }
 
@@ -49,6 +66,26 @@ impl OpenAddresses {
         let open = |entrance: &Entrance| match left.iter().position(|it| it.entrance == *entrance) {
             Some(at) => Ok(left.remove(at)),
             None => OpenAddress::open(entrance, workers, &ports),
+        };
+        config.listen.iter().map(open).collect::<Result<_, _>>().map(Self)
+    }
+
+    /// Takes the addresses of a configuration from `given` where it has them, and opens the others.
+    ///
+    /// # Errors
+    /// One sentence with the address that cannot be opened, or that the service manager has no socket for.
+    pub fn inherit(
+        config: &Config,
+        workers: NonZeroUsize,
+        given: &mut InheritedSockets,
+    ) -> Result<Self, String> {
+        let open = |entrance: &Entrance| {
+            let sockets = given.take(&entrance.at)?;
+            if sockets.is_empty() {
+                return OpenAddress::open(entrance, workers, &[]);
+            }
+            let sockets = sockets.into_iter().map(|it| it.after(entrance.preamble)).collect();
+            OpenAddress::adopt(entrance, workers, sockets)
         };
         config.listen.iter().map(open).collect::<Result<_, _>>().map(Self)
     }

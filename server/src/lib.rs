@@ -15,6 +15,7 @@ pub mod finish;
 pub mod geo;
 pub mod handler;
 pub mod health;
+pub mod inherited;
 pub mod input_error;
 pub mod live;
 pub mod loop_check;

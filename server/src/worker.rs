@@ -238,12 +238,13 @@ impl SettingsFollower {
     fn serve(&mut self, addresses: &OpenAddresses) {
         self.doors.retain(|door| addresses.0.iter().any(|it| Arc::ptr_eq(it, &door.0)));
         for address in &addresses.0 {
-            let Some(bound) = address.take(self.number) else { continue };
-            let (keep, gone) = oneshot::channel();
-            let closed = async { drop(gone.await) };
-            let served = listener::serve_until(bound, self.worker.clone(), self.front.clone(), closed);
-            tokio::task::spawn_local(served);
-            self.doors.push((address.clone(), keep));
+            for bound in address.take(self.number) {
+                let (keep, gone) = oneshot::channel();
+                let closed = async { drop(gone.await) };
+                let served = listener::serve_until(bound, self.worker.clone(), self.front.clone(), closed);
+                tokio::task::spawn_local(served);
+                self.doors.push((address.clone(), keep));
+            }
         }
     }
 }

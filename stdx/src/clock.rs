@@ -154,6 +154,13 @@ pub fn precise_micros() -> u64 {
     u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX)
 }
 
+/// Microseconds of the kernel's monotonic clock, by which a service manager orders its messages.
+#[must_use]
+pub fn kernel_micros() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    u64::try_from(now.tv_sec).unwrap_or(0) * 1_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0) / 1_000
+}
+
 /// Converts microseconds of [`precise_micros`] to microseconds since the Unix epoch, by the current wall clock.
 #[must_use]
 #[allow(clippy::disallowed_methods, reason = "this is the one place that reads a clock")]

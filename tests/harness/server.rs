@@ -4,6 +4,8 @@ use super::origin::Behind;
 use super::{Client, begun};
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
+use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::{Arc, Mutex};
@@ -50,6 +52,11 @@ impl Larder {
 
     /// Starts with a configuration; `[admin] listen` is added unless the file has an `[admin]`.
     pub fn start(setup: Setup) -> Self {
+        Self::start_by(Command::new(binary()), setup)
+    }
+
+    /// The same by a command that runs larder, such as [`activation`].
+    pub fn start_by(mut command: Command, setup: Setup) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("larder.toml");
         let mut config = setup.config;
@@ -60,7 +67,6 @@ impl Larder {
             config.push_str("\n[log]\naccess = \"off\"\n");
         }
         std::fs::write(&path, config).unwrap();
-        let mut command = Command::new(binary());
         command.args(["run", "-c"]).arg(&path).envs(setup.env);
         Self::spawn(command, folder)
     }
@@ -277,6 +283,34 @@ fn keep_reading(mut lines: BufReader<ChildStdout>, output: Arc<Mutex<String>>) {
             line.clear();
         }
     });
+}
+
+/// A command that runs larder as a service manager does that passes these sockets, with names separated by colons.
+pub fn activation(sockets: &[BorrowedFd<'_>], names: &str) -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", "export LISTEN_PID=$$; exec \"$@\"", "sh"]).arg(binary());
+    command.env("LISTEN_FDS", sockets.len().to_string()).env("LISTEN_FDNAMES", names);
+    // Above those that the copies below replace.
+    let high = |it: &BorrowedFd<'_>| {
+        // SAFETY: the call takes no pointers, and the descriptor is open.
+        let copy = unsafe { libc::fcntl(it.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 100) };
+        assert!(copy >= 100);
+        // SAFETY: it is open, and nothing else has it.
+        unsafe { OwnedFd::from_raw_fd(copy) }
+    };
+    let sockets: Vec<OwnedFd> = sockets.iter().map(high).collect();
+    let copy = move || {
+        for (number, socket) in (3..).zip(&sockets) {
+            // SAFETY: the call takes no pointers; the new process needs none of the descriptors that it replaces.
+            if unsafe { libc::dup2(socket.as_raw_fd(), number) } < 0 {
+                return Err(std::io::Error::last_os_error());
+            }
+        }
+        Ok(())
+    };
+    // SAFETY: between fork and exec it makes system calls alone.
+    unsafe { command.pre_exec(copy) };
+    command
 }
 
 /// The binary under test.

@@ -91,6 +91,7 @@ mod route_vary;
 mod row_purges;
 mod run_files;
 mod secrets;
+mod service_manager;
 mod session_applications;
 mod slow_clients;
 mod smuggling;

@@ -13,12 +13,12 @@ use larder_wire::proxy::ConnectionSource;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
-use socket2::{Domain, SockAddr, Socket, Type};
+use socket2::{Domain, SockAddr, SockRef, Socket, Type};
 use std::cell::Cell;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -223,7 +223,97 @@ pub fn bind_alone(listen: &Listen) -> Result<Bound, String> {
     }
 }
 
+/// The address of a listening socket of another process, as the kernel knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SocketPlace {
+    /// TCP.
+    Tcp(SocketAddr),
+    /// A Unix socket; its path may be relative to the folder in which it was bound.
+    Unix(PathBuf),
+}
+
+impl fmt::Display for SocketPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SocketPlace::Tcp(address) => address.fmt(f),
+            SocketPlace::Unix(path) => path.display().fmt(f),
+        }
+    }
+}
+
+impl SocketPlace {
+    /// The address of a socket that listens for streams.
+    ///
+    /// # Errors
+    /// The end of a sentence: the reason why it cannot be used.
+    pub fn of(socket: BorrowedFd<'_>) -> Result<Self, String> {
+        let socket = SockRef::from(&socket);
+        let why = "is no socket";
+        let kind = socket.r#type().map_err(|_| why.to_owned())?;
+        if kind != Type::STREAM || !socket.is_listener().unwrap_or(false) {
+            return Err("is no socket that listens for streams".to_owned());
+        }
+        let address = socket.local_addr().map_err(|_| why.to_owned())?;
+        match (address.as_socket(), address.as_pathname()) {
+            (Some(it), _) => Ok(SocketPlace::Tcp(it)),
+            (None, Some(path)) => Ok(SocketPlace::Unix(path.to_owned())),
+            (None, None) => Err("listens on neither a TCP port nor a path".to_owned()),
+        }
+    }
+
+    /// Whether a configured address names this place.
+    #[must_use]
+    pub fn is_named_by(&self, listen: &Listen) -> bool {
+        let absolute = |it: &Path| std::path::absolute(it).unwrap_or_else(|_| it.to_owned());
+        match (self, listen) {
+            (SocketPlace::Tcp(own), Listen::Tcp(it) | Listen::Tls(it)) => own == it,
+            (SocketPlace::Unix(own), Listen::Unix(it)) => absolute(own) == absolute(it),
+            _ => false,
+        }
+    }
+}
+
+/// The process that removes the file of an inherited Unix socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SocketFileOwner {
+    /// This one.
+    Larder,
+    /// Another one, such as the service manager.
+    Other,
+}
+
+/// Takes over a socket on which another process listened: connections that wait in its queue are served.
+///
+/// # Errors
+/// One sentence.
+pub fn adopt(socket: OwnedFd, listen: &Listen, file: SocketFileOwner) -> Result<Bound, String> {
+    let socket = Socket::from(socket);
+    let made = socket.set_nonblocking(true).and_then(|()| socket.set_cloexec(true));
+    made.map_err(|it| refused(listen, &it))?;
+    let (listen, file) = match listen {
+        Listen::Unix(path) => match file {
+            SocketFileOwner::Larder => (listen.clone(), SocketFile::of(path)),
+            SocketFileOwner::Other => (listen.clone(), None),
+        },
+        Listen::Tcp(address) | Listen::Tls(address) => {
+            // As for sockets that are bound here.
+            socket.set_tcp_nodelay(true).map_err(|it| refused(listen, &it))?;
+            (listen.at(local(&socket).unwrap_or(*address)), None)
+        }
+    };
+    Ok(Bound { socket, listen, preamble: Preamble::None, file })
+}
+
 impl Bound {
+    /// The same socket once more: both take connections from one queue.
+    ///
+    /// # Errors
+    /// One sentence.
+    pub fn shared(&self) -> Result<Bound, String> {
+        let socket = self.socket.try_clone().map_err(|it| refused(&self.listen, &it))?;
+        Ok(Bound { socket, listen: self.listen.clone(), preamble: self.preamble, file: self.file.clone() })
+    }
+
     /// Another socket on the same address: its own queue for TCP, the same one for Unix sockets.
     ///
     /// # Errors
