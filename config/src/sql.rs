@@ -70,19 +70,11 @@ impl Config {
     /// The databases whose changes are followed, each with the rows that routes show.
     #[must_use]
     pub fn followed(&self) -> Vec<FollowedDatabase> {
-        let routes = || self.sites.iter().flat_map(|it| &it.routes);
-        let queries = |name: &str| {
-            let of = name.to_owned();
-            routes().filter_map(move |it| match &it.service {
-                Service::Sql(sql) if sql.database.name == of => Some(sql),
-                _ => None,
-            })
-        };
         let followed = self.databases.iter().filter_map(|settings| {
             let publication = settings.publication.clone()?;
             let (mut tables, mut watched) = (std::collections::BTreeSet::new(), WatchedColumns::default());
             let mut declared = Vec::new();
-            for sql in queries(&settings.name) {
+            for sql in self.queries(&settings.name) {
                 declared.push(format!("{} {:?}", sql.statement.query.text, sql.rows));
                 for (rows, parameter) in &sql.rows {
                     tables.insert(rows.table().into());
@@ -93,5 +85,25 @@ impl Config {
             Some(FollowedDatabase { settings: settings.clone(), follow })
         });
         followed.collect()
+    }
+
+    /// The queries of a database.
+    fn queries<'c>(&'c self, database: &'c str) -> impl Iterator<Item = &'c SqlConfig> {
+        self.sites.iter().flat_map(|it| &it.routes).filter_map(move |it| match &it.service {
+            Service::Sql(sql) if sql.database.name == database => Some(&**sql),
+            _ => None,
+        })
+    }
+
+    /// The queries of a database, each text once.
+    #[must_use]
+    pub fn queries_of(&self, database: &str) -> Vec<Arc<SqlStatement>> {
+        let mut found: Vec<Arc<SqlStatement>> = Vec::new();
+        for sql in self.queries(database) {
+            if !found.iter().any(|it| it.query == sql.statement.query) {
+                found.push(sql.statement.clone());
+            }
+        }
+        found
     }
 }

@@ -76,6 +76,42 @@ pub fn write_interval(months: i32, days: i32, micros: i64, out: &mut String) {
     }
 }
 
+/// The time of RFC 3339, with an offset, as UTC without one: `2026-01-31 10:00:00.5`, as MariaDB and SQLite write times. `None` for
+/// another text.
+pub fn in_utc(text: &str) -> Option<String> {
+    let number = |from: usize, to: usize| text.get(from..to)?.parse::<i64>().ok();
+    let (year, month, day) = (number(0, 4)?, number(5, 7)?, number(8, 10)?);
+    let (hours, minutes, seconds) = (number(11, 13)?, number(14, 16)?, number(17, 19)?);
+    let rest = text.get(19..)?;
+    let at = rest.find(|it: char| !it.is_ascii_digit() && it != '.')?;
+    let (fraction, offset) = rest.split_at(at);
+    let east = match offset.as_bytes() {
+        b"Z" | b"z" => 0,
+        [sign, ..] => {
+            let minutes =
+                offset.get(1..3)?.parse::<i64>().ok()? * 60 + offset.get(4..6)?.parse::<i64>().ok()?;
+            if *sign == b'-' { -minutes } else { minutes }
+        }
+        [] => return None,
+    };
+    let all = days_of(year, month, day) * 86_400 + hours * 3_600 + (minutes - east) * 60 + seconds;
+    let mut out = String::new();
+    write_date(all.div_euclid(86_400), &mut out);
+    out.push(' ');
+    write_time(all.rem_euclid(86_400) * 1_000_000, &mut out);
+    out.push_str(fraction);
+    Some(out)
+}
+
+/// Days from 1970-01-01 to a date of the civil calendar.
+fn days_of(year: i64, month: i64, day: i64) -> i64 {
+    // The year begins in March, so that its last day is the one that varies.
+    let year = if month <= 2 { year - 1 } else { year };
+    let (era, year_of_era) = (year.div_euclid(400), year.rem_euclid(400));
+    let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + of_year - 719_468
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -109,6 +145,26 @@ mod tests {
         assert_eq!("1970-01-01T00:00:01.5", made(|it| write_timestamp(1_500_000, it)));
         assert_eq!("24:00:00", made(|it| write_time(DAY_MICROS, it)));
         assert_eq!("-838:59:59", made(|it| write_time(-3_020_399_000_000, it)));
+    }
+
+    #[test]
+    fn times_with_an_offset_in_utc() {
+        for (text, expect) in [
+            ("2026-01-31 12:00:00Z", "2026-01-31 12:00:00"),
+            ("2026-01-01 00:30:00.123456789+01:00", "2025-12-31 23:30:00.123456789"),
+            ("2024-02-28 23:59:59.5-00:30", "2024-02-29 00:29:59.5"),
+            ("1969-12-31 23:59:59-23:59", "1970-01-01 23:58:59"),
+        ] {
+            assert_eq!(Some(expect), in_utc(text).as_deref(), "{text}");
+        }
+        for days in (-800_000..800_000).step_by(997) {
+            let date = made(|it| write_date(days, it));
+            if date.len() == 10 {
+                let part = |from: usize, to: usize| date[from..to].parse().unwrap();
+                assert_eq!(days, days_of(part(0, 4), part(5, 7), part(8, 10)), "{date}");
+            }
+        }
+        assert_eq!(None, in_utc("2026-01-31"));
     }
 
     #[test]

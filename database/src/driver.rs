@@ -2,20 +2,26 @@
 
 use crate::encoder::{RowEncoder, RowProgress};
 use crate::error::SqlError;
+use crate::place::DatabaseServer;
+use crate::postgres::follow::{self, FollowSettings};
 use crate::postgres::{PostgresConnection, PostgresRows};
 use crate::query::SqlDialect;
 use crate::settings::{DatabaseSettings, SqlCall, SqlStatement};
+use crate::sqlite::{SqliteConnection, SqliteRows};
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use tokio::time::timeout;
 
 /// A connection to a database. It carries one query at a time.
 pub(crate) enum DatabaseConnection {
     Postgres(Box<PostgresConnection>),
+    Sqlite(SqliteConnection),
 }
 
 /// The rows of a query, as they arrive.
 pub(crate) enum DriverRows {
     Postgres(PostgresRows),
+    Sqlite(SqliteRows),
 }
 
 impl DatabaseConnection {
@@ -28,8 +34,9 @@ impl DatabaseConnection {
             SqlDialect::Postgres => {
                 PostgresConnection::open(settings).await.map(|it| Self::Postgres(Box::new(it)))
             }
-            // No `url` names them.
-            SqlDialect::MySql | SqlDialect::Sqlite => Err(SqlError::Lost),
+            SqlDialect::Sqlite => SqliteConnection::open(settings).await.map(Self::Sqlite),
+            // No `url` names it.
+            SqlDialect::MySql => Err(SqlError::Lost),
         }
     }
 
@@ -37,6 +44,7 @@ impl DatabaseConnection {
     pub fn is_closed(&self) -> bool {
         match self {
             Self::Postgres(it) => it.is_closed(),
+            Self::Sqlite(it) => it.is_closed(),
         }
     }
 
@@ -44,6 +52,7 @@ impl DatabaseConnection {
     pub async fn cancel(self) {
         match self {
             Self::Postgres(it) => it.cancel().await,
+            Self::Sqlite(it) => it.cancel().await,
         }
     }
 
@@ -54,6 +63,7 @@ impl DatabaseConnection {
     pub async fn begin(&self, call: &SqlCall) -> Result<DriverRows, SqlError> {
         match self {
             Self::Postgres(it) => it.begin(call).await.map(DriverRows::Postgres),
+            Self::Sqlite(it) => it.begin(call).await.map(DriverRows::Sqlite),
         }
     }
 
@@ -64,6 +74,7 @@ impl DatabaseConnection {
     pub async fn commit(&self) -> Result<(), SqlError> {
         match self {
             Self::Postgres(it) => it.commit().await,
+            Self::Sqlite(it) => it.commit().await,
         }
     }
 
@@ -74,6 +85,7 @@ impl DatabaseConnection {
     pub async fn roll_back(&self) -> Result<(), SqlError> {
         match self {
             Self::Postgres(it) => it.roll_back().await,
+            Self::Sqlite(it) => it.roll_back().await,
         }
     }
 }
@@ -83,6 +95,7 @@ impl DriverRows {
     pub fn in_transaction(&self) -> bool {
         match self {
             Self::Postgres(it) => it.in_transaction(),
+            Self::Sqlite(it) => it.in_transaction(),
         }
     }
 
@@ -90,6 +103,7 @@ impl DriverRows {
     pub fn encoder(&mut self) -> Option<RowEncoder> {
         match self {
             Self::Postgres(it) => it.encoder(),
+            Self::Sqlite(it) => it.encoder(),
         }
     }
 
@@ -102,6 +116,74 @@ impl DriverRows {
     ) -> Poll<Result<RowProgress, SqlError>> {
         match self {
             Self::Postgres(it) => it.poll_row(context, to, statement),
+            Self::Sqlite(it) => it.poll_rows(context, to, statement),
         }
     }
+}
+
+/// Connects once, and finds out whether the database can be followed if it is to be, and whether it accepts these queries. Returns the rest
+/// of a sentence that begins with "connected". Within a `LocalSet`.
+///
+/// # Errors
+/// One sentence with the remedy.
+pub async fn contact(
+    settings: &Arc<DatabaseSettings>,
+    follow: Option<&FollowSettings>,
+    queries: &[Arc<SqlStatement>],
+) -> Result<String, String> {
+    if settings.place.dialect == SqlDialect::Postgres {
+        return follow::contact(settings, follow).await.map(|()| match follow {
+            Some(_) => ", and its changes can be followed".to_owned(),
+            None => String::new(),
+        });
+    }
+    let open = timeout(settings.connect_timeout, DatabaseConnection::open(settings)).await;
+    let connection = open.unwrap_or(Err(SqlError::ConnectTimeout)).map_err(|it| remedy(settings, &it))?;
+    let mut facts = match &connection {
+        DatabaseConnection::Postgres(_) => String::new(),
+        DatabaseConnection::Sqlite(it) => it.facts().await,
+    };
+    for statement in queries {
+        let described = match &connection {
+            DatabaseConnection::Postgres(_) => Ok(()),
+            DatabaseConnection::Sqlite(it) => it.describe(statement).await,
+        };
+        described.map_err(|it| rejected(settings, statement, &it))?;
+    }
+    match queries.len() {
+        0 => {}
+        1 => facts.push_str("; it accepts the query of its route"),
+        count => facts.push_str(&format!("; it accepts the {count} queries of its routes")),
+    }
+    Ok(facts)
+}
+
+/// Why there is no connection, and the remedy.
+fn remedy(settings: &DatabaseSettings, error: &SqlError) -> String {
+    let why = error.sentence();
+    match &settings.place.server {
+        DatabaseServer::File(file) if !file.exists() => {
+            format!("{why}; create {}, or correct database.url", file.display())
+        }
+        DatabaseServer::File(file) => format!(
+            "{why}; the user of larder must be allowed to read {0}, and to write to its directory if its journal is a log (WAL): \
+             `ls -l {0}` shows its owner",
+            file.display()
+        ),
+        _ => format!("{why}; start it, or correct database.url and database.password"),
+    }
+}
+
+/// Why a query is rejected, and the remedy.
+fn rejected(settings: &DatabaseSettings, statement: &SqlStatement, error: &SqlError) -> String {
+    let mut text: String = statement.query.text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if let Some((end, _)) = text.char_indices().nth(60) {
+        text.truncate(end);
+        text.push('…');
+    }
+    let grant = match settings.place.dialect {
+        SqlDialect::Sqlite => String::new(),
+        _ => format!(", or run `GRANT SELECT ON TABLE TO {}` with its table", settings.place.user),
+    };
+    format!("{} `{text}`; correct sql.query{grant}", error.sentence())
 }

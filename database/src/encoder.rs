@@ -34,6 +34,8 @@ impl ResultFormat {
 pub(crate) enum RowProgress {
     /// Rows were encoded, usually one.
     Rows,
+    /// Rows were encoded, and the next one may take long.
+    Slow,
     /// There are no more.
     End,
 }

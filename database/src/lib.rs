@@ -15,8 +15,10 @@ mod query;
 mod row_tags;
 mod rows;
 mod settings;
+mod sqlite;
 
 pub use cell::{NumberForm, SqlCell};
+pub use driver::contact;
 pub use encoder::ResultFormat;
 pub use error::SqlError;
 pub use freshness::{FollowedTable, FollowedTables, FreshnessGrade};
@@ -25,7 +27,7 @@ pub use parameter::{
 };
 pub use place::{DatabasePlace, DatabaseServer, PLACE_FORMS};
 pub use pool::Database;
-pub use postgres::follow::{ChangeFollower, FollowSettings, FollowTurn, contact};
+pub use postgres::follow::{ChangeFollower, FollowSettings, FollowTurn};
 pub use query::{SqlDialect, SqlQuery};
 pub use row_tags::{ChangedRows, ROWS, RowTags, SHOWN_ROWS_FORM, ShownRows, WatchedColumns};
 pub use rows::{RowsFound, SqlAnswer, SqlRows};

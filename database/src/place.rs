@@ -5,7 +5,8 @@ use std::fmt;
 use std::path::PathBuf;
 
 /// The forms of `url`, as the end of a sentence.
-pub const PLACE_FORMS: &str = "\"postgres://USER@HOST:PORT/DATABASE\", or \"postgres+unix://USER@/DIRECTORY/DATABASE\" with the directory of the socket";
+pub const PLACE_FORMS: &str = "\"postgres://USER@HOST:PORT/DATABASE\", \"postgres+unix://USER@/DIRECTORY/DATABASE\" with the directory of the \
+     socket, or \"sqlite:/PATH/OF/THE/FILE\"";
 
 /// The place of a database, and the user that reads it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +28,8 @@ pub enum DatabaseServer {
     Tcp(String, u16),
     /// A Unix socket: for PostgreSQL its directory.
     Unix(PathBuf),
+    /// No server: a file of SQLite.
+    File(PathBuf),
 }
 
 impl DatabasePlace {
@@ -37,6 +40,9 @@ impl DatabasePlace {
     pub fn parse(text: &str) -> Result<Self, String> {
         let wrong =
             |why: &str| if why.is_empty() { PLACE_FORMS.to_owned() } else { format!("{why}; {PLACE_FORMS}") };
+        if let Some(path) = text.strip_prefix("sqlite:") {
+            return Self::of_file(path.strip_prefix("//").unwrap_or(path)).ok_or_else(|| wrong(""));
+        }
         let (scheme, rest) = text.split_once("://").ok_or_else(|| wrong(""))?;
         let (scheme, is_unix) = scheme.strip_suffix("+unix").map_or((scheme, false), |it| (it, true));
         let (dialect, usual) = match scheme {
@@ -63,6 +69,17 @@ impl DatabasePlace {
         };
         Ok(Self { dialect, server, user: user.to_owned(), database: database.to_owned() })
     }
+
+    /// The file at an absolute path. It has no user.
+    fn of_file(path: &str) -> Option<Self> {
+        let is_path = path.starts_with('/') && !path.ends_with('/') && !path.contains(['?', '#', '\0']);
+        is_path.then(|| Self {
+            dialect: SqlDialect::Sqlite,
+            server: DatabaseServer::File(path.into()),
+            user: String::new(),
+            database: String::new(),
+        })
+    }
 }
 
 fn host_and_port(text: &str) -> Option<(String, Option<u16>)> {
@@ -86,6 +103,7 @@ impl fmt::Display for DatabasePlace {
         match &self.server {
             DatabaseServer::Tcp(host, port) => write!(f, "postgres://{host}:{port}/{}", self.database),
             DatabaseServer::Unix(path) => write!(f, "postgres+unix://{}/{}", path.display(), self.database),
+            DatabaseServer::File(path) => write!(f, "sqlite:{}", path.display()),
         }
     }
 }
@@ -111,6 +129,11 @@ mod tests {
         assert_eq!("the host is malformed", shown("postgres://a@h:x/shop"));
         assert_eq!("user and database are plain names", shown("postgres://a@h/"));
         assert_eq!("the path of the socket begins with /", shown("postgres+unix://a@run/shop"));
+        assert_eq!("sqlite:/srv/shop.db as ", shown("sqlite:/srv/shop.db"));
+        assert_eq!("sqlite:/srv/a b.db as ", shown("sqlite:///srv/a b.db"));
+        for wrong in ["sqlite:shop.db", "sqlite://h/shop.db", "sqlite:/", "sqlite:/a?mode=rwc"] {
+            assert!(shown(wrong).starts_with("\"postgres:"), "{wrong}");
+        }
         assert!(shown("oracle://a@h/shop").starts_with("\"postgres:"));
     }
 }

@@ -226,7 +226,7 @@ fn login(settings: &DatabaseSettings) -> Config {
     config.user(&place.user).dbname(&place.database).application_name("larder");
     match &place.server {
         DatabaseServer::Tcp(host, port) => config.host(host).port(*port),
-        DatabaseServer::Unix(folder) => config.host_path(folder),
+        DatabaseServer::Unix(folder) | DatabaseServer::File(folder) => config.host_path(folder),
     };
     if let Some(password) = &settings.password {
         config.password(password.expose());

@@ -152,6 +152,7 @@ impl SqlRows {
     fn poll_piece(&mut self, context: &mut Context<'_>) -> Poll<Result<bool, SqlError>> {
         let statement = &*self.statement;
         loop {
+            let mut is_slow = false;
             match self.rows.poll_rows(context, &mut self.encoder, statement) {
                 Poll::Pending => {
                     let has_rows = self.encoder.as_ref().is_some_and(|it| it.rows() > 0 && !it.is_empty());
@@ -160,6 +161,7 @@ impl SqlRows {
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
                 Poll::Ready(Ok(RowProgress::End)) => return Poll::Ready(self.finish().map(|()| true)),
                 Poll::Ready(Ok(RowProgress::Rows)) => {}
+                Poll::Ready(Ok(RowProgress::Slow)) => is_slow = true,
             }
             let Some(encoder) = &self.encoder else { continue };
             if encoder.rows() > statement.max_rows {
@@ -169,7 +171,7 @@ impl SqlRows {
                 let why = "one_row is set, and the query found several rows; add a condition or LIMIT 1";
                 return Poll::Ready(Err(SqlError::Result(why.to_owned())));
             }
-            if encoder.len() >= PIECE {
+            if is_slow || encoder.len() >= PIECE {
                 return Poll::Ready(Ok(false));
             }
         }

@@ -233,13 +233,10 @@ fn database(config: &Config, settings: &Arc<DatabaseSettings>) -> Contactable {
     let follow =
         config.followed().into_iter().find(|it| it.settings.name == settings.name).map(|it| it.follow);
     let name = format!("{} ({})", settings.name, settings.place);
-    let settings = settings.clone();
+    let (settings, queries) = (settings.clone(), config.queries_of(&settings.name));
     let answer = async move {
-        match larder_database::contact(&settings, follow.as_ref()).await {
-            Ok(()) if follow.is_some() => Ok("connected, and its changes can be followed".to_owned()),
-            Ok(()) => Ok("connected".to_owned()),
-            Err(why) => Err(why),
-        }
+        let contact = larder_database::contact(&settings, follow.as_ref(), &queries).await;
+        contact.map(|facts| format!("connected{facts}"))
     };
     Contactable { kind: "database", name, source: Source::Default, answer: Box::pin(answer) }
 }

@@ -221,6 +221,11 @@ impl Larder {
         assert_eq!(0, unsafe { libc::kill(pid, signal) });
     }
 
+    /// The number of its process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Its output so far.
     pub fn printed(&self) -> String {
         self.output.lock().unwrap().clone()

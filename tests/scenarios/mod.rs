@@ -96,6 +96,7 @@ mod session_applications;
 mod slow_clients;
 mod smuggling;
 mod sql;
+mod sql_sqlite;
 mod stale;
 mod static_sites;
 mod statistics;

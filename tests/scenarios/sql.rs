@@ -6,7 +6,7 @@ use crate::harness::server::Setup;
 use crate::harness::{Larder, Response, until};
 
 /// A larder with a `[[database]]` and routes: a path, and the lines of the route.
-fn larder(database: &str, routes: &[(&str, &str)]) -> Larder {
+pub(super) fn larder(database: &str, routes: &[(&str, &str)]) -> Larder {
     let route = |(path, lines): &(&str, &str)| format!("[[site.route]]\npath = \"{path}\"\n{lines}\n");
     let routes: String = routes.iter().map(route).collect();
     let config = format!(
@@ -15,11 +15,11 @@ fn larder(database: &str, routes: &[(&str, &str)]) -> Larder {
     Larder::start(Setup { config, env: Vec::new() })
 }
 
-fn query(sql: &str, more: &str) -> String {
+pub(super) fn query(sql: &str, more: &str) -> String {
     format!("sql = {{ query = '''{sql}''' {more} }}")
 }
 
-fn post(larder: &Larder, target: &str, kind: &str, body: &str) -> Response {
+pub(super) fn post(larder: &Larder, target: &str, kind: &str, body: &str) -> Response {
     larder.client().request("POST", target, &format!("Content-Type: {kind}\r\n"), body)
 }
 

@@ -9,6 +9,7 @@ pub mod http2;
 pub mod jwt;
 pub mod memcached;
 pub mod message;
+pub mod mysql;
 pub mod pgoutput;
 pub mod proxy;
 pub mod purge_entry;

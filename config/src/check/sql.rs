@@ -7,7 +7,7 @@ use crate::sql::{SQL_TAGS, SqlConfig};
 use crate::{Methods, Service};
 use larder_database::{
     DatabasePlace, DatabaseSettings, NumberForm, ParameterSource, PreparedStatements, ResultFormat,
-    ShownRows, SqlAccess, SqlParameter, SqlQuery, SqlStatement,
+    ShownRows, SqlAccess, SqlDialect, SqlParameter, SqlQuery, SqlStatement,
 };
 use larder_semantics::key::QueryPolicy;
 use larder_semantics::policy::{CredentialUse, OnAbort, Policy};
@@ -60,6 +60,7 @@ impl ConfigCheck {
                 self.problem(self.source(&key("name")), "database.name", &text);
             }
             let Ok(place) = DatabasePlace::parse(&self.text(&key("url"))) else { continue };
+            self.refuse_of_dialect(&prefix, place.dialect);
             all.push(Arc::new(DatabaseSettings {
                 name,
                 place,
@@ -77,6 +78,23 @@ impl ConfigCheck {
             }));
         }
         all
+    }
+
+    /// Keys that only another kind of database has.
+    fn refuse_of_dialect(&mut self, prefix: &str, dialect: SqlDialect) {
+        let mut refuse = |name: &str, is_wrong: bool, text: &str| {
+            let key = format!("{prefix}.{name}");
+            let source = self.source(&key);
+            if is_wrong && source != Source::Default {
+                self.problem(source, &format!("database.{name}"), text);
+            }
+        };
+        let is_postgres = dialect == SqlDialect::Postgres;
+        let text = "only changes of PostgreSQL can be followed; remove it, and purge by sql.tags";
+        refuse("follow.publication", !is_postgres, text);
+        refuse("prepare", !is_postgres, "only for poolers of PostgreSQL; remove it");
+        let text = "SQLite has no users: the permissions of the file count; remove it";
+        refuse("password", dialect == SqlDialect::Sqlite, text);
     }
 
     pub(super) fn sql(

@@ -109,3 +109,23 @@ fn mistakes_of_databases() {
     let found = told(&format!("{twice}{}", route.replace("{ query", "{ database = \"a\", query")));
     assert!(found.len() == 1 && found[0].contains("duplicate database name \"a\""), "{found:?}");
 }
+
+#[test]
+fn keys_of_another_kind_of_database() {
+    let one = |more: &str, expect: &str| {
+        let route = "[[site]]\nhosts = [\"*\"]\n[[site.route]]\nsql = { query = \"select 1\" }\n";
+        let text = format!("[[database]]\nname = \"shop\"\nurl = \"sqlite:/srv/shop.db\"\n{more}\n{route}");
+        let found = told(&text);
+        match expect {
+            "" => assert!(found.is_empty(), "{found:?}"),
+            _ => assert!(found.len() == 1 && found[0].contains(expect), "{more}: {found:?}"),
+        }
+    };
+    one("max_connections = 2", "");
+    one(
+        "follow.publication = \"larder\"",
+        "t.toml:4: database.follow.publication: only changes of PostgreSQL",
+    );
+    one("prepare = \"never\"", "t.toml:4: database.prepare: only for poolers of PostgreSQL; remove it");
+    one("password = \"geheim\"", "database.password: SQLite has no users");
+}

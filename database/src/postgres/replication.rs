@@ -61,7 +61,7 @@ impl ReplicationLog {
                 let stream = TcpStream::connect((&**host, *port)).await.map_err(|it| broken(&it))?;
                 Box::new(stream)
             }
-            DatabaseServer::Unix(folder) => {
+            DatabaseServer::Unix(folder) | DatabaseServer::File(folder) => {
                 let socket = folder.join(".s.PGSQL.5432");
                 Box::new(UnixStream::connect(socket).await.map_err(|it| broken(&it))?)
             }

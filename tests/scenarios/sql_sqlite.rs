@@ -1,0 +1,231 @@
+//! Queries of routes before a file of SQLite: types, limits, cancellation, writing, and a file that is replaced.
+
+use super::sql::{larder, post, query};
+use crate::harness::{Larder, until};
+use rusqlite::Connection;
+use std::path::{Path, PathBuf};
+
+/// A file of SQLite in a folder of its own.
+struct Sqlite {
+    folder: tempfile::TempDir,
+    connection: Connection,
+}
+
+impl Sqlite {
+    fn new(statements: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let connection = Connection::open(folder.path().join("shop.db")).unwrap();
+        let _: String = connection.query_row("pragma journal_mode = wal", [], |it| it.get(0)).unwrap();
+        let it = Self { folder, connection };
+        it.run(statements);
+        it
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.path().join("shop.db")
+    }
+
+    fn run(&self, statements: &str) {
+        self.connection.execute_batch(statements).unwrap();
+    }
+
+    fn number(&self, query: &str) -> i64 {
+        self.connection.query_row(query, [], |it| it.get(0)).unwrap()
+    }
+
+    fn table(&self, more: &str) -> String {
+        table(&self.path(), more)
+    }
+}
+
+fn table(path: &Path, more: &str) -> String {
+    format!("[[database]]\nname = \"lite\"\nurl = \"sqlite:{}\"\n{more}\n", path.display())
+}
+
+/// The threads of SQLite in a larder: one for each connection.
+fn threads(larder: &Larder) -> usize {
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", larder.pid())).unwrap();
+    let name = |it: std::fs::DirEntry| std::fs::read_to_string(it.path().join("comm")).unwrap_or_default();
+    tasks.flatten().filter(|it| it.path().exists()).map(name).filter(|it| it.trim() == "sqlite").count()
+}
+
+fn log(larder: &Larder) -> String {
+    std::fs::read_to_string(larder.folder.path().join("error.log")).unwrap_or_default()
+}
+
+/// A query without an end, and without rows.
+const ENDLESS: &str =
+    "with recursive c(n) as (select 1 union all select n + 1 from c) select count(*) as n from c";
+/// A query with rows without an end.
+const ROWS: &str = "with recursive c(n) as (select 1 union all select n + 1 from c) \
+                    select n, hex(zeroblob(2000)) as a from c";
+
+#[test]
+fn types_formats_and_parameters() {
+    let sqlite = Sqlite::new(
+        "create table t (id integer primary key, big bigint, price decimal(9, 2), ok boolean, at datetime, doc json, data blob, \
+         name text, ratio real); insert into t values (1, 9007199254740993, 12.50, 1, '2026-01-31 10:00:00', '{\"a\": 1.10}', x'00ff', \
+         'a,b\"', 1), (2, null, null, 0, null, null, null, null, 9e999)",
+    );
+    let large = "select 9007199254740993 as n";
+    let bound = ", parameters = { i = \"query int\", d = \"query decimal\", b = \"query bool\", t = \"query timestamp\", s = \"query text?\" }";
+    let routes = [
+        ("/json", query("select * from t order by id", "")),
+        ("/csv", query("select id, name from t order by id", ", format = \"csv\"")),
+        ("/large", query(large, "")),
+        ("/large/json", query(large, ", numbers = \"json\"")),
+        (
+            "/one",
+            query("select id from t where id = :id", ", parameters = { id = \"query int\" }, one_row = true"),
+        ),
+        (
+            "/bound",
+            query(
+                "select :i + 1 as i, 12.5 = cast(:d as numeric) as d, :b as b, :t as t, :s as s, typeof(:i) as k",
+                bound,
+            ),
+        ),
+        ("/text", query("select cast(x'ff' as text) as a", "")),
+    ];
+    let routes: Vec<_> = routes.iter().map(|(path, lines)| (*path, lines.as_str())).collect();
+    let larder = larder(&sqlite.table(""), &routes);
+    let text = |target: &str| larder.get(target).text();
+    for _ in 0..2 {
+        let expect = "[{\"id\":1,\"big\":\"9007199254740993\",\"price\":\"12.5\",\"ok\":true,\"at\":\"2026-01-31 10:00:00\",\
+                      \"doc\":{\"a\": 1.10},\"data\":\"AP8=\",\"name\":\"a,b\\\"\",\"ratio\":1.0},\
+                      {\"id\":2,\"big\":null,\"price\":null,\"ok\":false,\"at\":null,\"doc\":null,\"data\":null,\"name\":null,\
+                      \"ratio\":null}]";
+        assert_eq!(expect, text("/json"));
+    }
+    assert_eq!("id,name\r\n1,\"a,b\"\"\"\r\n2,\r\n", text("/csv"));
+    assert_eq!(502, larder.get("/large").status);
+    until("the log names the column", || log(&larder).contains("a value of column \\\"n\\\" is beyond 2^53"));
+    assert_eq!("[{\"n\":9007199254740993}]", text("/large/json"));
+    assert_eq!(("{\"id\":2}".to_owned(), 404), (text("/one?id=2"), larder.get("/one?id=3").status));
+    let target = "/bound?i=1&d=12.50&b=true&t=2026-01-31T12:00:00%2b02:00&s='%20or%201=1";
+    let expect =
+        "[{\"i\":2,\"d\":1,\"b\":1,\"t\":\"2026-01-31 10:00:00\",\"s\":\"' or 1=1\",\"k\":\"integer\"}]";
+    assert_eq!(expect, text(target));
+    assert_eq!(502, larder.get("/text").status);
+    assert_eq!(400, larder.get("/one?id=x").status);
+}
+
+#[test]
+fn reading_is_all_that_a_query_may() {
+    let sqlite = Sqlite::new(
+        "create table t (id integer primary key, name text not null); insert into t values (1, 'a')",
+    );
+    let other = sqlite.folder.path().join("other.db");
+    let name = other.display();
+    let insert = query(
+        "insert into t (name) values (:name) returning id, name",
+        ", parameters = { name = \"body text?\" }, write = true, one_row = true",
+    );
+    let routes = [
+        ("/with", query("with a as (select 1) insert into t select 2, 'b' from a", "")),
+        ("/attach", query(&format!("attach '{name}' as other"), "")),
+        ("/vacuum", query(&format!("vacuum into '{name}'"), "")),
+        ("/pragma", query("pragma user_version = 7", "")),
+        ("/list", query("select name from t order by id", "")),
+        ("/new", insert),
+        ("/gone", query("delete from t", ", write = true")),
+    ];
+    let routes: Vec<_> = routes.iter().map(|(path, lines)| (*path, lines.as_str())).collect();
+    let larder = larder(&sqlite.table(""), &routes);
+    for target in ["/with", "/attach", "/vacuum", "/pragma"] {
+        let answer = larder.get(target);
+        assert_eq!(502, answer.status, "{target}");
+        assert!(!answer.text().contains("readonly"));
+    }
+    assert!(!other.exists(), "no other file is made");
+    assert_eq!((1, 0), (sqlite.number("select count(*) from t"), sqlite.number("pragma user_version")));
+    let made = post(&larder, "/new", "application/json", "{\"name\":\"b'); drop table t; --\"}");
+    assert_eq!((200, "{\"id\":2,\"name\":\"b'); drop table t; --\"}"), (made.status, &*made.text()));
+    assert_eq!(2, sqlite.number("select count(*) from t"), "it is committed");
+    assert_eq!(502, post(&larder, "/new", "application/json", "{}").status, "a name is demanded");
+    assert_eq!("[{\"name\":\"a\"},{\"name\":\"b'); drop table t; --\"}]", larder.get("/list").text());
+    assert_eq!(204, post(&larder, "/gone", "application/json", "{}").status);
+    assert_eq!("[]", larder.get("/list").text());
+    sqlite.run("insert into t values (7, 'c')");
+    assert_eq!("[{\"name\":\"c\"}]", larder.get("/list").text(), "no transaction stays open");
+    // Another program writes: a query that writes waits for its own timeout.
+    sqlite.run("begin immediate; insert into t values (8, 'd')");
+    assert_eq!("[{\"name\":\"c\"}]", larder.get("/list").text(), "readers do not wait");
+    sqlite.run("commit");
+    assert_eq!(204, post(&larder, "/gone", "application/json", "{}").status);
+}
+
+#[test]
+fn limits_and_clients_that_leave() {
+    let sqlite = Sqlite::new("");
+    let slow = query(ENDLESS, ", timeout = \"200ms\"");
+    let long = query(ENDLESS, ", timeout = \"1h\"");
+    let rows = query(ROWS, ", timeout = \"1h\", max_rows = 1000000000, max_bytes = \"1TiB\"");
+    let few = query(ROWS, ", max_rows = 100") + "\ncache = { default_ttl = \"60s\" }";
+    let bytes = query(ROWS, ", max_bytes = \"64KiB\"") + "\ncache = { default_ttl = \"60s\" }";
+    let trickle = query(
+        "with recursive c(n) as (select 1 union all select n + 1 from c) select n from c where n % 100000 = 1",
+        ", timeout = \"1h\"",
+    );
+    let larder = larder(
+        &sqlite.table("max_connections = 2"),
+        &[
+            ("/slow", &slow),
+            ("/long", &long),
+            ("/rows", &rows),
+            ("/few", &few),
+            ("/bytes", &bytes),
+            ("/trickle", &trickle),
+            ("/quick", &query("select 1 as a", "")),
+        ],
+    );
+    assert_eq!(504, larder.get("/slow").status);
+    for _ in 0..2 {
+        for target in ["/few", "/bytes"] {
+            let cut = larder.get(target);
+            assert_eq!((200, false), (cut.status, cut.complete), "{target} is cut");
+        }
+    }
+    for target in ["/long", "/rows", "/trickle"] {
+        let before = larder.counter("database_cancelled");
+        let mut client = larder.client();
+        client.send(format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n"));
+        if target == "/long" {
+            until("it runs", || threads(&larder) >= 1);
+        } else {
+            // The first rows arrive while the query runs.
+            client.read_raw_head();
+        }
+        drop(client);
+        until(&format!("{target} is cancelled"), || larder.counter("database_cancelled") > before);
+        until("its thread ends", || threads(&larder) == 0);
+    }
+    assert_eq!("[{\"a\":1}]", larder.get("/quick").text());
+    assert_eq!(1, threads(&larder), "the connection is kept");
+}
+
+#[test]
+fn a_file_that_is_missing_or_replaced() {
+    let sqlite = Sqlite::new("create table t (a text); insert into t values ('old')");
+    let path = sqlite.folder.path().join("other.db");
+    let larder = larder(&table(&path, ""), &[("/t", &query("select a from t", ""))]);
+    assert_eq!(502, larder.get("/t").status);
+    assert!(!path.exists(), "no file is made");
+    std::fs::write(
+        &path,
+        "no database, but a text that is longer than the head of a file of SQLite is. ".repeat(9),
+    )
+    .unwrap();
+    assert_eq!(502, larder.get("/t").status);
+    let replace = |text: &str| {
+        let next = sqlite.folder.path().join("next.db");
+        let new = Connection::open(&next).unwrap();
+        new.execute_batch(&format!("create table t (a text); insert into t values ('{text}')")).unwrap();
+        new.close().unwrap();
+        std::fs::rename(next, &path).unwrap();
+    };
+    for text in ["one", "two"] {
+        replace(text);
+        assert_eq!(format!("[{{\"a\":\"{text}\"}}]"), larder.get("/t").text());
+    }
+}
