@@ -255,6 +255,7 @@ fn clean(root: &ServedDirectory, job: &LookupJob, own: &[u8]) -> Result<Option<V
     if name.is_empty() {
         let page = own[1..].strip_suffix(b"/").unwrap_or_default();
         let is_page = !page.is_empty()
+            && !path::is_script(page)
             && members::expand("", &own[..own.len() - 1], ".html", root.options.dotfiles).is_some()
             && look(root, page)?.is_none()
             && is_file(&[page, HTML].concat())?;

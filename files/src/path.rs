@@ -136,9 +136,14 @@ fn hex(digit: u8) -> Option<u8> {
 
 fn check(path: &[u8], dotfiles: Dotfiles) -> Result<(), BadPath> {
     let inner = path.strip_prefix(b"/").ok_or(BadPath::Malformed)?;
+    // A directory may have the name of a script: with a path behind it, it names no file.
+    let is_file = !inner.ends_with(b"/");
     let inner = inner.strip_suffix(b"/").unwrap_or(inner);
     if path.len() == 1 {
         return Ok(());
+    }
+    if is_file && is_script(inner) {
+        return Err(BadPath::Unservable);
     }
     for (at, segment) in inner.split(|it| *it == b'/').enumerate() {
         if segment.contains(&0) {
@@ -147,7 +152,7 @@ fn check(path: &[u8], dotfiles: Dotfiles) -> Result<(), BadPath> {
         if at == 0 && segment == b".well-known" {
             continue;
         }
-        if !is_servable(segment, dotfiles) {
+        if !is_name(segment, dotfiles) {
             return Err(BadPath::Unservable);
         }
     }
@@ -163,12 +168,17 @@ pub(crate) fn is_canonical(path: &[u8], dotfiles: Dotfiles) -> bool {
 /// Whether a file of this name is reachable by a target: listings show only such names.
 #[must_use]
 pub fn is_servable(name: &[u8], dotfiles: Dotfiles) -> bool {
+    is_name(name, dotfiles) && !is_script(name)
+}
+
+/// Whether a path may have a segment of this name.
+fn is_name(name: &[u8], dotfiles: Dotfiles) -> bool {
     let hidden = match dotfiles {
         Dotfiles::Hidden => name.starts_with(b"."),
         Dotfiles::Shown => matches!(name, b"." | b".."),
     };
     let odd = |it: &u8| *it < 0x20 || matches!(*it, 0x7f | b'\\' | b'/');
-    !name.is_empty() && name.len() <= MAX_SEGMENT && !hidden && !name.iter().any(odd) && !is_script(name)
+    !name.is_empty() && name.len() <= MAX_SEGMENT && !hidden && !name.iter().any(odd)
 }
 
 /// Whether a file of this name is the source of a PHP script, which no client gets as text: it may have passwords in it.
@@ -285,8 +295,9 @@ mod tests {
             if let Ok(path) = decoded(&raw) {
                 let inner = path.strip_prefix(b"/").unwrap();
                 let inner = inner.strip_suffix(b"/").unwrap_or(inner);
-                let clean = |it: &[u8]| is_servable(it, Dotfiles::Hidden) || it == b".well-known";
+                let clean = |it: &[u8]| is_name(it, Dotfiles::Hidden) || it == b".well-known";
                 prop_assert!(path == b"/" || inner.split(|it| *it == b'/').all(clean));
+                prop_assert!(!path.rsplit(|it| *it == b'/').next().is_some_and(is_script));
                 let mut normal = Vec::new();
                 larder_semantics::path::read(raw.as_bytes(), larder_semantics::path::NORMAL, &mut normal);
                 prop_assert_eq!(&path, &normal, "what is served is what the route was chosen by");

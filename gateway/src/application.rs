@@ -77,6 +77,7 @@ fn made(page: Synthetic, method: &str) -> MadeResponse {
         fields,
         framing: if has_body { Framing::Length(length) } else { Framing::Empty },
         keep_alive: true,
+        is_local_redirect: false,
     };
     MadeResponse { head, body }
 }

@@ -29,6 +29,14 @@ pub(crate) struct FileOrder {
     file: Option<OrderedFile>,
 }
 
+/// The substitute for the body of a response.
+pub(crate) enum InPlaceOfBody {
+    /// A file that the application hands over.
+    File(OrderedFile),
+    /// The response to this target of the same host: a CGI program redirects within the server (RFC 3875 §6.2.2).
+    Target(String),
+}
+
 /// A file in place of the body of a response.
 pub(crate) struct OrderedFile {
     files: Rc<HandedFiles>,
@@ -57,16 +65,12 @@ pub(crate) fn take(
     status: u16,
     fields: &mut FieldList,
 ) -> Option<Box<FileOrder>> {
-    let is_order = |it: &Field<'_>| file_order::is_order(it.name);
     let mut lines = FieldList::new();
-    fields.iter().filter(is_order).for_each(|it| lines.push(it.name, it.value));
-    if files.is_some() && fields.iter().any(|it| file_order::is_for_nginx(it.name)) {
-        fields.retain(|it| !file_order::is_for_nginx(it.name));
-    }
+    fields.iter().filter(|it| file_order::is_order(it.name)).for_each(|it| lines.push(it.name, it.value));
+    strip(files.is_some(), fields);
     if lines.is_empty() {
         return None;
     }
-    fields.retain(|it| !is_order(&it));
     let file = files.filter(|_| status == 200).map(|files| OrderedFile {
         files: files.clone(),
         path: files.rules.file(&lines.view()),
@@ -77,6 +81,14 @@ pub(crate) fn take(
         fields.set("Cache-Control", "no-store");
     }
     Some(Box::new(FileOrder { lines, file }))
+}
+
+/// Takes orders of files, and fields that belong to them, out of an interim response or of trailers, where they have no meaning; see
+/// [`file_order::is_for_server`].
+pub(crate) fn strip(hands_over: bool, fields: &mut FieldList) {
+    if fields.iter().any(|it| file_order::is_for_server(it.name, hands_over)) {
+        fields.retain(|it| !file_order::is_for_server(it.name, hands_over));
+    }
 }
 
 impl FileOrder {
@@ -148,7 +160,11 @@ mod tests {
         };
         check(&["X-A"], "X-A: /private/a|");
         check(&["X-Accel-Buffering"], "X-Accel-Buffering: /private/a|");
-        for name in ["X-Accel-Redirect", "x-sendfile", "X-LIGHTTPD-send-file"] {
+        check(&["X-Accel-Mapping"], "");
+        check(&["X-Sendfile-Type"], "");
+        for name in
+            ["X-Accel-Redirect", "x-sendfile", "X-LIGHTTPD-send-file", "X-Sendfile2", "X-LiteSpeed-Location"]
+        {
             check(&["X-A", name], "X-A: /private/a|Cache-Control: no-store|");
         }
     }

@@ -38,6 +38,6 @@ mod upload;
 mod websocket;
 
 pub use fill::OriginTold;
-pub use request::RequestSummary;
+pub use request::{Elsewhere, GatewayEnd, RequestSummary};
 pub use route::{Gateway, GatewayRoute, HashBy, HostSent};
 pub use tiers::LowerTiers;

@@ -1,7 +1,7 @@
 //! The identifier of a request: `X-Request-Id`, made once before its admission where a text of its route or a log reads `{request_id}`.
 //! A trusted proxy's is kept.
 
-use larder_semantics::field::{self, Field};
+use larder_semantics::field::{self, Field, FieldList};
 use larder_semantics::request_view::REQUEST_ID;
 use larder_stdx::clock;
 use larder_transport::Client;
@@ -33,7 +33,11 @@ pub fn named<'a>(fields: &[Field<'a>], id: &'a str) -> Vec<Field<'a>> {
 /// Gives a request its identifier.
 pub fn identify(request: &mut Rc<Request>, client: &Client) {
     let id = of(&request.fields.view(), client);
-    let fields = &mut Rc::make_mut(request).fields;
+    give(&mut Rc::make_mut(request).fields, id.as_bytes());
+}
+
+/// Gives a request this identifier, as the last of its fields.
+pub fn give(fields: &mut FieldList, id: &[u8]) {
     fields.retain(|it| !is_spelling(it.name));
     fields.push(REQUEST_ID, id);
 }

@@ -201,6 +201,13 @@ pub enum HashBy {
 }
 
 impl GatewayRoute {
+    /// Whether a response for one client is no longer made once its client has closed its side: its program or its query runs on
+    /// this machine, or for it alone.
+    #[must_use]
+    pub fn ends_with_client(&self) -> bool {
+        self.maker.is_some() || self.origins.runs_programs()
+    }
+
     /// A route over one or more origins.
     #[must_use]
     pub fn new(name: String, policy: Policy, origins: Rc<Group>, host: HostSent) -> Rc<Self> {

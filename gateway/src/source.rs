@@ -6,6 +6,7 @@ mod coded;
 pub(crate) use coded::{CodedBody, CoderRoom};
 
 use crate::budget::OriginClock;
+use crate::file_orders;
 use bytes::Bytes;
 use larder_origin::{ClientPart, Exchange, OriginError, PermitWanted};
 use larder_semantics::field::FieldList;
@@ -47,7 +48,11 @@ impl ResponseSource {
     /// The trailer fields, once the body has ended.
     pub fn trailers(&self) -> Option<FieldList> {
         match self {
-            ResponseSource::Origin(exchange, _) => exchange.trailers(),
+            ResponseSource::Origin(exchange, _) => exchange.trailers().map(|mut it| {
+                // A path of the server is not for clients; see `file_orders`.
+                file_orders::strip(true, &mut it);
+                it
+            }),
             ResponseSource::Made(_) => None,
             ResponseSource::Coded(body) => body.trailers(),
         }
@@ -92,11 +97,6 @@ impl ResponseSource {
             ResponseSource::Origin(exchange, _) => exchange.permit_wanted().await,
             ResponseSource::Made(_) | ResponseSource::Coded(_) => std::future::pending().await,
         }
-    }
-
-    /// Whether it is made here.
-    pub fn is_made(&self) -> bool {
-        matches!(self.own(), ResponseSource::Made(_))
     }
 
     /// The source without a coding.

@@ -172,8 +172,13 @@ impl Group {
     /// Whether the origins are CGI programs, or applications behind FastCGI, SCGI or uWSGI: all of a group are, or none.
     #[must_use]
     pub fn is_application(&self) -> bool {
-        let it = &self.members[0];
-        matches!(it.protocol, Protocol::Application(_)) || matches!(it.address(), OriginAddress::Programs(_))
+        matches!(self.members[0].protocol, Protocol::Application(_)) || self.runs_programs()
+    }
+
+    /// Whether the origins are CGI programs.
+    #[must_use]
+    pub fn runs_programs(&self) -> bool {
+        matches!(self.members[0].address(), OriginAddress::Programs(_))
     }
 
     /// Waits for a permit of one of the origins: for callers that check again before they ask.

@@ -13,7 +13,7 @@ use crate::process_slots::ProcessSlots;
 use larder_stdx::clock::Monotonic;
 use larder_wire::message::Version;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 /// The effect of a check.
@@ -77,6 +77,8 @@ pub struct OutlierState {
     ejections: AtomicU64,
     /// See [`OutlierState::protocol`]: zero is none yet, one HTTP/1.1, two HTTP/2.
     protocol: AtomicU8,
+    /// Unused connections to an application, in all workers.
+    pub(crate) kept: AtomicUsize,
     /// Its running CGI programs.
     pub(crate) processes: Arc<ProcessSlots>,
 }

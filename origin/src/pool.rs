@@ -241,6 +241,12 @@ impl OriginPool {
         }
     }
 
+    /// Whether an exchange occupies a process that serves one request at a time: php-fpm, most servers of SCGI and uWSGI, a program.
+    pub(crate) fn occupies_process(&self) -> bool {
+        let is_program = matches!(self.address, OriginAddress::Programs(_));
+        is_program || matches!(self.protocol, Protocol::Application(_))
+    }
+
     /// Whether connections to this origin are reused at all.
     pub(crate) fn persistence(&self) -> Persistence {
         self.shared.persistence

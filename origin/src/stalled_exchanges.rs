@@ -104,7 +104,7 @@ impl StalledEntry {
 impl StalledExchanges {
     /// An exchange starts to wait for its client.
     pub(crate) fn enter(&self, part: ClientPart, record: &StallRecord) -> Rc<StalledEntry> {
-        let StallRecord { time, still, received } = record;
+        let StallRecord { time, still, received, .. } = record;
         let since = clock::monotonic().0;
         let entry = Rc::new(StalledEntry {
             part,
@@ -161,4 +161,13 @@ pub(crate) struct StallRecord {
     pub(crate) still: Cell<Option<u64>>,
     /// Bytes of the request's body received.
     pub(crate) received: Cell<u64>,
+    /// Its process was released, or could not be for lack of spool.
+    pub(crate) is_released: Cell<bool>,
+}
+
+impl StallRecord {
+    /// The waits so far in total.
+    pub(crate) fn waited(&self) -> Duration {
+        Duration::from_millis(self.time.get())
+    }
 }

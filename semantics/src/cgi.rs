@@ -12,7 +12,7 @@ use crate::path::{self, NORMAL, PathReading};
 use crate::pattern::PathPattern;
 use crate::request_view::{host_of, path_of};
 use crate::scheme::Scheme;
-use crate::target::encode;
+use crate::target::{self, encode};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -76,6 +76,17 @@ fn information(decoded: &[u8]) -> Vec<u8> {
         encode(*byte, |it| !it.is_ascii_control(), &mut info);
     }
     info
+}
+
+/// The target of a local redirect (RFC 3875 §6.2.2): of a response without `Status` that has only a `Location`, which is a path of this
+/// server. Any other `Location` is for the client; `Content-Type` and `Content-Length` are about a body that is not sent.
+#[must_use]
+pub fn local_redirect(fields: &FieldList) -> Option<&str> {
+    let mut lines = fields.iter().filter(|it| !it.is("content-type") && !it.is("content-length"));
+    let location = lines.next().filter(|it| it.is("location") && lines.next().is_none())?;
+    let path = std::str::from_utf8(location.value).ok()?;
+    let is_target = path.bytes().all(|it| it.is_ascii_graphic() && it != b'#') && !target::is_malformed(path);
+    (path.starts_with('/') && !path.starts_with("//") && is_target).then_some(path)
 }
 
 /// Whether a script that a request does not name by its own path belongs to another route: one of the routes `before` its route has the

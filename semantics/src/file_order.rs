@@ -5,8 +5,16 @@
 use crate::field::{self, Field, FieldList};
 use crate::path;
 
-/// The fields that order it. The last one is an older name of `X-Sendfile` in lighttpd.
+/// The fields that order it and are obeyed. The last one is an older name of `X-Sendfile` in lighttpd.
 const ORDERS: [&str; 3] = ["x-sendfile", "x-accel-redirect", "x-lighttpd-send-file"];
+
+/// Orders of other servers, which are not obeyed: parts of files (lighttpd), a file to remove afterwards (Apache), a path of the
+/// server (LiteSpeed).
+const OTHER_ORDERS: [&str; 3] = ["x-sendfile2", "x-sendfile-temporary", "x-litespeed-location"];
+
+/// Instructions for nginx that name no file. nginx may stand in front of this server.
+const FOR_NGINX_IN_FRONT: [&str; 4] =
+    ["x-accel-buffering", "x-accel-expires", "x-accel-limit-rate", "x-accel-charset"];
 
 /// Fields of the application that describe its own body, and not the file.
 const OF_THE_BODY: [&str; 9] = [
@@ -24,18 +32,29 @@ const OF_THE_BODY: [&str; 9] = [
 /// Fields of the file for a response in which the application has none of that name.
 const OF_THE_FILE: [&str; 4] = ["Content-Type", "ETag", "Last-Modified", "Accept-Ranges"];
 
-/// Whether a field of a response orders a file.
+/// Whether a field of a response orders a file in place of its body, in this server or in another.
 #[must_use]
 pub fn is_order(name: &str) -> bool {
-    matches!(name.as_bytes().first(), Some(b'x' | b'X'))
-        && ORDERS.iter().any(|it| name.eq_ignore_ascii_case(it))
+    let mut orders = ORDERS.iter().chain(&OTHER_ORDERS);
+    may_be_one(name) && orders.any(|it| name.eq_ignore_ascii_case(it))
 }
 
-/// Whether a field is an instruction for nginx, such as `X-Accel-Buffering`: on its order, or next to one.
+/// Whether no client gets a field of a response: it is an order or belongs to one, and may have a path of the server. Instructions
+/// for nginx reach an nginx in front of this server, unless this server `hands_over` the files of the route in its place.
 #[must_use]
-pub fn is_for_nginx(name: &str) -> bool {
-    const PREFIX: &str = "x-accel-";
-    name.get(..PREFIX.len()).is_some_and(|it| it.eq_ignore_ascii_case(PREFIX))
+pub fn is_for_server(name: &str, hands_over: bool) -> bool {
+    let begins = |prefix: &str| name.get(..prefix.len()).is_some_and(|it| it.eq_ignore_ascii_case(prefix));
+    if !may_be_one(name) {
+        return false;
+    }
+    match begins("x-accel-") {
+        true => hands_over || !FOR_NGINX_IN_FRONT.iter().any(|it| name.eq_ignore_ascii_case(it)),
+        false => begins("x-sendfile-") || is_order(name),
+    }
+}
+
+fn may_be_one(name: &str) -> bool {
+    matches!(name.as_bytes(), [b'x' | b'X', b'-', b'a' | b'A' | b's' | b'S' | b'l' | b'L', ..])
 }
 
 /// The files that the applications of a route may hand over.
@@ -52,6 +71,8 @@ pub struct FileOrderRules {
 pub enum OrderFault {
     /// The response has several orders.
     Several,
+    /// It is an order of another server.
+    NotObeyed,
     /// Its value is empty, or no path.
     NoPath,
     /// A percent-escape is broken.
@@ -72,6 +93,7 @@ impl OrderFault {
     pub fn sentence(self) -> &'static str {
         match self {
             OrderFault::Several => "the response has several orders to send a file",
+            OrderFault::NotObeyed => "larder obeys X-Sendfile and X-Accel-Redirect only",
             OrderFault::NoPath => "the value is not a path",
             OrderFault::Escape => "a percent-escape of the path is broken",
             OrderFault::DotDot => "the path has a \"..\" segment, which a URL path must not have here",
@@ -101,6 +123,9 @@ impl FileOrderRules {
     /// See [`OrderFault`].
     pub fn file(&self, orders: &[Field<'_>]) -> Result<Vec<u8>, OrderFault> {
         let [order] = orders else { return Err(OrderFault::Several) };
+        if OTHER_ORDERS.iter().any(|it| order.is(it)) {
+            return Err(OrderFault::NotObeyed);
+        }
         let value = field::trim(order.value);
         match order.is("x-accel-redirect") {
             true => self.of_url(value),
@@ -286,21 +311,39 @@ mod tests {
     #[test]
     fn several_orders_are_none() {
         let order = |name| Field { name, value: b"a" };
-        for other in ["X-Sendfile", "X-Accel-Redirect", "X-LIGHTTPD-send-file"] {
+        for other in ["X-Sendfile", "X-Accel-Redirect", "X-LIGHTTPD-send-file", "X-Sendfile2"] {
             assert_eq!(Err(OrderFault::Several), rules().file(&[order("X-Sendfile"), order(other)]));
+        }
+        for other in ["X-Sendfile2", "X-Sendfile-Temporary", "X-LiteSpeed-Location"] {
+            assert_eq!(Err(OrderFault::NotObeyed), rules().file(&[order(other)]));
         }
     }
 
     #[test]
     fn names() {
-        for name in ["X-Sendfile", "x-accel-redirect", "X-LIGHTTPD-Send-File"] {
-            assert!(is_order(name));
+        for name in
+            ["X-Sendfile", "x-accel-redirect", "X-LIGHTTPD-Send-File", "X-Sendfile2", "x-litespeed-location"]
+        {
+            assert!(is_order(name) && is_for_server(name, false), "{name}");
         }
-        for name in ["X-Sendfile-Type", "X-Send-File", "X-Accel-Buffering", "Sendfile", "é"] {
-            assert!(!is_order(name));
+        for name in ["X-Sendfile-Type", "x-sendfile-anything", "X-Accel-Mapping", "X-Accel-anything"] {
+            assert!(!is_order(name) && is_for_server(name, false), "{name}");
         }
-        assert!(is_for_nginx("x-accel-Limit-Rate") && is_for_nginx("X-Accel-Redirect"));
-        assert!(!is_for_nginx("X-Accel") && !is_for_nginx("X-Accelé-a") && !is_for_nginx("X-Accé-aaaa"));
+        for name in ["X-Accel-Buffering", "x-accel-Limit-Rate"] {
+            assert!(!is_order(name) && !is_for_server(name, false) && is_for_server(name, true), "{name}");
+        }
+        for name in [
+            "X-Send-File",
+            "X-Sendfile3",
+            "X-Accel",
+            "X-Accelé-a",
+            "X-Accé-aaaa",
+            "Sendfile",
+            "é",
+            "X-Litespeed-Tag",
+        ] {
+            assert!(!is_order(name) && !is_for_server(name, true), "{name}");
+        }
     }
 
     #[test]

@@ -72,12 +72,17 @@ impl<'a> RoutedRequest<'a> {
         purging.or(self.found.and_then(|it| it.admission))
     }
 
-    /// The finish of its response with the `Set-Cookie` lines of its credentials; `None` without such lines.
-    pub fn cookies(&self, finish: Option<&Rc<ResponseFinish>>) -> Option<Rc<ResponseFinish>> {
+    /// The finish of its response with the `Set-Cookie` lines of its credentials, and `earlier` ones; `None` without such lines.
+    pub fn cookies(
+        &self,
+        earlier: &[Vec<u8>],
+        finish: Option<&Rc<ResponseFinish>>,
+    ) -> Option<Rc<ResponseFinish>> {
         let admitted = self.admitted.borrow();
         let lines = admitted.cookies();
         let finish = || finish.map(|it| (**it).clone()).unwrap_or_default();
-        (!lines.is_empty()).then(|| Rc::new(finish().with_cookies(lines)))
+        let has_some = !lines.is_empty() || !earlier.is_empty();
+        has_some.then(|| Rc::new(finish().with_cookies(earlier).with_cookies(lines)))
     }
 
     /// Gives the request the fields and the target with which it proceeds on the slow path.

@@ -4,12 +4,13 @@
 use super::access::Admitted;
 use super::admission::{self, Admission, AdmissionDecision, AdmissionMeans, RoutedRequest};
 use super::finish::RouteFinish;
+use super::hop::{self, Redirected, RequestHop};
 use super::overlay::Overlays;
 use super::purge::{PurgeQueue, method};
 use super::router::{FilesPassed, Found, NoRoute, RouteTarget, Router};
 use larder_config::Clients;
 use larder_gateway::stages::Stages;
-use larder_gateway::{Gateway, certificate, request_id};
+use larder_gateway::{Elsewhere, Gateway, GatewayEnd, certificate, request_id};
 use larder_observe::log::ResponseEnd;
 use larder_observe::{Finished, Observer, RequestOutcome};
 use larder_semantics::field::{self, Field};
@@ -126,75 +127,17 @@ impl Handler for RequestHandler {
         &'c self,
         mut request: Rc<Request>,
         client: &'c Client,
-        mut body: RequestBody<'c>,
-        mut reply: Reply<'c>,
+        body: RequestBody<'c>,
+        reply: Reply<'c>,
     ) {
         let told = self.clients.borrow().scheme(client, &request.fields.view());
         if let Some(scheme) = told.filter(|it| *it != request.scheme) {
             Rc::make_mut(&mut request).scheme = scheme;
         }
         let seen = self.seen(client, || request.fields.view());
-        let client = &*seen;
-        let router = self.router.borrow().clone();
-        let geo = router.geo();
-        let mut found = find(&router, FilesPassed::default(), &request, client);
-        if found.is_some_and(|it| it.falling().is_some()) {
-            found = Box::pin(find_beyond_files(&router, found, &request, client)).await;
-        }
-        found.iter().for_each(|it| tell_certificate(it.target, &mut request, client));
-        let identifies = router.identifies(found, &request.authority);
-        if identifies {
-            request_id::identify(&mut request, client);
-        }
-        let kept = request.clone();
-        if identifies && found.is_some_and(|it| hides_identifier(it.target)) {
-            Rc::make_mut(&mut request).fields.remove(REQUEST_ID);
-        }
-        let fields = kept.fields.view();
-        let head = &kept.head(&fields);
-        let routed =
-            self.routed(&router, found, head, || admission::view(head, client, &client.listener, geo));
-        self.count(&routed);
-        routed.limits().iter().for_each(|it| body.limit(it));
-        let tells_time = routed.target().is_some_and(RouteTarget::tells_time);
-        let stages = stages(routed.is_timed() || tells_time, client);
-        let is_told = routed.is_timed() || self.observer.hears_slow();
-        let scopes = &self.observer.scopes;
-        let started = (is_told || scopes.is_on()).then(clock::precise_micros);
-        if let Some(span) = &routed.span {
-            // The parent of the origin's span is this request.
-            Rc::make_mut(&mut request).fields.set("traceparent", span.traceparent());
-        }
-        if let Some(finish) = routed.finish(head.authority) {
-            reply.finish_with(finish_of(finish, &routed, head, || Cow::Borrowed(client)));
-        }
-        let answered = match self.admit(&routed, head, || Cow::Borrowed(client)) {
-            Admission::Continue => None,
-            Admission::Answer(page) => Some(page),
-            Admission::Ask(decision) => unless_gone(decision, &reply).await,
-        };
-        if let Some(finish) = routed.finish(head.authority).filter(|it| it.names_user()) {
-            reply.finish_with(finish_of(finish, &routed, head, || Cow::Borrowed(client)));
-        }
-        if let Some(finish) = routed.cookies(reply.finisher()) {
-            reply.finish_with(finish);
-        }
-        let outcome = match answered {
-            Some(page) => RequestOutcome::sent(page.send(reply).await),
-            None => {
-                routed.change(&mut request);
-                self.serve(&routed, request, client, body, reply, &stages).await
-            }
-        };
-        let micros = started.map(|it| clock::precise_micros().saturating_sub(it));
-        let admitted = routed.admitted.borrow();
-        let head = &RequestHead { target: admitted.target(head.target), ..*head };
-        if let Some(micros) = micros.filter(|_| scopes.is_on()) {
-            self.observer.top.slow(head.scheme, head.authority, head.target, &outcome);
-            scopes.slow(routed.scope(), &outcome, micros);
-        }
-        if is_told {
-            self.observer.finished(&finished(head, client, &routed, &admitted, &outcome, micros, &stages));
+        let mut hop = RequestHop { request, body: Some(body), reply, redirected: None };
+        while let Some(next) = self.answer_hop(hop, &seen).await {
+            hop = next;
         }
     }
 
@@ -208,6 +151,127 @@ impl Handler for RequestHandler {
 }
 
 impl RequestHandler {
+    /// Answers a request, or returns the one to the target of its redirect within this server.
+    async fn answer_hop<'c>(&'c self, hop: RequestHop<'c>, client: &'c Client) -> Option<RequestHop<'c>> {
+        let RequestHop { mut request, mut body, mut reply, redirected } = hop;
+        let router = self.router.borrow().clone();
+        let geo = router.geo();
+        let mut found = find(&router, FilesPassed::default(), &request, client);
+        if found.is_some_and(|it| it.falling().is_some()) {
+            found = Box::pin(find_beyond_files(&router, found, &request, client)).await;
+        }
+        let sent = found.filter(|it| may_redirect(it.target)).map(|_| request.clone());
+        found.iter().for_each(|it| tell_certificate(it.target, &mut request, client));
+        let was_identified = redirected.as_ref().is_some_and(|it| it.is_identified);
+        let is_identified = was_identified || router.identifies(found, &request.authority);
+        if is_identified && !was_identified {
+            request_id::identify(&mut request, client);
+        }
+        let kept = request.clone();
+        if is_identified && found.is_some_and(|it| hides_identifier(it.target)) {
+            Rc::make_mut(&mut request).fields.remove(REQUEST_ID);
+        }
+        let fields = kept.fields.view();
+        let head = &kept.head(&fields);
+        let routed =
+            self.routed(&router, found, head, || admission::view(head, client, &client.listener, geo));
+        self.count(&routed);
+        if let (Some(limits), Some(body)) = (routed.limits(), &mut body) {
+            body.limit(limits);
+        }
+        let tells_time = routed.target().is_some_and(RouteTarget::tells_time);
+        let stages = &stages(routed.is_timed() || tells_time, client);
+        let is_measured = routed.is_timed() || self.observer.hears_slow() || self.observer.scopes.is_on();
+        let before = redirected.as_ref().map(|it| it.started);
+        let started = before.unwrap_or_else(|| is_measured.then(clock::precise_micros));
+        if let Some(span) = &routed.span {
+            // The parent of the origin's span is this request.
+            Rc::make_mut(&mut request).fields.set("traceparent", span.traceparent());
+        }
+        let end = match self.admit_slowly(&routed, head, client, redirected.as_ref(), &mut reply).await {
+            Some(page) => RequestEnd::Done(RequestOutcome::sent(page.send(reply).await)),
+            None => {
+                routed.change(&mut request);
+                self.serve(&routed, request, client, body, reply, stages).await
+            }
+        };
+        match (end, sent) {
+            (RequestEnd::Elsewhere(elsewhere), Some(sent)) => {
+                let id = is_identified.then(|| field::first(head.fields, REQUEST_ID)).flatten();
+                let next = hop::request_for(&sent, elsewhere.target, id);
+                let so_far = redirected.unwrap_or_else(|| Redirected::begin(&kept, &routed, started));
+                let redirected = Some(so_far.and(&routed, is_identified));
+                Some(RequestHop { request: Rc::new(next), body: None, reply: elsewhere.reply, redirected })
+            }
+            (RequestEnd::Elsewhere(_), None) => None,
+            (RequestEnd::Done(outcome), _) => {
+                let asked = redirected.as_ref().map(|it| &it.asked);
+                self.report(HopReport { client, routed: &routed, head, asked, outcome, started, stages });
+                None
+            }
+        }
+    }
+
+    /// Admits a request, and gives its response the finish of its route. The response of larder's own, or `None` where the request
+    /// proceeds.
+    async fn admit_slowly<'c>(
+        &self,
+        routed: &RoutedRequest<'_>,
+        head: &RequestHead<'_>,
+        client: &Client,
+        redirected: Option<&Redirected>,
+        reply: &mut Reply<'c>,
+    ) -> Option<Synthetic> {
+        match (routed.finish(head.authority), redirected) {
+            (Some(it), _) => reply.finish_with(finish_of(it, routed, head, || Cow::Borrowed(client))),
+            // It had that of the route before.
+            (None, Some(_)) => reply.finish_with(Rc::default()),
+            (None, None) => {}
+        }
+        let page = match redirected.and_then(Redirected::too_often) {
+            Some(page) => Some(page),
+            None => match self.admit(routed, head, || Cow::Borrowed(client)) {
+                Admission::Continue => None,
+                Admission::Answer(page) => Some(page),
+                Admission::Ask(decision) => unless_gone(decision, reply).await,
+            },
+        };
+        if let Some(finish) = routed.finish(head.authority).filter(|it| it.names_user()) {
+            reply.finish_with(finish_of(finish, routed, head, || Cow::Borrowed(client)));
+        }
+        let earlier = redirected.map_or(&[][..], |it| &it.cookies);
+        if let Some(finish) = routed.cookies(earlier, reply.finisher()) {
+            reply.finish_with(finish);
+        }
+        page
+    }
+
+    /// Reports a request that has ended.
+    fn report(&self, it: HopReport<'_>) {
+        let HopReport { client, routed, head, asked, outcome, started, stages } = it;
+        let micros = started.map(|it| clock::precise_micros().saturating_sub(it));
+        let admitted = routed.admitted.borrow();
+        let request_id =
+            field::first(head.fields, REQUEST_ID).filter(|_| routed.is_identified(head.authority));
+        let fields;
+        let head = &match asked {
+            Some(asked) => {
+                fields = asked.fields.view();
+                asked.head(&fields)
+            }
+            None => RequestHead { target: admitted.target(head.target), ..*head },
+        };
+        let scopes = &self.observer.scopes;
+        if let Some(micros) = micros.filter(|_| scopes.is_on()) {
+            self.observer.top.slow(head.scheme, head.authority, head.target, &outcome);
+            scopes.slow(routed.scope(), &outcome, micros);
+        }
+        if routed.is_timed() || self.observer.hears_slow() {
+            let finished = finished(head, client, routed, &admitted, &outcome, micros, stages);
+            self.observer.finished(&Finished { request_id, ..finished });
+        }
+    }
+
     /// The first step of both paths: adds the overlay and the measurements to the route `found`.
     #[inline]
     fn routed<'a, 'v>(
@@ -301,14 +365,17 @@ impl RequestHandler {
         routed: &RoutedRequest<'_>,
         request: Rc<Request>,
         client: &'c Client,
-        body: RequestBody<'c>,
+        body: Option<RequestBody<'c>>,
         reply: Reply<'c>,
         stages: &Stages,
-    ) -> RequestOutcome {
-        match (&routed.overlay, routed.target()) {
+    ) -> RequestEnd<'c> {
+        RequestEnd::Done(match (&routed.overlay, routed.target()) {
             (Some(overlay), _) => overlay.answer(&request, &self.gateway.counters, reply).await,
             (None, Some(RouteTarget::Proxy(route))) => {
-                let summary = self.gateway.run(route, request, client, body, reply, stages).await;
+                let summary = match self.gateway.run(route, request, client, body, reply, stages).await {
+                    GatewayEnd::Done(summary) => summary,
+                    GatewayEnd::Elsewhere(it) => return RequestEnd::Elsewhere(it),
+                };
                 RequestOutcome {
                     status: summary.status,
                     body: summary.body,
@@ -321,7 +388,7 @@ impl RequestHandler {
             (None, Some(RouteTarget::Own(_)) | None) => {
                 RequestOutcome::sent(NoRoute::Nothing.page().send(reply).await)
             }
-        }
+        })
     }
 
     /// The identifier of a request, from a trusted proxy or a new one.
@@ -341,6 +408,24 @@ impl RequestHandler {
             false => clients.seen(client, fields().as_ref()),
         }
     }
+}
+
+/// How the service of a route has answered a request.
+enum RequestEnd<'c> {
+    Done(RequestOutcome),
+    Elsewhere(Elsewhere<'c>),
+}
+
+/// A request that has ended.
+struct HopReport<'a> {
+    client: &'a Client,
+    routed: &'a RoutedRequest<'a>,
+    head: &'a RequestHead<'a>,
+    /// The request of the client, where this is the target of a redirect.
+    asked: Option<&'a Request>,
+    outcome: RequestOutcome,
+    started: Option<u64>,
+    stages: &'a Stages,
 }
 
 /// The route of a request for which the routes `without` have no file.
@@ -454,6 +539,11 @@ fn finished<'a>(
 /// bypass the cache.
 fn hides_identifier(target: &RouteTarget) -> bool {
     matches!(target, RouteTarget::Proxy(route) if route.policy.key.strict)
+}
+
+/// Whether the service of a route may name another target in place of a response.
+fn may_redirect(target: &RouteTarget) -> bool {
+    matches!(target, RouteTarget::Proxy(route) if route.origins.runs_programs())
 }
 
 /// Adds the client's certificate to the request, if its route's origins get it: before the request is evaluated.

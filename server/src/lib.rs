@@ -16,6 +16,7 @@ pub mod geo;
 pub mod handler;
 pub mod health;
 pub mod inherited;
+pub mod hop;
 pub mod input_error;
 pub mod live;
 pub mod loop_check;

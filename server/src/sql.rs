@@ -191,7 +191,14 @@ impl SqlRoute {
 }
 
 fn head(status: u16, fields: FieldList, framing: Framing) -> ResponseHead {
-    ResponseHead { status, version: Version::Http11, fields, framing, keep_alive: true }
+    ResponseHead {
+        status,
+        version: Version::Http11,
+        fields,
+        framing,
+        keep_alive: true,
+        is_local_redirect: false,
+    }
 }
 
 /// A response whose body is complete.

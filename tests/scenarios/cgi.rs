@@ -1,4 +1,7 @@
-//! CGI programs: their paths, their environment, their output whole and cut, and their processes.
+//! CGI programs: their paths, their environment, their output whole and cut, their processes, and their redirects within the server.
+
+mod clients;
+mod local_redirects;
 
 use crate::harness::server::Setup;
 use crate::harness::{Client, Larder, Response, until};
@@ -232,14 +235,17 @@ fn heads_of_responses() {
         &[
             ("status", "printf 'Status: 418 Teapot\\nX-B: 2\\n\\nshort and stout'"),
             ("away", "printf 'Location: https://example.com/b\\n\\n'"),
-            ("local", "printf 'Location: /cgi-bin/status\\n\\n'"),
+            ("cookie", "printf 'Location: /cgi-bin/status\\nSet-Cookie: a=b\\n\\n'"),
+            ("network", "printf 'Location: //example.com/\\n\\n'"),
             ("failed", "printf 'X: 1\\n\\nwhole'; exit 3"),
             ("length", "printf 'Content-Length: 5\\n\\nhello'"),
         ],
     );
     let answer = it.get("/cgi-bin/status");
     assert_eq!((418, Some("2"), "short and stout"), (answer.status, answer.field("x-b"), &*answer.text()));
-    for (name, to) in [("away", "https://example.com/b"), ("local", "/cgi-bin/status")] {
+    let elsewhere =
+        [("away", "https://example.com/b"), ("cookie", "/cgi-bin/status"), ("network", "//example.com/")];
+    for (name, to) in elsewhere {
         let answer = it.get(&format!("/cgi-bin/{name}"));
         assert_eq!((302, Some(to)), (answer.status, answer.field("location")), "{name}");
     }

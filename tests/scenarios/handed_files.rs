@@ -281,6 +281,78 @@ fn applications_of_every_protocol() {
     }
 }
 
+/// Orders of other servers are not obeyed, and no client sees their paths: also without `sendfile`, in trailers and in interim responses.
+#[test]
+fn no_client_sees_an_order_of_any_server() {
+    let plain = site_with("", "");
+    let handing = site("");
+    let orders = [
+        "X-Sendfile2: ROOT/private/a.txt 0-4",
+        "X-Sendfile-Temporary: ROOT/private/a.txt",
+        "X-LiteSpeed-Location: /private/a.txt",
+        "x-sendfile: a.txt",
+        "X-Accel-Redirect: /protected/a.txt",
+    ];
+    for order in orders {
+        for lines in [order.to_owned(), format!("Cache-Control: max-age=60;{order}")] {
+            for _ in 0..2 {
+                let it = plain.get(&lines);
+                assert_eq!((200, "the application's own body"), (it.status, &*it.text()), "{lines}");
+                assert!(!it.is_hit() && !format!("{it:?}").contains("a.txt"), "{it:?}");
+            }
+        }
+    }
+    for order in &orders[..3] {
+        let it = handing.get(order);
+        assert!(it.status == 404 && !format!("{it:?}").contains("a.txt"), "{it:?}");
+    }
+    let lines = "X-Sendfile-Type: secret;X-Accel-Mapping: secret;X-Accel-Buffering: no;X-Accel-Expires: 5";
+    for (it, expect) in [(plain.get(lines), Some("no")), (handing.get(lines), None)] {
+        assert_eq!((200, expect), (it.status, it.field("x-accel-buffering")));
+        assert!(!format!("{it:?}").contains("secret"), "{it:?}");
+    }
+}
+
+#[test]
+fn interim_responses_and_trailers_have_no_orders() {
+    let origin = Origin::scripted(|_| {
+        vec![
+            Script::Send(response(
+                "HTTP/1.1 103 Early Hints\nLink: </a.css>\nX-Sendfile: secret\nX-Accel-Redirect: secret\n\n",
+            )),
+            Script::Send(
+                b"HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nTransfer-Encoding: chunked\r\n\r\n4\r\npage\r\n0\r\n\
+                  X-Sendfile: secret\r\nX-LiteSpeed-Location: secret\r\nX-Sum: 7\r\n\r\n"
+                    .to_vec(),
+            ),
+        ]
+    });
+    for route in ["", "cache = { enabled = false }"] {
+        let larder = Larder::start(Setup {
+            config: format!(
+                "listen = [\"127.0.0.1:0\"]\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\nproxy = {{ to = [\"{}\"] }}\n{route}\n",
+                origin.url()
+            ),
+            env: Vec::new(),
+        });
+        for _ in 0..2 {
+            let mut client = larder.client();
+            client.send("GET / HTTP/1.1\r\nHost: h\r\nTE: trailers\r\n\r\n");
+            let it = client.read();
+            assert!(it.trailers.contains(&("X-Sum".to_owned(), "7".to_owned())), "{it:?}");
+            assert!(!format!("{it:?}").contains("secret"), "{it:?}");
+            let mut client = Http2::connect(&larder);
+            let id = client.head(
+                &http2::request("GET", "/", &[("te", "trailers")]),
+                http2::END_HEADERS | http2::END_STREAM,
+            );
+            let it = client.answer(id);
+            let all = format!("{:?}", it.fields);
+            assert!(it.text() == "page" && !all.contains("secret"), "{all}");
+        }
+    }
+}
+
 /// As nginx, Apache and lighttpd do: a path that names no servable file is 404, and the client sees nothing of it.
 #[test]
 fn paths_that_lead_elsewhere() {

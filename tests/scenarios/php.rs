@@ -29,6 +29,9 @@ fn build(root: &Path) {
         ("docs/index.html", "docs, a file"),
         ("style.css", "body {}"),
         ("bare/a.txt", "a file"),
+        ("named.php/a.txt", "a file"),
+        ("named.php/config.php", &source),
+        ("pages.php/index.html", "an index"),
         ("upload/x.jpg", &page),
         ("upload/x.php.jpg", &page),
         (".git/hook.php", &page),
@@ -112,6 +115,33 @@ fn files_scripts_and_the_front_controller() {
     assert_eq!("docs, a file", larder.get("/docs/").text());
     assert_eq!("body {}", larder.get("/style.css").text());
     assert_eq!("/index.php -", script(&larder.client().request("POST", "/style.css", "", "a=b")));
+}
+
+/// A directory may have the name of a script. What lies behind the name of a script is no file.
+#[test]
+fn files_below_a_directory_named_like_a_script() {
+    let PhpSite { larder, .. } = &site();
+    for (target, text) in [
+        ("/named.php/a.txt", "a file"),
+        ("/named%2ephp/a%2Etxt", "a file"),
+        ("/pages.php/", "an index"),
+        ("/pages.php/index.html", "an index"),
+    ] {
+        let it = larder.get(target);
+        assert_eq!((200, text), (it.status, &*it.text()), "{target}");
+    }
+    for (target, expect) in [
+        ("/env.php/a.txt", "/env.php /a.txt"),
+        ("/env.php/", "/env.php /"),
+        ("/named.php", "/index.php -"),
+        ("/named.php/", "/index.php -"),
+        ("/named.php/none.txt", "/index.php -"),
+        ("/named.php/.git", "/index.php -"),
+    ] {
+        assert_eq!(expect, script(&larder.get(target)), "{target}");
+    }
+    let source = larder.get("/named.php/config.php");
+    assert_eq!((200, ""), (source.status, &*source.text()), "it ran");
 }
 
 #[test]

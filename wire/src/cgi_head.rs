@@ -7,6 +7,7 @@ mod tests;
 use crate::http1::response::ParsedResponse;
 use crate::message::facts::length;
 use crate::message::{BadResponse, Framing, MAX_FIELDS, ResponseHead, Version};
+use larder_semantics::cgi::local_redirect;
 use larder_semantics::field::{Field, FieldList, is_token};
 
 /// Parses one head from the start of `buffer`, at most `limit` bytes long. `method` is the request's. Lines end with CRLF or
@@ -99,7 +100,9 @@ impl RawHead {
             (_, None) => Framing::Close,
         };
         // Whether a connection may be reused is said by its records, not by the head.
-        Ok(ResponseHead { status, version: Version::Http11, fields: self.fields, framing, keep_alive: false })
+        let is_local_redirect = self.status.is_none() && local_redirect(&self.fields).is_some();
+        let (version, fields) = (Version::Http11, self.fields);
+        Ok(ResponseHead { status, version, fields, framing, keep_alive: false, is_local_redirect })
     }
 }
 

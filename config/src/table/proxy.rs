@@ -97,7 +97,7 @@ pub(super) const ROWS: &[Key] = &[
     once("site[].route[].proxy.queue_timeout", time(1, HOUR), None,
         "Timeout in the queue. Default: `connect_timeout` covers both the queue and the connection.", r#""1s""#),
     once("site[].route[].proxy.idle_connections", integer(0, 100_000), Some("64"),
-        "Maximum idle connections to the origin, per worker. With HTTP/2, only 0 has an effect. Default for FastCGI: 0, since an idle connection occupies a process of php-fpm.", "16"),
+        "Maximum idle connections to the origin, per worker. With HTTP/2, only 0 has an effect. For FastCGI, SCGI and uWSGI the number is that of all workers, and 0 by default, since an idle connection occupies a process of php-fpm.", "16"),
     once("site[].route[].proxy.interim", integer(0, 1000), Some("16"),
         "Maximum number of interim (1xx) responses per request. The connection of an origin that sends more is closed.", "4"),
     once("site[].route[].proxy.head_size", size(KIB, MIB), Some("64KiB"),

@@ -62,7 +62,7 @@ impl FillRun {
         if status >= 500 && self.job.may_serve_stale() {
             return self.ends(FillOutcome::Failed(FillHead::Failed(status)));
         }
-        if self.job.request.method == "HEAD" && arrived.order.is_none() {
+        if self.job.request.method == "HEAD" && arrived.is_sent_itself() {
             self.head_came(arrived).await;
         }
         let decided = self.job.disposition(arrived, matches!(self.readers, Readers::One { .. }));
@@ -112,8 +112,15 @@ impl FillJob {
 
     /// Whether a response is shared and stored. For a fill with one reader, which asked `alone`, no other request waits.
     fn disposition(&self, arrived: &ArrivedHead, alone: bool) -> Disposition {
-        let verdict = self.judge(None, |it| it.decide(arrived));
         let meta = self.meta_of(arrived);
+        if arrived.response.is_local_redirect {
+            // Each client gets the response to the other target, with the rules of its route.
+            if !self.remembered {
+                self.judge(None, |it| it.remember_miss(&arrived.born));
+            }
+            return Disposition::Forward { says: Unshared::Page, meta };
+        }
+        let verdict = self.judge(None, |it| it.decide(arrived));
         // An answer that came late may be for those who waited for it.
         if let Storable::Refuse(refusal) = verdict
             && (alone || refusal != NotStorable::Late)

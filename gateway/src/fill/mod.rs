@@ -16,7 +16,7 @@ mod store;
 mod supersede;
 pub(crate) mod tier_lookup;
 
-use crate::file_orders::{FileOrder, OrderedFile};
+use crate::file_orders::{FileOrder, InPlaceOfBody};
 use crate::recent_failures;
 use crate::request_headers;
 use crate::route::{Gateway, GatewayRoute};
@@ -104,8 +104,8 @@ pub(crate) struct FillStarter {
     pub over_budget: Cell<bool>,
     /// The `Set-Cookie` lines of a 304, for the client that asked and no other.
     pub cookies: RefCell<FieldList>,
-    /// The file that the application hands over to this client.
-    pub ordered: RefCell<Option<OrderedFile>>,
+    /// The substitute for the body of the application, for this client.
+    pub in_place: RefCell<Option<InPlaceOfBody>>,
     /// The origin's status if the response is being stored, for `Cache-Status`.
     pub origin_status: Cell<Option<u16>>,
     /// The origin that the client is bound to by its cookie (`proxy.sticky`).
@@ -248,9 +248,18 @@ impl ArrivedHead {
         said
     }
 
-    /// The file that is sent in place of the body, if one is.
-    pub fn take_file(&mut self) -> Option<OrderedFile> {
-        self.order.as_mut()?.take_file()
+    /// The substitute for the body, if there is one.
+    pub fn take_in_place(&mut self) -> Option<InPlaceOfBody> {
+        if self.response.is_local_redirect {
+            let target = self.response.fields.get("location").unwrap_or_default();
+            return Some(InPlaceOfBody::Target(String::from_utf8_lossy(target).into_owned()));
+        }
+        self.order.as_mut()?.take_file().map(InPlaceOfBody::File)
+    }
+
+    /// Whether it is the response that its client gets.
+    pub fn is_sent_itself(&self) -> bool {
+        self.order.is_none() && !self.response.is_local_redirect
     }
 }
 
@@ -452,8 +461,8 @@ impl FillRun {
             }
         };
         writer.provoked_by(recent_failures::says(&job.gateway.store, &job.request));
-        let ordered = arrived.take_file();
-        let transit = match &ordered {
+        let in_place = arrived.take_in_place();
+        let transit = match &in_place {
             Some(_) => Transit::none(),
             None => Transit::of(&job.gateway, &job.route.policy, &job.request, &arrived.response),
         };
@@ -467,10 +476,10 @@ impl FillRun {
             marks: larder_store::Marks::default(),
             spent: SpentLifetime::No,
         };
-        let is_ordered = ordered.is_some();
-        *job.local.ordered.borrow_mut() = ordered.filter(|_| !job.background);
+        let has_no_body = in_place.is_some();
+        *job.local.in_place.borrow_mut() = in_place.filter(|_| !job.background);
         writer.head(FillHead::Private(Arc::new(head)), false);
-        if is_ordered {
+        if has_no_body {
             arrived.source.leave().await;
             writer.finish(FillEnd::Complete(None));
             return FillStep::Finish;

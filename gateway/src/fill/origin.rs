@@ -14,6 +14,7 @@ use crate::upgrade::UpgradeRequest;
 use crate::upload::{Halted, Upload, carry_whole, with_upload};
 use bytes::Bytes;
 use larder_origin::{BalanceKey, Exchange, OriginError, PermitWait, ReservedPermit};
+use larder_semantics::cgi;
 use larder_semantics::partial;
 use larder_semantics::policy::OnAbort;
 use larder_semantics::stored;
@@ -385,6 +386,9 @@ impl FillJob {
             if (is_switched || response.status >= 200) && self.route.sticky.is_some() && !self.background {
                 self.local.answered_by.set(Some(exchange.origin()));
             }
+            if is_switched || response.status < 200 {
+                file_orders::strip(self.route.sendfile.is_some(), &mut response.fields);
+            }
             if !is_switched {
                 self.local.took(started, &exchange, &response);
                 if response.status < 200 {
@@ -393,6 +397,7 @@ impl FillJob {
                     continue;
                 }
                 location::write_back(&self.route, &self.request, &mut response.fields);
+                response.is_local_redirect &= cgi::local_redirect(&response.fields).is_some();
                 order = file_orders::take(
                     self.route.sendfile.as_ref(),
                     &self.route.policy,

@@ -125,7 +125,7 @@ impl FillJob {
             biased;
             reserved = reserving => return Some(reserved),
             () = waiters.deserted() => {}
-            () = gives_way(&self.route.origins, waiters) => {}
+            () = self.gives_way(waiters) => {}
         }
         self.gateway.counters.fill_given_up.add(1);
         None
@@ -145,9 +145,35 @@ impl FillJob {
         tokio::select! {
             biased;
             done = work => Some(done),
-            () = is_needless(source, waiters) => {
+            () = self.is_needless(source, waiters) => {
                 self.gateway.counters.fill_given_up.add(1);
                 None
+            }
+        }
+    }
+}
+
+impl FillJob {
+    /// Waits until no client waits for the answer and requests queue for the permit of this exchange; for a response that ends with
+    /// its one client, not for the queue.
+    async fn is_needless(&self, source: &ResponseSource, waiters: Waiters<'_>) {
+        match waiters {
+            Waiters::Client(_) if self.route.ends_with_client() => waiters.unread().await,
+            _ => is_needless(source, waiters).await,
+        }
+    }
+
+    /// Waits until other requests queue for a permit, too, and every waiting client may be gone; then none can join. A response that
+    /// ends with its one client does not wait for the queue.
+    async fn gives_way(&self, waiters: Waiters<'_>) {
+        loop {
+            waiters.unread().await;
+            if matches!(waiters, Waiters::Client(_)) && self.route.ends_with_client() {
+                return;
+            }
+            crowded(&self.route.origins).await;
+            if waiters.leaves_unread() {
+                return;
             }
         }
     }
@@ -166,17 +192,6 @@ pub(super) async fn left(waiters: Waiters<'_>) {
     tokio::select! {
         () = waiters.deserted() => {}
         () = closed => {}
-    }
-}
-
-/// Waits until other requests queue for a permit, too, and every waiting client may be gone; then none can join.
-async fn gives_way(origins: &Group, waiters: Waiters<'_>) {
-    loop {
-        waiters.unread().await;
-        crowded(origins).await;
-        if waiters.leaves_unread() {
-            return;
-        }
     }
 }
 

@@ -44,6 +44,7 @@ impl ResponseMaker for Pieces {
             fields,
             framing: Framing::Chunked,
             keep_alive: true,
+            is_local_redirect: false,
         };
         Box::pin(async move { Ok(MadeResponse { head, body }) })
     }

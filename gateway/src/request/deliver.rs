@@ -5,7 +5,7 @@ use super::fill_reader::FillReading;
 use super::machine::Step;
 use super::pressure;
 use super::tunnel::Switched;
-use super::{Machine, StoreRoom};
+use super::{Elsewhere, Machine, StoreRoom};
 use crate::face::Face;
 use crate::file_orders::OrderedFile;
 use crate::fill::FetchKind;
@@ -52,6 +52,8 @@ pub(crate) enum Delivery<'c> {
     Handed(Handed),
     /// No response: HTTP ends on this connection.
     Switched(Switched),
+    /// No response: the client gets that to another target.
+    Elsewhere(String),
     /// The route's error page, in place of an error of the origin.
     Replaced { status: u16, fields: FieldList, report: Option<CacheReport> },
     /// Made here.
@@ -157,6 +159,10 @@ impl<'c> Machine<'_, 'c> {
             Delivery::Direct(direct) => self.send_direct(&mut reply, direct).await,
             Delivery::Handed(handed) => Box::pin(self.send_handed(&mut reply, handed)).await,
             Delivery::Switched(switched) => return self.tunnel(reply, switched).await,
+            Delivery::Elsewhere(target) => {
+                self.elsewhere = Some(Elsewhere { target, reply });
+                return Step::Finish;
+            }
             Delivery::Own { status, sentence, report } => {
                 if matches!(status, 400 | 408 | 413) {
                     reply.close_after(); // The rest of the request's body is not read.
@@ -439,7 +445,7 @@ impl<'c> Machine<'_, 'c> {
             return Ok(None); // Nothing of the body is waited for.
         }
         let stages = self.stages;
-        let (mut along, mut at) = (FillReading::new(reader, head, self.route.maker.is_some()), 0);
+        let (mut along, mut at) = (FillReading::new(reader, head, self.route.ends_with_client()), 0);
         loop {
             let room = reply.room().await?;
             let next = along.next(room, reply);
@@ -505,14 +511,15 @@ impl<'c> Machine<'_, 'c> {
     async fn send_direct(&mut self, reply: &mut Reply<'c>, mut direct: Direct<'c>) -> Sent {
         let fields = std::mem::take(&mut direct.fields);
         let is_endless = storable::is_endless(fields.get("content-type"), fields.get("content-length"));
+        let ends_with_client = is_endless || self.route.ends_with_client();
         // An event stream reports changes that are already made.
-        let is_own = is_endless || method::is_safe(self.facts.method);
+        let is_own = ends_with_client || method::is_safe(self.facts.method);
         self.head(reply, direct.status, fields, direct.body, direct.report).await?;
         loop {
             let (source, uploads) = (direct.source.clone(), direct.upload.is_some());
             let next = async {
-                match is_own && !uploads {
-                    true => pressure::next_for(reply, &source, is_endless || source.is_made()).await,
+                match is_own && !uploads || self.route.ends_with_client() {
+                    true => pressure::next_for(reply, &source, ends_with_client).await,
                     false => source.next().await,
                 }
             };
@@ -576,9 +583,8 @@ fn replaced<'c>(answer: Delivery<'c>, reply: &mut Reply<'c>) -> Delivery<'c> {
         Delivery::Stored { stored, .. } => stored.meta.status,
         Delivery::Reading { status, .. } => *status,
         Delivery::Direct(direct) => direct.status,
-        Delivery::Switched(_) | Delivery::Own { .. } | Delivery::Replaced { .. } | Delivery::Handed(_) => {
-            return answer;
-        }
+        Delivery::Switched(_) | Delivery::Own { .. } | Delivery::Replaced { .. } => return answer,
+        Delivery::Handed(_) | Delivery::Elsewhere(_) => return answer,
     };
     if !reply.finisher().is_some_and(|it| it.replaces(status)) {
         return answer;

@@ -4,6 +4,7 @@ use super::deliver::{Delivery, Handed};
 use super::machine::Step;
 use super::wait;
 use super::{Coalescing, LOOKS, LowerTierState, Machine, OwnError};
+use crate::file_orders::InPlaceOfBody;
 use crate::fill::machine::FillStep;
 use crate::fill::tier_lookup::TierLookup;
 use crate::fill::{ArrivedHead, ClientPresence, FetchKind, FillOutcome, FillRun, OriginAsk};
@@ -78,10 +79,11 @@ impl Machine<'_, '_> {
             FillHead::Private(head) => {
                 let report = self.forwarded(self.local.origin_status.get());
                 let (status, fields) = (head.status, head.fields.clone());
-                self.answer = Some(match self.local.ordered.take() {
-                    Some(file) => {
+                self.answer = Some(match self.local.in_place.take() {
+                    Some(InPlaceOfBody::File(file)) => {
                         Delivery::Handed(Handed { file, source: None, fields, report, upload: false })
                     }
+                    Some(InPlaceOfBody::Target(target)) => Delivery::Elsewhere(target),
                     None => Delivery::Reading { reader, head, status, fields, report },
                 });
                 Step::Pass
@@ -112,11 +114,11 @@ impl Machine<'_, '_> {
         self.fails(OwnError::Status(TAKEN_BACK))
     }
 
-    /// Whether the fetch ended because the client is gone. For a response that is made here, one that has closed its side is.
+    /// Whether the fetch ended because the client is gone. For a response that is made on this machine, one that has closed its side is.
     pub fn has_left(&self) -> bool {
         match self.local.presence() {
             ClientPresence::Gone => true,
-            ClientPresence::Doubted => self.route.maker.is_some(),
+            ClientPresence::Doubted => self.route.ends_with_client(),
             ClientPresence::Here => false,
         }
     }
@@ -193,7 +195,7 @@ impl Machine<'_, '_> {
         let Some(arrived) = fill.arrived.take() else { return self.origin_failed(502) };
         let status = arrived.response.status;
         let report = Some(self.forwarded(Some(status)));
-        let may_be_kept = self.facts.method == "HEAD" && arrived.order.is_none();
+        let may_be_kept = self.facts.method == "HEAD" && arrived.is_sent_itself();
         self.answer = Some(match may_be_kept && self.keeps_get(&arrived) {
             true => {
                 let mut answer = self.direct_plain(arrived, None, report);

@@ -124,6 +124,22 @@ enum OwnError {
     OverBudget,
 }
 
+/// How a request ended.
+pub enum GatewayEnd<'c> {
+    /// With a response, or without a client for it.
+    Done(RequestSummary),
+    /// Without a response: the client gets that to another target.
+    Elsewhere(Elsewhere<'c>),
+}
+
+/// A redirect within this server: a CGI program has named another target in place of a response (RFC 3875 §6.2.2).
+pub struct Elsewhere<'c> {
+    /// The target, a path of the same host with its query.
+    pub target: String,
+    /// Of which nothing was sent.
+    pub reply: Reply<'c>,
+}
+
 pub(crate) struct Machine<'a, 'c> {
     pub gateway: &'a Rc<Gateway>,
     pub route: &'a Rc<GatewayRoute>,
@@ -169,27 +185,28 @@ pub(crate) struct Machine<'a, 'c> {
     pub earlier: Option<FillReader>,
     /// The requested protocol, where the route passes it on.
     pub upgrade: Option<upgrade::UpgradeRequest>,
+    pub elsewhere: Option<Elsewhere<'c>>,
 }
 
 impl Gateway {
-    /// Drives a request from its head to its last byte; `stages` measures its time.
+    /// Drives a request from its head to its last byte; `stages` measures its time. `body` is `None` for a request that has none.
     pub async fn run<'c>(
         self: &Rc<Self>,
         route: &Rc<GatewayRoute>,
         mut request: Rc<Request>,
         client: &'c Client,
-        mut body: RequestBody<'c>,
+        mut body: Option<RequestBody<'c>>,
         reply: Reply<'c>,
         stages: &Stages,
-    ) -> RequestSummary {
+    ) -> GatewayEnd<'c> {
         let upgrade = upgrade::asked(&route.upgrades, &request);
         let bound = sticky::take(route, &mut request);
         if request_headers::nominates_some(&request.fields) {
             request_headers::drop_nominated(&mut Rc::make_mut(&mut request).fields);
         }
-        let early = match route.policy.query_body {
-            Some(_) => query::read(self, &route.policy, &mut request, &mut body).await,
-            None => EarlyBody::Unread,
+        let early = match (route.policy.query_body, &mut body) {
+            (Some(_), Some(body)) => query::read(self, &route.policy, &mut request, body).await,
+            _ => EarlyBody::Unread,
         };
         let fields = request.fields.view();
         let facts = RequestFacts::read(&request.method, &fields);
@@ -200,7 +217,7 @@ impl Gateway {
             fields: &fields,
             facts: &facts,
             client,
-            body: Some(body),
+            body,
             early,
             reply: Some(reply),
             answer: None,
@@ -227,6 +244,7 @@ impl Gateway {
             failures: 0,
             earlier: None,
             upgrade,
+            elsewhere: None,
         };
         machine.local.bound.set(bound);
         let mut step = Step::Receive;
@@ -246,7 +264,10 @@ impl Gateway {
             step = step.then(next);
         }
         machine.summary.origin = machine.local.origin_told.take();
-        machine.summary
+        match machine.elsewhere {
+            Some(it) => GatewayEnd::Elsewhere(it),
+            None => GatewayEnd::Done(machine.summary),
+        }
     }
 }
 

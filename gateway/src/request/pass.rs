@@ -7,6 +7,7 @@ use super::tunnel::Switched;
 use super::{Machine, OwnError};
 use crate::buffered::WholeBody;
 use crate::cache_key;
+use crate::file_orders::InPlaceOfBody;
 use crate::fill::tier_lookup::TierLookup;
 use crate::fill::{ArrivedHead, FetchKind, FillJob, FillRun, NoAnswer, OriginAsk, Passing, Waiters};
 use crate::request_headers;
@@ -178,11 +179,15 @@ impl<'c> Machine<'_, 'c> {
         upload: Option<Upload<'c>>,
         report: Option<CacheReport>,
     ) -> Delivery<'c> {
-        if let Some(file) = arrived.take_file() {
-            let report = report.unwrap_or_else(|| self.forwarded(Some(arrived.response.status)));
-            let (source, response) = (Some(arrived.source), arrived.response);
-            let fields = request_headers::returned_final(&response.fields, response.version, false);
-            return Delivery::Handed(Handed { file, source, fields, report, upload: upload.is_some() });
+        match arrived.take_in_place() {
+            Some(InPlaceOfBody::Target(target)) => return Delivery::Elsewhere(target),
+            Some(InPlaceOfBody::File(file)) => {
+                let report = report.unwrap_or_else(|| self.forwarded(Some(arrived.response.status)));
+                let (source, response) = (Some(arrived.source), arrived.response);
+                let fields = request_headers::returned_final(&response.fields, response.version, false);
+                return Delivery::Handed(Handed { file, source, fields, report, upload: upload.is_some() });
+            }
+            None => {}
         }
         let transit = Transit::of(self.gateway, &self.route.policy, self.request, &arrived.response);
         self.direct_plain(arrived, upload, report).in_transit(self.gateway, transit)
@@ -314,9 +319,10 @@ async fn pass_on<'c>(
             Some(carry_buffered(body, job.gateway.store.clone(), sent.exchange.clone()))
         }
     };
-    // A request with a safe method may be dropped for others, once its client may be gone.
+    // A request with a safe method may be dropped for others, once its client may be gone. A program ends with its client.
     let is_safe = method::is_safe(&job.request.method) && upload.is_none();
-    job.final_head(sent, if is_safe { client } else { Waiters::Unconditional }, upload).await
+    let waiters = if is_safe || job.route.ends_with_client() { client } else { Waiters::Unconditional };
+    job.final_head(sent, waiters, upload).await
 }
 
 /// The status for a client whose body did not arrive.

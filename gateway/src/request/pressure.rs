@@ -60,8 +60,8 @@ pub(crate) async fn send_rest(reply: &mut Reply<'_>, mut reader: FillReader) -> 
     }
 }
 
-/// Waits until the client of `reply` may be gone: at once for a body without an end, otherwise only while other requests
-/// wait for a permit.
+/// Waits until the client of `reply` may be gone: at once for a body that ends with its client, otherwise only while other
+/// requests wait for a permit.
 pub(crate) async fn may_be_gone(reply: &Reply<'_>, is_endless: bool) {
     if !is_endless {
         queued().await;
@@ -104,10 +104,10 @@ pub(crate) struct BodyPrefix {
 impl Machine<'_, '_> {
     /// Waits until other requests wait for a permit and the client may be gone: it has cancelled its request or, over
     /// HTTP/1, closed its side. In the latter case it may still wait for the answer; the fact is only used to make room
-    /// for other requests, and to cancel what is made here.
+    /// for other requests, and to cancel a query or a program of this machine.
     pub async fn may_be_gone(&self) {
         match &self.reply {
-            Some(reply) => may_be_gone(reply, self.route.maker.is_some()).await,
+            Some(reply) => may_be_gone(reply, self.route.ends_with_client()).await,
             None => std::future::pending().await,
         }
     }

@@ -17,6 +17,17 @@ pub(crate) struct ApplicationOutput {
     /// The next piece of the body.
     piece: Bytes,
     reading: OutputPosition,
+    redirects: LocalRedirects,
+}
+
+/// Whether local redirects (RFC 3875 §6.2.2) of an application are followed here.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum LocalRedirects {
+    /// They go to the client.
+    #[default]
+    Passed,
+    /// They are, and have no body.
+    Followed,
 }
 
 /// The next part of the response.
@@ -43,6 +54,11 @@ pub(crate) enum TakenOutput {
 }
 
 impl ApplicationOutput {
+    /// The output of a CGI program.
+    pub(crate) fn of_program() -> Self {
+        Self { redirects: LocalRedirects::Followed, ..Self::default() }
+    }
+
     /// Adds a piece of output, after everything before it was taken.
     pub(crate) fn add(&mut self, piece: Bytes) {
         match self.reading {
@@ -82,7 +98,11 @@ impl ApplicationOutput {
             return Ok(TakenOutput::Nothing);
         }
         match parse(&self.head, limit, method).map_err(OriginError::BadHead)? {
-            ParsedResponse::Head(head, length) => {
+            ParsedResponse::Head(mut head, length) => {
+                head.is_local_redirect &= self.redirects == LocalRedirects::Followed;
+                if head.is_local_redirect {
+                    head.framing = Framing::Empty;
+                }
                 let mut rest = std::mem::take(&mut self.head);
                 rest.advance(length);
                 self.piece = rest.freeze();

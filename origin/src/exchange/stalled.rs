@@ -3,10 +3,15 @@
 use super::{Exchange, ExchangeLink, ResponsePhase};
 use crate::pool::OriginPool;
 use crate::stalled_exchanges::{ClientPart, PermitWanted, StalledEntry, queued};
-use std::future::{Future, poll_fn};
-use std::pin::Pin;
+use std::future::{Future, pending, poll_fn};
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::Poll;
+use std::time::Duration;
+use tokio::time::sleep;
+
+/// The total wait for a client after which its response no longer occupies a process of an application, and continues from the spool.
+const OF_PROCESS: Duration = Duration::from_millis(250);
 
 /// A wait in progress.
 struct Stall<'e> {
@@ -25,14 +30,16 @@ impl Exchange {
     /// Waits for `work`, which is the client's. After an error it may be waited for again.
     ///
     /// # Errors
-    /// [`PermitWanted`]: requests queue, and this exchange has waited for its client for a second in total. Never without a permit: after
-    /// the whole response has come, and for event streams.
+    /// [`PermitWanted`]: requests queue, and this exchange has waited for its client for a second in total; or once, without a queue, it
+    /// has waited for [`OF_PROCESS`] and occupies a process of its application. Never without a permit: after the whole response has
+    /// come, and for event streams.
     pub async fn wait_for_client<T>(
         &self,
         part: ClientPart,
         mut work: Pin<&mut impl Future<Output = T>>,
     ) -> Result<T, PermitWanted> {
         let mut stall = None;
+        let mut patience = pin!(self.patience_of_process(part));
         poll_fn(|context| {
             if let Poll::Ready(done) = work.as_mut().poll(context) {
                 self.stalls.still.set(None);
@@ -54,9 +61,24 @@ impl Exchange {
                 return Poll::Ready(Err(wanted));
             }
             entry.wake_later(context.waker());
+            if patience.as_mut().poll(context).is_ready() && self.holds_permit(part).is_some() {
+                self.stalls.is_released.set(true);
+                self.read_little();
+                return Poll::Ready(Err(PermitWanted { is_still: false }));
+            }
             Poll::Pending
         })
         .await
+    }
+
+    /// Waits until a slow client has to release the process of the application: such a process serves one request at a time, and the
+    /// number of processes is not known here. Without an end where no process is occupied.
+    async fn patience_of_process(&self, part: ClientPart) {
+        let is_occupied = part == ClientPart::Takes && self.state.borrow().origin.occupies_process();
+        if !is_occupied || self.stalls.is_released.get() {
+            return pending().await;
+        }
+        sleep(OF_PROCESS.saturating_sub(self.stalls.waited())).await;
     }
 
     /// Waits until requests queue for the permit of this exchange; while it has none, it is not wanted.

@@ -141,7 +141,14 @@ pub(super) fn response(
         }
     }
     let framing = framing(status, method, length, follows)?;
-    Ok(ResponseHead { status, version: Version::Http2, fields, framing, keep_alive: true })
+    Ok(ResponseHead {
+        status,
+        version: Version::Http2,
+        fields,
+        framing,
+        keep_alive: true,
+        is_local_redirect: false,
+    })
 }
 
 /// The one number on which all `Content-Length` fields agree.

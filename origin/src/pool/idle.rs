@@ -3,11 +3,14 @@
 use super::OriginPool;
 use crate::connection::{IdleState, OriginConnection, Persistence};
 use crate::deadline::now;
+use crate::outlier_state::OutlierState;
 use larder_stdx::descriptors;
 use larder_wire::proxy::ConnectionEnds;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::{Rc, Weak};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -24,6 +27,24 @@ struct Unused {
     connection: OriginConnection,
     since: u64,
     trust: ReuseDelay,
+    _place: Option<KeptPlace>,
+}
+
+/// The place of an unused connection to an application among those of all workers.
+struct KeptPlace(Arc<OutlierState>);
+
+impl KeptPlace {
+    /// A place, if fewer than `most` are taken.
+    fn take(standing: &Arc<OutlierState>, most: usize) -> Option<Self> {
+        let one_more = |it: usize| (it < most).then_some(it + 1);
+        standing.kept.fetch_update(Relaxed, Relaxed, one_more).ok().map(|_| Self(standing.clone()))
+    }
+}
+
+impl Drop for KeptPlace {
+    fn drop(&mut self) {
+        self.0.kept.fetch_sub(1, Relaxed);
+    }
 }
 
 /// When an unused connection may be reused.
@@ -94,7 +115,15 @@ impl OriginPool {
         if idle.len() >= self.limits.idle_connections {
             idle.pop_front();
         }
-        idle.push_back(Unused { connection, since: self.idle.sweep.get(), trust });
+        // Each occupies a process of the application, whichever worker keeps it.
+        let place = match self.occupies_process() {
+            true => match KeptPlace::take(&self.standing, self.limits.idle_connections) {
+                Some(place) => Some(place),
+                None => return,
+            },
+            false => None,
+        };
+        idle.push_back(Unused { connection, since: self.idle.sweep.get(), trust, _place: place });
         if self.idle.sweeper.replace(Sweeper::Running) == Sweeper::Asleep {
             tokio::task::spawn_local(sweep(Rc::downgrade(self), self.sweep_period()));
         }

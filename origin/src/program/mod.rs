@@ -98,7 +98,7 @@ impl ProgramExchange {
             shared,
             limit,
             stage: ProgramStage::Idle(slot),
-            output: ApplicationOutput::default(),
+            output: ApplicationOutput::of_program(),
             buffer: BytesMut::new(),
             read_size: READ,
             alarms: Alarms::default(),

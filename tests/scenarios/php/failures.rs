@@ -1,7 +1,8 @@
 //! Failures of php-fpm: killed children, a restart, and more requests than children.
 
 use super::{PhpSite, script, site, site_with};
-use crate::harness::until;
+use crate::harness::http2::Http2;
+use crate::harness::{Client, until};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
 /// Children are killed while requests are in flight: a GET is answered, unless two children died with it, a POST is answered or 502, and
@@ -68,6 +69,84 @@ fn a_restart() {
     fpm.start_again();
     until("the script is run again", || larder.get("/env.php").status == 200);
     drop(folder);
+}
+
+/// A slow reader occupies no child: the rest of its page is in the spool.
+#[test]
+fn slow_readers_of_large_pages() {
+    let PhpSite { larder, folder, .. } = &site_with(1, "", "");
+    let large = "<?php header('Cache-Control: private'); for ($i = 0; $i < 1000; $i++) echo str_repeat(chr(65 + $i % 26), 12000);";
+    std::fs::write(folder.path().join("large.php"), large).unwrap();
+    let mut slow: Vec<Client> = (0..2)
+        .map(|_| {
+            let mut client = larder.client();
+            socket2::SockRef::from(&client.stream).set_recv_buffer_size(64 * 1024).unwrap();
+            client.send("GET /large.php HTTP/1.1\r\nHost: h\r\n\r\n");
+            client
+        })
+        .collect();
+    let mut stalled = Http2::connect(larder);
+    let id = stalled.ask("/large.php");
+    until("all are in the spool", || larder.counter("fill_spooled") == 3);
+    assert_eq!("/env.php -", script(&larder.get("/env.php")));
+    let expect: Vec<u8> =
+        (0..1000u32).flat_map(|it| vec![b'A' + u8::try_from(it % 26).unwrap(); 12_000]).collect();
+    for client in &mut slow {
+        let page = client.read();
+        assert!(page.complete && page.body == expect, "{} bytes", page.body.len());
+    }
+    stalled.allow(0, 20_000_000);
+    stalled.allow(id, 20_000_000);
+    assert!(stalled.answer(id).body == expect);
+}
+
+/// Without a spool a slow reader is waited for, and others get their turn as before.
+#[test]
+fn slow_readers_without_a_spool() {
+    let PhpSite { larder, folder, .. } = &site_with(2, "", "[cache.spool]\nsize = \"off\"");
+    std::fs::write(
+        folder.path().join("large.php"),
+        "<?php header('Cache-Control: private'); echo str_repeat('x', 12000000);",
+    )
+    .unwrap();
+    let mut client = larder.client();
+    socket2::SockRef::from(&client.stream).set_recv_buffer_size(64 * 1024).unwrap();
+    client.send("GET /large.php HTTP/1.1\r\nHost: h\r\n\r\n");
+    let before = larder.processor_time();
+    until("it gave up the spool", || {
+        larder.counter("fill_spool_given_up") == 1 || larder.counter("fill_hurried") == 1
+    });
+    assert_eq!("/env.php -", script(&larder.get("/env.php")));
+    assert!(larder.processor_time() - before < 200, "it waits");
+    assert_eq!(12_000_000, client.read().body.len());
+}
+
+/// Idle connections occupy children: they are counted over all workers.
+#[test]
+fn idle_connections_of_all_workers() {
+    let PhpSite { larder, fpm, .. } = &site_with(
+        6,
+        "",
+        "cache = { enabled = false }\nproxy = { idle_connections = 2, idle_timeout = \"1m\" }",
+    );
+    std::thread::scope(|scope| {
+        for number in 0..24 {
+            scope.spawn(move || assert_eq!(200, larder.get(&format!("/env.php?{number}")).status));
+        }
+    });
+    // The accepted ends have the name of the socket.
+    let socket = fpm.socket().display().to_string();
+    let connected = || {
+        let all = std::fs::read_to_string("/proc/net/unix").unwrap();
+        let is_one = |it: &&str| it.ends_with(&socket) && it.split_ascii_whitespace().nth(5) == Some("03");
+        all.lines().filter(is_one).count()
+    };
+    until("two are kept", || connected() == 2);
+    until("one is reused", || {
+        assert_eq!(200, larder.get("/env.php").status);
+        larder.counter("origin_reuses") > 0
+    });
+    until("two are kept", || connected() == 2);
 }
 
 /// More requests at once than there are children wait for one.

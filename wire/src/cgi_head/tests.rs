@@ -10,7 +10,8 @@ fn told(parsed: Result<ParsedResponse, BadResponse>) -> String {
                 .iter()
                 .map(|it| format!(" {}={}", it.name, String::from_utf8_lossy(it.value)))
                 .collect();
-            format!("{} {:?}{fields} ({length})", head.status, head.framing)
+            let local = if head.is_local_redirect { " local" } else { "" };
+            format!("{}{local} {:?}{fields} ({length})", head.status, head.framing)
         }
         Ok(ParsedResponse::Partial) => "partial".into(),
         Err(bad) => format!("{bad:?}"),
@@ -28,7 +29,7 @@ fn heads() {
     check("Content-Type: text/html\n\nbody", "200 Close Content-Type=text/html (25)");
     check("Status: 404 Not Found\r\nX: 1\r\n\r\n", "404 Close X=1 (31)");
     check("X: 1\nstatus:404\n\n", "404 Close X=1 (17)");
-    check("Location: /a\r\n\r\n", "302 Close Location=/a (16)");
+    check("Location: /a\r\n\r\n", "302 local Close Location=/a (16)");
     check("Status: 201 Created\r\nLocation: /a\r\n\r\n", "201 Close Location=/a (37)");
     check("HTTP/1.1 201 Created\r\nX: 1\r\n\r\n", "201 Close X=1 (30)");
     check("HTTP/1.0 200 OK\r\n\r\n", "200 Close (19)");
@@ -39,6 +40,35 @@ fn heads() {
     check("Status: 200\r\n\r\n", "200 Close (15)");
     check("X:\r\n\r\n", "200 Close X= (6)");
     check("X: caf\u{e9}\r\n\r\n", "200 Close X=café (12)");
+}
+
+/// RFC 3875 §6.2.2: a path and a query, and no other field. Everything else goes to the client.
+#[test]
+fn local_redirects() {
+    check("Location: /a/b?c=%20\n\n", "302 local Close Location=/a/b?c=%20 (22)");
+    check(
+        "Content-Type: text/html\nLocation: /\n\n",
+        "302 local Close Content-Type=text/html Location=/ (37)",
+    );
+    check("Status: 302\nLocation: /a\n\n", "302 Close Location=/a (26)");
+    for head in [
+        "Location: /a\nSet-Cookie: a=b",
+        "Location: /a\nLocation: /b",
+        "Location: //example.com/",
+        "Location: https://example.com/a",
+        "Location: a",
+        "Location:",
+        "Location: ?a",
+        "Location: /a#b",
+        "Location: /a b",
+        "Location: /\\example.com",
+        "Location: /%zz",
+        "Location: /\u{e9}",
+    ] {
+        let parsed = parse(format!("{head}\n\n").as_bytes(), 200, "GET");
+        let Ok(ParsedResponse::Head(parsed, _)) = parsed else { panic!("{head}") };
+        assert_eq!((302, false), (parsed.status, parsed.is_local_redirect), "{head}");
+    }
 }
 
 #[test]

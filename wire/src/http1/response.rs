@@ -91,6 +91,7 @@ fn judge(raw: &httparse::Response<'_, '_>, method: &str) -> Result<ResponseHead,
         fields: kept(raw.headers, declared),
         framing,
         keep_alive: facts.persists(version) && framing != Framing::Close && !in_doubt,
+        is_local_redirect: false,
     })
 }
 

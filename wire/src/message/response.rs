@@ -16,6 +16,8 @@ pub struct ResponseHead {
     pub framing: Framing,
     /// Whether the connection may be reused after the body.
     pub keep_alive: bool,
+    /// A CGI program has no response, but names the target of another request to this server, in `Location` (RFC 3875 §6.2.2).
+    pub is_local_redirect: bool,
 }
 
 /// The reason for rejecting a response head; all are 502 for the client.
